@@ -1,0 +1,19 @@
+// Clocks: wall time for records, monotonic time for intervals, both in integers.
+#ifndef MUSTER_BASE_CLOCK_H
+#define MUSTER_BASE_CLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int64_t clock_wall_us(void); // microseconds since 1970-01-01 UTC
+int64_t clock_mono_us(void); // microseconds since an arbitrary start
+void clock_sleep_us(int64_t us);
+
+enum { CLOCK_RFC3339_MAX = 32 };
+// "2026-11-21T09:00:00.123456Z"; returns out.
+const char *clock_format(int64_t wall_us, char out[CLOCK_RFC3339_MAX]);
+int clock_parse(const char *rfc3339, int64_t *wall_us); // offsets and fractions; ERR_INVALID
+// "1h 02m", "12.3 s", "45 ms" for people.
+const char *clock_duration(int64_t us, char *out, size_t cap);
+
+#endif

@@ -1,0 +1,40 @@
+// Command-line flags from a table: parsing, --help that teaches, near-miss suggestions.
+#ifndef MUSTER_BASE_FLAGS_H
+#define MUSTER_BASE_FLAGS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+enum flag_kind {
+    FLAG_BOOL,   // bool *
+    FLAG_STRING, // const char ** (points into argv)
+    FLAG_INT,    // long long *, within [min, max] unless both are 0
+    FLAG_LIST,   // struct flag_list *: may be given several times
+};
+
+enum { FLAG_LIST_MAX = 64 };
+struct flag_list {
+    const char *items[FLAG_LIST_MAX];
+    int count;
+};
+
+struct flag {
+    const char *name; // long name without dashes; "slots" matches --slots N and --slots=N
+    char letter;      // 0: none
+    enum flag_kind kind;
+    void *target;
+    const char *value_name; // "N", "FILE"; NULL for FLAG_BOOL
+    const char *help;
+    long long min, max;
+    const char *env; // environment variable that gives the default; NULL: none
+};
+
+// Parses argv[1..argc); flags may stand anywhere, "--" ends them. Positional words are gathered in
+// `rest` (room for argc pointers), *rest_count is set. `flags` ends with name == NULL. ERR_INVALID.
+int flags_parse(const struct flag *flags, int argc, char **argv, const char **rest, int *rest_count,
+                struct error *e);
+void flags_help(const struct flag *flags, FILE *out); // the aligned table of flags
+
+#endif

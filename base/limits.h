@@ -1,0 +1,32 @@
+// Every limit of the product in one place. Each is tested at the limit and one past it where it
+// guards input from outside.
+#ifndef MUSTER_BASE_LIMITS_H
+#define MUSTER_BASE_LIMITS_H
+
+enum {
+    LIMIT_NAME = 255,                  // bytes of a name (experiment, user, agent, label)
+    LIMIT_DESCRIPTION = 16 * 1024,     // bytes
+    LIMIT_CONFIG = 1 << 20,            // bytes of an experiment's YAML
+    LIMIT_MODEL_DEFINITION = 96 << 20, // bytes of an experiment's files, decoded
+    LIMIT_BODY = 144 << 20,            // bytes of any request body
+    LIMIT_BODY_SMALL = 8 << 20,        // bytes of a request body that carries no files
+    LIMIT_JSON_DEPTH = 32,
+    LIMIT_SLOTS_PER_AGENT = 1024,
+    LIMIT_SLOTS_PER_TRIAL = 8192,
+    LIMIT_AGENTS = 4096,
+    LIMIT_LOG_LINE = 64 * 1024, // bytes; longer lines are cut and say so
+    LIMIT_LOGS_PER_POST = 10000,
+    LIMIT_METRICS_PER_POST = 10000,     // names in one report
+    LIMIT_RENDEZVOUS_VALUE = 64 * 1024, // bytes one rank publishes
+    LIMIT_CONNECTIONS = 8192,           // open HTTP connections
+    LIMIT_CORE_QUEUE = 16384,           // messages waiting for the core thread; then 429
+    LIMIT_WRITER_QUEUE = 16384,         // batches waiting for the store
+    LIMIT_PAGE = 1000,                  // rows of a list answer when the caller names no limit
+    LIMIT_LONG_POLL_S = 25,             // seconds a long-poll may stay parked
+    LIMIT_TOKEN_DAYS = 30,              // life of a login token
+    LIMIT_CHECKPOINT_FILES = 100000,
+    LIMIT_LAYERS = 10000,
+    LIMIT_MICRO_BATCHES = 65536, // V, micro-batches per optimizer step
+};
+
+#endif
