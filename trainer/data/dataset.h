@@ -1,0 +1,52 @@
+// Data sets: memory-mapped or loaded once, immutable afterwards; any thread may fetch.
+//
+// A data set is a sequence of samples 0..count-1 of one shape. `idx`: an image (scaled to mean 0,
+// deviation 1 by the constants of the specification) and a class label. `bytes`: a window of
+// context + 1 bytes; a training sample may start at any offset, validation samples do not overlap.
+#ifndef MUSTER_TRAINER_DATA_DATASET_H
+#define MUSTER_TRAINER_DATA_DATASET_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum sample_kind { SAMPLE_IMAGE, SAMPLE_TOKENS };
+
+struct sample_shape {
+    enum sample_kind kind;
+    int64_t height, width, channels; // SAMPLE_IMAGE, NHWC
+    int64_t classes;                 // SAMPLE_IMAGE: labels are 0..classes-1
+    int64_t context;                 // SAMPLE_TOKENS: tokens per sample
+    int64_t vocabulary;              // SAMPLE_TOKENS: tokens are 0..vocabulary-1
+};
+
+// Samples that go through the network together. Memory belongs to the caller of batch_new().
+struct batch {
+    int64_t count;
+    float *images;    // [count, height, width, channels]
+    int32_t *labels;  // [count]
+    int32_t *tokens;  // [count, context]
+    int32_t *targets; // [count, context], the next token of each
+    int64_t *samples; // [count], index of each sample in its data set (key of its random draws)
+};
+
+struct batch *batch_new(const struct sample_shape *shape, int64_t capacity);
+void batch_free(struct batch *b);
+
+struct dataset; // opaque
+
+// Opens the training and the validation part of `spec` (trainer.data of the experiment); relative
+// paths start at `folder`. `model` is trainer.model (its context, classes). A file that is missing,
+// short, corrupt or of another shape is refused with its name and offset.
+int dataset_open(const json_t *spec, const json_t *model, const char *folder,
+                 struct dataset **train, struct dataset **validation, struct error *e);
+void dataset_close(struct dataset *d);
+
+const struct sample_shape *dataset_shape(const struct dataset *d);
+int64_t dataset_count(const struct dataset *d);
+
+// Fills `out` with n samples (n <= its capacity; indices < count).
+void dataset_fetch(const struct dataset *d, const int64_t *indices, int64_t n, struct batch *out);
+
+#endif

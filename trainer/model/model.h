@@ -1,0 +1,75 @@
+// Models: a compiled graph of layers with planned memory. One thread drives a model at a time.
+//
+// Parameters live in one caller-owned block; the model knows name, shape and offset of each tensor.
+// forward + backward of one micro-batch hands every parameter's gradient to a sink the moment it is
+// complete (last layer first), which is where exact reduction quantises it while it is in cache.
+// The result for a micro-batch is a function of (parameters, samples, seed, step) alone: it does
+// not depend on rank, world size, or what was computed before.
+#ifndef MUSTER_TRAINER_MODEL_MODEL_H
+#define MUSTER_TRAINER_MODEL_MODEL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "trainer/data/dataset.h"
+
+enum { TENSOR_RANK_MAX = 4, TENSOR_NAME_MAX = 96 };
+
+struct parameter {
+    char name[TENSOR_NAME_MAX]; // "blocks.0.attention.query_key_value.weight"
+    int rank;
+    int64_t shape[TENSOR_RANK_MAX];
+    size_t offset; // in floats, from the start of the block; multiple of 16
+    size_t count;  // floats
+    bool decay;    // weight decay applies (matrices and filters, not biases and norms)
+};
+
+struct model; // opaque
+
+// Builds the graph of `spec` (trainer.model, complete with defaults) for samples of `shape` and
+// micro-batches of `micro_batch` samples. Every mismatch names layer, expected and found shape.
+int model_compile(const json_t *spec, const struct sample_shape *shape, int64_t micro_batch,
+                  struct model **out, struct error *e);
+void model_free(struct model *m);
+
+const struct parameter *model_parameters(const struct model *m, int *count); // forward order
+size_t model_block_size(const struct model *m); // floats of the parameter block, with padding
+double model_flops(const struct model *m);      // forward + backward of one sample, in FLOP
+
+// Initial values, keyed by (seed, parameter index, element): He or normal(0, 0.02) as the layer's
+// literature has it. Padding is zeroed.
+void model_init(const struct model *m, uint64_t seed, float *parameters);
+
+struct gradient_sink {
+    // `gradient` (count floats, summed over the micro-batch's samples of the *mean-less* loss:
+    // divide by the global batch afterwards) is valid during the call only. Called once per
+    // parameter.
+    void (*ready)(void *ctx, int parameter, const float *gradient);
+    void *ctx;
+};
+
+struct draw_key { // what random draws of dropout are keyed by, beside sample and layer
+    uint64_t seed;
+    int64_t step;
+};
+
+// Training pass over batch->count == micro_batch samples. losses[i] is sample i's loss (for tokens:
+// the mean over its positions). The gradient is of the sum of losses[]. ERR_CORRUPT names sample
+// and position of a label or token out of range.
+int model_train(struct model *m, const float *parameters, const struct batch *batch,
+                const struct draw_key *key, const struct gradient_sink *sink, float *losses,
+                struct error *e);
+
+// Evaluation pass without dropout; batch->count <= micro_batch. correct[i]: right predictions of
+// sample i (0 or 1; for tokens 0..context).
+int model_evaluate(struct model *m, const float *parameters, const struct batch *batch,
+                   float *losses, int32_t *correct, struct error *e);
+
+// Logits of the last position of one token sequence of length 1..context (gpt only), for sampling.
+int model_next_logits(struct model *m, const float *parameters, const int32_t *tokens,
+                      int64_t length, float *logits, struct error *e);
+
+#endif
