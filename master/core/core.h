@@ -1,0 +1,45 @@
+// The core: one thread that owns all live state (experiments, trials, allocations, agents, queue),
+// its state machines, the scheduler and the searchers.
+//
+// The http threads send requests with their handler; the writer thread sends commit notices; timers
+// are the core's own. A handler validates on the live state, changes it, and adds rows to the
+// current batch. No answer, and no word to an agent, leaves the core before every batch it had made
+// up to then is committed (rule 2: commit before act). A store that cannot be written ends the
+// process: trainers go on, and the next start continues from what is on disk.
+#ifndef MUSTER_MASTER_CORE_CORE_H
+#define MUSTER_MASTER_CORE_CORE_H
+
+#include "base/error.h"
+#include "db/db.h"
+#include "master/request.h"
+
+struct core; // opaque outside master/core
+
+struct core_options {
+    const char *cluster_id, *cluster_name; // kept in the store's meta table
+    const char *master_url;                // as agents and tasks reach it; "" : as each agent does
+    const char *checkpoint_storage;        // JSON default for experiments
+    int64_t agent_silence_us;              // 10 s
+    int64_t agent_reconnect_us;            // 30 s until a lost agent's allocations are given up
+    int64_t kill_grace_us;                 // SIGTERM -> SIGKILL, 10 s
+    int64_t preemption_timeout_us;         // 3600 s unless the experiment says otherwise
+};
+
+// Loads the live state from the store (non-terminal experiments go on; allocations that agents
+// still run are taken up again when the agents report).
+int core_new(struct db *db, const struct core_options *options, struct core **out, struct error *e);
+int core_start(struct core *c, struct error *e); // starts the thread
+void core_stop(struct core *c);                  // completes parked requests with 503, joins
+void core_free(struct core *c);
+
+// A handler runs on the core thread. 0: the answer is in rq (or rendered later from rq->id);
+// REQUEST_PARKED: the core completes it later; negative: *e is the answer.
+typedef int core_handler(struct core *c, struct request *rq, struct error *e);
+
+// ERR_BUSY when LIMIT_CORE_QUEUE messages wait. On success the core owns rq until rq->complete().
+int core_submit(struct core *c, core_handler *handler, struct request *rq, struct error *e);
+
+// The peer of a parked request went away (rq->client_gone is set); the core completes it soon.
+void core_client_gone(struct core *c, struct request *rq);
+
+#endif

@@ -1,0 +1,33 @@
+// Core handlers by the calls they serve (master/http/routes.c is the table that names them). All
+// run on the core thread; see core.h for the contract and wire.md sections 1c and 2 for the bodies.
+#ifndef MUSTER_MASTER_CORE_HANDLERS_H
+#define MUSTER_MASTER_CORE_HANDLERS_H
+
+#include "master/core/core.h"
+
+// Experiments. create: body as the wire's POST /experiments; sets rq->id, and rq->answer when only
+// validating. The others take the experiment id as params[0] and set rq->id.
+core_handler core_experiment_create, core_experiment_activate, core_experiment_pause,
+    core_experiment_cancel, core_experiment_kill, core_experiment_archive,
+    core_experiment_unarchive, core_experiment_delete, core_experiment_patch;
+core_handler core_experiment_why;         // ours: why it waits, from the live queue
+core_handler core_experiment_best_metric; // searcher/best_searcher_validation_metric
+
+// Trials and what running tasks report; params[0] is the trial id, and the caller's allocation must
+// be the live one of that trial (else ERR_FORBIDDEN "allocation has ended").
+core_handler core_trial_kill, core_trial_metrics, core_trial_progress, core_trial_early_exit,
+    core_trial_runner_metadata, core_run_start;
+
+// Allocations; params[0] is the allocation id.
+core_handler core_allocation_preemption, core_allocation_ack_preemption, core_allocation_all_gather,
+    core_allocation_rendezvous, core_allocation_accelerator_data;
+core_handler core_task_logs;         // POST /task/logs, from agents and tasks
+core_handler core_checkpoint_report; // POST /checkpoints
+core_handler core_tasks;             // GET /tasks: live allocations
+
+// Agents and slots; params[0] is the agent id, params[1] the slot.
+core_handler core_agent_sync, core_agents, core_agent, core_agent_enable, core_agent_disable,
+    core_slots, core_slot, core_slot_enable, core_slot_disable;
+core_handler core_job_queue, core_resource_pools;
+
+#endif

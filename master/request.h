@@ -1,0 +1,63 @@
+// A request on its way through the master: http thread -> (worker | core thread) -> http thread.
+//
+// Exactly one thread owns a request at a time; handing it on is a message. The http layer allocates
+// and frees it. The core never writes rows of JSON for lists: it decides, leaves an id, and the
+// route's `render` reads the committed store on the http thread.
+#ifndef MUSTER_MASTER_REQUEST_H
+#define MUSTER_MASTER_REQUEST_H
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/json.h"
+
+enum principal_kind { PRINCIPAL_NONE, PRINCIPAL_USER, PRINCIPAL_AGENT, PRINCIPAL_TASK };
+
+struct principal { // who calls; proved by the token before a handler sees the request
+    enum principal_kind kind;
+    int64_t user_id; // user; of a task: the experiment's owner
+    bool admin;
+    char username[256];
+    char allocation_id[128]; // task
+};
+
+enum { REQUEST_PARAMS_MAX = 4 };
+
+struct request {
+    struct arena arena;
+    const char *method, *path;
+    const char *params[REQUEST_PARAMS_MAX]; // the {..} parts of the route's path, in order, decoded
+    const json_t *body;                     // parsed; NULL when there was none
+    struct principal principal;
+
+    // The answer: status 0 stands for 200; `answer` holds JSON ("{}" when left empty).
+    int status;
+    struct buf answer;
+    int64_t id; // what a core handler created or touched, for the route's render
+
+    // Set by the http layer:
+    const char *(*query)(struct request *rq, const char *name); // NULL when absent; both key cases
+    void (*complete)(struct request *rq); // the answer is ready; any thread, once; gives it up
+    atomic_bool client_gone;              // the peer of a parked request has closed
+    void *http;
+
+    // While parked in the core (long-polls): deadline and list membership, owned by the core.
+    int64_t park_deadline; // monotonic microseconds
+    struct request *park_next, *park_prev;
+    void *park_owner;
+};
+
+enum { REQUEST_PARKED = 1 }; // a core handler kept the request and will complete it later
+
+// Path parameter or query value as an integer; ERR_INVALID names it.
+int request_param_int(struct request *rq, int index, int64_t *out, struct error *e);
+int request_query_int(struct request *rq, const char *name, int64_t fallback, int64_t *out,
+                      struct error *e);
+void request_fail(struct request *rq, const struct error *e); // status and error body of the wire
+
+#endif
