@@ -1,0 +1,44 @@
+// An experiment's files on their way: a folder, the JSON list of the wire, and tar.gz. Pure
+// functions of files; any thread.
+//
+// The JSON list: [{path, type: 48 file or 53 folder (ASCII of '0', '5'), content: base64, mode,
+// mtime: "seconds", uid, gid}]. Archives are deterministic: the same files give the same bytes.
+// What comes from outside may not leave its folder: names by path_is_inside(), no links, no
+// devices, limits on bytes and count.
+#ifndef MUSTER_API_ARCHIVE_H
+#define MUSTER_API_ARCHIVE_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum {
+    ARCHIVE_FILES_MAX = 100000,
+    ARCHIVE_UPLOAD_MAX = 95 * 1000 * 1000, // bytes of files in one submission
+};
+
+// JSON list to tar.gz (heap). A missing or empty list gives an archive of no files. ERR_INVALID
+// names the entry ("modelDefinition.3: ..."), ERR_TOO_LARGE past LIMIT_MODEL_DEFINITION.
+int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error *e);
+
+// A folder to tar.gz, written to fd as it goes; links and special files are left out.
+int archive_pack_folder(const char *folder, int fd, struct error *e);
+
+// A folder to the JSON list, without what .detignore or .musterignore in it name (one fnmatch
+// pattern a line, # comments, a trailing slash for folders) and without .git. ERR_TOO_LARGE over
+// ARCHIVE_UPLOAD_MAX names the largest files.
+int archive_list_folder(const char *folder, json_t **files, struct error *e);
+
+// One more file for such a list, under `path`, from the heap or elsewhere.
+int archive_list_add(json_t *files, const char *path, const void *data, size_t len,
+                     struct error *e);
+
+// Unpacks a tar.gz into `folder`, which must be absent or empty: unpacked aside in FOLDER.tmp and
+// renamed, so nothing half done is ever seen there. `limit` is the most bytes it may hold unpacked.
+int archive_unpack(const void *tgz, size_t len, const char *folder, uint64_t limit,
+                   struct error *e);
+int archive_unpack_fd(int fd, const char *folder, uint64_t limit, struct error *e);
+
+#endif

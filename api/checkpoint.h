@@ -1,0 +1,80 @@
+// Checkpoints on disk: a folder of safetensors files (github.com/huggingface/safetensors: 8-byte
+// little-endian header length, JSON header, data) and manifest.json, which is written last and
+// makes the folder a checkpoint.
+//
+// The manifest holds the trainer's own fields, and of every file its size, the CRC32C of its
+// header, and name, dtype, shape, offset and CRC32C of every tensor. Any thread, one per object.
+//
+// Fields of the manifest given by the trainer. Required: step (integer, optimizer steps done),
+// data_cursor (integer, samples consumed). Part of the state digest beside them: exponents (any
+// JSON). Free: schedule, generator, fingerprint, world_size, uuid, times and whatever else.
+#ifndef MUSTER_API_CHECKPOINT_H
+#define MUSTER_API_CHECKPOINT_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+enum checkpoint_dtype { CHECKPOINT_F32, CHECKPOINT_I32 };
+
+enum { CHECKPOINT_RANK_MAX = 8, CHECKPOINT_TENSORS_MAX = 100000 };
+
+struct checkpoint_tensor {
+    const char *name; // at most LIMIT_NAME bytes, UTF-8
+    enum checkpoint_dtype dtype;
+    int rank;                           // 0: a scalar
+    int64_t shape[CHECKPOINT_RANK_MAX]; // row-major
+    const void *data;                   // 4-byte aligned
+};
+
+size_t checkpoint_tensor_bytes(const struct checkpoint_tensor *t);
+
+struct checkpoint_file {
+    const char *name; // "weights.safetensors", "optimizer.safetensors", ..
+    const struct checkpoint_tensor *tensors;
+    size_t count;
+};
+
+// Writes a whole checkpoint into `folder` (made if it is not there): files, then the manifest, each
+// durable. `extra` is the object of the trainer's fields. Tensor names are unique over all files.
+int checkpoint_write(const char *folder, const struct checkpoint_file *files, size_t file_count,
+                     const json_t *extra, struct error *e);
+
+// The two halves, for ranks that write in parallel: each its file, giving the file's entry (the
+// caller's), then one of them the manifest over the array of all entries.
+int checkpoint_write_file(const char *folder, const struct checkpoint_file *file, json_t **entry,
+                          struct error *e);
+int checkpoint_write_manifest(const char *folder, const json_t *entries, const json_t *extra,
+                              struct error *e);
+
+struct checkpoint; // opaque: files mapped read-only
+
+// Opens and verifies everything, data included. ERR_NOT_FOUND: no such folder or manifest;
+// ERR_CORRUPT names file and offset; ERR_VERSION: written by a newer program.
+int checkpoint_open(const char *folder, struct checkpoint **out, struct error *e);
+void checkpoint_close(struct checkpoint *ck); // NULL is fine; tensors and manifest go with it
+
+const json_t *checkpoint_manifest(const struct checkpoint *ck);
+size_t checkpoint_tensor_count(const struct checkpoint *ck);
+const struct checkpoint_tensor *checkpoint_tensor_at(const struct checkpoint *ck,
+                                                     size_t i); // by name
+const struct checkpoint_tensor *checkpoint_tensor_find(const struct checkpoint *ck,
+                                                       const char *name); // NULL: absent
+
+// SHA-256 over the weights: the tensors of "weights*.safetensors" in order of name (name, dtype,
+// shape, bytes); and over all state: every tensor, step, data_cursor and exponents. Neither depends
+// on how many ranks trained or wrote.
+void checkpoint_digests(const struct checkpoint *ck, char weights[SHA256_HEX],
+                        char state[SHA256_HEX]);
+
+// {"path": "bytes"} of every file under `folder`, as POST /checkpoints wants its resources.
+int checkpoint_resources(const char *folder, json_t **out, struct error *e);
+
+// The folder of checkpoint `uuid` in a checkpoint_storage object: directory, shared_fs. Heap
+// string. ERR_INVALID: a storage type that this cluster does not reach, or a uuid that is none.
+int checkpoint_folder(const json_t *storage, const char *uuid, char **out, struct error *e);
+
+#endif
