@@ -1,0 +1,195 @@
+"""A small real cluster for end-to-end tests: master and agents on this machine, the muster command.
+
+Everything lies in the current folder (each test program runs in one of its own). Ports are chosen by
+the kernel. Use as a context manager; leaving it ends every process it started.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+BIN = pathlib.Path(os.environ["MUSTER_BIN"])
+SOURCE = pathlib.Path(os.environ["MUSTER_SOURCE"])
+PASSWORD = "correct horse battery staple"
+
+
+def wait_for(what, condition, seconds=120.0, every=0.05):
+    """Polls condition() until it is true and returns its value; fails naming `what`."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(every)
+    raise AssertionError(f"waited {seconds:.0f} s in vain for: {what}")
+
+
+class Daemon:
+    def __init__(self, name, arguments, log):
+        self.name, self.log_path = name, log
+        self.arguments = [str(BIN / name), *map(str, arguments)]
+        self.process = None
+
+    def start(self):
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(self.arguments, stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log, start_new_session=True)
+
+    def kill9(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.kill9()
+                raise AssertionError(f"{self.name} did not stop on SIGTERM within 30 s")
+
+    def tail(self, lines=30):
+        return "\n".join(pathlib.Path(self.log_path).read_text(errors="replace").splitlines()[-lines:])
+
+
+class Cluster:
+    def __init__(self, folder=".", slots=(4,), master_flags=()):
+        self.folder = pathlib.Path(folder).resolve()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "password").write_text(PASSWORD + "\n")
+        self.port = 0
+        self.master_flags = master_flags
+        self.master = None
+        self.agents = []
+        self.slots = slots
+        self.env = {**os.environ, "HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder / "config")}
+
+    def __enter__(self):
+        try:
+            self.start_master()
+            for number, slots in enumerate(self.slots):
+                self.add_agent(f"agent-{number}", slots)
+            self.muster("login", "determined", "--password-file", self.folder / "password")
+            wait_for("all agents to connect",
+                     lambda: len(self.rows("agent", "list")) == len(self.slots))
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for daemon in [*self.agents, self.master]:
+            if daemon and daemon.process and daemon.process.poll() is None:
+                daemon.process.kill()
+                daemon.process.wait()
+        for pid in self.processes_below():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def start_master(self):
+        """Starts the master, or starts it again on the port it had."""
+        data = self.folder / "master"
+        url_file = data / "master.url"
+        url_file.unlink(missing_ok=True)
+        self.master = Daemon("muster-master", ["--data-dir", data, "--bind", "127.0.0.1",
+                                               "--port", self.port,
+                                               "--initial-password-file", self.folder / "password",
+                                               *self.master_flags], self.folder / "master.log")
+        self.master.start()
+        wait_for("the master's address", lambda: url_file.exists() or self.master.process.poll() is not None)
+        if self.master.process.poll() is not None:
+            raise AssertionError("the master did not start:\n" + self.master.tail())
+        self.url = url_file.read_text().strip()
+        self.port = int(self.url.rsplit(":", 1)[1])
+        self.env["MUSTER_MASTER"] = self.url
+
+    def add_agent(self, name, slots):
+        agent = Daemon("muster-agent", ["--master", self.url,
+                                        "--token-file", self.folder / "master" / "agent.token",
+                                        "--work-dir", self.folder / name, "--id", name,
+                                        "--slots", slots], self.folder / f"{name}.log")
+        agent.start()
+        self.agents.append(agent)
+        return agent
+
+    # the muster command
+
+    def run(self, *arguments, timeout=300):
+        """The finished process, whatever its exit code."""
+        return subprocess.run([str(BIN / "muster"), *map(str, arguments)], env=self.env, text=True,
+                              capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL)
+
+    def muster(self, *arguments, timeout=300):
+        """Standard output of a command that must succeed."""
+        done = self.run(*arguments, timeout=timeout)
+        if done.returncode != 0:
+            raise AssertionError(f"muster {' '.join(map(str, arguments))}: exit {done.returncode}\n"
+                                 f"{done.stdout}{done.stderr}\nmaster:\n{self.master.tail()}")
+        return done.stdout
+
+    def rows(self, *arguments):
+        return json.loads(self.muster(*arguments, "-o", "json"))
+
+    def create(self, config, folder, *arguments):
+        """Submits and returns the experiment's id."""
+        id_file = self.folder / "experiment.id"
+        id_file.unlink(missing_ok=True)
+        self.muster("experiment", "create", config, folder, "--id-file", id_file, *arguments)
+        return int(id_file.read_text())
+
+    def wait(self, experiment, expect="COMPLETED"):
+        done = self.run("experiment", "wait", experiment, timeout=560)
+        state = self.rows("experiment", "describe", experiment)["state"]
+        if state != expect:
+            raise AssertionError(f"experiment {experiment} is {state}, not {expect}\n{done.stderr}\n"
+                                 + self.muster("experiment", "logs", experiment)[-4000:])
+
+    def trial(self, experiment):
+        return self.rows("trial", "list", experiment)[0]
+
+    def digest(self, experiment):
+        """(weights, state) digests of the newest checkpoint."""
+        newest = self.rows("checkpoint", "list", "--experiment", experiment, "--latest")[0]
+        digest = self.rows("checkpoint", "digest", newest["uuid"])
+        return digest["weights"], digest["state"]
+
+    def wait_for_checkpoint(self, experiment):
+        return wait_for("a checkpoint", lambda: self.rows("checkpoint", "list", "--experiment", experiment))
+
+    # processes
+
+    def processes_below(self, program=None):
+        """Processes whose working folder lies in this cluster's folder, optionally of one program."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            try:
+                inside = pathlib.Path(os.readlink(entry / "cwd")).is_relative_to(self.folder)
+                name = pathlib.Path(os.readlink(entry / "exe")).name
+            except OSError:
+                continue
+            if inside and (program is None or name == program):
+                found.append(int(entry.name))
+        return sorted(found)
+
+    def ranks(self):
+        return [pid for pid in self.processes_below("muster-trainer")]
+
+
+def write_corpus(path, size=60000):
+    """Deterministic text with structure a small model can learn."""
+    words = ["muster", "rank", "slot", "agent", "gang", "trial", "step", "loss", "bits", "same"]
+    state, text = 12345, []
+    length = 0
+    while length < size:
+        state = (state * 1103515245 + 12345) & 0x7FFFFFFF
+        word = words[(state >> 16) % len(words)]
+        text.append(word)
+        length += len(word) + 1
+    path.write_text(" ".join(text)[:size])
