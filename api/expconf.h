@@ -33,8 +33,10 @@ int expconf_finish(struct yaml_doc *doc, struct error *e);
 // YAML; missing objects on the way are made, lists take an index ("trainer.model.hidden.0=64").
 int expconf_set(struct yaml_doc *doc, const char *assignment, struct error *e);
 
-// Puts the master's default checkpoint storage where the configuration names none; keys that the
-// experiment leaves open (save_*_best ..) stay as they are. `storage` is an object with "type".
+// Fills what the configuration leaves open of checkpoint_storage from the master's default, an
+// object with "type" (NULL: the master has none): all of it where the experiment names no type or
+// the same one, else the counts save_* alone; then the counts 0, 1, 1. ERR_INVALID when there is
+// no type in the end.
 int expconf_merge_master_defaults(json_t *config, const json_t *storage, struct error *e);
 
 // The values of constant hyperparameters, nested as written: what DET_HPARAMS holds when the

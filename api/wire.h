@@ -28,8 +28,8 @@ enum wire_names {
 const char *const *wire_words(enum wire_names table);
 const char *wire_prefix(enum wire_names table);
 
-// "COMPLETED" -> "STATE_COMPLETED"; a word that is not in the table gives PREFIX_UNSPECIFIED.
-// The strings are static.
+// "COMPLETED" -> "STATE_COMPLETED"; a word that is not in the table gives PREFIX_UNSPECIFIED. An
+// allocation that is ASSIGNED is WAITING on the wire. The strings are static.
 const char *wire_name(enum wire_names table, const char *word);
 
 // "STATE_COMPLETED" or "COMPLETED" -> "COMPLETED" (static); NULL when it is neither.

@@ -1,0 +1,364 @@
+#include "api/expconf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/expconf_parts.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+
+int expconf_fault(const struct yaml_doc *doc, const char *path, struct error *e, const char *fmt,
+                  ...)
+{
+    char where[EXPCONF_WHERE_MAX], text[ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    if (!doc)
+        return error_set(e, ERR_INVALID, "%s: %s", path, text);
+    return error_set(e, ERR_INVALID, "%s: %s: %s", yaml_where(doc, path, where, sizeof(where)),
+                     path, text);
+}
+
+static const char *text_at(const json_t *config, const char *path)
+{
+    return json_string_value(jget_path(config, path));
+}
+
+// --- checks between fields -----------------------------------------------------------------------
+
+static int check_texts(const struct yaml_doc *doc, struct error *e)
+{
+    static const struct {
+        const char *path;
+        size_t limit;
+    } texts[] = {{"name", LIMIT_NAME},
+                 {"workspace", LIMIT_NAME},
+                 {"project", LIMIT_NAME},
+                 {"searcher.metric", LIMIT_NAME},
+                 {"resources.resource_pool", LIMIT_NAME},
+                 {"description", LIMIT_DESCRIPTION}};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        size_t length = json_string_length(jget_path(doc->root, texts[i].path));
+        if (length > texts[i].limit)
+            return expconf_fault(doc, texts[i].path, e, "%zu bytes are too long; at most %zu",
+                                 length, texts[i].limit);
+    }
+    const char *metric = text_at(doc->root, "searcher.metric");
+    if (!metric || !*metric)
+        return expconf_fault(doc, "searcher.metric", e,
+                             "is empty; name the validation metric that ranks trials");
+    size_t i;
+    json_t *label;
+    json_array_foreach(json_object_get(doc->root, "labels"), i, label)
+    {
+        char path[32];
+        snprintf(path, sizeof(path), "labels.%zu", i);
+        if (json_string_length(label) > LIMIT_NAME)
+            return expconf_fault(doc, path, e, "the label is too long; at most %d bytes",
+                                 LIMIT_NAME);
+    }
+    return 0;
+}
+
+// entrypoint or trainer, and what goes with each.
+static int check_program(const struct yaml_doc *doc, struct error *e)
+{
+    static const char *const metrics[] = {"validation_loss", "validation_accuracy", NULL};
+    const json_t *entrypoint = jget(doc->root, "entrypoint");
+    const json_t *trainer = jget(doc->root, "trainer");
+    const char *launch = text_at(doc->root, "launch");
+
+    if (entrypoint && trainer)
+        return expconf_fault(doc, "entrypoint", e,
+                             "stands beside trainer; an experiment runs either a program of its "
+                             "own (entrypoint) or the native trainer");
+    if (!entrypoint && !trainer)
+        return expconf_fault(doc, "", e,
+                             "there is nothing to run: add `entrypoint` (a program) or `trainer` "
+                             "(the native trainer)");
+    if (json_is_array(entrypoint) ? !json_array_size(entrypoint)
+                                  : entrypoint && !json_string_length(entrypoint))
+        return expconf_fault(doc, "entrypoint", e, "is empty; name the program to run");
+    if (!trainer)
+        return 0;
+    if (launch && !strcmp(launch, "per_machine"))
+        return expconf_fault(doc, "launch", e,
+                             "the native trainer is one process per slot; leave launch out");
+    if (jget_int(jget(doc->root, "resources"), "slots_per_trial", 1) < 1)
+        return expconf_fault(doc, "resources.slots_per_trial", e,
+                             "the native trainer needs at least one slot");
+    const char *metric = text_at(doc->root, "searcher.metric");
+    for (int i = 0; metrics[i]; i++)
+        if (!strcmp(metric, metrics[i]))
+            return 0;
+    const char *near = nearest_word(metric, metrics);
+    if (near)
+        return expconf_fault(doc, "searcher.metric", e,
+                             "the native trainer reports no \"%.64s\"; did you mean \"%s\"?",
+                             metric, near);
+    return expconf_fault(doc, "searcher.metric", e,
+                         "the native trainer reports no \"%.64s\"; it reports validation_loss and "
+                         "validation_accuracy",
+                         metric);
+}
+
+static int check_storage(const struct yaml_doc *doc, struct error *e)
+{
+    const json_t *storage = jget(doc->root, "checkpoint_storage");
+    const char *type = jget_string(storage, "type", NULL);
+    const char *key = NULL;
+    if (!type)
+        return 0;
+    if (!strcmp(type, "directory"))
+        key = "container_path";
+    else if (!strcmp(type, "shared_fs"))
+        key = "host_path";
+    if (!key && jget(doc->root, "trainer"))
+        return expconf_fault(doc, "checkpoint_storage.type", e,
+                             "the native trainer writes to folders; use directory or shared_fs");
+    if (!key)
+        return 0;
+    char path[64];
+    snprintf(path, sizeof(path), "checkpoint_storage.%s", key);
+    const char *folder = jget_string(storage, key, NULL);
+    if (!folder)
+        return expconf_fault(doc, "checkpoint_storage", e, "type %s needs %s, an absolute folder",
+                             type, key);
+    if (*folder != '/')
+        return expconf_fault(doc, path, e, "\"%.200s\" is not an absolute path", folder);
+    return 0;
+}
+
+static int check_searcher(const struct yaml_doc *doc, struct error *e)
+{
+    const json_t *searcher = jget(doc->root, "searcher");
+    const char *name = jget_string(searcher, "name", "");
+    bool halving = !strcmp(name, "async_halving") || !strcmp(name, "adaptive_asha");
+    if (halving && !jget(searcher, "max_time") && !jget(searcher, "max_length"))
+        return expconf_fault(doc, "searcher", e,
+                             "%s needs max_time, the length of a whole training in units of "
+                             "time_metric (steps where there is none)",
+                             name);
+    return 0;
+}
+
+// --- the whole -----------------------------------------------------------------------------------
+
+static int check_fields(const struct yaml_doc *doc, struct error *e)
+{
+    int rc = check_texts(doc, e);
+    if (!rc)
+        rc = check_program(doc, e);
+    if (!rc)
+        rc = check_storage(doc, e);
+    if (!rc)
+        rc = check_searcher(doc, e);
+    return rc;
+}
+
+// The defaults that depend on other fields.
+static void complete(json_t *config)
+{
+    if (!jget(config, "launch"))
+        json_object_set_new(config, "launch",
+                            json_string(jget(config, "trainer") ? "per_slot" : "per_machine"));
+}
+
+// The trainer section goes through the table with its "${name}" replaced; the section as written is
+// put back afterwards when there was any.
+static int apply_fields(struct yaml_doc *doc, bool *searched, struct error *e)
+{
+    json_t *written = json_incref(json_object_get(doc->root, "trainer"));
+    json_t *sample = NULL;
+    bool used = false;
+    int rc = expconf_sample_trainer(doc, &sample, &used, searched, e);
+    if (rc)
+        goto out;
+    if (used)
+        json_object_set(doc->root, "trainer", sample);
+    rc = schema_apply(expconf_fields, doc, e);
+    if (!rc && jget(doc->root, "trainer") && !*searched)
+        rc = expconf_check_trainer(doc, jget(doc->root, "trainer"), e);
+    if (used)
+        json_object_set(doc->root, "trainer", written);
+out:
+    json_decref(sample);
+    json_decref(written);
+    return rc;
+}
+
+int expconf_finish(struct yaml_doc *doc, struct error *e)
+{
+    bool searched = false;
+    if (!json_is_object(doc->root))
+        return expconf_fault(doc, "", e,
+                             "an experiment is a list of keys and values (name:, searcher:, "
+                             "trainer: ..), and this is none");
+    int rc = expconf_type_hparams(doc, e);
+    if (!rc)
+        rc = apply_fields(doc, &searched, e);
+    if (!rc)
+        rc = check_fields(doc, e);
+    if (!rc)
+        complete(doc->root);
+    return rc;
+}
+
+int expconf_parse(const char *text, size_t len, const char *file, struct yaml_doc *out,
+                  struct error *e)
+{
+    memset(out, 0, sizeof(*out));
+    if (len > LIMIT_CONFIG)
+        return error_set(e, ERR_TOO_LARGE,
+                         "%s: the configuration has %zu bytes; at most %d are taken. Data belongs "
+                         "into files beside it",
+                         file, len, LIMIT_CONFIG);
+    int rc = yaml_parse(text, len, file, out, e);
+    if (rc)
+        return rc;
+    rc = expconf_finish(out, e);
+    if (rc) {
+        yaml_free(out);
+        memset(out, 0, sizeof(*out));
+    }
+    return rc;
+}
+
+// --- overrides -----------------------------------------------------------------------------------
+
+// The value of `part` in a container: an object's key, or a list's index (one past its end makes
+// room). Missing objects on the way are made. NULL with *e when the path does not fit.
+static json_t *step_into(json_t *at, const char *part, const char *assignment, struct error *e)
+{
+    if (json_is_object(at)) {
+        json_t *next = json_object_get(at, part);
+        if (!next || json_is_null(next)) {
+            next = json_object();
+            json_object_set_new(at, part, next);
+        }
+        return next;
+    }
+    if (json_is_array(at)) {
+        char *end;
+        unsigned long i = strtoul(part, &end, 10);
+        if (!*end && i < json_array_size(at))
+            return json_array_get(at, i);
+        error_set(e, ERR_INVALID, "%.200s: there is no element \"%.64s\"; the list has %zu",
+                  assignment, part, json_array_size(at));
+        return NULL;
+    }
+    error_set(e, ERR_INVALID, "%.200s: nothing can be set below a single value (at \"%.64s\")",
+              assignment, part);
+    return NULL;
+}
+
+static int put(json_t *at, const char *part, json_t *value, const char *assignment, struct error *e)
+{
+    char *end;
+    if (json_is_object(at)) {
+        json_object_set(at, part, value);
+        return 0;
+    }
+    unsigned long i = strtoul(part, &end, 10);
+    if (json_is_array(at) && *part && !*end && i <= json_array_size(at)) {
+        if (i < json_array_size(at))
+            json_array_set(at, i, value);
+        else
+            json_array_append(at, value);
+        return 0;
+    }
+    if (json_is_array(at))
+        return error_set(e, ERR_INVALID,
+                         "%.200s: \"%.64s\" is no index of a list with %zu elements", assignment,
+                         part, json_array_size(at));
+    return error_set(e, ERR_INVALID,
+                     "%.200s: nothing can be set below a single value (at \"%.64s\")", assignment,
+                     part);
+}
+
+static int set_path(json_t *root, char *path, json_t *value, const char *assignment,
+                    struct error *e)
+{
+    json_t *at = root;
+    int depth = 0;
+    for (char *part = path, *dot; part; part = dot) {
+        dot = strchr(part, '.');
+        if (dot)
+            *dot++ = '\0';
+        if (!*part || ++depth > LIMIT_JSON_DEPTH)
+            return error_set(e, ERR_INVALID,
+                             "%.200s: not a path; write it as resources.slots_per_trial=2",
+                             assignment);
+        if (!dot)
+            return put(at, part, value, assignment, e);
+        at = step_into(at, part, assignment, e);
+        if (!at)
+            return ERR_INVALID;
+    }
+    return 0;
+}
+
+int expconf_set(struct yaml_doc *doc, const char *assignment, struct error *e)
+{
+    const char *equals = strchr(assignment, '=');
+    if (!equals || equals == assignment)
+        return error_set(e, ERR_INVALID,
+                         "\"%.200s\" sets nothing; write key.path=value, for example "
+                         "resources.slots_per_trial=2",
+                         assignment);
+    const char *text = equals[1] ? equals + 1 : "null";
+    char *path = xstrdup(assignment);
+    path[equals - assignment] = '\0';
+    struct yaml_doc value = {0};
+    int rc = yaml_parse(text, strlen(text), assignment, &value, e);
+    if (rc)
+        goto out;
+    if (!doc->root || json_is_null(doc->root)) {
+        json_decref(doc->root);
+        doc->root = json_object();
+    }
+    rc = set_path(doc->root, path, value.root, assignment, e);
+out:
+    yaml_free(&value);
+    free(path);
+    return rc;
+}
+
+// --- the master's defaults -----------------------------------------------------------------------
+
+int expconf_merge_master_defaults(json_t *config, const json_t *storage, struct error *e)
+{
+    static const struct {
+        const char *key;
+        int count;
+    } kept[] = {{"save_experiment_best", 0}, {"save_trial_best", 1}, {"save_trial_latest", 1}};
+    json_t *own = jget(config, "checkpoint_storage");
+    if (!own) {
+        own = json_object();
+        json_object_set_new(config, "checkpoint_storage", own);
+    }
+    const char *type = jget_string(own, "type", NULL);
+    const char *default_type = jget_string(storage, "type", "");
+    if (storage && (!type || !strcmp(type, default_type)))
+        json_object_update_missing(own, (json_t *)storage);
+    for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++)
+        if (!jget(own, kept[i].key))
+            json_object_set_new(own, kept[i].key,
+                                json_integer(jget_int(storage, kept[i].key, kept[i].count)));
+    if (!jget(own, "type"))
+        return expconf_fault(NULL, "checkpoint_storage", e,
+                             "the experiment names no type and the master has no default; add "
+                             "{type: directory, container_path: /folder/all/machines/share}");
+    return 0;
+}
+
+void expconf_document(struct buf *out)
+{
+    schema_document(expconf_fields, out);
+}

@@ -1,0 +1,32 @@
+// What the sources of expconf share among themselves; nobody else includes it.
+#ifndef MUSTER_API_EXPCONF_PARTS_H
+#define MUSTER_API_EXPCONF_PARTS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/schema.h"
+#include "base/yaml.h"
+
+extern const struct schema_field expconf_trainer_fields[];         // the one field `trainer`
+extern const struct schema_variant expconf_hyperparameter_types[]; // fields include `type`
+
+enum { EXPCONF_WHERE_MAX = 512 };
+
+// ERR_INVALID with "file:line:column: path: text"; without a document "path: text".
+int expconf_fault(const struct yaml_doc *doc, const char *path, struct error *e, const char *fmt,
+                  ...) __attribute__((format(printf, 4, 5)));
+
+// Checks config.hyperparameters and types them in place.
+int expconf_type_hparams(const struct yaml_doc *doc, struct error *e);
+
+// A copy of the trainer section with every "${name}" replaced by the constant, or by the first
+// value a search may draw (then *searched is set). *used tells whether there was any.
+int expconf_sample_trainer(const struct yaml_doc *doc, json_t **out, bool *used, bool *searched,
+                           struct error *e);
+
+// The checks between fields of a completed trainer section.
+int expconf_check_trainer(const struct yaml_doc *doc, const json_t *trainer, struct error *e);
+
+#endif
