@@ -15,6 +15,13 @@ core_handler core_experiment_best_metric; // searcher/best_searcher_validation_m
 
 // Trials and what running tasks report; params[0] is the trial id, and the caller's allocation must
 // be the live one of that trial (else ERR_FORBIDDEN "allocation has ended").
+//
+// What the views send as it stands in the store: a trial's latest_training, latest_validation and
+// best_validation hold the wire's MetricsWorkload ({"endTime", "metrics": {"avgMetrics": {..}},
+// "numInputs": 0, "totalBatches"}), a checkpoint's validation the wire's Metrics ({"avgMetrics":
+// {..}}), summary_metrics {"avg_metrics": {name: {"count", "last", "max", "min", "sum", "type"}},
+// "validation_metrics": {..}}. A token that is not in the store is, as an allocation's, answered
+// with 403 "allocation has ended".
 core_handler core_trial_kill, core_trial_metrics, core_trial_progress, core_trial_early_exit,
     core_trial_runner_metadata, core_run_start;
 
