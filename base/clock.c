@@ -1,0 +1,159 @@
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+enum { SECOND_US = 1000000 };
+
+static int64_t read_clock(clockid_t id)
+{
+    struct timespec now;
+    must(clock_gettime(id, &now) == 0);
+    return (int64_t)now.tv_sec * SECOND_US + now.tv_nsec / 1000;
+}
+
+int64_t clock_wall_us(void)
+{
+    return read_clock(CLOCK_REALTIME);
+}
+
+int64_t clock_mono_us(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+void clock_sleep_us(int64_t us)
+{
+    if (us <= 0)
+        return;
+    struct timespec rest = {.tv_sec = us / SECOND_US, .tv_nsec = us % SECOND_US * 1000};
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
+        ;
+}
+
+const char *clock_format(int64_t wall_us, char out[CLOCK_RFC3339_MAX])
+{
+    int64_t micros = wall_us % SECOND_US;
+    if (micros < 0) // before 1970
+        micros += SECOND_US;
+    time_t seconds = (time_t)((wall_us - micros) / SECOND_US);
+    struct tm tm;
+    must(gmtime_r(&seconds, &tm) != NULL);
+    size_t len = strftime(out, CLOCK_RFC3339_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(out + len, CLOCK_RFC3339_MAX - len, ".%06dZ", (int)micros);
+    return out;
+}
+
+// Reads exactly `count` digits at *text and moves past them.
+static bool take_number(const char **text, int count, int *out)
+{
+    *out = 0;
+    for (int i = 0; i < count; i++, (*text)++) {
+        if (**text < '0' || **text > '9')
+            return false;
+        *out = *out * 10 + (**text - '0');
+    }
+    return true;
+}
+
+static bool take_character(const char **text, char upper, char lower)
+{
+    if (**text != upper && **text != lower)
+        return false;
+    (*text)++;
+    return true;
+}
+
+static bool take_date(const char **text, struct tm *tm)
+{
+    static const int month_days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int year, month, day;
+    if (!take_number(text, 4, &year) || !take_character(text, '-', '-') ||
+        !take_number(text, 2, &month) || !take_character(text, '-', '-') ||
+        !take_number(text, 2, &day) || month < 1 || month > 12)
+        return false;
+    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    int days = month_days[month - 1] + (month == 2 && leap);
+    tm->tm_year = year - 1900;
+    tm->tm_mon = month - 1;
+    tm->tm_mday = day;
+    return day >= 1 && day <= days;
+}
+
+// Second 60 is a leap second; timegm() carries it into the next minute.
+static bool take_time(const char **text, struct tm *tm)
+{
+    return take_number(text, 2, &tm->tm_hour) && take_character(text, ':', ':') &&
+           take_number(text, 2, &tm->tm_min) && take_character(text, ':', ':') &&
+           take_number(text, 2, &tm->tm_sec) && tm->tm_hour <= 23 && tm->tm_min <= 59 &&
+           tm->tm_sec <= 60;
+}
+
+// Digits beyond the sixth are read and dropped.
+static bool take_fraction(const char **text, int *micros)
+{
+    *micros = 0;
+    if (!take_character(text, '.', '.'))
+        return true;
+    int scale = SECOND_US / 10, digit;
+    if (!take_number(text, 1, &digit))
+        return false;
+    do {
+        *micros += digit * scale;
+        scale /= 10;
+    } while (**text >= '0' && **text <= '9' && take_number(text, 1, &digit));
+    return true;
+}
+
+static bool take_offset(const char **text, int *seconds)
+{
+    *seconds = 0;
+    if (take_character(text, 'Z', 'z'))
+        return true;
+    int sign = **text == '-' ? -1 : 1, hours, minutes;
+    if (!take_character(text, '+', '-') || !take_number(text, 2, &hours) ||
+        !take_character(text, ':', ':') || !take_number(text, 2, &minutes) || hours > 23 ||
+        minutes > 59)
+        return false;
+    *seconds = sign * (hours * 3600 + minutes * 60);
+    return true;
+}
+
+int clock_parse(const char *rfc3339, int64_t *wall_us)
+{
+    struct tm tm = {0};
+    int micros, offset;
+    if (!take_date(&rfc3339, &tm) || !take_character(&rfc3339, 'T', 't') ||
+        !take_time(&rfc3339, &tm) || !take_fraction(&rfc3339, &micros) ||
+        !take_offset(&rfc3339, &offset) || *rfc3339 != '\0')
+        return ERR_INVALID;
+    *wall_us = ((int64_t)timegm(&tm) - offset) * SECOND_US + micros;
+    return 0;
+}
+
+const char *clock_duration(int64_t us, char *out, size_t cap)
+{
+    const char *sign = us < 0 ? "-" : "";
+    uint64_t left = us < 0 ? 0 - (uint64_t)us : (uint64_t)us;
+    uint64_t seconds = left / SECOND_US;
+    unsigned long long days = seconds / 86400, hours = seconds / 3600, minutes = seconds / 60;
+    if (days > 0)
+        snprintf(out, cap, "%s%llud %02lluh", sign, days, hours % 24);
+    else if (hours > 0)
+        snprintf(out, cap, "%s%lluh %02llum", sign, hours, minutes % 60);
+    else if (minutes > 0)
+        snprintf(out, cap, "%s%llum %02llus", sign, minutes, (unsigned long long)seconds % 60);
+    else if (seconds > 0)
+        snprintf(out, cap, "%s%llu.%llu s", sign, (unsigned long long)seconds,
+                 (unsigned long long)(left / 100000 % 10));
+    else if (left >= 1000)
+        snprintf(out, cap, "%s%llu ms", sign, (unsigned long long)(left / 1000));
+    else
+        snprintf(out, cap, "%s%llu us", sign, (unsigned long long)left);
+    return out;
+}

@@ -1,0 +1,115 @@
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+// The level is the one datum of the process that every thread reads: an atomic, not a lock.
+static atomic_int minimum_level = LOG_LEVEL_INFO;
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+
+enum { LEVELS = sizeof level_names / sizeof level_names[0], LINE_MAX_BYTES = 8192 };
+
+void log_set_level(enum log_level level)
+{
+    atomic_store_explicit(&minimum_level, (int)level, memory_order_relaxed);
+}
+
+int log_parse_level(const char *text, enum log_level *out)
+{
+    for (int i = 0; i < LEVELS; i++) {
+        if (strcmp(text, level_names[i]) == 0) {
+            *out = (enum log_level)i;
+            return 0;
+        }
+    }
+    return ERR_INVALID;
+}
+
+// One line per record whatever a value holds: a line break in it must not forge a second record.
+static void blank_controls(char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)text[i] < 0x20)
+            text[i] = ' ';
+    }
+}
+
+void log_write(enum log_level level, const char *msg, const char *fmt, ...)
+{
+    if ((int)level < atomic_load_explicit(&minimum_level, memory_order_relaxed))
+        return;
+    static const char cut_mark[] = "...";
+    char ts[CLOCK_RFC3339_MAX], quoted[512], line[LINE_MAX_BYTES];
+    int head =
+        snprintf(line, sizeof line, "ts=%.23sZ level=%s msg=%s ", clock_format(clock_wall_us(), ts),
+                 level_names[level], log_quote(quoted, sizeof quoted, msg));
+    va_list args;
+    va_start(args, fmt);
+    int tail = vsnprintf(line + head, sizeof line - (size_t)head, fmt, args);
+    va_end(args);
+    size_t len = (size_t)head + (tail > 0 ? (size_t)tail : 0);
+    if (tail <= 0) {
+        len--; // the blank that nothing follows
+    } else if (len > sizeof line - sizeof cut_mark) {
+        len = sizeof line - 1;
+        memcpy(line + len - (sizeof cut_mark - 1), cut_mark, sizeof cut_mark - 1);
+    }
+    blank_controls(line, len);
+    line[len++] = '\n';
+    // A log that cannot be written has nobody to be reported to.
+    ssize_t ignored = write(STDERR_FILENO, line, len);
+    (void)ignored;
+}
+
+// How the character at `text` is written: its escape in `out`, or itself with all its UTF-8 bytes.
+// Returns the bytes written; *taken is set to the bytes read.
+static size_t quote_character(const char *text, char out[8], size_t *taken)
+{
+    static const char named[] = "\"\\\n\t\r", letters[] = "\"\\ntr";
+    const char *name = strchr(named, *text);
+    *taken = 1;
+    if (name)
+        return (size_t)snprintf(out, 8, "\\%c", letters[name - named]);
+    if ((unsigned char)*text < 0x20 || *text == 0x7f)
+        return (size_t)snprintf(out, 8, "\\x%02x", (unsigned)(unsigned char)*text);
+    if ((unsigned char)*text >= 0xc0) {
+        while (*taken < 4 && ((unsigned char)text[*taken] & 0xc0) == 0x80)
+            (*taken)++;
+    }
+    memcpy(out, text, *taken);
+    return *taken;
+}
+
+const char *log_quote(char *out, size_t cap, const char *text)
+{
+    must(cap >= 3);
+    size_t len = 0;
+    out[len++] = '"';
+    for (size_t taken; text && *text; text += taken) {
+        char shown[8];
+        size_t n = quote_character(text, shown, &taken);
+        if (len + n + 2 > cap) // the closing quote and the NUL
+            break;
+        memcpy(out + len, shown, n);
+        len += n;
+    }
+    out[len++] = '"';
+    out[len] = '\0';
+    return out;
+}
+
+void log_die(const char *file, int line, const char *what)
+{
+    char quoted[256];
+    log_write(LOG_LEVEL_ERROR, "broken invariant", "at=%s:%d what=%s", file, line,
+              log_quote(quoted, sizeof quoted, what));
+    abort();
+}
