@@ -1,9 +1,8 @@
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,55 +11,59 @@
 
 #include "base/arena.h"
 
+enum {
+    INSIDE_MAX = 1024,    // bytes of a name that comes from outside
+    TREE_DEPTH_MAX = 256, // folders within folders; one open descriptor each
+    READ_FIRST = 4096,    // for files that do not tell their size (/proc)
+};
+
 int file_write_all(int fd, const void *data, size_t len)
 {
     const char *p = data;
     while (len > 0) {
         ssize_t n = write(fd, p, len);
-        if (n < 0 && errno != EINTR) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
             return ERR_IO;
-        }
-        if (n > 0) {
-            p += n;
-            len -= (size_t)n;
-        }
+        p += n;
+        len -= (size_t)n;
     }
     return 0;
 }
 
-// The folder a path stands in; heap string.
+// The folder part of `path`; heap string.
 static char *parent_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    if (slash == NULL) {
+    if (!slash)
         return xstrdup(".");
-    }
-    return slash == path ? xstrdup("/") : strndup(path, (size_t)(slash - path));
+    return slash == path ? xstrdup("/") : xasprintf("%.*s", (int)(slash - path), path);
 }
 
 int file_sync_dir(const char *dir, struct error *e)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        return error_set_errno(e, ERR_IO, errno, "%s: cannot open the folder", dir);
-    }
-    int err = fsync(fd) == 0 ? 0 : error_set_errno(e, ERR_IO, errno, "%s: cannot sync", dir);
+    if (fd < 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot open folder %s", dir);
+    int err = fsync(fd) == 0 ? 0 : error_set_errno(e, ERR_IO, errno, "cannot sync folder %s", dir);
     close(fd);
     return err;
 }
 
+// Writes and syncs a new file; fchmod, because the mode is meant whatever the umask is.
 static int write_synced(const char *path, const void *data, size_t len, unsigned mode,
                         struct error *e)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-    if (fd < 0) {
-        return error_set_errno(e, ERR_IO, errno, "%s: cannot write", path);
-    }
+    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
+    int fd = open(path, flags, mode & 0600);
+    if (fd < 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot create %s", path);
     int err = 0;
-    if (file_write_all(fd, data, len) != 0 || fchmod(fd, mode) != 0 || fsync(fd) != 0) {
-        err = error_set_errno(e, ERR_IO, errno, "%s: cannot write", path);
-    }
-    close(fd);
+    if (fchmod(fd, mode) != 0 || file_write_all(fd, data, len) != 0 || fsync(fd) != 0)
+        err = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
+    if (close(fd) != 0 && err == 0)
+        err = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
     return err;
 }
 
@@ -68,104 +71,147 @@ int file_write_durable(const char *path, const void *data, size_t len, unsigned 
                        struct error *e)
 {
     char *aside = xasprintf("%s.tmp.%d", path, (int)getpid());
-    char *parent = parent_of(path);
+    char *dir = parent_of(path);
     int err = write_synced(aside, data, len, mode, e);
-    if (err == 0 && rename(aside, path) != 0) {
-        err = error_set_errno(e, ERR_IO, errno, "%s: cannot rename into place", path);
-    }
-    if (err == 0) {
-        err = file_sync_dir(parent, e);
-    } else {
+    if (err == 0 && rename(aside, path) != 0)
+        err = error_set_errno(e, ERR_IO, errno, "cannot rename %s to %s", aside, path);
+    if (err != 0)
         unlink(aside);
-    }
-    free(parent);
+    else
+        err = file_sync_dir(dir, e);
+    free(dir);
     free(aside);
     return err;
 }
 
-static int read_fd(int fd, const char *path, size_t limit, char **out, size_t *len, struct error *e)
+// Reads to the end of the file or one byte past the limit, whichever comes first.
+static int read_to_end(int fd, size_t limit, size_t expected, char **out, size_t *len)
 {
-    size_t cap = 4096, used = 0;
-    char *data = xrealloc(NULL, cap);
-    for (;;) {
-        if (used + 1 == cap) {
-            cap *= 2;
-            data = xrealloc(data, cap);
+    size_t cap = expected < limit ? expected + 1 : limit + 1;
+    size_t used = 0;
+    char *data = xrealloc(NULL, cap + 1);
+    while (used <= limit) {
+        if (used == cap) {
+            cap = cap > limit / 2 ? limit + 1 : cap * 2;
+            data = xrealloc(data, cap + 1);
         }
-        ssize_t n = read(fd, data + used, cap - used - 1);
-        if (n < 0 && errno == EINTR) {
+        ssize_t n = read(fd, data + used, cap - used);
+        if (n < 0 && errno == EINTR)
             continue;
-        }
-        if (n < 0 || used + (size_t)n > limit) {
-            int err = n < 0 ? error_set_errno(e, ERR_IO, errno, "%s: cannot read", path)
-                            : error_set(e, ERR_TOO_LARGE, "%s: larger than %zu bytes", path, limit);
-            free(data);
-            return err;
-        }
-        if (n == 0) {
-            break;
+        if (n <= 0) {
+            data[used] = '\0';
+            *out = data;
+            *len = used;
+            return n < 0 ? ERR_IO : 0;
         }
         used += (size_t)n;
     }
-    data[used] = '\0';
     *out = data;
-    if (len != NULL) {
-        *len = used;
-    }
-    return 0;
+    return ERR_TOO_LARGE;
 }
 
 int file_read(const char *path, size_t limit, char **out, size_t *len, struct error *e)
 {
+    *out = NULL;
+    size_t used = 0;
+    char *data = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         int code = errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_IO;
-        return error_set_errno(e, code, errno, "%s: cannot open", path);
+        return error_set_errno(e, code, errno, "cannot open %s", path);
     }
-    int err = read_fd(fd, path, limit, out, len, e);
+    struct stat st;
+    bool sized = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+    int err = read_to_end(fd, limit, sized ? (size_t)st.st_size : READ_FIRST, &data, &used);
+    if (err == ERR_TOO_LARGE)
+        error_set(e, err, "%s is larger than the %zu bytes allowed", path, limit);
+    else if (err != 0)
+        error_set_errno(e, err, errno, "cannot read %s", path);
     close(fd);
-    return err;
+    if (err != 0) {
+        free(data);
+        return err;
+    }
+    *out = data;
+    if (len)
+        *len = used;
+    return 0;
+}
+
+static int make_one_dir(const char *path, unsigned mode, struct error *e)
+{
+    if (mkdir(path, mode) == 0)
+        return 0;
+    int saved = errno;
+    struct stat st;
+    if (saved == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return 0;
+    return error_set_errno(e, ERR_IO, saved, "cannot make folder %s", path);
 }
 
 int dir_make(const char *path, unsigned mode, struct error *e)
 {
-    char *partial = xstrdup(path);
+    char *prefix = xstrdup(path);
     int err = 0;
-    for (char *p = partial + 1; err == 0; p++) {
-        if (*p != '/' && *p != '\0') {
-            continue;
-        }
-        bool last = *p == '\0';
-        *p = '\0';
-        struct stat st;
-        if (mkdir(partial, mode) != 0 &&
-            (errno != EEXIST || stat(partial, &st) != 0 || !S_ISDIR(st.st_mode))) {
-            int saved = errno == EEXIST ? ENOTDIR : errno;
-            err = error_set_errno(e, ERR_IO, saved, "%s: cannot make the folder", partial);
-        }
-        if (last) {
-            break;
-        }
-        *p = '/';
+    for (char *slash = strchr(prefix + (*prefix == '/'), '/'); slash && err == 0;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        err = make_one_dir(prefix, mode, e);
+        *slash = '/';
     }
-    free(partial);
+    if (err == 0)
+        err = make_one_dir(path, mode, e);
+    free(prefix);
     return err;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
+static int remove_at(int parent, const char *name, int depth, struct error *e);
+
+// Empties the folder of descriptor `fd`, which it closes.
+static int empty_dir(int fd, const char *name, int depth, struct error *e)
 {
-    (void)st, (void)kind, (void)at;
-    return remove(path);
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        int saved = errno;
+        close(fd);
+        return error_set_errno(e, ERR_IO, saved, "cannot read folder %s", name);
+    }
+    int err = 0;
+    struct dirent *entry;
+    while (err == 0 && (errno = 0, entry = readdir(dir)) != NULL) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            err = remove_at(dirfd(dir), entry->d_name, depth + 1, e);
+    }
+    if (err == 0 && errno != 0)
+        err = error_set_errno(e, ERR_IO, errno, "cannot read folder %s", name);
+    closedir(dir);
+    return err;
+}
+
+// By descriptor and name, so that nobody can swap a folder for a link under our hands: a link is
+// unlinked by the first call, and O_NOFOLLOW refuses one that comes after.
+static int remove_at(int parent, const char *name, int depth, struct error *e)
+{
+    if (unlinkat(parent, name, 0) == 0 || errno == ENOENT || errno == ENOTDIR)
+        return 0;
+    if (errno != EISDIR && errno != EPERM) // Linux and POSIX say "a folder" differently
+        return error_set_errno(e, ERR_IO, errno, "cannot remove %s", name);
+    if (depth >= TREE_DEPTH_MAX)
+        return error_set(e, ERR_TOO_LARGE, "cannot remove %s: more than %d folders deep", name,
+                         TREE_DEPTH_MAX);
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot open folder %s", name);
+    int err = empty_dir(fd, name, depth, e);
+    if (err == 0 && unlinkat(parent, name, AT_REMOVEDIR) != 0)
+        err = error_set_errno(e, ERR_IO, errno, "cannot remove folder %s", name);
+    return err;
 }
 
 int dir_remove_tree(const char *path, struct error *e)
 {
-    enum { OPEN_DIRS = 16 };
-    if (nftw(path, remove_entry, OPEN_DIRS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0 ||
-        errno == ENOENT) {
-        return 0;
-    }
-    return error_set_errno(e, ERR_IO, errno, "%s: cannot remove", path);
+    int err = remove_at(AT_FDCWD, path, 0, e);
+    return err == 0 ? 0 : error_prefix(e, "removing %s", path), err;
 }
 
 bool path_exists(const char *path)
@@ -175,24 +221,26 @@ bool path_exists(const char *path)
 
 char *path_join(const char *a, const char *b)
 {
-    size_t n = strlen(a);
-    return xasprintf("%s%s%s", a, n > 0 && a[n - 1] != '/' ? "/" : "", b);
+    size_t len = strlen(a);
+    if (len == 0)
+        return xstrdup(b);
+    while (len > 0 && a[len - 1] == '/')
+        len--;
+    while (*b == '/')
+        b++;
+    return xasprintf("%.*s/%s", (int)len, a, b);
 }
 
 bool path_is_inside(const char *relative)
 {
-    enum { PATH_LIMIT = 1024 };
-    if (relative[0] == '\0' || strnlen(relative, PATH_LIMIT + 1) > PATH_LIMIT) {
+    if (strlen(relative) > INSIDE_MAX)
         return false;
-    }
-    for (const char *part = relative;;) {
-        size_t n = strcspn(part, "/");
-        if (n == 0 || (n == 2 && memcmp(part, "..", 2) == 0) || n > NAME_MAX) {
+    for (const char *part = relative;; part++) {
+        size_t len = strcspn(part, "/");
+        if (len == 0 || (len == 2 && strncmp(part, "..", 2) == 0))
             return false;
-        }
-        if (part[n] == '\0') {
+        part += len;
+        if (*part == '\0')
             return true;
-        }
-        part += n + 1;
     }
 }

@@ -1,192 +1,207 @@
 #include "base/flags.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
+#include "base/log.h"
 
-enum { FLAGS_MAX = 128 };
+enum { FLAGS_MAX = 64, SHOWN_MAX = 128 };
 
-static const struct flag *find_long(const struct flag *flags, const char *name, size_t len)
-{
-    for (const struct flag *f = flags; f->name != NULL; f++) {
-        if (strlen(f->name) == len && memcmp(f->name, name, len) == 0) {
-            return f;
-        }
-    }
-    return NULL;
-}
-
-static const struct flag *find_letter(const struct flag *flags, char letter)
-{
-    for (const struct flag *f = flags; f->name != NULL; f++) {
-        if (f->letter == letter) {
-            return f;
-        }
-    }
-    return NULL;
-}
-
-static int unknown_flag(const struct flag *flags, const char *word, struct error *e)
-{
-    const char *names[FLAGS_MAX + 1] = {NULL};
-    for (int i = 0; i < FLAGS_MAX && flags[i].name != NULL; i++) {
-        names[i] = flags[i].name;
-    }
-    char *bare = strndup(word + strspn(word, "-"), strcspn(word + strspn(word, "-"), "="));
-    const char *near = nearest_word(bare, names);
-    free(bare);
-    if (near != NULL) {
-        return error_set(e, ERR_INVALID, "unknown flag %s; did you mean --%s?", word, near);
-    }
-    return error_set(e, ERR_INVALID, "unknown flag %s; --help lists the flags", word);
-}
-
-static int store_int(const struct flag *f, const char *source, const char *value, struct error *e)
+// How a message names where a value came from: "--slots" or "MUSTER_SLOTS".
+static int set_int(const struct flag *flag, const char *where, const char *value, struct error *e)
 {
     char *end;
     errno = 0;
-    long long n = strtoll(value, &end, 10);
-    if (*value == '\0' || *end != '\0' || errno != 0) {
-        return error_set(e, ERR_INVALID, "%s wants a whole number, not \"%s\"", source, value);
-    }
-    if ((f->min != 0 || f->max != 0) && (n < f->min || n > f->max)) {
-        return error_set(e, ERR_INVALID, "%s is %lld; it must lie between %lld and %lld", source, n,
-                         f->min, f->max);
-    }
-    *(long long *)f->target = n;
+    long long number = strtoll(value, &end, 10);
+    if (end == value || *end != '\0' || (*value != '-' && (*value < '0' || *value > '9')))
+        return error_set(e, ERR_INVALID, "%s wants a whole number, not \"%s\"", where, value);
+    bool bounded = flag->min != 0 || flag->max != 0;
+    if (bounded && (errno == ERANGE || number < flag->min || number > flag->max))
+        return error_set(e, ERR_INVALID, "%s wants a number from %lld to %lld, not %s", where,
+                         flag->min, flag->max, value);
+    if (errno == ERANGE)
+        return error_set(e, ERR_INVALID, "%s: %s is too large a number", where, value);
+    *(long long *)flag->target = number;
     return 0;
 }
 
-static int store_bool(const struct flag *f, const char *source, const char *value, struct error *e)
+static int set_bool(const struct flag *flag, const char *where, const char *value, struct error *e)
 {
-    bool yes = value == NULL || strcmp(value, "true") == 0 || strcmp(value, "1") == 0;
-    if (!yes && strcmp(value, "false") != 0 && strcmp(value, "0") != 0) {
-        return error_set(e, ERR_INVALID, "%s is true or false, not \"%s\"", source, value);
-    }
-    *(bool *)f->target = yes;
+    bool on = strcmp(value, "1") == 0 || strcmp(value, "true") == 0 || strcmp(value, "yes") == 0;
+    bool off = strcmp(value, "0") == 0 || strcmp(value, "false") == 0 || strcmp(value, "no") == 0;
+    if (!on && !off)
+        return error_set(e, ERR_INVALID, "%s wants true or false, not \"%s\"", where, value);
+    *(bool *)flag->target = on;
     return 0;
 }
 
-static int store_item(const struct flag *f, const char *source, const char *value, struct error *e)
+static int set_value(const struct flag *flag, const char *where, const char *value, struct error *e)
 {
-    struct flag_list *list = f->target;
-    if (list->count == FLAG_LIST_MAX) {
-        return error_set(e, ERR_TOO_LARGE, "%s may be given at most %d times", source,
-                         FLAG_LIST_MAX);
-    }
-    list->items[list->count++] = value;
-    return 0;
-}
-
-static int store(const struct flag *f, const char *source, const char *value, struct error *e)
-{
-    switch (f->kind) {
+    struct flag_list *list = flag->target;
+    switch (flag->kind) {
     case FLAG_BOOL:
-        return store_bool(f, source, value, e);
+        return set_bool(flag, where, value, e);
     case FLAG_INT:
-        return store_int(f, source, value, e);
-    case FLAG_LIST:
-        return store_item(f, source, value, e);
+        return set_int(flag, where, value, e);
     case FLAG_STRING:
-        *(const char **)f->target = value;
+        *(const char **)flag->target = value;
+        return 0;
+    case FLAG_LIST:
+        if (list->count == FLAG_LIST_MAX)
+            return error_set(e, ERR_INVALID, "%s may be given at most %d times", where,
+                             FLAG_LIST_MAX);
+        list->items[list->count++] = value;
         return 0;
     }
-    return error_set(e, ERR_INTERNAL, "%s: a flag of no kind", source);
+    return ERR_INTERNAL;
 }
 
-static int apply_environment(const struct flag *flags, struct error *e)
+static const struct flag *find_by_name(const struct flag *flags, const char *name, size_t len)
 {
-    for (const struct flag *f = flags; f->name != NULL; f++) {
-        const char *value = f->env != NULL ? getenv(f->env) : NULL;
-        if (value != NULL && *value != '\0') {
-            int err = store(f, f->env, value, e);
-            if (err != 0) {
-                return err;
-            }
-        }
+    for (; flags->name; flags++) {
+        if (strlen(flags->name) == len && memcmp(flags->name, name, len) == 0)
+            return flags;
+    }
+    return NULL;
+}
+
+static const struct flag *find_by_letter(const struct flag *flags, char letter)
+{
+    for (; flags->name; flags++) {
+        if (flags->letter == letter)
+            return flags;
+    }
+    return NULL;
+}
+
+static int unknown_flag(const struct flag *flags, const char *name, struct error *e)
+{
+    const char *names[FLAGS_MAX + 1] = {NULL};
+    for (int i = 0; flags[i].name; i++)
+        names[i] = flags[i].name;
+    const char *near = nearest_word(name, names);
+    if (near)
+        return error_set(e, ERR_INVALID, "unknown flag --%s; did you mean --%s?", name, near);
+    return error_set(e, ERR_INVALID, "unknown flag --%s; --help lists the flags", name);
+}
+
+// One walk over argv; `next` is the word after the one in hand.
+struct walk {
+    const struct flag *flags;
+    int argc, next;
+    char **argv;
+    uint64_t seen; // a bit for each flag of the table that was given
+};
+
+// Sets `flag` from the value in the same word, or from the next word.
+static int take_value(struct walk *w, const struct flag *flag, const char *where,
+                      const char *attached, struct error *e)
+{
+    w->seen |= UINT64_C(1) << (flag - w->flags);
+    if (attached)
+        return set_value(flag, where, attached, e);
+    if (flag->kind == FLAG_BOOL)
+        return set_value(flag, where, "true", e);
+    if (w->next == w->argc)
+        return error_set(e, ERR_INVALID, "%s wants a value: %s %s", where, where,
+                         flag->value_name ? flag->value_name : "VALUE");
+    return set_value(flag, where, w->argv[w->next++], e);
+}
+
+// "--slots=4" or "--slots 4"; `word` stands after the dashes.
+static int take_long(struct walk *w, const char *word, struct error *e)
+{
+    size_t len = strcspn(word, "=");
+    const struct flag *flag = find_by_name(w->flags, word, len);
+    char shown[SHOWN_MAX];
+    snprintf(shown, sizeof shown, "--%.*s", (int)len, word);
+    if (!flag)
+        return unknown_flag(w->flags, shown + 2, e);
+    return take_value(w, flag, shown, word[len] == '=' ? word + len + 1 : NULL, e);
+}
+
+// "-v", "-vq" (several without values), "-n 4" or "-n4"; `word` stands after the dash.
+static int take_letters(struct walk *w, const char *word, struct error *e)
+{
+    for (; *word; word++) {
+        const struct flag *flag = find_by_letter(w->flags, *word);
+        if (!flag)
+            return error_set(e, ERR_INVALID, "unknown flag -%c; --help lists the flags", *word);
+        char shown[] = {'-', *word, '\0'};
+        const char *attached = flag->kind != FLAG_BOOL && word[1] ? word + 1 : NULL;
+        int err = take_value(w, flag, shown, attached, e);
+        if (err != 0 || flag->kind != FLAG_BOOL)
+            return err;
     }
     return 0;
 }
 
-// One word that starts with a dash; *i moves on when it takes the next word as its value.
-static int parse_flag(const struct flag *flags, int argc, char **argv, int *i, struct error *e)
+static int take_environment(const struct walk *w, struct error *e)
 {
-    const char *word = argv[*i], *value = NULL;
-    const struct flag *f;
-    if (word[1] == '-') {
-        size_t len = strcspn(word + 2, "=");
-        f = find_long(flags, word + 2, len);
-        value = word[2 + len] == '=' ? word + 3 + len : NULL;
-    } else {
-        f = find_letter(flags, word[1]);
-        value = word[2] != '\0' ? word + 2 : NULL;
-        if (f != NULL && f->kind == FLAG_BOOL && value != NULL) {
-            f = NULL; // letters are not joined
-        }
+    for (int i = 0; w->flags[i].name; i++) {
+        const struct flag *flag = &w->flags[i];
+        const char *value = flag->env ? getenv(flag->env) : NULL;
+        if (!value || !*value || (w->seen >> i & 1))
+            continue;
+        int err = set_value(flag, flag->env, value, e);
+        if (err != 0)
+            return error_prefix(e, "in the environment");
     }
-    if (f == NULL) {
-        return unknown_flag(flags, word, e);
-    }
-    char source[64];
-    snprintf(source, sizeof(source), "--%s", f->name);
-    if (value == NULL && f->kind != FLAG_BOOL) {
-        if (*i + 1 == argc) {
-            return error_set(e, ERR_INVALID, "%s wants a value: %s %s", source, source,
-                             f->value_name != NULL ? f->value_name : "VALUE");
-        }
-        value = argv[++*i];
-    }
-    return store(f, source, value, e);
+    return 0;
 }
 
 int flags_parse(const struct flag *flags, int argc, char **argv, const char **rest, int *rest_count,
                 struct error *e)
 {
+    int count = 0;
+    while (flags[count].name)
+        count++;
+    must(count <= FLAGS_MAX);
+    struct walk w = {.flags = flags, .argc = argc, .argv = argv, .next = 1};
+    bool ended = false;
     *rest_count = 0;
-    int err = apply_environment(flags, e);
-    for (int i = 1; i < argc && err == 0; i++) {
-        if (strcmp(argv[i], "--") == 0) {
-            while (++i < argc) {
-                rest[(*rest_count)++] = argv[i];
-            }
-        } else if (argv[i][0] == '-' && argv[i][1] != '\0') {
-            err = parse_flag(flags, argc, argv, &i, e);
-        } else {
-            rest[(*rest_count)++] = argv[i];
-        }
+    while (w.next < argc) {
+        const char *word = argv[w.next++];
+        int err = 0;
+        if (!ended && strcmp(word, "--") == 0)
+            ended = true;
+        else if (!ended && strncmp(word, "--", 2) == 0)
+            err = take_long(&w, word + 2, e);
+        else if (!ended && word[0] == '-' && word[1])
+            err = take_letters(&w, word + 1, e);
+        else
+            rest[(*rest_count)++] = word;
+        if (err != 0)
+            return err;
     }
-    return err;
+    return take_environment(&w, e);
 }
 
-static int flag_heading(const struct flag *f, char *out, size_t cap)
+// "-s, --slots N" into out; returns its width.
+static int show_flag(const struct flag *flag, char *out, size_t cap)
 {
     char letter[8] = "    ";
-    if (f->letter != 0) {
-        snprintf(letter, sizeof(letter), "-%c, ", f->letter);
-    }
-    return snprintf(out, cap, "  %s--%s%s%s", letter, f->name, f->value_name != NULL ? " " : "",
-                    f->value_name != NULL ? f->value_name : "");
+    if (flag->letter)
+        snprintf(letter, sizeof letter, "-%c, ", flag->letter);
+    return snprintf(out, cap, "%s--%s%s%s", letter, flag->name, flag->value_name ? " " : "",
+                    flag->value_name ? flag->value_name : "");
 }
 
 void flags_help(const struct flag *flags, FILE *out)
 {
-    char heading[128];
+    char shown[SHOWN_MAX];
     int width = 0;
-    for (const struct flag *f = flags; f->name != NULL; f++) {
-        int n = flag_heading(f, heading, sizeof(heading));
-        width = n > width ? n : width;
+    for (const struct flag *flag = flags; flag->name; flag++) {
+        int wanted = show_flag(flag, shown, sizeof shown);
+        width = wanted > width ? wanted : width;
     }
-    for (const struct flag *f = flags; f->name != NULL; f++) {
-        if (f->help == NULL) {
-            continue; // hidden
-        }
-        flag_heading(f, heading, sizeof(heading));
-        fprintf(out, "%-*s  %s", width, heading, f->help);
-        if (f->env != NULL) {
-            fprintf(out, " [environment: %s]", f->env);
-        }
+    for (const struct flag *flag = flags; flag->name; flag++) {
+        show_flag(flag, shown, sizeof shown);
+        fprintf(out, "  %-*s  %s", width, shown, flag->help);
+        if (flag->env)
+            fprintf(out, " [$%s]", flag->env);
         fputc('\n', out);
     }
 }

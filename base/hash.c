@@ -2,7 +2,6 @@
 
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +16,15 @@ struct sha256 {
 
 struct sha256 *sha256_new(void)
 {
-    struct sha256 *s = xcalloc(1, sizeof(*s));
+    struct sha256 *s = xcalloc(1, sizeof *s);
     must(gnutls_hash_init(&s->handle, GNUTLS_DIG_SHA256) == 0);
     return s;
 }
 
 void sha256_update(struct sha256 *s, const void *data, size_t len)
 {
-    must(len == 0 || gnutls_hash(s->handle, data, len) == 0);
+    if (len > 0)
+        must(gnutls_hash(s->handle, data, len) == 0);
 }
 
 void sha256_final(struct sha256 *s, uint8_t out[SHA256_BYTES])
@@ -36,65 +36,68 @@ void sha256_final(struct sha256 *s, uint8_t out[SHA256_BYTES])
 void sha256_hex(const void *data, size_t len, char out[SHA256_HEX])
 {
     uint8_t digest[SHA256_BYTES];
-    must(gnutls_hash_fast(GNUTLS_DIG_SHA256, data, len, digest) == 0);
-    hex_encode(digest, sizeof(digest), out);
+    must(gnutls_hash_fast(GNUTLS_DIG_SHA256, len ? data : "", len, digest) == 0);
+    hex_encode(digest, sizeof digest, out);
 }
 
 void sha512_hex(const void *data, size_t len, char out[SHA512_HEX])
 {
-    uint8_t digest[64];
-    must(gnutls_hash_fast(GNUTLS_DIG_SHA512, data, len, digest) == 0);
-    hex_encode(digest, sizeof(digest), out);
+    uint8_t digest[SHA512_HEX / 2];
+    must(gnutls_hash_fast(GNUTLS_DIG_SHA512, len ? data : "", len, digest) == 0);
+    hex_encode(digest, sizeof digest, out);
 }
 
-// CRC32C, reflected polynomial 0x82F63B78, eight bytes a turn ("slicing by 8").
-static uint32_t crc_tables[8][256];
+// CRC of the 16 values of four bits, polynomial 0x1EDC6F41 reflected.
+static const uint32_t crc_of_nibble[16] = {
+    0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
+    0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
+};
 
-static void crc_fill_tables(void)
+static uint32_t crc_by_table(uint32_t crc, const uint8_t *p, size_t len)
 {
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t c = i;
-        for (int bit = 0; bit < 8; bit++) {
-            c = (c >> 1) ^ (c & 1 ? 0x82F63B78u : 0);
-        }
-        crc_tables[0][i] = c;
+    for (size_t i = 0; i < len; i++) {
+        crc ^= p[i];
+        crc = crc >> 4 ^ crc_of_nibble[crc & 15];
+        crc = crc >> 4 ^ crc_of_nibble[crc & 15];
     }
-    for (uint32_t i = 0; i < 256; i++) {
-        for (int t = 1; t < 8; t++) {
-            uint32_t c = crc_tables[t - 1][i];
-            crc_tables[t][i] = (c >> 8) ^ crc_tables[0][c & 0xFF];
-        }
-    }
+    return crc;
 }
+
+#ifdef __x86_64__
+__attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *p,
+                                                                     size_t words)
+{
+    uint64_t state = crc;
+    for (size_t i = 0; i < words; i++) {
+        uint64_t word;
+        memcpy(&word, p + 8 * i, sizeof word);
+        state = __builtin_ia32_crc32di(state, word);
+    }
+    return (uint32_t)state;
+}
+#endif
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t len)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, crc_fill_tables);
     const uint8_t *p = data;
-    uint32_t c = ~crc;
-    for (; len >= 8; len -= 8, p += 8) {
-        uint64_t word;
-        memcpy(&word, p, 8);
-        word ^= c;
-        c = 0;
-        for (int t = 0; t < 8; t++) {
-            c ^= crc_tables[7 - t][word >> (8 * t) & 0xFF];
-        }
+    size_t done = 0;
+    crc = ~crc;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("sse4.2")) {
+        crc = crc_by_instruction(crc, p, len / 8);
+        done = len - len % 8;
     }
-    for (; len > 0; len--, p++) {
-        c = (c >> 8) ^ crc_tables[0][(c ^ *p) & 0xFF];
-    }
-    return ~c;
+#endif
+    return ~crc_by_table(crc, p + done, len - done);
 }
 
 uint64_t hash64(const void *data, size_t len)
 {
-    uint64_t h = 0xCBF29CE484222325u;
-    for (const uint8_t *p = data, *end = p + len; p < end; p++) {
-        h = (h ^ *p) * 0x100000001B3u;
-    }
-    return h;
+    const uint8_t *p = data;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ p[i]) * 0x100000001b3u;
+    return hash;
 }
 
 void hex_encode(const void *data, size_t len, char *out)
@@ -108,96 +111,99 @@ void hex_encode(const void *data, size_t len, char *out)
     *out = '\0';
 }
 
-static int hex_digit(char c)
+// -1 for what is no digit.
+static int hex_value(char c)
 {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 int hex_decode(const char *text, void *out, size_t len)
 {
     uint8_t *p = out;
-    if (strnlen(text, 2 * len + 1) != 2 * len) {
+    if (strlen(text) != 2 * len)
         return ERR_INVALID;
-    }
     for (size_t i = 0; i < len; i++) {
-        int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
-        if (high < 0 || low < 0) {
+        int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
+        if (high < 0 || low < 0)
             return ERR_INVALID;
-        }
         p[i] = (uint8_t)(high << 4 | low);
     }
     return 0;
 }
 
-static const char base64_digits[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
+// The standard alphabet with padding, RFC 4648 section 4.
 char *base64_encode(const void *data, size_t len)
 {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const uint8_t *p = data;
-    char *text = xrealloc(NULL, (len + 2) / 3 * 4 + 1), *q = text;
+    char *text = xcalloc((len + 2) / 3 * 4 + 1, 1), *out = text;
     for (size_t i = 0; i < len; i += 3) {
-        size_t n = len - i < 3 ? len - i : 3;
-        uint32_t w = (uint32_t)p[i] << 16 | (n > 1 ? (uint32_t)p[i + 1] << 8 : 0) |
-                     (n > 2 ? (uint32_t)p[i + 2] : 0);
-        *q++ = base64_digits[w >> 18];
-        *q++ = base64_digits[w >> 12 & 63];
-        *q++ = n > 1 ? base64_digits[w >> 6 & 63] : '=';
-        *q++ = n > 2 ? base64_digits[w & 63] : '=';
+        size_t left = len - i;
+        uint32_t bits = (uint32_t)p[i] << 16;
+        bits |= left > 1 ? (uint32_t)p[i + 1] << 8 : 0;
+        bits |= left > 2 ? (uint32_t)p[i + 2] : 0;
+        *out++ = digits[bits >> 18];
+        *out++ = digits[bits >> 12 & 63];
+        *out++ = left > 1 ? digits[bits >> 6 & 63] : '=';
+        *out++ = left > 2 ? digits[bits & 63] : '=';
     }
-    *q = '\0';
     return text;
 }
 
-static void base64_values(int8_t values[256])
+static int base64_value(char c)
 {
-    memset(values, -1, 256);
-    for (int i = 0; i < 64; i++) {
-        values[(unsigned char)base64_digits[i]] = (int8_t)i;
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+// Four digits, the last `padding` of them "=", to 3 - padding bytes. Bits that fall under the
+// padding must be 0, so that each value has one text.
+static bool decode_quad(const char *quad, int padding, uint8_t *out)
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < 4; i++) {
+        int value = i < 4 - padding ? base64_value(quad[i]) : 0;
+        if (value < 0)
+            return false;
+        bits = bits << 6 | (uint32_t)value;
     }
+    for (int i = 0; i < 3 - padding; i++)
+        out[i] = (uint8_t)(bits >> (16 - 8 * i));
+    return (bits & ((UINT32_C(1) << 8 * padding) - 1)) == 0;
 }
 
 int base64_decode(const char *text, size_t text_len, void **out, size_t *len)
 {
-    int8_t values[256];
-    base64_values(values);
-    size_t pad = 0;
-    while (pad < 2 && pad < text_len && text[text_len - 1 - pad] == '=') {
-        pad++;
-    }
-    if (text_len % 4 != 0) {
+    *out = NULL;
+    *len = 0;
+    if (text_len % 4 != 0)
         return ERR_INVALID;
-    }
-    size_t digits = text_len - pad;
-    uint8_t *data = xrealloc(NULL, text_len / 4 * 3 + 1);
-    uint32_t word = 0;
-    size_t used = 0;
-    for (size_t i = 0; i < digits; i++) {
-        int value = values[(unsigned char)text[i]];
-        if (value < 0) {
-            free(data);
+    int padding = 0;
+    while (padding < 2 && text_len > 0 && text[text_len - 1 - (size_t)padding] == '=')
+        padding++;
+    uint8_t *bytes = xrealloc(NULL, text_len / 4 * 3);
+    for (size_t i = 0; i < text_len / 4; i++) {
+        bool last = i + 1 == text_len / 4;
+        if (!decode_quad(text + 4 * i, last ? padding : 0, bytes + 3 * i)) {
+            free(bytes);
             return ERR_INVALID;
         }
-        word = word << 6 | (uint32_t)value;
-        if (i % 4 != 0) { // digits 1, 2, 3 of a group complete one byte each
-            data[used++] = (uint8_t)(word >> (6 - 2 * (i % 4)));
-        }
     }
-    data[used] = 0;
-    *out = data;
-    *len = used;
+    *out = bytes;
+    *len = text_len / 4 * 3 - (size_t)padding;
     return 0;
 }
 
 int bytes_equal_constant_time(const void *a, const void *b, size_t len)
 {
-    const volatile uint8_t *p = a, *q = b;
-    uint8_t difference = 0;
-    for (size_t i = 0; i < len; i++) {
-        difference |= (uint8_t)(p[i] ^ q[i]);
-    }
-    return difference == 0;
+    return gnutls_memcmp(a, b, len) == 0;
 }

@@ -3,191 +3,289 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
 #include "base/log.h"
 
-// ---- writer ----
+enum { NUMBER_TEXT_MAX = 32, KEY_MAX = 128 };
+
+// --- Text of values -----------------------------------------------------------------------------
+
+// Bytes of the UTF-8 character at `s` (RFC 3629: shortest form, no surrogates, at most U+10FFFF),
+// or 0 when there is none.
+static size_t utf8_length(const unsigned char *s, size_t n)
+{
+    unsigned char c = s[0];
+    if (c < 0x80)
+        return 1;
+    size_t len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+    if (c < 0xc2 || c > 0xf4 || len > n)
+        return 0;
+    for (size_t i = 1; i < len; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    bool overlong = (c == 0xe0 && s[1] < 0xa0) || (c == 0xf0 && s[1] < 0x90);
+    bool outside = (c == 0xed && s[1] > 0x9f) || (c == 0xf4 && s[1] > 0x8f);
+    return overlong || outside ? 0 : len;
+}
+
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+// An ASCII character that may not stand in a string as it is.
+static void put_escape(struct buf *out, unsigned char c)
+{
+    static const char named[] = "\"\\\n\r\t\b\f", letters[] = "\"\\nrtbf";
+    const char *name = c ? strchr(named, c) : NULL;
+    if (name)
+        buf_printf(out, "\\%c", letters[name - named]);
+    else
+        buf_printf(out, "\\u%04x", c);
+}
+
+static void put_string(struct buf *out, const char *text, size_t n)
+{
+    const unsigned char *s = (const unsigned char *)text, *end = s + n;
+    buf_puts(out, "\"");
+    while (s < end) {
+        const unsigned char *run = s;
+        size_t len = 1;
+        while (s < end &&
+               (is_plain(*s) || (*s >= 0x80 && (len = utf8_length(s, (size_t)(end - s))) > 0))) {
+            s += len;
+            len = 1;
+        }
+        buf_append(out, run, (size_t)(s - run));
+        if (s == end)
+            break;
+        if (*s >= 0x80)
+            buf_puts(out, "\xef\xbf\xbd"); // U+FFFD
+        else
+            put_escape(out, *s);
+        s++;
+    }
+    buf_puts(out, "\"");
+}
+
+// Fifteen digits always survive the way to a double and back, so a shorter form of a normal number
+// shows at once (%g drops trailing zeros); subnormal numbers have fewer digits to begin with.
+static void format_double(double v, char out[NUMBER_TEXT_MAX])
+{
+    for (int digits = isnormal(v) ? 15 : 1; digits <= 17; digits++) {
+        snprintf(out, NUMBER_TEXT_MAX, "%.*g", digits, v);
+        if (strtod(out, NULL) == v)
+            return;
+    }
+}
+
+static void put_double(struct buf *out, double v)
+{
+    char text[NUMBER_TEXT_MAX];
+    if (isnan(v)) {
+        buf_puts(out, "\"NaN\"");
+    } else if (isinf(v)) {
+        buf_puts(out, v > 0 ? "\"Infinity\"" : "\"-Infinity\"");
+    } else {
+        format_double(v, text);
+        buf_puts(out, text);
+    }
+}
+
+// A real stays a real when it is read back.
+static void put_real(struct buf *out, double v)
+{
+    char text[NUMBER_TEXT_MAX];
+    format_double(v, text);
+    buf_puts(out, text);
+    if (!strpbrk(text, ".e"))
+        buf_puts(out, ".0");
+}
+
+static void put_json(struct buf *out, const json_t *v);
+
+static void put_array(struct buf *out, const json_t *v)
+{
+    buf_puts(out, "[");
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        buf_puts(out, i > 0 ? "," : "");
+        put_json(out, json_array_get(v, i));
+    }
+    buf_puts(out, "]");
+}
+
+static void put_object(struct buf *out, const json_t *v)
+{
+    const char *key;
+    json_t *value;
+    bool comma = false;
+    buf_puts(out, "{");
+    json_object_foreach((json_t *)v, key, value)
+    {
+        buf_puts(out, comma ? "," : "");
+        put_string(out, key, strlen(key));
+        buf_puts(out, ":");
+        put_json(out, value);
+        comma = true;
+    }
+    buf_puts(out, "}");
+}
+
+// As deep as the value is; values from outside are limited where they are read.
+static void put_json(struct buf *out, const json_t *v)
+{
+    switch (v ? json_typeof(v) : JSON_NULL) {
+    case JSON_OBJECT:
+        put_object(out, v);
+        break;
+    case JSON_ARRAY:
+        put_array(out, v);
+        break;
+    case JSON_STRING:
+        put_string(out, json_string_value(v), json_string_length(v));
+        break;
+    case JSON_INTEGER:
+        buf_printf(out, "%lld", (long long)json_integer_value(v));
+        break;
+    case JSON_REAL:
+        put_real(out, json_real_value(v));
+        break;
+    case JSON_TRUE:
+        buf_puts(out, "true");
+        break;
+    case JSON_FALSE:
+        buf_puts(out, "false");
+        break;
+    case JSON_NULL:
+        buf_puts(out, "null");
+        break;
+    }
+}
+
+char *json_text(const json_t *v)
+{
+    struct buf out;
+    buf_init(&out, SIZE_MAX / 8); // the value is in memory already
+    put_json(&out, v);
+    return buf_take(&out);
+}
+
+// --- Writer -------------------------------------------------------------------------------------
 
 void jw_init(struct json_writer *w, struct buf *out)
 {
     *w = (struct json_writer){.out = out};
 }
 
-static void before_value(struct json_writer *w)
+// The comma that a value or key wants before it.
+static void begin_member(struct json_writer *w)
 {
     if (w->key_pending) {
         w->key_pending = false;
         return;
     }
-    if (w->comma[w->depth]) {
-        buf_append(w->out, ",", 1);
-    }
-    w->comma[w->depth] = true;
+    if (w->depth == 0)
+        return;
+    if (w->comma[w->depth - 1])
+        buf_puts(w->out, ",");
+    w->comma[w->depth - 1] = true;
 }
 
-static void open_scope(struct json_writer *w, const char *bracket)
+static void open_level(struct json_writer *w, const char *bracket)
 {
-    before_value(w);
-    buf_append(w->out, bracket, 1);
-    must(w->depth + 1 < JSON_DEPTH_MAX);
-    w->comma[++w->depth] = false;
+    must(w->depth < JSON_DEPTH_MAX);
+    begin_member(w);
+    buf_puts(w->out, bracket);
+    w->comma[w->depth++] = false;
 }
 
-static void close_scope(struct json_writer *w, const char *bracket)
+static void close_level(struct json_writer *w, const char *bracket)
 {
     must(w->depth > 0 && !w->key_pending);
     w->depth--;
-    buf_append(w->out, bracket, 1);
+    buf_puts(w->out, bracket);
 }
 
 void jw_object(struct json_writer *w)
 {
-    open_scope(w, "{");
+    open_level(w, "{");
 }
 
 void jw_object_end(struct json_writer *w)
 {
-    close_scope(w, "}");
+    close_level(w, "}");
 }
 
 void jw_array(struct json_writer *w)
 {
-    open_scope(w, "[");
+    open_level(w, "[");
 }
 
 void jw_array_end(struct json_writer *w)
 {
-    close_scope(w, "]");
-}
-
-// Length of the UTF-8 sequence at p (n bytes left), 0 when it is none: overlong forms, surrogates
-// and code points past U+10FFFF are none (RFC 3629).
-static size_t utf8_length(const unsigned char *p, size_t n)
-{
-    if (p[0] < 0x80) {
-        return 1;
-    }
-    size_t len = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;
-    if (p[0] < 0xC2 || p[0] > 0xF4 || n < len) {
-        return 0;
-    }
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    bool bad = (p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) ||
-               (p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F);
-    return bad ? 0 : len;
-}
-
-static void put_escaped(struct buf *out, unsigned char c)
-{
-    static const char *const names[] = {
-        ['\b'] = "\\b", ['\f'] = "\\f", ['\n'] = "\\n", ['\r'] = "\\r",
-        ['\t'] = "\\t", ['"'] = "\\\"", ['\\'] = "\\\\"};
-    if (c < sizeof(names) / sizeof(names[0]) && names[c] != NULL) {
-        buf_puts(out, names[c]);
-    } else {
-        buf_printf(out, "\\u%04x", c);
-    }
-}
-
-static void put_string(struct buf *out, const char *s, size_t n)
-{
-    const unsigned char *p = (const unsigned char *)s, *end = p + n, *plain = p;
-    buf_append(out, "\"", 1);
-    while (p < end) {
-        size_t len = utf8_length(p, (size_t)(end - p));
-        if (len > 1 || (len == 1 && *p >= 0x20 && *p != '"' && *p != '\\' && *p != 0x7F)) {
-            p += len;
-            continue;
-        }
-        buf_append(out, plain, (size_t)(p - plain));
-        if (len == 0) {
-            buf_puts(out, "\xEF\xBF\xBD");
-        } else {
-            put_escaped(out, *p);
-        }
-        plain = ++p;
-    }
-    buf_append(out, plain, (size_t)(p - plain));
-    buf_append(out, "\"", 1);
+    close_level(w, "]");
 }
 
 void jw_key(struct json_writer *w, const char *key)
 {
     must(!w->key_pending);
-    before_value(w);
+    begin_member(w);
     put_string(w->out, key, strlen(key));
-    buf_append(w->out, ":", 1);
+    buf_puts(w->out, ":");
     w->key_pending = true;
 }
 
 void jw_stringn(struct json_writer *w, const char *s, size_t n)
 {
-    before_value(w);
-    put_string(w->out, s, n);
+    begin_member(w);
+    if (s)
+        put_string(w->out, s, n);
+    else
+        buf_puts(w->out, "null");
 }
 
 void jw_string(struct json_writer *w, const char *s)
 {
-    if (s == NULL) {
-        jw_null(w);
-    } else {
-        jw_stringn(w, s, strlen(s));
-    }
+    jw_stringn(w, s, s ? strlen(s) : 0);
 }
 
 void jw_int(struct json_writer *w, int64_t v)
 {
-    before_value(w);
+    begin_member(w);
     buf_printf(w->out, "%lld", (long long)v);
 }
 
 void jw_double(struct json_writer *w, double v)
 {
-    if (!isfinite(v)) {
-        jw_string(w, isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity");
-        return;
-    }
-    before_value(w);
-    char text[32];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof(text), "%.*g", digits, v);
-        if (strtod(text, NULL) == v) {
-            break;
-        }
-    }
-    buf_puts(w->out, text);
+    begin_member(w);
+    put_double(w->out, v);
 }
 
 void jw_bool(struct json_writer *w, bool v)
 {
-    before_value(w);
-    buf_puts(w->out, v ? "true" : "false");
+    jw_raw(w, v ? "true" : "false");
 }
 
 void jw_null(struct json_writer *w)
 {
-    before_value(w);
-    buf_puts(w->out, "null");
+    jw_raw(w, NULL);
 }
 
 void jw_raw(struct json_writer *w, const char *json)
 {
-    before_value(w);
-    buf_puts(w->out, json != NULL ? json : "null");
+    begin_member(w);
+    buf_puts(w->out, json ? json : "null");
 }
 
 void jw_json(struct json_writer *w, const json_t *v)
 {
-    char *text = v != NULL ? json_text(v) : NULL;
-    jw_raw(w, text);
-    free(text);
+    begin_member(w);
+    put_json(w->out, v);
 }
 
 void jw_kv_string(struct json_writer *w, const char *key, const char *s)
@@ -220,170 +318,163 @@ void jw_kv_raw(struct json_writer *w, const char *key, const char *json)
     jw_raw(w, json);
 }
 
-// ---- getters ----
+// --- Getters ------------------------------------------------------------------------------------
 
-enum { KEY_MAX = 128 };
-
-static json_t *not_null(json_t *v)
-{
-    return json_is_null(v) ? NULL : v;
-}
-
-// "leastRecent" -> "least_recent"
+// "slotsPerTrial" -> "slots_per_trial"; false when it does not fit.
 static bool snake_case(const char *key, char out[KEY_MAX])
 {
-    size_t n = 0;
-    bool changed = false;
-    for (; *key != '\0' && n + 2 < KEY_MAX; key++) {
-        if (isupper((unsigned char)*key)) {
-            out[n++] = '_';
-            changed = true;
-        }
-        out[n++] = (char)tolower((unsigned char)*key);
+    size_t len = 0;
+    for (; *key; key++) {
+        if (len + 3 > KEY_MAX)
+            return false;
+        if (isupper((unsigned char)*key))
+            out[len++] = '_';
+        out[len++] = (char)tolower((unsigned char)*key);
     }
-    out[n] = '\0';
-    return changed;
+    out[len] = '\0';
+    return true;
 }
 
 json_t *jget(const json_t *obj, const char *key)
 {
-    json_t *v = not_null(json_object_get(obj, key));
     char snake[KEY_MAX];
-    if (v == NULL && snake_case(key, snake)) {
-        v = not_null(json_object_get(obj, snake));
-    }
-    return v;
+    json_t *value = json_object_get(obj, key);
+    if ((!value || json_is_null(value)) && snake_case(key, snake))
+        value = json_object_get(obj, snake);
+    return json_is_null(value) ? NULL : value;
 }
 
 const char *jget_string(const json_t *obj, const char *key, const char *fallback)
 {
-    const char *s = json_string_value(jget(obj, key));
-    return s != NULL ? s : fallback;
+    const json_t *value = jget(obj, key);
+    return json_is_string(value) ? json_string_value(value) : fallback;
 }
 
 int64_t jget_int(const json_t *obj, const char *key, int64_t fallback)
 {
-    const json_t *v = jget(obj, key);
-    if (json_is_integer(v)) {
-        return json_integer_value(v);
+    const json_t *value = jget(obj, key);
+    if (json_is_integer(value))
+        return json_integer_value(value);
+    if (json_is_real(value)) { // 3.0 is 3, as in the JSON of protocol buffers
+        double real = json_real_value(value);
+        return real >= -0x1p63 && real < 0x1p63 && real == floor(real) ? (int64_t)real : fallback;
     }
-    if (json_is_string(v) && json_string_length(v) > 0) {
-        char *end;
-        errno = 0;
-        long long n = strtoll(json_string_value(v), &end, 10);
-        return *end == '\0' && errno == 0 ? n : fallback;
-    }
-    double d = json_is_real(v) ? json_real_value(v) : NAN;
-    return d == rint(d) && fabs(d) < 9e15 ? (int64_t)d : fallback;
+    const char *text = json_string_value(value);
+    if (!text || !(isdigit((unsigned char)*text) || *text == '-'))
+        return fallback;
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0' ? number : fallback;
 }
 
 double jget_double(const json_t *obj, const char *key, double fallback)
 {
-    const json_t *v = jget(obj, key);
-    const char *s = json_string_value(v);
-    if (json_is_number(v)) {
-        return json_number_value(v);
-    }
-    if (s == NULL) {
+    const json_t *value = jget(obj, key);
+    if (json_is_number(value))
+        return json_number_value(value);
+    const char *text = json_string_value(value);
+    if (!text)
         return fallback;
-    }
-    return strcmp(s, "NaN") == 0         ? NAN
-           : strcmp(s, "Infinity") == 0  ? INFINITY
-           : strcmp(s, "-Infinity") == 0 ? -INFINITY
-                                         : fallback;
+    if (strcmp(text, "NaN") == 0)
+        return NAN;
+    if (strcmp(text, "Infinity") == 0)
+        return INFINITY;
+    return strcmp(text, "-Infinity") == 0 ? -INFINITY : fallback;
 }
 
 bool jget_bool(const json_t *obj, const char *key, bool fallback)
 {
-    const json_t *v = jget(obj, key);
-    return json_is_boolean(v) ? json_is_true(v) : fallback;
+    const json_t *value = jget(obj, key);
+    return json_is_boolean(value) ? json_is_true(value) : fallback;
 }
 
 json_t *jget_path(const json_t *obj, const char *dotted)
 {
-    char part[KEY_MAX];
-    while (obj != NULL) {
-        size_t n = strcspn(dotted, ".");
-        if (n >= sizeof(part)) {
+    const json_t *value = obj;
+    for (;;) {
+        char part[KEY_MAX];
+        size_t len = strcspn(dotted, ".");
+        if (len >= sizeof part)
             return NULL;
-        }
-        memcpy(part, dotted, n);
-        part[n] = '\0';
-        char *end;
-        size_t index = strtoul(part, &end, 10);
-        json_t *v = json_is_array(obj) && n > 0 && *end == '\0'
-                        ? not_null(json_array_get(obj, index))
-                        : jget(obj, part);
-        if (dotted[n] == '\0') {
-            return v;
-        }
-        obj = v;
-        dotted += n + 1;
+        memcpy(part, dotted, len);
+        part[len] = '\0';
+        json_t *next = jget(value, part);
+        if (!next || dotted[len] == '\0')
+            return next;
+        value = next;
+        dotted += len + 1;
     }
-    return NULL;
 }
 
-// ---- text ----
+// --- Parser -------------------------------------------------------------------------------------
 
-static int depth_of(const json_t *v, int most)
+struct place {
+    int line, column; // from 1; columns count bytes
+};
+
+static void step(struct place *at, char c)
 {
-    if (most <= 0 || !(json_is_object(v) || json_is_array(v))) {
-        return most <= 0 ? 1 : 0;
+    at->column++;
+    if (c == '\n') {
+        at->line++;
+        at->column = 1;
     }
-    int deepest = 0;
-    const char *key;
-    size_t i;
-    json_t *child;
-    json_object_foreach((json_t *)v, key, child)
-    {
-        int d = depth_of(child, most - 1);
-        deepest = d > deepest ? d : deepest;
+}
+
+// Finds the bracket that goes past the depth allowed; brackets in strings do not count. jansson's
+// own limit is 2,048 and cannot be set.
+static bool find_too_deep(const char *text, size_t len, struct place *at)
+{
+    int depth = 0;
+    bool in_string = false;
+    *at = (struct place){1, 1};
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        if (in_string && c == '\\' && i + 1 < len)
+            step(at, text[i++]);
+        else if (c == '"')
+            in_string = !in_string;
+        else if (!in_string && (c == '[' || c == '{') && ++depth > LIMIT_JSON_DEPTH)
+            return true;
+        else if (!in_string && (c == ']' || c == '}'))
+            depth--;
+        step(at, text[i]);
     }
-    json_array_foreach(v, i, child)
-    {
-        int d = depth_of(child, most - 1);
-        deepest = d > deepest ? d : deepest;
-    }
-    return 1 + deepest;
+    return false;
 }
 
 int json_parse(const char *text, size_t len, const char *what, json_t **out, struct error *e)
 {
-    json_error_t at;
-    *out = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &at);
-    if (*out == NULL) {
-        return error_set(e, ERR_INVALID, "%s:%d:%d: %s", what, at.line, at.column, at.text);
-    }
-    if (depth_of(*out, LIMIT_JSON_DEPTH + 1) > LIMIT_JSON_DEPTH) {
-        json_decref(*out);
-        *out = NULL;
-        return error_set(e, ERR_INVALID, "%s: nested deeper than %d levels", what,
-                         LIMIT_JSON_DEPTH);
-    }
+    *out = NULL;
+    if (len > LIMIT_BODY)
+        return error_set(e, ERR_TOO_LARGE, "%s: %zu bytes of JSON, at most %d are allowed", what,
+                         len, LIMIT_BODY);
+    struct place at;
+    if (find_too_deep(text, len, &at))
+        return error_set(e, ERR_INVALID, "%s:%d:%d: more than %d levels of JSON", what, at.line,
+                         at.column, LIMIT_JSON_DEPTH);
+    json_error_t fault;
+    *out = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &fault);
+    if (!*out)
+        return error_set(e, ERR_INVALID, "%s:%d:%d: not valid JSON: %s", what, fault.line,
+                         fault.column, fault.text);
     return 0;
-}
-
-char *json_text(const json_t *v)
-{
-    char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
-    must(text != NULL);
-    return text;
 }
 
 bool json_deep_merge(json_t *into, const json_t *over)
 {
+    if (!json_is_object(into) || !json_is_object(over))
+        return false;
     const char *key;
     json_t *value;
-    bool changed = false;
     json_object_foreach((json_t *)over, key, value)
     {
         json_t *old = json_object_get(into, key);
-        if (json_is_object(old) && json_is_object(value)) {
-            changed = json_deep_merge(old, value) || changed;
-        } else if (old == NULL || !json_equal(old, value)) {
+        if (json_is_object(old) && json_is_object(value))
+            json_deep_merge(old, value);
+        else
             must(json_object_set_new(into, key, json_deep_copy(value)) == 0);
-            changed = true;
-        }
     }
-    return changed;
+    return true;
 }

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,161 +12,183 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 
-extern char **environ;
+// What the child was doing when it failed; sent through the pipe with its errno.
+enum step { STEP_PARENT, STEP_FDS, STEP_GROUP, STEP_CWD, STEP_EXEC };
 
-// What failed in the child before exec, sent through the pipe.
-struct child_failure {
+struct failure {
+    enum step step;
     int saved_errno;
-    char step[16];
 };
 
-_Noreturn static void child_fail(int report, const char *step)
+// Between fork and exec only async-signal-safe calls are allowed: other threads may have held
+// malloc's lock. The child_ functions keep to that.
+_Noreturn static void child_fail(int report, enum step step)
 {
-    struct child_failure f = {.saved_errno = errno};
-    strncpy(f.step, step, sizeof(f.step) - 1);
-    ssize_t n = write(report, &f, sizeof(f));
-    (void)n;
+    struct failure failure = {.step = step, .saved_errno = errno};
+    ssize_t ignored = write(report, &failure, sizeof failure);
+    (void)ignored;
     _exit(127);
 }
 
-static void child_descriptor(int from, int to, int report)
+// Descriptors given may themselves be 0, 1 or 2 in any order: all are first lifted above.
+static void child_set_fds(const struct proc_spec *spec, int report)
 {
-    if (from < 0) {
-        from = open("/dev/null", to == 0 ? O_RDONLY : O_WRONLY);
+    int given[3] = {spec->fd_in, spec->fd_out, spec->fd_err}, lifted[3];
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < 3; i++) {
+        lifted[i] = fcntl(given[i] < 0 ? null : given[i], F_DUPFD_CLOEXEC, 3);
+        if (lifted[i] < 0)
+            child_fail(report, STEP_FDS);
     }
-    if (from < 0 || (from != to && dup2(from, to) < 0) ||
-        (from == to && fcntl(to, F_SETFD, 0) < 0)) {
-        child_fail(report, "descriptor");
+    for (int i = 0; i < 3; i++) {
+        if (dup2(lifted[i], i) < 0)
+            child_fail(report, STEP_FDS);
     }
+    // Whatever a library opened without close-on-exec. CLOSE_RANGE_CLOEXEC: `report` must live on
+    // until exec.
+    if (syscall(SYS_close_range, 3u, ~0u, 1u << 2) == 0)
+        return;
+    for (int fd = 3; fd < 4096; fd++) // kernels before 5.11
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-// Lifts a descriptor over 2, so that placing one of 0, 1, 2 cannot close another's source.
-static int above_standard(int fd, int report)
+// The program starts with default handlers and no blocked signal, whatever this process does.
+static void child_reset_signals(void)
 {
-    if (fd < 0 || fd > 2) {
-        return fd;
-    }
-    int lifted = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (lifted < 0) {
-        child_fail(report, "descriptor");
-    }
-    return lifted;
-}
-
-static void child_signals(void)
-{
+    struct sigaction by_default = {.sa_handler = SIG_DFL};
+    for (int number = 1; number < NSIG; number++)
+        sigaction(number, &by_default, NULL); // refused for SIGKILL and SIGSTOP
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    for (int s = 1; s < SIGRTMIN; s++) {
-        signal(s, SIG_DFL);
-    }
 }
 
-_Noreturn static void child_run(const struct proc_spec *spec, int report, pid_t parent)
+_Noreturn static void child_run(const struct proc_spec *spec, pid_t parent, int report)
 {
-    if (spec->new_session && setsid() < 0) {
-        child_fail(report, "setsid");
-    }
-    if (spec->new_group && !spec->new_session && setpgid(0, 0) != 0) {
-        child_fail(report, "setpgid");
-    }
+    report = fcntl(report, F_DUPFD_CLOEXEC, 3); // out of the way of 0, 1, 2
+    child_reset_signals();
     if (spec->die_with_parent) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent) { // it died before the prctl
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+            child_fail(report, STEP_PARENT);
+        if (getppid() != parent) // it died before we asked
             _exit(127);
-        }
     }
-    if (spec->cwd != NULL && chdir(spec->cwd) != 0) {
-        child_fail(report, "cwd");
-    }
-    int in = above_standard(spec->fd_in, report), out = above_standard(spec->fd_out, report);
-    int err = above_standard(spec->fd_err, report);
-    child_descriptor(in, 0, report);
-    child_descriptor(out, 1, report);
-    child_descriptor(err, 2, report);
-    child_signals();
-    if (spec->envp != NULL) {
-        environ = (char **)spec->envp; // execvp searches the child's own PATH
-    }
-    execvp(spec->argv[0], (char *const *)spec->argv);
-    child_fail(report, "exec");
+    if ((spec->new_session && setsid() < 0) ||
+        (spec->new_group && !spec->new_session && setpgid(0, 0) != 0))
+        child_fail(report, STEP_GROUP);
+    if (spec->cwd && chdir(spec->cwd) != 0)
+        child_fail(report, STEP_CWD);
+    child_set_fds(spec, report);
+    execvpe(spec->argv[0], (char *const *)spec->argv,
+            spec->envp ? (char *const *)spec->envp : environ);
+    child_fail(report, STEP_EXEC);
 }
 
-static int failure_text(const struct proc_spec *spec, const struct child_failure *f,
-                        struct error *e)
+static int tell_failure(const struct proc_spec *spec, struct failure failure, struct error *e)
 {
-    if (strcmp(f->step, "cwd") == 0) {
-        return error_set_errno(e, ERR_NOT_FOUND, f->saved_errno, "%s: cannot enter the folder",
-                               spec->cwd);
+    int code = failure.saved_errno == ENOENT ? ERR_NOT_FOUND : ERR_IO;
+    switch (failure.step) {
+    case STEP_CWD:
+        return error_set_errno(e, code, failure.saved_errno, "cannot start %s in folder %s",
+                               spec->argv[0], spec->cwd);
+    case STEP_FDS:
+        return error_set_errno(e, ERR_IO, failure.saved_errno,
+                               "cannot start %s: setting its input and output", spec->argv[0]);
+    case STEP_GROUP:
+    case STEP_PARENT:
+        return error_set_errno(e, ERR_IO, failure.saved_errno,
+                               "cannot start %s: setting its process group", spec->argv[0]);
+    case STEP_EXEC:
+        break;
     }
-    int code = f->saved_errno == ENOENT ? ERR_NOT_FOUND : ERR_IO;
-    return error_set_errno(e, code, f->saved_errno, "%s: cannot start (%s)", spec->argv[0],
-                           f->step);
+    return error_set_errno(e, code, failure.saved_errno, "cannot start %s", spec->argv[0]);
+}
+
+// Forks with every signal blocked, so that no handler of ours runs in the child.
+static pid_t fork_child(const struct proc_spec *spec, int report)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    must(pthread_sigmask(SIG_SETMASK, &all, &old) == 0);
+    pid_t parent = getpid();
+    pid_t child = fork();
+    if (child == 0)
+        child_run(spec, parent, report);
+    int saved = errno;
+    must(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0);
+    errno = saved;
+    return child;
+}
+
+// Waits until the child has become its program (the pipe closes: false) or has failed (true).
+static bool child_failed(int report, struct failure *failure)
+{
+    ssize_t n;
+    do
+        n = read(report, failure, sizeof *failure);
+    while (n < 0 && errno == EINTR);
+    return n > 0;
+}
+
+static void reap(pid_t child)
+{
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
 }
 
 int proc_spawn(const struct proc_spec *spec, pid_t *pid, int *pidfd, struct error *e)
 {
-    int pipe_fds[2];
-    if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
-        return error_set_errno(e, ERR_IO, errno, "cannot make a pipe");
-    }
-    pid_t parent = getpid();
-    pid_t child = fork();
-    if (child == 0) {
-        close(pipe_fds[0]);
-        child_run(spec, above_standard(pipe_fds[1], pipe_fds[1]), parent);
-    }
+    int report[2];
+    if (pipe2(report, O_CLOEXEC) != 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot start %s: no pipe", spec->argv[0]);
+    pid_t child = fork_child(spec, report[1]);
     int saved = errno;
-    close(pipe_fds[1]);
+    close(report[1]);
+    struct failure failure;
     if (child < 0) {
-        close(pipe_fds[0]);
-        return error_set_errno(e, ERR_IO, saved, "cannot fork");
+        close(report[0]);
+        return error_set_errno(e, ERR_BUSY, saved, "cannot start %s", spec->argv[0]);
     }
-    struct child_failure failure;
-    ssize_t n;
-    do {
-        n = read(pipe_fds[0], &failure, sizeof(failure));
-    } while (n < 0 && errno == EINTR);
-    close(pipe_fds[0]);
-    if (n == (ssize_t)sizeof(failure)) {
-        waitpid(child, NULL, 0);
-        return failure_text(spec, &failure, e);
+    bool failed = child_failed(report[0], &failure);
+    close(report[0]);
+    if (failed) {
+        reap(child);
+        return tell_failure(spec, failure, e);
+    }
+    if (pidfd && (*pidfd = (int)syscall(SYS_pidfd_open, child, 0)) < 0) {
+        saved = errno;
+        kill(child, SIGKILL);
+        reap(child);
+        return error_set_errno(e, ERR_IO, saved, "cannot watch %s", spec->argv[0]);
     }
     *pid = child;
-    if (pidfd != NULL) {
-        *pidfd = (int)syscall(SYS_pidfd_open, child, 0); // close-on-exec by definition
-        if (*pidfd < 0) {
-            saved = errno;
-            kill(child, SIGKILL);
-            waitpid(child, NULL, 0);
-            return error_set_errno(e, ERR_IO, saved, "cannot open a pidfd");
-        }
-    }
     return 0;
 }
 
 const char *proc_status_text(int wait_status, char *out, size_t cap)
 {
-    if (WIFSIGNALED(wait_status)) {
-        const char *name = sigabbrev_np(WTERMSIG(wait_status));
-        snprintf(out, cap, "signal %d (SIG%s)", WTERMSIG(wait_status), name != NULL ? name : "?");
-    } else {
+    if (WIFEXITED(wait_status)) {
         snprintf(out, cap, "exit %d", WEXITSTATUS(wait_status));
+    } else if (WIFSIGNALED(wait_status)) {
+        int number = WTERMSIG(wait_status);
+        const char *name = sigabbrev_np(number);
+        snprintf(out, cap, name ? "signal %d (SIG%s)" : "signal %d", number, name);
+    } else {
+        snprintf(out, cap, "status 0x%x", (unsigned)wait_status);
     }
     return out;
 }
 
 char *proc_self_dir(void)
 {
-    char path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    if (n <= 0) {
-        return xstrdup(".");
-    }
-    path[n] = '\0';
+    char path[4096];
+    ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
+    must(len > 0);
+    path[len] = '\0';
     char *slash = strrchr(path, '/');
-    *(slash == path ? slash + 1 : slash) = '\0';
+    must(slash != NULL);
+    slash[slash == path] = '\0';
     return xstrdup(path);
 }
