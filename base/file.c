@@ -211,7 +211,9 @@ static int remove_at(int parent, const char *name, int depth, struct error *e)
 int dir_remove_tree(const char *path, struct error *e)
 {
     int err = remove_at(AT_FDCWD, path, 0, e);
-    return err == 0 ? 0 : error_prefix(e, "removing %s", path), err;
+    if (err != 0)
+        error_prefix(e, "removing %s", path);
+    return err;
 }
 
 bool path_exists(const char *path)

@@ -33,9 +33,12 @@ static size_t utf8_length(const unsigned char *s, size_t n)
     return overlong || outside ? 0 : len;
 }
 
-static bool is_plain(unsigned char c)
+// Bytes of the character at `s` when it may stand in a JSON string as it is, else 0.
+static size_t plain_length(const unsigned char *s, size_t n)
 {
-    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+    if (*s >= 0x80)
+        return utf8_length(s, n);
+    return *s >= 0x20 && *s != '"' && *s != '\\';
 }
 
 // An ASCII character that may not stand in a string as it is.
@@ -55,12 +58,8 @@ static void put_string(struct buf *out, const char *text, size_t n)
     buf_puts(out, "\"");
     while (s < end) {
         const unsigned char *run = s;
-        size_t len = 1;
-        while (s < end &&
-               (is_plain(*s) || (*s >= 0x80 && (len = utf8_length(s, (size_t)(end - s))) > 0))) {
-            s += len;
-            len = 1;
-        }
+        for (size_t len; s < end && (len = plain_length(s, (size_t)(end - s))) > 0; s += len)
+            ;
         buf_append(out, run, (size_t)(s - run));
         if (s == end)
             break;
