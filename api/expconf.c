@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/checkpoint.h"
 #include "api/expconf_parts.h"
 #include "base/arena.h"
 #include "base/json.h"
@@ -108,30 +109,25 @@ static int check_program(const struct yaml_doc *doc, struct error *e)
                          metric);
 }
 
+// Folders are checked by asking for the one of a checkpoint.
 static int check_storage(const struct yaml_doc *doc, struct error *e)
 {
+    static const char any_uuid[] = "00000000-0000-0000-0000-000000000000";
     const json_t *storage = jget(doc->root, "checkpoint_storage");
     const char *type = jget_string(storage, "type", NULL);
-    const char *key = NULL;
+    struct error why;
+    char *folder;
     if (!type)
         return 0;
-    if (!strcmp(type, "directory"))
-        key = "container_path";
-    else if (!strcmp(type, "shared_fs"))
-        key = "host_path";
-    if (!key && jget(doc->root, "trainer"))
+    if (strcmp(type, "directory") && strcmp(type, "shared_fs")) {
+        if (!jget(doc->root, "trainer"))
+            return 0;
         return expconf_fault(doc, "checkpoint_storage.type", e,
                              "the native trainer writes to folders; use directory or shared_fs");
-    if (!key)
-        return 0;
-    char path[64];
-    snprintf(path, sizeof(path), "checkpoint_storage.%s", key);
-    const char *folder = jget_string(storage, key, NULL);
-    if (!folder)
-        return expconf_fault(doc, "checkpoint_storage", e, "type %s needs %s, an absolute folder",
-                             type, key);
-    if (*folder != '/')
-        return expconf_fault(doc, path, e, "\"%.200s\" is not an absolute path", folder);
+    }
+    if (checkpoint_folder(storage, any_uuid, &folder, &why))
+        return expconf_fault(doc, "checkpoint_storage", e, "%s", why.text);
+    free(folder);
     return 0;
 }
 
