@@ -1,0 +1,271 @@
+// Packing: the JSON list and folders to tar.gz.
+#include "api/archive.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/archive_parts.h"
+#include "api/walk.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+
+void archive_locale_enter(struct archive_locale *l)
+{
+    l->own = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    must(l->own);
+    l->before = uselocale(l->own);
+}
+
+void archive_locale_leave(struct archive_locale *l)
+{
+    uselocale(l->before);
+    freelocale(l->own);
+}
+
+unsigned archive_plain_mode(unsigned mode, bool is_folder)
+{
+    return is_folder || (mode & 0100) ? 0755 : 0644;
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+static la_ssize_t write_to_buf(struct archive *a, void *ctx, const void *data, size_t len)
+{
+    if (!buf_append(ctx, data, len))
+        return (la_ssize_t)len;
+    archive_set_error(a, EFBIG, "the archive is too large");
+    return -1;
+}
+
+static la_ssize_t write_to_fd(struct archive *a, void *ctx, const void *data, size_t len)
+{
+    const int *fd = ctx;
+    if (!file_write_all(*fd, data, len))
+        return (la_ssize_t)len;
+    archive_set_error(a, errno, "%s", strerror(errno));
+    return -1;
+}
+
+static int write_failed(struct archive *a, struct error *e)
+{
+    return error_set(e, ERR_IO, "cannot write the archive: %s",
+                     archive_error_string(a) ? archive_error_string(a) : "unknown reason");
+}
+
+// No time stamp, no owner, nothing of this machine: equal files give equal bytes.
+static int write_open(archive_write_callback *write, void *ctx, struct archive **out,
+                      struct error *e)
+{
+    struct archive *a = archive_write_new();
+    must(a);
+    *out = a;
+    if (archive_write_set_format_pax_restricted(a) || archive_write_add_filter_gzip(a) ||
+        archive_write_set_filter_option(a, "gzip", "timestamp", NULL) ||
+        archive_write_set_bytes_in_last_block(a, 1) ||
+        archive_write_open2(a, ctx, NULL, write, NULL, NULL))
+        return write_failed(a, e);
+    return 0;
+}
+
+static int write_close(struct archive *a, int rc, struct error *e)
+{
+    if (!rc && archive_write_close(a))
+        rc = write_failed(a, e);
+    archive_write_free(a);
+    return rc;
+}
+
+static int write_header(struct archive *a, const char *path, bool is_folder, unsigned mode,
+                        int64_t mtime, int64_t size, struct error *e)
+{
+    struct archive_entry *entry = archive_entry_new();
+    must(entry);
+    archive_entry_copy_pathname(entry, path);
+    archive_entry_set_filetype(entry, is_folder ? AE_IFDIR : AE_IFREG);
+    archive_entry_set_perm(entry, archive_plain_mode(mode, is_folder));
+    archive_entry_set_mtime(entry, (time_t)mtime, 0);
+    archive_entry_set_size(entry, size);
+    int rc = archive_write_header(a, entry) < ARCHIVE_WARN ? write_failed(a, e) : 0;
+    archive_entry_free(entry);
+    return rc;
+}
+
+static int write_data(struct archive *a, const void *data, size_t len, struct error *e)
+{
+    if (len && archive_write_data(a, data, len) != (la_ssize_t)len)
+        return write_failed(a, e);
+    return 0;
+}
+
+// --- the JSON list -------------------------------------------------------------------------------
+
+struct item { // one entry of the list, checked
+    char *path;
+    const json_t *entry;
+    bool is_folder;
+};
+
+static int check_item(const json_t *entry, size_t i, struct item *item, struct error *e)
+{
+    const char *path = jget_string(entry, "path", "");
+    long long type = jget_int(entry, "type", ARCHIVE_TYPE_FILE);
+    size_t len = strlen(path);
+    if (type != ARCHIVE_TYPE_FILE && type != ARCHIVE_TYPE_FOLDER)
+        return error_set(e, ERR_INVALID,
+                         "modelDefinition.%zu: \"%.200s\" is neither a file (48) nor a folder (53) "
+                         "but %lld; links and devices are not taken",
+                         i, path, type);
+    item->is_folder = type == ARCHIVE_TYPE_FOLDER;
+    if (item->is_folder && len > 1 && path[len - 1] == '/')
+        len--;
+    item->path = xasprintf("%.*s", (int)len, path);
+    item->entry = entry;
+    if (!path_is_inside(item->path))
+        return error_set(e, ERR_INVALID,
+                         "modelDefinition.%zu: \"%.200s\" is no path inside a folder", i, path);
+    return 0;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(((const struct item *)a)->path, ((const struct item *)b)->path);
+}
+
+// All entries, in order of path; free_items() frees also what a failure leaves.
+static int check_items(const json_t *files, struct item *items, struct error *e)
+{
+    size_t i, count = json_array_size(files);
+    json_t *entry;
+    json_array_foreach(files, i, entry)
+    {
+        int rc = check_item(entry, i, &items[i], e);
+        if (rc)
+            return rc;
+    }
+    if (count)
+        qsort(items, count, sizeof(*items), by_path);
+    for (i = 1; i < count; i++)
+        if (!by_path(&items[i - 1], &items[i]))
+            return error_set(e, ERR_INVALID, "modelDefinition: \"%.200s\" stands there twice",
+                             items[i].path);
+    return 0;
+}
+
+static void free_items(struct item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(items[i].path);
+    free(items);
+}
+
+static int pack_item(struct archive *a, const struct item *item, size_t *total, struct error *e)
+{
+    const json_t *content = jget(item->entry, "content");
+    unsigned mode = (unsigned)jget_int(item->entry, "mode", 0644);
+    int64_t mtime = jget_int(item->entry, "mtime", 0);
+    void *data = NULL;
+    size_t len = 0;
+    if (content && !json_is_string(content))
+        return error_set(e, ERR_INVALID, "modelDefinition: \"%.200s\": content is no string",
+                         item->path);
+    if (content && !item->is_folder &&
+        base64_decode(json_string_value(content), json_string_length(content), &data, &len))
+        return error_set(e, ERR_INVALID, "modelDefinition: \"%.200s\": content is no base64",
+                         item->path);
+    *total += len;
+    int rc = *total > LIMIT_MODEL_DEFINITION
+                 ? error_set(e, ERR_TOO_LARGE,
+                             "modelDefinition: the files have more than %d bytes; put data where "
+                             "all machines reach it",
+                             LIMIT_MODEL_DEFINITION)
+                 : write_header(a, item->path, item->is_folder, mode, mtime, (int64_t)len, e);
+    if (!rc)
+        rc = write_data(a, data, len, e);
+    free(data);
+    return rc;
+}
+
+int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error *e)
+{
+    struct archive_locale locale;
+    struct archive *a = NULL;
+    struct buf out;
+    size_t total = 0, count = json_array_size(files);
+    if (files && !json_is_null(files) && !json_is_array(files))
+        return error_set(e, ERR_INVALID, "modelDefinition: is no list of files");
+    if (count > ARCHIVE_FILES_MAX)
+        return error_set(e, ERR_TOO_LARGE, "modelDefinition: %zu files; at most %d", count,
+                         ARCHIVE_FILES_MAX);
+    struct item *items = xcalloc(count + 1, sizeof(*items));
+    buf_init(&out, LIMIT_BODY);
+    archive_locale_enter(&locale);
+    int rc = check_items(files, items, e);
+    if (!rc)
+        rc = write_open(write_to_buf, &out, &a, e);
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = pack_item(a, &items[i], &total, e);
+    if (a)
+        rc = write_close(a, rc, e);
+    archive_locale_leave(&locale);
+    free_items(items, count);
+    *len = rc ? 0 : out.len;
+    *tgz = rc ? NULL : buf_take(&out);
+    buf_free(&out);
+    return rc;
+}
+
+// --- a folder ------------------------------------------------------------------------------------
+
+static int copy_file(struct archive *a, const char *path, int64_t size, struct error *e)
+{
+    enum { BLOCK = 1 << 20 };
+    int rc = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot read %s", path);
+    char *block = xcalloc(1, BLOCK);
+    while (!rc && size > 0) {
+        ssize_t n = read(fd, block, size < BLOCK ? (size_t)size : BLOCK);
+        if (n < 0)
+            rc = error_set_errno(e, ERR_IO, errno, "cannot read %s", path);
+        else if (n == 0)
+            rc = error_set(e, ERR_IO, "%s became shorter while it was read", path);
+        else
+            rc = write_data(a, block, (size_t)n, e);
+        size -= n;
+    }
+    free(block);
+    close(fd);
+    return rc;
+}
+
+static int pack_entry(void *ctx, const struct walk_entry *entry, struct error *e)
+{
+    struct archive *a = ctx;
+    int rc = write_header(a, entry->relative, entry->is_folder, entry->mode, entry->mtime,
+                          entry->size, e);
+    return rc || entry->is_folder ? rc : copy_file(a, entry->path, entry->size, e);
+}
+
+int archive_pack_folder(const char *folder, int fd, struct error *e)
+{
+    struct archive_locale locale;
+    struct archive *a = NULL;
+    archive_locale_enter(&locale);
+    int rc = write_open(write_to_fd, &fd, &a, e);
+    if (!rc)
+        rc = walk_folder(folder, pack_entry, a, e);
+    rc = write_close(a, rc, e);
+    archive_locale_leave(&locale);
+    return rc;
+}

@@ -1,0 +1,185 @@
+// A folder as the JSON list of the wire, for a submission.
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/archive.h"
+#include "api/archive_parts.h"
+#include "api/walk.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+
+enum { LARGEST = 3, IGNORE_FILE_MAX = 64 * 1024 };
+
+struct listing {
+    char *ignore[2]; // text of the ignore files, lines cut to strings by NULs; NULL: none
+    size_t ignore_len[2];
+    json_t *files;
+    int64_t total;
+    struct {
+        char *path;
+        int64_t size;
+    } largest[LARGEST];
+};
+
+// --- patterns ------------------------------------------------------------------------------------
+
+static bool matches(const char *pattern, const struct walk_entry *entry)
+{
+    char cut[1024];
+    size_t len = strlen(pattern);
+    if (!len || len >= sizeof(cut))
+        return false;
+    memcpy(cut, pattern, len + 1);
+    if (cut[len - 1] == '/') {
+        if (!entry->is_folder)
+            return false;
+        cut[len - 1] = '\0';
+    }
+    const char *slash = strrchr(entry->relative, '/');
+    const char *base = slash ? slash + 1 : entry->relative;
+    if (!strchr(cut, '/'))
+        return !fnmatch(cut, base, 0);
+    return !fnmatch(cut + (*cut == '/'), entry->relative, strstr(cut, "**") ? 0 : FNM_PATHNAME);
+}
+
+// The last pattern that matches decides; one that begins with ! takes back.
+static bool is_ignored(const struct listing *l, const struct walk_entry *entry)
+{
+    bool ignored = !strcmp(entry->relative, ".git");
+    for (int i = 0; i < 2; i++) {
+        const char *line = l->ignore[i], *end = line ? line + l->ignore_len[i] : NULL;
+        for (; line && line < end; line += strlen(line) + 1) {
+            bool keep = *line == '!';
+            if (*line != '#' && matches(line + keep, entry))
+                ignored = !keep;
+        }
+    }
+    return ignored;
+}
+
+static int read_ignore(const char *folder, const char *name, char **text, size_t *len,
+                       struct error *e)
+{
+    char *path = path_join(folder, name);
+    int rc = file_read(path, IGNORE_FILE_MAX, text, len, e);
+    free(path);
+    if (rc == ERR_NOT_FOUND)
+        return 0;
+    for (char *p = *text; !rc && p < *text + *len; p++)
+        if (*p == '\n' || *p == '\r')
+            *p = '\0';
+    return rc;
+}
+
+// --- sizes ---------------------------------------------------------------------------------------
+
+static void note_largest(struct listing *l, const struct walk_entry *entry)
+{
+    int at = LARGEST;
+    while (at > 0 && l->largest[at - 1].size < entry->size)
+        at--;
+    if (at == LARGEST)
+        return;
+    free(l->largest[LARGEST - 1].path);
+    memmove(&l->largest[at + 1], &l->largest[at],
+            (size_t)(LARGEST - 1 - at) * sizeof(l->largest[0]));
+    l->largest[at].path = xstrdup(entry->relative);
+    l->largest[at].size = entry->size;
+}
+
+static int measure(void *ctx, const struct walk_entry *entry, struct error *e)
+{
+    struct listing *l = ctx;
+    (void)e;
+    if (is_ignored(l, entry))
+        return WALK_SKIP;
+    l->total += entry->size;
+    note_largest(l, entry);
+    return 0;
+}
+
+static int too_large(const struct listing *l, const char *folder, struct error *e)
+{
+    error_set(e, ERR_TOO_LARGE,
+              "%s: the files have %.1f MB, and %d MB may be sent; the largest:", folder,
+              (double)l->total / 1e6, ARCHIVE_UPLOAD_MAX / 1000000);
+    for (int i = 0; i < LARGEST && l->largest[i].path; i++) {
+        char before[ERROR_TEXT_MAX];
+        if (!e)
+            return ERR_TOO_LARGE;
+        memcpy(before, e->text, sizeof(before));
+        error_set(e, ERR_TOO_LARGE, "%.800s%s %.60s (%.1f MB)", before, i ? "," : "",
+                  l->largest[i].path, (double)l->largest[i].size / 1e6);
+    }
+    return ERR_TOO_LARGE;
+}
+
+// --- the list ------------------------------------------------------------------------------------
+
+static int add_entry(json_t *files, const char *path, bool is_folder, unsigned mode, int64_t mtime,
+                     const void *data, size_t len, struct error *e)
+{
+    if (json_array_size(files) >= ARCHIVE_FILES_MAX)
+        return error_set(e, ERR_TOO_LARGE, "%s: more than %d files", path, ARCHIVE_FILES_MAX);
+    char *content = base64_encode(data, len), *seconds = xasprintf("%lld", (long long)mtime);
+    json_t *entry =
+        json_pack("{s:s, s:i, s:s, s:i, s:s, s:i, s:i}", "path", path, "type",
+                  is_folder ? ARCHIVE_TYPE_FOLDER : ARCHIVE_TYPE_FILE, "content", content, "mode",
+                  (int)archive_plain_mode(mode, is_folder), "mtime", seconds, "uid", 0, "gid", 0);
+    free(seconds);
+    free(content);
+    if (!entry)
+        return error_set(e, ERR_INVALID, "\"%.200s\": the name is not UTF-8; rename the file",
+                         path);
+    json_array_append_new(files, entry);
+    return 0;
+}
+
+static int add_walked(void *ctx, const struct walk_entry *entry, struct error *e)
+{
+    struct listing *l = ctx;
+    char *data = NULL;
+    size_t len = 0;
+    if (is_ignored(l, entry))
+        return WALK_SKIP;
+    int rc = entry->is_folder ? 0 : file_read(entry->path, ARCHIVE_UPLOAD_MAX, &data, &len, e);
+    if (!rc)
+        rc = add_entry(l->files, entry->relative, entry->is_folder, entry->mode, entry->mtime, data,
+                       len, e);
+    free(data);
+    return rc;
+}
+
+int archive_list_add(json_t *files, const char *path, const void *data, size_t len, struct error *e)
+{
+    if (!path_is_inside(path))
+        return error_set(e, ERR_INVALID, "\"%.200s\" is no path inside a folder", path);
+    return add_entry(files, path, false, 0644, 0, data, len, e);
+}
+
+int archive_list_folder(const char *folder, json_t **files, struct error *e)
+{
+    struct listing l = {.files = json_array()};
+    *files = NULL;
+    int rc = read_ignore(folder, ".detignore", &l.ignore[0], &l.ignore_len[0], e);
+    if (!rc)
+        rc = read_ignore(folder, ".musterignore", &l.ignore[1], &l.ignore_len[1], e);
+    if (!rc)
+        rc = walk_folder(folder, measure, &l, e);
+    if (!rc && l.total > ARCHIVE_UPLOAD_MAX)
+        rc = too_large(&l, folder, e);
+    if (!rc)
+        rc = walk_folder(folder, add_walked, &l, e);
+    if (!rc)
+        *files = json_incref(l.files);
+    json_decref(l.files);
+    for (int i = 0; i < LARGEST; i++)
+        free(l.largest[i].path);
+    for (int i = 0; i < 2; i++)
+        free(l.ignore[i]);
+    return rc;
+}

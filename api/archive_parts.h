@@ -1,0 +1,24 @@
+// What the sources of archive share among themselves; nobody else includes it.
+#ifndef MUSTER_API_ARCHIVE_PARTS_H
+#define MUSTER_API_ARCHIVE_PARTS_H
+
+#include <locale.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum { ARCHIVE_TYPE_FILE = '0', ARCHIVE_TYPE_FOLDER = '5' }; // as tar and the wire have it
+
+// libarchive turns names into the locale's encoding; daemons run in locale C, where names beyond
+// ASCII would be lost. Between enter and leave this thread speaks UTF-8.
+struct archive_locale {
+    locale_t own, before;
+};
+void archive_locale_enter(struct archive_locale *l);
+void archive_locale_leave(struct archive_locale *l);
+
+// Files are 0644, or 0755 when their owner may run them; folders 0755.
+unsigned archive_plain_mode(unsigned mode, bool is_folder);
+
+#endif

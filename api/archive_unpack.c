@@ -1,0 +1,216 @@
+// Unpacking: what an archive says of itself is not believed. Names stay inside the folder, only
+// files and folders are made, bytes and entries are counted as they come.
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/archive.h"
+#include "api/archive_parts.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/log.h"
+
+struct unpack {
+    struct archive *from;
+    const char *folder; // the one aside
+    uint64_t room;      // bytes that may still come
+    size_t entries;
+};
+
+static int read_failed(struct archive *a, struct error *e)
+{
+    return error_set(e, ERR_CORRUPT, "the archive is damaged or no tar.gz: %s",
+                     archive_error_string(a) ? archive_error_string(a) : "unknown reason");
+}
+
+// The entry's name without "./" before and "/" behind; "" for the root itself. NULL: unfit.
+static char *clean_name(const char *name)
+{
+    while (name && name[0] == '.' && name[1] == '/')
+        name += 1 + strspn(name + 1, "/");
+    if (!name)
+        return NULL;
+    char *clean = xstrdup(strcmp(name, ".") ? name : "");
+    size_t len = strlen(clean);
+    while (len > 1 && clean[len - 1] == '/')
+        clean[--len] = '\0';
+    return clean;
+}
+
+static int make_parents(const char *path, struct error *e)
+{
+    char *parent = xstrdup(path);
+    *strrchr(parent, '/') = '\0';
+    int rc = dir_make(parent, 0755, e);
+    free(parent);
+    return rc;
+}
+
+static int copy_data(struct unpack *u, int fd, const char *name, struct error *e)
+{
+    enum { BLOCK = 64 * 1024 };
+    int rc = 0;
+    char *block = xcalloc(1, BLOCK);
+    for (;;) {
+        la_ssize_t n = archive_read_data(u->from, block, BLOCK);
+        if (n == 0)
+            break;
+        if (n < 0)
+            rc = read_failed(u->from, e);
+        else if ((uint64_t)n > u->room)
+            rc = error_set(e, ERR_TOO_LARGE, "the archive holds more bytes than the limit (at %s)",
+                           name);
+        else if (file_write_all(fd, block, (size_t)n))
+            rc = error_set_errno(e, ERR_IO, errno, "cannot write %s", name);
+        if (rc)
+            break;
+        u->room -= (uint64_t)n;
+    }
+    free(block);
+    return rc;
+}
+
+static int unpack_file(struct unpack *u, struct archive_entry *entry, const char *path,
+                       const char *name, struct error *e)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = archive_entry_mtime(entry)}};
+    int rc = make_parents(path, e);
+    if (rc)
+        return rc;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                  archive_plain_mode(archive_entry_perm(entry), false));
+    if (fd < 0 && errno == EEXIST)
+        return error_set(e, ERR_INVALID, "the archive holds \"%.200s\" twice", name);
+    if (fd < 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot create %s", path);
+    rc = copy_data(u, fd, name, e);
+    if (!rc && archive_entry_mtime_is_set(entry))
+        futimens(fd, times); // a time that the file system cannot hold is no reason to fail
+    if (close(fd) && !rc)
+        rc = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
+    return rc;
+}
+
+static int unpack_entry(struct unpack *u, struct archive_entry *entry, struct error *e)
+{
+    char *name = clean_name(archive_entry_pathname(entry)), *path = NULL;
+    unsigned type = archive_entry_filetype(entry);
+    int rc = 0;
+    if (name && !*name)
+        goto out; // the folder itself
+    if (++u->entries > ARCHIVE_FILES_MAX)
+        rc = error_set(e, ERR_TOO_LARGE, "the archive has more than %d entries", ARCHIVE_FILES_MAX);
+    else if (!name || !path_is_inside(name))
+        rc = error_set(e, ERR_INVALID, "the archive holds \"%.200s\", which leaves its folder",
+                       name ? name : "?");
+    else if (archive_entry_hardlink(entry) || (type != AE_IFREG && type != AE_IFDIR))
+        rc = error_set(e, ERR_INVALID,
+                       "the archive holds \"%.200s\", a link or special file; only files and "
+                       "folders are taken",
+                       name);
+    if (rc)
+        goto out;
+    path = path_join(u->folder, name);
+    rc = type == AE_IFDIR ? dir_make(path, 0755, e) : unpack_file(u, entry, path, name, e);
+out:
+    free(path);
+    free(name);
+    return rc;
+}
+
+static int unpack_all(struct unpack *u, struct error *e)
+{
+    for (;;) {
+        struct archive_entry *entry;
+        int got = archive_read_next_header(u->from, &entry);
+        if (got == ARCHIVE_EOF)
+            return 0;
+        if (got < ARCHIVE_WARN || got == ARCHIVE_RETRY)
+            return read_failed(u->from, e);
+        int rc = unpack_entry(u, entry, e);
+        if (rc)
+            return rc;
+    }
+}
+
+static int move_into_place(const char *aside, const char *folder, struct error *e)
+{
+    if (!rename(aside, folder))
+        return 0;
+    if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR)
+        return error_set(e, ERR_CONFLICT, "%s is there already and not empty; choose another place",
+                         folder);
+    return error_set_errno(e, ERR_IO, errno, "cannot rename %s to %s", aside, folder);
+}
+
+// `from` is open for reading; it is freed here.
+static int unpack(struct archive *from, const char *folder, uint64_t limit, struct error *e)
+{
+    size_t len = strlen(folder);
+    while (len > 1 && folder[len - 1] == '/')
+        len--;
+    char *place = xasprintf("%.*s", (int)len, folder);
+    char *aside = xasprintf("%s.tmp", place);
+    struct unpack u = {.from = from, .folder = aside, .room = limit};
+    int rc = dir_remove_tree(aside, e);
+    if (!rc)
+        rc = dir_make(aside, 0755, e);
+    if (!rc)
+        rc = unpack_all(&u, e);
+    if (!rc)
+        rc = move_into_place(aside, place, e);
+    if (rc)
+        dir_remove_tree(aside, NULL);
+    archive_read_free(from);
+    free(aside);
+    free(place);
+    return rc;
+}
+
+static struct archive *new_reader(void)
+{
+    struct archive *a = archive_read_new();
+    must(a);
+    archive_read_support_filter_gzip(a);
+    archive_read_support_format_tar(a);
+    return a;
+}
+
+int archive_unpack(const void *tgz, size_t len, const char *folder, uint64_t limit, struct error *e)
+{
+    struct archive_locale locale;
+    struct archive *a = new_reader();
+    int rc;
+    archive_locale_enter(&locale);
+    if (archive_read_open_memory(a, tgz, len)) {
+        rc = read_failed(a, e);
+        archive_read_free(a);
+    } else {
+        rc = unpack(a, folder, limit, e);
+    }
+    archive_locale_leave(&locale);
+    return rc;
+}
+
+int archive_unpack_fd(int fd, const char *folder, uint64_t limit, struct error *e)
+{
+    enum { BLOCK = 64 * 1024 };
+    struct archive_locale locale;
+    struct archive *a = new_reader();
+    int rc;
+    archive_locale_enter(&locale);
+    if (archive_read_open_fd(a, fd, BLOCK)) {
+        rc = read_failed(a, e);
+        archive_read_free(a);
+    } else {
+        rc = unpack(a, folder, limit, e);
+    }
+    archive_locale_leave(&locale);
+    return rc;
+}
