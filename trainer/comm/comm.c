@@ -1,0 +1,117 @@
+#include "trainer/comm/comm.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "trainer/comm/backend.h"
+
+static const struct comm_backend *const backends[] = {&comm_self_backend, &comm_shm_backend};
+
+static const struct comm_backend *find_backend(const struct comm_config *config, struct error *e)
+{
+    const char *name = config->backend;
+    if (!name)
+        name = config->world == 1 ? "self" : "shm";
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
+        if (strcmp(backends[i]->name, name) == 0)
+            return backends[i];
+    error_set(e, ERR_INVALID, "no communication backend is called \"%s\"; there are self and shm",
+              name);
+    return NULL;
+}
+
+int comm_open(const struct comm_config *config, struct comm **out, struct error *e)
+{
+    must(config->world > 0 && config->rank >= 0 && config->rank < config->world);
+    const struct comm_backend *backend = find_backend(config, e);
+    if (!backend)
+        return ERR_INVALID;
+    struct comm_config copy = *config;
+    copy.arena_bytes = comm_padded(config->arena_bytes);
+    if (!copy.hang_us)
+        copy.hang_us = 600 * INT64_C(1000000);
+    int err = backend->open(&copy, out, e);
+    if (err)
+        return err;
+    (*out)->backend = backend;
+    return 0;
+}
+
+void comm_close(struct comm *c)
+{
+    if (c)
+        c->backend->close(c);
+}
+
+int comm_rank(const struct comm *c)
+{
+    return c->rank;
+}
+
+int comm_world(const struct comm *c)
+{
+    return c->world;
+}
+
+const char *comm_backend_name(const struct comm *c)
+{
+    return c->backend->name;
+}
+
+size_t comm_padded(size_t bytes)
+{
+    return (bytes + COMM_ALIGN - 1) / COMM_ALIGN * COMM_ALIGN;
+}
+
+void *comm_alloc(struct comm *c, size_t bytes)
+{
+    size_t padded = comm_padded(bytes);
+    must(padded <= c->arena_bytes - c->arena_used);
+    void *p = c->arena + c->arena_used;
+    c->arena_used += padded;
+    return p;
+}
+
+size_t comm_type_bytes(enum comm_type type)
+{
+    return type == COMM_INT64 ? sizeof(int64_t) : sizeof(int32_t);
+}
+
+int comm_start(struct comm *c, void *data, size_t count, enum comm_type type, enum comm_op op,
+               uint32_t *ticket, struct error *e)
+{
+    if (count > 0) {
+        size_t at = (size_t)((char *)data - c->arena);
+        must((char *)data >= c->arena && at + count * comm_type_bytes(type) <= c->arena_used);
+    }
+    return c->backend->start(c, data, count, type, op, ticket, e);
+}
+
+int comm_wait(struct comm *c, uint32_t ticket, struct error *e)
+{
+    return c->backend->wait(c, ticket, e);
+}
+
+int comm_all_reduce(struct comm *c, void *data, size_t count, enum comm_type type, enum comm_op op,
+                    struct error *e)
+{
+    uint32_t ticket = 0;
+    int err = comm_start(c, data, count, type, op, &ticket, e);
+    return err ? err : comm_wait(c, ticket, e);
+}
+
+int comm_barrier(struct comm *c, struct error *e)
+{
+    return comm_all_reduce(c, NULL, 0, COMM_INT32, COMM_SUM, e);
+}
+
+int comm_broadcast(struct comm *c, void *data, size_t bytes, int root, struct error *e)
+{
+    must(root >= 0 && root < c->world);
+    return c->backend->broadcast(c, data, bytes, root, e);
+}
+
+void comm_abort(struct comm *c, const char *why)
+{
+    c->backend->abort(c, why);
+}

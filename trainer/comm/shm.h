@@ -1,0 +1,62 @@
+// The shared segment of backend `shm`. Internal to comm/: shm_join.c makes and maps it, shm.c works
+// in it.
+//
+// Layout: header, one status line per rank, the stage of broadcasts, then every rank's arena. The
+// segment is a memfd of rank 0 that peers open through /proc, so it has no name that could be left
+// behind, and it is sealed so that nobody can shrink it under the others.
+#ifndef MUSTER_TRAINER_COMM_SHM_H
+#define MUSTER_TRAINER_COMM_SHM_H
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "trainer/comm/backend.h"
+
+enum { SHM_STAGE = 1 << 20, SHM_WHY_MAX = 200 };
+
+// Written by its own rank alone. Both counters are numbers of operations and may wrap; they double
+// as futex words.
+struct shm_rank {
+    _Alignas(128) _Atomic uint32_t posted; // operations whose data this rank has ready
+    _Atomic uint32_t folded;               // operations of which it has folded its share
+    char why[SHM_WHY_MAX];                 // why it gave up, written before `failed` says so
+};
+
+enum shm_failure { SHM_DIED = 1, SHM_GAVE_UP, SHM_HANGS, SHM_FAILURE_KINDS };
+
+struct shm_segment {
+    _Atomic uint32_t failed;   // the first: rank * SHM_FAILURE_KINDS + enum shm_failure; 0: none
+    _Atomic uint32_t sleepers; // ranks that wait on a futex
+    struct shm_rank ranks[];
+};
+
+struct shm_op {
+    char *data;
+    size_t count;
+    enum comm_type type;
+    enum comm_op op;
+};
+
+struct shm {
+    struct comm base;
+    struct shm_segment *segment;
+    size_t segment_bytes;
+    char *stage;
+    char **arenas;        // [world], as mapped here
+    char **buffers;       // [world], scratch of a fold
+    pid_t *pids;          // [world]
+    struct pollfd *peers; // [world], pidfds; -1 for this rank
+    int64_t hang_us;
+    int spins;                           // turns of the waiting loop before it yields
+    atomic_bool aborted;                 // by this rank
+    uint32_t posted, folded;             // this rank's counters
+    struct shm_op ops[COMM_PENDING_MAX]; // of operation n at n % COMM_PENDING_MAX
+};
+
+// Meets the peers and maps the segment. On success everything but `posted`, `folded` and `ops` is
+// set. After an error shm_leave() frees what was made.
+int shm_join(struct shm *s, const struct comm_config *config, struct error *e);
+void shm_leave(struct shm *s);
+
+#endif

@@ -1,0 +1,235 @@
+// How the ranks of one machine meet.
+//
+// First all_gather: everybody says which machine it is on and which process it is. Second: rank 0
+// says where its segment is. A rank of another machine is refused with both names. The pidfd of
+// every peer is opened before its start time is compared, so a process id that was used again
+// cannot be taken for the peer.
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "trainer/comm/shm.h"
+
+enum { IDENTITY_MAX = 128, HOST_MAX = 256, SMALL_FILE = 4096 };
+
+// Which kernel, and which of its views of process ids: what two ranks must share.
+static int machine_identity(char out[IDENTITY_MAX], struct error *e)
+{
+    char *boot = NULL, space[64];
+    size_t len;
+    int err = file_read("/proc/sys/kernel/random/boot_id", SMALL_FILE, &boot, &len, e);
+    if (err)
+        return err;
+    boot[strcspn(boot, "\n")] = 0;
+    ssize_t n = readlink("/proc/self/ns/pid", space, sizeof space - 1);
+    space[n > 0 ? n : 0] = 0;
+    snprintf(out, IDENTITY_MAX, "%s %s", boot, space);
+    free(boot);
+    return 0;
+}
+
+// Clock ticks after boot at which the process started (proc(5), stat, field 22); 0: no process.
+static uint64_t start_time(pid_t pid)
+{
+    char path[64], *text;
+    size_t len;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (file_read(path, SMALL_FILE, &text, &len, NULL))
+        return 0;
+    const char *at = strrchr(text, ')');
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    uint64_t ticks = at ? strtoull(at, NULL, 10) : 0;
+    free(text);
+    return ticks;
+}
+
+static int introduce(const struct comm_config *config, json_t **everybody, struct error *e)
+{
+    char identity[IDENTITY_MAX], host[HOST_MAX] = "";
+    int err = machine_identity(identity, e);
+    if (err)
+        return err;
+    gethostname(host, sizeof host - 1);
+    json_t *mine = json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:s}", "rank", config->rank, "host",
+                             host, "machine", identity, "pid", (json_int_t)getpid(), "start",
+                             (json_int_t)start_time(getpid()), "arena",
+                             (json_int_t)config->arena_bytes, "version", MUSTER_VERSION);
+    err = config->rendezvous.all_gather(config->rendezvous.ctx, mine, everybody, e);
+    json_decref(mine);
+    if (!err && json_array_size(*everybody) != (size_t)config->world)
+        err = error_set(e, ERR_PEER, "a meeting of %d ranks was answered by %zu", config->world,
+                        json_array_size(*everybody));
+    return err;
+}
+
+static int compare_peers(const json_t *everybody, int rank, struct error *e)
+{
+    const json_t *me = json_array_get(everybody, (size_t)rank), *peer;
+    size_t i;
+    json_array_foreach(everybody, i, peer)
+    {
+        if (strcmp(jget_string(peer, "machine", ""), jget_string(me, "machine", "")) != 0)
+            return error_set(
+                e, ERR_INVALID,
+                "rank %d runs on \"%s\" and rank %zu on \"%s\": ranks in shared memory "
+                "must be on one machine; ask for at most the slots of one machine",
+                rank, jget_string(me, "host", "?"), i, jget_string(peer, "host", "?"));
+        if (strcmp(jget_string(peer, "version", ""), MUSTER_VERSION) != 0)
+            return error_set(e, ERR_VERSION,
+                             "rank %zu runs muster-trainer %s, rank %d runs %s: install one "
+                             "version on all machines",
+                             i, jget_string(peer, "version", "?"), rank, MUSTER_VERSION);
+        if (jget_int(peer, "arena", -1) != jget_int(me, "arena", -1))
+            return error_set(e, ERR_INVALID,
+                             "rank %zu came with buffers of %" PRId64 " bytes, rank %d with "
+                             "%" PRId64 ": they do not train the same model",
+                             i, jget_int(peer, "arena", -1), rank, jget_int(me, "arena", -1));
+    }
+    return 0;
+}
+
+static int watch_peers(struct shm *s, const json_t *everybody, struct error *e)
+{
+    for (int i = 0; i < s->base.world; i++) {
+        const json_t *peer = json_array_get(everybody, (size_t)i);
+        s->pids[i] = (pid_t)jget_int(peer, "pid", 0);
+        if (i == s->base.rank)
+            continue;
+        s->peers[i].fd = pidfd_open(s->pids[i], 0);
+        bool same =
+            s->peers[i].fd >= 0 && start_time(s->pids[i]) == (uint64_t)jget_int(peer, "start", 0);
+        if (!same)
+            return error_set(e, ERR_PEER, "rank %d (process %d) ended before training began", i,
+                             (int)s->pids[i]);
+    }
+    return 0;
+}
+
+// The sealed memory of rank 0. It is allocated at once, so that a machine without room says so here
+// and not in mid-training.
+static int make_segment(size_t bytes, int *fd, struct error *e)
+{
+    *fd = memfd_create("muster-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*fd < 0)
+        return error_set_errno(e, ERR_IO, errno, "no shared memory");
+    int no = ftruncate(*fd, (off_t)bytes) ? errno : posix_fallocate(*fd, 0, (off_t)bytes);
+    if (!no && fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+        no = errno;
+    if (no)
+        return error_set_errno(e, ERR_NO_MEMORY, no, "no shared memory of %zu MiB for the ranks",
+                               bytes >> 20);
+    return 0;
+}
+
+static int find_segment(const struct comm_config *config, int own_fd, int *fd, struct error *e)
+{
+    char path[64];
+    json_t *mine = NULL, *all = NULL;
+    if (config->rank == 0) {
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), own_fd);
+        mine = json_string(path);
+    } else {
+        mine = json_null();
+    }
+    int err = config->rendezvous.all_gather(config->rendezvous.ctx, mine, &all, e);
+    json_decref(mine);
+    if (err)
+        return err;
+    const char *where = json_string_value(json_array_get(all, 0));
+    if (config->rank > 0) {
+        *fd = where ? open(where, O_RDWR | O_CLOEXEC) : -1;
+        if (*fd < 0)
+            err = error_set_errno(e, ERR_PEER, errno, "cannot open the shared memory of rank 0, %s",
+                                  where ? where : "which named none");
+    }
+    json_decref(all);
+    return err;
+}
+
+static int map_segment(struct shm *s, int fd, size_t head, struct error *e)
+{
+    void *p = mmap(NULL, s->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED)
+        return error_set_errno(e, ERR_NO_MEMORY, errno, "cannot map %zu MiB of shared memory",
+                               s->segment_bytes >> 20);
+    s->segment = p;
+    s->stage = (char *)p + head;
+    for (int i = 0; i < s->base.world; i++)
+        s->arenas[i] = s->stage + SHM_STAGE + (size_t)i * s->base.arena_bytes;
+    s->base.arena = s->arenas[s->base.rank];
+    return 0;
+}
+
+// More ranks than processors: a rank that spins only keeps its peer from arriving.
+static int choose_spins(int world)
+{
+    cpu_set_t set;
+    int cpus = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    return world <= cpus ? 4000 : 0;
+}
+
+int shm_join(struct shm *s, const struct comm_config *config, struct error *e)
+{
+    size_t world = (size_t)config->world;
+    size_t head = sizeof(struct shm_segment) + world * sizeof(struct shm_rank);
+    head = (head + 4095) / 4096 * 4096;
+    s->base.rank = config->rank;
+    s->base.world = config->world;
+    s->base.arena_bytes = config->arena_bytes;
+    s->segment_bytes = head + SHM_STAGE + world * config->arena_bytes;
+    s->hang_us = config->hang_us;
+    s->spins = choose_spins(config->world);
+    s->arenas = xcalloc(world, sizeof *s->arenas);
+    s->buffers = xcalloc(world, sizeof *s->buffers);
+    s->pids = xcalloc(world, sizeof *s->pids);
+    s->peers = xcalloc(world, sizeof *s->peers);
+    for (size_t i = 0; i < world; i++)
+        s->peers[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+
+    json_t *everybody = NULL;
+    int fd = -1;
+    int err = introduce(config, &everybody, e);
+    if (!err)
+        err = compare_peers(everybody, config->rank, e);
+    if (!err)
+        err = watch_peers(s, everybody, e);
+    if (!err && config->rank == 0)
+        err = make_segment(s->segment_bytes, &fd, e);
+    if (!err)
+        err = find_segment(config, fd, &fd, e);
+    if (!err)
+        err = map_segment(s, fd, head, e);
+    if (!err)
+        err = comm_barrier(&s->base, e); // rank 0 keeps the file open until all have mapped it
+    if (fd >= 0)
+        close(fd);
+    json_decref(everybody);
+    return err;
+}
+
+void shm_leave(struct shm *s)
+{
+    if (s->segment)
+        munmap(s->segment, s->segment_bytes);
+    for (int i = 0; s->peers && i < s->base.world; i++)
+        if (s->peers[i].fd >= 0)
+            close(s->peers[i].fd);
+    free(s->peers);
+    free(s->pids);
+    free(s->buffers);
+    free(s->arenas);
+    free(s);
+}
