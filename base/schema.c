@@ -1,105 +1,334 @@
+// A walk over the value in document order, with the path in hand. Within a map the keys that are
+// there are checked first and the missing ones told after them: a misspelt key is better told as
+// the slip it is than as the absence of what was meant.
 #include "base/schema.h"
 
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "base/log.h"
 
-enum { SCHEMA_PATH_MAX = 1024, SCHEMA_WORDS_MAX = 256 };
+enum {
+    WORDS_MAX = 512,      // names one suggestion is chosen from
+    PATH_SHOWN_MAX = 300, // bytes of a path that a message shows
+    WORD_SHOWN_MAX = 60,
+    EXPECTED_MAX = 512, // bytes of "one of a, b, c"
+    PLACE_MAX = 512,
+    DOCUMENT_DEPTH_MAX = 8,
+};
 
-struct check {
-    const struct yaml_doc *doc; // positions; NULL: `what` stands in their place
-    const char *what;
-    char path[SCHEMA_PATH_MAX];
+struct checker {
+    const struct yaml_doc *doc; // NULL: positions are paths
+    const char *what;           // names the value when there is no doc
+    struct buf path;            // dotted, of the value in hand
     struct error *e;
 };
 
-static int check_fields(struct check *c, const struct schema_field *fields, json_t *object,
-                        const char *tag);
-static int check_value(struct check *c, const struct schema_field *f, json_t **value);
+// The keys a map may have: its fields and, in a union, the tag that chose them.
+struct keys {
+    const struct schema_field *fields;
+    const char *tag;  // NULL outside unions
+    const char *word; // the tag's value
+};
 
-static int fault(struct check *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+// --- Paths and faults ---------------------------------------------------------------------------
 
-static int fault(struct check *c, const char *fmt, ...)
+// Returns the length to give to leave().
+static size_t enter(struct checker *c, const char *name)
 {
-    char text[512], where[SCHEMA_PATH_MAX];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    if (c->doc != NULL) {
-        yaml_where(c->doc, c->path, where, sizeof(where));
-    } else {
-        snprintf(where, sizeof(where), "%s", c->what);
-    }
-    return error_set(c->e, ERR_INVALID, "%s: %s%s%s", where, c->path,
-                     c->path[0] != '\0' ? ": " : "", text);
-}
-
-static size_t path_push(struct check *c, const char *part)
-{
-    size_t before = strlen(c->path);
-    snprintf(c->path + before, sizeof(c->path) - before, "%s%s", before > 0 ? "." : "", part);
+    size_t before = c->path.len;
+    buf_printf(&c->path, "%s%s", before > 0 ? "." : "", name);
     return before;
 }
 
-static const char *kind_of(const json_t *v)
+static void leave(struct checker *c, size_t before)
 {
-    switch (json_typeof(v)) {
-    case JSON_OBJECT:
-        return "a mapping";
-    case JSON_ARRAY:
-        return "a list";
-    case JSON_STRING:
-        return "a string";
-    case JSON_INTEGER:
-        return "an integer";
-    case JSON_REAL:
-        return "a number";
-    case JSON_TRUE:
-    case JSON_FALSE:
-        return "true or false";
-    case JSON_NULL:
-        return "nothing";
-    }
-    return "?";
+    c->path.len = before;
+    if (c->path.data)
+        c->path.data[before] = '\0';
 }
 
-static const char *const type_names[] = {
-    [SCHEMA_STRING] = "a string",
-    [SCHEMA_INT] = "an integer",
-    [SCHEMA_NUMBER] = "a number",
-    [SCHEMA_BOOL] = "true or false",
-    [SCHEMA_ENUM] = "a word",
-    [SCHEMA_OBJECT] = "a mapping",
-    [SCHEMA_UNION] = "a mapping",
-    [SCHEMA_LIST] = "a list",
-    [SCHEMA_MAP] = "a mapping",
-    [SCHEMA_ANY] = "anything",
-    [SCHEMA_ONE_OF] = "one of several types",
-};
-
-static bool type_fits(const struct schema_field *f, const json_t *v)
+static int tell(struct checker *c, bool at_key, const char *fmt, va_list args)
 {
-    switch (f->type) {
+    char place[PLACE_MAX];
+    const char *path = buf_str(&c->path);
+    error_setv(c->e, ERR_INVALID, fmt, args);
+    if (*path)
+        error_prefix(c->e, "%.*s", PATH_SHOWN_MAX, path);
+    if (!c->doc)
+        error_prefix(c->e, "%s", c->what);
+    else if (at_key)
+        error_prefix(c->e, "%s", yaml_where_key(c->doc, path, place, sizeof place));
+    else
+        error_prefix(c->e, "%s", yaml_where(c->doc, path, place, sizeof place));
+    return ERR_INVALID;
+}
+
+// A fault of the value at the path in hand.
+__attribute__((format(printf, 2, 3))) static int fault(struct checker *c, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int err = tell(c, false, fmt, args);
+    va_end(args);
+    return err;
+}
+
+// A fault of the key at the path in hand.
+__attribute__((format(printf, 2, 3))) static int key_fault(struct checker *c, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int err = tell(c, true, fmt, args);
+    va_end(args);
+    return err;
+}
+
+// --- Words for people ---------------------------------------------------------------------------
+
+// "from 1 to 8" with a leading blank, or nothing for a field without bounds.
+static void put_range(struct buf *out, const struct schema_field *field)
+{
+    if (field->min == 0 && field->max == 0)
+        return;
+    buf_printf(out, isinf(field->max) ? " of at least %.15g" : " from %.15g to %.15g", field->min,
+               field->max);
+}
+
+static void put_words(struct buf *out, const char *const *words)
+{
+    for (int i = 0; words[i]; i++)
+        buf_printf(out, "%s%s", i > 0 ? ", " : "", words[i]);
+}
+
+// What a value of `field` looks like: "a whole number from 1 to 8".
+static void put_expected(struct buf *out, const struct schema_field *field)
+{
+    static const char *const names[] = {
+        [SCHEMA_STRING] = "text",     [SCHEMA_INT] = "a whole number",
+        [SCHEMA_NUMBER] = "a number", [SCHEMA_BOOL] = "true or false",
+        [SCHEMA_ENUM] = "one of ",    [SCHEMA_OBJECT] = "a map",
+        [SCHEMA_UNION] = "a map",     [SCHEMA_LIST] = "a list",
+        [SCHEMA_MAP] = "a map",       [SCHEMA_ANY] = "any value",
+        [SCHEMA_ONE_OF] = "",
+    };
+    buf_puts(out, names[field->type]);
+    if (field->type == SCHEMA_INT || field->type == SCHEMA_NUMBER)
+        put_range(out, field);
+    if (field->type == SCHEMA_ENUM)
+        put_words(out, field->words);
+    if (field->type == SCHEMA_ONE_OF) {
+        for (const struct schema_field *choice = field->fields; choice->name; choice++) {
+            buf_puts(out, choice > field->fields ? " or " : "");
+            put_expected(out, choice);
+        }
+    }
+}
+
+// What was found instead: "the text \"abc\"", "3.5", "a list".
+static void put_found(struct buf *out, const json_t *value)
+{
+    if (json_is_string(value)) {
+        const char *text = json_string_value(value);
+        bool cut = strlen(text) > WORD_SHOWN_MAX;
+        buf_printf(out, "the text \"%.*s%s\"", WORD_SHOWN_MAX, text, cut ? "..." : "");
+    } else if (json_is_array(value) || json_is_object(value)) {
+        buf_puts(out, json_is_array(value) ? "a list" : "a map");
+    } else {
+        char *text = json_text(value);
+        buf_puts(out, text);
+        free(text);
+    }
+}
+
+static int wrong_value(struct checker *c, const struct schema_field *field, const json_t *value)
+{
+    struct buf expected, found;
+    buf_init(&expected, EXPECTED_MAX);
+    buf_init(&found, EXPECTED_MAX);
+    put_expected(&expected, field);
+    put_found(&found, value);
+    bool unquoted =
+        field->type == SCHEMA_STRING && (json_is_number(value) || json_is_boolean(value));
+    int err = fault(c, "expected %s, found %s%s", buf_str(&expected), buf_str(&found),
+                    unquoted ? "; put it in quotes" : "");
+    buf_free(&found);
+    buf_free(&expected);
+    return err;
+}
+
+static int unknown_key(struct checker *c, const struct keys *keys, const char *name)
+{
+    const char *known[WORDS_MAX + 2] = {NULL};
+    int count = 0;
+    for (const struct schema_field *field = keys->fields; field->name; field++) {
+        must(count < WORDS_MAX);
+        known[count++] = field->name;
+    }
+    if (keys->tag)
+        known[count] = keys->tag;
+    char context[2 * WORD_SHOWN_MAX] = "";
+    if (keys->tag)
+        snprintf(context, sizeof context, " with %.50s: %.50s", keys->tag, keys->word);
+    const char *near = nearest_word(name, known);
+    if (near)
+        return key_fault(c, "unknown key%s; did you mean \"%s\"?", context, near);
+    struct buf list;
+    buf_init(&list, EXPECTED_MAX);
+    put_words(&list, known);
+    int err = key_fault(c, "unknown key%s; known here: %s", context, buf_str(&list));
+    buf_free(&list);
+    return err;
+}
+
+// --- Values -------------------------------------------------------------------------------------
+
+static int check_value(struct checker *c, const struct schema_field *field, json_t **value);
+static int check_members(struct checker *c, const struct keys *keys, json_t *map);
+
+static bool in_range(const struct schema_field *field, double v)
+{
+    return (field->min == 0 && field->max == 0) || (v >= field->min && v <= field->max);
+}
+
+static int check_word(struct checker *c, const struct schema_field *field, const json_t *value)
+{
+    const char *text = json_string_value(value);
+    if (!text)
+        return wrong_value(c, field, value);
+    for (int i = 0; field->words[i]; i++) {
+        if (strcmp(field->words[i], text) == 0)
+            return 0;
+    }
+    const char *near = nearest_word(text, field->words);
+    if (near)
+        return fault(c, "unknown word \"%.*s\"; did you mean \"%s\"?", WORD_SHOWN_MAX, text, near);
+    return wrong_value(c, field, value);
+}
+
+// The words of a union's tag; room for WORDS_MAX + 1.
+static void list_variants(const struct schema_field *field, const char **words)
+{
+    int count = 0;
+    for (const struct schema_variant *variant = field->variants; variant->word; variant++) {
+        must(count < WORDS_MAX);
+        words[count++] = variant->word;
+    }
+    words[count] = NULL;
+}
+
+static int check_union(struct checker *c, const struct schema_field *field, json_t *value)
+{
+    if (!json_is_object(value))
+        return wrong_value(c, field, value);
+    const char *words[WORDS_MAX + 1];
+    list_variants(field, words);
+    struct schema_field tag = {.name = field->tag, .type = SCHEMA_ENUM, .words = words};
+    json_t *chosen = json_object_get(value, field->tag);
+    size_t before = enter(c, field->tag);
+    int err = 0;
+    if (chosen && !json_is_null(chosen)) {
+        err = check_word(c, &tag, chosen);
+    } else {
+        struct buf list;
+        buf_init(&list, EXPECTED_MAX);
+        put_words(&list, words);
+        err = fault(c, "missing key; it is one of %s", buf_str(&list));
+        buf_free(&list);
+    }
+    leave(c, before);
+    if (err != 0)
+        return err;
+    const struct schema_variant *variant = field->variants;
+    while (strcmp(variant->word, json_string_value(chosen)) != 0)
+        variant++;
+    struct keys keys = {.fields = variant->fields, .tag = field->tag, .word = variant->word};
+    return check_members(c, &keys, value);
+}
+
+static int check_list(struct checker *c, const struct schema_field *field, json_t *list)
+{
+    if (!json_is_array(list))
+        return wrong_value(c, field, list);
+    for (size_t i = 0; i < json_array_size(list) && field->element; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "%zu", i);
+        size_t before = enter(c, name);
+        json_t *element = json_incref(json_array_get(list, i));
+        int err = check_value(c, field->element, &element);
+        must(json_array_set_new(list, i, element) == 0);
+        leave(c, before);
+        if (err != 0)
+            return err;
+    }
+    return 0;
+}
+
+// Checks the member `name` of a map, which is there.
+static int check_in_map(struct checker *c, const struct schema_field *field, json_t *map,
+                        const char *name)
+{
+    json_t *value = json_incref(json_object_get(map, name));
+    int err = check_value(c, field, &value);
+    must(json_object_set_new(map, name, value) == 0);
+    return err;
+}
+
+static int check_map(struct checker *c, const struct schema_field *field, json_t *map)
+{
+    if (!json_is_object(map))
+        return wrong_value(c, field, map);
+    const char *name;
+    json_t *member;
+    json_object_foreach(map, name, member)
+    {
+        size_t before = enter(c, name);
+        int err = field->element ? check_in_map(c, field->element, map, name) : 0;
+        leave(c, before);
+        if (err != 0)
+            return err;
+    }
+    return 0;
+}
+
+static int check_object(struct checker *c, const struct schema_field *field, json_t *value)
+{
+    struct keys keys = {.fields = field->fields};
+    return json_is_object(value) ? check_members(c, &keys, value) : wrong_value(c, field, value);
+}
+
+// "1e6" reads as a real, and is the natural way to write such a count.
+static bool is_whole_real(const json_t *value)
+{
+    double v = json_real_value(value); // 0 for what is no real
+    return json_is_real(value) && v == floor(v) && fabs(v) <= 0x1p53;
+}
+
+// Whether the value is of the field's kind at all, whatever is wrong inside it.
+static bool has_type(const struct schema_field *field, const json_t *value)
+{
+    switch (field->type) {
     case SCHEMA_STRING:
     case SCHEMA_ENUM:
-        return json_is_string(v);
+        return json_is_string(value);
     case SCHEMA_INT:
-        return json_is_integer(v);
+        return json_is_integer(value) || is_whole_real(value);
     case SCHEMA_NUMBER:
-        return json_is_number(v);
+        return json_is_number(value);
     case SCHEMA_BOOL:
-        return json_is_boolean(v);
+        return json_is_boolean(value);
     case SCHEMA_OBJECT:
     case SCHEMA_UNION:
     case SCHEMA_MAP:
-        return json_is_object(v);
+        return json_is_object(value);
     case SCHEMA_LIST:
-        return json_is_array(v);
+        return json_is_array(value);
     case SCHEMA_ANY:
     case SCHEMA_ONE_OF:
         return true;
@@ -107,326 +336,208 @@ static bool type_fits(const struct schema_field *f, const json_t *v)
     return false;
 }
 
-static int check_range(struct check *c, const struct schema_field *f, const json_t *v)
+static int check_number(struct checker *c, const struct schema_field *field, json_t **value)
 {
-    double n = json_number_value(v);
-    if ((f->min == 0 && f->max == 0) || (n >= f->min && n <= f->max)) {
-        return 0;
-    }
-    return fault(c, "%.10g is out of range; it must lie between %.10g and %.10g", n, f->min,
-                 f->max);
-}
-
-static int unknown_word(struct check *c, const char *word, const char *const *words,
-                        const char *kind)
-{
-    const char *near = nearest_word(word, words);
-    if (near != NULL) {
-        return fault(c, "unknown %s%s%s; did you mean \"%s\"?", kind, *kind == 'w' ? " " : "",
-                     *kind == 'w' ? word : "", near);
-    }
-    char all[384];
-    size_t used = 0;
-    all[0] = '\0';
-    for (; *words != NULL && used < sizeof(all); words++) {
-        int n = snprintf(all + used, sizeof(all) - used, "%s%s", used > 0 ? ", " : "", *words);
-        used += (size_t)n;
-    }
-    return fault(c, "unknown %s%s%s; known here: %s", kind, *kind == 'w' ? " " : "",
-                 *kind == 'w' ? word : "", all);
-}
-
-static int check_enum(struct check *c, const struct schema_field *f, const json_t *v)
-{
-    const char *word = json_string_value(v);
-    for (const char *const *w = f->words; *w != NULL; w++) {
-        if (strcmp(*w, word) == 0) {
-            return 0;
-        }
-    }
-    return unknown_word(c, word, f->words, "word");
-}
-
-static int check_union(struct check *c, const struct schema_field *f, json_t *object)
-{
-    size_t before = path_push(c, f->tag);
-    const char *words[SCHEMA_WORDS_MAX] = {NULL};
-    const char *word = jget_string(object, f->tag, NULL);
-    const struct schema_variant *chosen = NULL;
-    for (int i = 0; f->variants[i].word != NULL && i < SCHEMA_WORDS_MAX - 1; i++) {
-        words[i] = f->variants[i].word;
-        if (word != NULL && strcmp(words[i], word) == 0) {
-            chosen = &f->variants[i];
-        }
-    }
-    int err = 0;
-    if (word == NULL && jget(object, f->tag) != NULL) {
-        err = fault(c, "expected a word, found %s", kind_of(jget(object, f->tag)));
-    } else if (word == NULL) {
-        err = fault(c, "missing; it says which kind this is (%s, ..)", words[0]);
-    } else if (chosen == NULL) {
-        err = unknown_word(c, word, words, "word");
-    }
-    c->path[before] = '\0';
-    return err != 0 ? err : check_fields(c, chosen->fields, object, f->tag);
-}
-
-static int check_list(struct check *c, const struct schema_field *f, json_t *list)
-{
-    for (size_t i = 0; f->element != NULL && i < json_array_size(list); i++) {
-        char index[24];
-        snprintf(index, sizeof(index), "%zu", i);
-        size_t before = path_push(c, index);
-        json_t *value = json_incref(json_array_get(list, i));
-        int err = check_value(c, f->element, &value);
-        json_array_set_new(list, i, value);
-        if (err != 0) {
-            return err;
-        }
-        c->path[before] = '\0';
-    }
-    return 0;
-}
-
-static int check_map(struct check *c, const struct schema_field *f, json_t *object)
-{
-    const char *key;
-    json_t *member;
-    json_object_foreach(object, key, member)
-    {
-        if (f->element == NULL) {
-            break;
-        }
-        size_t before = path_push(c, key);
-        json_t *value = json_incref(member);
-        int err = check_value(c, f->element, &value);
-        json_object_set_new(object, key, value); // an existing key: the walk stays valid
-        if (err != 0) {
-            return err;
-        }
-        c->path[before] = '\0';
-    }
-    return 0;
-}
-
-// The first alternative whose type fits decides; its own checks then hold.
-static int check_one_of(struct check *c, const struct schema_field *f, json_t **value)
-{
-    char expected[256] = "";
-    for (const struct schema_field *a = f->fields; a->name != NULL; a++) {
-        if (type_fits(a, *value)) {
-            return check_value(c, a, value);
-        }
-        size_t used = strlen(expected);
-        snprintf(expected + used, sizeof(expected) - used, "%s%s", used > 0 ? " or " : "",
-                 type_names[a->type]);
-    }
-    return fault(c, "expected %s, found %s", expected, kind_of(*value));
-}
-
-static int check_value(struct check *c, const struct schema_field *f, json_t **value)
-{
-    if (f->type == SCHEMA_INT && json_is_real(*value) &&
-        json_real_value(*value) == (double)(long long)json_real_value(*value)) {
-        json_t *whole = json_integer((long long)json_real_value(*value)); // 1e3 is an integer
+    if (!has_type(field, *value) || !in_range(field, json_number_value(*value)))
+        return wrong_value(c, field, *value);
+    if (field->type == SCHEMA_INT && json_is_real(*value)) {
+        json_t *whole = json_integer((json_int_t)json_real_value(*value));
         json_decref(*value);
         *value = whole;
     }
-    if (!type_fits(f, *value)) {
-        return fault(c, "expected %s, found %s", type_names[f->type], kind_of(*value));
+    return 0;
+}
+
+// The first choice of the value's type takes it, with the bounds that choice has.
+static int check_one_of(struct checker *c, const struct schema_field *field, json_t **value)
+{
+    for (const struct schema_field *choice = field->fields; choice->name; choice++) {
+        if (has_type(choice, *value))
+            return check_value(c, choice, value);
     }
-    switch (f->type) {
-    case SCHEMA_INT:
-    case SCHEMA_NUMBER:
-        return check_range(c, f, *value);
-    case SCHEMA_ENUM:
-        return check_enum(c, f, *value);
-    case SCHEMA_OBJECT:
-        return check_fields(c, f->fields, *value, NULL);
-    case SCHEMA_UNION:
-        return check_union(c, f, *value);
-    case SCHEMA_LIST:
-        return check_list(c, f, *value);
-    case SCHEMA_MAP:
-        return check_map(c, f, *value);
-    case SCHEMA_ONE_OF:
-        return check_one_of(c, f, value);
+    return wrong_value(c, field, *value);
+}
+
+// *value is owned by the caller and may be replaced.
+static int check_value(struct checker *c, const struct schema_field *field, json_t **value)
+{
+    if (json_is_null(*value) && field->nullable)
+        return 0;
+    switch (field->type) {
     case SCHEMA_STRING:
     case SCHEMA_BOOL:
+        return has_type(field, *value) ? 0 : wrong_value(c, field, *value);
+    case SCHEMA_INT:
+    case SCHEMA_NUMBER:
+        return check_number(c, field, value);
+    case SCHEMA_ENUM:
+        return check_word(c, field, *value);
+    case SCHEMA_OBJECT:
+        return check_object(c, field, *value);
+    case SCHEMA_UNION:
+        return check_union(c, field, *value);
+    case SCHEMA_LIST:
+        return check_list(c, field, *value);
+    case SCHEMA_MAP:
+        return check_map(c, field, *value);
+    case SCHEMA_ONE_OF:
+        return check_one_of(c, field, value);
     case SCHEMA_ANY:
         return 0;
     }
     return 0;
 }
 
+// --- Members of a map ---------------------------------------------------------------------------
+
 static const struct schema_field *find_field(const struct schema_field *fields, const char *name)
 {
-    for (const struct schema_field *f = fields; f->name != NULL; f++) {
-        if (strcmp(f->name, name) == 0) {
-            return f;
-        }
+    for (; fields->name; fields++) {
+        if (strcmp(fields->name, name) == 0)
+            return fields;
     }
     return NULL;
 }
 
-static int unknown_key(struct check *c, const struct schema_field *fields, const char *tag)
+// A key that is there. A null where null is no value is the same as no key: it is taken out, so
+// that the default comes in.
+static int check_member(struct checker *c, const struct keys *keys, json_t *map, const char *name,
+                        json_t *value)
 {
-    const char *names[SCHEMA_WORDS_MAX] = {NULL};
-    int n = 0;
-    for (const struct schema_field *f = fields; f->name != NULL && n < SCHEMA_WORDS_MAX - 2; f++) {
-        names[n++] = f->name;
-    }
-    if (tag != NULL) {
-        names[n] = tag;
-    }
-    const char *last = strrchr(c->path, '.');
-    last = last != NULL ? last + 1 : c->path;
-    const char *near = nearest_word(last, names);
-    return near != NULL ? fault(c, "unknown key; did you mean \"%s\"?", near)
-                        : unknown_word(c, last, names, "key");
+    if (keys->tag && strcmp(name, keys->tag) == 0)
+        return 0;
+    const struct schema_field *field = find_field(keys->fields, name);
+    if (!field)
+        return unknown_key(c, keys, name);
+    if (!json_is_null(value) || field->nullable)
+        return check_in_map(c, field, map, name);
+    return json_object_del(map, name) == 0 ? 0 : ERR_INTERNAL;
 }
 
-static int check_member(struct check *c, const struct schema_field *fields, json_t *object,
-                        const char *key, json_t *member, const char *tag)
+// A key that is not there: its default, itself checked so that what it holds is completed too.
+static int complete_member(struct checker *c, const struct schema_field *field, json_t *map)
 {
-    const struct schema_field *f = find_field(fields, key);
-    size_t before = path_push(c, key);
+    if (field->required)
+        return fault(c, field->doc ? "missing key (%s)" : "missing key%s",
+                     field->doc ? field->doc : "");
+    if (!field->fallback)
+        return 0;
+    json_t *value = json_loads(field->fallback, JSON_DECODE_ANY, NULL);
+    must(value != NULL); // the table is wrong
+    must(json_object_set_new(map, field->name, value) == 0);
+    return json_is_null(value) ? 0 : check_in_map(c, field, map, field->name);
+}
+
+static int check_members(struct checker *c, const struct keys *keys, json_t *map)
+{
+    const char *name;
+    json_t *value;
+    void *next;
     int err = 0;
-    if (f == NULL && (tag == NULL || strcmp(tag, key) != 0)) {
-        err = unknown_key(c, fields, tag);
-    } else if (f != NULL && !json_is_null(member)) {
-        json_t *value = json_incref(member);
-        err = check_value(c, f, &value);
-        json_object_set_new(object, key, value);
+    json_object_foreach_safe(map, next, name, value)
+    {
+        size_t before = enter(c, name);
+        err = check_member(c, keys, map, name, value);
+        leave(c, before);
+        if (err != 0)
+            return err;
     }
-    if (err == 0) {
-        c->path[before] = '\0';
+    for (const struct schema_field *field = keys->fields; field->name && err == 0; field++) {
+        if (json_object_get(map, field->name))
+            continue;
+        size_t before = enter(c, field->name);
+        err = complete_member(c, field, map);
+        leave(c, before);
     }
     return err;
 }
 
-// Absent members: a default, or a fault when there must be one. Explicit null is absence.
-static int complete_fields(struct check *c, const struct schema_field *fields, json_t *object)
+static int check_root(struct checker *c, const struct schema_field *fields, json_t *root)
 {
-    for (const struct schema_field *f = fields; f->name != NULL; f++) {
-        json_t *member = json_object_get(object, f->name);
-        if (member != NULL && !json_is_null(member)) {
-            continue;
-        }
-        if (f->required) {
-            path_push(c, f->name);
-            return fault(c, "missing; %s", f->doc != NULL ? f->doc : "this key is required");
-        }
-        if (member != NULL && f->nullable) {
-            continue;
-        }
-        json_object_del(object, f->name);
-        if (f->fallback == NULL) {
-            continue;
-        }
-        json_t *value = json_loads(f->fallback, JSON_DECODE_ANY, NULL);
-        must(value != NULL);
-        size_t before = path_push(c, f->name);
-        int err = json_is_null(value) ? 0 : check_value(c, f, &value);
-        json_object_set_new(object, f->name, value);
-        if (err != 0) {
-            return err;
-        }
-        c->path[before] = '\0';
-    }
-    return 0;
-}
-
-static int check_fields(struct check *c, const struct schema_field *fields, json_t *object,
-                        const char *tag)
-{
-    const char *key;
-    json_t *member;
-    json_object_foreach(object, key, member)
-    {
-        int err = check_member(c, fields, object, key, member, tag);
-        if (err != 0) {
-            return err;
-        }
-    }
-    return complete_fields(c, fields, object);
-}
-
-static int check_root(struct check *c, const struct schema_field *fields, json_t *root)
-{
-    if (!json_is_object(root)) {
-        return fault(c, "expected a mapping, found %s", kind_of(root));
-    }
-    return check_fields(c, fields, root, NULL);
+    struct schema_field top = {.type = SCHEMA_OBJECT, .fields = fields};
+    buf_init(&c->path, LIMIT_CONFIG * 2);
+    int err = check_object(c, &top, root);
+    buf_free(&c->path);
+    return err;
 }
 
 int schema_apply(const struct schema_field *fields, struct yaml_doc *doc, struct error *e)
 {
-    struct check c = {.doc = doc, .e = e};
+    if (json_is_null(doc->root)) // an empty file leaves everything to the defaults
+        doc->root = json_object();
+    struct checker c = {.doc = doc, .e = e};
     return check_root(&c, fields, doc->root);
 }
 
 int schema_apply_json(const struct schema_field *fields, json_t *value, const char *what,
                       struct error *e)
 {
-    struct check c = {.what = what, .e = e};
+    struct checker c = {.what = what, .e = e};
     return check_root(&c, fields, value);
 }
 
-// ---- reference ----
+// --- Reference table ----------------------------------------------------------------------------
 
-static void document_type(const struct schema_field *f, struct buf *out)
+// A cell of a Markdown table, in which a bar would end it.
+static void put_cell(struct buf *out, const char *text)
 {
-    if (f->type == SCHEMA_ENUM) {
-        for (const char *const *w = f->words; *w != NULL; w++) {
-            buf_printf(out, "%s`%s`", w != f->words ? ", " : "", *w);
-        }
-    } else if (f->type == SCHEMA_ONE_OF) {
-        for (const struct schema_field *a = f->fields; a->name != NULL; a++) {
-            buf_printf(out, "%s%s", a != f->fields ? " or " : "", type_names[a->type]);
-        }
-    } else {
-        buf_puts(out, type_names[f->type]);
+    buf_puts(out, " ");
+    for (; *text; text++)
+        buf_printf(out, *text == '|' ? "\\%c" : "%c", *text);
+    buf_puts(out, " |");
+}
+
+static void put_row(struct buf *out, const char *path, const struct schema_field *field)
+{
+    struct buf expected;
+    buf_init(&expected, EXPECTED_MAX);
+    put_expected(&expected, field);
+    buf_printf(out, "| `%s` |", path);
+    put_cell(out, buf_str(&expected));
+    put_cell(out, field->required ? "required" : field->fallback ? field->fallback : "");
+    put_cell(out, field->doc ? field->doc : "");
+    buf_puts(out, "\n");
+    buf_free(&expected);
+}
+
+static void put_fields(struct buf *out, const char *path, const struct schema_field *fields,
+                       int depth);
+
+// The rows below `field`, whose own path is `path`.
+static void put_inside(struct buf *out, const char *path, const struct schema_field *field,
+                       int depth)
+{
+    if (field->type == SCHEMA_OBJECT)
+        put_fields(out, path, field->fields, depth);
+    if ((field->type == SCHEMA_LIST || field->type == SCHEMA_MAP) && field->element) {
+        char *inner = xasprintf("%s%s", path, field->type == SCHEMA_LIST ? "[]" : ".*");
+        put_inside(out, inner, field->element, depth);
+        free(inner);
     }
-    if ((f->type == SCHEMA_INT || f->type == SCHEMA_NUMBER) && (f->min != 0 || f->max != 0)) {
-        buf_printf(out, " %.10g to %.10g", f->min, f->max);
+    if (field->type != SCHEMA_UNION)
+        return;
+    for (const struct schema_variant *variant = field->variants; variant->word; variant++) {
+        buf_printf(out, "| `%s.%s: %s` | | | %s |\n", path, field->tag, variant->word,
+                   variant->doc ? variant->doc : "");
+        put_fields(out, path, variant->fields, depth);
     }
 }
 
-static void document_fields(const struct schema_field *fields, const char *prefix, struct buf *out);
-
-static void document_field(const struct schema_field *f, const char *prefix, struct buf *out)
+static void put_fields(struct buf *out, const char *path, const struct schema_field *fields,
+                       int depth)
 {
-    char *path = xasprintf("%s%s%s", prefix, *prefix != '\0' ? "." : "", f->name);
-    buf_printf(out, "| `%s` | ", path);
-    document_type(f, out);
-    buf_printf(out, " | %s%s%s | %s |\n", f->fallback != NULL ? "`" : "",
-               f->required           ? "required"
-               : f->fallback != NULL ? f->fallback
-                                     : "",
-               f->fallback != NULL ? "`" : "", f->doc != NULL ? f->doc : "");
-    const struct schema_field *inner = f->type == SCHEMA_LIST ? f->element : f;
-    if (inner != NULL && inner->type == SCHEMA_OBJECT) {
-        document_fields(inner->fields, path, out);
-    } else if (inner != NULL && inner->type == SCHEMA_UNION) {
-        for (const struct schema_variant *v = inner->variants; v->word != NULL; v++) {
-            buf_printf(out, "| `%s.%s: %s` | | | %s |\n", path, inner->tag, v->word,
-                       v->doc != NULL ? v->doc : "");
-            document_fields(v->fields, path, out);
-        }
-    }
-    free(path);
-}
-
-static void document_fields(const struct schema_field *fields, const char *prefix, struct buf *out)
-{
-    for (const struct schema_field *f = fields; f->name != NULL; f++) {
-        document_field(f, prefix, out);
+    if (depth == DOCUMENT_DEPTH_MAX) // a table may hold itself
+        return;
+    for (const struct schema_field *field = fields; field->name; field++) {
+        char *inner = xasprintf("%s%s%s", path, *path ? "." : "", field->name);
+        put_row(out, inner, field);
+        put_inside(out, inner, field, depth + 1);
+        free(inner);
     }
 }
 
 void schema_document(const struct schema_field *fields, struct buf *out)
 {
     buf_puts(out, "| key | type | default | meaning |\n| --- | --- | --- | --- |\n");
-    document_fields(fields, "", out);
+    put_fields(out, "", fields, 0);
 }

@@ -1,452 +1,571 @@
-// YAML by libyaml's event parser. Values are built with an explicit recursion over events (depth is
-// limited), and the position of each is noted under its dotted path, in document order, so that
-// later checks of the same tree can point into the file. An alias is a deep copy of its anchor's
-// value.
+// libyaml gives events; they become jansson values directly, so that every value's position is at
+// hand. What a hostile file could blow up is bounded: its size, its depth, and the bytes its
+// aliases expand to. Positions form a tree beside the values (a parent's index and a name each), so
+// they take memory in proportion to the file, whatever the length of its keys.
 #include "base/yaml.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
 #include "base/arena.h"
-#include "base/buf.h"
 #include "base/limits.h"
 #include "base/log.h"
 
-enum { YAML_VALUES_MAX = 200000, YAML_ANCHORS_MAX = 1000, YAML_PATH_MAX = 4096 };
+enum {
+    EXPANDED_MAX = 16 << 20, // bytes that all aliases together may stand for
+    NODE_COST = 64,          // bytes one value counts for, beside its text
+    SHOWN_MAX = 60,          // letters of a word that a message shows
+};
+
+struct place {
+    int line, column; // from 1
+};
 
 struct yaml_mark {
-    char *path;
-    size_t line, column; // from 1
+    size_t parent; // index; the root (index 0) is its own
+    char *name;    // key or index in the parent; "" for the root
+    struct place key, value;
 };
 
 struct anchor {
     char *name;
-    json_t *value;
+    json_t *value; // owned
 };
 
-struct parse {
+struct reader {
     yaml_parser_t parser;
-    yaml_event_t event;
-    bool have_event;
+    const char *text; // what is parsed, to find the place of a byte
     struct yaml_doc *doc;
-    size_t mark_cap, values;
-    struct anchor anchors[YAML_ANCHORS_MAX];
+    size_t mark_cap;
+    struct anchor *anchors;
     size_t anchor_count;
-    struct buf path;
-    int depth;
+    size_t expanded; // bytes so far, of EXPANDED_MAX
+    int depth;       // lists and maps that are open
     struct error *e;
 };
 
-static int fail_at(struct parse *p, yaml_mark_t at, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int fail_at(struct parse *p, yaml_mark_t at, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int refuse(struct reader *r, struct place at,
+                                                        const char *fmt, ...)
 {
-    char text[512];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
+    error_setv(r->e, ERR_INVALID, fmt, args);
     va_end(args);
-    return error_set(p->e, ERR_INVALID, "%s:%zu:%zu: %s", p->doc->file, at.line + 1, at.column + 1,
-                     text);
+    error_prefix(r->e, "%s:%d:%d", r->doc->file, at.line, at.column);
+    return ERR_INVALID;
 }
 
-static int next_event(struct parse *p)
+static struct place place_of(yaml_mark_t mark)
 {
-    if (p->have_event) {
-        yaml_event_delete(&p->event);
-        p->have_event = false;
-    }
-    if (!yaml_parser_parse(&p->parser, &p->event)) {
-        yaml_mark_t at = p->parser.problem_mark;
-        return fail_at(p, at, "%s%s%s",
-                       p->parser.problem != NULL ? p->parser.problem : "cannot be read",
-                       p->parser.context != NULL ? ", " : "",
-                       p->parser.context != NULL ? p->parser.context : "");
-    }
-    p->have_event = true;
-    return 0;
+    return (struct place){.line = (int)mark.line + 1, .column = (int)mark.column + 1};
 }
 
-static int note_mark(struct parse *p, yaml_mark_t at)
+static struct place place_of_byte(const char *text, size_t offset)
 {
-    if (++p->values > YAML_VALUES_MAX) {
-        return fail_at(p, at, "more than %d values", YAML_VALUES_MAX);
+    struct place at = {1, 1};
+    for (size_t i = 0; i < offset; i++) {
+        at.column++;
+        if (text[i] == '\n') {
+            at.line++;
+            at.column = 1;
+        }
     }
-    if (p->doc->mark_count == p->mark_cap) {
-        p->mark_cap = p->mark_cap > 0 ? 2 * p->mark_cap : 64;
-        p->doc->marks = xrealloc(p->doc->marks, p->mark_cap * sizeof(*p->doc->marks));
-    }
-    p->doc->marks[p->doc->mark_count++] = (struct yaml_mark){
-        .path = xstrdup(buf_str(&p->path)), .line = at.line + 1, .column = at.column + 1};
-    return 0;
+    return at;
 }
 
-// Appends ".part" to the path; returns the length to cut back to.
-static size_t path_push(struct parse *p, const char *part)
+// --- Events -------------------------------------------------------------------------------------
+
+static int parser_fault(struct reader *r)
 {
-    size_t before = p->path.len;
-    buf_printf(&p->path, "%s%s", before > 0 ? "." : "", part);
-    return before;
+    const yaml_parser_t *p = &r->parser;
+    must(p->error != YAML_MEMORY_ERROR);
+    if (p->error == YAML_READER_ERROR)
+        return refuse(r, place_of_byte(r->text, p->problem_offset), "%s", p->problem);
+    struct place from = place_of(p->context_mark);
+    if (p->context)
+        return refuse(r, place_of(p->problem_mark), "%s (%s that began at %d:%d)", p->problem,
+                      p->context, from.line, from.column);
+    return refuse(r, place_of(p->problem_mark), "%s", p->problem);
 }
 
-static void path_pop(struct parse *p, size_t before)
+static const yaml_char_t *tag_of(const yaml_event_t *event)
 {
-    p->path.len = before;
-    p->path.err = 0;
-    if (p->path.data != NULL) {
-        p->path.data[before] = '\0';
+    switch (event->type) {
+    case YAML_SCALAR_EVENT:
+        return event->data.scalar.tag;
+    case YAML_SEQUENCE_START_EVENT:
+        return event->data.sequence_start.tag;
+    case YAML_MAPPING_START_EVENT:
+        return event->data.mapping_start.tag;
+    default:
+        return NULL;
     }
 }
 
-static bool word_is(const char *s, const char *a, const char *b, const char *c)
+// The caller deletes the event when this gives 0.
+static int next_event(struct reader *r, yaml_event_t *event)
 {
-    return strcmp(s, a) == 0 || strcmp(s, b) == 0 || strcmp(s, c) == 0;
+    if (!yaml_parser_parse(&r->parser, event))
+        return parser_fault(r);
+    const yaml_char_t *tag = tag_of(event);
+    if (!tag)
+        return 0;
+    int err = refuse(r, place_of(event->start_mark),
+                     "the tag \"%.*s\" is not supported; write the value without it", SHOWN_MAX,
+                     (const char *)tag);
+    yaml_event_delete(event);
+    return err;
 }
 
-// Integers of the core schema: decimal with sign, 0x, 0o. 1: not an integer at all.
-static int plain_integer(const char *s, json_t **out)
+// --- Scalars ------------------------------------------------------------------------------------
+
+static bool is_word_of(const char *text, const char *const *words)
 {
-    const char *digits = s + (*s == '-' || *s == '+');
-    int base = strncmp(s, "0x", 2) == 0 ? 16 : strncmp(s, "0o", 2) == 0 ? 8 : 10;
-    digits = base == 10 ? digits : s + 2;
-    const char *allowed = base == 16  ? "0123456789abcdefABCDEF"
-                          : base == 8 ? "01234567"
-                                      : "0123456789";
-    if (*digits == '\0' || digits[strspn(digits, allowed)] != '\0') {
-        return 1;
+    for (; *words; words++) {
+        if (strcmp(text, *words) == 0)
+            return true;
     }
-    errno = 0;
-    long long n = strtoll(base == 10 ? s : digits, NULL, base);
-    if (errno != 0) {
-        return ERR_INVALID;
-    }
-    *out = json_integer(n);
-    return 0;
+    return false;
+}
+
+static const char *skip_digits(const char *s)
+{
+    while (isdigit((unsigned char)*s))
+        s++;
+    return s;
+}
+
+// [-+]? [0-9]+
+static bool looks_decimal(const char *text)
+{
+    const char *digits = text + (*text == '-' || *text == '+');
+    const char *end = skip_digits(digits);
+    return end > digits && *end == '\0';
 }
 
 // [-+]? ( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?
-static bool looks_like_float(const char *s)
+static bool looks_float(const char *text)
 {
-    s += *s == '-' || *s == '+';
-    size_t whole = strspn(s, "0123456789");
-    s += whole;
+    const char *whole = text + (*text == '-' || *text == '+');
+    const char *s = skip_digits(whole);
+    size_t digits = (size_t)(s - whole);
     if (*s == '.') {
-        size_t fraction = strspn(++s, "0123456789");
-        s += fraction;
-        whole += fraction;
+        const char *fraction = s + 1;
+        s = skip_digits(fraction);
+        digits += (size_t)(s - fraction);
     }
-    if (whole == 0) {
+    if (digits == 0)
         return false;
-    }
     if (*s == 'e' || *s == 'E') {
-        s++;
-        s += *s == '-' || *s == '+';
-        size_t exponent = strspn(s, "0123456789");
-        s += exponent;
-        if (exponent == 0) {
+        s += s[1] == '-' || s[1] == '+' ? 2 : 1;
+        const char *exponent = s;
+        s = skip_digits(exponent);
+        if (s == exponent)
             return false;
-        }
     }
     return *s == '\0';
 }
 
-static json_t *infinite_or_nan(const char *s)
+// 8 for 0o17, 16 for 0xff, 10 for decimal digits, 0 when it is no integer.
+static int integer_base(const char *text)
 {
-    const char *bare = s + (*s == '-' || *s == '+');
-    if (word_is(bare, ".inf", ".Inf", ".INF")) {
-        return json_string(*s == '-' ? "-Infinity" : "Infinity");
-    }
-    return word_is(s, ".nan", ".NaN", ".NAN") ? json_string("NaN") : NULL;
+    if (text[0] == '0' && text[1] == 'o' && text[2])
+        return strspn(text + 2, "01234567") == strlen(text + 2) ? 8 : 0;
+    if (text[0] == '0' && text[1] == 'x' && text[2])
+        return strspn(text + 2, "0123456789abcdefABCDEF") == strlen(text + 2) ? 16 : 0;
+    return looks_decimal(text) ? 10 : 0;
 }
 
-// A plain (unquoted) scalar by the core schema of YAML 1.2.
-static int plain_scalar(struct parse *p, const char *s, json_t **out)
+static int read_number(struct reader *r, struct place at, const char *text, json_t **out)
 {
-    if (*s == '\0' || strcmp(s, "~") == 0 || word_is(s, "null", "Null", "NULL")) {
-        *out = json_null();
-    } else if (word_is(s, "true", "True", "TRUE")) {
-        *out = json_true();
-    } else if (word_is(s, "false", "False", "FALSE")) {
-        *out = json_false();
-    } else {
-        int err = plain_integer(s, out);
-        if (err < 0) {
-            return fail_at(p, p->event.start_mark, "%s does not fit a 64-bit integer", s);
-        }
-        *out = err == 0 ? *out : infinite_or_nan(s);
-        double d = *out == NULL && looks_like_float(s) ? strtod(s, NULL) : NAN;
-        if (*out == NULL && isinf(d)) {
-            return fail_at(p, p->event.start_mark, "%s is too large a number", s);
-        }
-        *out = *out != NULL ? *out : isnan(d) ? json_string(s) : json_real(d);
-    }
-    return *out != NULL ? 0 : fail_at(p, p->event.start_mark, "not valid UTF-8");
-}
-
-static int scalar(struct parse *p, json_t **out)
-{
-    const char *text = (const char *)p->event.data.scalar.value;
-    size_t len = p->event.data.scalar.length;
-    if (strlen(text) != len) {
-        return fail_at(p, p->event.start_mark, "a string holds a NUL byte");
-    }
-    if (p->event.data.scalar.tag != NULL &&
-        strcmp((const char *)p->event.data.scalar.tag, "!") != 0) {
-        return fail_at(p, p->event.start_mark, "tags (%s) are not supported; leave it out",
-                       (const char *)p->event.data.scalar.tag);
-    }
-    if (p->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE) {
-        return plain_scalar(p, text, out);
-    }
-    *out = json_stringn(text, len);
-    return *out != NULL ? 0 : fail_at(p, p->event.start_mark, "not valid UTF-8");
-}
-
-static int keep_anchor(struct parse *p, char *name, json_t *value, yaml_mark_t at)
-{
-    if (p->anchor_count == YAML_ANCHORS_MAX) {
-        free(name);
-        return fail_at(p, at, "more than %d anchors", YAML_ANCHORS_MAX);
-    }
-    p->anchors[p->anchor_count++] = (struct anchor){name, json_deep_copy(value)};
+    int base = integer_base(text);
+    if (base == 0 && !looks_float(text))
+        return 0;
+    errno = 0;
+    long long whole = base ? strtoll(base == 10 ? text : text + 2, NULL, base) : 0;
+    double real = base ? 0 : strtod(text, NULL);
+    if ((base && errno == ERANGE) || isinf(real))
+        return refuse(r, at, "%.*s is too large a number (put it in quotes if it is text)",
+                      SHOWN_MAX, text);
+    *out = base ? json_integer(whole) : json_real(real);
     return 0;
 }
 
-static size_t count_values(const json_t *v)
+// JSON has no such numbers; these are the words for them that the getters of base/json.h know.
+static const char *word_for_infinite(const char *text)
 {
-    size_t n = 1, i;
+    static const char *const infinities[] = {".inf", ".Inf", ".INF", NULL};
+    static const char *const nans[] = {".nan", ".NaN", ".NAN", NULL};
+    if (is_word_of(text, nans))
+        return "NaN";
+    if (is_word_of(text + (*text == '-' || *text == '+'), infinities))
+        return *text == '-' ? "-Infinity" : "Infinity";
+    return NULL;
+}
+
+// Only plain scalars have a type; what is quoted is text.
+static int read_scalar(struct reader *r, const yaml_event_t *event, json_t **out)
+{
+    static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
+    static const char *const trues[] = {"true", "True", "TRUE", NULL};
+    static const char *const falses[] = {"false", "False", "FALSE", NULL};
+    const char *text = (const char *)event->data.scalar.value;
+    size_t len = event->data.scalar.length;
+    struct place at = place_of(event->start_mark);
+    int err = 0;
+    if (strlen(text) != len)
+        return refuse(r, at, "text may not hold the character \\0");
+    if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE) {
+        if (is_word_of(text, nulls))
+            *out = json_null();
+        else if (is_word_of(text, trues) || is_word_of(text, falses))
+            *out = json_boolean(is_word_of(text, trues));
+        else if (word_for_infinite(text))
+            *out = json_string(word_for_infinite(text));
+        else
+            err = read_number(r, at, text, out);
+    }
+    if (err == 0 && !*out) {
+        *out = json_stringn(text, len);
+        must(*out != NULL); // libyaml has checked the UTF-8
+    }
+    return err;
+}
+
+// --- Anchors and aliases ------------------------------------------------------------------------
+
+// Bytes that a copy of `value` counts for, and the lists and maps within each other in it.
+static size_t measure(const json_t *value, int *depth)
+{
+    size_t cost = NODE_COST, index;
+    int deepest = 0, inner;
     const char *key;
-    json_t *child;
-    json_object_foreach((json_t *)v, key, child)
+    json_t *member;
+    if (json_is_string(value))
+        cost += json_string_length(value);
+    json_object_foreach((json_t *)value, key, member)
     {
-        n += count_values(child);
+        cost += strlen(key) + measure(member, &inner);
+        deepest = inner > deepest ? inner : deepest;
     }
-    json_array_foreach(v, i, child)
+    json_array_foreach(value, index, member)
     {
-        n += count_values(child);
+        cost += measure(member, &inner);
+        deepest = inner > deepest ? inner : deepest;
     }
-    return n;
+    *depth = deepest + (json_is_object(value) || json_is_array(value));
+    return cost;
 }
 
-static int alias(struct parse *p, json_t **out)
+static int read_alias(struct reader *r, const yaml_event_t *event, json_t **out)
 {
-    const char *name = (const char *)p->event.data.alias.anchor;
-    for (size_t i = p->anchor_count; i-- > 0;) {
-        if (strcmp(p->anchors[i].name, name) == 0) {
-            p->values += count_values(p->anchors[i].value); // many aliases of aliases grow fast
-            if (p->values > YAML_VALUES_MAX) {
-                return fail_at(p, p->event.start_mark, "aliases expand to more than %d values",
-                               YAML_VALUES_MAX);
-            }
-            *out = json_deep_copy(p->anchors[i].value);
-            return 0;
-        }
+    const char *name = (const char *)event->data.alias.anchor;
+    struct place at = place_of(event->start_mark);
+    const json_t *value = NULL;
+    for (size_t i = 0; i < r->anchor_count; i++) {
+        if (strcmp(r->anchors[i].name, name) == 0)
+            value = r->anchors[i].value; // the last of that name, as YAML has it
     }
-    return fail_at(p, p->event.start_mark, "*%s names an anchor that is not above it", name);
-}
-
-static int node(struct parse *p, json_t **out);
-
-static int sequence(struct parse *p, json_t **out)
-{
-    *out = json_array();
-    for (size_t i = 0;; i++) {
-        int err = next_event(p);
-        if (err != 0 || p->event.type == YAML_SEQUENCE_END_EVENT) {
-            return err;
-        }
-        char index[24];
-        snprintf(index, sizeof(index), "%zu", i);
-        size_t before = path_push(p, index);
-        json_t *value = NULL;
-        err = note_mark(p, p->event.start_mark);
-        err = err != 0 ? err : node(p, &value);
-        path_pop(p, before);
-        if (err != 0) {
-            json_decref(value);
-            return err;
-        }
-        json_array_append_new(*out, value);
-    }
-}
-
-static int mapping_key(struct parse *p, const json_t *object, char **key)
-{
-    yaml_mark_t at = p->event.start_mark;
-    if (p->event.type != YAML_SCALAR_EVENT) {
-        return fail_at(p, at, "a key must be a plain word or string");
-    }
-    const char *text = (const char *)p->event.data.scalar.value;
-    if (strlen(text) != p->event.data.scalar.length) {
-        return fail_at(p, at, "a key holds a NUL byte");
-    }
-    if (json_object_get(object, text) != NULL) {
-        return fail_at(p, at, "the key \"%s\" is there twice", text);
-    }
-    *key = xstrdup(text);
+    if (!value)
+        return refuse(r, at, "no anchor &%.*s stands before this alias", SHOWN_MAX, name);
+    int depth;
+    r->expanded += measure(value, &depth);
+    if (r->expanded > EXPANDED_MAX)
+        return refuse(r, at, "the aliases expand to more than %d MiB", EXPANDED_MAX >> 20);
+    if (r->depth + depth > LIMIT_JSON_DEPTH)
+        return refuse(r, at, "more than %d levels deep", LIMIT_JSON_DEPTH);
+    // A copy: two places of a configuration are completed with defaults of their own.
+    *out = json_deep_copy(value);
     return 0;
 }
 
-static int mapping(struct parse *p, json_t **out)
+static const yaml_char_t *anchor_of(const yaml_event_t *event)
 {
-    *out = json_object();
-    for (;;) {
-        int err = next_event(p);
-        if (err != 0 || p->event.type == YAML_MAPPING_END_EVENT) {
+    switch (event->type) {
+    case YAML_SCALAR_EVENT:
+        return event->data.scalar.anchor;
+    case YAML_SEQUENCE_START_EVENT:
+        return event->data.sequence_start.anchor;
+    case YAML_MAPPING_START_EVENT:
+        return event->data.mapping_start.anchor;
+    default:
+        return NULL;
+    }
+}
+
+static void keep_anchor(struct reader *r, const yaml_char_t *name, json_t *value)
+{
+    r->anchors = xrealloc(r->anchors, (r->anchor_count + 1) * sizeof *r->anchors);
+    r->anchors[r->anchor_count++] =
+        (struct anchor){.name = xstrdup((const char *)name), .value = json_incref(value)};
+}
+
+// --- Values -------------------------------------------------------------------------------------
+
+// Returns the index of the new mark; `name` becomes its own.
+static size_t add_mark(struct reader *r, size_t parent, char *name, struct place key,
+                       struct place value)
+{
+    struct yaml_doc *doc = r->doc;
+    if (doc->mark_count == r->mark_cap) {
+        r->mark_cap = r->mark_cap ? r->mark_cap * 2 : 64;
+        doc->marks = xrealloc(doc->marks, r->mark_cap * sizeof *doc->marks);
+    }
+    doc->marks[doc->mark_count] =
+        (struct yaml_mark){.parent = parent, .name = name, .key = key, .value = value};
+    return doc->mark_count++;
+}
+
+static int read_value(struct reader *r, const yaml_event_t *event, size_t mark, json_t **out);
+
+static int read_list(struct reader *r, size_t mark, json_t *list)
+{
+    for (size_t i = 0;; i++) {
+        yaml_event_t event;
+        int err = next_event(r, &event);
+        if (err != 0)
             return err;
+        bool end = event.type == YAML_SEQUENCE_END_EVENT;
+        if (!end) {
+            struct place at = place_of(event.start_mark);
+            json_t *element = NULL;
+            err = read_value(r, &event, add_mark(r, mark, xasprintf("%zu", i), at, at), &element);
+            if (element)
+                must(json_array_append_new(list, element) == 0);
         }
-        char *key = NULL;
-        json_t *value = NULL;
-        yaml_mark_t at = p->event.start_mark;
-        err = mapping_key(p, *out, &key);
-        size_t before = err == 0 ? path_push(p, key) : p->path.len;
-        if (err == 0) {
-            err = note_mark(p, at); // a fault of a member points at its key
-        }
-        if (err == 0) {
-            err = next_event(p);
-        }
-        if (err == 0) {
-            err = node(p, &value);
-        }
-        path_pop(p, before);
-        if (err == 0 && json_object_set_new(*out, key, value) != 0) {
-            err = fail_at(p, at, "the key is not valid UTF-8");
-        } else if (err != 0) {
-            json_decref(value);
-        }
-        free(key);
-        if (err != 0) {
+        yaml_event_delete(&event);
+        if (end || err != 0)
             return err;
-        }
     }
 }
 
-static char *anchor_of(const yaml_event_t *event)
+static int duplicate_key(struct reader *r, size_t parent, const char *key, struct place at)
 {
-    const yaml_char_t *name = event->type == YAML_SCALAR_EVENT ? event->data.scalar.anchor
-                              : event->type == YAML_SEQUENCE_START_EVENT
-                                  ? event->data.sequence_start.anchor
-                                  : event->data.mapping_start.anchor;
-    return xstrdup((const char *)name);
+    struct place first = at;
+    for (size_t i = r->doc->mark_count; i-- > 1;) {
+        const struct yaml_mark *mark = &r->doc->marks[i];
+        if (mark->parent == parent && strcmp(mark->name, key) == 0)
+            first = mark->key;
+    }
+    return refuse(r, at, "the key \"%.*s\" was given before, at %d:%d; keep one of them", SHOWN_MAX,
+                  key, first.line, first.column);
 }
 
-// The value that begins with the current event.
-static int node(struct parse *p, json_t **out)
+static int read_member(struct reader *r, size_t parent, const yaml_event_t *key_event, json_t *map)
 {
-    yaml_mark_t at = p->event.start_mark;
-    if (p->event.type == YAML_ALIAS_EVENT) {
-        return alias(p, out);
-    }
-    char *anchor = anchor_of(&p->event);
-    int err = p->depth >= LIMIT_JSON_DEPTH
-                  ? fail_at(p, at, "nested deeper than %d levels", LIMIT_JSON_DEPTH)
-                  : 0;
-    p->depth++;
-    if (err == 0 && p->event.type == YAML_SCALAR_EVENT) {
-        err = scalar(p, out);
-    } else if (err == 0) {
-        err = p->event.type == YAML_SEQUENCE_START_EVENT ? sequence(p, out) : mapping(p, out);
-    }
-    p->depth--;
-    if (err == 0 && anchor != NULL) {
-        return keep_anchor(p, anchor, *out, at);
-    }
-    free(anchor);
-    return err;
-}
-
-static int document(struct parse *p)
-{
-    int err = next_event(p); // stream start
-    err = err != 0 ? err : next_event(p);
-    if (err != 0) {
+    struct place at = place_of(key_event->start_mark);
+    if (key_event->type != YAML_SCALAR_EVENT)
+        return refuse(r, at, "a key must be a word, not a list, a map or an alias");
+    const char *key = (const char *)key_event->data.scalar.value;
+    if (strlen(key) != key_event->data.scalar.length)
+        return refuse(r, at, "a key may not hold the character \\0");
+    if (json_object_get(map, key))
+        return duplicate_key(r, parent, key, at);
+    yaml_event_t event;
+    int err = next_event(r, &event);
+    if (err != 0)
         return err;
-    }
-    if (p->event.type == YAML_STREAM_END_EVENT) {
-        return fail_at(p, p->event.start_mark, "the file is empty");
-    }
-    err = next_event(p); // past document start
-    err = err != 0 ? err : note_mark(p, p->event.start_mark);
-    err = err != 0 ? err : node(p, &p->doc->root);
-    err = err != 0 ? err : next_event(p); // document end
-    err = err != 0 ? err : next_event(p);
-    if (err == 0 && p->event.type != YAML_STREAM_END_EVENT) {
-        err = fail_at(p, p->event.start_mark, "a second document begins; one is expected");
-    }
+    json_t *value = NULL;
+    size_t mark = add_mark(r, parent, xstrdup(key), at, place_of(event.start_mark));
+    err = read_value(r, &event, mark, &value);
+    if (value)
+        must(json_object_set_new(map, key, value) == 0);
+    yaml_event_delete(&event);
     return err;
+}
+
+static int read_map(struct reader *r, size_t mark, json_t *map)
+{
+    for (;;) {
+        yaml_event_t event;
+        int err = next_event(r, &event);
+        if (err != 0)
+            return err;
+        bool end = event.type == YAML_MAPPING_END_EVENT;
+        if (!end)
+            err = read_member(r, mark, &event, map);
+        yaml_event_delete(&event);
+        if (end || err != 0)
+            return err;
+    }
+}
+
+static int read_collection(struct reader *r, const yaml_event_t *event, size_t mark, json_t **out)
+{
+    if (r->depth == LIMIT_JSON_DEPTH)
+        return refuse(r, place_of(event->start_mark), "more than %d levels deep", LIMIT_JSON_DEPTH);
+    r->depth++;
+    bool is_list = event->type == YAML_SEQUENCE_START_EVENT;
+    *out = is_list ? json_array() : json_object();
+    int err = is_list ? read_list(r, mark, *out) : read_map(r, mark, *out);
+    r->depth--;
+    return err;
+}
+
+// The value that `event` begins; *out may be set, for the caller to own, when this fails too.
+static int read_value(struct reader *r, const yaml_event_t *event, size_t mark, json_t **out)
+{
+    int err;
+    if (event->type == YAML_ALIAS_EVENT)
+        err = read_alias(r, event, out);
+    else if (event->type == YAML_SCALAR_EVENT)
+        err = read_scalar(r, event, out);
+    else
+        err = read_collection(r, event, mark, out);
+    const yaml_char_t *anchor = anchor_of(event);
+    if (err == 0 && anchor)
+        keep_anchor(r, anchor, *out);
+    return err;
+}
+
+// --- Documents ----------------------------------------------------------------------------------
+
+// Takes an event that carries nothing (the start and end of the stream, and of the document).
+// Returns its type, or a negative error.
+static int skip_event(struct reader *r, struct place *at)
+{
+    yaml_event_t event;
+    int err = next_event(r, &event);
+    if (err != 0)
+        return err;
+    int type = (int)event.type;
+    *at = place_of(event.start_mark);
+    yaml_event_delete(&event);
+    return type;
+}
+
+static int read_document(struct reader *r)
+{
+    struct place at;
+    int type = skip_event(r, &at); // stream start
+    if (type >= 0)
+        type = skip_event(r, &at);
+    if (type == YAML_STREAM_END_EVENT) {
+        r->doc->root = json_null();
+        return 0;
+    }
+    if (type < 0)
+        return type;
+    yaml_event_t event;
+    int err = next_event(r, &event);
+    if (err != 0)
+        return err;
+    at = place_of(event.start_mark);
+    err = read_value(r, &event, add_mark(r, 0, xstrdup(""), at, at), &r->doc->root);
+    yaml_event_delete(&event);
+    if (err != 0)
+        return err;
+    type = skip_event(r, &at); // document end
+    if (type >= 0)
+        type = skip_event(r, &at);
+    if (type == YAML_DOCUMENT_START_EVENT)
+        return refuse(r, at, "a second document begins here; one file holds one");
+    return type < 0 ? type : 0;
 }
 
 int yaml_parse(const char *text, size_t len, const char *file, struct yaml_doc *out,
                struct error *e)
 {
-    *out = (struct yaml_doc){.file = xstrdup(file)};
-    struct parse *p = xcalloc(1, sizeof(*p));
-    p->doc = out;
-    p->e = e;
-    buf_init(&p->path, YAML_PATH_MAX);
-    must(yaml_parser_initialize(&p->parser));
-    yaml_parser_set_input_string(&p->parser, (const unsigned char *)text, len);
-
-    int err = document(p);
-
-    if (p->have_event) {
-        yaml_event_delete(&p->event);
+    *out = (struct yaml_doc){0};
+    if (len > LIMIT_CONFIG)
+        return error_set(e, ERR_TOO_LARGE, "%s: %zu bytes of YAML, at most %d are allowed", file,
+                         len, LIMIT_CONFIG);
+    out->file = xstrdup(file);
+    struct reader r = {.text = text, .doc = out, .e = e};
+    must(yaml_parser_initialize(&r.parser));
+    yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
+    int err = read_document(&r);
+    yaml_parser_delete(&r.parser);
+    for (size_t i = 0; i < r.anchor_count; i++) {
+        free(r.anchors[i].name);
+        json_decref(r.anchors[i].value);
     }
-    yaml_parser_delete(&p->parser);
-    for (size_t i = 0; i < p->anchor_count; i++) {
-        free(p->anchors[i].name);
-        json_decref(p->anchors[i].value);
-    }
-    buf_free(&p->path);
-    free(p);
-    if (err != 0) {
+    free(r.anchors);
+    if (err != 0)
         yaml_free(out);
-    }
     return err;
 }
 
 void yaml_free(struct yaml_doc *doc)
 {
-    for (size_t i = 0; i < doc->mark_count; i++) {
-        free(doc->marks[i].path);
-    }
+    json_decref(doc->root);
+    for (size_t i = 0; i < doc->mark_count; i++)
+        free(doc->marks[i].name);
     free(doc->marks);
     free(doc->file);
-    json_decref(doc->root);
     *doc = (struct yaml_doc){0};
+}
+
+// --- Positions ----------------------------------------------------------------------------------
+
+// Whether mark `index` stands at the dotted path of `len` bytes: its name ends the path, and what
+// is before it is the path of its parent.
+static bool mark_is_at(const struct yaml_doc *doc, size_t index, const char *path, size_t len)
+{
+    for (;;) {
+        const struct yaml_mark *mark = &doc->marks[index];
+        if (index == 0)
+            return len == 0;
+        size_t name_len = strlen(mark->name);
+        if (name_len > len || memcmp(path + len - name_len, mark->name, name_len) != 0)
+            return false;
+        len -= name_len;
+        index = mark->parent;
+        if (index != 0 && (len == 0 || path[--len] != '.'))
+            return false;
+    }
 }
 
 static const struct yaml_mark *find_mark(const struct yaml_doc *doc, const char *path, size_t len)
 {
     for (size_t i = 0; i < doc->mark_count; i++) {
-        if (strlen(doc->marks[i].path) == len && memcmp(doc->marks[i].path, path, len) == 0) {
+        if (mark_is_at(doc, i, path, len))
             return &doc->marks[i];
-        }
     }
     return NULL;
 }
 
-const char *yaml_where(const struct yaml_doc *doc, const char *path, char *out, size_t cap)
+// `path` without its last part.
+static size_t parent_length(const char *path, size_t len)
+{
+    while (len > 0 && path[len - 1] != '.')
+        len--;
+    return len > 0 ? len - 1 : 0;
+}
+
+static const char *write_place(const struct yaml_doc *doc, const char *path, bool of_key, char *out,
+                               size_t cap)
 {
     size_t len = strlen(path);
     const struct yaml_mark *mark = find_mark(doc, path, len);
-    while (mark == NULL && len > 0) { // the nearest parent that the file does hold
-        while (len > 0 && path[--len] != '.') {
-        }
+    while (!mark && len > 0) {
+        len = parent_length(path, len);
         mark = find_mark(doc, path, len);
     }
-    const char *file = doc->file != NULL ? doc->file : "";
-    if (mark != NULL) {
-        snprintf(out, cap, "%s:%zu:%zu", file, mark->line, mark->column);
-    } else {
-        snprintf(out, cap, "%s", file);
+    if (!mark) {
+        snprintf(out, cap, "%s", doc->file);
+        return out;
     }
+    struct place at = of_key ? mark->key : mark->value;
+    snprintf(out, cap, "%s:%d:%d", doc->file, at.line, at.column);
     return out;
+}
+
+const char *yaml_where(const struct yaml_doc *doc, const char *path, char *out, size_t cap)
+{
+    return write_place(doc, path, false, out, cap);
+}
+
+const char *yaml_where_key(const struct yaml_doc *doc, const char *path, char *out, size_t cap)
+{
+    return write_place(doc, path, true, out, cap);
 }

@@ -27,5 +27,7 @@ void yaml_free(struct yaml_doc *doc);
 // known parent when the path itself is not there; `file` alone when nothing is. Into out, returns
 // out.
 const char *yaml_where(const struct yaml_doc *doc, const char *path, char *out, size_t cap);
+// The same for the key before the value; a list's element has no key and gives its own position.
+const char *yaml_where_key(const struct yaml_doc *doc, const char *path, char *out, size_t cap);
 
 #endif
