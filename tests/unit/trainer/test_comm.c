@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,19 +14,10 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "tests/unit/trainer/ranks.h"
 #include "trainer/comm/comm.h"
-#include "trainer/gang.h"
 
-enum { ARENA = 8 << 20, SECOND = 1000 * 1000 };
-
-// In a rank: a failed check ends it with exit code 1 and names the place.
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "rank %d: %s:%d: %s\n", seat->rank, __FILE__, __LINE__, #condition);   \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
+enum { ARENA = 8 << 20 };
 
 static int open_comm(struct gang_seat *seat, int64_t hang_us, struct comm **c, struct error *e)
 {
@@ -39,40 +29,6 @@ static int open_comm(struct gang_seat *seat, int64_t hang_us, struct comm **c, s
         .rendezvous = {.all_gather = gang_all_gather, .ctx = seat},
     };
     return comm_open(&config, c, e);
-}
-
-// What the parent heard: the error of each rank.
-struct heard {
-    char errors[8][ERROR_TEXT_MAX];
-    int codes[8];
-    int64_t at[8]; // when
-};
-
-static void hear(void *ctx, int rank, const json_t *message)
-{
-    struct heard *heard = ctx;
-    snprintf(heard->errors[rank], ERROR_TEXT_MAX, "%s", jget_string(message, "error", ""));
-    heard->codes[rank] = (int)jget_int(message, "code", 0);
-    heard->at[rank] = clock_mono_us();
-}
-
-static int tell(struct gang_seat *seat, int err, const struct error *error)
-{
-    json_t *message = json_pack("{s:s, s:i}", "error", error->text, "code", err);
-    int sent = gang_send(seat, message, NULL);
-    json_decref(message);
-    return sent;
-}
-
-static struct gang_result run_gang(int world, int (*rank)(struct gang_seat *, void *),
-                                   struct heard *heard)
-{
-    struct gang_result result;
-    struct error e = {0};
-    const struct gang_spec spec = {
-        .world = world, .rank = rank, .message = hear, .ctx = heard, .spare_us = 10 * SECOND};
-    assert_int_equal(gang_run(&spec, &result, &e), 0);
-    return result;
 }
 
 // Arithmetic.
@@ -181,7 +137,7 @@ static void test_arithmetic(void **state)
     const int worlds[] = {1, 2, 3, 5, 8};
     for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
         struct heard heard = {0};
-        struct gang_result result = run_gang(worlds[i], rank_arithmetic, &heard);
+        struct gang_result result = run_ranks(worlds[i], rank_arithmetic, &heard);
         assert_int_equal(result.failed_rank, -1);
     }
 }
@@ -196,7 +152,7 @@ static int reduce_until_error(struct gang_seat *seat, struct comm *c)
     int32_t *a = comm_alloc(c, 64);
     while (!err)
         err = comm_all_reduce(c, a, 16, COMM_INT32, COMM_MAX, &e);
-    CHECK(tell(seat, err, &e) == 0);
+    CHECK(tell(seat, err, e.text) == 0);
     comm_close(c);
     return 0;
 }
@@ -210,7 +166,7 @@ static int rank_killed(struct gang_seat *seat, void *ctx)
     if (seat->rank == 1) {
         for (int i = 0; i < 100; i++)
             CHECK(comm_barrier(c, &e) == 0);
-        tell(seat, 0, &e);
+        tell(seat, 0, "");
         raise(SIGKILL);
     }
     return reduce_until_error(seat, c);
@@ -232,7 +188,7 @@ static void test_killed_rank_is_named_in_time(void **state)
 {
     (void)state;
     struct heard heard = {0};
-    struct gang_result result = run_gang(4, rank_killed, &heard);
+    struct gang_result result = run_ranks(4, rank_killed, &heard);
     assert_int_equal(result.failed_rank, 1);
     assert_all_others_name(&heard, 4, "rank 1 died");
 }
@@ -245,7 +201,7 @@ static int rank_gives_up(struct gang_seat *seat, void *ctx)
     CHECK(open_comm(seat, 0, &c, &e) == 0);
     if (seat->rank == 1) {
         clock_sleep_us(SECOND / 10);
-        tell(seat, 0, &e);
+        tell(seat, 0, "");
         comm_abort(c, "label 12 of sample 3 is out of range");
         CHECK(comm_barrier(c, &e) == ERR_PEER);
         clock_sleep_us(SECOND / 2); // alive while the others read why
@@ -259,7 +215,7 @@ static void test_abort_tells_why(void **state)
 {
     (void)state;
     struct heard heard = {0};
-    struct gang_result result = run_gang(3, rank_gives_up, &heard);
+    struct gang_result result = run_ranks(3, rank_gives_up, &heard);
     assert_int_equal(result.failed_rank, -1);
     assert_all_others_name(&heard, 3, "rank 1 gave up: label 12 of sample 3 is out of range");
 }
@@ -271,7 +227,7 @@ static int rank_hangs(struct gang_seat *seat, void *ctx)
     struct comm *c = NULL;
     CHECK(open_comm(seat, SECOND / 2, &c, &e) == 0);
     if (seat->rank == 1) {
-        tell(seat, 0, &e);
+        tell(seat, 0, "");
         clock_sleep_us(3 * SECOND / 2);
         comm_close(c);
         return 0;
@@ -283,7 +239,7 @@ static void test_hang_is_named(void **state)
 {
     (void)state;
     struct heard heard = {0};
-    struct gang_result result = run_gang(3, rank_hangs, &heard);
+    struct gang_result result = run_ranks(3, rank_hangs, &heard);
     assert_int_equal(result.failed_rank, -1);
     assert_all_others_name(&heard, 3, "rank 1 hangs");
 }
@@ -316,7 +272,7 @@ static int rank_elsewhere(struct gang_seat *seat, void *ctx)
     };
     int err = comm_open(&config, &c, &e);
     CHECK(err == ERR_INVALID && !c);
-    return tell(seat, err, &e);
+    return tell(seat, err, e.text);
 }
 
 static void test_two_machines_are_refused(void **state)
@@ -325,7 +281,7 @@ static void test_two_machines_are_refused(void **state)
     struct heard heard = {0};
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    struct gang_result result = run_gang(2, rank_elsewhere, &heard);
+    struct gang_result result = run_ranks(2, rank_elsewhere, &heard);
     assert_int_equal(result.failed_rank, -1);
     for (int r = 0; r < 2; r++) {
         assert_non_null(strstr(heard.errors[r], "elsewhere"));
@@ -340,7 +296,7 @@ static int gather_and_die(void *ctx, const json_t *mine, json_t **all, struct er
     bool introduced = !json_is_object(mine);
     int err = gang_all_gather(seat, mine, all, e);
     if (seat->rank == 1 && introduced) {
-        tell(seat, 0, &(struct error){0});
+        tell(seat, 0, "");
         raise(SIGKILL);
     }
     return err;
@@ -359,14 +315,14 @@ static int rank_dies_early(struct gang_seat *seat, void *ctx)
     };
     int err = comm_open(&config, &c, &e);
     CHECK(err && !c);
-    return tell(seat, err, &e);
+    return tell(seat, err, e.text);
 }
 
 static void test_rank_that_dies_at_the_meeting(void **state)
 {
     (void)state;
     struct heard heard = {0};
-    struct gang_result result = run_gang(3, rank_dies_early, &heard);
+    struct gang_result result = run_ranks(3, rank_dies_early, &heard);
     assert_int_equal(result.failed_rank, 1);
     assert_all_others_name(&heard, 3, "rank 1 died");
 }

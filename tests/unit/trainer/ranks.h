@@ -1,0 +1,58 @@
+// For tests that fork ranks: checks inside a rank, and a gang whose messages are gathered.
+#ifndef MUSTER_TESTS_TRAINER_RANKS_H
+#define MUSTER_TESTS_TRAINER_RANKS_H
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "trainer/gang.h"
+
+enum { RANKS_MAX = 16, SECOND = 1000 * 1000 };
+
+// In a rank: a failed check ends it with exit code 1 and names the place.
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+// What the parent heard from each rank.
+struct heard {
+    char errors[RANKS_MAX][ERROR_TEXT_MAX];
+    int codes[RANKS_MAX];
+    int64_t at[RANKS_MAX]; // when
+};
+
+static inline void hear(void *ctx, int rank, const json_t *message)
+{
+    struct heard *heard = ctx;
+    snprintf(heard->errors[rank], ERROR_TEXT_MAX, "%s", jget_string(message, "error", ""));
+    heard->codes[rank] = (int)jget_int(message, "code", 0);
+    heard->at[rank] = clock_mono_us();
+}
+
+// In a rank: lets the parent hear an outcome.
+static inline int tell(struct gang_seat *seat, int err, const char *text)
+{
+    json_t *message = json_pack("{s:s, s:i}", "error", text, "code", err);
+    int sent = gang_send(seat, message, NULL);
+    json_decref(message);
+    return sent;
+}
+
+static inline struct gang_result run_ranks(int world, int (*rank)(struct gang_seat *, void *),
+                                           struct heard *heard)
+{
+    struct gang_result result;
+    struct error e = {0};
+    const struct gang_spec spec = {
+        .world = world, .rank = rank, .message = hear, .ctx = heard, .spare_us = 10 * SECOND};
+    must(gang_run(&spec, &result, &e) == 0);
+    return result;
+}
+
+#endif
