@@ -51,7 +51,7 @@ static const struct scene scenes[] = {
     {"small agents are no use to a large gang, so others may have them",
      {4, 1},
      {{3, true, 0, 0, SCHED_PLACED, "0.0 0.1 0.2"},
-      {2, true, 0, 0, SCHED_SPREAD, ""},
+      {2, true, 0, 0, SCHED_BUSY, ""},
       {1, true, 0, 0, SCHED_PLACED, "1.0"}}},
     {"what can never run keeps nothing from others",
      {2, 2},
