@@ -22,8 +22,8 @@ int expconf_fault(const struct yaml_doc *doc, const char *path, struct error *e,
     va_end(args);
     if (!doc)
         return error_set(e, ERR_INVALID, "%s: %s", path, text);
-    return error_set(e, ERR_INVALID, "%s: %s: %s", yaml_where(doc, path, where, sizeof(where)),
-                     path, text);
+    return error_set(e, ERR_INVALID, "%s: %s%s%s", yaml_where(doc, path, where, sizeof(where)),
+                     path, *path ? ": " : "", text);
 }
 
 static const char *text_at(const json_t *config, const char *path)
@@ -209,7 +209,7 @@ int expconf_finish(struct yaml_doc *doc, struct error *e)
 int expconf_parse(const char *text, size_t len, const char *file, struct yaml_doc *out,
                   struct error *e)
 {
-    memset(out, 0, sizeof(*out));
+    *out = (struct yaml_doc){0};
     if (len > LIMIT_CONFIG)
         return error_set(e, ERR_TOO_LARGE,
                          "%s: the configuration has %zu bytes; at most %d are taken. Data belongs "
@@ -219,10 +219,8 @@ int expconf_parse(const char *text, size_t len, const char *file, struct yaml_do
     if (rc)
         return rc;
     rc = expconf_finish(out, e);
-    if (rc) {
+    if (rc)
         yaml_free(out);
-        memset(out, 0, sizeof(*out));
-    }
     return rc;
 }
 
@@ -308,7 +306,7 @@ int expconf_set(struct yaml_doc *doc, const char *assignment, struct error *e)
                          "\"%.200s\" sets nothing; write key.path=value, for example "
                          "resources.slots_per_trial=2",
                          assignment);
-    const char *text = equals[1] ? equals + 1 : "null";
+    const char *text = equals[1 + strspn(equals + 1, " ")] ? equals + 1 : "null";
     char *path = xstrdup(assignment);
     path[equals - assignment] = '\0';
     struct yaml_doc value = {0};

@@ -9,7 +9,7 @@
     {                                                                                              \
         .name = NULL                                                                               \
     }
-#define BIG 9007199254740992.0 // 2^53: integers that every JSON reader keeps exact
+#define BIG 1e15 // below 2^53: integers that every JSON reader keeps exact
 
 #define STRING(key, def, text)                                                                     \
     {                                                                                              \
@@ -438,7 +438,7 @@ const struct schema_field expconf_fields[] = {
 
 static const struct schema_field const_fields[] = {
     STRING_REQUIRED("type", "const"),
-    {.name = "val", .type = SCHEMA_ANY, .nullable = true, .required = true, .doc = "the value"},
+    {.name = "val", .type = SCHEMA_ANY, .nullable = true, .doc = "the value"},
     END,
 };
 #define COUNT INT_OR_NULL("count", 1, 1e6, "values of a grid")

@@ -41,7 +41,7 @@ static int check_range(const struct yaml_doc *doc, const char *path, const json_
     const char *type = jget_string(hp, "type", "");
     const char *searcher = json_string_value(jget_path(doc->root, "searcher.name"));
     if (!strcmp(type, "const"))
-        return 0;
+        return json_object_get(hp, "val") ? 0 : expconf_fault(doc, path, e, "needs val, its value");
     if (!strcmp(type, "categorical") && !json_array_size(jget(hp, "vals")))
         return expconf_fault(doc, path, e, "vals is empty; there is nothing to choose from");
     if (searcher && !strcmp(searcher, "single"))

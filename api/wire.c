@@ -234,7 +234,7 @@ void wire_password_hash(const char *password, char out[SHA512_HEX])
         return;
     }
     struct buf salted;
-    buf_init(&salted, SIZE_MAX);
+    buf_init(&salted, strlen(salt) + strlen(password));
     buf_puts(&salted, salt);
     buf_puts(&salted, password);
     must(!salted.err);

@@ -1,0 +1,759 @@
+// The experiment configuration: every fault is told with its place, every default is filled in.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/expconf.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/rng.h"
+
+#define GPT                                                                                        \
+    "trainer:\n"                                                                                   \
+    "  model: {family: gpt, layers: 4, heads: 4, width: 128, context: 64}\n"                       \
+    "  data: {format: bytes, path: corpus.txt}\n"                                                  \
+    "  global_batch_size: 12\n"                                                                    \
+    "  micro_batch_size: 3\n"                                                                      \
+    "  steps: 2000\n"                                                                              \
+    "  optimizer: {name: adamw, learning_rate: 1e-3}\n"
+#define SINGLE "searcher: {name: single, metric: validation_loss}\n"
+
+static const char program[] = "entrypoint: python3 train.py\n"
+                              "searcher: {name: single, metric: loss}\n";
+
+static void assert_contains(const char *text, const char *part)
+{
+    if (!strstr(text, part))
+        fail_msg("\"%s\" does not hold \"%s\"", text, part);
+}
+
+static void refused(const char *yaml, const char *expected)
+{
+    struct yaml_doc doc;
+    struct error e;
+    assert_int_equal(expconf_parse(yaml, strlen(yaml), "e.yaml", &doc, &e), ERR_INVALID);
+    assert_contains(e.text, expected);
+    assert_null(doc.root);
+}
+
+static json_t *accepted(const char *yaml)
+{
+    struct yaml_doc doc;
+    struct error e;
+    if (expconf_parse(yaml, strlen(yaml), "e.yaml", &doc, &e))
+        fail_msg("refused: %s", e.text);
+    json_t *root = json_incref(doc.root);
+    yaml_free(&doc);
+    return root;
+}
+
+// --- bad input -----------------------------------------------------------------------------------
+
+static void texts_that_are_no_configuration(void **state)
+{
+    (void)state;
+    refused("", "e.yaml");
+    refused("name: [1\n", "e.yaml:2");
+    refused("- a\n- b\n", "e.yaml:1:1: an experiment is a list of keys and values");
+    refused("12", "an experiment is a list of keys and values");
+    refused("name: a\nname: b\n", "e.yaml:2:1");
+    refused("{}", "searcher: missing");
+}
+
+static void slips_in_keys_are_told_with_what_is_near(void **state)
+{
+    (void)state;
+    refused("name: x\nsercher: {}\n", "e.yaml:2:1: sercher: unknown key; did you mean "
+                                      "\"searcher\"?");
+    refused("entrypoint: x\nsearcher: {name: singel, metric: loss}\n",
+            "e.yaml:2:18: searcher.name: unknown word \"singel\"; did you mean \"single\"?");
+    refused("entrypoint: x\nsearcher: {name: single}\n", "searcher.metric: missing");
+    refused("entrypoint: x\nsearcher: {metric: loss}\n", "searcher.name: missing");
+    refused(SINGLE "trainer:\n  modle: {}\n", "e.yaml:3:3: trainer.modle: unknown key; did you "
+                                              "mean \"model\"?");
+    refused(SINGLE "resources: {slots_per_tiral: 2}\n" GPT,
+            "e.yaml:2:13: resources.slots_per_tiral: unknown key; did you mean "
+            "\"slots_per_trial\"?");
+    refused(SINGLE GPT "  optimiser: {}\n",
+            "e.yaml:9:3: trainer.optimiser: unknown key; did you mean \"optimizer\"?");
+    refused("entrypoint: x\nsearcher: {name: random, metric: loss}\n",
+            "searcher.max_trials: missing");
+    refused("entrypoint: x\nsearcher: {name: single, metric: loss, max_trials: 3}\n",
+            "searcher.max_trials: unknown key");
+    refused("entrypoint: x\nsearcher: {name: adaptive_simple, metric: loss}\n",
+            "searcher.name: expected ");
+}
+
+static void wrong_types_and_ranges(void **state)
+{
+    (void)state;
+    refused(SINGLE GPT "resources: {slots_per_trial: two}\n",
+            "e.yaml:9:30: resources.slots_per_trial: expected ");
+    refused(SINGLE GPT "resources: {slots_per_trial: 9000}\n",
+            "resources.slots_per_trial: expected ");
+    refused(SINGLE GPT "resources: {slots_per_trial: -1}\n",
+            "resources.slots_per_trial: expected ");
+    refused(SINGLE GPT "resources: {priority: 100}\n", "resources.priority: expected ");
+    refused(SINGLE GPT "max_restarts: -1\n", "e.yaml:9:15: max_restarts: expected ");
+    refused(SINGLE GPT "labels: [a, 1]\n", "labels.1: expected ");
+    refused(SINGLE GPT "checkpoint_policy: some\n", "checkpoint_policy: expected ");
+    refused(SINGLE GPT "debug: 1\n", "debug: expected ");
+    refused("searcher: {name: single, metric: a}\nentrypoint: 5\n", "entrypoint: expected ");
+    refused("searcher: {name: single, metric: a}\nentrypoint: [ls, 5]\n",
+            "entrypoint.1: expected ");
+    refused(SINGLE "trainer: 5\n", "e.yaml:2:10: trainer: expected ");
+    refused("entrypoint: a\nsearcher: {name: single, metric: a}\nhyperparameters: [1]\n",
+            "hyperparameters: expected ");
+    refused("entrypoint: a\nsearcher: {name: single, metric: a}\n"
+            "retention_policy: {log_retention_days: 32768}\n",
+            "retention_policy.log_retention_days: expected ");
+}
+
+static void texts_that_are_too_long(void **state)
+{
+    (void)state;
+    char *name = xcalloc(1, LIMIT_NAME + 2);
+    memset(name, 'n', LIMIT_NAME);
+    char *yaml = xasprintf("%sname: %s\nlabels: [%s]\n", program, name, name);
+    json_decref(accepted(yaml));
+    free(yaml);
+    name[LIMIT_NAME] = 'n';
+    yaml = xasprintf("%sname: %s\n", program, name);
+    refused(yaml, "e.yaml:3:7: name: 256 bytes are too long; at most 255");
+    free(yaml);
+    yaml = xasprintf("%slabels: [a, %s]\n", program, name);
+    refused(yaml, "labels.1: the label is too long");
+    free(yaml);
+    free(name);
+
+    struct yaml_doc doc;
+    struct error e;
+    char *huge = xcalloc(1, LIMIT_CONFIG + 2);
+    memset(huge, '#', LIMIT_CONFIG + 1);
+    assert_int_equal(expconf_parse(huge, LIMIT_CONFIG + 1, "e.yaml", &doc, &e), ERR_TOO_LARGE);
+    memset(huge, ' ', LIMIT_CONFIG);
+    memcpy(huge, program, strlen(program));
+    assert_int_equal(expconf_parse(huge, LIMIT_CONFIG, "e.yaml", &doc, &e), 0);
+    yaml_free(&doc);
+    free(huge);
+}
+
+static void program_and_trainer_exclude_each_other(void **state)
+{
+    (void)state;
+    refused(SINGLE, "e.yaml:1:1: there is nothing to run: add `entrypoint`");
+    refused(SINGLE GPT "entrypoint: x\n", "e.yaml:9:13: entrypoint: stands beside trainer");
+    refused(SINGLE "entrypoint: ''\n", "entrypoint: is empty");
+    refused(SINGLE "entrypoint: []\n", "entrypoint: is empty");
+    refused(SINGLE GPT "launch: per_machine\n", "e.yaml:9:9: launch: the native trainer is one");
+    refused(SINGLE GPT "resources: {slots_per_trial: 0}\n",
+            "resources.slots_per_trial: the native trainer needs at least one slot");
+    refused("searcher: {name: single, metric: validation_los}\n" GPT,
+            "e.yaml:1:34: searcher.metric: the native trainer reports no \"validation_los\"; did "
+            "you mean \"validation_loss\"?");
+    refused("searcher: {name: single, metric: perplexity}\n" GPT,
+            "it reports validation_loss and validation_accuracy");
+    refused("searcher: {name: single, metric: ''}\nentrypoint: x\n", "searcher.metric: is empty");
+}
+
+static void checkpoint_storage_must_be_reachable(void **state)
+{
+    (void)state;
+    refused(SINGLE GPT "checkpoint_storage: {type: directory}\n",
+            "e.yaml:9:21: checkpoint_storage: type directory needs container_path");
+    refused(SINGLE GPT "checkpoint_storage: {type: directory, container_path: a/b}\n",
+            "container_path \"a/b\" is not an absolute path");
+    refused(SINGLE GPT "checkpoint_storage: {type: shared_fs}\n", "type shared_fs needs host_path");
+    refused(SINGLE GPT "checkpoint_storage: {type: shared_fs, host_path: /a, storage_path: ../b}\n",
+            "does not stay below host_path");
+    refused(SINGLE GPT "checkpoint_storage: {type: s3, bucket: b}\n",
+            "checkpoint_storage.type: the native trainer writes to folders");
+    refused(SINGLE GPT "checkpoint_storage: {type: hdfs}\n", "expected ");
+    char *yaml = xasprintf("%scheckpoint_storage: {type: s3, bucket: b}\n", program);
+    json_decref(accepted(yaml));
+    free(yaml);
+}
+
+static void searchers_need_what_they_divide(void **state)
+{
+    (void)state;
+    refused("entrypoint: x\nsearcher: {name: adaptive_asha, metric: a, max_trials: 4}\n",
+            "searcher: adaptive_asha needs max_time");
+    refused("entrypoint: x\nsearcher: {name: async_halving, metric: a, max_trials: 4, num_rungs: 2,"
+            " divisor: 1, max_time: 9}\n",
+            "searcher.divisor: expected ");
+}
+
+// --- hyperparameters -----------------------------------------------------------------------------
+
+#define RANDOM "entrypoint: x\nsearcher: {name: random, metric: a, max_trials: 3}\n"
+#define GRID   "entrypoint: x\nsearcher: {name: grid, metric: a}\n"
+
+static void bad_hyperparameters(void **state)
+{
+    (void)state;
+    refused(RANDOM "hyperparameters:\n  lr: {type: duoble, minval: 0, maxval: 1}\n",
+            "e.yaml:4:7: hyperparameters.lr: unknown type \"duoble\"; did you mean \"double\"?");
+    refused(RANDOM "hyperparameters: {a: {b: {type: gauss}}}\n",
+            "hyperparameters.a.b: unknown type \"gauss\"; it is one of const, int");
+    refused(RANDOM "hyperparameters:\n  lr: {type: int, minvl: 0, maxval: 1}\n",
+            "e.yaml:4:7: hyperparameters.lr: minvl: unknown key; did you mean \"minval\"?");
+    refused(RANDOM "hyperparameters: {n: {type: int, minval: 0.5, maxval: 1}}\n",
+            "hyperparameters.n: minval: expected ");
+    refused(RANDOM "hyperparameters: {n: {type: int, minval: 3, maxval: 2}}\n",
+            "hyperparameters.n: minval is greater than maxval");
+    refused(RANDOM "hyperparameters: {n: {type: categorical, vals: []}}\n",
+            "hyperparameters.n: vals is empty");
+    refused(RANDOM "hyperparameters: {n: {type: categorical}}\n",
+            "hyperparameters.n: vals: missing");
+    refused(RANDOM "hyperparameters: {n: {type: const}}\n", "hyperparameters.n: needs val");
+    refused(GRID "hyperparameters: {n: {type: double, minval: 0, maxval: 1}}\n",
+            "hyperparameters.n: searcher grid needs count");
+    refused(SINGLE "entrypoint: x\nhyperparameters:\n  n: {type: int, minval: 0, maxval: 1}\n",
+            "e.yaml:4:6: hyperparameters.n: searcher single runs one trial");
+}
+
+static void hyperparameters_come_out_typed(void **state)
+{
+    (void)state;
+    json_t *config = accepted(RANDOM "hyperparameters:\n"
+                                     "  lr: 0.1\n"
+                                     "  sizes: [1, 2]\n"
+                                     "  nothing: null\n"
+                                     "  net: {width: {type: int, minval: 1, maxval: 9}, name: a}\n"
+                                     "  decay: {type: log, minval: -4, maxval: -1}\n"
+                                     "  fixed: {type: const, val: {a: 1}}\n");
+    char *text = json_text(jget(config, "hyperparameters"));
+    assert_string_equal(
+        text, "{\"lr\":{\"type\":\"const\",\"val\":0.1},"
+              "\"sizes\":{\"type\":\"const\",\"val\":[1,2]},"
+              "\"nothing\":{\"type\":\"const\",\"val\":null},"
+              "\"net\":{\"width\":{\"type\":\"int\",\"minval\":1,\"maxval\":9,\"count\":null},"
+              "\"name\":{\"type\":\"const\",\"val\":\"a\"}},"
+              "\"decay\":{\"type\":\"log\",\"minval\":-4,\"maxval\":-1,\"base\":10,\"count\":null},"
+              "\"fixed\":{\"type\":\"const\",\"val\":{\"a\":1}}}");
+    free(text);
+    json_decref(config);
+}
+
+static void constants_are_given_as_plain_values(void **state)
+{
+    json_t *hparams;
+    struct error e;
+    (void)state;
+    json_t *config = accepted(SINGLE "entrypoint: x\n"
+                                     "hyperparameters: {lr: 0.1, net: {width: 3}, none: null}\n");
+    assert_int_equal(expconf_const_hparams(config, &hparams, &e), 0);
+    char *text = json_text(hparams);
+    assert_string_equal(text, "{\"lr\":0.1,\"net\":{\"width\":3},\"none\":null}");
+    free(text);
+    json_decref(hparams);
+    json_decref(config);
+
+    config = accepted(RANDOM "hyperparameters: {a: {b: {type: int, minval: 1, maxval: 2}}}\n");
+    assert_int_equal(expconf_const_hparams(config, &hparams, &e), ERR_INVALID);
+    assert_null(hparams);
+    assert_string_equal(e.text, "hyperparameters.a.b: is a range, and one value is needed here");
+    json_decref(config);
+}
+
+// --- defaults ------------------------------------------------------------------------------------
+
+static void defaults_are_filled_in(void **state)
+{
+    (void)state;
+    json_t *config = accepted(program);
+    assert_string_equal(jget_string(config, "name", ""), "unnamed experiment");
+    assert_string_equal(jget_string(config, "launch", ""), "per_machine");
+    assert_int_equal(jget_int(config, "max_restarts", -1), 5);
+    assert_int_equal(json_integer_value(jget_path(config, "resources.slots_per_trial")), 1);
+    assert_true(json_is_null(json_object_get(jget(config, "resources"), "priority")));
+    assert_true(json_is_true(jget_path(config, "searcher.smaller_is_better")));
+    assert_int_equal(jget_int(config, "scheduling_unit", 0), 100);
+    assert_string_equal(jget_string(config, "checkpoint_policy", ""), "best");
+    assert_true(json_is_array(jget(config, "labels")));
+    assert_null(jget(config, "trainer"));
+    json_decref(config);
+
+    config = accepted(SINGLE GPT);
+    const json_t *trainer = jget(config, "trainer");
+    assert_string_equal(jget_string(config, "launch", ""), "per_slot");
+    assert_int_equal(json_integer_value(jget_path(trainer, "model.vocabulary")), 256);
+    assert_string_equal(json_string_value(jget_path(trainer, "schedule.name")), "constant");
+    assert_int_equal(json_integer_value(jget_path(trainer, "schedule.warmup_steps")), 0);
+    assert_string_equal(jget_string(trainer, "reduction", ""), "exact");
+    assert_true(json_number_value(jget_path(trainer, "optimizer.beta2")) == 0.999);
+    assert_true(json_number_value(jget_path(trainer, "data.validation_fraction")) == 0.1);
+    assert_int_equal(jget_int(trainer, "report_every", 0), 10);
+    json_decref(config);
+}
+
+static void every_key_of_older_files_is_taken(void **state)
+{
+    static const char old[] =
+        "name: n\ndescription: d\nlabels: [a]\ndata: {url: x}\nworkspace: w\nproject: p\n"
+        "debug: true\nentrypoint: [python3, -m, x]\nhyperparameters: {global_batch_size: 64}\n"
+        "searcher: {name: single, metric: m, smaller_is_better: false, max_length: {batches: 9},\n"
+        "  source_trial_id: null, source_checkpoint_uuid: null}\n"
+        "resources: {slots_per_trial: 2, priority: 42, weight: 2.5, resource_pool: p, max_slots: "
+        "4,\n"
+        "  is_single_node: true, shm_size: 4 GB, devices: [], native_parallel: false}\n"
+        "max_restarts: 0\ncheckpoint_policy: all\n"
+        "checkpoint_storage: {save_experiment_best: 1, save_trial_best: 2, save_trial_latest: 3}\n"
+        "min_validation_period: {epochs: 1}\nmin_checkpoint_period: {batches: 5}\n"
+        "scheduling_unit: 10\nrecords_per_epoch: 100\nperform_initial_validation: true\n"
+        "reproducibility: {experiment_seed: 7}\n"
+        "environment: {image: {cpu: a, cuda: b}, environment_variables: [A=1], proxy_ports: [],\n"
+        "  ports: {a: 1}, registry_auth: {username: u}, pod_spec: {spec: {}}, add_capabilities: "
+        "[X],"
+        "\n  drop_capabilities: [], force_pull_image: true}\n"
+        "log_policies: [{name: n, pattern: 'x.*', action: cancel_retries},\n"
+        "  {pattern: y, action: {type: exclude_node}}]\n"
+        "profiling: {enabled: true, begin_on_batch: 1, end_after_batch: 2, sync_timings: false}\n"
+        "preemption_timeout: 60\nretention_policy: {log_retention_days: -1}\n"
+        "bind_mounts: [{host_path: /a, container_path: /b}]\noptimizations: {mixed_precision: O0}\n"
+        "slurm: {slots_per_node: 1}\npbs: {}\nintegrations: {webhooks: {}}\nsecurity: {}\n"
+        "data_layer: {type: shared_fs}\ninternal: null\ntensorboard_storage: null\n";
+    (void)state;
+    json_t *config = accepted(old);
+    assert_int_equal(json_integer_value(jget_path(config, "optimizations.mixed_precision")), 0);
+    assert_string_equal(
+        json_string_value(jget_path(config, "slurm.slots_per_node")) ? "x" : "number", "number");
+    assert_int_equal(json_array_size(jget(config, "log_policies")), 2);
+    assert_int_equal(json_integer_value(jget_path(config, "searcher.max_length.batches")), 9);
+    json_decref(config);
+    json_decref(accepted(
+        "entrypoint: x\nsearcher: {name: adaptive_asha, metric: a, max_trials: 4, mode: aggressive,"
+        " max_time: 100, time_metric: batches, bracket_rungs: [1, 2], stop_once: true}\n"));
+    json_decref(accepted("entrypoint: x\nsearcher: {name: async_halving, metric: a, max_trials: 4,"
+                         " num_rungs: 3, max_length: 100}\n"));
+    json_decref(accepted("entrypoint: x\nsearcher: {name: grid, metric: a}\n"
+                         "hyperparameters: {x: {type: int, minval: 1, maxval: 3, count: 3}}\n"));
+}
+
+static void json_is_yaml(void **state)
+{
+    (void)state;
+    json_t *first = accepted(SINGLE GPT);
+    char *text = json_text(first);
+    json_t *second = accepted(text);
+    assert_true(json_equal(first, second));
+    json_decref(first);
+    json_decref(second);
+    free(text);
+}
+
+// --- the trainer's own checks --------------------------------------------------------------------
+
+struct change {
+    const char *set; // key.path=value
+    const char *expected;
+};
+
+static void check_changes(const char *yaml, const struct change *changes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct yaml_doc doc;
+        struct error e;
+        assert_int_equal(yaml_parse(yaml, strlen(yaml), "e.yaml", &doc, &e), 0);
+        assert_int_equal(expconf_set(&doc, changes[i].set, &e), 0);
+        int rc = expconf_finish(&doc, &e);
+        if (!changes[i].expected && rc)
+            fail_msg("%s: refused: %s", changes[i].set, e.text);
+        if (changes[i].expected && !rc)
+            fail_msg("%s: not refused", changes[i].set);
+        if (changes[i].expected)
+            assert_contains(e.text, changes[i].expected);
+        yaml_free(&doc);
+    }
+}
+
+static void checks_between_fields_of_a_gpt(void **state)
+{
+    static const struct change changes[] = {
+        {"trainer.micro_batch_size=5",
+         "e.yaml:6:21: trainer.micro_batch_size: 5 does not divide global_batch_size 12"},
+        {"trainer.global_batch_size=196608", NULL},
+        {"trainer.global_batch_size=196611", "makes 65537 micro-batches per step; at most 65536"},
+        {"trainer.micro_batch_size=0", "trainer.micro_batch_size: expected "},
+        {"trainer.model.heads=3", "e.yaml:3:42: trainer.model.heads: 3 does not divide width 128"},
+        {"trainer.model.heads=8", NULL},
+        {"trainer.model.family=mlp", "trainer.model.layers: unknown key"},
+        {"trainer.model.dropout=1", "trainer.model.dropout: expected "},
+        {"trainer.data.validation_fraction=0",
+         "trainer.data.validation_fraction: must lie between"},
+        {"trainer.data.validation_fraction=1",
+         "trainer.data.validation_fraction: must lie between"},
+        {"trainer.data.validation_fraction=0.5", NULL},
+        {"trainer.data={format: bytes, path: a, validation_path: b, validation_fraction: 0}", NULL},
+        {"trainer.data={format: idx, images: a, labels: b}",
+         "trainer.data.format: model gpt learns from bytes, not from idx"},
+        {"trainer.steps=0", "trainer.steps: expected "},
+        {"trainer.steps=1.5", "trainer.steps: expected "},
+        {"trainer.schedule={name: constant, warmup_steps: 2001}",
+         "trainer.schedule.warmup_steps: warm-up is longer than training (2000 steps)"},
+        {"trainer.schedule={name: constant, warmup_steps: 2000}", NULL},
+        {"trainer.schedule={name: warmup_cosine, min_learning_rate: 0.01}",
+         "trainer.schedule.min_learning_rate: is greater than learning_rate 0.001"},
+        {"trainer.schedule={name: cosine}", "trainer.schedule.name: expected "},
+        {"trainer.optimizer.name=adam", "did you mean \"adamw\"?"},
+        {"trainer.optimizer={name: sgd, learning_rate: 0.1, beta1: 0.9}",
+         "trainer.optimizer.beta1: unknown key"},
+        {"trainer.optimizer={name: sgd}", "trainer.optimizer.learning_rate: missing"},
+        {"trainer.optimizer=", "trainer.optimizer: missing"},
+        {"trainer.reduction=exakt", "did you mean \"exact\"?"},
+        {"trainer.clip_norm=-1", "trainer.clip_norm: expected "},
+        {"trainer.report_every=0", "trainer.report_every: expected "},
+    };
+    (void)state;
+    check_changes(SINGLE GPT, changes, sizeof(changes) / sizeof(*changes));
+}
+
+static void checks_between_fields_of_an_mlp(void **state)
+{
+    static const char mlp[] = SINGLE "trainer:\n"
+                                     "  model: {family: mlp, hidden: [512, 512]}\n"
+                                     "  data: {format: idx, images: a, labels: b}\n"
+                                     "  global_batch_size: 64\n  micro_batch_size: 16\n"
+                                     "  steps: 10\n"
+                                     "  optimizer: {name: momentum, learning_rate: 0.1}\n";
+    static const struct change changes[] = {
+        {"trainer.model.hidden=[]", "trainer.model.hidden: is empty"},
+        {"trainer.model.hidden.1=0", "trainer.model.hidden.1: expected "},
+        {"trainer.model.hidden.1=65537", "trainer.model.hidden.1: expected "},
+        {"trainer.model.hidden.2=65536", NULL},
+        {"trainer.model.hidden=512", "trainer.model.hidden: expected "},
+        {"trainer.model.activation=relo", "did you mean \"relu\"?"},
+        {"trainer.model={family: lenet}", NULL},
+        {"trainer.model={family: lenet, hidden: [1]}", "trainer.model.hidden: unknown key"},
+        {"trainer.model={family: lenet, classes: 1}", "trainer.model.classes: expected "},
+        {"trainer.data={format: bytes, path: x}",
+         "trainer.data.format: model mlp learns from idx, not from bytes"},
+        {"trainer.data.validation_images=c",
+         "trainer.data.validation_images: stands alone; validation needs images and labels"},
+        {"trainer.data.validation_labels=c", "trainer.data.validation_labels: stands alone"},
+        {"trainer.data={format: idx, images: a, labels: b, validation_images: c, "
+         "validation_labels: d, validation_count: 5}",
+         "trainer.data.validation_count: is for data without validation files"},
+        {"trainer.data={format: idx, images: a, labels: b, validation_images: c, "
+         "validation_labels: d}",
+         NULL},
+        {"trainer.data.validation_count=1000", NULL},
+        {"trainer.data.deviation=0", "trainer.data.deviation: expected "},
+        {"trainer.optimizer.nesterov=true", NULL},
+        {"trainer.optimizer.momentum=1", "trainer.optimizer.momentum: expected "},
+    };
+    (void)state;
+    check_changes(mlp, changes, sizeof(changes) / sizeof(*changes));
+}
+
+// --- "${name}" -----------------------------------------------------------------------------------
+
+static void names_of_hyperparameters_in_the_trainer(void **state)
+{
+    static const struct change changes[] = {
+        {"trainer.steps=${stesp}", "trainer.steps: there is no hyperparameter \"stesp\"; did you "
+                                   "mean \"steps\"?"},
+        {"trainer.steps=${epochs}", "trainer.steps: there is no hyperparameter \"epochs\"; add it"},
+        {"trainer.steps=${}", "trainer.steps: there is no hyperparameter \"\""},
+        {"trainer.steps=${steps}", NULL},
+        {"trainer.steps=${word}", "trainer.steps: expected "},
+        {"trainer.steps=${none}", "trainer.steps: missing"},
+        {"trainer.steps=1${steps}", "a hyperparameter stands for a whole value"},
+        {"trainer.steps=${steps}0", "a hyperparameter stands for a whole value"},
+        {"trainer.steps=${net}", "\"${net}\" is a group of hyperparameters"},
+        {"trainer.model.width=${net.width}", NULL},
+        {"trainer.model.width=${net.height}", "there is no hyperparameter \"net.height\""},
+        {"trainer.model.width=${net.width.val}", "is a group of hyperparameters"},
+        {"trainer.model.heads=${net.width}", "trainer.model.heads: 96 does not divide width 128"},
+        {"trainer.optimizer.name=${optimizer}", NULL},
+        {"trainer.data.path=${word}", NULL},
+    };
+    (void)state;
+    check_changes(SINGLE "hyperparameters: {steps: 10, word: corpus, net: {width: 96},\n"
+                         "  optimizer: adamw, none: null}\n" GPT,
+                  changes, sizeof(changes) / sizeof(*changes));
+}
+
+static void a_section_with_names_stays_as_written(void **state)
+{
+    (void)state;
+    json_t *config = accepted(SINGLE "hyperparameters: {steps: 2000}\n"
+                                     "trainer:\n"
+                                     "  model: {family: lenet}\n"
+                                     "  data: {format: idx, images: a, labels: b}\n"
+                                     "  global_batch_size: 4\n  micro_batch_size: 4\n"
+                                     "  steps: ${steps}\n"
+                                     "  optimizer: {name: sgd, learning_rate: 0.1}\n");
+    const json_t *trainer = jget(config, "trainer");
+    assert_string_equal(jget_string(trainer, "steps", ""), "${steps}");
+    assert_null(jget(trainer, "schedule"));
+    json_decref(config);
+}
+
+static void ranges_are_checked_by_their_first_value(void **state)
+{
+    static const char search[] =
+        "searcher: {name: random, metric: validation_loss, max_trials: 9}\n"
+        "hyperparameters:\n"
+        "  lr: {type: log, minval: -3, maxval: -1}\n"
+        "  heads: {type: categorical, vals: [3, 4]}\n"
+        "  share: {type: double, minval: 0.1, maxval: 0.5}\n" GPT;
+    static const struct change changes[] = {
+        {"trainer.optimizer.learning_rate=${lr}", NULL},
+        {"trainer.model.heads=${heads}", NULL}, // 3 does not fit, but a trial may draw 4
+        {"trainer.model.heads=${share}", "trainer.model.heads: expected "},
+        {"trainer.model.dropout=${heads}", "trainer.model.dropout: expected "},
+    };
+    (void)state;
+    check_changes(search, changes, sizeof(changes) / sizeof(*changes));
+}
+
+// --- one trial -----------------------------------------------------------------------------------
+
+static json_t *search_config(void)
+{
+    return accepted("searcher: {name: random, metric: validation_loss, max_trials: 9}\n"
+                    "hyperparameters:\n"
+                    "  lr: {type: log, minval: -3, maxval: -1}\n"
+                    "  net: {heads: {type: categorical, vals: [3, 4]}, hidden: 64}\n"
+                    "  optimizer: {type: categorical, vals: [adamw, sgd]}\n"
+                    "trainer:\n"
+                    "  model: {family: gpt, layers: 4, heads: '${net.heads}', width: 128, "
+                    "context: '${net.hidden}'}\n"
+                    "  data: {format: bytes, path: corpus.txt}\n"
+                    "  global_batch_size: 12\n  micro_batch_size: 3\n  steps: 2000\n"
+                    "  optimizer: {name: '${optimizer}', learning_rate: '${lr}'}\n");
+}
+
+static void check_trial(const char *hparams, const char *expected)
+{
+    struct error e;
+    json_t *config = search_config(), *trainer;
+    json_t *values = json_loads(hparams, 0, NULL);
+    int rc = expconf_resolve_trainer(config, values, &trainer, &e);
+    if (expected) {
+        assert_int_equal(rc, ERR_INVALID);
+        assert_null(trainer);
+        assert_contains(e.text, expected);
+    } else {
+        if (rc)
+            fail_msg("refused: %s", e.text);
+        assert_int_equal(json_integer_value(jget_path(trainer, "model.heads")), 4);
+        assert_int_equal(json_integer_value(jget_path(trainer, "model.context")), 64);
+        assert_string_equal(json_string_value(jget_path(trainer, "schedule.name")), "constant");
+    }
+    json_decref(trainer);
+    json_decref(values);
+    json_decref(config);
+}
+
+static void a_trial_is_resolved_and_checked(void **state)
+{
+    (void)state;
+    check_trial("{\"lr\":0.01,\"net\":{\"heads\":3,\"hidden\":64},\"optimizer\":\"sgd\"}",
+                "trainer.model.heads: 3 does not divide width 128");
+    check_trial("{\"lr\":\"x\",\"net\":{\"heads\":4,\"hidden\":64},\"optimizer\":\"sgd\"}",
+                "trainer.optimizer.learning_rate: expected ");
+    check_trial("{\"lr\":0.01,\"net\":{\"heads\":4,\"hidden\":64},\"optimizer\":\"sdg\"}",
+                "trainer.optimizer.name: unknown word \"sdg\"; did you mean \"sgd\"?");
+    check_trial("{\"lr\":0.01,\"net\":{\"heads\":4},\"optimizer\":\"sgd\"}",
+                "trainer.model.context: there is no hyperparameter \"net.hidden\"");
+    check_trial("{}", "there is no hyperparameter");
+    check_trial("{\"lr\":0.01,\"net\":{\"heads\":4,\"hidden\":64},\"optimizer\":\"sgd\"}", NULL);
+    check_trial("{\"lr\":1,\"net\":{\"heads\":4,\"hidden\":64},\"optimizer\":\"adamw\"}", NULL);
+}
+
+static void a_program_has_no_trainer_to_resolve(void **state)
+{
+    struct error e;
+    json_t *config = accepted(program), *trainer;
+    (void)state;
+    assert_int_equal(expconf_resolve_trainer(config, NULL, &trainer, &e), ERR_INVALID);
+    assert_contains(e.text, "trainer: the experiment has none");
+    json_decref(config);
+}
+
+// --- overrides -----------------------------------------------------------------------------------
+
+static void set_refused(const char *assignment, const char *expected)
+{
+    static const char yaml[] = "name: x\nlabels: [a, b]\nresources: {priority: 3}\n";
+    struct yaml_doc doc;
+    struct error e;
+    assert_int_equal(yaml_parse(yaml, strlen(yaml), "e.yaml", &doc, &e), 0);
+    assert_int_equal(expconf_set(&doc, assignment, &e), ERR_INVALID);
+    assert_contains(e.text, expected);
+    yaml_free(&doc);
+}
+
+static void bad_overrides(void **state)
+{
+    (void)state;
+    set_refused("name", "\"name\" sets nothing; write key.path=value");
+    set_refused("=3", "sets nothing");
+    set_refused("", "sets nothing");
+    set_refused("name.first=3", "name.first=3: nothing can be set below a single value");
+    set_refused("name.first.second=3", "nothing can be set below a single value");
+    set_refused("labels.x=3", "\"x\" is no index of a list with 2 elements");
+    set_refused("labels.3=c", "\"3\" is no index of a list with 2 elements");
+    set_refused("labels.-1=c", "\"-1\" is no index");
+    set_refused("labels.2.a=c", "there is no element \"2\"; the list has 2");
+    set_refused("a..b=1", "not a path");
+    set_refused(".a=1", "not a path");
+    set_refused("a.=1", "not a path");
+    set_refused("name=[1", "name=[1");
+    set_refused("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z.1.2.3.4.5.6.7=1",
+                "not a path");
+}
+
+static void overrides_set_values_of_any_type(void **state)
+{
+    static const char *const sets[] = {"name=second",
+                                       "labels.0=c",
+                                       "labels.2={a: [1, 2]}",
+                                       "resources.slots_per_trial=3",
+                                       "hyperparameters.net.lr=1e-3",
+                                       "searcher=",
+                                       "text='a=b'"};
+    struct yaml_doc doc = {0};
+    struct error e;
+    (void)state;
+    for (int round = 0; round < 2; round++) { // setting twice changes nothing
+        assert_int_equal(expconf_set(&doc, "labels=[a, b, z]", &e), 0);
+        for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++)
+            if (expconf_set(&doc, sets[i], &e))
+                fail_msg("%s: %s", sets[i], e.text);
+    }
+    char *text = json_text(doc.root);
+    assert_string_equal(text, "{\"labels\":[\"c\",\"b\",{\"a\":[1,2]}],\"name\":\"second\","
+                              "\"resources\":{\"slots_per_trial\":3},\"hyperparameters\":{\"net\":"
+                              "{\"lr\":0.001}},\"searcher\":null,\"text\":\"a=b\"}");
+    free(text);
+    yaml_free(&doc);
+}
+
+// --- the master's storage ------------------------------------------------------------------------
+
+static void check_merge(const char *own, const char *defaults, const char *expected)
+{
+    struct error e;
+    json_t *config = json_loads(own, 0, NULL);
+    json_t *storage = defaults ? json_loads(defaults, 0, NULL) : NULL;
+    int rc = expconf_merge_master_defaults(config, storage, &e);
+    if (!expected) {
+        assert_int_equal(rc, ERR_INVALID);
+        assert_contains(e.text, "checkpoint_storage: the experiment names no type");
+    } else {
+        json_t *want = json_loads(expected, 0, NULL);
+        assert_int_equal(rc, 0);
+        assert_true(json_equal(jget(config, "checkpoint_storage"), want));
+        json_decref(want);
+    }
+    json_decref(storage);
+    json_decref(config);
+}
+
+static void storage_is_completed_from_the_masters(void **state)
+{
+    static const char master[] = "{\"type\":\"directory\",\"container_path\":\"/c\","
+                                 "\"save_trial_best\":4}";
+    (void)state;
+    check_merge("{}", NULL, NULL);
+    check_merge("{\"checkpoint_storage\":{\"save_trial_best\":2}}", NULL, NULL);
+    check_merge("{}", master,
+                "{\"type\":\"directory\",\"container_path\":\"/c\",\"save_trial_best\":4,"
+                "\"save_experiment_best\":0,\"save_trial_latest\":1}");
+    check_merge("{\"checkpoint_storage\":{\"save_trial_best\":2}}", master,
+                "{\"type\":\"directory\",\"container_path\":\"/c\",\"save_trial_best\":2,"
+                "\"save_experiment_best\":0,\"save_trial_latest\":1}");
+    check_merge("{\"checkpoint_storage\":{\"type\":\"shared_fs\",\"host_path\":\"/h\"}}", master,
+                "{\"type\":\"shared_fs\",\"host_path\":\"/h\",\"save_trial_best\":4,"
+                "\"save_experiment_best\":0,\"save_trial_latest\":1}");
+}
+
+// --- the rest ------------------------------------------------------------------------------------
+
+static void the_reference_names_every_section(void **state)
+{
+    struct buf out;
+    (void)state;
+    buf_init(&out, 1 << 20);
+    expconf_document(&out);
+    assert_int_equal(out.err, 0);
+    assert_contains(buf_str(&out), "`searcher.max_trials`");
+    assert_contains(buf_str(&out), "`trainer.optimizer.beta1`");
+    assert_contains(buf_str(&out), "`resources.slots_per_trial`");
+    buf_free(&out);
+}
+
+// Whatever a file holds, it is accepted or refused with a text; nothing else happens.
+static void changed_bytes_never_crash(void **state)
+{
+    static const char yaml[] =
+        "name: q\nresources: {slots_per_trial: 2, priority: 42}\n" SINGLE
+        "hyperparameters: {a: &x {b: 1, c: [1, 2]}, d: *x, e: {type: const, val: 3}, steps: 5}\n"
+        "checkpoint_storage: {type: directory, container_path: /a}\n"
+        "trainer:\n  model: {family: mlp, hidden: [512, '${e}'], dropout: 0.5}\n"
+        "  data: {format: idx, images: a, labels: b}\n  global_batch_size: 64\n"
+        "  micro_batch_size: 16\n  steps: ${steps}\n"
+        "  optimizer: {name: momentum, learning_rate: 0.1}\n";
+    struct rng r;
+    (void)state;
+    rng_seed(&r, 7, 1);
+    char copy[sizeof(yaml)];
+    for (int round = 0; round < 4000; round++) {
+        struct yaml_doc doc;
+        struct error e = {0};
+        memcpy(copy, yaml, sizeof(yaml));
+        for (uint32_t n = 1 + rng_below(&r, 3); n; n--) {
+            uint32_t at = rng_below(&r, sizeof(yaml) - 1);
+            copy[at] =
+                rng_below(&r, 2) ? (char)rng_below(&r, 256) : yaml[rng_below(&r, sizeof(yaml) - 1)];
+        }
+        int rc = expconf_parse(copy, sizeof(yaml) - 1, "e.yaml", &doc, &e);
+        if (rc)
+            assert_true(*e.text);
+        else
+            yaml_free(&doc);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_that_are_no_configuration),
+        cmocka_unit_test(slips_in_keys_are_told_with_what_is_near),
+        cmocka_unit_test(wrong_types_and_ranges),
+        cmocka_unit_test(texts_that_are_too_long),
+        cmocka_unit_test(program_and_trainer_exclude_each_other),
+        cmocka_unit_test(checkpoint_storage_must_be_reachable),
+        cmocka_unit_test(searchers_need_what_they_divide),
+        cmocka_unit_test(bad_hyperparameters),
+        cmocka_unit_test(hyperparameters_come_out_typed),
+        cmocka_unit_test(constants_are_given_as_plain_values),
+        cmocka_unit_test(defaults_are_filled_in),
+        cmocka_unit_test(every_key_of_older_files_is_taken),
+        cmocka_unit_test(json_is_yaml),
+        cmocka_unit_test(checks_between_fields_of_a_gpt),
+        cmocka_unit_test(checks_between_fields_of_an_mlp),
+        cmocka_unit_test(names_of_hyperparameters_in_the_trainer),
+        cmocka_unit_test(a_section_with_names_stays_as_written),
+        cmocka_unit_test(ranges_are_checked_by_their_first_value),
+        cmocka_unit_test(a_trial_is_resolved_and_checked),
+        cmocka_unit_test(a_program_has_no_trainer_to_resolve),
+        cmocka_unit_test(bad_overrides),
+        cmocka_unit_test(overrides_set_values_of_any_type),
+        cmocka_unit_test(storage_is_completed_from_the_masters),
+        cmocka_unit_test(the_reference_names_every_section),
+        cmocka_unit_test(changed_bytes_never_crash),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
