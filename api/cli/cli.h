@@ -1,0 +1,74 @@
+// The `muster` command: what its parts share. One thread.
+//
+// A run is one struct cli: options from the command line, the session (master, token, client), and
+// the way results are shown. Commands are rows of the table in commands.c; each has a function that
+// does the calls and hands rows to output.h. Memory lives in the arena until the process ends.
+#ifndef MUSTER_CLI_CLI_H
+#define MUSTER_CLI_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "api/client.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/flags.h"
+
+enum output_format { OUTPUT_TABLE, OUTPUT_JSON, OUTPUT_JSONL, OUTPUT_CSV };
+
+// Every flag of every command; a command names those it takes (commands.c).
+struct cli_options {
+    const char *master, *token, *format, *columns, *ca_file;
+    bool no_color, quiet, help;
+
+    const char *password_file;
+    bool password_stdin, admin;
+    struct flag_list config;
+    const char *name, *id_file, *to, *state, *user, *group, *metric, *level, *search, *agent;
+    bool paused, follow, validate_only, wait, yes, all, latest, best, drain;
+    long long project_id, limit, tail, rank, experiment, trial;
+};
+
+struct cli {
+    struct arena arena;
+    struct cli_options options;
+    enum output_format format;
+    const char *master; // URL
+    const char *token;  // NULL when not signed in
+    struct client *client;
+    const char **args; // positional words after noun and verb
+    int arg_count;
+};
+
+struct command {
+    const char *noun, *verb; // verb NULL: a command of one word
+    const char *args;        // "ID", "FILE [FOLDER]", "" - capitals are required, [..] optional
+    const char *flags;       // names of its flags, blank-separated
+    const char *columns;     // default columns of its table; NULL: prints something else
+    const char *help;        // one sentence
+    const char *example;     // NULL: none
+    int (*run)(struct cli *c, const struct command *self, struct error *e);
+    bool offline; // needs neither master nor token
+};
+
+extern const struct command commands[]; // ends with noun == NULL
+extern const size_t command_count;
+
+// session.c: where the master is and who we are
+int session_open(struct cli *c, bool need_token, struct error *e);
+int session_save(struct cli *c, const char *token, struct error *e);
+int session_forget(struct cli *c, struct error *e);
+// client_call with the path formatted; unauthenticated answers say how to sign in.
+int cli_call(struct cli *c, const char *method, const json_t *body, json_t **answer,
+             struct error *e, const char *path, ...) __attribute__((format(printf, 6, 7)));
+// All pages of a list: the array under `key`, owned by the caller.
+int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, struct error *e,
+             const char *path, ...) __attribute__((format(printf, 6, 7)));
+
+// Positional word `i` as an id; ERR_INVALID says what it was to be ("experiment").
+int cli_id(struct cli *c, int i, const char *what, long long *id, struct error *e);
+
+// follow.c: watches an experiment to its end; 0 completed, ERR_FAILED otherwise
+int cli_follow(struct cli *c, long long experiment, struct error *e);
+
+#endif

@@ -1,0 +1,119 @@
+// Agents, slots, the queue, the master.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/cli/output.h"
+#include "api/cli/rows.h"
+#include "api/cli/verbs.h"
+#include "base/json.h"
+
+int run_agent_list(struct cli *c, const struct command *self, struct error *e)
+{
+    json_t *answer = NULL;
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/agents");
+    if (err == 0) {
+        json_t *rows = rows_of(jget(answer, "agents"), row_agent);
+        err = output_rows(c, rows, self->columns, e);
+        json_decref(rows);
+    }
+    json_decref(answer);
+    return err;
+}
+
+int run_agent_set(struct cli *c, const struct command *self, struct error *e)
+{
+    char *id = client_escape(c->args[0]);
+    json_t *body = json_pack("{s:b}", "drain", c->options.drain);
+    int err = cli_call(c, "POST", body, NULL, e, "/api/v1/agents/%s/%s", id, self->verb);
+    if (err == 0 && !c->options.quiet) {
+        printf("Agent %s: %sd\n", c->args[0], self->verb);
+    }
+    json_decref(body);
+    free(id);
+    return err;
+}
+
+int run_slot_list(struct cli *c, const struct command *self, struct error *e)
+{
+    json_t *answer = NULL, *rows = json_array();
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/agents");
+    size_t i;
+    const char *key;
+    json_t *agent, *slot;
+    json_array_foreach(jget(answer, "agents"), i, agent)
+    {
+        if (c->options.agent != NULL &&
+            strcmp(c->options.agent, jget_string(agent, "id", "")) != 0) {
+            continue;
+        }
+        json_object_foreach(jget(agent, "slots"), key, slot)
+        {
+            json_array_append_new(rows, row_slot(agent, slot));
+        }
+    }
+    err = err != 0 ? err : output_rows(c, rows, self->columns, e);
+    json_decref(rows);
+    json_decref(answer);
+    return err;
+}
+
+int run_slot_set(struct cli *c, const struct command *self, struct error *e)
+{
+    char *agent = client_escape(c->args[0]), *slot = client_escape(c->args[1]);
+    int err = cli_call(c, "POST", NULL, NULL, e, "/api/v1/agents/%s/slots/%s/%s", agent, slot,
+                       self->verb);
+    if (err == 0 && !c->options.quiet) {
+        printf("Slot %s of agent %s: %sd\n", c->args[1], c->args[0], self->verb);
+    }
+    free(slot);
+    free(agent);
+    return err;
+}
+
+static json_t *row_job(const json_t *job)
+{
+    const json_t *full = jget(job, "full");
+    full = full != NULL ? full : jget(job, "limited");
+    const json_t *summary = jget(full, "summary");
+    const char *state = jget_string(summary, "state", "");
+    json_t *row = json_object();
+    json_object_set_new(row, "id", json_string(jget_string(full, "entityId", "")));
+    json_object_set_new(row, "name", json_string(jget_string(full, "name", "")));
+    json_object_set_new(row, "state",
+                        json_string(strncmp(state, "STATE_", 6) == 0 ? state + 6 : state));
+    json_object_set_new(row, "priority", json_integer(jget_int(full, "priority", 0)));
+    json_object_set_new(row, "slots", json_integer(jget_int(full, "requestedSlots", 0)));
+    json_object_set_new(row, "reason", json_string(jget_string(full, "reason", "")));
+    return row;
+}
+
+int run_job_list(struct cli *c, const struct command *self, struct error *e)
+{
+    json_t *answer = NULL;
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/job-queues-v2");
+    if (err == 0) {
+        json_t *rows = rows_of(jget(answer, "jobs"), row_job);
+        err = output_rows(c, rows, self->columns, e);
+        json_decref(rows);
+    }
+    json_decref(answer);
+    return err;
+}
+
+int run_master_info(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    json_t *answer = NULL;
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/master");
+    if (err == 0) {
+        json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "address", c->master, "name",
+                                jget_string(answer, "clusterName", ""), "version",
+                                jget_string(answer, "version", ""), "cluster",
+                                jget_string(answer, "clusterId", ""));
+        err = output_object(c, row, "address,name,version,cluster", e);
+        json_decref(row);
+    }
+    json_decref(answer);
+    return err;
+}

@@ -1,0 +1,70 @@
+// The command table: one row a command, grouped by noun.
+#include <stddef.h>
+
+#include "api/cli/cli.h"
+#include "api/cli/verbs.h"
+
+#define LOG_FLAGS "follow rank level search tail"
+
+// clang-format off
+const struct command commands[] = {
+    {"login", NULL, "USER", "password-file password-stdin", NULL,
+     "Sign in and keep the token", "muster login determined --master http://gpu-master:8080", run_login, true},
+    {"logout", NULL, "", NULL, NULL, "Sign out: the token is revoked and forgotten", NULL, run_logout, false},
+    {"whoami", NULL, "", NULL, NULL, "Show who is signed in, and where", NULL, run_whoami, false},
+
+    {"experiment", "create", "FILE [FOLDER]", "config name project-id paused follow validate-only id-file", NULL,
+     "Submit an experiment file, with the files of FOLDER",
+     "muster experiment create gpt.yaml data/ --config resources.slots_per_trial=4 --follow", run_experiment_create, true},
+    {"experiment", "list", "", "all state user limit", "id,name,state,percent,duration,user,trials,started",
+     "List experiments, newest first", "muster experiment list --state active", run_experiment_list, false},
+    {"experiment", "describe", "ID", NULL, NULL,
+     "Show one experiment: state, why it waits, progress, trials, checkpoints", NULL, run_experiment_describe, false},
+    {"experiment", "follow", "ID", NULL, NULL, "Watch an experiment until it ends", NULL, run_experiment_follow, false},
+    {"experiment", "wait", "ID", NULL, NULL, "Wait until it has ended; the exit code says how", NULL, run_experiment_wait, false},
+    {"experiment", "logs", "ID", LOG_FLAGS, NULL, "Print the log of its first trial",
+     "muster experiment logs 7 --follow --level warning", run_experiment_logs, false},
+    {"experiment", "metrics", "ID", "group metric", "group,steps,metrics", "Print the metrics of its first trial",
+     "muster experiment metrics 7 --group validation -o csv", run_experiment_metrics, false},
+    {"experiment", "config", "ID", NULL, NULL, "Print its configuration as submitted (-o json: with all defaults)", NULL, run_experiment_config, false},
+    {"experiment", "pause", "ID", "wait", NULL, "Checkpoint and give the slots back", NULL, run_experiment_act, false},
+    {"experiment", "activate", "ID", "wait", NULL, "Let a paused experiment go on", NULL, run_experiment_act, false},
+    {"experiment", "cancel", "ID", "wait", NULL, "Checkpoint, then end it", NULL, run_experiment_act, false},
+    {"experiment", "kill", "ID", "wait", NULL, "End it at once", NULL, run_experiment_act, false},
+    {"experiment", "archive", "ID", NULL, NULL, "Hide an ended experiment from lists", NULL, run_experiment_act, false},
+    {"experiment", "unarchive", "ID", NULL, NULL, "Show it in lists again", NULL, run_experiment_act, false},
+    {"experiment", "delete", "ID", "yes", NULL, "Delete an ended experiment with its metrics, logs and checkpoints", NULL, run_experiment_delete, false},
+
+    {"trial", "list", "EXPERIMENT", "limit", "id,state,steps,latest,best,restarts,duration", "List the trials of an experiment", NULL, run_trial_list, false},
+    {"trial", "describe", "ID", NULL, NULL, "Show one trial, with every start and its end", NULL, run_trial_describe, false},
+    {"trial", "metrics", "ID", "group metric", "group,steps,metrics", "Print a trial's metrics",
+     "muster trial metrics 3 --group training --metric loss -o csv", run_trial_metrics, false},
+    {"trial", "logs", "ID", LOG_FLAGS, NULL, "Print a trial's log", "muster trial logs 3 --rank 1 --tail 50", run_trial_logs, false},
+    {"trial", "kill", "ID", NULL, NULL, "End one trial at once", NULL, run_trial_kill, false},
+
+    {"checkpoint", "list", "", "experiment trial latest best limit", "uuid,experiment,trial,steps,metric,size,state,reported",
+     "List checkpoints of an experiment or a trial", "muster checkpoint list --experiment 7 --latest", run_checkpoint_list, false},
+    {"checkpoint", "describe", "UUID", NULL, NULL, "Show one checkpoint and its files", NULL, run_checkpoint_describe, false},
+    {"checkpoint", "digest", "UUID|FOLDER", NULL, "weights,state",
+     "Verify a checkpoint and print SHA-256 of its weights and of all its state", NULL, run_checkpoint_digest, true},
+    {"checkpoint", "download", "UUID", "to", NULL, "Fetch a checkpoint's files into a folder", NULL, run_checkpoint_download, false},
+
+    {"agent", "list", "", NULL, "id,slots,used,enabled,draining,pool,version,registered", "List connected agents", NULL, run_agent_list, false},
+    {"agent", "enable", "ID", NULL, NULL, "Let an agent take tasks again", NULL, run_agent_set, false},
+    {"agent", "disable", "ID", "drain", NULL, "Take an agent out of service", NULL, run_agent_set, false},
+    {"slot", "list", "", "agent", "agent,slot,type,device,enabled,allocation", "List slots and what they run", NULL, run_slot_list, false},
+    {"slot", "enable", "AGENT SLOT", NULL, NULL, "Let a slot take tasks again", NULL, run_slot_set, false},
+    {"slot", "disable", "AGENT SLOT", NULL, NULL, "Take a slot out of service", NULL, run_slot_set, false},
+    {"job", "list", "", NULL, "id,name,state,priority,slots,reason", "List the queue: what runs, what waits, and why", NULL, run_job_list, false},
+
+    {"user", "list", "", NULL, "id,username,admin,active", "List users", NULL, run_user_list, false},
+    {"user", "create", "NAME", "admin password-file password-stdin", NULL, "Create a user", NULL, run_user_create, false},
+    {"master", "info", "", NULL, NULL, "Show the master's name, version and address", NULL, run_master_info, false},
+
+    {"help", NULL, "[TOPIC]", NULL, NULL, "Explain: config (the experiment file), exit-codes", "muster help config", run_help, true},
+    {"completion", NULL, "SHELL", NULL, NULL, "Print completion for bash, zsh or fish", "eval \"$(muster completion bash)\"", run_completion, true},
+    {0},
+};
+// clang-format on
+
+const size_t command_count = sizeof(commands) / sizeof(commands[0]) - 1;

@@ -1,0 +1,425 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/archive.h"
+#include "api/cli/output.h"
+#include "api/cli/rows.h"
+#include "api/cli/verbs.h"
+#include "api/expconf.h"
+#include "api/wire.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/limits.h"
+
+int fetch_experiment(struct cli *c, long long id, json_t **experiment, struct error *e)
+{
+    json_t *answer = NULL;
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/experiments/%lld", id);
+    *experiment = err == 0 ? json_incref(jget(answer, "experiment")) : NULL;
+    json_decref(answer);
+    return err;
+}
+
+int fetch_trials(struct cli *c, long long experiment, json_t **trials, struct error *e)
+{
+    return cli_list(c, "trials", 0, trials, e, "/api/v1/experiments/%lld/trials", experiment);
+}
+
+// ---- create ----
+
+// Validates the file with --config and --name laid over it; *text is the YAML to send: the file's
+// own when nothing was laid over, else the changed document as JSON, which is YAML.
+static int load_config(struct cli *c, const char *path, char **text, struct error *e)
+{
+    size_t len = 0;
+    int err = file_read(path, LIMIT_CONFIG, text, &len, e);
+    if (err != 0) {
+        return err;
+    }
+    struct yaml_doc doc = {0};
+    err = yaml_parse(*text, len, path, &doc, e);
+    for (int i = 0; i < c->options.config.count && err == 0; i++) {
+        err = expconf_set(&doc, c->options.config.items[i], e);
+    }
+    if (err == 0 && c->options.name != NULL && json_is_object(doc.root)) {
+        json_object_set_new(doc.root, "name", json_string(c->options.name));
+    }
+    if (err == 0 && (c->options.config.count > 0 || c->options.name != NULL)) {
+        free(*text);
+        *text = json_dumps(doc.root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    }
+    if (err == 0) {
+        err = expconf_finish(&doc, e); // the faults a person can mend here, with their place
+    }
+    yaml_free(&doc);
+    if (err != 0) {
+        free(*text);
+        *text = NULL;
+    }
+    return err;
+}
+
+static json_t *create_body(struct cli *c, const char *yaml, json_t *files)
+{
+    json_t *body =
+        json_pack("{s:s, s:o, s:b, s:b}", "config", yaml, "modelDefinition", files, "activate",
+                  !c->options.paused, "validateOnly", c->options.validate_only);
+    if (c->options.project_id > 0) {
+        json_object_set_new(body, "projectId", json_integer(c->options.project_id));
+    }
+    return body;
+}
+
+static int write_id(struct cli *c, long long id, struct error *e)
+{
+    if (c->options.id_file == NULL) {
+        return 0;
+    }
+    char text[32];
+    int n = snprintf(text, sizeof(text), "%lld\n", id);
+    return file_write_durable(c->options.id_file, text, (size_t)n, 0644, e);
+}
+
+static int created(struct cli *c, const json_t *answer, struct error *e)
+{
+    const char *key;
+    json_t *warning;
+    json_object_foreach(jget(answer, "warnings"), key, warning)
+    {
+        fprintf(stderr, "warning: %s\n", json_string_value(warning));
+    }
+    if (c->options.validate_only) {
+        printf("The configuration is valid; nothing was created.\n");
+        return 0;
+    }
+    long long id = jget_int(jget(answer, "experiment"), "id", 0);
+    int err = write_id(c, id, e);
+    if (c->format == OUTPUT_TABLE) {
+        printf(c->options.quiet ? "%lld\n" : "Created experiment %lld\n", id);
+        fflush(stdout);
+    } else {
+        json_t *row = row_experiment(jget(answer, "experiment"));
+        err = err != 0 ? err : output_object(c, row, "id,name,state", e);
+        json_decref(row);
+    }
+    return err != 0 || !c->options.follow ? err : cli_follow(c, id, e);
+}
+
+int run_experiment_create(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    char *yaml = NULL;
+    json_t *files = NULL, *answer = NULL;
+    int err = load_config(c, c->args[0], &yaml, e);
+    if (err == 0) {
+        err = session_open(c, true, e);
+    }
+    if (err == 0) {
+        err = c->arg_count > 1 ? archive_list_folder(c->args[1], &files, e) : 0;
+        files = files != NULL ? files : json_array();
+    }
+    if (err == 0) {
+        json_t *body = create_body(c, yaml, json_incref(files));
+        err = cli_call(c, "POST", body, &answer, e, "/api/v1/experiments");
+        json_decref(body);
+    }
+    if (err == 0) {
+        err = created(c, answer, e);
+    }
+    json_decref(answer);
+    json_decref(files);
+    free(yaml);
+    return err;
+}
+
+// ---- read ----
+
+static const char active_states[] =
+    "&states=STATE_ACTIVE&states=STATE_QUEUED&states=STATE_PULLING&states=STATE_STARTING"
+    "&states=STATE_RUNNING&states=STATE_PAUSED&states=STATE_STOPPING_COMPLETED"
+    "&states=STATE_STOPPING_CANCELED&states=STATE_STOPPING_KILLED&states=STATE_STOPPING_ERROR";
+
+static int state_query(struct cli *c, const char **query, struct error *e)
+{
+    const char *state = c->options.state;
+    *query = "";
+    if (state == NULL || strcmp(state, "active") == 0) {
+        *query = state != NULL ? active_states : "";
+        return 0;
+    }
+    char *upper = arena_strdup(&c->arena, state);
+    for (char *p = upper; *p != '\0'; p++) {
+        *p = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
+    }
+    const char *word = NULL;
+    int err = wire_parse(WIRE_EXPERIMENT_STATE, upper, &word, e);
+    if (err == 0) {
+        *query = arena_printf(&c->arena, "&states=%s", wire_name(WIRE_EXPERIMENT_STATE, word));
+    }
+    return err;
+}
+
+int run_experiment_list(struct cli *c, const struct command *self, struct error *e)
+{
+    const char *states;
+    int err = state_query(c, &states, e);
+    if (err != 0) {
+        return err;
+    }
+    const char *users = "";
+    if (c->options.user != NULL) {
+        char *escaped = client_escape(c->options.user);
+        users = arena_printf(&c->arena, "&users=%s", escaped);
+        free(escaped);
+    }
+    json_t *list = NULL;
+    err = cli_list(c, "experiments", c->options.limit, &list, e,
+                   "/api/v1/experiments?sortBy=SORT_BY_ID&orderBy=ORDER_BY_DESC%s%s%s",
+                   c->options.all ? "" : "&archived=false", states, users);
+    if (err == 0) {
+        json_t *rows = rows_of(list, row_experiment);
+        err = output_rows(c, rows, self->columns, e);
+        json_decref(rows);
+    }
+    json_decref(list);
+    return err;
+}
+
+static void put_reason(struct cli *c, long long id, json_t *row)
+{
+    json_t *why = NULL;
+    if (cli_call(c, "GET", NULL, &why, NULL, "/api/v1/experiments/%lld/why", id) == 0) {
+        const char *reason = jget_string(why, "reason", NULL);
+        if (reason != NULL && *reason != '\0') {
+            json_object_set_new(row, "reason", json_string(reason));
+        }
+    }
+    json_decref(why);
+}
+
+static int describe_trials(struct cli *c, long long id, const json_t *config, json_t *row,
+                           struct error *e)
+{
+    json_t *trials = NULL, *rows = json_array();
+    int err = fetch_trials(c, id, &trials, e);
+    size_t i;
+    json_t *trial;
+    json_array_foreach(trials, i, trial)
+    {
+        json_array_append_new(rows, row_trial(trial, config));
+    }
+    json_object_set_new(row, "trials", rows);
+    json_decref(trials);
+    return err;
+}
+
+int run_experiment_describe(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    json_t *experiment = NULL;
+    int err = cli_id(c, 0, "experiment", &id, e);
+    err = err != 0 ? err : fetch_experiment(c, id, &experiment, e);
+    if (err != 0) {
+        return err;
+    }
+    const json_t *config = jget(experiment, "config");
+    json_t *row = row_experiment(experiment);
+    json_object_set_new(row, "description",
+                        json_string(jget_string(experiment, "description", "")));
+    json_object_set_new(row, "metric", json_string(searcher_metric(config)));
+    put_reason(c, id, row);
+    err = describe_trials(c, id, config, row, e);
+    if (err == 0) {
+        err = output_object(c, row, "id,name,state,percent,reason", e);
+    }
+    if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+        printf("\nTrials (latest and best: %s)\n", searcher_metric(config));
+        err = output_rows(c, json_object_get(row, "trials"),
+                          "id,state,steps,latest,best,restarts,duration", e);
+    }
+    json_decref(row);
+    json_decref(experiment);
+    return err;
+}
+
+int run_experiment_config(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    json_t *experiment = NULL;
+    int err = cli_id(c, 0, "experiment", &id, e);
+    err = err != 0 ? err : fetch_experiment(c, id, &experiment, e);
+    if (err == 0 && c->format == OUTPUT_TABLE) {
+        const char *text = jget_string(experiment, "originalConfig", "");
+        printf("%s%s", text, *text != '\0' && text[strlen(text) - 1] == '\n' ? "" : "\n");
+    } else if (err == 0) {
+        err = output_object(c, jget(experiment, "config"), "name", e);
+    }
+    json_decref(experiment);
+    return err;
+}
+
+// The first trial, which is where a single-trial experiment's logs and metrics are.
+static int first_trial(struct cli *c, long long *trial, struct error *e)
+{
+    long long id;
+    json_t *trials = NULL;
+    int err = cli_id(c, 0, "experiment", &id, e);
+    err = err != 0 ? err : fetch_trials(c, id, &trials, e);
+    *trial = jget_int(json_array_get(trials, 0), "id", 0);
+    json_decref(trials);
+    if (err == 0 && *trial == 0) {
+        err = error_set(e, ERR_NOT_FOUND, "experiment %lld has no trial yet", id);
+    }
+    return err;
+}
+
+int run_experiment_logs(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long trial;
+    int err = first_trial(c, &trial, e);
+    return err != 0 ? err : print_trial_logs(c, trial, e);
+}
+
+int run_experiment_metrics(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long trial;
+    json_t *rows = NULL;
+    int err = first_trial(c, &trial, e);
+    err = err != 0 ? err : fetch_metrics(c, trial, c->options.group, &rows, e);
+    err = err != 0 ? err : print_metrics(c, rows, e);
+    json_decref(rows);
+    return err;
+}
+
+// ---- steer ----
+
+static bool state_is(const json_t *experiment, const char *word)
+{
+    return strcmp(jget_string(experiment, "state", ""), wire_name(WIRE_EXPERIMENT_STATE, word)) ==
+           0;
+}
+
+static bool has_ended(const json_t *experiment)
+{
+    const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(experiment, "state", ""));
+    return word != NULL && wire_state_is_terminal(word);
+}
+
+// Polls until the verb has had its effect; a master that is away for a while is waited for.
+static int wait_for_state(struct cli *c, long long id, const char *verb, json_t **experiment,
+                          struct error *e)
+{
+    for (;;) {
+        int err = fetch_experiment(c, id, experiment, e);
+        if (err != 0 && err != ERR_UNAVAILABLE && err != ERR_TIMEOUT) {
+            return err;
+        }
+        if (err == 0 && (has_ended(*experiment) ||
+                         (strcmp(verb, "pause") == 0 && state_is(*experiment, "PAUSED")) ||
+                         (strcmp(verb, "activate") == 0 && !state_is(*experiment, "PAUSED")))) {
+            return 0;
+        }
+        json_decref(*experiment);
+        *experiment = NULL;
+        clock_sleep_us(200000);
+    }
+}
+
+int run_experiment_act(struct cli *c, const struct command *self, struct error *e)
+{
+    long long id;
+    json_t *experiment = NULL;
+    int err = cli_id(c, 0, "experiment", &id, e);
+    if (err == 0) {
+        err = cli_call(c, "POST", NULL, NULL, e, "/api/v1/experiments/%lld/%s", id, self->verb);
+    }
+    if (err == 0 && c->options.wait) {
+        err = wait_for_state(c, id, self->verb, &experiment, e);
+    }
+    if (err == 0 && !c->options.quiet) {
+        printf("Experiment %lld: %s %s\n", id, self->verb, c->options.wait ? "done" : "accepted");
+    }
+    json_decref(experiment);
+    return err;
+}
+
+int run_experiment_wait(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    json_t *experiment = NULL;
+    int err = cli_id(c, 0, "experiment", &id, e);
+    err = err != 0 ? err : wait_for_state(c, id, "wait", &experiment, e);
+    if (err == 0) {
+        const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(experiment, "state", ""));
+        if (!c->options.quiet) {
+            printf("Experiment %lld: %s\n", id, word);
+        }
+        if (strcmp(word, "COMPLETED") != 0) {
+            err = error_set(e, ERR_FAILED,
+                            "experiment %lld ended as %s; see: muster experiment logs %lld", id,
+                            word, id);
+        }
+    }
+    json_decref(experiment);
+    return err;
+}
+
+int run_experiment_follow(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    int err = cli_id(c, 0, "experiment", &id, e);
+    return err != 0 ? err : cli_follow(c, id, e);
+}
+
+static int confirm(struct cli *c, long long id, struct error *e)
+{
+    if (c->options.yes) {
+        return 0;
+    }
+    if (!isatty(STDIN_FILENO)) {
+        return error_set(e, ERR_INVALID, "deleting asks for confirmation; add --yes to say so now");
+    }
+    printf("Delete experiment %lld with its metrics, logs and checkpoints? [y/N] ", id);
+    fflush(stdout);
+    char answer[16];
+    if (fgets(answer, sizeof(answer), stdin) == NULL || (answer[0] != 'y' && answer[0] != 'Y')) {
+        return error_set(e, ERR_CONFLICT, "nothing was deleted");
+    }
+    return 0;
+}
+
+int run_experiment_delete(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    int err = cli_id(c, 0, "experiment", &id, e);
+    err = err != 0 ? err : confirm(c, id, e);
+    err = err != 0 ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/experiments/%lld", id);
+    for (int tries = 0; err == 0 && tries < 300; tries++) { // the files go in the background
+        json_t *experiment = NULL;
+        struct error gone = {0};
+        int found = fetch_experiment(c, id, &experiment, &gone);
+        bool failed = found == 0 && state_is(experiment, "DELETE_FAILED");
+        json_decref(experiment);
+        if (failed) {
+            return error_set(e, ERR_FAILED,
+                             "experiment %lld could not be deleted; the master's log says why", id);
+        }
+        if (found == ERR_NOT_FOUND) {
+            printf("Deleted experiment %lld\n", id);
+            return 0;
+        }
+        clock_sleep_us(100000);
+    }
+    return err;
+}

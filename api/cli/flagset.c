@@ -1,0 +1,121 @@
+#include "api/cli/flagset.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/log.h"
+
+enum { GLOBAL = 1 };
+
+struct row {
+    int global;
+    struct flag flag; // target: offset in struct cli_options
+};
+
+#define AT(member) ((void *)offsetof(struct cli_options, member))
+#define TEXT(name, letter, member, value, help)                                                    \
+    {                                                                                              \
+        0,                                                                                         \
+        {                                                                                          \
+            name, letter, FLAG_STRING, AT(member), value, help, 0, 0, NULL                         \
+        }                                                                                          \
+    }
+#define YES(name, letter, member, help)                                                            \
+    {                                                                                              \
+        0,                                                                                         \
+        {                                                                                          \
+            name, letter, FLAG_BOOL, AT(member), NULL, help, 0, 0, NULL                            \
+        }                                                                                          \
+    }
+#define NUMBER(name, letter, member, value, help, min, max)                                        \
+    {                                                                                              \
+        0,                                                                                         \
+        {                                                                                          \
+            name, letter, FLAG_INT, AT(member), value, help, min, max, NULL                        \
+        }                                                                                          \
+    }
+
+// clang-format off
+static const struct row rows[] = {
+    {GLOBAL, {"master", 'm', FLAG_STRING, AT(master), "URL", "the master to talk to", 0, 0, "MUSTER_MASTER"}},
+    {GLOBAL, {"token", 0, FLAG_STRING, AT(token), "TOKEN", "use this token instead of the saved one", 0, 0, "MUSTER_TOKEN"}},
+    {GLOBAL, {"ca-file", 0, FLAG_STRING, AT(ca_file), "FILE", "trust this certificate authority too", 0, 0, "MUSTER_CA_FILE"}},
+    {GLOBAL, {"output", 'o', FLAG_STRING, AT(format), "FORMAT", "table, json, jsonl or csv", 0, 0, NULL}},
+    {GLOBAL, {"columns", 0, FLAG_STRING, AT(columns), "A,B,C", "columns to show, by name", 0, 0, NULL}},
+    {GLOBAL, {"quiet", 'q', FLAG_BOOL, AT(quiet), NULL, "print only what was asked for", 0, 0, NULL}},
+    {GLOBAL, {"no-color", 0, FLAG_BOOL, AT(no_color), NULL, "no colours", 0, 0, "NO_COLOR"}},
+    {GLOBAL, {"help", 'h', FLAG_BOOL, AT(help), NULL, "explain the command", 0, 0, NULL}},
+
+    TEXT("password-file", 0, password_file, "FILE", "read the password from the first line of FILE"),
+    YES("password-stdin", 0, password_stdin, "read the password from standard input"),
+    YES("admin", 0, admin, "the user may do everything"),
+    {0, {"config", 'c', FLAG_LIST, AT(config), "KEY=VALUE", "set one key of the configuration, e.g. resources.slots_per_trial=4", 0, 0, NULL}},
+    TEXT("name", 'n', name, "NAME", "name of the experiment"),
+    TEXT("id-file", 0, id_file, "FILE", "write the new experiment's id to FILE"),
+    NUMBER("project-id", 0, project_id, "N", "project to put it in", 1, INT32_MAX),
+    YES("paused", 0, paused, "create it without starting"),
+    YES("follow", 'f', follow, "watch until it ends (Ctrl-C stops watching only)"),
+    YES("validate-only", 0, validate_only, "check the configuration, create nothing"),
+    YES("wait", 'w', wait, "return when it has happened"),
+    YES("yes", 'y', yes, "do not ask"),
+    YES("all", 'a', all, "archived ones too"),
+    TEXT("state", 's', state, "STATE", "only in this state; active: all that have not ended"),
+    TEXT("user", 'u', user, "NAME", "only of this user"),
+    NUMBER("limit", 0, limit, "N", "at most N rows", 1, 10000000),
+    TEXT("group", 'g', group, "GROUP", "training or validation"),
+    TEXT("metric", 0, metric, "NAME", "only this metric"),
+    NUMBER("rank", 0, rank, "N", "only lines of this rank", 0, 1 << 20),
+    TEXT("level", 0, level, "LEVEL", "only lines of this level: debug, info, warning, error, critical"),
+    TEXT("search", 0, search, "TEXT", "only lines that hold TEXT"),
+    NUMBER("tail", 0, tail, "N", "only the last N lines", 1, 10000000),
+    NUMBER("experiment", 'e', experiment, "ID", "of this experiment", 1, INT64_MAX),
+    NUMBER("trial", 't', trial, "ID", "of this trial", 1, INT64_MAX),
+    YES("latest", 0, latest, "only the newest"),
+    YES("best", 0, best, "only the best by the searcher's metric"),
+    TEXT("to", 0, to, "FOLDER", "where to put it"),
+    TEXT("agent", 0, agent, "ID", "only of this agent"),
+    YES("drain", 0, drain, "let what runs there finish"),
+};
+// clang-format on
+
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+_Static_assert((int)ROWS < (int)FLAGSET_MAX, "flagset_select has room for every flag");
+
+static bool named(const char *names, const char *name)
+{
+    if (names == NULL || strcmp(names, "*") == 0) {
+        return names != NULL;
+    }
+    size_t len = strlen(name);
+    for (const char *p = names; *p != '\0'; p += strspn(p, " ")) {
+        size_t n = strcspn(p, " ");
+        if (n == len && memcmp(p, name, n) == 0) {
+            return true;
+        }
+        p += n;
+    }
+    return false;
+}
+
+static void select_rows(struct cli_options *options, const char *names, bool global,
+                        struct flag *out)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        if (rows[i].global ? global : named(names, rows[i].flag.name)) {
+            *out = rows[i].flag;
+            out->target = (char *)options + (uintptr_t)rows[i].flag.target;
+            out++;
+        }
+    }
+    *out = (struct flag){0};
+}
+
+void flagset_select(struct cli_options *options, const char *names, struct flag out[FLAGSET_MAX])
+{
+    select_rows(options, names, true, out);
+}
+
+void flagset_own(struct cli_options *options, const char *names, struct flag out[FLAGSET_MAX])
+{
+    select_rows(options, names, false, out);
+}

@@ -1,0 +1,119 @@
+#include "api/cli/help.h"
+
+#include <string.h>
+
+#include "api/cli/flagset.h"
+
+static bool same_noun(const struct command *command, const char *noun)
+{
+    return strcmp(command->noun, noun) == 0;
+}
+
+bool help_is_topic(const char *noun, const char *verb)
+{
+    size_t verbs = 0;
+    for (size_t i = 0; i < command_count; i++) {
+        if (same_noun(&commands[i], noun)) {
+            if (commands[i].verb == NULL || (verb != NULL && strcmp(commands[i].verb, verb) == 0)) {
+                return false;
+            }
+            verbs++;
+        }
+    }
+    return verbs > 0 && verb == NULL;
+}
+
+static void list_commands(const char *noun, FILE *out)
+{
+    const char *last = "";
+    for (size_t i = 0; i < command_count; i++) {
+        const struct command *k = &commands[i];
+        if (noun != NULL && !same_noun(k, noun)) {
+            continue;
+        }
+        if (noun == NULL && strcmp(last, k->noun) != 0) {
+            fputc('\n', out);
+        }
+        last = k->noun;
+        char line[96];
+        snprintf(line, sizeof(line), "%s%s%s %s", k->noun, k->verb != NULL ? " " : "",
+                 k->verb != NULL ? k->verb : "", k->args);
+        fprintf(out, "  %-36s %s\n", line, k->help);
+    }
+}
+
+static void list_flags(const char *names, FILE *out)
+{
+    struct cli_options unused;
+    struct flag flags[FLAGSET_MAX];
+    flagset_own(&unused, names, flags);
+    if (flags[0].name != NULL) {
+        fputs("\nFlags:\n", out);
+        flags_help(flags, out);
+    }
+    flagset_select(&unused, NULL, flags);
+    fputs("\nFlags of every command:\n", out);
+    flags_help(flags, out);
+}
+
+void help_topic(const char *noun, FILE *out)
+{
+    if (noun == NULL) {
+        fputs("muster: submit, watch and steer training experiments.\n\n"
+              "  muster login USER\n"
+              "  muster experiment create experiment.yaml folder/ --follow\n"
+              "  muster experiment list\n",
+              out);
+    } else {
+        fprintf(out, "Commands of muster %s:\n\n", noun);
+    }
+    list_commands(noun, out);
+    list_flags(NULL, out);
+    fputs("\nmuster NOUN VERB --help explains one command; muster help config explains the "
+          "experiment\n"
+          "file, muster help exit-codes the exit codes.\n",
+          out);
+}
+
+void help_command(const struct command *k, FILE *out)
+{
+    fprintf(out, "%s\n\n  muster %s%s%s%s%s%s\n", k->help, k->noun, k->verb != NULL ? " " : "",
+            k->verb != NULL ? k->verb : "", *k->args != '\0' ? " " : "", k->args,
+            k->flags != NULL && *k->flags != '\0' ? " [flags]" : "");
+    if (k->example != NULL) {
+        fprintf(out, "\nExample:\n  %s\n", k->example);
+    }
+    if (k->columns != NULL) {
+        fprintf(out, "\nColumns shown by default: %s\n", k->columns);
+    }
+    list_flags(k->flags, out);
+}
+
+void help_exit_codes(FILE *out)
+{
+    static const struct {
+        int code;
+        const char *name;
+    } rows[] = {
+#define HELP_ROW(symbol, code, http, exit_code, name) {exit_code, name},
+        ERR_TABLE(HELP_ROW)
+#undef HELP_ROW
+    };
+    fputs("Exit codes:\n  0  success\n", out);
+    for (int code = 1; code < 16; code++) {
+        const char *glue = "";
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+            if (rows[i].code != code) {
+                continue;
+            }
+            if (*glue == '\0') {
+                fprintf(out, "  %d  ", code);
+            }
+            fprintf(out, "%s%s", glue, rows[i].name);
+            glue = ", ";
+        }
+        if (*glue != '\0') {
+            fputc('\n', out);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+// Help from the command table: overview, one noun, one command; exit codes from the error table.
+#ifndef MUSTER_CLI_HELP_H
+#define MUSTER_CLI_HELP_H
+
+#include <stdio.h>
+
+#include "api/cli/cli.h"
+
+// Is `muster NOUN [VERB] --help` about the noun as a whole?
+bool help_is_topic(const char *noun, const char *verb);
+void help_topic(const char *noun, FILE *out); // NULL: the overview
+void help_command(const struct command *command, FILE *out);
+void help_exit_codes(FILE *out);
+
+#endif

@@ -1,0 +1,168 @@
+// The muster command: finds the row of the command table, parses its flags, runs it. Help,
+// suggestions and completion come from the same table.
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/cli/cli.h"
+#include "api/cli/flagset.h"
+#include "api/cli/help.h"
+#include "base/log.h"
+
+// The command `noun verb` or the one-word command `noun`; NULL with *e filled.
+static const struct command *find_command(const char *noun, const char *verb, struct error *e)
+{
+    const char *nouns[128] = {NULL}, *verbs[128] = {NULL};
+    size_t noun_count = 0, verb_count = 0;
+    for (size_t i = 0; i < command_count; i++) {
+        const struct command *command = &commands[i];
+        if (noun_count == 0 || strcmp(nouns[noun_count - 1], command->noun) != 0) {
+            nouns[noun_count++] = command->noun;
+        }
+        if (strcmp(command->noun, noun) != 0) {
+            continue;
+        }
+        if (command->verb == NULL || (verb != NULL && strcmp(command->verb, verb) == 0)) {
+            return command;
+        }
+        verbs[verb_count++] = command->verb;
+    }
+    if (verb_count == 0) {
+        const char *near = nearest_word(noun, nouns);
+        error_set(e, ERR_INVALID, "unknown command \"%s\"%s%s%s", noun,
+                  near != NULL ? "; did you mean \"" : "; see muster --help",
+                  near != NULL ? near : "", near != NULL ? "\"?" : "");
+        return NULL;
+    }
+    const char *near = verb != NULL ? nearest_word(verb, verbs) : NULL;
+    if (near != NULL) {
+        error_set(e, ERR_INVALID, "unknown command \"%s %s\"; did you mean \"%s %s\"?", noun, verb,
+                  noun, near);
+    } else {
+        error_set(e, ERR_INVALID, "\"%s\" wants one of its commands; see muster %s --help", noun,
+                  noun);
+    }
+    return NULL;
+}
+
+static const char *full_noun(const char *noun)
+{
+    static const char *const aliases[][2] = {
+        {"exp", "experiment"}, {"e", "experiment"}, {"t", "trial"}, {"ckpt", "checkpoint"}};
+    for (size_t i = 0; noun != NULL && i < sizeof(aliases) / sizeof(aliases[0]); i++) {
+        if (strcmp(noun, aliases[i][0]) == 0) {
+            return aliases[i][1];
+        }
+    }
+    return noun;
+}
+
+static const char *full_verb(const char *verb)
+{
+    return verb == NULL                ? NULL
+           : strcmp(verb, "ls") == 0   ? "list"
+           : strcmp(verb, "show") == 0 ? "describe"
+                                       : verb;
+}
+
+static int parse_format(struct cli *c, struct error *e)
+{
+    static const char *const words[] = {"table", "json", "jsonl", "csv", NULL};
+    for (int i = 0; words[i] != NULL && c->options.format != NULL; i++) {
+        if (strcmp(words[i], c->options.format) == 0) {
+            c->format = (enum output_format)i;
+            return 0;
+        }
+    }
+    return c->options.format == NULL
+               ? 0
+               : error_set(e, ERR_INVALID, "-o takes table, json, jsonl or csv, not \"%s\"",
+                           c->options.format);
+}
+
+// Positional words against "FILE [FOLDER]".
+static int check_arguments(const struct cli *c, const struct command *command, struct error *e)
+{
+    int least = 0, most = 0;
+    for (const char *p = command->args; *p != '\0'; p += strcspn(p, " "), p += strspn(p, " ")) {
+        least += *p != '[';
+        most = strstr(p, "...") != NULL ? 1 << 20 : most + 1;
+    }
+    if (c->arg_count >= least && c->arg_count <= most) {
+        return 0;
+    }
+    return error_set(e, ERR_INVALID, "usage: muster %s%s%s %s", command->noun,
+                     command->verb != NULL ? " " : "", command->verb != NULL ? command->verb : "",
+                     command->args);
+}
+
+static int run_command(struct cli *c, const struct command *command, struct error *e)
+{
+    int err = parse_format(c, e);
+    err = err != 0 ? err : check_arguments(c, command, e);
+    if (err == 0 && !command->offline) {
+        err = session_open(c, true, e);
+    }
+    return err != 0 ? err : command->run(c, command, e);
+}
+
+// The first two words that are no flags decide the command; only then are its flags known.
+static int dispatch(struct cli *c, int argc, char **argv, struct error *e)
+{
+    struct cli_options probe_options = {0};
+    struct flag flags[FLAGSET_MAX];
+    flagset_select(&probe_options, "*", flags);
+    const char **words = arena_alloc(&c->arena, (size_t)(argc + 1) * sizeof(*words));
+    int count = 0;
+    int err = flags_parse(flags, argc, argv, words, &count, e);
+    if (err != 0) {
+        return err;
+    }
+    const char *noun = full_noun(count > 0 ? words[0] : NULL);
+    const char *verb = full_verb(count > 1 ? words[1] : NULL);
+    if (noun == NULL || (probe_options.help && help_is_topic(noun, verb))) {
+        help_topic(noun, stdout);
+        return 0;
+    }
+    const struct command *command = find_command(noun, verb, e);
+    if (command == NULL) {
+        return e->code;
+    }
+    if (probe_options.help) {
+        help_command(command, stdout);
+        return 0;
+    }
+    flagset_select(&c->options, command->flags, flags);
+    err = flags_parse(flags, argc, argv, words, &count, e);
+    int skip = command->verb != NULL ? 2 : 1;
+    c->args = words + skip;
+    c->arg_count = count - skip;
+    return err != 0 ? err : run_command(c, command, e);
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN);
+    log_set_level(LOG_LEVEL_ERROR);
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        printf("muster %s\n", MUSTER_VERSION);
+        return 0;
+    }
+    struct cli c = {.options.rank = -1}; // rank 0 is one to filter by
+    struct error e = {0};
+    int err = dispatch(&c, argc, argv, &e);
+    if (err != 0 && e.text[0] != '\0') {
+        fflush(stdout);
+        fprintf(stderr, "muster: %s\n", e.text);
+    }
+    if (c.client != NULL) {
+        client_close(c.client);
+    }
+    arena_free(&c.arena);
+    if (fflush(stdout) != 0 && err == 0) {
+        return err_exit_code(ERR_IO);
+    }
+    return err_exit_code(err);
+}

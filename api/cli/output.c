@@ -1,0 +1,315 @@
+#include "api/cli/output.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+
+enum { OUTPUT_LIMIT = 1 << 30, OUTPUT_COLUMNS_MAX = 256 };
+
+// A member as a person reads it: strings bare, objects and lists as compact JSON, null as nothing.
+static char *cell_text(const json_t *row, const char *column)
+{
+    const json_t *value = json_object_get(row, column);
+    if (value == NULL) {
+        value = jget_path(row, column);
+    }
+    if (value == NULL || json_is_null(value)) {
+        return xstrdup("");
+    }
+    if (json_is_string(value)) {
+        return xstrdup(json_string_value(value));
+    }
+    if (json_is_real(value)) {
+        return xasprintf("%.6g", json_real_value(value));
+    }
+    return json_text(value);
+}
+
+static bool cell_is_number(const json_t *row, const char *column)
+{
+    return json_is_number(json_object_get(row, column)) || json_is_number(jget_path(row, column));
+}
+
+// Terminal columns of a UTF-8 string: code points, which is right for the texts we show.
+static size_t text_width(const char *s)
+{
+    size_t width = 0;
+    for (; *s != '\0'; s++) {
+        width += ((unsigned char)*s & 0xC0) != 0x80;
+    }
+    return width;
+}
+
+static void put_padded(struct buf *out, const char *text, size_t width, bool right, bool last)
+{
+    size_t pad = width > text_width(text) ? width - text_width(text) : 0;
+    if (right) {
+        buf_printf(out, "%*s%s", (int)pad, "", text);
+    } else {
+        buf_printf(out, "%s%*s", text, last ? 0 : (int)pad, "");
+    }
+    buf_puts(out, last ? "\n" : "  ");
+}
+
+static char *heading(const char *column)
+{
+    char *text = xstrdup(column);
+    for (char *p = text; *p != '\0'; p++) {
+        *p = (*p == '_') ? ' ' : *p;
+    }
+    return text;
+}
+
+// Column by column: all texts, the width they need, and whether they are numbers.
+struct layout {
+    char **texts; // [rows + 1], the heading first
+    size_t width;
+    bool number;
+};
+
+static struct layout lay_out(const json_t *rows, const char *column)
+{
+    size_t n = json_array_size(rows);
+    struct layout l = {.texts = xcalloc(n + 1, sizeof(char *)), .number = n > 0};
+    l.texts[0] = heading(column);
+    l.width = text_width(l.texts[0]);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *row = json_array_get(rows, i);
+        l.texts[i + 1] = cell_text(row, column);
+        for (char *p = l.texts[i + 1]; *p != '\0'; p++) {
+            *p = (*p == '\n' || *p == '\t') ? ' ' : *p;
+        }
+        size_t width = text_width(l.texts[i + 1]);
+        l.width = width > l.width ? width : l.width;
+        l.number = l.number && (cell_is_number(row, column) || l.texts[i + 1][0] == '\0');
+    }
+    return l;
+}
+
+void output_table(const json_t *rows, char **columns, size_t count, struct buf *out)
+{
+    size_t n = json_array_size(rows);
+    struct layout *layouts = xcalloc(count, sizeof(*layouts));
+    for (size_t k = 0; k < count; k++) {
+        layouts[k] = lay_out(rows, columns[k]);
+    }
+    for (size_t i = 0; i <= n; i++) {
+        for (size_t k = 0; k < count; k++) {
+            put_padded(out, layouts[k].texts[i], layouts[k].width, layouts[k].number,
+                       k + 1 == count);
+            free(layouts[k].texts[i]);
+        }
+    }
+    for (size_t k = 0; k < count; k++) {
+        free(layouts[k].texts);
+    }
+    free(layouts);
+}
+
+// RFC 4180: a field with a comma, quote or line break is quoted, quotes are doubled.
+static void put_csv(struct buf *out, const char *text)
+{
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        buf_puts(out, text);
+        return;
+    }
+    buf_puts(out, "\"");
+    for (const char *p = text; *p != '\0'; p++) {
+        buf_append(out, p, 1);
+        if (*p == '"') {
+            buf_puts(out, "\"");
+        }
+    }
+    buf_puts(out, "\"");
+}
+
+void output_csv(const json_t *rows, char **columns, size_t count, struct buf *out)
+{
+    for (size_t k = 0; k < count; k++) {
+        put_csv(out, columns[k]);
+        buf_puts(out, k + 1 == count ? "\r\n" : ",");
+    }
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        for (size_t k = 0; k < count; k++) {
+            char *text = cell_text(row, columns[k]);
+            put_csv(out, text);
+            free(text);
+            buf_puts(out, k + 1 == count ? "\r\n" : ",");
+        }
+    }
+}
+
+// ---- choosing columns and format ----
+
+static bool column_exists(const json_t *rows, const char *column)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        if (json_object_get(row, column) != NULL || jget_path(row, column) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int unknown_column(const json_t *rows, const char *column, struct error *e)
+{
+    const char *names[OUTPUT_COLUMNS_MAX + 1] = {NULL};
+    struct buf all;
+    buf_init(&all, ERROR_TEXT_MAX / 2);
+    int n = 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_array_get(rows, 0), key, value)
+    {
+        if (n < OUTPUT_COLUMNS_MAX) {
+            buf_printf(&all, "%s%s", n > 0 ? ", " : "", key);
+            names[n++] = key;
+        }
+    }
+    const char *near = nearest_word(column, names);
+    int err =
+        near != NULL
+            ? error_set(e, ERR_INVALID, "no column \"%s\"; did you mean \"%s\"?", column, near)
+            : error_set(e, ERR_INVALID, "no column \"%s\"; there are: %s", column, buf_str(&all));
+    buf_free(&all);
+    return err;
+}
+
+// Splits "id,name" into heap strings; returns how many.
+static size_t split_columns(const char *text, char *columns[OUTPUT_COLUMNS_MAX])
+{
+    size_t n = 0;
+    for (const char *p = text; n < OUTPUT_COLUMNS_MAX; p++) {
+        size_t len = strcspn(p, ",");
+        if (len > 0) {
+            columns[n++] = strndup(p, len);
+        }
+        p += len;
+        if (*p == '\0') {
+            break;
+        }
+    }
+    return n;
+}
+
+static int write_rows(enum output_format format, const json_t *rows, char **columns, size_t count,
+                      struct error *e)
+{
+    struct buf out;
+    buf_init(&out, OUTPUT_LIMIT);
+    if (format == OUTPUT_TABLE) {
+        output_table(rows, columns, count, &out);
+    } else {
+        output_csv(rows, columns, count, &out);
+    }
+    int err = out.err != 0 ? error_set(e, out.err, "the list is too long to show; use -o jsonl")
+                           : file_write_all(STDOUT_FILENO, buf_str(&out), out.len);
+    buf_free(&out);
+    return err;
+}
+
+// Rows cut down to the chosen columns, for JSON when --columns was given.
+static json_t *select_columns(const json_t *rows, char **columns, size_t count)
+{
+    json_t *picked = json_array();
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        json_t *one = json_object();
+        for (size_t k = 0; k < count; k++) {
+            json_t *value = json_object_get(row, columns[k]);
+            value = value != NULL ? value : jget_path(row, columns[k]);
+            json_object_set_new(one, columns[k], value != NULL ? json_incref(value) : json_null());
+        }
+        json_array_append_new(picked, one);
+    }
+    return picked;
+}
+
+static void write_json(enum output_format format, const json_t *rows)
+{
+    if (format == OUTPUT_JSON) {
+        json_dumpf(rows, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
+        putchar('\n');
+        return;
+    }
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        json_dumpf(row, stdout, JSON_COMPACT);
+        putchar('\n');
+    }
+}
+
+int output_rows(struct cli *c, const json_t *rows, const char *columns, struct error *e)
+{
+    const char *chosen = c->options.columns != NULL ? c->options.columns : columns;
+    char *names[OUTPUT_COLUMNS_MAX];
+    size_t count = split_columns(chosen, names);
+    int err = 0;
+    for (size_t k = 0; k < count && err == 0; k++) {
+        if (c->options.columns != NULL && json_array_size(rows) > 0 &&
+            !column_exists(rows, names[k])) {
+            err = unknown_column(rows, names[k], e);
+        }
+    }
+    if (err == 0 && (c->format == OUTPUT_JSON || c->format == OUTPUT_JSONL)) {
+        json_t *picked = c->options.columns != NULL ? select_columns(rows, names, count)
+                                                    : json_incref((json_t *)rows);
+        write_json(c->format, picked);
+        json_decref(picked);
+    } else if (err == 0) {
+        err = write_rows(c->format, rows, names, count, e);
+    }
+    for (size_t k = 0; k < count; k++) {
+        free(names[k]);
+    }
+    return err;
+}
+
+static void write_pairs(const json_t *object)
+{
+    size_t width = 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value)
+    {
+        width = strlen(key) > width ? strlen(key) : width;
+    }
+    json_object_foreach((json_t *)object, key, value)
+    {
+        char *label = heading(key), *text = cell_text(object, key);
+        if (text[0] != '\0' && !json_is_object(value) && !json_is_array(value)) {
+            printf("%-*s  %s\n", (int)width, label, text);
+        }
+        free(label);
+        free(text);
+    }
+}
+
+int output_object(struct cli *c, const json_t *object, const char *columns, struct error *e)
+{
+    if (c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+        write_pairs(object);
+        return 0;
+    }
+    if (c->format == OUTPUT_JSON && c->options.columns == NULL) {
+        write_json(OUTPUT_JSON, object);
+        return 0;
+    }
+    json_t *rows = json_pack("[O]", object);
+    int err = output_rows(c, rows, columns, e);
+    json_decref(rows);
+    return err;
+}

@@ -1,0 +1,24 @@
+// Rows on standard output as table, JSON, JSON lines or CSV. A row is a JSON object; columns choose
+// its members by dotted path. Numbers are right-aligned, absent values empty, nothing is coloured
+// that does not also say it in words.
+#ifndef MUSTER_CLI_OUTPUT_H
+#define MUSTER_CLI_OUTPUT_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "api/cli/cli.h"
+#include "base/buf.h"
+
+// `columns` is comma-separated ("id,name,state"); options.columns goes before it. ERR_INVALID with
+// the nearest name when a chosen column is in no row.
+int output_rows(struct cli *c, const json_t *rows, const char *columns, struct error *e);
+
+// One object: key and value a line in a table, else as a single row (JSON: the object itself).
+int output_object(struct cli *c, const json_t *object, const char *columns, struct error *e);
+
+// The pure halves, for tests: text of `rows` in a format.
+void output_table(const json_t *rows, char **columns, size_t count, struct buf *out);
+void output_csv(const json_t *rows, char **columns, size_t count, struct buf *out);
+
+#endif

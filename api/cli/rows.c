@@ -1,0 +1,210 @@
+#include "api/cli/rows.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/checkpoint.h"
+#include "api/wire.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+
+static void set_string(json_t *row, const char *key, const char *text)
+{
+    json_object_set_new(row, key, text != NULL ? json_string(text) : json_null());
+}
+
+static void set_copy(json_t *row, const char *key, const json_t *value)
+{
+    json_object_set_new(row, key, value != NULL ? json_deep_copy(value) : json_null());
+}
+
+static const char *plain_state(enum wire_names table, const json_t *object)
+{
+    const char *name = jget_string(object, "state", "");
+    const char *word = wire_word(table, name);
+    return word != NULL ? word : name;
+}
+
+// started, ended, duration (text) and duration_s; a run that goes on lasts until now.
+static void set_times(json_t *row, const json_t *object)
+{
+    const char *start = jget_string(object, "startTime", NULL);
+    const char *end = jget_string(object, "endTime", NULL);
+    int64_t from, to = clock_wall_us();
+    set_string(row, "started", start);
+    set_string(row, "ended", end);
+    if (start != NULL && clock_parse(start, &from) == 0 &&
+        (end == NULL || clock_parse(end, &to) == 0)) {
+        char text[32];
+        set_string(row, "duration", clock_duration(to - from, text, sizeof(text)));
+        json_object_set_new(row, "duration_s", json_real((double)(to - from) / 1e6));
+    }
+}
+
+static void set_progress(json_t *row, const json_t *object)
+{
+    double progress = jget_double(object, "progress", 0);
+    char text[16];
+    snprintf(text, sizeof(text), "%.0f%%", progress * 100);
+    json_object_set_new(row, "progress", json_real(progress));
+    set_string(row, "percent", text);
+}
+
+json_t *row_experiment(const json_t *experiment)
+{
+    json_t *row = json_object();
+    json_object_set_new(row, "id", json_integer(jget_int(experiment, "id", 0)));
+    set_string(row, "name", jget_string(experiment, "name", ""));
+    set_string(row, "state", plain_state(WIRE_EXPERIMENT_STATE, experiment));
+    set_progress(row, experiment);
+    set_times(row, experiment);
+    set_string(row, "user", jget_string(experiment, "username", ""));
+    json_object_set_new(row, "trials", json_integer(jget_int(experiment, "numTrials", 0)));
+    set_string(row, "searcher", jget_string(experiment, "searcherType", ""));
+    set_copy(row, "labels", jget(experiment, "labels"));
+    json_object_set_new(row, "archived", json_boolean(jget_bool(experiment, "archived", false)));
+    return row;
+}
+
+const char *searcher_metric(const json_t *config)
+{
+    const char *metric = json_string_value(jget_path(config, "searcher.metric"));
+    return metric != NULL ? metric : "";
+}
+
+static const json_t *average_metrics(const json_t *report)
+{
+    return jget_path(report, "metrics.avgMetrics");
+}
+
+json_t *row_trial(const json_t *trial, const json_t *config)
+{
+    json_t *row = json_object();
+    const char *metric = searcher_metric(config);
+    json_object_set_new(row, "id", json_integer(jget_int(trial, "id", 0)));
+    json_object_set_new(row, "experiment", json_integer(jget_int(trial, "experimentId", 0)));
+    set_string(row, "state", plain_state(WIRE_TRIAL_STATE, trial));
+    json_object_set_new(row, "steps", json_integer(jget_int(trial, "totalBatchesProcessed", 0)));
+    set_copy(row, "latest",
+             json_object_get(average_metrics(jget(trial, "latestValidation")), metric));
+    set_copy(row, "best", json_object_get(average_metrics(jget(trial, "bestValidation")), metric));
+    json_object_set_new(row, "restarts", json_integer(jget_int(trial, "restarts", 0)));
+    set_times(row, trial);
+    set_copy(row, "hparams", jget(trial, "hparams"));
+    set_string(row, "runner", jget_string(trial, "runnerState", NULL));
+    return row;
+}
+
+static int64_t total_size(const json_t *resources)
+{
+    int64_t total = 0;
+    const char *key;
+    json_t *size;
+    json_object_foreach((json_t *)resources, key, size)
+    {
+        total += jget_int(resources, key, 0);
+    }
+    return total;
+}
+
+json_t *row_checkpoint(const json_t *checkpoint, const char *metric)
+{
+    json_t *row = json_object();
+    const json_t *training = jget(checkpoint, "training");
+    const char *uuid = jget_string(checkpoint, "uuid", "");
+    set_string(row, "uuid", uuid);
+    json_object_set_new(row, "experiment", json_integer(jget_int(training, "experimentId", 0)));
+    json_object_set_new(row, "trial", json_integer(jget_int(training, "trialId", 0)));
+    json_object_set_new(row, "steps",
+                        json_integer(jget_int(jget(checkpoint, "metadata"), "steps_completed", 0)));
+    set_string(row, "state", plain_state(WIRE_CHECKPOINT_STATE, checkpoint));
+    json_object_set_new(row, "size", json_integer(total_size(jget(checkpoint, "resources"))));
+    set_string(row, "reported", jget_string(checkpoint, "reportTime", NULL));
+    if (metric != NULL) {
+        set_copy(row, "metric",
+                 json_object_get(jget_path(training, "validationMetrics.avgMetrics"), metric));
+    }
+    char *folder = NULL;
+    const json_t *storage = jget_path(training, "experimentConfig.checkpoint_storage");
+    bool visible = checkpoint_folder(storage, uuid, &folder, NULL) == 0 && path_exists(folder);
+    set_string(row, "path", visible ? folder : NULL);
+    free(folder);
+    return row;
+}
+
+static int64_t slots_in_use(const json_t *slots)
+{
+    int64_t used = 0;
+    const char *key;
+    json_t *slot;
+    json_object_foreach((json_t *)slots, key, slot)
+    {
+        used += jget(slot, "container") != NULL;
+    }
+    return used;
+}
+
+json_t *row_agent(const json_t *agent)
+{
+    json_t *row = json_object();
+    const json_t *slots = jget(agent, "slots");
+    set_string(row, "id", jget_string(agent, "id", ""));
+    set_string(row, "version", jget_string(agent, "version", ""));
+    json_object_set_new(row, "slots", json_integer((json_int_t)json_object_size(slots)));
+    json_object_set_new(row, "used", json_integer(slots_in_use(slots)));
+    json_object_set_new(row, "enabled", json_boolean(jget_bool(agent, "enabled", true)));
+    json_object_set_new(row, "draining", json_boolean(jget_bool(agent, "draining", false)));
+    const json_t *pools = jget(agent, "resourcePools");
+    set_string(row, "pool", json_string_value(json_array_get(pools, 0)));
+    set_string(row, "registered", jget_string(agent, "registeredTime", NULL));
+    return row;
+}
+
+json_t *row_slot(const json_t *agent, const json_t *slot)
+{
+    json_t *row = json_object();
+    const json_t *device = jget(slot, "device");
+    const char *type = wire_word(WIRE_DEVICE_TYPE, jget_string(device, "type", ""));
+    set_string(row, "agent", jget_string(agent, "id", ""));
+    set_string(row, "slot", jget_string(slot, "id", ""));
+    set_string(row, "type", type != NULL ? type : "");
+    set_string(row, "device", jget_string(device, "brand", ""));
+    json_object_set_new(row, "enabled", json_boolean(jget_bool(slot, "enabled", true)));
+    const json_t *container = jget(slot, "container");
+    set_string(row, "allocation", jget_string(container, "id", NULL));
+    return row;
+}
+
+json_t *row_metrics(const json_t *report, const char *group, const char *metric)
+{
+    json_t *row = json_object();
+    const json_t *values = jget(report, "metrics");
+    const json_t *average = jget(values, "avgMetrics");
+    values = average != NULL ? average : values;
+    set_string(row, "group", group);
+    json_object_set_new(row, "steps", json_integer(jget_int(report, "totalBatches", 0)));
+    set_string(row, "time", jget_string(report, "endTime", NULL));
+    if (metric == NULL) {
+        set_copy(row, "metrics", values);
+    } else {
+        json_t *one = json_object();
+        set_copy(one, metric, json_object_get(values, metric));
+        json_object_set_new(row, "metrics", one);
+    }
+    return row;
+}
+
+json_t *rows_of(const json_t *list, json_t *(*row)(const json_t *))
+{
+    json_t *rows = json_array();
+    size_t i;
+    json_t *item;
+    json_array_foreach(list, i, item)
+    {
+        json_array_append_new(rows, row(item));
+    }
+    return rows;
+}

@@ -1,0 +1,22 @@
+// What the API answers, as the flat rows a person or a script reads: plain state names, seconds,
+// percents. Pure; each returns a new object owned by the caller.
+#ifndef MUSTER_CLI_ROWS_H
+#define MUSTER_CLI_ROWS_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+json_t *row_experiment(const json_t *experiment);
+json_t *row_trial(const json_t *trial, const json_t *experiment_config);
+json_t *row_checkpoint(const json_t *checkpoint, const char *metric);
+json_t *row_agent(const json_t *agent);
+json_t *row_slot(const json_t *agent, const json_t *slot);
+json_t *row_metrics(const json_t *report, const char *group, const char *metric);
+
+// Each element of `list` through `row`.
+json_t *rows_of(const json_t *list, json_t *(*row)(const json_t *));
+
+// Searcher metric's name of an experiment's configuration; "" when there is none.
+const char *searcher_metric(const json_t *config);
+
+#endif

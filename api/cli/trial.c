@@ -1,0 +1,266 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/cli/output.h"
+#include "api/cli/rows.h"
+#include "api/cli/verbs.h"
+#include "api/wire.h"
+#include "base/json.h"
+
+int run_trial_list(struct cli *c, const struct command *self, struct error *e)
+{
+    long long id;
+    json_t *experiment = NULL, *trials = NULL, *rows = json_array();
+    int err = cli_id(c, 0, "experiment", &id, e);
+    err = err != 0 ? err : fetch_experiment(c, id, &experiment, e);
+    err = err != 0 ? err : fetch_trials(c, id, &trials, e);
+    size_t i;
+    json_t *trial;
+    json_array_foreach(trials, i, trial)
+    {
+        json_array_append_new(rows, row_trial(trial, jget(experiment, "config")));
+    }
+    err = err != 0 ? err : output_rows(c, rows, self->columns, e);
+    json_decref(rows);
+    json_decref(trials);
+    json_decref(experiment);
+    return err;
+}
+
+static int fetch_trial(struct cli *c, long long id, json_t **trial, struct error *e)
+{
+    json_t *answer = NULL;
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/trials/%lld", id);
+    *trial = err == 0 ? json_incref(jget(answer, "trial")) : NULL;
+    json_decref(answer);
+    return err;
+}
+
+int run_trial_describe(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    json_t *trial = NULL, *experiment = NULL, *starts = NULL, *row = NULL;
+    int err = cli_id(c, 0, "trial", &id, e);
+    err = err != 0 ? err : fetch_trial(c, id, &trial, e);
+    err = err != 0 ? err : fetch_experiment(c, jget_int(trial, "experimentId", 0), &experiment, e);
+    err = err != 0 ? err : cli_call(c, "GET", NULL, &starts, e, "/api/v1/trials/%lld/starts", id);
+    if (err == 0) {
+        row = row_trial(trial, jget(experiment, "config"));
+        json_object_set(row, "starts", jget(starts, "starts"));
+        err = output_object(c, row, "id,experiment,state,steps,latest,best,restarts", e);
+    }
+    if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+        printf("\nStarts\n");
+        err = output_rows(c, jget(starts, "starts"),
+                          "epoch,state,slots,agents,started,ended,reason", e);
+    }
+    json_decref(row);
+    json_decref(starts);
+    json_decref(experiment);
+    json_decref(trial);
+    return err;
+}
+
+// ---- metrics ----
+
+struct gather {
+    json_t *rows;
+    const char *group, *metric;
+};
+
+static int on_metrics(void *ctx, const json_t *result, struct error *e)
+{
+    (void)e;
+    struct gather *g = ctx;
+    size_t i;
+    json_t *report;
+    json_array_foreach(jget(result, "metrics"), i, report)
+    {
+        if (!jget_bool(report, "archived", false)) {
+            json_array_append_new(g->rows, row_metrics(report, g->group, g->metric));
+        }
+    }
+    return 0;
+}
+
+static int gather_group(struct cli *c, long long trial, struct gather *g, struct error *e)
+{
+    char *path =
+        xasprintf("/api/v1/trials/metrics/trial_metrics?trialIds=%lld&group=%s", trial, g->group);
+    int err = client_stream(c->client, path, on_metrics, g, e);
+    free(path);
+    return err;
+}
+
+int fetch_metrics(struct cli *c, long long trial, const char *group, json_t **rows, struct error *e)
+{
+    static const char *const both[] = {"training", "validation"};
+    struct gather g = {.rows = json_array(), .metric = c->options.metric};
+    int err = 0;
+    for (int i = 0; i < (group != NULL ? 1 : 2) && err == 0; i++) {
+        g.group = group != NULL ? group : both[i];
+        err = gather_group(c, trial, &g, e);
+    }
+    *rows = g.rows;
+    return err;
+}
+
+// Tables and CSV have a column a metric; JSON keeps them nested.
+static json_t *flatten(const json_t *rows, struct buf *columns)
+{
+    json_t *flat = json_array(), *names = json_object();
+    buf_puts(columns, "group,steps");
+    size_t i;
+    json_t *row, *value;
+    const char *key;
+    json_array_foreach(rows, i, row)
+    {
+        json_t *one = json_pack("{s:O, s:O}", "group", json_object_get(row, "group"), "steps",
+                                json_object_get(row, "steps"));
+        json_object_foreach(json_object_get(row, "metrics"), key, value)
+        {
+            json_object_set(one, key, value);
+            if (json_object_get(names, key) == NULL) {
+                json_object_set_new(names, key, json_true());
+                buf_printf(columns, ",%s", key);
+            }
+        }
+        json_array_append_new(flat, one);
+    }
+    json_decref(names);
+    return flat;
+}
+
+int print_metrics(struct cli *c, const json_t *rows, struct error *e)
+{
+    if (c->format == OUTPUT_JSON || c->format == OUTPUT_JSONL) {
+        return output_rows(c, rows, "group,steps,metrics", e);
+    }
+    struct buf columns;
+    buf_init(&columns, 1 << 20);
+    json_t *flat = flatten(rows, &columns);
+    int err = output_rows(c, flat, buf_str(&columns), e);
+    json_decref(flat);
+    buf_free(&columns);
+    return err;
+}
+
+int run_trial_metrics(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    json_t *rows = NULL;
+    int err = cli_id(c, 0, "trial", &id, e);
+    err = err != 0 ? err : fetch_metrics(c, id, c->options.group, &rows, e);
+    err = err != 0 ? err : print_metrics(c, rows, e);
+    json_decref(rows);
+    return err;
+}
+
+// ---- logs ----
+
+static int on_log_line(void *ctx, const json_t *result, struct error *e)
+{
+    (void)e;
+    struct cli *c = ctx;
+    if (c->format == OUTPUT_JSON || c->format == OUTPUT_JSONL) {
+        json_dumpf(result, stdout, JSON_COMPACT);
+        putchar('\n');
+    } else {
+        fputs(jget_string(result, "message", ""), stdout);
+    }
+    fflush(stdout);
+    return 0;
+}
+
+static int log_filters(struct cli *c, struct buf *path, struct error *e)
+{
+    const struct cli_options *o = &c->options;
+    if (o->rank >= 0) {
+        buf_printf(path, "&rankIds=%lld", o->rank);
+    }
+    if (o->level != NULL) {
+        char *upper = arena_strdup(&c->arena, o->level);
+        for (char *p = upper; *p != '\0'; p++) {
+            *p = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
+        }
+        const char *word = NULL;
+        int err = wire_parse(WIRE_LOG_LEVEL, upper, &word, e);
+        if (err != 0) {
+            return err;
+        }
+        buf_printf(path, "&levels=%s", wire_name(WIRE_LOG_LEVEL, word));
+    }
+    if (o->search != NULL) {
+        char *escaped = client_escape(o->search);
+        buf_printf(path, "&searchText=%s", escaped);
+        free(escaped);
+    }
+    return 0;
+}
+
+struct tail {
+    json_t *lines;
+};
+
+static int on_tail_line(void *ctx, const json_t *result, struct error *e)
+{
+    (void)e;
+    struct tail *t = ctx;
+    json_array_append(t->lines, (json_t *)result);
+    return 0;
+}
+
+// --tail: the newest lines come first over the wire; they are printed in order of time.
+static int print_tail(struct cli *c, const char *path, struct error *e)
+{
+    struct tail t = {.lines = json_array()};
+    int err = client_stream(c->client, path, on_tail_line, &t, e);
+    for (size_t i = json_array_size(t.lines); i-- > 0;) {
+        on_log_line(c, json_array_get(t.lines, i), e);
+    }
+    json_decref(t.lines);
+    return err;
+}
+
+int print_trial_logs(struct cli *c, long long trial, struct error *e)
+{
+    struct buf path;
+    buf_init(&path, 1 << 16);
+    buf_printf(&path, "/api/v1/trials/%lld/logs?", trial);
+    int err = log_filters(c, &path, e);
+    if (err == 0 && c->options.tail > 0) {
+        size_t base = path.len;
+        buf_printf(&path, "&orderBy=ORDER_BY_DESC&limit=%lld", c->options.tail);
+        err = print_tail(c, buf_str(&path), e);
+        path.len = base;
+        path.data[base] = '\0';
+    } else if (err == 0) {
+        buf_puts(&path, c->options.follow ? "&follow=true" : "");
+        err = client_stream(c->client, buf_str(&path), on_log_line, c, e);
+    }
+    buf_free(&path);
+    return err;
+}
+
+int run_trial_logs(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    int err = cli_id(c, 0, "trial", &id, e);
+    return err != 0 ? err : print_trial_logs(c, id, e);
+}
+
+int run_trial_kill(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    int err = cli_id(c, 0, "trial", &id, e);
+    err = err != 0 ? err : cli_call(c, "POST", NULL, NULL, e, "/api/v1/trials/%lld/kill", id);
+    if (err == 0 && !c->options.quiet) {
+        printf("Trial %lld: kill accepted\n", id);
+    }
+    return err;
+}
