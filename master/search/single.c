@@ -1,0 +1,51 @@
+// One trial. Hyperparameters that are ranges are drawn once; the trial has the experiment's own
+// seed, so that it is the same run as the trainer makes of the same file without a cluster.
+#include "master/search/method.h"
+
+#include <stdio.h>
+
+#include "base/json.h"
+#include "base/log.h"
+
+static void single_tell(struct search *s, const struct search_event *event,
+                        struct search_commands *out)
+{
+    switch (event->kind) {
+    case SEARCH_BEGIN: {
+        struct search_command *create = search_command_add(out, SEARCH_CREATE);
+        snprintf(create->request_id, sizeof create->request_id, "1");
+        create->hparams = search_draw(s->space, &s->rng);
+        create->seed = s->seed;
+        return;
+    }
+    case SEARCH_VALIDATED:
+        return;
+    case SEARCH_PROGRESS:
+        s->progress = event->fraction;
+        return;
+    case SEARCH_TRIAL_ENDED: {
+        if (s->of.single.ended)
+            return;
+        s->of.single.ended = true;
+        struct search_command *done = search_command_add(out, SEARCH_SHUTDOWN);
+        done->outcome = event->end == SEARCH_END_INVALID_HP ? SEARCH_END_ERROR : event->end;
+        if (event->end == SEARCH_END_COMPLETED)
+            s->progress = 1;
+        return;
+    }
+    }
+}
+
+static json_t *single_save(const struct search *s)
+{
+    json_t *saved = json_pack("{s:b}", "ended", s->of.single.ended);
+    must(saved);
+    return saved;
+}
+
+static void single_load(struct search *s, const json_t *saved)
+{
+    s->of.single.ended = jget_bool(saved, "ended", false);
+}
+
+const struct search_method search_single = {"single", single_tell, single_save, single_load};

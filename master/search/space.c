@@ -1,0 +1,57 @@
+// The space of hyperparameters: objects nested as written; a leaf is {"type": const | int | double
+// | log | categorical, ..} with the limits of the configuration's table.
+#include <math.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "master/search/method.h"
+
+static double draw_between(double low, double high, struct rng *rng)
+{
+    return low + (high - low) * rng_double(rng);
+}
+
+// Both ends belong to the range, which is narrower than 2^54.
+static int64_t draw_integer(int64_t low, int64_t high, struct rng *rng)
+{
+    uint64_t width = (uint64_t)(high - low) + 1, drawn = rng_u32(rng);
+    drawn = drawn << 32 | rng_u32(rng);
+    return low + (int64_t)(drawn % width);
+}
+
+static json_t *draw_leaf(const json_t *leaf, const char *type, struct rng *rng)
+{
+    double low = jget_double(leaf, "minval", 0), high = jget_double(leaf, "maxval", 0);
+    if (!strcmp(type, "int"))
+        return json_integer(
+            draw_integer(jget_int(leaf, "minval", 0), jget_int(leaf, "maxval", 0), rng));
+    if (!strcmp(type, "double"))
+        return json_real(draw_between(low, high, rng));
+    if (!strcmp(type, "log"))
+        return json_real(pow(jget_double(leaf, "base", 10), draw_between(low, high, rng)));
+    if (!strcmp(type, "categorical")) {
+        json_t *vals = jget(leaf, "vals");
+        must(json_array_size(vals) > 0);
+        return json_deep_copy(
+            json_array_get(vals, rng_below(rng, (uint32_t)json_array_size(vals))));
+    }
+    json_t *constant = json_object_get(leaf, "val");
+    return constant ? json_deep_copy(constant) : json_null();
+}
+
+// Keys are drawn in the order they were written, so a seed always gives the same point.
+json_t *search_draw(const json_t *space, struct rng *rng)
+{
+    json_t *point = json_object();
+    const char *key;
+    json_t *value;
+    must(point);
+    json_object_foreach((json_t *)space, key, value)
+    {
+        const char *type = jget_string(value, "type", NULL);
+        json_t *drawn = type ? draw_leaf(value, type, rng) : search_draw(value, rng);
+        must(drawn && !json_object_set_new(point, key, drawn));
+    }
+    return point;
+}

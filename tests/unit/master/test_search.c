@@ -1,0 +1,172 @@
+// Searchers: commands of `single`, drawing of hyperparameters, saved and restored state.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/json.h"
+#include "master/search/search.h"
+
+static json_t *config_of(const char *text)
+{
+    json_t *config = NULL;
+    struct error e = {0};
+    assert_int_equal(json_parse(text, strlen(text), "config", &config, &e), 0);
+    return config;
+}
+
+static struct search_commands tell(struct search *s, enum search_event_kind kind,
+                                   enum search_end end)
+{
+    struct search_commands commands;
+    struct search_event event = {.kind = kind, .request_id = "1", .fraction = 0.25, .end = end};
+    search_tell(s, &event, &commands);
+    return commands;
+}
+
+static const char space[] =
+    "{\"searcher\":{\"name\":\"single\",\"metric\":\"loss\"},\"hyperparameters\":{"
+    "\"a\":{\"type\":\"const\",\"val\":[1,2]},"
+    "\"nested\":{\"b\":{\"type\":\"int\",\"minval\":3,\"maxval\":5},"
+    "\"c\":{\"type\":\"double\",\"minval\":-1,\"maxval\":1}},"
+    "\"d\":{\"type\":\"log\",\"minval\":-3,\"maxval\":-1,\"base\":10},"
+    "\"e\":{\"type\":\"categorical\",\"vals\":[\"x\",\"y\"]},"
+    "\"f\":{\"type\":\"const\",\"val\":null}}}";
+
+static struct search *begin(const char *text, int64_t seed, struct search_commands *commands)
+{
+    struct search *s = NULL;
+    struct error e = {0};
+    json_t *config = config_of(text);
+    assert_int_equal(search_new(config, seed, &s, &e), 0);
+    json_decref(config);
+    *commands = tell(s, SEARCH_BEGIN, 0);
+    assert_int_equal(commands->count, 1);
+    assert_int_equal(commands->items[0].kind, SEARCH_CREATE);
+    return s;
+}
+
+static void test_draw(void **state)
+{
+    (void)state;
+    bool saw_low = false, saw_high = false;
+    for (int64_t seed = 0; seed < 64; seed++) {
+        struct search_commands commands;
+        struct search *s = begin(space, seed, &commands);
+        const json_t *h = commands.items[0].hparams;
+        assert_int_equal(commands.items[0].seed, seed);
+        assert_int_equal(json_array_size(json_object_get(h, "a")), 2);
+        int64_t b = jget_int(jget_path(h, "nested"), "b", -1);
+        assert_in_range(b, 3, 5);
+        saw_low = saw_low || b == 3;
+        saw_high = saw_high || b == 5;
+        double c = jget_double(jget_path(h, "nested"), "c", 9), d = jget_double(h, "d", 0);
+        assert_true(c >= -1 && c <= 1 && d >= 1e-3 && d <= 1e-1);
+        const char *word = jget_string(h, "e", "");
+        assert_true(!strcmp(word, "x") || !strcmp(word, "y"));
+        assert_true(json_is_null(json_object_get(h, "f")));
+        search_commands_free(&commands);
+        search_free(s);
+    }
+    assert_true(saw_low && saw_high); // both ends belong to the range
+}
+
+static void test_same_seed_same_point(void **state)
+{
+    (void)state;
+    struct search_commands one, two, other;
+    struct search *a = begin(space, 7, &one), *b = begin(space, 7, &two);
+    struct search *c = begin(space, 8, &other);
+    assert_true(json_equal(one.items[0].hparams, two.items[0].hparams));
+    assert_false(json_equal(one.items[0].hparams, other.items[0].hparams));
+    search_commands_free(&one);
+    search_commands_free(&two);
+    search_commands_free(&other);
+    search_free(a);
+    search_free(b);
+    search_free(c);
+}
+
+static void ends_with(enum search_end end, enum search_end outcome)
+{
+    struct search_commands commands;
+    struct search *s = begin(space, 1, &commands);
+    search_commands_free(&commands);
+    commands = tell(s, SEARCH_VALIDATED, 0);
+    assert_int_equal(commands.count, 0);
+    commands = tell(s, SEARCH_PROGRESS, 0);
+    assert_int_equal(commands.count, 0);
+    assert_true(search_progress(s) == 0.25);
+    commands = tell(s, SEARCH_TRIAL_ENDED, end);
+    assert_int_equal(commands.count, 1);
+    assert_int_equal(commands.items[0].kind, SEARCH_SHUTDOWN);
+    assert_int_equal(commands.items[0].outcome, outcome);
+    search_commands_free(&commands);
+    commands = tell(s, SEARCH_TRIAL_ENDED, end);
+    assert_int_equal(commands.count, 0); // it is over once
+    search_free(s);
+}
+
+static void test_single_ends(void **state)
+{
+    (void)state;
+    ends_with(SEARCH_END_COMPLETED, SEARCH_END_COMPLETED);
+    ends_with(SEARCH_END_ERROR, SEARCH_END_ERROR);
+    ends_with(SEARCH_END_INVALID_HP, SEARCH_END_ERROR);
+    ends_with(SEARCH_END_CANCELED, SEARCH_END_CANCELED);
+}
+
+static void test_restore(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    struct search_commands commands;
+    struct search *s = begin(space, 3, &commands), *again = NULL;
+    search_commands_free(&commands);
+    json_t *config = config_of(space);
+    char *saved = search_snapshot(s);
+    assert_int_equal(search_restore(config, 3, saved, &again, &e), 0);
+    char *saved_again = search_snapshot(again);
+    assert_string_equal(saved, saved_again);
+    free(saved_again);
+    search_free(again);
+    commands = tell(s, SEARCH_TRIAL_ENDED, SEARCH_END_ERROR);
+    search_commands_free(&commands);
+    free(saved);
+    saved = search_snapshot(s);
+    assert_int_equal(search_restore(config, 3, saved, &again, &e), 0);
+    commands = tell(again, SEARCH_TRIAL_ENDED, SEARCH_END_ERROR);
+    assert_int_equal(commands.count, 0); // it remembers that it is over
+    search_free(again);
+    assert_int_equal(search_restore(config, 3, "{\"rng\":\"x\"}", &again, &e), ERR_CORRUPT);
+    assert_int_equal(search_restore(config, 3, "{", &again, &e), ERR_CORRUPT);
+    free(saved);
+    json_decref(config);
+    search_free(s);
+}
+
+static void test_unknown_method(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    struct search *s = NULL;
+    json_t *config = config_of("{\"searcher\":{\"name\":\"adaptive_asha\"}}");
+    assert_int_equal(search_new(config, 1, &s, &e), ERR_INVALID);
+    assert_non_null(strstr(e.text, "adaptive_asha"));
+    assert_non_null(strstr(e.text, "\"single\""));
+    json_decref(config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_draw),           cmocka_unit_test(test_same_seed_same_point),
+        cmocka_unit_test(test_single_ends),    cmocka_unit_test(test_restore),
+        cmocka_unit_test(test_unknown_method),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
