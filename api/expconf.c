@@ -220,7 +220,7 @@ int expconf_parse(const char *text, size_t len, const char *file, struct yaml_do
         return rc;
     rc = expconf_finish(out, e);
     if (rc)
-        yaml_free(out);
+        yaml_doc_free(out);
     return rc;
 }
 
@@ -319,7 +319,7 @@ int expconf_set(struct yaml_doc *doc, const char *assignment, struct error *e)
     }
     rc = set_path(doc->root, path, value.root, assignment, e);
 out:
-    yaml_free(&value);
+    yaml_doc_free(&value);
     free(path);
     return rc;
 }

@@ -20,7 +20,7 @@
 extern const struct schema_field expconf_fields[]; // ends with name == NULL
 
 // YAML (JSON is YAML) to a checked and complete configuration in out->root (an object; free with
-// yaml_free). `file` is only used in messages. ERR_INVALID with "file:line:column: path: ...".
+// yaml_doc_free). `file` is only used in messages. ERR_INVALID with "file:line:column: path: ...".
 // Hyperparameters come out typed: 0.1 becomes {"type":"const","val":0.1}.
 int expconf_parse(const char *text, size_t len, const char *file, struct yaml_doc *out,
                   struct error *e);

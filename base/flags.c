@@ -198,6 +198,8 @@ void flags_help(const struct flag *flags, FILE *out)
         width = wanted > width ? wanted : width;
     }
     for (const struct flag *flag = flags; flag->name; flag++) {
+        if (!flag->help)
+            continue;
         show_flag(flag, shown, sizeof shown);
         fprintf(out, "  %-*s  %s", width, shown, flag->help);
         if (flag->env)

@@ -26,7 +26,7 @@ struct flag {
     enum flag_kind kind;
     void *target;
     const char *value_name; // "N", "FILE"; NULL for FLAG_BOOL
-    const char *help;
+    const char *help;       // NULL: not listed
     long long min, max;
     const char *env; // environment variable that gives the default; NULL: none
 };

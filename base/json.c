@@ -463,17 +463,18 @@ int json_parse(const char *text, size_t len, const char *what, json_t **out, str
 
 bool json_deep_merge(json_t *into, const json_t *over)
 {
-    if (!json_is_object(into) || !json_is_object(over))
-        return false;
+    bool changed = false;
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)over, key, value)
     {
         json_t *old = json_object_get(into, key);
-        if (json_is_object(old) && json_is_object(value))
-            json_deep_merge(old, value);
-        else
+        if (json_is_object(old) && json_is_object(value)) {
+            changed |= json_deep_merge(old, value);
+        } else if (!old || !json_equal(old, value)) {
             must(json_object_set_new(into, key, json_deep_copy(value)) == 0);
+            changed = true;
+        }
     }
-    return true;
+    return changed;
 }

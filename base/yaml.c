@@ -491,11 +491,11 @@ int yaml_parse(const char *text, size_t len, const char *file, struct yaml_doc *
     }
     free(r.anchors);
     if (err != 0)
-        yaml_free(out);
+        yaml_doc_free(out);
     return err;
 }
 
-void yaml_free(struct yaml_doc *doc)
+void yaml_doc_free(struct yaml_doc *doc)
 {
     json_decref(doc->root);
     for (size_t i = 0; i < doc->mark_count; i++)

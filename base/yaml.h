@@ -21,7 +21,8 @@ struct yaml_doc {
 // `file` is only used in messages ("exp.yaml:3:7: ...").
 int yaml_parse(const char *text, size_t len, const char *file, struct yaml_doc *out,
                struct error *e);
-void yaml_free(struct yaml_doc *doc);
+// (libyaml itself exports a function named yaml_free, hence the longer name.)
+void yaml_doc_free(struct yaml_doc *doc);
 
 // "exp.yaml:3:7" of the value at dotted path "trainer.model.width" ("a.0.b" for lists); the nearest
 // known parent when the path itself is not there; `file` alone when nothing is. Into out, returns

@@ -55,7 +55,7 @@ static int load_config(struct cli *c, const char *path, char **text, struct erro
     if (err == 0) {
         err = expconf_finish(&doc, e); // the faults a person can mend here, with their place
     }
-    yaml_free(&doc);
+    yaml_doc_free(&doc);
     if (err != 0) {
         free(*text);
         *text = NULL;

@@ -50,7 +50,7 @@ static json_t *accepted(const char *yaml)
     if (expconf_parse(yaml, strlen(yaml), "e.yaml", &doc, &e))
         fail_msg("refused: %s", e.text);
     json_t *root = json_incref(doc.root);
-    yaml_free(&doc);
+    yaml_doc_free(&doc);
     return root;
 }
 
@@ -141,7 +141,7 @@ static void texts_that_are_too_long(void **state)
     memset(huge, ' ', LIMIT_CONFIG);
     memcpy(huge, program, strlen(program));
     assert_int_equal(expconf_parse(huge, LIMIT_CONFIG, "e.yaml", &doc, &e), 0);
-    yaml_free(&doc);
+    yaml_doc_free(&doc);
     free(huge);
 }
 
@@ -371,7 +371,7 @@ static void check_changes(const char *yaml, const struct change *changes, size_t
             fail_msg("%s: not refused", changes[i].set);
         if (changes[i].expected)
             assert_contains(e.text, changes[i].expected);
-        yaml_free(&doc);
+        yaml_doc_free(&doc);
     }
 }
 
@@ -591,7 +591,7 @@ static void set_refused(const char *assignment, const char *expected)
     assert_int_equal(yaml_parse(yaml, strlen(yaml), "e.yaml", &doc, &e), 0);
     assert_int_equal(expconf_set(&doc, assignment, &e), ERR_INVALID);
     assert_contains(e.text, expected);
-    yaml_free(&doc);
+    yaml_doc_free(&doc);
 }
 
 static void bad_overrides(void **state)
@@ -637,7 +637,7 @@ static void overrides_set_values_of_any_type(void **state)
                               "\"resources\":{\"slots_per_trial\":3},\"hyperparameters\":{\"net\":"
                               "{\"lr\":0.001}},\"searcher\":null,\"text\":\"a=b\"}");
     free(text);
-    yaml_free(&doc);
+    yaml_doc_free(&doc);
 }
 
 // --- the master's storage ------------------------------------------------------------------------
@@ -722,7 +722,7 @@ static void changed_bytes_never_crash(void **state)
         if (rc)
             assert_true(*e.text);
         else
-            yaml_free(&doc);
+            yaml_doc_free(&doc);
     }
 }
 
