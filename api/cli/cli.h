@@ -19,7 +19,7 @@ enum output_format { OUTPUT_TABLE, OUTPUT_JSON, OUTPUT_JSONL, OUTPUT_CSV };
 // Every flag of every command; a command names those it takes (commands.c).
 struct cli_options {
     const char *master, *token, *format, *columns, *ca_file;
-    bool no_color, quiet, help;
+    bool quiet, help;
 
     const char *password_file;
     bool password_stdin, admin;

@@ -43,7 +43,6 @@ static const struct row rows[] = {
     {GLOBAL, {"output", 'o', FLAG_STRING, AT(format), "FORMAT", "table, json, jsonl or csv", 0, 0, NULL}},
     {GLOBAL, {"columns", 0, FLAG_STRING, AT(columns), "A,B,C", "columns to show, by name", 0, 0, NULL}},
     {GLOBAL, {"quiet", 'q', FLAG_BOOL, AT(quiet), NULL, "print only what was asked for", 0, 0, NULL}},
-    {GLOBAL, {"no-color", 0, FLAG_BOOL, AT(no_color), NULL, "no colours", 0, 0, "NO_COLOR"}},
     {GLOBAL, {"help", 'h', FLAG_BOOL, AT(help), NULL, "explain the command", 0, 0, NULL}},
 
     TEXT("password-file", 0, password_file, "FILE", "read the password from the first line of FILE"),

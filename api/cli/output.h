@@ -1,6 +1,5 @@
 // Rows on standard output as table, JSON, JSON lines or CSV. A row is a JSON object; columns choose
-// its members by dotted path. Numbers are right-aligned, absent values empty, nothing is coloured
-// that does not also say it in words.
+// its members by dotted path. Numbers are right-aligned, absent values empty.
 #ifndef MUSTER_CLI_OUTPUT_H
 #define MUSTER_CLI_OUTPUT_H
 

@@ -1,0 +1,120 @@
+"""The muster command by itself: help, suggestions, formats, exit codes, completion."""
+
+import json
+import pathlib
+import re
+import subprocess
+import unittest
+
+from cluster import BIN, SOURCE, Cluster
+
+
+def muster(*arguments, **options):
+    return subprocess.run([str(BIN / "muster"), *map(str, arguments)], capture_output=True, text=True,
+                          timeout=60, stdin=subprocess.DEVNULL, **options)
+
+
+class Alone(unittest.TestCase):
+    def test_help_of_every_command(self):
+        overview = muster("--help")
+        self.assertEqual(overview.returncode, 0)
+        commands = re.findall(r"^  ([a-z]+(?: [a-z-]+)?) [A-Z\[ ]", overview.stdout, re.MULTILINE)
+        self.assertGreater(len(commands), 30)
+        for command in commands:
+            shown = muster(*command.split(), "--help")
+            self.assertEqual(shown.returncode, 0, command)
+            self.assertIn(f"muster {command}", shown.stdout)
+            self.assertIn("--output", shown.stdout)
+
+    def test_slips_of_the_finger(self):
+        for words, near in ((["experimnet", "list"], "experiment"), (["experiment", "lits"], "list"),
+                            (["experiment", "list", "--stat", "x"], "--state")):
+            done = muster(*words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(near, done.stderr)
+
+    def test_wrong_arguments(self):
+        self.assertIn("usage: muster experiment pause ID", muster("experiment", "pause").stderr)
+        self.assertEqual(muster("experiment", "list", "-o", "xml").returncode, 2)
+
+    def test_nobody_there(self):
+        done = muster("whoami", "--master", "http://127.0.0.1:1", "--token", "t")
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("127.0.0.1:1", done.stderr)
+
+    def test_not_signed_in(self):
+        done = muster("experiment", "list", "--master", "http://127.0.0.1:1")
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("muster login", done.stderr)
+
+    def test_reference_of_the_experiment_file(self):
+        shown = muster("help", "config").stdout
+        for key in ("trainer.global_batch_size", "resources.slots_per_trial", "max_restarts"):
+            self.assertIn(f"`{key}`", shown)
+        self.assertIn("8  experiment failed", muster("help", "exit-codes").stdout)
+
+    def test_completion(self):
+        script = muster("completion", "bash").stdout
+        words = subprocess.run(
+            ["bash", "-c", script + "\nCOMP_WORDS=(muster experiment pa); COMP_CWORD=2; _muster; "
+             "echo ${COMPREPLY[@]}; COMP_WORDS=(muster experiment create --fo); COMP_CWORD=3; _muster; "
+             "echo ${COMPREPLY[@]}"], capture_output=True, text=True, check=True).stdout.split()
+        self.assertEqual(words, ["pause", "--follow"])
+        self.assertIn("complete -c muster", muster("completion", "fish").stdout)
+        self.assertEqual(muster("completion", "csh").returncode, 2)
+
+    def test_examples_are_valid(self):
+        for example in sorted(SOURCE.glob("examples/**/*.yaml")):
+            done = muster("experiment", "create", example, "--master", "http://127.0.0.1:1")
+            self.assertEqual(done.returncode, 4, f"{example}: {done.stderr}")  # valid, but not signed in
+
+
+class WithMaster(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster("cluster", slots=(1,)).__enter__()
+        hello = SOURCE / "examples" / "hello"
+        cls.experiment = cls.cluster.create(hello / "experiment.yaml", hello,
+                                            "--config", "resources.slots_per_trial=1")
+        cls.cluster.wait(cls.experiment)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.__exit__(None, None, None)
+
+    def test_formats(self):
+        rows = self.cluster.rows("experiment", "list")
+        self.assertEqual([(row["id"], row["name"], row["state"]) for row in rows],
+                         [(self.experiment, "hello", "COMPLETED")])
+        lines = self.cluster.muster("experiment", "list", "-o", "jsonl").splitlines()
+        self.assertEqual([json.loads(line) for line in lines], rows)
+        csv = self.cluster.muster("experiment", "list", "-o", "csv", "--columns", "id,name,state")
+        self.assertEqual(csv.split(), ["id,name,state", f"{self.experiment},hello,COMPLETED"])
+        table = self.cluster.muster("experiment", "list")
+        self.assertIn("hello", table)
+
+    def test_credentials_are_private(self):
+        path = pathlib.Path(self.cluster.folder) / "config" / "muster" / "credentials.json"
+        self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+
+    def test_what_is_not_there(self):
+        self.assertEqual(self.cluster.run("experiment", "describe", 999).returncode, 3)
+        self.assertEqual(self.cluster.run("trial", "describe", 999).returncode, 3)
+        self.assertEqual(self.cluster.run("checkpoint", "describe", "no-such").returncode, 3)
+        self.assertEqual(self.cluster.run("experiment", "describe", "seven").returncode, 2)
+
+    def test_config_as_submitted(self):
+        text = (SOURCE / "examples" / "hello" / "experiment.yaml").read_text()
+        hello = SOURCE / "examples" / "hello"
+        experiment = self.cluster.create(hello / "experiment.yaml", hello, "--paused")
+        self.assertEqual(self.cluster.muster("experiment", "config", experiment), text)
+        self.cluster.muster("experiment", "kill", experiment, "--wait")
+
+    def test_users(self):
+        (pathlib.Path(self.cluster.folder) / "ada").write_text("a secret\n")
+        done = self.cluster.run("user", "create", "ada", "--password-file", self.cluster.folder / "ada")
+        self.assertEqual(done.returncode, 4, "only an administrator creates users")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
