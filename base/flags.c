@@ -27,11 +27,22 @@ static int set_int(const struct flag *flag, const char *where, const char *value
     return 0;
 }
 
+static bool is_word_of(const char *value, const char *const *words)
+{
+    for (; *words; words++) {
+        if (strcmp(value, *words) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *const on_words[] = {"true", "1", "yes", NULL};
+static const char *const off_words[] = {"false", "0", "no", NULL};
+
 static int set_bool(const struct flag *flag, const char *where, const char *value, struct error *e)
 {
-    bool on = strcmp(value, "1") == 0 || strcmp(value, "true") == 0 || strcmp(value, "yes") == 0;
-    bool off = strcmp(value, "0") == 0 || strcmp(value, "false") == 0 || strcmp(value, "no") == 0;
-    if (!on && !off)
+    bool on = is_word_of(value, on_words);
+    if (!on && !is_word_of(value, off_words))
         return error_set(e, ERR_INVALID, "%s wants true or false, not \"%s\"", where, value);
     *(bool *)flag->target = on;
     return 0;
@@ -145,6 +156,9 @@ static int take_environment(const struct walk *w, struct error *e)
         const char *value = flag->env ? getenv(flag->env) : NULL;
         if (!value || !*value || (w->seen >> i & 1))
             continue;
+        // NO_COLOR and its like are on by whatever they hold.
+        if (flag->kind == FLAG_BOOL && !is_word_of(value, off_words))
+            value = "true";
         int err = set_value(flag, flag->env, value, e);
         if (err != 0)
             return error_prefix(e, "in the environment");
