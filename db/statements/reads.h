@@ -1,0 +1,144 @@
+// What the store can be asked: X(NAME, SQL) is STMT_NAME for db_query(). Kept by master/http; the
+// core reads its live state at start with the rows of the last group.
+//
+// Add a row at the end of its table's group. Parameters are ?1 ?2 .. or ? in the order of the
+// arguments. Columns are counted from 0 in the order written; the lists below are shared, so that
+// one writer of JSON serves every query of a table: append to a list, never insert. Constant text
+// only. Every row is prepared against the schema by test_statements.
+#ifndef MUSTER_DB_STATEMENTS_READS_H
+#define MUSTER_DB_STATEMENTS_READS_H
+
+#define DB_USER_COLUMNS      "id, username, display_name, admin, active, modified_at"
+#define DB_WORKSPACE_COLUMNS "id, name, user_id, archived, created_at"
+#define DB_PROJECT_COLUMNS   "id, name, workspace_id, description, user_id, archived, created_at"
+
+// 0 id, 1 state, 2 name, 3 description, 4 notes, 5 labels, 6 user_id, 7 project_id, 8 job_id,
+// 9 parent_id, 10 original_config, 11 config, 12 priority, 13 searcher_type, 14 searcher_state,
+// 15 progress, 16 best_metric, 17 archived, 18 unmanaged, 19 seed, 20 model_definition_hash,
+// 21 submitted_at, 22 ended_at
+#define DB_EXPERIMENT_COLUMNS                                                                      \
+    "id, state, name, description, notes, labels, user_id, project_id, job_id, parent_id,"         \
+    " original_config, config, priority, searcher_type, searcher_state, progress, best_metric,"    \
+    " archived, unmanaged, seed, model_definition_hash, submitted_at, ended_at"
+
+// 0 id, 1 experiment_id, 2 request_id, 3 task_id, 4 state, 5 hparams, 6 seed, 7 restarts, 8 run_id,
+// 9 progress, 10 steps_completed, 11 runner_state, 12 exit_reason, 13 latest_checkpoint,
+// 14 latest_training, 15 latest_validation, 16 best_validation, 17 summary_metrics, 18 started_at,
+// 19 ended_at
+#define DB_TRIAL_COLUMNS                                                                           \
+    "id, experiment_id, request_id, task_id, state, hparams, seed, restarts, run_id, progress,"    \
+    " steps_completed, runner_state, exit_reason, latest_checkpoint, latest_training,"             \
+    " latest_validation, best_validation, summary_metrics, started_at, ended_at"
+
+// 0 id, 1 trial_id, 2 epoch, 3 state, 4 slots, 5 pool, 6 placement, 7 exit_reason, 8 queued_at,
+// 9 started_at, 10 ended_at
+#define DB_ALLOCATION_COLUMNS                                                                      \
+    "id, trial_id, epoch, state, slots, pool, placement, exit_reason, queued_at, started_at,"      \
+    " ended_at"
+
+// 0 id, 1 run_id, 2 grp, 3 steps, 4 end_time, 5 metrics, 6 batch_metrics
+#define DB_METRIC_COLUMNS "id, run_id, grp, steps, end_time, metrics, batch_metrics"
+
+// 0 id, 1 task_id, 2 allocation_id, 3 agent_id, 4 container_id, 5 rank, 6 time, 7 level, 8 stdtype,
+// 9 source, 10 log
+#define DB_LOG_COLUMNS                                                                             \
+    "id, task_id, allocation_id, agent_id, container_id, rank, time, level, stdtype, source, log"
+
+// 0 uuid, 1 task_id, 2 allocation_id, 3 trial_id, 4 experiment_id, 5 state, 6 steps, 7 metadata,
+// 8 resources, 9 storage, 10 validation, 11 reported_at
+#define DB_CHECKPOINT_COLUMNS                                                                      \
+    "uuid, task_id, allocation_id, trial_id, experiment_id, state, steps, metadata, resources,"    \
+    " storage, validation, reported_at"
+
+#define DB_READS(X)                                                                                \
+    X(META_GET, "SELECT value FROM meta WHERE key = ?")                                            \
+                                                                                                   \
+    X(USERS, "SELECT " DB_USER_COLUMNS " FROM users ORDER BY id")                                  \
+    X(USER_BY_ID, "SELECT " DB_USER_COLUMNS " FROM users WHERE id = ?")                            \
+    X(USER_BY_NAME, "SELECT " DB_USER_COLUMNS " FROM users WHERE username = ?")                    \
+    X(USER_PASSWORD, "SELECT id, active, password_hash FROM users WHERE username = ?")             \
+    /* how many active administrators there are beside this id */                                  \
+    X(USER_OTHER_ADMINS, "SELECT count(*) FROM users WHERE admin = 1 AND active = 1 AND id <> ?")  \
+    /* by hash: 0 kind, 1 expires_at, 2 allocation_id, 3 user id (of a task: the owner of the      \
+       experiment), 4 username, 5 admin, 6 active, 7 state of the allocation */                    \
+    X(TOKEN_PRINCIPAL,                                                                             \
+      "SELECT k.kind, k.expires_at, k.allocation_id, u.id, u.username, u.admin, u.active, a.state" \
+      " FROM tokens k LEFT JOIN allocations a ON a.id = k.allocation_id"                           \
+      " LEFT JOIN trials t ON t.id = a.trial_id"                                                   \
+      " LEFT JOIN experiments e ON e.id = t.experiment_id"                                         \
+      " LEFT JOIN users u ON u.id = coalesce(k.user_id, e.user_id) WHERE k.hash = ?")              \
+                                                                                                   \
+    X(WORKSPACES, "SELECT " DB_WORKSPACE_COLUMNS " FROM workspaces ORDER BY id")                   \
+    X(WORKSPACE_BY_ID, "SELECT " DB_WORKSPACE_COLUMNS " FROM workspaces WHERE id = ?")             \
+    X(WORKSPACE_BY_NAME, "SELECT " DB_WORKSPACE_COLUMNS " FROM workspaces WHERE name = ?")         \
+    X(PROJECTS_OF_WORKSPACE,                                                                       \
+      "SELECT " DB_PROJECT_COLUMNS " FROM projects WHERE workspace_id = ? ORDER BY id")            \
+    X(PROJECT_BY_ID, "SELECT " DB_PROJECT_COLUMNS " FROM projects WHERE id = ?")                   \
+    X(PROJECT_BY_NAME,                                                                             \
+      "SELECT " DB_PROJECT_COLUMNS " FROM projects WHERE workspace_id = ? AND name = ?")           \
+                                                                                                   \
+    X(EXPERIMENT_BY_ID, "SELECT " DB_EXPERIMENT_COLUMNS " FROM experiments WHERE id = ?")          \
+    /* newest first, before an id: id, limit */                                                    \
+    X(EXPERIMENTS_BEFORE,                                                                          \
+      "SELECT " DB_EXPERIMENT_COLUMNS " FROM experiments WHERE id < ? ORDER BY id DESC LIMIT ?")   \
+    X(MODEL_DEFINITION, "SELECT archive FROM model_definitions WHERE hash = ?")                    \
+    X(EXPERIMENT_MODEL_DEFINITION,                                                                 \
+      "SELECT m.archive FROM experiments e"                                                        \
+      " JOIN model_definitions m ON m.hash = e.model_definition_hash WHERE e.id = ?")              \
+    X(TASK_MODEL_DEFINITION,                                                                       \
+      "SELECT m.archive FROM trials t JOIN experiments e ON e.id = t.experiment_id"                \
+      " JOIN model_definitions m ON m.hash = e.model_definition_hash WHERE t.task_id = ?")         \
+                                                                                                   \
+    X(TRIAL_BY_ID, "SELECT " DB_TRIAL_COLUMNS " FROM trials WHERE id = ?")                         \
+    X(TRIAL_BY_TASK, "SELECT " DB_TRIAL_COLUMNS " FROM trials WHERE task_id = ?")                  \
+    X(TRIALS_OF_EXPERIMENT,                                                                        \
+      "SELECT " DB_TRIAL_COLUMNS " FROM trials WHERE experiment_id = ? ORDER BY id")               \
+                                                                                                   \
+    X(ALLOCATION_BY_ID, "SELECT " DB_ALLOCATION_COLUMNS " FROM allocations WHERE id = ?")          \
+    X(ALLOCATIONS_OF_TRIAL,                                                                        \
+      "SELECT " DB_ALLOCATION_COLUMNS " FROM allocations WHERE trial_id = ? ORDER BY epoch")       \
+                                                                                                   \
+    /* trial, group, after (steps, id), limit: a page of a series; start with (-2, 0) */           \
+    X(METRICS_OF_GROUP, "SELECT " DB_METRIC_COLUMNS " FROM metrics"                                \
+                        " WHERE trial_id = ? AND grp = ? AND (steps, id) > (?, ?)"                 \
+                        " AND archived = 0 ORDER BY steps, id LIMIT ?")                            \
+    /* trial, after (group, steps, id), limit: start with ('', -2, 0) */                           \
+    X(METRICS_OF_TRIAL, "SELECT " DB_METRIC_COLUMNS " FROM metrics"                                \
+                        " WHERE trial_id = ? AND (grp, steps, id) > (?, ?, ?)"                     \
+                        " AND archived = 0 ORDER BY grp, steps, id LIMIT ?")                       \
+                                                                                                   \
+    /* task, after id, limit */                                                                    \
+    X(LOGS_AFTER,                                                                                  \
+      "SELECT " DB_LOG_COLUMNS " FROM logs WHERE task_id = ? AND id > ? ORDER BY id LIMIT ?")      \
+    /* task, before id, limit: newest first */                                                     \
+    X(LOGS_BEFORE,                                                                                 \
+      "SELECT " DB_LOG_COLUMNS " FROM logs WHERE task_id = ? AND id < ? ORDER BY id DESC LIMIT ?") \
+                                                                                                   \
+    X(CHECKPOINT_BY_UUID, "SELECT " DB_CHECKPOINT_COLUMNS " FROM checkpoints WHERE uuid = ?")      \
+    X(CHECKPOINTS_OF_TRIAL,                                                                        \
+      "SELECT " DB_CHECKPOINT_COLUMNS " FROM checkpoints WHERE trial_id = ? ORDER BY steps, uuid") \
+    X(CHECKPOINTS_OF_EXPERIMENT, "SELECT " DB_CHECKPOINT_COLUMNS                                   \
+                                 " FROM checkpoints WHERE experiment_id = ? ORDER BY steps, uuid") \
+                                                                                                   \
+    /* for the core at start; INDEXED BY: ended ones are the many, and are not looked at */        \
+    X(EXPERIMENTS_LIVE,                                                                            \
+      "SELECT " DB_EXPERIMENT_COLUMNS " FROM experiments INDEXED BY experiments_live"              \
+      " WHERE state NOT IN ('COMPLETED', 'CANCELED', 'ERROR') ORDER BY id")                        \
+    X(TRIALS_LIVE, "SELECT " DB_TRIAL_COLUMNS " FROM trials WHERE experiment_id IN"                \
+                   " (SELECT id FROM experiments"                                                  \
+                   " WHERE state NOT IN ('COMPLETED', 'CANCELED', 'ERROR')) ORDER BY id")          \
+    X(ALLOCATIONS_LIVE,                                                                            \
+      "SELECT " DB_ALLOCATION_COLUMNS " FROM allocations INDEXED BY allocations_live"              \
+      " WHERE state <> 'TERMINATED' ORDER BY trial_id, epoch")                                     \
+    /* 0 id, 1 pool, 2 enabled, 3 draining, 4 slots, 5 disabled_slots, 6 version,                  \
+       7 registered_at, 8 last_seen_at */                                                          \
+    X(AGENTS, "SELECT id, pool, enabled, draining, slots, disabled_slots, version, registered_at," \
+              " last_seen_at FROM agents ORDER BY id")                                             \
+    /* the greatest id of 0 experiments, 1 trials, 2 users, 3 workspaces, 4 projects; 0: none */   \
+    X(MAX_IDS, "SELECT (SELECT coalesce(max(id), 0) FROM experiments),"                            \
+               " (SELECT coalesce(max(id), 0) FROM trials),"                                       \
+               " (SELECT coalesce(max(id), 0) FROM users),"                                        \
+               " (SELECT coalesce(max(id), 0) FROM workspaces),"                                   \
+               " (SELECT coalesce(max(id), 0) FROM projects)")
+
+#endif
