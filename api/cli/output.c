@@ -43,15 +43,22 @@ static size_t text_width(const char *s)
     return width;
 }
 
-static void put_padded(struct buf *out, const char *text, size_t width, bool right, bool last)
+static void put_padded(struct buf *out, const char *text, size_t width, bool right)
 {
     size_t pad = width > text_width(text) ? width - text_width(text) : 0;
     if (right) {
-        buf_printf(out, "%*s%s", (int)pad, "", text);
+        buf_printf(out, "%*s%s  ", (int)pad, "", text);
     } else {
-        buf_printf(out, "%s%*s", text, last ? 0 : (int)pad, "");
+        buf_printf(out, "%s%*s  ", text, (int)pad, "");
     }
-    buf_puts(out, last ? "\n" : "  ");
+}
+
+static void end_line(struct buf *out)
+{
+    while (out->len > 0 && out->data[out->len - 1] == ' ') {
+        out->len--;
+    }
+    buf_puts(out, "\n");
 }
 
 static char *heading(const char *column)
@@ -98,10 +105,10 @@ void output_table(const json_t *rows, char **columns, size_t count, struct buf *
     }
     for (size_t i = 0; i <= n; i++) {
         for (size_t k = 0; k < count; k++) {
-            put_padded(out, layouts[k].texts[i], layouts[k].width, layouts[k].number,
-                       k + 1 == count);
+            put_padded(out, layouts[k].texts[i], layouts[k].width, layouts[k].number);
             free(layouts[k].texts[i]);
         }
+        end_line(out);
     }
     for (size_t k = 0; k < count; k++) {
         free(layouts[k].texts);

@@ -1,8 +1,9 @@
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static void table_aligns_words_left_and_numbers_right(void **state)
            "{\"id\":123,\"name\":\"longer\",\"nested\":null}]",
            " id  name    nested.value\n"
            "  7  a       true\n"
-           "123  longer  \n");
+           "123  longer\n");
 }
 
 static void table_counts_characters_not_bytes(void **state)
@@ -48,8 +49,8 @@ static void table_counts_characters_not_bytes(void **state)
     (void)state;
     expect(output_table, "[{\"id\":1,\"name\":\"\xC3\xA9t\xC3\xA9\"},{\"id\":2,\"name\":\"abcd\"}]",
            "id  name  nested.value\n"
-           " 1  \xC3\xA9t\xC3\xA9         \n"
-           " 2  abcd              \n");
+           " 1  \xC3\xA9t\xC3\xA9\n"
+           " 2  abcd\n");
 }
 
 static void table_keeps_a_row_on_a_line(void **state)
@@ -57,7 +58,7 @@ static void table_keeps_a_row_on_a_line(void **state)
     (void)state;
     expect(output_table, "[{\"id\":1,\"name\":\"two\\nlines\"}]",
            "id  name       nested.value\n"
-           " 1  two lines              \n");
+           " 1  two lines\n");
 }
 
 static void csv_quotes_what_needs_it(void **state)
