@@ -235,25 +235,27 @@ static int check_extra(const json_t *extra, struct error *e)
     return 0;
 }
 
+// Each name once over all files.
 static int check_entries(const json_t *entries, struct error *e)
 {
-    json_t *names = json_object(), *entry, *tensor;
+    json_t *names = json_object(), *tensors = json_object(), *entry, *tensor;
     size_t i, j;
     int rc = 0;
     json_array_foreach(entries, i, entry)
     {
         const char *file = jget_string(entry, "name", "");
-        if (json_object_get(names, file))
+        if (!rc && json_object_get(names, file))
             rc = error_set(e, ERR_INVALID, "two files are named \"%s\"", file);
         json_object_set_new(names, file, json_true());
         json_array_foreach(jget(entry, "tensors"), j, tensor)
         {
             const char *name = jget_string(tensor, "name", "");
-            if (json_object_get(names, name))
+            if (!rc && json_object_get(tensors, name))
                 rc = error_set(e, ERR_INVALID, "%s: there is another tensor \"%s\"", file, name);
-            json_object_set_new(names, name, json_true());
+            json_object_set_new(tensors, name, json_true());
         }
     }
+    json_decref(tensors);
     json_decref(names);
     return rc;
 }
@@ -292,6 +294,8 @@ int checkpoint_write(const char *folder, const struct checkpoint_file *files, si
 {
     json_t *entries = json_array();
     int rc = check_extra(extra, e);
+    if (!rc)
+        rc = dir_make(folder, 0755, e);
     for (size_t i = 0; !rc && i < file_count; i++) {
         json_t *entry;
         rc = checkpoint_write_file(folder, &files[i], &entry, e);
