@@ -50,6 +50,58 @@
     "uuid, task_id, allocation_id, trial_id, experiment_id, state, steps, metadata, resources,"    \
     " storage, validation, reported_at"
 
+// What the views of master/http select, with what they show of other tables. Each list is counted
+// by an enum beside the writer of its JSON (experiments.c, trials.c, checkpoints.c).
+
+// The searcher's metric as a quoted label of a JSON path.
+#define SQL_METRIC_LABEL                                                                           \
+    "'\"' || replace(json_extract(e.config, '$.searcher.metric'), '\"', '') || '\"'"
+
+// What a live allocation makes of an active experiment or trial on the wire.
+#define SQL_LIVE_STATE(live_allocations)                                                           \
+    "CASE (SELECT max(CASE a.state WHEN 'RUNNING' THEN 3 WHEN 'TERMINATING' THEN 3 "               \
+    "WHEN 'STARTING' THEN 2 WHEN 'PULLING' THEN 1 ELSE 0 END) FROM " live_allocations              \
+    " AND a.state <> 'TERMINATED') "                                                               \
+    "WHEN 3 THEN 'RUNNING' WHEN 2 THEN 'STARTING' WHEN 1 THEN 'PULLING' ELSE 'QUEUED' END"
+
+#define SQL_EXPERIMENT_RUNS                                                                        \
+    "trials t JOIN allocations a ON a.trial_id = t.id WHERE t.experiment_id = e.id"
+#define SQL_EXPERIMENT_STATE                                                                       \
+    "CASE e.state WHEN 'ACTIVE' THEN " SQL_LIVE_STATE(SQL_EXPERIMENT_RUNS) " ELSE e.state END"
+
+#define SQL_EXPERIMENT_COLUMNS                                                                     \
+    "SELECT e.id, " SQL_EXPERIMENT_STATE ", e.name, e.description, e.notes, e.labels, e.user_id, " \
+    "u.username, u.display_name, e.project_id, p.name, p.user_id, w.id, w.name, "                  \
+    "p.archived OR w.archived, e.job_id, e.parent_id, e.config, e.searcher_type, e.progress, "     \
+    "e.best_metric, e.archived, e.unmanaged, e.submitted_at, e.ended_at, "                         \
+    "(SELECT count(*) FROM trials t WHERE t.experiment_id = e.id), "                               \
+    "json_extract(e.config, '$.resources.resource_pool')"
+#define SQL_EXPERIMENT_TABLES                                                                      \
+    "FROM experiments e JOIN users u ON u.id = e.user_id JOIN projects p ON p.id = e.project_id "  \
+    "JOIN workspaces w ON w.id = p.workspace_id"
+
+#define SQL_TRIAL_STATE                                                                            \
+    "CASE t.state WHEN 'ACTIVE' THEN " SQL_LIVE_STATE(                                             \
+        "allocations a WHERE a.trial_id = t.id") " ELSE t.state END"
+
+#define SQL_TRIAL_COLUMNS                                                                          \
+    "SELECT t.id, t.experiment_id, " SQL_TRIAL_STATE ", t.hparams, t.restarts, "                   \
+    "t.steps_completed, t.started_at, t.ended_at, t.task_id, t.runner_state, t.summary_metrics, "  \
+    "t.latest_training, t.latest_validation, t.best_validation, t.latest_checkpoint, "             \
+    "t.progress, t.exit_reason, t.run_id, t.seed, "                                                \
+    "(SELECT count(*) FROM checkpoints c WHERE c.trial_id = t.id), "                               \
+    "json_extract(t.best_validation, '$.metrics.avgMetrics.' || " SQL_METRIC_LABEL ")"
+#define SQL_TRIAL_TABLES "FROM trials t JOIN experiments e ON e.id = t.experiment_id"
+
+#define SQL_CHECKPOINT_METRIC "json_extract(c.validation, '$.avgMetrics.' || " SQL_METRIC_LABEL ")"
+#define SQL_CHECKPOINT_COLUMNS                                                                     \
+    "SELECT c.uuid, c.task_id, c.allocation_id, c.trial_id, c.experiment_id, c.state, c.steps, "   \
+    "c.metadata, c.resources, c.storage, c.validation, c.reported_at, e.config, "                  \
+    "t.hparams, " SQL_CHECKPOINT_METRIC
+#define SQL_CHECKPOINT_TABLES                                                                      \
+    "FROM checkpoints c LEFT JOIN trials t ON t.id = c.trial_id "                                  \
+    "LEFT JOIN experiments e ON e.id = c.experiment_id"
+
 #define DB_READS(X)                                                                                \
     X(META_GET, "SELECT value FROM meta WHERE key = ?")                                            \
                                                                                                    \
@@ -88,11 +140,38 @@
     X(TASK_MODEL_DEFINITION,                                                                       \
       "SELECT m.archive FROM trials t JOIN experiments e ON e.id = t.experiment_id"                \
       " JOIN model_definitions m ON m.hash = e.model_definition_hash WHERE t.task_id = ?")         \
+    X(EXPERIMENT_EXISTS, "SELECT 1 FROM experiments WHERE id = ?")                                 \
+    X(EXPERIMENT_VIEW, SQL_EXPERIMENT_COLUMNS                                                      \
+      ", e.original_config, e.seed, "                                                              \
+      "(SELECT count(*) FROM checkpoints c WHERE c.experiment_id = e.id AND "                      \
+      "c.state = 'COMPLETED'), "                                                                   \
+      "json_extract(e.config, '$.searcher.metric'), e.priority " SQL_EXPERIMENT_TABLES             \
+      " WHERE e.id = ?")                                                                           \
+    X(EXPERIMENT_TRIAL_IDS, "SELECT id FROM trials WHERE experiment_id = ? ORDER BY id")           \
+    /* the archive is null when it was submitted without files */                                  \
+    X(EXPERIMENT_ARCHIVE, "SELECT d.archive FROM experiments e LEFT JOIN model_definitions d ON "  \
+                          "d.hash = e.model_definition_hash WHERE e.id = ?")                       \
+    X(TASK_ARCHIVE, "SELECT d.archive FROM trials t JOIN experiments e ON e.id = t.experiment_id " \
+                    "LEFT JOIN model_definitions d ON d.hash = e.model_definition_hash "           \
+                    "WHERE t.task_id = ?")                                                         \
                                                                                                    \
     X(TRIAL_BY_ID, "SELECT " DB_TRIAL_COLUMNS " FROM trials WHERE id = ?")                         \
     X(TRIAL_BY_TASK, "SELECT " DB_TRIAL_COLUMNS " FROM trials WHERE task_id = ?")                  \
     X(TRIALS_OF_EXPERIMENT,                                                                        \
       "SELECT " DB_TRIAL_COLUMNS " FROM trials WHERE experiment_id = ? ORDER BY id")               \
+    X(TRIAL_EXISTS, "SELECT 1 FROM trials WHERE id = ?")                                           \
+    X(TRIAL_VIEW, SQL_TRIAL_COLUMNS                                                                \
+      ", (SELECT sum(coalesce(a.ended_at, ?1) - a.started_at) FROM "                               \
+      "allocations a WHERE a.trial_id = t.id AND a.started_at IS NOT NULL) " SQL_TRIAL_TABLES      \
+      " WHERE t.id = ?2")                                                                          \
+    X(TRIAL_BEST_CHECKPOINT,                                                                       \
+      "SELECT c.uuid, c.state, c.steps, c.reported_at, c.resources, c.metadata FROM checkpoints c" \
+      " JOIN trials t ON t.id = c.trial_id WHERE c.trial_id = ? AND c.state = 'COMPLETED'"         \
+      " ORDER BY c.steps = coalesce(json_extract(t.best_validation, '$.totalBatches'), -1) DESC,"  \
+      " c.steps DESC LIMIT 1")                                                                     \
+    X(TRIAL_TASK, "SELECT task_id FROM trials WHERE id = ?")                                       \
+    /* how far a task is: 0 trial, 1 state of the trial, 2 its end */                              \
+    X(TASK_END, "SELECT id, state, ended_at FROM trials WHERE task_id = ?")                        \
                                                                                                    \
     X(ALLOCATION_BY_ID, "SELECT " DB_ALLOCATION_COLUMNS " FROM allocations WHERE id = ?")          \
     X(ALLOCATIONS_OF_TRIAL,                                                                        \
@@ -106,6 +185,10 @@
     X(METRICS_OF_TRIAL, "SELECT " DB_METRIC_COLUMNS " FROM metrics"                                \
                         " WHERE trial_id = ? AND (grp, steps, id) > (?, ?, ?)"                     \
                         " AND archived = 0 ORDER BY grp, steps, id LIMIT ?")                       \
+    /* trial, group, JSON path of the metric; 2 value, 3 its JSON type */                          \
+    X(METRIC_SERIES, "SELECT steps, end_time, json_extract(metrics, ?3), json_type(metrics, ?3)"   \
+                     " FROM metrics WHERE trial_id = ?1 AND grp = ?2 AND archived = 0"             \
+                     " ORDER BY steps, id")                                                        \
                                                                                                    \
     /* task, after id, limit */                                                                    \
     X(LOGS_AFTER,                                                                                  \
@@ -119,6 +202,8 @@
       "SELECT " DB_CHECKPOINT_COLUMNS " FROM checkpoints WHERE trial_id = ? ORDER BY steps, uuid") \
     X(CHECKPOINTS_OF_EXPERIMENT, "SELECT " DB_CHECKPOINT_COLUMNS                                   \
                                  " FROM checkpoints WHERE experiment_id = ? ORDER BY steps, uuid") \
+    X(CHECKPOINT_VIEW, SQL_CHECKPOINT_COLUMNS " " SQL_CHECKPOINT_TABLES " WHERE c.uuid = ?")       \
+    X(CHECKPOINT_STORAGE, "SELECT storage, state FROM checkpoints WHERE uuid = ?")                 \
                                                                                                    \
     /* for the core at start; INDEXED BY: ended ones are the many, and are not looked at */        \
     X(EXPERIMENTS_LIVE,                                                                            \

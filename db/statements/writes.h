@@ -25,6 +25,8 @@
     X(TOKEN_DELETE, "DELETE FROM tokens WHERE hash = ?")                                           \
     X(TOKENS_DELETE_ALLOCATION, "DELETE FROM tokens WHERE allocation_id = ?")                      \
     X(TOKENS_DELETE_EXPIRED, "DELETE FROM tokens WHERE expires_at > 0 AND expires_at <= ?")        \
+    /* hash of the one that stays: there is one token for all agents */                            \
+    X(TOKENS_DELETE_AGENTS, "DELETE FROM tokens WHERE kind = 'agent' AND hash <> ?")               \
     /* user id, hash of the one that stays */                                                      \
     X(TOKENS_DELETE_OTHERS, "DELETE FROM tokens WHERE kind = 'user' AND user_id = ?"               \
                             " AND hash <> ?")                                                      \

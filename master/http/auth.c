@@ -1,0 +1,133 @@
+#include "master/http/auth.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "master/http/routes.h"
+
+// "Bearer T" -> T.
+static const char *bearer(const char *header)
+{
+    if (!header || strncasecmp(header, "Bearer ", 7))
+        return NULL;
+    header += 7;
+    header += strspn(header, " ");
+    return *header ? header : NULL;
+}
+
+static int refuse_unknown(bool allocation, struct error *e)
+{
+    // The token of an allocation goes with it, so a stale task comes here; its trainer knows the
+    // words.
+    if (allocation)
+        return error_set(e, ERR_FORBIDDEN,
+                         "allocation has ended: its token is no longer known to this master");
+    return error_set(e, ERR_AUTH,
+                     "the token is not known here, or was revoked; log in again (muster login)");
+}
+
+static int read_principal(struct db_rows *rows, struct principal *out, struct error *e)
+{
+    const char *kind = db_text(rows, 0);
+    int64_t expires = db_int(rows, 1);
+    const char *allocation_state = db_text(rows, 7);
+    if (expires && expires <= clock_wall_us())
+        return error_set(e, ERR_AUTH, "the token has expired; log in again (muster login)");
+    if (!strcmp(kind, "agent")) {
+        out->kind = PRINCIPAL_AGENT;
+        return 0;
+    }
+    bool task = !strcmp(kind, "allocation");
+    if (task && (!allocation_state || !strcmp(allocation_state, "TERMINATED")))
+        return error_set(e, ERR_FORBIDDEN, "allocation has ended");
+    if (db_is_null(rows, 3))
+        return refuse_unknown(task, e);
+    if (!task && !db_int(rows, 6))
+        return error_set(e, ERR_FORBIDDEN, "the user %s is not active; ask an administrator",
+                         db_text(rows, 4));
+    out->kind = task ? PRINCIPAL_TASK : PRINCIPAL_USER;
+    out->user_id = db_int(rows, 3);
+    out->admin = !task && db_int(rows, 5);
+    snprintf(out->username, sizeof out->username, "%s", db_text(rows, 4));
+    if (task)
+        snprintf(out->allocation_id, sizeof out->allocation_id, "%s", db_text(rows, 2));
+    return 0;
+}
+
+static int refuse_kind(unsigned allowed, const struct principal *p, struct error *e)
+{
+    static const struct {
+        unsigned bit;
+        const char *word;
+    } words[] = {{AUTH_USER, "users"},
+                 {AUTH_ADMIN, "administrators"},
+                 {AUTH_AGENT, "agents"},
+                 {AUTH_TASK, "running tasks"}};
+    struct buf list;
+    buf_init(&list, 128);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (allowed & words[i].bit)
+            buf_printf(&list, "%s%s", list.len ? " and " : "", words[i].word);
+    const char *who = p->kind == PRINCIPAL_AGENT  ? "an agent's"
+                      : p->kind == PRINCIPAL_TASK ? "a task's"
+                                                  : "a user's";
+    error_set(e, ERR_FORBIDDEN, "this call is for %s; the token is %s", buf_str(&list), who);
+    buf_free(&list);
+    return ERR_FORBIDDEN;
+}
+
+static bool is_allowed(unsigned allowed, const struct principal *p)
+{
+    switch (p->kind) {
+    case PRINCIPAL_USER:
+        return (allowed & AUTH_USER) || (p->admin && (allowed & AUTH_ADMIN));
+    case PRINCIPAL_AGENT:
+        return allowed & AUTH_AGENT;
+    case PRINCIPAL_TASK:
+        return allowed & AUTH_TASK;
+    default:
+        return false;
+    }
+}
+
+int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers *given,
+               struct principal *out, char token_hash[SHA256_HEX], struct error *e)
+{
+    const char *token = (allowed & AUTH_TASK) ? bearer(given->allocation) : NULL;
+    bool allocation = token;
+    if (!token)
+        token = bearer(given->authorization);
+    if (!token) {
+        token = bearer(given->allocation);
+        allocation = token;
+    }
+    if (!token)
+        return error_set(e, ERR_AUTH,
+                         "this call needs a token (Authorization: Bearer ...); muster login "
+                         "gets one");
+    sha256_hex(token, strlen(token), token_hash);
+
+    struct db_rows *rows = db_query(db, STMT_TOKEN_PRINCIPAL, "s", token_hash);
+    int found = db_next(rows);
+    int rc = found < 0    ? error_set(e, ERR_INTERNAL, "the store cannot be read")
+             : found == 0 ? refuse_unknown(allocation, e)
+                          : read_principal(rows, out, e);
+    db_rows_close(rows);
+    if (!rc && !is_allowed(allowed, out))
+        rc = refuse_kind(allowed, out, e);
+    return rc;
+}
+
+void auth_token_make(char token[TOKEN_TEXT], char hash[SHA256_HEX])
+{
+    uint8_t secret[(TOKEN_TEXT - 1) / 2];
+    rng_secret(secret, sizeof secret);
+    hex_encode(secret, sizeof secret, token);
+    sha256_hex(token, strlen(token), hash);
+    explicit_bzero(secret, sizeof secret);
+}

@@ -1,0 +1,165 @@
+// Checkpoints as the wire has them.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "master/http/list.h"
+#include "master/http/views.h"
+
+enum { // columns of SQL_CHECKPOINT_COLUMNS
+    C_UUID,
+    C_TASK_ID,
+    C_ALLOCATION_ID,
+    C_TRIAL_ID,
+    C_EXPERIMENT_ID,
+    C_STATE,
+    C_STEPS,
+    C_METADATA,
+    C_RESOURCES,
+    C_STORAGE,
+    C_VALIDATION,
+    C_REPORTED_AT,
+    C_CONFIG,
+    C_HPARAMS,
+    C_SEARCHER_METRIC,
+};
+
+// {path: bytes}, the bytes as strings: 64-bit numbers are strings on the wire.
+static void write_resources(struct json_writer *w, const char *text)
+{
+    const char *path;
+    json_t *size, *resources = json_loads(text ? text : "{}", 0, NULL);
+    jw_key(w, "resources");
+    jw_object(w);
+    json_object_foreach(resources, path, size)
+    {
+        char digits[32];
+        jw_key(w, path);
+        if (json_is_string(size)) {
+            jw_string(w, json_string_value(size));
+            continue;
+        }
+        snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(size));
+        jw_string(w, digits);
+    }
+    jw_object_end(w);
+    json_decref(resources);
+}
+
+void write_checkpoint_workload(struct json_writer *w, struct db_rows *rows, int first)
+{
+    jw_object(w);
+    jw_kv_string(w, "uuid", db_text(rows, first));
+    jw_kv_string(w, "state", wire_name(WIRE_CHECKPOINT_STATE, db_text(rows, first + 1)));
+    jw_kv_int(w, "totalBatches", db_int(rows, first + 2));
+    write_time(w, "endTime", db_int(rows, first + 3));
+    write_resources(w, db_text(rows, first + 4));
+    jw_kv_raw(w, "metadata", db_text(rows, first + 5));
+    jw_object_end(w);
+}
+
+static void write_training(struct json_writer *w, struct db_rows *rows)
+{
+    jw_key(w, "training");
+    jw_object(w);
+    if (!db_is_null(rows, C_TRIAL_ID))
+        jw_kv_int(w, "trialId", db_int(rows, C_TRIAL_ID));
+    if (!db_is_null(rows, C_EXPERIMENT_ID))
+        jw_kv_int(w, "experimentId", db_int(rows, C_EXPERIMENT_ID));
+    jw_kv_raw(w, "experimentConfig", db_text(rows, C_CONFIG));
+    jw_kv_raw(w, "hparams", db_text(rows, C_HPARAMS));
+    jw_kv_raw(w, "validationMetrics", db_text(rows, C_VALIDATION));
+    if (!db_is_null(rows, C_SEARCHER_METRIC))
+        jw_kv_double(w, "searcherMetric", db_double(rows, C_SEARCHER_METRIC));
+    jw_object_end(w);
+}
+
+static void write_checkpoint(struct json_writer *w, struct db_rows *rows)
+{
+    jw_object(w);
+    jw_kv_string(w, "uuid", db_text(rows, C_UUID));
+    jw_kv_string(w, "taskId", db_text(rows, C_TASK_ID));
+    jw_kv_string(w, "allocationId", db_text(rows, C_ALLOCATION_ID));
+    jw_kv_string(w, "state", wire_name(WIRE_CHECKPOINT_STATE, db_text(rows, C_STATE)));
+    jw_kv_int(w, "stepsCompleted", db_int(rows, C_STEPS));
+    write_time(w, "reportTime", db_int(rows, C_REPORTED_AT));
+    jw_kv_raw(w, "metadata", db_text(rows, C_METADATA));
+    write_resources(w, db_text(rows, C_RESOURCES));
+    jw_kv_raw(w, "storage", db_text(rows, C_STORAGE));
+    write_training(w, rows);
+    jw_object_end(w);
+}
+
+int no_checkpoint(const char *uuid, struct error *e)
+{
+    return error_set(e, ERR_NOT_FOUND, "there is no checkpoint %.64s", uuid);
+}
+
+int view_checkpoint(struct view *v, struct error *e)
+{
+    struct db_rows *rows = db_query(v->db, STMT_CHECKPOINT_VIEW, "s", v->rq->params[0]);
+    int found = db_next(rows);
+    if (found == 1) {
+        jw_object(&v->w);
+        jw_key(&v->w, "checkpoint");
+        write_checkpoint(&v->w, rows);
+        jw_object_end(&v->w);
+    }
+    db_rows_close(rows);
+    return found < 0 ? store_failed(e) : found == 0 ? no_checkpoint(v->rq->params[0], e) : 0;
+}
+
+// Best first, when the caller names no order for the searcher's metric.
+#define BEST_FIRST                                                                                 \
+    SQL_CHECKPOINT_METRIC " IS NULL, " SQL_CHECKPOINT_METRIC                                       \
+                          " * iif(json_extract(e.config, '$.searcher.smaller_is_better'), 1, -1)"
+
+static void sort_checkpoints(struct list *l)
+{
+    static const struct list_sort sorts[] = {{"SORT_BY_UUID", "c.uuid"},
+                                             {"SORT_BY_TRIAL_ID", "c.trial_id"},
+                                             {"SORT_BY_BATCH_NUMBER", "c.steps"},
+                                             {"SORT_BY_START_TIME", "c.reported_at"},
+                                             {"SORT_BY_END_TIME", "c.reported_at"},
+                                             {"SORT_BY_STATE", "c.state"},
+                                             {"SORT_BY_SEARCHER_METRIC", SQL_CHECKPOINT_METRIC},
+                                             {NULL, NULL}};
+    const char *name = query_get(l->v->query, "sortByAttr") ? "sortByAttr" : "sortBy";
+    const char *by = query_get(l->v->query, name);
+    if (by && !strcmp(by, "SORT_BY_SEARCHER_METRIC") && !query_get(l->v->query, "orderBy"))
+        buf_puts(&l->order, " ORDER BY " BEST_FIRST ", c.steps DESC, c.uuid");
+    else
+        list_sort(l, name, sorts, "c.steps DESC, c.reported_at DESC, c.uuid", "c.uuid");
+}
+
+static int list_checkpoints(struct view *v, const char *condition, int64_t id, struct error *e)
+{
+    struct list l;
+    list_init(&l, v);
+    list_and(&l, condition);
+    list_bind_int(&l, id);
+    list_filter_words(&l, "states", "c.state", WIRE_CHECKPOINT_STATE);
+    sort_checkpoints(&l);
+    list_page(&l);
+    return list_answer(&l, "checkpoints", SQL_CHECKPOINT_COLUMNS, SQL_CHECKPOINT_TABLES,
+                       write_checkpoint, e);
+}
+
+int view_trial_checkpoints(struct view *v, struct error *e)
+{
+    int64_t id;
+    int rc = request_param_int(v->rq, 0, &id, e);
+    if (!rc)
+        rc = check_exists(v, STMT_TRIAL_EXISTS, id, "trial", e);
+    return rc ? rc : list_checkpoints(v, "c.trial_id = ?", id, e);
+}
+
+int view_experiment_checkpoints(struct view *v, struct error *e)
+{
+    int64_t id;
+    int rc = request_param_int(v->rq, 0, &id, e);
+    if (!rc)
+        rc = check_exists(v, STMT_EXPERIMENT_EXISTS, id, "experiment", e);
+    return rc ? rc : list_checkpoints(v, "c.experiment_id = ?", id, e);
+}

@@ -1,0 +1,450 @@
+#include "master/http/exchange.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "master/http/auth.h"
+
+enum { KEEP_BYTES = 64 * 1024 }; // of a buffer that is kept for the next request
+
+static struct exchange *exchange_of(struct request *rq)
+{
+    return rq->http;
+}
+
+static const char *exchange_query(struct request *rq, const char *name)
+{
+    return query_get(&exchange_of(rq)->query, name);
+}
+
+static void exchange_complete(struct request *rq)
+{
+    struct exchange *x = exchange_of(rq);
+    parking_wake(x->server->parking, &x->parked);
+}
+
+// Under the parking's lock: the core can not have completed the request yet.
+static bool exchange_gone(struct parked *p)
+{
+    struct exchange *x = (struct exchange *)((char *)p - offsetof(struct exchange, parked));
+    if (x->stream) {
+        x->gone = true;
+        return true;
+    }
+    if (x->route->kind == ROUTE_CORE) {
+        atomic_store(&x->rq.client_gone, true);
+        core_client_gone(x->server->service.core, &x->rq);
+    }
+    return false;
+}
+
+struct exchange *exchange_new(struct http_thread *t)
+{
+    struct exchange *x = t->spare;
+    if (x) {
+        t->spare = x->spare;
+        return x;
+    }
+    x = xcalloc(1, sizeof *x);
+    x->thread = t;
+    x->server = t->server;
+    buf_init(&x->rq.answer, ANSWER_MAX);
+    buf_init(&x->body, LIMIT_BODY);
+    return x;
+}
+
+void exchange_free(struct exchange *x)
+{
+    arena_free(&x->rq.arena);
+    buf_free(&x->rq.answer);
+    buf_free(&x->body);
+    free(x);
+}
+
+static void recycle(struct buf *b)
+{
+    size_t limit = b->limit;
+    if (b->cap > KEEP_BYTES) {
+        buf_free(b);
+        buf_init(b, limit);
+    }
+    buf_reset(b);
+}
+
+static void release_body(struct exchange *x)
+{
+    atomic_fetch_sub(&x->server->bodies, x->body.len);
+    recycle(&x->body);
+}
+
+void exchange_end(struct exchange *x)
+{
+    if (x->stream && x->stream->close)
+        x->stream->close(x->stream);
+    json_decref(x->json);
+    release_body(x);
+    recycle(&x->rq.answer);
+    struct arena arena = x->rq.arena;
+    arena_reset(&arena);
+    struct exchange kept = {.rq.arena = arena,
+                            .rq.answer = x->rq.answer,
+                            .body = x->body,
+                            .server = x->server,
+                            .thread = x->thread};
+    *x = kept;
+    x->spare = x->thread->spare;
+    x->thread->spare = x;
+}
+
+void exchange_begin(struct exchange *x, struct MHD_Connection *connection, const char *uri)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    x->parked = (struct parked){
+        .connection = connection, .fd = info ? info->connect_fd : -1, .gone = exchange_gone};
+    x->path = arena_strdup(&x->rq.arena, uri);
+    x->rq.http = x;
+    x->rq.query = exchange_query;
+    x->rq.complete = exchange_complete;
+    atomic_init(&x->rq.client_gone, false);
+}
+
+static const char *header(struct exchange *x, const char *name)
+{
+    return MHD_lookup_connection_value(x->parked.connection, MHD_HEADER_KIND, name);
+}
+
+static int check_length(struct exchange *x, struct error *e)
+{
+    static const size_t limits[] = {
+        [BODY_NONE] = LIMIT_BODY_SMALL, [BODY_SMALL] = LIMIT_BODY_SMALL, [BODY_FILES] = LIMIT_BODY};
+    x->body_limit = limits[x->route->body];
+    const char *length = header(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    if (length && strtoull(length, NULL, 10) > x->body_limit)
+        return error_set(e, ERR_TOO_LARGE, "the request body has %.20s bytes; this call takes %zu",
+                         length, x->body_limit);
+    return 0;
+}
+
+// Everything that the headers decide. A refusal is kept in x->failed until the body has been read.
+static int exchange_headers(struct exchange *x, const char *method, struct error *e)
+{
+    struct request *rq = &x->rq;
+    rq->method = method;
+    char *query = strchr(x->path, '?');
+    if (query)
+        *query++ = '\0';
+    rq->path = arena_strdup(&rq->arena, x->path);
+    if (atomic_load(&x->server->draining))
+        return error_set(e, ERR_UNAVAILABLE, "the master is stopping; try again in a moment");
+    if (!x->thread->db)
+        return error_set(e, ERR_UNAVAILABLE, "the master cannot read its store");
+
+    struct route_match match;
+    int rc = routes_match(x->server->routes, &rq->arena, method, x->path, &match, e);
+    x->allow = match.allow;
+    if (rc)
+        return rc;
+    x->route = match.route;
+    memcpy(rq->params, match.params, sizeof rq->params);
+    if (x->route->auth != AUTH_NONE) {
+        const struct auth_headers given = {
+            .authorization = header(x, MHD_HTTP_HEADER_AUTHORIZATION),
+            .allocation = header(x, "Grpc-Metadata-x-allocation-token")};
+        rc = auth_check(x->thread->db, x->route->auth, &given, &rq->principal, x->token, e);
+        if (rc)
+            return rc;
+    }
+    rc = query_parse(&rq->arena, query, &x->query, e);
+    return rc ? rc : check_length(x, e);
+}
+
+static int add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    return value ? MHD_add_response_header(response, name, value) == MHD_YES : 1;
+}
+
+static enum MHD_Result send_response(struct exchange *x, int status, struct MHD_Response *response)
+{
+    x->stage = STAGE_ANSWERED;
+    if (!response)
+        return MHD_NO;
+    if (status == 401)
+        add_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    if (status == 429 || status == 503)
+        add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    if (status == 405 || status == 204)
+        add_header(response, MHD_HTTP_HEADER_ALLOW, x->allow);
+    if (atomic_load(&x->server->draining))
+        add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    enum MHD_Result rc = MHD_queue_response(x->parked.connection, (unsigned)status, response);
+    MHD_destroy_response(response);
+    return rc;
+}
+
+// The whole answer. It stays in the exchange until the connection is done with it, so nothing is
+// copied.
+static enum MHD_Result exchange_answer(struct exchange *x)
+{
+    struct request *rq = &x->rq;
+    if (x->failed.code) {
+        request_fail(rq, &x->failed);
+        x->view.content_type = x->view.text = NULL;
+    } else if (rq->answer.err) {
+        error_set(&x->failed, ERR_TOO_LARGE,
+                  "the answer is larger than %d MB; ask for less with limit=", ANSWER_MAX >> 20);
+        request_fail(rq, &x->failed);
+    }
+    const char *text = x->view.text ? x->view.text : buf_str(&rq->answer);
+    size_t len = x->view.text ? strlen(text) : rq->answer.len;
+    if (!len) {
+        text = "{}";
+        len = 2;
+    }
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(len, (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
+    if (response) {
+        const char *type = x->view.content_type;
+        add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type ? type : "application/json");
+        add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+        if (type && !strncmp(type, "text/html", 9)) {
+            add_header(response, "Content-Security-Policy",
+                       "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
+                       "form-action 'none'; frame-ancestors 'none'");
+            add_header(response, "X-Content-Type-Options", "nosniff");
+            add_header(response, "Referrer-Policy", "no-referrer");
+        }
+    }
+    return send_response(x, rq->status ? rq->status : 200, response);
+}
+
+static enum MHD_Result answer_options(struct exchange *x)
+{
+    static char nothing[1];
+    return send_response(x, 204,
+                         MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT));
+}
+
+static void fill_view(struct exchange *x, struct db_reader *db)
+{
+    x->view = (struct view){.rq = &x->rq,
+                            .service = &x->server->service,
+                            .db = db,
+                            .query = &x->query,
+                            .address = x->address,
+                            .token = x->token};
+    jw_init(&x->view.w, &x->rq.answer);
+}
+
+static void run_view(struct exchange *x, struct db_reader *db)
+{
+    fill_view(x, db);
+    x->failed.code = x->route->view(&x->view, &x->failed);
+}
+
+static int parse_body(struct exchange *x, struct error *e)
+{
+    if (!x->body.len)
+        return 0;
+    int rc = json_parse(buf_str(&x->body), x->body.len, "the request body", &x->json, e);
+    release_body(x);
+    if (rc)
+        return rc;
+    if (json_is_null(x->json)) {
+        json_decref(x->json);
+        x->json = NULL;
+    } else if (!json_is_object(x->json)) {
+        return error_set(e, ERR_INVALID, "the request body is not a JSON object");
+    }
+    x->rq.body = x->json;
+    return 0;
+}
+
+static int to_core(struct exchange *x, struct error *e)
+{
+    return core_submit(x->server->service.core, x->route->core, &x->rq, e);
+}
+
+// On a worker: what was too slow for the http thread.
+static void exchange_work(struct job *j, struct db_reader *db)
+{
+    struct exchange *x = (struct exchange *)((char *)j - offsetof(struct exchange, job));
+    x->failed.code = parse_body(x, &x->failed);
+    if (!x->failed.code && x->route->kind == ROUTE_CORE) {
+        x->failed.code = to_core(x, &x->failed);
+        if (!x->failed.code)
+            return; // the core has it now
+    } else if (!x->failed.code) {
+        run_view(x, db);
+    }
+    exchange_complete(&x->rq);
+}
+
+static int to_worker(struct exchange *x, struct error *e)
+{
+    x->job.run = exchange_work;
+    return workers_submit(x->server->workers, &x->job, e);
+}
+
+static void remember_address(struct exchange *x)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(x->parked.connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *a = info ? info->client_addr : NULL;
+    if (a && a->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)a)->sin_addr, x->address,
+                  sizeof x->address);
+    else if (a && a->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, x->address,
+                  sizeof x->address);
+}
+
+// After the core or a worker has let go of it: the rest is done here, on the http thread.
+static enum MHD_Result exchange_finish(struct exchange *x)
+{
+    bool rendered = x->route->kind == ROUTE_CORE && x->route->view;
+    int status = x->rq.status;
+    if (rendered && !x->failed.code && (!status || status < 300) && !x->rq.answer.len)
+        run_view(x, x->thread->db);
+    return exchange_answer(x);
+}
+
+static enum MHD_Result park(struct exchange *x)
+{
+    x->stage = STAGE_PARKED;
+    return parking_wait(x->server->parking, &x->parked) ? MHD_YES : exchange_finish(x);
+}
+
+// The stream's next bytes into `out`; 0: none now.
+static ssize_t stream_read(void *cls, uint64_t position, char *out, size_t max)
+{
+    struct exchange *x = cls;
+    struct buf *b = &x->rq.answer;
+    (void)position;
+    for (bool waited = false;;) {
+        size_t left = b->len - x->sent;
+        if (left) {
+            size_t n = left < max ? left : max;
+            memcpy(out, b->data + x->sent, n);
+            x->sent += n;
+            return (ssize_t)n;
+        }
+        if (x->gone)
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+        if (x->stream_over)
+            return MHD_CONTENT_READER_END_OF_STREAM;
+        if (waited)
+            return 0; // let other connections have their turn
+        recycle(b);
+        x->sent = 0;
+        enum stream_turn turn = x->stream->fill(x->stream, x->thread->db, b);
+        waited = !b->len;
+        if (turn == STREAM_BROKEN || b->err)
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+        x->stream_over = turn == STREAM_END;
+        if (turn == STREAM_WAIT && !b->len) {
+            x->parked.until = x->stream->wait_until;
+            if (parking_wait(x->server->parking, &x->parked))
+                return 0;
+            waited = false;
+        }
+    }
+}
+
+static void exchange_wake_stream(struct stream *s)
+{
+    struct exchange *x = s->http;
+    parking_wake(x->server->parking, &x->parked);
+}
+
+static enum MHD_Result open_stream(struct exchange *x)
+{
+    struct stream *s = NULL;
+    fill_view(x, x->thread->db);
+    x->failed.code = x->route->stream(&x->view, &s, &x->failed);
+    if (x->failed.code)
+        return exchange_answer(x);
+    x->stream = s;
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_CHUNK, stream_read, x, NULL);
+    if (response) {
+        add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                   s->content_type ? s->content_type : "application/json");
+        add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+        if (s->file_name)
+            add_header(response, MHD_HTTP_HEADER_CONTENT_DISPOSITION,
+                       arena_printf(&x->rq.arena, "attachment; filename=\"%s\"", s->file_name));
+    }
+    return send_response(x, 200, response);
+}
+
+static enum MHD_Result dispatch(struct exchange *x)
+{
+    enum route_kind kind = x->route ? x->route->kind : ROUTE_READ;
+    if (x->failed.code || x->route->body == BODY_NONE)
+        release_body(x);
+    if (!x->failed.code && kind != ROUTE_WORKER && x->body.len <= PARSE_INLINE_MAX)
+        x->failed.code = parse_body(x, &x->failed);
+    if (x->failed.code)
+        return exchange_answer(x);
+    if (kind == ROUTE_STREAM)
+        return open_stream(x);
+    if (kind == ROUTE_READ) {
+        run_view(x, x->thread->db);
+        return exchange_answer(x);
+    }
+    bool worker = kind == ROUTE_WORKER || x->body.len;
+    if (kind == ROUTE_WORKER)
+        remember_address(x);
+    x->failed.code = worker ? to_worker(x, &x->failed) : to_core(x, &x->failed);
+    return x->failed.code ? exchange_answer(x) : park(x);
+}
+
+// A part of the body. MHD_NO cuts the connection: for those who send on and on what was refused.
+static enum MHD_Result add_body(struct exchange *x, const char *data, size_t len)
+{
+    struct server *s = x->server;
+    if (!x->failed.code && len > x->body_limit - x->body.len)
+        error_set(&x->failed, ERR_TOO_LARGE, "the request body is longer than %zu bytes",
+                  x->body_limit);
+    if (!x->failed.code && atomic_load(&s->bodies) + len > s->bodies_max)
+        error_set(&x->failed, ERR_BUSY, "the master is taking in too much at once; try again");
+    if (!x->failed.code) {
+        atomic_fetch_add(&s->bodies, len);
+        buf_append(&x->body, data, len);
+        return MHD_YES;
+    }
+    release_body(x);
+    x->drained += len;
+    return x->drained > DRAIN_MAX ? MHD_NO : MHD_YES;
+}
+
+enum MHD_Result exchange_step(struct exchange *x, const char *method, const char *data,
+                              size_t *data_len)
+{
+    switch (x->stage) {
+    case STAGE_HEADERS: {
+        x->stage = STAGE_BODY;
+        x->failed.code = exchange_headers(x, method, &x->failed);
+        const char *expect = header(x, MHD_HTTP_HEADER_EXPECT);
+        return x->failed.code && expect ? exchange_answer(x) : MHD_YES;
+    }
+    case STAGE_BODY:
+        if (*data_len) {
+            enum MHD_Result rc = add_body(x, data, *data_len);
+            *data_len = 0;
+            return rc;
+        }
+        if (x->failed.code == ERR_METHOD && !strcmp(method, "OPTIONS"))
+            return answer_options(x);
+        return dispatch(x);
+    case STAGE_PARKED:
+        return exchange_finish(x);
+    default:
+        return MHD_NO;
+    }
+}

@@ -1,0 +1,90 @@
+// One request's way through the server; private to server.c and exchange.c.
+//
+//   begin -> headers: route, token, limits -> body -> dispatch -> (parked) -> finish -> end
+//
+// An exchange belongs to its connection's http thread, but while it is parked: then the worker, or
+// the core, has it until request.complete(). Exchanges are reused by their thread.
+#ifndef MUSTER_MASTER_HTTP_EXCHANGE_H
+#define MUSTER_MASTER_HTTP_EXCHANGE_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "master/http/parking.h"
+#include "master/http/routes.h"
+#include "master/http/view.h"
+#include "master/http/workers.h"
+
+enum {
+    ANSWER_MAX = 256 << 20,        // bytes of one answer
+    DRAIN_MAX = 16 << 20,          // bytes of a refused body that are read before its answer
+    PARSE_INLINE_MAX = 256 * 1024, // longer bodies are parsed by a worker
+    ADDRESS_TEXT = 64,
+};
+
+struct http_thread { // of libmicrohttpd's pool
+    struct server *server;
+    struct db_reader *db; // NULL: could not be opened
+    struct exchange *spare;
+};
+
+struct server {
+    struct service service;
+    struct routes *routes;
+    struct parking *parking;
+    struct workers *workers;
+    atomic_bool draining;
+    atomic_int active;    // exchanges under way
+    atomic_size_t bodies; // bytes of all bodies being held
+    size_t bodies_max;
+
+    struct MHD_Daemon *daemon;
+    int listener;
+    pthread_key_t thread_key; // struct http_thread
+    char *url, *openapi;
+    char master_id[37];
+    char *cert, *key; // PEM
+};
+
+enum exchange_stage { STAGE_HEADERS, STAGE_BODY, STAGE_PARKED, STAGE_ANSWERED };
+
+struct exchange {
+    struct request rq;
+    struct parked parked;
+    struct job job;
+    struct server *server;
+    struct http_thread *thread;
+    const struct route *route;
+    enum exchange_stage stage;
+
+    struct query query;
+    char *path;
+    const char *allow;
+    char address[ADDRESS_TEXT];
+    char token[65];
+
+    struct buf body;
+    size_t body_limit, drained;
+    json_t *json;
+
+    struct view view;
+    struct error failed; // code 0: fine so far
+    struct stream *stream;
+    size_t sent; // of the stream's bytes in rq.answer
+    bool stream_over;
+    bool gone; // the peer closed while the stream was parked
+
+    struct exchange *spare;
+};
+
+struct exchange *exchange_new(struct http_thread *t);
+void exchange_free(struct exchange *x);
+
+// libmicrohttpd's callbacks, on the connection's thread.
+void exchange_begin(struct exchange *x, struct MHD_Connection *connection, const char *uri);
+enum MHD_Result exchange_step(struct exchange *x, const char *method, const char *data,
+                              size_t *data_len);
+void exchange_end(struct exchange *x); // ready to be used again
+
+#endif

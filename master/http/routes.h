@@ -1,0 +1,61 @@
+// The route table: every call the master answers, with who may make it, where it runs, how much it
+// may send and what it is for. 404 and 405 answers, Allow and the OpenAPI document come from it.
+// Read-only after routes_new(); any thread.
+#ifndef MUSTER_MASTER_HTTP_ROUTES_H
+#define MUSTER_MASTER_HTTP_ROUTES_H
+
+#include "master/core/core.h"
+#include "master/http/stream.h"
+
+enum { // who may call; bits
+    AUTH_NONE = 0,
+    AUTH_USER = 1,
+    AUTH_ADMIN = 2, // a user who is an administrator
+    AUTH_AGENT = 4,
+    AUTH_TASK = 8,
+};
+
+enum route_kind {
+    ROUTE_READ,   // `view` on the http thread
+    ROUTE_WORKER, // `view` on a worker: slow, or waits for a commit
+    ROUTE_CORE,   // `core` on the core thread, then `view` (if any) on the http thread
+    ROUTE_STREAM, // `stream` on the http thread
+};
+
+enum route_body { BODY_NONE, BODY_SMALL, BODY_FILES }; // 0, LIMIT_BODY_SMALL, LIMIT_BODY bytes
+
+struct route {
+    const char *method, *path; // "/api/v1/trials/{trialId}"; {..} parts become params
+    unsigned auth;
+    enum route_kind kind;
+    enum route_body body;
+    view_handler *view;
+    core_handler *core;
+    stream_handler *stream;
+    const char *query; // names of the query parameters, blank-separated; NULL: none
+    bool ours;         // not a call of Determined's API
+    const char *summary;
+};
+
+extern const struct route route_table[];
+extern const size_t route_count;
+
+struct routes; // opaque: the table as a tree of path parts
+
+struct routes *routes_new(const struct route *table, size_t count);
+void routes_free(struct routes *r);
+
+struct route_match {
+    const struct route *route; // NULL: no such path, or not with this method
+    const char *params[REQUEST_PARAMS_MAX];
+    const char *allow; // the path's methods ("GET, POST"), in the arena; NULL: no such path
+};
+
+// Matches a raw path (still %-encoded; cut up in place). HEAD matches GET. Parts of a path as they
+// are written win over {..}. ERR_NOT_FOUND, ERR_METHOD or ERR_INVALID (a broken escape) say so.
+int routes_match(const struct routes *r, struct arena *arena, const char *method, char *path,
+                 struct route_match *out, struct error *e);
+
+char *routes_openapi(const struct route *table, size_t count); // the document, heap string
+
+#endif

@@ -1,0 +1,301 @@
+#include "master/http/server.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "master/http/auth.h"
+#include "master/http/exchange.h"
+
+enum {
+    HTTP_THREADS = 2,
+    CONNECTION_MEMORY = 16 * 1024, // bytes for the headers of one connection
+    IDLE_S = 75,                   // seconds an idle connection is kept
+    LISTEN_BACKLOG = 1024,
+    LAST_ANSWERS_US = 3 * 1000 * 1000, // that a stop waits for
+    PEM_MAX = 1 << 20,
+    URL_MAX = 320,
+};
+
+// The thread of libmicrohttpd's pool that runs this: made at its first request, freed at its end.
+static struct http_thread *this_thread(struct server *s)
+{
+    struct http_thread *t = pthread_getspecific(s->thread_key);
+    if (t)
+        return t;
+    struct error e;
+    t = xcalloc(1, sizeof *t);
+    t->server = s;
+    if (db_reader_open(s->service.db, &t->db, &e)) {
+        log_error("a thread cannot read the store", "err=\"%s\"", e.text);
+        t->db = NULL;
+    }
+    must(!pthread_setspecific(s->thread_key, t));
+    return t;
+}
+
+static void end_thread(void *arg)
+{
+    struct http_thread *t = arg;
+    while (t->spare) {
+        struct exchange *x = t->spare;
+        t->spare = x->spare;
+        exchange_free(x);
+    }
+    if (t->db)
+        db_reader_close(t->db);
+    free(t);
+}
+
+static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection)
+{
+    struct server *s = cls;
+    struct exchange *x = exchange_new(this_thread(s));
+    atomic_fetch_add(&s->active, 1);
+    exchange_begin(x, connection, uri);
+    return x;
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *data_len, void **x)
+{
+    (void)cls, (void)connection, (void)url, (void)version;
+    return exchange_step(*x, method, data, data_len);
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **x,
+                         enum MHD_RequestTerminationCode how)
+{
+    struct server *s = cls;
+    (void)connection, (void)how;
+    if (!*x)
+        return;
+    exchange_end(*x);
+    *x = NULL;
+    atomic_fetch_sub(&s->active, 1);
+}
+
+__attribute__((format(printf, 2, 0))) static void on_log(void *cls, const char *format,
+                                                         va_list args)
+{
+    char text[512], quoted[600];
+    (void)cls;
+    vsnprintf(text, sizeof text, format, args);
+    text[strcspn(text, "\n")] = '\0';
+    log_debug("libmicrohttpd", "text=%s", log_quote(quoted, sizeof quoted, text));
+}
+
+static void on_panic(void *cls, const char *file, unsigned line, const char *reason)
+{
+    (void)cls;
+    log_die(file, (int)line, reason);
+}
+
+// libmicrohttpd decodes by itself what we have decoded already, and do not ask it for.
+static size_t leave_as_is(void *cls, struct MHD_Connection *connection, char *text)
+{
+    (void)cls, (void)connection;
+    return strlen(text);
+}
+
+static int listen_on(const struct addrinfo *a)
+{
+    int on = 1;
+    int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, LISTEN_BACKLOG)) {
+        int saved = errno;
+        close(fd);
+        errno = saved;
+        return -1;
+    }
+    return fd;
+}
+
+static int open_listener(const char *address, int port, int *out, struct error *e)
+{
+    char service[16];
+    struct addrinfo *found = NULL;
+    const struct addrinfo want = {.ai_socktype = SOCK_STREAM,
+                                  .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    snprintf(service, sizeof service, "%d", port);
+    int rc = getaddrinfo(address, service, &want, &found);
+    if (rc)
+        return error_set(e, ERR_INVALID,
+                         "cannot listen on %s: %s; give an address of this "
+                         "machine with --bind",
+                         address, gai_strerror(rc));
+    *out = listen_on(found);
+    int saved = errno;
+    freeaddrinfo(found);
+    if (*out >= 0)
+        return 0;
+    if (saved == EADDRINUSE)
+        return error_set(e, ERR_CONFLICT,
+                         "port %d of %s is in use by another program; stop it, or choose another "
+                         "with --port (0: any free one)",
+                         port, address);
+    return error_set_errno(e, saved == EACCES || saved == EADDRNOTAVAIL ? ERR_INVALID : ERR_IO,
+                           saved, "cannot listen on port %d of %s", port, address);
+}
+
+// The address by which a program on this machine reaches the listener.
+static char *url_of(int listener, bool tls)
+{
+    struct sockaddr_storage at;
+    socklen_t len = sizeof at;
+    char host[256], port[16];
+    must(!getsockname(listener, (struct sockaddr *)&at, &len));
+    must(!getnameinfo((struct sockaddr *)&at, len, host, sizeof host, port, sizeof port,
+                      NI_NUMERICHOST | NI_NUMERICSERV));
+    bool v6 = strchr(host, ':');
+    if (!strcmp(host, "0.0.0.0"))
+        snprintf(host, sizeof host, "127.0.0.1");
+    if (!strcmp(host, "::"))
+        snprintf(host, sizeof host, "::1");
+    return xasprintf("%s://%s%s%s:%s", tls ? "https" : "http", v6 ? "[" : "", host, v6 ? "]" : "",
+                     port);
+}
+
+static int read_pem(const char *path, char **out, struct error *e)
+{
+    size_t len;
+    return file_read(path, PEM_MAX, out, &len, e);
+}
+
+static int read_certificate(struct server *s, const struct server_options *o, struct error *e)
+{
+    if (!o->cert_file && !o->key_file)
+        return 0;
+    if (!o->cert_file || !o->key_file)
+        return error_set(e, ERR_INVALID, "https needs both --tls-cert and --tls-key");
+    if (MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
+        return error_set(e, ERR_INVALID, "this libmicrohttpd was built without TLS");
+    int rc = read_pem(o->cert_file, &s->cert, e);
+    return rc ? rc : read_pem(o->key_file, &s->key, e);
+}
+
+static int start_daemon(struct server *s, struct error *e)
+{
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
+                     MHD_USE_ERROR_LOG | (s->cert ? MHD_USE_TLS : 0);
+    struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, s->cert},
+                                   {MHD_OPTION_HTTPS_MEM_KEY, 0, s->key},
+                                   {MHD_OPTION_END, 0, NULL}};
+    MHD_set_panic_func(on_panic, NULL);
+    // MHD_OPTION_EXTERNAL_LOGGER comes first, so that what is wrong with the rest is logged.
+    s->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+        MHD_OPTION_LISTEN_SOCKET, s->listener, MHD_OPTION_THREAD_POOL_SIZE, HTTP_THREADS,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)LIMIT_CONNECTIONS,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_URI_LOG_CALLBACK, on_uri, s,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_UNESCAPE_CALLBACK, leave_as_is,
+        NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY, s->cert ? tls : tls + 2,
+        MHD_OPTION_END);
+    if (!s->daemon)
+        return error_set(e, s->cert ? ERR_INVALID : ERR_INTERNAL,
+                         s->cert ? "cannot serve https with this certificate and key (PEM files "
+                                   "that belong together?)"
+                                 : "libmicrohttpd does not start; --log-level debug says why");
+    return 0;
+}
+
+static void free_server(struct server *s)
+{
+    if (s->listener >= 0)
+        close(s->listener);
+    workers_free(s->workers);
+    parking_free(s->parking);
+    routes_free(s->routes);
+    throttle_free(s->service.logins);
+    pthread_key_delete(s->thread_key);
+    if (s->key)
+        explicit_bzero(s->key, strlen(s->key));
+    free(s->key);
+    free(s->cert);
+    free(s->openapi);
+    free(s->url);
+    free(s);
+}
+
+static struct server *new_server(const struct server_options *o)
+{
+    struct server *s = xcalloc(1, sizeof *s);
+    s->listener = -1;
+    s->bodies_max = (size_t)1 << 30;
+    uuid_make(s->master_id);
+    s->routes = routes_new(route_table, route_count);
+    s->openapi = routes_openapi(route_table, route_count);
+    s->service = (struct service){.db = o->db,
+                                  .core = o->core,
+                                  .follow = o->follow,
+                                  .logins = throttle_new(),
+                                  .cluster_id = o->cluster_id,
+                                  .cluster_name = o->cluster_name,
+                                  .master_id = s->master_id,
+                                  .config = o->config,
+                                  .openapi = s->openapi};
+    must(!pthread_key_create(&s->thread_key, end_thread));
+    return s;
+}
+
+int server_start(const struct server_options *o, struct server **out, struct error *e)
+{
+    struct server *s = new_server(o);
+    int rc = read_certificate(s, o, e);
+    if (!rc)
+        rc = open_listener(o->bind, o->port, &s->listener, e);
+    if (!rc)
+        rc = parking_new(&s->parking, e);
+    if (!rc)
+        rc = workers_new(o->db, &s->workers, e);
+    if (!rc) {
+        s->url = url_of(s->listener, s->cert);
+        rc = start_daemon(s, e);
+    }
+    if (rc) {
+        free_server(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+const char *server_url(const struct server *s)
+{
+    return s->url;
+}
+
+void server_drain(struct server *s)
+{
+    atomic_store(&s->draining, true);
+    MHD_quiesce_daemon(s->daemon);
+    follow_end_all(s->service.follow);
+}
+
+void server_stop(struct server *s)
+{
+    int64_t deadline = clock_mono_us() + LAST_ANSWERS_US;
+    while (atomic_load(&s->active) && clock_mono_us() < deadline) {
+        follow_end_all(s->service.follow); // also of streams that were just being opened
+        clock_sleep_us(2000);
+    }
+    if (atomic_load(&s->active))
+        log_warn("stopping with requests under way", "count=%d", atomic_load(&s->active));
+    MHD_stop_daemon(s->daemon);
+    free_server(s);
+}

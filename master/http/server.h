@@ -1,0 +1,31 @@
+// The HTTP server of the master: libmicrohttpd with two epoll threads, two workers, a table of
+// routes. Made and stopped by the main thread.
+//
+// Stopping: server_drain() refuses what is new and ends the streams; then core_stop() completes the
+// parked requests; then server_stop() waits for the last answers to leave.
+#ifndef MUSTER_MASTER_HTTP_SERVER_H
+#define MUSTER_MASTER_HTTP_SERVER_H
+
+#include "master/core/core.h"
+#include "master/http/follow.h"
+
+struct server; // opaque
+
+struct server_options {
+    struct db *db;
+    struct core *core;
+    struct follow *follow;
+    const char *cluster_id, *cluster_name; // these live as long as the server
+    const char *config;                    // JSON for GET /api/v1/master/config
+    const char *bind;                      // address or name
+    int port;                              // 0: any free one
+    const char *cert_file, *key_file;      // PEM, for https; NULL: http
+};
+
+// ERR_CONFLICT: the port is in use. ERR_INVALID: a bad address or certificate.
+int server_start(const struct server_options *options, struct server **out, struct error *e);
+const char *server_url(const struct server *s); // "http://127.0.0.1:8080", as reached from here
+void server_drain(struct server *s);
+void server_stop(struct server *s); // and frees
+
+#endif

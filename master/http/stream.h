@@ -1,0 +1,41 @@
+// An answer without a known end: JSON lines, a log that is followed, an archive made as it is sent.
+//
+// A stream lives in its request's arena. The http layer pulls: fill() on the connection's http
+// thread whenever there is room; stream_wake() from any thread ends a wait.
+#ifndef MUSTER_MASTER_HTTP_STREAM_H
+#define MUSTER_MASTER_HTTP_STREAM_H
+
+#include <stdatomic.h>
+
+#include "master/http/view.h"
+
+enum stream_turn {
+    STREAM_MORE, // call again when what is in `out` has left
+    STREAM_WAIT, // nothing more now: call again after stream_wake(), or at `wait_until`
+    STREAM_END,
+    STREAM_BROKEN, // cut the connection, so that nobody takes this for a whole answer
+};
+
+enum { STREAM_CHUNK = 32 * 1024 }; // fill() stops soon after this many bytes
+
+struct stream {
+    enum stream_turn (*fill)(struct stream *s, struct db_reader *db, struct buf *out);
+    void (*close)(struct stream *s); // NULL: nothing to give back; called once, on the http thread
+    const char *content_type;        // NULL: application/json
+    const char *file_name;           // NULL, or the name to save it under
+    int64_t wait_until;              // monotonic microseconds; 0: no deadline
+    atomic_bool ending;              // the server stops: end at the next fill
+
+    void (*wake)(struct stream *s); // set by the http layer
+    void *http;
+};
+
+// Opens the stream of a route (http thread). Nothing has been sent yet: an error is a whole answer.
+typedef int stream_handler(struct view *v, struct stream **out, struct error *e);
+
+static inline void stream_wake(struct stream *s)
+{
+    s->wake(s);
+}
+
+#endif

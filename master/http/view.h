@@ -1,0 +1,38 @@
+// What a route's handler sees on a thread that may read the store: the request, a reader of the
+// committed store, and a writer for the answer. Filled by the http layer, valid during the call.
+#ifndef MUSTER_MASTER_HTTP_VIEW_H
+#define MUSTER_MASTER_HTTP_VIEW_H
+
+#include "db/db.h"
+#include "master/http/query.h"
+#include "master/request.h"
+
+// The services behind every handler; they live as long as the server, and any thread may use them.
+struct service {
+    struct db *db;
+    struct core *core;
+    struct follow *follow;
+    struct throttle *logins;
+    const char *cluster_id, *cluster_name, *master_id;
+    const char *config;  // JSON: what the master was started with
+    const char *openapi; // JSON: the route table
+};
+
+struct view {
+    struct request *rq;
+    struct service *service;
+    struct db_reader *db; // this thread's
+    const struct query *query;
+    const char *address;  // of the caller, "192.0.2.1"
+    const char *token;    // SHA-256 of the caller's token, hex; "" without one
+    struct json_writer w; // on rq->answer
+
+    const char *content_type; // NULL: application/json
+    const char *text;         // an answer that outlives the request, instead of rq->answer
+};
+
+// Runs on an http thread (reads, renders) or on a worker. 0: the answer stands in rq->answer;
+// negative: *e is the answer.
+typedef int view_handler(struct view *v, struct error *e);
+
+#endif

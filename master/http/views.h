@@ -1,0 +1,42 @@
+// Handlers of routes.c, by the file they are in, and the writers of the wire's objects that several
+// of them need. Reads run on an http thread; what is marked worker runs there.
+#ifndef MUSTER_MASTER_HTTP_VIEWS_H
+#define MUSTER_MASTER_HTTP_VIEWS_H
+
+#include "master/http/stream.h"
+
+// cluster.c
+view_handler view_page, view_info, view_openapi, view_master, view_master_config, view_workspaces,
+    view_workspace, view_workspace_projects, view_project, view_cluster_message;
+
+// accounts.c
+view_handler account_login, account_logout, account_create, account_patch; // worker
+view_handler account_me, account_list, account_get, account_get_by_name;
+
+// experiments.c; the renders take the id in rq->id
+view_handler view_experiments, view_experiment, view_experiment_trials, view_model_definition;
+view_handler render_experiment_created, render_experiment;
+
+// trials.c
+view_handler view_trial, view_trial_workloads, view_trial_series, view_context_directory;
+
+// checkpoints.c
+view_handler view_checkpoint, view_trial_checkpoints, view_experiment_checkpoints;
+
+// logs.c, metrics.c, download.c
+stream_handler stream_trial_logs, stream_task_logs, stream_trial_log_fields, stream_task_log_fields;
+stream_handler stream_training_metrics, stream_validation_metrics, stream_trial_metrics;
+stream_handler stream_checkpoint_archive;
+
+// Key and value: an RFC 3339 time; a null where `wall_us` is 0.
+void write_time(struct json_writer *w, const char *key, int64_t wall_us);
+
+// An object of uuid, state, steps, time, resources, metadata: six columns from `first` on.
+void write_checkpoint_workload(struct json_writer *w, struct db_rows *rows, int first);
+
+int store_failed(struct error *e); // ERR_INTERNAL: the store could not be read
+int no_trial(int64_t id, struct error *e);
+int no_checkpoint(const char *uuid, struct error *e);
+int check_exists(struct view *v, enum stmt stmt, int64_t id, const char *what, struct error *e);
+
+#endif
