@@ -201,6 +201,8 @@ int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error
     struct archive *a = NULL;
     struct buf out;
     size_t total = 0, count = json_array_size(files);
+    *tgz = NULL;
+    *len = 0;
     if (files && !json_is_null(files) && !json_is_array(files))
         return error_set(e, ERR_INVALID, "modelDefinition: is no list of files");
     if (count > ARCHIVE_FILES_MAX)
@@ -218,8 +220,10 @@ int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error
         rc = write_close(a, rc, e);
     archive_locale_leave(&locale);
     free_items(items, count);
-    *len = rc ? 0 : out.len;
-    *tgz = rc ? NULL : buf_take(&out);
+    if (!rc) {
+        *len = out.len;
+        *tgz = buf_take(&out);
+    }
     buf_free(&out);
     return rc;
 }

@@ -364,6 +364,9 @@ static int take_line(struct transfer *t, struct error *e)
     else if (failure)
         rc = error_set(e, err_from_http((int)jget_int(failure, "httpCode", 500)), "%s",
                        jget_string(failure, "message", "the stream ended with an error"));
+    else if (!json_object_get(line, "result"))
+        rc = error_set(e, ERR_PEER, "%s: a line of the stream has neither result nor error",
+                       t->client->url);
     else
         rc = t->on_line(t->ctx, json_object_get(line, "result"), e);
     json_decref(line);
