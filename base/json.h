@@ -53,8 +53,8 @@ json_t *jget_path(const json_t *obj, const char *dotted); // "resources.slots_pe
 // Text to value with the position in the error. `what` names the text ("request body").
 // Duplicate keys are refused; depth and size are limited.
 int json_parse(const char *text, size_t len, const char *what, json_t **out, struct error *e);
-char *
-json_text(const json_t *v); // compact, keys in their order, reals as by jw_double; heap string
+// Compact, keys in the order they have, numbers as jw_double writes them; heap string.
+char *json_text(const json_t *v);
 // Objects merge, all else replaces; tells whether `into` has changed.
 bool json_deep_merge(json_t *into, const json_t *over);
 

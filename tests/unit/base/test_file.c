@@ -1,0 +1,260 @@
+// Files and folders, in the temporary folder each test program runs in.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+
+static void write_text(const char *path, const char *text)
+{
+    struct error e;
+    if (file_write_durable(path, text, strlen(text), 0644, &e) != 0)
+        fail_msg("%s", e.text);
+}
+
+static void durable_write_and_read(void **state)
+{
+    (void)state;
+    write_text("a", "one");
+    write_text("a", "two"); // replaced
+    char *text;
+    size_t len;
+    assert_int_equal(file_read("a", 100, &text, &len, NULL), 0);
+    assert_int_equal(len, 3);
+    assert_string_equal(text, "two");
+    free(text);
+    char *aside = xasprintf("a.tmp.%d", (int)getpid());
+    assert_false(path_exists(aside));
+    free(aside);
+}
+
+static void the_mode_is_meant(void **state)
+{
+    (void)state;
+    struct stat st;
+    mode_t old = umask(077);
+    assert_int_equal(file_write_durable("open", "x", 1, 0664, NULL), 0);
+    umask(0);
+    assert_int_equal(file_write_durable("secret", "x", 1, 0600, NULL), 0);
+    umask(old);
+    assert_int_equal(stat("open", &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0664);
+    assert_int_equal(stat("secret", &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+}
+
+static void failed_writes_leave_the_old(void **state)
+{
+    (void)state;
+    struct error e;
+    assert_int_equal(file_write_durable("absent/file", "x", 1, 0644, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "absent/file"));
+    assert_non_null(strstr(e.text, "No such file"));
+    // A folder cannot be replaced by a file: the rename fails and what was aside is gone.
+    assert_int_equal(dir_make("folder/inner", 0755, NULL), 0);
+    assert_int_equal(file_write_durable("folder/inner", "x", 1, 0644, &e), ERR_IO);
+    assert_int_equal(rmdir("folder/inner"), 0);
+    assert_int_equal(rmdir("folder"), 0); // nothing was left in it
+}
+
+static void a_link_aside_is_not_followed(void **state)
+{
+    (void)state;
+    write_text("victim", "precious");
+    char *aside = xasprintf("target.tmp.%d", (int)getpid());
+    assert_int_equal(symlink("victim", aside), 0);
+    assert_int_equal(file_write_durable("target", "x", 1, 0644, NULL), ERR_IO);
+    char *text;
+    assert_int_equal(file_read("victim", 100, &text, NULL, NULL), 0);
+    assert_string_equal(text, "precious");
+    free(text);
+    free(aside);
+}
+
+static void writes_to_closed_descriptors(void **state)
+{
+    (void)state;
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(file_write_all(fd, "x", 1), ERR_IO);
+    assert_int_equal(file_write_all(fd, "", 0), 0);
+    close(fd);
+}
+
+static void read_at_the_limit_and_past_it(void **state)
+{
+    (void)state;
+    struct error e;
+    char *text;
+    size_t len;
+    write_text("ten", "0123456789");
+    assert_int_equal(file_read("ten", 10, &text, &len, &e), 0);
+    assert_int_equal(len, 10);
+    free(text);
+    assert_int_equal(file_read("ten", 9, &text, &len, &e), ERR_TOO_LARGE);
+    assert_null(text);
+    assert_string_equal(e.text, "ten is larger than the 9 bytes allowed");
+    write_text("nothing", "");
+    assert_int_equal(file_read("nothing", 0, &text, &len, &e), 0);
+    assert_string_equal(text, "");
+    free(text);
+}
+
+// Files of /proc say they have no bytes, and have some.
+static void files_that_hide_their_size(void **state)
+{
+    (void)state;
+    char *text;
+    size_t len;
+    assert_int_equal(file_read("/proc/self/maps", 16 << 20, &text, &len, NULL), 0);
+    assert_true(len > 100 && text[len] == '\0');
+    free(text);
+    assert_int_equal(file_read("/proc/self/maps", 100, &text, &len, NULL), ERR_TOO_LARGE);
+}
+
+static void unreadable(void **state)
+{
+    (void)state;
+    struct error e;
+    char *text;
+    size_t len;
+    assert_int_equal(file_read("absent", 10, &text, &len, &e), ERR_NOT_FOUND);
+    assert_non_null(strstr(e.text, "cannot open absent"));
+    write_text("file", "x");
+    assert_int_equal(file_read("file/below", 10, &text, &len, &e), ERR_NOT_FOUND);
+    assert_int_equal(file_read(".", 10, &text, &len, &e), ERR_IO);
+    assert_int_equal(file_sync_dir("file", &e), ERR_IO);
+}
+
+static void folders(void **state)
+{
+    (void)state;
+    struct error e;
+    assert_int_equal(dir_make("p/q/r/", 0755, &e), 0);
+    assert_int_equal(dir_make("p/q/r", 0755, &e), 0); // existing is fine
+    assert_true(path_exists("p/q/r"));
+    char *here = realpath(".", NULL), *absolute = path_join(here, "abs/b");
+    assert_int_equal(dir_make(absolute, 0755, &e), 0);
+    assert_true(path_exists("abs/b"));
+    free(absolute);
+    free(here);
+    write_text("p/f", "x");
+    assert_int_equal(dir_make("p/f/g", 0755, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "p/f"));
+    assert_int_equal(dir_make("p/f", 0755, &e), ERR_IO);
+}
+
+static void trees_are_removed_and_links_not_followed(void **state)
+{
+    (void)state;
+    struct error e;
+    dir_make("tree/a/b", 0755, NULL);
+    dir_make("outside", 0755, NULL);
+    write_text("outside/kept", "x");
+    write_text("tree/a/file", "x");
+    assert_int_equal(symlink("../../outside", "tree/a/link"), 0);
+    assert_int_equal(symlink("nowhere", "tree/dangling"), 0);
+    assert_int_equal(dir_remove_tree("tree", &e), 0);
+    assert_false(path_exists("tree"));
+    assert_true(path_exists("outside/kept"));
+    assert_int_equal(dir_remove_tree("tree", &e), 0); // absent is fine
+
+    assert_int_equal(symlink("outside", "link"), 0);
+    assert_int_equal(dir_remove_tree("link", &e), 0);
+    assert_true(path_exists("outside/kept"));
+    assert_false(path_exists("link"));
+    assert_int_equal(dir_remove_tree("outside/kept", &e), 0); // a single file
+    assert_false(path_exists("outside/kept"));
+}
+
+// "d/d/d..", `depth` folders in one another.
+static void make_deep(int depth)
+{
+    char *here = realpath(".", NULL);
+    for (int i = 0; i < depth; i++) {
+        assert_int_equal(mkdir("d", 0755), 0);
+        assert_int_equal(chdir("d"), 0);
+    }
+    assert_int_equal(chdir(here), 0);
+    free(here);
+}
+
+static void trees_at_the_deepest_and_past_it(void **state)
+{
+    (void)state;
+    struct error e;
+    make_deep(256);
+    assert_int_equal(dir_remove_tree("d", &e), 0);
+    assert_false(path_exists("d"));
+    make_deep(257);
+    assert_int_equal(dir_remove_tree("d", &e), ERR_TOO_LARGE);
+    assert_non_null(strstr(e.text, "removing d: "));
+    assert_int_equal(dir_remove_tree("d/d", &e), 0);
+    assert_int_equal(dir_remove_tree("d", &e), 0);
+}
+
+static void joined(const char *a, const char *b, const char *expected)
+{
+    char *path = path_join(a, b);
+    assert_string_equal(path, expected);
+    free(path);
+}
+
+static void joining(void **state)
+{
+    (void)state;
+    joined("a", "b", "a/b");
+    joined("a/", "b", "a/b");
+    joined("a//", "//b/c", "a/b/c");
+    joined("/", "b", "/b");
+    joined("", "b", "b");
+    joined("", "/b", "/b");
+}
+
+static void inside(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"a", "a/b", "..a", "a..", "...", "a/.b", "./a"};
+    static const char *const bad[] = {"",     "/",    "/a",     "a/",        "a//b", "..",
+                                      "../a", "a/..", "a/../b", "a/b/../..", "./.."};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        assert_true(path_is_inside(good[i]));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(path_is_inside(bad[i]));
+    char path[1026];
+    memset(path, 'p', sizeof path);
+    path[1025] = '\0';
+    assert_false(path_is_inside(path));
+    path[1024] = '\0';
+    assert_true(path_is_inside(path));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(durable_write_and_read),
+        cmocka_unit_test(the_mode_is_meant),
+        cmocka_unit_test(failed_writes_leave_the_old),
+        cmocka_unit_test(a_link_aside_is_not_followed),
+        cmocka_unit_test(writes_to_closed_descriptors),
+        cmocka_unit_test(read_at_the_limit_and_past_it),
+        cmocka_unit_test(files_that_hide_their_size),
+        cmocka_unit_test(unreadable),
+        cmocka_unit_test(folders),
+        cmocka_unit_test(trees_are_removed_and_links_not_followed),
+        cmocka_unit_test(trees_at_the_deepest_and_past_it),
+        cmocka_unit_test(joining),
+        cmocka_unit_test(inside),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
