@@ -1,0 +1,35 @@
+// Notes from the agent's threads to its event loop: a mailbox that wakes the loop. Any thread
+// sends, the loop receives.
+#ifndef MUSTER_AGENT_NOTES_H
+#define MUSTER_AGENT_NOTES_H
+
+#include "base/error.h"
+#include "base/mailbox.h"
+
+enum note_kind {
+    NOTE_FETCHED, // the working folder of `id` is ready, or not: error
+    NOTE_SHIPPED, // every log line of `id` is with the master
+};
+
+struct note {
+    enum note_kind kind;
+    char *id;
+    struct error error; // code 0: well
+};
+
+struct notes {
+    struct mailbox *box;
+    void (*wake)(void *ctx); // any thread
+    void *wake_ctx;
+};
+
+void notes_send(struct notes *n, enum note_kind kind, const char *id, const struct error *error);
+struct note *notes_take(struct notes *n); // NULL: none; note_free() it
+void note_free(struct note *note);
+
+// How the threads reach the master; read-only.
+struct master_link {
+    const char *url, *token, *ca_file;
+};
+
+#endif

@@ -1,0 +1,154 @@
+#include "agent/taskdir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+
+enum { SOCKET_BACKLOG = 4 };
+
+bool taskdir_id_valid(const char *id)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t len = strlen(id);
+    return len > 0 && len <= LIMIT_NAME && strspn(id, allowed) == len && strcmp(id, ".") != 0 &&
+           strcmp(id, "..") != 0;
+}
+
+int taskdir_read(const char *dir, const char *name, json_t **out, struct error *e)
+{
+    char *path = path_join(dir, name), *text = NULL;
+    size_t len = 0;
+    int rc = file_read(path, LIMIT_BODY, &text, &len, e);
+    if (rc == 0)
+        rc = json_parse(text, len, path, out, e);
+    free(text);
+    free(path);
+    return rc;
+}
+
+int taskdir_write(const char *dir, const char *name, const json_t *value, struct error *e)
+{
+    char *path = path_join(dir, name), *text = json_text(value);
+    int rc = file_write_durable(path, text, strlen(text), 0600, e);
+    free(text);
+    free(path);
+    return rc;
+}
+
+json_t *taskdir_status(const char *id, const char *state, json_t *ranks, const char *reason)
+{
+    json_t *status = json_pack("{s:s, s:s, s:o, s:s}", "allocationId", id, "state", state, "ranks",
+                               ranks ? ranks : json_array(), "reason", reason);
+    must(status != NULL);
+    return status;
+}
+
+bool taskdir_status_is(const json_t *status, const char *state)
+{
+    return strcmp(jget_string(status, "state", ""), state) == 0;
+}
+
+int taskdir_lock(const char *dir, int *fd, struct error *e)
+{
+    char *path = path_join(dir, "lock");
+    int rc = 0;
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (*fd < 0) {
+        rc = error_set_errno(e, ERR_IO, errno, "cannot open %s", path);
+    } else if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
+        rc = errno == EWOULDBLOCK ? error_set(e, ERR_CONFLICT, "%s is held", path)
+                                  : error_set_errno(e, ERR_IO, errno, "cannot lock %s", path);
+        close(*fd);
+        *fd = -1;
+    }
+    free(path);
+    return rc;
+}
+
+bool taskdir_supervised(const char *dir)
+{
+    int fd = -1;
+    int rc = taskdir_lock(dir, &fd, NULL);
+    if (fd >= 0)
+        close(fd);
+    return rc == ERR_CONFLICT;
+}
+
+// Socket addresses hold 107 bytes, work folders may lie deeper: the address goes by way of an open
+// descriptor of the folder.
+static int open_socket(const char *dir, struct sockaddr_un *address, int *dir_fd, struct error *e)
+{
+    *dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (*dir_fd < 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot open %s", dir);
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/sock", *dir_fd);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot make a socket");
+    return fd;
+}
+
+int taskdir_listen(const char *dir, int *fd, struct error *e)
+{
+    struct sockaddr_un address;
+    int dir_fd = -1, rc = 0;
+    *fd = open_socket(dir, &address, &dir_fd, e);
+    if (*fd < 0) {
+        rc = *fd;
+        goto out;
+    }
+    unlink(address.sun_path);
+    if (bind(*fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(*fd, SOCKET_BACKLOG) != 0) {
+        rc = error_set_errno(e, ERR_IO, errno, "cannot listen in %s", dir);
+        close(*fd);
+        *fd = -1;
+    }
+out:
+    if (dir_fd >= 0)
+        close(dir_fd);
+    return rc;
+}
+
+int taskdir_connect(const char *dir, int *fd, struct error *e)
+{
+    struct sockaddr_un address;
+    int dir_fd = -1, rc = 0;
+    *fd = open_socket(dir, &address, &dir_fd, e);
+    if (*fd < 0) {
+        rc = *fd;
+        goto out;
+    }
+    if (connect(*fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        rc = error_set_errno(e, ERR_UNAVAILABLE, errno, "cannot reach the supervisor in %s", dir);
+        close(*fd);
+        *fd = -1;
+    }
+out:
+    if (dir_fd >= 0)
+        close(dir_fd);
+    return rc;
+}
+
+char *taskdir_marker(const char *dir)
+{
+    char *run = path_join(dir, TASKDIR_RUN);
+    char *marker = xasprintf("MUSTER_RUN_DIR=%s", run);
+    free(run);
+    return marker;
+}

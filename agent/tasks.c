@@ -1,0 +1,581 @@
+#include "agent/tasks.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/spec.h"
+#include "agent/spool.h"
+#include "agent/supervisor.h"
+#include "agent/sweep.h"
+#include "agent/taskdir.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/proc.h"
+#include "base/rng.h"
+
+enum {
+    STATUS_MAX = 1 << 20, // bytes of a status on the socket
+    ATTACH_AGAIN_US = 20 * 1000,
+    SWEEP_AGAIN_US = 100 * 1000,
+};
+
+enum phase {
+    FETCHING,   // its files are on the way
+    CONNECTING, // its supervisor was started, by us or by an agent before us
+    ATTACHED,
+    SWEEPING, // its supervisor is lost; what it left is being killed
+    EXITED,
+    FORGETTING, // its last log lines are being sent
+};
+
+struct task {
+    char *id, *dir;
+    enum phase phase;
+    bool told_to_end;
+    bool has_spec; // so its log has a place to go
+    int64_t grace_s;
+    int64_t retry_at; // monotonic: CONNECTING, SWEEPING
+    int fd;           // ATTACHED
+    struct buf in;
+    json_t *status; // as reported
+    struct task *next;
+};
+
+struct tasks {
+    struct tasks_options o;
+    char *folder, *trash, *program, *program_dir;
+    struct task *first;
+    bool changed;
+};
+
+// ---- one task ----
+
+static struct task *find(struct tasks *t, const char *id)
+{
+    struct task *task = t->first;
+    while (task && strcmp(task->id, id) != 0)
+        task = task->next;
+    return task;
+}
+
+static struct task *add_task(struct tasks *t, const char *id)
+{
+    struct task *task = xcalloc(1, sizeof *task);
+    task->id = xstrdup(id);
+    task->dir = path_join(t->folder, id);
+    task->fd = -1;
+    task->grace_s = DESIRED_GRACE_S;
+    task->status = taskdir_status(id, TASK_STARTING, NULL, "");
+    buf_init(&task->in, STATUS_MAX);
+    task->next = t->first;
+    t->first = task;
+    t->changed = true;
+    return task;
+}
+
+static void free_task(struct task *task)
+{
+    if (task->fd >= 0)
+        close(task->fd);
+    buf_free(&task->in);
+    json_decref(task->status);
+    free(task->dir);
+    free(task->id);
+    free(task);
+}
+
+static void remove_task(struct tasks *t, struct task *task)
+{
+    struct task **at = &t->first;
+    while (*at != task)
+        at = &(*at)->next;
+    *at = task->next;
+    free_task(task);
+}
+
+static void set_status(struct tasks *t, struct task *task, json_t *status)
+{
+    t->changed |= !json_equal(task->status, status);
+    json_decref(task->status);
+    task->status = status;
+}
+
+static void detach(struct task *task)
+{
+    if (task->fd >= 0)
+        close(task->fd);
+    task->fd = -1;
+    buf_reset(&task->in);
+}
+
+// The end of a task whose supervisor cannot say it: as the last line of its log.
+static void write_last_line(const struct task *task, const char *text)
+{
+    struct spool spool;
+    struct spool_cursor shipped;
+    char *path = path_join(task->dir, TASKDIR_SPOOL);
+    char *cursor = path_join(task->dir, TASKDIR_CURSOR);
+    spool_cursor_load(cursor, &shipped);
+    if (spool_open(&spool, path, shipped.sequence, SPOOL_DISK_MAX, NULL) == 0) {
+        const struct spool_line line = {
+            .wall_us = clock_wall_us(),
+            .rank = -1,
+            .level = "ERROR",
+            .stream = "stderr",
+            .source = "agent",
+            .text = text,
+            .len = strlen(text),
+        };
+        spool_append(&spool, &line);
+    }
+    spool_close(&spool);
+    free(cursor);
+    free(path);
+}
+
+// The task has ended, or never began, and no supervisor will say so.
+static void conclude(struct tasks *t, struct task *task, const char *reason)
+{
+    struct error e = {0};
+    char quoted[ERROR_TEXT_MAX];
+    json_t *ranks = jget(task->status, "ranks");
+    log_warn("task ended by the agent", "alloc=%s reason=%s", task->id,
+             log_quote(quoted, sizeof quoted, reason));
+    if (task->has_spec)
+        write_last_line(task, reason);
+    set_status(t, task, taskdir_status(task->id, TASK_EXITED, json_incref(ranks), reason));
+    if (taskdir_write(task->dir, TASKDIR_STATUS, task->status, &e) != 0)
+        log_error("cannot write the status", "alloc=%s err=%s", task->id,
+                  log_quote(quoted, sizeof quoted, e.text));
+    detach(task);
+    task->phase = EXITED;
+}
+
+static void exited(struct task *task)
+{
+    log_info("task ended", "alloc=%s reason=\"%s\"", task->id,
+             jget_string(task->status, "reason", ""));
+    detach(task);
+    task->phase = EXITED;
+}
+
+// ---- supervisors ----
+
+static void sweep(struct tasks *t, struct task *task, int64_t now)
+{
+    char *marker = taskdir_marker(task->dir);
+    const struct sweep wanted = {.marker = marker};
+    if (sweep_processes(&wanted, SIGKILL) == 0) {
+        conclude(t, task, SUPERVISOR_LOST ": its processes on this machine were ended");
+    } else {
+        task->phase = SWEEPING;
+        task->retry_at = now + SWEEP_AGAIN_US;
+    }
+    free(marker);
+}
+
+// Nobody holds the lock: what status.json says is the last word of the supervisor.
+static void read_last_status(struct tasks *t, struct task *task, int64_t now)
+{
+    json_t *status = NULL;
+    if (taskdir_read(task->dir, TASKDIR_STATUS, &status, NULL) != 0) {
+        char *reason =
+            xasprintf("the task's supervisor did not start; see %s/supervisor.log", task->dir);
+        conclude(t, task, reason);
+        free(reason);
+        return;
+    }
+    set_status(t, task, status);
+    if (taskdir_status_is(status, TASK_EXITED))
+        exited(task);
+    else
+        sweep(t, task, now);
+}
+
+static void send_kill(struct task *task)
+{
+    char order[64];
+    int len = snprintf(order, sizeof order, "{\"kill\": %lld}\n", (long long)task->grace_s);
+    // A supervisor that is gone shows as the end of the connection.
+    if (send(task->fd, order, (size_t)len, MSG_NOSIGNAL) != len)
+        log_debug("an order was not sent", "alloc=%s", task->id);
+}
+
+static void attach(struct tasks *t, struct task *task, int64_t now)
+{
+    detach(task);
+    task->phase = CONNECTING;
+    if (taskdir_connect(task->dir, &task->fd, NULL) == 0) {
+        task->phase = ATTACHED;
+        if (task->told_to_end)
+            send_kill(task);
+    } else if (taskdir_supervised(task->dir)) {
+        task->retry_at = now + ATTACH_AGAIN_US;
+    } else {
+        read_last_status(t, task, now);
+    }
+}
+
+static void supervise(struct tasks *t, struct task *task)
+{
+    struct error e = {0};
+    if (task->told_to_end)
+        conclude(t, task, "told to end before it was started");
+    else if (supervisor_start(task->dir, t->program, &e) != 0)
+        conclude(t, task, e.text);
+    else
+        attach(t, task, clock_mono_us());
+}
+
+static void read_statuses(struct tasks *t, struct task *task)
+{
+    const char *stop;
+    while (task->phase == ATTACHED && task->in.len > 0 &&
+           (stop = memchr(task->in.data, '\n', task->in.len))) {
+        size_t len = (size_t)(stop - task->in.data);
+        json_t *status = json_loadb(task->in.data, len, 0, NULL);
+        buf_drop_front(&task->in, len + 1);
+        if (status)
+            set_status(t, task, status);
+        if (taskdir_status_is(task->status, TASK_EXITED))
+            exited(task);
+    }
+}
+
+static void read_supervisor(struct tasks *t, struct task *task)
+{
+    char chunk[16 * 1024];
+    while (task->phase == ATTACHED) {
+        ssize_t n = recv(task->fd, chunk, sizeof chunk, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (n > 0 && buf_append(&task->in, chunk, (size_t)n) == 0)
+            read_statuses(t, task);
+        else
+            attach(t, task, clock_mono_us());
+    }
+}
+
+void tasks_read(struct tasks *t)
+{
+    for (struct task *task = t->first; task; task = task->next)
+        read_supervisor(t, task);
+}
+
+// ---- actions ----
+
+static int write_spec(struct tasks *t, const struct task *task, const struct desired_task *wanted,
+                      const char **url, json_t **spec, struct error *e)
+{
+    const struct spec_place place = {
+        .agent_id = t->o.agent_id,
+        .slots = t->o.slots,
+        .dir = task->dir,
+        .program_dir = t->program_dir,
+        .home = getenv("HOME"),
+        .path = getenv("PATH"),
+        .lang = getenv("LANG"),
+    };
+    int rc = dir_make(task->dir, 0700, e);
+    if (rc == 0)
+        rc = spec_build(wanted, &place, spec, e);
+    if (rc == 0)
+        rc = taskdir_write(task->dir, TASKDIR_SPEC, *spec, e);
+    if (rc == 0)
+        *url = jget_string(*spec, "contextUrl", "");
+    return rc;
+}
+
+static void start(struct tasks *t, const struct desired_task *wanted)
+{
+    struct error e = {0};
+    const char *url = NULL;
+    json_t *spec = NULL;
+    struct task *task = add_task(t, wanted->id);
+    task->grace_s = wanted->grace_s;
+    task->phase = FETCHING;
+    if (write_spec(t, task, wanted, &url, &spec, &e) != 0) {
+        conclude(t, task, e.text);
+    } else {
+        log_info("task starts", "alloc=%s ranks=%zu", task->id,
+                 json_array_size(jget(spec, "ranks")));
+        task->has_spec = true;
+        shipper_add(t->o.shipper, task->dir);
+        worker_fetch(t->o.worker, task->id, task->dir, url);
+    }
+    json_decref(spec);
+}
+
+static void kill_task(struct task *task, const struct desired_task *wanted)
+{
+    if (wanted)
+        task->grace_s = wanted->grace_s;
+    log_info("task is told to end", "alloc=%s", task->id);
+    task->told_to_end = true;
+    if (task->phase == ATTACHED)
+        send_kill(task);
+}
+
+static void declare_gone(struct tasks *t, const char *id)
+{
+    struct error e = {0};
+    struct task *task = add_task(t, id);
+    if (dir_make(task->dir, 0700, &e) != 0)
+        log_warn("cannot make a task's folder", "alloc=%s", id);
+    conclude(t, task, "it was never started on this machine");
+}
+
+// Moved aside first: at no instant is half a folder to be taken for a task.
+static void remove_folder(struct tasks *t, const char *id, const char *dir)
+{
+    char unique[UUID_TEXT];
+    uuid_make(unique);
+    char *aside = xasprintf("%s/%s.%s", t->trash, id, unique);
+    if (rename(dir, aside) == 0)
+        worker_remove(t->o.worker, aside);
+    free(aside);
+}
+
+static void forget(struct tasks *t, struct task *task)
+{
+    task->phase = FORGETTING;
+    t->changed = true;
+    if (task->has_spec) {
+        shipper_finish(t->o.shipper, task->id);
+    } else {
+        remove_folder(t, task->id, task->dir);
+        remove_task(t, task);
+    }
+}
+
+static void act(struct tasks *t, const struct action *action)
+{
+    switch (action->kind) {
+    case ACTION_NONE:
+        break;
+    case ACTION_START:
+        start(t, action->wanted);
+        break;
+    case ACTION_KILL:
+        kill_task(find(t, action->id), action->wanted);
+        break;
+    case ACTION_DECLARE_GONE:
+        declare_gone(t, action->id);
+        break;
+    case ACTION_FORGET:
+        forget(t, find(t, action->id));
+        break;
+    }
+}
+
+static enum observed_state observe(const struct task *task)
+{
+    if (task->phase == FORGETTING)
+        return OBSERVED_FORGETTING;
+    if (task->phase == EXITED)
+        return OBSERVED_EXITED;
+    return task->told_to_end || task->phase == SWEEPING ? OBSERVED_ENDING : OBSERVED_LIVE;
+}
+
+static size_t count_tasks(const struct tasks *t)
+{
+    size_t count = 0;
+    for (const struct task *task = t->first; task; task = task->next)
+        count++;
+    return count;
+}
+
+void tasks_apply(struct tasks *t, const struct desired *desired)
+{
+    size_t count = count_tasks(t), i = 0;
+    struct observed_task *observed = xcalloc(count + 1, sizeof *observed);
+    struct action *actions = xcalloc(count + desired->count + 1, sizeof *actions);
+    for (const struct task *task = t->first; task; task = task->next)
+        observed[i++] = (struct observed_task){task->id, observe(task)};
+    size_t todo = reconcile(desired, observed, count, actions);
+    for (i = 0; i < todo; i++)
+        act(t, &actions[i]);
+    free(actions);
+    free(observed);
+}
+
+void tasks_note(struct tasks *t, const struct note *note)
+{
+    struct task *task = find(t, note->id);
+    if (!task)
+        return;
+    if (note->kind == NOTE_FETCHED && task->phase == FETCHING) {
+        if (note->error.code != 0 && !task->told_to_end)
+            conclude(t, task, note->error.text);
+        else
+            supervise(t, task);
+    } else if (note->kind == NOTE_SHIPPED && task->phase == FORGETTING) {
+        log_info("task is forgotten", "alloc=%s", task->id);
+        remove_folder(t, task->id, task->dir);
+        remove_task(t, task);
+    }
+}
+
+static bool waits(const struct task *task)
+{
+    return task->phase == CONNECTING || task->phase == SWEEPING;
+}
+
+void tasks_tick(struct tasks *t, int64_t now)
+{
+    for (struct task *task = t->first; task; task = task->next) {
+        if (!waits(task) || now < task->retry_at)
+            continue;
+        if (task->phase == CONNECTING)
+            attach(t, task, now);
+        else
+            sweep(t, task, now);
+    }
+}
+
+int64_t tasks_next_tick(const struct tasks *t)
+{
+    int64_t next = INT64_MAX;
+    for (const struct task *task = t->first; task; task = task->next) {
+        if (waits(task) && task->retry_at < next)
+            next = task->retry_at;
+    }
+    return next;
+}
+
+size_t tasks_poll_count(const struct tasks *t)
+{
+    return count_tasks(t);
+}
+
+unsigned tasks_poll(const struct tasks *t, struct curl_waitfd *fds)
+{
+    unsigned count = 0;
+    for (const struct task *task = t->first; task; task = task->next) {
+        if (task->phase == ATTACHED)
+            fds[count++] = (struct curl_waitfd){.fd = task->fd, .events = CURL_WAIT_POLLIN};
+    }
+    return count;
+}
+
+json_t *tasks_report(struct tasks *t)
+{
+    json_t *list = json_array();
+    for (const struct task *task = t->first; task; task = task->next) {
+        if (task->phase != FORGETTING)
+            json_array_append(list, task->status);
+    }
+    t->changed = false;
+    return list;
+}
+
+bool tasks_changed(const struct tasks *t)
+{
+    return t->changed;
+}
+
+// ---- start and end ----
+
+static void recover_task(struct tasks *t, const char *id)
+{
+    struct task *task = add_task(t, id);
+    char *spec = path_join(task->dir, TASKDIR_SPEC);
+    task->has_spec = path_exists(spec);
+    free(spec);
+    if (task->has_spec)
+        shipper_add(t->o.shipper, task->dir);
+    attach(t, task, clock_mono_us());
+    log_info("task taken up again", "alloc=%s state=%s", id,
+             jget_string(task->status, "state", ""));
+}
+
+// Nothing was started yet if there is no status: the master will ask for it again.
+static bool was_started(const struct tasks *t, const char *id)
+{
+    char *dir = path_join(t->folder, id), *status = path_join(dir, TASKDIR_STATUS);
+    bool started = path_exists(status) || taskdir_supervised(dir);
+    free(status);
+    free(dir);
+    return started;
+}
+
+static int recover(struct tasks *t, struct error *e)
+{
+    DIR *folder = opendir(t->folder);
+    if (!folder)
+        return error_set_errno(e, ERR_IO, errno, "cannot read %s", t->folder);
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        const char *id = entry->d_name;
+        if (!taskdir_id_valid(id))
+            continue;
+        char *dir = path_join(t->folder, id);
+        if (was_started(t, id))
+            recover_task(t, id);
+        else
+            remove_folder(t, id, dir);
+        free(dir);
+    }
+    closedir(folder);
+    return 0;
+}
+
+// What an agent before us moved aside and did not get to remove.
+static void empty_trash(struct tasks *t)
+{
+    DIR *folder = opendir(t->trash);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            char *path = path_join(t->trash, entry->d_name);
+            worker_remove(t->o.worker, path);
+            free(path);
+        }
+    }
+    if (folder)
+        closedir(folder);
+}
+
+int tasks_open(const struct tasks_options *options, struct tasks **out, struct error *e)
+{
+    struct tasks *t = xcalloc(1, sizeof *t);
+    t->o = *options;
+    t->folder = path_join(options->work_dir, "tasks");
+    t->trash = path_join(options->work_dir, "trash");
+    t->program_dir = proc_self_dir();
+    t->program = path_join(t->program_dir, "muster-agent");
+    int rc = dir_make(t->folder, 0700, e);
+    if (rc == 0)
+        rc = dir_make(t->trash, 0700, e);
+    if (rc == 0) {
+        empty_trash(t);
+        rc = recover(t, e);
+    }
+    if (rc != 0)
+        tasks_close(t);
+    else
+        *out = t;
+    return rc;
+}
+
+void tasks_close(struct tasks *t)
+{
+    if (!t)
+        return;
+    while (t->first)
+        remove_task(t, t->first);
+    free(t->program);
+    free(t->program_dir);
+    free(t->trash);
+    free(t->folder);
+    free(t);
+}

@@ -1,0 +1,678 @@
+"""The agent alone, against a master made of a few lines: tasks, logs, and what dies in between."""
+
+import base64
+import collections
+import http.server
+import io
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tarfile
+import tempfile
+import threading
+import time
+import unittest
+
+from cluster import BIN, Daemon, wait_for
+
+TOKEN = "agent-token-of-the-test"
+SECONDS = 120.0  # the most any wait takes; builds with sanitizers are slow
+
+
+class FakeMaster:
+    """Speaks the agent's three calls. `desired` is what should run, `reports` what the agent said."""
+
+    def __init__(self, port=0):
+        self.changed = threading.Condition()
+        self.desired, self.forget, self.version = {}, set(), 1
+        self.reports = {}  # allocation -> last reported task
+        self.history = collections.defaultdict(list)  # allocation -> states in order
+        self.request = None  # the last sync request
+        self.logs = collections.defaultdict(dict)  # allocation -> sequence -> line
+        self.repeated = 0  # lines that came more than once
+        self.contexts = {}
+        self.sync_status, self.logs_status = 200, 200  # what to answer instead
+        self.closing = False
+        self.connections = []
+        master = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self):
+                super().setup()
+                master.connections.append(self.connection)
+
+            def log_message(self, *_):
+                pass
+
+            def answer(self, status, body):
+                data = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def handle_call(self, body):
+                try:
+                    if self.headers["Authorization"] != f"Bearer {TOKEN}":
+                        self.answer(401, {"error": {"error": "unknown token"}})
+                    else:
+                        self.answer(*master.call(self.path, body))
+                except OSError:  # the agent dropped the call
+                    self.close_connection = True
+
+            def do_GET(self):
+                self.handle_call(None)
+
+            def do_POST(self):
+                self.handle_call(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+            allow_reuse_address = True
+
+            def handle_error(self, *_):
+                pass  # connections that end in mid-request
+
+        self.server = Server(("127.0.0.1", port), Handler)
+        self.port = self.server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self):
+        """As kill -9 would: open connections break, parked calls are not answered."""
+        self.server.shutdown()
+        self.server.server_close()
+        for connection in self.connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has ended
+        with self.changed:
+            self.closing = True
+            self.changed.notify_all()
+
+    def call(self, path, body):
+        if path.endswith("/sync"):
+            return self.sync(body)
+        if path == "/api/v1/task/logs":
+            return self.take_logs(body["logs"])
+        task = path.split("/")[4]
+        return 200, {"b64Tgz": self.contexts[task]}
+
+    def sync(self, body):
+        with self.changed:
+            if self.sync_status != 200:
+                return self.sync_status, {"error": {"error": "as the test wants it"}}
+            self.request = body
+            self.reports = {}
+            for task in body["tasks"]:
+                name = task["allocationId"]
+                self.reports[name] = task
+                if self.history[name][-1:] != [task["state"]]:
+                    self.history[name].append(task["state"])
+            self.changed.notify_all()
+            deadline = time.monotonic() + 4
+            while self.version == body["seen"] and not self.closing and time.monotonic() < deadline:
+                self.changed.wait(deadline - time.monotonic())
+            return 200, {"version": self.version, "tasks": list(self.desired.values()),
+                         "forget": sorted(self.forget)}
+
+    def take_logs(self, lines):
+        with self.changed:
+            if self.logs_status != 200:
+                return self.logs_status, {"error": {"error": "as the test wants it"}}
+            for line in lines:
+                known = self.logs[line["allocationId"]]
+                before = known.setdefault(line["sequence"], line)
+                self.repeated += before is not line
+                assert before == line, (before, line)
+            self.changed.notify_all()
+            return 200, {}
+
+    def change(self, **wishes):
+        """Sets desired tasks (None: no longer named) and tells the agent."""
+        with self.changed:
+            for name, task in wishes.items():
+                if task is None:
+                    self.desired.pop(name, None)
+                else:
+                    self.desired[name] = task
+            self.version += 1
+            self.changed.notify_all()
+
+    def wait(self, what, condition, seconds=SECONDS):
+        """Waits for condition(), which is asked after everything the agent says."""
+        deadline = time.monotonic() + seconds
+        with self.changed:
+            while not condition():
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise AssertionError(f"waited {seconds:.0f} s in vain for: {what}\n"
+                                         f"reports: {json.dumps(self.reports)}")
+                self.changed.wait(left)
+
+    def state(self, name):
+        return self.reports.get(name, {}).get("state")
+
+    def wait_state(self, name, state):
+        self.wait(f"{name} to be {state}", lambda: self.state(name) == state)
+        return self.reports[name]
+
+    def lines(self, name, source="task"):
+        """Lines in order of their sequence numbers, which must have no gap."""
+        numbers = sorted(self.logs[name])
+        assert numbers == list(range(1, len(numbers) + 1)), numbers
+        return [self.logs[name][n] for n in numbers if self.logs[name][n]["source"] == source]
+
+    def texts(self, name, source="task"):
+        return [line["log"] for line in self.lines(name, source)]
+
+
+def task(name, script, ranks=1, action="RUN", grace=10, **more):
+    """A desired task that runs a shell script in each rank."""
+    return {"allocationId": name, "taskId": f"task-{name}", "trialId": 1, "experimentId": 1,
+            "epoch": 1, "action": action, "graceSeconds": grace, "contextUrl": None,
+            "argv": ["sh", "-c", script], "native": False,
+            "env": {"DET_ALLOCATION_ID": name, "WORLD_SIZE": str(ranks)},
+            "ranks": [{"rank": r, "localRank": r, "slots": [r], "env": {}} for r in range(ranks)],
+            **more}
+
+
+def tgz(files):
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for path, text in files.items():
+            info = tarfile.TarInfo(path)
+            info.size, info.mode = len(text), 0o755
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return base64.b64encode(data.getvalue()).decode()
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def processes_below(folder):
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and pathlib.Path(os.readlink(entry / "cwd")).is_relative_to(folder):
+                found.append(int(entry.name))
+        except OSError:
+            pass
+    return [pid for pid in found if pid != os.getpid()]
+
+
+class AgentTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=".")).resolve()
+        self.work = self.folder / "work"
+        (self.folder / "token").write_text(TOKEN + "\n")
+        self.master = FakeMaster()
+        self.agent = self.make_agent()
+
+    def tearDown(self):
+        if self.agent.process and self.agent.process.poll() is None:
+            self.agent.kill9()
+        self.master.close()
+        for pid in processes_below(self.folder):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        log = self.agent.tail(200) if (self.folder / "agent.log").exists() else ""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.assertNotIn("ERROR: AddressSanitizer", log)
+        self.assertNotIn("WARNING: ThreadSanitizer", log)
+        self.assertNotIn("runtime error:", log)
+
+    def make_agent(self, **flags):
+        flags = {"master": self.master.url, "token-file": self.folder / "token",
+                 "work-dir": self.work, "id": "agent-0", "slots": 4, **flags}
+        arguments = [word for name, value in flags.items() for word in (f"--{name}", value)]
+        return Daemon("muster-agent", arguments, self.folder / "agent.log")
+
+    def run_agent(self, **flags):
+        """An agent that ends by itself: (exit code, what it said)."""
+        agent = self.make_agent(**flags)
+        done = subprocess.run(agent.arguments, capture_output=True, text=True, timeout=SECONDS)
+        return done.returncode, done.stderr
+
+    def start(self, **tasks):
+        self.agent.start()
+        self.master.change(**tasks)
+
+    def wait_line(self, name, text):
+        self.master.wait(f"{name} to say {text!r}",
+                         lambda: any(line["log"] == text for line in self.master.logs[name].values()))
+
+    def supervisor(self, name):
+        """Process id of the task's supervisor: the parent of its ranks."""
+        pid = self.master.reports[name]["ranks"][0]["pid"]
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+    def forget(self, name):
+        with self.master.changed:
+            self.master.forget.add(name)
+        self.master.change(**{name: None})
+        self.master.wait(f"{name} to be forgotten", lambda: name not in self.master.reports)
+        wait_for("its folder to go, after the last line", lambda: not (self.work / "tasks" / name).exists(),
+                 SECONDS)
+
+
+class Running(AgentTest):
+    def test_two_ranks_and_their_lines(self):
+        script = ('echo "INFO: hello from $RANK"; echo "[rank=7] WARNING: odd"; echo plain; '
+                  'echo "ERROR: bad" >&2; printf "bar 1\\rbar 2\\r\\nno end"')
+        self.start(a=task("a", script, ranks=2))
+        report = self.master.wait_state("a", "EXITED")
+        self.assertEqual([(r["rank"], r["exitCode"], r["signal"]) for r in report["ranks"]],
+                         [(0, 0, None), (1, 0, None)])
+        self.assertEqual(report["reason"], "")
+        self.assertIn("STARTING", self.master.history["a"] + ["STARTING"])
+        self.forget("a")
+        wait_for("the rest to go", lambda: not list((self.work / "trash").iterdir()), SECONDS)
+        lines = self.master.lines("a")
+        self.assertEqual(len(lines), 14)
+        for rank in (0, 1):
+            mine = [(l["level"], l["log"]) for l in lines if l.get("rankId") == rank and
+                    l["stdtype"] == "stdout"]
+            self.assertEqual(mine, [("LOG_LEVEL_INFO", f"hello from {rank}"),
+                                    ("LOG_LEVEL_INFO", "plain"), ("LOG_LEVEL_INFO", "bar 1"),
+                                    ("LOG_LEVEL_INFO", "bar 2"), ("LOG_LEVEL_INFO", "no end")])
+        self.assertEqual([l["level"] for l in lines if l.get("rankId") == 7],
+                         ["LOG_LEVEL_WARNING"] * 2)
+        errors = [l for l in lines if l["stdtype"] == "stderr"]
+        self.assertEqual([(l["level"], l["log"]) for l in errors], [("LOG_LEVEL_ERROR", "bad")] * 2)
+        self.assertTrue(all(l["taskId"] == "task-a" and l["agentId"] == "agent-0" and
+                            l["allocationId"] == "a" and l["timestamp"] for l in lines))
+        self.assertEqual(self.master.repeated, 0)
+
+    def test_what_the_master_is_told_about_the_machine(self):
+        self.start()
+        self.master.wait("a request", lambda: self.master.request)
+        request = self.master.request
+        self.assertEqual([s["id"] for s in request["slots"]], [0, 1, 2, 3])
+        for slot in request["slots"]:
+            self.assertEqual(slot["type"], "CPU")
+            self.assertTrue(slot["name"] and slot["uuid"])
+            self.assertGreater(slot["memory"], 1 << 20)
+        self.assertEqual(request["address"], "127.0.0.1")
+        self.assertEqual(request["pool"], "default")
+        self.assertTrue(request["hostname"] and request["session"] and request["version"])
+
+    def test_environment_and_files(self):
+        os.environ["NOT_FOR_TASKS"] = "1"
+        self.master.contexts["task-a"] = tgz({"run.sh": "#!/bin/sh\necho \"in $(pwd)\"; env\n",
+                                              "deep/file": "x"})
+        one = task("a", "", ranks=2, argv=["./run.sh"],
+                   contextUrl="/api/v1/tasks/task-a/context_directory")
+        one["env"].update(COMMON="all", BOTH="all")
+        for rank in one["ranks"]:
+            rank["env"] = {"BOTH": f"only {rank['rank']}"}
+        one["ranks"][0]["slots"], one["ranks"][1]["slots"] = [2], [3]
+        self.start(a=one)
+        report = self.master.wait_state("a", "EXITED")
+        self.assertEqual([r["exitCode"] for r in report["ranks"]], [0, 0])
+        self.assertEqual((self.work / "tasks/a/work/deep/file").read_text(), "x")
+        self.forget("a")
+        for rank in "01":
+            said = {l["log"] for l in self.master.lines("a") if l["rankId"] == int(rank)}
+            for word in (f"in {self.work}/tasks/a/work", f"RANK={rank}", f"LOCAL_RANK={rank}",
+                         "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "COMMON=all", f"BOTH=only {rank}",
+                         "DET_AGENT_ID=agent-0", "DET_SLOT_IDS=[2,3]", "OMP_NUM_THREADS=1",
+                         f"MUSTER_RUN_DIR={self.work}/tasks/a/run", f"HOME={os.environ['HOME']}"):
+                self.assertIn(word, said)
+            self.assertFalse([w for w in said if w.startswith("NOT_FOR_TASKS")])
+
+    def test_each_task_has_its_own_run_determined(self):
+        script = 'cat /run/determined/info/cluster.json; echo; ls /run/determined/train; echo done'
+        settings = {"DET_MASTER": "http://m:1", "DET_CLUSTER_ID": "c", "DET_SESSION_TOKEN": "s",
+                    "DET_TASK_TYPE": "TRIAL"}
+        tasks = {}
+        for name in ("a", "b"):
+            tasks[name] = task(name, script)
+            tasks[name]["env"].update(settings, DET_TASK_ID=f"task-{name}")
+        self.start(**tasks)
+        for name in tasks:
+            self.master.wait_state(name, "EXITED")
+            self.forget(name)
+            if any("/run/determined" in text for text in self.master.texts(name, "agent")):
+                self.skipTest("no mount namespaces here: " + self.master.texts(name, "agent")[0])
+            said = self.master.texts(name)
+            self.assertEqual(json.loads(said[0]), {
+                "master_url": "http://m:1", "cluster_id": "c", "agent_id": "agent-0",
+                "slot_ids": [0], "task_id": f"task-{name}", "allocation_id": name,
+                "session_token": "s", "task_type": "TRIAL", "master_cert_name": None,
+                "master_cert_file": None, "latest_checkpoint": None})
+            self.assertEqual([text for text in said if text][1:], ["logs", "model", "done"])
+        self.assertFalse(pathlib.Path("/run/determined/info").exists())
+
+    def test_programs_of_muster_are_found_beside_the_agent(self):
+        self.start(a=task("a", "", native=True, argv=["muster-agent", "--version"]))
+        self.assertEqual(self.master.wait_state("a", "EXITED")["ranks"][0]["exitCode"], 0)
+        self.wait_line("a", self.agent_version())
+
+    def agent_version(self):
+        return subprocess.run([BIN / "muster-agent", "--version"], capture_output=True, text=True,
+                              check=True).stdout.strip()
+
+    def test_a_long_line_is_cut_and_much_output_arrives_once(self):
+        script = "head -c 200000 /dev/zero | tr '\\0' x; echo; seq 1 20000"
+        self.start(a=task("a", script))
+        self.master.wait_state("a", "EXITED")
+        self.forget("a")
+        first, *rest = self.master.texts("a")
+        self.assertTrue(first.startswith("xxxx") and first.endswith("[cut: the line has 200000 bytes]"))
+        self.assertLessEqual(len(first), 65536)
+        self.assertEqual(rest, [str(n) for n in range(1, 20001)])
+
+    def test_logs_wait_while_the_master_takes_none(self):
+        self.master.logs_status = 503
+        self.start(a=task("a", "seq 1 3000"))
+        self.master.wait_state("a", "EXITED")
+        self.assertEqual(self.master.logs["a"], {})
+        with self.master.changed:
+            self.master.logs_status = 429
+        time.sleep(0.5)
+        with self.master.changed:
+            self.master.logs_status = 200
+        self.forget("a")
+        self.assertEqual(self.master.texts("a"), [str(n) for n in range(1, 3001)])
+
+
+class Ending(AgentTest):
+    def test_a_failing_rank_ends_the_other(self):
+        self.start(a=task("a", 'echo up; if [ $RANK = 1 ]; then exit 3; fi; sleep 1000', ranks=2))
+        report = self.master.wait_state("a", "EXITED")
+        self.assertEqual([(r["exitCode"], r["signal"]) for r in report["ranks"]],
+                         [(None, signal.SIGTERM), (3, None)])
+        self.assertIn("rank 1: exit 3", report["reason"])
+        self.wait_line("a", "rank 1: exit 3; ending the other ranks")
+
+    def test_a_rank_that_will_not_go_is_killed(self):
+        script = 'if [ $RANK = 1 ]; then sleep 1; kill -SEGV $$; fi; trap "" TERM; sleep 1000 & wait; wait'
+        self.start(a=task("a", script, ranks=2))
+        report = self.master.wait_state("a", "EXITED")
+        self.assertEqual([r["signal"] for r in report["ranks"]], [signal.SIGKILL, signal.SIGSEGV])
+
+    def test_kill_order(self):
+        polite = 'trap "echo bye; exit 5" TERM; echo up; while :; do sleep 0.05; done'
+        rude = 'trap "" TERM; echo up; while :; do sleep 0.05; done'
+        self.start(a=task("a", polite), b=task("b", rude))
+        self.wait_line("a", "up")
+        self.wait_line("b", "up")
+        self.master.change(a=task("a", polite, action="KILL", grace=60),
+                           b=task("b", rude, action="KILL", grace=1))
+        report = self.master.wait_state("a", "EXITED")
+        self.assertEqual(report["ranks"][0]["exitCode"], 5)
+        self.wait_line("a", "bye")
+        report = self.master.wait_state("b", "EXITED")
+        self.assertEqual(report["ranks"][0]["signal"], signal.SIGKILL)
+
+    def test_what_the_master_does_not_name_is_ended(self):
+        self.start(a=task("a", "echo up; sleep 1000", grace=20))
+        self.wait_line("a", "up")
+        self.master.change(a=None)
+        report = self.master.wait_state("a", "EXITED")
+        self.assertEqual(report["ranks"][0]["signal"], signal.SIGTERM)
+
+    def test_processes_left_behind_are_ended(self):
+        script = 'setsid sh -c "echo \\$\\$ >left; trap \\"\\" TERM; while :; do sleep 0.05; done" & ' \
+                 'while [ ! -s left ]; do sleep 0.05; done'
+        self.start(a=task("a", script))
+        report = self.master.wait_state("a", "EXITED")
+        self.assertEqual(report["ranks"][0]["exitCode"], 0)
+        left = int((self.work / "tasks/a/work/left").read_text())
+        self.assertFalse(alive(left))
+
+    def test_programs_and_files_that_are_not_there(self):
+        self.master.contexts.update({"task-b": base64.b64encode(b"no archive").decode(),
+                                     "task-c": "?"})
+        context = "/api/v1/tasks/task-{}/context_directory"
+        self.start(a=task("a", "", argv=["no-such-program", "x"]),
+                   b=task("b", "echo", contextUrl=context.format("b")),
+                   c=task("c", "echo", contextUrl=context.format("c")),
+                   d=task("d", "echo", ranks=9))
+        for name, reason in {"a": "no-such-program", "b": "files could not be brought here",
+                             "c": "holds no archive", "d": "slot 4 is not on this machine"}.items():
+            report = self.master.wait_state(name, "EXITED")
+            self.assertIn(reason, report["reason"])
+            self.assertTrue(all(r["exitCode"] is None for r in report["ranks"]))
+        for name in "abcd":
+            self.forget(name)
+        self.assertIn("no-such-program", " ".join(self.master.texts("a", "agent")))
+        self.assertIn("could not be brought here", " ".join(self.master.texts("b", "agent")))
+
+    def test_nothing_is_started_twice(self):
+        count = self.folder / "count"
+        script = f"echo started >>{count}; exit 0"
+        self.start(a=task("a", script))
+        self.master.wait_state("a", "EXITED")
+        # once more, then as a kill order and as a run order that were late, and by another agent
+        for again in (task("a", script), task("a", script, action="KILL"), task("a", script)):
+            self.master.change(a=again, b=None)
+            seen = self.master.version
+            self.master.wait("the agent to have seen it", lambda: self.master.request["seen"] == seen)
+        self.agent.kill9()
+        self.master.change()
+        self.agent.start()
+        seen = self.master.version
+        self.master.wait("the new agent", lambda: self.master.request["seen"] == seen)
+        # a task that comes first as a kill order is not started by the run order that is late
+        self.master.change(b=task("b", script, action="KILL"))
+        self.assertIn("never started", self.master.wait_state("b", "EXITED")["reason"])
+        self.master.change(b=task("b", script))
+        seen = self.master.version
+        self.master.wait("the agent to have seen it", lambda: self.master.request["seen"] == seen)
+        self.assertEqual(self.master.state("a"), "EXITED")
+        self.assertEqual(self.master.state("b"), "EXITED")
+        self.assertEqual(count.read_text(), "started\n")
+
+
+class Surviving(AgentTest):
+    COUNT = 'i=0; while [ ! -e stop ]; do i=$((i+1)); echo "line $i"; sleep 0.01; done; echo "end $i"; exit 7'
+
+    def check_all_lines(self, name, ranks):
+        for rank in range(ranks):
+            said = [l["log"] for l in self.master.lines(name) if l.get("rankId") == rank]
+            *lines, end = said
+            self.assertEqual(end, f"end {len(lines)}")
+            self.assertEqual(lines, [f"line {n}" for n in range(1, len(lines) + 1)])
+
+    def stop_counting(self, name):
+        (self.work / "tasks" / name / "work" / "stop").touch()
+        return self.master.wait_state(name, "EXITED")
+
+    def test_kill_the_agent_again_and_again(self):
+        self.start(a=task("a", self.COUNT, ranks=2))
+        self.wait_line("a", "line 20")
+        pids = [r["pid"] for r in self.master.wait_state("a", "RUNNING")["ranks"]]
+        for _ in range(4):
+            self.agent.kill9()
+            self.assertTrue(all(map(alive, pids)))
+            with self.master.changed:
+                before, self.master.reports = len(self.master.logs["a"]), {}
+            self.agent.start()
+            report = self.master.wait_state("a", "RUNNING")
+            self.assertEqual([r["pid"] for r in report["ranks"]], pids)
+            self.master.wait("new lines", lambda: len(self.master.logs["a"]) > before + 20)
+        report = self.stop_counting("a")
+        self.assertEqual({r["exitCode"] for r in report["ranks"]} - {None}, {7})
+        self.forget("a")
+        wanted = [r["rank"] for r in report["ranks"] if r["exitCode"] == 7]
+        self.assertTrue(wanted)
+        if len(wanted) == 2:
+            self.check_all_lines("a", 2)
+
+    def test_the_task_ends_while_there_is_no_agent(self):
+        self.start(a=task("a", self.COUNT))
+        self.wait_line("a", "line 5")
+        self.master.wait_state("a", "RUNNING")
+        self.agent.kill9()
+        (self.work / "tasks/a/work/stop").touch()
+        wait_for("the supervisor to go", lambda: not processes_below(self.work), SECONDS)
+        self.agent.start()
+        report = self.master.wait_state("a", "EXITED")
+        self.assertEqual(report["ranks"][0]["exitCode"], 7)
+        self.forget("a")
+        self.check_all_lines("a", 1)
+
+    def test_stopping_the_agent_leaves_the_task(self):
+        self.start(a=task("a", self.COUNT))
+        self.wait_line("a", "line 5")
+        pid = self.master.wait_state("a", "RUNNING")["ranks"][0]["pid"]
+        self.agent.stop()
+        self.assertEqual(self.agent.process.returncode, 0)
+        self.assertTrue(alive(pid))
+        self.agent.start()
+        self.stop_counting("a")
+        self.forget("a")
+        self.check_all_lines("a", 1)
+
+    def test_kill_the_master(self):
+        self.start(a=task("a", self.COUNT))
+        self.wait_line("a", "line 5")
+        old = self.master
+        old.close()
+        time.sleep(1)
+        self.master = FakeMaster(old.port)
+        self.master.logs, self.master.version = old.logs, 1  # it kept its store
+        self.master.change(a=old.desired["a"])
+        self.master.wait_state("a", "RUNNING")
+        self.stop_counting("a")
+        self.forget("a")
+        self.check_all_lines("a", 1)
+        log = self.agent.tail(1000)
+        self.assertEqual(log.count("no connection to the master"), 1)
+        self.assertEqual(log.count("connected to the master"), 2)
+
+    def test_kill_the_supervisor(self):
+        script = 'setsid sleep 1000 & echo $! >child; echo up; sleep 1000'
+        self.start(a=task("a", script, ranks=2))
+        report = self.master.wait_state("a", "RUNNING")
+        self.master.wait("both ranks", lambda: len(self.master.logs["a"]) == 2)
+        pids = [r["pid"] for r in report["ranks"]] + [int((self.work / "tasks/a/work/child").read_text())]
+        os.kill(self.supervisor("a"), signal.SIGKILL)
+        report = self.master.wait_state("a", "EXITED")
+        self.assertIn("supervisor lost", report["reason"])
+        self.assertFalse([pid for pid in pids if alive(pid)])
+        self.forget("a")
+        self.assertEqual(self.master.texts("a"), ["up", "up"])
+        self.assertIn("supervisor lost", self.master.texts("a", "agent")[-1])
+
+    def test_kill_the_agent_and_the_supervisor(self):
+        self.start(a=task("a", "echo up; sleep 1000"))
+        self.wait_line("a", "up")
+        self.master.wait_state("a", "RUNNING")
+        supervisor = self.supervisor("a")
+        self.agent.kill9()
+        os.kill(supervisor, signal.SIGKILL)
+        with self.master.changed:
+            self.master.reports = {}
+        self.agent.start()
+        self.assertIn("supervisor lost", self.master.wait_state("a", "EXITED")["reason"])
+        self.assertEqual(processes_below(self.work), [])
+        self.forget("a")
+        self.assertEqual(self.master.texts("a"), ["up"])
+
+    def test_kill_the_agent_before_the_files_came(self):
+        fetching = threading.Event()
+        go_on = threading.Event()
+        archive = tgz({"file": "x"})
+
+        class Slow(dict):
+            def __getitem__(self, _):
+                fetching.set()
+                go_on.wait(SECONDS)
+                return archive
+
+        self.master.contexts = Slow()
+        self.start(a=task("a", "echo up; cat file", contextUrl="/api/v1/tasks/a/context_directory"))
+        self.assertTrue(fetching.wait(SECONDS))
+        self.assertEqual(self.master.wait_state("a", "STARTING")["ranks"], [])
+        self.agent.kill9()
+        go_on.set()
+        self.agent.start()
+        self.assertEqual(self.master.wait_state("a", "EXITED")["ranks"][0]["exitCode"], 0)
+        self.forget("a")
+        self.assertEqual(self.master.texts("a"), ["up", "x"])
+
+
+class Refusing(AgentTest):
+    def test_wrong_token(self):
+        (self.folder / "wrong").write_text("wrong\n")
+        code, said = self.run_agent(**{"token-file": self.folder / "wrong"})
+        self.assertEqual(code, 4)
+        self.assertIn("does not accept the token", said)
+        (self.folder / "wrong").write_text("\n")
+        code, said = self.run_agent(**{"token-file": self.folder / "wrong"})
+        self.assertEqual(code, 2)
+        code, said = self.run_agent(**{"token-file": self.folder / "nowhere"})
+        self.assertEqual(code, 3)
+
+    def test_work_folder_of_another_agent(self):
+        self.start()
+        self.master.wait("the first agent", lambda: self.master.request)
+        code, said = self.run_agent(id="agent-1")
+        self.assertEqual(code, 5)
+        self.assertIn("another agent works in", said)
+
+    def test_work_folder_that_cannot_be(self):
+        (self.folder / "file").write_text("")
+        code, said = self.run_agent(**{"work-dir": self.folder / "file" / "work"})
+        self.assertNotEqual(code, 0)
+        self.assertIn("--work-dir", said)
+
+    def test_flags(self):
+        for flags, word in (({"slots": 0}, "slots"), ({"slots": 1025}, "slots"),
+                            ({"master": "ftp://x"}, "--master"), ({"gpus": "some"}, "--gpus"),
+                            ({"log-level": "loud"}, "--log-level"), ({"slot": 1}, "--slots")):
+            code, said = self.run_agent(**flags)
+            self.assertEqual(code, 2, flags)
+            self.assertIn(word, said)
+        help_text = subprocess.run([BIN / "muster-agent", "--help"], capture_output=True, text=True,
+                                   check=True).stdout
+        for word in ("--master", "--token-file", "--work-dir", "--id", "--slots", "--gpus", "--pool"):
+            self.assertIn(word, help_text)
+        self.assertNotIn("--supervise", help_text)
+
+    def test_another_agent_of_the_same_id(self):
+        self.master.sync_status = 409
+        self.agent.start()
+        wait_for("the message", lambda: "give each its own --id" in self.agent.tail(), SECONDS)
+        with self.master.changed:
+            self.master.sync_status = 200
+        self.master.wait("the agent, when the other has gone", lambda: self.master.request)
+
+    def test_the_master_comes_later(self):
+        port = self.master.port
+        self.master.close()
+        self.agent.start()
+        wait_for("the message", lambda: "no connection" in self.agent.tail(), SECONDS)
+        time.sleep(0.5)
+        self.assertEqual(self.agent.tail(100).count("no connection"), 1)
+        self.master = FakeMaster(port)
+        self.master.wait("the agent", lambda: self.master.request)
+
+    def test_an_answer_with_a_fault_changes_nothing(self):
+        self.start(a=task("a", "echo up; sleep 1000"))
+        self.wait_line("a", "up")
+        pid = self.master.wait_state("a", "RUNNING")["ranks"][0]["pid"]
+        self.master.change(a=None, b=task("../b", "echo"))
+        wait_for("the message", lambda: "tasks.0.allocationId" in self.agent.tail(), SECONDS)
+        self.assertTrue(alive(pid))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
