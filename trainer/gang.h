@@ -33,7 +33,7 @@ struct gang_spec {
     int world;
     int (*rank)(struct gang_seat *seat, void *ctx); // in the child; gives its exit code
     void (*message)(void *ctx, int rank, const json_t *message); // in the parent
-    void (*signalled)(void *ctx, bool drain);   // SIGINT or SIGTERM came; may be NULL
+    void (*signalled)(void *ctx, bool drain); // SIGINT or SIGTERM came; may be NULL
     void *ctx;
     int64_t spare_us; // how long the others may go on when one has ended badly
 };

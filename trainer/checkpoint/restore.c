@@ -1,0 +1,127 @@
+#include "trainer/checkpoint/restore.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+
+static int other_model(const char *folder, const char *tensor, const char *what, struct error *e)
+{
+    return error_set(e, ERR_INVALID,
+                     "%s is a checkpoint of another model or optimizer: tensor %s %s; go on with "
+                     "the configuration it was made with, or start without a checkpoint",
+                     folder, tensor, what);
+}
+
+static int load_tensor(const struct checkpoint *ck, const char *folder, const char *name,
+                       const struct parameter *p, float *out, struct error *e)
+{
+    const struct checkpoint_tensor *t = checkpoint_tensor_find(ck, name);
+    if (!t)
+        return other_model(folder, name, "is not in it", e);
+    bool same = t->dtype == CHECKPOINT_F32 && t->rank == p->rank &&
+                memcmp(t->shape, p->shape, (size_t)p->rank * sizeof *p->shape) == 0;
+    if (!same)
+        return other_model(folder, name, "has another shape there", e);
+    memcpy(out, t->data, p->count * sizeof *out);
+    return 0;
+}
+
+static int load_block(const struct checkpoint *ck, const char *folder, const char *prefix,
+                      const struct train_state *state, float *block, struct error *e)
+{
+    int err = 0;
+    memset(block, 0, state->block_size * sizeof *block);
+    for (int i = 0; i < state->parameter_count && !err; i++) {
+        const struct parameter *p = &state->parameters[i];
+        char name[LIMIT_NAME + 1];
+        snprintf(name, sizeof name, "%s%s%s", prefix, prefix[0] ? "." : "", p->name);
+        err = load_tensor(ck, folder, name, p, block + p->offset, e);
+    }
+    return err;
+}
+
+int restore_weights(const struct checkpoint *ck, const char *folder,
+                    const struct train_state *state, struct error *e)
+{
+    return load_block(ck, folder, "", state, state->weights, e);
+}
+
+static void load_position(const json_t *manifest, struct train_state *state)
+{
+    const json_t *window = json_object_get(manifest, "report_window");
+    const json_t *exponents = json_object_get(manifest, "exponents");
+    state->at = (struct train_position){
+        .step = jget_int(manifest, "step", 0),
+        .data_cursor = jget_int(manifest, "data_cursor", 0),
+        .seed = (uint64_t)jget_int(json_object_get(manifest, "generator"), "seed", 0),
+        .window_steps = jget_int(window, "steps", 0),
+        .window_loss = {.total = jget_int(window, "loss", 0),
+                        .not_finite = jget_int(window, "not_finite", 0)},
+        .window_norm = jget_double(window, "gradient_norm", 0),
+        .exponents_known = true,
+    };
+    for (int i = 0; i < state->parameter_count; i++) {
+        const json_t *exponent = json_object_get(exponents, state->parameters[i].name);
+        state->exponents[i] = (int32_t)json_integer_value(exponent);
+        state->at.exponents_known &= json_is_integer(exponent);
+    }
+}
+
+static void compare_fingerprint(const char *folder, const json_t *manifest, const char *fingerprint)
+{
+    const char *then = jget_string(manifest, "fingerprint", "");
+    if (strcmp(then, fingerprint) != 0)
+        log_warn("checkpoint was made by other arithmetic: the bits of an undisturbed run are not "
+                 "promised",
+                 "checkpoint=%s then=\"%s\" now=\"%s\"", folder, then, fingerprint);
+}
+
+static int restore(const char *folder, const char *fingerprint, struct train_state *state,
+                   struct error *e)
+{
+    struct checkpoint *ck = NULL;
+    int err = checkpoint_open(folder, &ck, e);
+    if (err)
+        return err;
+    err = restore_weights(ck, folder, state, e);
+    int blocks = optimizer_state_count(state->optimizer);
+    for (int i = 0; i < blocks && !err; i++)
+        err = load_block(ck, folder, optimizer_state_name(state->optimizer, i), state,
+                         optimizer_state(state->optimizer, i), e);
+    size_t expected = (size_t)(state->parameter_count * (1 + blocks));
+    if (!err && checkpoint_tensor_count(ck) != expected)
+        err = error_set(e, ERR_INVALID,
+                        "%s is a checkpoint of another model or optimizer: it holds %zu tensors "
+                        "where %zu are expected",
+                        folder, checkpoint_tensor_count(ck), expected);
+    if (!err) {
+        load_position(checkpoint_manifest(ck), state);
+        compare_fingerprint(folder, checkpoint_manifest(ck), fingerprint);
+    }
+    checkpoint_close(ck);
+    return err;
+}
+
+int restore_first_whole(char *const *folders, int count, const char *fingerprint,
+                        struct train_state *state, struct error *e)
+{
+    struct error first = {0}, why = {0};
+    for (int i = 0; i < count; i++) {
+        int err = restore(folders[i], fingerprint, state, &why);
+        if (!err) {
+            log_info("state restored", "checkpoint=%s step=%lld", folders[i],
+                     (long long)state->at.step);
+            return 0;
+        }
+        if (err != ERR_CORRUPT && err != ERR_NOT_FOUND)
+            return error_set(e, err, "%s", why.text);
+        log_warn("checkpoint cannot be used", "checkpoint=%s err=\"%s\"", folders[i], why.text);
+        if (i == 0)
+            first = why;
+    }
+    return error_set(e, first.code ? first.code : ERR_NOT_FOUND, "%s%s", first.text,
+                     count > 1 ? " (no earlier checkpoint is whole either)" : "");
+}

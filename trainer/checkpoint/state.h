@@ -1,0 +1,36 @@
+// The state of training between two steps: all that a checkpoint must bring back. A view: the
+// blocks belong to the training loop, which fills and reads them on the compute thread.
+#ifndef MUSTER_TRAINER_CHECKPOINT_STATE_H
+#define MUSTER_TRAINER_CHECKPOINT_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trainer/model/model.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/sync/fixed.h"
+
+// Plain bytes: rank 0 broadcasts it.
+struct train_position {
+    int64_t step;         // optimizer steps done
+    int64_t data_cursor;  // samples consumed
+    uint64_t seed;        // of weights, order and dropout
+    bool exponents_known; // (exact reduction)
+    // The report that is being gathered, so that a restart leaves no dent in a chart.
+    int64_t window_steps;
+    struct loss_sum window_loss;
+    double window_norm; // sum of gradient norms
+};
+
+struct train_state {
+    const struct parameter *parameters;
+    int parameter_count;
+    size_t block_size; // floats
+    float *weights;
+    struct optimizer *optimizer; // its state blocks
+    int32_t *exponents;          // [parameter_count]
+    struct train_position at;
+};
+
+#endif

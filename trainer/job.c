@@ -1,0 +1,251 @@
+#include "trainer/job.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "trainer/checkpoint/restore.h"
+#include "trainer/training.h"
+
+enum { BLOCK_ALIGN = 64 };
+
+static float *block_new(size_t floats)
+{
+    float *block = aligned_alloc(BLOCK_ALIGN, (floats * sizeof(float) + BLOCK_ALIGN - 1) /
+                                                  BLOCK_ALIGN * BLOCK_ALIGN);
+    must(block);
+    memset(block, 0, floats * sizeof(float));
+    return block;
+}
+
+static void read_plan(const json_t *trainer, struct training_plan *plan)
+{
+    *plan = (struct training_plan){
+        .steps = jget_int(trainer, "steps", 0),
+        .global_batch = jget_int(trainer, "global_batch_size", 0),
+        .micro_batch = jget_int(trainer, "micro_batch_size", 0),
+        .validate_every = jget_int(trainer, "validate_every", 0),
+        .checkpoint_every = jget_int(trainer, "checkpoint_every", 0),
+        .report_every = jget_int(trainer, "report_every", 0),
+    };
+    plan->micro_batches = plan->global_batch / plan->micro_batch;
+}
+
+// Everything of a rank that needs no other rank.
+static int build(struct training *t, struct error *e)
+{
+    const json_t *trainer = t->job->trainer, *model = jget(trainer, "model");
+    read_plan(trainer, &t->plan);
+    int err =
+        dataset_open(jget(trainer, "data"), model, t->job->folder, &t->train, &t->validation, e);
+    if (!err)
+        err = model_compile(model, dataset_shape(t->train), t->plan.micro_batch, &t->model, e);
+    if (err)
+        return err;
+    struct train_state *state = &t->state;
+    state->parameters = model_parameters(t->model, &state->parameter_count);
+    state->block_size = model_block_size(t->model);
+    err = optimizer_new(jget(trainer, "optimizer"), jget(trainer, "schedule"), t->plan.steps,
+                        jget_double(trainer, "clip_norm", 0), state->parameters,
+                        state->parameter_count, state->block_size, &t->optimizer, e);
+    if (err)
+        return err;
+    size_t micro_batch = (size_t)t->plan.micro_batch;
+    t->batch = batch_new(dataset_shape(t->train), t->plan.micro_batch);
+    t->indices = xcalloc(micro_batch, sizeof *t->indices);
+    t->losses = xcalloc(micro_batch, sizeof *t->losses);
+    t->correct = xcalloc(micro_batch, sizeof *t->correct);
+    t->weights = block_new(state->block_size);
+    t->gradients = block_new(state->block_size);
+    state->weights = t->weights;
+    state->optimizer = t->optimizer;
+    state->exponents = xcalloc((size_t)state->parameter_count, sizeof *state->exponents);
+    return 0;
+}
+
+// Before anybody waits for a peer, all hear whether all are ready.
+static int roll_call(const struct training *t, int err, struct error *e)
+{
+    json_t *all = NULL, *peer;
+    json_t *mine = json_pack("{s:i, s:s}", "code", err, "error", err ? e->text : "");
+    struct error lost;
+    int met = t->job->link.ops->all_gather(t->job->link.ctx, mine, &all, &lost);
+    json_decref(mine);
+    if (err || met) {
+        json_decref(all);
+        return err ? err : error_set(e, met, "%s", lost.text);
+    }
+    size_t rank;
+    json_array_foreach(all, rank, peer)
+    {
+        int code = (int)jget_int(peer, "code", 0);
+        if (code && !err)
+            err = error_set(e, ERR_PEER, "rank %zu cannot begin: %s", rank,
+                            jget_string(peer, "error", "it says no more"));
+    }
+    json_decref(all);
+    return err;
+}
+
+static int connect_ranks(struct training *t, struct error *e)
+{
+    const struct job *job = t->job;
+    bool exact = strcmp(jget_string(job->trainer, "reduction", "exact"), "exact") == 0;
+    const struct sync_config sync = {
+        .reduction = exact ? SYNC_EXACT : SYNC_FLOAT,
+        .parameters = t->state.parameters,
+        .parameter_count = t->state.parameter_count,
+        .block_size = t->state.block_size,
+        .micro_batches = t->plan.micro_batches,
+        .global_batch = t->plan.global_batch,
+    };
+    const size_t totals = TRAINING_TOTALS * sizeof *t->totals;
+    const struct comm_config config = {
+        .rank = job->rank,
+        .world = job->world,
+        .arena_bytes = sync_arena_bytes(&sync) + comm_padded(totals),
+        .hang_us = job->hang_us,
+        .rendezvous = {.all_gather = job->link.ops->all_gather, .ctx = job->link.ctx},
+    };
+    int err = comm_open(&config, &t->comm, e);
+    if (err)
+        return err;
+    t->sync = sync_new(&sync, t->comm);
+    t->totals = comm_alloc(t->comm, totals);
+    return 0;
+}
+
+static int first_state(struct training *t, struct error *e)
+{
+    struct train_state *state = &t->state;
+    if (t->job->restore_count == 0) {
+        state->at = (struct train_position){.seed = t->job->seed};
+        model_init(t->model, t->job->seed, t->weights);
+        return 0;
+    }
+    int err = restore_first_whole(t->job->restore, t->job->restore_count, t->fingerprint, state, e);
+    if (err)
+        return err;
+    if (state->at.seed != t->job->seed)
+        log_warn("the checkpoint's seed is used, not the configuration's",
+                 "then=%" PRIu64 " now=%" PRIu64, state->at.seed, t->job->seed);
+    if (state->at.step > t->plan.steps)
+        return error_set(e, ERR_INVALID,
+                         "the checkpoint is of step %" PRId64 ", and trainer.steps is %" PRId64
+                         ": raise trainer.steps to train it further",
+                         state->at.step, t->plan.steps);
+    return 0;
+}
+
+// Rank 0 initialises or restores, everybody receives.
+static int share_state(struct training *t, struct error *e)
+{
+    struct train_state *state = &t->state;
+    size_t block = state->block_size * sizeof(float);
+    int err = t->job->rank == 0 ? first_state(t, e) : 0;
+    if (!err)
+        err = comm_broadcast(t->comm, &state->at, sizeof state->at, 0, e);
+    if (!err)
+        err = comm_broadcast(t->comm, state->exponents,
+                             (size_t)state->parameter_count * sizeof *state->exponents, 0, e);
+    if (!err)
+        err = comm_broadcast(t->comm, t->weights, block, 0, e);
+    for (int i = 0; i < optimizer_state_count(t->optimizer) && !err; i++)
+        err = comm_broadcast(t->comm, optimizer_state(t->optimizer, i), block, 0, e);
+    if (!err && state->at.exponents_known)
+        sync_set_exponents(t->sync, state->exponents);
+    t->saved = t->job->restore_count > 0 ? state->at.step : -1;
+    return err;
+}
+
+static void announce(const struct training *t)
+{
+    const struct job *job = t->job;
+    size_t count = 0;
+    for (int i = 0; i < t->state.parameter_count; i++)
+        count += t->state.parameters[i].count;
+    log_info("training begins",
+             "exp=%s ranks=%d comm=%s parameters=%zu samples=%" PRId64 " step=%" PRId64
+             " steps=%" PRId64 " seed=%" PRIu64 " arithmetic=\"%s\"",
+             job->name, job->world, comm_backend_name(t->comm), count, dataset_count(t->train),
+             t->state.at.step, t->plan.steps, t->state.at.seed, t->fingerprint);
+    if (job->world > t->plan.micro_batches)
+        log_warn("there are more ranks than micro-batches: some have nothing to do",
+                 "ranks=%d micro_batches=%" PRId64, job->world, t->plan.micro_batches);
+}
+
+static void checkpoint_written(void *ctx, const struct snapshot_place *place)
+{
+    const struct training *t = ctx;
+    t->job->link.ops->checkpoint(t->job->link.ctx, place);
+}
+
+static int train(struct training *t, bool *drained, struct error *e)
+{
+    int err = share_state(t, e);
+    if (err)
+        return err;
+    if (t->job->rank == 0) {
+        announce(t);
+        t->snapshots = snapshots_new(&t->state, checkpoint_written, t);
+    }
+    t->times.began = clock_mono_us();
+    return training_loop(t, drained, e);
+}
+
+static void tear_down(struct training *t)
+{
+    snapshots_free(t->snapshots);
+    sync_free(t->sync);
+    comm_close(t->comm);
+    optimizer_free(t->optimizer);
+    model_free(t->model);
+    batch_free(t->batch);
+    dataset_close(t->validation);
+    dataset_close(t->train);
+    free(t->state.exponents);
+    free(t->gradients);
+    free(t->weights);
+    free(t->correct);
+    free(t->losses);
+    free(t->indices);
+}
+
+// Errors that come again however often training is started.
+static bool is_hopeless(int err)
+{
+    return err == ERR_INVALID || err == ERR_NOT_FOUND || err == ERR_CORRUPT || err == ERR_VERSION;
+}
+
+int job_train(const struct job *job, enum job_end *end, struct error *e)
+{
+    char library[OPS_FINGERPRINT_MAX];
+    struct training t = {.job = job};
+    bool drained = false;
+    ops_enter();
+    snprintf(t.fingerprint, sizeof t.fingerprint, "cpu, %s, muster %s, compiler %.16s",
+             ops_fingerprint(library, sizeof library), MUSTER_VERSION, __VERSION__);
+    int err = build(&t, e);
+    if (is_hopeless(err))
+        job->link.ops->hopeless(job->link.ctx, e->text);
+    err = roll_call(&t, err, e);
+    if (!err)
+        err = connect_ranks(&t, e);
+    if (!err) {
+        err = train(&t, &drained, e);
+        if (is_hopeless(err)) // first, for the peers' end is this process's end
+            job->link.ops->hopeless(job->link.ctx, e->text);
+        if (err)
+            comm_abort(t.comm, e->text);
+    }
+    tear_down(&t);
+    if (!err)
+        err = job->link.ops->finish(job->link.ctx, drained, e);
+    *end = drained ? JOB_DRAINED : JOB_COMPLETED;
+    return err;
+}

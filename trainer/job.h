@@ -1,0 +1,33 @@
+// A job: one rank's part of training an experiment, from its configuration to the last checkpoint.
+// The calling thread becomes the compute thread.
+#ifndef MUSTER_TRAINER_JOB_H
+#define MUSTER_TRAINER_JOB_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "trainer/link.h"
+
+// All borrowed.
+struct job {
+    const char *name;      // of the experiment
+    const json_t *trainer; // its trainer section, complete
+    const char *folder;    // where relative data paths start
+    int rank, world;
+    uint64_t seed;
+    struct link link;
+    // Where checkpoints go: a checkpoint_storage object, or (NULL) a plain folder.
+    const json_t *storage;
+    const char *checkpoint_folder;
+    char *const *restore; // folders to go on from, the best first; rank 0's count
+    int restore_count;
+    int64_t hang_us; // patience with a silent peer; 0: the default
+};
+
+enum job_end { JOB_COMPLETED, JOB_DRAINED };
+
+int job_train(const struct job *job, enum job_end *end, struct error *e);
+
+#endif

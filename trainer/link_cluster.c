@@ -1,0 +1,352 @@
+#include "trainer/link_cluster.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/checkpoint.h"
+#include "api/client.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mailbox.h"
+
+#define SECOND INT64_C(1000000)
+
+enum { QUEUE_MAX = 65536, MEETING_S = 600, REPORT_S = 1800, LAST_WORDS_S = 5, LISTEN_PAUSE_S = 1 };
+
+struct report {
+    char *path;
+    json_t *body;
+};
+
+struct link_cluster {
+    struct link_cluster_config config;
+    char *allocation_path, *trial_path;
+    struct client *caller;   // of the compute thread
+    struct client *reporter; // of the reporting thread
+    struct client *listener; // of the listening thread
+    struct mailbox *queue;   // of struct report
+    pthread_t reporting, listening;
+    bool threads;      // they run
+    atomic_bool drain; // somebody wants it
+    atomic_bool leave; // ends the threads' calls
+    atomic_bool lost;  // a report could not be delivered; `loss` says why
+    struct error loss; // written before `lost` is set
+    int gathers;       // all_gathers so far
+};
+
+// Another start of the trial has taken over: whatever this process does now is void.
+static void check_fence(const struct link_cluster *l, struct client *c, const struct error *e)
+{
+    if (client_status(c) != 403 || !strstr(e->text, "allocation has ended"))
+        return;
+    log_error("this start of the trial has ended; another may have taken over", "alloc=%s rank=%d",
+              l->config.allocation, l->config.rank);
+    fflush(stdout);
+    _exit(LINK_FENCED);
+}
+
+static int call(struct link_cluster *l, struct client *c, const char *method, const char *path,
+                const json_t *body, int patience_s, json_t **answer, struct error *e)
+{
+    int64_t deadline = clock_mono_us() + patience_s * SECOND;
+    int err = client_call_retry(c, method, path, body, deadline, answer, e);
+    if (err)
+        check_fence(l, c, e);
+    return err;
+}
+
+// Reports.
+
+static void free_report(struct report *r)
+{
+    json_decref(r->body);
+    free(r->path);
+    free(r);
+}
+
+static void deliver(struct link_cluster *l, const struct report *r)
+{
+    struct error e = {0};
+    if (atomic_load(&l->lost))
+        return;
+    int err = call(l, l->reporter, "POST", r->path, r->body, REPORT_S, NULL, &e);
+    if (!err)
+        return;
+    if (err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_BUSY || err == ERR_PEER) {
+        l->loss = e;
+        atomic_store(&l->lost, true);
+    }
+    log_error("report not accepted", "path=%s err=\"%s\"", r->path, e.text);
+}
+
+static void *run_reporter(void *arg)
+{
+    struct link_cluster *l = arg;
+    void *message;
+    while (mailbox_receive(l->queue, &message, 1, INT64_MAX) == 1) {
+        deliver(l, message);
+        free_report(message);
+    }
+    return NULL;
+}
+
+static void post(struct link_cluster *l, char *path, json_t *body)
+{
+    must(body);
+    struct report *r = xcalloc(1, sizeof *r);
+    *r = (struct report){.path = path, .body = body};
+    if (mailbox_send_wait(l->queue, r))
+        free_report(r); // closed: the process is on its way out
+}
+
+static void *run_listener(void *arg)
+{
+    struct link_cluster *l = arg;
+    char *path = xasprintf("%s/signals/preemption?timeout_seconds=20", l->allocation_path);
+    while (!atomic_load(&l->leave) && !atomic_load(&l->drain)) {
+        struct error e = {0};
+        json_t *answer = NULL;
+        int err = client_call(l->listener, "GET", path, NULL, &answer, &e);
+        if (err) {
+            check_fence(l, l->listener, &e);
+            for (int i = 0; i < 10 * LISTEN_PAUSE_S && !atomic_load(&l->leave); i++)
+                clock_sleep_us(SECOND / 10);
+        } else if (jget_bool(answer, "preempt", false)) {
+            atomic_store(&l->drain, true);
+            log_info("drain asked for", "alloc=%s", l->config.allocation);
+        }
+        json_decref(answer);
+    }
+    free(path);
+    return NULL;
+}
+
+// The operations of a link.
+
+static int cluster_gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
+{
+    struct link_cluster *l = ctx;
+    char id[64], *path = xasprintf("%s/all_gather", l->allocation_path);
+    json_t *answer = NULL;
+    snprintf(id, sizeof id, "%d:%d", l->gathers++, l->config.rank);
+    json_t *body =
+        json_pack("{s:s, s:i, s:O}", "requestUuid", id, "numPeers", l->config.world, "data", mine);
+    int err = call(l, l->caller, "POST", path, body, MEETING_S, &answer, e);
+    json_t *data = jget(answer, "data");
+    if (err)
+        error_prefix(e, "the ranks could not meet");
+    else if (json_array_size(data) != (size_t)l->config.world)
+        err = error_set(e, ERR_PEER, "the master gathered %zu of %d ranks", json_array_size(data),
+                        l->config.world);
+    else
+        *all = json_incref(data);
+    json_decref(answer);
+    json_decref(body);
+    free(path);
+    return err;
+}
+
+static void cluster_step(void *ctx, int64_t step, double loss)
+{
+    (void)ctx, (void)step, (void)loss; // reports are enough here
+}
+
+static void cluster_metrics(void *ctx, const char *group, int64_t step, int64_t steps,
+                            const json_t *metrics)
+{
+    struct link_cluster *l = ctx;
+    char line[LINK_LINE_MAX], time[CLOCK_RFC3339_MAX];
+    puts(link_line(line, sizeof line, group, step, steps, metrics));
+    clock_format(clock_wall_us(), time);
+    post(l, xasprintf("%s/metrics", l->trial_path),
+         json_pack("{s:s, s:{s:I, s:I, s:I, s:s, s:{s:O, s:n}}}", "group", group, "metrics",
+                   "trialId", (json_int_t)l->config.trial, "trialRunId", (json_int_t)l->config.run,
+                   "stepsCompleted", (json_int_t)step, "reportTime", time, "metrics", "avgMetrics",
+                   metrics, "batchMetrics"));
+    post(l, xasprintf("%s/progress", l->trial_path),
+         json_pack("{s:f, s:b}", "progress", (double)step / (double)steps, "isRaw", 1));
+}
+
+static void cluster_checkpoint(void *ctx, const struct snapshot_place *place)
+{
+    struct link_cluster *l = ctx;
+    struct error e = {0};
+    char time[CLOCK_RFC3339_MAX];
+    json_t *resources = NULL;
+    if (checkpoint_resources(place->folder, &resources, &e)) {
+        log_error("checkpoint not registered", "checkpoint=%s err=\"%s\"", place->id, e.text);
+        return;
+    }
+    printf("step %lld  checkpoint %s\n", (long long)place->step, place->id);
+    post(l, xstrdup("/api/v1/checkpoints"),
+         json_pack("{s:s, s:s, s:s, s:{s:I}, s:o, s:s, s:s, s:{}}", "uuid", place->id, "taskId",
+                   l->config.task, "allocationId", l->config.allocation, "metadata",
+                   "steps_completed", (json_int_t)place->step, "resources", resources, "state",
+                   "STATE_COMPLETED", "reportTime", clock_format(clock_wall_us(), time),
+                   "training"));
+}
+
+static int cluster_poll(void *ctx, bool *drain, struct error *e)
+{
+    struct link_cluster *l = ctx;
+    *drain = atomic_load(&l->drain);
+    if (atomic_load(&l->lost))
+        return error_set(e, ERR_UNAVAILABLE, "the master is lost: %s", l->loss.text);
+    return 0;
+}
+
+static void cluster_hopeless(void *ctx, const char *why)
+{
+    struct link_cluster *l = ctx;
+    struct error e = {0};
+    char *path = xasprintf("%s/early_exit", l->trial_path);
+    json_t *body = json_pack("{s:s}", "reason", "EXITED_REASON_INVALID_HP");
+    log_error("no restart can help", "rank=%d err=\"%s\"", l->config.rank, why);
+    int err = call(l, l->caller, "POST", path, body, LAST_WORDS_S, NULL, &e);
+    if (err && err != ERR_INVALID) // another rank was first
+        log_error("early exit not reported", "err=\"%s\"", e.text);
+    json_decref(body);
+    free(path);
+}
+
+static void end_threads(struct link_cluster *l, int64_t patience_us)
+{
+    if (!l->threads)
+        return;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += patience_us / SECOND;
+    mailbox_close(l->queue);
+    if (pthread_timedjoin_np(l->reporting, NULL, &until)) {
+        atomic_store(&l->leave, true);
+        pthread_join(l->reporting, NULL);
+    }
+    atomic_store(&l->leave, true);
+    pthread_join(l->listening, NULL);
+    l->threads = false;
+}
+
+static int cluster_finish(void *ctx, bool drained, struct error *e)
+{
+    struct link_cluster *l = ctx;
+    if (!l->threads)
+        return 0;
+    if (drained)
+        post(l, xasprintf("%s/signals/ack_preemption", l->allocation_path), json_object());
+    end_threads(l, 2 * REPORT_S * SECOND);
+    bool drain;
+    return cluster_poll(l, &drain, e);
+}
+
+static const struct link_ops cluster_ops = {
+    .all_gather = cluster_gather,
+    .step = cluster_step,
+    .metrics = cluster_metrics,
+    .checkpoint = cluster_checkpoint,
+    .poll = cluster_poll,
+    .hopeless = cluster_hopeless,
+    .finish = cluster_finish,
+};
+
+struct link link_cluster_link(struct link_cluster *l)
+{
+    return (struct link){.ops = &cluster_ops, .ctx = l};
+}
+
+// Opening and closing.
+
+static int start_threads(struct link_cluster *l, struct error *e)
+{
+    l->queue = mailbox_new(QUEUE_MAX);
+    if (pthread_create(&l->reporting, NULL, run_reporter, l))
+        return error_set(e, ERR_INTERNAL, "no thread to report to the master");
+    if (pthread_create(&l->listening, NULL, run_listener, l)) {
+        mailbox_close(l->queue);
+        pthread_join(l->reporting, NULL);
+        return error_set(e, ERR_INTERNAL, "no thread to listen to the master");
+    }
+    l->threads = true;
+    return 0;
+}
+
+int link_cluster_open(const struct link_cluster_config *config, struct link_cluster **out,
+                      struct error *e)
+{
+    struct link_cluster *l = xcalloc(1, sizeof *l);
+    l->config = *config;
+    char *allocation = client_escape(config->allocation);
+    l->allocation_path = xasprintf("/api/v1/allocations/%s", allocation);
+    l->trial_path = xasprintf("/api/v1/trials/%lld", (long long)config->trial);
+    free(allocation);
+    const struct client_options options = {.url = config->master,
+                                           .auth = CLIENT_TASK,
+                                           .token = config->token,
+                                           .ca_file = config->ca_file,
+                                           .cancel = &l->leave};
+    int err = client_open(&options, &l->caller, e);
+    if (!err && config->rank == 0) {
+        err = client_open(&options, &l->reporter, e);
+        if (!err)
+            err = client_open(&options, &l->listener, e);
+        if (!err)
+            err = start_threads(l, e);
+    }
+    if (err) {
+        link_cluster_close(l);
+        return err;
+    }
+    *out = l;
+    return 0;
+}
+
+void link_cluster_close(struct link_cluster *l)
+{
+    if (!l)
+        return;
+    end_threads(l, LAST_WORDS_S * SECOND);
+    mailbox_free(l->queue);
+    client_close(l->listener);
+    client_close(l->reporter);
+    client_close(l->caller);
+    free(l->trial_path);
+    free(l->allocation_path);
+    free(l);
+}
+
+static int by_steps(const void *a, const void *b)
+{
+    const json_t *const *x = a, *const *y = b;
+    int64_t p = jget_int(jget(*x, "metadata"), "steps_completed", 0);
+    int64_t q = jget_int(jget(*y, "metadata"), "steps_completed", 0);
+    return p < q ? 1 : p > q ? -1 : 0;
+}
+
+int link_cluster_checkpoints(struct link_cluster *l, char ***uuids, int *count, struct error *e)
+{
+    char *path = xasprintf("%s/checkpoints?states=STATE_COMPLETED", l->trial_path);
+    json_t *answer = NULL;
+    int err = call(l, l->caller, "GET", path, NULL, MEETING_S, &answer, e);
+    free(path);
+    if (err)
+        return err;
+    const json_t *list = jget(answer, "checkpoints");
+    size_t n = json_array_size(list);
+    const json_t **sorted = xcalloc(n + 1, sizeof *sorted);
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = json_array_get(list, i);
+    qsort(sorted, n, sizeof *sorted, by_steps);
+    *uuids = xcalloc(n + 1, sizeof **uuids);
+    *count = (int)n;
+    for (size_t i = 0; i < n; i++)
+        (*uuids)[i] = xstrdup(jget_string(sorted[i], "uuid", ""));
+    free(sorted);
+    json_decref(answer);
+    return 0;
+}

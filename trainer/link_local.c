@@ -1,0 +1,83 @@
+#include "trainer/link_local.h"
+
+#include "base/clock.h"
+
+enum { STEP_EVERY_US = 250 * 1000 };
+
+static void send_message(const struct link_local *l, json_t *message)
+{
+    gang_send(l->seat, message, NULL); // the child dies with its parent: nobody to report to
+    json_decref(message);
+}
+
+static int local_gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
+{
+    const struct link_local *l = ctx;
+    return gang_all_gather(l->seat, mine, all, e);
+}
+
+static void local_step(void *ctx, int64_t step, double loss)
+{
+    struct link_local *l = ctx;
+    int64_t now = clock_mono_us();
+    if (now - l->step_sent < STEP_EVERY_US)
+        return;
+    l->step_sent = now;
+    send_message(l, json_pack("{s:I, s:o}", "step", (json_int_t)step, "loss", link_number(loss)));
+}
+
+static void local_metrics(void *ctx, const char *group, int64_t step, int64_t steps,
+                          const json_t *metrics)
+{
+    send_message(ctx, json_pack("{s:s, s:I, s:I, s:O}", "group", group, "at", (json_int_t)step,
+                                "steps", (json_int_t)steps, "metrics", metrics));
+}
+
+static void local_checkpoint(void *ctx, const struct snapshot_place *place)
+{
+    send_message(
+        ctx, json_pack("{s:s, s:I}", "checkpoint", place->folder, "at", (json_int_t)place->step));
+}
+
+static int local_poll(void *ctx, bool *drain, struct error *e)
+{
+    const struct link_local *l = ctx;
+    (void)e;
+    *drain = gang_wants_drain(l->seat);
+    return 0;
+}
+
+static void local_hopeless(void *ctx, const char *why)
+{
+    send_message(ctx, json_pack("{s:s}", "hopeless", why));
+}
+
+static int local_finish(void *ctx, bool drained, struct error *e)
+{
+    const struct link_local *l = ctx;
+    (void)e;
+    if (l->seat->rank == 0)
+        send_message(l, json_pack("{s:b}", "drained", drained));
+    return 0;
+}
+
+void link_local_failed(struct link_local *local, int code, const char *why)
+{
+    send_message(local, json_pack("{s:s, s:i}", "failed", why, "code", code));
+}
+
+static const struct link_ops local_ops = {
+    .all_gather = local_gather,
+    .step = local_step,
+    .metrics = local_metrics,
+    .checkpoint = local_checkpoint,
+    .poll = local_poll,
+    .hopeless = local_hopeless,
+    .finish = local_finish,
+};
+
+struct link link_local_open(struct link_local *local, struct gang_seat *seat)
+{
+    *local = (struct link_local){.seat = seat};
+    return (struct link){.ops = &local_ops, .ctx = local};
+}

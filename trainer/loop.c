@@ -1,0 +1,138 @@
+// The training loop: steps, and what is due between two steps.
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "trainer/sync/order.h"
+#include "trainer/training.h"
+
+static int64_t now_and_add(int64_t since, int64_t *sum)
+{
+    int64_t now = clock_mono_us();
+    *sum += now - since;
+    return now;
+}
+
+// Micro-batch m of the step into `sink`.
+static int train_micro_batch(struct training *t, int64_t m, const struct gradient_sink *sink,
+                             struct error *e)
+{
+    const struct train_position *at = &t->state.at;
+    int64_t size = t->plan.micro_batch, begin = clock_mono_us();
+    order_samples(at->seed, dataset_count(t->train), at->data_cursor + m * size, size, t->indices);
+    dataset_fetch(t->train, t->indices, size, t->batch);
+    begin = now_and_add(begin, &t->times.data);
+    const struct draw_key key = {.seed = at->seed, .step = at->step};
+    int err = model_train(t->model, t->weights, t->batch, &key, sink, t->losses, e);
+    now_and_add(begin, &t->times.compute);
+    return err;
+}
+
+// Before the first step of an exact training: how large are the gradients?
+static int probe(struct training *t, struct share share, struct error *e)
+{
+    int err = 0;
+    struct gradient_sink sink = sync_probe_begin(t->sync);
+    for (int64_t i = 0; i < share.count && !err; i++)
+        err = train_micro_batch(t, share.first + i, &sink, e);
+    return err ? err : sync_probe_end(t->sync, e);
+}
+
+static int gather_gradients(struct training *t, struct share share, struct sync_totals *totals,
+                            struct error *e)
+{
+    int err = 0;
+    struct gradient_sink sink = sync_sink(t->sync);
+    sync_begin(t->sync);
+    for (int64_t i = 0; i < share.count && !err; i++) {
+        sync_micro_batch(t->sync, i == share.count - 1);
+        err = train_micro_batch(t, share.first + i, &sink, e);
+        loss_add(&totals->loss, t->losses, t->plan.micro_batch);
+    }
+    if (err)
+        return err;
+    int64_t begin = clock_mono_us();
+    err = sync_finish(t->sync, t->gradients, totals, e);
+    now_and_add(begin, &t->times.communication);
+    return err;
+}
+
+static void count_step(struct training *t, const struct sync_totals *totals)
+{
+    struct train_position *at = &t->state.at;
+    at->step++;
+    at->data_cursor += t->plan.global_batch;
+    at->window_steps++;
+    at->window_loss.total += totals->loss.total;
+    at->window_loss.not_finite += totals->loss.not_finite;
+    at->window_norm += t->gradient_norm;
+    t->times.steps++;
+}
+
+// One optimizer step. *drain: every rank hears in the same step that training is to stop.
+static int train_step(struct training *t, bool *drain, struct error *e)
+{
+    struct share share = order_share(t->plan.micro_batches, t->job->world, t->job->rank);
+    int err = sync_wants_probe(t->sync) ? probe(t, share, e) : 0;
+    struct sync_totals totals = {0};
+    bool wanted = false;
+    if (!err && t->job->rank == 0)
+        err = t->job->link.ops->poll(t->job->link.ctx, &wanted, e);
+    totals.flag = wanted;
+    if (!err)
+        err = gather_gradients(t, share, &totals, e);
+    if (err)
+        return err;
+    int64_t begin = clock_mono_us();
+    err = optimizer_step(t->optimizer, t->state.at.step, t->weights, t->gradients,
+                         &t->gradient_norm, e);
+    now_and_add(begin, &t->times.optimizer);
+    if (err)
+        return err;
+    *drain = totals.flag > 0;
+    count_step(t, &totals);
+    if (t->job->rank == 0)
+        t->job->link.ops->step(t->job->link.ctx, t->state.at.step,
+                               loss_mean(&totals.loss, t->plan.global_batch));
+    return 0;
+}
+
+static bool is_due(int64_t step, int64_t every)
+{
+    return every > 0 && step % every == 0;
+}
+
+// The order matters: a checkpoint exists only after the reports of its step.
+static int between_steps(struct training *t, bool drain, struct error *e)
+{
+    int64_t step = t->state.at.step;
+    bool last = step == t->plan.steps;
+    if (is_due(step, t->plan.report_every) || last)
+        training_report(t);
+    int err = 0;
+    if (is_due(step, t->plan.validate_every) || last)
+        err = training_validate(t, e);
+    if (!err && (is_due(step, t->plan.checkpoint_every) || last || drain))
+        err = training_checkpoint(t, e);
+    return err;
+}
+
+int training_loop(struct training *t, bool *drained, struct error *e)
+{
+    const int64_t *step = &t->state.at.step;
+    bool drain = false;
+    int err = 0;
+    if (*step == 0 || *step == t->plan.steps)
+        err = training_validate(t, e);
+    while (!err && *step < t->plan.steps && !drain) {
+        err = train_step(t, &drain, e);
+        if (!err)
+            err = between_steps(t, drain, e);
+    }
+    if (!err && t->job->rank == 0)
+        err = snapshots_finish(t->snapshots, e);
+    if (!err)
+        err = comm_barrier(t->comm, e); // nobody leaves while rank 0 may still fail
+    *drained = drain && *step < t->plan.steps;
+    return err;
+}

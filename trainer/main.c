@@ -1,0 +1,60 @@
+// muster-trainer: one rank under an agent, a whole training on one machine, or text from a model.
+#include <stdio.h>
+#include <string.h>
+
+#include "trainer/commands.h"
+
+static const struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} commands[] = {
+    {"run", command_run, "train an experiment file on this machine, without a cluster"},
+    {"sample", command_sample, "continue a text with a gpt checkpoint"},
+    {"worker", command_worker, "be one rank of a trial (started by an agent)"},
+};
+
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_help(FILE *out)
+{
+    fputs("muster-trainer trains a model described in an experiment file (its `trainer` section).\n"
+          "The weights are the same to the last bit on any number of slots.\n\n"
+          "usage: muster-trainer COMMAND [FLAGS]\n\n",
+          out);
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
+    fputs("\n  muster-trainer COMMAND --help   the flags of a command, with an example\n"
+          "  muster-trainer --version\n",
+          out);
+}
+
+static int unknown(const char *word)
+{
+    const char *names[COMMANDS + 1] = {NULL};
+    for (size_t i = 0; i < COMMANDS; i++)
+        names[i] = commands[i].name;
+    const char *near = nearest_word(word, names);
+    fprintf(stderr, "muster-trainer: there is no command \"%s\"", word);
+    if (near)
+        fprintf(stderr, "; did you mean \"%s\"?", near);
+    fputs("\n`muster-trainer --help` lists the commands.\n", stderr);
+    return err_exit_code(ERR_INVALID);
+}
+
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "--help";
+    if (strcmp(word, "--version") == 0) {
+        puts("muster-trainer " MUSTER_VERSION);
+        return 0;
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+        print_help(argc > 1 ? stdout : stderr);
+        return argc > 1 ? 0 : err_exit_code(ERR_INVALID);
+    }
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i].name, word) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    return unknown(word);
+}

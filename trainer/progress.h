@@ -1,0 +1,23 @@
+// Progress of a local training for people: a bar where stdout is a terminal, else plain lines.
+// Parent process of `muster-trainer run`; one thread.
+#ifndef MUSTER_TRAINER_PROGRESS_H
+#define MUSTER_TRAINER_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+    bool terminal;
+    int64_t steps;                  // of the whole training
+    int64_t first_step, first_seen; // of this start; microseconds. 0: none seen
+    double samples_per_second;      // of the last report; 0: none
+    bool drawn;                     // the bar is on the screen
+};
+
+void progress_open(struct progress *p, int64_t steps);
+void progress_restart(struct progress *p); // the gang starts anew: old speeds mean nothing
+void progress_step(struct progress *p, int64_t step, double loss);
+void progress_line(struct progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void progress_close(struct progress *p);
+
+#endif

@@ -1,0 +1,162 @@
+// What the loop tells about a training: reports, validation, checkpoints.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/checkpoint.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/rng.h"
+#include "trainer/sync/order.h"
+#include "trainer/training.h"
+
+static void send_metrics(const struct training *t, const char *group, json_t *metrics)
+{
+    t->job->link.ops->metrics(t->job->link.ctx, group, t->state.at.step, t->plan.steps, metrics);
+    json_decref(metrics);
+}
+
+static void put(json_t *metrics, const char *name, double value)
+{
+    json_object_set_new(metrics, name, link_number(value));
+}
+
+static double per_step_ms(const struct training_times *times, int64_t us)
+{
+    return times->steps > 0 ? (double)us / 1000.0 / (double)times->steps : 0.0;
+}
+
+void training_report(struct training *t)
+{
+    struct train_position *at = &t->state.at;
+    struct training_times *times = &t->times;
+    int64_t now = clock_mono_us();
+    if (t->job->rank == 0) {
+        double seconds = (double)(now - times->began) / 1e6;
+        json_t *m = json_object();
+        put(m, "loss", loss_mean(&at->window_loss, at->window_steps * t->plan.global_batch));
+        put(m, "learning_rate", optimizer_learning_rate(t->optimizer, at->step - 1));
+        put(m, "gradient_norm", at->window_norm / (double)at->window_steps);
+        put(m, "samples_per_second",
+            (double)(times->steps * t->plan.global_batch) / (seconds > 0 ? seconds : 1e-6));
+        put(m, "step_ms", per_step_ms(times, now - times->began));
+        put(m, "data_ms", per_step_ms(times, times->data));
+        put(m, "compute_ms", per_step_ms(times, times->compute));
+        put(m, "communication_ms", per_step_ms(times, times->communication));
+        put(m, "optimizer_ms", per_step_ms(times, times->optimizer));
+        send_metrics(t, "training", m);
+    }
+    at->window_steps = 0;
+    at->window_loss = (struct loss_sum){0};
+    at->window_norm = 0;
+    *times = (struct training_times){.began = now};
+}
+
+// Validation: the micro-batches of the whole set, shared among the ranks, summed order-free.
+
+static int evaluate_share(struct training *t, struct loss_sum *loss, int64_t *correct,
+                          struct error *e)
+{
+    int64_t count = dataset_count(t->validation), size = t->plan.micro_batch;
+    struct share share = order_share((count + size - 1) / size, t->job->world, t->job->rank);
+    for (int64_t m = share.first; m < share.first + share.count; m++) {
+        int64_t n = count - m * size < size ? count - m * size : size;
+        for (int64_t i = 0; i < n; i++)
+            t->indices[i] = m * size + i;
+        dataset_fetch(t->validation, t->indices, n, t->batch);
+        int err = model_evaluate(t->model, t->weights, t->batch, t->losses, t->correct, e);
+        if (err)
+            return err;
+        loss_add(loss, t->losses, n);
+        for (int64_t i = 0; i < n; i++)
+            *correct += t->correct[i];
+    }
+    return 0;
+}
+
+int training_validate(struct training *t, struct error *e)
+{
+    struct loss_sum loss = {0};
+    int64_t correct = 0, begin = clock_mono_us();
+    int err = evaluate_share(t, &loss, &correct, e);
+    if (err)
+        return err;
+    const int64_t sums[TRAINING_TOTALS] = {loss.total, loss.not_finite, correct};
+    memcpy(t->totals, sums, sizeof sums);
+    err = comm_all_reduce(t->comm, t->totals, TRAINING_TOTALS, COMM_INT64, COMM_SUM, e);
+    t->times.began += clock_mono_us() - begin; // not part of the steps' time
+    if (err || t->job->rank > 0)
+        return err;
+    const struct sample_shape *shape = dataset_shape(t->validation);
+    int64_t count = dataset_count(t->validation);
+    int64_t answers = count * (shape->kind == SAMPLE_TOKENS ? shape->context : 1);
+    loss = (struct loss_sum){.total = t->totals[0], .not_finite = t->totals[1]};
+    json_t *m = json_object();
+    put(m, "validation_loss", loss_mean(&loss, count));
+    put(m, "validation_accuracy", (double)t->totals[2] / (double)answers);
+    send_metrics(t, "validation", m);
+    return 0;
+}
+
+// Checkpoints.
+
+static int choose_place(const struct training *t, struct snapshot_place *place, char **folder,
+                        struct error *e)
+{
+    const struct job *job = t->job;
+    *place = (struct snapshot_place){.step = t->state.at.step};
+    int err = 0;
+    if (job->storage) {
+        uuid_make(place->id);
+        err = checkpoint_folder(job->storage, place->id, folder, e);
+    } else {
+        snprintf(place->id, sizeof place->id, "step-%08lld", (long long)place->step);
+        *folder = path_join(job->checkpoint_folder, place->id);
+        err = dir_remove_tree(*folder, e); // of an earlier run
+    }
+    place->folder = *folder;
+    return err;
+}
+
+// What a reader of the manifest wants to know beside the state itself.
+static json_t *facts_of(const struct training *t, const struct snapshot_place *place)
+{
+    char time[CLOCK_RFC3339_MAX];
+    const json_t *trainer = t->job->trainer;
+    json_t *schedule = json_deep_copy(jget(trainer, "schedule"));
+    json_object_set_new(schedule, "step", json_integer(t->state.at.step));
+    json_object_set_new(schedule, "steps", json_integer(t->plan.steps));
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:O, s:O, s:o, s:O, s:O, s:O}", "uuid", place->id,
+                     "experiment", t->job->name, "fingerprint", t->fingerprint, "time",
+                     clock_format(clock_wall_us(), time), "world_size", t->job->world, "model",
+                     jget(trainer, "model"), "optimizer", jget(trainer, "optimizer"), "schedule",
+                     schedule, "reduction", jget(trainer, "reduction"), "global_batch_size",
+                     jget(trainer, "global_batch_size"), "micro_batch_size",
+                     jget(trainer, "micro_batch_size"));
+}
+
+int training_checkpoint(struct training *t, struct error *e)
+{
+    struct train_state *state = &t->state;
+    if (t->saved == state->at.step)
+        return 0;
+    t->saved = state->at.step;
+    if (t->job->rank > 0)
+        return 0;
+    const int32_t *exponents = sync_exponents(t->sync);
+    state->at.exponents_known = exponents != NULL;
+    if (exponents)
+        memcpy(state->exponents, exponents, (size_t)state->parameter_count * sizeof *exponents);
+    struct snapshot_place place;
+    char *folder = NULL;
+    int err = choose_place(t, &place, &folder, e);
+    if (!err) {
+        json_t *facts = facts_of(t, &place);
+        err = snapshots_take(t->snapshots, state, &place, facts, e);
+        json_decref(facts);
+    }
+    free(folder);
+    return err;
+}

@@ -1,0 +1,53 @@
+// What the files of the training loop share: job.c builds it, loop.c trains, report.c tells about
+// it. Internal to the trainer; compute thread only.
+#ifndef MUSTER_TRAINER_TRAINING_H
+#define MUSTER_TRAINER_TRAINING_H
+
+#include "trainer/checkpoint/snapshot.h"
+#include "trainer/checkpoint/state.h"
+#include "trainer/comm/comm.h"
+#include "trainer/data/dataset.h"
+#include "trainer/job.h"
+#include "trainer/ops/ops.h"
+#include "trainer/sync/sync.h"
+
+struct training_plan { // of the trainer section
+    int64_t steps, global_batch, micro_batch, micro_batches;
+    int64_t validate_every, checkpoint_every, report_every;
+};
+
+struct training_times { // microseconds since the last report
+    int64_t began, data, compute, communication, optimizer;
+    int64_t steps; // counted here: a window may have begun before a restart
+};
+
+struct training {
+    const struct job *job;
+    struct training_plan plan;
+    struct dataset *train, *validation;
+    struct batch *batch;
+    struct model *model;
+    struct optimizer *optimizer;
+    struct comm *comm;
+    struct sync *sync;
+    struct snapshots *snapshots; // rank 0
+    int64_t *totals;             // [TRAINING_TOTALS] of the communicator
+    int64_t *indices;            // [micro_batch]
+    float *losses;               // [micro_batch]
+    int32_t *correct;            // [micro_batch]
+    float *weights, *gradients;  // [block_size]
+    struct train_state state;
+    struct training_times times;
+    double gradient_norm; // of the last step
+    int64_t saved;        // step of the last checkpoint; -1: none
+    char fingerprint[OPS_FINGERPRINT_MAX + 64];
+};
+
+enum { TRAINING_TOTALS = 4 };
+
+int training_loop(struct training *t, bool *drained, struct error *e);
+int training_validate(struct training *t, struct error *e);
+int training_checkpoint(struct training *t, struct error *e);
+void training_report(struct training *t); // rank 0: the window, which starts anew
+
+#endif

@@ -1,0 +1,194 @@
+// `muster-trainer worker`: the process of one rank, started by an agent. Everything it needs is in
+// the environment (wire contract, section 1b, and torchrun's names).
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/checkpoint.h"
+#include "api/expconf.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "trainer/commands.h"
+#include "trainer/job.h"
+#include "trainer/link_cluster.h"
+
+struct worker {
+    struct link_cluster_config cluster;
+    json_t *config, *hparams, *trainer;
+    int64_t seed;
+    struct link_cluster *link;
+    char **restore; // folders
+    int restore_count;
+};
+
+// The environment.
+
+struct variable {
+    const char *name;
+    bool required;
+    const char **text; // one of these three
+    int64_t *number;
+    json_t **json;
+};
+
+static int read_number(const char *name, const char *text, int64_t *out, struct error *e)
+{
+    char *end;
+    long long number = strtoll(text, &end, 10);
+    if (end == text || *end)
+        return error_set(e, ERR_INVALID, "%s is \"%s\", not a whole number", name, text);
+    *out = number;
+    return 0;
+}
+
+static int read_variable(const struct variable *v, struct error *e)
+{
+    const char *text = getenv(v->name);
+    if (!text || !text[0]) {
+        if (!v->required)
+            return 0;
+        return error_set(e, ERR_INVALID,
+                         "%s is not set: `worker` is started by an agent. To train without a "
+                         "cluster: muster-trainer run FILE",
+                         v->name);
+    }
+    if (v->text)
+        *v->text = text;
+    if (v->number)
+        return read_number(v->name, text, v->number, e);
+    if (v->json)
+        return json_parse(text, strlen(text), v->name, v->json, e);
+    return 0;
+}
+
+static int read_environment(struct worker *w, struct error *e)
+{
+    int64_t rank = 0, world = 0;
+    struct link_cluster_config *c = &w->cluster;
+    const struct variable variables[] = {
+        {"DET_MASTER", true, .text = &c->master},
+        {"DET_SESSION_TOKEN", true, .text = &c->token},
+        {"DET_MASTER_CERT_FILE", false, .text = &c->ca_file},
+        {"DET_ALLOCATION_ID", true, .text = &c->allocation},
+        {"DET_TASK_ID", true, .text = &c->task},
+        {"DET_TRIAL_ID", true, .number = &c->trial},
+        {"DET_TRIAL_RUN_ID", true, .number = &c->run},
+        {"DET_TRIAL_SEED", true, .number = &w->seed},
+        {"DET_EXPERIMENT_CONFIG", true, .json = &w->config},
+        {"DET_HPARAMS", true, .json = &w->hparams},
+        {"RANK", true, .number = &rank},
+        {"WORLD_SIZE", true, .number = &world},
+    };
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        int err = read_variable(&variables[i], e);
+        if (err)
+            return err;
+    }
+    if (world < 1 || world > LIMIT_SLOTS_PER_TRIAL || rank < 0 || rank >= world)
+        return error_set(e, ERR_INVALID, "RANK=%lld and WORLD_SIZE=%lld do not fit",
+                         (long long)rank, (long long)world);
+    c->rank = (int)rank;
+    c->world = (int)world;
+    return 0;
+}
+
+// Where to go on: the checkpoint the master names, then the trial's others, newest first.
+
+static int add_folder(struct worker *w, const char *uuid, struct error *e)
+{
+    const json_t *storage = jget(w->config, "checkpoint_storage");
+    w->restore = xrealloc(w->restore, (size_t)(w->restore_count + 1) * sizeof *w->restore);
+    int err = checkpoint_folder(storage, uuid, &w->restore[w->restore_count], e);
+    if (!err)
+        w->restore_count++;
+    return err;
+}
+
+static int find_checkpoints(struct worker *w, struct error *e)
+{
+    const char *latest = getenv("DET_LATEST_CHECKPOINT");
+    if (!latest || !latest[0] || w->cluster.rank > 0)
+        return 0;
+    char **uuids = NULL;
+    int count = 0;
+    int err = add_folder(w, latest, e);
+    if (!err && link_cluster_checkpoints(w->link, &uuids, &count, e)) {
+        log_warn("earlier checkpoints are not known", "err=\"%s\"", e->text);
+        count = 0;
+    }
+    for (int i = 0; i < count; i++) {
+        if (!err && strcmp(uuids[i], latest) != 0)
+            err = add_folder(w, uuids[i], e);
+        free(uuids[i]);
+    }
+    free(uuids);
+    return err;
+}
+
+static int train(struct worker *w, struct error *e)
+{
+    struct link link = link_cluster_link(w->link);
+    int err = expconf_resolve_trainer(w->config, w->hparams, &w->trainer, e);
+    if (err) {
+        link.ops->hopeless(link.ctx, e->text);
+        return err;
+    }
+    err = find_checkpoints(w, e);
+    if (err)
+        return err;
+    const struct job job = {
+        .name = jget_string(w->config, "name", ""),
+        .trainer = w->trainer,
+        .folder = ".",
+        .rank = w->cluster.rank,
+        .world = w->cluster.world,
+        .seed = (uint64_t)w->seed,
+        .link = link,
+        .storage = jget(w->config, "checkpoint_storage"),
+        .restore = w->restore,
+        .restore_count = w->restore_count,
+    };
+    enum job_end end;
+    err = job_train(&job, &end, e);
+    if (!err && job.rank == 0)
+        puts(end == JOB_DRAINED ? "training stopped as asked; the state is saved"
+                                : "training completed");
+    return err;
+}
+
+static const char help[] =
+    "usage: muster-trainer worker\n\n"
+    "One rank of a trial. An agent starts it with everything in the environment (DET_MASTER,\n"
+    "DET_SESSION_TOKEN, DET_EXPERIMENT_CONFIG, RANK, WORLD_SIZE, ...); the current folder holds\n"
+    "the experiment's files. To train without a cluster: muster-trainer run FILE\n";
+
+int command_worker(int argc, char **argv)
+{
+    if (argc > 1) {
+        bool wanted = strcmp(argv[1], "--help") == 0;
+        fputs(help, wanted ? stdout : stderr);
+        return wanted ? 0 : err_exit_code(ERR_INVALID);
+    }
+    struct worker w = {0};
+    struct error e = {0};
+    setvbuf(stdout, NULL, _IOLBF, 0); // the lines are the task's log
+    int err = read_environment(&w, &e);
+    if (!err)
+        err = link_cluster_open(&w.cluster, &w.link, &e);
+    if (!err)
+        err = train(&w, &e);
+    if (err)
+        log_error("training failed", "alloc=%s rank=%d err=\"%s\"",
+                  w.cluster.allocation ? w.cluster.allocation : "", w.cluster.rank, e.text);
+    link_cluster_close(w.link);
+    for (int i = 0; i < w.restore_count; i++)
+        free(w.restore[i]);
+    free(w.restore);
+    json_decref(w.trainer);
+    json_decref(w.hparams);
+    json_decref(w.config);
+    return err_exit_code(err);
+}
