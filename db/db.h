@@ -15,7 +15,7 @@
 #include "db/statements.h" // enum stmt
 
 struct db_value {
-    char type; // as in db_batch_add
+    char type; // as in db_batch_add; s and b: `len` bytes at p
     int64_t i;
     double d;
     const void *p;
@@ -44,7 +44,9 @@ void db_batch_add(struct db_batch *b, enum stmt stmt, const char *types, ...);
 
 // Hands the batch to the writer, which owns it from here on. `done(ctx, err)` is called on the
 // writer thread after the commit (err 0), or with the negative error of this batch, which then has
-// no effect. Waits while LIMIT_WRITER_QUEUE batches are queued. done may be NULL.
+// no effect: ERR_CONFLICT a key that is there already, ERR_INVALID another constraint or a type.
+// Once the store itself has failed (ERR_IO, ERR_CORRUPT, ..) every later batch fails as well. Waits
+// while LIMIT_WRITER_QUEUE batches are queued; not to be called in done(). done may be NULL.
 void db_commit(struct db *db, struct db_batch *b, void (*done)(void *ctx, int err), void *ctx);
 
 // Commits and waits; for start-up and tests.

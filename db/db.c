@@ -1,0 +1,162 @@
+#include "db/db.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "db/store.h"
+
+// synchronous FULL: each commit is flushed; group commit makes that cheap. secure_delete: the
+// system's SQLite has it on, and would write zeros over every freed page. The log is folded into
+// the file every 4,000 pages (16 MiB), since each folding costs two flushes, and is cut back to
+// 64 MiB when a slow reader or a large transaction made it grow.
+static const char *const pragmas[] = {
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA secure_delete = OFF",
+    "PRAGMA trusted_schema = OFF",
+    "PRAGMA wal_autocheckpoint = 4000",
+    "PRAGMA cache_size = -8192",
+    "PRAGMA journal_size_limit = 67108864",
+};
+
+// The first line of the lock file, which names the process that has it.
+static long holder_of(const char *path)
+{
+    char *text = NULL;
+    size_t len;
+    long pid = file_read(path, 64, &text, &len, NULL) ? 0 : strtol(text, NULL, 10);
+    free(text);
+    return pid;
+}
+
+static int lock_dir(struct db *db, const char *dir, struct error *e)
+{
+    char *path = path_join(dir, "muster.lock");
+    int err = 0;
+    db->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (db->lock < 0) {
+        err = error_set_errno(e, ERR_IO, errno, "%s: cannot be made; check who owns the folder",
+                              path);
+    } else if (flock(db->lock, LOCK_EX | LOCK_NB)) {
+        err = errno == EWOULDBLOCK
+                  ? error_set(e, ERR_CONFLICT,
+                              "%s is in use by another master (pid %ld): stop that one, or name "
+                              "another folder",
+                              dir, holder_of(path))
+                  : error_set_errno(e, ERR_IO, errno, "%s: cannot be locked", path);
+    } else {
+        char text[32];
+        int len = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+        if (ftruncate(db->lock, 0) || pwrite(db->lock, text, (size_t)len, 0) != len)
+            err = error_set_errno(e, ERR_IO, errno, "%s: cannot be written", path);
+    }
+    free(path);
+    return err;
+}
+
+// The file is made before SQLite sees it, so that only its owner may read it: it holds password
+// hashes. SQLite gives the log beside it the same mode.
+static int make_file(const char *dir, const char *path, struct error *e)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return error_set_errno(e, ERR_IO, errno, "%s: cannot be opened; check who owns it", path);
+    close(fd);
+    return file_sync_dir(dir, e);
+}
+
+static int use_wal(sqlite3 *sql, struct error *e)
+{
+    int64_t is_wal = 0;
+    int err = connection_exec(sql, "PRAGMA journal_mode = WAL", e);
+    if (!err)
+        err = connection_ask_int(sql, "SELECT journal_mode = 'wal' FROM pragma_journal_mode",
+                                 &is_wal, e);
+    if (!err && !is_wal)
+        err = error_set(e, ERR_IO,
+                        "a write-ahead log is not possible there; the folder must be on a local "
+                        "disk");
+    return err;
+}
+
+// Adds to an error of SQLite's what a person can do about it.
+static void explain(struct db *db, struct error *e)
+{
+    if (!e)
+        return;
+    switch (err_of_sqlite(sqlite3_extended_errcode(db->connection.sql))) {
+    case 0: // not SQLite's: the text is complete
+        break;
+    case ERR_CORRUPT:
+        error_set(e, ERR_CORRUPT,
+                  "%s is damaged (%s): put a backup in its place, or move it away to begin with an "
+                  "empty store",
+                  db->path, e->text);
+        break;
+    case ERR_BUSY:
+        error_set(e, ERR_CONFLICT, "%s is locked by another program (%s): end that program",
+                  db->path, e->text);
+        break;
+    default:
+        error_set(e, e->code,
+                  "%s cannot be opened (%s): check that the disk has room and who owns the folder",
+                  db->path, e->text);
+    }
+}
+
+static int open_store(struct db *db, struct error *e)
+{
+    int err = connection_open(&db->connection, db->path, SQLITE_OPEN_READWRITE, e);
+    if (err)
+        return err;
+    sqlite3 *sql = db->connection.sql;
+    err = store_migrate(sql, db->path, migrations, migration_count, e);
+    if (!err)
+        err = use_wal(sql, e);
+    for (size_t i = 0; !err && i < sizeof pragmas / sizeof *pragmas; i++)
+        err = connection_exec(sql, pragmas[i], e);
+    if (!err)
+        err = writer_start(db, e);
+    if (err)
+        explain(db, e);
+    return err;
+}
+
+int db_open(const char *dir, struct db **out, struct error *e)
+{
+    struct db *db = xcalloc(1, sizeof *db);
+    db->lock = -1;
+    db->path = path_join(dir, "muster.db");
+    int err = dir_make(dir, 0700, e);
+    if (!err)
+        err = lock_dir(db, dir, e);
+    if (!err)
+        err = make_file(dir, db->path, e);
+    if (!err)
+        err = open_store(db, e);
+    if (err)
+        db_close(db);
+    else
+        *out = db;
+    return err;
+}
+
+void db_close(struct db *db)
+{
+    if (!db)
+        return;
+    must(atomic_load(&db->readers) == 0);
+    writer_stop(db);
+    connection_close(&db->connection);
+    if (db->lock >= 0)
+        close(db->lock); // which unlocks it
+    free(db->path);
+    free(db);
+}

@@ -1,0 +1,158 @@
+// Migrations: db/migrations/NNNN_name.sql, in order, each once. A file that is released never
+// changes again; the next change of the schema is the next file. The build lists and embeds them.
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "db/store.h"
+
+// migrations.inc is made by CMakeLists.txt: MIGRATION(1, "0001_store", "/path/of/the/file.sql") ..
+#define MIGRATION(number, name, path)                                                              \
+    __asm__(".pushsection .rodata\n"                                                               \
+            ".globl db_migration_" #number "\n"                                                    \
+            "db_migration_" #number ":\n"                                                          \
+            ".incbin \"" path "\"\n"                                                               \
+            ".byte 0\n"                                                                            \
+            ".popsection\n");                                                                      \
+    extern const char db_migration_##number[];
+#include "migrations.inc"
+#undef MIGRATION
+
+const struct migration migrations[] = {
+#define MIGRATION(number, name, path) {name, db_migration_##number},
+#include "migrations.inc"
+#undef MIGRATION
+};
+const int migration_count = sizeof migrations / sizeof migrations[0];
+
+struct identity {
+    int64_t application, version, tables;
+};
+
+static int read_identity(sqlite3 *sql, struct identity *id, struct error *e)
+{
+    int err = connection_ask_int(sql, "PRAGMA application_id", &id->application, e);
+    if (!err)
+        err = connection_ask_int(sql, "PRAGMA user_version", &id->version, e);
+    if (!err)
+        err = connection_ask_int(sql, "SELECT count(*) FROM sqlite_schema", &id->tables, e);
+    return err;
+}
+
+static int refuse_newer(const char *path, int64_t version, int known, struct error *e)
+{
+    char *copy = xasprintf("%s.before-%lld", path, (long long)version);
+    error_set(e, ERR_VERSION,
+              "%s has version %lld of the schema, and this program (%s) knows versions up to %d: "
+              "start the newer program that wrote it%s%s%s",
+              path, (long long)version, MUSTER_VERSION, known,
+              path_exists(copy) ? ", or go back by putting " : "", path_exists(copy) ? copy : "",
+              path_exists(copy) ? ", from before its change, in its place" : "");
+    free(copy);
+    return ERR_VERSION;
+}
+
+static int copy_pages(sqlite3 *from, const char *path, struct error *e)
+{
+    struct connection to;
+    int err = connection_open(&to, path, SQLITE_OPEN_READWRITE, e);
+    if (err)
+        return err;
+    sqlite3_backup *backup = sqlite3_backup_init(to.sql, "main", from, "main");
+    if (backup) {
+        sqlite3_backup_step(backup, -1);
+        sqlite3_backup_finish(backup);
+    }
+    if (sqlite3_errcode(to.sql) != SQLITE_OK)
+        err = connection_error(to.sql, e, path);
+    connection_close(&to);
+    return err;
+}
+
+// PATH.before-N, complete or not there at all.
+static int copy_aside(sqlite3 *sql, const char *path, int version, struct error *e)
+{
+    char *copy = xasprintf("%s.before-%d", path, version);
+    char *aside = xasprintf("%s.tmp", copy);
+    char *dir = xasprintf("%.*s", (int)(strrchr(path, '/') - path), path);
+    int err = file_write_durable(aside, "", 0, 0600, e);
+    if (!err)
+        err = copy_pages(sql, aside, e);
+    if (!err && rename(aside, copy))
+        err = error_set_errno(e, ERR_IO, errno, "%s: cannot be renamed to %s", aside, copy);
+    if (!err)
+        err = file_sync_dir(dir, e);
+    if (err) {
+        unlink(aside);
+        error_prefix(e, "keeping a copy of the store before its schema changes");
+    } else {
+        log_info("kept a copy of the store before its schema changes", "path=%s", copy);
+    }
+    free(dir);
+    free(aside);
+    free(copy);
+    return err;
+}
+
+static int check_foreign_keys(sqlite3 *sql, struct error *e)
+{
+    int64_t broken = 0;
+    int err = connection_ask_int(sql, "SELECT count(*) FROM pragma_foreign_key_check", &broken, e);
+    if (!err && broken)
+        err = error_set(e, ERR_CORRUPT, "%lld rows would refer to nothing", (long long)broken);
+    return err;
+}
+
+static int apply(sqlite3 *sql, const struct migration *list, int from, int to, struct error *e)
+{
+    char marks[128];
+    snprintf(marks, sizeof marks, "PRAGMA application_id = %d; PRAGMA user_version = %d",
+             STORE_APPLICATION_ID, to);
+    // References are checked as a whole at the end: a table that is made anew passes through states
+    // in which they do not hold.
+    int err = connection_exec(sql, "PRAGMA foreign_keys = OFF", e);
+    if (!err)
+        err = connection_exec(sql, "BEGIN EXCLUSIVE", e);
+    for (int i = from; !err && i < to; i++) {
+        err = connection_exec(sql, list[i].sql, e);
+        if (err)
+            error_prefix(e, "migration %s", list[i].name);
+    }
+    if (!err)
+        err = check_foreign_keys(sql, e);
+    if (!err)
+        err = connection_exec(sql, marks, e);
+    if (!err)
+        err = connection_exec(sql, "COMMIT", e);
+    if (err && !sqlite3_get_autocommit(sql))
+        connection_exec(sql, "ROLLBACK", NULL);
+    return err;
+}
+
+int store_migrate(sqlite3 *sql, const char *path, const struct migration *list, int count,
+                  struct error *e)
+{
+    struct identity id;
+    int err = read_identity(sql, &id, e);
+    if (err)
+        return err;
+    bool fresh = !id.application && !id.version && !id.tables;
+    if (!fresh && id.application != STORE_APPLICATION_ID)
+        return error_set(e, ERR_CORRUPT,
+                         "%s is a SQLite file, but not a store of Muster; move it away, or name "
+                         "another folder",
+                         path);
+    if (id.version > count)
+        return refuse_newer(path, id.version, count, e);
+    if (id.version == count)
+        return 0;
+    if (!fresh)
+        err = copy_aside(sql, path, count, e);
+    return err ? err : apply(sql, list, (int)id.version, count, e);
+}

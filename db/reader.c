@@ -1,0 +1,230 @@
+// Readers: a connection of their own, which sees what is committed. A query of the table uses the
+// connection's prepared statement; one of free SQL a small cache, since lists come in a few shapes.
+// A statement that is open already (a query within a query) is prepared once more for the inner
+// one.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "db/store.h"
+
+enum { SQL_CACHE = 32 };
+
+struct cached {
+    uint64_t hash; // of the text
+    char *text;    // NULL: free
+    sqlite3_stmt *stmt;
+    bool open;
+    uint64_t used; // when, in queries
+};
+
+struct db_reader {
+    struct db *db;
+    struct connection connection;
+    bool open[STMT_COUNT];
+    struct cached cache[SQL_CACHE];
+    uint64_t queries;
+    int rows_open;
+};
+
+struct db_rows {
+    struct db_reader *reader;
+    sqlite3_stmt *stmt; // NULL: it could not be prepared
+    bool *open;         // of the shared statement; NULL: the statement is this query's own
+    int state;          // 1: rows may follow, 0: ended, negative: error
+};
+
+int db_reader_open(struct db *db, struct db_reader **out, struct error *e)
+{
+    struct db_reader *r = xcalloc(1, sizeof *r);
+    int err = connection_open(&r->connection, db->path, SQLITE_OPEN_READONLY, e);
+    if (err) {
+        free(r);
+        return err;
+    }
+    r->db = db;
+    atomic_fetch_add(&db->readers, 1);
+    *out = r;
+    return 0;
+}
+
+static void cached_free(struct cached *c)
+{
+    sqlite3_finalize(c->stmt);
+    free(c->text);
+    *c = (struct cached){0};
+}
+
+void db_reader_close(struct db_reader *r)
+{
+    if (!r)
+        return;
+    must(r->rows_open == 0);
+    for (int i = 0; i < SQL_CACHE; i++)
+        cached_free(&r->cache[i]);
+    connection_close(&r->connection);
+    atomic_fetch_sub(&r->db->readers, 1);
+    free(r);
+}
+
+static void rows_fail(struct db_rows *rows, const char *query, int err, const char *why)
+{
+    char what[512], text[512];
+    log_error("a query failed", "query=%s err=%s", log_quote(what, sizeof what, query),
+              log_quote(text, sizeof text, why));
+    rows->state = err;
+}
+
+static struct db_rows *rows_new(struct db_reader *r)
+{
+    struct db_rows *rows = xcalloc(1, sizeof *rows);
+    rows->reader = r;
+    rows->state = 1;
+    r->rows_open++;
+    return rows;
+}
+
+// The query's statement: *shared, which is prepared on its first use, or one of its own (NULL).
+static void rows_prepare(struct db_rows *rows, const char *sql, sqlite3_stmt **shared, bool *open)
+{
+    sqlite3 *connection = rows->reader->connection.sql;
+    sqlite3_stmt *own = NULL;
+    sqlite3_stmt **stmt = shared ? shared : &own;
+    unsigned flags = shared ? SQLITE_PREPARE_PERSISTENT : 0;
+    if (!*stmt && sqlite3_prepare_v3(connection, sql, -1, flags, stmt, NULL) != SQLITE_OK) {
+        struct error e;
+        int err = connection_error(connection, &e, "preparing");
+        rows_fail(rows, sql, err, e.text);
+        return;
+    }
+    rows->stmt = *stmt;
+    if (shared) {
+        *open = true;
+        rows->open = open;
+    }
+}
+
+static void rows_bind(struct db_rows *rows, const struct db_value *values, size_t count)
+{
+    if (rows->state < 0)
+        return;
+    struct error e;
+    int err = values_bind(rows->stmt, values, count, SQLITE_TRANSIENT, &e);
+    if (err)
+        rows_fail(rows, sqlite3_sql(rows->stmt), err, e.text);
+}
+
+struct db_rows *db_query(struct db_reader *r, enum stmt stmt, const char *types, ...)
+{
+    must(stmt >= 0 && stmt < STMT_COUNT && !stmt_is_write(stmt));
+    struct db_value values[PARAMS_MAX];
+    va_list args;
+    va_start(args, types);
+    size_t count = values_read(values, types, args);
+    va_end(args);
+
+    struct db_rows *rows = rows_new(r);
+    sqlite3_stmt **shared = r->open[stmt] ? NULL : &r->connection.prepared[stmt];
+    rows_prepare(rows, stmt_sql(stmt), shared, &r->open[stmt]);
+    rows_bind(rows, values, count);
+    return rows;
+}
+
+// The place of this text, made ready for it; NULL: all places are open.
+static struct cached *cache_place(struct db_reader *r, const char *sql)
+{
+    uint64_t hash = hash64(sql, strlen(sql));
+    struct cached *oldest = NULL;
+    for (struct cached *c = r->cache; c < r->cache + SQL_CACHE; c++) {
+        if (c->open)
+            continue;
+        if (c->text && c->hash == hash && !strcmp(c->text, sql))
+            return c;
+        if (!oldest || c->used < oldest->used)
+            oldest = c;
+    }
+    if (oldest) {
+        cached_free(oldest);
+        *oldest = (struct cached){.hash = hash, .text = xstrdup(sql)};
+    }
+    return oldest;
+}
+
+struct db_rows *db_query_sql(struct db_reader *r, const char *sql, const struct db_value *values,
+                             size_t value_count)
+{
+    struct db_rows *rows = rows_new(r);
+    struct cached *c = cache_place(r, sql);
+    if (c)
+        c->used = ++r->queries;
+    rows_prepare(rows, sql, c ? &c->stmt : NULL, c ? &c->open : NULL);
+    rows_bind(rows, values, value_count);
+    return rows;
+}
+
+int db_next(struct db_rows *rows)
+{
+    if (rows->state != 1)
+        return rows->state;
+    int rc = sqlite3_step(rows->stmt);
+    if (rc == SQLITE_ROW)
+        return 1;
+    rows->state = 0;
+    if (rc != SQLITE_DONE) {
+        struct error e;
+        int err = connection_error(rows->reader->connection.sql, &e, "reading");
+        rows_fail(rows, sqlite3_sql(rows->stmt), err, e.text);
+    }
+    sqlite3_reset(rows->stmt); // gives up its view of the store, which holds the log from shrinking
+    return rows->state;
+}
+
+void db_rows_close(struct db_rows *rows)
+{
+    if (!rows)
+        return;
+    if (rows->open) {
+        sqlite3_reset(rows->stmt);
+        sqlite3_clear_bindings(rows->stmt); // they may be large
+        *rows->open = false;
+    } else {
+        sqlite3_finalize(rows->stmt);
+    }
+    rows->reader->rows_open--;
+    free(rows);
+}
+
+int64_t db_int(struct db_rows *rows, int column)
+{
+    return sqlite3_column_int64(rows->stmt, column);
+}
+
+double db_double(struct db_rows *rows, int column)
+{
+    return sqlite3_column_double(rows->stmt, column);
+}
+
+const char *db_text(struct db_rows *rows, int column)
+{
+    return (const char *)sqlite3_column_text(rows->stmt, column);
+}
+
+const void *db_blob(struct db_rows *rows, int column, size_t *len)
+{
+    const void *p = sqlite3_column_blob(rows->stmt, column);
+    *len = (size_t)sqlite3_column_bytes(rows->stmt, column);
+    return p;
+}
+
+bool db_is_null(struct db_rows *rows, int column)
+{
+    return sqlite3_column_type(rows->stmt, column) == SQLITE_NULL;
+}
+
+int db_columns(const struct db_rows *rows)
+{
+    return sqlite3_column_count(rows->stmt);
+}

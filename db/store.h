@@ -1,0 +1,93 @@
+// The inside of the store, shared by its sources and their tests alone.
+#ifndef MUSTER_DB_STORE_H
+#define MUSTER_DB_STORE_H
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+
+#include "base/mailbox.h"
+#include "db/db.h"
+
+// connection.c: one SQLite connection and its prepared statements. One thread at a time.
+
+struct connection {
+    sqlite3 *sql;
+    sqlite3_stmt *prepared[STMT_COUNT]; // each on its first use
+};
+
+int connection_open(struct connection *c, const char *path, int flags, struct error *e);
+void connection_close(struct connection *c); // a closed or zeroed one is fine
+int connection_exec(sqlite3 *sql, const char *text, struct error *e);
+// First column of the first row.
+int connection_ask_int(sqlite3 *sql, const char *text, int64_t *out, struct error *e);
+int err_of_sqlite(int rc); // 0 or a negative enum err
+// Sets *e to the connection's last error, "WHAT: text", and returns its code.
+int connection_error(sqlite3 *sql, struct error *e, const char *what);
+
+const char *stmt_name(enum stmt stmt);
+const char *stmt_sql(enum stmt stmt);
+bool stmt_is_write(enum stmt stmt);
+
+// Parameters of one statement.
+enum { PARAMS_MAX = 64 };
+size_t values_read(struct db_value out[PARAMS_MAX], const char *types, va_list args);
+// `lifetime`: SQLITE_STATIC or SQLITE_TRANSIENT. A wrong number of values is ERR_INTERNAL.
+int values_bind(sqlite3_stmt *s, const struct db_value *values, size_t count,
+                sqlite3_destructor_type lifetime, struct error *e);
+
+// migrate.c
+
+struct migration {
+    const char *name; // "0001_store"
+    const char *sql;
+};
+
+extern const struct migration migrations[]; // that of version N at N - 1
+extern const int migration_count;
+
+enum { STORE_APPLICATION_ID = 0x4d555354 }; // "MUST" in the file's header: whose file it is
+
+// Brings the store at `path` from its version to `count`, in one transaction.
+int store_migrate(sqlite3 *sql, const char *path, const struct migration *list, int count,
+                  struct error *e);
+
+// batch.c
+
+struct db_batch {
+    unsigned char *data; // records: see batch.c
+    size_t len, cap;
+    void (*done)(void *ctx, int err);
+    void *ctx;
+    int err;             // what became of it; the writer's
+    struct error *error; // NULL, or where the text goes before done()
+};
+
+// Reads the record at *offset and moves on. Strings point into the batch.
+enum stmt batch_next(const struct db_batch *b, size_t *offset, struct db_value values[PARAMS_MAX],
+                     size_t *count);
+
+// writer.c
+
+enum { WRITER_GROUP_MAX = 1024 }; // batches in one transaction
+
+enum control { CONTROL_BEGIN, CONTROL_COMMIT, CONTROL_MARK, CONTROL_KEEP, CONTROL_COUNT };
+
+struct db {
+    char *path;
+    int lock; // descriptor of DIR/muster.lock, or -1
+    atomic_int readers;
+    struct mailbox *queue; // of struct db_batch; NULL: the writer does not run
+
+    // The writer thread's:
+    pthread_t thread;
+    struct connection connection;
+    sqlite3_stmt *control[CONTROL_COUNT];
+    struct error broken; // once set, no batch is written any more
+};
+
+int writer_start(struct db *db, struct error *e);
+void writer_stop(struct db *db); // after what is queued; not started is fine
+
+#endif
