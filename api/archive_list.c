@@ -8,6 +8,7 @@
 #include "api/archive_parts.h"
 #include "api/walk.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -104,17 +105,16 @@ static int measure(void *ctx, const struct walk_entry *entry, struct error *e)
 
 static int too_large(const struct listing *l, const char *folder, struct error *e)
 {
+    struct buf names;
+    buf_init(&names, ERROR_TEXT_MAX);
+    for (int i = 0; i < LARGEST && l->largest[i].path; i++)
+        buf_printf(&names, "%s %.200s (%.1f MB)", i ? "," : "", l->largest[i].path,
+                   (double)l->largest[i].size / 1e6);
     error_set(e, ERR_TOO_LARGE,
-              "%s: the files have %.1f MB, and %d MB may be sent; the largest:", folder,
-              (double)l->total / 1e6, ARCHIVE_UPLOAD_MAX / 1000000);
-    for (int i = 0; i < LARGEST && l->largest[i].path; i++) {
-        char before[ERROR_TEXT_MAX];
-        if (!e)
-            return ERR_TOO_LARGE;
-        memcpy(before, e->text, sizeof(before));
-        error_set(e, ERR_TOO_LARGE, "%.800s%s %.60s (%.1f MB)", before, i ? "," : "",
-                  l->largest[i].path, (double)l->largest[i].size / 1e6);
-    }
+              "%s: the files have %.1f MB, and %d MB may be sent; name what is not needed in "
+              ".musterignore. The largest:%s",
+              folder, (double)l->total / 1e6, ARCHIVE_UPLOAD_MAX / 1000000, buf_str(&names));
+    buf_free(&names);
     return ERR_TOO_LARGE;
 }
 

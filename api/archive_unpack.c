@@ -16,6 +16,8 @@
 #include "base/file.h"
 #include "base/log.h"
 
+enum { BLOCK = 64 * 1024 }; // bytes read at a time
+
 struct unpack {
     struct archive *from;
     const char *folder; // the one aside
@@ -54,7 +56,6 @@ static int make_parents(const char *path, struct error *e)
 
 static int copy_data(struct unpack *u, int fd, const char *name, struct error *e)
 {
-    enum { BLOCK = 64 * 1024 };
     int rc = 0;
     char *block = xcalloc(1, BLOCK);
     for (;;) {
@@ -149,30 +150,6 @@ static int move_into_place(const char *aside, const char *folder, struct error *
     return error_set_errno(e, ERR_IO, errno, "cannot rename %s to %s", aside, folder);
 }
 
-// `from` is open for reading; it is freed here.
-static int unpack(struct archive *from, const char *folder, uint64_t limit, struct error *e)
-{
-    size_t len = strlen(folder);
-    while (len > 1 && folder[len - 1] == '/')
-        len--;
-    char *place = xasprintf("%.*s", (int)len, folder);
-    char *aside = xasprintf("%s.tmp", place);
-    struct unpack u = {.from = from, .folder = aside, .room = limit};
-    int rc = dir_remove_tree(aside, e);
-    if (!rc)
-        rc = dir_make(aside, 0755, e);
-    if (!rc)
-        rc = unpack_all(&u, e);
-    if (!rc)
-        rc = move_into_place(aside, place, e);
-    if (rc)
-        dir_remove_tree(aside, NULL);
-    archive_read_free(from);
-    free(aside);
-    free(place);
-    return rc;
-}
-
 static struct archive *new_reader(void)
 {
     struct archive *a = archive_read_new();
@@ -182,35 +159,42 @@ static struct archive *new_reader(void)
     return a;
 }
 
-int archive_unpack(const void *tgz, size_t len, const char *folder, uint64_t limit, struct error *e)
+// `opened` is what opening `from` gave; `from` is freed here.
+static int unpack(struct archive *from, int opened, const char *folder, uint64_t limit,
+                  struct error *e)
 {
     struct archive_locale locale;
-    struct archive *a = new_reader();
-    int rc;
+    size_t len = strlen(folder);
+    while (len > 1 && folder[len - 1] == '/')
+        len--;
+    char *place = xasprintf("%.*s", (int)len, folder);
+    char *aside = xasprintf("%s.tmp", place);
+    struct unpack u = {.from = from, .folder = aside, .room = limit};
     archive_locale_enter(&locale);
-    if (archive_read_open_memory(a, tgz, len)) {
-        rc = read_failed(a, e);
-        archive_read_free(a);
-    } else {
-        rc = unpack(a, folder, limit, e);
-    }
+    int rc = opened < ARCHIVE_WARN ? read_failed(from, e) : dir_remove_tree(aside, e);
+    if (!rc)
+        rc = dir_make(aside, 0755, e);
+    if (!rc)
+        rc = unpack_all(&u, e);
+    if (!rc)
+        rc = move_into_place(aside, place, e);
+    if (rc)
+        dir_remove_tree(aside, NULL);
+    archive_read_free(from);
     archive_locale_leave(&locale);
+    free(aside);
+    free(place);
     return rc;
+}
+
+int archive_unpack(const void *tgz, size_t len, const char *folder, uint64_t limit, struct error *e)
+{
+    struct archive *a = new_reader();
+    return unpack(a, archive_read_open_memory(a, tgz, len), folder, limit, e);
 }
 
 int archive_unpack_fd(int fd, const char *folder, uint64_t limit, struct error *e)
 {
-    enum { BLOCK = 64 * 1024 };
-    struct archive_locale locale;
     struct archive *a = new_reader();
-    int rc;
-    archive_locale_enter(&locale);
-    if (archive_read_open_fd(a, fd, BLOCK)) {
-        rc = read_failed(a, e);
-        archive_read_free(a);
-    } else {
-        rc = unpack(a, folder, limit, e);
-    }
-    archive_locale_leave(&locale);
-    return rc;
+    return unpack(a, archive_read_open_fd(a, fd, BLOCK), folder, limit, e);
 }

@@ -1,5 +1,6 @@
 // Hyperparameters: their types, their constants, and their use as "${name}" in the trainer section.
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,7 +245,22 @@ static int replace_text(struct replacement *r, const char *path, json_t *value, 
 static int replace(struct replacement *r, const char *path, json_t *value, json_t **out,
                    struct error *e);
 
-static int replace_object(struct replacement *r, const char *path, json_t *value, json_t *out,
+// Adds the copy of one member or element, at `part` of `path`, to `into`.
+static int replace_below(struct replacement *r, const char *path, const char *part, json_t *child,
+                         json_t *into, struct error *e)
+{
+    char *below = xasprintf("%s.%s", path, part);
+    json_t *copy = NULL;
+    int rc = replace(r, below, child, &copy, e);
+    free(below);
+    if (!rc && json_is_object(into))
+        json_object_set_new(into, part, copy);
+    else if (!rc)
+        json_array_append_new(into, copy);
+    return rc;
+}
+
+static int replace_object(struct replacement *r, const char *path, json_t *value, json_t *into,
                           struct error *e)
 {
     const char *key;
@@ -252,32 +268,21 @@ static int replace_object(struct replacement *r, const char *path, json_t *value
     int rc = 0;
     json_object_foreach(value, key, child)
     {
-        char *below = xasprintf("%s.%s", path, key);
-        json_t *copy = NULL;
-        rc = replace(r, below, child, &copy, e);
-        free(below);
+        rc = replace_below(r, path, key, child, into, e);
         if (rc)
             break;
-        json_object_set_new(out, key, copy);
     }
     return rc;
 }
 
-static int replace_list(struct replacement *r, const char *path, json_t *value, json_t *out,
+static int replace_list(struct replacement *r, const char *path, json_t *value, json_t *into,
                         struct error *e)
 {
-    size_t i;
-    json_t *child;
     int rc = 0;
-    json_array_foreach(value, i, child)
-    {
-        char *below = xasprintf("%s.%zu", path, i);
-        json_t *copy = NULL;
-        rc = replace(r, below, child, &copy, e);
-        free(below);
-        if (rc)
-            break;
-        json_array_append_new(out, copy);
+    for (size_t i = 0; !rc && i < json_array_size(value); i++) {
+        char index[24];
+        snprintf(index, sizeof(index), "%zu", i);
+        rc = replace_below(r, path, index, json_array_get(value, i), into, e);
     }
     return rc;
 }

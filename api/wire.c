@@ -34,8 +34,17 @@
     X(P, RUNNING)                                                                                  \
     X(P, TERMINATING)                                                                              \
     X(P, TERMINATED)
-#define LOG_LEVELS(X, P)   X(P, TRACE) X(P, DEBUG) X(P, INFO) X(P, WARNING) X(P, ERROR) X(P, CRITICAL)
-#define DEVICE_TYPES(X, P) X(P, CPU) X(P, CUDA) X(P, ROCM)
+#define LOG_LEVELS(X, P)                                                                           \
+    X(P, TRACE)                                                                                    \
+    X(P, DEBUG)                                                                                    \
+    X(P, INFO)                                                                                     \
+    X(P, WARNING)                                                                                  \
+    X(P, ERROR)                                                                                    \
+    X(P, CRITICAL)
+#define DEVICE_TYPES(X, P)                                                                         \
+    X(P, CPU)                                                                                      \
+    X(P, CUDA)                                                                                     \
+    X(P, ROCM)
 
 #define WORD(prefix, word) #word,
 #define NAME(prefix, word) prefix #word,

@@ -464,7 +464,7 @@ static void folders_that_cannot_be_sent(void **state)
     assert_int_equal(truncate("huge/c.bin", ARCHIVE_UPLOAD_MAX - 70 * 1000 * 1000), 0);
     assert_int_equal(archive_list_folder("huge", &files, &e), ERR_TOO_LARGE); // one byte over
     assert_null(files);
-    assert_contains(e.text, "the largest: b.bin (50.0 MB), c.bin (25.0 MB), a.bin (20.0 MB)");
+    assert_contains(e.text, "The largest: b.bin (50.0 MB), c.bin (25.0 MB), a.bin (20.0 MB)");
     assert_int_equal(archive_list_folder("huge", &files, NULL), ERR_TOO_LARGE);
     assert_int_equal(unlink("huge/small"), 0);
     assert_int_equal(archive_list_folder("huge", &files, &e), 0);
