@@ -1,0 +1,178 @@
+#include "trainer/data/content.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/log.h"
+
+enum { CHUNK = 1 << 20 };
+static const size_t unpacked_max = (size_t)8 << 30;
+
+// --- gzip
+
+static int unpack_error(gzFile gz, const struct content *c, struct error *e)
+{
+    int code;
+    const char *text = gzerror(gz, &code);
+    return error_set(e, ERR_CORRUPT, "%s: damaged gzip data after %zu unpacked bytes: %s", c->path,
+                     c->size, code == Z_BUF_ERROR ? "the file ends in the middle" : text);
+}
+
+// Everything that `gz` holds into c->data, which grows as it comes.
+static int unpack_all(gzFile gz, struct content *c, struct error *e)
+{
+    uint8_t *data = NULL;
+    size_t room = 0;
+    for (;;) {
+        if (room - c->size < CHUNK) {
+            room = room ? 2 * room : 4 * (size_t)CHUNK;
+            c->data = data = xrealloc(data, room);
+        }
+        int n = gzread(gz, data + c->size, CHUNK), code;
+        gzerror(gz, &code);
+        if (n < 0 || (n == 0 && code != Z_OK && code != Z_STREAM_END))
+            return unpack_error(gz, c, e);
+        if (n == 0)
+            return 0;
+        c->size += (size_t)n;
+        if (c->size > unpacked_max)
+            return error_set(e, ERR_TOO_LARGE,
+                             "%s: more than 8 GiB unpacked; unpack it first, plain files are not "
+                             "read into memory",
+                             c->path);
+    }
+}
+
+static int unpack(int fd, struct content *c, struct error *e)
+{
+    gzFile gz = gzdopen(dup(fd), "rb");
+    if (!gz)
+        return error_set(e, ERR_IO, "%s: no memory to unpack it", c->path);
+    int rc = unpack_all(gz, c, e);
+    int closed = gzclose(gz);
+    if (!rc && closed != Z_OK)
+        rc = error_set(e, ERR_CORRUPT, "%s: damaged gzip data: the file ends in the middle",
+                       c->path);
+    return rc;
+}
+
+static bool is_gzip(int fd)
+{
+    uint8_t first[2];
+    return pread(fd, first, 2, 0) == 2 && first[0] == 0x1f && first[1] == 0x8b;
+}
+
+// --- plain
+
+static int map(int fd, size_t size, struct content *c, struct error *e)
+{
+    c->size = size;
+    if (size == 0)
+        return 0;
+    void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED)
+        return error_set_errno(e, ERR_IO, errno, "%s: cannot be mapped into memory", c->path);
+    c->data = data;
+    c->mapped = true;
+    return 0;
+}
+
+static int open_regular(const char *name, const struct content *c, struct stat *st, struct error *e)
+{
+    int fd = open(c->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set_errno(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, errno,
+                               "%s: cannot open \"%s\"", name, c->path);
+    if (fstat(fd, st) == 0 && S_ISREG(st->st_mode))
+        return fd;
+    close(fd);
+    return error_set(e, ERR_IO, "%s: \"%s\" is not a file", name, c->path);
+}
+
+int content_open(const char *name, const char *path, const char *folder, bool unpack_gzip,
+                 struct content **out, struct error *e)
+{
+    struct content *c = xcalloc(1, sizeof *c);
+    struct stat st;
+    c->users = 1;
+    c->path = path[0] == '/' ? xstrdup(path) : path_join(folder, path);
+    int fd = open_regular(name, c, &st, e), rc = fd;
+    if (fd >= 0) {
+        rc = unpack_gzip && is_gzip(fd) ? unpack(fd, c, e) : map(fd, (size_t)st.st_size, c, e);
+        close(fd);
+    }
+    if (rc) {
+        content_drop(c);
+        c = NULL;
+    }
+    *out = c;
+    return rc;
+}
+
+struct content *content_keep(struct content *c)
+{
+    c->users++;
+    return c;
+}
+
+static void release(struct content *c)
+{
+    void *data = (void *)(uintptr_t)c->data;
+    if (c->mapped)
+        must(munmap(data, c->size) == 0);
+    else
+        free(data);
+    free(c->path);
+    free(c);
+}
+
+void content_drop(struct content *c)
+{
+    if (c && --c->users == 0)
+        release(c);
+}
+
+// --- IDX (as published with MNIST): 0, 0, type, rank, then the dimensions big-endian, then values
+
+static uint32_t read_be32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+int content_check_idx(const struct content *c, int rank, int64_t *dims, const uint8_t **values,
+                      struct error *e)
+{
+    size_t header = 4 + 4 * (size_t)rank, size = 1;
+    uint32_t magic = 0x0800u | (uint32_t)rank;
+    if (c->size >= 4 && read_be32(c->data) != magic)
+        return error_set(e, ERR_CORRUPT,
+                         "%s: offset 0: expected 0x%08x (IDX, unsigned bytes, %d dimensions), "
+                         "found 0x%08x",
+                         c->path, magic, rank, read_be32(c->data));
+    if (c->size < header)
+        return error_set(e, ERR_CORRUPT, "%s: ends at offset %zu, within its header of %zu bytes",
+                         c->path, c->size, header);
+    for (int i = 0; i < rank; i++) {
+        dims[i] = read_be32(c->data + 4 + 4 * i);
+        if (dims[i] == 0 || (i > 0 && dims[i] > 65536))
+            return error_set(e, ERR_CORRUPT, "%s: offset %d: dimension %d is %lld", c->path,
+                             4 + 4 * i, i, (long long)dims[i]);
+        must(!__builtin_mul_overflow(size, (size_t)dims[i], &size));
+    }
+    if (c->size < header + size)
+        return error_set(e, ERR_CORRUPT,
+                         "%s: ends at offset %zu, but its header promises %zu bytes", c->path,
+                         c->size, header + size);
+    if (c->size > header + size)
+        return error_set(e, ERR_CORRUPT, "%s: offset %zu: %zu bytes more than its header promises",
+                         c->path, header + size, c->size - header - size);
+    *values = c->data + header;
+    return 0;
+}

@@ -1,0 +1,34 @@
+// Contents of data files: memory-mapped, or unpacked into memory when the file is gzip. Immutable
+// once open, any thread may read. Training and validation part may share one: the last
+// content_drop() frees it; keep and drop from one thread.
+#ifndef MUSTER_TRAINER_DATA_CONTENT_H
+#define MUSTER_TRAINER_DATA_CONTENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct content {
+    const uint8_t *data;
+    size_t size;
+    char *path; // for messages
+    bool mapped;
+    int users;
+};
+
+// `name` of the key that named the file, for messages ("trainer.data.images"); a relative `path`
+// starts at `folder`. With `unpack` a file that begins like gzip is unpacked, whatever its name.
+// ERR_NOT_FOUND, ERR_IO, ERR_CORRUPT, ERR_TOO_LARGE.
+int content_open(const char *name, const char *path, const char *folder, bool unpack,
+                 struct content **out, struct error *e);
+struct content *content_keep(struct content *c);
+void content_drop(struct content *c); // NULL is fine
+
+// Checks that the content is IDX of unsigned bytes with `rank` dimensions, all values there and
+// none beyond; *values is the first. ERR_CORRUPT with the offset.
+int content_check_idx(const struct content *c, int rank, int64_t *dims, const uint8_t **values,
+                      struct error *e);
+
+#endif
