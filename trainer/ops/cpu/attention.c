@@ -1,0 +1,175 @@
+// One head of one sample at a time: its matrices stay in the second-level cache. Queries go in
+// blocks of BLOCK rows, and a block only meets the keys up to its own end, which saves the half of
+// the work that causality throws away.
+#include <math.h>
+#include <string.h>
+
+#include "trainer/ops/cpu/gemm.h"
+#include "trainer/ops/loops.h"
+#include "trainer/ops/ops.h"
+
+enum { BLOCK = 64 };
+
+// One head: query, key, value, output and their gradients are columns of wider matrices.
+struct head {
+    int64_t context, width; // width: of this head
+    int64_t ld, ld_out;     // floats from one position to the next in qkv, in y
+    const float *query, *key, *value;
+    float scale;
+};
+
+static struct head head_of(const struct ops_attention *s, const float *qkv, int64_t sample,
+                           int64_t index)
+{
+    int64_t width = s->width / s->heads;
+    const float *query = qkv + sample * s->context * 3 * s->width + index * width;
+    return (struct head){s->context,
+                         width,
+                         3 * s->width,
+                         s->width,
+                         query,
+                         query + s->width,
+                         query + 2 * s->width,
+                         1.0f / sqrtf((float)width)};
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+// Row i holds the scores of keys 0..columns-1, of which 0..i count; the others become 0.
+LOOPS_CLONED static void causal_softmax(int64_t first, int64_t rows, int64_t columns, int64_t ld,
+                                        float *scores)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        float *p = scores + r * ld, largest = p[0], sum = 0;
+        int32_t last = (int32_t)(first + r);
+        // Whole vectors, so that short rows have no scalar tail.
+        int32_t n = (int32_t)smaller(columns, (last + 16) / 16 * 16);
+#pragma omp simd reduction(max : largest)
+        for (int32_t i = 0; i < n; i++) {
+            float seen = i <= last ? p[i] : largest;
+            largest = seen > largest ? seen : largest;
+        }
+#pragma omp simd reduction(+ : sum)
+        for (int32_t i = 0; i < n; i++) {
+            float e = loops_exp(p[i] - largest);
+            p[i] = i <= last ? e : 0.0f;
+            sum += p[i];
+        }
+        float factor = 1.0f / sum;
+#pragma omp simd
+        for (int32_t i = 0; i < n; i++)
+            p[i] *= factor;
+        memset(p + n, 0, (size_t)(columns - n) * sizeof *p);
+    }
+}
+
+// ds = p * (dp - sum of p dp), row by row, in place of dp.
+LOOPS_CLONED static void softmax_backward(int64_t rows, int64_t columns, int64_t ld, const float *p,
+                                          float *dp)
+{
+    for (int64_t r = 0; r < rows; r++, p += ld, dp += ld) {
+        float sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = 0; i < columns; i++)
+            sum += p[i] * dp[i];
+#pragma omp simd
+        for (int64_t i = 0; i < columns; i++)
+            dp[i] = p[i] * (dp[i] - sum);
+    }
+}
+
+int64_t ops_attention_scratch(const struct ops_attention *s)
+{
+    return 2 * s->context * s->context; // dropped probabilities; gradient of the scores
+}
+
+static void head_forward(const struct head *h, double rate, const uint8_t *keep, float *p,
+                         float *dropped, float *y)
+{
+    int64_t t = h->context;
+    for (int64_t row = 0; row < t; row += BLOCK) {
+        int64_t rows = smaller(BLOCK, t - row), columns = row + rows;
+        float *scores = p + row * t;
+        const float *weights = scores;
+        gemm('N', 'T', rows, columns, h->width, h->scale, h->query + row * h->ld, h->ld, h->key,
+             h->ld, 0.0f, scores, t);
+        causal_softmax(row, rows, columns, t, scores);
+        if (rate > 0) {
+            for (int64_t r = 0; r < rows; r++)
+                ops_dropout_backward(columns, rate, keep + (row + r) * t, scores + r * t,
+                                     dropped + r * t);
+            weights = dropped;
+        }
+        gemm('N', 'N', rows, h->width, columns, 1.0f, weights, t, h->value, h->ld, 0.0f,
+             y + row * h->ld_out, h->ld_out);
+    }
+}
+
+// `weights` are the probabilities after dropout; ds is scratch for the gradient of the scores.
+static void head_backward(const struct head *h, double rate, const uint8_t *keep, const float *p,
+                          const float *weights, float *ds, const float *dy, float *dquery)
+{
+    int64_t t = h->context;
+    float *dkey = dquery + (h->key - h->query), *dvalue = dquery + (h->value - h->query);
+    for (int64_t row = 0; row < t; row += BLOCK) {
+        int64_t rows = smaller(BLOCK, t - row), columns = row + rows;
+        float *d = ds + row * t;
+        gemm('N', 'T', rows, columns, h->width, 1.0f, dy + row * h->ld_out, h->ld_out, h->value,
+             h->ld, 0.0f, d, t);
+        if (rate > 0)
+            for (int64_t r = 0; r < rows; r++)
+                ops_dropout_backward(columns, rate, keep + (row + r) * t, d + r * t, d + r * t);
+        softmax_backward(rows, columns, t, p + row * t, d);
+        gemm('N', 'N', rows, h->width, columns, h->scale, d, t, h->key, h->ld, 0.0f,
+             dquery + row * h->ld, h->ld);
+    }
+    for (int64_t column = 0; column < t; column += BLOCK) {
+        int64_t columns = smaller(BLOCK, t - column), rows = t - column;
+        int64_t corner = column * t + column; // queries before this block do not see its keys
+        gemm('T', 'N', columns, h->width, rows, h->scale, ds + corner, t, h->query + column * h->ld,
+             h->ld, 0.0f, dkey + column * h->ld, h->ld);
+        gemm('T', 'N', columns, h->width, rows, 1.0f, weights + corner, t, dy + column * h->ld_out,
+             h->ld_out, 0.0f, dvalue + column * h->ld, h->ld);
+    }
+}
+
+void ops_attention_forward(const struct ops_attention *s, const struct ops_draw *draw,
+                           const float *qkv, float *probabilities, uint8_t *keep, float *scratch,
+                           float *y)
+{
+    int64_t matrix = s->context * s->context, one = s->heads * matrix;
+    for (int64_t sample = 0; sample < s->samples; sample++) {
+        if (draw->rate > 0)
+            ops_draw(draw, sample, 0, one, keep + sample * one);
+        for (int64_t i = 0; i < s->heads; i++) {
+            struct head h = head_of(s, qkv, sample, i);
+            int64_t at = sample * one + i * matrix;
+            head_forward(&h, draw->rate, keep + at, probabilities + at, scratch,
+                         y + sample * s->context * s->width + i * h.width);
+        }
+    }
+}
+
+void ops_attention_backward(const struct ops_attention *s, double rate, const float *qkv,
+                            const float *probabilities, const uint8_t *keep, float *scratch,
+                            const float *dy, float *dqkv)
+{
+    int64_t matrix = s->context * s->context, one = s->heads * matrix;
+    for (int64_t sample = 0; sample < s->samples; sample++) {
+        for (int64_t i = 0; i < s->heads; i++) {
+            struct head h = head_of(s, qkv, sample, i);
+            int64_t at = sample * one + i * matrix;
+            const float *weights = probabilities + at;
+            if (rate > 0) {
+                ops_dropout_backward(matrix, rate, keep + at, weights, scratch);
+                weights = scratch;
+            }
+            head_backward(&h, rate, keep + at, probabilities + at, weights, scratch + matrix,
+                          dy + sample * s->context * s->width + i * h.width,
+                          dqkv + (h.query - qkv));
+        }
+    }
+}
