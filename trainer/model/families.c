@@ -1,0 +1,217 @@
+// Families of models: names with a few parameters that stand for a list of layers.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "trainer/model/layer.h"
+
+enum { WIDTH_MAX = 65536 };
+
+// Appends a layer; takes over the reference, as json_pack() gives it.
+static void append(json_t *list, json_t *layer)
+{
+    must(layer && json_array_append_new(list, layer) == 0);
+}
+
+static void append_plain(json_t *list, const char *word)
+{
+    append(list, json_pack("{s:s}", "layer", word));
+}
+
+static void append_dropout(json_t *list, double rate)
+{
+    if (rate > 0)
+        append(list, json_pack("{s:s, s:f}", "layer", "dropout", "rate", rate));
+}
+
+// The last layer of a classifier begins small, so that training starts near equal odds.
+static void append_classes(json_t *list, const char *name, int64_t classes)
+{
+    append(list, json_pack("{s:s, s:s, s:I, s:f}", "layer", "linear", "name", name, "out",
+                           (json_int_t)classes, "gain", 0.1));
+}
+
+// --- mlp
+
+static int read_activation(const json_t *spec, const char **out, struct error *e)
+{
+    static const char *const known[] = {"relu", "gelu", "tanh"};
+    *out = jget_string(spec, "activation", "relu");
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i], *out) == 0)
+            return 0;
+    return error_set(e, ERR_INVALID, "\"activation\" must be relu, gelu or tanh, found \"%s\"",
+                     *out);
+}
+
+static int expand_mlp(const json_t *spec, json_t *list, struct error *e)
+{
+    const json_t *hidden = jget(spec, "hidden");
+    const char *activation;
+    double dropout;
+    int64_t classes;
+    int rc = read_activation(spec, &activation, e);
+    if (rc || (rc = spec_rate(spec, "dropout", &dropout, e)) ||
+        (rc = spec_int(spec, "classes", 10, 1, WIDTH_MAX, &classes, e)))
+        return rc;
+    if (!json_is_array(hidden))
+        return error_set(e, ERR_INVALID, "needs \"hidden\", a list of widths");
+    // He et al. 2015 for the kinds that are zero for half of their inputs, LeCun 1998 for tanh.
+    double gain = strcmp(activation, "tanh") == 0 ? 1 : sqrt(2);
+    append_plain(list, "flatten");
+    for (size_t i = 0; i < json_array_size(hidden); i++) {
+        char name[32];
+        snprintf(name, sizeof name, "hidden.%zu", i);
+        append(list, json_pack("{s:s, s:s, s:O, s:f}", "layer", "linear", "name", name, "out",
+                               json_array_get(hidden, i), "gain", gain));
+        append_plain(list, activation);
+        append_dropout(list, dropout);
+    }
+    append_classes(list, "output", classes);
+    return 0;
+}
+
+// --- lenet (LeCun et al. 1998, with relu and max pooling as is usual since)
+
+static void append_conv_block(json_t *list, const char *name, int out, int padding)
+{
+    append(list, json_pack("{s:s, s:s, s:i, s:i, s:i}", "layer", "conv2d", "name", name, "out", out,
+                           "kernel", 5, "padding", padding));
+    append_plain(list, "relu");
+    append(list, json_pack("{s:s, s:i}", "layer", "max_pool", "kernel", 2));
+}
+
+static void append_dense(json_t *list, const char *name, int out)
+{
+    append(list, json_pack("{s:s, s:s, s:i}", "layer", "linear", "name", name, "out", out));
+    append_plain(list, "relu");
+}
+
+static int expand_lenet(const json_t *spec, json_t *list, struct error *e)
+{
+    int64_t classes;
+    int rc = spec_int(spec, "classes", 10, 1, WIDTH_MAX, &classes, e);
+    if (rc)
+        return rc;
+    append_conv_block(list, "conv1", 6, 2);
+    append_conv_block(list, "conv2", 16, 0);
+    append_plain(list, "flatten");
+    append_dense(list, "dense1", 120);
+    append_dense(list, "dense2", 84);
+    append_classes(list, "output", classes);
+    return 0;
+}
+
+// --- gpt (Radford et al. 2019 in the form of nanoGPT: pre-norm blocks, tied head)
+
+struct gpt {
+    int64_t layers, heads, width;
+    double dropout;
+    bool bias;
+};
+
+static const double gpt_deviation = 0.02; // of all initial values
+
+static json_t *gpt_linear(const struct gpt *g, const char *name, int64_t out, double deviation)
+{
+    return json_pack("{s:s, s:s, s:I, s:b, s:f}", "layer", "linear", "name", name, "out",
+                     (json_int_t)out, "bias", (int)g->bias, "deviation", deviation);
+}
+
+static json_t *gpt_norm(const struct gpt *g)
+{
+    return json_pack("{s:s, s:s, s:b}", "layer", "layer_norm", "name", "norm", "bias",
+                     (int)g->bias);
+}
+
+static void append_gpt_residual(json_t *list, int64_t block, const char *part, json_t *inner)
+{
+    char name[48];
+    snprintf(name, sizeof name, "blocks.%lld.%s", (long long)block, part);
+    append(list, json_pack("{s:s, s:s, s:o}", "layer", "residual", "name", name, "layers", inner));
+}
+
+static void append_gpt_block(json_t *list, const struct gpt *g, int64_t block)
+{
+    // The residual stream sums 2 * layers projections: each starts smaller by the root of that.
+    double projection = gpt_deviation / sqrt(2.0 * (double)g->layers);
+    json_t *attention = json_array(), *mlp = json_array();
+    append(attention, gpt_norm(g));
+    append(attention, gpt_linear(g, "query_key_value", 3 * g->width, gpt_deviation));
+    append(attention, json_pack("{s:s, s:I, s:f}", "layer", "attention", "heads",
+                                (json_int_t)g->heads, "dropout", g->dropout));
+    append(attention, gpt_linear(g, "projection", g->width, projection));
+    append_dropout(attention, g->dropout);
+    append_gpt_residual(list, block, "attention", attention);
+
+    append(mlp, gpt_norm(g));
+    append(mlp, gpt_linear(g, "up", 4 * g->width, gpt_deviation));
+    append_plain(mlp, "gelu");
+    append(mlp, gpt_linear(g, "down", g->width, projection));
+    append_dropout(mlp, g->dropout);
+    append_gpt_residual(list, block, "mlp", mlp);
+}
+
+static int read_gpt(const json_t *spec, struct gpt *g, struct error *e)
+{
+    int rc = spec_int(spec, "layers", 0, 1, 1000, &g->layers, e);
+    if (rc || (rc = spec_int(spec, "heads", 0, 1, WIDTH_MAX, &g->heads, e)) ||
+        (rc = spec_int(spec, "width", 0, 1, WIDTH_MAX / 4, &g->width, e)) ||
+        (rc = spec_rate(spec, "dropout", &g->dropout, e)))
+        return rc;
+    g->bias = jget_bool(spec, "bias", false);
+    if (g->width % g->heads == 0)
+        return 0;
+    return error_set(e, ERR_INVALID, "\"width\" (%lld) must be a multiple of \"heads\" (%lld)",
+                     (long long)g->width, (long long)g->heads);
+}
+
+static int expand_gpt(const json_t *spec, json_t *list, struct error *e)
+{
+    struct gpt g;
+    int64_t vocabulary;
+    int rc = read_gpt(spec, &g, e);
+    if (rc || (rc = spec_int(spec, "vocabulary", 256, 1, WIDTH_MAX, &vocabulary, e)))
+        return rc;
+    append(list, json_pack("{s:s, s:s, s:I, s:I, s:f}", "layer", "embedding", "name",
+                           "token_embedding", "vocabulary", (json_int_t)vocabulary, "width",
+                           (json_int_t)g.width, "deviation", gpt_deviation));
+    append(list, json_pack("{s:s, s:s, s:f}", "layer", "position", "name", "position_embedding",
+                           "deviation", gpt_deviation));
+    append_dropout(list, g.dropout);
+    for (int64_t block = 0; block < g.layers; block++)
+        append_gpt_block(list, &g, block);
+    append(list, gpt_norm(&g));
+    append(list, json_pack("{s:s, s:s, s:s, s:I, s:b}", "layer", "linear", "name", "head", "tied",
+                           "token_embedding", "out", (json_int_t)vocabulary, "bias", 0));
+    return 0;
+}
+
+// --- the table
+
+static const struct {
+    const char *word;
+    int (*expand)(const json_t *spec, json_t *list, struct error *e);
+} families[] = {{"mlp", expand_mlp}, {"lenet", expand_lenet}, {"gpt", expand_gpt}};
+
+int family_expand(const json_t *spec, json_t **layers, struct error *e)
+{
+    const char *word = jget_string(spec, "family", "");
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        if (strcmp(families[i].word, word) != 0)
+            continue;
+        json_t *list = json_array();
+        int rc = families[i].expand(spec, list, e);
+        if (rc) {
+            error_prefix(e, "trainer.model (%s)", word);
+            json_decref(list);
+            return rc;
+        }
+        *layers = list;
+        return 0;
+    }
+    return error_set(e, ERR_INVALID,
+                     "trainer.model.family: expected mlp, lenet or gpt, found \"%s\"", word);
+}

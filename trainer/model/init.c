@@ -1,0 +1,35 @@
+// Initial values of parameters.
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "trainer/model/layer.h"
+
+// Elements 2k and 2k + 1 of parameter `index`: two normal numbers of Box and Muller (1958).
+static void normal_pair(uint64_t seed, int index, size_t k, double out[2])
+{
+    static const uint64_t purpose = 0x696e697469616c73; // keeps these draws apart from dropout's
+    uint32_t w[4];
+    philox4x32(seed ^ purpose, (uint64_t)index, k, w);
+    double u = ((double)w[0] * 0x1p32 + (double)w[1] + 1) * 0x1p-64; // (0, 1]
+    double turn = ((double)w[2] * 0x1p32 + (double)w[3]) * 0x1p-64;
+    double radius = sqrt(-2 * log(u));
+    out[0] = radius * cos(2 * M_PI * turn);
+    out[1] = radius * sin(2 * M_PI * turn);
+}
+
+void model_init(const struct model *m, uint64_t seed, float *parameters)
+{
+    memset(parameters, 0, m->block_size * sizeof *parameters);
+    for (int index = 0; index < m->parameter_count; index++) {
+        const struct initial *initial = &m->initials[index];
+        size_t count = m->parameters[index].count;
+        float *p = parameters + m->parameters[index].offset;
+        double pair[2] = {0, 0};
+        for (size_t i = 0; i < count; i++) {
+            if (initial->deviation > 0 && i % 2 == 0)
+                normal_pair(seed, index, i / 2, pair);
+            p[i] = initial->constant + (float)(initial->deviation * pair[i % 2]);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+// Passes over a compiled model.
+#include "trainer/model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "trainer/model/layer.h"
+
+int model_compile(const json_t *spec, const struct sample_shape *shape, int64_t micro_batch,
+                  struct model **out, struct error *e)
+{
+    json_t *layers = NULL;
+    *out = NULL;
+    int rc = family_expand(spec, &layers, e);
+    if (!rc)
+        rc = model_compile_layers(layers, shape, micro_batch, out, e);
+    json_decref(layers);
+    return rc;
+}
+
+void model_free(struct model *m)
+{
+    if (!m)
+        return;
+    for (int i = 0; i < m->layer_count; i++) {
+        ops_conv_free(m->layers[i].conv);
+        ops_pool_free(m->layers[i].pool);
+    }
+    batch_free(m->padded);
+    plan_free(&m->plan);
+    free(m->layers);
+    free(m->parameters);
+    free(m->initials);
+    free(m->gradients);
+    free(m->arena);
+    free(m);
+}
+
+const struct parameter *model_parameters(const struct model *m, int *count)
+{
+    *count = m->parameter_count;
+    return m->parameters;
+}
+
+size_t model_block_size(const struct model *m)
+{
+    return m->block_size;
+}
+
+double model_flops(const struct model *m)
+{
+    double sum = 0;
+    for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++)
+        sum += l->flops + l->flops_weights + (l->dx == NONE ? 0 : l->flops);
+    return sum;
+}
+
+// --- what layers ask of a pass
+
+float *pass_value(const struct pass *p, int tensor)
+{
+    if (tensor == NONE)
+        return NULL;
+    if (tensor == INPUT)
+        return p->batch->images; // only ever read
+    return p->model->arena + p->model->plan.tensors[tensor].offset;
+}
+
+const float *pass_parameter(const struct pass *p, int index)
+{
+    return index == NONE ? NULL : p->parameters + p->model->parameters[index].offset;
+}
+
+float *pass_gradient(const struct pass *p, int index)
+{
+    return index == NONE ? NULL : pass_value(p, p->model->gradients[index]);
+}
+
+// --- passes
+
+static void run_forward(const struct pass *p)
+{
+    const struct model *m = p->model;
+    must((uintptr_t)p->parameters % 64 == 0);
+    for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++)
+        if (l->kind->forward)
+            l->kind->forward(l, p);
+}
+
+static void deliver(const struct layer *l, const struct pass *p, const struct gradient_sink *sink)
+{
+    for (int slot = PARAMETERS_PER_LAYER - 1; slot >= 0; slot--)
+        if (l->last_gradient[slot])
+            sink->ready(sink->ctx, l->parameter[slot], pass_gradient(p, l->parameter[slot]));
+}
+
+static void run_backward(const struct pass *p, const struct gradient_sink *sink)
+{
+    const struct model *m = p->model;
+    for (int i = m->layer_count - 1; i >= 0; i--) {
+        const struct layer *l = &m->layers[i];
+        if (l->dy == NONE)
+            continue;
+        if (l->kind->backward)
+            l->kind->backward(l, p);
+        if (l->add_to != NONE) {
+            float *sum = pass_value(p, l->add_to);
+            ops_add(m->micro_batch * shape_size(&l->in), sum, pass_value(p, l->dx), sum);
+        }
+        deliver(l, p, sink);
+    }
+}
+
+// Losses of samples from those of their positions: the mean, in a fixed order, in double.
+static void sample_losses(const struct model *m, const float *rows, int64_t count, float *losses)
+{
+    for (int64_t s = 0; s < count; s++) {
+        double sum = 0;
+        for (int64_t i = 0; i < m->positions; i++)
+            sum += (double)rows[s * m->positions + i];
+        losses[s] = (float)(sum / (double)m->positions);
+    }
+}
+
+static int check_range(const struct batch *b, const int32_t *values, int64_t per_sample,
+                       int64_t limit, const char *what, struct error *e)
+{
+    for (int64_t i = 0; i < b->count * per_sample; i++)
+        if (values[i] < 0 || values[i] >= limit)
+            return error_set(e, ERR_CORRUPT,
+                             "sample %lld of the data set: %s %d at position %lld is outside "
+                             "0..%lld",
+                             (long long)b->samples[i / per_sample], what, values[i],
+                             (long long)(i % per_sample), (long long)limit - 1);
+    return 0;
+}
+
+static int check_batch(const struct model *m, const struct batch *b, struct error *e)
+{
+    if (m->sample.kind == SAMPLE_IMAGE)
+        return check_range(b, b->labels, 1, m->classes, "label", e);
+    int rc = check_range(b, b->tokens, m->positions, m->sample.vocabulary, "token", e);
+    return rc ? rc : check_range(b, b->targets, m->positions, m->classes, "target", e);
+}
+
+static const int32_t *targets_of(const struct model *m, const struct batch *b)
+{
+    return m->sample.kind == SAMPLE_IMAGE ? b->labels : b->targets;
+}
+
+int model_train(struct model *m, const float *parameters, const struct batch *batch,
+                const struct draw_key *key, const struct gradient_sink *sink, float *losses,
+                struct error *e)
+{
+    must(batch->count == m->micro_batch);
+    int rc = check_batch(m, batch, e);
+    if (rc)
+        return rc;
+    ops_enter();
+    struct pass p = {m, parameters, batch, .training = true, .key = *key};
+    float *rows = pass_value(&p, m->row_losses);
+    run_forward(&p);
+    ops_cross_entropy(m->micro_batch * m->positions, m->classes, pass_value(&p, m->logits),
+                      targets_of(m, batch), rows, NULL, 1.0f / (float)m->positions,
+                      pass_value(&p, m->dlogits));
+    sample_losses(m, rows, batch->count, losses);
+    run_backward(&p, sink);
+    return 0;
+}
+
+// `batch` filled up with copies of its first sample: an evaluation has the shape of training, so
+// that a sample's result does not depend on how many came with it.
+static const struct batch *fill_up(struct model *m, const struct batch *batch)
+{
+    if (batch->count == m->micro_batch)
+        return batch;
+    const struct sample_shape *s = &m->sample;
+    int64_t pixels = s->height * s->width * s->channels;
+    struct batch *full = m->padded;
+    full->count = m->micro_batch;
+    for (int64_t i = 0; i < m->micro_batch; i++) {
+        int64_t from = i < batch->count ? i : 0;
+        if (s->kind == SAMPLE_IMAGE) {
+            memcpy(full->images + i * pixels, batch->images + from * pixels,
+                   (size_t)pixels * sizeof *full->images);
+            full->labels[i] = batch->labels[from];
+        } else {
+            size_t bytes = (size_t)s->context * sizeof *full->tokens;
+            memcpy(full->tokens + i * s->context, batch->tokens + from * s->context, bytes);
+            memcpy(full->targets + i * s->context, batch->targets + from * s->context, bytes);
+        }
+        full->samples[i] = batch->samples[from];
+    }
+    return full;
+}
+
+int model_evaluate(struct model *m, const float *parameters, const struct batch *batch,
+                   float *losses, int32_t *correct, struct error *e)
+{
+    must(batch->count > 0 && batch->count <= m->micro_batch);
+    int rc = check_batch(m, batch, e);
+    if (rc)
+        return rc;
+    ops_enter();
+    struct pass p = {m, parameters, fill_up(m, batch), .training = false};
+    float *rows = pass_value(&p, m->row_losses);
+    int32_t *hits = (int32_t *)pass_value(&p, m->hits);
+    run_forward(&p);
+    ops_cross_entropy(batch->count * m->positions, m->classes, pass_value(&p, m->logits),
+                      targets_of(m, p.batch), rows, hits, 0, NULL);
+    sample_losses(m, rows, batch->count, losses);
+    for (int64_t s = 0; s < batch->count; s++) {
+        correct[s] = 0;
+        for (int64_t i = 0; i < m->positions; i++)
+            correct[s] += hits[s * m->positions + i];
+    }
+    return 0;
+}
+
+int model_next_logits(struct model *m, const float *parameters, const int32_t *tokens,
+                      int64_t length, float *logits, struct error *e)
+{
+    if (m->sample.kind != SAMPLE_TOKENS)
+        return error_set(e, ERR_INVALID, "text can only be sampled from a model of tokens (gpt)");
+    must(length >= 1 && length <= m->positions);
+    struct batch *b = m->padded;
+    size_t all = (size_t)(m->micro_batch * m->positions) * sizeof *b->tokens;
+    memset(b->tokens, 0, all);
+    memset(b->targets, 0, all);
+    memset(b->samples, 0, (size_t)m->micro_batch * sizeof *b->samples);
+    memcpy(b->tokens, tokens, (size_t)length * sizeof *tokens);
+    b->count = m->micro_batch;
+    int rc = check_batch(m, b, e);
+    if (rc)
+        return rc;
+    ops_enter();
+    struct pass p = {m, parameters, b, .training = false};
+    run_forward(&p);
+    // Positions do not see what follows them, so what fills up the sequence does not matter.
+    memcpy(logits, pass_value(&p, m->logits) + (length - 1) * m->classes,
+           (size_t)m->classes * sizeof *logits);
+    return 0;
+}

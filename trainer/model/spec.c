@@ -1,0 +1,49 @@
+// Shapes and values of specifications, as text and from text.
+#include <stdio.h>
+
+#include "base/json.h"
+#include "trainer/model/layer.h"
+
+int64_t shape_size(const struct shape *s)
+{
+    int64_t size = 1;
+    for (int i = 0; i < s->rank; i++)
+        size *= s->dim[i];
+    return size;
+}
+
+const char *shape_text(const struct shape *s, char out[SHAPE_TEXT_MAX])
+{
+    long long a = s->dim[0], b = s->dim[1], c = s->dim[2];
+    if (s->tokens)
+        snprintf(out, SHAPE_TEXT_MAX, "%lld tokens", a);
+    else if (s->rank == 1)
+        snprintf(out, SHAPE_TEXT_MAX, "%lld", a);
+    else if (s->rank == 2)
+        snprintf(out, SHAPE_TEXT_MAX, "%lldx%lld", a, b);
+    else
+        snprintf(out, SHAPE_TEXT_MAX, "%lldx%lldx%lld", a, b, c);
+    return out;
+}
+
+int spec_int(const json_t *spec, const char *key, int64_t fallback, int64_t min, int64_t max,
+             int64_t *out, struct error *e)
+{
+    const json_t *value = jget(spec, key);
+    if (!value && fallback < min)
+        return error_set(e, ERR_INVALID, "needs \"%s\", an integer from %lld to %lld", key,
+                         (long long)min, (long long)max);
+    *out = value ? jget_int(spec, key, min - 1) : fallback;
+    if (*out < min || *out > max)
+        return error_set(e, ERR_INVALID, "\"%s\" must be an integer from %lld to %lld", key,
+                         (long long)min, (long long)max);
+    return 0;
+}
+
+int spec_rate(const json_t *spec, const char *key, double *out, struct error *e)
+{
+    *out = jget(spec, key) ? jget_double(spec, key, -1) : 0;
+    if (*out >= 0 && *out < 1)
+        return 0;
+    return error_set(e, ERR_INVALID, "\"%s\" must be a number from 0 to below 1", key);
+}
