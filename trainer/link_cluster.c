@@ -74,6 +74,7 @@ static void free_report(struct report *r)
 static void deliver(struct link_cluster *l, const struct report *r)
 {
     struct error e = {0};
+    char why[ERROR_TEXT_MAX];
     if (atomic_load(&l->lost))
         return;
     int err = call(l, l->reporter, "POST", r->path, r->body, REPORT_S, NULL, &e);
@@ -83,7 +84,7 @@ static void deliver(struct link_cluster *l, const struct report *r)
         l->loss = e;
         atomic_store(&l->lost, true);
     }
-    log_error("report not accepted", "path=%s err=\"%s\"", r->path, e.text);
+    log_error("report not accepted", "path=%s err=%s", r->path, log_quote(why, sizeof why, e.text));
 }
 
 static void *run_reporter(void *arg)
@@ -178,10 +179,11 @@ static void cluster_checkpoint(void *ctx, const struct snapshot_place *place)
 {
     struct link_cluster *l = ctx;
     struct error e = {0};
-    char time[CLOCK_RFC3339_MAX];
+    char time[CLOCK_RFC3339_MAX], why[ERROR_TEXT_MAX];
     json_t *resources = NULL;
     if (checkpoint_resources(place->folder, &resources, &e)) {
-        log_error("checkpoint not registered", "checkpoint=%s err=\"%s\"", place->id, e.text);
+        log_error("checkpoint not registered", "checkpoint=%s err=%s", place->id,
+                  log_quote(why, sizeof why, e.text));
         return;
     }
     printf("step %lld  checkpoint %s\n", (long long)place->step, place->id);
@@ -207,11 +209,13 @@ static void cluster_hopeless(void *ctx, const char *why)
     struct link_cluster *l = ctx;
     struct error e = {0};
     char *path = xasprintf("%s/early_exit", l->trial_path);
+    char quoted[ERROR_TEXT_MAX];
     json_t *body = json_pack("{s:s}", "reason", "EXITED_REASON_INVALID_HP");
-    log_error("no restart can help", "rank=%d err=\"%s\"", l->config.rank, why);
+    log_error("no restart can help", "rank=%d err=%s", l->config.rank,
+              log_quote(quoted, sizeof quoted, why));
     int err = call(l, l->caller, "POST", path, body, LAST_WORDS_S, NULL, &e);
     if (err && err != ERR_INVALID) // another rank was first
-        log_error("early exit not reported", "err=\"%s\"", e.text);
+        log_error("early exit not reported", "err=%s", log_quote(quoted, sizeof quoted, e.text));
     json_decref(body);
     free(path);
 }

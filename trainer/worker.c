@@ -112,11 +112,12 @@ static int find_checkpoints(struct worker *w, struct error *e)
     const char *latest = getenv("DET_LATEST_CHECKPOINT");
     if (!latest || !latest[0] || w->cluster.rank > 0)
         return 0;
-    char **uuids = NULL;
+    char **uuids = NULL, why[ERROR_TEXT_MAX];
     int count = 0;
     int err = add_folder(w, latest, e);
     if (!err && link_cluster_checkpoints(w->link, &uuids, &count, e)) {
-        log_warn("earlier checkpoints are not known", "err=\"%s\"", e->text);
+        log_warn("earlier checkpoints are not known", "err=%s",
+                 log_quote(why, sizeof why, e->text));
         count = 0;
     }
     for (int i = 0; i < count; i++) {
@@ -174,6 +175,7 @@ int command_worker(int argc, char **argv)
     }
     struct worker w = {0};
     struct error e = {0};
+    char why[ERROR_TEXT_MAX];
     setvbuf(stdout, NULL, _IOLBF, 0); // the lines are the task's log
     int err = read_environment(&w, &e);
     if (!err)
@@ -181,8 +183,9 @@ int command_worker(int argc, char **argv)
     if (!err)
         err = train(&w, &e);
     if (err)
-        log_error("training failed", "alloc=%s rank=%d err=\"%s\"",
-                  w.cluster.allocation ? w.cluster.allocation : "", w.cluster.rank, e.text);
+        log_error("training failed", "alloc=%s rank=%d err=%s",
+                  w.cluster.allocation ? w.cluster.allocation : "", w.cluster.rank,
+                  log_quote(why, sizeof why, e.text));
     link_cluster_close(w.link);
     for (int i = 0; i < w.restore_count; i++)
         free(w.restore[i]);

@@ -109,6 +109,7 @@ int restore_first_whole(char *const *folders, int count, const char *fingerprint
                         struct train_state *state, struct error *e)
 {
     struct error first = {0}, why = {0};
+    char quoted[ERROR_TEXT_MAX];
     for (int i = 0; i < count; i++) {
         int err = restore(folders[i], fingerprint, state, &why);
         if (!err) {
@@ -118,7 +119,8 @@ int restore_first_whole(char *const *folders, int count, const char *fingerprint
         }
         if (err != ERR_CORRUPT && err != ERR_NOT_FOUND)
             return error_set(e, err, "%s", why.text);
-        log_warn("checkpoint cannot be used", "checkpoint=%s err=\"%s\"", folders[i], why.text);
+        log_warn("checkpoint cannot be used", "checkpoint=%s err=%s", folders[i],
+                 log_quote(quoted, sizeof quoted, why.text));
         if (i == 0)
             first = why;
     }

@@ -120,9 +120,10 @@ int snapshots_take(struct snapshots *s, const struct train_state *state,
                    const struct snapshot_place *place, const json_t *facts, struct error *e)
 {
     struct error before;
+    char why[ERROR_TEXT_MAX];
     if (join(s, &before))
-        log_error("checkpoint not written", "step=%lld err=\"%s\"", (long long)s->place.step,
-                  before.text);
+        log_error("checkpoint not written", "step=%lld err=%s", (long long)s->place.step,
+                  log_quote(why, sizeof why, before.text));
     size_t bytes = state->block_size * sizeof(float);
     memcpy(s->blocks[0], state->weights, bytes);
     for (int b = 1; b < s->block_count; b++)

@@ -1,0 +1,442 @@
+// Whole trainings of small models on made-up data, by forked ranks: the same bits in every world,
+// through drains, deaths, resumes on other sizes and damaged checkpoints.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "api/checkpoint.h"
+#include "api/expconf.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/rng.h"
+#include "tests/unit/trainer/ranks.h"
+#include "trainer/job.h"
+#include "trainer/link_local.h"
+
+enum { STEPS = 12, CHECKPOINTS_MAX = 8, REPORTS_MAX = 16 };
+
+// One training, as the parent sees it.
+struct run {
+    const char *yaml;
+    int world;
+    int64_t drain_at, kill_at; // step after which rank 0 asks to drain, or kills rank 1; 0: never
+    const char *folder;        // of checkpoints
+    char *restore[CHECKPOINTS_MAX];
+    int restore_count;
+    json_t *trainer;
+    pid_t *pids; // [RANKS_MAX], shared
+
+    char checkpoints[CHECKPOINTS_MAX][256];
+    int checkpoint_count;
+    char failures[RANKS_MAX][ERROR_TEXT_MAX];
+    int codes[RANKS_MAX];
+    bool drained, hopeless;
+    double validation[REPORTS_MAX], losses[REPORTS_MAX]; // losses by step
+    int validations;
+    struct gang_result result;
+};
+
+// A rank.
+
+struct seat_link {
+    struct link_local local; // first: link_local's operations get this pointer
+    const struct run *run;
+    int64_t step;
+};
+
+static void note_step(void *ctx, int64_t step, double loss)
+{
+    struct seat_link *l = ctx;
+    (void)loss;
+    l->step = step;
+    if (step == l->run->kill_at)
+        kill(l->run->pids[1], SIGKILL);
+}
+
+static int poll_step(void *ctx, bool *drain, struct error *e)
+{
+    const struct seat_link *l = ctx;
+    (void)e;
+    *drain = l->run->drain_at > 0 && l->step + 1 >= l->run->drain_at;
+    return 0;
+}
+
+static int rank_trains(struct gang_seat *seat, void *ctx)
+{
+    struct run *run = ctx;
+    struct seat_link l = {.run = run};
+    struct link link = link_local_open(&l.local, seat);
+    struct link_ops ops = *link.ops;
+    ops.step = note_step;
+    ops.poll = poll_step;
+    run->pids[seat->rank] = getpid();
+    const struct job job = {
+        .name = "test",
+        .trainer = run->trainer,
+        .folder = ".",
+        .rank = seat->rank,
+        .world = seat->world,
+        .seed = 11,
+        .link = {.ops = &ops, .ctx = &l},
+        .checkpoint_folder = run->folder,
+        .restore = run->restore,
+        .restore_count = run->restore_count,
+    };
+    enum job_end end;
+    struct error e = {0};
+    int err = job_train(&job, &end, &e);
+    if (err)
+        link_local_failed(&l.local, err, e.text);
+    return err_exit_code(err);
+}
+
+// The parent.
+
+static void hear_run(void *ctx, int rank, const json_t *message)
+{
+    struct run *run = ctx;
+    const char *group = jget_string(message, "group", NULL);
+    const char *folder = jget_string(message, "checkpoint", NULL);
+    const char *failed = jget_string(message, "failed", NULL);
+    const json_t *metrics = jget(message, "metrics");
+    if (folder)
+        snprintf(run->checkpoints[run->checkpoint_count++], sizeof run->checkpoints[0], "%s",
+                 folder);
+    if (failed) {
+        snprintf(run->failures[rank], ERROR_TEXT_MAX, "%s", failed);
+        run->codes[rank] = (int)jget_int(message, "code", 0);
+    }
+    if (group && strcmp(group, "validation") == 0)
+        run->validation[run->validations++] = jget_double(metrics, "validation_loss", NAN);
+    else if (group)
+        run->losses[jget_int(message, "at", 0)] = jget_double(metrics, "loss", NAN);
+    run->hopeless |= jget(message, "hopeless") != NULL;
+    run->drained |= jget_bool(message, "drained", false);
+}
+
+static void train(struct run *run)
+{
+    struct error e = {0};
+    struct yaml_doc doc = {0};
+    json_t *no_hparams = json_object();
+    if (expconf_parse(run->yaml, strlen(run->yaml), "test.yaml", &doc, &e) ||
+        expconf_resolve_trainer(doc.root, no_hparams, &run->trainer, &e))
+        fail_msg("%s", e.text);
+    run->pids = mmap(NULL, RANKS_MAX * sizeof *run->pids, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(run->pids, MAP_FAILED);
+    const struct gang_spec spec = {.world = run->world,
+                                   .rank = rank_trains,
+                                   .message = hear_run,
+                                   .ctx = run,
+                                   .spare_us = 10 * SECOND};
+    assert_int_equal(dir_make(run->folder, 0777, &e), 0);
+    assert_int_equal(gang_run(&spec, &run->result, &e), 0);
+    munmap(run->pids, RANKS_MAX * sizeof *run->pids);
+    json_decref(run->trainer);
+    json_decref(no_hparams);
+    yaml_doc_free(&doc);
+}
+
+static void assert_well(const struct run *run)
+{
+    for (int r = 0; r < run->world; r++)
+        if (run->failures[r][0])
+            fail_msg("rank %d of %d: %s", r, run->world, run->failures[r]);
+    assert_int_equal(run->result.failed_rank, -1);
+    assert_true(run->checkpoint_count > 0);
+}
+
+struct digests {
+    char weights[SHA256_HEX], state[SHA256_HEX];
+};
+
+static void digest(const char *folder, struct digests *out)
+{
+    struct checkpoint *ck = NULL;
+    struct error e = {0};
+    if (checkpoint_open(folder, &ck, &e))
+        fail_msg("%s", e.text);
+    checkpoint_digests(ck, out->weights, out->state);
+    checkpoint_close(ck);
+}
+
+static void digest_last(const struct run *run, struct digests *out)
+{
+    assert_well(run);
+    digest(run->checkpoints[run->checkpoint_count - 1], out);
+}
+
+static void assert_same(const struct digests *a, const struct digests *b)
+{
+    assert_string_equal(a->weights, b->weights);
+    assert_string_equal(a->state, b->state);
+}
+
+// Data, made once in the test's folder.
+
+static void put_be32(unsigned char *at, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        at[i] = (unsigned char)(v >> (24 - 8 * i));
+}
+
+static int make_data(void **state)
+{
+    enum { IMAGES = 200, SIDE = 8, PIXELS = SIDE * SIDE, TEXT = 3000 };
+    static unsigned char images[16 + IMAGES * PIXELS], labels[8 + IMAGES], text[TEXT];
+    struct rng r;
+    (void)state;
+    rng_seed(&r, 3, 1);
+    put_be32(images, 0x00000803);
+    put_be32(images + 4, IMAGES);
+    put_be32(images + 8, SIDE);
+    put_be32(images + 12, SIDE);
+    put_be32(labels, 0x00000801);
+    put_be32(labels + 4, IMAGES);
+    for (int i = 0; i < IMAGES; i++) {
+        labels[8 + i] = (unsigned char)rng_below(&r, 4);
+        for (int p = 0; p < PIXELS; p++) // a class is a bright quarter
+            images[16 + i * PIXELS + p] =
+                (unsigned char)(rng_below(&r, 100) + (p / 16 == labels[8 + i] ? 120 : 0));
+    }
+    for (int i = 0; i < TEXT; i++)
+        text[i] = (unsigned char)("the quick brown fox "[i % 20] + (rng_below(&r, 9) == 0));
+    must(file_write_durable("images", images, sizeof images, 0666, NULL) == 0);
+    must(file_write_durable("labels", labels, sizeof labels, 0666, NULL) == 0);
+    must(file_write_durable("text", text, sizeof text, 0666, NULL) == 0);
+    return 0;
+}
+
+#define SEARCHER "name: test\nsearcher: {name: single, metric: validation_loss}\n"
+#define IDX      "  data: {format: idx, images: images, labels: labels, validation_count: 37}\n"
+
+static const char mlp[] =
+    SEARCHER "trainer:\n"
+             "  model: {family: mlp, hidden: [24], classes: 4, dropout: 0.1}\n" IDX
+             "  global_batch_size: 32\n  micro_batch_size: 4\n  steps: 12\n" // V = 8
+             "  optimizer: {name: adamw, learning_rate: 0.01}\n"
+             "  validate_every: 6\n  checkpoint_every: 4\n  report_every: 5\n";
+
+static const char gpt[] =
+    SEARCHER "trainer:\n"
+             "  model: {family: gpt, layers: 1, heads: 2, width: 16, context: 12, dropout: 0.1}\n"
+             "  data: {format: bytes, path: text}\n"
+             "  global_batch_size: 24\n  micro_batch_size: 2\n  steps: 12\n" // V = 12
+             "  optimizer: {name: momentum, learning_rate: 0.05, nesterov: true}\n"
+             "  schedule: {name: warmup_cosine, warmup_steps: 3}\n"
+             "  clip_norm: 1.0\n";
+
+// The same bits in every world.
+
+static void assert_same_in_worlds(const char *yaml, const int *worlds, int count)
+{
+    struct digests first = {0}, now;
+    struct run reference = {0};
+    for (int i = 0; i < count; i++) {
+        struct run run = {.yaml = yaml, .world = worlds[i], .folder = "worlds"};
+        train(&run);
+        digest_last(&run, &now);
+        if (i == 0) {
+            first = now;
+            reference = run;
+        }
+        assert_same(&now, &first);
+        assert_int_equal(run.validations, reference.validations);
+        assert_memory_equal(run.validation, reference.validation, sizeof run.validation);
+        assert_memory_equal(run.losses, reference.losses, sizeof run.losses);
+        assert_true(run.validation[run.validations - 1] < run.validation[0]);
+    }
+}
+
+static void test_mlp_has_the_same_bits(void **state)
+{
+    (void)state;
+    assert_same_in_worlds(mlp, (int[]){1, 2, 3, 5, 8}, 5);
+}
+
+static void test_gpt_has_the_same_bits(void **state)
+{
+    (void)state;
+    assert_same_in_worlds(gpt, (int[]){1, 2, 3, 5, 8}, 5);
+}
+
+static void test_float_is_near_exact(void **state)
+{
+    (void)state;
+    char *yaml = xasprintf("%s  reduction: float\n", mlp);
+    struct run exact = {.yaml = mlp, .world = 2, .folder = "exact"};
+    struct run real = {.yaml = yaml, .world = 3, .folder = "float"};
+    train(&exact);
+    train(&real);
+    assert_well(&exact);
+    assert_well(&real);
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs(exact.validation[i] - real.validation[i]) < 1e-4);
+    free(yaml);
+}
+
+// Interrupted trainings end as undisturbed ones do.
+
+static void undisturbed(struct run *run, struct digests *digests)
+{
+    *run = (struct run){.yaml = mlp, .world = 1, .folder = "undisturbed"};
+    train(run);
+    digest_last(run, digests);
+}
+
+static void test_drain_and_go_on_with_other_ranks(void **state)
+{
+    (void)state;
+    struct run whole, first = {.yaml = mlp, .world = 3, .folder = "drained", .drain_at = 7};
+    struct digests expected, got;
+    undisturbed(&whole, &expected);
+    train(&first);
+    assert_well(&first);
+    assert_true(first.drained);
+    assert_string_equal(first.checkpoints[first.checkpoint_count - 1], "drained/step-00000007");
+    struct run second = {.yaml = mlp, .world = 5, .folder = "drained", .restore_count = 1};
+    second.restore[0] = first.checkpoints[first.checkpoint_count - 1];
+    train(&second);
+    digest_last(&second, &got);
+    assert_false(second.drained);
+    assert_same(&got, &expected);
+    assert_true(second.losses[10] == whole.losses[10]); // a window that began before the drain
+    assert_true(second.losses[12] == whole.losses[12]);
+    assert_int_equal(second.validations, 1); // after step 12; those of 0 and 6 were before
+}
+
+static void test_killed_rank_then_other_size(void **state)
+{
+    (void)state;
+    struct run whole, first = {.yaml = mlp, .world = 3, .folder = "killed", .kill_at = 6};
+    struct digests expected, got;
+    undisturbed(&whole, &expected);
+    int64_t begin = clock_mono_us();
+    train(&first);
+    assert_true(clock_mono_us() - begin < 8 * SECOND);
+    assert_int_equal(first.result.failed_rank, 1);
+    assert_int_equal(first.codes[0], ERR_PEER);
+    assert_int_equal(first.codes[2], ERR_PEER);
+    assert_non_null(strstr(first.failures[0], "rank 1 died"));
+    assert_false(first.hopeless);
+    assert_int_equal(first.checkpoint_count, 1);
+    struct run second = {.yaml = mlp, .world = 2, .folder = "killed", .restore_count = 1};
+    second.restore[0] = first.checkpoints[0];
+    train(&second);
+    digest_last(&second, &got);
+    assert_same(&got, &expected);
+}
+
+// Checkpoints that cannot be used.
+
+static void damage(const char *folder)
+{
+    char *path = path_join(folder, "optimizer.safetensors"), *data;
+    size_t len;
+    assert_int_equal(file_read(path, 1 << 24, &data, &len, NULL), 0);
+    data[len - 5] ^= 16;
+    assert_int_equal(file_write_durable(path, data, len, 0666, NULL), 0);
+    free(data);
+    free(path);
+}
+
+static void test_damaged_checkpoint_falls_back_or_is_refused(void **state)
+{
+    (void)state;
+    struct run whole;
+    struct digests expected, got;
+    undisturbed(&whole, &expected);
+    assert_int_equal(whole.checkpoint_count, 3); // steps 4, 8 and 12
+    damage(whole.checkpoints[1]);
+    struct run second = {.yaml = mlp, .world = 2, .folder = "again", .restore_count = 2};
+    second.restore[0] = whole.checkpoints[1];
+    second.restore[1] = whole.checkpoints[0];
+    train(&second);
+    digest_last(&second, &got);
+    assert_same(&got, &expected);
+    assert_string_equal(second.checkpoints[0], "again/step-00000008"); // trained anew from 4
+
+    struct run third = {.yaml = mlp, .world = 2, .folder = "again", .restore_count = 1};
+    third.restore[0] = whole.checkpoints[1];
+    train(&third);
+    assert_int_equal(third.codes[0], ERR_CORRUPT);
+    assert_non_null(strstr(third.failures[0], "optimizer.safetensors"));
+    assert_true(third.hopeless);
+    assert_int_equal(third.codes[1], ERR_PEER);
+}
+
+static void test_checkpoint_of_another_model_is_refused(void **state)
+{
+    (void)state;
+    struct run whole, other = {.yaml = gpt, .world = 1, .folder = "other", .restore_count = 1};
+    struct digests digests;
+    undisturbed(&whole, &digests);
+    other.restore[0] = whole.checkpoints[0];
+    train(&other);
+    assert_int_equal(other.codes[0], ERR_INVALID);
+    assert_non_null(strstr(other.failures[0], "another model"));
+}
+
+// Failures that no restart helps.
+
+static void assert_hopeless(const char *yaml, int code, const char *text)
+{
+    struct run run = {.yaml = yaml, .world = 3, .folder = "bad"};
+    train(&run);
+    assert_true(run.hopeless);
+    int named = 0;
+    for (int r = 0; r < 3; r++) {
+        assert_true(run.codes[r] == code || run.codes[r] == ERR_PEER);
+        named += run.codes[r] == code && strstr(run.failures[r], text);
+    }
+    if (!named)
+        fail_msg("rank 0 said \"%s\"", run.failures[0]);
+}
+
+static void test_training_that_blows_up_names_the_tensor(void **state)
+{
+    (void)state;
+    assert_hopeless(SEARCHER "trainer:\n"
+                             "  model: {family: mlp, hidden: [8], classes: 4}\n" IDX
+                             "  global_batch_size: 32\n  micro_batch_size: 4\n  steps: 12\n"
+                             "  optimizer: {name: sgd, learning_rate: 1.0e+6, weight_decay: 0.9}\n",
+                    ERR_CORRUPT, "gradient");
+}
+
+static void test_missing_data_is_named(void **state)
+{
+    (void)state;
+    assert_hopeless(SEARCHER "trainer:\n"
+                             "  model: {family: gpt, layers: 1, heads: 2, width: 16, context: 12}\n"
+                             "  data: {format: bytes, path: nowhere.txt}\n"
+                             "  global_batch_size: 4\n  micro_batch_size: 2\n  steps: 12\n"
+                             "  optimizer: {name: sgd, learning_rate: 0.1}\n",
+                    ERR_NOT_FOUND, "nowhere.txt");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mlp_has_the_same_bits),
+        cmocka_unit_test(test_gpt_has_the_same_bits),
+        cmocka_unit_test(test_float_is_near_exact),
+        cmocka_unit_test(test_drain_and_go_on_with_other_ranks),
+        cmocka_unit_test(test_killed_rank_then_other_size),
+        cmocka_unit_test(test_damaged_checkpoint_falls_back_or_is_refused),
+        cmocka_unit_test(test_checkpoint_of_another_model_is_refused),
+        cmocka_unit_test(test_training_that_blows_up_names_the_tensor),
+        cmocka_unit_test(test_missing_data_is_named),
+    };
+    return cmocka_run_group_tests(tests, make_data, NULL);
+}
