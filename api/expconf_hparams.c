@@ -35,6 +35,11 @@ static int unknown_type(const struct yaml_doc *doc, const char *path, const char
                          word);
 }
 
+static double log_value(const json_t *hp, const char *exponent)
+{
+    return pow(jget_double(hp, "base", 10), jget_double(hp, exponent, 0));
+}
+
 // What the table cannot say of one hyperparameter: the order of its bounds, and its use in a grid.
 static int check_range(const struct yaml_doc *doc, const char *path, const json_t *hp,
                        struct error *e)
@@ -53,6 +58,10 @@ static int check_range(const struct yaml_doc *doc, const char *path, const json_
         return 0;
     if (jget_double(hp, "minval", 0) > jget_double(hp, "maxval", 0))
         return expconf_fault(doc, path, e, "minval is greater than maxval");
+    if (!strcmp(type, "log") &&
+        !(isnormal(log_value(hp, "minval")) && isnormal(log_value(hp, "maxval"))))
+        return expconf_fault(doc, path, e,
+                             "base to the power of minval or maxval is beyond what a number holds");
     if (searcher && !strcmp(searcher, "grid") && !jget(hp, "count"))
         return expconf_fault(doc, path, e, "searcher grid needs count, the number of values");
     return 0;
@@ -119,7 +128,7 @@ static json_t *first_value(const json_t *hp)
     if (!strcmp(type, "categorical"))
         return json_incref(json_array_get(jget(hp, "vals"), 0));
     if (!strcmp(type, "log"))
-        return json_real(pow(jget_double(hp, "base", 10), jget_double(hp, "minval", 0)));
+        return json_real(log_value(hp, "minval"));
     return json_incref(json_object_get(hp, "minval"));
 }
 

@@ -209,6 +209,8 @@ static void bad_hyperparameters(void **state)
             "hyperparameters.n: minval: expected ");
     refused(RANDOM "hyperparameters: {n: {type: int, minval: 3, maxval: 2}}\n",
             "hyperparameters.n: minval is greater than maxval");
+    refused(RANDOM "hyperparameters: {n: {type: log, minval: 2, maxval: 3, base: 1e200}}\n",
+            "hyperparameters.n: base to the power of minval or maxval is beyond");
     refused(RANDOM "hyperparameters: {n: {type: categorical, vals: []}}\n",
             "hyperparameters.n: vals is empty");
     refused(RANDOM "hyperparameters: {n: {type: categorical}}\n",
