@@ -67,7 +67,10 @@ static void child_reset_signals(void)
 
 _Noreturn static void child_run(const struct proc_spec *spec, pid_t parent, int report)
 {
-    report = fcntl(report, F_DUPFD_CLOEXEC, 3); // out of the way of 0, 1, 2
+    int lifted = fcntl(report, F_DUPFD_CLOEXEC, 3); // out of the way of 0, 1, 2
+    if (lifted < 0)
+        child_fail(report, STEP_FDS);
+    report = lifted;
     child_reset_signals();
     if (spec->die_with_parent) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)

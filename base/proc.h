@@ -15,7 +15,7 @@ struct proc_spec {
     int fd_in, fd_out, fd_err; // become 0, 1, 2; -1: /dev/null
     bool new_group;            // own process group (for killing all of it)
     bool new_session;          // setsid
-    bool die_with_parent;      // PR_SET_PDEATHSIG SIGKILL
+    bool die_with_parent;      // SIGKILL when the thread that spawned it ends (PR_SET_PDEATHSIG)
 };
 
 // Fails (nothing started) when the program is missing or the folder is not there: the child's errno

@@ -54,40 +54,27 @@ static void leave(struct checker *c, size_t before)
         c->path.data[before] = '\0';
 }
 
-static int tell(struct checker *c, bool at_key, const char *fmt, va_list args)
+enum side { AT_VALUE, AT_KEY };
+
+// A fault at the path in hand.
+__attribute__((format(printf, 3, 4))) static int fault(struct checker *c, enum side side,
+                                                       const char *fmt, ...)
 {
     char place[PLACE_MAX];
     const char *path = buf_str(&c->path);
+    va_list args;
+    va_start(args, fmt);
     error_setv(c->e, ERR_INVALID, fmt, args);
+    va_end(args);
     if (*path)
         error_prefix(c->e, "%.*s", PATH_SHOWN_MAX, path);
     if (!c->doc)
         error_prefix(c->e, "%s", c->what);
-    else if (at_key)
+    else if (side == AT_KEY)
         error_prefix(c->e, "%s", yaml_where_key(c->doc, path, place, sizeof place));
     else
         error_prefix(c->e, "%s", yaml_where(c->doc, path, place, sizeof place));
     return ERR_INVALID;
-}
-
-// A fault of the value at the path in hand.
-__attribute__((format(printf, 2, 3))) static int fault(struct checker *c, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    int err = tell(c, false, fmt, args);
-    va_end(args);
-    return err;
-}
-
-// A fault of the key at the path in hand.
-__attribute__((format(printf, 2, 3))) static int key_fault(struct checker *c, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    int err = tell(c, true, fmt, args);
-    va_end(args);
-    return err;
 }
 
 // --- Words for people ---------------------------------------------------------------------------
@@ -156,7 +143,7 @@ static int wrong_value(struct checker *c, const struct schema_field *field, cons
     put_found(&found, value);
     bool unquoted =
         field->type == SCHEMA_STRING && (json_is_number(value) || json_is_boolean(value));
-    int err = fault(c, "expected %s, found %s%s", buf_str(&expected), buf_str(&found),
+    int err = fault(c, AT_VALUE, "expected %s, found %s%s", buf_str(&expected), buf_str(&found),
                     unquoted ? "; put it in quotes" : "");
     buf_free(&found);
     buf_free(&expected);
@@ -178,11 +165,11 @@ static int unknown_key(struct checker *c, const struct keys *keys, const char *n
         snprintf(context, sizeof context, " with %.50s: %.50s", keys->tag, keys->word);
     const char *near = nearest_word(name, known);
     if (near)
-        return key_fault(c, "unknown key%s; did you mean \"%s\"?", context, near);
+        return fault(c, AT_KEY, "unknown key%s; did you mean \"%s\"?", context, near);
     struct buf list;
     buf_init(&list, EXPECTED_MAX);
     put_words(&list, known);
-    int err = key_fault(c, "unknown key%s; known here: %s", context, buf_str(&list));
+    int err = fault(c, AT_KEY, "unknown key%s; known here: %s", context, buf_str(&list));
     buf_free(&list);
     return err;
 }
@@ -208,7 +195,8 @@ static int check_word(struct checker *c, const struct schema_field *field, const
     }
     const char *near = nearest_word(text, field->words);
     if (near)
-        return fault(c, "unknown word \"%.*s\"; did you mean \"%s\"?", WORD_SHOWN_MAX, text, near);
+        return fault(c, AT_VALUE, "unknown word \"%.*s\"; did you mean \"%s\"?", WORD_SHOWN_MAX,
+                     text, near);
     return wrong_value(c, field, value);
 }
 
@@ -239,7 +227,7 @@ static int check_union(struct checker *c, const struct schema_field *field, json
         struct buf list;
         buf_init(&list, EXPECTED_MAX);
         put_words(&list, words);
-        err = fault(c, "missing key; it is one of %s", buf_str(&list));
+        err = fault(c, AT_VALUE, "missing key; it is one of %s", buf_str(&list));
         buf_free(&list);
     }
     leave(c, before);
@@ -418,7 +406,7 @@ static int check_member(struct checker *c, const struct keys *keys, json_t *map,
 static int complete_member(struct checker *c, const struct schema_field *field, json_t *map)
 {
     if (field->required)
-        return fault(c, field->doc ? "missing key (%s)" : "missing key%s",
+        return fault(c, AT_VALUE, field->doc ? "missing key (%s)" : "missing key%s",
                      field->doc ? field->doc : "");
     if (!field->fallback)
         return 0;

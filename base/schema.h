@@ -12,7 +12,7 @@
 
 enum schema_type {
     SCHEMA_STRING,
-    SCHEMA_INT,    // [min, max]
+    SCHEMA_INT,    // [min, max]; a whole real (1e6) is taken and made an integer
     SCHEMA_NUMBER, // [min, max]; an integer is a number
     SCHEMA_BOOL,
     SCHEMA_ENUM,   // one of `words`

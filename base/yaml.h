@@ -1,8 +1,9 @@
 // YAML to JSON (libyaml), with positions: experiment files, master and agent configuration.
 //
 // YAML 1.2 core scalars: null ~, true/false, integers (also 0x, 0o), floats (.inf, .nan as
-// strings), everything else a string. Anchors and aliases are expanded within limits; duplicate
-// keys, several documents, tags and depth > 32 are refused with line and column.
+// the strings "Infinity", "NaN"), everything else a string. An empty file is null. Anchors and
+// aliases are expanded within limits; duplicate keys, several documents, tags and depth > 32 are
+// refused with line and column.
 #ifndef MUSTER_BASE_YAML_H
 #define MUSTER_BASE_YAML_H
 

@@ -103,7 +103,8 @@ class Includes(unittest.TestCase):
             found = faults(path, f'//\n#  include "{target}"\n')
             self.assertEqual([line for line, _ in found], [2], (path, target))
 
-    def test_system_headers_are_free(self):
+    def test_system_headers_and_what_the_build_makes_are_free(self):
+        self.assertEqual(faults("base/a.c", '#include "made.inc"\n'), [])
         self.assertEqual(faults("base/a.c", "#include <master/b.h>\n"), [])
 
 
