@@ -7,9 +7,11 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,6 +70,30 @@ static void failed_writes_leave_the_old(void **state)
     assert_int_equal(rmdir("folder"), 0); // nothing was left in it
 }
 
+// A limit on the size of files stands in for a disk that is full.
+static void a_write_cut_short_leaves_the_old(void **state)
+{
+    (void)state;
+    struct error e;
+    struct rlimit old, small = {.rlim_cur = 4};
+    write_text("full", "old");
+    getrlimit(RLIMIT_FSIZE, &old);
+    small.rlim_max = old.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    int err = file_write_durable("full", "0123456789", 10, 0644, &e);
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_int_equal(err, ERR_IO);
+    assert_non_null(strstr(e.text, "cannot write full.tmp."));
+    char *text, *aside = xasprintf("full.tmp.%d", (int)getpid());
+    assert_int_equal(file_read("full", 100, &text, NULL, NULL), 0);
+    assert_string_equal(text, "old");
+    assert_false(path_exists(aside));
+    free(aside);
+    free(text);
+}
+
 static void a_link_aside_is_not_followed(void **state)
 {
     (void)state;
@@ -110,16 +136,31 @@ static void read_at_the_limit_and_past_it(void **state)
     free(text);
 }
 
-// Files of /proc say they have no bytes, and have some.
+// A pipe does not tell its size: 20,000 bytes come through, and no more than the limit.
 static void files_that_hide_their_size(void **state)
 {
     (void)state;
-    char *text;
-    size_t len;
-    assert_int_equal(file_read("/proc/self/maps", 16 << 20, &text, &len, NULL), 0);
-    assert_true(len > 100 && text[len] == '\0');
-    free(text);
-    assert_int_equal(file_read("/proc/self/maps", 100, &text, &len, NULL), ERR_TOO_LARGE);
+    enum { BYTES = 20000 };
+    static char sent[BYTES];
+    memset(sent, 'p', sizeof sent);
+    for (size_t limit = BYTES - 1; limit <= BYTES + 1; limit++) {
+        int ends[2];
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+        assert_int_equal(file_write_all(ends[1], sent, sizeof sent), 0);
+        close(ends[1]);
+        char *path = xasprintf("/proc/self/fd/%d", ends[0]), *text;
+        size_t len;
+        int err = file_read(path, limit, &text, &len, NULL);
+        assert_int_equal(err, limit < BYTES ? ERR_TOO_LARGE : 0);
+        if (err == 0) {
+            assert_int_equal(len, BYTES);
+            assert_memory_equal(text, sent, sizeof sent);
+            assert_int_equal(text[len], '\0');
+        }
+        free(text);
+        free(path);
+        close(ends[0]);
+    }
 }
 
 static void unreadable(void **state)
@@ -245,6 +286,7 @@ int main(void)
         cmocka_unit_test(durable_write_and_read),
         cmocka_unit_test(the_mode_is_meant),
         cmocka_unit_test(failed_writes_leave_the_old),
+        cmocka_unit_test(a_write_cut_short_leaves_the_old),
         cmocka_unit_test(a_link_aside_is_not_followed),
         cmocka_unit_test(writes_to_closed_descriptors),
         cmocka_unit_test(read_at_the_limit_and_past_it),
