@@ -287,7 +287,7 @@ static void exchange_work(struct job *j, struct db_reader *db)
 static int to_worker(struct exchange *x, struct error *e)
 {
     x->job.run = exchange_work;
-    return workers_submit(x->server->workers, &x->job, e);
+    return offload_submit(x->server->offload, &x->job, e);
 }
 
 static void remember_address(struct exchange *x)
@@ -369,6 +369,8 @@ static enum MHD_Result open_stream(struct exchange *x)
     if (x->failed.code)
         return exchange_answer(x);
     x->stream = s;
+    s->wake = exchange_wake_stream;
+    s->http = x;
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_CHUNK, stream_read, x, NULL);
     if (response) {

@@ -11,10 +11,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "master/http/offload.h"
 #include "master/http/parking.h"
 #include "master/http/routes.h"
 #include "master/http/view.h"
-#include "master/http/workers.h"
 
 enum {
     ANSWER_MAX = 256 << 20,        // bytes of one answer
@@ -33,7 +33,7 @@ struct server {
     struct service service;
     struct routes *routes;
     struct parking *parking;
-    struct workers *workers;
+    struct offload *offload;
     atomic_bool draining;
     atomic_int active;    // exchanges under way
     atomic_size_t bodies; // bytes of all bodies being held

@@ -56,10 +56,10 @@ static void write_parameters(struct json_writer *w, const struct route *route)
         size_t len = strcspn(++c, "}");
         write_parameter(w, c, len, "path");
     }
-    for (const char *c = route->query; c && *c;) {
+    for (const char *c = route->query; c && *(c += strspn(c, " "));) {
         size_t len = strcspn(c, " ");
         write_parameter(w, c, len, "query");
-        c += len + strspn(c + len, " ");
+        c += len;
     }
     jw_array_end(w);
 }

@@ -17,7 +17,7 @@ struct parking {
     pthread_mutex_t lock;
     pthread_cond_t stop;
     pthread_t thread;
-    bool stopping;
+    bool stopping, closing;
     struct parked *head;
     size_t count;
     struct pollfd *polls; // the thread's own
@@ -37,7 +37,7 @@ static void unlink_parked(struct parking *k, struct parked *p)
 bool parking_wait(struct parking *k, struct parked *p)
 {
     pthread_mutex_lock(&k->lock);
-    bool sleeps = !p->woken;
+    bool sleeps = !p->woken && !(k->closing && p->gone(p));
     p->woken = false;
     if (sleeps) {
         p->suspended = true;
@@ -61,6 +61,24 @@ void parking_wake(struct parking *k, struct parked *p)
         unlink_parked(k, p);
     else
         p->woken = true;
+    pthread_mutex_unlock(&k->lock);
+}
+
+void parking_close(struct parking *k)
+{
+    struct parked *next = NULL;
+    pthread_mutex_lock(&k->lock);
+    k->closing = true;
+    for (struct parked *p = k->head; p; p = next) {
+        next = p->next;
+        if (p->gone(p))
+            unlink_parked(k, p);
+    }
+    while (k->count) { // what a worker has still in hand
+        pthread_mutex_unlock(&k->lock);
+        clock_sleep_us(1000);
+        pthread_mutex_lock(&k->lock);
+    }
     pthread_mutex_unlock(&k->lock);
 }
 

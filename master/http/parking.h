@@ -37,4 +37,7 @@ bool parking_wait(struct parking *k, struct parked *p);
 
 void parking_wake(struct parking *k, struct parked *p); // any thread
 
+// For the stop: treats every peer as gone, now and from here on, and returns when nothing waits.
+void parking_close(struct parking *k);
+
 #endif

@@ -218,7 +218,7 @@ static void free_server(struct server *s)
 {
     if (s->listener >= 0)
         close(s->listener);
-    workers_free(s->workers);
+    offload_free(s->offload);
     parking_free(s->parking);
     routes_free(s->routes);
     throttle_free(s->service.logins);
@@ -262,7 +262,7 @@ int server_start(const struct server_options *o, struct server **out, struct err
     if (!rc)
         rc = parking_new(&s->parking, e);
     if (!rc)
-        rc = workers_new(o->db, &s->workers, e);
+        rc = offload_new(o->db, &s->offload, e);
     if (!rc) {
         s->url = url_of(s->listener, s->cert);
         rc = start_daemon(s, e);
@@ -296,6 +296,7 @@ void server_stop(struct server *s)
     }
     if (atomic_load(&s->active))
         log_warn("stopping with requests under way", "count=%d", atomic_load(&s->active));
+    parking_close(s->parking); // libmicrohttpd may not stop with suspended connections
     MHD_stop_daemon(s->daemon);
     free_server(s);
 }

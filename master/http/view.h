@@ -14,9 +14,12 @@ struct service {
     struct follow *follow;
     struct throttle *logins;
     const char *cluster_id, *cluster_name, *master_id;
-    const char *config;  // JSON: what the master was started with
-    const char *openapi; // JSON: the route table
+    const char *config;   // JSON: what the master was started with
+    const char *openapi;  // JSON: the route table
+    atomic_int downloads; // of checkpoints, under way
 };
+
+enum { DOWNLOADS_MAX = 4 };
 
 struct view {
     struct request *rq;

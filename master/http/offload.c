@@ -1,4 +1,4 @@
-#include "master/http/workers.h"
+#include "master/http/offload.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,16 +8,16 @@
 
 struct worker {
     pthread_t thread;
-    struct workers *all;
+    struct offload *all;
     struct db_reader *db;
     bool running;
 };
 
-struct workers {
+struct offload {
     struct mailbox *jobs;
     // A mailbox has one receiver, so the workers take turns at it.
     pthread_mutex_t turn;
-    struct worker each[WORKERS];
+    struct worker each[OFFLOAD_THREADS];
 };
 
 static void *worker_main(void *arg)
@@ -34,12 +34,12 @@ static void *worker_main(void *arg)
     }
 }
 
-int workers_new(struct db *db, struct workers **out, struct error *e)
+int offload_new(struct db *db, struct offload **out, struct error *e)
 {
-    struct workers *all = xcalloc(1, sizeof *all);
-    all->jobs = mailbox_new(WORKERS_QUEUE);
+    struct offload *all = xcalloc(1, sizeof *all);
+    all->jobs = mailbox_new(OFFLOAD_QUEUE);
     pthread_mutex_init(&all->turn, NULL);
-    for (int i = 0; i < WORKERS; i++) {
+    for (int i = 0; i < OFFLOAD_THREADS; i++) {
         struct worker *w = &all->each[i];
         w->all = all;
         int rc = db_reader_open(db, &w->db, e);
@@ -50,7 +50,7 @@ int workers_new(struct db *db, struct workers **out, struct error *e)
                 rc = error_set_errno(e, ERR_INTERNAL, err, "cannot start a thread");
         }
         if (rc) {
-            workers_free(all);
+            offload_free(all);
             return rc;
         }
     }
@@ -58,12 +58,12 @@ int workers_new(struct db *db, struct workers **out, struct error *e)
     return 0;
 }
 
-void workers_free(struct workers *all)
+void offload_free(struct offload *all)
 {
     if (!all)
         return;
     mailbox_close(all->jobs);
-    for (int i = 0; i < WORKERS; i++) {
+    for (int i = 0; i < OFFLOAD_THREADS; i++) {
         if (all->each[i].running)
             pthread_join(all->each[i].thread, NULL);
         if (all->each[i].db)
@@ -74,12 +74,12 @@ void workers_free(struct workers *all)
     free(all);
 }
 
-int workers_submit(struct workers *w, struct job *j, struct error *e)
+int offload_submit(struct offload *w, struct job *j, struct error *e)
 {
     int rc = mailbox_send(w->jobs, j);
     if (rc == ERR_BUSY)
         return error_set(e, rc, "%d requests wait for a worker already; try again in a second",
-                         WORKERS_QUEUE);
+                         OFFLOAD_QUEUE);
     if (rc)
         return error_set(e, rc, "the master is stopping; try again in a moment");
     return 0;

@@ -1,0 +1,218 @@
+// Every call of the master. Which body and answer each has is the wire's (Determined's REST API
+// v1); what is marked ours is Muster's own.
+
+#include "master/http/routes.h"
+
+#include "master/core/handlers.h"
+#include "master/http/views.h"
+
+#define V1            "/api/v1"
+#define ANY_USER_TASK (AUTH_USER | AUTH_TASK)
+#define EVERYBODY     (AUTH_USER | AUTH_TASK | AUTH_AGENT)
+#define PAGE          " offset limit orderBy "
+
+// The kinds of rows: method, path, who, ..., summary.
+#define READ(path_, auth_, view_, query_, summary_)                                                \
+    {                                                                                              \
+        .method = "GET", .path = path_, .auth = auth_, .kind = ROUTE_READ, .view = view_,          \
+        .query = query_, .summary = summary_                                                       \
+    }
+#define STREAM(path_, auth_, stream_, query_, summary_)                                            \
+    {                                                                                              \
+        .method = "GET", .path = path_, .auth = auth_, .kind = ROUTE_STREAM, .stream = stream_,    \
+        .query = query_, .summary = summary_                                                       \
+    }
+#define WORKER(method_, path_, auth_, view_, summary_)                                             \
+    {                                                                                              \
+        .method = method_, .path = path_, .auth = auth_, .kind = ROUTE_WORKER, .view = view_,      \
+        .body = BODY_SMALL, .summary = summary_                                                    \
+    }
+#define CORE(method_, path_, auth_, core_, render_, summary_)                                      \
+    {                                                                                              \
+        .method = method_, .path = path_, .auth = auth_, .kind = ROUTE_CORE, .core = core_,        \
+        .view = render_, .body = BODY_SMALL, .summary = summary_                                   \
+    }
+#define CORE_GET(path_, auth_, core_, query_, summary_)                                            \
+    {                                                                                              \
+        .method = "GET", .path = path_, .auth = auth_, .kind = ROUTE_CORE, .core = core_,          \
+        .query = query_, .summary = summary_                                                       \
+    }
+
+const struct route route_table[] = {
+    READ("/", AUTH_NONE, view_page, NULL, "A page that says what runs here"),
+    READ("/info", AUTH_NONE, view_info, NULL, "Names and version of this cluster"),
+    {.method = "GET",
+     .path = V1 "/openapi.json",
+     .auth = AUTH_NONE,
+     .kind = ROUTE_READ,
+     .view = view_openapi,
+     .ours = true,
+     .summary = "This document"},
+
+    READ(V1 "/master", AUTH_NONE, view_master, NULL, "About the master"),
+    READ(V1 "/master/config", AUTH_ADMIN, view_master_config, NULL,
+         "What the master was started with"),
+    READ(V1 "/master/cluster_message", EVERYBODY, view_cluster_message, NULL,
+         "The notice to all users"),
+
+    WORKER("POST", V1 "/auth/login", AUTH_NONE, account_login, "Log in: a token for a password"),
+    WORKER("POST", V1 "/auth/logout", AUTH_USER, account_logout, "Revoke the token of this call"),
+    READ(V1 "/me", ANY_USER_TASK, account_me, NULL, "The user of this token"),
+    READ(V1 "/users", AUTH_USER, account_list, "active admin name sortBy" PAGE, "List users"),
+    WORKER("POST", V1 "/users", AUTH_ADMIN, account_create, "Create a user"),
+    READ(V1 "/users/{userId}", AUTH_USER, account_get, NULL, "One user"),
+    WORKER("PATCH", V1 "/users/{userId}", AUTH_USER, account_patch,
+           "Change a user: password, displayName, username, active, admin"),
+    READ(V1 "/users/{username}/by-username", AUTH_USER, account_get_by_name, NULL,
+         "One user by name"),
+
+    READ(V1 "/workspaces", AUTH_USER, view_workspaces, "archived name users sortBy" PAGE,
+         "List workspaces"),
+    READ(V1 "/workspaces/{workspaceId}", AUTH_USER, view_workspace, NULL, "One workspace"),
+    READ(V1 "/workspaces/{workspaceId}/projects", AUTH_USER, view_workspace_projects,
+         "archived name sortBy" PAGE, "List the projects of a workspace"),
+    READ(V1 "/projects/{projectId}", AUTH_USER, view_project, NULL, "One project"),
+
+    READ(V1 "/experiments", AUTH_USER, view_experiments,
+         "states users userIds archived name description labels projectId sortBy" PAGE,
+         "List experiments"),
+    {.method = "POST",
+     .path = V1 "/experiments",
+     .auth = AUTH_USER,
+     .kind = ROUTE_CORE,
+     .core = core_experiment_create,
+     .view = render_experiment_created,
+     .body = BODY_FILES,
+     .summary = "Submit an experiment: configuration as YAML text, and files"},
+    READ(V1 "/experiments/{experimentId}", ANY_USER_TASK, view_experiment, NULL, "One experiment"),
+    CORE("PATCH", V1 "/experiments/{experimentId}", AUTH_USER, core_experiment_patch,
+         render_experiment, "Change name, description, notes, labels or resources"),
+    CORE("DELETE", V1 "/experiments/{experimentId}", AUTH_USER, core_experiment_delete, NULL,
+         "Delete an experiment that has ended, with its checkpoints"),
+    CORE("POST", V1 "/experiments/{experimentId}/activate", AUTH_USER, core_experiment_activate,
+         NULL, "Go on with a paused experiment"),
+    CORE("POST", V1 "/experiments/{experimentId}/pause", AUTH_USER, core_experiment_pause, NULL,
+         "Checkpoint, and leave the slots"),
+    CORE("POST", V1 "/experiments/{experimentId}/cancel", AUTH_USER, core_experiment_cancel, NULL,
+         "Checkpoint, and end"),
+    CORE("POST", V1 "/experiments/{experimentId}/kill", AUTH_USER, core_experiment_kill, NULL,
+         "End at once"),
+    CORE("POST", V1 "/experiments/{experimentId}/archive", AUTH_USER, core_experiment_archive, NULL,
+         "Take an experiment that has ended out of the lists"),
+    CORE("POST", V1 "/experiments/{experimentId}/unarchive", AUTH_USER, core_experiment_unarchive,
+         NULL, "Show an archived experiment in the lists again"),
+    {.method = "GET",
+     .path = V1 "/experiments/{experimentId}/why",
+     .auth = AUTH_USER,
+     .kind = ROUTE_CORE,
+     .core = core_experiment_why,
+     .ours = true,
+     .summary = "Why an experiment waits"},
+    CORE_GET(V1 "/experiments/{experimentId}/searcher/best_searcher_validation_metric",
+             ANY_USER_TASK, core_experiment_best_metric, NULL,
+             "The best value of the searcher's metric so far"),
+    READ(V1 "/experiments/{experimentId}/trials", AUTH_USER, view_experiment_trials,
+         "states sortBy" PAGE, "List the trials of an experiment"),
+    READ(V1 "/experiments/{experimentId}/checkpoints", AUTH_USER, view_experiment_checkpoints,
+         "states sortByAttr" PAGE, "List the checkpoints of an experiment"),
+    READ(V1 "/experiments/{experimentId}/model_def", AUTH_USER, view_model_definition, NULL,
+         "The files of an experiment, as tar.gz in base64"),
+
+    STREAM(V1 "/trials/metrics/training_metrics", ANY_USER_TASK, stream_training_metrics,
+           "trialIds", "The training reports of trials"),
+    STREAM(V1 "/trials/metrics/validation_metrics", ANY_USER_TASK, stream_validation_metrics,
+           "trialIds", "The validation reports of trials"),
+    STREAM(V1 "/trials/metrics/trial_metrics", ANY_USER_TASK, stream_trial_metrics,
+           "trialIds group", "The reports of a group of metrics, or of all"),
+    READ(V1 "/trials/{trialId}", ANY_USER_TASK, view_trial, NULL, "One trial"),
+    READ(V1 "/trials/{trialId}/workloads", AUTH_USER, view_trial_workloads,
+         "filter group includeBatchMetrics removeDeletedCheckpoints sortKey" PAGE,
+         "Training, validation and checkpoints of a trial, by step"),
+    READ(V1 "/trials/{trialId}/checkpoints", ANY_USER_TASK, view_trial_checkpoints,
+         "states sortByAttr" PAGE, "List the checkpoints of a trial"),
+    {.method = "GET",
+     .path = V1 "/trials/{trialId}/series",
+     .auth = ANY_USER_TASK,
+     .kind = ROUTE_READ,
+     .view = view_trial_series,
+     .query = "group metric max",
+     .ours = true,
+     .summary = "One metric of a trial as arrays, thinned to `max` points"},
+    STREAM(V1 "/trials/{trialId}/logs", AUTH_USER, stream_trial_logs,
+           "follow limit orderBy agentIds allocationIds containerIds rankIds sources stdtypes "
+           "levels timestampBefore timestampAfter searchText enableRegex",
+           "The log of a trial"),
+    STREAM(V1 "/trials/{trialId}/logs/fields", AUTH_USER, stream_trial_log_fields, "follow",
+           "What the log of a trial can be filtered by"),
+    CORE("POST", V1 "/trials/{trialId}/kill", AUTH_USER, core_trial_kill, NULL,
+         "End a trial at once"),
+
+    // What running tasks report.
+    CORE("POST", V1 "/runs/start", AUTH_TASK, core_run_start, NULL, "A task has started"),
+    CORE("POST", V1 "/trials/{trialId}/metrics", AUTH_TASK, core_trial_metrics, NULL,
+         "Report metrics"),
+    CORE("POST", V1 "/trials/{trialId}/progress", AUTH_TASK, core_trial_progress, NULL,
+         "Report progress"),
+    CORE("POST", V1 "/trials/{trialId}/early_exit", AUTH_TASK, core_trial_early_exit, NULL,
+         "Say why the trial ends early"),
+    CORE("POST", V1 "/trials/{trialId}/runner/metadata", AUTH_TASK, core_trial_runner_metadata,
+         NULL, "Say what the trial is doing"),
+    CORE_GET(V1 "/allocations/{allocationId}/signals/preemption", AUTH_TASK,
+             core_allocation_preemption, "timeoutSeconds",
+             "Wait for the signal to checkpoint and leave"),
+    CORE("POST", V1 "/allocations/{allocationId}/signals/ack_preemption", AUTH_TASK,
+         core_allocation_ack_preemption, NULL, "The signal was heard"),
+    CORE("POST", V1 "/allocations/{allocationId}/all_gather", AUTH_TASK, core_allocation_all_gather,
+         NULL, "Exchange a value with all ranks"),
+    CORE_GET(V1 "/allocations/{allocationId}/resources/{resourcesId}/rendezvous", AUTH_TASK,
+             core_allocation_rendezvous, NULL,
+             "Wait until every part of an allocation has started"),
+    CORE("POST", V1 "/allocations/{allocationId}/acceleratorData", AUTH_TASK,
+         core_allocation_accelerator_data, NULL, "Report the accelerators of an allocation"),
+    CORE("POST", V1 "/task/logs", AUTH_TASK | AUTH_AGENT, core_task_logs, NULL, "Ship log lines"),
+
+    CORE("POST", V1 "/checkpoints", AUTH_TASK, core_checkpoint_report, NULL, "Report a checkpoint"),
+    READ(V1 "/checkpoints/{checkpointUuid}", ANY_USER_TASK, view_checkpoint, NULL,
+         "One checkpoint"),
+    STREAM("/checkpoints/{checkpointUuid}", AUTH_USER, stream_checkpoint_archive, NULL,
+           "The files of a checkpoint, as tar.gz"),
+
+    CORE_GET(V1 "/tasks", AUTH_USER, core_tasks, NULL, "What runs: the live allocations"),
+    READ(V1 "/tasks/{taskId}/context_directory", EVERYBODY, view_context_directory, NULL,
+         "The files of a task, as tar.gz in base64"),
+    STREAM(V1 "/tasks/{taskId}/logs", AUTH_USER, stream_task_logs,
+           "follow limit orderBy agentIds allocationIds containerIds rankIds sources stdtypes "
+           "levels timestampBefore timestampAfter searchText enableRegex",
+           "The log of a task"),
+    STREAM(V1 "/tasks/{taskId}/logs/fields", AUTH_USER, stream_task_log_fields, "follow",
+           "What the log of a task can be filtered by"),
+
+    {.method = "POST",
+     .path = V1 "/agents/{agentId}/sync",
+     .auth = AUTH_AGENT,
+     .kind = ROUTE_CORE,
+     .core = core_agent_sync,
+     .body = BODY_SMALL,
+     .ours = true,
+     .summary = "What an agent runs, for what it should run"},
+    CORE_GET(V1 "/agents", AUTH_USER, core_agents, "label sortBy" PAGE, "List agents"),
+    CORE_GET(V1 "/agents/{agentId}", AUTH_USER, core_agent, NULL, "One agent"),
+    CORE("POST", V1 "/agents/{agentId}/enable", AUTH_ADMIN, core_agent_enable, NULL,
+         "Let an agent take work again"),
+    CORE("POST", V1 "/agents/{agentId}/disable", AUTH_ADMIN, core_agent_disable, NULL,
+         "Give an agent no more work; without drain, end what it runs"),
+    CORE_GET(V1 "/agents/{agentId}/slots", AUTH_USER, core_slots, NULL,
+             "List the slots of an agent"),
+    CORE_GET(V1 "/agents/{agentId}/slots/{slotId}", AUTH_USER, core_slot, NULL, "One slot"),
+    CORE("POST", V1 "/agents/{agentId}/slots/{slotId}/enable", AUTH_ADMIN, core_slot_enable, NULL,
+         "Use a slot again"),
+    CORE("POST", V1 "/agents/{agentId}/slots/{slotId}/disable", AUTH_ADMIN, core_slot_disable, NULL,
+         "Use a slot no more"),
+
+    CORE_GET(V1 "/job-queues-v2", AUTH_USER, core_job_queue, "resourcePool states" PAGE,
+             "What runs and what waits, in order"),
+    CORE_GET(V1 "/resource-pools", AUTH_USER, core_resource_pools, "offset limit",
+             "List resource pools"),
+};
+
+const size_t route_count = sizeof route_table / sizeof *route_table;

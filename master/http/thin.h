@@ -1,0 +1,37 @@
+// Thinning of a long series for a chart: at most `max` points that keep the first, the last, and of
+// every stretch the least and the greatest. One pass, memory in proportion to `max`. A NaN counts
+// as the least, so that it is not lost.
+#ifndef MUSTER_MASTER_HTTP_THIN_H
+#define MUSTER_MASTER_HTTP_THIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct thin_point {
+    int64_t step, time;
+    double value;
+};
+
+struct thin_stretch {
+    struct thin_point least, greatest;
+    uint64_t least_at, greatest_at; // place in the series
+};
+
+struct thin {
+    struct thin_stretch *stretches; // owned
+    size_t count, max;
+    uint64_t width, total; // points of a stretch; points seen
+    struct thin_point first, last;
+};
+
+enum { THIN_MIN = 8 };
+
+void thin_init(struct thin *t, size_t max); // max >= THIN_MIN
+void thin_free(struct thin *t);
+void thin_add(struct thin *t, struct thin_point p);
+
+// The points that are left, in order: calls emit for each.
+void thin_each(const struct thin *t, void (*emit)(void *ctx, const struct thin_point *p),
+               void *ctx);
+
+#endif

@@ -1,0 +1,478 @@
+// muster-master: starts the store, the core and the server, waits for a signal, stops them.
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/flags.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/yaml.h"
+#include "master/core/core.h"
+#include "master/http/first_start.h"
+#include "master/http/follow.h"
+#include "master/http/server.h"
+
+struct options {
+    const char *config_file, *data_dir, *bind, *cluster_name, *checkpoint_dir, *master_url;
+    const char *password_file, *tls_cert, *tls_key, *log_level;
+    long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout;
+    bool help, version;
+};
+
+static const struct options defaults = {
+    .data_dir = "/var/lib/muster",
+    .bind = "0.0.0.0",
+    .log_level = "info",
+    .port = 8080,
+    .agent_silence = 10,
+    .agent_reconnect = 30,
+    .kill_grace = 10,
+    .preemption_timeout = 3600,
+};
+
+enum { FLAGS = 18, CONFIG_FILE_MAX = 1 << 20 };
+
+static void describe_flags(struct options *o, struct flag out[FLAGS])
+{
+    const struct flag flags[FLAGS] = {
+        {.name = "data-dir",
+         .letter = 'd',
+         .kind = FLAG_STRING,
+         .target = &o->data_dir,
+         .value_name = "DIR",
+         .env = "MUSTER_DATA_DIR",
+         .help = "store, agent token and checkpoints (/var/lib/muster)"},
+        {.name = "port",
+         .letter = 'p',
+         .kind = FLAG_INT,
+         .target = &o->port,
+         .value_name = "N",
+         .min = 0,
+         .max = 65535,
+         .help = "port of the API (8080; 0: any free one)"},
+        {.name = "bind",
+         .kind = FLAG_STRING,
+         .target = &o->bind,
+         .value_name = "ADDRESS",
+         .help = "address to listen on (0.0.0.0: all)"},
+        {.name = "master-url",
+         .kind = FLAG_STRING,
+         .target = &o->master_url,
+         .value_name = "URL",
+         .help = "as tasks reach this master, when agents reach it by another name"},
+        {.name = "cluster-name",
+         .kind = FLAG_STRING,
+         .target = &o->cluster_name,
+         .value_name = "NAME",
+         .help = "shown to users; kept in the store"},
+        {.name = "checkpoint-dir",
+         .kind = FLAG_STRING,
+         .target = &o->checkpoint_dir,
+         .value_name = "DIR",
+         .help = "where experiments keep checkpoints that name no storage; every agent must see it "
+                 "(DATA_DIR/checkpoints)"},
+        {.name = "initial-password-file",
+         .kind = FLAG_STRING,
+         .target = &o->password_file,
+         .value_name = "FILE",
+         .help = "password of the first users, read at the first start only (else random)"},
+        {.name = "tls-cert",
+         .kind = FLAG_STRING,
+         .target = &o->tls_cert,
+         .value_name = "FILE",
+         .help = "serve https with this certificate (PEM)"},
+        {.name = "tls-key",
+         .kind = FLAG_STRING,
+         .target = &o->tls_key,
+         .value_name = "FILE",
+         .help = "key of the certificate (PEM)"},
+        {.name = "agent-silence",
+         .kind = FLAG_INT,
+         .target = &o->agent_silence,
+         .value_name = "SECONDS",
+         .min = 1,
+         .max = 3600,
+         .help = "an agent that says nothing for so long is lost (10)"},
+        {.name = "agent-reconnect",
+         .kind = FLAG_INT,
+         .target = &o->agent_reconnect,
+         .value_name = "SECONDS",
+         .min = 1,
+         .max = 86400,
+         .help = "and its tasks are given up after so long (30)"},
+        {.name = "kill-grace",
+         .kind = FLAG_INT,
+         .target = &o->kill_grace,
+         .value_name = "SECONDS",
+         .min = 0,
+         .max = 3600,
+         .help = "from asking a task to end to killing it (10)"},
+        {.name = "preemption-timeout",
+         .kind = FLAG_INT,
+         .target = &o->preemption_timeout,
+         .value_name = "SECONDS",
+         .min = 1,
+         .max = 604800,
+         .help = "for a task to checkpoint and leave (3600)"},
+        {.name = "log-level",
+         .kind = FLAG_STRING,
+         .target = &o->log_level,
+         .value_name = "LEVEL",
+         .help = "debug, info, warn or error (info)"},
+        {.name = "config",
+         .letter = 'c',
+         .kind = FLAG_STRING,
+         .target = &o->config_file,
+         .value_name = "FILE",
+         .help = "YAML with any of these names; flags win over it"},
+        {.name = "help", .letter = 'h', .kind = FLAG_BOOL, .target = &o->help, .help = "show this"},
+        {.name = "version",
+         .letter = 'V',
+         .kind = FLAG_BOOL,
+         .target = &o->version,
+         .help = "show the version"},
+        {.name = NULL},
+    };
+    memcpy(out, flags, sizeof flags);
+}
+
+static void show_help(const struct flag *flags)
+{
+    printf(
+        "muster-master: the daemon that runs a cluster\n\n"
+        "  muster-master --data-dir ~/muster              starts one; the first start shows the\n"
+        "                                                 password of its users\n"
+        "  muster-agent --master http://HOST:8080 --token-file ~/muster/agent.token\n"
+        "                                                 brings a machine into it\n"
+        "  muster -m http://HOST:8080 login               signs in\n\n"
+        "Flags:\n");
+    flags_help(flags, stdout);
+    printf("\nThe address in use is written to DATA_DIR/master.url. SIGTERM stops the master;\n"
+           "running trainers go on meanwhile, and are taken up again at the next start.\n");
+}
+
+static const struct flag *find_flag(const struct flag *flags, const char *name)
+{
+    for (; flags->name; flags++) {
+        const char *a = flags->name, *b = name;
+        while (*a && (*a == *b || (*a == '-' && *b == '_')))
+            a++, b++;
+        if (!*a && !*b)
+            return flags;
+    }
+    return NULL;
+}
+
+// "name: value" of the configuration file as a flag, so that one parser checks both.
+static int flag_of_entry(const struct flag *flags, const struct yaml_doc *doc, const char *key,
+                         const json_t *value, char **out, struct error *e)
+{
+    char where[512];
+    const struct flag *f = find_flag(flags, key);
+    yaml_where(doc, key, where, sizeof where);
+    if (!f || f->kind == FLAG_BOOL || !strcmp(f->name, "config")) {
+        const char *names[FLAGS] = {0};
+        for (int i = 0; flags[i].name; i++)
+            names[i] = flags[i].name;
+        const char *near = nearest_word(key, names);
+        return error_set(e, ERR_INVALID, "%s: \"%s\" is no setting of the master%s%s%s", where, key,
+                         near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    }
+    if (json_is_string(value))
+        *out = xasprintf("--%s=%s", f->name, json_string_value(value));
+    else if (json_is_integer(value))
+        *out = xasprintf("--%s=%lld", f->name, (long long)json_integer_value(value));
+    else if (!json_is_null(value))
+        return error_set(e, ERR_INVALID, "%s: %s: give a text or a number", where, key);
+    return 0;
+}
+
+struct arguments { // of the command line, with those of the configuration file before them
+    char **list;   // owned, as are the first `owned` after the program's name
+    int count, owned;
+};
+
+static void free_arguments(struct arguments *a)
+{
+    for (int i = 1; i <= a->owned; i++)
+        free(a->list[i]);
+    free(a->list);
+}
+
+static int read_config(const char *path, const struct flag *flags, int argc, char **argv,
+                       struct arguments *out, struct error *e)
+{
+    struct yaml_doc doc = {0};
+    char *text = NULL;
+    const char *key;
+    json_t *value;
+    size_t len;
+    int rc = file_read(path, CONFIG_FILE_MAX, &text, &len, e);
+    if (!rc)
+        rc = yaml_parse(text, len, path, &doc, e);
+    if (!rc && !json_is_object(doc.root))
+        rc = error_set(e, ERR_INVALID, "%s: expected \"name: value\" lines", path);
+    if (!rc) {
+        out->list = xcalloc(json_object_size(doc.root) + (size_t)argc + 1, sizeof *out->list);
+        out->list[out->count++] = argv[0];
+        json_object_foreach(doc.root, key, value)
+        {
+            char *flag = NULL;
+            if (!rc)
+                rc = flag_of_entry(flags, &doc, key, value, &flag, e);
+            if (flag) {
+                out->list[out->count++] = flag;
+                out->owned++;
+            }
+        }
+        for (int i = 1; i < argc; i++)
+            out->list[out->count++] = argv[i];
+    }
+    yaml_doc_free(&doc);
+    free(text);
+    return rc;
+}
+
+static int parse_once(struct options *o, int argc, char **argv, struct error *e)
+{
+    struct flag flags[FLAGS];
+    const char **rest = xcalloc((size_t)argc + 1, sizeof *rest);
+    int rest_count = 0;
+    *o = defaults;
+    describe_flags(o, flags);
+    int rc = flags_parse(flags, argc, argv, rest, &rest_count, e);
+    if (!rc && rest_count)
+        rc = error_set(e, ERR_INVALID, "\"%s\" is not a flag; muster-master --help lists them",
+                       rest[0]);
+    free(rest);
+    return rc;
+}
+
+static int parse_options(struct options *o, int argc, char **argv, struct arguments *all,
+                         struct error *e)
+{
+    struct flag flags[FLAGS];
+    int rc = parse_once(o, argc, argv, e);
+    if (rc || o->help || o->version || !o->config_file)
+        return rc;
+    describe_flags(o, flags);
+    rc = read_config(o->config_file, flags, argc, argv, all, e);
+    return rc ? rc : parse_once(o, all->count, all->list, e);
+}
+
+struct master {
+    struct options options;
+    struct db *db;
+    struct follow *follow;
+    struct core *core;
+    struct server *server;
+    struct cluster_identity cluster;
+    char *storage, *config, *url_file;
+};
+
+// The default checkpoint_storage: a folder that is there, by its full path.
+static int make_storage(struct master *m, struct error *e)
+{
+    const struct options *o = &m->options;
+    char *dir =
+        o->checkpoint_dir ? xstrdup(o->checkpoint_dir) : path_join(o->data_dir, "checkpoints");
+    char full[4096];
+    int rc = dir_make(dir, 0755, e);
+    if (!rc && !realpath(dir, full))
+        rc = error_set_errno(e, ERR_IO, errno, "%s", dir);
+    if (!rc) {
+        json_t *storage = json_pack("{s:s, s:s}", "type", "directory", "container_path", full);
+        m->storage = storage ? json_text(storage) : NULL;
+        json_decref(storage);
+        if (!m->storage)
+            rc = error_set(e, ERR_INVALID, "%s: the name of the folder is not UTF-8", dir);
+    }
+    free(dir);
+    return rc;
+}
+
+// For GET /api/v1/master/config: what matters to users, and no secrets.
+static void describe_config(struct master *m)
+{
+    const struct options *o = &m->options;
+    struct buf out;
+    struct json_writer w;
+    buf_init(&out, 64 * 1024);
+    jw_init(&w, &out);
+    jw_object(&w);
+    jw_kv_string(&w, "cluster_name", m->cluster.name);
+    jw_kv_string(&w, "bind", o->bind);
+    jw_kv_int(&w, "port", o->port);
+    jw_kv_string(&w, "master_url", o->master_url);
+    jw_kv_string(&w, "data_dir", o->data_dir);
+    jw_kv_raw(&w, "checkpoint_storage", m->storage);
+    jw_kv_bool(&w, "tls", o->tls_cert);
+    jw_kv_int(&w, "agent_silence", o->agent_silence);
+    jw_kv_int(&w, "agent_reconnect", o->agent_reconnect);
+    jw_kv_int(&w, "kill_grace", o->kill_grace);
+    jw_kv_int(&w, "preemption_timeout", o->preemption_timeout);
+    jw_kv_string(&w, "log_level", o->log_level);
+    jw_object_end(&w);
+    m->config = buf_take(&out);
+}
+
+static int open_store(struct master *m, struct error *e)
+{
+    const struct options *o = &m->options;
+    int rc = db_open(o->data_dir, &m->db, e);
+    if (rc)
+        return rc;
+    const struct first_start first = {.data_dir = o->data_dir,
+                                      .password_file = o->password_file,
+                                      .cluster_name = o->cluster_name};
+    rc = first_start(m->db, &first, &m->cluster, e);
+    return rc ? rc : make_storage(m, e);
+}
+
+static int start_services(struct master *m, struct error *e)
+{
+    const struct options *o = &m->options;
+    m->follow = follow_new();
+    describe_config(m);
+    const struct core_options core = {
+        .cluster_id = m->cluster.id,
+        .cluster_name = m->cluster.name,
+        .master_url = o->master_url ? o->master_url : "",
+        .checkpoint_storage = m->storage,
+        .agent_silence_us = o->agent_silence * 1000000,
+        .agent_reconnect_us = o->agent_reconnect * 1000000,
+        .kill_grace_us = o->kill_grace * 1000000,
+        .preemption_timeout_us = o->preemption_timeout * 1000000,
+        .logs_committed = follow_notify,
+        .logs_ctx = m->follow,
+    };
+    int rc = core_new(m->db, &core, &m->core, e);
+    if (rc)
+        return rc;
+    const struct server_options server = {
+        .db = m->db,
+        .core = m->core,
+        .follow = m->follow,
+        .cluster_id = m->cluster.id,
+        .cluster_name = m->cluster.name,
+        .config = m->config,
+        .bind = o->bind,
+        .port = (int)o->port,
+        .cert_file = o->tls_cert,
+        .key_file = o->tls_key,
+    };
+    rc = server_start(&server, &m->server, e); // before the core runs: a port in use harms nothing
+    if (!rc)
+        rc = core_start(m->core, e);
+    return rc;
+}
+
+static int announce(struct master *m, struct error *e)
+{
+    char quoted[1024];
+    char *line = xasprintf("%s\n", server_url(m->server));
+    m->url_file = path_join(m->options.data_dir, "master.url");
+    int rc = file_write_durable(m->url_file, line, strlen(line), 0644, e);
+    free(line);
+    log_info("master is up", "version=%s url=%s data=%s", MUSTER_VERSION, server_url(m->server),
+             log_quote(quoted, sizeof quoted, m->options.data_dir));
+    return rc;
+}
+
+static void stop_master(struct master *m, bool core_runs)
+{
+    if (m->url_file)
+        unlink(m->url_file);
+    if (m->server)
+        server_drain(m->server);
+    if (core_runs)
+        core_stop(m->core);
+    if (m->server)
+        server_stop(m->server);
+    if (m->core)
+        core_free(m->core);
+    follow_free(m->follow);
+    if (m->db)
+        db_close(m->db);
+    free(m->cluster.id);
+    free(m->cluster.name);
+    free(m->storage);
+    free(m->config);
+    free(m->url_file);
+}
+
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    rlim_t want = LIMIT_CONNECTIONS + 512;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= want)
+        return;
+    limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < want)
+        log_warn("few open files allowed", "limit=%llu want=%llu",
+                 (unsigned long long)limit.rlim_cur, (unsigned long long)want);
+}
+
+static int run_master(struct master *m, const sigset_t *stop, struct error *e)
+{
+    int rc = open_store(m, e);
+    if (!rc)
+        rc = start_services(m, e);
+    bool core_runs = !rc;
+    if (!rc)
+        rc = announce(m, e);
+    if (!rc) {
+        int signal_number = 0;
+        sigwait(stop, &signal_number);
+        log_info("master is stopping", "signal=%s", signal_number == SIGINT ? "INT" : "TERM");
+        pthread_sigmask(SIG_UNBLOCK, stop, NULL); // a second one ends it at once
+    }
+    stop_master(m, core_runs);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct master m = {0};
+    struct arguments arguments = {0};
+    struct error e = {0};
+    enum log_level level;
+    sigset_t stop;
+
+    int rc = parse_options(&m.options, argc, argv, &arguments, &e);
+    if (!rc && m.options.help) {
+        struct flag flags[FLAGS];
+        describe_flags(&m.options, flags);
+        show_help(flags);
+    } else if (!rc && m.options.version) {
+        printf("muster-master %s\n", MUSTER_VERSION);
+    } else {
+        if (!rc && (rc = log_parse_level(m.options.log_level, &level)))
+            error_set(&e, rc, "--log-level: \"%s\" is none of debug, info, warn, error",
+                      m.options.log_level);
+        if (!rc) {
+            log_set_level(level);
+            umask(077);
+            raise_file_limit();
+            signal(SIGPIPE, SIG_IGN);
+            sigemptyset(&stop);
+            sigaddset(&stop, SIGTERM);
+            sigaddset(&stop, SIGINT);
+            pthread_sigmask(SIG_BLOCK, &stop, NULL); // in every thread; this one waits for them
+            rc = run_master(&m, &stop, &e);
+        }
+    }
+    if (rc)
+        fprintf(stderr, "muster-master: %s\n", e.text);
+    free_arguments(&arguments);
+    return err_exit_code(rc);
+}

@@ -1,0 +1,209 @@
+// A core for tests of the http layer: one thread that answers with what it was asked, and keeps the
+// polls for preemption until it is told to let them go. Include in one file of a test program.
+#ifndef TESTS_MASTER_CORE_STUB_H
+#define TESTS_MASTER_CORE_STUB_H
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mailbox.h"
+#include "master/core/handlers.h"
+
+struct core {
+    struct mailbox *inbox;
+    pthread_t thread;
+    struct request *parked[256];
+    atomic_int parked_count, gone_count;
+};
+
+struct stub_message {
+    core_handler *handler; // NULL: release all parked requests with `status`
+    struct request *rq;
+    int status;
+};
+
+static void stub_send(struct core *c, core_handler *handler, struct request *rq, int status)
+{
+    struct stub_message *m = xcalloc(1, sizeof *m);
+    *m = (struct stub_message){handler, rq, status};
+    must(!mailbox_send_wait(c->inbox, m));
+}
+
+static void stub_release(struct core *c, bool only_gone, int status)
+{
+    int kept = 0;
+    for (int i = 0; i < atomic_load(&c->parked_count); i++) {
+        struct request *rq = c->parked[i];
+        if (only_gone && !atomic_load(&rq->client_gone)) {
+            c->parked[kept++] = rq;
+            continue;
+        }
+        struct error e = {0};
+        if (status != 200) {
+            error_set(&e, err_from_http(status), "let go");
+            request_fail(rq, &e);
+        } else {
+            buf_puts(&rq->answer, "{\"preempt\":false}");
+        }
+        rq->complete(rq);
+    }
+    atomic_store(&c->parked_count, kept);
+}
+
+static inline void *stub_main(void *arg)
+{
+    struct core *c = arg;
+    void *message;
+    while (mailbox_receive(c->inbox, &message, 1, INT64_MAX)) {
+        struct stub_message *m = message;
+        struct error e = {0};
+        if (!m->handler) {
+            stub_release(c, m->status == 0, m->status);
+        } else {
+            int rc = m->handler(c, m->rq, &e);
+            if (rc < 0)
+                request_fail(m->rq, &e);
+            if (rc != REQUEST_PARKED)
+                m->rq->complete(m->rq);
+        }
+        free(m);
+    }
+    return NULL;
+}
+
+int core_submit(struct core *c, core_handler *handler, struct request *rq, struct error *e)
+{
+    struct stub_message *m = xcalloc(1, sizeof *m);
+    *m = (struct stub_message){handler, rq, 0};
+    int rc = mailbox_send(c->inbox, m);
+    if (!rc)
+        return 0;
+    free(m);
+    return error_set(e, rc, "the core takes no more");
+}
+
+void core_client_gone(struct core *c, struct request *rq)
+{
+    (void)rq;
+    atomic_fetch_add(&c->gone_count, 1);
+    stub_send(c, NULL, NULL, 0);
+}
+
+static inline struct core *stub_start(void)
+{
+    struct core *c = xcalloc(1, sizeof *c);
+    c->inbox = mailbox_new(1024);
+    must(!pthread_create(&c->thread, NULL, stub_main, c));
+    return c;
+}
+
+// Lets the parked requests go with `status`, as core_stop() does with 503.
+static inline void stub_let_go(struct core *c, int status)
+{
+    stub_send(c, NULL, NULL, status);
+}
+
+static inline void stub_stop(struct core *c)
+{
+    mailbox_close(c->inbox);
+    pthread_join(c->thread, NULL);
+    must(!atomic_load(&c->parked_count));
+    mailbox_free(c->inbox);
+    free(c);
+}
+
+// What was asked, as JSON: who, the path's params, the body.
+static int stub_echo(struct core *c, struct request *rq, struct error *e)
+{
+    static const char *const kinds[] = {"none", "user", "agent", "task"};
+    struct json_writer w;
+    (void)c, (void)e;
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_kv_string(&w, "who", kinds[rq->principal.kind]);
+    jw_kv_string(&w, "username", rq->principal.username);
+    jw_kv_string(&w, "allocation", rq->principal.allocation_id);
+    jw_key(&w, "params");
+    jw_array(&w);
+    for (int i = 0; i < REQUEST_PARAMS_MAX && rq->params[i]; i++)
+        jw_string(&w, rq->params[i]);
+    jw_array_end(&w);
+    jw_kv_string(&w, "query", rq->query(rq, "timeoutSeconds"));
+    jw_key(&w, "body");
+    if (rq->body)
+        jw_json(&w, rq->body);
+    else
+        jw_null(&w);
+    jw_object_end(&w);
+    return 0;
+}
+
+#define STUB(name)                                                                                 \
+    int name(struct core *c, struct request *rq, struct error *e)                                  \
+    {                                                                                              \
+        return stub_echo(c, rq, e);                                                                \
+    }
+STUB(core_experiment_activate)
+STUB(core_experiment_pause)
+STUB(core_experiment_cancel)
+STUB(core_experiment_kill)
+STUB(core_experiment_archive)
+STUB(core_experiment_unarchive)
+STUB(core_experiment_delete)
+STUB(core_experiment_why)
+STUB(core_experiment_best_metric)
+STUB(core_trial_kill)
+STUB(core_trial_metrics)
+STUB(core_trial_progress)
+STUB(core_trial_early_exit)
+STUB(core_trial_runner_metadata)
+STUB(core_run_start)
+STUB(core_allocation_ack_preemption)
+STUB(core_allocation_all_gather)
+STUB(core_allocation_rendezvous)
+STUB(core_allocation_accelerator_data)
+STUB(core_task_logs)
+STUB(core_checkpoint_report)
+STUB(core_tasks)
+STUB(core_agent_sync)
+STUB(core_agents)
+STUB(core_agent)
+STUB(core_agent_enable)
+STUB(core_agent_disable)
+STUB(core_slots)
+STUB(core_slot)
+STUB(core_slot_enable)
+STUB(core_slot_disable)
+STUB(core_job_queue)
+STUB(core_resource_pools)
+
+// These two are rendered from the store: an experiment with this id.
+int core_experiment_create(struct core *c, struct request *rq, struct error *e)
+{
+    (void)c;
+    if (!jget_string(rq->body, "config", NULL))
+        return error_set(e, ERR_INVALID, "config: missing");
+    rq->id = 1;
+    return 0;
+}
+
+int core_experiment_patch(struct core *c, struct request *rq, struct error *e)
+{
+    (void)c;
+    return request_param_int(rq, 0, &rq->id, e);
+}
+
+int core_allocation_preemption(struct core *c, struct request *rq, struct error *e)
+{
+    (void)e;
+    int n = atomic_load(&c->parked_count);
+    must(n < 256);
+    c->parked[n] = rq;
+    atomic_store(&c->parked_count, n + 1);
+    return REQUEST_PARKED;
+}
+
+#endif
