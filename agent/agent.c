@@ -31,9 +31,8 @@ enum {
     TOKEN_MAX = 4096,
     BACKOFF_FIRST_US = 100 * 1000,
     BACKOFF_MOST_US = 2000 * 1000,
-    // A call is not dropped before the master had time to answer it, and a master that answers
-    // without news at once is not asked without end.
-    CALL_LEAST_US = 50 * 1000,
+    DROP_AFTER_US = 10 * 1000, // a call is not dropped before the master had time to answer it
+    ASK_AGAIN_US = 50 * 1000,  // a master that answers at once without news is asked again
     WAIT_MOST_US = 10 * 1000 * 1000,
 };
 
@@ -76,7 +75,7 @@ static void post_when_due(struct agent *a, int64_t now)
 {
     bool due = !sync_is_posted(a->sync) && now >= a->post_at;
     bool news =
-        sync_is_posted(a->sync) && tasks_changed(a->tasks) && now >= a->posted_at + CALL_LEAST_US;
+        sync_is_posted(a->sync) && tasks_changed(a->tasks) && now >= a->posted_at + DROP_AFTER_US;
     if (due || news) {
         a->posted_at = now;
         sync_post(a->sync, make_request(a));
@@ -87,7 +86,7 @@ static int64_t next_post(const struct agent *a)
 {
     if (!sync_is_posted(a->sync))
         return a->post_at;
-    return tasks_changed(a->tasks) ? a->posted_at + CALL_LEAST_US : INT64_MAX;
+    return tasks_changed(a->tasks) ? a->posted_at + DROP_AFTER_US : INT64_MAX;
 }
 
 // Told once for each change, not for each try.
@@ -123,10 +122,10 @@ static int apply_answer(struct agent *a, json_t *answer, int64_t now, struct err
     int rc = desired_parse(answer, &desired, e);
     if (rc != 0)
         return error_prefix(e, "the master's answer");
-    bool hasty = desired.version == a->seen && now < a->posted_at + CALL_LEAST_US;
+    bool hasty = desired.version == a->seen && now < a->posted_at + ASK_AGAIN_US;
     a->seen = desired.version;
     a->backoff_us = 0;
-    a->post_at = hasty ? now + CALL_LEAST_US : now;
+    a->post_at = hasty ? now + ASK_AGAIN_US : now;
     tasks_apply(a->tasks, &desired);
     desired_free(&desired);
     return 0;

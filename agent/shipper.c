@@ -39,7 +39,9 @@ struct feed { // one task's log
     char *spool_path, *cursor_path;
     int fd; // -1: the spool is not there yet
     struct spool_cursor cursor;
-    int64_t released; // offset up to which the spool's room was given back
+    int64_t released;   // offset up to which the spool's room was given back
+    int64_t backoff_us; // 0: the master takes what it is sent
+    int64_t retry_at;   // monotonic
     bool finish;
     struct feed *next;
 };
@@ -57,8 +59,7 @@ struct shipper {
     struct client *client;
     struct feed *feeds;
     char *scratch;
-    int64_t backoff_us; // 0: the master takes what it is sent
-    int64_t retry_at;   // monotonic
+    bool told; // that the master takes no lines
     atomic_bool stop;
     pthread_t thread;
 };
@@ -143,19 +144,20 @@ static bool is_for_good(int code)
            code == ERR_TOO_LARGE;
 }
 
-static void wait_before_next_try(struct shipper *s, const struct error *e)
+static void wait_before_next_try(struct shipper *s, struct feed *f, const struct error *e)
 {
     char quoted[ERROR_TEXT_MAX];
-    if (s->backoff_us == 0)
-        log_warn("the master does not take log lines; they wait", "err=%s",
+    if (!s->told && !atomic_load(&s->stop))
+        log_warn("the master does not take log lines; they wait", "alloc=%s err=%s", f->id,
                  log_quote(quoted, sizeof quoted, e->text));
-    s->backoff_us = s->backoff_us == 0 ? BACKOFF_FIRST_US : s->backoff_us * 2;
-    if (s->backoff_us > BACKOFF_MOST_US)
-        s->backoff_us = BACKOFF_MOST_US;
-    s->retry_at = clock_mono_us() + s->backoff_us;
+    s->told = true;
+    f->backoff_us = f->backoff_us == 0 ? BACKOFF_FIRST_US : f->backoff_us * 2;
+    if (f->backoff_us > BACKOFF_MOST_US)
+        f->backoff_us = BACKOFF_MOST_US;
+    f->retry_at = clock_mono_us() + f->backoff_us;
 }
 
-static enum shipped deliver(struct shipper *s, const struct feed *f, const json_t *lines)
+static enum shipped deliver(struct shipper *s, struct feed *f, const json_t *lines)
 {
     struct error e = {0};
     char quoted[ERROR_TEXT_MAX];
@@ -164,13 +166,10 @@ static enum shipped deliver(struct shipper *s, const struct feed *f, const json_
         log_warn("the master refuses log lines; they are left out", "alloc=%s lines=%zu err=%s",
                  f->id, json_array_size(lines), log_quote(quoted, sizeof quoted, e.text));
     } else if (rc != 0) {
-        if (!atomic_load(&s->stop))
-            wait_before_next_try(s, &e);
+        wait_before_next_try(s, f, &e);
         return SHIPPED_NOT;
     }
-    if (s->backoff_us != 0)
-        log_info("the master takes log lines again", "alloc=%s", f->id);
-    s->backoff_us = 0;
+    f->backoff_us = f->retry_at = 0;
     return SHIPPED_SOME;
 }
 
@@ -193,6 +192,8 @@ static enum shipped ship_batch(struct shipper *s, struct feed *f)
     json_t *lines = NULL;
     struct spool_cursor next;
     enum shipped shipped = SHIPPED_ALL;
+    if (clock_mono_us() < f->retry_at)
+        return SHIPPED_NOT;
     if (f->fd < 0)
         f->fd = open(f->spool_path, O_RDWR | O_CLOEXEC);
     if (f->fd >= 0 && spool_read(f->fd, &f->cursor, s->scratch, &lines, &next, NULL) == 0 &&
@@ -208,13 +209,12 @@ static enum shipped ship_batch(struct shipper *s, struct feed *f)
 // may be more.
 static bool ship_round(struct shipper *s)
 {
-    bool more = false;
-    for (struct feed **at = &s->feeds; *at;) {
+    bool more = false, refused = false;
+    for (struct feed **at = &s->feeds; *at && !atomic_load(&s->stop);) {
         struct feed *f = *at;
         enum shipped shipped = ship_batch(s, f);
-        if (shipped == SHIPPED_NOT)
-            return false;
         more |= shipped == SHIPPED_SOME;
+        refused |= shipped == SHIPPED_NOT;
         if (shipped == SHIPPED_ALL && f->finish) {
             *at = f->next;
             notes_send(s->notes, NOTE_SHIPPED, f->id, NULL);
@@ -222,6 +222,10 @@ static bool ship_round(struct shipper *s)
         } else {
             at = &f->next;
         }
+    }
+    if (s->told && more && !refused) {
+        log_info("the master takes log lines again", "url=%s", s->master->url);
+        s->told = false;
     }
     return more;
 }
@@ -231,8 +235,8 @@ static void *ship(void *arg)
     struct shipper *s = arg;
     bool more = false;
     while (!atomic_load(&s->stop)) {
-        take_orders(s, more ? 0 : clock_mono_us() + LOOK_EVERY_US);
-        more = clock_mono_us() >= s->retry_at && ship_round(s);
+        take_orders(s, more ? 0 : s->feeds ? clock_mono_us() + LOOK_EVERY_US : INT64_MAX);
+        more = ship_round(s);
     }
     return NULL;
 }
@@ -278,8 +282,8 @@ void shipper_stop(struct shipper *s)
     if (!s)
         return;
     atomic_store(&s->stop, true);
-    pthread_join(s->thread, NULL);
     mailbox_close(s->orders);
+    pthread_join(s->thread, NULL);
     take_orders(s, 0);
     while (s->feeds) {
         struct feed *f = s->feeds;

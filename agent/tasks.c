@@ -26,6 +26,7 @@
 
 enum {
     STATUS_MAX = 1 << 20, // bytes of a status on the socket
+    FETCH_AGAIN_US = 1000 * 1000,
     ATTACH_AGAIN_US = 20 * 1000,
     SWEEP_AGAIN_US = 100 * 1000,
 };
@@ -41,11 +42,15 @@ enum phase {
 
 struct task {
     char *id, *dir;
+    char *url; // of its files; "": it has none
     enum phase phase;
+    bool in_worker; // its files are being fetched, perhaps in vain by now
+    bool told_late; // that they cannot be had yet
     bool told_to_end;
     bool has_spec; // so its log has a place to go
+    bool shipped;  // FORGETTING: the log is with the master
     int64_t grace_s;
-    int64_t retry_at; // monotonic: CONNECTING, SWEEPING
+    int64_t retry_at; // monotonic: FETCHING, CONNECTING, SWEEPING
     int fd;           // ATTACHED
     struct buf in;
     json_t *status; // as reported
@@ -90,6 +95,7 @@ static void free_task(struct task *task)
         close(task->fd);
     buf_free(&task->in);
     json_decref(task->status);
+    free(task->url);
     free(task->dir);
     free(task->id);
     free(task);
@@ -230,9 +236,7 @@ static void attach(struct tasks *t, struct task *task, int64_t now)
 static void supervise(struct tasks *t, struct task *task)
 {
     struct error e = {0};
-    if (task->told_to_end)
-        conclude(t, task, "told to end before it was started");
-    else if (supervisor_start(task->dir, t->program, &e) != 0)
+    if (supervisor_start(task->dir, t->program, &e) != 0)
         conclude(t, task, e.text);
     else
         attach(t, task, clock_mono_us());
@@ -275,9 +279,10 @@ void tasks_read(struct tasks *t)
 
 // ---- actions ----
 
-static int write_spec(struct tasks *t, const struct task *task, const struct desired_task *wanted,
-                      const char **url, json_t **spec, struct error *e)
+static int write_spec(struct tasks *t, struct task *task, const struct desired_task *wanted,
+                      struct error *e)
 {
+    json_t *spec = NULL;
     const struct spec_place place = {
         .agent_id = t->o.agent_id,
         .slots = t->o.slots,
@@ -289,41 +294,46 @@ static int write_spec(struct tasks *t, const struct task *task, const struct des
     };
     int rc = dir_make(task->dir, 0700, e);
     if (rc == 0)
-        rc = spec_build(wanted, &place, spec, e);
+        rc = spec_build(wanted, &place, &spec, e);
     if (rc == 0)
-        rc = taskdir_write(task->dir, TASKDIR_SPEC, *spec, e);
-    if (rc == 0)
-        *url = jget_string(*spec, "contextUrl", "");
+        rc = taskdir_write(task->dir, TASKDIR_SPEC, spec, e);
+    task->has_spec = rc == 0;
+    task->url = xstrdup(jget_string(spec, "contextUrl", ""));
+    json_decref(spec);
     return rc;
+}
+
+static void fetch(struct tasks *t, struct task *task)
+{
+    task->in_worker = true;
+    worker_fetch(t->o.worker, task->id, task->dir, task->url);
 }
 
 static void start(struct tasks *t, const struct desired_task *wanted)
 {
     struct error e = {0};
-    const char *url = NULL;
-    json_t *spec = NULL;
     struct task *task = add_task(t, wanted->id);
     task->grace_s = wanted->grace_s;
     task->phase = FETCHING;
-    if (write_spec(t, task, wanted, &url, &spec, &e) != 0) {
+    if (write_spec(t, task, wanted, &e) != 0) {
         conclude(t, task, e.text);
-    } else {
-        log_info("task starts", "alloc=%s ranks=%zu", task->id,
-                 json_array_size(jget(spec, "ranks")));
-        task->has_spec = true;
-        shipper_add(t->o.shipper, task->dir);
-        worker_fetch(t->o.worker, task->id, task->dir, url);
+        return;
     }
-    json_decref(spec);
+    log_info("task starts", "alloc=%s ranks=%zu", task->id,
+             json_array_size(jget(wanted->json, "ranks")));
+    shipper_add(t->o.shipper, task->dir);
+    fetch(t, task);
 }
 
-static void kill_task(struct task *task, const struct desired_task *wanted)
+static void kill_task(struct tasks *t, struct task *task, const struct desired_task *wanted)
 {
     if (wanted)
         task->grace_s = wanted->grace_s;
     log_info("task is told to end", "alloc=%s", task->id);
     task->told_to_end = true;
-    if (task->phase == ATTACHED)
+    if (task->phase == FETCHING)
+        conclude(t, task, "told to end before it was started");
+    else if (task->phase == ATTACHED)
         send_kill(task);
 }
 
@@ -347,16 +357,23 @@ static void remove_folder(struct tasks *t, const char *id, const char *dir)
     free(aside);
 }
 
+static void remove_when_nobody_needs_it(struct tasks *t, struct task *task)
+{
+    if (task->in_worker || !task->shipped)
+        return;
+    log_info("task is forgotten", "alloc=%s", task->id);
+    remove_folder(t, task->id, task->dir);
+    remove_task(t, task);
+}
+
 static void forget(struct tasks *t, struct task *task)
 {
     task->phase = FORGETTING;
+    task->shipped = !task->has_spec;
     t->changed = true;
-    if (task->has_spec) {
+    if (task->has_spec)
         shipper_finish(t->o.shipper, task->id);
-    } else {
-        remove_folder(t, task->id, task->dir);
-        remove_task(t, task);
-    }
+    remove_when_nobody_needs_it(t, task);
 }
 
 static void act(struct tasks *t, const struct action *action)
@@ -368,7 +385,7 @@ static void act(struct tasks *t, const struct action *action)
         start(t, action->wanted);
         break;
     case ACTION_KILL:
-        kill_task(find(t, action->id), action->wanted);
+        kill_task(t, find(t, action->id), action->wanted);
         break;
     case ACTION_DECLARE_GONE:
         declare_gone(t, action->id);
@@ -410,26 +427,47 @@ void tasks_apply(struct tasks *t, const struct desired *desired)
     free(observed);
 }
 
+// The master may be away, or busy: the files are asked for until they come, or nobody wants them.
+static bool is_for_later(int code)
+{
+    return code == ERR_UNAVAILABLE || code == ERR_TIMEOUT || code == ERR_BUSY;
+}
+
+static void fetched(struct tasks *t, struct task *task, const struct error *e)
+{
+    char quoted[ERROR_TEXT_MAX];
+    if (e->code == 0) {
+        supervise(t, task);
+    } else if (!is_for_later(e->code)) {
+        conclude(t, task, e->text);
+    } else {
+        if (!task->told_late)
+            log_warn("a task waits for its files; trying on", "alloc=%s err=%s", task->id,
+                     log_quote(quoted, sizeof quoted, e->text));
+        task->told_late = true;
+        task->retry_at = clock_mono_us() + FETCH_AGAIN_US;
+    }
+}
+
 void tasks_note(struct tasks *t, const struct note *note)
 {
     struct task *task = find(t, note->id);
     if (!task)
         return;
-    if (note->kind == NOTE_FETCHED && task->phase == FETCHING) {
-        if (note->error.code != 0 && !task->told_to_end)
-            conclude(t, task, note->error.text);
-        else
-            supervise(t, task);
-    } else if (note->kind == NOTE_SHIPPED && task->phase == FORGETTING) {
-        log_info("task is forgotten", "alloc=%s", task->id);
-        remove_folder(t, task->id, task->dir);
-        remove_task(t, task);
-    }
+    if (note->kind == NOTE_FETCHED)
+        task->in_worker = false;
+    else
+        task->shipped = true;
+    if (task->phase == FETCHING)
+        fetched(t, task, &note->error);
+    else if (task->phase == FORGETTING)
+        remove_when_nobody_needs_it(t, task);
 }
 
 static bool waits(const struct task *task)
 {
-    return task->phase == CONNECTING || task->phase == SWEEPING;
+    return (task->phase == FETCHING && !task->in_worker) || task->phase == CONNECTING ||
+           task->phase == SWEEPING;
 }
 
 void tasks_tick(struct tasks *t, int64_t now)
@@ -437,7 +475,9 @@ void tasks_tick(struct tasks *t, int64_t now)
     for (struct task *task = t->first; task; task = task->next) {
         if (!waits(task) || now < task->retry_at)
             continue;
-        if (task->phase == CONNECTING)
+        if (task->phase == FETCHING)
+            fetch(t, task);
+        else if (task->phase == CONNECTING)
             attach(t, task, now);
         else
             sweep(t, task, now);
@@ -495,6 +535,9 @@ static void recover_task(struct tasks *t, const char *id)
     free(spec);
     if (task->has_spec)
         shipper_add(t->o.shipper, task->dir);
+    json_t *status = NULL; // until the supervisor tells more
+    if (taskdir_read(task->dir, TASKDIR_STATUS, &status, NULL) == 0)
+        set_status(t, task, status);
     attach(t, task, clock_mono_us());
     log_info("task taken up again", "alloc=%s state=%s", id,
              jget_string(task->status, "state", ""));

@@ -8,7 +8,6 @@
 #include "api/archive.h"
 #include "api/client.h"
 #include "base/arena.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -17,8 +16,7 @@
 
 enum {
     JOBS_MAX = 65536,
-    FETCH_TRY_S = 300,  // one download
-    FETCH_ALL_S = 1800, // while the master cannot be reached
+    FETCH_TIMEOUT_S = 300,
 };
 
 struct job {
@@ -50,15 +48,14 @@ static int download(struct worker *w, const char *url, void **tgz, size_t *len, 
         .auth = CLIENT_BEARER,
         .token = w->master->token,
         .ca_file = w->master->ca_file,
-        .timeout_s = FETCH_TRY_S,
+        .timeout_s = FETCH_TIMEOUT_S,
         .cancel = &w->stop,
     };
     struct client *client = NULL;
     json_t *answer = NULL;
     int rc = client_open(&options, &client, e);
     if (rc == 0)
-        rc = client_call_retry(client, "GET", url, NULL,
-                               clock_mono_us() + (int64_t)FETCH_ALL_S * 1000000, &answer, e);
+        rc = client_call(client, "GET", url, NULL, &answer, e);
     if (rc == 0) {
         const json_t *text = jget(answer, "b64Tgz");
         rc = base64_decode(json_is_string(text) ? json_string_value(text) : "",

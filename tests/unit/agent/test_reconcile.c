@@ -1,0 +1,185 @@
+// Desired and observed set to actions: every pair, and whole sets.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "agent/reconcile.h"
+#include "base/json.h"
+
+static void every_pair(void **state)
+{
+    (void)state;
+    enum {
+        N = ACTION_NONE,
+        S = ACTION_START,
+        K = ACTION_KILL,
+        G = ACTION_DECLARE_GONE,
+        F = ACTION_FORGET
+    };
+    static const int expected[WISH_COUNT][OBSERVED_COUNT] = {
+        //         absent live ending exited forgetting
+        /* nothing */ {N, K, N, N, N},
+        /* run     */ {S, N, N, N, N},
+        /* kill    */ {G, K, N, N, N},
+        /* forget  */ {N, K, N, F, N},
+    };
+    for (int wish = 0; wish < WISH_COUNT; wish++) {
+        for (int seen = 0; seen < OBSERVED_COUNT; seen++)
+            assert_int_equal(reconcile_pair((enum wish)wish, (enum observed_state)seen),
+                             expected[wish][seen]);
+    }
+}
+
+// What an action makes of a state, for the next round.
+static enum observed_state after(enum action_kind action, enum observed_state state)
+{
+    switch (action) {
+    case ACTION_START:
+        return OBSERVED_LIVE;
+    case ACTION_KILL:
+        return OBSERVED_ENDING;
+    case ACTION_DECLARE_GONE:
+        return OBSERVED_EXITED;
+    case ACTION_FORGET:
+        return OBSERVED_FORGETTING;
+    default:
+        return state;
+    }
+}
+
+// The same answer again asks for nothing more, and no order of answers starts a task twice.
+static void answers_may_come_again_and_in_any_order(void **state)
+{
+    (void)state;
+    for (int first = 0; first < WISH_COUNT; first++) {
+        for (int seen = 0; seen < OBSERVED_COUNT; seen++) {
+            enum action_kind action = reconcile_pair((enum wish)first, (enum observed_state)seen);
+            enum observed_state now = after(action, (enum observed_state)seen);
+            assert_int_equal(reconcile_pair((enum wish)first, now), ACTION_NONE);
+            for (int late = 0; late < WISH_COUNT; late++) {
+                if (now != OBSERVED_ABSENT)
+                    assert_int_not_equal(reconcile_pair((enum wish)late, now), ACTION_START);
+            }
+        }
+    }
+}
+
+static struct desired parse(const char *text)
+{
+    struct desired d;
+    struct error e = {0};
+    json_t *answer = json_loads(text, 0, NULL);
+    assert_non_null(answer);
+    if (desired_parse(answer, &d, &e) != 0)
+        fail_msg("%s", e.text);
+    return d;
+}
+
+#define RUN(id)                                                                                    \
+    "{\"allocationId\": \"" id "\", \"action\": \"RUN\", \"argv\": [\"x\"], \"ranks\": "           \
+    "[{\"rank\": 0, \"localRank\": 0}]}"
+#define KILL(id) "{\"allocationId\": \"" id "\", \"action\": \"KILL\", \"graceSeconds\": 3}"
+
+static void whole_sets(void **state)
+{
+    (void)state;
+    struct desired d = parse("{\"version\": 4, \"tasks\": [" RUN("new") "," RUN("runs") "," KILL(
+        "bad") "," KILL("unknown") "," RUN("new") "], \"forget\": [\"done\", \"stranger\"]}");
+    const struct observed_task observed[] = {
+        {"runs", OBSERVED_LIVE},
+        {"bad", OBSERVED_LIVE},
+        {"done", OBSERVED_EXITED},
+        {"orphan", OBSERVED_LIVE},
+    };
+    struct action actions[16];
+    assert_int_equal(reconcile(&d, observed, 4, actions), 5);
+    static const struct {
+        enum action_kind kind;
+        const char *id;
+    } expected[] = {
+        {ACTION_KILL, "bad"},  {ACTION_FORGET, "done"},          {ACTION_KILL, "orphan"},
+        {ACTION_START, "new"}, {ACTION_DECLARE_GONE, "unknown"},
+    };
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(actions[i].kind, expected[i].kind);
+        assert_string_equal(actions[i].id, expected[i].id);
+    }
+    assert_int_equal(actions[0].wanted->grace_s, 3);
+    assert_null(actions[2].wanted);
+    assert_int_equal(actions[3].wanted->grace_s, DESIRED_GRACE_S);
+    desired_free(&d);
+}
+
+static void nothing_at_all(void **state)
+{
+    (void)state;
+    struct desired d = parse("{\"version\": 0, \"tasks\": []}");
+    struct action actions[1];
+    assert_int_equal(reconcile(&d, NULL, 0, actions), 0);
+    desired_free(&d);
+}
+
+static void faulty_answers_are_refused_whole(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *where;
+    } cases[] = {
+        {"{\"tasks\": []}", "version"},
+        {"{\"version\": 1}", "tasks"},
+        {"{\"version\": 1, \"tasks\": {}}", "tasks"},
+        {"{\"version\": 1, \"tasks\": [" RUN("a") "," RUN("../b") "]}", "tasks.1.allocationId"},
+        {"{\"version\": 1, \"tasks\": [" RUN("") "]}", "tasks.0.allocationId"},
+        {"{\"version\": 1, \"tasks\": [" RUN("..") "]}", "tasks.0.allocationId"},
+        {"{\"version\": 1, \"tasks\": [{\"allocationId\": \"a\", \"action\": \"STOP\"}]}",
+         "tasks.0.action"},
+        {"{\"version\": 1, \"tasks\": [{\"allocationId\": \"a\", \"action\": \"KILL\", "
+         "\"graceSeconds\": -1}]}",
+         "tasks.0.graceSeconds"},
+        {"{\"version\": 1, \"tasks\": [{\"allocationId\": \"a\", \"action\": \"RUN\", "
+         "\"argv\": []}]}",
+         "tasks.0.argv"},
+        {"{\"version\": 1, \"tasks\": [{\"allocationId\": \"a\", \"action\": \"RUN\", "
+         "\"argv\": [1]}]}",
+         "tasks.0.argv"},
+        {"{\"version\": 1, \"tasks\": [{\"allocationId\": \"a\", \"action\": \"RUN\", "
+         "\"argv\": [\"x\"], \"ranks\": []}]}",
+         "tasks.0.ranks"},
+        {"{\"version\": 1, \"tasks\": [{\"allocationId\": \"a\", \"action\": \"RUN\", "
+         "\"argv\": [\"x\"], \"env\": {\"A\": 1}, \"ranks\": [{}]}]}",
+         "tasks.0.env"},
+        {"{\"version\": 1, \"tasks\": [{\"allocationId\": \"a\", \"action\": \"RUN\", "
+         "\"argv\": [\"x\"], \"env\": {\"A=B\": \"\"}, \"ranks\": [{}]}]}",
+         "tasks.0.env"},
+        {"{\"version\": 1, \"tasks\": [{\"allocationId\": \"a\", \"action\": \"RUN\", "
+         "\"argv\": [\"x\"], \"ranks\": [{\"rank\": 0}]}]}",
+         "tasks.0.ranks.0"},
+        {"{\"version\": 1, \"tasks\": [], \"forget\": [1]}", "forget.0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct desired d;
+        struct error e = {0};
+        json_t *answer = json_loads(cases[i].text, 0, NULL);
+        assert_non_null(answer);
+        assert_int_equal(desired_parse(answer, &d, &e), ERR_PEER);
+        assert_int_equal(strncmp(e.text, cases[i].where, strlen(cases[i].where)), 0);
+        assert_null(d.root);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_pair),
+        cmocka_unit_test(answers_may_come_again_and_in_any_order),
+        cmocka_unit_test(whole_sets),
+        cmocka_unit_test(nothing_at_all),
+        cmocka_unit_test(faulty_answers_are_refused_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,298 @@
+// The spool: sequence numbers over crashes, cursors, a full disk, and the room of what was shipped.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/spool.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/json.h"
+
+static const char path[] = "log.spool";
+
+static void append(struct spool *s, const char *text)
+{
+    const struct spool_line line = {
+        .wall_us = 1000000,
+        .rank = 2,
+        .level = "INFO",
+        .stream = "stdout",
+        .source = "task",
+        .text = text,
+        .len = strlen(text),
+    };
+    spool_append(s, &line);
+}
+
+static void append_number(struct spool *s, int64_t n)
+{
+    char *text = xasprintf("line %lld", (long long)n);
+    append(s, text);
+    free(text);
+}
+
+static void open_new(struct spool *s)
+{
+    unlink(path);
+    assert_int_equal(spool_open(s, path, 0, SPOOL_DISK_MAX, NULL), 0);
+}
+
+// All lines from the cursor on, moved behind them.
+static json_t *read_all(struct spool_cursor *c)
+{
+    char *scratch = xcalloc(SPOOL_BYTES_PER_BATCH, 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    json_t *all = json_array(), *lines;
+    struct spool_cursor next;
+    for (;;) {
+        assert_int_equal(spool_read(fd, c, scratch, &lines, &next, NULL), 0);
+        assert_true(json_array_size(lines) <= SPOOL_LINES_PER_BATCH);
+        json_array_extend(all, lines);
+        json_decref(lines);
+        if (next.offset == c->offset)
+            break;
+        *c = next;
+    }
+    close(fd);
+    free(scratch);
+    return all;
+}
+
+static int64_t sequence_of(const json_t *lines, size_t i)
+{
+    return jget_int(json_array_get(lines, i), "sequence", -1);
+}
+
+static const char *text_of(const json_t *lines, size_t i)
+{
+    return jget_string(json_array_get(lines, i), "log", "");
+}
+
+static void lines_come_back(void **state)
+{
+    (void)state;
+    struct spool s;
+    struct spool_cursor c = {0};
+    open_new(&s);
+    append(&s, "hello \"world\"\t\x01 \xC3\xA9");
+    append(&s, "broken \xFF byte");
+    json_t *lines = read_all(&c);
+    assert_int_equal(json_array_size(lines), 2);
+    const json_t *first = json_array_get(lines, 0);
+    assert_string_equal(text_of(lines, 0), "hello \"world\"\t\x01 \xC3\xA9");
+    assert_string_equal(text_of(lines, 1), "broken \xEF\xBF\xBD byte");
+    assert_int_equal(jget_int(first, "rank", -1), 2);
+    assert_string_equal(jget_string(first, "timestamp", ""), "1970-01-01T00:00:01.000000Z");
+    assert_string_equal(jget_string(first, "stdtype", ""), "stdout");
+    assert_int_equal(sequence_of(lines, 1), 2);
+    json_decref(lines);
+    lines = read_all(&c); // nothing new
+    assert_int_equal(json_array_size(lines), 0);
+    json_decref(lines);
+    spool_close(&s);
+}
+
+static void batches_are_bounded(void **state)
+{
+    (void)state;
+    struct spool s;
+    struct spool_cursor c = {0};
+    open_new(&s);
+    for (int64_t n = 1; n <= 2 * SPOOL_LINES_PER_BATCH + 1; n++)
+        append_number(&s, n);
+    json_t *lines = read_all(&c);
+    assert_int_equal(json_array_size(lines), 2 * SPOOL_LINES_PER_BATCH + 1);
+    for (size_t i = 0; i < json_array_size(lines); i++)
+        assert_int_equal(sequence_of(lines, i), i + 1);
+    json_decref(lines);
+    spool_close(&s);
+}
+
+// A writer that was killed in mid-line, and the next one.
+static void a_torn_line_is_taken_away(void **state)
+{
+    (void)state;
+    struct spool s;
+    struct spool_cursor c = {0};
+    open_new(&s);
+    append_number(&s, 1);
+    append_number(&s, 2);
+    spool_close(&s);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    assert_int_equal(write(fd, "{\"sequence\": 3, \"lo", 19), 19);
+    close(fd);
+    json_t *lines = read_all(&c); // the reader does not see it
+    assert_int_equal(json_array_size(lines), 2);
+    json_decref(lines);
+    assert_int_equal(spool_open(&s, path, 0, SPOOL_DISK_MAX, NULL), 0);
+    append_number(&s, 3);
+    lines = read_all(&c);
+    assert_int_equal(json_array_size(lines), 1);
+    assert_int_equal(sequence_of(lines, 0), 3);
+    assert_string_equal(text_of(lines, 0), "line 3");
+    json_decref(lines);
+    spool_close(&s);
+}
+
+// After a power failure the file may have lost lines that the master has.
+static void sequence_numbers_are_never_used_again(void **state)
+{
+    (void)state;
+    struct spool s;
+    struct spool_cursor c = {.offset = 0, .sequence = 7};
+    open_new(&s);
+    append_number(&s, 1);
+    spool_close(&s);
+    assert_int_equal(spool_open(&s, path, 7, SPOOL_DISK_MAX, NULL), 0);
+    append_number(&s, 8);
+    json_t *lines = read_all(&c);
+    assert_int_equal(json_array_size(lines), 1);
+    assert_int_equal(sequence_of(lines, 0), 8);
+    json_decref(lines);
+    spool_close(&s);
+}
+
+static void damage_is_stepped_over(void **state)
+{
+    (void)state;
+    struct spool s;
+    struct spool_cursor c = {0};
+    open_new(&s);
+    append_number(&s, 1);
+    spool_close(&s);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    char *zeros = xcalloc(3 * SPOOL_BYTES_PER_BATCH, 1);
+    assert_int_equal(write(fd, zeros, 3 * SPOOL_BYTES_PER_BATCH), 3 * SPOOL_BYTES_PER_BATCH);
+    assert_int_equal(write(fd, "\nnot json\n{\"sequence\":9,\"log\":\"after\"}\n", 39), 39);
+    free(zeros);
+    close(fd);
+    json_t *lines = read_all(&c);
+    assert_int_equal(json_array_size(lines), 2);
+    assert_string_equal(text_of(lines, 1), "after");
+    json_decref(lines);
+}
+
+static void limit_file_size(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+// The limit on the file's size stands for the end of the disk: a write is cut short, then refused.
+static void a_full_disk_costs_lines_and_says_so(void **state)
+{
+    (void)state;
+    struct spool s;
+    struct spool_cursor c = {0};
+    signal(SIGXFSZ, SIG_IGN);
+    open_new(&s);
+    append_number(&s, 1);
+    limit_file_size((rlim_t)s.end + 10);
+    for (int64_t n = 2; n <= 6; n++)
+        append_number(&s, n);
+    json_t *lines = read_all(&c);
+    assert_int_equal(json_array_size(lines), 1);
+    json_decref(lines);
+    limit_file_size(RLIM_INFINITY);
+    append_number(&s, 7);
+    lines = read_all(&c);
+    assert_int_equal(json_array_size(lines), 2);
+    assert_non_null(strstr(text_of(lines, 0), "5 lines of output were dropped here: "));
+    assert_string_equal(text_of(lines, 1), "line 7");
+    assert_int_equal(sequence_of(lines, 0), 2);
+    assert_int_equal(sequence_of(lines, 1), 3);
+    json_decref(lines);
+    spool_close(&s);
+}
+
+static void fill(struct spool *s, int64_t bytes)
+{
+    char *text = xcalloc(1001, 1);
+    memset(text, 'x', 1000);
+    for (int64_t end = s->end + bytes; s->end < end && s->dropped == 0;)
+        append(s, text);
+    free(text);
+}
+
+// What waits to be sent is bounded, and shipping makes room.
+static void waiting_output_is_bounded(void **state)
+{
+    (void)state;
+    struct spool s;
+    struct spool_cursor c = {0};
+    unlink(path);
+    assert_int_equal(spool_open(&s, path, 0, 4 << 20, NULL), 0);
+    fill(&s, 64 << 20);
+    assert_true(s.dropped > 0);
+    assert_true(s.end <= 6 << 20);
+    json_decref(read_all(&c));
+    spool_release(s.fd, &c);
+    struct stat st;
+    assert_int_equal(fstat(s.fd, &st), 0);
+    if (st.st_blocks * 512 > 1 << 20) {
+        spool_close(&s);
+        skip(); // a file system without holes
+    }
+    append(&s, "again");
+    assert_int_equal(s.dropped, 0);
+    json_t *lines = read_all(&c);
+    assert_int_equal(json_array_size(lines), 2);
+    assert_non_null(strstr(text_of(lines, 0), "too much output waits"));
+    assert_string_equal(text_of(lines, 1), "again");
+    json_decref(lines);
+    spool_close(&s);
+    assert_int_equal(spool_open(&s, path, c.sequence, 4 << 20, NULL), 0); // over the hole
+    append(&s, "once more");
+    lines = read_all(&c);
+    assert_int_equal(json_array_size(lines), 1);
+    json_decref(lines);
+    spool_close(&s);
+}
+
+static void cursors(void **state)
+{
+    (void)state;
+    struct spool_cursor c = {.offset = 5, .sequence = 6};
+    spool_cursor_load("no.cursor", &c);
+    assert_true(c.offset == 0 && c.sequence == 0);
+    c = (struct spool_cursor){.offset = INT64_C(1) << 40, .sequence = 77};
+    assert_int_equal(spool_cursor_save("log.cursor", &c, NULL), 0);
+    c = (struct spool_cursor){0};
+    spool_cursor_load("log.cursor", &c);
+    assert_true(c.offset == INT64_C(1) << 40 && c.sequence == 77);
+    assert_int_equal(file_write_durable("log.cursor", "{\"offset\": -4}", 14, 0600, NULL), 0);
+    spool_cursor_load("log.cursor", &c);
+    assert_true(c.offset == 0 && c.sequence == 0);
+    assert_int_equal(file_write_durable("log.cursor", "{{{", 3, 0600, NULL), 0);
+    spool_cursor_load("log.cursor", &c);
+    assert_true(c.offset == 0 && c.sequence == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_come_back),
+        cmocka_unit_test(batches_are_bounded),
+        cmocka_unit_test(a_torn_line_is_taken_away),
+        cmocka_unit_test(sequence_numbers_are_never_used_again),
+        cmocka_unit_test(damage_is_stepped_over),
+        cmocka_unit_test(a_full_disk_costs_lines_and_says_so),
+        cmocka_unit_test(waiting_output_is_bounded),
+        cmocka_unit_test(cursors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

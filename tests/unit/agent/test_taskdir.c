@@ -1,0 +1,147 @@
+// The folder of a task: names, the lock that tells of a supervisor, the socket, and the sweep for
+// its processes.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/sweep.h"
+#include "agent/taskdir.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/proc.h"
+
+static void ids(void **state)
+{
+    (void)state;
+    char name[LIMIT_NAME + 2];
+    memset(name, 'a', sizeof name);
+    name[LIMIT_NAME + 1] = '\0';
+    assert_false(taskdir_id_valid(name));
+    name[LIMIT_NAME] = '\0';
+    assert_true(taskdir_id_valid(name));
+    assert_true(taskdir_id_valid("1.1.0"));
+    assert_true(taskdir_id_valid("trial-1_B.2"));
+    for (const char *const *bad =
+             (const char *const[]){"", ".", "..", "a/b", "../a", "a b", "a\n", "\xC3\xA9", NULL};
+         *bad; bad++)
+        assert_false(taskdir_id_valid(*bad));
+}
+
+static void lock_goes_with_its_holder(void **state)
+{
+    (void)state;
+    int fd = -1, second = -1;
+    assert_int_equal(dir_make("locked", 0700, NULL), 0);
+    assert_false(taskdir_supervised("locked"));
+    assert_int_equal(taskdir_lock("locked", &fd, NULL), 0);
+    assert_true(taskdir_supervised("locked"));
+    assert_int_equal(taskdir_lock("locked", &second, NULL), ERR_CONFLICT);
+    int copy = dup(fd); // as a supervisor has it
+    close(fd);
+    assert_true(taskdir_supervised("locked"));
+    close(copy);
+    assert_false(taskdir_supervised("locked"));
+}
+
+static void status_round_trip(void **state)
+{
+    (void)state;
+    json_t *status = taskdir_status("a", TASK_RUNNING, NULL, "why"), *read = NULL;
+    assert_int_equal(dir_make("status", 0700, NULL), 0);
+    assert_int_equal(taskdir_read("status", TASKDIR_STATUS, &read, NULL), ERR_NOT_FOUND);
+    assert_int_equal(taskdir_write("status", TASKDIR_STATUS, status, NULL), 0);
+    assert_int_equal(taskdir_read("status", TASKDIR_STATUS, &read, NULL), 0);
+    assert_true(json_equal(status, read));
+    assert_true(taskdir_status_is(read, TASK_RUNNING));
+    assert_false(taskdir_status_is(read, TASK_EXITED));
+    assert_int_equal(json_array_size(jget(read, "ranks")), 0);
+    json_decref(status);
+    json_decref(read);
+}
+
+// Deeper than the 107 bytes of a socket's address.
+static void sockets_in_deep_folders(void **state)
+{
+    (void)state;
+    char *dir = xasprintf("%0100d/%0100d", 1, 2);
+    int listener = -1, client = -1;
+    assert_int_equal(dir_make(dir, 0700, NULL), 0);
+    assert_int_equal(taskdir_connect(dir, &client, NULL), ERR_UNAVAILABLE);
+    assert_int_equal(taskdir_listen(dir, &listener, NULL), 0);
+    assert_int_equal(taskdir_connect(dir, &client, NULL), 0);
+    close(client);
+    close(listener);
+    assert_int_equal(taskdir_connect(dir, &client, NULL), ERR_UNAVAILABLE); // a stale one
+    assert_int_equal(taskdir_listen(dir, &listener, NULL), 0);
+    assert_int_equal(taskdir_connect(dir, &client, NULL), 0);
+    close(client);
+    close(listener);
+    free(dir);
+}
+
+static pid_t start(const char *const *envp, bool session)
+{
+    const char *const argv[] = {"/bin/sleep", "1000", NULL};
+    const struct proc_spec spec = {
+        .argv = argv,
+        .envp = envp,
+        .fd_in = -1,
+        .fd_out = -1,
+        .fd_err = -1,
+        .new_session = session,
+        .die_with_parent = true,
+    };
+    pid_t pid = 0;
+    assert_int_equal(proc_spawn(&spec, &pid, NULL, NULL), 0);
+    return pid;
+}
+
+static void sweep_finds_the_tasks_processes_alone(void **state)
+{
+    (void)state;
+    char *marker = taskdir_marker("/nowhere/of-this-test");
+    char *other = xasprintf("%s-2", marker);
+    const char *const marked[] = {"A=1", marker, NULL}, *const unmarked[] = {other, NULL};
+    pid_t a = start(marked, false), b = start(marked, true), c = start(unmarked, true);
+    const struct sweep by_marker = {.marker = marker};
+    const struct sweep by_session = {.marker = "X=1", .session = c};
+    const struct sweep by_parent = {.marker = "X=1", .parent = getpid()};
+    assert_int_equal(sweep_processes(&by_marker, 0), 2);
+    assert_int_equal(sweep_processes(&by_session, 0), 1);
+    assert_int_equal(sweep_processes(&by_parent, 0), 3);
+    assert_int_equal(sweep_processes(&by_marker, SIGKILL), 2);
+    int how = 0;
+    assert_int_equal(waitpid(a, &how, 0), a);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
+    assert_int_equal(sweep_processes(&by_session, 0), 1); // the other lives
+    kill(c, SIGKILL);
+    assert_int_equal(waitpid(b, NULL, 0), b);
+    assert_int_equal(waitpid(c, NULL, 0), c);
+    assert_int_equal(sweep_processes(&by_marker, 0), 0);
+    free(other);
+    free(marker);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ids),
+        cmocka_unit_test(lock_goes_with_its_holder),
+        cmocka_unit_test(status_round_trip),
+        cmocka_unit_test(sockets_in_deep_folders),
+        cmocka_unit_test(sweep_finds_the_tasks_processes_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
