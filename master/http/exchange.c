@@ -275,9 +275,10 @@ static void exchange_work(struct job *j, struct db_reader *db)
     struct exchange *x = (struct exchange *)((char *)j - offsetof(struct exchange, job));
     x->failed.code = parse_body(x, &x->failed);
     if (!x->failed.code && x->route->kind == ROUTE_CORE) {
-        x->failed.code = to_core(x, &x->failed);
-        if (!x->failed.code)
+        struct error e;
+        if (!to_core(x, &e))
             return; // the core has it now
+        x->failed = e;
     } else if (!x->failed.code) {
         run_view(x, db);
     }
@@ -402,8 +403,12 @@ static enum MHD_Result dispatch(struct exchange *x)
     bool worker = kind == ROUTE_WORKER || x->body.len;
     if (kind == ROUTE_WORKER)
         remember_address(x);
-    x->failed.code = worker ? to_worker(x, &x->failed) : to_core(x, &x->failed);
-    return x->failed.code ? exchange_answer(x) : park(x);
+    struct error e; // once it is handed over, the exchange is not ours to write to
+    if (worker ? to_worker(x, &e) : to_core(x, &e)) {
+        x->failed = e;
+        return exchange_answer(x);
+    }
+    return park(x);
 }
 
 // A part of the body. MHD_NO cuts the connection: for those who send on and on what was refused.

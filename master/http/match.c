@@ -157,8 +157,9 @@ int routes_match(const struct routes *r, struct arena *arena, const char *method
     const char *wanted = strcmp(method, "HEAD") ? method : "GET";
     for (size_t i = 0; i < n->route_count; i++)
         if (!strcmp(n->routes[i]->method, wanted)) {
-            out->route = n->routes[i];
-            return decode_params(params, out, e);
+            int rc = decode_params(params, out, e);
+            out->route = rc ? NULL : n->routes[i];
+            return rc;
         }
     out->allow = allowed_methods(n, arena);
     return error_set(e, ERR_METHOD, "%s does not answer %.16s; it answers %s", shown, method,

@@ -1,0 +1,464 @@
+// The server over real sockets, with a core that only says what it was asked: who may call what,
+// limits, malformed input, parked requests, streams that are followed, and the stop.
+
+#include "http_fixture.h"
+
+#include "base/limits.h"
+#include "master/http/routes.h"
+
+// The path of a route with 1 (or something that fits) for every {..}.
+static void path_of(const struct route *r, char *out)
+{
+    for (const char *c = r->path; *c; c++) {
+        if (*c == '{') {
+            c += strcspn(c, "}");
+            *out++ = '1';
+        } else {
+            *out++ = *c;
+        }
+    }
+    *out = '\0';
+}
+
+static bool may_call(const struct route *r, int by)
+{
+    static const unsigned bits[CALLERS] = {0, AUTH_USER, AUTH_USER | AUTH_ADMIN, AUTH_AGENT,
+                                           AUTH_TASK};
+    return r->auth == AUTH_NONE || (r->auth & bits[by]);
+}
+
+// It would not come back, or would take the token away.
+static bool is_special(const struct route *r)
+{
+    return strstr(r->path, "signals/preemption") || strstr(r->path, "logout");
+}
+
+static void test_who_may_call_what(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < route_count; i++) {
+        const struct route *r = &route_table[i];
+        char path[256];
+        path_of(r, path);
+        for (int by = 0; by < CALLERS; by++) {
+            bool allowed = may_call(r, by);
+            if (allowed && is_special(r))
+                continue;
+            struct reply reply = call(r->method, path, by, r->body ? "{}" : NULL);
+            int expected = by == BY_NONE ? 401 : 403;
+            if (by == BY_USER && !strcmp(path, "/api/v1/users/1"))
+                continue; // the administrator's own: see test_auth
+            if (allowed ? reply.status == 401 || reply.status == 403 || reply.status >= 500
+                        : reply.status != expected)
+                fail_msg("%s %s by %d: %d %s", r->method, path, by, reply.status,
+                         buf_str(&reply.body));
+            if (!allowed)
+                assert_true(*at(reply.json, "error.error") && *at(reply.json, "message"));
+            reply_free(&reply);
+        }
+    }
+}
+
+static void test_malformed_bodies(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {"{\"a\":",  "[]",  "\"text\"", "7", "{\"a\":1,\"a\":2}",
+                                         "not json", "{}x", "\xff\xfe", NULL};
+    for (size_t i = 0; i < route_count; i++) {
+        const struct route *r = &route_table[i];
+        char path[256];
+        path_of(r, path);
+        int by = (r->auth & AUTH_TASK) ? BY_TASK : (r->auth & AUTH_AGENT) ? BY_AGENT : BY_ADMIN;
+        if (r->body == BODY_NONE || is_special(r))
+            continue;
+        for (int b = 0; bodies[b]; b++) {
+            struct reply reply = call(r->method, path, by, bodies[b]);
+            if (reply.status != 400)
+                fail_msg("%s %s with %s: %d %s", r->method, path, bodies[b], reply.status,
+                         buf_str(&reply.body));
+            assert_string_equal(at(reply.json, "error.reason"), "InvalidArgument");
+            reply_free(&reply);
+        }
+    }
+}
+
+static void test_bad_tokens(void **state)
+{
+    (void)state;
+    char expired[TOKEN_TEXT], kept[TOKEN_TEXT], ended[TOKEN_TEXT];
+    memcpy(kept, fx.user, sizeof kept);
+    assert_int_equal(status_of("GET", "/api/v1/me", BY_USER, NULL), 200);
+
+    memset(fx.user, 'a', TOKEN_TEXT - 1);
+    struct reply r = call("GET", "/api/v1/me", BY_USER, NULL);
+    assert_int_equal(r.status, 401);
+    assert_string_equal(at(r.json, "error.reason"), "Unauthenticated");
+    assert_non_null(header_of(&r, "WWW-Authenticate"));
+    reply_free(&r);
+
+    grant(expired, "user", 2, NULL, clock_wall_us() - 1);
+    memcpy(fx.user, expired, sizeof expired);
+    r = call("GET", "/api/v1/me", BY_USER, NULL);
+    assert_int_equal(r.status, 401);
+    assert_non_null(strstr(at(r.json, "message"), "expired"));
+    reply_free(&r);
+    memcpy(fx.user, kept, sizeof kept);
+
+    // An allocation that has ended, with and without its token still there.
+    memcpy(kept, fx.task, sizeof kept);
+    STORE(ALLOCATION_INSERT, "siisisi", "1.task.0", I(1), I(0), "TERMINATED", I(2), "default", AT);
+    grant(ended, "allocation", 0, "1.task.0", 0);
+    for (int i = 0; i < 2; i++) {
+        memcpy(fx.task, ended, sizeof kept);
+        if (i)
+            fx.task[0] = fx.task[0] == 'f' ? 'e' : 'f'; // now it is nobody's
+        r = call("POST", "/api/v1/trials/1/metrics", BY_TASK, "{}");
+        assert_int_equal(r.status, 403);
+        assert_non_null(strstr(at(r.json, "error.error"), "allocation has ended"));
+        reply_free(&r);
+    }
+    memcpy(fx.task, kept, sizeof kept);
+}
+
+static void test_what_a_handler_sees(void **state)
+{
+    (void)state;
+    struct reply r = call("POST", "/api/v1/agents/a%20b%2Fc/sync?timeout_seconds=7", BY_AGENT,
+                          "{\"unknown\":null,\"deep\":{\"a\":[1,2]}}");
+    assert_int_equal(r.status, 200);
+    assert_string_equal(at(r.json, "who"), "agent");
+    assert_string_equal(json_string_value(json_array_get(jget(r.json, "params"), 0)), "a b/c");
+    assert_string_equal(at(r.json, "query"), "7"); // asked for as timeoutSeconds
+    assert_non_null(jget_path(r.json, "body.deep.a"));
+    reply_free(&r);
+
+    r = call("POST", "/api/v1/trials/5/kill", BY_USER, NULL);
+    assert_int_equal(r.status, 200);
+    assert_string_equal(at(r.json, "username"), "determined");
+    assert_null(jget(r.json, "body"));
+    reply_free(&r);
+
+    r = call("POST", "/api/v1/trials/5/progress", BY_TASK, "null");
+    assert_int_equal(r.status, 200);
+    assert_string_equal(at(r.json, "who"), "task");
+    assert_string_equal(at(r.json, "allocation"), "1.task.1");
+    assert_string_equal(at(r.json, "username"), "determined"); // the experiment's owner
+    reply_free(&r);
+}
+
+static void test_head_options_and_404(void **state)
+{
+    (void)state;
+    struct reply r = call("HEAD", "/info", BY_NONE, NULL);
+    assert_int_equal(r.status, 200);
+    assert_true(atoi(header_of(&r, "Content-Length")) > 2);
+    reply_free(&r);
+    r = call("OPTIONS", "/api/v1/users", BY_NONE, NULL);
+    assert_int_equal(r.status, 204);
+    assert_int_equal(strncmp(header_of(&r, "Allow"), "GET, HEAD, POST, OPTIONS", 24), 0);
+    reply_free(&r);
+    r = call("PUT", "/api/v1/users", BY_USER, "{}");
+    assert_int_equal(r.status, 405);
+    assert_non_null(header_of(&r, "Allow"));
+    reply_free(&r);
+    r = call("GET", "/api/v1/nothing", BY_USER, NULL);
+    assert_int_equal(r.status, 404);
+    assert_string_equal(at(r.json, "error.reason"), "NotFound");
+    reply_free(&r);
+    assert_int_equal(status_of("GET", "/api/v1/experiments?limit=%zz", BY_USER, NULL), 400);
+    r = call("GET", "/", BY_NONE, NULL);
+    assert_int_equal(r.status, 200);
+    assert_non_null(header_of(&r, "Content-Security-Policy"));
+    assert_non_null(strstr(buf_str(&r.body), "/api/v1/openapi.json"));
+    reply_free(&r);
+}
+
+// {"a":"xxx.."} of exactly `len` bytes.
+static char *body_of(size_t len)
+{
+    char *body = xcalloc(1, len + 1);
+    memset(body, 'x', len);
+    memcpy(body, "{\"a\":\"", 6);
+    memcpy(body + len - 2, "\"}", 2);
+    return body;
+}
+
+static int status_of_chunked(const char *path, const char *body)
+{
+    struct reply r;
+    char head[512];
+    int fd = dial();
+    size_t left = strlen(body);
+    int n = snprintf(head, sizeof head,
+                     "POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+                     "Authorization: Bearer %s\r\n\r\n",
+                     path, fx.user);
+    send_all(fd, head, (size_t)n);
+    while (left) {
+        size_t piece = left < 60000 ? left : 60000;
+        n = snprintf(head, sizeof head, "%zx\r\n", piece);
+        send_all(fd, head, (size_t)n);
+        send_all(fd, body, piece);
+        send_all(fd, "\r\n", 2);
+        body += piece;
+        left -= piece;
+    }
+    send_all(fd, "0\r\n\r\n", 5);
+    read_reply(fd, &r, true);
+    int status = r.status;
+    reply_free(&r);
+    close(fd);
+    return status;
+}
+
+static void test_body_limits(void **state)
+{
+    (void)state;
+    char *fits = body_of(LIMIT_BODY_SMALL), *past = body_of(LIMIT_BODY_SMALL + 1);
+    assert_int_equal(status_of("POST", "/api/v1/trials/1/kill", BY_USER, fits), 200);
+    assert_int_equal(status_of_chunked("/api/v1/trials/1/kill", fits), 200);
+    struct reply r = call("POST", "/api/v1/trials/1/kill", BY_USER, past);
+    assert_int_equal(r.status, 413);
+    assert_non_null(strstr(at(r.json, "message"), "8388608"));
+    reply_free(&r);
+    assert_int_equal(status_of_chunked("/api/v1/trials/1/kill", past), 413);
+    // Files are larger; what has no right to call is refused whatever it sends.
+    assert_int_equal(status_of("POST", "/api/v1/experiments", BY_USER, past), 400);
+    assert_int_equal(status_of("POST", "/api/v1/experiments", BY_NONE, past), 401);
+    free(fits);
+    free(past);
+
+    // With Expect, the refusal comes before the body.
+    int fd = dial();
+    const char *head = "POST /api/v1/experiments HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+                       "Content-Length: 200000000\r\n\r\n";
+    send_all(fd, head, strlen(head));
+    read_reply(fd, &r, true);
+    assert_int_equal(r.status, 401);
+    reply_free(&r);
+    close(fd);
+}
+
+static void test_keep_alive(void **state)
+{
+    (void)state;
+    int fd = dial();
+    for (int i = 0; i < 50; i++) {
+        struct reply r;
+        char path[64];
+        snprintf(path, sizeof path, "/api/v1/agents/a%d", i);
+        if (i % 3 == 2)
+            send_request(fd, "GET", "/api/v1/nothing", BY_USER, NULL);
+        else
+            send_request(fd, i % 3 ? "POST" : "GET", i % 3 ? "/api/v1/trials/1/kill" : path,
+                         BY_USER, i % 3 ? "{}" : NULL);
+        read_reply(fd, &r, true);
+        assert_int_equal(r.status, i % 3 == 2 ? 404 : 200);
+        if (i % 3 == 0)
+            assert_string_equal(json_string_value(json_array_get(jget(r.json, "params"), 0)),
+                                path + strlen("/api/v1/agents/"));
+        reply_free(&r);
+    }
+    close(fd);
+}
+
+#define POLL "/api/v1/allocations/1.task.1/signals/preemption?timeout_seconds=20"
+
+static void test_parked_client_leaves(void **state)
+{
+    (void)state;
+    int fds[20];
+    for (int i = 0; i < 20; i++) {
+        fds[i] = dial();
+        send_request(fds[i], "GET", POLL, BY_TASK, NULL);
+    }
+    assert_true(reaches(&fx.core->parked_count, 20));
+    int64_t left = clock_mono_us();
+    for (int i = 0; i < 10; i++)
+        close(fds[i]);
+    assert_true(reaches(&fx.core->parked_count, 10));
+    assert_true(clock_mono_us() - left < 1500000); // a sweep takes 0.2 s; sanitizers are slow
+    assert_int_equal(atomic_load(&fx.core->gone_count), 10);
+
+    stub_let_go(fx.core, 200); // the others are answered
+    for (int i = 10; i < 20; i++) {
+        struct reply r;
+        read_reply(fds[i], &r, true);
+        assert_int_equal(r.status, 200);
+        assert_non_null(json_object_get(r.json, "preempt"));
+        reply_free(&r);
+        close(fds[i]);
+    }
+    assert_int_equal(atomic_load(&fx.core->gone_count), 10);
+}
+
+// One line of a stream; fails when none comes.
+static json_t *read_result(int fd)
+{
+    struct buf chunk;
+    buf_init(&chunk, 1 << 20);
+    if (!read_chunk(fd, &chunk))
+        fail_msg("the stream ended");
+    json_error_t why;
+    json_t *line = json_loadb(chunk.data, chunk.len, JSON_DISABLE_EOF_CHECK, &why);
+    buf_free(&chunk);
+    assert_non_null(line);
+    json_t *result = json_incref(jget(line, "result"));
+    json_decref(line);
+    return result;
+}
+
+static void expect_line(int fd, const char *text)
+{
+    json_t *line = read_result(fd);
+    assert_string_equal(at(line, "log"), text);
+    json_decref(line);
+}
+
+static int follow_trial(int64_t trial)
+{
+    char path[128];
+    struct reply r;
+    int fd = dial();
+    snprintf(path, sizeof path, "/api/v1/trials/%lld/logs?follow=true", (long long)trial);
+    send_request(fd, "GET", path, BY_USER, NULL);
+    assert_true(read_head(fd, &r));
+    assert_int_equal(r.status, 200);
+    reply_free(&r);
+    return fd;
+}
+
+static void test_follow(void **state)
+{
+    (void)state;
+    store_trial(20, 1, "20.task");
+    store_log("20.task", 0, "INFO", "one\n");
+    int fd = follow_trial(20), other = follow_trial(20), leaves = follow_trial(20);
+    expect_line(fd, "one\n");
+    expect_line(other, "one\n");
+    expect_line(leaves, "one\n");
+    close(leaves);
+    for (int i = 0; i < 20; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "line %d\n", i);
+        store_log("20.task", 0, "INFO", text);
+        follow_notify(fx.follow, "20.task");
+        if (i % 5 == 4)
+            clock_sleep_us(20000); // now and then they sleep first
+        expect_line(fd, text);
+        expect_line(other, text);
+    }
+    follow_notify(fx.follow, "another.task");
+
+    STORE(TRIAL_END, "ssii", "COMPLETED", "", clock_wall_us(), I(20));
+    follow_notify(fx.follow, "20.task");
+    store_log("20.task", 0, "INFO", "a last word\n"); // that came a little late
+    follow_notify(fx.follow, "20.task");
+    expect_line(fd, "a last word\n");
+    expect_line(other, "a last word\n");
+    struct buf rest;
+    buf_init(&rest, 1 << 16);
+    assert_false(read_chunk(fd, &rest)); // the end, in due form
+    assert_false(read_chunk(other, &rest));
+    assert_int_equal(rest.len, 0);
+    buf_free(&rest);
+    close(fd);
+    close(other);
+}
+
+static void test_follow_of_what_has_ended(void **state)
+{
+    (void)state;
+    store_trial(21, 1, "21.task");
+    store_log("21.task", 0, "INFO", "only\n");
+    STORE(TRIAL_END, "ssii", "ERROR", "", AT, I(21));
+    int64_t start = clock_mono_us();
+    struct reply r = call("GET", "/api/v1/trials/21/logs?follow=true", BY_USER, NULL);
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(buf_str(&r.body), "only"));
+    assert_true(clock_mono_us() - start < 1500000);
+    reply_free(&r);
+}
+
+static void test_port_in_use(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    struct server *second = NULL;
+    struct server_options options = {.db = fx.db,
+                                     .core = fx.core,
+                                     .follow = fx.follow,
+                                     .cluster_id = "x",
+                                     .cluster_name = "x",
+                                     .config = "{}",
+                                     .bind = "127.0.0.1",
+                                     .port = fx.port};
+    assert_int_equal(server_start(&options, &second, &e), ERR_CONFLICT);
+    assert_non_null(strstr(e.text, "in use"));
+    options.bind = "no.such.host.invalid";
+    assert_int_equal(server_start(&options, &second, &e), ERR_INVALID);
+    options.bind = "192.0.2.1"; // not of this machine
+    options.port = 0;
+    assert_int_equal(server_start(&options, &second, &e), ERR_INVALID);
+    options.bind = "127.0.0.1";
+    options.cert_file = "nothing.pem";
+    assert_int_equal(server_start(&options, &second, &e), ERR_INVALID);
+    options.key_file = "nothing.pem";
+    assert_int_equal(server_start(&options, &second, &e), ERR_NOT_FOUND);
+}
+
+static void test_stop(void **state)
+{
+    (void)state;
+    store_trial(22, 1, "22.task");
+    store_log("22.task", 0, "INFO", "one\n");
+    int polls[5], follows[5], idle = dial(), slow = dial();
+    send_all(slow, "POST /api/v1/trials/1/kill HTTP/1.1\r\n", 37); // never says the rest
+    for (int i = 0; i < 5; i++) {
+        polls[i] = dial();
+        send_request(polls[i], "GET", POLL, BY_TASK, NULL);
+        follows[i] = follow_trial(22);
+        expect_line(follows[i], "one\n");
+    }
+    assert_true(reaches(&fx.core->parked_count, 5));
+    close(slow);
+    int64_t start = clock_mono_us();
+    stop_server();
+    assert_true(clock_mono_us() - start < 2500000);
+    for (int i = 0; i < 5; i++) {
+        struct reply r;
+        struct buf rest;
+        read_reply(polls[i], &r, true);
+        assert_int_equal(r.status, 503);
+        assert_non_null(strcasestr(r.head, "Connection: close"));
+        reply_free(&r);
+        buf_init(&rest, 1 << 16);
+        assert_false(read_chunk(follows[i], &rest));
+        buf_free(&rest);
+        close(polls[i]);
+        close(follows[i]);
+    }
+    assert_int_equal(next_byte(idle), -1);
+    close(idle);
+    start_server();
+    assert_int_equal(status_of("GET", "/api/v1/me", BY_USER, NULL), 200);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_may_call_what),
+        cmocka_unit_test(test_malformed_bodies),
+        cmocka_unit_test(test_bad_tokens),
+        cmocka_unit_test(test_what_a_handler_sees),
+        cmocka_unit_test(test_head_options_and_404),
+        cmocka_unit_test(test_body_limits),
+        cmocka_unit_test(test_keep_alive),
+        cmocka_unit_test(test_parked_client_leaves),
+        cmocka_unit_test(test_follow),
+        cmocka_unit_test(test_follow_of_what_has_ended),
+        cmocka_unit_test(test_port_in_use),
+        cmocka_unit_test(test_stop),
+    };
+    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
+}

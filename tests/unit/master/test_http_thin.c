@@ -1,0 +1,128 @@
+// Thinning keeps what a chart must show, whatever is left out.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/rng.h"
+#include "master/http/thin.h"
+
+struct kept {
+    struct thin_point *points;
+    size_t count, max;
+};
+
+static void keep(void *ctx, const struct thin_point *p)
+{
+    struct kept *k = ctx;
+    assert_true(k->count < k->max);
+    k->points[k->count++] = *p;
+}
+
+// Thins `n` values and checks what holds for every series.
+static struct kept thinned(const double *values, size_t n, size_t max)
+{
+    struct thin t;
+    struct kept k = {xcalloc(max, sizeof *k.points), 0, max};
+    thin_init(&t, max);
+    for (size_t i = 0; i < n; i++)
+        thin_add(&t, (struct thin_point){(int64_t)i, (int64_t)i * 10, values[i]});
+    assert_int_equal(t.total, n);
+    thin_each(&t, keep, &k);
+    for (size_t i = 0; i < k.count; i++) {
+        if (i)
+            assert_true(k.points[i].step > k.points[i - 1].step); // in order, none twice
+        size_t at = (size_t)k.points[i].step;
+        assert_true(k.points[i].time == (int64_t)at * 10);
+        assert_true(k.points[i].value == values[at] || isnan(values[at]));
+    }
+    if (n) {
+        assert_int_equal(k.points[0].step, 0);
+        assert_int_equal(k.points[k.count - 1].step, n - 1);
+    }
+    thin_free(&t);
+    return k;
+}
+
+static bool holds(const struct kept *k, size_t step)
+{
+    for (size_t i = 0; i < k->count; i++)
+        if (k->points[i].step == (int64_t)step)
+            return true;
+    return false;
+}
+
+static void test_short_series_stay_whole(void **state)
+{
+    (void)state;
+    double values[100];
+    for (size_t i = 0; i < 100; i++)
+        values[i] = sin((double)i);
+    for (size_t n = 0; n <= 100; n++) {
+        struct kept k = thinned(values, n, 100);
+        assert_int_equal(k.count, n);
+        free(k.points);
+    }
+}
+
+static void test_extremes_stay(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    double *values = xcalloc(N, sizeof *values);
+    struct rng r;
+    rng_seed(&r, 3, 1);
+    for (int round = 0; round < 30; round++) {
+        size_t n = 1 + rng_below(&r, N), max = THIN_MIN + rng_below(&r, 500);
+        size_t low = 0, high = 0;
+        for (size_t i = 0; i < n; i++) {
+            values[i] = rng_double(&r);
+            low = values[i] < values[low] ? i : low;
+            high = values[i] > values[high] ? i : high;
+        }
+        struct kept k = thinned(values, n, max);
+        assert_true(holds(&k, low) && holds(&k, high));
+        assert_true(k.count <= max);
+        assert_true(n <= max || k.count >= max / 4);
+        free(k.points);
+    }
+    free(values);
+}
+
+static void test_a_nan_is_not_lost(void **state)
+{
+    (void)state;
+    enum { N = 5000 };
+    double *values = xcalloc(N, sizeof *values);
+    for (int i = 0; i < N; i++)
+        values[i] = i;
+    values[2345] = NAN;
+    values[4000] = INFINITY;
+    struct kept k = thinned(values, N, 64);
+    assert_true(holds(&k, 2345) && holds(&k, 4000));
+    free(k.points);
+    for (int i = 0; i < N; i++)
+        values[i] = NAN;
+    k = thinned(values, N, THIN_MIN);
+    assert_true(k.count >= 2);
+    free(k.points);
+    free(values);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_short_series_stay_whole),
+        cmocka_unit_test(test_extremes_stay),
+        cmocka_unit_test(test_a_nan_is_not_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,235 @@
+// The route table: matching, methods, parameters, the document made from it.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core_stub.h"
+#include "master/http/query.h"
+#include "master/http/routes.h"
+
+static struct routes *routes;
+
+static int make(void **state)
+{
+    (void)state;
+    routes = routes_new(route_table, route_count);
+    return 0;
+}
+
+static int drop(void **state)
+{
+    (void)state;
+    routes_free(routes);
+    return 0;
+}
+
+struct found {
+    int rc;
+    const char *path, *allow;
+    const char *params[REQUEST_PARAMS_MAX];
+};
+
+static struct found find(struct arena *arena, const char *method, const char *path)
+{
+    struct route_match m;
+    struct error e = {0};
+    int rc = routes_match(routes, arena, method, arena_strdup(arena, path), &m, &e);
+    struct found f = {rc, m.route ? m.route->path : NULL, m.allow, {0}};
+    memcpy(f.params, m.params, sizeof f.params);
+    if (rc)
+        assert_true(e.text[0]);
+    return f;
+}
+
+static void test_every_route_is_found(void **state)
+{
+    (void)state;
+    struct arena arena = {0};
+    for (size_t i = 0; i < route_count; i++) {
+        const struct route *r = &route_table[i];
+        // Each {..} becomes a value that no written part has.
+        char path[256], *to = path;
+        int params = 0;
+        for (const char *c = r->path; *c; c++) {
+            if (*c != '{') {
+                *to++ = *c;
+                continue;
+            }
+            c += strcspn(c, "}");
+            to += snprintf(to, 16, "7%d", params++);
+        }
+        *to = '\0';
+        struct found f = find(&arena, r->method, path);
+        assert_int_equal(f.rc, 0);
+        assert_string_equal(f.path, r->path);
+        for (int p = 0; p < REQUEST_PARAMS_MAX; p++) {
+            char value[16];
+            snprintf(value, sizeof value, "7%d", p);
+            if (p < params)
+                assert_string_equal(f.params[p], value);
+            else
+                assert_null(f.params[p]);
+        }
+        assert_true(r->summary && *r->summary);
+        assert_true(r->kind == ROUTE_STREAM ? r->stream != NULL : true);
+        assert_true(r->kind == ROUTE_CORE ? r->core != NULL : true);
+        assert_true(r->kind == ROUTE_READ || r->kind == ROUTE_WORKER ? r->view != NULL : true);
+    }
+    arena_free(&arena);
+}
+
+static void test_what_is_not_found(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *method, *path;
+        int rc;
+        const char *allow; // NULL: none
+    } cases[] = {
+        {"GET", "/nowhere", ERR_NOT_FOUND, NULL},
+        {"GET", "/api/v1", ERR_NOT_FOUND, NULL},
+        {"GET", "/api/v1/trials", ERR_NOT_FOUND, NULL},
+        {"GET", "/api/v1/trials//logs", ERR_NOT_FOUND, NULL},
+        {"GET", "/api/v1/trials/1/logs/fields/more", ERR_NOT_FOUND, NULL},
+        {"GET", "/a/b/c/d/e/f/g/h/i/j/k/l/m/n", ERR_NOT_FOUND, NULL},
+        {"GET", "/api/v1/EXPERIMENTS", ERR_NOT_FOUND, NULL},
+        {"GET", "/api/v1/agents/%zz", ERR_INVALID, NULL},
+        {"GET", "/api/v1/agents/%00", ERR_INVALID, NULL},
+        {"GET", "/api/v1/agents/a%2", ERR_INVALID, NULL},
+        {"PUT", "/api/v1/me", ERR_METHOD, "GET, HEAD, OPTIONS"},
+        {"POST", "/api/v1/trials/metrics/training_metrics", ERR_METHOD, "GET, HEAD, OPTIONS"},
+        {"GET", "/api/v1/auth/login", ERR_METHOD, "POST, OPTIONS"},
+        {"BREW", "/api/v1/experiments/1", ERR_METHOD, "GET, HEAD, PATCH, DELETE, OPTIONS"},
+        {"OPTIONS", "/api/v1/users", ERR_METHOD, "GET, HEAD, POST, OPTIONS"},
+    };
+    struct arena arena = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct found f = find(&arena, cases[i].method, cases[i].path);
+        assert_int_equal(f.rc, cases[i].rc);
+        assert_null(f.path);
+        if (cases[i].allow)
+            assert_string_equal(f.allow, cases[i].allow);
+        else
+            assert_null(f.allow);
+    }
+    arena_free(&arena);
+}
+
+static void test_written_parts_win(void **state)
+{
+    (void)state;
+    struct arena arena = {0};
+    struct found f = find(&arena, "GET", "/api/v1/trials/metrics/trial_metrics");
+    assert_string_equal(f.path, "/api/v1/trials/metrics/trial_metrics");
+    assert_null(f.params[0]);
+    f = find(&arena, "GET", "/api/v1/trials/metrics/logs"); // back from the written part
+    assert_string_equal(f.path, "/api/v1/trials/{trialId}/logs");
+    assert_string_equal(f.params[0], "metrics");
+    assert_null(f.params[1]);
+    f = find(&arena, "GET", "/api/v1/users/by%2Fname%20x/by-username");
+    assert_string_equal(f.params[0], "by/name x");
+    f = find(&arena, "HEAD", "/api/v1/me/");
+    assert_string_equal(f.path, "/api/v1/me");
+    arena_free(&arena);
+}
+
+static void test_query(void **state)
+{
+    (void)state;
+    struct arena arena = {0};
+    struct query q;
+    struct error e = {0};
+    char *text =
+        arena_strdup(&arena, "a=1&rank_ids=3&rankIds=4&empty=&flag&name=x%20y+z%26&on=True");
+    assert_int_equal(query_parse(&arena, text, &q, &e), 0);
+    const char *all[4] = {0};
+    assert_string_equal(query_get(&q, "a"), "1");
+    assert_int_equal(query_all(&q, "rankIds", all, 4), 2);
+    assert_string_equal(all[0], "3");
+    assert_string_equal(all[1], "4");
+    assert_int_equal(query_all(&q, "rank_ids", all, 1), 2);
+    assert_string_equal(query_get(&q, "empty"), "");
+    assert_string_equal(query_get(&q, "flag"), "");
+    assert_string_equal(query_get(&q, "name"), "x y z&");
+    assert_null(query_get(&q, "b"));
+    assert_true(query_flag(&q, "on"));
+    assert_true(query_flag(&q, "a"));
+    assert_false(query_flag(&q, "flag"));
+
+    assert_int_equal(query_parse(&arena, arena_strdup(&arena, "a=%4"), &q, &e), ERR_INVALID);
+    assert_int_equal(query_parse(&arena, NULL, &q, &e), 0);
+    assert_int_equal(q.count, 0);
+
+    struct buf many;
+    buf_init(&many, 1 << 16);
+    for (int i = 0; i < QUERY_PAIRS_MAX; i++)
+        buf_printf(&many, "%sa=1", i ? "&" : "");
+    assert_int_equal(query_parse(&arena, arena_strdup(&arena, buf_str(&many)), &q, &e), 0);
+    assert_int_equal(q.count, QUERY_PAIRS_MAX);
+    buf_puts(&many, "&a=1");
+    assert_int_equal(query_parse(&arena, arena_strdup(&arena, buf_str(&many)), &q, &e),
+                     ERR_TOO_LARGE);
+    buf_free(&many);
+    arena_free(&arena);
+}
+
+static void test_openapi(void **state)
+{
+    (void)state;
+    char *text = routes_openapi(route_table, route_count);
+    json_error_t why;
+    json_t *doc = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+    if (!doc)
+        fail_msg("%s at %d", why.text, why.position);
+    assert_string_equal(jget_string(doc, "openapi", ""), "3.1.0");
+    const json_t *paths = jget(doc, "paths");
+    size_t operations = 0;
+    const char *path, *method;
+    json_t *item, *operation;
+    json_t *ids = json_object();
+    json_object_foreach((json_t *)(uintptr_t)paths, path, item)
+        json_object_foreach(item, method, operation)
+    {
+        const char *id = jget_string(operation, "operationId", "");
+        assert_true(*id && !json_object_get(ids, id));
+        json_object_set_new(ids, id, json_true());
+        assert_true(jget(operation, "responses") && jget(operation, "summary"));
+        const json_t *parameter;
+        size_t i, in_path = 0, braces = 0;
+        json_array_foreach(jget(operation, "parameters"), i, parameter)
+        {
+            assert_true(*jget_string(parameter, "name", ""));
+            in_path += !strcmp(jget_string(parameter, "in", ""), "path");
+        }
+        for (const char *c = path; *c; c++)
+            braces += *c == '{';
+        assert_int_equal(in_path, braces);
+        operations++;
+    }
+    assert_int_equal(operations, route_count);
+    const json_t *why_call =
+        jget(jget(jget(doc, "paths"), "/api/v1/experiments/{experimentId}/why"), "get");
+    assert_true(jget_bool(why_call, "x-muster-extension", false));
+    json_decref(ids);
+    json_decref(doc);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_route_is_found),
+        cmocka_unit_test(test_what_is_not_found),
+        cmocka_unit_test(test_written_parts_win),
+        cmocka_unit_test(test_query),
+        cmocka_unit_test(test_openapi),
+    };
+    return cmocka_run_group_tests(tests, make, drop);
+}
