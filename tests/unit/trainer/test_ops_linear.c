@@ -1,0 +1,86 @@
+// Linear layers against double precision, plain and with the transposed weight of a tied head.
+#include "tests/unit/trainer/arithmetic.h"
+#include "trainer/ops/ops.h"
+
+static void reference_linear(const void *shape, double *const *in, double *y)
+{
+    const struct ops_linear *s = shape;
+    const double *x = in[0], *w = in[1], *bias = in[2];
+    for (int64_t r = 0; r < s->rows; r++)
+        for (int64_t o = 0; o < s->out; o++) {
+            double sum = bias[o];
+            for (int64_t i = 0; i < s->in; i++)
+                sum += x[r * s->in + i] * (s->transposed ? w[o * s->in + i] : w[i * s->out + o]);
+            y[r * s->out + o] = sum;
+        }
+}
+
+static void check_shape(struct arithmetic *a, const struct ops_linear *s, bool with_bias)
+{
+    int64_t inputs = s->rows * s->in, weights = s->in * s->out, outputs = s->rows * s->out;
+    float *x = floats_random(a, inputs, 1), *w = floats_random(a, weights, 1);
+    float *bias = floats_random(a, s->out, with_bias ? 1 : 0), *y = floats_new(a, outputs);
+    float *dy = floats_random(a, outputs, 1), *dx = floats_new(a, inputs);
+    float *dw = floats_new(a, weights), *db = floats_new(a, s->out);
+    double *in[] = {doubles_of(a, x, inputs), doubles_of(a, w, weights),
+                    doubles_of(a, bias, s->out)};
+    struct reference r = {reference_linear, s, in, outputs};
+    double *expected = doubles_new(a, outputs);
+    reference_linear(s, in, expected);
+
+    ops_linear_forward(s, x, w, with_bias ? bias : NULL, y);
+    expect_close(y, expected, outputs, 1e-5, "y");
+    ops_linear_backward_data(s, w, dy, dx, false);
+    expect_gradient(a, &r, 0, inputs, dy, dx, 1e-4, "dx");
+    ops_linear_backward_weights(s, x, dy, dw, false, with_bias ? db : NULL);
+    expect_gradient(a, &r, 1, weights, dy, dw, 1e-4, "dw");
+    if (with_bias)
+        expect_gradient(a, &r, 2, s->out, dy, db, 1e-4, "db");
+
+    // Adding: twice the gradient.
+    ops_linear_backward_data(s, w, dy, dx, true);
+    ops_linear_backward_weights(s, x, dy, dw, true, NULL);
+    for (int64_t i = 0; i < outputs; i++)
+        dy[i] *= 2;
+    expect_gradient(a, &r, 0, inputs, dy, dx, 1e-4, "dx added");
+    expect_gradient(a, &r, 1, weights, dy, dw, 1e-4, "dw added");
+}
+
+static void test_random_shapes(void **state)
+{
+    (void)state;
+    ops_enter();
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+        struct arithmetic a = arithmetic_begin(seed);
+        struct ops_linear s = {between(&a, 1, 40), between(&a, 1, 50), between(&a, 1, 50),
+                               seed % 2 == 0};
+        check_shape(&a, &s, seed % 3 != 0);
+        arithmetic_end(&a);
+    }
+}
+
+// Rows are independent: what a row becomes does not depend on how many come with it.
+static void test_rows_are_independent(void **state)
+{
+    (void)state;
+    ops_enter();
+    struct arithmetic a = arithmetic_begin(5);
+    enum { ROWS = 33, IN = 48, OUT = 80 };
+    float *x = floats_random(&a, ROWS * IN, 1), *w = floats_random(&a, IN * OUT, 1);
+    float *all = floats_new(&a, ROWS * OUT), *few = floats_new(&a, ROWS * OUT);
+    ops_linear_forward(&(struct ops_linear){ROWS, IN, OUT, false}, x, w, NULL, all);
+    for (int64_t rows = 2; rows < ROWS; rows += 5) {
+        ops_linear_forward(&(struct ops_linear){rows, IN, OUT, false}, x, w, NULL, few);
+        expect_same_bits(few, all, rows * OUT, "y");
+    }
+    arithmetic_end(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_shapes),
+        cmocka_unit_test(test_rows_are_independent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

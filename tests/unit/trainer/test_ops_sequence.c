@@ -1,0 +1,224 @@
+// Embedding, positions, causal attention and dropout against double precision.
+#include "tests/unit/trainer/arithmetic.h"
+#include "trainer/ops/ops.h"
+
+struct sequence {
+    struct ops_attention attention;
+    int64_t vocabulary;
+    const int32_t *tokens;
+    double rate;
+    const uint8_t *keep; // attention: NULL without dropout
+};
+
+static void reference_embedding(const void *shape, double *const *in, double *y)
+{
+    const struct sequence *s = shape;
+    int64_t context = s->attention.context, width = s->attention.width;
+    for (int64_t row = 0; row < s->attention.samples * context; row++)
+        for (int64_t i = 0; i < width; i++)
+            y[row * width + i] =
+                in[0][s->tokens[row] * width + i] + in[1][row % context * width + i];
+}
+
+static void check_embedding(struct arithmetic *a, const struct sequence *s)
+{
+    int64_t samples = s->attention.samples, context = s->attention.context;
+    int64_t width = s->attention.width, rows = samples * context;
+    int64_t words = s->vocabulary * width, places = context * width;
+    float *table = floats_random(a, words, 1), *positions = floats_random(a, places, 1);
+    float *y = floats_new(a, rows * width), *dy = floats_random(a, rows * width, 1);
+    float *dtable = floats_new(a, words), *dpositions = floats_new(a, places);
+    double *in[] = {doubles_of(a, table, words), doubles_of(a, positions, places)};
+    double *expected = doubles_new(a, rows * width);
+    struct reference r = {reference_embedding, s, in, rows * width};
+    reference_embedding(s, in, expected);
+
+    ops_embedding_forward(rows, width, s->tokens, table, y);
+    ops_position_forward(samples, context, width, y, positions, y);
+    expect_close(y, expected, rows * width, 1e-6, "y");
+    ops_embedding_backward(rows, width, s->vocabulary, s->tokens, dy, dtable, false);
+    ops_position_backward(samples, context, width, dy, dpositions);
+    expect_gradient(a, &r, 0, words, dy, dtable, 1e-5, "dtable");
+    expect_gradient(a, &r, 1, places, dy, dpositions, 1e-5, "dpositions");
+
+    double *twice = doubles_of(a, dtable, words);
+    for (int64_t i = 0; i < words; i++)
+        twice[i] *= 2;
+    ops_embedding_backward(rows, width, s->vocabulary, s->tokens, dy, dtable, true);
+    expect_close(dtable, twice, words, 1e-5, "dtable added");
+}
+
+static void test_embedding(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct arithmetic a = arithmetic_begin(seed);
+        struct sequence s = {{between(&a, 1, 4), between(&a, 1, 9), 1, between(&a, 1, 40)},
+                             between(&a, 2, 12),
+                             NULL,
+                             0,
+                             NULL};
+        s.tokens = integers_random(&a, s.attention.samples * s.attention.context, s.vocabulary);
+        check_embedding(&a, &s);
+        arithmetic_end(&a);
+    }
+}
+
+// --- attention
+
+// One query of one head: the weights of keys 0..i into p.
+static void reference_weights(const struct ops_attention *s, const double *qkv, int64_t head,
+                              int64_t i, double *p)
+{
+    int64_t width = s->width / s->heads;
+    double sum = 0;
+    for (int64_t j = 0; j <= i; j++) {
+        double score = 0;
+        for (int64_t k = 0; k < width; k++)
+            score += qkv[i * 3 * s->width + head * width + k] *
+                     qkv[j * 3 * s->width + s->width + head * width + k];
+        sum += p[j] = exp(score / sqrt((double)width));
+    }
+    for (int64_t j = 0; j <= i; j++)
+        p[j] /= sum;
+}
+
+static void reference_attention(const void *shape, double *const *in, double *y)
+{
+    const struct sequence *q = shape;
+    const struct ops_attention *s = &q->attention;
+    int64_t width = s->width / s->heads, t = s->context;
+    double p[256];
+    must(t <= 256);
+    memset(y, 0, (size_t)(s->samples * t * s->width) * sizeof *y);
+    for (int64_t row = 0; row < s->samples * s->heads * t; row++) {
+        int64_t i = row % t, head = row / t % s->heads, sample = row / t / s->heads;
+        const double *qkv = in[0] + sample * t * 3 * s->width;
+        double *out = y + (sample * t + i) * s->width + head * width;
+        reference_weights(s, qkv, head, i, p);
+        for (int64_t j = 0; j <= i; j++) {
+            double weight = p[j];
+            if (q->keep)
+                weight = q->keep[row * t + j] ? weight / (1 - q->rate) : 0;
+            for (int64_t k = 0; k < width; k++)
+                out[k] += weight * qkv[j * 3 * s->width + 2 * s->width + head * width + k];
+        }
+    }
+}
+
+static void check_attention(struct arithmetic *a, struct sequence *s)
+{
+    const struct ops_attention *n = &s->attention;
+    int64_t outputs = n->samples * n->context * n->width, inputs = 3 * outputs;
+    int64_t matrix = n->samples * n->heads * n->context * n->context;
+    const int64_t samples[] = {41, 7, 1000000007};
+    struct ops_draw draw = {99, s->rate, samples};
+    float *qkv = floats_random(a, inputs, 1.5), *y = floats_new(a, outputs);
+    float *probabilities = floats_new(a, matrix),
+          *scratch = floats_new(a, ops_attention_scratch(n));
+    uint8_t *keep = aligned_block(a, (size_t)matrix);
+    float *dy = floats_random(a, outputs, 1), *dqkv = floats_new(a, inputs);
+    double *in[] = {doubles_of(a, qkv, inputs)}, *expected = doubles_new(a, outputs);
+    struct reference r = {reference_attention, s, in, outputs};
+
+    ops_attention_forward(n, &draw, qkv, probabilities, keep, scratch, y);
+    s->keep = s->rate > 0 ? keep : NULL;
+    reference_attention(s, in, expected);
+    expect_close(y, expected, outputs, 1e-5, "y");
+    ops_attention_backward(n, s->rate, qkv, probabilities, keep, scratch, dy, dqkv);
+    expect_gradient(a, &r, 0, inputs, dy, dqkv, 1e-4, "dqkv");
+}
+
+static void test_attention(void **state)
+{
+    (void)state;
+    ops_enter();
+    for (uint64_t seed = 1; seed <= 16; seed++) {
+        struct arithmetic a = arithmetic_begin(seed);
+        int64_t heads = between(&a, 1, 3);
+        struct sequence s = {
+            {between(&a, 1, 3), between(&a, 1, 30), heads, heads * between(&a, 1, 9)},
+            0,
+            NULL,
+            seed % 2 ? 0 : 0.3,
+            NULL};
+        check_attention(&a, &s);
+        arithmetic_end(&a);
+    }
+}
+
+// Contexts longer than a block of queries, whole and not.
+static void test_attention_in_blocks(void **state)
+{
+    (void)state;
+    ops_enter();
+    const int64_t contexts[] = {64, 65, 130};
+    for (int i = 0; i < 3; i++) {
+        struct arithmetic a = arithmetic_begin(70 + (uint64_t)i);
+        struct sequence s = {{1, contexts[i], 2, 6}, 0, NULL, i == 1 ? 0.2 : 0, NULL};
+        check_attention(&a, &s);
+        arithmetic_end(&a);
+    }
+}
+
+// --- dropout
+
+static void test_draws(void **state)
+{
+    (void)state;
+    const int64_t samples[] = {5, 6};
+    struct ops_draw d = {ops_draw_key(1, 2, 3), 0.25, samples};
+    enum { N = 40000 };
+    static uint8_t all[N], part[N], other[N];
+    ops_draw(&d, 0, 0, N, all);
+    double kept = 0;
+    for (int i = 0; i < N; i++)
+        kept += all[i];
+    assert_true(fabs(kept / N - 0.75) < 0.01);
+    ops_draw(&d, 0, 13, 100, part); // elements on their own are those of the whole
+    assert_memory_equal(part, all + 13, 100);
+    const int64_t moved[] = {6, 5};
+    struct ops_draw e = {d.key, 0.25, moved};
+    ops_draw(&e, 1, 0, N, other); // sample 5 as the second of its micro-batch
+    assert_memory_equal(other, all, N);
+    ops_draw(&d, 1, 0, N, other);
+    assert_memory_not_equal(other, all, N);
+    assert_true(ops_draw_key(1, 2, 3) != ops_draw_key(1, 3, 2));
+    assert_true(ops_draw_key(1, 2, 3) != ops_draw_key(2, 2, 3));
+    d.rate = 0;
+    ops_draw(&d, 0, 0, N, all);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(all[i], 1);
+}
+
+static void test_dropout(void **state)
+{
+    (void)state;
+    struct arithmetic a = arithmetic_begin(8);
+    enum { SAMPLES = 3, SIZE = 101, N = SAMPLES * SIZE };
+    const int64_t samples[] = {0, 17, 3};
+    struct ops_draw d = {77, 0.5, samples};
+    float *x = floats_random(&a, N, 1), *y = floats_new(&a, N), *dx = floats_new(&a, N);
+    uint8_t *keep = aligned_block(&a, N), wanted[SIZE];
+    ops_dropout_forward(SAMPLES, SIZE, &d, x, y, keep);
+    ops_dropout_backward(N, d.rate, keep, x, dx);
+    expect_same_bits(dx, y, N, "dx of dy = x");
+    for (int i = 0; i < N; i++) {
+        if (i % SIZE == 0)
+            ops_draw(&d, i / SIZE, 0, SIZE, wanted);
+        assert_true(y[i] == (wanted[i % SIZE] ? 2 * x[i] : 0));
+    }
+    arithmetic_end(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_attention_in_blocks),
+        cmocka_unit_test(test_draws),
+        cmocka_unit_test(test_dropout),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

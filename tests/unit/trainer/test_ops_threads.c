@@ -1,0 +1,125 @@
+// One slot is one core: oneDNN must not start threads, whatever OMP_NUM_THREADS says and whichever
+// thread calls. OpenMP reads the variable before main(), so each case runs in this program anew.
+#include "tests/unit/trainer/arithmetic.h"
+
+#include <dirent.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/proc.h"
+#include "trainer/ops/ops.h"
+
+static int count_threads(void)
+{
+    int count = 0;
+    DIR *d = opendir("/proc/self/task");
+    must(d != NULL);
+    for (struct dirent *entry; (entry = readdir(d));)
+        count += entry->d_name[0] != '.';
+    closedir(d);
+    return count;
+}
+
+// Large enough that oneDNN would divide it.
+static void multiply(void)
+{
+    enum { N = 512 };
+    struct arithmetic a = arithmetic_begin(1);
+    float *x = floats_random(&a, N * N, 1), *w = floats_random(&a, N * N, 1);
+    float *y = floats_new(&a, N * N);
+    ops_linear_forward(&(struct ops_linear){N, N, N, false}, x, w, NULL, y);
+    arithmetic_end(&a);
+}
+
+static void convolve(void)
+{
+    struct ops_conv_shape s = {64, 28, 28, 16, 32, 5, 1, 2, true};
+    struct arithmetic a = arithmetic_begin(1);
+    struct ops_conv *c;
+    struct error e;
+    float *x = floats_random(&a, 64 * 28 * 28 * 16, 1), *w = floats_random(&a, 25 * 16 * 32, 1);
+    float *bias = floats_random(&a, 32, 1), *y = floats_random(&a, 64 * 28 * 28 * 32, 1);
+    must(ops_conv_new(&s, true, &c, &e) == 0);
+    ops_conv_forward(c, x, w, bias, y);
+    ops_conv_backward_data(c, w, y, x);
+    ops_conv_backward_weights(c, x, y, w, bias);
+    ops_conv_free(c);
+    arithmetic_end(&a);
+}
+
+static void *work(void *entered)
+{
+    if (entered)
+        ops_enter();
+    multiply();
+    convolve();
+    return NULL;
+}
+
+// A case: the threads there are after work in this thread and in another (which ends).
+static int run_case(const char *name)
+{
+    bool entered = strcmp(name, "entered") == 0;
+    pthread_t other;
+    work(entered ? "" : NULL);
+    must(pthread_create(&other, NULL, work, entered ? "" : NULL) == 0);
+    must(pthread_join(other, NULL) == 0);
+    return count_threads();
+}
+
+static int threads_of_case(const char *name)
+{
+    const char *const argv[] = {"/proc/self/exe", name, NULL};
+    struct proc_spec spec = {.argv = argv, .fd_in = -1, .fd_out = 1, .fd_err = 2};
+    struct error e;
+    pid_t pid;
+    int status;
+    setenv("OMP_NUM_THREADS", "4", 1);
+    assert_int_equal(proc_spawn(&spec, &pid, NULL, &e), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void test_one_thread(void **state)
+{
+    (void)state;
+    assert_int_equal(threads_of_case("entered"), 1);
+}
+
+// Without ops_enter() there would be more: the count above can see them. libgomp's own threads are
+// nothing the thread sanitizer understands.
+static void test_the_count_sees_threads(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip();
+#endif
+    assert_true(threads_of_case("not entered") > 1);
+}
+
+static void test_fingerprint(void **state)
+{
+    (void)state;
+    char text[OPS_FINGERPRINT_MAX], version[32];
+    const dnnl_version_t *v = dnnl_version();
+    snprintf(version, sizeof version, "oneDNN %d.%d.%d ", v->major, v->minor, v->patch);
+    assert_ptr_equal(ops_fingerprint(text, sizeof text), text);
+    assert_ptr_equal(strstr(text, version), text);
+    assert_non_null(strstr(text, ", loops "));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return run_case(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_thread),
+        cmocka_unit_test(test_the_count_sees_threads),
+        cmocka_unit_test(test_fingerprint),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
