@@ -63,10 +63,11 @@ static json_t *make_request(struct agent *a)
 {
     if (!a->address[0])
         sync_local_address(a->sync, a->address, sizeof a->address);
-    json_t *request = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o}", "version", MUSTER_VERSION, "session",
-        a->session, "pool", a->o->pool, "hostname", a->hostname, "address", a->address, "slots",
-        slots_json(&a->slots), "seen", (json_int_t)a->seen, "tasks", tasks_report(a->tasks));
+    json_t *request =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o}", "version", MUSTER_VERSION,
+                  "session", a->session, "pool", a->o->pool, "hostname", a->hostname, "address",
+                  a->address, "masterUrl", a->link.url, "slots", slots_json(&a->slots), "seen",
+                  (json_int_t)a->seen, "tasks", tasks_report(a->tasks));
     must(request != NULL);
     return request;
 }
@@ -243,8 +244,12 @@ static int name_agent(struct agent *a, struct error *e)
     if (gethostname(a->hostname, sizeof a->hostname - 1) != 0)
         snprintf(a->hostname, sizeof a->hostname, "unknown");
     a->id = a->o->id ? a->o->id : a->hostname;
-    if (strlen(a->id) == 0 || strlen(a->id) > LIMIT_NAME)
-        return error_set(e, ERR_INVALID, "--id: 1 to %d bytes", LIMIT_NAME);
+    size_t len = strlen(a->id);
+    for (const char *c = a->id; *c; c++)
+        len = (unsigned char)*c <= ' ' || *c == '/' ? 0 : len;
+    if (len == 0 || len > LIMIT_NAME)
+        return error_set(e, ERR_INVALID, "--id: 1 to %d bytes, none of them a blank or a slash",
+                         LIMIT_NAME);
     snprintf(a->address, sizeof a->address, "%s", a->o->address ? a->o->address : "");
     uuid_make(a->session);
     return 0;

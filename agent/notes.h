@@ -27,9 +27,4 @@ void notes_send(struct notes *n, enum note_kind kind, const char *id, const stru
 struct note *notes_take(struct notes *n); // NULL: none; note_free() it
 void note_free(struct note *note);
 
-// How the threads reach the master; read-only.
-struct master_link {
-    const char *url, *token, *ca_file;
-};
-
 #endif

@@ -11,7 +11,6 @@
 
 #include "agent/spool.h"
 #include "agent/taskdir.h"
-#include "api/client.h"
 #include "api/wire.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -241,19 +240,6 @@ static void *ship(void *arg)
     return NULL;
 }
 
-static int open_client(struct shipper *s, struct error *e)
-{
-    const struct client_options options = {
-        .url = s->master->url,
-        .auth = CLIENT_BEARER,
-        .token = s->master->token,
-        .ca_file = s->master->ca_file,
-        .timeout_s = POST_TIMEOUT_S,
-        .cancel = &s->stop,
-    };
-    return client_open(&options, &s->client, e);
-}
-
 int shipper_start(const struct master_link *master, struct notes *notes, struct shipper **out,
                   struct error *e)
 {
@@ -262,7 +248,7 @@ int shipper_start(const struct master_link *master, struct notes *notes, struct 
     s->notes = notes;
     s->orders = mailbox_new(ORDERS_MAX);
     s->scratch = xcalloc(SPOOL_BYTES_PER_BATCH, 1);
-    int rc = open_client(s, e);
+    int rc = link_open(master, POST_TIMEOUT_S, &s->stop, &s->client, e);
     int err = rc == 0 ? pthread_create(&s->thread, NULL, ship, s) : 0;
     if (err != 0)
         rc = error_set_errno(e, ERR_INTERNAL, err, "cannot start a thread");

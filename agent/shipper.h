@@ -8,6 +8,7 @@
 #ifndef MUSTER_AGENT_SHIPPER_H
 #define MUSTER_AGENT_SHIPPER_H
 
+#include "agent/link.h"
 #include "agent/notes.h"
 #include "base/error.h"
 

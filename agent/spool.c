@@ -118,22 +118,27 @@ static bool put(struct spool *s, const struct spool_line *line)
     return true;
 }
 
+static struct spool_line own_line(const char *level, const char *text)
+{
+    return (struct spool_line){
+        .wall_us = clock_wall_us(),
+        .rank = -1,
+        .level = level,
+        .stream = "stderr",
+        .source = "agent",
+        .text = text,
+        .len = strlen(text),
+    };
+}
+
 static bool tell_dropped(struct spool *s)
 {
     if (s->dropped == 0)
         return true;
     char text[256];
-    int len = snprintf(text, sizeof text, "%" PRId64 " lines of output were dropped here: %s",
-                       s->dropped, s->why_dropped);
-    const struct spool_line line = {
-        .wall_us = clock_wall_us(),
-        .rank = -1,
-        .level = "WARNING",
-        .stream = "stderr",
-        .source = "agent",
-        .text = text,
-        .len = (size_t)len,
-    };
+    snprintf(text, sizeof text, "%" PRId64 " lines of output were dropped here: %s", s->dropped,
+             s->why_dropped);
+    const struct spool_line line = own_line("WARNING", text);
     if (!put(s, &line))
         return false;
     s->dropped = 0;
@@ -144,6 +149,12 @@ void spool_append(struct spool *s, const struct spool_line *line)
 {
     if (!has_room(s) || !tell_dropped(s) || !put(s, line))
         s->dropped++;
+}
+
+void spool_say(struct spool *s, const char *level, const char *text)
+{
+    const struct spool_line line = own_line(level, text);
+    spool_append(s, &line);
 }
 
 void spool_close(struct spool *s)

@@ -48,6 +48,7 @@ struct spool {
 int spool_open(struct spool *s, const char *path, int64_t shipped, int64_t disk_max,
                struct error *e);
 void spool_append(struct spool *s, const struct spool_line *line);
+void spool_say(struct spool *s, const char *level, const char *text); // a line of our own
 void spool_close(struct spool *s);
 
 struct spool_cursor {

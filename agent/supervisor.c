@@ -87,16 +87,7 @@ __attribute__((format(printf, 3, 4))) static void say(struct supervisor *s, cons
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    const struct spool_line line = {
-        .wall_us = clock_wall_us(),
-        .rank = -1,
-        .level = level,
-        .stream = "stderr",
-        .source = "agent",
-        .text = text,
-        .len = strlen(text),
-    };
-    spool_append(&s->spool, &line);
+    spool_say(&s->spool, level, text);
 }
 
 static json_t *ranks_json(const struct supervisor *s)

@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "agent/notes.h"
+#include "agent/link.h"
 #include "base/error.h"
 
 struct sync; // opaque

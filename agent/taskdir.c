@@ -88,61 +88,41 @@ bool taskdir_supervised(const char *dir)
     return rc == ERR_CONFLICT;
 }
 
+typedef int socket_use(int fd, const struct sockaddr *address, socklen_t len);
+
+static int bind_and_listen(int fd, const struct sockaddr *address, socklen_t len)
+{
+    unlink(((const struct sockaddr_un *)address)->sun_path);
+    return bind(fd, address, len) == 0 ? listen(fd, SOCKET_BACKLOG) : -1;
+}
+
 // Socket addresses hold 107 bytes, work folders may lie deeper: the address goes by way of an open
 // descriptor of the folder.
-static int open_socket(const char *dir, struct sockaddr_un *address, int *dir_fd, struct error *e)
+static int use_socket(const char *dir, socket_use *use, int *fd, struct error *e)
 {
-    *dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (*dir_fd < 0)
-        return error_set_errno(e, ERR_IO, errno, "cannot open %s", dir);
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/sock", *dir_fd);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return error_set_errno(e, ERR_IO, errno, "cannot make a socket");
-    return fd;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int rc = 0, dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    *fd = dir_fd < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/sock", dir_fd);
+    if (*fd < 0 || use(*fd, (const struct sockaddr *)&address, sizeof address) != 0)
+        rc = error_set_errno(e, ERR_UNAVAILABLE, errno, "cannot use the socket in %s", dir);
+    if (rc != 0 && *fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+    if (dir_fd >= 0)
+        close(dir_fd);
+    return rc;
 }
 
 int taskdir_listen(const char *dir, int *fd, struct error *e)
 {
-    struct sockaddr_un address;
-    int dir_fd = -1, rc = 0;
-    *fd = open_socket(dir, &address, &dir_fd, e);
-    if (*fd < 0) {
-        rc = *fd;
-        goto out;
-    }
-    unlink(address.sun_path);
-    if (bind(*fd, (struct sockaddr *)&address, sizeof address) != 0 ||
-        listen(*fd, SOCKET_BACKLOG) != 0) {
-        rc = error_set_errno(e, ERR_IO, errno, "cannot listen in %s", dir);
-        close(*fd);
-        *fd = -1;
-    }
-out:
-    if (dir_fd >= 0)
-        close(dir_fd);
-    return rc;
+    return use_socket(dir, bind_and_listen, fd, e);
 }
 
 int taskdir_connect(const char *dir, int *fd, struct error *e)
 {
-    struct sockaddr_un address;
-    int dir_fd = -1, rc = 0;
-    *fd = open_socket(dir, &address, &dir_fd, e);
-    if (*fd < 0) {
-        rc = *fd;
-        goto out;
-    }
-    if (connect(*fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        rc = error_set_errno(e, ERR_UNAVAILABLE, errno, "cannot reach the supervisor in %s", dir);
-        close(*fd);
-        *fd = -1;
-    }
-out:
-    if (dir_fd >= 0)
-        close(dir_fd);
-    return rc;
+    return use_socket(dir, connect, fd, e);
 }
 
 char *taskdir_marker(const char *dir)

@@ -12,8 +12,8 @@
 //   run/         the task's view of /run/determined
 //   supervisor.log  messages of the supervisor about itself
 //
-// No status.json: no process was ever started. A status that is not EXITED without a held lock: the
-// supervisor was killed, or the machine was.
+// No status.json and no held lock: no process was ever started. A status that is not EXITED without
+// a held lock: the supervisor was killed, or the machine was.
 #ifndef MUSTER_AGENT_TASKDIR_H
 #define MUSTER_AGENT_TASKDIR_H
 

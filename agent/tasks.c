@@ -133,18 +133,8 @@ static void write_last_line(const struct task *task, const char *text)
     char *path = path_join(task->dir, TASKDIR_SPOOL);
     char *cursor = path_join(task->dir, TASKDIR_CURSOR);
     spool_cursor_load(cursor, &shipped);
-    if (spool_open(&spool, path, shipped.sequence, SPOOL_DISK_MAX, NULL) == 0) {
-        const struct spool_line line = {
-            .wall_us = clock_wall_us(),
-            .rank = -1,
-            .level = "ERROR",
-            .stream = "stderr",
-            .source = "agent",
-            .text = text,
-            .len = strlen(text),
-        };
-        spool_append(&spool, &line);
-    }
+    if (spool_open(&spool, path, shipped.sequence, SPOOL_DISK_MAX, NULL) == 0)
+        spool_say(&spool, "ERROR", text);
     spool_close(&spool);
     free(cursor);
     free(path);
@@ -527,30 +517,33 @@ bool tasks_changed(const struct tasks *t)
 
 // ---- start and end ----
 
+// Whatever is missing was never there: without a status nothing was started, without a
+// specification nothing was fetched.
 static void recover_task(struct tasks *t, const char *id)
 {
+    json_t *spec = NULL, *status = NULL;
     struct task *task = add_task(t, id);
-    char *spec = path_join(task->dir, TASKDIR_SPEC);
-    task->has_spec = path_exists(spec);
-    free(spec);
+    task->has_spec = taskdir_read(task->dir, TASKDIR_SPEC, &spec, NULL) == 0;
+    task->url = xstrdup(jget_string(spec, "contextUrl", ""));
+    task->grace_s = jget_int(spec, "graceSeconds", DESIRED_GRACE_S);
     if (task->has_spec)
         shipper_add(t->o.shipper, task->dir);
-    json_t *status = NULL; // until the supervisor tells more
     if (taskdir_read(task->dir, TASKDIR_STATUS, &status, NULL) == 0)
-        set_status(t, task, status);
-    attach(t, task, clock_mono_us());
+        set_status(t, task, status); // until the supervisor tells more
+    if (status || taskdir_supervised(task->dir)) {
+        attach(t, task, clock_mono_us());
+    } else if (task->has_spec) {
+        task->phase = FETCHING;
+        fetch(t, task);
+    } else {
+        remove_folder(t, id, task->dir);
+        remove_task(t, task);
+        goto out;
+    }
     log_info("task taken up again", "alloc=%s state=%s", id,
              jget_string(task->status, "state", ""));
-}
-
-// Nothing was started yet if there is no status: the master will ask for it again.
-static bool was_started(const struct tasks *t, const char *id)
-{
-    char *dir = path_join(t->folder, id), *status = path_join(dir, TASKDIR_STATUS);
-    bool started = path_exists(status) || taskdir_supervised(dir);
-    free(status);
-    free(dir);
-    return started;
+out:
+    json_decref(spec);
 }
 
 static int recover(struct tasks *t, struct error *e)
@@ -559,15 +552,8 @@ static int recover(struct tasks *t, struct error *e)
     if (!folder)
         return error_set_errno(e, ERR_IO, errno, "cannot read %s", t->folder);
     for (struct dirent *entry; (entry = readdir(folder));) {
-        const char *id = entry->d_name;
-        if (!taskdir_id_valid(id))
-            continue;
-        char *dir = path_join(t->folder, id);
-        if (was_started(t, id))
-            recover_task(t, id);
-        else
-            remove_folder(t, id, dir);
-        free(dir);
+        if (taskdir_id_valid(entry->d_name))
+            recover_task(t, entry->d_name);
     }
     closedir(folder);
     return 0;

@@ -6,7 +6,6 @@
 
 #include "agent/taskdir.h"
 #include "api/archive.h"
-#include "api/client.h"
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -43,17 +42,9 @@ static void free_job(struct job *job)
 
 static int download(struct worker *w, const char *url, void **tgz, size_t *len, struct error *e)
 {
-    const struct client_options options = {
-        .url = w->master->url,
-        .auth = CLIENT_BEARER,
-        .token = w->master->token,
-        .ca_file = w->master->ca_file,
-        .timeout_s = FETCH_TIMEOUT_S,
-        .cancel = &w->stop,
-    };
     struct client *client = NULL;
     json_t *answer = NULL;
-    int rc = client_open(&options, &client, e);
+    int rc = link_open(w->master, FETCH_TIMEOUT_S, &w->stop, &client, e);
     if (rc == 0)
         rc = client_call(client, "GET", url, NULL, &answer, e);
     if (rc == 0) {
@@ -73,10 +64,10 @@ static int fetch(struct worker *w, const struct job *job, struct error *e)
     char *work = path_join(job->folder, TASKDIR_WORK);
     void *tgz = NULL;
     size_t len = 0;
-    int rc = 0;
-    if (!job->url[0]) {
+    int rc = dir_remove_tree(work, e); // of an agent that was killed here
+    if (rc == 0 && !job->url[0]) {
         rc = dir_make(work, 0700, e);
-    } else {
+    } else if (rc == 0) {
         rc = download(w, job->url, &tgz, &len, e);
         if (rc == 0)
             rc = archive_unpack(tgz, len, work, LIMIT_MODEL_DEFINITION, e);

@@ -3,9 +3,7 @@
 #ifndef MUSTER_AGENT_WORKER_H
 #define MUSTER_AGENT_WORKER_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-
+#include "agent/link.h"
 #include "agent/notes.h"
 #include "base/error.h"
 
