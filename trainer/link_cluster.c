@@ -166,11 +166,12 @@ static void cluster_metrics(void *ctx, const char *group, int64_t step, int64_t 
     char line[LINK_LINE_MAX], time[CLOCK_RFC3339_MAX];
     puts(link_line(line, sizeof line, group, step, steps, metrics));
     clock_format(clock_wall_us(), time);
+    // A copy: the reporting thread shares no object with this one.
     post(l, xasprintf("%s/metrics", l->trial_path),
-         json_pack("{s:s, s:{s:I, s:I, s:I, s:s, s:{s:O, s:n}}}", "group", group, "metrics",
+         json_pack("{s:s, s:{s:I, s:I, s:I, s:s, s:{s:o, s:n}}}", "group", group, "metrics",
                    "trialId", (json_int_t)l->config.trial, "trialRunId", (json_int_t)l->config.run,
                    "stepsCompleted", (json_int_t)step, "reportTime", time, "metrics", "avgMetrics",
-                   metrics, "batchMetrics"));
+                   json_deep_copy(metrics), "batchMetrics"));
     post(l, xasprintf("%s/progress", l->trial_path),
          json_pack("{s:f, s:b}", "progress", (double)step / (double)steps, "isRaw", 1));
 }

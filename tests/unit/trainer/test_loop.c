@@ -18,8 +18,8 @@
 #include "api/expconf.h"
 #include "base/arena.h"
 #include "base/file.h"
-#include "base/rng.h"
 #include "tests/unit/trainer/ranks.h"
+#include "tests/unit/trainer/toys.h"
 #include "trainer/job.h"
 #include "trainer/link_local.h"
 
@@ -183,60 +183,6 @@ static void assert_same(const struct digests *a, const struct digests *b)
     assert_string_equal(a->state, b->state);
 }
 
-// Data, made once in the test's folder.
-
-static void put_be32(unsigned char *at, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        at[i] = (unsigned char)(v >> (24 - 8 * i));
-}
-
-static int make_data(void **state)
-{
-    enum { IMAGES = 200, SIDE = 8, PIXELS = SIDE * SIDE, TEXT = 3000 };
-    static unsigned char images[16 + IMAGES * PIXELS], labels[8 + IMAGES], text[TEXT];
-    struct rng r;
-    (void)state;
-    rng_seed(&r, 3, 1);
-    put_be32(images, 0x00000803);
-    put_be32(images + 4, IMAGES);
-    put_be32(images + 8, SIDE);
-    put_be32(images + 12, SIDE);
-    put_be32(labels, 0x00000801);
-    put_be32(labels + 4, IMAGES);
-    for (int i = 0; i < IMAGES; i++) {
-        labels[8 + i] = (unsigned char)rng_below(&r, 4);
-        for (int p = 0; p < PIXELS; p++) // a class is a bright quarter
-            images[16 + i * PIXELS + p] =
-                (unsigned char)(rng_below(&r, 100) + (p / 16 == labels[8 + i] ? 120 : 0));
-    }
-    for (int i = 0; i < TEXT; i++)
-        text[i] = (unsigned char)("the quick brown fox "[i % 20] + (rng_below(&r, 9) == 0));
-    must(file_write_durable("images", images, sizeof images, 0666, NULL) == 0);
-    must(file_write_durable("labels", labels, sizeof labels, 0666, NULL) == 0);
-    must(file_write_durable("text", text, sizeof text, 0666, NULL) == 0);
-    return 0;
-}
-
-#define SEARCHER "name: test\nsearcher: {name: single, metric: validation_loss}\n"
-#define IDX      "  data: {format: idx, images: images, labels: labels, validation_count: 37}\n"
-
-static const char mlp[] =
-    SEARCHER "trainer:\n"
-             "  model: {family: mlp, hidden: [24], classes: 4, dropout: 0.1}\n" IDX
-             "  global_batch_size: 32\n  micro_batch_size: 4\n  steps: 12\n" // V = 8
-             "  optimizer: {name: adamw, learning_rate: 0.01}\n"
-             "  validate_every: 6\n  checkpoint_every: 4\n  report_every: 5\n";
-
-static const char gpt[] =
-    SEARCHER "trainer:\n"
-             "  model: {family: gpt, layers: 1, heads: 2, width: 16, context: 12, dropout: 0.1}\n"
-             "  data: {format: bytes, path: text}\n"
-             "  global_batch_size: 24\n  micro_batch_size: 2\n  steps: 12\n" // V = 12
-             "  optimizer: {name: momentum, learning_rate: 0.05, nesterov: true}\n"
-             "  schedule: {name: warmup_cosine, warmup_steps: 3}\n"
-             "  clip_norm: 1.0\n";
-
 // The same bits in every world.
 
 static void assert_same_in_worlds(const char *yaml, const int *worlds, int count)
@@ -262,20 +208,20 @@ static void assert_same_in_worlds(const char *yaml, const int *worlds, int count
 static void test_mlp_has_the_same_bits(void **state)
 {
     (void)state;
-    assert_same_in_worlds(mlp, (int[]){1, 2, 3, 5, 8}, 5);
+    assert_same_in_worlds(toys_mlp, (int[]){1, 2, 3, 5, 8}, 5);
 }
 
 static void test_gpt_has_the_same_bits(void **state)
 {
     (void)state;
-    assert_same_in_worlds(gpt, (int[]){1, 2, 3, 5, 8}, 5);
+    assert_same_in_worlds(toys_gpt, (int[]){1, 2, 3, 5, 8}, 5);
 }
 
 static void test_float_is_near_exact(void **state)
 {
     (void)state;
-    char *yaml = xasprintf("%s  reduction: float\n", mlp);
-    struct run exact = {.yaml = mlp, .world = 2, .folder = "exact"};
+    char *yaml = xasprintf("%s  reduction: float\n", toys_mlp);
+    struct run exact = {.yaml = toys_mlp, .world = 2, .folder = "exact"};
     struct run real = {.yaml = yaml, .world = 3, .folder = "float"};
     train(&exact);
     train(&real);
@@ -290,7 +236,7 @@ static void test_float_is_near_exact(void **state)
 
 static void undisturbed(struct run *run, struct digests *digests)
 {
-    *run = (struct run){.yaml = mlp, .world = 1, .folder = "undisturbed"};
+    *run = (struct run){.yaml = toys_mlp, .world = 1, .folder = "undisturbed"};
     train(run);
     digest_last(run, digests);
 }
@@ -298,14 +244,14 @@ static void undisturbed(struct run *run, struct digests *digests)
 static void test_drain_and_go_on_with_other_ranks(void **state)
 {
     (void)state;
-    struct run whole, first = {.yaml = mlp, .world = 3, .folder = "drained", .drain_at = 7};
+    struct run whole, first = {.yaml = toys_mlp, .world = 3, .folder = "drained", .drain_at = 7};
     struct digests expected, got;
     undisturbed(&whole, &expected);
     train(&first);
     assert_well(&first);
     assert_true(first.drained);
     assert_string_equal(first.checkpoints[first.checkpoint_count - 1], "drained/step-00000007");
-    struct run second = {.yaml = mlp, .world = 5, .folder = "drained", .restore_count = 1};
+    struct run second = {.yaml = toys_mlp, .world = 5, .folder = "drained", .restore_count = 1};
     second.restore[0] = first.checkpoints[first.checkpoint_count - 1];
     train(&second);
     digest_last(&second, &got);
@@ -319,7 +265,7 @@ static void test_drain_and_go_on_with_other_ranks(void **state)
 static void test_killed_rank_then_other_size(void **state)
 {
     (void)state;
-    struct run whole, first = {.yaml = mlp, .world = 3, .folder = "killed", .kill_at = 6};
+    struct run whole, first = {.yaml = toys_mlp, .world = 3, .folder = "killed", .kill_at = 6};
     struct digests expected, got;
     undisturbed(&whole, &expected);
     int64_t begin = clock_mono_us();
@@ -331,7 +277,7 @@ static void test_killed_rank_then_other_size(void **state)
     assert_non_null(strstr(first.failures[0], "rank 1 died"));
     assert_false(first.hopeless);
     assert_int_equal(first.checkpoint_count, 1);
-    struct run second = {.yaml = mlp, .world = 2, .folder = "killed", .restore_count = 1};
+    struct run second = {.yaml = toys_mlp, .world = 2, .folder = "killed", .restore_count = 1};
     second.restore[0] = first.checkpoints[0];
     train(&second);
     digest_last(&second, &got);
@@ -359,7 +305,7 @@ static void test_damaged_checkpoint_falls_back_or_is_refused(void **state)
     undisturbed(&whole, &expected);
     assert_int_equal(whole.checkpoint_count, 3); // steps 4, 8 and 12
     damage(whole.checkpoints[1]);
-    struct run second = {.yaml = mlp, .world = 2, .folder = "again", .restore_count = 2};
+    struct run second = {.yaml = toys_mlp, .world = 2, .folder = "again", .restore_count = 2};
     second.restore[0] = whole.checkpoints[1];
     second.restore[1] = whole.checkpoints[0];
     train(&second);
@@ -367,7 +313,7 @@ static void test_damaged_checkpoint_falls_back_or_is_refused(void **state)
     assert_same(&got, &expected);
     assert_string_equal(second.checkpoints[0], "again/step-00000008"); // trained anew from 4
 
-    struct run third = {.yaml = mlp, .world = 2, .folder = "again", .restore_count = 1};
+    struct run third = {.yaml = toys_mlp, .world = 2, .folder = "again", .restore_count = 1};
     third.restore[0] = whole.checkpoints[1];
     train(&third);
     assert_int_equal(third.codes[0], ERR_CORRUPT);
@@ -379,7 +325,7 @@ static void test_damaged_checkpoint_falls_back_or_is_refused(void **state)
 static void test_checkpoint_of_another_model_is_refused(void **state)
 {
     (void)state;
-    struct run whole, other = {.yaml = gpt, .world = 1, .folder = "other", .restore_count = 1};
+    struct run whole, other = {.yaml = toys_gpt, .world = 1, .folder = "other", .restore_count = 1};
     struct digests digests;
     undisturbed(&whole, &digests);
     other.restore[0] = whole.checkpoints[0];
@@ -407,21 +353,23 @@ static void assert_hopeless(const char *yaml, int code, const char *text)
 static void test_training_that_blows_up_names_the_tensor(void **state)
 {
     (void)state;
-    assert_hopeless(SEARCHER "trainer:\n"
-                             "  model: {family: mlp, hidden: [8], classes: 4}\n" IDX
-                             "  global_batch_size: 32\n  micro_batch_size: 4\n  steps: 12\n"
-                             "  optimizer: {name: sgd, learning_rate: 1.0e+6, weight_decay: 0.9}\n",
+    assert_hopeless(TOYS_HEAD
+                    "trainer:\n"
+                    "  model: {family: mlp, hidden: [8], classes: 4}\n" TOYS_IDX
+                    "  global_batch_size: 32\n  micro_batch_size: 4\n  steps: 12\n"
+                    "  optimizer: {name: sgd, learning_rate: 1.0e+6, weight_decay: 0.9}\n",
                     ERR_CORRUPT, "gradient");
 }
 
 static void test_missing_data_is_named(void **state)
 {
     (void)state;
-    assert_hopeless(SEARCHER "trainer:\n"
-                             "  model: {family: gpt, layers: 1, heads: 2, width: 16, context: 12}\n"
-                             "  data: {format: bytes, path: nowhere.txt}\n"
-                             "  global_batch_size: 4\n  micro_batch_size: 2\n  steps: 12\n"
-                             "  optimizer: {name: sgd, learning_rate: 0.1}\n",
+    assert_hopeless(TOYS_HEAD
+                    "trainer:\n"
+                    "  model: {family: gpt, layers: 1, heads: 2, width: 16, context: 12}\n"
+                    "  data: {format: bytes, path: nowhere.txt}\n"
+                    "  global_batch_size: 4\n  micro_batch_size: 2\n  steps: 12\n"
+                    "  optimizer: {name: sgd, learning_rate: 0.1}\n",
                     ERR_NOT_FOUND, "nowhere.txt");
 }
 
@@ -438,5 +386,5 @@ int main(void)
         cmocka_unit_test(test_training_that_blows_up_names_the_tensor),
         cmocka_unit_test(test_missing_data_is_named),
     };
-    return cmocka_run_group_tests(tests, make_data, NULL);
+    return cmocka_run_group_tests(tests, toys_make, NULL);
 }
