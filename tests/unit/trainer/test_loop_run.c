@@ -1,0 +1,272 @@
+// `muster-trainer run` and `sample` as a person meets them: output, exit codes, Ctrl-C, a dead
+// rank.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/proc.h"
+#include "tests/unit/trainer/toys.h"
+#include "trainer/commands.h"
+
+enum { OUTPUT_MAX = 1 << 20, WORDS_MAX = 16 };
+
+// A command is this test program itself, started anew.
+struct command {
+    pid_t pid;
+    const char *log;
+    int code;
+    char *output;
+};
+
+static void start(struct command *c, const char *log, ...)
+{
+    const char *argv[WORDS_MAX] = {"/proc/self/exe"};
+    struct error e = {0};
+    va_list words;
+    int count = 1;
+    va_start(words, log);
+    while ((argv[count] = va_arg(words, const char *)))
+        count++;
+    va_end(words);
+    *c = (struct command){.log = log};
+    int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const struct proc_spec spec = {
+        .argv = argv, .fd_in = -1, .fd_out = fd, .fd_err = fd, .die_with_parent = true};
+    if (proc_spawn(&spec, &c->pid, NULL, &e))
+        fail_msg("%s", e.text);
+    close(fd);
+}
+
+static void finish(struct command *c)
+{
+    int status;
+    assert_int_equal(waitpid(c->pid, &status, 0), c->pid);
+    c->code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    assert_int_equal(file_read(c->log, OUTPUT_MAX, &c->output, NULL, NULL), 0);
+}
+
+#define RUN(c, log, ...)                                                                           \
+    do {                                                                                           \
+        start(c, log, __VA_ARGS__, NULL);                                                          \
+        finish(c);                                                                                 \
+    } while (0)
+
+static void assert_says(const struct command *c, int code, const char *text)
+{
+    if (c->code != code || !strstr(c->output, text))
+        fail_msg("exit code %d, not %d with \"%s\":\n%s", c->code, code, text, c->output);
+}
+
+// Waits until the log holds the text.
+static void wait_for(const struct command *c, const char *text)
+{
+    for (int i = 0; i < 1000; i++) {
+        char *output = NULL;
+        file_read(c->log, OUTPUT_MAX, &output, NULL, NULL);
+        bool found = output && strstr(output, text);
+        free(output);
+        if (found)
+            return;
+        clock_sleep_us(10 * 1000);
+    }
+    fail_msg("%s never said \"%s\"", c->log, text);
+}
+
+// The line of the state's digest.
+static char *state_of(const struct command *c)
+{
+    const char *line = strstr(c->output, "  state ");
+    if (!line)
+        fail_msg("no digest in:\n%s", c->output);
+    return xasprintf("%.*s", (int)strcspn(line, "\n"), line);
+}
+
+static int make_files(void **state)
+{
+    must(file_write_durable("toy.yaml", toys_mlp, strlen(toys_mlp), 0666, NULL) == 0);
+    must(file_write_durable("gpt.yaml", toys_gpt, strlen(toys_gpt), 0666, NULL) == 0);
+    return toys_make(state);
+}
+
+static void test_any_number_of_slots(void **state)
+{
+    (void)state;
+    struct command one, three;
+    RUN(&one, "one.log", "run", "toy.yaml", "--set", "reproducibility.experiment_seed=3", "--slots",
+        "1");
+    assert_says(&one, 0, "checkpoint  checkpoints/test/step-00000012");
+    RUN(&three, "three.log", "run", "toy.yaml", "--set", "reproducibility.experiment_seed=3",
+        "--slots", "3", "--checkpoint-dir", "elsewhere");
+    assert_says(&three, 0, "checkpoint  elsewhere/step-00000012");
+    char *a = state_of(&one), *b = state_of(&three);
+    assert_string_equal(a, b);
+    free(a);
+    free(b);
+    free(one.output);
+    free(three.output);
+}
+
+#define LONG                                                                                       \
+    "run", "toy.yaml", "--slots", "2", "--set", "reproducibility.experiment_seed=3", "--set",      \
+        "trainer.steps=4000", "--set", "trainer.checkpoint_every=100", "--set",                    \
+        "trainer.validate_every=0"
+
+static char *undisturbed(void)
+{
+    struct command c;
+    RUN(&c, "long.log", LONG);
+    assert_says(&c, 0, "step-00004000");
+    char *state = state_of(&c);
+    free(c.output);
+    return state;
+}
+
+static void test_interrupted_and_gone_on(void **state)
+{
+    (void)state;
+    char *expected = undisturbed();
+    struct command first, second;
+    start(&first, "first.log", LONG, "--checkpoint-dir", "interrupted", NULL);
+    wait_for(&first, "step 100  checkpoint");
+    kill(first.pid, SIGINT);
+    finish(&first);
+    assert_says(&first, 0, "stopped as asked");
+    char *from = strstr(first.output, "--from ");
+    assert_non_null(from);
+    from = xasprintf("%.*s", (int)strcspn(from + 7, "\n"), from + 7);
+    RUN(&second, "second.log", LONG, "--from", from);
+    assert_says(&second, 0, "step-00004000");
+    char *got = state_of(&second);
+    assert_string_equal(got, expected);
+    free(got);
+    free(from);
+    free(expected);
+    free(first.output);
+    free(second.output);
+}
+
+// The last child of a process.
+static pid_t last_child(pid_t pid)
+{
+    char path[64], *text = NULL;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    assert_int_equal(file_read(path, 4096, &text, NULL, NULL), 0);
+    pid_t child = 0;
+    for (char *at = text, *end; *at; at = end + (*end == ' ')) {
+        long number = strtol(at, &end, 10);
+        if (end == at)
+            break;
+        child = (pid_t)number;
+    }
+    free(text);
+    return child;
+}
+
+static void test_dead_rank_is_replaced(void **state)
+{
+    (void)state;
+    char *expected = undisturbed();
+    struct command c;
+    start(&c, "killed.log", LONG, "--checkpoint-dir", "replaced", NULL);
+    wait_for(&c, "step 100  checkpoint");
+    kill(last_child(c.pid), SIGKILL);
+    finish(&c);
+    assert_says(&c, 0, "restart 1 of 5");
+    char *got = state_of(&c);
+    assert_string_equal(got, expected);
+    free(got);
+    free(c.output);
+
+    start(&c, "given-up.log", LONG, "--set", "max_restarts=0", NULL);
+    wait_for(&c, "step 100  checkpoint");
+    kill(last_child(c.pid), SIGKILL);
+    finish(&c);
+    assert_true(c.code > 0);
+    assert_non_null(strstr(c.output, "rank 1 "));
+    free(c.output);
+    free(expected);
+}
+
+static void test_bad_words_and_files(void **state)
+{
+    (void)state;
+    const struct {
+        const char *words[5];
+        int code;
+        const char *text;
+    } cases[] = {
+        {{"run"}, 2, "give one experiment file"},
+        {{"run", "toy.yaml", "--slot", "2"}, 2, "slots"},
+        {{"run", "toy.yaml", "--slots", "0"}, 2, "--slots"},
+        {{"run", "nowhere.yaml"}, 3, "nowhere.yaml"},
+        {{"run", "toy.yaml", "--set", "trainer.stepz=5"}, 2, "steps"},
+        {{"run", "toy.yaml", "--folder", "nowhere"}, 3, "nowhere/images"},
+        {{"run", "toy.yaml", "--from", "nowhere"}, 3, "nowhere"},
+        {{"run", "--help"}, 0, "usage: muster-trainer run FILE"},
+        {{"sample"}, 2, "give one checkpoint"},
+        {{"sample", "nowhere"}, 3, "nowhere"},
+        {{"sample", "nowhere", "--temperature", "warm"}, 2, "--temperature"},
+        {{"worker"}, 2, "DET_MASTER is not set"},
+        {{"worker", "now"}, 2, "usage: muster-trainer worker"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const *w = cases[i].words;
+        struct command c;
+        RUN(&c, "bad.log", w[0], w[1], w[2], w[3], w[4]);
+        assert_says(&c, cases[i].code, cases[i].text);
+        free(c.output);
+    }
+}
+
+static void test_sample_continues_a_text(void **state)
+{
+    (void)state;
+    struct command c, again;
+    RUN(&c, "gpt.log", "run", "gpt.yaml", "--slots", "1", "--checkpoint-dir", "gpt");
+    assert_says(&c, 0, "gpt/step-00000012");
+    free(c.output);
+    RUN(&c, "text.log", "sample", "gpt/step-00000012", "--prompt", "the quick ", "--bytes", "40");
+    RUN(&again, "again.log", "sample", "gpt/step-00000012", "-p", "the quick ", "--bytes=40");
+    assert_says(&c, 0, "the quick ");
+    assert_string_equal(c.output, again.output);
+    free(c.output);
+    free(again.output);
+    RUN(&c, "mlp.log", "run", "toy.yaml", "--slots", "1");
+    free(c.output);
+    RUN(&c, "none.log", "sample", "checkpoints/test/step-00000012");
+    assert_says(&c, 2, "family \"mlp\"");
+    free(c.output);
+}
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {{"run", command_run}, {"sample", command_sample}, {"worker", command_worker}};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof *commands && argc > 1; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_number_of_slots),
+        cmocka_unit_test(test_interrupted_and_gone_on),
+        cmocka_unit_test(test_dead_rank_is_replaced),
+        cmocka_unit_test(test_bad_words_and_files),
+        cmocka_unit_test(test_sample_continues_a_text),
+    };
+    return cmocka_run_group_tests(tests, make_files, NULL);
+}
