@@ -205,20 +205,29 @@
     X(CHECKPOINT_VIEW, SQL_CHECKPOINT_COLUMNS " " SQL_CHECKPOINT_TABLES " WHERE c.uuid = ?")       \
     X(CHECKPOINT_STORAGE, "SELECT storage, state FROM checkpoints WHERE uuid = ?")                 \
                                                                                                    \
-    /* for the core at start; INDEXED BY: ended ones are the many, and are not looked at */        \
+    /* for the core at start; INDEXED BY: ended ones are the many, and are not looked at. Each has \
+       its table's columns, then: the owner's name; the steps of the latest checkpoint; outcome */ \
     X(EXPERIMENTS_LIVE,                                                                            \
-      "SELECT " DB_EXPERIMENT_COLUMNS " FROM experiments INDEXED BY experiments_live"              \
+      "SELECT " DB_EXPERIMENT_COLUMNS ", (SELECT username FROM users WHERE users.id = user_id)"    \
+      " FROM experiments INDEXED BY experiments_live"                                              \
       " WHERE state NOT IN ('COMPLETED', 'CANCELED', 'ERROR') ORDER BY id")                        \
-    X(TRIALS_LIVE, "SELECT " DB_TRIAL_COLUMNS " FROM trials WHERE experiment_id IN"                \
-                   " (SELECT id FROM experiments"                                                  \
+    X(TRIALS_LIVE, "SELECT " DB_TRIAL_COLUMNS                                                      \
+                   ", (SELECT steps FROM checkpoints WHERE uuid = latest_checkpoint)"              \
+                   " FROM trials WHERE experiment_id IN (SELECT id FROM experiments"               \
                    " WHERE state NOT IN ('COMPLETED', 'CANCELED', 'ERROR')) ORDER BY id")          \
-    X(ALLOCATIONS_LIVE,                                                                            \
-      "SELECT " DB_ALLOCATION_COLUMNS " FROM allocations INDEXED BY allocations_live"              \
-      " WHERE state <> 'TERMINATED' ORDER BY trial_id, epoch")                                     \
+    X(ALLOCATIONS_LIVE, "SELECT " DB_ALLOCATION_COLUMNS ", outcome FROM allocations"               \
+                        " INDEXED BY allocations_live WHERE state <> 'TERMINATED'"                 \
+                        " ORDER BY trial_id, epoch")                                               \
     /* 0 id, 1 pool, 2 enabled, 3 draining, 4 slots, 5 disabled_slots, 6 version,                  \
        7 registered_at, 8 last_seen_at */                                                          \
     X(AGENTS, "SELECT id, pool, enabled, draining, slots, disabled_slots, version, registered_at," \
               " last_seen_at FROM agents ORDER BY id")                                             \
+    /* every experiment: 0 id, 1 state, 2 user_id, 3 archived, 4 best_metric */                    \
+    X(EXPERIMENTS_ALL,                                                                             \
+      "SELECT id, state, user_id, archived, best_metric FROM experiments ORDER BY id")             \
+    X(PROJECT_OF_NAMES, "SELECT p.id FROM projects p JOIN workspaces w ON w.id = p.workspace_id"   \
+                        " WHERE w.name = ? AND p.name = ?")                                        \
+    X(TRIAL_CHECKPOINT, "SELECT latest_checkpoint FROM trials WHERE id = ?")                       \
     /* the greatest id of 0 experiments, 1 trials, 2 users, 3 workspaces, 4 projects; 0: none */   \
     X(MAX_IDS, "SELECT (SELECT coalesce(max(id), 0) FROM experiments),"                            \
                " (SELECT coalesce(max(id), 0) FROM trials),"                                       \

@@ -63,8 +63,11 @@ int account_get(struct view *v, struct error *e)
 
 int account_get_by_name(struct view *v, struct error *e)
 {
+    char *name = arena_strdup(&v->rq->arena, v->rq->params[0]);
+    for (char *c = name; *c; c++) // as user_name() keeps it
+        *c = (char)tolower((unsigned char)*c);
     jw_object(&v->w);
-    int rc = write_user_row(v, db_query(v->db, STMT_USER_BY_NAME, "s", v->rq->params[0]), e);
+    int rc = write_user_row(v, db_query(v->db, STMT_USER_BY_NAME, "s", name), e);
     jw_object_end(&v->w);
     return rc;
 }

@@ -229,7 +229,7 @@ int view_trial_workloads(struct view *v, struct error *e)
     list_and(&l, "trial_id = ?");
     list_bind_int(&l, id);
     filter_workloads(&l);
-    list_sort(&l, "sortKey", sorts, "steps, kind", "steps");
+    list_sort(&l, "sortKey", sorts, "steps, kind", "steps * 4 + kind");
     list_page(&l);
     // The batches of a training report are only sent to those who ask.
     const char *columns = query_flag(v->query, "includeBatchMetrics")

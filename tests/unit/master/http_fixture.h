@@ -315,12 +315,26 @@ static inline json_t *get_json(const char *path, int by)
     return json;
 }
 
-// The value at a dotted path as text; "" when it is not there.
+// The value at a dotted path ("trials.0.id"); NULL when it is not there.
+static inline const json_t *value_at(const json_t *json, const char *path)
+{
+    while (json && *path) {
+        char part[64];
+        size_t len = strcspn(path, ".");
+        snprintf(part, sizeof part, "%.*s", (int)len, path);
+        json = json_is_array(json) ? json_array_get(json, (size_t)atoi(part))
+                                   : json_object_get(json, part);
+        path += len + (path[len] == '.');
+    }
+    return json;
+}
+
+// The same as text; "" for null and for what is not there.
 static inline const char *at(const json_t *json, const char *path)
 {
     static char text[16][64]; // a few at once
     static int turn;
-    const json_t *v = jget_path(json, path);
+    const json_t *v = value_at(json, path);
     if (json_is_string(v))
         return json_string_value(v);
     char *out = text[turn++ % 16];
