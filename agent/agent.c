@@ -239,20 +239,33 @@ static int read_master_url(struct agent *a, struct error *e)
                             text);
 }
 
+static int check_word(const char *flag, const char *word, struct error *e)
+{
+    json_t *text = json_string(word); // NULL: not UTF-8
+    size_t len = json_string_length(text);
+    for (const char *c = word; *c; c++)
+        len = (unsigned char)*c <= ' ' || *c == '/' ? 0 : len;
+    json_decref(text);
+    return len > 0 && len <= LIMIT_NAME
+               ? 0
+               : error_set(e, ERR_INVALID,
+                           "--%s: 1 to %d bytes of UTF-8, none of them a blank or a slash", flag,
+                           LIMIT_NAME);
+}
+
 static int name_agent(struct agent *a, struct error *e)
 {
     if (gethostname(a->hostname, sizeof a->hostname - 1) != 0)
         snprintf(a->hostname, sizeof a->hostname, "unknown");
     a->id = a->o->id ? a->o->id : a->hostname;
-    size_t len = strlen(a->id);
-    for (const char *c = a->id; *c; c++)
-        len = (unsigned char)*c <= ' ' || *c == '/' ? 0 : len;
-    if (len == 0 || len > LIMIT_NAME)
-        return error_set(e, ERR_INVALID, "--id: 1 to %d bytes, none of them a blank or a slash",
-                         LIMIT_NAME);
     snprintf(a->address, sizeof a->address, "%s", a->o->address ? a->o->address : "");
     uuid_make(a->session);
-    return 0;
+    int rc = check_word("id", a->id, e);
+    if (rc == 0)
+        rc = check_word("pool", a->o->pool, e);
+    if (rc == 0 && a->o->address)
+        rc = check_word("address", a->o->address, e);
+    return rc;
 }
 
 static int hold_work_dir(struct agent *a, struct error *e)
@@ -261,7 +274,9 @@ static int hold_work_dir(struct agent *a, struct error *e)
     if (rc != 0)
         return error_prefix(e, "--work-dir");
     a->work_dir = realpath(a->o->work_dir, NULL);
-    char *path = path_join(a->work_dir ? a->work_dir : a->o->work_dir, "agent.lock");
+    if (!a->work_dir)
+        return error_set_errno(e, ERR_IO, errno, "--work-dir: cannot enter %s", a->o->work_dir);
+    char *path = path_join(a->work_dir, "agent.lock");
     a->work_lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (a->work_lock < 0)
         rc = error_set_errno(e, ERR_IO, errno, "--work-dir: cannot write in %s", a->o->work_dir);

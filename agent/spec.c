@@ -12,9 +12,9 @@
 
 static void set(json_t *env, const char *name, const char *value)
 {
-    json_t *text = value ? json_string_nocheck(value) : NULL;
+    json_t *text = value ? json_string(value) : NULL; // NULL: not UTF-8, cannot be handed on
     if (text)
-        must(json_object_set_new_nocheck(env, name, text) == 0);
+        must(json_object_set_new(env, name, text) == 0);
 }
 
 static void set_int(json_t *env, const char *name, int64_t value)

@@ -49,10 +49,20 @@ int taskdir_write(const char *dir, const char *name, const json_t *value, struct
     return rc;
 }
 
+// Up to the first byte that is not UTF-8: a sentence that was cut may end within a character.
+static json_t *readable(const char *text)
+{
+    size_t len = strlen(text);
+    json_t *value = NULL;
+    while (!(value = json_stringn(text, len)))
+        len--;
+    return value;
+}
+
 json_t *taskdir_status(const char *id, const char *state, json_t *ranks, const char *reason)
 {
-    json_t *status = json_pack("{s:s, s:s, s:o, s:s}", "allocationId", id, "state", state, "ranks",
-                               ranks ? ranks : json_array(), "reason", reason);
+    json_t *status = json_pack("{s:s, s:s, s:o, s:o}", "allocationId", id, "state", state, "ranks",
+                               ranks ? ranks : json_array(), "reason", readable(reason));
     must(status != NULL);
     return status;
 }

@@ -160,8 +160,9 @@ static void conclude(struct tasks *t, struct task *task, const char *reason)
 
 static void exited(struct task *task)
 {
-    log_info("task ended", "alloc=%s reason=\"%s\"", task->id,
-             jget_string(task->status, "reason", ""));
+    char quoted[ERROR_TEXT_MAX];
+    log_info("task ended", "alloc=%s reason=%s", task->id,
+             log_quote(quoted, sizeof quoted, jget_string(task->status, "reason", "")));
     detach(task);
     task->phase = EXITED;
 }

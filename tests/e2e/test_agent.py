@@ -419,8 +419,8 @@ class Ending(AgentTest):
         self.wait_line("a", "rank 1: exit 3; ending the other ranks")
 
     def test_a_rank_that_will_not_go_is_killed(self):
-        script = ('if [ $RANK = 1 ]; then sleep 1; kill -SEGV $$; fi; trap "" TERM; '
-                  "while :; do sleep 0.05; done")
+        script = ('if [ $RANK = 1 ]; then while [ ! -e ready ]; do sleep 0.05; done; '
+                  'kill -SEGV $$; fi; trap "" TERM; touch ready; while :; do sleep 0.05; done')
         self.start(a=task("a", script, ranks=2))
         report = self.master.wait_state("a", "EXITED")
         self.assertEqual([r["signal"] for r in report["ranks"]], [signal.SIGKILL, signal.SIGSEGV])

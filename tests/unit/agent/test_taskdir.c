@@ -71,6 +71,20 @@ static void status_round_trip(void **state)
     json_decref(read);
 }
 
+// A reason that was cut within a character, or has bytes from who knows where.
+static void any_reason_can_be_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *reason, *told;
+    } cases[] = {{"", ""}, {"ok \xC3\xA9", "ok \xC3\xA9"}, {"cut \xC3", "cut "}, {"\xFF x", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        json_t *status = taskdir_status("a", TASK_EXITED, NULL, cases[i].reason);
+        assert_string_equal(jget_string(status, "reason", NULL), cases[i].told);
+        json_decref(status);
+    }
+}
+
 // Deeper than the 107 bytes of a socket's address.
 static void sockets_in_deep_folders(void **state)
 {
@@ -140,6 +154,7 @@ int main(void)
         cmocka_unit_test(ids),
         cmocka_unit_test(lock_goes_with_its_holder),
         cmocka_unit_test(status_round_trip),
+        cmocka_unit_test(any_reason_can_be_told),
         cmocka_unit_test(sockets_in_deep_folders),
         cmocka_unit_test(sweep_finds_the_tasks_processes_alone),
     };
