@@ -94,13 +94,6 @@ static char *state_of(const struct command *c)
     return xasprintf("%.*s", (int)strcspn(line, "\n"), line);
 }
 
-static int make_files(void **state)
-{
-    must(file_write_durable("toy.yaml", toys_mlp, strlen(toys_mlp), 0666, NULL) == 0);
-    must(file_write_durable("gpt.yaml", toys_gpt, strlen(toys_gpt), 0666, NULL) == 0);
-    return toys_make(state);
-}
-
 static void test_any_number_of_slots(void **state)
 {
     (void)state;
@@ -121,23 +114,26 @@ static void test_any_number_of_slots(void **state)
 
 #define LONG                                                                                       \
     "run", "toy.yaml", "--slots", "2", "--set", "reproducibility.experiment_seed=3", "--set",      \
-        "trainer.steps=4000", "--set", "trainer.checkpoint_every=100", "--set",                    \
+        "trainer.steps=2000", "--set", "trainer.checkpoint_every=100", "--set",                    \
         "trainer.validate_every=0"
 
-static char *undisturbed(void)
+// The group's state: what every interrupted run must end with.
+static int set_up(void **state)
 {
     struct command c;
+    must(file_write_durable("toy.yaml", toys_mlp, strlen(toys_mlp), 0666, NULL) == 0);
+    must(file_write_durable("gpt.yaml", toys_gpt, strlen(toys_gpt), 0666, NULL) == 0);
+    toys_make(NULL);
     RUN(&c, "long.log", LONG);
-    assert_says(&c, 0, "step-00004000");
-    char *state = state_of(&c);
+    assert_says(&c, 0, "step-00002000");
+    *state = state_of(&c);
     free(c.output);
-    return state;
+    return 0;
 }
 
 static void test_interrupted_and_gone_on(void **state)
 {
-    (void)state;
-    char *expected = undisturbed();
+    const char *expected = *state;
     struct command first, second;
     start(&first, "first.log", LONG, "--checkpoint-dir", "interrupted", NULL);
     wait_for(&first, "step 100  checkpoint");
@@ -148,12 +144,11 @@ static void test_interrupted_and_gone_on(void **state)
     assert_non_null(from);
     from = xasprintf("%.*s", (int)strcspn(from + 7, "\n"), from + 7);
     RUN(&second, "second.log", LONG, "--from", from);
-    assert_says(&second, 0, "step-00004000");
+    assert_says(&second, 0, "step-00002000");
     char *got = state_of(&second);
     assert_string_equal(got, expected);
     free(got);
     free(from);
-    free(expected);
     free(first.output);
     free(second.output);
 }
@@ -177,8 +172,7 @@ static pid_t last_child(pid_t pid)
 
 static void test_dead_rank_is_replaced(void **state)
 {
-    (void)state;
-    char *expected = undisturbed();
+    const char *expected = *state;
     struct command c;
     start(&c, "killed.log", LONG, "--checkpoint-dir", "replaced", NULL);
     wait_for(&c, "step 100  checkpoint");
@@ -197,7 +191,6 @@ static void test_dead_rank_is_replaced(void **state)
     assert_true(c.code > 0);
     assert_non_null(strstr(c.output, "rank 1 "));
     free(c.output);
-    free(expected);
 }
 
 static void test_bad_words_and_files(void **state)
@@ -229,6 +222,12 @@ static void test_bad_words_and_files(void **state)
         assert_says(&c, cases[i].code, cases[i].text);
         free(c.output);
     }
+}
+
+static int free_state(void **state)
+{
+    free(*state);
+    return 0;
 }
 
 static void test_sample_continues_a_text(void **state)
@@ -268,5 +267,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_bad_words_and_files),
         cmocka_unit_test(test_sample_continues_a_text),
     };
-    return cmocka_run_group_tests(tests, make_files, NULL);
+    return cmocka_run_group_tests(tests, set_up, free_state);
 }
