@@ -135,6 +135,18 @@ json_t *row_checkpoint(const json_t *checkpoint, const char *metric)
     return row;
 }
 
+json_t *row_start(const json_t *start)
+{
+    json_t *row = json_object();
+    json_object_set_new(row, "epoch", json_integer(jget_int(start, "epoch", 0)));
+    set_string(row, "state", plain_state(WIRE_ALLOCATION_STATE, start));
+    json_object_set_new(row, "slots", json_integer(jget_int(start, "slots", 0)));
+    set_copy(row, "agents", jget(start, "agents"));
+    set_times(row, start);
+    set_string(row, "reason", jget_string(start, "reason", ""));
+    return row;
+}
+
 static int64_t slots_in_use(const json_t *slots)
 {
     int64_t used = 0;

@@ -41,23 +41,24 @@ int run_trial_describe(struct cli *c, const struct command *self, struct error *
 {
     (void)self;
     long long id;
-    json_t *trial = NULL, *experiment = NULL, *starts = NULL, *row = NULL;
+    json_t *trial = NULL, *experiment = NULL, *answer = NULL, *starts = NULL, *row = NULL;
     int err = cli_id(c, 0, "trial", &id, e);
     err = err != 0 ? err : fetch_trial(c, id, &trial, e);
     err = err != 0 ? err : fetch_experiment(c, jget_int(trial, "experimentId", 0), &experiment, e);
-    err = err != 0 ? err : cli_call(c, "GET", NULL, &starts, e, "/api/v1/trials/%lld/starts", id);
+    err = err != 0 ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/trials/%lld/starts", id);
     if (err == 0) {
+        starts = rows_of(jget(answer, "starts"), row_start);
         row = row_trial(trial, jget(experiment, "config"));
-        json_object_set(row, "starts", jget(starts, "starts"));
+        json_object_set(row, "starts", starts);
         err = output_object(c, row, "id,experiment,state,steps,latest,best,restarts", e);
     }
     if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
         printf("\nStarts\n");
-        err = output_rows(c, jget(starts, "starts"),
-                          "epoch,state,slots,agents,started,ended,reason", e);
+        err = output_rows(c, starts, "epoch,state,slots,agents,duration,reason", e);
     }
     json_decref(row);
     json_decref(starts);
+    json_decref(answer);
     json_decref(experiment);
     json_decref(trial);
     return err;

@@ -8,7 +8,8 @@
     X(login)                                                                                       \
     X(logout)                                                                                      \
     X(whoami)                                                                                      \
-    X(help) X(completion) X(experiment_create) X(experiment_list) X(experiment_describe)           \
+    X(help)                                                                                        \
+    X(completion) X(experiment_create) X(experiment_list) X(experiment_describe)                   \
         X(experiment_config) X(experiment_logs) X(experiment_metrics) X(experiment_follow)         \
             X(experiment_wait) X(experiment_act) X(experiment_delete) X(trial_list)                \
                 X(trial_describe) X(trial_metrics) X(trial_logs) X(trial_kill) X(checkpoint_list)  \

@@ -20,6 +20,9 @@ view_handler render_experiment_created, render_experiment;
 // trials.c
 view_handler view_trial, view_trial_workloads, view_trial_series, view_context_directory;
 
+// starts.c
+view_handler view_trial_starts;
+
 // checkpoints.c
 view_handler view_checkpoint, view_trial_checkpoints, view_experiment_checkpoints;
 
