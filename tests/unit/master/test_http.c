@@ -4,6 +4,7 @@
 #include "http_fixture.h"
 
 #include "base/limits.h"
+#include "master/http/offload.h"
 #include "master/http/routes.h"
 
 // The path of a route with 1 (or something that fits) for every {..}.
@@ -239,6 +240,76 @@ static void test_body_limits(void **state)
     close(fd);
 }
 
+static void test_all_bodies_together(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    struct server *all = fx.server;
+    const struct server_options options = {.db = fx.db,
+                                           .core = fx.core,
+                                           .follow = fx.follow,
+                                           .cluster_id = "x",
+                                           .cluster_name = "x",
+                                           .config = "{}",
+                                           .bind = "127.0.0.1",
+                                           .bodies_max = 100000};
+    int port = fx.port;
+    char *fits = body_of(100000), *past = body_of(100001);
+    assert_int_equal(server_start(&options, &fx.server, &e), 0);
+    fx.port = atoi(strrchr(server_url(fx.server), ':') + 1);
+    for (int i = 0; i < 3; i++) { // each gives its room back
+        assert_int_equal(status_of("POST", "/api/v1/trials/1/kill", BY_USER, fits), 200);
+        assert_int_equal(status_of("POST", "/api/v1/trials/1/kill", BY_USER, past), 429);
+    }
+    free(fits);
+    free(past);
+    server_drain(fx.server);
+    server_stop(fx.server);
+    fx.server = all;
+    fx.port = port;
+}
+
+struct held_job {
+    struct job job;
+    pthread_mutex_t *gate;
+    atomic_int *done;
+};
+
+static void run_held(struct job *j, struct db_reader *db)
+{
+    struct held_job *h = (struct held_job *)j;
+    assert_non_null(db);
+    pthread_mutex_lock(h->gate);
+    pthread_mutex_unlock(h->gate);
+    atomic_fetch_add(h->done, 1);
+}
+
+static void test_workers_have_a_bound(void **state)
+{
+    (void)state;
+    enum { ROOM = OFFLOAD_THREADS + OFFLOAD_QUEUE };
+    static struct held_job jobs[ROOM + 1];
+    struct offload *o = NULL;
+    struct error e = {0};
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    atomic_int done = 0;
+    assert_int_equal(offload_new(fx.db, &o, &e), 0);
+    pthread_mutex_lock(&gate);
+    int taken = 0;
+    // The threads may take theirs out of the queue at any time.
+    for (; taken < ROOM; taken++) {
+        jobs[taken] = (struct held_job){{run_held}, &gate, &done};
+        for (int i = 0; offload_submit(o, &jobs[taken].job, &e) && i < 1000; i++)
+            clock_sleep_us(1000);
+    }
+    jobs[ROOM] = (struct held_job){{run_held}, &gate, &done};
+    assert_int_equal(offload_submit(o, &jobs[ROOM].job, &e), ERR_BUSY);
+    pthread_mutex_unlock(&gate);
+    offload_free(o);
+    assert_int_equal(atomic_load(&done), ROOM);
+    pthread_mutex_destroy(&gate);
+}
+
 static void test_keep_alive(void **state)
 {
     (void)state;
@@ -453,6 +524,8 @@ int main(void)
         cmocka_unit_test(test_what_a_handler_sees),
         cmocka_unit_test(test_head_options_and_404),
         cmocka_unit_test(test_body_limits),
+        cmocka_unit_test(test_all_bodies_together),
+        cmocka_unit_test(test_workers_have_a_bound),
         cmocka_unit_test(test_keep_alive),
         cmocka_unit_test(test_parked_client_leaves),
         cmocka_unit_test(test_follow),
