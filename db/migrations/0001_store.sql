@@ -100,7 +100,9 @@ CREATE TABLE allocations (                 -- one start of a trial
     exit_reason TEXT NOT NULL DEFAULT '',
     queued_at INTEGER NOT NULL,
     started_at INTEGER,
-    ended_at INTEGER
+    ended_at INTEGER,
+    outcome TEXT NOT NULL DEFAULT ''       -- how it ends, once that is certain: COMPLETED PREEMPTED
+                                           -- (also: drain acknowledged) FAILED LOST KILLED
 ) STRICT;
 CREATE INDEX allocations_trial ON allocations (trial_id, epoch);
 CREATE INDEX allocations_live ON allocations (state) WHERE state <> 'TERMINATED';

@@ -3,8 +3,8 @@
 // Add a row at the end of its table's group. Parameters are ?1 ?2 .. or ? in the order of the
 // arguments: an insert takes its columns in the order written, an update the new values first and
 // the key last. Constant text only. Every row is prepared against the schema by test_statements, so
-// a slip in a name is a red test. What may be sent twice says ON CONFLICT (key) .. DO NOTHING,
-// which passes over a repetition and nothing else (INSERT OR IGNORE would hide a missing value).
+// a slip in a name is a red test. What may be sent twice says ON CONFLICT (key), which passes over
+// a repetition and nothing else (INSERT OR IGNORE would hide a missing value).
 #ifndef MUSTER_DB_STATEMENTS_WRITES_H
 #define MUSTER_DB_STATEMENTS_WRITES_H
 
@@ -49,7 +49,7 @@
       "INSERT INTO experiments (id, state, name, description, notes, labels, user_id,"             \
       " project_id, job_id, parent_id, original_config, config, priority, searcher_type,"          \
       " searcher_state, unmanaged, seed, model_definition_hash, submitted_at)"                     \
-      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")                         \
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, ?, ?)")              \
     X(EXPERIMENT_SET_STATE, "UPDATE experiments SET state = ? WHERE id = ?")                       \
     X(EXPERIMENT_END, "UPDATE experiments SET state = ?, ended_at = ? WHERE id = ?")               \
     X(EXPERIMENT_SET_PROGRESS, "UPDATE experiments SET progress = ? WHERE id = ?")                 \
@@ -57,11 +57,11 @@
     X(EXPERIMENT_SET_BEST_METRIC, "UPDATE experiments SET best_metric = ? WHERE id = ?")           \
     X(EXPERIMENT_SET_ARCHIVED, "UPDATE experiments SET archived = ? WHERE id = ?")                 \
     X(EXPERIMENT_SET_PROJECT, "UPDATE experiments SET project_id = ? WHERE id = ?")                \
-    /* null: as it was. name, description, notes, labels, priority, config, id */                  \
+    /* null: as it was. name, description, notes, labels, priority (or -1), config, id */          \
     X(EXPERIMENT_PATCH,                                                                            \
       "UPDATE experiments SET name = coalesce(?, name), description = coalesce(?, description),"   \
       " notes = coalesce(?, notes), labels = coalesce(?, labels),"                                 \
-      " priority = coalesce(?, priority), config = coalesce(?, config) WHERE id = ?")              \
+      " priority = coalesce(nullif(?, -1), priority), config = coalesce(?, config) WHERE id = ?")  \
     /* an experiment goes by all of these, in this order, in one batch; each takes its id */       \
     X(EXPERIMENT_DELETE_LOGS, "DELETE FROM logs WHERE task_id IN"                                  \
                               " (SELECT task_id FROM trials WHERE experiment_id = ?)")             \
@@ -106,6 +106,8 @@
     /* state, placement, time, id */                                                               \
     X(ALLOCATION_PLACE, "UPDATE allocations SET state = ?, placement = ?, started_at = ?"          \
                         " WHERE id = ?")                                                           \
+    /* outcome, reason, id */                                                                      \
+    X(ALLOCATION_SET_OUTCOME, "UPDATE allocations SET outcome = ?, exit_reason = ? WHERE id = ?")  \
     /* reason, time, id */                                                                         \
     X(ALLOCATION_END, "UPDATE allocations SET state = 'TERMINATED', exit_reason = ?,"              \
                       " ended_at = ? WHERE id = ?")                                                \
@@ -123,14 +125,20 @@
     X(METRIC_INSERT,                                                                               \
       "INSERT INTO metrics (trial_id, run_id, grp, steps, end_time, metrics, batch_metrics)"       \
       " VALUES (?, ?, ?, ?, ?, ?, ?)"                                                              \
-      " ON CONFLICT (trial_id, run_id, grp, steps) WHERE steps >= 0 DO NOTHING")                   \
+      " ON CONFLICT (trial_id, run_id, grp, steps) WHERE steps >= 0"                               \
+      " DO UPDATE SET metrics = json_patch(metrics, excluded.metrics)")                            \
     /* trial, step it starts again from */                                                         \
     X(METRICS_ARCHIVE_BEYOND, "UPDATE metrics SET archived = 1 WHERE trial_id = ? AND steps > ?"   \
                               " AND archived = 0")                                                 \
+    /* trial, group, steps, run: what earlier runs said of a step that this one tells anew */      \
+    X(METRIC_ARCHIVE_EARLIER, "UPDATE metrics SET archived = 1 WHERE trial_id = ? AND grp = ?"     \
+                              " AND steps = ? AND run_id < ? AND archived = 0")                    \
                                                                                                    \
+    /* rank and sequence: null or -1 when there is none */                                         \
     X(LOG_INSERT,                                                                                  \
       "INSERT INTO logs (task_id, allocation_id, agent_id, container_id, rank, time, level,"       \
-      " stdtype, source, log, sequence) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"                  \
+      " stdtype, source, log, sequence)"                                                           \
+      " VALUES (?, ?, ?, ?, nullif(?, -1), ?, ?, ?, ?, ?, nullif(?, -1))"                          \
       " ON CONFLICT (allocation_id, agent_id, sequence) WHERE sequence IS NOT NULL DO NOTHING")    \
                                                                                                    \
     /* a repeated report replaces what is said of it, not whose it is */                           \

@@ -23,6 +23,7 @@ struct core_options {
     int64_t agent_reconnect_us;            // 30 s until a lost agent's allocations are given up
     int64_t kill_grace_us;                 // SIGTERM -> SIGKILL, 10 s
     int64_t preemption_timeout_us;         // 3600 s unless the experiment says otherwise
+    int64_t (*mono_us)(void);              // NULL: clock_mono_us; tests move time
 
     // Told after the commit of new log rows of a task, and after the commit that ends its trial:
     // wakes the followers of its log. Any thread; returns at once. NULL: nobody follows.

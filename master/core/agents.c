@@ -1,0 +1,206 @@
+// What an agent does on its events, and what the scheduler may use of it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/core/lives.h"
+
+static void silent(struct core *c, void *arg)
+{
+    agent_event(c, arg, AGENT_EV_SILENT);
+}
+
+static void grace_over(struct core *c, void *arg)
+{
+    agent_event(c, arg, AGENT_EV_GRACE_OVER);
+}
+
+// Known, not heard yet. Versions start at the clock, so that they never repeat those of an earlier
+// life of the master.
+struct agent *agent_new(struct core *c, const char *id)
+{
+    struct agent *g = xcalloc(1, sizeof *g);
+    size_t at = c->agent_count;
+    c->agents = xrealloc(c->agents, (c->agent_count + 1) * sizeof(struct agent *));
+    for (; at && strcmp(c->agents[at - 1]->id, id) > 0; at--)
+        c->agents[at] = c->agents[at - 1];
+    c->agents[at] = g;
+    c->agent_count++;
+    g->id = xstrdup(id);
+    g->state = AGENT_LOST;
+    g->enabled = true;
+    g->handle = SCHED_NONE;
+    g->pool = core_pool(c, "");
+    g->slots = json_array();
+    g->address = xstrdup("");
+    g->hostname = xstrdup("");
+    g->master_url = xstrdup("");
+    g->desired = c->wall;
+    g->registered_at = c->wall;
+    g->silence = (struct timer){.fire = silent, .arg = g};
+    g->grace = (struct timer){.fire = grace_over, .arg = g};
+    return g;
+}
+
+void agent_free(struct agent *g)
+{
+    char *const texts[] = {g->id,         g->address, g->hostname,   g->version,
+                           g->master_url, g->session, g->old_session};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        free(texts[i]);
+    json_decref(g->slots);
+    free(g->slot_disabled);
+    free(g);
+}
+
+int agent_set_slots(struct agent *g, json_t *slots, struct error *e)
+{
+    size_t i;
+    json_t *slot;
+    size_t count = json_array_size(slots);
+    if (!json_is_array(slots) || count > LIMIT_SLOTS_PER_AGENT)
+        return error_set(e, ERR_INVALID, "slots: a list of at most %d slots",
+                         LIMIT_SLOTS_PER_AGENT);
+    json_array_foreach(slots, i, slot)
+    {
+        if (jget_int(slot, "id", -1) != (int64_t)i)
+            return error_set(e, ERR_INVALID, "slots.%zu.id: slots are numbered from 0", i);
+    }
+    bool *disabled = xcalloc(count + 1, sizeof *disabled);
+    for (i = 0; i < count && (int)i < g->slot_count; i++)
+        disabled[i] = g->slot_disabled[i];
+    free(g->slot_disabled);
+    json_decref(g->slots);
+    g->slot_disabled = disabled;
+    g->slot_count = (int)count;
+    g->slots = json_incref(slots);
+    return 0;
+}
+
+void agent_disable_slots(struct agent *g, const json_t *numbers)
+{
+    size_t i;
+    json_t *number;
+    json_array_foreach(numbers, i, number)
+    {
+        json_int_t slot = json_integer_value(number);
+        if (slot >= 0 && slot < g->slot_count)
+            g->slot_disabled[slot] = true;
+    }
+}
+
+// --- the scheduler's view ------------------------------------------------------------------------
+
+static void renew_handle(struct core *c, struct agent *g)
+{
+    if (g->handle != SCHED_NONE)
+        sched_agent_remove(c->sched, g->handle);
+    g->handle = sched_agent_add(c->sched, g->pool->handle, g->slot_count);
+    g->handle_pool = g->pool;
+    g->handle_slots = g->slot_count;
+    if ((size_t)g->handle >= c->handle_count) {
+        c->handle_count = (size_t)g->handle + 1;
+        c->agent_of_handle = xrealloc(c->agent_of_handle, c->handle_count * sizeof(struct agent *));
+    }
+    c->agent_of_handle[g->handle] = g;
+}
+
+// Slots are free for others when the agent is there, may be used, and runs nothing that should have
+// ended. A change of slots or pool waits until what runs there under the old ones has ended.
+void agent_refresh(struct core *c, struct agent *g)
+{
+    bool same =
+        g->handle != SCHED_NONE && g->handle_slots == g->slot_count && g->handle_pool == g->pool;
+    if (!same && !g->parts) {
+        renew_handle(c, g);
+        same = true;
+    }
+    if (g->handle == SCHED_NONE)
+        return;
+    for (int i = 0; same && i < g->slot_count; i++)
+        sched_slot_set(c->sched, g->handle, i, !g->slot_disabled[i]);
+    sched_agent_set(c->sched, g->handle,
+                    same && g->state == AGENT_CONNECTED && g->enabled && !g->strangers);
+    c->sched_due = true;
+}
+
+void agent_changed(struct core *c, struct agent *g)
+{
+    g->desired++;
+    if (g->answer_due)
+        return;
+    g->answer_due = true;
+    g->due_next = c->due_agents;
+    c->due_agents = g;
+}
+
+// --- events --------------------------------------------------------------------------------------
+
+static void give_up(struct core *c, struct agent *g)
+{
+    char span[32];
+    clock_duration(c->options.agent_silence_us + c->options.agent_reconnect_us, span, sizeof span);
+    char *reason = xasprintf("agent %s was lost: not heard for %s", g->id, span);
+    for (struct part *p = g->parts, *next; p; p = next) {
+        next = p->next_on_agent;
+        part_exited(c, p, OUTCOME_LOST, reason);
+    }
+    free(reason);
+}
+
+// What it ran before and does not report is gone. What it was not seen to have begun it may still
+// begin.
+static void reconcile(struct core *c, struct agent *g)
+{
+    char *reason = xasprintf("agent %s came back without it", g->id);
+    for (struct part *p = g->parts, *next; p; p = next) {
+        next = p->next_on_agent;
+        if (!p->reported && p->state != PART_ASSIGNED)
+            part_exited(c, p, OUTCOME_LOST, reason);
+    }
+    free(reason);
+}
+
+static void leave(struct core *c, struct agent *g)
+{
+    struct error e = {0};
+    error_set(&e, ERR_TIMEOUT, "agent %s was not heard any more", g->id);
+    if (g->poll)
+        core_refuse(c, core_unpark(c, g->poll), &e);
+    timer_clear(&c->timers, &g->silence);
+    timer_set(&c->timers, &g->grace, c->now + c->options.agent_reconnect_us);
+}
+
+void agent_event(struct core *c, struct agent *g, enum agent_event ev)
+{
+    struct transition to = agent_transition(g->state, ev);
+    if (to.action == AGENT_DO_NOTHING)
+        return;
+    log_info(to.next == AGENT_CONNECTED ? "agent connected"
+             : to.next == AGENT_AWAY    ? "agent not connected"
+                                        : "agent lost",
+             "agent=%s slots=%d", g->id, g->slot_count);
+    g->state = (enum agent_state)to.next;
+    STORE(c, AGENT_SEEN, "is", c->wall, g->id);
+    switch ((enum agent_action)to.action) {
+    case AGENT_DO_NOTHING:
+        break;
+    case AGENT_DO_RECONCILE:
+        reconcile(c, g);
+        timer_clear(&c->timers, &g->grace);
+        break;
+    case AGENT_DO_RETURN:
+        timer_clear(&c->timers, &g->grace);
+        break;
+    case AGENT_DO_LEAVE:
+        leave(c, g);
+        break;
+    case AGENT_DO_GIVE_UP:
+        give_up(c, g);
+        break;
+    }
+    agent_refresh(c, g);
+}

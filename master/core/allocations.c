@@ -1,0 +1,294 @@
+// What an allocation does on its events: from asking for slots to the end of its last process.
+//
+// It ends when its part on every machine has: exited there, or been given up with its machine. The
+// first cause of an end counts: a rank that failed, a machine that was lost, a kill. Without one it
+// has completed, or, when the program had acknowledged a drain, was preempted.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "master/core/lives.h"
+#include "master/core/loop.h"
+
+static const char *const outcome_words[OUTCOMES] = {"",       "COMPLETED", "PREEMPTED",
+                                                    "FAILED", "LOST",      "KILLED"};
+
+const char *outcome_word(enum outcome outcome)
+{
+    return outcome_words[outcome];
+}
+
+// --- made and freed ------------------------------------------------------------------------------
+
+static void drain_overdue(struct core *c, void *arg)
+{
+    struct allocation *a = arg;
+    char span[32], reason[160];
+    snprintf(reason, sizeof reason,
+             "did not leave within %s of being asked to save its work (preemption_timeout)",
+             clock_duration(a->trial->live->preemption_timeout_us, span, sizeof span));
+    allocation_kill(c, a, OUTCOME_KILLED, reason);
+}
+
+struct allocation *allocation_new(struct trial *t, int64_t epoch)
+{
+    struct allocation *a = xcalloc(1, sizeof *a);
+    must(!t->allocation);
+    a->trial = t;
+    a->epoch = epoch;
+    a->gang = SCHED_NONE;
+    a->drain_timer.fire = drain_overdue;
+    a->drain_timer.arg = a;
+    snprintf(a->id, sizeof a->id, "%s.%lld", t->task_id, (long long)epoch);
+    t->allocation = a;
+    return a;
+}
+
+void allocation_free(struct allocation *a)
+{
+    for (int i = 0; i < a->part_count; i++)
+        free(a->parts[i].slots);
+    free(a->parts);
+    free(a->reason);
+    signals_free(a);
+    free(a);
+}
+
+void allocation_request(struct core *c, struct trial *t)
+{
+    struct live *l = t->live;
+    struct allocation *a = allocation_new(t, ++t->run);
+    a->queued_at = c->wall;
+    a->gang = sched_gang_add(c->sched, l->job, l->slots, l->one_agent, t->id);
+    c->sched_due = true;
+    STORE(c, TRIAL_SET_RUN, "ii", t->run, t->id);
+    STORE(c, ALLOCATION_INSERT, "siisisi", a->id, t->id, a->epoch, allocation_state_word(a->state),
+          (int64_t)l->slots, l->pool->name, a->queued_at);
+}
+
+// --- start ---------------------------------------------------------------------------------------
+
+static int count_agents(const struct sched_place *places, size_t count)
+{
+    int agents = 0;
+    for (size_t i = 0; i < count; i++)
+        agents += !i || places[i].agent != places[i - 1].agent;
+    return agents;
+}
+
+// Ranks follow the places: agent by agent, slot by slot.
+static void make_parts(struct core *c, struct allocation *a, const struct sched_place *places,
+                       size_t count)
+{
+    bool per_slot = a->trial->live->per_slot;
+    a->parts = xcalloc((size_t)count_agents(places, count), sizeof *a->parts);
+    for (size_t i = 0; i < count; i++) {
+        struct part *p = &a->parts[a->part_count];
+        p->allocation = a;
+        p->agent = c->agent_of_handle[places[i].agent];
+        p->slots = xrealloc(p->slots, ((size_t)p->slot_count + 1) * sizeof *p->slots);
+        if (places[i].slot != SCHED_NONE)
+            p->slots[p->slot_count++] = places[i].slot;
+        if (i + 1 < count && places[i + 1].agent == places[i].agent)
+            continue;
+        p->first_rank = a->world_size;
+        p->rank_count = per_slot && p->slot_count ? p->slot_count : 1;
+        a->world_size += p->rank_count;
+        a->part_count++;
+    }
+}
+
+static void launch(struct core *c, struct allocation *a)
+{
+    struct trial *t = a->trial;
+    a->started_at = c->wall;
+    memcpy(a->resume, t->checkpoint, sizeof a->resume);
+    a->resume_steps = t->checkpoint_steps;
+    char *placement = launch_placement(a);
+    STORE(c, ALLOCATION_PLACE, "ssis", allocation_state_word(a->state), placement, a->started_at,
+          a->id);
+    free(placement);
+    launch_token(c, a);
+    metrics_restart(c, t, a);
+    for (int i = 0; i < a->part_count; i++) {
+        struct part *p = &a->parts[i];
+        p->next_on_agent = p->agent->parts;
+        p->agent->parts = p;
+        agent_changed(c, p->agent);
+    }
+    log_info("allocation placed", "exp=%lld trial=%lld alloc=%s ranks=%d machines=%d agent=%s",
+             (long long)t->live->experiment->id, (long long)t->id, a->id, a->world_size,
+             a->part_count, a->parts[0].agent->id);
+}
+
+void allocations_schedule(struct core *c)
+{
+    const struct sched_command *commands;
+    c->sched_due = false;
+    size_t count = sched_pass(c->sched, &commands);
+    for (size_t i = 0; i < count; i++) {
+        struct allocation *a = core_trial_find(c, commands[i].tag)->allocation;
+        make_parts(c, a, commands[i].places, commands[i].count);
+        allocation_event(c, a, ALLOCATION_EV_PLACED);
+    }
+}
+
+// --- end -----------------------------------------------------------------------------------------
+
+static void set_outcome(struct core *c, struct allocation *a, enum outcome outcome,
+                        const char *reason)
+{
+    if (a->outcome != OUTCOME_NONE && a->outcome != OUTCOME_PREEMPTED)
+        return;
+    a->outcome = outcome;
+    free(a->reason);
+    a->reason = xstrdup(reason);
+    STORE(c, ALLOCATION_SET_OUTCOME, "sss", outcome_word(outcome), reason, a->id);
+}
+
+void allocation_kill(struct core *c, struct allocation *a, enum outcome outcome, const char *reason)
+{
+    if (a->state != ALLOCATION_QUEUED)
+        set_outcome(c, a, outcome, reason);
+    allocation_event(c, a, ALLOCATION_EV_KILL);
+}
+
+static void leave_agent(struct core *c, struct part *p)
+{
+    struct part **link = &p->agent->parts;
+    while (*link != p)
+        link = &(*link)->next_on_agent;
+    *link = p->next_on_agent;
+    agent_changed(c, p->agent);
+    agent_refresh(c, p->agent);
+}
+
+static enum trial_event event_of(enum outcome outcome)
+{
+    static const enum trial_event events[OUTCOMES] = {
+        [OUTCOME_NONE] = TRIAL_EV_IDLE,           [OUTCOME_COMPLETED] = TRIAL_EV_COMPLETED,
+        [OUTCOME_PREEMPTED] = TRIAL_EV_PREEMPTED, [OUTCOME_FAILED] = TRIAL_EV_FAILED,
+        [OUTCOME_LOST] = TRIAL_EV_LOST,           [OUTCOME_KILLED] = TRIAL_EV_LOST,
+    };
+    return events[outcome];
+}
+
+// The end of its life: rows, slots, token, waiters; then the trial goes on from there.
+static void finish(struct core *c, struct allocation *a)
+{
+    struct trial *t = a->trial;
+    enum outcome outcome = a->outcome;
+    STORE(c, ALLOCATION_END, "sis", a->reason ? a->reason : "", c->wall, a->id);
+    STORE(c, TOKENS_DELETE_ALLOCATION, "s", a->id);
+    if (outcome >= OUTCOME_FAILED && !t->invalid) // else it has said why itself
+        trial_set_reason(c, t, a->reason);
+    log_info("allocation ended", "exp=%lld trial=%lld alloc=%s outcome=%s",
+             (long long)t->live->experiment->id, (long long)t->id, a->id, outcome_word(outcome));
+    signals_end(c, a);
+    timer_clear(&c->timers, &a->drain_timer);
+    sched_gang_remove(c->sched, a->gang);
+    c->sched_due = true;
+    for (int i = 0; i < a->part_count; i++)
+        leave_agent(c, &a->parts[i]);
+    t->allocation = NULL;
+    allocation_free(a);
+    trial_event(c, t, event_of(outcome));
+}
+
+static void show(struct core *c, const struct allocation *a)
+{
+    STORE(c, ALLOCATION_SET_STATE, "ss", allocation_state_word(a->state), a->id);
+}
+
+static void signal_drain(struct core *c, struct allocation *a)
+{
+    if (a->draining)
+        return;
+    a->draining = true;
+    timer_set(&c->timers, &a->drain_timer, c->now + a->trial->live->preemption_timeout_us);
+    signals_wake(c, a);
+}
+
+static void tell_agents(struct core *c, struct allocation *a)
+{
+    for (int i = 0; i < a->part_count; i++)
+        if (a->parts[i].state != PART_EXITED)
+            agent_changed(c, a->parts[i].agent);
+}
+
+static void do_action(struct core *c, struct allocation *a, enum allocation_action action)
+{
+    switch (action) {
+    case ALLOCATION_DO_NOTHING:
+        break;
+    case ALLOCATION_DO_SHOW:
+        show(c, a);
+        signals_wake(c, a);
+        break;
+    case ALLOCATION_DO_LAUNCH:
+        launch(c, a);
+        break;
+    case ALLOCATION_DO_SIGNAL:
+        signal_drain(c, a);
+        break;
+    case ALLOCATION_DO_ACK:
+        set_outcome(c, a, OUTCOME_PREEMPTED, "left when it was asked to");
+        break;
+    case ALLOCATION_DO_KILL:
+        set_outcome(c, a, OUTCOME_KILLED, "ended before it had started");
+        show(c, a);
+        tell_agents(c, a);
+        break;
+    case ALLOCATION_DO_WITHDRAW:
+        free(a->reason);
+        a->reason = xstrdup("withdrawn while it waited for slots");
+        finish(c, a);
+        break;
+    case ALLOCATION_DO_END:
+        if (a->outcome == OUTCOME_NONE)
+            set_outcome(c, a, OUTCOME_COMPLETED, "");
+        finish(c, a);
+        break;
+    }
+}
+
+void allocation_event(struct core *c, struct allocation *a, enum allocation_event ev)
+{
+    struct transition to = allocation_transition(a->state, ev);
+    a->state = (enum allocation_state)to.next;
+    do_action(c, a, (enum allocation_action)to.action);
+}
+
+// --- parts ---------------------------------------------------------------------------------------
+
+struct part *allocation_part(struct allocation *a, const struct agent *g)
+{
+    for (int i = 0; i < a->part_count; i++)
+        if (a->parts[i].agent == g)
+            return &a->parts[i];
+    return NULL;
+}
+
+static bool gone_everywhere(const struct allocation *a)
+{
+    for (int i = 0; i < a->part_count; i++)
+        if (a->parts[i].state != PART_EXITED)
+            return false;
+    return true;
+}
+
+void part_exited(struct core *c, struct part *p, enum outcome outcome, const char *reason)
+{
+    struct allocation *a = p->allocation;
+    if (p->state == PART_EXITED)
+        return;
+    p->state = PART_EXITED;
+    if (outcome != OUTCOME_NONE) {
+        set_outcome(c, a, outcome, reason);
+        allocation_event(c, a, ALLOCATION_EV_PART_FAILED);
+    }
+    if (gone_everywhere(a))
+        allocation_event(c, a, ALLOCATION_EV_GONE);
+}

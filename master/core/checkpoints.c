@@ -1,0 +1,114 @@
+// Checkpoints as tasks report them. What is written by a start that has ended is refused, so a
+// trial's newest checkpoint is always of its own line.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/wire.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/core/handlers.h"
+#include "master/core/lives.h"
+
+struct incoming {
+    char uuid[UUID_TEXT]; // lower case
+    const char *state;
+    int64_t steps, time;
+    const json_t *metadata, *resources;
+};
+
+// Folders are named by it, so nothing else may pass.
+static int read_uuid(const char *text, char out[UUID_TEXT], struct error *e)
+{
+    static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+    size_t len = strlen(text);
+    for (size_t i = 0; i < sizeof form - 1 && len == sizeof form - 1; i++) {
+        char letter = text[i];
+        if (letter >= 'A' && letter <= 'F')
+            letter = (char)(letter - 'A' + 'a');
+        bool hex = (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'f');
+        if (form[i] == '-' ? letter != '-' : !hex)
+            len = 0;
+        out[i] = letter;
+    }
+    out[sizeof form - 1] = '\0';
+    if (len == sizeof form - 1)
+        return 0;
+    return error_set(e, ERR_INVALID, "uuid: \"%.64s\" is no UUID", text);
+}
+
+static int read_checkpoint(struct core *c, const json_t *body, struct incoming *in, struct error *e)
+{
+    const char *time = jget_string(body, "reportTime", NULL);
+    int err = read_uuid(jget_string(body, "uuid", ""), in->uuid, e);
+    if (!err)
+        err = wire_parse(WIRE_CHECKPOINT_STATE, jget_string(body, "state", "COMPLETED"), &in->state,
+                         e);
+    if (err)
+        return err;
+    in->time = c->wall;
+    in->metadata = jget(body, "metadata");
+    in->resources = jget(body, "resources");
+    in->steps = jget_int(in->metadata, "steps_completed", -1);
+    if (in->steps < 0)
+        return error_set(e, ERR_INVALID,
+                         "metadata.steps_completed: missing, or no number of steps");
+    if (in->resources && !json_is_object(in->resources))
+        return error_set(e, ERR_INVALID, "resources: not an object of sizes by path");
+    if (json_object_size(in->resources) > LIMIT_CHECKPOINT_FILES)
+        return error_set(e, ERR_TOO_LARGE, "resources: more than %d files", LIMIT_CHECKPOINT_FILES);
+    if (time && clock_parse(time, &in->time))
+        return error_set(e, ERR_INVALID, "reportTime: \"%.64s\" is no RFC 3339 time", time);
+    return 0;
+}
+
+// The metrics of the same step, when they were reported before.
+static char *validation_of_step(const struct trial *t, int64_t steps)
+{
+    json_t *latest = NULL;
+    char *text = NULL;
+    if (!t->validation.text || t->validation.steps != steps)
+        return NULL;
+    if (json_parse(t->validation.text, strlen(t->validation.text), "validation", &latest, NULL))
+        return NULL;
+    text = json_text(jget(latest, "metrics"));
+    json_decref(latest);
+    return text;
+}
+
+static void store(struct core *c, const struct allocation *a, const struct incoming *in)
+{
+    const struct trial *t = a->trial;
+    char *metadata = json_text(in->metadata);
+    char *resources = in->resources ? json_text(in->resources) : xstrdup("{}");
+    char *validation = validation_of_step(t, in->steps);
+    STORE(c, CHECKPOINT_UPSERT, "sssiisissssi", in->uuid, t->task_id, a->id, t->id,
+          t->live->experiment->id, in->state, in->steps, metadata, resources, t->live->storage,
+          validation, in->time);
+    free(metadata);
+    free(resources);
+    free(validation);
+}
+
+int core_checkpoint_report(struct core *c, struct request *rq, struct error *e)
+{
+    struct allocation *a;
+    struct incoming in;
+    int err = core_caller(c, rq, &a, e);
+    if (!err)
+        err = read_checkpoint(c, rq->body, &in, e);
+    if (err)
+        return err;
+    if (strcmp(jget_string(rq->body, "allocationId", a->id), a->id))
+        return error_set(e, ERR_FORBIDDEN, "allocation has ended");
+    struct trial *t = a->trial;
+    store(c, a, &in);
+    if (strcmp(in.state, "COMPLETED") || (t->checkpoint[0] && in.steps < t->checkpoint_steps))
+        return 0;
+    memcpy(t->checkpoint, in.uuid, sizeof t->checkpoint);
+    t->checkpoint_steps = in.steps;
+    STORE(c, TRIAL_SET_LATEST_CHECKPOINT, "si", in.uuid, t->id);
+    return 0;
+}

@@ -1,0 +1,200 @@
+// What an experiment does on its events, and the searcher behind it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "master/core/lives.h"
+#include "master/core/loop.h"
+
+// --- made and freed ------------------------------------------------------------------------------
+
+// Takes over what the configuration says; the rest is the caller's to fill.
+struct live *live_new(struct core *c, struct experiment *x, json_t *config)
+{
+    struct live *l = xcalloc(1, sizeof *l);
+    const json_t *resources = jget(config, "resources");
+    const json_t *storage = jget(config, "checkpoint_storage");
+    int64_t timeout_s = jget_int(config, "preemption_timeout", 0);
+    const char *launch = jget_string(config, "launch", "per_machine");
+    l->experiment = x;
+    l->config = config;
+    l->config_text = json_text(config);
+    l->storage = storage ? json_text(storage) : xstrdup("{}");
+    l->trials_end = &l->trials;
+    l->job = SCHED_NONE;
+    l->pool = core_pool(c, jget_string(resources, "resource_pool", ""));
+    l->priority = (int)jget_int(resources, "priority", SCHED_PRIORITY_DEFAULT);
+    l->slots = (int)jget_int(resources, "slots_per_trial", 1);
+    l->max_slots = jget_int(resources, "max_slots", 0);
+    l->native = jget(config, "trainer") != NULL;
+    l->per_slot = l->native || !strcmp(launch, "per_slot");
+    // Ranks of the native trainer on CPU slots meet in shared memory.
+    l->one_agent = l->native || jget_bool(resources, "is_single_node", false);
+    l->max_restarts = jget_int(config, "max_restarts", 5);
+    l->preemption_timeout_us =
+        timeout_s > 0 ? timeout_s * 1000000 : c->options.preemption_timeout_us;
+    x->live = l;
+    return l;
+}
+
+void live_free(struct live *l)
+{
+    while (l->trials) {
+        struct trial *next = l->trials->next;
+        trial_free(l->trials);
+        l->trials = next;
+    }
+    search_free(l->search);
+    json_decref(l->config);
+    free(l->config_text);
+    free(l->storage);
+    free(l->owner);
+    free(l->job_id);
+    free(l);
+}
+
+void live_schedule(struct core *c, struct live *l)
+{
+    struct sched_job job = {.pool = l->pool->handle,
+                            .priority = l->priority,
+                            .order = l->experiment->id,
+                            .limit = l->max_slots,
+                            .tag = l->experiment->id};
+    l->job = sched_job_add(c->sched, &job);
+}
+
+void experiments_free_ended(struct core *c)
+{
+    while (c->ended) {
+        struct live *l = c->ended;
+        c->ended = l->ended_next;
+        l->experiment->live = NULL;
+        live_free(l);
+    }
+}
+
+// --- events --------------------------------------------------------------------------------------
+
+static void tell_trials(struct core *c, struct live *l, enum trial_event ev)
+{
+    for (struct trial *t = l->trials; t; t = t->next)
+        trial_event(c, t, ev);
+    experiment_settle(c, l);
+}
+
+static void end(struct core *c, struct experiment *x)
+{
+    STORE(c, EXPERIMENT_END, "sii", experiment_state_word(x->state), c->wall, x->id);
+    sched_job_remove(c->sched, x->live->job);
+    x->live->ended_next = c->ended;
+    c->ended = x->live;
+    log_info("experiment ended", "exp=%lld state=%s", (long long)x->id,
+             experiment_state_word(x->state));
+}
+
+static int refuse(const struct experiment *x, enum experiment_event ev, struct error *e)
+{
+    static const char *const verbs[EXPERIMENT_EVENTS] = {
+        [EXPERIMENT_EV_ACTIVATE] = "activated",
+        [EXPERIMENT_EV_PAUSE] = "paused",
+        [EXPERIMENT_EV_DELETE] = "deleted before it has ended; kill it first",
+    };
+    return error_set(e, ERR_CONFLICT, "experiment %lld is %s: it cannot be %s", (long long)x->id,
+                     experiment_state_word(x->state), verbs[ev]);
+}
+
+int experiment_event(struct core *c, struct experiment *x, enum experiment_event ev,
+                     struct error *e)
+{
+    struct transition to = experiment_transition(x->state, ev);
+    if (to.action == EXPERIMENT_DO_REFUSE)
+        return refuse(x, ev, e);
+    if ((int)x->state != to.next) {
+        x->state = (enum experiment_state)to.next;
+        if (to.action != EXPERIMENT_DO_END)
+            STORE(c, EXPERIMENT_SET_STATE, "si", experiment_state_word(x->state), x->id);
+    }
+    switch ((enum experiment_action)to.action) {
+    case EXPERIMENT_DO_NOTHING:
+    case EXPERIMENT_DO_REFUSE:
+        break;
+    case EXPERIMENT_DO_ACTIVATE:
+        tell_trials(c, x->live, TRIAL_EV_ACTIVATE);
+        break;
+    case EXPERIMENT_DO_PAUSE:
+        tell_trials(c, x->live, TRIAL_EV_PAUSE);
+        break;
+    case EXPERIMENT_DO_STOP:
+        tell_trials(c, x->live, TRIAL_EV_STOP);
+        break;
+    case EXPERIMENT_DO_CANCEL:
+        tell_trials(c, x->live, TRIAL_EV_CANCEL);
+        break;
+    case EXPERIMENT_DO_KILL:
+        tell_trials(c, x->live, TRIAL_EV_KILL);
+        break;
+    case EXPERIMENT_DO_END:
+        end(c, x);
+        break;
+    case EXPERIMENT_DO_DELETE:
+        removal_start(c, x);
+        break;
+    }
+    return 0;
+}
+
+void experiment_settle(struct core *c, struct live *l)
+{
+    if (!l->live_trials)
+        experiment_event(c, l->experiment, EXPERIMENT_EV_TRIALS_ENDED, NULL);
+}
+
+// --- the searcher --------------------------------------------------------------------------------
+
+static enum experiment_event event_of_outcome(enum search_end outcome)
+{
+    if (outcome == SEARCH_END_COMPLETED)
+        return EXPERIMENT_EV_SEARCH_COMPLETED;
+    return outcome == SEARCH_END_CANCELED ? EXPERIMENT_EV_SEARCH_CANCELED
+                                          : EXPERIMENT_EV_SEARCH_FAILED;
+}
+
+static void obey(struct core *c, struct live *l, const struct search_command *command)
+{
+    struct experiment *x = l->experiment;
+    switch (command->kind) {
+    case SEARCH_CREATE:
+        if (x->state == EXPERIMENT_ACTIVE || x->state == EXPERIMENT_PAUSED)
+            trial_create(c, l, command);
+        break;
+    case SEARCH_STOP: {
+        struct trial *t = trial_of_request(l, command->request_id);
+        if (t)
+            trial_event(c, t, TRIAL_EV_STOP);
+        break;
+    }
+    case SEARCH_SHUTDOWN:
+        experiment_event(c, x, event_of_outcome(command->outcome), NULL);
+        break;
+    }
+}
+
+void experiment_tell(struct core *c, struct live *l, const struct search_event *event)
+{
+    struct search_commands commands;
+    search_tell(l->search, event, &commands);
+    double progress = search_progress(l->search);
+    if (event->kind != SEARCH_PROGRESS) {
+        char *snapshot = search_snapshot(l->search);
+        STORE(c, EXPERIMENT_SET_SEARCHER, "si", snapshot, l->experiment->id);
+        free(snapshot);
+    }
+    if (progress != l->progress) {
+        l->progress = progress;
+        STORE(c, EXPERIMENT_SET_PROGRESS, "di", progress, l->experiment->id);
+    }
+    for (size_t i = 0; i < commands.count; i++)
+        obey(c, l, &commands.items[i]);
+    search_commands_free(&commands);
+}

@@ -1,0 +1,66 @@
+// The lives of experiments, trials, allocations and agents: one function an object tells it an
+// event, which moves its machine (machines.h) and does what follows. Core thread alone.
+#ifndef MUSTER_MASTER_CORE_LIVES_H
+#define MUSTER_MASTER_CORE_LIVES_H
+
+#include "master/core/state.h"
+
+// experiments.c
+int experiment_event(struct core *c, struct experiment *x, enum experiment_event ev,
+                     struct error *e);                  // ERR_CONFLICT: refused
+void experiment_settle(struct core *c, struct live *l); // ends it when no trial is left
+void experiment_tell(struct core *c, struct live *l, const struct search_event *event);
+struct live *live_new(struct core *c, struct experiment *x, json_t *config); // takes config
+void live_free(struct live *l);
+void live_schedule(struct core *c, struct live *l); // makes it a job of the scheduler
+
+// trials.c
+struct trial *trial_new(struct live *l, int64_t id, const char *request_id);
+void trial_free(struct trial *t);
+void trial_create(struct core *c, struct live *l, const struct search_command *command);
+void trial_event(struct core *c, struct trial *t, enum trial_event ev);
+struct trial *trial_of_request(struct live *l, const char *request_id);
+void trial_set_reason(struct core *c, struct trial *t, const char *reason);
+
+// allocations.c
+struct allocation *allocation_new(struct trial *t, int64_t epoch);
+void allocation_free(struct allocation *a);
+void allocation_request(struct core *c, struct trial *t); // asks for the trial's slots
+void allocation_event(struct core *c, struct allocation *a, enum allocation_event ev);
+void allocation_kill(struct core *c, struct allocation *a, enum outcome outcome,
+                     const char *reason);
+struct part *allocation_part(struct allocation *a, const struct agent *g); // NULL: none there
+// Its processes on one machine are gone. NONE: all exited with 0. May free the allocation.
+void part_exited(struct core *c, struct part *p, enum outcome outcome, const char *reason);
+const char *outcome_word(enum outcome outcome); // of the store; "" of NONE
+
+// launch.c
+char *launch_placement(const struct allocation *a);             // JSON of the store
+const char *launch_token(struct core *c, struct allocation *a); // makes one where none is known
+void launch_write(struct core *c, struct json_writer *w, const struct part *p);
+const char *launch_container(const struct part *p, char out[UUID_TEXT]);
+
+// signals.c
+void signals_wake(struct core *c, struct allocation *a); // drain and rendezvous waiters look again
+void signals_end(struct core *c, struct allocation *a);  // all of its parked requests are refused
+void signals_free(struct allocation *a);
+
+// agents.c
+struct agent *agent_new(struct core *c, const char *id);
+void agent_free(struct agent *g);
+void agent_event(struct core *c, struct agent *g, enum agent_event ev);
+void agent_changed(struct core *c, struct agent *g); // what should run there has changed
+void agent_refresh(struct core *c, struct agent *g); // the scheduler learns what may be used
+int agent_set_slots(struct agent *g, json_t *slots, struct error *e); // takes a reference
+void agent_disable_slots(struct agent *g, const json_t *numbers);
+
+// metrics.c
+void metrics_restart(struct core *c, struct trial *t, const struct allocation *a);
+void metrics_load(struct trial *t, const char *training, const char *validation, const char *best,
+                  const char *summary);
+void metrics_forget(struct trial *t); // frees what it keeps for a trial
+
+// removal.c
+void removal_start(struct core *c, struct experiment *x);
+
+#endif

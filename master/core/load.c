@@ -1,0 +1,460 @@
+// The core's life from the store: core_new() reads what had been committed, core_free() forgets.
+//
+// A task that ran when the master ended runs on; its allocation is taken up as it was, and its
+// agent's first report says how it is by now.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/core/lives.h"
+#include "master/core/loop.h"
+#include "master/core/workers.h"
+
+// Columns as listed in db/statements/reads.h.
+enum {
+    X_ID,
+    X_STATE,
+    X_JOB_ID = 8,
+    X_CONFIG = 11,
+    X_PRIORITY,
+    X_SEARCHER_STATE = 14,
+    X_PROGRESS,
+    X_SEED = 19,
+    X_SUBMITTED_AT = 21,
+    X_OWNER = 23
+};
+enum {
+    T_ID,
+    T_EXPERIMENT,
+    T_REQUEST,
+    T_STATE = 4,
+    T_HPARAMS,
+    T_SEED,
+    T_RESTARTS,
+    T_RUN,
+    T_PROGRESS,
+    T_STEPS,
+    T_EXIT_REASON = 12,
+    T_CHECKPOINT,
+    T_TRAINING,
+    T_VALIDATION,
+    T_BEST,
+    T_SUMMARY,
+    T_CHECKPOINT_STEPS = 20
+};
+enum {
+    A_ID,
+    A_TRIAL,
+    A_EPOCH,
+    A_STATE,
+    A_PLACEMENT = 6,
+    A_EXIT_REASON,
+    A_QUEUED_AT,
+    A_STARTED_AT,
+    A_OUTCOME = 11
+};
+enum { G_ID, G_POOL, G_ENABLED, G_DRAINING, G_SLOTS, G_DISABLED, G_VERSION, G_REGISTERED_AT };
+
+static const char *text_of(struct db_rows *rows, int column)
+{
+    const char *text = db_text(rows, column);
+    return text ? text : "";
+}
+
+static int parse(const char *text, const char *what, json_t **out, struct error *e)
+{
+    int err = json_parse(text, strlen(text), what, out, e);
+    return err ? error_prefix(e, "the store is damaged") : 0;
+}
+
+// Calls row() on every row of a query.
+static int each(struct core *c, enum stmt query,
+                int (*row)(struct core *c, struct db_rows *rows, struct error *e), struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, query, "");
+    int err = 0, more = 0;
+    while (!err && (more = db_next(rows)) > 0)
+        err = row(c, rows, e);
+    db_rows_close(rows);
+    return more < 0 ? error_set(e, ERR_IO, "the store cannot be read") : err;
+}
+
+// --- ids and agents ------------------------------------------------------------------------------
+
+static int64_t floor_of(struct core *c, const char *key)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_META_GET, "s", key);
+    int64_t value = db_next(rows) > 0 ? strtoll(text_of(rows, 0), NULL, 10) : 1;
+    db_rows_close(rows);
+    return value;
+}
+
+static int load_ids(struct core *c, struct db_rows *rows, struct error *e)
+{
+    (void)e;
+    c->next_experiment = db_int(rows, 0) + 1;
+    c->next_trial = db_int(rows, 1) + 1;
+    return 0;
+}
+
+static void raise_floors(struct core *c)
+{
+    int64_t experiment = floor_of(c, "next_experiment"), trial = floor_of(c, "next_trial");
+    if (experiment > c->next_experiment)
+        c->next_experiment = experiment;
+    if (trial > c->next_trial)
+        c->next_trial = trial;
+}
+
+static int load_agent(struct core *c, struct db_rows *rows, struct error *e)
+{
+    json_t *slots = NULL, *disabled = NULL;
+    struct agent *g = agent_new(c, text_of(rows, G_ID));
+    int err = parse(text_of(rows, G_SLOTS), "agents.slots", &slots, e);
+    if (!err)
+        err = parse(text_of(rows, G_DISABLED), "agents.disabled_slots", &disabled, e);
+    if (!err)
+        err = agent_set_slots(g, slots, e);
+    if (!err) {
+        agent_disable_slots(g, disabled);
+        g->pool = core_pool(c, text_of(rows, G_POOL));
+        g->enabled = db_int(rows, G_ENABLED);
+        g->draining = db_int(rows, G_DRAINING);
+        g->version = xstrdup(text_of(rows, G_VERSION));
+        g->registered_at = db_int(rows, G_REGISTERED_AT);
+        g->state = AGENT_AWAY;
+        timer_set(&c->timers, &g->grace, c->now + c->options.agent_reconnect_us);
+        agent_refresh(c, g);
+    }
+    json_decref(slots);
+    json_decref(disabled);
+    return err;
+}
+
+// --- experiments and trials ----------------------------------------------------------------------
+
+static int load_experiment(struct core *c, struct db_rows *rows, struct error *e)
+{
+    struct experiment *x = xcalloc(1, sizeof *x);
+    x->id = db_int(rows, 0);
+    x->user_id = db_int(rows, 2);
+    x->archived = db_int(rows, 3);
+    x->has_best = !db_is_null(rows, 4);
+    x->best = db_double(rows, 4);
+    by_id_put(&c->experiments, x->id, x);
+    if (experiment_state_of(text_of(rows, 1), &x->state))
+        return 0;
+    return error_set(e, ERR_CORRUPT, "experiment %lld has the unknown state \"%.32s\"",
+                     (long long)x->id, text_of(rows, 1));
+}
+
+static int load_live(struct core *c, struct db_rows *rows, struct error *e)
+{
+    struct experiment *x = core_experiment_find(c, db_int(rows, X_ID));
+    json_t *config = NULL;
+    if (experiment_is_terminal(x->state))
+        return 0;
+    int err = parse(text_of(rows, X_CONFIG), "experiments.config", &config, e);
+    if (err)
+        return err;
+    struct live *l = live_new(c, x, config);
+    l->job_id = xstrdup(text_of(rows, X_JOB_ID));
+    l->owner = xstrdup(text_of(rows, X_OWNER));
+    l->priority = (int)db_int(rows, X_PRIORITY);
+    l->progress = db_double(rows, X_PROGRESS);
+    l->seed = db_int(rows, X_SEED);
+    l->submitted_at = db_int(rows, X_SUBMITTED_AT);
+    live_schedule(c, l);
+    err = search_restore(config, l->seed, text_of(rows, X_SEARCHER_STATE), &l->search, e);
+    return err ? error_prefix(e, "experiment %lld", (long long)x->id) : 0;
+}
+
+static int load_trial(struct core *c, struct db_rows *rows, struct error *e)
+{
+    struct experiment *x = core_experiment_find(c, db_int(rows, T_EXPERIMENT));
+    if (!x->live)
+        return 0; // being deleted
+    struct trial *t = trial_new(x->live, db_int(rows, T_ID), text_of(rows, T_REQUEST));
+    if (!trial_state_of(text_of(rows, T_STATE), &t->state))
+        return error_set(e, ERR_CORRUPT, "trial %lld has the unknown state \"%.32s\"",
+                         (long long)t->id, text_of(rows, T_STATE));
+    t->seed = db_int(rows, T_SEED);
+    t->restarts = db_int(rows, T_RESTARTS);
+    t->run = db_int(rows, T_RUN);
+    t->progress = db_double(rows, T_PROGRESS);
+    t->steps = db_int(rows, T_STEPS);
+    t->exit_reason = xstrdup(text_of(rows, T_EXIT_REASON));
+    t->invalid = t->exited_early = t->state == TRIAL_STOPPING_ERROR;
+    snprintf(t->checkpoint, sizeof t->checkpoint, "%s", text_of(rows, T_CHECKPOINT));
+    t->checkpoint_steps = db_int(rows, T_CHECKPOINT_STEPS);
+    metrics_load(t, db_text(rows, T_TRAINING), db_text(rows, T_VALIDATION), db_text(rows, T_BEST),
+                 db_text(rows, T_SUMMARY));
+    if (!trial_is_terminal(t->state)) {
+        by_id_put(&c->trials, t->id, t);
+        x->live->live_trials++;
+    }
+    return parse(text_of(rows, T_HPARAMS), "trials.hparams", &t->hparams, e);
+}
+
+// --- allocations ---------------------------------------------------------------------------------
+
+static enum outcome outcome_of(const char *word)
+{
+    for (int i = 0; i < OUTCOMES; i++)
+        if (!strcmp(outcome_word((enum outcome)i), word))
+            return (enum outcome)i;
+    return OUTCOME_NONE;
+}
+
+// The slots of one part, which its agent must still have. False: it has not.
+static bool load_slots(struct core *c, struct part *p, const json_t *slots)
+{
+    size_t i;
+    json_t *slot;
+    p->slots = xcalloc(json_array_size(slots) + 1, sizeof *p->slots);
+    json_array_foreach(slots, i, slot)
+    {
+        json_int_t number = json_integer_value(slot);
+        if (number < 0 || number >= p->agent->slot_count ||
+            sched_gang_on(c->sched, p->agent->handle, (int)number) != SCHED_NONE)
+            return false;
+        p->slots[p->slot_count++] = (int)number;
+    }
+    return true;
+}
+
+static bool load_parts(struct core *c, struct allocation *a, const json_t *placement)
+{
+    size_t i;
+    json_t *place;
+    bool running = a->state == ALLOCATION_RUNNING || a->state == ALLOCATION_TERMINATING;
+    a->parts = xcalloc(json_array_size(placement) + 1, sizeof *a->parts);
+    json_array_foreach(placement, i, place)
+    {
+        struct part *p = &a->parts[a->part_count++];
+        p->allocation = a;
+        p->agent = core_agent_find(c, jget_string(place, "agent", ""));
+        p->state = running ? PART_RUNNING : PART_ASSIGNED;
+        p->first_rank = a->world_size;
+        p->rank_count = (int)json_array_size(jget(place, "ranks"));
+        a->world_size += p->rank_count;
+        if (!p->agent || !load_slots(c, p, jget(place, "slots")))
+            return false;
+    }
+    return a->part_count > 0;
+}
+
+// Gives the gang the places it has; false when they are not there.
+static bool adopt(struct core *c, struct allocation *a)
+{
+    size_t count = 0, wanted = (size_t)a->trial->live->slots;
+    struct sched_place *places = xcalloc(wanted + 1, sizeof *places);
+    for (int i = 0; i < a->part_count; i++)
+        for (int k = 0; k < a->parts[i].slot_count && count <= wanted; k++)
+            places[count++] = (struct sched_place){a->parts[i].agent->handle, a->parts[i].slots[k]};
+    if (!wanted)
+        places[count++] = (struct sched_place){a->parts[0].agent->handle, SCHED_NONE};
+    bool fits = count == (wanted ? wanted : 1);
+    if (fits)
+        sched_gang_adopt(c->sched, a->gang, places, count);
+    free(places);
+    return fits;
+}
+
+static void link_parts(struct allocation *a)
+{
+    for (int i = 0; i < a->part_count; i++) {
+        struct part *p = &a->parts[i];
+        p->next_on_agent = p->agent->parts;
+        p->agent->parts = p;
+    }
+}
+
+// Its machines are not what they were.
+static void drop_parts(struct allocation *a)
+{
+    for (int i = 0; i < a->part_count; i++)
+        free(a->parts[i].slots);
+    a->part_count = 0;
+}
+
+static int load_allocation(struct core *c, struct db_rows *rows, struct error *e)
+{
+    struct trial *t = core_trial_find(c, db_int(rows, A_TRIAL));
+    json_t *placement = NULL;
+    if (!t || t->allocation)
+        return error_set(e, ERR_CORRUPT,
+                         "allocation %.64s is live and its trial is not, or has "
+                         "another",
+                         text_of(rows, A_ID));
+    int err = parse(text_of(rows, A_PLACEMENT), "allocations.placement", &placement, e);
+    if (err)
+        return err;
+    struct live *l = t->live;
+    struct allocation *a = allocation_new(t, db_int(rows, A_EPOCH));
+    a->queued_at = db_int(rows, A_QUEUED_AT);
+    a->started_at = db_int(rows, A_STARTED_AT);
+    a->outcome = outcome_of(text_of(rows, A_OUTCOME));
+    a->reason = xstrdup(text_of(rows, A_EXIT_REASON));
+    memcpy(a->resume, t->checkpoint, sizeof a->resume);
+    a->resume_steps = t->checkpoint_steps;
+    a->gang = sched_gang_add(c->sched, l->job, l->slots, l->one_agent, t->id);
+    if (!allocation_state_of(text_of(rows, A_STATE), &a->state))
+        err = error_set(e, ERR_CORRUPT, "allocation %s has an unknown state", a->id);
+    if (!err && a->state != ALLOCATION_QUEUED) {
+        if (load_parts(c, a, placement) && adopt(c, a))
+            link_parts(a);
+        else
+            drop_parts(a);
+    }
+    json_decref(placement);
+    return err;
+}
+
+// --- what follows --------------------------------------------------------------------------------
+
+static bool on_disabled_agent(const struct allocation *a)
+{
+    for (int i = 0; i < a->part_count; i++)
+        if (!a->parts[i].agent->enabled && !a->parts[i].agent->draining)
+            return true;
+    return false;
+}
+
+// A drain or a kill that was on its way goes on.
+static void resume_allocation(struct core *c, struct trial *t)
+{
+    struct allocation *a = t->allocation;
+    if (a->state != ALLOCATION_QUEUED && !a->part_count) {
+        allocation_kill(c, a, OUTCOME_LOST, "its machine is not in the cluster any more");
+        allocation_event(c, a, ALLOCATION_EV_GONE);
+    } else if (t->state == TRIAL_STOPPING_KILLED || t->state == TRIAL_STOPPING_ERROR) {
+        allocation_kill(c, a, OUTCOME_KILLED, "killed");
+    } else if (t->state != TRIAL_ACTIVE || on_disabled_agent(a)) {
+        allocation_event(c, a, ALLOCATION_EV_DRAIN);
+    }
+}
+
+static void resume(struct core *c)
+{
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        struct experiment *x = c->experiments.items[i].value;
+        for (struct trial *t = x->live ? x->live->trials : NULL; t; t = t->next) {
+            if (t->allocation)
+                resume_allocation(c, t);
+            else
+                trial_event(c, t, TRIAL_EV_IDLE);
+        }
+        if (x->live)
+            experiment_settle(c, x->live);
+    }
+    c->sched_due = true;
+}
+
+static int load(struct core *c, struct error *e)
+{
+    int err = each(c, STMT_MAX_IDS, load_ids, e);
+    raise_floors(c);
+    if (!err)
+        err = each(c, STMT_AGENTS, load_agent, e);
+    if (!err)
+        err = each(c, STMT_EXPERIMENTS_ALL, load_experiment, e);
+    if (!err)
+        err = each(c, STMT_EXPERIMENTS_LIVE, load_live, e);
+    if (!err)
+        err = each(c, STMT_TRIALS_LIVE, load_trial, e);
+    if (!err)
+        err = each(c, STMT_ALLOCATIONS_LIVE, load_allocation, e);
+    if (!err)
+        resume(c);
+    return err;
+}
+
+// --- new and free --------------------------------------------------------------------------------
+
+static int check_options(struct core *c, struct error *e)
+{
+    json_t *storage = NULL;
+    const char *text = c->options.checkpoint_storage;
+    if (!c->options.mono_us)
+        c->options.mono_us = clock_mono_us;
+    if (!c->options.master_url)
+        c->options.master_url = "";
+    int err = json_parse(text, strlen(text), "the default checkpoint storage", &storage, e);
+    json_decref(storage);
+    return err;
+}
+
+int core_new(struct db *db, const struct core_options *options, struct core **out, struct error *e)
+{
+    struct core *c = xcalloc(1, sizeof *c);
+    c->options = *options;
+    c->db = db;
+    c->inbox = mailbox_new(LIMIT_CORE_QUEUE);
+    c->sched = sched_new();
+    core_pool(c, "");
+    int err = check_options(c, e);
+    if (!err)
+        err = db_reader_open(db, &c->reader, e);
+    if (!err)
+        err = workers_new(c, &c->workers, e);
+    if (!err) {
+        loop_read_clocks(c);
+        err = load(c, e);
+    }
+    if (err) {
+        core_free(c);
+        return err;
+    }
+    log_info("core loaded", "experiments=%zu trials=%zu agents=%zu", c->experiments.count,
+             c->trials.count, c->agent_count);
+    *out = c;
+    return 0;
+}
+
+static void free_experiments(struct core *c)
+{
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        struct experiment *x = c->experiments.items[i].value;
+        if (x->live)
+            live_free(x->live);
+        free(x);
+    }
+    free(c->experiments.items);
+    free(c->trials.items);
+}
+
+static void free_agents(struct core *c)
+{
+    for (size_t i = 0; i < c->agent_count; i++)
+        agent_free(c->agents[i]);
+    for (size_t i = 0; i < c->pool_count; i++) {
+        free(c->pools[i]->name);
+        free(c->pools[i]);
+    }
+    free(c->agents);
+    free(c->agent_of_handle);
+    free(c->pools);
+}
+
+void core_free(struct core *c)
+{
+    if (!c)
+        return;
+    must(!c->started);
+    free_experiments(c);
+    free_agents(c);
+    sched_free(c->sched);
+    workers_free(c->workers);
+    if (c->reader)
+        db_reader_close(c->reader);
+    mailbox_free(c->inbox);
+    timers_free(&c->timers);
+    free(c->outbox.items);
+    db_batch_free(c->batch);
+    free(c);
+}

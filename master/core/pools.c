@@ -1,0 +1,394 @@
+// Agents, slots and pools as people see them, and what operators set.
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/wire.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/core/handlers.h"
+#include "master/core/lives.h"
+
+// --- what runs on a slot -------------------------------------------------------------------------
+
+static const struct part *part_on_slot(const struct agent *g, int slot)
+{
+    for (const struct part *p = g->parts; p; p = p->next_on_agent)
+        for (int i = 0; i < p->slot_count; i++)
+            if (p->slots[i] == slot)
+                return p;
+    return NULL;
+}
+
+static const char *container_state(const struct part *p)
+{
+    static const char *const names[] = {[PART_ASSIGNED] = "STATE_ASSIGNED",
+                                        [PART_STARTING] = "STATE_STARTING",
+                                        [PART_RUNNING] = "STATE_RUNNING",
+                                        [PART_EXITED] = "STATE_TERMINATED"};
+    return names[p->state];
+}
+
+static void write_device(struct json_writer *w, const struct agent *g, int slot)
+{
+    const json_t *device = json_array_get(g->slots, (size_t)slot);
+    jw_object(w);
+    jw_kv_int(w, "id", slot);
+    jw_kv_string(w, "brand", jget_string(device, "name", ""));
+    jw_kv_string(w, "uuid", jget_string(device, "uuid", ""));
+    jw_kv_string(w, "type", wire_name(WIRE_DEVICE_TYPE, jget_string(device, "type", "CPU")));
+    jw_object_end(w);
+}
+
+static void write_container(struct json_writer *w, const struct part *p)
+{
+    char id[UUID_TEXT];
+    jw_object(w);
+    jw_kv_string(w, "parent", p->allocation->trial->task_id);
+    jw_kv_string(w, "id", launch_container(p, id));
+    jw_kv_string(w, "state", container_state(p));
+    jw_key(w, "devices");
+    jw_array(w);
+    for (int i = 0; i < p->slot_count; i++)
+        write_device(w, p->agent, p->slots[i]);
+    jw_array_end(w);
+    jw_kv_string(w, "allocationId", p->allocation->id);
+    jw_object_end(w);
+}
+
+static void write_slot(struct json_writer *w, const struct agent *g, int slot)
+{
+    char id[16];
+    const struct part *p = part_on_slot(g, slot);
+    snprintf(id, sizeof id, "%d", slot);
+    jw_object(w);
+    jw_kv_string(w, "id", id);
+    jw_key(w, "device");
+    write_device(w, g, slot);
+    jw_kv_bool(w, "enabled", g->enabled && !g->slot_disabled[slot]);
+    jw_key(w, "container");
+    if (p)
+        write_container(w, p);
+    else
+        jw_null(w);
+    jw_kv_bool(w, "draining", g->draining);
+    jw_object_end(w);
+}
+
+// --- agents --------------------------------------------------------------------------------------
+
+static void write_agent(struct json_writer *w, const struct agent *g)
+{
+    char time[CLOCK_RFC3339_MAX], id[UUID_TEXT];
+    jw_object(w);
+    jw_kv_string(w, "id", g->id);
+    jw_kv_string(w, "registeredTime", clock_format(g->registered_at, time));
+    jw_key(w, "slots");
+    jw_object(w);
+    for (int i = 0; i < g->slot_count; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%d", i);
+        jw_key(w, key);
+        write_slot(w, g, i);
+    }
+    jw_object_end(w);
+    jw_key(w, "containers");
+    jw_object(w);
+    for (const struct part *p = g->parts; p; p = p->next_on_agent) {
+        jw_key(w, launch_container(p, id));
+        write_container(w, p);
+    }
+    jw_object_end(w);
+    jw_kv_string(w, "label", "");
+    jw_key(w, "resourcePools");
+    jw_array(w);
+    jw_string(w, g->pool->name);
+    jw_array_end(w);
+    jw_key(w, "addresses");
+    jw_array(w);
+    jw_string(w, g->address);
+    jw_array_end(w);
+    jw_kv_bool(w, "enabled", g->enabled);
+    jw_kv_bool(w, "draining", g->draining);
+    jw_kv_string(w, "version", g->version);
+    jw_kv_string(w, "hostname", g->hostname);
+    jw_kv_bool(w, "connected", g->state == AGENT_CONNECTED);
+    jw_object_end(w);
+}
+
+// Those that are connected or were a moment ago.
+static bool is_shown(const struct agent *g)
+{
+    return g->version && g->state != AGENT_LOST;
+}
+
+int core_agents(struct core *c, struct request *rq, struct error *e)
+{
+    struct json_writer w;
+    int64_t offset, limit, total = 0, shown = 0;
+    int err = request_query_int(rq, "offset", 0, &offset, e);
+    if (!err)
+        err = request_query_int(rq, "limit", 0, &limit, e);
+    if (err)
+        return err;
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_key(&w, "agents");
+    jw_array(&w);
+    for (size_t i = 0; i < c->agent_count; i++) {
+        if (!is_shown(c->agents[i]))
+            continue;
+        if (total++ < offset || (limit > 0 && shown >= limit))
+            continue;
+        write_agent(&w, c->agents[i]);
+        shown++;
+    }
+    jw_array_end(&w);
+    wire_write_pagination(&w, offset, limit, shown, total);
+    jw_object_end(&w);
+    return 0;
+}
+
+static int find_agent(struct core *c, const struct request *rq, struct agent **out, struct error *e)
+{
+    *out = core_agent_find(c, rq->params[0]);
+    if (*out && (*out)->version)
+        return 0;
+    return error_set(e, ERR_NOT_FOUND, "there is no agent %.64s", rq->params[0]);
+}
+
+static int find_slot(struct core *c, struct request *rq, struct agent **g, int64_t *slot,
+                     struct error *e)
+{
+    int err = find_agent(c, rq, g, e);
+    if (!err)
+        err = request_param_int(rq, 1, slot, e);
+    if (!err && (*slot < 0 || *slot >= (*g)->slot_count))
+        err = error_set(e, ERR_NOT_FOUND, "agent %s has no slot %lld; it has 0 to %d", (*g)->id,
+                        (long long)*slot, (*g)->slot_count - 1);
+    return err;
+}
+
+static int answer_agent(struct request *rq, const struct agent *g)
+{
+    struct json_writer w;
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_key(&w, "agent");
+    write_agent(&w, g);
+    jw_object_end(&w);
+    return 0;
+}
+
+static int answer_slot(struct request *rq, const struct agent *g, int slot)
+{
+    struct json_writer w;
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_key(&w, "slot");
+    write_slot(&w, g, slot);
+    jw_object_end(&w);
+    return 0;
+}
+
+int core_agent(struct core *c, struct request *rq, struct error *e)
+{
+    struct agent *g;
+    int err = find_agent(c, rq, &g, e);
+    return err ? err : answer_agent(rq, g);
+}
+
+int core_slots(struct core *c, struct request *rq, struct error *e)
+{
+    struct agent *g;
+    struct json_writer w;
+    int err = find_agent(c, rq, &g, e);
+    if (err)
+        return err;
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_key(&w, "slots");
+    jw_array(&w);
+    for (int i = 0; i < g->slot_count; i++)
+        write_slot(&w, g, i);
+    jw_array_end(&w);
+    jw_object_end(&w);
+    return 0;
+}
+
+int core_slot(struct core *c, struct request *rq, struct error *e)
+{
+    struct agent *g;
+    int64_t slot;
+    int err = find_slot(c, rq, &g, &slot, e);
+    return err ? err : answer_slot(rq, g, (int)slot);
+}
+
+// --- what operators set --------------------------------------------------------------------------
+
+static int check_operator(const struct request *rq, struct error *e)
+{
+    if (rq->principal.kind == PRINCIPAL_USER && rq->principal.admin)
+        return 0;
+    return error_set(e, ERR_FORBIDDEN, "only administrators enable and disable agents and slots");
+}
+
+// Without `drain` what runs there is asked to save its work and go elsewhere; with it, it may end.
+static void clear(struct core *c, struct agent *g)
+{
+    for (struct part *p = g->parts, *next; p; p = next) {
+        next = p->next_on_agent;
+        allocation_event(c, p->allocation, ALLOCATION_EV_DRAIN);
+    }
+}
+
+static int set_agent(struct core *c, struct request *rq, bool enabled, struct error *e)
+{
+    struct agent *g;
+    int err = check_operator(rq, e);
+    if (!err)
+        err = find_agent(c, rq, &g, e);
+    if (err)
+        return err;
+    bool drain = !enabled && jget_bool(rq->body, "drain", false);
+    g->enabled = enabled;
+    g->draining = drain;
+    STORE(c, AGENT_SET_ENABLED, "iis", (int64_t)enabled, (int64_t)drain, g->id);
+    if (!enabled && !drain)
+        clear(c, g);
+    agent_refresh(c, g);
+    return answer_agent(rq, g);
+}
+
+int core_agent_enable(struct core *c, struct request *rq, struct error *e)
+{
+    return set_agent(c, rq, true, e);
+}
+
+int core_agent_disable(struct core *c, struct request *rq, struct error *e)
+{
+    return set_agent(c, rq, false, e);
+}
+
+static void store_disabled(struct core *c, const struct agent *g)
+{
+    struct buf text;
+    struct json_writer w;
+    buf_init(&text, LIMIT_BODY_SMALL);
+    jw_init(&w, &text);
+    jw_array(&w);
+    for (int i = 0; i < g->slot_count; i++)
+        if (g->slot_disabled[i])
+            jw_int(&w, i);
+    jw_array_end(&w);
+    STORE(c, AGENT_SET_DISABLED_SLOTS, "ss", buf_str(&text), g->id);
+    buf_free(&text);
+}
+
+static int set_slot(struct core *c, struct request *rq, bool enabled, struct error *e)
+{
+    struct agent *g;
+    int64_t slot;
+    int err = check_operator(rq, e);
+    if (!err)
+        err = find_slot(c, rq, &g, &slot, e);
+    if (err)
+        return err;
+    const struct part *p = part_on_slot(g, (int)slot);
+    g->slot_disabled[slot] = !enabled;
+    store_disabled(c, g);
+    if (p && !enabled && !jget_bool(rq->body, "drain", false))
+        allocation_event(c, p->allocation, ALLOCATION_EV_DRAIN);
+    agent_refresh(c, g);
+    return answer_slot(rq, g, (int)slot);
+}
+
+int core_slot_enable(struct core *c, struct request *rq, struct error *e)
+{
+    return set_slot(c, rq, true, e);
+}
+
+int core_slot_disable(struct core *c, struct request *rq, struct error *e)
+{
+    return set_slot(c, rq, false, e);
+}
+
+// --- pools ---------------------------------------------------------------------------------------
+
+static const char *slot_type(struct core *c, const struct pool *pool)
+{
+    for (size_t i = 0; i < c->agent_count; i++)
+        if (c->agents[i]->pool == pool && c->agents[i]->slot_count)
+            return jget_string(json_array_get(c->agents[i]->slots, 0), "type", "CPU");
+    return "CPU";
+}
+
+// The wire wants all of its keys; those of clouds and containers are empty here.
+static void write_pool(struct core *c, struct json_writer *w, const struct pool *pool)
+{
+    static const char *const empty[] = {"location",
+                                        "imageId",
+                                        "instanceType",
+                                        "masterUrl",
+                                        "masterCertName",
+                                        "startupScript",
+                                        "containerStartupScript",
+                                        "agentDockerNetwork",
+                                        "agentDockerImage",
+                                        "agentDockerRuntime",
+                                        "agentFluentImage",
+                                        "resourceManagerName",
+                                        "clusterName",
+                                        "accelerator"};
+    static const char *const zero[] = {
+        "auxContainersRunning", "minAgents",          "maxAgents",
+        "slotsPerAgent",        "maxIdleAgentPeriod", "maxAgentStartingPeriod"};
+    struct sched_pool_view view;
+    bool is_default = !strcmp(pool->name, "default");
+    sched_pool_look(c->sched, pool->handle, &view);
+    jw_object(w);
+    jw_kv_string(w, "name", pool->name);
+    jw_kv_string(w, "description", "");
+    jw_kv_string(w, "type", "RESOURCE_POOL_TYPE_STATIC");
+    jw_kv_int(w, "numAgents", view.agents);
+    jw_kv_int(w, "slotsAvailable", view.slots);
+    jw_kv_int(w, "slotsUsed", view.slots - view.free);
+    jw_kv_string(w, "slotType", wire_name(WIRE_DEVICE_TYPE, slot_type(c, pool)));
+    jw_kv_int(w, "auxContainerCapacity", (int64_t)view.agents * SCHED_ZERO_SLOT_GANGS);
+    jw_kv_int(w, "auxContainerCapacityPerAgent", SCHED_ZERO_SLOT_GANGS);
+    jw_kv_bool(w, "defaultComputePool", is_default);
+    jw_kv_bool(w, "defaultAuxPool", is_default);
+    jw_kv_bool(w, "preemptible", false);
+    jw_kv_string(w, "schedulerType", "SCHEDULER_TYPE_PRIORITY");
+    jw_kv_string(w, "schedulerFittingPolicy", "FITTING_POLICY_BEST");
+    for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
+        jw_kv_string(w, empty[i], "");
+    for (size_t i = 0; i < sizeof zero / sizeof *zero; i++)
+        jw_kv_int(w, zero[i], 0);
+    jw_kv_raw(w, "resourceManagerMetadata", "{}");
+    jw_kv_raw(w, "details",
+              "{\"priorityScheduler\":{\"preemption\":false,\"defaultPriority\":42}}");
+    jw_key(w, "stats");
+    jw_object(w);
+    jw_kv_int(w, "queuedCount", view.waiting);
+    jw_kv_int(w, "scheduledCount", view.running);
+    jw_object_end(w);
+    jw_object_end(w);
+}
+
+int core_resource_pools(struct core *c, struct request *rq, struct error *e)
+{
+    struct json_writer w;
+    (void)e;
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_key(&w, "resourcePools");
+    jw_array(&w);
+    for (size_t i = 0; i < c->pool_count; i++)
+        write_pool(c, &w, c->pools[i]);
+    jw_array_end(&w);
+    wire_write_pagination(&w, 0, 0, (int64_t)c->pool_count, (int64_t)c->pool_count);
+    jw_object_end(&w);
+    return 0;
+}

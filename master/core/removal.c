@@ -1,0 +1,115 @@
+// Deleting an experiment: its checkpoints' folders on a worker, then its rows in one batch.
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/checkpoint.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "master/core/lives.h"
+#include "master/core/loop.h"
+#include "master/core/workers.h"
+
+struct removal {
+    struct work work; // first
+    int64_t id;
+    char *model_definition;
+    int err;
+    struct error e;
+};
+
+// Folders are named by the checkpoint's uuid below the storage's own folder, and nothing else is
+// touched. One that this machine does not see is left to whoever does.
+static int remove_checkpoint(const char *uuid, const char *storage_text, struct error *e)
+{
+    json_t *storage = NULL;
+    char *folder = NULL;
+    struct error why = {0};
+    int err = json_parse(storage_text, strlen(storage_text), "storage", &storage, e);
+    if (err)
+        return err;
+    if (checkpoint_folder(storage, uuid, &folder, &why))
+        log_warn("a checkpoint is left in its storage", "uuid=%s err=\"%s\"", uuid, why.text);
+    else if (path_exists(folder))
+        err = dir_remove_tree(folder, e);
+    free(folder);
+    json_decref(storage);
+    return err;
+}
+
+static void remove_files(struct work *work, struct db_reader *db)
+{
+    struct removal *r = (struct removal *)work;
+    struct db_rows *rows = db_query(db, STMT_CHECKPOINTS_OF_EXPERIMENT, "i", r->id);
+    int more = 0;
+    while (!r->err && (more = db_next(rows)) > 0)
+        r->err = remove_checkpoint(db_text(rows, 0), db_text(rows, 9), &r->e);
+    db_rows_close(rows);
+    if (!r->err && more < 0)
+        r->err = error_set(&r->e, ERR_IO, "the store cannot be read");
+    rows = db_query(db, STMT_EXPERIMENT_BY_ID, "i", r->id);
+    if (!r->err && db_next(rows) > 0)
+        r->model_definition = xstrdup(db_text(rows, 20));
+    db_rows_close(rows);
+}
+
+// Ids are never given again, so that nothing late is taken for another's.
+static void store_floors(struct core *c)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)c->next_experiment);
+    STORE(c, META_SET, "ss", "next_experiment", text);
+    snprintf(text, sizeof text, "%lld", (long long)c->next_trial);
+    STORE(c, META_SET, "ss", "next_trial", text);
+}
+
+static void remove_rows(struct core *c, struct removal *r)
+{
+    store_floors(c);
+    STORE(c, EXPERIMENT_DELETE_LOGS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_METRICS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_CHECKPOINTS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_TOKENS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_ALLOCATIONS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_TRIALS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE, "i", r->id);
+    STORE(c, MODEL_DEFINITION_DELETE_UNUSED, "s", r->model_definition ? r->model_definition : "");
+}
+
+static void removed(struct core *c, struct work *work)
+{
+    struct removal *r = (struct removal *)work;
+    struct experiment *x = core_experiment_find(c, r->id);
+    if (r->err) {
+        log_error("an experiment could not be deleted", "exp=%lld err=\"%s\"", (long long)r->id,
+                  r->e.text);
+        experiment_event(c, x, EXPERIMENT_EV_DELETE_FAILED, NULL);
+    } else {
+        remove_rows(c, r);
+        by_id_remove(&c->experiments, r->id);
+        free(x);
+        log_info("experiment deleted", "exp=%lld", (long long)r->id);
+    }
+    free(r->model_definition);
+    free(r);
+}
+
+void removal_start(struct core *c, struct experiment *x)
+{
+    struct removal *r = xcalloc(1, sizeof *r);
+    r->work = (struct work){.run = remove_files, .done = removed};
+    r->id = x->id;
+    if (!workers_send(c->workers, &r->work, true, NULL))
+        return;
+    free(r);
+    experiment_event(c, x, EXPERIMENT_EV_DELETE_FAILED, NULL); // to be asked for again
+}
+
+void removals_resume(struct core *c)
+{
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        struct experiment *x = c->experiments.items[i].value;
+        if (x->state == EXPERIMENT_DELETING)
+            removal_start(c, x);
+    }
+}

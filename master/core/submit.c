@@ -1,0 +1,283 @@
+// A submission: read and packed on a worker, then made an experiment on the core thread.
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/archive.h"
+#include "api/expconf.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/rng.h"
+#include "master/core/handlers.h"
+#include "master/core/lives.h"
+#include "master/core/workers.h"
+
+enum { LARGE_UPLOAD = 1 << 20 }; // bytes of files; more go to the worker for long works
+
+struct submission {
+    struct work work; // first
+    struct request *rq;
+    const char *default_storage; // JSON
+    json_t *config;              // complete
+    void *archive;
+    size_t archive_len;
+    char hash[SHA256_HEX];
+    int64_t project, seed;
+    struct search *search;
+    int err;
+    struct error e;
+};
+
+static void submission_free(struct submission *s)
+{
+    json_decref(s->config);
+    free(s->archive);
+    search_free(s->search);
+    free(s);
+}
+
+// --- on the worker -------------------------------------------------------------------------------
+
+static int read_config(struct submission *s)
+{
+    const char *text = jget_string(s->rq->body, "config", NULL);
+    struct yaml_doc doc = {0};
+    json_t *storage = NULL;
+    if (!text)
+        return error_set(&s->e, ERR_INVALID, "config: missing: the experiment's YAML as text");
+    if (strlen(text) > LIMIT_CONFIG)
+        return error_set(&s->e, ERR_TOO_LARGE, "config: more than %d bytes", LIMIT_CONFIG);
+    int err = expconf_parse(text, strlen(text), "config", &doc, &s->e);
+    if (!err)
+        err = json_parse(s->default_storage, strlen(s->default_storage), "checkpoint storage",
+                         &storage, &s->e);
+    if (!err)
+        err = expconf_merge_master_defaults(doc.root, storage, &s->e);
+    if (!err)
+        s->config = json_incref(doc.root);
+    json_decref(storage);
+    yaml_doc_free(&doc);
+    return err;
+}
+
+static int check_limits(struct submission *s)
+{
+    const json_t *resources = jget(s->config, "resources");
+    int64_t slots = jget_int(resources, "slots_per_trial", 1);
+    int64_t most = jget_int(resources, "max_slots", 0);
+    if (strlen(jget_string(s->config, "name", "")) > LIMIT_NAME)
+        return error_set(&s->e, ERR_TOO_LARGE, "name: more than %d bytes", LIMIT_NAME);
+    if (strlen(jget_string(s->config, "description", "")) > LIMIT_DESCRIPTION)
+        return error_set(&s->e, ERR_TOO_LARGE, "description: more than %d bytes",
+                         LIMIT_DESCRIPTION);
+    if (most && slots > most)
+        return error_set(&s->e, ERR_INVALID,
+                         "resources.max_slots: %lld is less than slots_per_trial (%lld), so that "
+                         "no trial could ever start",
+                         (long long)most, (long long)slots);
+    if (*jget_string(s->rq->body, "template", ""))
+        return error_set(&s->e, ERR_INVALID,
+                         "template: this master keeps no templates; send the "
+                         "whole configuration");
+    if (jget_bool(s->rq->body, "unmanaged", false))
+        return error_set(&s->e, ERR_INVALID,
+                         "unmanaged: this master runs its experiments itself; leave it out");
+    return 0;
+}
+
+static void put_seed(struct submission *s)
+{
+    json_t *reproducibility = json_object_get(s->config, "reproducibility");
+    uint32_t drawn;
+    rng_secret(&drawn, sizeof drawn);
+    if (!json_is_object(reproducibility)) {
+        reproducibility = json_object();
+        must(!json_object_set_new(s->config, "reproducibility", reproducibility));
+    }
+    s->seed = jget_int(reproducibility, "experiment_seed", drawn >> 1); // as numpy takes it
+    must(!json_object_set_new(reproducibility, "experiment_seed", json_integer(s->seed)));
+}
+
+static bool ask_int(struct db_rows *rows, int64_t *out)
+{
+    bool found = db_next(rows) > 0;
+    if (found)
+        *out = db_int(rows, 0);
+    db_rows_close(rows);
+    return found;
+}
+
+// By id, by the names in the configuration, else the first of all.
+static int find_project(struct submission *s, struct db_reader *db)
+{
+    const char *workspace = jget_string(s->config, "workspace", "");
+    const char *project = jget_string(s->config, "project", "");
+    int64_t id = jget_int(s->rq->body, "projectId", 0);
+    if (!id && *workspace && *project) {
+        if (ask_int(db_query(db, STMT_PROJECT_OF_NAMES, "ss", workspace, project), &s->project))
+            return 0;
+        return error_set(&s->e, ERR_NOT_FOUND,
+                         "there is no project \"%.64s\" in workspace "
+                         "\"%.64s\"; create it first",
+                         project, workspace);
+    }
+    if (ask_int(db_query(db, STMT_PROJECT_BY_ID, "i", id ? id : 1), &s->project))
+        return 0;
+    return error_set(&s->e, ERR_NOT_FOUND, "there is no project %lld", (long long)(id ? id : 1));
+}
+
+// searcher.source_trial_id becomes the checkpoint that the trial had last.
+static int find_source(struct submission *s, struct db_reader *db)
+{
+    json_t *searcher = jget(s->config, "searcher");
+    int64_t trial = jget_int(searcher, "source_trial_id", 0);
+    if (!trial || jget(searcher, "source_checkpoint_uuid"))
+        return 0;
+    struct db_rows *rows = db_query(db, STMT_TRIAL_CHECKPOINT, "i", trial);
+    const char *uuid = db_next(rows) > 0 ? db_text(rows, 0) : NULL;
+    if (uuid)
+        must(!json_object_set_new(searcher, "source_checkpoint_uuid", json_string(uuid)));
+    else
+        error_set(&s->e, ERR_INVALID,
+                  "searcher.source_trial_id: there is no trial %lld that has a checkpoint",
+                  (long long)trial);
+    db_rows_close(rows);
+    return uuid ? 0 : ERR_INVALID;
+}
+
+static void read_submission(struct work *work, struct db_reader *db)
+{
+    struct submission *s = (struct submission *)work;
+    s->err = read_config(s);
+    if (!s->err)
+        s->err = check_limits(s);
+    if (s->err)
+        return;
+    put_seed(s);
+    s->err = search_new(s->config, s->seed, &s->search, &s->e);
+    if (!s->err)
+        s->err = find_project(s, db);
+    if (!s->err)
+        s->err = find_source(s, db);
+    if (!s->err)
+        s->err = archive_pack_list(jget(s->rq->body, "modelDefinition"), &s->archive,
+                                   &s->archive_len, &s->e);
+    if (!s->err)
+        sha256_hex(s->archive, s->archive_len, s->hash);
+}
+
+// --- on the core thread --------------------------------------------------------------------------
+
+static void store_experiment(struct core *c, const struct submission *s, const struct live *l)
+{
+    const struct experiment *x = l->experiment;
+    const json_t *labels = jget(l->config, "labels");
+    char *label_text = labels ? json_text(labels) : xstrdup("[]");
+    char *snapshot = search_snapshot(l->search);
+    STORE(c, MODEL_DEFINITION_INSERT, "sb", s->hash, s->archive, s->archive_len);
+    STORE(c, EXPERIMENT_INSERT, "isssssiisississiisi", x->id, experiment_state_word(x->state),
+          jget_string(l->config, "name", ""), jget_string(l->config, "description", ""), "",
+          label_text, x->user_id, s->project, l->job_id, jget_int(s->rq->body, "parentId", 0),
+          jget_string(s->rq->body, "config", ""), l->config_text, (int64_t)l->priority,
+          jget_string(jget(l->config, "searcher"), "name", ""), snapshot, (int64_t)0, l->seed,
+          s->hash, l->submitted_at);
+    free(label_text);
+    free(snapshot);
+}
+
+static void create(struct core *c, struct submission *s)
+{
+    struct request *rq = s->rq;
+    struct experiment *x = xcalloc(1, sizeof *x);
+    struct search_event begin = {.kind = SEARCH_BEGIN};
+    x->id = c->next_experiment++;
+    x->user_id = rq->principal.user_id;
+    x->state = jget_bool(rq->body, "activate", false) ? EXPERIMENT_ACTIVE : EXPERIMENT_PAUSED;
+    by_id_put(&c->experiments, x->id, x);
+    struct live *l = live_new(c, x, json_incref(s->config));
+    char job[UUID_TEXT];
+    uuid_make(job);
+    l->job_id = xstrdup(job);
+    l->owner = xstrdup(rq->principal.username);
+    l->seed = s->seed;
+    l->submitted_at = c->wall;
+    l->search = s->search;
+    s->search = NULL;
+    live_schedule(c, l);
+    store_experiment(c, s, l);
+    experiment_tell(c, l, &begin);
+    log_info("experiment created", "exp=%lld user=%s slots=%d", (long long)x->id, l->owner,
+             l->slots);
+    rq->id = x->id;
+}
+
+// What would have been created; it has no id.
+static void write_preview(struct core *c, const struct submission *s)
+{
+    struct json_writer w;
+    char time[CLOCK_RFC3339_MAX];
+    const struct request *rq = s->rq;
+    jw_init(&w, &s->rq->answer);
+    jw_object(&w);
+    jw_key(&w, "experiment");
+    jw_object(&w);
+    jw_kv_int(&w, "id", 0);
+    jw_kv_string(&w, "jobId", "");
+    jw_kv_string(&w, "name", jget_string(s->config, "name", ""));
+    jw_kv_string(&w, "originalConfig", jget_string(rq->body, "config", ""));
+    jw_kv_int(&w, "projectId", s->project);
+    jw_kv_int(&w, "projectOwnerId", rq->principal.user_id);
+    jw_kv_string(&w, "searcherType", jget_string(jget(s->config, "searcher"), "name", ""));
+    jw_kv_string(&w, "startTime", clock_format(c->wall, time));
+    jw_kv_string(&w, "state", "STATE_UNSPECIFIED");
+    jw_kv_string(&w, "username", rq->principal.username);
+    jw_kv_bool(&w, "archived", false);
+    jw_kv_int(&w, "numTrials", 0);
+    jw_key(&w, "config");
+    jw_json(&w, s->config);
+    jw_object_end(&w);
+    jw_key(&w, "config");
+    jw_json(&w, s->config);
+    jw_kv_raw(&w, "warnings", "[]");
+    jw_object_end(&w);
+}
+
+static void submitted(struct core *c, struct work *work)
+{
+    struct submission *s = (struct submission *)work;
+    if (s->err) {
+        core_refuse(c, s->rq, &s->e);
+    } else {
+        if (jget_bool(s->rq->body, "validateOnly", false))
+            write_preview(c, s);
+        else
+            create(c, s);
+        core_complete(c, s->rq);
+    }
+    submission_free(s);
+}
+
+static size_t upload_bytes(const struct request *rq)
+{
+    size_t i, bytes = 0;
+    json_t *file;
+    json_array_foreach(jget(rq->body, "modelDefinition"), i, file) bytes +=
+        json_string_length(json_object_get(file, "content"));
+    return bytes;
+}
+
+int core_experiment_create(struct core *c, struct request *rq, struct error *e)
+{
+    if (rq->principal.kind != PRINCIPAL_USER)
+        return error_set(e, ERR_FORBIDDEN, "only users submit experiments");
+    struct submission *s = xcalloc(1, sizeof *s);
+    s->work = (struct work){.run = read_submission, .done = submitted};
+    s->rq = rq;
+    s->default_storage = c->options.checkpoint_storage;
+    int err = workers_send(c->workers, &s->work, upload_bytes(rq) > LARGE_UPLOAD, e);
+    if (err)
+        submission_free(s);
+    return err ? err : REQUEST_PARKED;
+}

@@ -1,0 +1,82 @@
+// Trials by the hand of a person, and what a task says of its own end.
+#include <string.h>
+
+#include "base/json.h"
+#include "master/core/handlers.h"
+#include "master/core/lives.h"
+
+// Whether the store has the trial that does not live any more.
+static bool trial_was(struct core *c, int64_t id)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_TRIAL_EXISTS, "i", id);
+    bool found = db_next(rows) > 0;
+    db_rows_close(rows);
+    return found;
+}
+
+int core_trial_kill(struct core *c, struct request *rq, struct error *e)
+{
+    int64_t id;
+    int err = request_param_int(rq, 0, &id, e);
+    if (err)
+        return err;
+    rq->id = id;
+    struct trial *t = core_trial_find(c, id);
+    if (!t)
+        return trial_was(c, id)
+                   ? 0
+                   : error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
+    err = core_may_change(rq, t->live->experiment, e);
+    if (!err)
+        trial_event(c, t, TRIAL_EV_KILL);
+    return err;
+}
+
+// The program leaves by itself; it is killed only if it does not.
+static void expect_to_leave(struct core *c, struct allocation *a)
+{
+    if (a)
+        timer_set(&c->timers, &a->drain_timer, c->now + c->options.kill_grace_us);
+}
+
+int core_trial_early_exit(struct core *c, struct request *rq, struct error *e)
+{
+    struct allocation *a;
+    const char *reason = jget_string(rq->body, "reason", "");
+    int err = core_caller_of_trial(c, rq, &a, e);
+    if (err)
+        return err;
+    struct trial *t = a->trial;
+    bool invalid = !strcmp(reason, "EXITED_REASON_INVALID_HP");
+    if (!invalid && strcmp(reason, "EXITED_REASON_USER_REQUESTED_STOP"))
+        return error_set(e, ERR_INVALID,
+                         "reason: \"%.64s\" is neither EXITED_REASON_INVALID_HP nor "
+                         "EXITED_REASON_USER_REQUESTED_STOP",
+                         reason);
+    if (t->exited_early)
+        return error_set(e, ERR_INVALID, "trial %lld has reported its early exit already",
+                         (long long)t->id);
+    t->exited_early = true;
+    if (invalid) {
+        t->invalid = true;
+        trial_set_reason(c, t,
+                         "the program reports that its configuration or its data is not valid: "
+                         "no restart can help; see its log");
+    }
+    trial_event(c, t, invalid ? TRIAL_EV_INVALID : TRIAL_EV_STOP);
+    if (invalid)
+        expect_to_leave(c, t->allocation);
+    return 0;
+}
+
+int core_run_start(struct core *c, struct request *rq, struct error *e)
+{
+    struct allocation *a;
+    int err = core_caller(c, rq, &a, e);
+    if (err)
+        return err;
+    if (jget_int(rq->body, "runId", a->trial->id) != a->trial->id)
+        return error_set(e, ERR_FORBIDDEN, "runId: this token is of trial %lld",
+                         (long long)a->trial->id);
+    return 0;
+}

@@ -1,0 +1,148 @@
+// What a trial does on its events.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "master/core/lives.h"
+
+struct trial *trial_new(struct live *l, int64_t id, const char *request_id)
+{
+    struct trial *t = xcalloc(1, sizeof *t);
+    t->id = id;
+    t->live = l;
+    t->told_steps = -1;
+    snprintf(t->request_id, sizeof t->request_id, "%s", request_id);
+    snprintf(t->task_id, sizeof t->task_id, "%lld.%lld", (long long)l->experiment->id,
+             (long long)id);
+    *l->trials_end = t;
+    l->trials_end = &t->next;
+    return t;
+}
+
+void trial_free(struct trial *t)
+{
+    if (t->allocation)
+        allocation_free(t->allocation);
+    metrics_forget(t);
+    json_decref(t->hparams);
+    free(t->exit_reason);
+    free(t);
+}
+
+struct trial *trial_of_request(struct live *l, const char *request_id)
+{
+    for (struct trial *t = l->trials; t; t = t->next)
+        if (!strcmp(t->request_id, request_id))
+            return t;
+    return NULL;
+}
+
+void trial_create(struct core *c, struct live *l, const struct search_command *command)
+{
+    struct experiment *x = l->experiment;
+    struct trial *t = trial_new(l, c->next_trial++, command->request_id);
+    char *hparams = json_text(command->hparams);
+    t->hparams = json_incref(command->hparams);
+    t->seed = command->seed;
+    t->state = x->state == EXPERIMENT_PAUSED ? TRIAL_PAUSED : TRIAL_ACTIVE;
+    by_id_put(&c->trials, t->id, t);
+    l->live_trials++;
+    STORE(c, TRIAL_INSERT, "iissssii", t->id, x->id, t->request_id, t->task_id,
+          trial_state_word(t->state), hparams, t->seed, c->wall);
+    free(hparams);
+    if (t->state == TRIAL_ACTIVE)
+        trial_event(c, t, TRIAL_EV_ACTIVATE);
+}
+
+void trial_set_reason(struct core *c, struct trial *t, const char *reason)
+{
+    if (t->exit_reason && !strcmp(t->exit_reason, reason))
+        return;
+    free(t->exit_reason);
+    t->exit_reason = xstrdup(reason);
+    STORE(c, TRIAL_SET_EXIT_REASON, "si", reason, t->id);
+}
+
+static void request(struct core *c, struct trial *t)
+{
+    if (t->state == TRIAL_ACTIVE && !t->allocation)
+        allocation_request(c, t);
+}
+
+static void retry(struct core *c, struct trial *t)
+{
+    t->restarts++;
+    STORE(c, TRIAL_SET_RESTARTS, "ii", t->restarts, t->id);
+    if (t->restarts > t->live->max_restarts)
+        trial_event(c, t, TRIAL_EV_OUT_OF_RESTARTS);
+    else
+        request(c, t);
+}
+
+static enum search_end end_for_search(const struct trial *t)
+{
+    if (t->state == TRIAL_COMPLETED)
+        return SEARCH_END_COMPLETED;
+    if (t->state == TRIAL_CANCELED)
+        return SEARCH_END_CANCELED;
+    return t->invalid ? SEARCH_END_INVALID_HP : SEARCH_END_ERROR;
+}
+
+static void end(struct core *c, struct trial *t)
+{
+    struct live *l = t->live;
+    must(!t->allocation);
+    by_id_remove(&c->trials, t->id);
+    l->live_trials--;
+    STORE(c, TRIAL_END, "ssii", trial_state_word(t->state), t->exit_reason ? t->exit_reason : "",
+          c->wall, t->id);
+    core_tell_log(c, t->task_id);
+    log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)l->experiment->id,
+             (long long)t->id, trial_state_word(t->state));
+    struct search_event ended = {
+        .kind = SEARCH_TRIAL_ENDED, .request_id = t->request_id, .end = end_for_search(t)};
+    experiment_tell(c, l, &ended);
+    experiment_settle(c, l);
+}
+
+// To the allocation, or back at once when there is none.
+static void pass_on(struct core *c, struct trial *t, enum allocation_event ev)
+{
+    if (!t->allocation)
+        trial_event(c, t, TRIAL_EV_IDLE);
+    else if (ev == ALLOCATION_EV_KILL)
+        allocation_kill(c, t->allocation, OUTCOME_KILLED, "killed");
+    else
+        allocation_event(c, t->allocation, ev);
+}
+
+void trial_event(struct core *c, struct trial *t, enum trial_event ev)
+{
+    struct transition to = trial_transition(t->state, ev);
+    if ((int)t->state != to.next) {
+        t->state = (enum trial_state)to.next;
+        if (to.action != TRIAL_DO_END)
+            STORE(c, TRIAL_SET_STATE, "si", trial_state_word(t->state), t->id);
+    }
+    switch ((enum trial_action)to.action) {
+    case TRIAL_DO_NOTHING:
+        break;
+    case TRIAL_DO_REQUEST:
+        request(c, t);
+        break;
+    case TRIAL_DO_RETRY:
+        retry(c, t);
+        break;
+    case TRIAL_DO_DRAIN:
+        pass_on(c, t, ALLOCATION_EV_DRAIN);
+        break;
+    case TRIAL_DO_KILL:
+        pass_on(c, t, ALLOCATION_EV_KILL);
+        break;
+    case TRIAL_DO_END:
+        end(c, t);
+        break;
+    }
+}

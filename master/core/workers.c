@@ -1,0 +1,91 @@
+#include "master/core/workers.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/mailbox.h"
+#include "db/db.h"
+#include "master/core/loop.h"
+
+enum { WORKERS = 2, WORK_LIMIT = 4096 };
+
+struct workers {
+    struct core *core;
+    struct worker {
+        struct workers *all;
+        struct mailbox *inbox;
+        struct db_reader *db;
+        pthread_t thread;
+        bool started;
+    } each[WORKERS];
+};
+
+int workers_new(struct core *c, struct workers **out, struct error *e)
+{
+    struct workers *w = xcalloc(1, sizeof *w);
+    w->core = c;
+    *out = w;
+    for (int i = 0; i < WORKERS; i++) {
+        w->each[i].all = w;
+        w->each[i].inbox = mailbox_new(WORK_LIMIT);
+        int err = db_reader_open(loop_db(c), &w->each[i].db, e);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static void *work_on(void *arg)
+{
+    struct worker *self = arg;
+    void *work;
+    while (mailbox_receive(self->inbox, &work, 1, INT64_MAX)) {
+        struct work *w = work;
+        w->run(w, self->db);
+        loop_work_done(self->all->core, w);
+    }
+    return NULL;
+}
+
+int workers_start(struct workers *w, struct error *e)
+{
+    for (int i = 0; i < WORKERS; i++) {
+        int err = pthread_create(&w->each[i].thread, NULL, work_on, &w->each[i]);
+        if (err)
+            return error_set_errno(e, ERR_UNAVAILABLE, err, "cannot start a worker thread");
+        w->each[i].started = true;
+    }
+    return 0;
+}
+
+int workers_send(struct workers *w, struct work *work, bool slow, struct error *e)
+{
+    if (!mailbox_send(w->each[slow].inbox, work))
+        return 0;
+    return error_set(e, ERR_BUSY, "the master has too much to do; try again in a moment");
+}
+
+void workers_stop(struct workers *w)
+{
+    for (int i = 0; i < WORKERS; i++) {
+        mailbox_close(w->each[i].inbox);
+        if (w->each[i].started)
+            pthread_join(w->each[i].thread, NULL);
+        w->each[i].started = false;
+    }
+}
+
+void workers_free(struct workers *w)
+{
+    if (!w)
+        return;
+    for (int i = 0; i < WORKERS; i++) {
+        if (w->each[i].inbox)
+            mailbox_free(w->each[i].inbox);
+        if (w->each[i].db)
+            db_reader_close(w->each[i].db);
+    }
+    free(w);
+}
