@@ -86,47 +86,43 @@ static int use_wal(sqlite3 *sql, struct error *e)
     return err;
 }
 
-// Adds to an error of SQLite's what a person can do about it.
-static void explain(struct db *db, struct error *e)
+// What a person can do about an error of SQLite's; `why` has its words.
+static int explain(struct db *db, const struct error *why, struct error *e)
 {
-    if (!e)
-        return;
     switch (err_of_sqlite(sqlite3_extended_errcode(db->connection.sql))) {
     case 0: // not SQLite's: the text is complete
-        break;
+        return error_set(e, why->code, "%s", why->text);
     case ERR_CORRUPT:
-        error_set(e, ERR_CORRUPT,
-                  "%s is damaged (%s): put a backup in its place, or move it away to begin with an "
-                  "empty store",
-                  db->path, e->text);
-        break;
+        return error_set(e, ERR_CORRUPT,
+                         "%s is damaged (%s): put a backup in its place, or move it away to begin "
+                         "with an empty store",
+                         db->path, why->text);
     case ERR_BUSY:
-        error_set(e, ERR_CONFLICT, "%s is locked by another program (%s): end that program",
-                  db->path, e->text);
-        break;
+        return error_set(e, ERR_CONFLICT, "%s is locked by another program (%s): end that program",
+                         db->path, why->text);
     default:
-        error_set(e, e->code,
-                  "%s cannot be opened (%s): check that the disk has room and who owns the folder",
-                  db->path, e->text);
+        return error_set(e, why->code,
+                         "%s cannot be opened (%s): check that the disk has room and who owns the "
+                         "folder",
+                         db->path, why->text);
     }
 }
 
 static int open_store(struct db *db, struct error *e)
 {
+    struct error why = {0};
     int err = connection_open(&db->connection, db->path, SQLITE_OPEN_READWRITE, e);
     if (err)
         return err;
     sqlite3 *sql = db->connection.sql;
-    err = store_migrate(sql, db->path, migrations, migration_count, e);
+    err = store_migrate(sql, db->path, migrations, migration_count, &why);
     if (!err)
-        err = use_wal(sql, e);
+        err = use_wal(sql, &why);
     for (size_t i = 0; !err && i < sizeof pragmas / sizeof *pragmas; i++)
-        err = connection_exec(sql, pragmas[i], e);
+        err = connection_exec(sql, pragmas[i], &why);
     if (!err)
-        err = writer_start(db, e);
-    if (err)
-        explain(db, e);
-    return err;
+        err = writer_start(db, &why);
+    return err ? explain(db, &why, e) : 0;
 }
 
 int db_open(const char *dir, struct db **out, struct error *e)

@@ -48,12 +48,13 @@ static int read_identity(sqlite3 *sql, struct identity *id, struct error *e)
 static int refuse_newer(const char *path, int64_t version, int known, struct error *e)
 {
     char *copy = xasprintf("%s.before-%lld", path, (long long)version);
+    char *way_back = path_exists(copy) ? xasprintf(", or go back by putting %s in its place", copy)
+                                       : xstrdup("");
     error_set(e, ERR_VERSION,
               "%s has version %lld of the schema, and this program (%s) knows versions up to %d: "
-              "start the newer program that wrote it%s%s%s",
-              path, (long long)version, MUSTER_VERSION, known,
-              path_exists(copy) ? ", or go back by putting " : "", path_exists(copy) ? copy : "",
-              path_exists(copy) ? ", from before its change, in its place" : "");
+              "start the newer program that wrote it%s",
+              path, (long long)version, MUSTER_VERSION, known, way_back);
+    free(way_back);
     free(copy);
     return ERR_VERSION;
 }

@@ -1,0 +1,147 @@
+// What the tests of the store share: a store in a folder of its own, a few rows, a gate that holds
+// the writer between two groups.
+#ifndef MUSTER_TESTS_UNIT_DB_STORE_TEST_H
+#define MUSTER_TESTS_UNIT_DB_STORE_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "db/db.h"
+
+// A new folder in the test's own; `dir` as for mkdtemp(3).
+static inline char *store_folder(char dir[32])
+{
+    snprintf(dir, 32, "store.XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    return dir;
+}
+
+static inline struct db *store_open(const char *dir)
+{
+    struct db *db = NULL;
+    struct error e = {0};
+    if (db_open(dir, &db, &e))
+        fail_msg("%s", e.text);
+    return db;
+}
+
+static inline struct db_reader *reader_open(struct db *db)
+{
+    struct db_reader *r = NULL;
+    struct error e = {0};
+    if (db_reader_open(db, &r, &e))
+        fail_msg("%s", e.text);
+    return r;
+}
+
+struct fixture { // of with_store()
+    struct db *db;
+    struct db_reader *r;
+};
+
+static inline int fixture_setup(void **state)
+{
+    static struct fixture f;
+    char dir[32];
+    f.db = store_open(store_folder(dir));
+    f.r = reader_open(f.db);
+    *state = &f;
+    return 0;
+}
+
+static inline int fixture_teardown(void **state)
+{
+    struct fixture *f = *state;
+    db_reader_close(f->r);
+    db_close(f->db);
+    return 0;
+}
+
+// A test that is given a new store and a reader of it.
+#define with_store(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+
+static inline void commit(struct db *db, struct db_batch *b)
+{
+    struct error e = {0};
+    if (db_commit_wait(db, b, &e))
+        fail_msg("%s", e.text);
+}
+
+// The first column of the first row of `sql`.
+static inline int64_t ask(struct db_reader *r, const char *sql)
+{
+    struct db_rows *rows = db_query_sql(r, sql, NULL, 0);
+    assert_int_equal(db_next(rows), 1);
+    int64_t answer = db_int(rows, 0);
+    db_rows_close(rows);
+    return answer;
+}
+
+static inline int64_t ask_once(struct db *db, const char *sql)
+{
+    struct db_reader *r = reader_open(db);
+    int64_t answer = ask(r, sql);
+    db_reader_close(r);
+    return answer;
+}
+
+static inline void add_metric(struct db_batch *b, int64_t trial, int64_t step)
+{
+    db_batch_add(b, STMT_METRIC_INSERT, "iisiisn", trial, (int64_t)1, "training", step,
+                 (int64_t)1000, "{\"loss\":0.5}");
+}
+
+static inline struct db_batch *metric_batch(int64_t trial, int64_t step)
+{
+    struct db_batch *b = db_batch_new();
+    add_metric(b, trial, step);
+    return b;
+}
+
+// Writes a text where an integer belongs, after a row that is fine.
+static inline struct db_batch *bad_batch(int64_t trial, int64_t step)
+{
+    struct db_batch *b = metric_batch(trial, step);
+    db_batch_add(b, STMT_METRIC_INSERT, "sisissn", "seven", (int64_t)1, "training", step, "soon",
+                 "{}");
+    return b;
+}
+
+struct gate {
+    sem_t held, open;
+};
+
+static inline void gate_hold(void *ctx, int err)
+{
+    struct gate *g = ctx;
+    (void)err;
+    sem_post(&g->held);
+    sem_wait(&g->open);
+}
+
+// Returns when the writer stands still, after a group of its own; what is committed from here on
+// waits in the queue until gate_open().
+static inline void gate_close(struct gate *g, struct db *db)
+{
+    sem_init(&g->held, 0, 0);
+    sem_init(&g->open, 0, 0);
+    db_commit(db, db_batch_new(), gate_hold, g);
+    sem_wait(&g->held);
+}
+
+static inline void gate_open(struct gate *g)
+{
+    sem_post(&g->open);
+}
+
+#endif

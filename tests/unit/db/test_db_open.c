@@ -1,0 +1,287 @@
+// Opening: what is made, what is refused and with which words, migrations.
+#include "tests/unit/db/store_test.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/file.h"
+#include "db/store.h"
+
+static char *store_path(const char *dir, char path[64])
+{
+    snprintf(path, 64, "%s/muster.db", dir);
+    return path;
+}
+
+static void run_sql(const char *path, const char *text)
+{
+    struct connection c;
+    struct error e;
+    assert_int_equal(connection_open(&c, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &e), 0);
+    if (connection_exec(c.sql, text, &e))
+        fail_msg("%s", e.text);
+    connection_close(&c);
+}
+
+static int64_t ask_file(const char *path, const char *sql)
+{
+    struct connection c;
+    struct error e;
+    int64_t answer = 0;
+    assert_int_equal(connection_open(&c, path, SQLITE_OPEN_READWRITE, &e), 0);
+    if (connection_ask_int(c.sql, sql, &answer, &e))
+        fail_msg("%s", e.text);
+    connection_close(&c);
+    return answer;
+}
+
+static void expect_refusal(const char *dir, int code, const char *words)
+{
+    struct db *db = NULL;
+    struct error e = {0};
+    assert_int_equal(db_open(dir, &db, &e), code);
+    assert_int_equal(e.code, code);
+    assert_null(db);
+    if (!strstr(e.text, words))
+        fail_msg("expected \"%s\" in: %s", words, e.text);
+}
+
+static void a_new_store_is_private_and_lasts(void **state)
+{
+    (void)state;
+    char dir[32], deep[64], path[96];
+    snprintf(deep, sizeof deep, "%s/not/yet", store_folder(dir));
+    struct db *db = store_open(deep);
+    commit(db, metric_batch(1, 1));
+    static const char *const files[] = {"muster.db", "muster.db-wal", "muster.lock"};
+    for (size_t i = 0; i < 3; i++) {
+        struct stat st;
+        snprintf(path, sizeof path, "%s/%s", deep, files[i]);
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(st.st_mode & 0777, 0600);
+    }
+    assert_int_equal(ask_once(db, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);
+    assert_int_equal(ask_once(db, "PRAGMA application_id"), STORE_APPLICATION_ID);
+    assert_int_equal(ask_once(db, "PRAGMA user_version"), migration_count);
+    db_close(db);
+    db = store_open(deep);
+    assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics"), 1);
+    db_close(db);
+}
+
+// Of the writer's connection: what makes a commit durable and references hold.
+static void the_writer_is_safe(void **state)
+{
+    (void)state;
+    char dir[32];
+    struct db *db = store_open(store_folder(dir));
+    static const struct {
+        const char *sql;
+        int64_t value;
+    } settings[] = {
+        {"PRAGMA synchronous", 2}, {"PRAGMA foreign_keys", 1}, {"PRAGMA secure_delete", 0}};
+    for (size_t i = 0; i < 3; i++) {
+        int64_t value = -1;
+        assert_int_equal(connection_ask_int(db->connection.sql, settings[i].sql, &value, NULL), 0);
+        assert_int_equal(value, settings[i].value);
+    }
+    db_close(db);
+}
+
+static void two_masters_are_refused(void **state)
+{
+    (void)state;
+    char dir[32], words[64];
+    struct db *db = store_open(store_folder(dir));
+    snprintf(words, sizeof words, "in use by another master (pid %d)", (int)getpid());
+    expect_refusal(dir, ERR_CONFLICT, words);
+    commit(db, metric_batch(1, 1)); // the first goes on
+    db_close(db);
+    db_close(store_open(dir));
+}
+
+static void a_killed_master_leaves_no_lock(void **state)
+{
+    (void)state;
+    char dir[32], byte;
+    int ready[2];
+    store_folder(dir);
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        store_open(dir);
+        if (write(ready[1], "", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    expect_refusal(dir, ERR_CONFLICT, "stop that one");
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    db_close(store_open(dir));
+    close(ready[0]);
+    close(ready[1]);
+}
+
+static void a_newer_store_is_refused_untouched(void **state)
+{
+    (void)state;
+    char dir[32], path[64], copy[96];
+    db_close(store_open(store_folder(dir)));
+    run_sql(store_path(dir, path), "PRAGMA user_version = 999");
+    char *before = NULL, *after = NULL;
+    size_t before_len, after_len;
+    assert_int_equal(file_read(path, 1 << 24, &before, &before_len, NULL), 0);
+    expect_refusal(dir, ERR_VERSION, "has version 999 of the schema");
+    expect_refusal(dir, ERR_VERSION, "start the newer program that wrote it");
+    assert_int_equal(file_read(path, 1 << 24, &after, &after_len, NULL), 0);
+    assert_int_equal(before_len, after_len);
+    assert_false(memcmp(before, after, before_len));
+    free(before);
+    free(after);
+
+    snprintf(copy, sizeof copy, "%s.before-999", path);
+    assert_int_equal(file_write_durable(copy, "", 0, 0600, NULL), 0);
+    expect_refusal(dir, ERR_VERSION, copy);
+}
+
+static void damage_is_refused(void **state)
+{
+    (void)state;
+    char dir[32], path[64];
+    struct stat st;
+    db_close(store_open(store_folder(dir)));
+    store_path(dir, path);
+    assert_int_equal(stat(path, &st), 0);
+
+    assert_int_equal(truncate(path, st.st_size / 2), 0);
+    expect_refusal(dir, ERR_CORRUPT, "put a backup in its place");
+
+    char noise[8192];
+    memset(noise, 0x5a, sizeof noise);
+    assert_int_equal(file_write_durable(path, noise, sizeof noise, 0600, NULL), 0);
+    expect_refusal(dir, ERR_CORRUPT, "file is not a database");
+
+    unlink(path);
+    db_close(store_open(dir)); // moved away: an empty store
+}
+
+static void a_damaged_schema_is_refused(void **state)
+{
+    (void)state;
+    char dir[32], path[64];
+    db_close(store_open(store_folder(dir)));
+    int fd = open(store_path(dir, path), O_RDWR);
+    char noise[2048];
+    memset(noise, 0x5a, sizeof noise);
+    assert_int_equal(pwrite(fd, noise, sizeof noise, 100), sizeof noise); // after the header
+    close(fd);
+    expect_refusal(dir, ERR_CORRUPT, "is damaged");
+}
+
+static void a_file_of_others_is_refused(void **state)
+{
+    (void)state;
+    char dir[32], path[64];
+    store_folder(dir);
+    run_sql(store_path(dir, path), "CREATE TABLE songs (title TEXT); PRAGMA user_version = 1");
+    expect_refusal(dir, ERR_CORRUPT, "not a store of Muster");
+    assert_int_equal(ask_file(path, "SELECT count(*) FROM sqlite_schema"), 1);
+}
+
+static void a_folder_that_is_a_file_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(file_write_durable("plain", "x", 1, 0600, NULL), 0);
+    expect_refusal("plain", ERR_IO, "plain");
+}
+
+static const struct migration steps[] = {
+    {"0001_one", "CREATE TABLE parents (id INTEGER PRIMARY KEY) STRICT;"
+                 "CREATE TABLE children (id INTEGER PRIMARY KEY, parent INTEGER NOT NULL"
+                 " REFERENCES parents (id)) STRICT"},
+    {"0002_two", "ALTER TABLE parents ADD COLUMN name TEXT NOT NULL DEFAULT 'x'"},
+    {"0003_bad", "CREATE TABLE fine (x); CREATE TABLE parents (id)"},
+};
+
+static int migrate(const char *path, const struct migration *list, int n, struct error *e)
+{
+    struct connection c;
+    assert_int_equal(connection_open(&c, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, e), 0);
+    int err = store_migrate(c.sql, path, list, n, e);
+    connection_close(&c);
+    return err;
+}
+
+static void a_migration_keeps_a_copy(void **state)
+{
+    (void)state;
+    char dir[32], path[64], copy[96];
+    struct error e = {0};
+    store_path(store_folder(dir), path);
+    snprintf(copy, sizeof copy, "%s.before-2", path);
+    assert_int_equal(migrate(path, steps, 1, &e), 0);
+    run_sql(path, "PRAGMA journal_mode = WAL; INSERT INTO parents VALUES (1), (2)");
+    assert_false(path_exists(copy)); // none of a new store
+    assert_int_equal(migrate(path, steps, 2, &e), 0);
+    assert_int_equal(ask_file(path, "SELECT count(*) FROM parents WHERE name = 'x'"), 2);
+    assert_int_equal(ask_file(path, "PRAGMA user_version"), 2);
+    assert_int_equal(ask_file(copy, "SELECT count(*) FROM parents"), 2);
+    assert_int_equal(ask_file(copy, "PRAGMA user_version"), 1);
+    struct stat st;
+    assert_int_equal(stat(copy, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(migrate(copy, steps, 2, &e), 0); // it is a store itself
+    assert_int_equal(migrate(path, steps, 2, &e), 0); // and there is nothing to do twice
+}
+
+static void a_migration_that_fails_changes_nothing(void **state)
+{
+    (void)state;
+    char dir[32], path[64];
+    struct error e = {0};
+    store_path(store_folder(dir), path);
+    assert_int_equal(migrate(path, steps, 1, &e), 0);
+    assert_int_equal(migrate(path, steps, 3, &e), ERR_INTERNAL);
+    assert_non_null(strstr(e.text, "migration 0003_bad"));
+    assert_non_null(strstr(e.text, "table parents already exists"));
+    assert_int_equal(ask_file(path, "PRAGMA user_version"), 1);
+    assert_int_equal(ask_file(path, "SELECT count(*) FROM pragma_table_info('parents')"), 1);
+}
+
+static void a_migration_that_loses_a_reference_is_refused(void **state)
+{
+    (void)state;
+    static const struct migration careless[] = {
+        {"0001_one", NULL}, {"0002_careless", "DELETE FROM parents WHERE id = 1"}};
+    char dir[32], path[64];
+    struct error e = {0};
+    store_path(store_folder(dir), path);
+    assert_int_equal(migrate(path, steps, 1, &e), 0);
+    run_sql(path, "INSERT INTO parents VALUES (1); INSERT INTO children VALUES (1, 1)");
+    assert_int_equal(migrate(path, careless, 2, &e), ERR_CORRUPT);
+    assert_non_null(strstr(e.text, "1 rows would refer to nothing"));
+    assert_int_equal(ask_file(path, "SELECT count(*) FROM parents"), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_store_is_private_and_lasts),
+        cmocka_unit_test(the_writer_is_safe),
+        cmocka_unit_test(two_masters_are_refused),
+        cmocka_unit_test(a_killed_master_leaves_no_lock),
+        cmocka_unit_test(a_newer_store_is_refused_untouched),
+        cmocka_unit_test(damage_is_refused),
+        cmocka_unit_test(a_damaged_schema_is_refused),
+        cmocka_unit_test(a_file_of_others_is_refused),
+        cmocka_unit_test(a_folder_that_is_a_file_is_refused),
+        cmocka_unit_test(a_migration_keeps_a_copy),
+        cmocka_unit_test(a_migration_that_fails_changes_nothing),
+        cmocka_unit_test(a_migration_that_loses_a_reference_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
