@@ -241,8 +241,10 @@ static void take_back(struct sync *s, int parameter, const float *gradient)
     if (!s->tensors[parameter].touched)
         return; // what `put` wrote is not read again
     EACH_PIECE(s, p, piece)
-    s->kernels->subtract(piece_sum(&piece), gradient + piece.at, piece.count,
-                         scale_of(s, parameter));
+    {
+        s->kernels->subtract(piece_sum(&piece), gradient + piece.at, piece.count,
+                             scale_of(s, parameter));
+    }
 }
 
 // Adds into int32; when the tensor turns out to have outgrown it, takes that back and promotes. A
@@ -315,7 +317,9 @@ static void gather(void *ctx, int parameter, const float *gradient)
     if (!s->last)
         return;
     EACH_PIECE(s, &s->config.parameters[parameter], piece)
-    piece.bucket->missing--;
+    {
+        piece.bucket->missing--;
+    }
     send_complete(s);
 }
 
@@ -336,7 +340,9 @@ void sync_begin(struct sync *s)
     for (int t = 0; t < s->config.parameter_count; t++) {
         s->peaks[t] = FIXED_ZERO;
         EACH_PIECE(s, &s->config.parameters[t], piece)
-        piece.bucket->missing++;
+        {
+            piece.bucket->missing++;
+        }
     }
     drop_wide(s);
     s->promoted = 0;
