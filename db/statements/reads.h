@@ -76,9 +76,11 @@
     "e.best_metric, e.archived, e.unmanaged, e.submitted_at, e.ended_at, "                         \
     "(SELECT count(*) FROM trials t WHERE t.experiment_id = e.id), "                               \
     "json_extract(e.config, '$.resources.resource_pool')"
-#define SQL_EXPERIMENT_TABLES                                                                      \
-    "FROM experiments e JOIN users u ON u.id = e.user_id JOIN projects p ON p.id = e.project_id "  \
+#define SQL_EXPERIMENT_FROM "FROM experiments e"
+#define SQL_EXPERIMENT_JOINED                                                                      \
+    "JOIN users u ON u.id = e.user_id JOIN projects p ON p.id = e.project_id "                     \
     "JOIN workspaces w ON w.id = p.workspace_id"
+#define SQL_EXPERIMENT_TABLES SQL_EXPERIMENT_FROM " " SQL_EXPERIMENT_JOINED
 
 #define SQL_TRIAL_STATE                                                                            \
     "CASE t.state WHEN 'ACTIVE' THEN " SQL_LIVE_STATE(                                             \
@@ -91,16 +93,19 @@
     "t.progress, t.exit_reason, t.run_id, t.seed, "                                                \
     "(SELECT count(*) FROM checkpoints c WHERE c.trial_id = t.id), "                               \
     "json_extract(t.best_validation, '$.metrics.avgMetrics.' || " SQL_METRIC_LABEL ")"
-#define SQL_TRIAL_TABLES "FROM trials t JOIN experiments e ON e.id = t.experiment_id"
+#define SQL_TRIAL_FROM   "FROM trials t"
+#define SQL_TRIAL_JOINED "JOIN experiments e ON e.id = t.experiment_id"
+#define SQL_TRIAL_TABLES SQL_TRIAL_FROM " " SQL_TRIAL_JOINED
 
 #define SQL_CHECKPOINT_METRIC "json_extract(c.validation, '$.avgMetrics.' || " SQL_METRIC_LABEL ")"
 #define SQL_CHECKPOINT_COLUMNS                                                                     \
     "SELECT c.uuid, c.task_id, c.allocation_id, c.trial_id, c.experiment_id, c.state, c.steps, "   \
     "c.metadata, c.resources, c.storage, c.validation, c.reported_at, e.config, "                  \
     "t.hparams, " SQL_CHECKPOINT_METRIC
-#define SQL_CHECKPOINT_TABLES                                                                      \
-    "FROM checkpoints c LEFT JOIN trials t ON t.id = c.trial_id "                                  \
-    "LEFT JOIN experiments e ON e.id = c.experiment_id"
+#define SQL_CHECKPOINT_FROM "FROM checkpoints c"
+#define SQL_CHECKPOINT_JOINED                                                                      \
+    "LEFT JOIN trials t ON t.id = c.trial_id LEFT JOIN experiments e ON e.id = c.experiment_id"
+#define SQL_CHECKPOINT_TABLES SQL_CHECKPOINT_FROM " " SQL_CHECKPOINT_JOINED
 
 #define DB_READS(X)                                                                                \
     X(META_GET, "SELECT value FROM meta WHERE key = ?")                                            \

@@ -88,7 +88,9 @@ int account_list(struct view *v, struct error *e)
     list_filter_part(&l, "name", "username || ' ' || display_name");
     list_sort(&l, "sortBy", sorts, "id", "id");
     list_page(&l);
-    return list_answer(&l, "users", "SELECT " DB_USER_COLUMNS, "FROM users", write_user, e);
+    static const struct list_source source = {"users", "SELECT " DB_USER_COLUMNS, "FROM users",
+                                              NULL, write_user};
+    return list_answer(&l, &source, e);
 }
 
 // As it is kept: without letter case, as det has it. ERR_INVALID: empty, too long, odd characters.

@@ -142,8 +142,10 @@ static int list_checkpoints(struct view *v, const char *condition, int64_t id, s
     list_filter_words(&l, "states", "c.state", WIRE_CHECKPOINT_STATE);
     sort_checkpoints(&l);
     list_page(&l);
-    return list_answer(&l, "checkpoints", SQL_CHECKPOINT_COLUMNS, SQL_CHECKPOINT_TABLES,
-                       write_checkpoint, e);
+    static const struct list_source source = {"checkpoints", SQL_CHECKPOINT_COLUMNS,
+                                              SQL_CHECKPOINT_FROM, SQL_CHECKPOINT_JOINED,
+                                              write_checkpoint};
+    return list_answer(&l, &source, e);
 }
 
 int view_trial_checkpoints(struct view *v, struct error *e)

@@ -85,7 +85,8 @@ int view_cluster_message(struct view *v, struct error *e)
     "(SELECT count(*) FROM projects p WHERE p.workspace_id = w.id), "                              \
     "(SELECT count(*) FROM projects p JOIN experiments e ON e.project_id = p.id "                  \
     "WHERE p.workspace_id = w.id)"
-#define WORKSPACE_TABLES "FROM workspaces w JOIN users u ON u.id = w.user_id"
+#define WORKSPACE_FROM   "FROM workspaces w"
+#define WORKSPACE_JOINED "JOIN users u ON u.id = w.user_id"
 
 // The first workspace and project are where everything goes that names none.
 enum { UNCATEGORIZED = 1 };
@@ -115,8 +116,8 @@ static void write_workspace(struct json_writer *w, struct db_rows *rows)
     "(SELECT max(e.submitted_at) FROM experiments e WHERE e.project_id = p.id), "                  \
     "(SELECT count(*) FROM experiments e JOIN trials t ON t.experiment_id = e.id "                 \
     "WHERE e.project_id = p.id)"
-#define PROJECT_TABLES                                                                             \
-    "FROM projects p JOIN users u ON u.id = p.user_id JOIN workspaces w ON w.id = p.workspace_id"
+#define PROJECT_FROM   "FROM projects p"
+#define PROJECT_JOINED "JOIN users u ON u.id = p.user_id JOIN workspaces w ON w.id = p.workspace_id"
 
 static void write_project(struct json_writer *w, struct db_rows *rows)
 {
@@ -171,15 +172,18 @@ int view_workspaces(struct view *v, struct error *e)
     list_init(&l, v);
     list_filter_bool(&l, "archived", "w.archived");
     list_filter_part(&l, "name", "w.name");
-    list_filter_texts(&l, "users", "u.username");
+    list_filter_texts(&l, "users", "SELECT username FROM users WHERE id = w.user_id");
     list_sort(&l, "sortBy", sorts, "w.id", "w.id");
     list_page(&l);
-    return list_answer(&l, "workspaces", WORKSPACE_COLUMNS, WORKSPACE_TABLES, write_workspace, e);
+    static const struct list_source source = {"workspaces", WORKSPACE_COLUMNS, WORKSPACE_FROM,
+                                              WORKSPACE_JOINED, write_workspace};
+    return list_answer(&l, &source, e);
 }
 
 int view_workspace(struct view *v, struct error *e)
 {
-    return answer_one(v, "workspace", WORKSPACE_COLUMNS " " WORKSPACE_TABLES " WHERE w.id = ?",
+    return answer_one(v, "workspace",
+                      WORKSPACE_COLUMNS " " WORKSPACE_FROM " " WORKSPACE_JOINED " WHERE w.id = ?",
                       write_workspace, e);
 }
 
@@ -201,12 +205,15 @@ int view_workspace_projects(struct view *v, struct error *e)
     list_filter_part(&l, "name", "p.name");
     list_sort(&l, "sortBy", sorts, "p.id", "p.id");
     list_page(&l);
-    return list_answer(&l, "projects", PROJECT_COLUMNS, PROJECT_TABLES, write_project, e);
+    static const struct list_source source = {"projects", PROJECT_COLUMNS, PROJECT_FROM,
+                                              PROJECT_JOINED, write_project};
+    return list_answer(&l, &source, e);
 }
 
 int view_project(struct view *v, struct error *e)
 {
-    return answer_one(v, "project", PROJECT_COLUMNS " " PROJECT_TABLES " WHERE p.id = ?",
+    return answer_one(v, "project",
+                      PROJECT_COLUMNS " " PROJECT_FROM " " PROJECT_JOINED " WHERE p.id = ?",
                       write_project, e);
 }
 

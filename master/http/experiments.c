@@ -197,7 +197,7 @@ int view_experiments(struct view *v, struct error *e)
     list_init(&l, v);
     filter_states(&l);
     filter_labels(&l);
-    list_filter_texts(&l, "users", "u.username");
+    list_filter_texts(&l, "users", "SELECT username FROM users WHERE id = e.user_id");
     list_filter_ints(&l, "userIds", "e.user_id");
     list_filter_bool(&l, "archived", "e.archived");
     list_filter_part(&l, "name", "e.name");
@@ -206,8 +206,10 @@ int view_experiments(struct view *v, struct error *e)
     list_filter_ints(&l, "experimentIdFilter.incl", "e.id");
     list_sort(&l, "sortBy", sorts, "e.id DESC", "e.id");
     list_page(&l);
-    return list_answer(&l, "experiments", SQL_EXPERIMENT_COLUMNS, SQL_EXPERIMENT_TABLES,
-                       write_list_row, e);
+    static const struct list_source source = {"experiments", SQL_EXPERIMENT_COLUMNS,
+                                              SQL_EXPERIMENT_FROM, SQL_EXPERIMENT_JOINED,
+                                              write_list_row};
+    return list_answer(&l, &source, e);
 }
 
 // {"b64Tgz": ..} of the first column. A submission without files has an empty archive.

@@ -186,21 +186,20 @@ static int count_rows(struct list *l, const char *from, struct error *e)
 }
 
 // Counts, then opens the page. NULL: *e says why.
-static struct db_rows *open_page(struct list *l, const char *columns, const char *from,
-                                 struct error *e)
+static struct db_rows *open_page(struct list *l, const struct list_source *source, struct error *e)
 {
     if (l->error.code) {
         *e = l->error;
         return NULL;
     }
-    if (count_rows(l, from, e))
+    if (count_rows(l, source->from, e))
         return NULL;
     if (l->offset < 0)
         l->offset = l->offset + l->total > 0 ? l->offset + l->total : 0;
     struct buf sql;
     buf_init(&sql, LIST_SQL_MAX);
-    buf_printf(&sql, "%s %s WHERE 1%s%s LIMIT ? OFFSET ?", columns, from, buf_str(&l->where),
-               buf_str(&l->order));
+    buf_printf(&sql, "%s %s %s WHERE 1%s%s LIMIT ? OFFSET ?", source->columns, source->from,
+               source->joined ? source->joined : "", buf_str(&l->where), buf_str(&l->order));
     list_bind_int(l, l->limit);
     list_bind_int(l, l->offset);
     struct db_rows *rows = db_query_sql(l->v->db, buf_str(&sql), l->values, l->value_count);
@@ -208,30 +207,26 @@ static struct db_rows *open_page(struct list *l, const char *columns, const char
     return rows;
 }
 
-static int write_page(struct list *l, const char *key, struct db_rows *rows, list_writer *write,
-                      struct error *e)
+int list_answer(struct list *l, const struct list_source *source, struct error *e)
 {
     struct json_writer *w = &l->v->w;
+    struct db_rows *rows = open_page(l, source, e);
     int64_t count = 0;
-    int more;
-    jw_object(w);
-    jw_key(w, key);
-    jw_array(w);
-    for (; (more = db_next(rows)) == 1; count++)
-        write(w, rows);
-    jw_array_end(w);
-    wire_write_pagination(w, l->offset, l->limit < 0 ? 0 : l->limit, count, l->total);
-    jw_object_end(w);
-    db_rows_close(rows);
-    return more ? error_set(e, ERR_INTERNAL, "the store cannot be read") : 0;
-}
-
-int list_answer(struct list *l, const char *key, const char *columns, const char *from,
-                list_writer *write, struct error *e)
-{
-    struct db_rows *rows = open_page(l, columns, from, e);
-    int rc = rows ? write_page(l, key, rows, write, e) : e->code;
+    int more = 0;
+    if (rows) {
+        jw_object(w);
+        jw_key(w, source->key);
+        jw_array(w);
+        for (; (more = db_next(rows)) == 1; count++)
+            source->write(w, rows);
+        jw_array_end(w);
+        wire_write_pagination(w, l->offset, l->limit < 0 ? 0 : l->limit, count, l->total);
+        jw_object_end(w);
+        db_rows_close(rows);
+    }
     buf_free(&l->where);
     buf_free(&l->order);
-    return rc;
+    if (!rows)
+        return e->code;
+    return more ? error_set(e, ERR_INTERNAL, "the store cannot be read") : 0;
 }

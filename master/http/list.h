@@ -6,7 +6,7 @@
 //   list_filter_ints(&l, "userIds", "e.user_id");
 //   list_sort(&l, sorts, "e.id DESC");
 //   list_page(&l);
-//   return list_answer(&l, "experiments", "SELECT e.id", "FROM experiments e", write, e);
+//   return list_answer(&l, &source, e);
 #ifndef MUSTER_MASTER_HTTP_LIST_H
 #define MUSTER_MASTER_HTTP_LIST_H
 
@@ -53,8 +53,13 @@ void list_sort(struct list *l, const char *name, const struct list_sort *sorts,
 void list_page(struct list *l); // offset (negative: from the end) and limit of the caller
 
 // The whole answer, {key: [..], "pagination"}, by a writer of one object a row; frees the list.
+// `from` is what the conditions are about, which is all that is counted; `joined` is what the
+// columns and the order need beside it.
 typedef void list_writer(struct json_writer *w, struct db_rows *rows);
-int list_answer(struct list *l, const char *key, const char *columns, const char *from,
-                list_writer *write, struct error *e);
+struct list_source {
+    const char *key, *columns, *from, *joined;
+    list_writer *write;
+};
+int list_answer(struct list *l, const struct list_source *source, struct error *e);
 
 #endif

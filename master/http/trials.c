@@ -147,7 +147,9 @@ int view_experiment_trials(struct view *v, struct error *e)
     list_filter_words(&l, "states", SQL_TRIAL_STATE, WIRE_TRIAL_STATE);
     list_sort(&l, "sortBy", sorts, "t.id", "t.id");
     list_page(&l);
-    return list_answer(&l, "trials", SQL_TRIAL_COLUMNS, SQL_TRIAL_TABLES, write_list_row, e);
+    static const struct list_source source = {"trials", SQL_TRIAL_COLUMNS, SQL_TRIAL_FROM,
+                                              SQL_TRIAL_JOINED, write_list_row};
+    return list_answer(&l, &source, e);
 }
 
 // Training, validation and checkpoint workloads in one list, by steps.
@@ -235,5 +237,6 @@ int view_trial_workloads(struct view *v, struct error *e)
     const char *columns = query_flag(v->query, "includeBatchMetrics")
                               ? WORKLOAD_COLUMNS("batch_metrics")
                               : WORKLOAD_COLUMNS("NULL");
-    return list_answer(&l, "workloads", columns, WORKLOADS, write_workload, e);
+    const struct list_source source = {"workloads", columns, WORKLOADS, NULL, write_workload};
+    return list_answer(&l, &source, e);
 }
