@@ -11,9 +11,11 @@
 #include <cmocka.h>
 
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "db/db.h"
@@ -93,6 +95,16 @@ static inline int64_t ask_once(struct db *db, const char *sql)
     int64_t answer = ask(r, sql);
     db_reader_close(r);
     return answer;
+}
+
+// fork(2) of a child that does not outlive a test that fails.
+static inline pid_t fork_child(void)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return pid;
 }
 
 static inline void add_metric(struct db_batch *b, int64_t trial, int64_t step)

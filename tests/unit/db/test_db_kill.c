@@ -3,7 +3,6 @@
 #include "tests/unit/db/store_test.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -61,8 +60,7 @@ static int64_t kill_once(const char *dir, int64_t last, bool early, int64_t afte
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     fcntl(ends[1], F_SETPIPE_SZ, 1 << 20); // the writer should not wait for us
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    pid_t pid = fork_child();
     if (pid == 0) {
         close(ends[0]);
         ingest(dir, ends[1], last + 1);

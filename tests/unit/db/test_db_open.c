@@ -2,7 +2,6 @@
 #include "tests/unit/db/store_test.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -109,8 +108,7 @@ static void a_killed_master_leaves_no_lock(void **state)
     int ready[2];
     store_folder(dir);
     assert_int_equal(pipe(ready), 0);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    pid_t pid = fork_child();
     if (pid == 0) {
         store_open(dir);
         if (write(ready[1], "", 1) == 1)
