@@ -1,5 +1,4 @@
-// What the tests of the store share: a store in a folder of its own, a few rows, a gate that holds
-// the writer between two groups.
+// What the tests of the store share: a store in a folder of its own, a few rows, a child process.
 #ifndef MUSTER_TESTS_UNIT_DB_STORE_TEST_H
 #define MUSTER_TESTS_UNIT_DB_STORE_TEST_H
 
@@ -10,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,33 +125,6 @@ static inline struct db_batch *bad_batch(int64_t trial, int64_t step)
     db_batch_add(b, STMT_METRIC_INSERT, "sisissn", "seven", (int64_t)1, "training", step, "soon",
                  "{}");
     return b;
-}
-
-struct gate {
-    sem_t held, open;
-};
-
-static inline void gate_hold(void *ctx, int err)
-{
-    struct gate *g = ctx;
-    (void)err;
-    sem_post(&g->held);
-    sem_wait(&g->open);
-}
-
-// Returns when the writer stands still, after a group of its own; what is committed from here on
-// waits in the queue until gate_open().
-static inline void gate_close(struct gate *g, struct db *db)
-{
-    sem_init(&g->held, 0, 0);
-    sem_init(&g->open, 0, 0);
-    db_commit(db, db_batch_new(), gate_hold, g);
-    sem_wait(&g->held);
-}
-
-static inline void gate_open(struct gate *g)
-{
-    sem_post(&g->open);
 }
 
 #endif

@@ -4,6 +4,8 @@
 #include <float.h>
 #include <limits.h>
 
+#include "tests/unit/db/gate.h"
+
 static void values_come_back_as_they_went(void **state)
 {
     struct fixture *f = *state;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "db/store.h"
+#include "tests/unit/db/gate.h"
 
 struct told { // by done(), on the writer
     int order, err;
