@@ -120,7 +120,7 @@ class MainJob(unittest.TestCase):
         self.assert_undisturbed(experiment)
         self.assertEqual(self.cluster.trial(experiment)["restarts"], 0)
 
-    def test_pause_and_go_on_with_other_slots(self):
+    def test_pause_and_go_on(self):
         experiment = self.create()
         self.in_mid_training(experiment)
         self.cluster.muster("experiment", "pause", experiment)
@@ -180,7 +180,7 @@ class BadInput(unittest.TestCase):
             self.assertIn(text, done.stderr)
 
     def test_yaml(self):
-        self.refused("name: [", "bad.yaml:1")
+        self.refused("name: [1\nlabels: 2\n", "bad.yaml:2")
         self.refused(CONFIG.replace("optimizer:", "optimiser:"), "bad.yaml:12:3", "optimizer")
         self.refused(CONFIG.replace("  steps: 400\n", ""), "trainer.steps")
         self.refused(CONFIG.replace("micro_batch_size: 1", "micro_batch_size: 5"), "micro_batch_size")
