@@ -1,0 +1,427 @@
+// The core without HTTP: a store in a folder of its own, requests made by hand, agents played by
+// the test, and a clock that the test moves. For tests of master/core; include it in the one file
+// of a test program.
+#ifndef TESTS_MASTER_CORE_FIXTURE_H
+#define TESTS_MASTER_CORE_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "db/db.h"
+#include "master/core/core.h"
+#include "master/core/handlers.h"
+
+enum { SECOND = 1000 * 1000, OWNER = 1, OTHER = 2 };
+
+static struct cluster {
+    struct db *db;
+    struct db_reader *reader;
+    struct core *core;
+    char folder[32], storage[256], checkpoints[200];
+    atomic_int log_notices;
+} cl;
+
+static atomic_int_least64_t clock_ahead; // of the machine's clock, microseconds
+
+static int64_t test_clock(void)
+{
+    return clock_mono_us() + atomic_load(&clock_ahead);
+}
+
+static void log_notice(void *ctx, const char *task_id)
+{
+    (void)ctx;
+    (void)task_id;
+    atomic_fetch_add(&cl.log_notices, 1);
+}
+
+// --- the master's life ---------------------------------------------------------------------------
+
+static inline void start_core(void)
+{
+    struct error e = {0};
+    struct core_options options = {
+        .cluster_id = "cluster",
+        .cluster_name = "test",
+        .master_url = "http://master",
+        .checkpoint_storage = cl.storage,
+        .agent_silence_us = 10 * SECOND,
+        .agent_reconnect_us = 30 * SECOND,
+        .kill_grace_us = 10 * SECOND,
+        .preemption_timeout_us = 3600LL * SECOND,
+        .mono_us = test_clock,
+        .logs_committed = log_notice,
+    };
+    if (core_new(cl.db, &options, &cl.core, &e) || core_start(cl.core, &e))
+        fail_msg("%s", e.text);
+}
+
+static inline void stop_core(void)
+{
+    core_stop(cl.core);
+    core_free(cl.core);
+    cl.core = NULL;
+}
+
+static inline void restart_core(void)
+{
+    stop_core();
+    start_core();
+}
+
+static inline void seed_store(void)
+{
+    struct db_batch *b = db_batch_new();
+    struct error e = {0};
+    db_batch_add(b, STMT_USER_INSERT, "ssiisi", "owner", "", (int64_t)0, (int64_t)1, "",
+                 (int64_t)1);
+    db_batch_add(b, STMT_USER_INSERT, "ssiisi", "other", "", (int64_t)0, (int64_t)1, "",
+                 (int64_t)1);
+    db_batch_add(b, STMT_WORKSPACE_INSERT, "isii", (int64_t)1, "w", (int64_t)1, (int64_t)1);
+    db_batch_add(b, STMT_PROJECT_INSERT, "isisii", (int64_t)1, "p", (int64_t)1, "", (int64_t)1,
+                 (int64_t)1);
+    if (db_commit_wait(cl.db, b, &e))
+        fail_msg("%s", e.text);
+}
+
+static inline int cluster_setup(void **state)
+{
+    struct error e = {0};
+    char here[128];
+    (void)state;
+    cl = (struct cluster){0};
+    snprintf(cl.folder, sizeof cl.folder, "store.XXXXXX");
+    assert_non_null(mkdtemp(cl.folder));
+    assert_non_null(getcwd(here, sizeof here));
+    snprintf(cl.checkpoints, sizeof cl.checkpoints, "%s/%s/checkpoints", here, cl.folder);
+    snprintf(cl.storage, sizeof cl.storage, "{\"type\":\"directory\",\"container_path\":\"%s\"}",
+             cl.checkpoints);
+    log_set_level(LOG_LEVEL_ERROR);
+    if (db_open(cl.folder, &cl.db, &e) || db_reader_open(cl.db, &cl.reader, &e))
+        fail_msg("%s", e.text);
+    seed_store();
+    start_core();
+    return 0;
+}
+
+static inline int cluster_teardown(void **state)
+{
+    (void)state;
+    stop_core();
+    db_reader_close(cl.reader);
+    db_close(cl.db);
+    return 0;
+}
+
+// --- requests ------------------------------------------------------------------------------------
+
+struct call {
+    struct request rq;
+    json_t *body;
+    char query_name[32], query_value[32];
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+};
+
+static const char *call_query(struct request *rq, const char *name)
+{
+    const struct call *call = rq->http;
+    return strcmp(call->query_name, name) ? NULL : call->query_value;
+}
+
+static void call_complete(struct request *rq)
+{
+    struct call *call = rq->http;
+    pthread_mutex_lock(&call->lock);
+    call->done = true;
+    pthread_cond_signal(&call->changed);
+    pthread_mutex_unlock(&call->lock);
+}
+
+static inline struct principal as_user(int64_t id, bool admin)
+{
+    struct principal p = {.kind = PRINCIPAL_USER, .user_id = id, .admin = admin};
+    snprintf(p.username, sizeof p.username, "%s", id == OWNER ? "owner" : "other");
+    return p;
+}
+
+static inline struct principal as_task(const char *allocation)
+{
+    struct principal p = {.kind = PRINCIPAL_TASK};
+    snprintf(p.allocation_id, sizeof p.allocation_id, "%s", allocation);
+    return p;
+}
+
+static inline struct principal as_agent(void)
+{
+    return (struct principal){.kind = PRINCIPAL_AGENT};
+}
+
+// Sends a request; body is JSON text or NULL, params are NULL or path parts.
+static inline struct call *call_start(core_handler *handler, struct principal who, const char *p0,
+                                      const char *p1, const char *body)
+{
+    struct error e = {0};
+    struct call *call = xcalloc(1, sizeof *call);
+    pthread_mutex_init(&call->lock, NULL);
+    pthread_cond_init(&call->changed, NULL);
+    if (body && json_parse(body, strlen(body), "body", &call->body, &e))
+        fail_msg("%s in %s", e.text, body);
+    call->rq.principal = who;
+    call->rq.params[0] = p0 ? arena_strdup(&call->rq.arena, p0) : NULL;
+    call->rq.params[1] = p1 ? arena_strdup(&call->rq.arena, p1) : NULL;
+    call->rq.body = call->body;
+    call->rq.query = call_query;
+    call->rq.complete = call_complete;
+    call->rq.http = call;
+    buf_init(&call->rq.answer, 64 << 20);
+    if (core_submit(cl.core, handler, &call->rq, &e))
+        fail_msg("%s", e.text);
+    return call;
+}
+
+static inline bool call_is_done(struct call *call)
+{
+    pthread_mutex_lock(&call->lock);
+    bool done = call->done;
+    pthread_mutex_unlock(&call->lock);
+    return done;
+}
+
+static int last_status;
+static char last_error[ERROR_TEXT_MAX];
+static int64_t last_id;
+
+// Waits for the answer and gives it as JSON (an empty one as {}); the call is gone then.
+static inline json_t *call_end(struct call *call)
+{
+    struct timespec until;
+    json_t *answer = NULL;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 30;
+    pthread_mutex_lock(&call->lock);
+    while (!call->done)
+        if (pthread_cond_timedwait(&call->changed, &call->lock, &until))
+            fail_msg("no answer within 30 s");
+    pthread_mutex_unlock(&call->lock);
+    last_status = call->rq.status ? call->rq.status : 200;
+    last_id = call->rq.id;
+    const char *text = call->rq.answer.len ? buf_str(&call->rq.answer) : "{}";
+    struct error e = {0};
+    if (json_parse(text, strlen(text), "answer", &answer, &e))
+        fail_msg("%s: %s", e.text, text);
+    snprintf(last_error, sizeof last_error, "%s", jget_string(jget(answer, "error"), "error", ""));
+    json_decref(call->body);
+    buf_free(&call->rq.answer);
+    arena_free(&call->rq.arena);
+    pthread_mutex_destroy(&call->lock);
+    pthread_cond_destroy(&call->changed);
+    free(call);
+    return answer;
+}
+
+static inline json_t *ask(core_handler *handler, struct principal who, const char *p0,
+                          const char *p1, const char *body)
+{
+    return call_end(call_start(handler, who, p0, p1, body));
+}
+
+// The status alone.
+static inline int tell(core_handler *handler, struct principal who, const char *p0,
+                       const char *body)
+{
+    json_decref(ask(handler, who, p0, NULL, body));
+    return last_status;
+}
+
+static inline void must_tell(core_handler *handler, struct principal who, const char *p0,
+                             const char *body)
+{
+    if (tell(handler, who, p0, body) != 200)
+        fail_msg("status %d: %s", last_status, last_error);
+}
+
+// A turn of the core passes, after which all that was due is done.
+static inline void settle(void)
+{
+    must_tell(core_tasks, as_user(OWNER, false), NULL, NULL);
+    must_tell(core_tasks, as_user(OWNER, false), NULL, NULL);
+}
+
+static inline void advance(int64_t us)
+{
+    atomic_fetch_add(&clock_ahead, us);
+    settle();
+}
+
+// --- the store -----------------------------------------------------------------------------------
+
+// The first column of the first row as text, or "(none)"; static.
+static inline const char *stored(const char *sql)
+{
+    static char text[8192];
+    struct db_rows *rows = db_query_sql(cl.reader, sql, NULL, 0);
+    const char *value = db_next(rows) > 0 ? db_text(rows, 0) : "(none)";
+    snprintf(text, sizeof text, "%s", value ? value : "(null)");
+    db_rows_close(rows);
+    return text;
+}
+
+#define assert_stored(sql, expected)                                                               \
+    do {                                                                                           \
+        const char *stored_ = stored(sql);                                                         \
+        if (strcmp(stored_, expected))                                                             \
+            fail_msg("%s: \"%s\", not \"%s\"", sql, stored_, expected);                            \
+    } while (0)
+
+static inline json_t *parse_json(const char *text)
+{
+    json_t *value = NULL;
+    struct error e = {0};
+    if (json_parse(text, strlen(text), "json", &value, &e))
+        fail_msg("%s in %s", e.text, text);
+    return value;
+}
+
+// --- experiments ---------------------------------------------------------------------------------
+
+// Submits YAML, activated; the id, or 0 with last_status and last_error.
+static inline int64_t submit(const char *yaml, bool activate)
+{
+    json_t *body = json_pack("{s:s, s:b, s:i, s:[{s:s, s:i, s:s, s:i}]}", "config", yaml,
+                             "activate", activate, "projectId", 1, "modelDefinition", "path",
+                             "x.sh", "type", 48, "content", "ZWNobyBoZWxsbwo=", "mode", 0644);
+    char *text = json_text(body);
+    json_decref(ask(core_experiment_create, as_user(OWNER, false), NULL, NULL, text));
+    free(text);
+    json_decref(body);
+    return last_status == 200 ? last_id : 0;
+}
+
+static inline int64_t submit_slots(int slots, const char *more)
+{
+    char yaml[1024];
+    snprintf(yaml, sizeof yaml,
+             "name: test\nentrypoint: sh x.sh\nlaunch: per_slot\n"
+             "resources: {slots_per_trial: %d}\n"
+             "searcher: {name: single, metric: loss}\nmax_restarts: 1\n%s",
+             slots, more);
+    int64_t id = submit(yaml, true);
+    if (!id)
+        fail_msg("status %d: %s", last_status, last_error);
+    return id;
+}
+
+static inline const char *decimal(int64_t value)
+{
+    static char text[4][24];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(text[turn], sizeof text[0], "%lld", (long long)value);
+    return text[turn];
+}
+
+// --- agents --------------------------------------------------------------------------------------
+
+// One sync with these tasks; `seen` -1 is answered at once. The answer as JSON.
+static inline struct call *sync_start(const char *agent, const char *session, int slots,
+                                      int64_t seen, const char *tasks)
+{
+    char *list = xstrdup("");
+    for (int i = 0; i < slots; i++) {
+        char *longer =
+            xasprintf("%s%s{\"id\":%d,\"type\":\"CPU\",\"name\":\"cpu\",\"uuid\":\"u%d\"}", list,
+                      i ? "," : "", i, i);
+        free(list);
+        list = longer;
+    }
+    char *body =
+        xasprintf("{\"version\":\"1\",\"session\":\"%s\",\"pool\":\"default\","
+                  "\"hostname\":\"%s\",\"address\":\"10.0.0.%d\",\"slots\":[%s],"
+                  "\"seen\":%lld,\"tasks\":[%s]}",
+                  session, agent, agent[strlen(agent) - 1] - '0', list, (long long)seen, tasks);
+    struct call *call = call_start(core_agent_sync, as_agent(), agent, NULL, body);
+    free(list);
+    free(body);
+    return call;
+}
+
+static inline json_t *sync_agent(const char *agent, const char *session, int slots,
+                                 const char *tasks)
+{
+    json_t *answer = call_end(sync_start(agent, session, slots, -1, tasks));
+    if (last_status != 200)
+        fail_msg("sync: status %d: %s", last_status, last_error);
+    return answer;
+}
+
+// The entry of an allocation in what the agent should run, borrowed; NULL: not there.
+static inline json_t *wanted(const json_t *answer, const char *allocation)
+{
+    size_t i;
+    json_t *task;
+    json_array_foreach(jget(answer, "tasks"), i, task)
+    {
+        if (!strcmp(jget_string(task, "allocationId", ""), allocation))
+            return task;
+    }
+    return NULL;
+}
+
+static inline const char *wanted_action(const json_t *answer, const char *allocation)
+{
+    return jget_string(wanted(answer, allocation), "action", "(none)");
+}
+
+static inline bool forgotten(const json_t *answer, const char *allocation)
+{
+    size_t i;
+    json_t *id;
+    json_array_foreach(jget(answer, "forget"), i, id)
+    {
+        if (!strcmp(json_string_value(id), allocation))
+            return true;
+    }
+    return false;
+}
+
+// The text of a task in a report; static. `ranks` is a list of {"rank", "exitCode", "signal"}.
+static inline const char *task_in(const char *allocation, const char *state, const char *ranks)
+{
+    static char text[2][2048];
+    static int turn;
+    turn = !turn;
+    snprintf(text[turn], sizeof text[0],
+             "{\"allocationId\":\"%s\",\"state\":\"%s\",\"ranks\":[%s],\"reason\":\"\"}",
+             allocation, state, ranks);
+    return text[turn];
+}
+
+#define EXIT_0   "{\"rank\":0,\"exitCode\":0,\"signal\":null}"
+#define EXIT_3   "{\"rank\":0,\"exitCode\":3,\"signal\":null}"
+#define EXIT_80  "{\"rank\":0,\"exitCode\":80,\"signal\":null}"
+#define KILLED_9 "{\"rank\":0,\"exitCode\":null,\"signal\":9}"
+
+static inline void report(const char *agent, int slots, const char *tasks)
+{
+    json_decref(sync_agent(agent, "session", slots, tasks));
+}
+
+#endif

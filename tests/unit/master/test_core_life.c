@@ -1,0 +1,478 @@
+// The life of an experiment from its submission to its end and its deletion.
+#include "core_fixture.h"
+
+#include "base/file.h"
+
+#define UUID_1 "11111111-1111-4111-8111-111111111111"
+#define UUID_2 "22222222-2222-4222-8222-222222222222"
+
+static void post_metrics(const char *allocation, const char *group, int64_t steps, double loss)
+{
+    char body[256];
+    snprintf(body, sizeof body,
+             "{\"group\":\"%s\",\"metrics\":{\"trialId\":1,\"stepsCompleted\":%lld,"
+             "\"metrics\":{\"avgMetrics\":{\"loss\":%g},\"batchMetrics\":null}}}",
+             group, (long long)steps, loss);
+    must_tell(core_trial_metrics, as_task(allocation), "1", body);
+}
+
+static void post_checkpoint(const char *allocation, const char *uuid, int64_t steps)
+{
+    char body[512];
+    snprintf(body, sizeof body,
+             "{\"uuid\":\"%s\",\"taskId\":\"1.1\",\"allocationId\":\"%s\","
+             "\"metadata\":{\"steps_completed\":%lld},\"resources\":{\"a\":\"3\"},"
+             "\"state\":\"STATE_COMPLETED\",\"training\":{}}",
+             uuid, allocation, (long long)steps);
+    must_tell(core_checkpoint_report, as_task(allocation), NULL, body);
+}
+
+static const char *env_of(const json_t *answer, const char *allocation, const char *name)
+{
+    return jget_string(jget(wanted(answer, allocation), "env"), name, "(none)");
+}
+
+static void test_whole_life(void **state)
+{
+    (void)state;
+    assert_int_equal(submit_slots(2, ""), 1);
+    assert_stored("SELECT state FROM experiments WHERE id = 1", "ACTIVE");
+    assert_stored("SELECT state FROM allocations WHERE id = '1.1.1'", "QUEUED");
+    json_t *why = ask(core_experiment_why, as_user(OTHER, false), "1", NULL, NULL);
+    assert_non_null(strstr(jget_string(why, "reason", ""), "waits for an agent"));
+    json_decref(why);
+
+    json_t *answer = sync_agent("agent-1", "session", 4, "");
+    assert_string_equal(wanted_action(answer, "1.1.1"), "RUN");
+    assert_string_equal(env_of(answer, "1.1.1", "DET_MASTER"), "http://master");
+    assert_string_equal(env_of(answer, "1.1.1", "DET_TRIAL_RUN_ID"), "1");
+    assert_string_equal(env_of(answer, "1.1.1", "WORLD_SIZE"), "2");
+    assert_string_equal(env_of(answer, "1.1.1", "DET_LATEST_CHECKPOINT"), "(none)");
+    assert_int_equal(json_array_size(jget(wanted(answer, "1.1.1"), "ranks")), 2);
+    json_t *config = parse_json(env_of(answer, "1.1.1", "DET_EXPERIMENT_CONFIG"));
+    assert_string_equal(jget_string(jget(config, "checkpoint_storage"), "type", ""), "directory");
+    json_decref(config);
+    char hash[SHA256_HEX], sql[256];
+    const char *token = env_of(answer, "1.1.1", "DET_SESSION_TOKEN");
+    sha256_hex(token, strlen(token), hash);
+    snprintf(sql, sizeof sql, "SELECT allocation_id FROM tokens WHERE hash = '%s'", hash);
+    assert_stored(sql, "1.1.1");
+    json_decref(answer);
+
+    report("agent-1", 4, task_in("1.1.1", "STARTING", ""));
+    assert_stored("SELECT state FROM allocations WHERE id = '1.1.1'", "STARTING");
+    report("agent-1", 4, task_in("1.1.1", "RUNNING", ""));
+    assert_stored("SELECT state FROM allocations WHERE id = '1.1.1'", "RUNNING");
+
+    post_metrics("1.1.1", "training", 10, 4);
+    post_metrics("1.1.1", "validation", 10, 3);
+    post_checkpoint("1.1.1", UUID_1, 10);
+    post_metrics("1.1.1", "validation", 20, 2);
+    must_tell(core_trial_progress, as_task("1.1.1"), "1", "{\"progress\":0.5,\"is_raw\":true}");
+    assert_stored("SELECT progress FROM experiments", "0.5");
+    assert_stored("SELECT latest_checkpoint FROM trials", UUID_1);
+    assert_stored("SELECT validation FROM checkpoints", "{\"avgMetrics\":{\"loss\":3}}");
+    assert_stored("SELECT best_metric FROM experiments", "2.0");
+    assert_stored("SELECT json_extract(best_validation, '$.totalBatches') FROM trials", "20");
+    assert_stored("SELECT json_extract(summary_metrics, '$.validation_metrics.loss.count') "
+                  "FROM trials",
+                  "2");
+    json_t *best = ask(core_experiment_best_metric, as_task("1.1.1"), "1", NULL, NULL);
+    assert_true(jget_double(best, "metric", 0) == 2);
+    json_decref(best);
+
+    answer = sync_agent("agent-1", "session", 4, task_in("1.1.1", "EXITED", EXIT_0 "," EXIT_0));
+    assert_true(forgotten(answer, "1.1.1"));
+    assert_null(wanted(answer, "1.1.1"));
+    json_decref(answer);
+    assert_stored("SELECT state FROM experiments", "COMPLETED");
+    assert_stored("SELECT state FROM trials", "COMPLETED");
+    assert_stored("SELECT outcome FROM allocations", "COMPLETED");
+    assert_stored("SELECT count(*) FROM tokens WHERE allocation_id = '1.1.1'", "0");
+    assert_stored("SELECT progress FROM experiments", "1.0");
+    assert_int_equal(tell(core_trial_metrics, as_task("1.1.1"), "1", "{}"), 403);
+    assert_string_equal(last_error, "allocation has ended");
+}
+
+// A rank dies: the trial starts again from its newest checkpoint, what was beyond it is overtaken.
+static void test_restart(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    for (int step = 5; step <= 20; step += 5)
+        post_metrics("1.1.1", "training", step, step);
+    post_checkpoint("1.1.1", UUID_1, 10);
+    post_metrics("1.1.1", "custom", -1, 1);
+    json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "EXITED", KILLED_9));
+    assert_true(forgotten(answer, "1.1.1"));
+    assert_string_equal(wanted_action(answer, "1.1.2"), "RUN");
+    assert_string_equal(env_of(answer, "1.1.2", "DET_LATEST_CHECKPOINT"), UUID_1);
+    assert_string_equal(env_of(answer, "1.1.2", "DET_STEPS_COMPLETED"), "10");
+    assert_string_equal(env_of(answer, "1.1.2", "DET_TRIAL_RUN_ID"), "2");
+    json_decref(answer);
+    assert_stored("SELECT restarts FROM trials", "1");
+    assert_stored("SELECT exit_reason FROM trials", "rank 0: signal 9");
+    assert_stored("SELECT outcome FROM allocations WHERE epoch = 1", "FAILED");
+    assert_stored("SELECT group_concat(steps) FROM metrics WHERE archived = 0 AND steps >= 0",
+                  "5,10");
+    assert_stored("SELECT steps_completed FROM trials", "10");
+    assert_int_equal(tell(core_trial_metrics, as_task("1.1.1"), "1", "{}"), 403);
+
+    report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
+    post_metrics("1.1.2", "training", 10, 10); // told anew: the earlier row gives way
+    post_metrics("1.1.2", "training", 15, 15);
+    assert_stored("SELECT group_concat(run_id || ':' || steps) FROM (SELECT run_id, steps FROM "
+                  "metrics WHERE archived = 0 AND steps >= 0 ORDER BY steps)",
+                  "1:5,2:10,2:15");
+    report("agent-1", 1, task_in("1.1.2", "EXITED", EXIT_3));
+    assert_stored("SELECT state FROM experiments", "ERROR"); // max_restarts: 1
+    assert_stored("SELECT state || restarts FROM trials", "ERROR2");
+    assert_stored("SELECT exit_reason FROM trials", "rank 0: exit 3");
+}
+
+static void test_failures_of_the_cluster_do_not_count(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_80));
+    assert_stored("SELECT outcome FROM allocations WHERE epoch = 1", "LOST");
+    report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
+    report("agent-1", 1,
+           "{\"allocationId\":\"1.1.2\",\"state\":\"EXITED\",\"ranks\":[],"
+           "\"reason\":\"supervisor lost: its processes were ended\"}");
+    assert_stored("SELECT outcome FROM allocations WHERE epoch = 2", "LOST");
+    assert_stored("SELECT restarts FROM trials", "0");
+    assert_stored("SELECT state FROM allocations WHERE epoch = 3", "ASSIGNED");
+    report("agent-1", 1,
+           "{\"allocationId\":\"1.1.3\",\"state\":\"EXITED\",\"ranks\":[],"
+           "\"reason\":\"cannot unpack the files\"}");
+    assert_stored("SELECT restarts FROM trials", "1"); // no restart helps for ever
+    assert_stored("SELECT exit_reason FROM trials", "cannot unpack the files");
+}
+
+static json_t *preemption(const char *allocation)
+{
+    return ask(core_allocation_preemption, as_task(allocation), allocation, NULL, NULL);
+}
+
+static void test_pause_and_activate(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    struct call *poll =
+        call_start(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL);
+    settle();
+    assert_false(call_is_done(poll));
+    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    json_t *answer = call_end(poll);
+    assert_true(jget_bool(answer, "preempt", false));
+    json_decref(answer);
+    answer = preemption("1.1.1"); // asked again: at once
+    assert_true(jget_bool(answer, "preempt", false));
+    json_decref(answer);
+    post_checkpoint("1.1.1", UUID_1, 7);
+    must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
+    must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
+    assert_stored("SELECT state FROM experiments", "PAUSED");
+    assert_stored("SELECT outcome FROM allocations", "PREEMPTED");
+    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    must_tell(core_experiment_activate, as_user(OWNER, false), "1", NULL);
+    answer = sync_agent("agent-1", "session", 1, "");
+    assert_string_equal(env_of(answer, "1.1.2", "DET_LATEST_CHECKPOINT"), UUID_1);
+    json_decref(answer);
+    assert_stored("SELECT restarts FROM trials", "0");
+}
+
+// Paused and activated again before the program has left: it leaves, and starts again.
+static void test_pause_is_taken_back(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
+    must_tell(core_experiment_activate, as_user(OWNER, false), "1", NULL);
+    restart_core(); // and the acknowledgement is not forgotten
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
+    assert_stored("SELECT state FROM experiments", "ACTIVE");
+    assert_stored("SELECT state FROM allocations WHERE epoch = 2", "ASSIGNED");
+}
+
+static void test_exit_without_acknowledging_is_the_end(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
+    assert_stored("SELECT state FROM experiments", "COMPLETED");
+}
+
+static void test_drain_that_is_not_followed(void **state)
+{
+    (void)state;
+    submit_slots(1, "preemption_timeout: 5\n");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    advance(4 * SECOND);
+    json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(wanted_action(answer, "1.1.1"), "RUN");
+    json_decref(answer);
+    advance(2 * SECOND);
+    answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
+    assert_int_equal(jget_int(wanted(answer, "1.1.1"), "graceSeconds", 0), 10);
+    json_decref(answer);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
+    assert_stored("SELECT state || restarts FROM trials", "PAUSED0");
+    assert_non_null(strstr(stored("SELECT exit_reason FROM trials"), "preemption_timeout"));
+}
+
+static void test_pause_while_it_waits(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    assert_stored("SELECT state FROM allocations", "TERMINATED");
+    report("agent-1", 1, "");
+    assert_stored("SELECT count(*) FROM allocations", "1");
+    must_tell(core_experiment_activate, as_user(OWNER, false), "1", NULL);
+    assert_stored("SELECT state FROM allocations WHERE epoch = 2", "ASSIGNED");
+    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL); // nothing runs yet
+    json_t *answer = sync_agent("agent-1", "session", 1, "");
+    assert_string_equal(wanted_action(answer, "1.1.2"), "KILL");
+    json_decref(answer);
+    report("agent-1", 1, task_in("1.1.2", "EXITED", ""));
+    assert_stored("SELECT state FROM experiments", "PAUSED");
+    assert_stored("SELECT restarts FROM trials", "0");
+}
+
+static void test_cancel(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    must_tell(core_experiment_cancel, as_user(OWNER, false), "2", NULL); // in the queue
+    assert_stored("SELECT state FROM experiments WHERE id = 2", "CANCELED");
+    must_tell(core_experiment_cancel, as_user(OWNER, false), "1", NULL);
+    assert_stored("SELECT state FROM experiments WHERE id = 1", "STOPPING_CANCELED");
+    json_t *answer = preemption("1.1.1");
+    assert_true(jget_bool(answer, "preempt", false));
+    json_decref(answer);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
+    assert_stored("SELECT state FROM experiments WHERE id = 1", "CANCELED");
+    must_tell(core_experiment_cancel, as_user(OWNER, false), "1", NULL); // it is
+    assert_int_equal(tell(core_experiment_activate, as_user(OWNER, false), "1", NULL), 409);
+}
+
+static void test_kill(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    submit_slots(1, "");
+    report("agent-1", 2, "");
+    report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
+    must_tell(core_experiment_kill, as_user(OWNER, false), "1", NULL);
+    must_tell(core_trial_kill, as_user(OWNER, false), "2", NULL);
+    json_t *answer = sync_agent("agent-1", "session", 2, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
+    assert_string_equal(wanted_action(answer, "2.2.1"), "KILL");
+    json_decref(answer);
+    assert_stored("SELECT state FROM experiments WHERE id = 1", "STOPPING_KILLED");
+    report("agent-1", 2, task_in("1.1.1", "EXITED", KILLED_9));
+    report("agent-1", 2, task_in("2.2.1", "EXITED", ""));
+    assert_stored("SELECT group_concat(state) FROM experiments", "CANCELED,CANCELED");
+    assert_stored("SELECT group_concat(restarts) FROM trials", "0,0");
+    must_tell(core_trial_kill, as_user(OWNER, false), "1", NULL);
+    assert_int_equal(tell(core_trial_kill, as_user(OWNER, false), "99", NULL), 404);
+}
+
+static void test_early_exit(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_int_equal(tell(core_trial_early_exit, as_task("1.1.1"), "1", "{\"reason\":\"x\"}"), 400);
+    must_tell(core_trial_early_exit, as_task("1.1.1"), "1",
+              "{\"reason\":\"EXITED_REASON_INVALID_HP\"}");
+    assert_int_equal(tell(core_trial_early_exit, as_task("1.1.1"), "1",
+                          "{\"reason\":\"EXITED_REASON_INVALID_HP\"}"),
+                     400);
+    json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(wanted_action(answer, "1.1.1"), "RUN"); // it leaves by itself
+    json_decref(answer);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_3));
+    assert_stored("SELECT state FROM experiments", "ERROR");
+    assert_stored("SELECT state || restarts FROM trials", "ERROR0");
+    assert_non_null(strstr(stored("SELECT exit_reason FROM trials"), "no restart can help"));
+}
+
+static void test_early_exit_that_does_not_leave(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    must_tell(core_trial_early_exit, as_task("1.1.1"), "1",
+              "{\"reason\":\"EXITED_REASON_INVALID_HP\"}");
+    advance(11 * SECOND);
+    json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
+    json_decref(answer);
+}
+
+static void test_delete(void **state)
+{
+    (void)state;
+    char folder[300], file[310];
+    struct error e = {0};
+    submit_slots(1, "");
+    assert_int_equal(tell(core_experiment_delete, as_user(OWNER, false), "1", NULL), 409);
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    post_metrics("1.1.1", "training", 1, 1);
+    post_checkpoint("1.1.1", UUID_1, 1);
+    post_checkpoint("1.1.1", UUID_2, 2); // whose folder is elsewhere
+    snprintf(folder, sizeof folder, "%s/" UUID_1, cl.checkpoints);
+    snprintf(file, sizeof file, "%s/weights", folder);
+    assert_int_equal(dir_make(folder, 0700, &e), 0);
+    assert_int_equal(file_write_durable(file, "x", 1, 0600, &e), 0);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
+    assert_int_equal(tell(core_experiment_delete, as_user(OTHER, false), "1", NULL), 403);
+    must_tell(core_experiment_delete, as_user(OWNER, false), "1", NULL);
+    for (int i = 0; i < 1000 && strcmp(stored("SELECT count(*) FROM experiments"), "0"); i++)
+        clock_sleep_us(10000);
+    assert_stored("SELECT (SELECT count(*) FROM experiments) + (SELECT count(*) FROM trials) + "
+                  "(SELECT count(*) FROM metrics) + (SELECT count(*) FROM checkpoints) + "
+                  "(SELECT count(*) FROM allocations) + (SELECT count(*) FROM model_definitions)",
+                  "0");
+    assert_false(path_exists(folder));
+    assert_true(path_exists(cl.checkpoints));
+    assert_int_equal(tell(core_experiment_why, as_user(OWNER, false), "1", NULL), 404);
+    restart_core();
+    assert_int_equal(submit_slots(1, ""), 2); // ids are not given again
+    assert_stored("SELECT task_id FROM trials", "2.2");
+}
+
+static void test_archive_and_patch(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    assert_int_equal(tell(core_experiment_archive, as_user(OWNER, false), "1", NULL), 409);
+    must_tell(core_experiment_patch, as_user(OWNER, false), "1",
+              "{\"name\":\"new\",\"labels\":[\"a\"],\"resources\":{\"priority\":7}}");
+    assert_stored("SELECT name || labels || priority FROM experiments", "new[\"a\"]7");
+    assert_stored("SELECT json_extract(config, '$.resources.priority') FROM experiments", "7");
+    assert_int_equal(tell(core_experiment_patch, as_user(OWNER, false), "1",
+                          "{\"resources\":{\"priority\":100}}"),
+                     400);
+    must_tell(core_experiment_kill, as_user(OWNER, false), "1", NULL);
+    must_tell(core_experiment_archive, as_user(OWNER, false), "1", NULL);
+    assert_stored("SELECT archived FROM experiments", "1");
+    must_tell(core_experiment_unarchive, as_user(OWNER, true), "1", NULL);
+    must_tell(core_experiment_patch, as_user(OWNER, false), "1", "{\"notes\":\"done\"}");
+    assert_stored("SELECT archived || notes || name FROM experiments", "0donenew");
+    assert_int_equal(
+        tell(core_experiment_patch, as_user(OWNER, false), "1", "{\"resources\":{\"priority\":1}}"),
+        409);
+}
+
+static void test_only_owner_and_administrators(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    assert_int_equal(tell(core_experiment_pause, as_user(OTHER, false), "1", NULL), 403);
+    assert_int_equal(tell(core_experiment_kill, as_task("1.1.1"), "1", NULL), 403);
+    assert_int_equal(tell(core_trial_kill, as_user(OTHER, false), "1", NULL), 403);
+    assert_int_equal(tell(core_experiment_create, as_agent(), NULL, "{}"), 403);
+    assert_int_equal(tell(core_agent_sync, as_user(OWNER, true), "a", "{}"), 403);
+    must_tell(core_experiment_pause, as_user(OTHER, true), "1", NULL);
+    assert_stored("SELECT state FROM experiments", "PAUSED");
+    assert_int_equal(tell(core_experiment_pause, as_user(OWNER, false), "9", NULL), 404);
+    assert_int_equal(tell(core_experiment_pause, as_user(OWNER, false), "x", NULL), 400);
+}
+
+static void refused(const char *yaml, int status, const char *text)
+{
+    assert_int_equal(submit(yaml, true), 0);
+    if (last_status != status || !strstr(last_error, text))
+        fail_msg("status %d: %s", last_status, last_error);
+}
+
+#define BASE "name: x\nentrypoint: [a, b]\nsearcher: {name: single, metric: m}\n"
+
+static void test_submissions_that_are_refused(void **state)
+{
+    (void)state;
+    refused("name: [", 400, "config:2");
+    refused("name: x\nentrypoint: x\nsearcher: {name: random, metric: m, max_trials: 3}\n", 400,
+            "single");
+    refused(BASE "resources: {slots_per_trial: 4, max_slots: 2}\n", 400, "max_slots");
+    refused("name: x\nentrypoint: x\nsearcher: {name: single, metric: m, source_trial_id: 9}\n",
+            400, "source_trial_id");
+}
+
+static void test_submissions_by_hand(void **state)
+{
+    (void)state;
+    struct principal me = as_user(OWNER, false);
+    assert_int_equal(tell(core_experiment_create, me, NULL, "{}"), 400);
+    assert_int_equal(tell(core_experiment_create, me, NULL,
+                          "{\"config\":\"name: x\\nentrypoint: x\\nsearcher: {name: single, "
+                          "metric: m}\\n\",\"projectId\":77}"),
+                     404);
+    json_t *answer = ask(core_experiment_create, me, NULL, NULL,
+                         "{\"config\":\"name: x\\nentrypoint: x\\nsearcher: {name: single, metric: "
+                         "m}\\nreproducibility: {experiment_seed: 9}\\n\",\"validateOnly\":true}");
+    assert_int_equal(last_status, 200);
+    assert_int_equal(
+        jget_int(jget(jget(answer, "config"), "reproducibility"), "experiment_seed", 0), 9);
+    assert_string_equal(jget_string(jget(answer, "experiment"), "name", ""), "x");
+    json_decref(answer);
+    assert_stored("SELECT count(*) FROM experiments", "0");
+    must_tell(core_experiment_create, me, NULL,
+              "{\"config\":\"name: x\\nentrypoint: x\\nsearcher: {name: single, metric: m}\\n\"}");
+    assert_stored("SELECT state || count(*) FROM experiments", "PAUSED1"); // not activated
+    assert_stored("SELECT count(*) FROM allocations", "0");
+    must_tell(core_experiment_activate, me, "1", NULL);
+    assert_stored("SELECT count(*) FROM allocations", "1");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_whole_life),
+        TEST(test_restart),
+        TEST(test_failures_of_the_cluster_do_not_count),
+        TEST(test_pause_and_activate),
+        TEST(test_pause_is_taken_back),
+        TEST(test_exit_without_acknowledging_is_the_end),
+        TEST(test_drain_that_is_not_followed),
+        TEST(test_pause_while_it_waits),
+        TEST(test_cancel),
+        TEST(test_kill),
+        TEST(test_early_exit),
+        TEST(test_early_exit_that_does_not_leave),
+        TEST(test_delete),
+        TEST(test_archive_and_patch),
+        TEST(test_only_owner_and_administrators),
+        TEST(test_submissions_that_are_refused),
+        TEST(test_submissions_by_hand),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
