@@ -1,0 +1,115 @@
+// A compiled model with weights, one random micro-batch, and a sink that keeps all gradients.
+#ifndef MUSTER_TESTS_TRAINER_MODEL_FIXTURE_H
+#define MUSTER_TESTS_TRAINER_MODEL_FIXTURE_H
+
+#include "tests/unit/trainer/arithmetic.h"
+
+#include <jansson.h>
+
+#include "base/limits.h"
+#include "trainer/model/layer.h"
+
+struct fixture {
+    struct arithmetic a;
+    struct model *model;
+    struct sample_shape shape;
+    const struct parameter *parameters;
+    int count, delivered; // parameters; gradients handed over so far
+    int order[256];       // parameters in the order of delivery
+    float *weights, *gradients, *losses;
+    struct batch *batch;
+    struct draw_key key;
+};
+
+static const struct sample_shape image_4x3 = {SAMPLE_IMAGE, 4, 3, 1, 5, 0, 0};
+static const struct sample_shape image_16 = {SAMPLE_IMAGE, 16, 16, 1, 5, 0, 0};
+static const struct sample_shape tokens_6 = {SAMPLE_TOKENS, 0, 0, 0, 0, 6, 11};
+
+static inline json_t *json_of(const char *text)
+{
+    json_error_t e;
+    json_t *v = json_loads(text, 0, &e);
+    if (!v)
+        fail_msg("%s: %s", text, e.text);
+    return v;
+}
+
+// A list compiles as layers, an object as a family.
+static inline int compile_text(const char *text, const struct sample_shape *shape,
+                               int64_t micro_batch, struct model **out, struct error *e)
+{
+    json_t *spec = json_of(text);
+    int rc = json_is_array(spec) ? model_compile_layers(spec, shape, micro_batch, out, e)
+                                 : model_compile(spec, shape, micro_batch, out, e);
+    json_decref(spec);
+    return rc;
+}
+
+static inline void fill_batch(struct fixture *f, struct batch *b, int64_t n)
+{
+    const struct sample_shape *s = &f->shape;
+    b->count = n;
+    for (int64_t i = 0; i < n; i++) {
+        b->samples[i] = between(&f->a, 0, 100000);
+        if (s->kind == SAMPLE_IMAGE)
+            b->labels[i] = (int32_t)between(&f->a, 0, s->classes - 1);
+        for (int64_t p = 0; p < s->height * s->width * s->channels; p++)
+            b->images[i * s->height * s->width + p] = (float)(2 * rng_double(&f->a.rng) - 1);
+        for (int64_t p = 0; p < s->context; p++) {
+            b->tokens[i * s->context + p] = (int32_t)between(&f->a, 0, s->vocabulary - 1);
+            b->targets[i * s->context + p] = (int32_t)between(&f->a, 0, s->vocabulary - 1);
+        }
+    }
+}
+
+static inline void fixture_begin(struct fixture *f, const char *text,
+                                 const struct sample_shape *shape, int64_t micro_batch,
+                                 uint64_t seed)
+{
+    struct error e;
+    *f = (struct fixture){.a = arithmetic_begin(seed), .shape = *shape, .key = {seed, 3}};
+    if (compile_text(text, shape, micro_batch, &f->model, &e))
+        fail_msg("%s", e.text);
+    f->parameters = model_parameters(f->model, &f->count);
+    must(f->count <= 256);
+    int64_t size = (int64_t)model_block_size(f->model);
+    f->weights = floats_new(&f->a, size);
+    f->gradients = floats_new(&f->a, size);
+    f->losses = floats_new(&f->a, micro_batch);
+    f->batch = batch_new(shape, micro_batch);
+    model_init(f->model, seed, f->weights);
+    fill_batch(f, f->batch, micro_batch);
+}
+
+static inline void fixture_end(struct fixture *f)
+{
+    batch_free(f->batch);
+    model_free(f->model);
+    arithmetic_end(&f->a);
+}
+
+static inline void keep_gradient(void *ctx, int parameter, const float *gradient)
+{
+    struct fixture *f = ctx;
+    const struct parameter *p = &f->parameters[parameter];
+    assert_true((uintptr_t)gradient % 64 == 0);
+    assert_true(f->delivered < f->count);
+    f->order[f->delivered++] = parameter;
+    memcpy(f->gradients + p->offset, gradient, p->count * sizeof *gradient);
+}
+
+// One training pass; the sum of the samples' losses.
+static inline double fixture_train(struct fixture *f, const struct batch *b)
+{
+    struct gradient_sink sink = {keep_gradient, f};
+    struct error e;
+    double sum = 0;
+    f->delivered = 0;
+    if (model_train(f->model, f->weights, b, &f->key, &sink, f->losses, &e))
+        fail_msg("%s", e.text);
+    for (int64_t i = 0; i < b->count; i++)
+        sum += (double)f->losses[i];
+    return sum;
+}
+
+#endif

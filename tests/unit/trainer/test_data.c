@@ -1,0 +1,448 @@
+// Data sets: what samples are, and that a file that is not what it should be is refused by name and
+// offset. Each test works in the folder it was started in.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "trainer/data/dataset.h"
+
+static char folder[512];
+
+// --- files
+
+static void write_file(const char *name, const void *data, size_t len)
+{
+    struct error e;
+    char *path = path_join(folder, name);
+    assert_int_equal(file_write_durable(path, data, len, 0644, &e), 0);
+    free(path);
+}
+
+static void write_gzip(const char *name, const void *data, size_t len)
+{
+    char *path = path_join(folder, name);
+    gzFile gz = gzopen(path, "wb");
+    assert_non_null(gz);
+    assert_int_equal(gzwrite(gz, data, (unsigned)len), (int)len);
+    assert_int_equal(gzclose(gz), Z_OK);
+    free(path);
+}
+
+static void cut_file(const char *name, off_t size)
+{
+    char *path = path_join(folder, name);
+    assert_int_equal(truncate(path, size), 0);
+    free(path);
+}
+
+static void append_be32(struct buf *b, uint32_t v)
+{
+    const uint8_t bytes[4] = {(uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8),
+                              (uint8_t)v};
+    buf_append(b, bytes, 4);
+}
+
+// n images of 2x3: pixel p of image i is (10 i + p) mod 256. Labels are i mod 10.
+static struct buf images(uint32_t n)
+{
+    struct buf b;
+    buf_init(&b, 1 << 20);
+    append_be32(&b, 0x803);
+    append_be32(&b, n);
+    append_be32(&b, 2);
+    append_be32(&b, 3);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t p = 0; p < 6; p++)
+            buf_append(&b, &(uint8_t){(uint8_t)(10 * i + p)}, 1);
+    return b;
+}
+
+static struct buf labels(uint32_t n)
+{
+    struct buf b;
+    buf_init(&b, 1 << 20);
+    append_be32(&b, 0x801);
+    append_be32(&b, n);
+    for (uint32_t i = 0; i < n; i++)
+        buf_append(&b, &(uint8_t){(uint8_t)(i % 10)}, 1);
+    return b;
+}
+
+static void write_buf(const char *name, struct buf b)
+{
+    write_file(name, b.data, b.len);
+    buf_free(&b);
+}
+
+// --- opening
+
+static struct dataset *train, *validation;
+
+static int open_text(const char *spec_text, const char *model_text, struct error *e)
+{
+    json_t *spec = json_loads(spec_text, 0, NULL), *model = json_loads(model_text, 0, NULL);
+    assert_non_null(spec);
+    assert_non_null(model);
+    int rc = dataset_open(spec, model, folder, &train, &validation, e);
+    json_decref(spec);
+    json_decref(model);
+    return rc;
+}
+
+static void open_good(const char *spec, const char *model)
+{
+    struct error e;
+    if (open_text(spec, model, &e))
+        fail_msg("%s", e.text);
+}
+
+static void close_both(void)
+{
+    dataset_close(train);
+    dataset_close(validation);
+}
+
+// `expected` with the folder's name for every %.
+static void expect_refused(const char *spec, const char *model, int code, const char *expected)
+{
+    struct error e = {0};
+    struct buf text;
+    buf_init(&text, 4096);
+    for (const char *p = expected; *p; p++)
+        *p == '%' ? buf_puts(&text, folder) : buf_append(&text, p, 1);
+    int rc = open_text(spec, model, &e);
+    if (rc != code || strcmp(e.text, buf_str(&text)) != 0)
+        fail_msg("\nexpected %d: %s\nfound    %d: %s", code, buf_str(&text), rc, e.text);
+    assert_null(train);
+    assert_null(validation);
+    buf_free(&text);
+}
+
+// --- idx
+
+static const char *const idx = "{\"format\": \"idx\", \"images\": \"images\","
+                               " \"labels\": \"labels\", \"validation_count\": 4,"
+                               " \"mean\": 0.5, \"deviation\": 0.25}";
+static const char *const classes = "{\"family\": \"mlp\"}";
+
+static void test_images(void **state)
+{
+    (void)state;
+    write_buf("images", images(14));
+    write_buf("labels", labels(14));
+    open_good(idx, classes);
+    const struct sample_shape *s = dataset_shape(train);
+    assert_int_equal(s->kind, SAMPLE_IMAGE);
+    assert_int_equal(s->height, 2);
+    assert_int_equal(s->width, 3);
+    assert_int_equal(s->channels, 1);
+    assert_int_equal(s->classes, 10);
+    assert_int_equal(dataset_count(train), 10);
+    assert_int_equal(dataset_count(validation), 4);
+
+    struct batch *b = batch_new(s, 3);
+    assert_true((uintptr_t)b->images % 64 == 0);
+    dataset_fetch(train, (const int64_t[]){7, 0}, 2, b);
+    assert_int_equal(b->count, 2);
+    assert_int_equal(b->samples[0], 7);
+    assert_int_equal(b->labels[0], 7);
+    assert_int_equal(b->labels[1], 0);
+    for (int p = 0; p < 6; p++) {
+        assert_true(b->images[p] == (float)(((70 + p) / 255.0 - 0.5) / 0.25));
+        assert_true(b->images[6 + p] == (float)((p / 255.0 - 0.5) / 0.25));
+    }
+    dataset_close(train); // the validation part lives on without it
+    dataset_fetch(validation, (const int64_t[]){3}, 1, b);
+    assert_int_equal(b->labels[0], 13 % 10);
+    assert_true(b->images[5] == (float)((135 / 255.0 - 0.5) / 0.25));
+    batch_free(b);
+    dataset_close(validation);
+}
+
+static void test_gzip_and_own_validation(void **state)
+{
+    (void)state;
+    struct buf x = images(20000), y = labels(20000); // more than one chunk of unpacking
+    write_gzip("i.gz", x.data, x.len);
+    write_gzip("odd name", y.data, y.len);
+    buf_free(&x);
+    buf_free(&y);
+    write_buf("vi", images(3));
+    write_buf("vl", labels(3));
+    open_good("{\"format\": \"idx\", \"images\": \"i.gz\", \"labels\": \"odd name\","
+              " \"validation_images\": \"vi\", \"validation_labels\": \"vl\"}",
+              classes);
+    assert_int_equal(dataset_count(train), 20000);
+    assert_int_equal(dataset_count(validation), 3);
+    struct batch *b = batch_new(dataset_shape(train), 1);
+    dataset_fetch(train, (const int64_t[]){19999}, 1, b);
+    assert_int_equal(b->labels[0], 9);
+    double pixel = (double)(uint8_t)(199990 + 4) / 255.0;
+    assert_true(b->images[4] == (float)((pixel - 0.1307) / 0.3081));
+    batch_free(b);
+    close_both();
+}
+
+static void test_absolute_paths(void **state)
+{
+    (void)state;
+    write_buf("images", images(14));
+    write_buf("labels", labels(14));
+    char *text = xasprintf("{\"format\": \"idx\", \"images\": \"%s/images\", \"labels\":"
+                           " \"%s/labels\", \"validation_count\": 1}",
+                           folder, folder);
+    open_good(text, classes);
+    assert_int_equal(dataset_count(train), 13);
+    close_both();
+    free(text);
+}
+
+// Both files whole, then one of them harmed.
+static void harm(const char *name, size_t at, uint8_t value)
+{
+    struct buf x = images(14), y = labels(14);
+    struct buf *b = strcmp(name, "images") == 0 ? &x : &y;
+    b->data[at] = (char)value;
+    write_buf("images", x);
+    write_buf("labels", y);
+}
+
+static void test_harmed_idx(void **state)
+{
+    (void)state;
+    harm("images", 3, 1);
+    expect_refused(idx, classes, ERR_CORRUPT,
+                   "%/images: offset 0: expected 0x00000803 (IDX, unsigned bytes, 3 dimensions), "
+                   "found 0x00000801");
+    harm("labels", 2, 13);
+    expect_refused(idx, classes, ERR_CORRUPT,
+                   "%/labels: offset 0: expected 0x00000801 (IDX, unsigned bytes, 1 dimensions), "
+                   "found 0x00000d01");
+    harm("images", 15, 0);
+    expect_refused(idx, classes, ERR_CORRUPT, "%/images: offset 12: dimension 2 is 0");
+    harm("images", 8, 1);
+    expect_refused(idx, classes, ERR_CORRUPT, "%/images: offset 8: dimension 1 is 16777218");
+    harm("images", 7, 15);
+    expect_refused(idx, classes, ERR_CORRUPT,
+                   "%/images: ends at offset 100, but its header promises 106 bytes");
+    harm("images", 7, 13);
+    expect_refused(idx, classes, ERR_CORRUPT,
+                   "%/images: offset 94: 6 bytes more than its header promises");
+    harm("labels", 8 + 11, 10);
+    expect_refused(idx, classes, ERR_CORRUPT,
+                   "%/labels: offset 19: label 10 is outside 0..9 (trainer.model.classes)");
+    harm("labels", 8, 0);
+    cut_file("images", 9);
+    expect_refused(idx, classes, ERR_CORRUPT,
+                   "%/images: ends at offset 9, within its header of 16 bytes");
+    cut_file("images", 0);
+    expect_refused(idx, classes, ERR_CORRUPT,
+                   "%/images: ends at offset 0, within its header of 16 bytes");
+    write_buf("images", images(13));
+    expect_refused(idx, classes, ERR_CORRUPT,
+                   "%/images holds 13 images, but %/labels holds 14 labels");
+}
+
+static void test_harmed_gzip(void **state)
+{
+    (void)state;
+    struct buf x = images(5000);
+    struct rng r;
+    rng_seed(&r, 1, 1);
+    for (size_t i = 16; i < x.len; i++)
+        x.data[i] = (char)rng_u32(&r); // not to be packed away
+    write_gzip("images", x.data, x.len);
+    write_buf("labels", labels(5000));
+    open_good(idx, classes);
+    close_both();
+    cut_file("images", 10000);
+    struct error e;
+    assert_int_equal(open_text(idx, classes, &e), ERR_CORRUPT);
+    assert_non_null(strstr(e.text, "/images: damaged gzip data after "));
+    assert_non_null(strstr(e.text, "the file ends in the middle"));
+
+    write_gzip("images", x.data, x.len);
+    char *path = path_join(folder, "images");
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 9000, SEEK_SET), 0);
+    assert_int_equal(fwrite("harmharmharm", 1, 12, f), 12);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(open_text(idx, classes, &e), ERR_CORRUPT);
+    assert_non_null(strstr(e.text, "/images: damaged gzip data after "));
+    free(path);
+    buf_free(&x);
+}
+
+static void test_idx_specifications(void **state)
+{
+    (void)state;
+    write_buf("images", images(14));
+    write_buf("labels", labels(14));
+    expect_refused("{\"format\": \"idx\", \"labels\": \"labels\"}", classes, ERR_INVALID,
+                   "trainer.data.images: missing");
+    expect_refused("{\"format\": \"idx\", \"images\": \"images\", \"labels\": \"none\"}", classes,
+                   ERR_NOT_FOUND,
+                   "trainer.data.labels: cannot open \"%/none\": No such file or directory");
+    expect_refused("{\"format\": \"idx\", \"images\": \".\", \"labels\": \"labels\"}", classes,
+                   ERR_IO, "trainer.data.images: \"%/.\" is not a file");
+    const int counts[] = {0, 14};
+    for (int i = 0; i < 2; i++) {
+        char spec[160], expected[300];
+        snprintf(spec, sizeof spec,
+                 "{\"format\": \"idx\", \"images\": \"images\", \"labels\": \"labels\","
+                 " \"validation_count\": %d}",
+                 counts[i]);
+        snprintf(expected, sizeof expected,
+                 "trainer.data.validation_count: %d of the 14 samples of %%/images; choose 1 to "
+                 "13, or give validation_images and validation_labels",
+                 counts[i]);
+        expect_refused(spec, classes, ERR_INVALID, expected);
+    }
+    expect_refused("{\"format\": \"idx\", \"images\": \"images\", \"labels\": \"labels\","
+                   " \"validation_images\": \"images\"}",
+                   classes, ERR_INVALID, "trainer.data.validation_labels: missing");
+    expect_refused("{\"format\": \"idx\", \"images\": \"images\", \"labels\": \"labels\","
+                   " \"validation_count\": 1, \"deviation\": 0}",
+                   classes, ERR_INVALID, "trainer.data.deviation: must be above 0");
+    expect_refused("{\"format\": \"csv\"}", classes, ERR_INVALID,
+                   "trainer.data.format: expected idx or bytes, found \"csv\"");
+    struct buf wide = images(3);
+    wide.data[11] = 3;
+    wide.data[15] = 2;
+    write_buf("wide", wide);
+    write_buf("few", labels(3));
+    expect_refused("{\"format\": \"idx\", \"images\": \"images\", \"labels\": \"labels\","
+                   " \"validation_images\": \"wide\", \"validation_labels\": \"few\"}",
+                   classes, ERR_CORRUPT, "%/images holds images of 2x3, but %/wide of 3x2");
+}
+
+// --- bytes
+
+static const char *const gpt = "{\"family\": \"gpt\", \"context\": 4, \"vocabulary\": 128}";
+
+static void write_alphabet(const char *name, size_t n)
+{
+    char *text = xcalloc(n, 1);
+    for (size_t i = 0; i < n; i++)
+        text[i] = (char)(i % 100);
+    write_file(name, text, n);
+    free(text);
+}
+
+static void expect_window(const struct dataset *d, int64_t index, int32_t first)
+{
+    struct batch *b = batch_new(dataset_shape(d), 1);
+    dataset_fetch(d, &index, 1, b);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(b->tokens[i], first + i);
+        assert_int_equal(b->targets[i], first + i + 1);
+    }
+    assert_int_equal(b->samples[0], index);
+    batch_free(b);
+}
+
+static void test_bytes(void **state)
+{
+    (void)state;
+    write_alphabet("text", 100);
+    open_good("{\"format\": \"bytes\", \"path\": \"text\", \"validation_fraction\": 0.25}", gpt);
+    const struct sample_shape *s = dataset_shape(train);
+    assert_int_equal(s->kind, SAMPLE_TOKENS);
+    assert_int_equal(s->context, 4);
+    assert_int_equal(s->vocabulary, 128);
+    assert_int_equal(dataset_count(train), 71); // of 75 bytes, every offset that leaves 5
+    expect_window(train, 0, 0);
+    expect_window(train, 70, 70);
+    assert_int_equal(dataset_count(validation), 6); // of 25 bytes, each predicted at most once
+    expect_window(validation, 0, 75);
+    expect_window(validation, 5, 95);
+    close_both();
+
+    write_alphabet("other", 14);
+    open_good("{\"format\": \"bytes\", \"path\": \"text\", \"validation_path\": \"other\"}", gpt);
+    assert_int_equal(dataset_count(train), 96);
+    assert_int_equal(dataset_count(validation), 3);
+    expect_window(validation, 2, 8);
+    close_both();
+}
+
+static void test_bytes_of_exactly_one_sample(void **state)
+{
+    (void)state;
+    const char *spec = "{\"format\": \"bytes\", \"path\": \"text\", \"validation_fraction\": 0.5}";
+    write_alphabet("text", 10);
+    open_good(spec, gpt);
+    assert_int_equal(dataset_count(train), 1);
+    assert_int_equal(dataset_count(validation), 1);
+    close_both();
+    write_alphabet("text", 9);
+    expect_refused(spec, gpt, ERR_CORRUPT,
+                   "%/text: 4 bytes from offset 0 are for training, but one sample is context + 1 "
+                   "= 5 bytes; give more text or a smaller trainer.model.context");
+    write_alphabet("other", 4);
+    expect_refused("{\"format\": \"bytes\", \"path\": \"text\", \"validation_path\": \"other\"}",
+                   gpt, ERR_CORRUPT,
+                   "%/other: 4 bytes from offset 0 are for validation, but one sample is context + "
+                   "1 = 5 bytes; give more text or a smaller trainer.model.context");
+    write_alphabet("text", 0);
+    expect_refused(spec, gpt, ERR_CORRUPT,
+                   "%/text: 0 bytes from offset 0 are for training, but one sample is context + 1 "
+                   "= 5 bytes; give more text or a smaller trainer.model.context");
+}
+
+static void test_bytes_specifications(void **state)
+{
+    (void)state;
+    char text[100];
+    memset(text, 'a', sizeof text);
+    text[61] = (char)0x80;
+    write_file("text", text, sizeof text);
+    const char *spec = "{\"format\": \"bytes\", \"path\": \"text\"}";
+    expect_refused(spec, gpt, ERR_CORRUPT,
+                   "%/text: offset 61: byte 128 is outside the model's vocabulary of 128 "
+                   "(trainer.model.vocabulary)");
+    open_good(spec, "{\"family\": \"gpt\", \"context\": 4}"); // all 256 by default
+    close_both();
+    expect_refused(spec, classes, ERR_INVALID,
+                   "trainer.data.format bytes needs a model with a context of 1 to 65536 bytes "
+                   "(family gpt); trainer.model has 0");
+    expect_refused("{\"format\": \"bytes\"}", gpt, ERR_INVALID, "trainer.data.path: missing");
+    expect_refused("{\"format\": \"bytes\", \"path\": \"none\"}", gpt, ERR_NOT_FOUND,
+                   "trainer.data.path: cannot open \"%/none\": No such file or directory");
+    expect_refused("{\"format\": \"bytes\", \"path\": \"text\", \"validation_fraction\": 1}", gpt,
+                   ERR_INVALID, "trainer.data.validation_fraction: must lie between 0 and 1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_images),
+        cmocka_unit_test(test_gzip_and_own_validation),
+        cmocka_unit_test(test_absolute_paths),
+        cmocka_unit_test(test_harmed_idx),
+        cmocka_unit_test(test_harmed_gzip),
+        cmocka_unit_test(test_idx_specifications),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_bytes_of_exactly_one_sample),
+        cmocka_unit_test(test_bytes_specifications),
+    };
+    must(getcwd(folder, sizeof folder) != NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,153 @@
+// Whole models against finite differences: for every parameter tensor, the slope of the loss along
+// a random direction is the product of gradient and direction.
+#include "tests/unit/trainer/model_fixture.h"
+
+// Initial values are small where training wants them so; slopes are seen better with larger ones.
+static void enlarge(struct fixture *f, double by)
+{
+    for (int p = 0; p < f->count; p++)
+        for (size_t i = 0; i < f->parameters[p].count; i++)
+            f->weights[f->parameters[p].offset + i] += (float)(by * (rng_double(&f->a.rng) - 0.5));
+}
+
+static void move(struct fixture *f, const struct parameter *p, const float *direction, double by)
+{
+    for (size_t i = 0; i < p->count; i++)
+        f->weights[p->offset + i] += (float)(by * (double)direction[i]);
+}
+
+static void check_parameter(struct fixture *f, const struct parameter *p, const float *gradient)
+{
+    // Far enough for the rounding of losses, near enough to meet few kinks of relu and maximum.
+    const double h = 2e-3 / sqrt((double)p->count);
+    double expected = 0, length = 0;
+    float *direction = floats_random(&f->a, (int64_t)p->count, 1);
+    float *before = floats_new(&f->a, (int64_t)p->count);
+    memcpy(before, f->weights + p->offset, p->count * sizeof *before);
+    for (size_t i = 0; i < p->count; i++) {
+        expected += (double)gradient[i] * (double)direction[i];
+        length += (double)gradient[i] * (double)gradient[i];
+    }
+    move(f, p, direction, h);
+    double above = fixture_train(f, f->batch);
+    memcpy(f->weights + p->offset, before, p->count * sizeof *before);
+    move(f, p, direction, -h);
+    double below = fixture_train(f, f->batch);
+    memcpy(f->weights + p->offset, before, p->count * sizeof *before);
+    double slope = (above - below) / (2 * h);
+    if (!(fabs(slope - expected) <= 5e-7 / h + 0.015 * sqrt(length)))
+        fail_msg("%s: slope %.6g, gradient %.6g", p->name, slope, expected);
+    if (!(length > 0))
+        fail_msg("%s: the gradient is all zero", p->name);
+    free(f->a.blocks[--f->a.count]);
+    free(f->a.blocks[--f->a.count]);
+}
+
+// `larger` moves the initial values, so that biases and residual projections matter.
+static void check_model_by(double larger, const char *text, const struct sample_shape *shape)
+{
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct fixture f;
+        fixture_begin(&f, text, shape, 3, seed);
+        enlarge(&f, larger);
+        fixture_train(&f, f.batch);
+        assert_int_equal(f.delivered, f.count);
+        float *gradients = floats_new(&f.a, (int64_t)model_block_size(f.model));
+        memcpy(gradients, f.gradients, model_block_size(f.model) * sizeof *gradients);
+        for (int p = 0; p < f.count; p++)
+            check_parameter(&f, &f.parameters[p], gradients + f.parameters[p].offset);
+        fixture_end(&f);
+    }
+}
+
+static void check_model(const char *text, const struct sample_shape *shape)
+{
+    check_model_by(0.8, text, shape);
+}
+
+static void test_mlp(void **state)
+{
+    (void)state;
+    check_model("{\"family\": \"mlp\", \"hidden\": [9, 7], \"classes\": 5}", &image_4x3);
+    check_model("{\"family\": \"mlp\", \"hidden\": [9], \"activation\": \"tanh\", \"classes\": 5,"
+                " \"dropout\": 0.3}",
+                &image_4x3);
+    check_model(
+        "{\"family\": \"mlp\", \"hidden\": [8, 20], \"activation\": \"gelu\", \"classes\": 5,"
+        " \"dropout\": 0.5}",
+        &image_4x3);
+    check_model("{\"family\": \"mlp\", \"hidden\": [], \"classes\": 5}", &image_4x3);
+}
+
+static void test_lenet(void **state)
+{
+    (void)state;
+    check_model_by(0.05, "{\"family\": \"lenet\", \"classes\": 5}", &image_16);
+}
+
+static void test_gpt(void **state)
+{
+    (void)state;
+    check_model("{\"family\": \"gpt\", \"layers\": 2, \"heads\": 2, \"width\": 8, \"context\": 6,"
+                " \"vocabulary\": 11, \"bias\": true}",
+                &tokens_6);
+    check_model("{\"family\": \"gpt\", \"layers\": 1, \"heads\": 3, \"width\": 6, \"context\": 6,"
+                " \"vocabulary\": 11, \"dropout\": 0.2}",
+                &tokens_6);
+}
+
+#define FLATTEN         "{\"layer\": \"flatten\"}"
+#define TANH            "{\"layer\": \"tanh\"}"
+#define RELU            "{\"layer\": \"relu\"}"
+#define GELU            "{\"layer\": \"gelu\"}"
+#define POSITION        "{\"layer\": \"position\"}"
+#define DROPOUT         "{\"layer\": \"dropout\", \"rate\": 0.3}"
+#define NORM            "{\"layer\": \"layer_norm\"}"
+#define LINEAR(n)       "{\"layer\": \"linear\", \"out\": " #n "}"
+#define CONV(n)         "{\"layer\": \"conv2d\", \"kernel\": 3, \"padding\": 1, \"out\": " #n "}"
+#define EMBEDDING       "{\"layer\": \"embedding\", \"name\": \"words\", \"width\": 7}"
+#define RESIDUAL(inner) "{\"layer\": \"residual\", \"layers\": [" inner "]}"
+
+// Each list takes another way through the plan of gradients: what is added in place, added
+// afterwards, shared with the block's end, or kept because a backward pass reads it.
+static void test_residual_blocks(void **state)
+{
+    (void)state;
+    const char *const lists[] = {
+        "[" FLATTEN "," LINEAR(6) "," RESIDUAL(LINEAR(9) "," TANH "," LINEAR(6)) "," LINEAR(5) "]",
+        "[" FLATTEN "," LINEAR(6) "," RESIDUAL(NORM "," LINEAR(6) "," DROPOUT) "," LINEAR(5) "]",
+        "[" FLATTEN "," LINEAR(6) "," RESIDUAL(TANH "," LINEAR(6)) "," LINEAR(5) "]",
+        "[" FLATTEN "," LINEAR(6) "," RESIDUAL(DROPOUT) "," TANH "," LINEAR(5) "]",
+        "[" FLATTEN "," LINEAR(6) "," TANH "," RESIDUAL(GELU "," DROPOUT) "," LINEAR(5) "]",
+        "[" FLATTEN "," RESIDUAL(RELU "," LINEAR(12)) "," LINEAR(5) "]",
+        "[" FLATTEN "," LINEAR(6) "," RESIDUAL(
+            LINEAR(6) "," RESIDUAL(TANH "," LINEAR(6)) "," GELU) "," LINEAR(5) "]",
+        "[" FLATTEN "," LINEAR(5) "," RESIDUAL(TANH "," LINEAR(5)) "]",
+        "[" FLATTEN "," LINEAR(5) "," TANH "]",
+        "[" CONV(3) "," RESIDUAL(CONV(3) "," TANH) "," FLATTEN "," LINEAR(5) "]",
+        "[" CONV(3) "," RESIDUAL(TANH "," CONV(3)) "," TANH "," FLATTEN "," LINEAR(5) "]",
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        check_model(lists[i], &image_4x3);
+}
+
+static void test_sequences(void **state)
+{
+    (void)state;
+    check_model("[" EMBEDDING "," RESIDUAL(POSITION "," LINEAR(7)) "," LINEAR(11) "]", &tokens_6);
+    check_model("[" EMBEDDING "," RESIDUAL(POSITION) "," LINEAR(11) "]", &tokens_6);
+    check_model("[" EMBEDDING "," POSITION "," LINEAR(11) "," GELU "," LINEAR(
+                    7) ","
+                       "{\"layer\": \"linear\", \"out\": 11, \"tied\": \"words\"}]",
+                &tokens_6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mlp),       cmocka_unit_test(test_lenet),
+        cmocka_unit_test(test_gpt),       cmocka_unit_test(test_residual_blocks),
+        cmocka_unit_test(test_sequences),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

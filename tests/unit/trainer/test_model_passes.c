@@ -1,0 +1,240 @@
+// What a pass promises: every gradient once, last layer first; the same bits whatever was computed
+// before; evaluation that does not depend on how many samples come together.
+#include "tests/unit/trainer/model_fixture.h"
+
+static const char *const mlp = "{\"family\": \"mlp\", \"hidden\": [40, 30], \"classes\": 5,"
+                               " \"dropout\": 0.25}";
+static const char *const lenet = "{\"family\": \"lenet\", \"classes\": 5}";
+static const char *const gpt = "{\"family\": \"gpt\", \"layers\": 2, \"heads\": 2, \"width\": 16,"
+                               " \"context\": 6, \"vocabulary\": 11, \"dropout\": 0.25}";
+static const char *const gpt_plain = "{\"family\": \"gpt\", \"layers\": 2, \"heads\": 2,"
+                                     " \"width\": 16, \"context\": 6, \"vocabulary\": 11}";
+
+struct family {
+    const char *const *text;
+    const struct sample_shape *shape;
+};
+static const struct family families[] = {
+    {&mlp, &image_4x3}, {&lenet, &image_16}, {&gpt, &tokens_6}};
+enum { FAMILIES = 3, MICRO_BATCH = 4 };
+
+static void test_each_gradient_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < FAMILIES; i++) {
+        struct fixture f;
+        bool seen[256] = {false};
+        fixture_begin(&f, *families[i].text, families[i].shape, MICRO_BATCH, 1);
+        fixture_train(&f, f.batch);
+        assert_int_equal(f.delivered, f.count);
+        for (int k = 0; k < f.count; k++) {
+            assert_false(seen[f.order[k]]);
+            seen[f.order[k]] = true;
+        }
+        // The first layer's weight is complete last; in gpt that is the one the head shares.
+        assert_int_equal(f.order[f.count - 1], 0);
+        fixture_end(&f);
+    }
+}
+
+// Everything an engine may do between two micro-batches, with numbers that would not go unseen.
+static void disturb(struct fixture *f)
+{
+    size_t size = model_block_size(f->model);
+    float *weights = f->weights, *hurt = floats_new(&f->a, (int64_t)size);
+    struct batch *other = batch_new(&f->shape, MICRO_BATCH);
+    int32_t correct[MICRO_BATCH];
+    struct error e;
+    for (size_t i = 0; i < size; i++)
+        hurt[i] = i % 3 ? NAN : 1e30f;
+    fill_batch(f, other, MICRO_BATCH);
+    f->weights = hurt;
+    fixture_train(f, other);
+    fill_batch(f, other, 1);
+    assert_int_equal(model_evaluate(f->model, hurt, other, f->losses, correct, &e), 0);
+    f->weights = weights;
+    batch_free(other);
+}
+
+static void test_no_memory_of_what_was_before(void **state)
+{
+    (void)state;
+    for (int i = 0; i < FAMILIES; i++) {
+        struct fixture f, g;
+        fixture_begin(&f, *families[i].text, families[i].shape, MICRO_BATCH, 2);
+        fixture_begin(&g, *families[i].text, families[i].shape, MICRO_BATCH, 2);
+        int64_t size = (int64_t)model_block_size(f.model);
+        fixture_train(&g, g.batch);
+        disturb(&f);
+        fixture_train(&f, f.batch);
+        expect_same_bits(f.losses, g.losses, MICRO_BATCH, "losses");
+        for (int p = 0; p < f.count; p++)
+            expect_same_bits(f.gradients + f.parameters[p].offset,
+                             g.gradients + g.parameters[p].offset, (int64_t)f.parameters[p].count,
+                             f.parameters[p].name);
+        assert_true(size > 0);
+        fixture_end(&f);
+        fixture_end(&g);
+    }
+}
+
+// The draws follow the sample, not its place in the micro-batch; step and seed change them.
+static void test_draws_follow_samples(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct batch *turned;
+    float first[MICRO_BATCH];
+    fixture_begin(&f, gpt, &tokens_6, MICRO_BATCH, 3);
+    fixture_train(&f, f.batch);
+    memcpy(first, f.losses, sizeof first);
+    turned = batch_new(&f.shape, MICRO_BATCH);
+    turned->count = MICRO_BATCH;
+    for (int i = 0; i < MICRO_BATCH; i++) {
+        int from = MICRO_BATCH - 1 - i;
+        memcpy(turned->tokens + 6 * i, f.batch->tokens + 6 * from, 6 * sizeof(int32_t));
+        memcpy(turned->targets + 6 * i, f.batch->targets + 6 * from, 6 * sizeof(int32_t));
+        turned->samples[i] = f.batch->samples[from];
+    }
+    fixture_train(&f, turned);
+    for (int i = 0; i < MICRO_BATCH; i++)
+        assert_true(fabsf(f.losses[i] - first[MICRO_BATCH - 1 - i]) < 1e-6f);
+    f.key.step++;
+    fixture_train(&f, f.batch);
+    assert_memory_not_equal(f.losses, first, sizeof first);
+    f.key = (struct draw_key){f.key.seed + 1, f.key.step - 1};
+    fixture_train(&f, f.batch);
+    assert_memory_not_equal(f.losses, first, sizeof first);
+    batch_free(turned);
+    fixture_end(&f);
+}
+
+static void test_inputs_are_not_written(void **state)
+{
+    (void)state;
+    struct fixture f;
+    float before[MICRO_BATCH * 12];
+    fixture_begin(&f,
+                  "[{\"layer\": \"relu\"}, {\"layer\": \"flatten\"},"
+                  " {\"layer\": \"linear\", \"out\": 5}]",
+                  &image_4x3, MICRO_BATCH, 4);
+    memcpy(before, f.batch->images, sizeof before);
+    fixture_train(&f, f.batch);
+    assert_memory_equal(f.batch->images, before, sizeof before);
+    fixture_end(&f);
+}
+
+static void test_evaluation(void **state)
+{
+    (void)state;
+    const char *const texts[] = {"{\"family\": \"mlp\", \"hidden\": [40], \"classes\": 5}", lenet,
+                                 gpt_plain};
+    for (int i = 0; i < FAMILIES; i++) {
+        struct fixture f;
+        float whole[MICRO_BATCH], one[1];
+        int32_t hits[MICRO_BATCH], hit[1];
+        struct error e;
+        fixture_begin(&f, texts[i], families[i].shape, MICRO_BATCH, 5);
+        assert_int_equal(model_evaluate(f.model, f.weights, f.batch, whole, hits, &e), 0);
+        fixture_train(&f, f.batch);
+        expect_same_bits(f.losses, whole, MICRO_BATCH, "loss of training without dropout");
+        for (int k = 0; k < MICRO_BATCH; k++) {
+            const struct sample_shape *s = &f.shape;
+            int64_t pixels = s->height * s->width * s->channels;
+            struct batch single = {1,
+                                   f.batch->images + k * pixels,
+                                   f.batch->labels + k,
+                                   f.batch->tokens + k * s->context,
+                                   f.batch->targets + k * s->context,
+                                   f.batch->samples + k};
+            assert_int_equal(model_evaluate(f.model, f.weights, &single, one, hit, &e), 0);
+            expect_same_bits(one, whole + k, 1, "loss of a sample alone");
+            assert_int_equal(hit[0], hits[k]);
+        }
+        fixture_end(&f);
+    }
+}
+
+static double cross_entropy(const float *logits, int64_t n, int32_t target)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += exp((double)logits[i]);
+    return log(sum) - (double)logits[target];
+}
+
+static void test_next_logits(void **state)
+{
+    (void)state;
+    struct fixture f;
+    float whole[MICRO_BATCH], logits[11];
+    int32_t hits[MICRO_BATCH], right = 0;
+    double sum = 0;
+    struct error e;
+    fixture_begin(&f, gpt, &tokens_6, MICRO_BATCH, 6);
+    assert_int_equal(model_evaluate(f.model, f.weights, f.batch, whole, hits, &e), 0);
+    for (int64_t length = 1; length <= 6; length++) {
+        int32_t target = f.batch->targets[length - 1], best = 0;
+        assert_int_equal(model_next_logits(f.model, f.weights, f.batch->tokens, length, logits, &e),
+                         0);
+        sum += cross_entropy(logits, 11, target);
+        for (int32_t i = 1; i < 11; i++)
+            best = logits[i] > logits[best] ? i : best;
+        right += best == target;
+    }
+    assert_true(fabs(sum / 6 - (double)whole[0]) < 1e-5);
+    assert_int_equal(right, hits[0]);
+    fixture_end(&f);
+
+    fixture_begin(&f, mlp, &image_4x3, MICRO_BATCH, 6);
+    assert_int_equal(model_next_logits(f.model, f.weights, hits, 1, logits, &e), ERR_INVALID);
+    fixture_end(&f);
+}
+
+static void expect_refused(struct fixture *f, const char *text)
+{
+    struct gradient_sink sink = {keep_gradient, f};
+    struct error e;
+    f->delivered = 0;
+    assert_int_equal(model_train(f->model, f->weights, f->batch, &f->key, &sink, f->losses, &e),
+                     ERR_CORRUPT);
+    assert_string_equal(e.text, text);
+    assert_int_equal(f->delivered, 0);
+    int32_t correct[MICRO_BATCH];
+    assert_int_equal(model_evaluate(f->model, f->weights, f->batch, f->losses, correct, &e),
+                     ERR_CORRUPT);
+    assert_string_equal(e.text, text);
+}
+
+static void test_values_out_of_range(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_begin(&f, mlp, &image_4x3, MICRO_BATCH, 7);
+    f.batch->samples[2] = 812;
+    f.batch->labels[2] = 5;
+    expect_refused(&f, "sample 812 of the data set: label 5 at position 0 is outside 0..4");
+    fixture_end(&f);
+    fixture_begin(&f, gpt, &tokens_6, MICRO_BATCH, 7);
+    f.batch->samples[1] = 44;
+    f.batch->tokens[6 + 3] = -1;
+    expect_refused(&f, "sample 44 of the data set: token -1 at position 3 is outside 0..10");
+    f.batch->tokens[6 + 3] = 0;
+    f.batch->targets[6 + 5] = 11;
+    expect_refused(&f, "sample 44 of the data set: target 11 at position 5 is outside 0..10");
+    fixture_end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_gradient_once),
+        cmocka_unit_test(test_no_memory_of_what_was_before),
+        cmocka_unit_test(test_draws_follow_samples),
+        cmocka_unit_test(test_inputs_are_not_written),
+        cmocka_unit_test(test_evaluation),
+        cmocka_unit_test(test_next_logits),
+        cmocka_unit_test(test_values_out_of_range),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
