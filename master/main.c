@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,110 +40,69 @@ static const struct options defaults = {
     .preemption_timeout = 3600,
 };
 
-enum { FLAGS = 18, CONFIG_FILE_MAX = 1 << 20 };
+enum { CONFIG_FILE_MAX = 1 << 20 };
+
+// The flags, with the place of their value in struct options instead of its address.
+static const struct {
+    const char *name;
+    char letter;
+    enum flag_kind kind;
+    size_t place;
+    const char *value_name, *help;
+    long long min, max;
+    const char *env;
+} flag_table[] = {
+    {"data-dir", 'd', FLAG_STRING, offsetof(struct options, data_dir), "DIR",
+     "store, agent token and checkpoints (/var/lib/muster)", 0, 0, "MUSTER_DATA_DIR"},
+    {"port", 'p', FLAG_INT, offsetof(struct options, port), "N",
+     "port of the API (8080; 0: any free one)", 0, 65535, NULL},
+    {"bind", 0, FLAG_STRING, offsetof(struct options, bind), "ADDRESS",
+     "address to listen on (0.0.0.0: all)", 0, 0, NULL},
+    {"master-url", 0, FLAG_STRING, offsetof(struct options, master_url), "URL",
+     "as tasks reach this master, when agents reach it by another name", 0, 0, NULL},
+    {"cluster-name", 0, FLAG_STRING, offsetof(struct options, cluster_name), "NAME",
+     "shown to users; kept in the store", 0, 0, NULL},
+    {"checkpoint-dir", 0, FLAG_STRING, offsetof(struct options, checkpoint_dir), "DIR",
+     "for experiments that name no storage; every agent must see it (DATA_DIR/checkpoints)", 0, 0,
+     NULL},
+    {"initial-password-file", 0, FLAG_STRING, offsetof(struct options, password_file), "FILE",
+     "password of the first users, read at the first start only (else random)", 0, 0, NULL},
+    {"tls-cert", 0, FLAG_STRING, offsetof(struct options, tls_cert), "FILE",
+     "serve https with this certificate (PEM)", 0, 0, NULL},
+    {"tls-key", 0, FLAG_STRING, offsetof(struct options, tls_key), "FILE",
+     "key of the certificate (PEM)", 0, 0, NULL},
+    {"agent-silence", 0, FLAG_INT, offsetof(struct options, agent_silence), "SECONDS",
+     "an agent that says nothing for so long is lost (10)", 1, 3600, NULL},
+    {"agent-reconnect", 0, FLAG_INT, offsetof(struct options, agent_reconnect), "SECONDS",
+     "and its tasks are given up after so long (30)", 1, 86400, NULL},
+    {"kill-grace", 0, FLAG_INT, offsetof(struct options, kill_grace), "SECONDS",
+     "from asking a task to end to killing it (10)", 0, 3600, NULL},
+    {"preemption-timeout", 0, FLAG_INT, offsetof(struct options, preemption_timeout), "SECONDS",
+     "for a task to checkpoint and leave (3600)", 1, 604800, NULL},
+    {"log-level", 0, FLAG_STRING, offsetof(struct options, log_level), "LEVEL",
+     "debug, info, warn or error (info)", 0, 0, NULL},
+    {"config", 'c', FLAG_STRING, offsetof(struct options, config_file), "FILE",
+     "YAML with any of these names; flags win over it", 0, 0, NULL},
+    {"help", 'h', FLAG_BOOL, offsetof(struct options, help), NULL, "show this", 0, 0, NULL},
+    {"version", 'V', FLAG_BOOL, offsetof(struct options, version), NULL, "show the version", 0, 0,
+     NULL},
+};
+
+enum { FLAGS = sizeof flag_table / sizeof *flag_table + 1 };
 
 static void describe_flags(struct options *o, struct flag out[FLAGS])
 {
-    const struct flag flags[FLAGS] = {
-        {.name = "data-dir",
-         .letter = 'd',
-         .kind = FLAG_STRING,
-         .target = &o->data_dir,
-         .value_name = "DIR",
-         .env = "MUSTER_DATA_DIR",
-         .help = "store, agent token and checkpoints (/var/lib/muster)"},
-        {.name = "port",
-         .letter = 'p',
-         .kind = FLAG_INT,
-         .target = &o->port,
-         .value_name = "N",
-         .min = 0,
-         .max = 65535,
-         .help = "port of the API (8080; 0: any free one)"},
-        {.name = "bind",
-         .kind = FLAG_STRING,
-         .target = &o->bind,
-         .value_name = "ADDRESS",
-         .help = "address to listen on (0.0.0.0: all)"},
-        {.name = "master-url",
-         .kind = FLAG_STRING,
-         .target = &o->master_url,
-         .value_name = "URL",
-         .help = "as tasks reach this master, when agents reach it by another name"},
-        {.name = "cluster-name",
-         .kind = FLAG_STRING,
-         .target = &o->cluster_name,
-         .value_name = "NAME",
-         .help = "shown to users; kept in the store"},
-        {.name = "checkpoint-dir",
-         .kind = FLAG_STRING,
-         .target = &o->checkpoint_dir,
-         .value_name = "DIR",
-         .help = "where experiments keep checkpoints that name no storage; every agent must see it "
-                 "(DATA_DIR/checkpoints)"},
-        {.name = "initial-password-file",
-         .kind = FLAG_STRING,
-         .target = &o->password_file,
-         .value_name = "FILE",
-         .help = "password of the first users, read at the first start only (else random)"},
-        {.name = "tls-cert",
-         .kind = FLAG_STRING,
-         .target = &o->tls_cert,
-         .value_name = "FILE",
-         .help = "serve https with this certificate (PEM)"},
-        {.name = "tls-key",
-         .kind = FLAG_STRING,
-         .target = &o->tls_key,
-         .value_name = "FILE",
-         .help = "key of the certificate (PEM)"},
-        {.name = "agent-silence",
-         .kind = FLAG_INT,
-         .target = &o->agent_silence,
-         .value_name = "SECONDS",
-         .min = 1,
-         .max = 3600,
-         .help = "an agent that says nothing for so long is lost (10)"},
-        {.name = "agent-reconnect",
-         .kind = FLAG_INT,
-         .target = &o->agent_reconnect,
-         .value_name = "SECONDS",
-         .min = 1,
-         .max = 86400,
-         .help = "and its tasks are given up after so long (30)"},
-        {.name = "kill-grace",
-         .kind = FLAG_INT,
-         .target = &o->kill_grace,
-         .value_name = "SECONDS",
-         .min = 0,
-         .max = 3600,
-         .help = "from asking a task to end to killing it (10)"},
-        {.name = "preemption-timeout",
-         .kind = FLAG_INT,
-         .target = &o->preemption_timeout,
-         .value_name = "SECONDS",
-         .min = 1,
-         .max = 604800,
-         .help = "for a task to checkpoint and leave (3600)"},
-        {.name = "log-level",
-         .kind = FLAG_STRING,
-         .target = &o->log_level,
-         .value_name = "LEVEL",
-         .help = "debug, info, warn or error (info)"},
-        {.name = "config",
-         .letter = 'c',
-         .kind = FLAG_STRING,
-         .target = &o->config_file,
-         .value_name = "FILE",
-         .help = "YAML with any of these names; flags win over it"},
-        {.name = "help", .letter = 'h', .kind = FLAG_BOOL, .target = &o->help, .help = "show this"},
-        {.name = "version",
-         .letter = 'V',
-         .kind = FLAG_BOOL,
-         .target = &o->version,
-         .help = "show the version"},
-        {.name = NULL},
-    };
-    memcpy(out, flags, sizeof flags);
+    memset(out, 0, FLAGS * sizeof *out);
+    for (int i = 0; i < FLAGS - 1; i++)
+        out[i] = (struct flag){.name = flag_table[i].name,
+                               .letter = flag_table[i].letter,
+                               .kind = flag_table[i].kind,
+                               .target = (char *)o + flag_table[i].place,
+                               .value_name = flag_table[i].value_name,
+                               .help = flag_table[i].help,
+                               .min = flag_table[i].min,
+                               .max = flag_table[i].max,
+                               .env = flag_table[i].env};
 }
 
 static void show_help(const struct flag *flags)

@@ -1,10 +1,15 @@
 // Passwords, tokens, users, and the first start.
 
-#include "http_fixture.h"
+#include "tests/unit/master/support/fixture.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "api/wire.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/limits.h"
 

@@ -1,8 +1,14 @@
 // The server over real sockets, with a core that only says what it was asked: who may call what,
 // limits, malformed input, parked requests, streams that are followed, and the stop.
 
-#include "http_fixture.h"
+#include "tests/unit/master/support/fixture.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
 #include "base/limits.h"
 #include "master/http/offload.h"
 #include "master/http/routes.h"
@@ -152,7 +158,7 @@ static void test_head_options_and_404(void **state)
     (void)state;
     struct reply r = call("HEAD", "/info", BY_NONE, NULL);
     assert_int_equal(r.status, 200);
-    assert_true(atoi(header_of(&r, "Content-Length")) > 2);
+    assert_true(strtol(header_of(&r, "Content-Length"), NULL, 10) > 2);
     reply_free(&r);
     r = call("OPTIONS", "/api/v1/users", BY_NONE, NULL);
     assert_int_equal(r.status, 204);
@@ -256,7 +262,7 @@ static void test_all_bodies_together(void **state)
     int port = fx.port;
     char *fits = body_of(100000), *past = body_of(100001);
     assert_int_equal(server_start(&options, &fx.server, &e), 0);
-    fx.port = atoi(strrchr(server_url(fx.server), ':') + 1);
+    fx.port = (int)strtol(strrchr(server_url(fx.server), ':') + 1, NULL, 10);
     for (int i = 0; i < 3; i++) { // each gives its room back
         assert_int_equal(status_of("POST", "/api/v1/trials/1/kill", BY_USER, fits), 200);
         assert_int_equal(status_of("POST", "/api/v1/trials/1/kill", BY_USER, past), 429);

@@ -1,11 +1,18 @@
 // The server over TLS: a certificate made here, a call, a parked call whose client leaves, the
 // stop.
 
-#include "http_fixture.h"
+#include "tests/unit/master/support/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 
 #define OK(call) assert_int_equal(call, GNUTLS_E_SUCCESS)
@@ -103,7 +110,7 @@ static void test_over_tls(void **state)
     if (server_start(&options, &fx.server, &e))
         fail_msg("%s", e.text);
     assert_int_equal(strncmp(server_url(fx.server), "https://127.0.0.1:", 18), 0);
-    fx.port = atoi(strrchr(server_url(fx.server), ':') + 1);
+    fx.port = (int)strtol(strrchr(server_url(fx.server), ':') + 1, NULL, 10);
 
     char text[4096] = "";
     struct tls t = tls_dial();

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core_stub.h"
 #include "master/http/query.h"
 #include "master/http/routes.h"
 

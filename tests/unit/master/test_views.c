@@ -1,11 +1,15 @@
 // What the store holds, as the wire shows it: required keys, states, lists and pages, logs,
 // metrics.
 
-#include "http_fixture.h"
+#include "tests/unit/master/support/fixture.h"
 
-#include <sys/stat.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "api/archive.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 

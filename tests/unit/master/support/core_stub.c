@@ -1,23 +1,11 @@
-// A core for tests of the http layer: one thread that answers with what it was asked, and keeps the
-// polls for preemption until it is told to let them go. Include in one file of a test program.
-#ifndef TESTS_MASTER_CORE_STUB_H
-#define TESTS_MASTER_CORE_STUB_H
+#include "tests/unit/master/support/core_stub.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mailbox.h"
-#include "master/core/handlers.h"
-
-struct core {
-    struct mailbox *inbox;
-    pthread_t thread;
-    struct request *parked[256];
-    atomic_int parked_count, gone_count;
-};
 
 struct stub_message {
     core_handler *handler; // NULL: release all parked requests with `status`
@@ -53,7 +41,7 @@ static void stub_release(struct core *c, bool only_gone, int status)
     atomic_store(&c->parked_count, kept);
 }
 
-static inline void *stub_main(void *arg)
+static void *stub_main(void *arg)
 {
     struct core *c = arg;
     void *message;
@@ -92,7 +80,7 @@ void core_client_gone(struct core *c, struct request *rq)
     stub_send(c, NULL, NULL, 0);
 }
 
-static inline struct core *stub_start(void)
+struct core *stub_start(void)
 {
     struct core *c = xcalloc(1, sizeof *c);
     c->inbox = mailbox_new(1024);
@@ -100,13 +88,12 @@ static inline struct core *stub_start(void)
     return c;
 }
 
-// Lets the parked requests go with `status`, as core_stop() does with 503.
-static inline void stub_let_go(struct core *c, int status)
+void stub_let_go(struct core *c, int status)
 {
     stub_send(c, NULL, NULL, status);
 }
 
-static inline void stub_stop(struct core *c)
+void stub_stop(struct core *c)
 {
     mailbox_close(c->inbox);
     pthread_join(c->thread, NULL);
@@ -200,10 +187,8 @@ int core_allocation_preemption(struct core *c, struct request *rq, struct error 
 {
     (void)e;
     int n = atomic_load(&c->parked_count);
-    must(n < 256);
+    must(n < STUB_PARKED_MAX);
     c->parked[n] = rq;
     atomic_store(&c->parked_count, n + 1);
     return REQUEST_PARKED;
 }
-
-#endif

@@ -1,0 +1,27 @@
+// A core for tests of the http layer: one thread that answers with what it was asked, and keeps the
+// polls for preemption until it is told to let them go. It stands in for master/core: link it
+// before muster_master_lib.
+#ifndef TESTS_MASTER_CORE_STUB_H
+#define TESTS_MASTER_CORE_STUB_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "master/core/handlers.h"
+
+enum { STUB_PARKED_MAX = 256 };
+
+struct core {
+    struct mailbox *inbox;
+    pthread_t thread;
+    struct request *parked[STUB_PARKED_MAX];
+    atomic_int parked_count, gone_count;
+};
+
+struct core *stub_start(void);
+void stub_stop(struct core *c); // nothing is parked any more
+
+// Answers the parked requests with `status`, as core_stop() does with 503.
+void stub_let_go(struct core *c, int status);
+
+#endif
