@@ -235,7 +235,9 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     put_reason(c, id, row);
     err = describe_trials(c, id, config, row, e);
     if (err == 0) {
-        err = output_object(c, row, "id,name,state,percent,reason", e);
+        err = output_object(
+            c, row, "id,name,description,state,reason,percent,user,labels,started,ended,duration",
+            e);
     }
     if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
         printf("\nTrials (latest and best: %s)\n", searcher_metric(config));

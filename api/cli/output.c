@@ -1,10 +1,9 @@
 #include "api/cli/output.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "base/json.h"
 
 enum { OUTPUT_LIMIT = 1 << 30, OUTPUT_COLUMNS_MAX = 256 };
@@ -208,6 +207,13 @@ static size_t split_columns(const char *text, char *columns[OUTPUT_COLUMNS_MAX])
     return n;
 }
 
+static void free_columns(char **columns, size_t count)
+{
+    for (size_t k = 0; k < count; k++) {
+        free(columns[k]);
+    }
+}
+
 static int write_rows(enum output_format format, const json_t *rows, char **columns, size_t count,
                       struct error *e)
 {
@@ -218,8 +224,11 @@ static int write_rows(enum output_format format, const json_t *rows, char **colu
     } else {
         output_csv(rows, columns, count, &out);
     }
-    int err = out.err != 0 ? error_set(e, out.err, "the list is too long to show; use -o jsonl")
-                           : file_write_all(STDOUT_FILENO, buf_str(&out), out.len);
+    int err =
+        out.err != 0 ? error_set(e, out.err, "the list is too long to show; use -o jsonl") : 0;
+    if (err == 0 && out.len > 0 && fwrite(out.data, out.len, 1, stdout) != 1) {
+        err = error_set_errno(e, ERR_IO, errno, "cannot write to standard output");
+    }
     buf_free(&out);
     return err;
 }
@@ -279,25 +288,19 @@ int output_rows(struct cli *c, const json_t *rows, const char *columns, struct e
     } else if (err == 0) {
         err = write_rows(c->format, rows, names, count, e);
     }
-    for (size_t k = 0; k < count; k++) {
-        free(names[k]);
-    }
+    free_columns(names, count);
     return err;
 }
 
-static void write_pairs(const json_t *object)
+static void write_pairs(const json_t *object, char **columns, size_t count)
 {
     size_t width = 0;
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)object, key, value)
-    {
-        width = strlen(key) > width ? strlen(key) : width;
+    for (size_t k = 0; k < count; k++) {
+        width = strlen(columns[k]) > width ? strlen(columns[k]) : width;
     }
-    json_object_foreach((json_t *)object, key, value)
-    {
-        char *label = heading(key), *text = cell_text(object, key);
-        if (text[0] != '\0' && !json_is_object(value) && !json_is_array(value)) {
+    for (size_t k = 0; k < count; k++) {
+        char *label = heading(columns[k]), *text = cell_text(object, columns[k]);
+        if (text[0] != '\0') {
             printf("%-*s  %s\n", (int)width, label, text);
         }
         free(label);
@@ -308,7 +311,10 @@ static void write_pairs(const json_t *object)
 int output_object(struct cli *c, const json_t *object, const char *columns, struct error *e)
 {
     if (c->format == OUTPUT_TABLE && c->options.columns == NULL) {
-        write_pairs(object);
+        char *names[OUTPUT_COLUMNS_MAX];
+        size_t count = split_columns(columns, names);
+        write_pairs(object, names, count);
+        free_columns(names, count);
         return 0;
     }
     if (c->format == OUTPUT_JSON && c->options.columns == NULL) {

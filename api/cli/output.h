@@ -13,7 +13,8 @@
 // the nearest name when a chosen column is in no row.
 int output_rows(struct cli *c, const json_t *rows, const char *columns, struct error *e);
 
-// One object: key and value a line in a table, else as a single row (JSON: the object itself).
+// One object: a line for each of `columns` that holds something; JSON: the object itself; else a
+// row.
 int output_object(struct cli *c, const json_t *object, const char *columns, struct error *e);
 
 // The pure halves, for tests: text of `rows` in a format.

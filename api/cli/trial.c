@@ -50,7 +50,9 @@ int run_trial_describe(struct cli *c, const struct command *self, struct error *
         starts = rows_of(jget(answer, "starts"), row_start);
         row = row_trial(trial, jget(experiment, "config"));
         json_object_set(row, "starts", starts);
-        err = output_object(c, row, "id,experiment,state,steps,latest,best,restarts", e);
+        err = output_object(
+            c, row, "id,experiment,state,steps,latest,best,restarts,hparams,started,ended,duration",
+            e);
     }
     if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
         printf("\nStarts\n");
