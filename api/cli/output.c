@@ -8,23 +8,47 @@
 
 enum { OUTPUT_LIMIT = 1 << 30, OUTPUT_COLUMNS_MAX = 256 };
 
-// A member as a person reads it: strings bare, objects and lists as compact JSON, null as nothing.
+static char *value_text(const json_t *value);
+
+// "a, b" of a list; its items as a person reads them.
+static char *list_text(const json_t *list)
+{
+    struct buf out;
+    buf_init(&out, OUTPUT_LIMIT);
+    size_t i;
+    json_t *item;
+    json_array_foreach(list, i, item)
+    {
+        char *text = value_text(item);
+        buf_printf(&out, "%s%s", i > 0 ? ", " : "", text);
+        free(text);
+    }
+    return buf_take(&out);
+}
+
+// A value as a person reads it: strings bare, lists with commas, objects as JSON, null as nothing.
+static char *value_text(const json_t *value)
+{
+    switch (value != NULL ? json_typeof(value) : JSON_NULL) {
+    case JSON_NULL:
+        return xstrdup("");
+    case JSON_STRING:
+        return xstrdup(json_string_value(value));
+    case JSON_REAL:
+        return xasprintf("%.6g", json_real_value(value));
+    case JSON_ARRAY:
+        return list_text(value);
+    case JSON_OBJECT:
+        return json_object_size(value) > 0 ? json_text(value) : xstrdup("");
+    default:
+        return json_text(value);
+    }
+}
+
 static char *cell_text(const json_t *row, const char *column)
 {
     const json_t *value = json_object_get(row, column);
-    if (value == NULL) {
-        value = jget_path(row, column);
-    }
-    if (value == NULL || json_is_null(value)) {
-        return xstrdup("");
-    }
-    if (json_is_string(value)) {
-        return xstrdup(json_string_value(value));
-    }
-    if (json_is_real(value)) {
-        return xasprintf("%.6g", json_real_value(value));
-    }
-    return json_text(value);
+    return value_text(value != NULL ? value : jget_path(row, column));
 }
 
 static bool cell_is_number(const json_t *row, const char *column)
