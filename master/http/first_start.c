@@ -194,6 +194,7 @@ int first_start(struct db *db, const struct first_start *o, struct cluster_ident
     if (rc) {
         free(out->id);
         free(out->name);
+        *out = (struct cluster_identity){0};
     }
     return rc;
 }

@@ -124,6 +124,8 @@ class ApiTest(unittest.TestCase):
         cls.user = Api(cls.port, cls.login("determined"))
         cls.admin = Api(cls.port, cls.login("admin"))
         cls.agent_token = (cls.cluster.folder / "master" / "agent.token").read_text().strip()
+        cls.agent = FakeAgent(Api(cls.port, cls.agent_token))
+        cls.agent.sync()
 
     @classmethod
     def tearDownClass(cls):
@@ -201,12 +203,13 @@ class ApiTest(unittest.TestCase):
     # experiments
 
     def test_submission(self):
-        answer = self.create()
+        config = CONFIG.replace("slots_per_trial: 2", "slots_per_trial: 64")  # more than there are
+        answer = self.create(config)
         experiment = answer["experiment"]
         for key in EXPERIMENT_KEYS:
             self.assertIn(key, experiment)
         self.assertEqual(answer["config"]["name"], "api test")
-        self.assertEqual(experiment["originalConfig"], CONFIG)
+        self.assertEqual(experiment["originalConfig"], config)
         self.assertEqual(experiment["labels"], ["one", "two"])
         identity = experiment["id"]
         self.assertEqual(self.state_of(identity), "STATE_QUEUED")
@@ -220,7 +223,7 @@ class ApiTest(unittest.TestCase):
         archive = self.user.get(f"/experiments/{identity}/model_def")["b64Tgz"]
         self.assertEqual(base64.b64decode(archive)[:2], b"\x1f\x8b")
         why = json.dumps(self.user.get(f"/experiments/{identity}/why"))
-        self.assertIn("2", why)
+        self.assertIn("64", why)
 
         self.user.post(f"/experiments/{identity}/pause")
         self.wait_for_state(identity, "PAUSED")
@@ -250,8 +253,7 @@ class ApiTest(unittest.TestCase):
     # a trial from beginning to end, by an agent and a task that the test speaks for
 
     def test_a_trial(self):
-        agent = FakeAgent(Api(self.port, self.agent_token))
-        agent.sync()
+        agent = self.agent
         experiment = self.create()["experiment"]["id"]
         task = agent.wait_for("RUN")
         self.assertEqual(len(task["ranks"]), 2 if task.get("native") or len(task["ranks"]) > 1 else 1)
@@ -266,7 +268,7 @@ class ApiTest(unittest.TestCase):
 
         followed = []
         follower = threading.Thread(target=lambda: followed.extend(
-            line["log"] for line in self.user.lines(f"/trials/{trial}/logs?follow=true")))
+            line["message"] for line in self.user.lines(f"/trials/{trial}/logs?follow=true")))
         follower.start()
         lines = [{"task_id": task["taskId"], "allocation_id": allocation, "agent_id": "fake", "rank_id": 0,
                   "container_id": "c0ffee00-1", "timestamp": "2026-11-21T09:00:00.5Z", "level": "LOG_LEVEL_INFO",
@@ -312,14 +314,14 @@ class ApiTest(unittest.TestCase):
         self.wait_for_state(experiment, "COMPLETED")
         follower.join(20)
         self.assertFalse(follower.is_alive(), "the followed log ends with the trial")
-        self.assertEqual(followed, [f"line {n}\n" for n in range(5)])
+        self.assertEqual(followed, [f"[2026-11-21T09:00:00.500000Z] c0ffee00 [rank=0] || INFO: line {n}\n"
+                                    for n in range(5)])
         status, answer = caller.call("POST", f"/api/v1/trials/{trial}/metrics", {})
         self.assertEqual(status, 403)
         self.assertIn("allocation has ended", answer["error"]["error"])
 
     def test_a_poll_whose_client_leaves(self):
-        agent = FakeAgent(Api(self.port, self.agent_token), "leaver")
-        agent.sync()
+        agent = self.agent
         experiment = self.create()["experiment"]["id"]
         task = agent.wait_for("RUN")
         agent.say(task, "RUNNING")

@@ -315,6 +315,7 @@ static void test_blank_first_password(void **state)
     struct first_start first = {.data_dir = "second", .password_file = "blank"};
     assert_int_equal(first_start(db, &first, &id, &e), ERR_INVALID);
     assert_non_null(strstr(e.text, "blank"));
+    assert_null(id.id);
     first.password_file = "missing";
     assert_int_equal(first_start(db, &first, &id, &e), ERR_NOT_FOUND);
     first.password_file = NULL;
