@@ -20,12 +20,12 @@ trainer:
   data: {format: bytes, path: text.txt, validation_fraction: 0.05}
   global_batch_size: 12
   micro_batch_size: 1
-  steps: 400
+  steps: 1000
   optimizer: {name: adamw, learning_rate: 3.0e-3}
   schedule: {name: warmup_cosine, warmup_steps: 20}
   clip_norm: 1.0
-  validate_every: 200
-  checkpoint_every: 50
+  validate_every: 500
+  checkpoint_every: 100
   report_every: 5
 """
 
@@ -61,9 +61,9 @@ class MainJob(unittest.TestCase):
         self.cluster.wait(experiment)
         self.assertEqual(self.cluster.digest(experiment), self.undisturbed)
         steps = [row["steps"] for row in self.metrics(experiment, "training")]
-        self.assertEqual(steps, list(range(5, 401, 5)), "every training report, once")
+        self.assertEqual(steps, list(range(5, 1001, 5)), "every training report, once")
         self.assertEqual([row["steps"] for row in self.metrics(experiment, "validation")],
-                         [0, 200, 400])
+                         [0, 500, 1000])
 
     def in_mid_training(self, experiment):
         """Waits for a checkpoint and running ranks; their process ids."""
@@ -182,10 +182,10 @@ class BadInput(unittest.TestCase):
     def test_yaml(self):
         self.refused("name: [1\nlabels: 2\n", "bad.yaml:2")
         self.refused(CONFIG.replace("optimizer:", "optimiser:"), "bad.yaml:12:3", "optimizer")
-        self.refused(CONFIG.replace("  steps: 400\n", ""), "trainer.steps")
+        self.refused(CONFIG.replace("  steps: 1000\n", ""), "trainer.steps")
         self.refused(CONFIG.replace("micro_batch_size: 1", "micro_batch_size: 5"), "micro_batch_size")
         self.refused(CONFIG.replace("heads: 2", "heads: 3"), "heads")
-        self.refused(CONFIG.replace("steps: 400", "steps: many"), "bad.yaml:11", "steps")
+        self.refused(CONFIG.replace("steps: 1000", "steps: many"), "bad.yaml:11", "steps")
         self.assertEqual(self.cluster.rows("experiment", "list"), [], "nothing half done")
 
     def fails(self, config, expected):
