@@ -1,0 +1,247 @@
+// Snapshots of a state that changes on, and what comes back of them.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/checkpoint.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "trainer/checkpoint/restore.h"
+#include "trainer/checkpoint/snapshot.h"
+
+enum { PARAMETERS = 2, BLOCK = 64 };
+
+static const struct parameter parameters[PARAMETERS] = {
+    {.name = "first.weight", .rank = 2, .shape = {5, 6}, .offset = 0, .count = 30, .decay = true},
+    {.name = "first.bias", .rank = 1, .shape = {7}, .offset = 32, .count = 7},
+};
+
+// A state with an optimizer of its own.
+struct fixture {
+    struct train_state state;
+    float weights[BLOCK];
+    int32_t exponents[PARAMETERS];
+    atomic_int written;
+    struct snapshot_place last;
+};
+
+static struct optimizer *make_optimizer(const char *name)
+{
+    struct optimizer *o = NULL;
+    struct error e = {0};
+    json_t *spec = json_pack("{s:s, s:f, s:f, s:b, s:f, s:f, s:f, s:f}", "name", name,
+                             "learning_rate", 0.1, "momentum", 0.9, "nesterov", 0, "weight_decay",
+                             0.0, "beta1", 0.9, "beta2", 0.999, "epsilon", 1e-8);
+    json_t *schedule = json_pack("{s:s, s:i}", "name", "constant", "warmup_steps", 0);
+    if (optimizer_new(spec, schedule, 10, 0, parameters, PARAMETERS, BLOCK, &o, &e))
+        fail_msg("%s", e.text);
+    json_decref(schedule);
+    json_decref(spec);
+    return o;
+}
+
+static void fill(struct fixture *f, float value)
+{
+    for (int p = 0; p < PARAMETERS; p++)
+        for (size_t i = 0; i < parameters[p].count; i++) {
+            f->weights[parameters[p].offset + i] = value + (float)i;
+            if (optimizer_state_count(f->state.optimizer) > 0)
+                optimizer_state(f->state.optimizer, 0)[parameters[p].offset + i] =
+                    -value - (float)i;
+        }
+}
+
+static void fixture_open(struct fixture *f, const char *optimizer, float value)
+{
+    memset(f, 0, sizeof *f);
+    f->state = (struct train_state){
+        .parameters = parameters,
+        .parameter_count = PARAMETERS,
+        .block_size = BLOCK,
+        .weights = f->weights,
+        .optimizer = make_optimizer(optimizer),
+        .exponents = f->exponents,
+        .at = {.step = 7,
+               .data_cursor = INT64_C(1) << 40,
+               .seed = UINT64_MAX - 5,
+               .exponents_known = true,
+               .window_steps = 3,
+               .window_loss = {.total = 12345678901, .not_finite = 2},
+               .window_norm = 0.1},
+    };
+    f->exponents[0] = -12;
+    f->exponents[1] = 3;
+    fill(f, value);
+}
+
+static void fixture_close(struct fixture *f)
+{
+    optimizer_free(f->state.optimizer);
+}
+
+static void note_written(void *ctx, const struct snapshot_place *place)
+{
+    struct fixture *f = ctx;
+    f->last = *place;
+    atomic_fetch_add(&f->written, 1);
+}
+
+static struct snapshots *take(struct fixture *f, const char *folder)
+{
+    struct snapshots *s = snapshots_new(&f->state, note_written, f);
+    const struct snapshot_place place = {.id = "x", .folder = folder, .step = 7};
+    struct error e = {0};
+    json_t *facts = json_pack("{s:s}", "fingerprint", "abacus");
+    assert_int_equal(snapshots_take(s, &f->state, &place, facts, &e), 0);
+    json_decref(facts);
+    return s;
+}
+
+static void write_one(struct fixture *f, const char *folder)
+{
+    struct error e = {0};
+    struct snapshots *s = take(f, folder);
+    assert_int_equal(snapshots_finish(s, &e), 0);
+    snapshots_free(s);
+}
+
+static int restore_one(struct fixture *f, const char *folder, struct error *e)
+{
+    char *folders[] = {(char *)(uintptr_t)folder};
+    return restore_first_whole(folders, 1, "abacus", &f->state, e);
+}
+
+static void test_snapshot_is_of_its_moment(void **state)
+{
+    (void)state;
+    struct fixture f, g;
+    struct error e = {0};
+    fixture_open(&f, "momentum", 1.0f);
+    struct snapshots *s = take(&f, "moment");
+    fill(&f, 100.0f); // training goes on
+    assert_int_equal(snapshots_finish(s, &e), 0);
+    assert_int_equal(f.written, 1);
+    assert_int_equal(f.last.step, 7);
+    snapshots_free(s);
+
+    fixture_open(&g, "momentum", 0.0f);
+    struct train_position expected = f.state.at;
+    memset(&g.state.at, 0, sizeof g.state.at);
+    memset(g.exponents, 0, sizeof g.exponents);
+    assert_int_equal(restore_one(&g, "moment", &e), 0);
+    fill(&f, 1.0f);
+    assert_memory_equal(g.weights, f.weights, sizeof g.weights);
+    assert_memory_equal(optimizer_state(g.state.optimizer, 0),
+                        optimizer_state(f.state.optimizer, 0), BLOCK * sizeof(float));
+    assert_memory_equal(g.exponents, f.exponents, sizeof g.exponents);
+    const struct train_position *at = &g.state.at;
+    assert_int_equal(at->step, expected.step);
+    assert_int_equal(at->data_cursor, expected.data_cursor);
+    assert_true(at->seed == expected.seed && at->exponents_known);
+    assert_int_equal(at->window_steps, expected.window_steps);
+    assert_int_equal(at->window_loss.total, expected.window_loss.total);
+    assert_int_equal(at->window_loss.not_finite, expected.window_loss.not_finite);
+    assert_true(at->window_norm == expected.window_norm);
+    fixture_close(&g);
+    fixture_close(&f);
+}
+
+static void test_failed_write_is_told_once(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct error e = {0};
+    fixture_open(&f, "momentum", 1.0f);
+    assert_int_equal(file_write_durable("in-the-way", "x", 1, 0666, NULL), 0);
+    struct snapshots *s = take(&f, "in-the-way/folder");
+    assert_int_equal(snapshots_finish(s, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "in-the-way"));
+    assert_int_equal(f.written, 0);
+    assert_int_equal(snapshots_finish(s, &e), 0);
+    snapshots_free(s);
+    fixture_close(&f);
+}
+
+static void test_without_exponents_they_are_not_known(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct error e = {0};
+    fixture_open(&f, "momentum", 1.0f);
+    f.state.at.exponents_known = false; // a float training
+    write_one(&f, "float");
+    f.state.at.exponents_known = true;
+    assert_int_equal(restore_one(&f, "float", &e), 0);
+    assert_false(f.state.at.exponents_known);
+    fixture_close(&f);
+}
+
+static void test_another_model_is_named(void **state)
+{
+    (void)state;
+    struct fixture f, adam;
+    struct parameter other[PARAMETERS];
+    struct error e = {0};
+    fixture_open(&f, "momentum", 1.0f);
+    write_one(&f, "model");
+    memcpy(other, parameters, sizeof other);
+    other[1].shape[0] = 6;
+    f.state.parameters = other;
+    assert_int_equal(restore_one(&f, "model", &e), ERR_INVALID);
+    assert_non_null(strstr(e.text, "first.bias has another shape"));
+    snprintf(other[0].name, sizeof other[0].name, "second.weight");
+    assert_int_equal(restore_one(&f, "model", &e), ERR_INVALID);
+    assert_non_null(strstr(e.text, "second.weight is not in it"));
+
+    fixture_open(&adam, "adamw", 1.0f);
+    assert_int_equal(restore_one(&adam, "model", &e), ERR_INVALID);
+    assert_non_null(strstr(e.text, "moment1.first.weight"));
+    write_one(&adam, "adam");
+    fixture_close(&adam);
+    f.state.parameters = parameters;
+    fixture_close(&f);
+    fixture_open(&f, "sgd", 1.0f);
+    assert_int_equal(restore_one(&f, "adam", &e), ERR_INVALID);
+    assert_non_null(strstr(e.text, "6 tensors where 2"));
+    fixture_close(&f);
+}
+
+static void test_first_whole_of_several(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct error e = {0};
+    char *folders[] = {"missing", "short", "whole"};
+    fixture_open(&f, "momentum", 1.0f);
+    write_one(&f, "short");
+    write_one(&f, "whole");
+    assert_int_equal(truncate("short/weights.safetensors", 50), 0);
+    assert_int_equal(restore_first_whole(folders, 3, "abacus", &f.state, &e), 0);
+    assert_int_equal(restore_first_whole(folders, 2, "abacus", &f.state, &e), ERR_NOT_FOUND);
+    assert_non_null(strstr(e.text, "missing"));
+    assert_int_equal(restore_first_whole(folders + 1, 1, "abacus", &f.state, &e), ERR_CORRUPT);
+    assert_non_null(strstr(e.text, "short/weights.safetensors"));
+    fixture_close(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_snapshot_is_of_its_moment),
+        cmocka_unit_test(test_failed_write_is_told_once),
+        cmocka_unit_test(test_without_exponents_they_are_not_known),
+        cmocka_unit_test(test_another_model_is_named),
+        cmocka_unit_test(test_first_whole_of_several),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
