@@ -112,7 +112,16 @@ struct gpt {
     bool bias;
 };
 
-static const double gpt_deviation = 0.02; // of all initial values
+static const double gpt_deviation = 0.02; // of the initial values of embeddings
+
+// Of matrices: GPT-2's 0.02 at its width of 768, and at any width the same share of 1 /
+// sqrt(width), which keeps a layer's output as large as its input. With a flat 0.02 the recipe of
+// examples/shakespeare.yaml (width 128) ends between 1.878 and 1.898 nats per byte over five seeds,
+// this way between 1.774 and 1.793 over four.
+static double gpt_matrix_deviation(const struct gpt *g)
+{
+    return gpt_deviation * sqrt(768.0 / (double)g->width);
+}
 
 static json_t *gpt_linear(const struct gpt *g, const char *name, int64_t out, double deviation)
 {
@@ -136,10 +145,11 @@ static void append_gpt_residual(json_t *list, int64_t block, const char *part, j
 static void append_gpt_block(json_t *list, const struct gpt *g, int64_t block)
 {
     // The residual stream sums 2 * layers projections: each starts smaller by the root of that.
-    double projection = gpt_deviation / sqrt(2.0 * (double)g->layers);
+    double deviation = gpt_matrix_deviation(g);
+    double projection = deviation / sqrt(2.0 * (double)g->layers);
     json_t *attention = json_array(), *mlp = json_array();
     append(attention, gpt_norm(g));
-    append(attention, gpt_linear(g, "query_key_value", 3 * g->width, gpt_deviation));
+    append(attention, gpt_linear(g, "query_key_value", 3 * g->width, deviation));
     append(attention, json_pack("{s:s, s:I, s:f}", "layer", "attention", "heads",
                                 (json_int_t)g->heads, "dropout", g->dropout));
     append(attention, gpt_linear(g, "projection", g->width, projection));
@@ -147,7 +157,7 @@ static void append_gpt_block(json_t *list, const struct gpt *g, int64_t block)
     append_gpt_residual(list, block, "attention", attention);
 
     append(mlp, gpt_norm(g));
-    append(mlp, gpt_linear(g, "up", 4 * g->width, gpt_deviation));
+    append(mlp, gpt_linear(g, "up", 4 * g->width, deviation));
     append_plain(mlp, "gelu");
     append(mlp, gpt_linear(g, "down", g->width, projection));
     append_dropout(mlp, g->dropout);

@@ -145,10 +145,11 @@ static void test_initial_values(void **state)
                   &tokens_64, 1, 11);
     expect_normal(&f, "token_embedding.weight", 0.02);
     expect_normal(&f, "position_embedding.weight", 0.02);
-    expect_normal(&f, "blocks.3.attention.query_key_value.weight", 0.02);
-    expect_normal(&f, "blocks.3.attention.projection.weight", 0.005);
-    expect_normal(&f, "blocks.7.mlp.up.weight", 0.02);
-    expect_normal(&f, "blocks.7.mlp.down.weight", 0.005);
+    const double matrix = 0.02 * sqrt(768. / 64);
+    expect_normal(&f, "blocks.3.attention.query_key_value.weight", matrix);
+    expect_normal(&f, "blocks.3.attention.projection.weight", matrix / 4);
+    expect_normal(&f, "blocks.7.mlp.up.weight", matrix);
+    expect_normal(&f, "blocks.7.mlp.down.weight", matrix / 4);
     expect_constant(&f, "blocks.7.mlp.up.bias", 0);
     expect_constant(&f, "norm.weight", 1);
     expect_constant(&f, "norm.bias", 0);
