@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/training.h"
@@ -166,14 +167,16 @@ static int share_state(struct training *t, struct error *e)
 static void announce(const struct training *t)
 {
     const struct job *job = t->job;
+    char name[LIMIT_NAME * 2];
     size_t count = 0;
     for (int i = 0; i < t->state.parameter_count; i++)
         count += t->state.parameters[i].count;
     log_info("training begins",
              "exp=%s ranks=%d comm=%s parameters=%zu samples=%" PRId64 " step=%" PRId64
              " steps=%" PRId64 " seed=%" PRIu64 " arithmetic=\"%s\"",
-             job->name, job->world, comm_backend_name(t->comm), count, dataset_count(t->train),
-             t->state.at.step, t->plan.steps, t->state.at.seed, t->fingerprint);
+             log_quote(name, sizeof name, job->name), job->world, comm_backend_name(t->comm), count,
+             dataset_count(t->train), t->state.at.step, t->plan.steps, t->state.at.seed,
+             t->fingerprint);
     if (job->world > t->plan.micro_batches)
         log_warn("there are more ranks than micro-batches: some have nothing to do",
                  "ranks=%d micro_batches=%" PRId64, job->world, t->plan.micro_batches);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/rng.h"
 #include "trainer/sync/order.h"
 #include "trainer/training.h"
@@ -126,6 +127,7 @@ static json_t *facts_of(const struct training *t, const struct snapshot_place *p
     char time[CLOCK_RFC3339_MAX];
     const json_t *trainer = t->job->trainer;
     json_t *schedule = json_deep_copy(jget(trainer, "schedule"));
+    must(schedule); // the trainer section is complete
     json_object_set_new(schedule, "step", json_integer(t->state.at.step));
     json_object_set_new(schedule, "steps", json_integer(t->plan.steps));
     return json_pack("{s:s, s:s, s:s, s:s, s:i, s:O, s:O, s:o, s:O, s:O, s:O}", "uuid", place->id,

@@ -73,10 +73,12 @@ static void load_position(const json_t *manifest, struct train_state *state)
 static void compare_fingerprint(const char *folder, const json_t *manifest, const char *fingerprint)
 {
     const char *then = jget_string(manifest, "fingerprint", "");
+    char quoted[ERROR_TEXT_MAX];
     if (strcmp(then, fingerprint) != 0)
         log_warn("checkpoint was made by other arithmetic: the bits of an undisturbed run are not "
                  "promised",
-                 "checkpoint=%s then=\"%s\" now=\"%s\"", folder, then, fingerprint);
+                 "checkpoint=%s then=\"%s\" now=\"%s\"", log_quote(quoted, sizeof quoted, folder),
+                 then, fingerprint);
 }
 
 static int restore(const char *folder, const char *fingerprint, struct train_state *state,
@@ -109,17 +111,18 @@ int restore_first_whole(char *const *folders, int count, const char *fingerprint
                         struct train_state *state, struct error *e)
 {
     struct error first = {0}, why = {0};
-    char quoted[ERROR_TEXT_MAX];
+    char folder[ERROR_TEXT_MAX], quoted[ERROR_TEXT_MAX];
     for (int i = 0; i < count; i++) {
+        log_quote(folder, sizeof folder, folders[i]);
         int err = restore(folders[i], fingerprint, state, &why);
         if (!err) {
-            log_info("state restored", "checkpoint=%s step=%lld", folders[i],
+            log_info("state restored", "checkpoint=%s step=%lld", folder,
                      (long long)state->at.step);
             return 0;
         }
         if (err != ERR_CORRUPT && err != ERR_NOT_FOUND)
             return error_set(e, err, "%s", why.text);
-        log_warn("checkpoint cannot be used", "checkpoint=%s err=%s", folders[i],
+        log_warn("checkpoint cannot be used", "checkpoint=%s err=%s", folder,
                  log_quote(quoted, sizeof quoted, why.text));
         if (i == 0)
             first = why;
