@@ -113,7 +113,7 @@ static void show_help(const struct flag *flags)
         "                                                 password of its users\n"
         "  muster-agent --master http://HOST:8080 --token-file ~/muster/agent.token\n"
         "                                                 brings a machine into it\n"
-        "  muster -m http://HOST:8080 login               signs in\n\n"
+        "  muster --master http://HOST:8080 login admin   signs in\n\n"
         "Flags:\n");
     flags_help(flags, stdout);
     printf("\nThe address in use is written to DATA_DIR/master.url. SIGTERM stops the master;\n"

@@ -8,9 +8,8 @@
 #ifndef MUSTER_DB_STATEMENTS_READS_H
 #define MUSTER_DB_STATEMENTS_READS_H
 
-#define DB_USER_COLUMNS      "id, username, display_name, admin, active, modified_at"
-#define DB_WORKSPACE_COLUMNS "id, name, user_id, archived, created_at"
-#define DB_PROJECT_COLUMNS   "id, name, workspace_id, description, user_id, archived, created_at"
+#define DB_USER_COLUMNS    "id, username, display_name, admin, active, modified_at"
+#define DB_PROJECT_COLUMNS "id, name, workspace_id, description, user_id, archived, created_at"
 
 // 0 id, 1 state, 2 name, 3 description, 4 notes, 5 labels, 6 user_id, 7 project_id, 8 job_id,
 // 9 parent_id, 10 original_config, 11 config, 12 priority, 13 searcher_type, 14 searcher_state,
@@ -125,26 +124,10 @@
       " LEFT JOIN experiments e ON e.id = t.experiment_id"                                         \
       " LEFT JOIN users u ON u.id = coalesce(k.user_id, e.user_id) WHERE k.hash = ?")              \
                                                                                                    \
-    X(WORKSPACES, "SELECT " DB_WORKSPACE_COLUMNS " FROM workspaces ORDER BY id")                   \
-    X(WORKSPACE_BY_ID, "SELECT " DB_WORKSPACE_COLUMNS " FROM workspaces WHERE id = ?")             \
-    X(WORKSPACE_BY_NAME, "SELECT " DB_WORKSPACE_COLUMNS " FROM workspaces WHERE name = ?")         \
-    X(PROJECTS_OF_WORKSPACE,                                                                       \
-      "SELECT " DB_PROJECT_COLUMNS " FROM projects WHERE workspace_id = ? ORDER BY id")            \
     X(PROJECT_BY_ID, "SELECT " DB_PROJECT_COLUMNS " FROM projects WHERE id = ?")                   \
-    X(PROJECT_BY_NAME,                                                                             \
-      "SELECT " DB_PROJECT_COLUMNS " FROM projects WHERE workspace_id = ? AND name = ?")           \
                                                                                                    \
     X(EXPERIMENT_BY_ID, "SELECT " DB_EXPERIMENT_COLUMNS " FROM experiments WHERE id = ?")          \
-    /* newest first, before an id: id, limit */                                                    \
-    X(EXPERIMENTS_BEFORE,                                                                          \
-      "SELECT " DB_EXPERIMENT_COLUMNS " FROM experiments WHERE id < ? ORDER BY id DESC LIMIT ?")   \
     X(MODEL_DEFINITION, "SELECT archive FROM model_definitions WHERE hash = ?")                    \
-    X(EXPERIMENT_MODEL_DEFINITION,                                                                 \
-      "SELECT m.archive FROM experiments e"                                                        \
-      " JOIN model_definitions m ON m.hash = e.model_definition_hash WHERE e.id = ?")              \
-    X(TASK_MODEL_DEFINITION,                                                                       \
-      "SELECT m.archive FROM trials t JOIN experiments e ON e.id = t.experiment_id"                \
-      " JOIN model_definitions m ON m.hash = e.model_definition_hash WHERE t.task_id = ?")         \
     X(EXPERIMENT_EXISTS, "SELECT 1 FROM experiments WHERE id = ?")                                 \
     X(EXPERIMENT_VIEW, SQL_EXPERIMENT_COLUMNS                                                      \
       ", e.original_config, e.seed, "                                                              \
@@ -160,10 +143,6 @@
                     "LEFT JOIN model_definitions d ON d.hash = e.model_definition_hash "           \
                     "WHERE t.task_id = ?")                                                         \
                                                                                                    \
-    X(TRIAL_BY_ID, "SELECT " DB_TRIAL_COLUMNS " FROM trials WHERE id = ?")                         \
-    X(TRIAL_BY_TASK, "SELECT " DB_TRIAL_COLUMNS " FROM trials WHERE task_id = ?")                  \
-    X(TRIALS_OF_EXPERIMENT,                                                                        \
-      "SELECT " DB_TRIAL_COLUMNS " FROM trials WHERE experiment_id = ? ORDER BY id")               \
     X(TRIAL_EXISTS, "SELECT 1 FROM trials WHERE id = ?")                                           \
     X(TRIAL_VIEW, SQL_TRIAL_COLUMNS                                                                \
       ", (SELECT sum(coalesce(a.ended_at, ?1) - a.started_at) FROM "                               \
@@ -178,7 +157,6 @@
     /* how far a task is: 0 trial, 1 state of the trial, 2 its end */                              \
     X(TASK_END, "SELECT id, state, ended_at FROM trials WHERE task_id = ?")                        \
                                                                                                    \
-    X(ALLOCATION_BY_ID, "SELECT " DB_ALLOCATION_COLUMNS " FROM allocations WHERE id = ?")          \
     X(ALLOCATIONS_OF_TRIAL,                                                                        \
       "SELECT " DB_ALLOCATION_COLUMNS " FROM allocations WHERE trial_id = ? ORDER BY epoch")       \
                                                                                                    \
@@ -195,16 +173,6 @@
                      " FROM metrics WHERE trial_id = ?1 AND grp = ?2 AND archived = 0"             \
                      " ORDER BY steps, id")                                                        \
                                                                                                    \
-    /* task, after id, limit */                                                                    \
-    X(LOGS_AFTER,                                                                                  \
-      "SELECT " DB_LOG_COLUMNS " FROM logs WHERE task_id = ? AND id > ? ORDER BY id LIMIT ?")      \
-    /* task, before id, limit: newest first */                                                     \
-    X(LOGS_BEFORE,                                                                                 \
-      "SELECT " DB_LOG_COLUMNS " FROM logs WHERE task_id = ? AND id < ? ORDER BY id DESC LIMIT ?") \
-                                                                                                   \
-    X(CHECKPOINT_BY_UUID, "SELECT " DB_CHECKPOINT_COLUMNS " FROM checkpoints WHERE uuid = ?")      \
-    X(CHECKPOINTS_OF_TRIAL,                                                                        \
-      "SELECT " DB_CHECKPOINT_COLUMNS " FROM checkpoints WHERE trial_id = ? ORDER BY steps, uuid") \
     X(CHECKPOINTS_OF_EXPERIMENT, "SELECT " DB_CHECKPOINT_COLUMNS                                   \
                                  " FROM checkpoints WHERE experiment_id = ? ORDER BY steps, uuid") \
     X(CHECKPOINT_VIEW, SQL_CHECKPOINT_COLUMNS " " SQL_CHECKPOINT_TABLES " WHERE c.uuid = ?")       \

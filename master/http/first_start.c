@@ -155,7 +155,7 @@ static void show_password(const char *password)
     fprintf(stderr,
             "\n  The first users of this cluster are \"admin\" and \"determined\".\n"
             "  Their password, shown this once:  %s\n"
-            "  Change it with:  muster user change-password\n\n",
+            "  Sign in with:  muster login admin\n\n",
             password);
 }
 
