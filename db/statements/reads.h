@@ -2,54 +2,12 @@
 // core reads its live state at start with the rows of the last group.
 //
 // Add a row at the end of its table's group. Parameters are ?1 ?2 .. or ? in the order of the
-// arguments. Columns are counted from 0 in the order written; the lists below are shared, so that
-// one writer of JSON serves every query of a table: append to a list, never insert. Constant text
-// only. Every row is prepared against the schema by test_statements.
+// arguments. Columns are counted from 0 in the order written. Constant text only. Every row is
+// prepared against the schema by test_statements.
 #ifndef MUSTER_DB_STATEMENTS_READS_H
 #define MUSTER_DB_STATEMENTS_READS_H
 
-#include "db/statements/views.h"
-
-#define DB_USER_COLUMNS    "id, username, display_name, admin, active, modified_at"
-#define DB_PROJECT_COLUMNS "id, name, workspace_id, description, user_id, archived, created_at"
-
-// 0 id, 1 state, 2 name, 3 description, 4 notes, 5 labels, 6 user_id, 7 project_id, 8 job_id,
-// 9 parent_id, 10 original_config, 11 config, 12 priority, 13 searcher_type, 14 searcher_state,
-// 15 progress, 16 best_metric, 17 archived, 18 unmanaged, 19 seed, 20 model_definition_hash,
-// 21 submitted_at, 22 ended_at
-#define DB_EXPERIMENT_COLUMNS                                                                      \
-    "id, state, name, description, notes, labels, user_id, project_id, job_id, parent_id,"         \
-    " original_config, config, priority, searcher_type, searcher_state, progress, best_metric,"    \
-    " archived, unmanaged, seed, model_definition_hash, submitted_at, ended_at"
-
-// 0 id, 1 experiment_id, 2 request_id, 3 task_id, 4 state, 5 hparams, 6 seed, 7 restarts, 8 run_id,
-// 9 progress, 10 steps_completed, 11 runner_state, 12 exit_reason, 13 latest_checkpoint,
-// 14 latest_training, 15 latest_validation, 16 best_validation, 17 summary_metrics, 18 started_at,
-// 19 ended_at
-#define DB_TRIAL_COLUMNS                                                                           \
-    "id, experiment_id, request_id, task_id, state, hparams, seed, restarts, run_id, progress,"    \
-    " steps_completed, runner_state, exit_reason, latest_checkpoint, latest_training,"             \
-    " latest_validation, best_validation, summary_metrics, started_at, ended_at"
-
-// 0 id, 1 trial_id, 2 epoch, 3 state, 4 slots, 5 pool, 6 placement, 7 exit_reason, 8 queued_at,
-// 9 started_at, 10 ended_at
-#define DB_ALLOCATION_COLUMNS                                                                      \
-    "id, trial_id, epoch, state, slots, pool, placement, exit_reason, queued_at, started_at,"      \
-    " ended_at"
-
-// 0 id, 1 run_id, 2 grp, 3 steps, 4 end_time, 5 metrics, 6 batch_metrics
-#define DB_METRIC_COLUMNS "id, run_id, grp, steps, end_time, metrics, batch_metrics"
-
-// 0 id, 1 task_id, 2 allocation_id, 3 agent_id, 4 container_id, 5 rank, 6 time, 7 level, 8 stdtype,
-// 9 source, 10 log
-#define DB_LOG_COLUMNS                                                                             \
-    "id, task_id, allocation_id, agent_id, container_id, rank, time, level, stdtype, source, log"
-
-// 0 uuid, 1 task_id, 2 allocation_id, 3 trial_id, 4 experiment_id, 5 state, 6 steps, 7 metadata,
-// 8 resources, 9 storage, 10 validation, 11 reported_at
-#define DB_CHECKPOINT_COLUMNS                                                                      \
-    "uuid, task_id, allocation_id, trial_id, experiment_id, state, steps, metadata, resources,"    \
-    " storage, validation, reported_at"
+#include "db/statements/columns.h"
 
 #define DB_READS(X)                                                                                \
     X(META_GET, "SELECT value FROM meta WHERE key = ?")                                            \

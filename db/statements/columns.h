@@ -1,9 +1,51 @@
-// What the views of master/http select, with what they show of other tables. Each list of columns
-// is counted by an enum beside the writer of its JSON (experiments.c, trials.c, checkpoints.c).
-// Parts of queries only: reads.h and the lists of master/http/list.h put them together. Constant
-// text.
-#ifndef MUSTER_DB_STATEMENTS_VIEWS_H
-#define MUSTER_DB_STATEMENTS_VIEWS_H
+// Lists of columns that queries share, so that one writer of JSON, or one reader, serves every
+// query of a table: append to a list, never insert. Constant text.
+#ifndef MUSTER_DB_STATEMENTS_COLUMNS_H
+#define MUSTER_DB_STATEMENTS_COLUMNS_H
+
+#define DB_USER_COLUMNS    "id, username, display_name, admin, active, modified_at"
+#define DB_PROJECT_COLUMNS "id, name, workspace_id, description, user_id, archived, created_at"
+
+// 0 id, 1 state, 2 name, 3 description, 4 notes, 5 labels, 6 user_id, 7 project_id, 8 job_id,
+// 9 parent_id, 10 original_config, 11 config, 12 priority, 13 searcher_type, 14 searcher_state,
+// 15 progress, 16 best_metric, 17 archived, 18 unmanaged, 19 seed, 20 model_definition_hash,
+// 21 submitted_at, 22 ended_at
+#define DB_EXPERIMENT_COLUMNS                                                                      \
+    "id, state, name, description, notes, labels, user_id, project_id, job_id, parent_id,"         \
+    " original_config, config, priority, searcher_type, searcher_state, progress, best_metric,"    \
+    " archived, unmanaged, seed, model_definition_hash, submitted_at, ended_at"
+
+// 0 id, 1 experiment_id, 2 request_id, 3 task_id, 4 state, 5 hparams, 6 seed, 7 restarts, 8 run_id,
+// 9 progress, 10 steps_completed, 11 runner_state, 12 exit_reason, 13 latest_checkpoint,
+// 14 latest_training, 15 latest_validation, 16 best_validation, 17 summary_metrics, 18 started_at,
+// 19 ended_at
+#define DB_TRIAL_COLUMNS                                                                           \
+    "id, experiment_id, request_id, task_id, state, hparams, seed, restarts, run_id, progress,"    \
+    " steps_completed, runner_state, exit_reason, latest_checkpoint, latest_training,"             \
+    " latest_validation, best_validation, summary_metrics, started_at, ended_at"
+
+// 0 id, 1 trial_id, 2 epoch, 3 state, 4 slots, 5 pool, 6 placement, 7 exit_reason, 8 queued_at,
+// 9 started_at, 10 ended_at
+#define DB_ALLOCATION_COLUMNS                                                                      \
+    "id, trial_id, epoch, state, slots, pool, placement, exit_reason, queued_at, started_at,"      \
+    " ended_at"
+
+// 0 id, 1 run_id, 2 grp, 3 steps, 4 end_time, 5 metrics, 6 batch_metrics
+#define DB_METRIC_COLUMNS "id, run_id, grp, steps, end_time, metrics, batch_metrics"
+
+// 0 id, 1 task_id, 2 allocation_id, 3 agent_id, 4 container_id, 5 rank, 6 time, 7 level, 8 stdtype,
+// 9 source, 10 log
+#define DB_LOG_COLUMNS                                                                             \
+    "id, task_id, allocation_id, agent_id, container_id, rank, time, level, stdtype, source, log"
+
+// 0 uuid, 1 task_id, 2 allocation_id, 3 trial_id, 4 experiment_id, 5 state, 6 steps, 7 metadata,
+// 8 resources, 9 storage, 10 validation, 11 reported_at
+#define DB_CHECKPOINT_COLUMNS                                                                      \
+    "uuid, task_id, allocation_id, trial_id, experiment_id, state, steps, metadata, resources,"    \
+    " storage, validation, reported_at"
+
+// What the views of master/http select, with what they show of other tables. Each list is counted
+// by an enum beside the writer of its JSON (experiments.c, trials.c, checkpoints.c).
 
 // The searcher's metric as a quoted label of a JSON path.
 #define SQL_METRIC_LABEL                                                                           \
