@@ -99,7 +99,7 @@ static int reduce_many(struct gang_seat *seat, struct comm *c)
 
 static int copy_around(struct gang_seat *seat, struct comm *c)
 {
-    const size_t bytes = (3 << 20) + 17;
+    const size_t bytes = (1 << 20) + 17; // more than the stage holds
     struct error e = {0};
     unsigned char *data = xcalloc(1, bytes);
     for (int root = 0; root < seat->world; root++) {
