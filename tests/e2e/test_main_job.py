@@ -9,23 +9,26 @@ import unittest
 
 from cluster import Cluster, SOURCE, wait_for, write_corpus
 
-CONFIG = """\
+# Long enough that kills come in the middle; builds with sanitizers are slow and need fewer steps.
+STEPS = int(os.environ.get("MUSTER_TRAINING_STEPS", "1000"))
+
+CONFIG = f"""\
 name: main-job
-resources: {slots_per_trial: 2}
-searcher: {name: single, metric: validation_loss}
+resources: {{slots_per_trial: 2}}
+searcher: {{name: single, metric: validation_loss}}
 max_restarts: 2
-reproducibility: {experiment_seed: 5}
+reproducibility: {{experiment_seed: 5}}
 trainer:
-  model: {family: gpt, layers: 2, heads: 2, width: 32, context: 32, dropout: 0.1}
-  data: {format: bytes, path: text.txt, validation_fraction: 0.05}
+  model: {{family: gpt, layers: 2, heads: 2, width: 32, context: 32, dropout: 0.1}}
+  data: {{format: bytes, path: text.txt, validation_fraction: 0.05}}
   global_batch_size: 12
   micro_batch_size: 1
-  steps: 1000
-  optimizer: {name: adamw, learning_rate: 3.0e-3}
-  schedule: {name: warmup_cosine, warmup_steps: 20}
+  steps: {STEPS}
+  optimizer: {{name: adamw, learning_rate: 3.0e-3}}
+  schedule: {{name: warmup_cosine, warmup_steps: 20}}
   clip_norm: 1.0
-  validate_every: 500
-  checkpoint_every: 100
+  validate_every: {STEPS // 2}
+  checkpoint_every: {STEPS // 10}
   report_every: 5
 """
 
@@ -61,9 +64,9 @@ class MainJob(unittest.TestCase):
         self.cluster.wait(experiment)
         self.assertEqual(self.cluster.digest(experiment), self.undisturbed)
         steps = [row["steps"] for row in self.metrics(experiment, "training")]
-        self.assertEqual(steps, list(range(5, 1001, 5)), "every training report, once")
+        self.assertEqual(steps, list(range(5, STEPS + 1, 5)), "every training report, once")
         self.assertEqual([row["steps"] for row in self.metrics(experiment, "validation")],
-                         [0, 500, 1000])
+                         [0, STEPS // 2, STEPS])
 
     def in_mid_training(self, experiment):
         """Waits for a checkpoint and running ranks; their process ids."""
@@ -182,10 +185,10 @@ class BadInput(unittest.TestCase):
     def test_yaml(self):
         self.refused("name: [1\nlabels: 2\n", "bad.yaml:2")
         self.refused(CONFIG.replace("optimizer:", "optimiser:"), "bad.yaml:12:3", "optimizer")
-        self.refused(CONFIG.replace("  steps: 1000\n", ""), "trainer.steps")
+        self.refused(CONFIG.replace(f"  steps: {STEPS}\n", ""), "trainer.steps")
         self.refused(CONFIG.replace("micro_batch_size: 1", "micro_batch_size: 5"), "micro_batch_size")
         self.refused(CONFIG.replace("heads: 2", "heads: 3"), "heads")
-        self.refused(CONFIG.replace("steps: 1000", "steps: many"), "bad.yaml:11", "steps")
+        self.refused(CONFIG.replace(f"steps: {STEPS}", "steps: many"), "bad.yaml:11", "steps")
         self.assertEqual(self.cluster.rows("experiment", "list"), [], "nothing half done")
 
     def fails(self, config, expected):
