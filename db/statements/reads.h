@@ -76,6 +76,8 @@
                      " FROM metrics WHERE trial_id = ?1 AND grp = ?2 AND archived = 0"             \
                      " ORDER BY steps, id")                                                        \
                                                                                                    \
+    X(LOGS_NEWEST, "SELECT max(id) FROM logs WHERE task_id = ?")                                   \
+                                                                                                   \
     X(CHECKPOINTS_OF_EXPERIMENT, "SELECT " DB_CHECKPOINT_COLUMNS                                   \
                                  " FROM checkpoints WHERE experiment_id = ? ORDER BY steps, uuid") \
     X(CHECKPOINT_VIEW, SQL_CHECKPOINT_COLUMNS " " SQL_CHECKPOINT_TABLES " WHERE c.uuid = ?")       \

@@ -92,10 +92,21 @@ static void write_log(struct log_stream *l, struct json_writer *w, struct db_row
     jw_object_end(w);
 }
 
+// The newest line of the task. Filters pass over lines that must not be looked at again with every
+// commit, so a follower goes on behind this one when there was nothing for it before.
+static int64_t newest_log(struct log_stream *l, struct db_reader *db)
+{
+    struct db_rows *rows = db_query(db, STMT_LOGS_NEWEST, "s", l->task_id);
+    int64_t id = db_next(rows) == 1 ? db_int(rows, 0) : 0;
+    db_rows_close(rows);
+    return id;
+}
+
 // Reads on from l->place; returns the rows looked at, or negative.
 static int read_logs(struct log_stream *l, struct db_reader *db, struct buf *out)
 {
     int count = 0, more = 1;
+    int64_t newest = l->follows ? newest_log(l, db) : 0;
     l->values[1].i = l->place;
     struct db_rows *rows = db_query_sql(db, l->sql, l->values, l->value_count);
     while (l->left && out->len < STREAM_CHUNK && (more = db_next(rows)) == 1) {
@@ -110,6 +121,8 @@ static int read_logs(struct log_stream *l, struct db_reader *db, struct buf *out
         l->left -= l->left > 0;
     }
     db_rows_close(rows);
+    if (!count && newest > l->place)
+        l->place = newest;
     return more < 0 ? more : count;
 }
 

@@ -27,6 +27,11 @@
         .method = method_, .path = path_, .auth = auth_, .kind = ROUTE_WORKER, .view = view_,      \
         .body = BODY_SMALL, .summary = summary_                                                    \
     }
+#define SLOW(path_, auth_, view_, query_, summary_)                                                \
+    {                                                                                              \
+        .method = "GET", .path = path_, .auth = auth_, .kind = ROUTE_WORKER, .view = view_,        \
+        .query = query_, .summary = summary_                                                       \
+    }
 #define CORE(method_, path_, auth_, core_, render_, summary_)                                      \
     {                                                                                              \
         .method = method_, .path = path_, .auth = auth_, .kind = ROUTE_CORE, .core = core_,        \
@@ -115,7 +120,7 @@ const struct route route_table[] = {
          "states sortBy" PAGE, "List the trials of an experiment"),
     READ(V1 "/experiments/{experimentId}/checkpoints", AUTH_USER, view_experiment_checkpoints,
          "states sortByAttr" PAGE, "List the checkpoints of an experiment"),
-    READ(V1 "/experiments/{experimentId}/model_def", AUTH_USER, view_model_definition, NULL,
+    SLOW(V1 "/experiments/{experimentId}/model_def", AUTH_USER, view_model_definition, NULL,
          "The files of an experiment, as tar.gz in base64"),
 
     STREAM(V1 "/trials/metrics/training_metrics", ANY_USER_TASK, stream_training_metrics,
@@ -140,7 +145,7 @@ const struct route route_table[] = {
     {.method = "GET",
      .path = V1 "/trials/{trialId}/series",
      .auth = ANY_USER_TASK,
-     .kind = ROUTE_READ,
+     .kind = ROUTE_WORKER,
      .view = view_trial_series,
      .query = "group metric max",
      .ours = true,
@@ -185,7 +190,7 @@ const struct route route_table[] = {
            "The files of a checkpoint, as tar.gz"),
 
     CORE_GET(V1 "/tasks", AUTH_USER, core_tasks, NULL, "What runs: the live allocations"),
-    READ(V1 "/tasks/{taskId}/context_directory", EVERYBODY, view_context_directory, NULL,
+    SLOW(V1 "/tasks/{taskId}/context_directory", EVERYBODY, view_context_directory, NULL,
          "The files of a task, as tar.gz in base64"),
     STREAM(V1 "/tasks/{taskId}/logs", AUTH_USER, stream_task_logs,
            "follow limit orderBy agentIds allocationIds containerIds rankIds sources stdtypes "

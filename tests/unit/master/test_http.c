@@ -392,12 +392,12 @@ static void expect_line(int fd, const char *text)
     json_decref(line);
 }
 
-static int follow_trial(int64_t trial)
+static int follow_trial(int64_t trial, const char *filter)
 {
     char path[128];
     struct reply r;
     int fd = dial();
-    snprintf(path, sizeof path, "/api/v1/trials/%lld/logs?follow=true", (long long)trial);
+    snprintf(path, sizeof path, "/api/v1/trials/%lld/logs?follow=true%s", (long long)trial, filter);
     send_request(fd, "GET", path, BY_USER, NULL);
     assert_true(read_head(fd, &r));
     assert_int_equal(r.status, 200);
@@ -410,7 +410,8 @@ static void test_follow(void **state)
     (void)state;
     store_trial(20, 1, "20.task");
     store_log("20.task", 0, "INFO", "one\n");
-    int fd = follow_trial(20), other = follow_trial(20), leaves = follow_trial(20);
+    int fd = follow_trial(20, ""), other = follow_trial(20, ""), leaves = follow_trial(20, ""),
+        picky = follow_trial(20, "&levels=LOG_LEVEL_ERROR");
     expect_line(fd, "one\n");
     expect_line(other, "one\n");
     expect_line(leaves, "one\n");
@@ -424,6 +425,13 @@ static void test_follow(void **state)
             clock_sleep_us(20000); // now and then they sleep first
         expect_line(fd, text);
         expect_line(other, text);
+        if (i % 7 == 3) {
+            store_log("20.task", 0, "ERROR", "bad\n");
+            follow_notify(fx.follow, "20.task");
+            expect_line(fd, "bad\n");
+            expect_line(other, "bad\n");
+            expect_line(picky, "bad\n");
+        }
     }
     follow_notify(fx.follow, "another.task");
 
@@ -437,6 +445,8 @@ static void test_follow(void **state)
     buf_init(&rest, 1 << 16);
     assert_false(read_chunk(fd, &rest)); // the end, in due form
     assert_false(read_chunk(other, &rest));
+    assert_false(read_chunk(picky, &rest));
+    close(picky);
     assert_int_equal(rest.len, 0);
     buf_free(&rest);
     close(fd);
@@ -494,7 +504,7 @@ static void test_stop(void **state)
     for (int i = 0; i < 5; i++) {
         polls[i] = dial();
         send_request(polls[i], "GET", POLL, BY_TASK, NULL);
-        follows[i] = follow_trial(22);
+        follows[i] = follow_trial(22, "");
         expect_line(follows[i], "one\n");
     }
     assert_true(reaches(&fx.core->parked_count, 5));
