@@ -193,7 +193,7 @@ static enum MHD_Result exchange_answer(struct exchange *x)
     struct request *rq = &x->rq;
     if (x->failed.code) {
         request_fail(rq, &x->failed);
-        x->view.content_type = x->view.text = NULL;
+        x->view.content_type = x->view.policy = x->view.text = NULL;
     } else if (rq->answer.err) {
         error_set(&x->failed, ERR_TOO_LARGE,
                   "the answer is larger than %d MB; ask for less with limit=", ANSWER_MAX >> 20);
@@ -211,10 +211,8 @@ static enum MHD_Result exchange_answer(struct exchange *x)
         const char *type = x->view.content_type;
         add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type ? type : "application/json");
         add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-        if (type && !strncmp(type, "text/html", 9)) {
-            add_header(response, "Content-Security-Policy",
-                       "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
-                       "form-action 'none'; frame-ancestors 'none'");
+        if (x->view.policy) {
+            add_header(response, "Content-Security-Policy", x->view.policy);
             add_header(response, "X-Content-Type-Options", "nosniff");
             add_header(response, "Referrer-Policy", "no-referrer");
         }

@@ -31,6 +31,7 @@ struct view {
     struct json_writer w; // on rq->answer
 
     const char *content_type; // NULL: application/json
+    const char *policy;       // of a page: what it may load; NULL: this is none
     const char *text;         // an answer that outlives the request, instead of rq->answer
 };
 
