@@ -10,13 +10,13 @@
     X(whoami)                                                                                      \
     X(help)                                                                                        \
     X(completion)                                                                                  \
-    X(experiment_create) X(experiment_list) X(experiment_describe) X(experiment_config)            \
-        X(experiment_logs) X(experiment_metrics) X(experiment_follow) X(experiment_wait)           \
-            X(experiment_act) X(experiment_delete) X(trial_list) X(trial_describe)                 \
-                X(trial_metrics) X(trial_logs) X(trial_kill) X(checkpoint_list)                    \
-                    X(checkpoint_describe) X(checkpoint_digest) X(checkpoint_download)             \
-                        X(agent_list) X(agent_set) X(slot_list) X(slot_set) X(user_list)           \
-                            X(user_create) X(master_info) X(job_list)
+    X(experiment_create)                                                                           \
+    X(experiment_list) X(experiment_describe) X(experiment_config) X(experiment_logs)              \
+        X(experiment_metrics) X(experiment_follow) X(experiment_wait) X(experiment_act)            \
+            X(experiment_delete) X(trial_list) X(trial_describe) X(trial_metrics) X(trial_logs)    \
+                X(trial_kill) X(checkpoint_list) X(checkpoint_describe) X(checkpoint_digest)       \
+                    X(checkpoint_download) X(agent_list) X(agent_set) X(slot_list) X(slot_set)     \
+                        X(user_list) X(user_create) X(master_info) X(job_list)
 
 #define CLI_DECLARE(name)                                                                          \
     int run_##name(struct cli *c, const struct command *self, struct error *e);
