@@ -37,8 +37,9 @@ void batch_free(struct batch *b);
 struct dataset; // opaque
 
 // Opens the training and the validation part of `spec` (trainer.data of the experiment); relative
-// paths start at `folder`. `model` is trainer.model (its context, classes). A file that is missing,
-// short, corrupt or of another shape is refused with its name and offset.
+// paths start at `folder`. `model` is trainer.model (its context, vocabulary, classes). Both parts
+// hold a sample at least. A file that is missing, short, corrupt or of another shape is refused
+// with its name and offset.
 int dataset_open(const json_t *spec, const json_t *model, const char *folder,
                  struct dataset **train, struct dataset **validation, struct error *e);
 void dataset_close(struct dataset *d);

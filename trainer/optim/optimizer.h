@@ -28,9 +28,10 @@ float *optimizer_state(struct optimizer *o, int i);
 
 double optimizer_learning_rate(const struct optimizer *o, int64_t step); // of step 0..steps-1
 
-// One step: clips `gradients` by global norm (summed per parameter in a fixed block order, in
-// double), then updates `parameters`. `gradient_norm` (before clipping) may be NULL. ERR_CORRUPT
-// when the norm is not finite, naming the first such tensor; parameters are untouched then.
+// One step: updates `parameters` by the gradients, scaled down to the global norm clip_norm where
+// it is above (summed per parameter in a fixed block order, in double). `gradient_norm` (before
+// clipping) may be NULL. ERR_CORRUPT when the norm is not finite, naming the first such tensor;
+// parameters are untouched then.
 int optimizer_step(struct optimizer *o, int64_t step, float *parameters, float *gradients,
                    double *gradient_norm, struct error *e);
 

@@ -109,6 +109,25 @@ static void test_draws_follow_samples(void **state)
     fixture_end(&f);
 }
 
+// Two layers of dropout draw apart: what both keep is a quarter, not a half. The weight gradient of
+// a dropped input is zero.
+static void test_layers_draw_apart(void **state)
+{
+    (void)state;
+    struct fixture f;
+    int zero = 0;
+    fixture_begin(&f,
+                  "[{\"layer\": \"flatten\"}, {\"layer\": \"dropout\", \"rate\": 0.5},"
+                  " {\"layer\": \"dropout\", \"rate\": 0.5},"
+                  " {\"layer\": \"linear\", \"out\": 5}]",
+                  &image_16, 1, 4);
+    fixture_train(&f, f.batch);
+    for (int i = 0; i < 256; i++)
+        zero += f.gradients[5 * i] == 0;
+    assert_true(zero > 170 && zero < 214);
+    fixture_end(&f);
+}
+
 static void test_inputs_are_not_written(void **state)
 {
     (void)state;
@@ -231,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_each_gradient_once),
         cmocka_unit_test(test_no_memory_of_what_was_before),
         cmocka_unit_test(test_draws_follow_samples),
+        cmocka_unit_test(test_layers_draw_apart),
         cmocka_unit_test(test_inputs_are_not_written),
         cmocka_unit_test(test_evaluation),
         cmocka_unit_test(test_next_logits),

@@ -121,15 +121,16 @@ static void test_cross_entropy(void **state)
 static void test_extreme_logits(void **state)
 {
     (void)state;
-    const float x[] = {1000, 0, -1000, 7, 7, 7};
-    const int32_t targets[] = {2, 1};
-    float losses[2], d[6];
-    int32_t correct[2];
-    ops_cross_entropy(2, 3, x, targets, losses, correct, 1, d);
+    const float x[] = {1000, 0, -1000, 7, 7, 7, 7, 7, 7};
+    const int32_t targets[] = {2, 1, 0};
+    float losses[3], d[9];
+    int32_t correct[3];
+    ops_cross_entropy(3, 3, x, targets, losses, correct, 1, d);
     assert_true(losses[0] == 2000 && fabsf(losses[1] - logf(3)) < 1e-6f);
     assert_true(d[0] == 1 && d[2] == -1);
     assert_int_equal(correct[0], 0);
     assert_int_equal(correct[1], 0); // equal logits: the first counts
+    assert_int_equal(correct[2], 1);
     const float bad[] = {NAN, 0, 0};
     ops_cross_entropy(1, 3, bad, (const int32_t[]){0}, losses, correct, 1, d);
     assert_true(isnan(losses[0]));
