@@ -171,7 +171,7 @@ int model_train(struct model *m, const float *parameters, const struct batch *ba
 }
 
 // `batch` filled up with copies of its first sample: an evaluation has the shape of training, so
-// that a sample's result does not depend on how many came with it.
+// that a sample's result does not depend on how many follow it.
 static const struct batch *fill_up(struct model *m, const struct batch *batch)
 {
     if (batch->count == m->micro_batch)

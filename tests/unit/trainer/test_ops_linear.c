@@ -59,28 +59,10 @@ static void test_random_shapes(void **state)
     }
 }
 
-// Rows are independent: what a row becomes does not depend on how many come with it.
-static void test_rows_are_independent(void **state)
-{
-    (void)state;
-    ops_enter();
-    struct arithmetic a = arithmetic_begin(5);
-    enum { ROWS = 33, IN = 48, OUT = 80 };
-    float *x = floats_random(&a, ROWS * IN, 1), *w = floats_random(&a, IN * OUT, 1);
-    float *all = floats_new(&a, ROWS * OUT), *few = floats_new(&a, ROWS * OUT);
-    ops_linear_forward(&(struct ops_linear){ROWS, IN, OUT, false}, x, w, NULL, all);
-    for (int64_t rows = 2; rows < ROWS; rows += 5) {
-        ops_linear_forward(&(struct ops_linear){rows, IN, OUT, false}, x, w, NULL, few);
-        expect_same_bits(few, all, rows * OUT, "y");
-    }
-    arithmetic_end(&a);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_shapes),
-        cmocka_unit_test(test_rows_are_independent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
