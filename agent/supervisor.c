@@ -639,7 +639,7 @@ int supervisor_run(const char *dir, struct error *e)
 int supervisor_start(const char *dir, const char *program, struct error *e)
 {
     int lock = -1, sock = -1, messages = -1;
-    char *log_path = path_join(dir, "supervisor.log");
+    char *log_path = path_join(dir, TASKDIR_WORDS);
     int rc = taskdir_lock(dir, &lock, e);
     if (rc == 0)
         rc = taskdir_listen(dir, &sock, e);

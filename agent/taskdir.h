@@ -28,6 +28,7 @@
 #define TASKDIR_CURSOR "log.cursor"
 #define TASKDIR_WORK   "work"
 #define TASKDIR_RUN    "run"
+#define TASKDIR_WORDS  "supervisor.log"
 
 #define TASK_STARTING "STARTING"
 #define TASK_RUNNING  "RUNNING"

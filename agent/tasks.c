@@ -26,6 +26,7 @@
 
 enum {
     STATUS_MAX = 1 << 20, // bytes of a status on the socket
+    WORDS_MAX = 64 << 10, // bytes of a supervisor's own messages
     FETCH_AGAIN_US = 1000 * 1000,
     ATTACH_AGAIN_US = 20 * 1000,
     SWEEP_AGAIN_US = 100 * 1000,
@@ -182,15 +183,28 @@ static void sweep(struct tasks *t, struct task *task, int64_t now)
     free(marker);
 }
 
+// The supervisor left no status, so it has started nothing. One that could not has said why; one
+// that was killed has not, which is no fault of the program.
+static void conclude_unstarted(struct tasks *t, struct task *task)
+{
+    char *path = path_join(task->dir, TASKDIR_WORDS), *words = NULL, *reason = NULL;
+    size_t len = 0;
+    if (file_read(path, WORDS_MAX, &words, &len, NULL) == 0 && len > 0) {
+        words[strcspn(words, "\n")] = '\0';
+        reason = xasprintf("the task's supervisor did not start: %s", words);
+    }
+    conclude(t, task, reason ? reason : SUPERVISOR_LOST ": it was killed before it had begun");
+    free(reason);
+    free(words);
+    free(path);
+}
+
 // Nobody holds the lock: what status.json says is the last word of the supervisor.
 static void read_last_status(struct tasks *t, struct task *task, int64_t now)
 {
     json_t *status = NULL;
     if (taskdir_read(task->dir, TASKDIR_STATUS, &status, NULL) != 0) {
-        char *reason =
-            xasprintf("the task's supervisor did not start; see %s/supervisor.log", task->dir);
-        conclude(t, task, reason);
-        free(reason);
+        conclude_unstarted(t, task);
         return;
     }
     set_status(t, task, status);

@@ -500,6 +500,16 @@ class Ending(AgentTest):
         self.assertIn("no-such-program", " ".join(self.master.texts("a", "agent")))
         self.assertIn("could not be brought here", " ".join(self.master.texts("b", "agent")))
 
+    def test_a_supervisor_that_cannot_work_says_why(self):
+        self.start()
+        self.master.wait("a request", lambda: self.master.request)
+        (self.work / "tasks/a/log.spool").mkdir(parents=True)
+        self.master.change(a=task("a", "echo"))
+        reason = self.master.wait_state("a", "EXITED")["reason"]
+        self.assertIn("supervisor did not start: ", reason)
+        self.assertIn("log.spool", reason)
+        self.forget("a")
+
     def test_nothing_is_started_twice(self):
         count = self.folder / "count"
         script = f"echo started >>{count}; exit 0"
