@@ -357,7 +357,7 @@ static void resume(struct core *c)
 
 static int load(struct core *c, struct error *e)
 {
-    int err = each(c, STMT_MAX_IDS, load_ids, e);
+    int err = each(c, STMT_LAST_IDS, load_ids, e);
     raise_floors(c);
     if (!err)
         err = each(c, STMT_AGENTS, load_agent, e);

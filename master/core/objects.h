@@ -128,6 +128,7 @@ struct agent {
     int strangers; // tasks it still runs that must not be: its slots are not free
     struct part *parts;
     int64_t desired;     // version of what should run there
+    int64_t applied;     // newest version its reports knew of
     struct parked *poll; // its parked sync
     bool answer_due;
     struct agent *due_next;

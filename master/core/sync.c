@@ -308,6 +308,25 @@ static void park_poll(struct core *c, struct agent *g, struct request *rq)
     }
 }
 
+static void begin_session(struct agent *g, const char *session)
+{
+    free(g->old_session);
+    g->old_session = g->session;
+    g->session = xstrdup(session);
+    g->applied = -1;
+}
+
+// Whether it was overtaken by a later report. Versions beyond ours are of an earlier life of the
+// master, and say nothing.
+static bool is_late(struct agent *g, int64_t seen)
+{
+    if (seen < g->applied)
+        return true;
+    if (seen <= g->desired)
+        g->applied = seen;
+    return false;
+}
+
 int core_agent_sync(struct core *c, struct request *rq, struct error *e)
 {
     struct agent *g;
@@ -322,17 +341,15 @@ int core_agent_sync(struct core *c, struct request *rq, struct error *e)
         err = enroll(c, g, rq->body, e);
     if (err)
         return err;
-    if (fresh) {
-        free(g->old_session);
-        g->old_session = g->session;
-        g->session = xstrdup(session);
+    if (fresh)
+        begin_session(g, session);
+    if (!is_late(g, jget_int(rq->body, "seen", -1))) {
+        int before = g->strangers;
+        g->strangers = take_report(c, g, jget(rq->body, "tasks"));
+        if (g->strangers != before)
+            agent_refresh(c, g);
     }
-    int strangers = take_report(c, g, jget(rq->body, "tasks"));
-    bool cleared = strangers != g->strangers;
-    g->strangers = strangers;
     agent_event(c, g, fresh ? AGENT_EV_NEW_SESSION : AGENT_EV_SYNC);
-    if (cleared)
-        agent_refresh(c, g);
     timer_set(&c->timers, &g->silence, c->now + c->options.agent_silence_us);
     park_poll(c, g, rq);
     return REQUEST_PARKED;

@@ -134,7 +134,7 @@ static inline int cluster_teardown(void **state)
 struct call {
     struct request rq;
     json_t *body;
-    char query_name[32], query_value[32];
+    const char *query_value; // of any parameter; NULL: none
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool done;
@@ -143,7 +143,8 @@ struct call {
 static const char *call_query(struct request *rq, const char *name)
 {
     const struct call *call = rq->http;
-    return strcmp(call->query_name, name) ? NULL : call->query_value;
+    (void)name;
+    return call->query_value;
 }
 
 static void call_complete(struct request *rq)
@@ -174,6 +175,8 @@ static inline struct principal as_agent(void)
     return (struct principal){.kind = PRINCIPAL_AGENT};
 }
 
+static const char *next_query_value; // of the next call
+
 // Sends a request; body is JSON text or NULL, params are NULL or path parts.
 static inline struct call *call_start(core_handler *handler, struct principal who, const char *p0,
                                       const char *p1, const char *body)
@@ -189,6 +192,8 @@ static inline struct call *call_start(core_handler *handler, struct principal wh
     call->rq.params[1] = p1 ? arena_strdup(&call->rq.arena, p1) : NULL;
     call->rq.body = call->body;
     call->rq.query = call_query;
+    call->query_value = next_query_value;
+    next_query_value = NULL;
     call->rq.complete = call_complete;
     call->rq.http = call;
     buf_init(&call->rq.answer, 64 << 20);

@@ -1,6 +1,9 @@
 // The life of an experiment from its submission to its end and its deletion.
 #include "core_fixture.h"
 
+#include <semaphore.h>
+#include <sys/wait.h>
+
 #include "base/file.h"
 
 #define UUID_1 "11111111-1111-4111-8111-111111111111"
@@ -205,6 +208,41 @@ static void test_pause_is_taken_back(void **state)
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments", "ACTIVE");
     assert_stored("SELECT state FROM allocations WHERE epoch = 2", "ASSIGNED");
+}
+
+static void test_failure_after_acknowledging_counts(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_3));
+    assert_stored("SELECT state || restarts FROM trials", "PAUSED1");
+    assert_stored("SELECT outcome FROM allocations", "FAILED");
+}
+
+static void test_drain_and_kill_outlive_the_master(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    submit_slots(1, "");
+    report("agent-1", 2, "");
+    char both[512];
+    snprintf(both, sizeof both, "%s,%s", task_in("1.1.1", "RUNNING", ""),
+             task_in("2.2.1", "RUNNING", ""));
+    report("agent-1", 2, both);
+    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    must_tell(core_experiment_kill, as_user(OWNER, false), "2", NULL);
+    restart_core();
+    json_t *answer = preemption("1.1.1");
+    assert_true(jget_bool(answer, "preempt", false));
+    json_decref(answer);
+    answer = sync_agent("agent-1", "session", 2, both);
+    assert_string_equal(wanted_action(answer, "1.1.1"), "RUN");
+    assert_string_equal(wanted_action(answer, "2.2.1"), "KILL");
+    json_decref(answer);
 }
 
 static void test_exit_without_acknowledging_is_the_end(void **state)
@@ -452,6 +490,64 @@ static void test_submissions_by_hand(void **state)
     assert_stored("SELECT count(*) FROM allocations", "1");
 }
 
+// --- commit before act ---------------------------------------------------------------------------
+
+static void hold_writer(void *gate, int err)
+{
+    assert_int_equal(err, 0);
+    sem_wait(gate);
+}
+
+// The writer is held between two groups: no answer leaves before what it speaks of is on disk.
+static void test_no_answer_before_its_commit(void **state)
+{
+    (void)state;
+    sem_t gate;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    sem_init(&gate, 0, 0);
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_META_SET, "ss", "gate", "held");
+    db_commit(cl.db, b, hold_writer, &gate);
+    struct call *write =
+        call_start(core_trial_progress, as_task("1.1.1"), "1", NULL, "{\"progress\":0.25}");
+    struct call *read = call_start(core_experiment_why, as_user(OWNER, false), "1", NULL, NULL);
+    struct call *sync = sync_start("agent-1", "session", 1, -1, "");
+    clock_sleep_us(SECOND / 5);
+    assert_false(call_is_done(write));
+    assert_false(call_is_done(read)); // it may speak of what is not on disk yet
+    assert_false(call_is_done(sync));
+    assert_stored("SELECT progress FROM trials", "0.0");
+    sem_post(&gate);
+    json_decref(call_end(write));
+    assert_stored("SELECT progress FROM trials", "0.25");
+    json_decref(call_end(read));
+    json_decref(call_end(sync));
+    sem_destroy(&gate);
+}
+
+// A row that the store refuses: what the core believes and what is on disk would part, so it ends.
+static void test_a_store_that_refuses_ends_the_master(void **state)
+{
+    (void)state;
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        void *nothing = NULL;
+        cluster_setup(&nothing);
+        log_set_level(LOG_LEVEL_ERROR);
+        struct principal nobody = as_user(77, false); // not in the store
+        tell(core_experiment_create, nobody, NULL,
+             "{\"config\":\"name: x\\nentrypoint: x\\nsearcher: {name: single, metric: m}\\n\"}");
+        _exit(0); // never comes here
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EXIT_FAILURE);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
@@ -461,6 +557,8 @@ int main(void)
         TEST(test_failures_of_the_cluster_do_not_count),
         TEST(test_pause_and_activate),
         TEST(test_pause_is_taken_back),
+        TEST(test_failure_after_acknowledging_counts),
+        TEST(test_drain_and_kill_outlive_the_master),
         TEST(test_exit_without_acknowledging_is_the_end),
         TEST(test_drain_that_is_not_followed),
         TEST(test_pause_while_it_waits),
@@ -473,6 +571,8 @@ int main(void)
         TEST(test_only_owner_and_administrators),
         TEST(test_submissions_that_are_refused),
         TEST(test_submissions_by_hand),
+        TEST(test_no_answer_before_its_commit),
+        cmocka_unit_test(test_a_store_that_refuses_ends_the_master),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,733 @@
+// Agents and what runs on them: gangs over machines, loss and return, the master's restart at every
+// step, meeting of ranks, logs, and what operators see and set.
+#include "core_fixture.h"
+
+static const char running_2[] = "{\"allocationId\":\"1.1.1\",\"state\":\"RUNNING\",\"ranks\":[]}";
+
+// --- gangs over machines -------------------------------------------------------------------------
+
+static void test_gang_over_two_agents(void **state)
+{
+    (void)state;
+    submit_slots(3, "");
+    report("agent-1", 2, "");
+    json_t *answer = sync_agent("agent-2", "session", 2, "");
+    json_t *task = wanted(answer, "1.1.1");
+    assert_non_null(task);
+    assert_string_equal(jget_string(jget(task, "env"), "WORLD_SIZE", ""), "3");
+    assert_string_equal(jget_string(jget(task, "env"), "MASTER_ADDR", ""), "10.0.0.1");
+    json_t *rank = json_array_get(jget(task, "ranks"), 0);
+    assert_int_equal(jget_int(rank, "rank", -1), 2); // ranks 0 and 1 are on agent-1
+    assert_int_equal(jget_int(rank, "localRank", -1), 0);
+    json_decref(answer);
+    assert_stored("SELECT placement FROM allocations",
+                  "[{\"agent\":\"agent-1\",\"slots\":[0,1],\"ranks\":[0,1]},"
+                  "{\"agent\":\"agent-2\",\"slots\":[0],\"ranks\":[2]}]");
+    report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
+    assert_stored("SELECT state FROM allocations", "STARTING");
+    report("agent-2", 2, task_in("1.1.1", "RUNNING", ""));
+    assert_stored("SELECT state FROM allocations", "RUNNING");
+    // One machine fails: the other is told to end, and the gang starts again when it has.
+    report("agent-2", 2, task_in("1.1.1", "EXITED", "{\"rank\":2,\"exitCode\":1}"));
+    answer = sync_agent("agent-1", "session", 2, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
+    assert_null(wanted(answer, "1.1.2"));
+    json_decref(answer);
+    report("agent-1", 2, task_in("1.1.1", "EXITED", KILLED_9 "," KILLED_9));
+    assert_stored("SELECT exit_reason FROM trials", "rank 2: exit 1");
+    assert_stored("SELECT restarts FROM trials", "1");
+    assert_stored("SELECT state FROM allocations WHERE epoch = 2", "ASSIGNED");
+}
+
+static void test_one_process_per_machine(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        submit("name: x\nentrypoint: [prog, arg]\nsearcher: {name: single, metric: m}\n"
+               "resources: {slots_per_trial: 2}\nenvironment: "
+               "{environment_variables: [A=b=c, DET_TRIAL_ID=9]}\n",
+               true),
+        1);
+    json_t *answer = sync_agent("agent-1", "session", 2, "");
+    json_t *task = wanted(answer, "1.1.1");
+    assert_int_equal(json_array_size(jget(task, "ranks")), 1);
+    json_t *rank = json_array_get(jget(task, "ranks"), 0);
+    assert_int_equal(json_array_size(jget(rank, "slots")), 2);
+    assert_string_equal(json_string_value(json_array_get(jget(task, "argv"), 1)), "arg");
+    assert_string_equal(jget_string(jget(task, "env"), "A", ""), "b=c");
+    assert_string_equal(jget_string(jget(task, "env"), "DET_TRIAL_ID", ""), "1"); // ours
+    assert_string_equal(jget_string(jget(task, "env"), "WORLD_SIZE", ""), "1");
+    json_decref(answer);
+}
+
+static void test_no_slots(void **state)
+{
+    (void)state;
+    submit_slots(0, "");
+    json_t *answer = sync_agent("agent-1", "session", 1, "");
+    assert_int_equal(json_array_size(jget(wanted(answer, "1.1.1"), "ranks")), 1);
+    json_decref(answer);
+    restart_core();
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
+    assert_stored("SELECT state FROM experiments", "COMPLETED");
+}
+
+// --- loss and return -----------------------------------------------------------------------------
+
+static void test_agent_lost(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    report("agent-2", 1, "");
+    advance(11 * SECOND); // silence
+    report("agent-2", 1, "");
+    json_t *answer = ask(core_agent, as_user(OTHER, false), "agent-1", NULL, NULL);
+    assert_false(jget_bool(jget(answer, "agent"), "connected", true));
+    json_decref(answer);
+    assert_stored("SELECT state FROM allocations", "RUNNING");
+    for (int i = 0; i < 4; i++) {
+        advance(8 * SECOND);
+        report("agent-2", 1, "");
+    }
+    assert_stored("SELECT outcome FROM allocations WHERE epoch = 1", "LOST");
+    assert_stored("SELECT restarts FROM trials", "0");
+    assert_stored("SELECT json_extract(placement, '$[0].agent') FROM allocations WHERE epoch = 2",
+                  "agent-2");
+    // It comes back with the old task: that must end before its slot is given to anybody.
+    submit_slots(1, "");
+    answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_null(wanted(answer, "1.1.1"));
+    assert_null(wanted(answer, "2.2.1"));
+    assert_false(forgotten(answer, "1.1.1"));
+    json_decref(answer);
+    answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "EXITED", KILLED_9));
+    assert_true(forgotten(answer, "1.1.1"));
+    assert_string_equal(wanted_action(answer, "2.2.1"), "RUN");
+    json_decref(answer);
+    assert_int_equal(tell(core_trial_metrics, as_task("1.1.1"), "1", "{}"), 403);
+}
+
+static void test_short_absence(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    advance(25 * SECOND);
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    advance(9 * SECOND);
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    advance(9 * SECOND);
+    assert_stored("SELECT group_concat(state) FROM allocations", "RUNNING");
+}
+
+static void test_connection_closed(void **state)
+{
+    (void)state;
+    json_t *answer = sync_agent("agent-1", "session", 1, "");
+    int64_t version = jget_int(answer, "version", 0);
+    json_decref(answer);
+    struct call *poll = sync_start("agent-1", "session", 1, version, "");
+    settle();
+    assert_false(call_is_done(poll));
+    atomic_store(&poll->rq.client_gone, true);
+    core_client_gone(cl.core, &poll->rq);
+    json_decref(call_end(poll));
+    core_client_gone(cl.core, (struct request *)&poll); // of something long gone
+    advance(SECOND / 2);
+    answer = ask(core_agent, as_user(OWNER, false), "agent-1", NULL, NULL);
+    assert_true(jget_bool(jget(answer, "agent"), "connected", false));
+    json_decref(answer);
+    advance(SECOND); // a live one would have called again
+    answer = ask(core_agent, as_user(OWNER, false), "agent-1", NULL, NULL);
+    assert_false(jget_bool(jget(answer, "agent"), "connected", true));
+    json_decref(answer);
+}
+
+static void test_idle_poll(void **state)
+{
+    (void)state;
+    json_t *answer = sync_agent("agent-1", "session", 1, "");
+    int64_t version = jget_int(answer, "version", 0);
+    json_decref(answer);
+    struct call *poll = sync_start("agent-1", "session", 1, version, "");
+    advance(3 * SECOND);
+    assert_false(call_is_done(poll));
+    advance(2 * SECOND);
+    answer = call_end(poll);
+    assert_int_equal(jget_int(answer, "version", 0), version); // nothing new
+    json_decref(answer);
+    poll = sync_start("agent-1", "session", 1, version, "");
+    submit_slots(1, "");
+    answer = call_end(poll); // woken by what it is to run
+    assert_int_not_equal(jget_int(answer, "version", 0), version);
+    assert_non_null(wanted(answer, "1.1.1"));
+    json_decref(answer);
+    struct call *first = sync_start("agent-1", "session", 1, version + 100, "");
+    struct call *second = sync_start("agent-1", "session", 1, version, "");
+    json_decref(call_end(first)); // each gets an answer, whatever it is
+    json_decref(call_end(second));
+}
+
+// A new process of the agent: what it reports runs, what it does not report is gone.
+static void test_new_session(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    submit_slots(1, "");
+    submit_slots(1, "");
+    report("agent-1", 3, "");
+    char both[512];
+    snprintf(both, sizeof both, "%s,%s", task_in("1.1.1", "RUNNING", ""),
+             task_in("2.2.1", "RUNNING", ""));
+    report("agent-1", 3, both);
+    json_t *answer = sync_agent("agent-1", "other", 3, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(wanted_action(answer, "1.1.1"), "RUN");
+    assert_string_equal(wanted_action(answer, "2.2.2"), "RUN"); // again
+    assert_string_equal(wanted_action(answer, "3.3.1"), "RUN"); // not begun: still to be
+    json_decref(answer);
+    assert_stored("SELECT outcome FROM allocations WHERE id = '2.2.1'", "LOST");
+    assert_stored("SELECT restarts FROM trials WHERE id = 2", "0");
+    // The old process is told to go while the new one lives.
+    json_decref(call_end(sync_start("agent-1", "session", 3, -1, both)));
+    assert_int_equal(last_status, 409);
+    advance(15 * SECOND);
+    json_decref(call_end(sync_start("agent-1", "session", 3, -1, both)));
+    assert_int_equal(last_status, 200);
+}
+
+static void test_other_slots(void **state)
+{
+    (void)state;
+    submit_slots(2, "");
+    report("agent-1", 2, "");
+    report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
+    json_t *answer = sync_agent("agent-1", "other", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_null(wanted(answer, "1.1.1")); // it is to end: its slots are not what they were
+    json_decref(answer);
+    assert_stored("SELECT outcome FROM allocations WHERE epoch = 1", "LOST");
+    json_t *why = ask(core_experiment_why, as_user(OWNER, false), "1", NULL, NULL);
+    json_decref(why);
+    json_decref(sync_agent("agent-1", "other", 1, task_in("1.1.1", "EXITED", KILLED_9)));
+    why = ask(core_experiment_why, as_user(OWNER, false), "1", NULL, NULL);
+    assert_non_null(strstr(jget_string(why, "reason", ""), "asks for 2 slots"));
+    assert_non_null(strstr(jget_string(why, "reason", ""), "1 in all"));
+    json_decref(why);
+}
+
+static void test_bad_syncs(void **state)
+{
+    (void)state;
+    assert_int_equal(tell(core_agent_sync, as_agent(), "a b", "{\"session\":\"x\"}"), 400);
+    assert_int_equal(tell(core_agent_sync, as_agent(), "a", "{}"), 400);
+    assert_int_equal(tell(core_agent_sync, as_agent(), "a", "{\"session\":\"x\"}"), 400);
+    assert_int_equal(
+        tell(core_agent_sync, as_agent(), "a", "{\"session\":\"x\",\"slots\":[{\"id\":1}]}"), 400);
+    report("agent-1", 1, "{\"allocationId\":\"9.9.9\",\"state\":\"DREAMING\"},{}");
+}
+
+// Lost while its gang is still being ended elsewhere: its slot is not free when the gang has ended,
+// but when its own process has.
+static void test_part_comes_back_before_the_gang_has_ended(void **state)
+{
+    (void)state;
+    submit_slots(2, "");
+    report("agent-1", 1, "");
+    report("agent-2", 1, "");
+    report("agent-1", 1, running_2);
+    report("agent-2", 1, running_2);
+    for (int i = 0; i < 6; i++) {
+        advance(8 * SECOND);
+        report("agent-2", 1, running_2);
+    }
+    assert_stored("SELECT outcome FROM allocations", "LOST");
+    json_t *answer = sync_agent("agent-1", "session", 1, running_2);
+    assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
+    json_decref(answer);
+    report("agent-2", 1, task_in("1.1.1", "EXITED", KILLED_9));
+    assert_stored("SELECT state FROM allocations WHERE epoch = 2", "QUEUED");
+    report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
+    assert_stored("SELECT state FROM allocations WHERE epoch = 2", "ASSIGNED");
+}
+
+// A report from before the agent had begun a task says nothing of that task.
+static void test_late_report_frees_nothing(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    json_t *answer = sync_agent("agent-1", "session", 1, "");
+    int64_t version = jget_int(answer, "version", 0);
+    json_decref(answer);
+    advance(11 * SECOND);
+    advance(31 * SECOND);
+    assert_stored("SELECT outcome FROM allocations WHERE epoch = 1", "LOST");
+    json_decref(call_end(sync_start("agent-1", "session", 1, version, running_2)));
+    assert_stored("SELECT state FROM allocations WHERE epoch = 2", "QUEUED");
+    json_decref(call_end(sync_start("agent-1", "session", 1, version - 1, "")));
+    assert_stored("SELECT state FROM allocations WHERE epoch = 2", "QUEUED");
+    json_decref(call_end(
+        sync_start("agent-1", "session", 1, version, task_in("1.1.1", "EXITED", KILLED_9))));
+    assert_stored("SELECT state FROM allocations WHERE epoch = 2", "ASSIGNED");
+}
+
+// --- repetition and restart ----------------------------------------------------------------------
+
+// Every report comes again later: nothing changes by it.
+static void test_repeated_and_late_reports(void **state)
+{
+    (void)state;
+    char reports[3][1024];
+    snprintf(reports[0], sizeof reports[0], "%s", task_in("1.1.1", "STARTING", ""));
+    snprintf(reports[1], sizeof reports[1], "%s", task_in("1.1.1", "RUNNING", ""));
+    snprintf(reports[2], sizeof reports[2], "%s", task_in("1.1.1", "EXITED", KILLED_9));
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    for (int now = 0; now < 3; now++) {
+        report("agent-1", 1, reports[now]);
+        for (int late = 0; late <= now; late++)
+            report("agent-1", 1, reports[late]);
+        report("agent-1", 1, "");
+    }
+    assert_stored("SELECT restarts FROM trials", "1");
+    assert_stored("SELECT group_concat(state) FROM allocations", "TERMINATED,ASSIGNED");
+    report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
+    report("agent-1", 1, reports[2]);
+    report("agent-1", 1, reports[1]); // of the first start, late: not of the second
+    assert_stored("SELECT state FROM allocations WHERE epoch = 2", "RUNNING");
+    report("agent-1", 1, task_in("1.1.2", "EXITED", EXIT_0));
+    report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
+    assert_stored("SELECT state FROM experiments", "COMPLETED");
+}
+
+static void steps_checkpoint(void)
+{
+    must_tell(core_checkpoint_report, as_task("1.1.1"), NULL,
+              "{\"uuid\":\"33333333-3333-4333-8333-333333333333\",\"metadata\":"
+              "{\"steps_completed\":4}}");
+}
+
+static void steps_metrics(void)
+{
+    must_tell(core_trial_metrics, as_task("1.1.1"), "1",
+              "{\"group\":\"validation\",\"metrics\":{\"steps_completed\":4,\"metrics\":"
+              "{\"avg_metrics\":{\"loss\":1.5}}}}");
+}
+
+static void step(int number)
+{
+    switch (number) {
+    case 0:
+        submit_slots(2, "");
+        return;
+    case 1:
+        report("agent-1", 1, "");
+        report("agent-2", 1, "");
+        return;
+    case 2:
+        report("agent-1", 1, task_in("1.1.1", "STARTING", ""));
+        return;
+    case 3:
+        report("agent-1", 1, running_2);
+        report("agent-2", 1, running_2);
+        return;
+    case 4:
+        steps_metrics();
+        return;
+    case 5:
+        steps_checkpoint();
+        return;
+    case 6:
+        report("agent-2", 1, task_in("1.1.1", "EXITED", "{\"rank\":1,\"signal\":11}"));
+        return;
+    case 7:
+        report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
+        return;
+    case 8:
+        report("agent-1", 1, "");
+        report("agent-2", 1, "");
+        return;
+    case 9:
+        report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
+        report("agent-2", 1, task_in("1.1.2", "RUNNING", ""));
+        return;
+    case 10:
+        must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+        return;
+    case 11:
+        must_tell(core_allocation_ack_preemption, as_task("1.1.2"), "1.1.2", NULL);
+        return;
+    case 12:
+        report("agent-1", 1, task_in("1.1.2", "EXITED", EXIT_0));
+        return;
+    case 13:
+        report("agent-2", 1, task_in("1.1.2", "EXITED", EXIT_0));
+        return;
+    case 14:
+        must_tell(core_experiment_activate, as_user(OWNER, false), "1", NULL);
+        return;
+    case 15:
+        report("agent-1", 1, "");
+        report("agent-2", 1, "");
+        return;
+    case 16:
+        report("agent-1", 1, task_in("1.1.3", "RUNNING", ""));
+        report("agent-2", 1, task_in("1.1.3", "RUNNING", ""));
+        return;
+    case 17:
+        must_tell(core_experiment_cancel, as_user(OWNER, false), "1", NULL);
+        return;
+    case 18:
+        report("agent-1", 1, task_in("1.1.3", "EXITED", EXIT_0));
+        return;
+    case 19:
+        report("agent-2", 1, task_in("1.1.3", "EXITED", EXIT_0));
+        return;
+    default:
+        fail_msg("no step %d", number);
+    }
+}
+
+enum { STEPS = 20 };
+
+// What agents tell again when a master is new, as they do with their first call.
+static void after_restart(int done)
+{
+    const char *one = "", *two = "";
+    if (done >= 2 && done <= 6)
+        one = done == 2 ? task_in("1.1.1", "STARTING", "") : running_2;
+    if (done >= 3 && done <= 5)
+        two = running_2;
+    if (done == 6)
+        two = task_in("1.1.1", "EXITED", "{\"rank\":1,\"signal\":11}");
+    if (done >= 9 && done <= 11)
+        one = two = task_in("1.1.2", "RUNNING", "");
+    if (done == 12) {
+        one = task_in("1.1.2", "EXITED", EXIT_0);
+        two = task_in("1.1.2", "RUNNING", "");
+    }
+    if (done >= 16 && done <= 18)
+        one = two = task_in("1.1.3", "RUNNING", "");
+    if (done == 18)
+        one = task_in("1.1.3", "EXITED", EXIT_0);
+    if (done >= 1) {
+        report("agent-1", 1, one);
+        report("agent-2", 1, two);
+    }
+}
+
+static const char summary[] =
+    "SELECT (SELECT state || best_metric FROM experiments) || ' ' || "
+    "(SELECT state || restarts || latest_checkpoint || exit_reason FROM trials) || ' ' || "
+    "(SELECT group_concat(epoch || state || outcome || exit_reason) FROM allocations) || ' ' || "
+    "(SELECT group_concat(steps || archived) FROM metrics) || ' ' || "
+    "(SELECT count(*) FROM tokens)";
+
+static void run_steps(int restart_after, char out[8192])
+{
+    void *nothing = NULL;
+    cluster_setup(&nothing);
+    for (int i = 0; i < STEPS; i++) {
+        step(i);
+        if (i == restart_after) {
+            restart_core();
+            after_restart(i);
+        }
+    }
+    snprintf(out, 8192, "%s", stored(summary));
+    cluster_teardown(&nothing);
+}
+
+static void test_restart_of_the_master_at_every_step(void **state)
+{
+    (void)state;
+    char undisturbed[8192], disturbed[8192];
+    run_steps(-1, undisturbed);
+    assert_non_null(strstr(undisturbed, "CANCELED1.5"));
+    assert_non_null(strstr(undisturbed, "rank 1: signal 11"));
+    for (int i = 0; i < STEPS; i++) {
+        run_steps(i, disturbed);
+        if (strcmp(undisturbed, disturbed))
+            fail_msg("restart after step %d:\n%s\nnot\n%s", i, disturbed, undisturbed);
+    }
+}
+
+// The agent of a running task does not come back with the master.
+static void test_agent_gone_with_the_master(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    restart_core();
+    advance(29 * SECOND);
+    assert_stored("SELECT group_concat(state) FROM allocations", "RUNNING");
+    advance(2 * SECOND);
+    assert_stored("SELECT group_concat(state) FROM allocations", "TERMINATED,QUEUED");
+    assert_stored("SELECT outcome || restarts FROM allocations, trials WHERE epoch = 1", "LOST0");
+}
+
+// --- meeting -------------------------------------------------------------------------------------
+
+static struct call *gather(const char *name, int peers, const char *data)
+{
+    char body[256];
+    snprintf(body, sizeof body, "{\"requestUuid\":\"%s\",\"numPeers\":%d,\"data\":%s}", name, peers,
+             data);
+    return call_start(core_allocation_all_gather, as_task("1.1.1"), "1.1.1", NULL, body);
+}
+
+static void gathered(struct call *call, const char *expected)
+{
+    json_t *answer = call_end(call);
+    char *text = json_text(answer);
+    assert_string_equal(text, expected);
+    free(text);
+    json_decref(answer);
+}
+
+static void test_all_gather(void **state)
+{
+    (void)state;
+    submit_slots(2, "");
+    report("agent-1", 2, "");
+    report("agent-1", 2, running_2);
+    struct call *one = gather("0:10", 3, "\"ten\""), *two = gather("0:9", 3, "{\"a\":9}");
+    settle();
+    assert_false(call_is_done(one));
+    advance(21 * SECOND);
+    json_decref(call_end(one));
+    assert_int_equal(last_status, 504);
+    json_decref(call_end(two));
+    report("agent-1", 2, running_2);
+    one = gather("0:10", 3, "\"ten\""); // the same again
+    two = gather("0:9", 3, "{\"a\":9}");
+    struct call *twice = gather("0:9", 3, "{\"a\":9}");
+    struct call *three = gather("0:0", 3, "null");
+    static const char all[] = "{\"data\":[null,{\"a\":9},\"ten\"]}"; // by number
+    gathered(one, all);
+    gathered(two, all);
+    gathered(twice, all);
+    gathered(three, all);
+    gathered(gather("0:9", 3, "{\"a\":9}"), all); // its answer was lost
+    one = gather("1:1", 2, "1");
+    two = gather("1:0", 2, "0"); // the next round
+    gathered(one, "{\"data\":[0,1]}");
+    gathered(two, "{\"data\":[0,1]}");
+    one = gather("b-uuid", 2, "2"); // names as Determined's library makes them
+    two = gather("a-uuid", 2, "1");
+    gathered(one, "{\"data\":[1,2]}");
+    gathered(two, "{\"data\":[1,2]}");
+    one = gather("c-uuid", 2, "3"); // a stranger begins the next one
+    two = gather("d-uuid", 2, "4");
+    gathered(one, "{\"data\":[3,4]}");
+    gathered(two, "{\"data\":[3,4]}");
+    one = gather("9:0", 2, "0");
+    report("agent-1", 2, task_in("1.1.1", "EXITED", EXIT_3));
+    json_decref(call_end(one));
+    assert_int_equal(last_status, 403);
+    json_decref(call_end(gather("9:0", 2, "0")));
+    assert_string_equal(last_error, "allocation has ended");
+}
+
+static void test_gather_limits(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    json_decref(call_end(gather("", 1, "0")));
+    assert_int_equal(last_status, 400);
+    json_decref(call_end(gather("x", 0, "0")));
+    assert_int_equal(last_status, 400);
+    char *large = xcalloc(70000, 1);
+    snprintf(large, 70000, "{\"requestUuid\":\"x\",\"numPeers\":1,\"data\":\"%*s\"}", 66000, "");
+    assert_int_equal(tell(core_allocation_all_gather, as_task("1.1.1"), "1.1.1", large), 413);
+    free(large);
+}
+
+static void test_rendezvous(void **state)
+{
+    (void)state;
+    submit_slots(2, "");
+    report("agent-1", 1, "");
+    json_t *answer = sync_agent("agent-2", "session", 1, "");
+    char *id = xstrdup(jget_string(jget(wanted(answer, "1.1.1"), "env"), "DET_RESOURCES_ID", ""));
+    json_decref(answer);
+    struct call *waits =
+        call_start(core_allocation_rendezvous, as_task("1.1.1"), "1.1.1", id, NULL);
+    report("agent-2", 1, running_2);
+    assert_false(call_is_done(waits));
+    report("agent-1", 1, running_2);
+    answer = call_end(waits);
+    const json_t *info = jget(answer, "rendezvousInfo");
+    assert_int_equal(jget_int(info, "rank", -1), 1);
+    assert_string_equal(json_string_value(json_array_get(jget(info, "addresses"), 0)), "10.0.0.1");
+    assert_int_equal(json_integer_value(json_array_get(jget(info, "slots"), 1)), 1);
+    json_decref(answer);
+    json_decref(ask(core_allocation_rendezvous, as_task("1.1.1"), "1.1.1", "none", NULL));
+    assert_int_equal(last_status, 404);
+    json_decref(ask(core_allocation_rendezvous, as_task("7.7.7"), "7.7.7", id, NULL));
+    assert_int_equal(last_status, 403);
+    free(id);
+}
+
+static void test_preemption_poll_ends(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    struct call *poll =
+        call_start(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL);
+    advance(26 * SECOND); // LIMIT_LONG_POLL_S
+    json_t *answer = call_end(poll);
+    assert_false(jget_bool(answer, "preempt", true));
+    json_decref(answer);
+}
+
+// --- logs ----------------------------------------------------------------------------------------
+
+static void test_logs(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    static const char lines[] =
+        "{\"logs\":[{\"taskId\":\"1.1\",\"allocationId\":\"1.1.1\",\"agentId\":\"agent-1\","
+        "\"rankId\":1,\"timestamp\":\"2026-11-21T09:00:00Z\",\"level\":\"LOG_LEVEL_WARNING\","
+        "\"stdtype\":\"stderr\",\"log\":\"a line\\n\",\"sequence\":5},"
+        "{\"task_id\":\"8.8\",\"log\":\"of nobody\"}]}";
+    int before = atomic_load(&cl.log_notices);
+    must_tell(core_task_logs, as_agent(), NULL, lines);
+    must_tell(core_task_logs, as_agent(), NULL, lines);
+    assert_int_equal(atomic_load(&cl.log_notices), before + 2);
+    assert_stored("SELECT count(*) || log || rank || level || time FROM logs",
+                  "1a line1WARNING1795251600000000");
+    must_tell(core_task_logs, as_task("1.1.1"), NULL, "{\"logs\":[{\"log\":\"mine\"}]}");
+    assert_stored("SELECT count(*) FROM logs WHERE task_id = '1.1' AND rank IS NULL", "1");
+    assert_int_equal(tell(core_task_logs, as_task("1.1.1"), NULL,
+                          "{\"logs\":[{\"taskId\":\"2.2\",\"log\":\"yours\"}]}"),
+                     403);
+    assert_int_equal(tell(core_task_logs, as_agent(), NULL, "{}"), 400);
+    assert_int_equal(tell(core_task_logs, as_user(OWNER, true), NULL, lines), 403);
+    char *large = xcalloc(70100, 1);
+    snprintf(large, 70100, "{\"logs\":[{\"taskId\":\"1.1\",\"log\":\"%*s\"}]}", 70000, "x");
+    must_tell(core_task_logs, as_agent(), NULL, large);
+    assert_stored("SELECT length(log) || substr(log, -22) FROM logs ORDER BY id DESC LIMIT 1",
+                  "65559[cut: 4464 bytes more]");
+    free(large);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
+    must_tell(core_task_logs, as_agent(), NULL,
+              "{\"logs\":[{\"taskId\":\"1.1\",\"log\":\"end\"}]}");
+    assert_stored("SELECT log FROM logs ORDER BY id DESC LIMIT 1", "end"); // the last come late
+}
+
+// --- operators -----------------------------------------------------------------------------------
+
+static void test_disable(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 2, "");
+    report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
+    assert_int_equal(tell(core_agent_disable, as_user(OWNER, false), "agent-1", "{}"), 403);
+    must_tell(core_agent_disable, as_user(OWNER, true), "agent-1", "{\"drain\":true}");
+    struct call *poll =
+        call_start(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL);
+    assert_int_equal(submit_slots(1, ""), 2);
+    assert_false(call_is_done(poll)); // what runs may end by itself
+    assert_stored("SELECT state FROM allocations WHERE trial_id = 2", "QUEUED");
+    restart_core();
+    json_decref(call_end(poll));
+    assert_int_equal(last_status, 503);
+    report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
+    assert_stored("SELECT state FROM allocations WHERE trial_id = 2", "QUEUED");
+    must_tell(core_agent_disable, as_user(OWNER, true), "agent-1", "{}");
+    json_t *answer = ask(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL);
+    assert_true(jget_bool(answer, "preempt", false));
+    json_decref(answer);
+    must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
+    report("agent-1", 2, task_in("1.1.1", "EXITED", EXIT_0));
+    assert_stored("SELECT state FROM trials WHERE id = 1", "ACTIVE");
+    json_decref(ask(core_slot_disable, as_user(OWNER, true), "agent-1", "0", "{}"));
+    assert_stored("SELECT disabled_slots FROM agents", "[0]");
+    must_tell(core_agent_enable, as_user(OWNER, true), "agent-1", NULL);
+    assert_stored("SELECT count(*) FROM allocations WHERE state = 'ASSIGNED'", "1");
+    assert_stored("SELECT json_extract(placement, '$[0].slots[0]') FROM allocations "
+                  "WHERE state = 'ASSIGNED'",
+                  "1");
+    json_decref(ask(core_slot_enable, as_user(OWNER, true), "agent-1", "0", "{}"));
+    assert_stored("SELECT count(*) FROM allocations WHERE state = 'ASSIGNED'", "2");
+    json_decref(ask(core_slot_enable, as_user(OWNER, true), "agent-1", "2", "{}"));
+    assert_int_equal(last_status, 404);
+}
+
+static void test_views(void **state)
+{
+    (void)state;
+    submit_slots(2, "");
+    submit_slots(64, "");
+    report("agent-1", 2, "");
+    report("agent-1", 2, running_2);
+    json_t *answer = ask(core_job_queue, as_user(OTHER, false), NULL, NULL, NULL);
+    assert_int_equal(json_array_size(jget(answer, "jobs")), 2);
+    const json_t *second = jget(json_array_get(jget(answer, "jobs"), 1), "full");
+    assert_string_equal(jget_string(jget(second, "summary"), "state", ""), "STATE_QUEUED");
+    assert_non_null(strstr(jget_string(second, "reason", ""), "64"));
+    assert_int_equal(jget_int(jget(answer, "pagination"), "total", 0), 2);
+    json_decref(answer);
+    answer = ask(core_tasks, as_user(OTHER, false), NULL, NULL, NULL);
+    const json_t *task = jget(jget(answer, "allocationIdToSummary"), "1.1.1");
+    assert_int_equal(json_array_size(jget(task, "resources")), 1);
+    json_decref(answer);
+    answer = ask(core_agents, as_user(OTHER, false), NULL, NULL, NULL);
+    const json_t *agent = json_array_get(jget(answer, "agents"), 0);
+    const json_t *slot = jget(jget(agent, "slots"), "1");
+    assert_string_equal(jget_string(jget(slot, "container"), "state", ""), "STATE_RUNNING");
+    assert_string_equal(jget_string(jget(slot, "device"), "type", ""), "TYPE_CPU");
+    assert_true(jget_bool(slot, "enabled", false));
+    json_decref(answer);
+    answer = ask(core_resource_pools, as_user(OTHER, false), NULL, NULL, NULL);
+    const json_t *pool = json_array_get(jget(answer, "resourcePools"), 0);
+    assert_int_equal(jget_int(pool, "slotsAvailable", 0), 2);
+    assert_int_equal(jget_int(pool, "slotsUsed", 0), 2);
+    assert_true(jget_bool(pool, "defaultComputePool", false));
+    json_decref(answer);
+    json_decref(ask(core_slots, as_user(OTHER, false), "agent-1", NULL, NULL));
+    assert_int_equal(last_status, 200);
+    json_decref(ask(core_slot, as_user(OTHER, false), "agent-1", "5", NULL));
+    assert_int_equal(last_status, 404);
+    json_decref(ask(core_agent, as_user(OTHER, false), "agent-9", NULL, NULL));
+    assert_int_equal(last_status, 404);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_gang_over_two_agents),
+        TEST(test_one_process_per_machine),
+        TEST(test_no_slots),
+        TEST(test_agent_lost),
+        TEST(test_short_absence),
+        TEST(test_connection_closed),
+        TEST(test_idle_poll),
+        TEST(test_new_session),
+        TEST(test_other_slots),
+        TEST(test_bad_syncs),
+        TEST(test_part_comes_back_before_the_gang_has_ended),
+        TEST(test_late_report_frees_nothing),
+        TEST(test_repeated_and_late_reports),
+        cmocka_unit_test(test_restart_of_the_master_at_every_step),
+        TEST(test_agent_gone_with_the_master),
+        TEST(test_all_gather),
+        TEST(test_gather_limits),
+        TEST(test_rendezvous),
+        TEST(test_preemption_poll_ends),
+        TEST(test_logs),
+        TEST(test_disable),
+        TEST(test_views),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
