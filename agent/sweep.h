@@ -11,6 +11,10 @@ struct sweep {
     const char *marker; // "NAME=VALUE" in its environment
     pid_t session;      // its session, 0: any is not enough
     pid_t parent;       // its parent, 0: likewise
+    // The task's by an earlier look. A process that is dying has no environment any more, but may
+    // hold its memory, ports and devices for seconds.
+    const pid_t *known;
+    size_t known_count;
 };
 
 // Sends `signal` (0: none) to each, once; gives how many live. Zombies do not count. No process

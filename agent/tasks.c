@@ -170,16 +170,29 @@ static void exited(struct task *task)
 
 // ---- supervisors ----
 
+static size_t rank_pids(const struct task *task, pid_t **out)
+{
+    const json_t *ranks = jget(task->status, "ranks");
+    size_t i;
+    json_t *rank;
+    *out = xcalloc(json_array_size(ranks) + 1, sizeof **out);
+    json_array_foreach(ranks, i, rank)(*out)[i] = (pid_t)jget_int(rank, "pid", 0);
+    return json_array_size(ranks);
+}
+
 static void sweep(struct tasks *t, struct task *task, int64_t now)
 {
+    pid_t *ranks;
     char *marker = taskdir_marker(task->dir);
-    const struct sweep wanted = {.marker = marker};
+    struct sweep wanted = {.marker = marker, .known_count = rank_pids(task, &ranks)};
+    wanted.known = ranks;
     if (sweep_processes(&wanted, SIGKILL) == 0) {
         conclude(t, task, SUPERVISOR_LOST ": its processes on this machine were ended");
     } else {
         task->phase = SWEEPING;
         task->retry_at = now + SWEEP_AGAIN_US;
     }
+    free(ranks);
     free(marker);
 }
 
