@@ -34,6 +34,8 @@ enum {
     DROP_AFTER_US = 10 * 1000, // a call is not dropped before the master had time to answer it
     ASK_AGAIN_US = 50 * 1000,  // a master that answers at once without news is asked again
     WAIT_MOST_US = 10 * 1000 * 1000,
+    LOCK_TRIES = 30,
+    LOCK_AGAIN_US = 50 * 1000,
 };
 
 struct agent {
@@ -268,6 +270,18 @@ static int name_agent(struct agent *a, struct error *e)
     return rc;
 }
 
+// Where an agent was killed while it started a supervisor, the child of both holds its lock until
+// it has become one. False: errno says why.
+static bool take_lock(int fd)
+{
+    for (int i = 1; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK || i == LOCK_TRIES)
+            return false;
+        clock_sleep_us(LOCK_AGAIN_US);
+    }
+    return true;
+}
+
 static int hold_work_dir(struct agent *a, struct error *e)
 {
     int rc = dir_make(a->o->work_dir, 0700, e);
@@ -280,7 +294,7 @@ static int hold_work_dir(struct agent *a, struct error *e)
     a->work_lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (a->work_lock < 0)
         rc = error_set_errno(e, ERR_IO, errno, "--work-dir: cannot write in %s", a->o->work_dir);
-    else if (flock(a->work_lock, LOCK_EX | LOCK_NB) != 0)
+    else if (!take_lock(a->work_lock))
         rc = error_set(e, ERR_CONFLICT,
                        "--work-dir: another agent works in %s; stop it, or give this one a "
                        "folder of its own",
