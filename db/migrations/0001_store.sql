@@ -34,7 +34,7 @@ CREATE TABLE projects (
 ) STRICT;
 
 CREATE TABLE experiments (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- an id is never given twice, even after a delete
     state TEXT NOT NULL,                   -- wire name without STATE_
     name TEXT NOT NULL,
     description TEXT NOT NULL DEFAULT '',
@@ -58,6 +58,7 @@ CREATE TABLE experiments (
     submitted_at INTEGER NOT NULL,         -- startTime on the wire
     ended_at INTEGER
 ) STRICT;
+CREATE INDEX experiments_list ON experiments (archived, user_id, state, project_id);
 CREATE INDEX experiments_live ON experiments (state)
     WHERE state NOT IN ('COMPLETED', 'CANCELED', 'ERROR');
 
@@ -66,7 +67,7 @@ CREATE TABLE model_definitions (           -- an experiment's files, by content
 ) STRICT;
 
 CREATE TABLE trials (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- an id is never given twice, even after a delete
     experiment_id INTEGER NOT NULL REFERENCES experiments (id),
     request_id TEXT NOT NULL,              -- the searcher's name for it
     task_id TEXT NOT NULL UNIQUE,

@@ -106,11 +106,8 @@
     X(PROJECT_OF_NAMES, "SELECT p.id FROM projects p JOIN workspaces w ON w.id = p.workspace_id"   \
                         " WHERE w.name = ? AND p.name = ?")                                        \
     X(TRIAL_CHECKPOINT, "SELECT latest_checkpoint FROM trials WHERE id = ?")                       \
-    /* the greatest id of 0 experiments, 1 trials, 2 users, 3 workspaces, 4 projects; 0: none */   \
-    X(MAX_IDS, "SELECT (SELECT coalesce(max(id), 0) FROM experiments),"                            \
-               " (SELECT coalesce(max(id), 0) FROM trials),"                                       \
-               " (SELECT coalesce(max(id), 0) FROM users),"                                        \
-               " (SELECT coalesce(max(id), 0) FROM workspaces),"                                   \
-               " (SELECT coalesce(max(id), 0) FROM projects)")
+    /* the last ids that were ever given: 0 of an experiment, 1 of a trial */                      \
+    X(LAST_IDS, "SELECT coalesce(max(seq) FILTER (WHERE name = 'experiments'), 0),"                \
+                " coalesce(max(seq) FILTER (WHERE name = 'trials'), 0) FROM sqlite_sequence")
 
 #endif

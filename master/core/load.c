@@ -85,29 +85,12 @@ static int each(struct core *c, enum stmt query,
 
 // --- ids and agents ------------------------------------------------------------------------------
 
-static int64_t floor_of(struct core *c, const char *key)
-{
-    struct db_rows *rows = db_query(c->reader, STMT_META_GET, "s", key);
-    int64_t value = db_next(rows) > 0 ? strtoll(text_of(rows, 0), NULL, 10) : 1;
-    db_rows_close(rows);
-    return value;
-}
-
 static int load_ids(struct core *c, struct db_rows *rows, struct error *e)
 {
     (void)e;
     c->next_experiment = db_int(rows, 0) + 1;
     c->next_trial = db_int(rows, 1) + 1;
     return 0;
-}
-
-static void raise_floors(struct core *c)
-{
-    int64_t experiment = floor_of(c, "next_experiment"), trial = floor_of(c, "next_trial");
-    if (experiment > c->next_experiment)
-        c->next_experiment = experiment;
-    if (trial > c->next_trial)
-        c->next_trial = trial;
 }
 
 static int load_agent(struct core *c, struct db_rows *rows, struct error *e)
@@ -358,7 +341,6 @@ static void resume(struct core *c)
 static int load(struct core *c, struct error *e)
 {
     int err = each(c, STMT_LAST_IDS, load_ids, e);
-    raise_floors(c);
     if (!err)
         err = each(c, STMT_AGENTS, load_agent, e);
     if (!err)

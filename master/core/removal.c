@@ -53,19 +53,8 @@ static void remove_files(struct work *work, struct db_reader *db)
     db_rows_close(rows);
 }
 
-// Ids are never given again, so that nothing late is taken for another's.
-static void store_floors(struct core *c)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%lld", (long long)c->next_experiment);
-    STORE(c, META_SET, "ss", "next_experiment", text);
-    snprintf(text, sizeof text, "%lld", (long long)c->next_trial);
-    STORE(c, META_SET, "ss", "next_trial", text);
-}
-
 static void remove_rows(struct core *c, struct removal *r)
 {
-    store_floors(c);
     STORE(c, EXPERIMENT_DELETE_LOGS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_METRICS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_CHECKPOINTS, "i", r->id);

@@ -143,8 +143,8 @@ static int grant_agents(const char *path, struct db_batch *b, struct db_reader *
 
 static bool has_users(struct db_reader *db)
 {
-    struct db_rows *rows = db_query(db, STMT_MAX_IDS, "");
-    bool some = db_next(rows) == 1 && db_int(rows, 2) > 0;
+    struct db_rows *rows = db_query(db, STMT_USERS, "");
+    bool some = db_next(rows) == 1;
     db_rows_close(rows);
     return some;
 }

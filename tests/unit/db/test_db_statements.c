@@ -172,11 +172,25 @@ static void ended_work_is_not_live(void **state)
     }
     assert_int_equal(db_next(rows), 0);
     db_rows_close(rows);
-    rows = db_query(f->r, STMT_MAX_IDS, "");
+}
+
+static void an_id_is_never_given_twice(void **state)
+{
+    struct fixture *f = *state;
+    struct db_batch *b = db_batch_new();
+    add_person(b);
+    add_experiment(b, 7, "COMPLETED");
+    add_trial(b, 7);
+    commit(f->db, b);
+    b = db_batch_new();
+    db_batch_add(b, STMT_EXPERIMENT_DELETE_ALLOCATIONS, "i", (int64_t)7);
+    db_batch_add(b, STMT_EXPERIMENT_DELETE_TRIALS, "i", (int64_t)7);
+    db_batch_add(b, STMT_EXPERIMENT_DELETE, "i", (int64_t)7);
+    commit(f->db, b);
+    struct db_rows *rows = db_query(f->r, STMT_LAST_IDS, "");
     assert_int_equal(db_next(rows), 1);
-    assert_int_equal(db_int(rows, 0), 5);
-    assert_int_equal(db_int(rows, 1), 5);
-    assert_int_equal(db_int(rows, 4), 1);
+    assert_int_equal(db_int(rows, 0), 7);
+    assert_int_equal(db_int(rows, 1), 7);
     db_rows_close(rows);
 }
 
@@ -260,6 +274,7 @@ int main(void)
         with_store(an_experiment_goes_with_all_that_hangs_on_it),
         with_store(what_is_sent_twice_is_there_once),
         with_store(ended_work_is_not_live),
+        with_store(an_id_is_never_given_twice),
         with_store(a_task_acts_for_the_owner_of_its_experiment),
         with_store(pages_of_a_series),
         with_store(a_patch_changes_what_it_names),
