@@ -14,7 +14,7 @@
 #include "master/core/loop.h"
 #include "master/core/workers.h"
 
-// Columns as listed in db/statements/reads.h.
+// Columns as listed in db/statements/reads.inc.
 enum {
     X_ID,
     X_STATE,
