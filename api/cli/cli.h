@@ -40,6 +40,9 @@ struct cli {
     int arg_count;
 };
 
+struct command;
+typedef int cli_verb(struct cli *c, const struct command *self, struct error *e);
+
 struct command {
     const char *noun, *verb; // verb NULL: a command of one word
     const char *args;        // "ID", "FILE [FOLDER]", "" - capitals are required, [..] optional
@@ -47,7 +50,7 @@ struct command {
     const char *columns;     // default columns of its table; NULL: prints something else
     const char *help;        // one sentence
     const char *example;     // NULL: none
-    int (*run)(struct cli *c, const struct command *self, struct error *e);
+    cli_verb *run;
     bool offline; // needs neither master nor token
 };
 

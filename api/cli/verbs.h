@@ -1,27 +1,20 @@
-// The functions behind the command table, by file. All have the signature of struct command.run.
+// The functions behind the command table, by file. Each returns 0 or a negative error.
 #ifndef MUSTER_CLI_VERBS_H
 #define MUSTER_CLI_VERBS_H
 
 #include "api/cli/cli.h"
 
-#define CLI_VERBS(X)                                                                               \
-    X(login)                                                                                       \
-    X(logout)                                                                                      \
-    X(whoami)                                                                                      \
-    X(help)                                                                                        \
-    X(completion)                                                                                  \
-    X(experiment_create)                                                                           \
-    X(experiment_list) X(experiment_describe) X(experiment_config) X(experiment_logs)              \
-        X(experiment_metrics) X(experiment_follow) X(experiment_wait) X(experiment_act)            \
-            X(experiment_delete) X(trial_list) X(trial_describe) X(trial_metrics) X(trial_logs)    \
-                X(trial_kill) X(checkpoint_list) X(checkpoint_describe) X(checkpoint_digest)       \
-                    X(checkpoint_download) X(agent_list) X(agent_set) X(slot_list) X(slot_set)     \
-                        X(user_list) X(user_create) X(master_info) X(job_list)
-
-#define CLI_DECLARE(name)                                                                          \
-    int run_##name(struct cli *c, const struct command *self, struct error *e);
-CLI_VERBS(CLI_DECLARE)
-#undef CLI_DECLARE
+cli_verb run_login, run_logout, run_whoami, run_user_list, run_user_create, run_help; // account.c
+cli_verb run_completion;                                                              // complete.c
+cli_verb run_experiment_create, run_experiment_list, run_experiment_describe, run_experiment_config,
+    run_experiment_logs, run_experiment_metrics, run_experiment_follow, run_experiment_wait,
+    run_experiment_act, run_experiment_delete; // experiment.c
+cli_verb run_trial_list, run_trial_describe, run_trial_metrics, run_trial_logs,
+    run_trial_kill; // trial.c
+cli_verb run_checkpoint_list, run_checkpoint_describe, run_checkpoint_digest,
+    run_checkpoint_download; // checkpoint.c
+cli_verb run_agent_list, run_agent_set, run_slot_list, run_slot_set, run_master_info,
+    run_job_list; // cluster.c
 
 // trial.c: log lines of a trial to standard output by the options' filters.
 int print_trial_logs(struct cli *c, long long trial, struct error *e);
