@@ -103,6 +103,7 @@ static void make_parts(struct core *c, struct allocation *a, const struct sched_
 static void launch(struct core *c, struct allocation *a)
 {
     struct trial *t = a->trial;
+    a->launched_here = true;
     a->started_at = c->wall;
     memcpy(a->resume, t->checkpoint, sizeof a->resume);
     a->resume_steps = t->checkpoint_steps;

@@ -102,7 +102,7 @@ struct allocation {
     int gang; // of the scheduler
     struct part *parts;
     int part_count, world_size;
-    bool launched_here; // by this process: `token` is known
+    bool launched_here; // by this process, which has heard all of its ranks
     char token[65];
     bool draining;
     enum outcome outcome;

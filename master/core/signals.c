@@ -233,12 +233,18 @@ static void drop_old_gathers(struct allocation *a)
     }
 }
 
+// Gathers are not stored: of one that was complete when the master before this one ended, a peer
+// may have its answer, and will not come again, while another's was lost. They start anew then.
 static void peers_missing(struct core *c, struct parked *p)
 {
     const struct gather *g = p->owner;
+    struct allocation *a = core_allocation_find(c, p->rq->principal.allocation_id);
+    bool gone = atomic_load(&p->rq->client_gone);
     char what[80];
     snprintf(what, sizeof what, "%d of %d peers have come", g->count, g->wanted);
     peers_late(c, p, what);
+    if (a && !a->launched_here && !gone)
+        allocation_kill(c, a, OUTCOME_LOST, "its ranks did not meet over a restart of the master");
 }
 
 static int check_gather(const struct request *rq, const char **name, int64_t *peers,

@@ -532,6 +532,31 @@ static void test_all_gather(void **state)
     assert_string_equal(last_error, "allocation has ended");
 }
 
+// The master ends when one rank has its answer and the other has not; the first goes on and never
+// asks again.
+static void test_all_gather_cut_in_two(void **state)
+{
+    (void)state;
+    submit_slots(2, "");
+    report("agent-1", 2, "");
+    report("agent-1", 2, running_2);
+    struct call *one = gather("0:0", 2, "0"), *two = gather("0:1", 2, "1");
+    gathered(one, "{\"data\":[0,1]}");
+    gathered(two, "{\"data\":[0,1]}");
+    restart_core();
+    report("agent-1", 2, running_2);
+    one = gather("1:0", 2, "0");
+    two = gather("0:1", 2, "1");
+    advance(21 * SECOND);
+    json_decref(call_end(one));
+    json_decref(call_end(two));
+    json_t *answer = sync_agent("agent-1", "session", 2, running_2);
+    assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
+    json_decref(answer);
+    report("agent-1", 2, task_in("1.1.1", "EXITED", EXIT_3));
+    assert_stored("SELECT outcome || restarts FROM allocations, trials WHERE epoch = 1", "LOST0");
+}
+
 static void test_gather_limits(void **state)
 {
     (void)state;
@@ -722,6 +747,7 @@ int main(void)
         cmocka_unit_test(test_restart_of_the_master_at_every_step),
         TEST(test_agent_gone_with_the_master),
         TEST(test_all_gather),
+        TEST(test_all_gather_cut_in_two),
         TEST(test_gather_limits),
         TEST(test_rendezvous),
         TEST(test_preemption_poll_ends),
