@@ -1,0 +1,428 @@
+"""Everything is killed or stopped at random while experiments train; they end as if nothing had been.
+
+MUSTER_CHAOS_SEED draws the cluster, the experiments and the faults of a round; a seed gives the same
+faults at the same times again, what they hit depends on the machine. For a long search:
+
+  MUSTER_CHAOS_ROUNDS=50 MUSTER_CHAOS_SECONDS=30 tests/run release -R chaos -V
+"""
+
+import collections
+import contextlib
+import heapq
+import itertools
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import threading
+import time
+import unittest
+
+from cluster import BIN, Cluster, wait_for, write_corpus
+
+SEED = int(os.environ.get("MUSTER_CHAOS_SEED", "1"))
+ROUNDS = int(os.environ.get("MUSTER_CHAOS_ROUNDS", "1"))
+SECONDS = float(os.environ.get("MUSTER_CHAOS_SECONDS", "12"))  # of faults in a round
+STEPS = int(SECONDS) * 200  # so that most faults find something that trains
+REPORT_EVERY, VALIDATE_EVERY, LINES = 10, 200, 30
+
+NATIVE = f"""\
+name: chaos
+searcher: {{name: single, metric: validation_loss}}
+max_restarts: 1000
+reproducibility: {{experiment_seed: 5}}
+trainer:
+  model: {{family: gpt, layers: 1, heads: 2, width: 16, context: 32, dropout: 0.1}}
+  data: {{format: bytes, path: text.txt, validation_fraction: 0.02}}
+  global_batch_size: 12
+  micro_batch_size: 1
+  steps: {STEPS}
+  optimizer: {{name: adamw, learning_rate: 3.0e-3}}
+  clip_norm: 1.0
+  validate_every: {VALIDATE_EVERY}
+  checkpoint_every: 100
+  report_every: {REPORT_EVERY}
+"""
+
+PROGRAM = f"""\
+name: lines
+entrypoint: sh lines.sh
+launch: per_slot
+searcher: {{name: single, metric: none}}
+max_restarts: 1000
+preemption_timeout: 2
+"""
+
+LINES_SH = f"""\
+i=0
+while [ $i -lt {LINES} ]; do
+    echo "line $i"
+    sleep 0.2
+    i=$((i + 1))
+done
+"""
+
+Process = collections.namedtuple("Process", "pid start program agent allocation rank slots")
+
+
+def read_process(pid, folder):
+    """What /proc knows of a rank or supervisor whose agent works below `folder`; None: it is neither."""
+    entry = pathlib.Path("/proc") / str(pid)
+    try:
+        cwd = os.readlink(entry / "cwd")
+        if not cwd.startswith(f"{folder}/agent-"):
+            return None
+        program = pathlib.Path(os.readlink(entry / "exe")).name
+        start = (entry / "stat").read_text().rpartition(")")[2].split()[19]
+        environment = dict(word.partition("=")[::2]
+                           for word in (entry / "environ").read_text(errors="replace").split("\0"))
+        agent, kind, allocation = pathlib.Path(cwd).relative_to(folder).parts[:3]
+    except (OSError, ValueError):
+        return None
+    if kind != "tasks":
+        return None
+    rank = int(environment["RANK"]) if "MUSTER_RUN_DIR" in environment else None
+    slots = json.loads(environment["DET_SLOT_IDS"]) if rank is not None else []
+    return Process(int(pid), start, program, agent, allocation, rank, slots)
+
+
+def processes(folder):
+    found = (read_process(name, folder) for name in os.listdir("/proc") if name.isdigit())
+    return sorted(process for process in found if process)
+
+
+class Watch(threading.Thread):
+    """Looks again and again that no slot is used by two, and no rank is there twice."""
+
+    def __init__(self, folder):
+        super().__init__(daemon=True)
+        self.folder, self.ended, self.faults = folder, threading.Event(), []
+        self.most = 0  # slots in use at once
+
+    def run(self):
+        while not self.ended.wait(0.05):
+            self.look()
+
+    def look(self):
+        used = {}
+        for process in processes(self.folder):
+            if process.rank is None:
+                continue
+            trial = process.allocation.rpartition(".")[0]
+            self.claim(used, ("trial", trial), process, process.allocation)
+            for slot in process.slots:
+                self.claim(used, ("slot", process.agent, slot), process, process.allocation)
+            if process.program == "muster-trainer":
+                self.claim(used, ("rank", process.allocation, process.rank), process, process.pid)
+        self.most = max(self.most, sum(what[0] == "slot" for what in used))
+
+    def claim(self, used, what, process, owner):
+        """One owner at a time. The first was seen before the second: if it is there still, both are."""
+        first, first_owner = used.setdefault(what, (process, owner))
+        if owner != first_owner and read_process(first.pid, self.folder) == first:
+            self.faults.append(f"{what} is held by {first} and {process}")
+
+    def finish(self):
+        self.ended.set()
+        self.join()
+
+
+class Chaos:
+    """A cluster, its experiments, and what is done to them."""
+
+    def __init__(self, seed, folder):
+        self.random = random.Random(seed)
+        slots = self.random.choice([(2, 2), (3, 2), (2, 3, 2)])
+        self.cluster = Cluster(folder, slots=slots)
+        self.folder = self.cluster.folder
+        self.natives, self.programs, self.commands, self.story = [], [], [], []
+        self.due, self.order = [], itertools.count()
+        self.rank_kills = 0
+        self.began = time.monotonic()
+
+    def tell(self, text):
+        self.story.append(f"{time.monotonic() - self.began:7.2f} {text}")
+
+    def submit(self, files):
+        """More than there are slots for; the program needs two machines."""
+        biggest = max(self.cluster.slots)
+        for slots in [biggest, *self.random.choices(range(1, biggest + 1), k=2)]:
+            self.natives.append(self.create(files, "native.yaml", slots))
+        self.programs.append(self.create(files, "lines.yaml", biggest + 1))
+        self.tell(f"agents of {self.cluster.slots} slots, experiments {self.natives} {self.programs}")
+
+    def create(self, files, config, slots):
+        return self.cluster.create(files / config, files, "--config",
+                                   f"resources.slots_per_trial={slots}")
+
+    # what is to be done later
+
+    def at(self, seconds, what, *arguments):
+        heapq.heappush(self.due, (time.monotonic() + seconds, next(self.order), what, arguments))
+
+    def play(self, seconds):
+        """Does what is due until the time is over, and the rest of it at once then."""
+        end = time.monotonic() + seconds
+        while self.due:
+            when, _, what, arguments = heapq.heappop(self.due)
+            if when < end:
+                time.sleep(max(0, when - time.monotonic()))
+            elif what in self.faults():
+                continue
+            what(*arguments)
+            self.check_daemons()
+
+    def plan(self, seconds):
+        """Draws everything beforehand, so that a seed means the same however fast the machine is."""
+        now = 0.0
+        while now < seconds:
+            fault = self.random.choices(list(self.faults()), list(self.faults().values()))[0]
+            self.at(now, fault, self.random.randrange(1000), self.random.random())
+            now += self.random.choice([0.05, 0.3, 0.7, 1.5])
+
+    def faults(self):
+        """With how often each comes."""
+        return {self.kill_rank: 5, self.kill_supervisor: 3, self.kill_agent: 3, self.kill_master: 3,
+                self.kill_machine: 1, self.stop_agent: 2, self.stop_master: 1, self.pause: 3}
+
+    # faults: `which` chooses the target, `much` (0 to 1) how long it lasts
+
+    def ranks(self):
+        return [p for p in processes(self.folder) if p.rank is not None and p.program != "sleep"]
+
+    def supervisors(self):
+        return [p for p in processes(self.folder) if p.rank is None]
+
+    def kill_process(self, process):
+        kind = "supervisor" if process.rank is None else f"rank {process.rank}"
+        self.tell(f"kill -9 {kind} of {process.allocation} on {process.agent}, pid {process.pid}")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+
+    def kill_rank(self, which, _):
+        ranks = self.ranks()
+        if ranks:
+            self.kill_process(ranks[which % len(ranks)])
+            self.rank_kills += 1
+
+    def kill_supervisor(self, which, _):
+        supervisors = self.supervisors()
+        if supervisors:
+            self.kill_process(supervisors[which % len(supervisors)])
+
+    def kill_agent(self, which, much):
+        agent = self.cluster.agents[which % len(self.cluster.agents)]
+        if agent.process.poll() is None:
+            self.tell(f"kill -9 {agent.log_path.stem}")
+            agent.kill9()
+            self.at(3 * much * (which % 3 > 0), self.restart_agent, agent)
+
+    def kill_machine(self, which, much):
+        """All of it at once; ranks go with their supervisors."""
+        self.kill_agent(which, much)
+        for process in self.supervisors():
+            if process.agent == self.cluster.agents[which % len(self.cluster.agents)].log_path.stem:
+                self.kill_process(process)
+
+    def restart_agent(self, agent):
+        self.tell(f"start {agent.log_path.stem}")
+        agent.start()
+
+    def kill_master(self, which, much):
+        if self.cluster.master.process.poll() is None:
+            self.tell("kill -9 master")
+            self.cluster.master.kill9()
+            self.at(3 * much * (which % 3 > 0), self.restart_master)
+
+    def restart_master(self):
+        self.tell("start master")
+        self.cluster.start_master()
+
+    def stop_agent(self, which, much):
+        self.stop(self.cluster.agents[which % len(self.cluster.agents)], much)
+
+    def stop_master(self, _, much):
+        self.stop(self.cluster.master, much)
+
+    def stop(self, daemon, much):
+        if daemon.process.poll() is None:
+            self.tell(f"stop {daemon.log_path.stem} for {1 + 11 * much ** 2:.1f} s")
+            daemon.process.send_signal(signal.SIGSTOP)
+            self.at(1 + 11 * much ** 2, self.go_on, daemon.log_path.stem, daemon.process)
+
+    def go_on(self, name, process):
+        self.tell(f"continue {name}")
+        process.send_signal(signal.SIGCONT)  # does nothing when it was killed meanwhile
+
+    def pause(self, which, much):
+        experiment = (self.natives + self.programs)[which % (len(self.natives) + 1)]
+        self.command("pause", experiment)
+        self.at(2 * much, self.command, "activate", experiment)
+
+    def command(self, verb, experiment):
+        """Not waited for: the master may be away. It may fail: the experiment may have ended."""
+        self.tell(f"{verb} experiment {experiment}")
+        self.commands.append(subprocess.Popen(
+            [BIN / "muster", "experiment", verb, str(experiment)], env=self.cluster.env,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+    def check_daemons(self):
+        """Whoever is not there was killed by us and waits to be started again."""
+        waiting = [arguments for _, _, what, arguments in self.due if what == self.restart_agent]
+        for agent in self.cluster.agents:
+            if agent.process.poll() is not None and (agent,) not in waiting:
+                raise AssertionError(f"an agent ended by itself:\n{agent.tail()}")
+        waits = any(what == self.restart_master for _, _, what, _ in self.due)
+        if self.cluster.master.process.poll() is not None and not waits:
+            raise AssertionError(f"the master ended by itself:\n{self.cluster.master.tail()}")
+
+    # afterwards
+
+    def settle(self):
+        """No faults any more: all are active, and end."""
+        for command in self.commands:
+            command.wait(120)
+        self.tell("no more faults")
+        for experiment in self.natives + self.programs:
+            if self.state(experiment) == "PAUSED":
+                self.cluster.muster("experiment", "activate", experiment)
+        for experiment in self.natives + self.programs:
+            self.cluster.wait(experiment)
+        self.tell("all have ended")
+
+    def state(self, experiment):
+        return self.cluster.rows("experiment", "describe", experiment)["state"]
+
+    def left_behind(self):
+        """Tasks and their folders: nothing, soon after the end."""
+        return [str(path) for agent in self.cluster.agents for place in ("tasks", "trash")
+                for path in (self.folder / agent.log_path.stem / place).iterdir()]
+
+
+class Store:
+    """The master's database, read as a file."""
+
+    def __init__(self, folder):
+        self.sql = sqlite3.connect(f"file:{folder}/master/muster.db?mode=ro", uri=True)
+
+    def rows(self, query, *values):
+        return self.sql.execute(query, values).fetchall()
+
+    def metrics(self, experiment, group):
+        """[(steps, {name: value})] in the order of steps, without the times it took."""
+        rows = self.rows("SELECT steps, metrics FROM metrics WHERE grp = ? AND archived = 0 AND trial_id"
+                         " IN (SELECT id FROM trials WHERE experiment_id = ?) ORDER BY steps, id",
+                         group, experiment)
+        return [(steps, {name: value for name, value in json.loads(text).items()
+                         if not name.endswith(("_ms", "_per_second"))}) for steps, text in rows]
+
+
+class ChaosTest(unittest.TestCase):
+    maxDiff = 2000
+
+    @classmethod
+    def setUpClass(cls):
+        cls.files = pathlib.Path("files").resolve()
+        cls.files.mkdir()
+        write_corpus(cls.files / "text.txt", 20000)
+        (cls.files / "native.yaml").write_text(NATIVE)
+        (cls.files / "lines.yaml").write_text(PROGRAM)
+        (cls.files / "lines.sh").write_text(LINES_SH)
+        with Cluster("undisturbed", slots=(1,)) as cluster:
+            experiment = cluster.create(cls.files / "native.yaml", cls.files)
+            cluster.wait(experiment)
+            cls.digest = cluster.digest(experiment)
+            store = Store(cluster.folder)
+            cls.training = store.metrics(experiment, "training")
+            cls.validation = store.metrics(experiment, "validation")
+
+    def test_chaos(self):
+        self.assertEqual([steps for steps, _ in self.training],
+                         list(range(REPORT_EVERY, STEPS + 1, REPORT_EVERY)))
+        self.assertEqual([steps for steps, _ in self.validation],
+                         list(range(0, STEPS + 1, VALIDATE_EVERY)))
+        for seed in range(SEED, SEED + ROUNDS):
+            with self.subTest(MUSTER_CHAOS_SEED=seed):
+                self.round(seed)
+
+    def round(self, seed):
+        print(f"MUSTER_CHAOS_SEED={seed}", flush=True)
+        chaos = Chaos(seed, f"seed-{seed}")
+        with chaos.cluster:
+            watch = Watch(chaos.folder)
+            watch.start()
+            try:
+                chaos.submit(self.files)
+                chaos.plan(SECONDS)
+                chaos.play(SECONDS)
+                chaos.settle()
+                self.check_end(chaos)
+                self.assertEqual(watch.faults, [])
+                self.assertGreaterEqual(watch.most, max(chaos.cluster.slots), "the watch saw nothing")
+                self.check_store(chaos, Store(chaos.folder))
+            except BaseException:
+                print("\n".join(chaos.story), flush=True)
+                print(f"master:\n{chaos.cluster.master.tail(60)}", flush=True)
+                raise
+            finally:
+                watch.finish()
+        shutil.rmtree(chaos.folder)
+
+    def check_end(self, chaos):
+        """What a person sees, and that nothing is left: the last logs, folders, processes."""
+        for experiment in chaos.natives:
+            self.assertEqual(chaos.cluster.digest(experiment), self.digest)
+        wait_for("the agents to forget all tasks", lambda: not chaos.left_behind(), 60)
+        for daemon in [*chaos.cluster.agents, chaos.cluster.master]:
+            daemon.stop()
+            self.assertEqual(daemon.process.returncode, 0, daemon.tail())
+        chaos.cluster.agents.clear()
+        self.assertEqual(chaos.cluster.processes_below(), [])
+
+    def check_store(self, chaos, store):
+        self.assertEqual(store.rows("SELECT id, state FROM allocations WHERE state <> 'TERMINATED'"), [])
+        self.assertEqual(store.rows("SELECT id, state FROM trials WHERE state <> 'COMPLETED'"), [])
+        self.assertEqual(store.rows("SELECT * FROM tokens WHERE kind = 'allocation'"), [])
+        self.assertLessEqual(store.rows("SELECT sum(restarts) FROM trials")[0][0], chaos.rank_kills,
+                             "only what dies by itself uses up restarts")
+        for experiment in chaos.natives:
+            self.assertEqual(store.metrics(experiment, "training"), self.training)
+            self.assertEqual(store.metrics(experiment, "validation"), self.validation)
+        self.check_allocations(store)
+        self.check_logs(chaos, store)
+
+    def check_allocations(self, store):
+        """The starts of a trial, one after the other."""
+        for (trial,) in store.rows("SELECT id FROM trials"):
+            starts = store.rows("SELECT epoch, queued_at, ended_at FROM allocations WHERE trial_id = ?"
+                                " ORDER BY rowid", trial)
+            self.assertEqual([epoch for epoch, _, _ in starts], list(range(1, len(starts) + 1)))
+            for (_, _, ended), (_, queued, _) in itertools.pairwise(starts):
+                self.assertLessEqual(ended, queued)
+
+    def check_logs(self, chaos, store):
+        """Every line that was written down is there, once; of a program that was killed, its first."""
+        counts = collections.defaultdict(list)
+        lines = collections.defaultdict(list)
+        for allocation, agent, rank, sequence, text in store.rows(
+                "SELECT allocation_id, agent_id, rank, sequence, log FROM logs ORDER BY sequence"):
+            counts[allocation, agent].append(sequence)
+            if text.startswith("line "):
+                lines[allocation, rank].append(text)
+        for key, found in counts.items():
+            self.assertEqual(found, list(range(1, len(found) + 1)), key)
+        for key, found in lines.items():
+            self.assertEqual(found, [f"line {i}" for i in range(len(found))], key)
+        for experiment in chaos.programs:
+            last, ranks = store.rows(
+                "SELECT a.id, a.slots FROM allocations a JOIN trials t ON t.id = a.trial_id"
+                " WHERE t.experiment_id = ? ORDER BY a.epoch DESC", experiment)[0]
+            self.assertEqual([len(lines[last, rank]) for rank in range(ranks)], [LINES] * ranks)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
