@@ -13,7 +13,7 @@
 #include "master/core/loop.h"
 
 enum {
-    POLL_US = 4 * 1000 * 1000,   // an answer comes after this time, changed or not
+    POLL_US = 4 * 1000 * 1000,   // an answer comes after this time at the latest, changed or not
     CLOSED_US = 1 * 1000 * 1000, // from a broken connection to the next call of a live agent
     EXIT_STALE = 80,             // a rank whose allocation had ended: nobody's error
     SIGNAL_TERM = 15,
@@ -298,7 +298,10 @@ static void park_poll(struct core *c, struct agent *g, struct request *rq)
     error_set(&e, ERR_CONFLICT, "agent %s has called again since", g->id);
     if (g->poll)
         core_refuse(c, core_unpark(c, g->poll), &e);
-    core_park(c, rq, &g->poll, g, c->now + POLL_US, poll_over);
+    // An agent whose call is held says nothing.
+    int64_t held = c->options.agent_silence_us / 2;
+    held = held < POLL_US ? held : POLL_US;
+    core_park(c, rq, &g->poll, g, c->now + held, poll_over);
     bool due =
         jget_int(rq->body, "seen", -1) != g->desired || must_forget(c, g, jget(rq->body, "tasks"));
     if (due && !g->answer_due) {
