@@ -96,11 +96,14 @@ def processes(folder):
 
 
 class Watch(threading.Thread):
-    """Looks again and again that no slot is used by two, and no rank is there twice."""
+    """Looks again and again that no slot is used by two, and no rank is there twice.
 
-    def __init__(self, folder):
+    A trial may have two starts at once only where an agent was given up (`apart`).
+    """
+
+    def __init__(self, folder, apart):
         super().__init__(daemon=True)
-        self.folder, self.ended, self.faults = folder, threading.Event(), []
+        self.folder, self.apart, self.ended, self.faults = folder, apart, threading.Event(), []
         self.most = 0  # slots in use at once
 
     def run(self):
@@ -113,7 +116,8 @@ class Watch(threading.Thread):
             if process.rank is None:
                 continue
             trial = process.allocation.rpartition(".")[0]
-            self.claim(used, ("trial", trial), process, process.allocation)
+            if not self.apart:
+                self.claim(used, ("trial", trial), process, process.allocation)
             for slot in process.slots:
                 self.claim(used, ("slot", process.agent, slot), process, process.allocation)
             if process.program == "muster-trainer":
@@ -137,7 +141,9 @@ class Chaos:
     def __init__(self, seed, folder):
         self.random = random.Random(seed)
         slots = self.random.choice([(2, 2), (3, 2), (2, 3, 2)])
-        self.cluster = Cluster(folder, slots=slots)
+        self.impatient = self.random.random() < 0.5  # agents are given up while their tasks go on
+        flags = ("--agent-silence", 3, "--agent-reconnect", 2) if self.impatient else ()
+        self.cluster = Cluster(folder, slots=slots, master_flags=flags)
         self.folder = self.cluster.folder
         self.natives, self.programs, self.commands, self.story = [], [], [], []
         self.due, self.order = [], itertools.count()
@@ -153,7 +159,8 @@ class Chaos:
         for slots in [biggest, *self.random.choices(range(1, biggest + 1), k=2)]:
             self.natives.append(self.create(files, "native.yaml", slots))
         self.programs.append(self.create(files, "lines.yaml", biggest + 1))
-        self.tell(f"agents of {self.cluster.slots} slots, experiments {self.natives} {self.programs}")
+        self.tell(f"agents of {self.cluster.slots} slots, experiments {self.natives} {self.programs}"
+                  f"{', agents are given up soon' if self.impatient else ''}")
 
     def create(self, files, config, slots):
         return self.cluster.create(files / config, files, "--config",
@@ -349,11 +356,17 @@ class ChaosTest(unittest.TestCase):
             with self.subTest(MUSTER_CHAOS_SEED=seed):
                 self.round(seed)
 
+    def test_an_idle_agent_is_not_silent(self):
+        with Cluster("impatient", slots=(1,), master_flags=("--agent-silence", 2)) as cluster:
+            time.sleep(7)
+            silences = cluster.master.tail().count("agent not connected")
+            self.assertLess(silences, 2, "one may be a busy machine's")
+
     def round(self, seed):
         print(f"MUSTER_CHAOS_SEED={seed}", flush=True)
         chaos = Chaos(seed, f"seed-{seed}")
         with chaos.cluster:
-            watch = Watch(chaos.folder)
+            watch = Watch(chaos.folder, chaos.impatient)
             watch.start()
             try:
                 chaos.submit(self.files)
