@@ -233,7 +233,7 @@ static const char page[] =
     "slots of this cluster. There is no graphical page in this version; the command line and the "
     "API show everything.</p>\n"
     "<h2>Command line</h2>\n"
-    "<pre>muster login                       sign in\n"
+    "<pre>muster login USER                  sign in\n"
     "muster experiment create FILE      train\n"
     "muster experiment list             what runs, waits and is done\n"
     "muster experiment describe ID      one experiment, and why it waits\n"
