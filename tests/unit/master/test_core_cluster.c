@@ -1,6 +1,10 @@
 // Agents and what runs on them: gangs over machines, loss and return, the master's restart at every
 // step, meeting of ranks, logs, and what operators see and set.
-#include "core_fixture.h"
+#include "tests/unit/master/support/core_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const char running_2[] = "{\"allocationId\":\"1.1.1\",\"state\":\"RUNNING\",\"ranks\":[]}";
 
@@ -316,78 +320,59 @@ static void steps_metrics(void)
               "{\"avg_metrics\":{\"loss\":1.5}}}}");
 }
 
+static void both(const char *one, const char *two)
+{
+    report("agent-1", 1, one);
+    report("agent-2", 1, two);
+}
+
+// The first start, up to its end by a rank that crashes.
+static void first_start(int number)
+{
+    static void (*const without_agents[])(void) = {steps_metrics, steps_checkpoint};
+    if (number == 0)
+        submit_slots(2, "");
+    else if (number == 1)
+        both("", "");
+    else if (number == 2)
+        report("agent-1", 1, task_in("1.1.1", "STARTING", ""));
+    else if (number == 3)
+        both(running_2, running_2);
+    else if (number <= 5)
+        without_agents[number - 4]();
+    else if (number == 6)
+        report("agent-2", 1, task_in("1.1.1", "EXITED", "{\"rank\":1,\"signal\":11}"));
+    else
+        report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
+}
+
+// A later one, up to its end by a drain that `verb` asks for.
+static void later_start(int number, const char *id, core_handler *verb, bool acknowledges)
+{
+    if (number == 0)
+        both("", "");
+    else if (number == 1)
+        both(task_in(id, "RUNNING", ""), task_in(id, "RUNNING", ""));
+    else if (number == 2)
+        must_tell(verb, as_user(OWNER, false), "1", NULL);
+    else if (number == 3 && acknowledges)
+        must_tell(core_allocation_ack_preemption, as_task(id), id, NULL);
+    else
+        report(number == 4 ? "agent-1" : "agent-2", 1, task_in(id, "EXITED", EXIT_0));
+}
+
 static void step(int number)
 {
-    switch (number) {
-    case 0:
-        submit_slots(2, "");
-        return;
-    case 1:
-        report("agent-1", 1, "");
-        report("agent-2", 1, "");
-        return;
-    case 2:
-        report("agent-1", 1, task_in("1.1.1", "STARTING", ""));
-        return;
-    case 3:
-        report("agent-1", 1, running_2);
-        report("agent-2", 1, running_2);
-        return;
-    case 4:
-        steps_metrics();
-        return;
-    case 5:
-        steps_checkpoint();
-        return;
-    case 6:
-        report("agent-2", 1, task_in("1.1.1", "EXITED", "{\"rank\":1,\"signal\":11}"));
-        return;
-    case 7:
-        report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
-        return;
-    case 8:
-        report("agent-1", 1, "");
-        report("agent-2", 1, "");
-        return;
-    case 9:
-        report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
-        report("agent-2", 1, task_in("1.1.2", "RUNNING", ""));
-        return;
-    case 10:
-        must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
-        return;
-    case 11:
-        must_tell(core_allocation_ack_preemption, as_task("1.1.2"), "1.1.2", NULL);
-        return;
-    case 12:
-        report("agent-1", 1, task_in("1.1.2", "EXITED", EXIT_0));
-        return;
-    case 13:
-        report("agent-2", 1, task_in("1.1.2", "EXITED", EXIT_0));
-        return;
-    case 14:
+    if (number <= 7)
+        first_start(number);
+    else if (number <= 13)
+        later_start(number - 8, "1.1.2", core_experiment_pause, true);
+    else if (number == 14)
         must_tell(core_experiment_activate, as_user(OWNER, false), "1", NULL);
-        return;
-    case 15:
-        report("agent-1", 1, "");
-        report("agent-2", 1, "");
-        return;
-    case 16:
-        report("agent-1", 1, task_in("1.1.3", "RUNNING", ""));
-        report("agent-2", 1, task_in("1.1.3", "RUNNING", ""));
-        return;
-    case 17:
-        must_tell(core_experiment_cancel, as_user(OWNER, false), "1", NULL);
-        return;
-    case 18:
-        report("agent-1", 1, task_in("1.1.3", "EXITED", EXIT_0));
-        return;
-    case 19:
-        report("agent-2", 1, task_in("1.1.3", "EXITED", EXIT_0));
-        return;
-    default:
-        fail_msg("no step %d", number);
-    }
+    else if (number <= 17)
+        later_start(number - 15, "1.1.3", core_experiment_cancel, false);
+    else
+        later_start(number - 14, "1.1.3", core_experiment_cancel, false);
 }
 
 enum { STEPS = 20 };
@@ -412,10 +397,8 @@ static void after_restart(int done)
         one = two = task_in("1.1.3", "RUNNING", "");
     if (done == 18)
         one = task_in("1.1.3", "EXITED", EXIT_0);
-    if (done >= 1) {
-        report("agent-1", 1, one);
-        report("agent-2", 1, two);
-    }
+    if (done >= 1)
+        both(one, two);
 }
 
 static const char summary[] =

@@ -2,7 +2,11 @@
 // ranks that fail; people who pause, activate, cancel and kill; a master that is started again. One
 // seed makes one run. After every event no slot runs two tasks and no trial runs twice; when the
 // trouble stops, everything comes to its end.
-#include "core_fixture.h"
+#include "tests/unit/master/support/core_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/rng.h"
 

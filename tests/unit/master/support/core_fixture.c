@@ -1,17 +1,5 @@
-// The core without HTTP: a store in a folder of its own, requests made by hand, agents played by
-// the test, and a clock that the test moves. For tests of master/core; include it in the one file
-// of a test program.
-#ifndef TESTS_MASTER_CORE_FIXTURE_H
-#define TESTS_MASTER_CORE_FIXTURE_H
+#include "tests/unit/master/support/core_fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,22 +8,9 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/hash.h"
-#include "base/json.h"
 #include "base/log.h"
-#include "db/db.h"
-#include "master/core/core.h"
-#include "master/core/handlers.h"
 
-enum { SECOND = 1000 * 1000, OWNER = 1, OTHER = 2 };
-
-static struct cluster {
-    struct db *db;
-    struct db_reader *reader;
-    struct core *core;
-    char folder[32], storage[256], checkpoints[200];
-    atomic_int log_notices;
-} cl;
+struct cluster cl;
 
 static atomic_int_least64_t clock_ahead; // of the machine's clock, microseconds
 
@@ -53,7 +28,7 @@ static void log_notice(void *ctx, const char *task_id)
 
 // --- the master's life ---------------------------------------------------------------------------
 
-static inline void start_core(void)
+void start_core(void)
 {
     struct error e = {0};
     struct core_options options = {
@@ -72,20 +47,20 @@ static inline void start_core(void)
         fail_msg("%s", e.text);
 }
 
-static inline void stop_core(void)
+void stop_core(void)
 {
     core_stop(cl.core);
     core_free(cl.core);
     cl.core = NULL;
 }
 
-static inline void restart_core(void)
+void restart_core(void)
 {
     stop_core();
     start_core();
 }
 
-static inline void seed_store(void)
+static void seed_store(void)
 {
     struct db_batch *b = db_batch_new();
     struct error e = {0};
@@ -100,7 +75,7 @@ static inline void seed_store(void)
         fail_msg("%s", e.text);
 }
 
-static inline int cluster_setup(void **state)
+int cluster_setup(void **state)
 {
     struct error e = {0};
     char here[128];
@@ -120,7 +95,7 @@ static inline int cluster_setup(void **state)
     return 0;
 }
 
-static inline int cluster_teardown(void **state)
+int cluster_teardown(void **state)
 {
     (void)state;
     stop_core();
@@ -130,15 +105,6 @@ static inline int cluster_teardown(void **state)
 }
 
 // --- requests ------------------------------------------------------------------------------------
-
-struct call {
-    struct request rq;
-    json_t *body;
-    const char *query_value; // of any parameter; NULL: none
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool done;
-};
 
 static const char *call_query(struct request *rq, const char *name)
 {
@@ -156,30 +122,29 @@ static void call_complete(struct request *rq)
     pthread_mutex_unlock(&call->lock);
 }
 
-static inline struct principal as_user(int64_t id, bool admin)
+struct principal as_user(int64_t id, bool admin)
 {
     struct principal p = {.kind = PRINCIPAL_USER, .user_id = id, .admin = admin};
     snprintf(p.username, sizeof p.username, "%s", id == OWNER ? "owner" : "other");
     return p;
 }
 
-static inline struct principal as_task(const char *allocation)
+struct principal as_task(const char *allocation)
 {
     struct principal p = {.kind = PRINCIPAL_TASK};
     snprintf(p.allocation_id, sizeof p.allocation_id, "%s", allocation);
     return p;
 }
 
-static inline struct principal as_agent(void)
+struct principal as_agent(void)
 {
     return (struct principal){.kind = PRINCIPAL_AGENT};
 }
 
-static const char *next_query_value; // of the next call
+const char *next_query_value;
 
-// Sends a request; body is JSON text or NULL, params are NULL or path parts.
-static inline struct call *call_start(core_handler *handler, struct principal who, const char *p0,
-                                      const char *p1, const char *body)
+struct call *call_start(core_handler *handler, struct principal who, const char *p0, const char *p1,
+                        const char *body)
 {
     struct error e = {0};
     struct call *call = xcalloc(1, sizeof *call);
@@ -202,7 +167,7 @@ static inline struct call *call_start(core_handler *handler, struct principal wh
     return call;
 }
 
-static inline bool call_is_done(struct call *call)
+bool call_is_done(struct call *call)
 {
     pthread_mutex_lock(&call->lock);
     bool done = call->done;
@@ -210,12 +175,11 @@ static inline bool call_is_done(struct call *call)
     return done;
 }
 
-static int last_status;
-static char last_error[ERROR_TEXT_MAX];
-static int64_t last_id;
+int last_status;
+char last_error[ERROR_TEXT_MAX];
+int64_t last_id;
 
-// Waits for the answer and gives it as JSON (an empty one as {}); the call is gone then.
-static inline json_t *call_end(struct call *call)
+json_t *call_end(struct call *call)
 {
     struct timespec until;
     json_t *answer = NULL;
@@ -242,35 +206,31 @@ static inline json_t *call_end(struct call *call)
     return answer;
 }
 
-static inline json_t *ask(core_handler *handler, struct principal who, const char *p0,
-                          const char *p1, const char *body)
+json_t *ask(core_handler *handler, struct principal who, const char *p0, const char *p1,
+            const char *body)
 {
     return call_end(call_start(handler, who, p0, p1, body));
 }
 
-// The status alone.
-static inline int tell(core_handler *handler, struct principal who, const char *p0,
-                       const char *body)
+int tell(core_handler *handler, struct principal who, const char *p0, const char *body)
 {
     json_decref(ask(handler, who, p0, NULL, body));
     return last_status;
 }
 
-static inline void must_tell(core_handler *handler, struct principal who, const char *p0,
-                             const char *body)
+void must_tell(core_handler *handler, struct principal who, const char *p0, const char *body)
 {
     if (tell(handler, who, p0, body) != 200)
         fail_msg("status %d: %s", last_status, last_error);
 }
 
-// A turn of the core passes, after which all that was due is done.
-static inline void settle(void)
+void settle(void)
 {
     must_tell(core_tasks, as_user(OWNER, false), NULL, NULL);
     must_tell(core_tasks, as_user(OWNER, false), NULL, NULL);
 }
 
-static inline void advance(int64_t us)
+void advance(int64_t us)
 {
     atomic_fetch_add(&clock_ahead, us);
     settle();
@@ -278,8 +238,7 @@ static inline void advance(int64_t us)
 
 // --- the store -----------------------------------------------------------------------------------
 
-// The first column of the first row as text, or "(none)"; static.
-static inline const char *stored(const char *sql)
+const char *stored(const char *sql)
 {
     static char text[8192];
     struct db_rows *rows = db_query_sql(cl.reader, sql, NULL, 0);
@@ -289,14 +248,7 @@ static inline const char *stored(const char *sql)
     return text;
 }
 
-#define assert_stored(sql, expected)                                                               \
-    do {                                                                                           \
-        const char *stored_ = stored(sql);                                                         \
-        if (strcmp(stored_, expected))                                                             \
-            fail_msg("%s: \"%s\", not \"%s\"", sql, stored_, expected);                            \
-    } while (0)
-
-static inline json_t *parse_json(const char *text)
+json_t *parse_json(const char *text)
 {
     json_t *value = NULL;
     struct error e = {0};
@@ -307,8 +259,7 @@ static inline json_t *parse_json(const char *text)
 
 // --- experiments ---------------------------------------------------------------------------------
 
-// Submits YAML, activated; the id, or 0 with last_status and last_error.
-static inline int64_t submit(const char *yaml, bool activate)
+int64_t submit(const char *yaml, bool activate)
 {
     json_t *body = json_pack("{s:s, s:b, s:i, s:[{s:s, s:i, s:s, s:i}]}", "config", yaml,
                              "activate", activate, "projectId", 1, "modelDefinition", "path",
@@ -320,7 +271,7 @@ static inline int64_t submit(const char *yaml, bool activate)
     return last_status == 200 ? last_id : 0;
 }
 
-static inline int64_t submit_slots(int slots, const char *more)
+int64_t submit_slots(int slots, const char *more)
 {
     char yaml[1024];
     snprintf(yaml, sizeof yaml,
@@ -334,7 +285,7 @@ static inline int64_t submit_slots(int slots, const char *more)
     return id;
 }
 
-static inline const char *decimal(int64_t value)
+const char *decimal(int64_t value)
 {
     static char text[4][24];
     static int turn;
@@ -345,9 +296,8 @@ static inline const char *decimal(int64_t value)
 
 // --- agents --------------------------------------------------------------------------------------
 
-// One sync with these tasks; `seen` -1 is answered at once. The answer as JSON.
-static inline struct call *sync_start(const char *agent, const char *session, int slots,
-                                      int64_t seen, const char *tasks)
+struct call *sync_start(const char *agent, const char *session, int slots, int64_t seen,
+                        const char *tasks)
 {
     char *list = xstrdup("");
     for (int i = 0; i < slots; i++) {
@@ -368,8 +318,7 @@ static inline struct call *sync_start(const char *agent, const char *session, in
     return call;
 }
 
-static inline json_t *sync_agent(const char *agent, const char *session, int slots,
-                                 const char *tasks)
+json_t *sync_agent(const char *agent, const char *session, int slots, const char *tasks)
 {
     json_t *answer = call_end(sync_start(agent, session, slots, -1, tasks));
     if (last_status != 200)
@@ -377,8 +326,7 @@ static inline json_t *sync_agent(const char *agent, const char *session, int slo
     return answer;
 }
 
-// The entry of an allocation in what the agent should run, borrowed; NULL: not there.
-static inline json_t *wanted(const json_t *answer, const char *allocation)
+json_t *wanted(const json_t *answer, const char *allocation)
 {
     size_t i;
     json_t *task;
@@ -390,12 +338,12 @@ static inline json_t *wanted(const json_t *answer, const char *allocation)
     return NULL;
 }
 
-static inline const char *wanted_action(const json_t *answer, const char *allocation)
+const char *wanted_action(const json_t *answer, const char *allocation)
 {
     return jget_string(wanted(answer, allocation), "action", "(none)");
 }
 
-static inline bool forgotten(const json_t *answer, const char *allocation)
+bool forgotten(const json_t *answer, const char *allocation)
 {
     size_t i;
     json_t *id;
@@ -407,8 +355,7 @@ static inline bool forgotten(const json_t *answer, const char *allocation)
     return false;
 }
 
-// The text of a task in a report; static. `ranks` is a list of {"rank", "exitCode", "signal"}.
-static inline const char *task_in(const char *allocation, const char *state, const char *ranks)
+const char *task_in(const char *allocation, const char *state, const char *ranks)
 {
     static char text[2][2048];
     static int turn;
@@ -419,14 +366,7 @@ static inline const char *task_in(const char *allocation, const char *state, con
     return text[turn];
 }
 
-#define EXIT_0   "{\"rank\":0,\"exitCode\":0,\"signal\":null}"
-#define EXIT_3   "{\"rank\":0,\"exitCode\":3,\"signal\":null}"
-#define EXIT_80  "{\"rank\":0,\"exitCode\":80,\"signal\":null}"
-#define KILLED_9 "{\"rank\":0,\"exitCode\":null,\"signal\":9}"
-
-static inline void report(const char *agent, int slots, const char *tasks)
+void report(const char *agent, int slots, const char *tasks)
 {
     json_decref(sync_agent(agent, "session", slots, tasks));
 }
-
-#endif

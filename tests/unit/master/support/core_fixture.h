@@ -1,0 +1,111 @@
+// The core without HTTP: a store in a folder of its own, requests made by hand, agents played by
+// the test, and a clock that the test moves. One of them for a test program.
+#ifndef TESTS_MASTER_CORE_FIXTURE_H
+#define TESTS_MASTER_CORE_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/json.h"
+#include "db/db.h"
+#include "master/core/handlers.h"
+
+enum { SECOND = 1000 * 1000, OWNER = 1, OTHER = 2 }; // users
+
+struct cluster {
+    struct db *db;
+    struct db_reader *reader;
+    struct core *core;
+    char folder[32], storage[256], checkpoints[200];
+    atomic_int log_notices; // that there are new lines
+};
+extern struct cluster cl;
+
+// The master's life; setup and teardown as of cmocka.
+int cluster_setup(void **state);
+int cluster_teardown(void **state);
+void start_core(void);
+void stop_core(void);
+void restart_core(void);
+
+void advance(int64_t us); // moves the core's clock, and waits until what became due is done
+void settle(void);        // a turn of the core passes
+
+// --- requests ------------------------------------------------------------------------------------
+
+struct call {
+    struct request rq;
+    json_t *body;
+    const char *query_value; // of any parameter; NULL: none
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+};
+
+struct principal as_user(int64_t id, bool admin);
+struct principal as_task(const char *allocation);
+struct principal as_agent(void);
+
+extern const char *next_query_value; // of the next call
+
+// Sends a request; body is JSON text or NULL, params are NULL or path parts.
+struct call *call_start(core_handler *handler, struct principal who, const char *p0, const char *p1,
+                        const char *body);
+bool call_is_done(struct call *call);
+
+// Waits for the answer and gives it as JSON (an empty one as {}); the call is gone then.
+json_t *call_end(struct call *call);
+extern int last_status;
+extern char last_error[ERROR_TEXT_MAX];
+extern int64_t last_id;
+
+json_t *ask(core_handler *handler, struct principal who, const char *p0, const char *p1,
+            const char *body);
+int tell(core_handler *handler, struct principal who, const char *p0, const char *body); // status
+void must_tell(core_handler *handler, struct principal who, const char *p0, const char *body);
+
+// --- the store -----------------------------------------------------------------------------------
+
+const char *stored(const char *sql); // first column of the first row as text, or "(none)"; static
+#define assert_stored(sql, expected)                                                               \
+    do {                                                                                           \
+        const char *stored_ = stored(sql);                                                         \
+        if (strcmp(stored_, expected))                                                             \
+            fail_msg("%s: \"%s\", not \"%s\"", sql, stored_, expected);                            \
+    } while (0)
+
+json_t *parse_json(const char *text);
+const char *decimal(int64_t value); // good until four calls later
+
+// --- experiments and agents ----------------------------------------------------------------------
+
+// Submits YAML with a file; the id, or 0 with last_status and last_error.
+int64_t submit(const char *yaml, bool activate);
+int64_t submit_slots(int slots, const char *more); // a plain one, active; `more` YAML lines
+
+// One sync with these tasks; an answer comes at once when `seen` is not the newest version.
+struct call *sync_start(const char *agent, const char *session, int slots, int64_t seen,
+                        const char *tasks);
+json_t *sync_agent(const char *agent, const char *session, int slots, const char *tasks);
+void report(const char *agent, int slots, const char *tasks); // in the session "session"
+
+// The entry of an allocation in what the agent should run, borrowed; NULL: not there.
+json_t *wanted(const json_t *answer, const char *allocation);
+const char *wanted_action(const json_t *answer, const char *allocation);
+bool forgotten(const json_t *answer, const char *allocation);
+
+// The text of a task in a report; good until the call after the next. `ranks` is a list of these.
+const char *task_in(const char *allocation, const char *state, const char *ranks);
+#define EXIT_0   "{\"rank\":0,\"exitCode\":0,\"signal\":null}"
+#define EXIT_3   "{\"rank\":0,\"exitCode\":3,\"signal\":null}"
+#define EXIT_80  "{\"rank\":0,\"exitCode\":80,\"signal\":null}"
+#define KILLED_9 "{\"rank\":0,\"exitCode\":null,\"signal\":9}"
+
+#endif
