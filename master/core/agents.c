@@ -184,7 +184,8 @@ void agent_event(struct core *c, struct agent *g, enum agent_event ev)
                                         : "agent lost",
              "agent=%s slots=%d", g->id, g->slot_count);
     g->state = (enum agent_state)to.next;
-    STORE(c, AGENT_SEEN, "is", c->wall, g->id);
+    if (g->state != AGENT_LOST)
+        STORE(c, AGENT_SEEN, "is", c->wall, g->id);
     switch ((enum agent_action)to.action) {
     case AGENT_DO_NOTHING:
         break;

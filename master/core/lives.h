@@ -53,6 +53,7 @@ void agent_changed(struct core *c, struct agent *g); // what should run there ha
 void agent_refresh(struct core *c, struct agent *g); // the scheduler learns what may be used
 int agent_set_slots(struct agent *g, json_t *slots, struct error *e); // takes a reference
 void agent_disable_slots(struct agent *g, const json_t *numbers);
+void agent_write_device(struct json_writer *w, const struct agent *g, int slot); // pools.c
 
 // metrics.c
 void metrics_restart(struct core *c, struct trial *t, const struct allocation *a);

@@ -30,7 +30,7 @@ static const char *container_state(const struct part *p)
     return names[p->state];
 }
 
-static void write_device(struct json_writer *w, const struct agent *g, int slot)
+void agent_write_device(struct json_writer *w, const struct agent *g, int slot)
 {
     const json_t *device = json_array_get(g->slots, (size_t)slot);
     jw_object(w);
@@ -51,7 +51,7 @@ static void write_container(struct json_writer *w, const struct part *p)
     jw_key(w, "devices");
     jw_array(w);
     for (int i = 0; i < p->slot_count; i++)
-        write_device(w, p->agent, p->slots[i]);
+        agent_write_device(w, p->agent, p->slots[i]);
     jw_array_end(w);
     jw_kv_string(w, "allocationId", p->allocation->id);
     jw_object_end(w);
@@ -65,7 +65,7 @@ static void write_slot(struct json_writer *w, const struct agent *g, int slot)
     jw_object(w);
     jw_kv_string(w, "id", id);
     jw_key(w, "device");
-    write_device(w, g, slot);
+    agent_write_device(w, g, slot);
     jw_kv_bool(w, "enabled", g->enabled && !g->slot_disabled[slot]);
     jw_key(w, "container");
     if (p)
@@ -316,12 +316,17 @@ int core_slot_disable(struct core *c, struct request *rq, struct error *e)
 
 // --- pools ---------------------------------------------------------------------------------------
 
-static const char *slot_type(struct core *c, const struct pool *pool)
+static const struct agent *first_agent(struct core *c, const struct pool *pool)
 {
     for (size_t i = 0; i < c->agent_count; i++)
-        if (c->agents[i]->pool == pool && c->agents[i]->slot_count)
-            return jget_string(json_array_get(c->agents[i]->slots, 0), "type", "CPU");
-    return "CPU";
+        if (c->agents[i]->pool == pool)
+            return c->agents[i];
+    return NULL;
+}
+
+static const char *slot_type(const struct agent *g)
+{
+    return jget_string(g ? json_array_get(g->slots, 0) : NULL, "type", "CPU");
 }
 
 // The wire wants all of its keys; those of clouds and containers are empty here.
@@ -354,7 +359,7 @@ static void write_pool(struct core *c, struct json_writer *w, const struct pool 
     jw_kv_int(w, "numAgents", view.agents);
     jw_kv_int(w, "slotsAvailable", view.slots);
     jw_kv_int(w, "slotsUsed", view.slots - view.free);
-    jw_kv_string(w, "slotType", wire_name(WIRE_DEVICE_TYPE, slot_type(c, pool)));
+    jw_kv_string(w, "slotType", wire_name(WIRE_DEVICE_TYPE, slot_type(first_agent(c, pool))));
     jw_kv_int(w, "auxContainerCapacity", (int64_t)view.agents * SCHED_ZERO_SLOT_GANGS);
     jw_kv_int(w, "auxContainerCapacityPerAgent", SCHED_ZERO_SLOT_GANGS);
     jw_kv_bool(w, "defaultComputePool", is_default);
@@ -377,18 +382,25 @@ static void write_pool(struct core *c, struct json_writer *w, const struct pool 
     jw_object_end(w);
 }
 
+// The default pool, and those that have ever had an agent: a name that only an experiment asks for
+// is no pool.
 int core_resource_pools(struct core *c, struct request *rq, struct error *e)
 {
     struct json_writer w;
+    int64_t shown = 0;
     (void)e;
     jw_init(&w, &rq->answer);
     jw_object(&w);
     jw_key(&w, "resourcePools");
     jw_array(&w);
-    for (size_t i = 0; i < c->pool_count; i++)
+    for (size_t i = 0; i < c->pool_count; i++) {
+        if (i && !first_agent(c, c->pools[i]))
+            continue;
         write_pool(c, &w, c->pools[i]);
+        shown++;
+    }
     jw_array_end(&w);
-    wire_write_pagination(&w, 0, 0, (int64_t)c->pool_count, (int64_t)c->pool_count);
+    wire_write_pagination(&w, 0, 0, shown, shown);
     jw_object_end(&w);
     return 0;
 }

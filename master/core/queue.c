@@ -263,15 +263,8 @@ static void write_resources(struct json_writer *w, const struct part *p)
     jw_object(w);
     jw_key(w, "devices");
     jw_array(w);
-    for (int i = 0; i < p->slot_count; i++) {
-        const json_t *slot = json_array_get(p->agent->slots, (size_t)p->slots[i]);
-        jw_object(w);
-        jw_kv_int(w, "id", p->slots[i]);
-        jw_kv_string(w, "brand", jget_string(slot, "name", ""));
-        jw_kv_string(w, "uuid", jget_string(slot, "uuid", ""));
-        jw_kv_string(w, "type", wire_name(WIRE_DEVICE_TYPE, jget_string(slot, "type", "CPU")));
-        jw_object_end(w);
-    }
+    for (int i = 0; i < p->slot_count; i++)
+        agent_write_device(w, p->agent, p->slots[i]);
     jw_array_end(w);
     jw_object_end(w);
     jw_object_end(w);

@@ -25,11 +25,13 @@ static int remove_checkpoint(const char *uuid, const char *storage_text, struct 
     json_t *storage = NULL;
     char *folder = NULL;
     struct error why = {0};
+    char quoted[ERROR_TEXT_MAX];
     int err = json_parse(storage_text, strlen(storage_text), "storage", &storage, e);
     if (err)
         return err;
     if (checkpoint_folder(storage, uuid, &folder, &why))
-        log_warn("a checkpoint is left in its storage", "uuid=%s err=\"%s\"", uuid, why.text);
+        log_warn("a checkpoint is left in its storage", "uuid=%s err=%s", uuid,
+                 log_quote(quoted, sizeof quoted, why.text));
     else if (path_exists(folder))
         err = dir_remove_tree(folder, e);
     free(folder);
@@ -69,9 +71,10 @@ static void removed(struct core *c, struct work *work)
 {
     struct removal *r = (struct removal *)work;
     struct experiment *x = core_experiment_find(c, r->id);
+    char quoted[ERROR_TEXT_MAX];
     if (r->err) {
-        log_error("an experiment could not be deleted", "exp=%lld err=\"%s\"", (long long)r->id,
-                  r->e.text);
+        log_error("an experiment could not be deleted", "exp=%lld err=%s", (long long)r->id,
+                  log_quote(quoted, sizeof quoted, r->e.text));
         experiment_event(c, x, EXPERIMENT_EV_DELETE_FAILED, NULL);
     } else {
         remove_rows(c, r);

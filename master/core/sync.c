@@ -18,6 +18,7 @@ enum {
     EXIT_STALE = 80,             // a rank whose allocation had ended: nobody's error
     SIGNAL_TERM = 15,
     SIGNAL_KILL = 9,
+    BY_SHELL = 128, // a shell tells a signal of its child so
 };
 
 static const char supervisor_lost[] = "supervisor lost"; // agent/supervisor.h
@@ -50,7 +51,15 @@ static void describe_ranks(const json_t *ranks, struct buf *out)
     }
 }
 
-// How a machine's ranks ended. Those that were only swept up after another are no cause.
+// Ended by what ends all ranks after one: by itself no cause.
+static bool was_swept(int64_t code, int64_t sig)
+{
+    if (code > BY_SHELL)
+        sig = code - BY_SHELL;
+    return sig == SIGNAL_TERM || sig == SIGNAL_KILL;
+}
+
+// How a machine's ranks ended.
 static enum outcome judge_ranks(const json_t *ranks)
 {
     bool stale = false, swept = false;
@@ -61,7 +70,7 @@ static enum outcome judge_ranks(const json_t *ranks)
         int64_t code = jget_int(rank, "exitCode", 0), sig = jget_int(rank, "signal", 0);
         if (code == EXIT_STALE)
             stale = true;
-        else if (sig == SIGNAL_TERM || sig == SIGNAL_KILL)
+        else if (was_swept(code, sig))
             swept = true;
         else if (code || sig)
             return OUTCOME_FAILED;

@@ -42,6 +42,14 @@ static const char *env_of(const json_t *answer, const char *allocation, const ch
     return jget_string(jget(wanted(answer, allocation), "env"), name, "(none)");
 }
 
+// Experiment 1, with one trial that runs on the one slot of an agent.
+static void run_one(const char *more)
+{
+    submit_slots(1, more);
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+}
+
 static void test_whole_life(void **state)
 {
     (void)state;
@@ -108,9 +116,7 @@ static void test_whole_life(void **state)
 static void test_restart(void **state)
 {
     (void)state;
-    submit_slots(1, "");
-    report("agent-1", 1, "");
-    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    run_one("");
     for (int step = 5; step <= 20; step += 5)
         post_metrics("1.1.1", "training", step, step);
     post_checkpoint("1.1.1", UUID_1, 10);
@@ -145,10 +151,9 @@ static void test_restart(void **state)
 static void test_failures_of_the_cluster_do_not_count(void **state)
 {
     (void)state;
-    submit_slots(1, "");
-    report("agent-1", 1, "");
-    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
-    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_80));
+    run_one("");
+    report("agent-1", 1,
+           task_in("1.1.1", "EXITED", EXIT_80 ",{\"rank\":1,\"exitCode\":143}," KILLED_9));
     assert_stored("SELECT outcome FROM allocations WHERE epoch = 1", "LOST");
     report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
     report("agent-1", 1,
@@ -172,9 +177,7 @@ static json_t *preemption(const char *allocation)
 static void test_pause_and_activate(void **state)
 {
     (void)state;
-    submit_slots(1, "");
-    report("agent-1", 1, "");
-    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    run_one("");
     struct call *poll =
         call_start(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL);
     settle();
@@ -204,9 +207,7 @@ static void test_pause_and_activate(void **state)
 static void test_pause_is_taken_back(void **state)
 {
     (void)state;
-    submit_slots(1, "");
-    report("agent-1", 1, "");
-    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    run_one("");
     must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
     must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
     must_tell(core_experiment_activate, as_user(OWNER, false), "1", NULL);
@@ -220,9 +221,7 @@ static void test_pause_is_taken_back(void **state)
 static void test_failure_after_acknowledging_counts(void **state)
 {
     (void)state;
-    submit_slots(1, "");
-    report("agent-1", 1, "");
-    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    run_one("");
     must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
     must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_3));
@@ -255,9 +254,7 @@ static void test_drain_and_kill_outlive_the_master(void **state)
 static void test_exit_without_acknowledging_is_the_end(void **state)
 {
     (void)state;
-    submit_slots(1, "");
-    report("agent-1", 1, "");
-    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    run_one("");
     must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
     report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
     assert_stored("SELECT state FROM experiments", "COMPLETED");
@@ -266,9 +263,7 @@ static void test_exit_without_acknowledging_is_the_end(void **state)
 static void test_drain_that_is_not_followed(void **state)
 {
     (void)state;
-    submit_slots(1, "preemption_timeout: 5\n");
-    report("agent-1", 1, "");
-    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    run_one("preemption_timeout: 5\n");
     must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
     advance(4 * SECOND);
     json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
@@ -307,9 +302,7 @@ static void test_cancel(void **state)
 {
     (void)state;
     submit_slots(1, "");
-    submit_slots(1, "");
-    report("agent-1", 1, "");
-    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    run_one("");
     must_tell(core_experiment_cancel, as_user(OWNER, false), "2", NULL); // in the queue
     assert_stored("SELECT state FROM experiments WHERE id = 2", "CANCELED");
     must_tell(core_experiment_cancel, as_user(OWNER, false), "1", NULL);
@@ -348,9 +341,7 @@ static void test_kill(void **state)
 static void test_early_exit(void **state)
 {
     (void)state;
-    submit_slots(1, "");
-    report("agent-1", 1, "");
-    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    run_one("");
     assert_int_equal(tell(core_trial_early_exit, as_task("1.1.1"), "1", "{\"reason\":\"x\"}"), 400);
     must_tell(core_trial_early_exit, as_task("1.1.1"), "1",
               "{\"reason\":\"EXITED_REASON_INVALID_HP\"}");
@@ -369,9 +360,7 @@ static void test_early_exit(void **state)
 static void test_early_exit_that_does_not_leave(void **state)
 {
     (void)state;
-    submit_slots(1, "");
-    report("agent-1", 1, "");
-    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    run_one("");
     must_tell(core_trial_early_exit, as_task("1.1.1"), "1",
               "{\"reason\":\"EXITED_REASON_INVALID_HP\"}");
     advance(11 * SECOND);
