@@ -23,6 +23,7 @@ enum {
     X_PRIORITY,
     X_SEARCHER_STATE = 14,
     X_PROGRESS,
+    X_BEST,
     X_SEED = 19,
     X_SUBMITTED_AT = 21,
     X_OWNER = 23
@@ -126,8 +127,6 @@ static int load_experiment(struct core *c, struct db_rows *rows, struct error *e
     x->id = db_int(rows, 0);
     x->user_id = db_int(rows, 2);
     x->archived = db_int(rows, 3);
-    x->has_best = !db_is_null(rows, 4);
-    x->best = db_double(rows, 4);
     by_id_put(&c->experiments, x->id, x);
     if (experiment_state_of(text_of(rows, 1), &x->state))
         return 0;
@@ -149,6 +148,8 @@ static int load_live(struct core *c, struct db_rows *rows, struct error *e)
     l->owner = xstrdup(text_of(rows, X_OWNER));
     l->priority = (int)db_int(rows, X_PRIORITY);
     l->progress = db_double(rows, X_PROGRESS);
+    l->has_best = !db_is_null(rows, X_BEST);
+    l->best = db_double(rows, X_BEST);
     l->seed = db_int(rows, X_SEED);
     l->submitted_at = db_int(rows, X_SUBMITTED_AT);
     live_schedule(c, l);

@@ -170,18 +170,18 @@ static bool searcher_metric(const struct live *l, const json_t *values, double *
 
 static void keep_best(struct core *c, struct trial *t, double value)
 {
-    struct experiment *x = t->live->experiment;
-    if (!t->has_best || better(t->live, value, t->best)) {
+    struct live *l = t->live;
+    if (!t->has_best || better(l, value, t->best)) {
         t->has_best = true;
         t->best = value;
         free(t->best_text);
         t->best_text = xstrdup(t->validation.text);
         mark(c, t, DIRTY_BEST);
     }
-    if (!x->has_best || better(t->live, value, x->best)) {
-        x->has_best = true;
-        x->best = value;
-        STORE(c, EXPERIMENT_SET_BEST_METRIC, "di", value, x->id);
+    if (!l->has_best || better(l, value, l->best)) {
+        l->has_best = true;
+        l->best = value;
+        STORE(c, EXPERIMENT_SET_BEST_METRIC, "di", value, l->experiment->id);
     }
 }
 

@@ -16,8 +16,7 @@ enum { TASK_ID = 48, ALLOCATION_ID = 72 }; // bytes of their texts: "7.12", "7.1
 struct experiment { // every one there is; kept small, there may be 100,000
     int64_t id, user_id;
     enum experiment_state state;
-    bool archived, has_best;
-    double best;       // of the searcher's metric
+    bool archived;
     struct live *live; // NULL once it is terminal
 };
 
@@ -37,6 +36,8 @@ struct live { // what an experiment needs until it is terminal
     bool one_agent, native, per_slot;
     int64_t max_slots, max_restarts, preemption_timeout_us;
     double progress;
+    bool has_best;
+    double best; // of the searcher's metric
     struct live *ended_next;
 };
 

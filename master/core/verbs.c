@@ -72,19 +72,34 @@ int core_experiment_unarchive(struct core *c, struct request *rq, struct error *
     return set_archived(c, rq, false, e);
 }
 
+// Of one that has ended it is in the store alone. False: none yet.
+static bool best_metric(struct core *c, const struct experiment *x, double *out)
+{
+    if (x->live) {
+        *out = x->live->best;
+        return x->live->has_best;
+    }
+    struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_BEST, "i", x->id);
+    bool found = db_next(rows) > 0 && !db_is_null(rows, 0);
+    *out = found ? db_double(rows, 0) : 0;
+    db_rows_close(rows);
+    return found;
+}
+
 int core_experiment_best_metric(struct core *c, struct request *rq, struct error *e)
 {
     struct experiment *x;
     struct json_writer w;
+    double best;
     int err = core_param_experiment(c, rq, &x, e);
     if (err)
         return err;
-    if (!x->has_best)
+    if (!best_metric(c, x, &best))
         return error_set(e, ERR_NOT_FOUND, "experiment %lld has no validation yet",
                          (long long)x->id);
     jw_init(&w, &rq->answer);
     jw_object(&w);
-    jw_kv_double(&w, "metric", x->best);
+    jw_kv_double(&w, "metric", best);
     jw_object_end(&w);
     return 0;
 }

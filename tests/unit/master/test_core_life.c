@@ -108,6 +108,11 @@ static void test_whole_life(void **state)
     assert_stored("SELECT outcome FROM allocations", "COMPLETED");
     assert_stored("SELECT count(*) FROM tokens WHERE allocation_id = '1.1.1'", "0");
     assert_stored("SELECT progress FROM experiments", "1.0");
+    best = ask(core_experiment_best_metric, as_user(OTHER, false), "1", NULL, NULL);
+    assert_true(jget_double(best, "metric", 0) == 2);
+    json_decref(best);
+    submit_slots(1, "");
+    assert_int_equal(tell(core_experiment_best_metric, as_user(OTHER, false), "2", NULL), 404);
     assert_int_equal(tell(core_trial_metrics, as_task("1.1.1"), "1", "{}"), 403);
     assert_string_equal(last_error, "allocation has ended");
 }
