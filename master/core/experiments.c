@@ -59,8 +59,7 @@ void live_schedule(struct core *c, struct live *l)
     struct sched_job job = {.pool = l->pool->handle,
                             .priority = l->priority,
                             .order = l->experiment->id,
-                            .limit = l->max_slots,
-                            .tag = l->experiment->id};
+                            .limit = l->max_slots};
     l->job = sched_job_add(c->sched, &job);
 }
 

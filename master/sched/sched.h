@@ -35,7 +35,6 @@ struct sched_job {
     int priority;  // 1..99, the smaller the sooner
     int64_t order; // of submission, the smaller the sooner
     int64_t limit; // most slots its gangs hold together; 0: no limit
-    int64_t tag;   // the caller's name for it
 };
 int sched_job_add(struct sched *s, const struct sched_job *job);
 void sched_job_set(struct sched *s, int job, int priority, int64_t limit);

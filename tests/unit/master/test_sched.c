@@ -104,7 +104,7 @@ static void run_scene(const struct scene *scene)
     struct sched *s = cluster(scene->agents, &pool);
     for (const struct ask *a = scene->asks; a->places; a++, count++) {
         struct sched_job job = {pool, a->priority ? a->priority : SCHED_PRIORITY_DEFAULT, count,
-                                a->limit, count};
+                                a->limit};
         gangs[count] = sched_gang_add(s, sched_job_add(s, &job), a->slots, a->one_agent, count);
     }
     const struct sched_command *commands;
@@ -136,7 +136,7 @@ static void test_scenes(void **state)
 
 static int submit(struct sched *s, int pool, int slots, bool one_agent, int64_t tag)
 {
-    struct sched_job job = {pool, SCHED_PRIORITY_DEFAULT, tag, 0, tag};
+    struct sched_job job = {pool, SCHED_PRIORITY_DEFAULT, tag, 0};
     return sched_gang_add(s, sched_job_add(s, &job), slots, one_agent, tag);
 }
 
@@ -240,9 +240,9 @@ static void test_priority_change_moves_the_queue(void **state)
     (void)state;
     int pool;
     struct sched *s = cluster((int[]){1, 0}, &pool);
-    struct sched_job job = {pool, SCHED_PRIORITY_DEFAULT, 1, 0, 1};
+    struct sched_job job = {pool, SCHED_PRIORITY_DEFAULT, 1, 0};
     int early = sched_job_add(s, &job);
-    job.order = job.tag = 2;
+    job.order = 2;
     int late = sched_job_add(s, &job);
     sched_gang_add(s, early, 1, true, 1);
     int gang = sched_gang_add(s, late, 1, true, 2);
@@ -361,8 +361,7 @@ static void change_job(struct walk *w, int j)
     int priority = 1 + (int)rng_below(&w->rng, 3);
     if (!w->jobs[j].used) {
         struct sched_job job = {w->pools[rng_below(&w->rng, 2)], priority,
-                                (int64_t)rng_below(&w->rng, 1000), rng_below(&w->rng, 3) ? 0 : 4,
-                                j};
+                                (int64_t)rng_below(&w->rng, 1000), rng_below(&w->rng, 3) ? 0 : 4};
         w->jobs[j].used = true;
         w->jobs[j].gangs = 0;
         w->jobs[j].limit = job.limit;
