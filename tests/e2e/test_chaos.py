@@ -66,7 +66,7 @@ while [ $i -lt {LINES} ]; do
 done
 """
 
-Process = collections.namedtuple("Process", "pid start program agent allocation rank slots")
+Process = collections.namedtuple("Process", "pid parent start program agent allocation rank slots")
 
 
 def read_process(pid, folder):
@@ -77,7 +77,7 @@ def read_process(pid, folder):
         if not cwd.startswith(f"{folder}/agent-"):
             return None
         program = pathlib.Path(os.readlink(entry / "exe")).name
-        start = (entry / "stat").read_text().rpartition(")")[2].split()[19]
+        stat = (entry / "stat").read_text().rpartition(")")[2].split()
         environment = dict(word.partition("=")[::2]
                            for word in (entry / "environ").read_text(errors="replace").split("\0"))
         agent, kind, allocation = pathlib.Path(cwd).relative_to(folder).parts[:3]
@@ -87,7 +87,7 @@ def read_process(pid, folder):
         return None
     rank = int(environment["RANK"]) if "MUSTER_RUN_DIR" in environment else None
     slots = json.loads(environment["DET_SLOT_IDS"]) if rank is not None else []
-    return Process(int(pid), start, program, agent, allocation, rank, slots)
+    return Process(int(pid), int(stat[1]), stat[19], program, agent, allocation, rank, slots)
 
 
 def processes(folder):
@@ -112,23 +112,25 @@ class Watch(threading.Thread):
 
     def look(self):
         used = {}
-        for process in processes(self.folder):
-            if process.rank is None:
-                continue
+        ranks = [process for process in processes(self.folder) if process.rank is not None]
+        pids = [process.pid for process in ranks]  # their children, as sanitizers fork, are none
+        for process in ranks:
             trial = process.allocation.rpartition(".")[0]
             if not self.apart:
                 self.claim(used, ("trial", trial), process, process.allocation)
             for slot in process.slots:
                 self.claim(used, ("slot", process.agent, slot), process, process.allocation)
-            if process.program == "muster-trainer":
+            if process.program == "muster-trainer" and process.parent not in pids:
                 self.claim(used, ("rank", process.allocation, process.rank), process, process.pid)
         self.most = max(self.most, sum(what[0] == "slot" for what in used))
 
     def claim(self, used, what, process, owner):
         """One owner at a time. The first was seen before the second: if it is there still, both are."""
         first, first_owner = used.setdefault(what, (process, owner))
-        if owner != first_owner and read_process(first.pid, self.folder) == first:
-            self.faults.append(f"{what} is held by {first} and {process}")
+        if owner != first_owner:
+            still = read_process(first.pid, self.folder)
+            if still and still.start == first.start:
+                self.faults.append(f"{what} is held by {first} and {process}")
 
     def finish(self):
         self.ended.set()
