@@ -49,7 +49,7 @@ const struct command commands[] = {
      "Verify a checkpoint and print SHA-256 of its weights and of all its state", NULL, run_checkpoint_digest, true},
     {"checkpoint", "download", "UUID", "to", NULL, "Fetch a checkpoint's files into a folder", NULL, run_checkpoint_download, false},
 
-    {"agent", "list", "", NULL, "id,slots,used,enabled,draining,pool,version,registered", "List connected agents", NULL, run_agent_list, false},
+    {"agent", "list", "", NULL, "id,slots,used,connected,enabled,draining,pool,version,registered", "List agents, and whether they are connected", NULL, run_agent_list, false},
     {"agent", "enable", "ID", NULL, NULL, "Let an agent take tasks again", NULL, run_agent_set, false},
     {"agent", "disable", "ID", "drain", NULL, "Take an agent out of service", NULL, run_agent_set, false},
     {"slot", "list", "", "agent", "agent,slot,type,device,enabled,allocation", "List slots and what they run", NULL, run_slot_list, false},

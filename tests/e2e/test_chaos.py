@@ -358,6 +358,16 @@ class ChaosTest(unittest.TestCase):
             with self.subTest(MUSTER_CHAOS_SEED=seed):
                 self.round(seed)
 
+    def test_an_agent_that_died_is_shown(self):
+        with Cluster("shown", slots=(1,)) as cluster:
+            def connected():
+                return [agent["connected"] for agent in cluster.rows("agent", "list")]
+            self.assertEqual(connected(), [True])
+            cluster.agents[0].kill9()
+            wait_for("the agent to be shown as not connected", lambda: connected() == [False], 30)
+            cluster.agents[0].start()
+            wait_for("the agent to be shown as connected", lambda: connected() == [True], 30)
+
     def test_an_idle_agent_is_not_silent(self):
         with Cluster("impatient", slots=(1,), master_flags=("--agent-silence", 2)) as cluster:
             time.sleep(7)
