@@ -121,10 +121,31 @@ static void take_level(struct line_view *v)
     }
 }
 
+// Our own programs write logfmt: ts=.. level=error msg=.. ; the line stays whole.
+static void take_logfmt_level(struct line_view *v)
+{
+    static const struct {
+        const char *key, *level;
+    } rows[] = {{"level=error ", "ERROR"}, {"level=warn ", "WARNING"}, {"level=debug ", "DEBUG"}};
+    struct line_view rest = *v;
+    if (!take_word(&rest, "ts="))
+        return;
+    const char *blank = memchr(rest.text, ' ', rest.len);
+    if (!blank)
+        return;
+    rest.len -= (size_t)(blank + 1 - rest.text);
+    rest.text = blank + 1;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (take_word(&rest, rows[i].key))
+            v->level = rows[i].level;
+    }
+}
+
 struct line_view line_parse(const char *text, size_t len)
 {
     struct line_view v = {.rank = -1, .level = "INFO", .text = text, .len = len};
     take_rank(&v);
     take_level(&v);
+    take_logfmt_level(&v);
     return v;
 }

@@ -95,8 +95,9 @@ static json_t *ranks_json(const struct supervisor *s)
     json_t *list = json_array();
     for (size_t i = 0; i < s->count; i++) {
         const struct rank *r = &s->ranks[i];
-        bool exited = r->ended && WIFEXITED(r->wait_status);
-        bool killed = r->ended && WIFSIGNALED(r->wait_status);
+        bool ran = r->ended && r->pid > 0; // what could not be started has no status
+        bool exited = ran && WIFEXITED(r->wait_status);
+        bool killed = ran && WIFSIGNALED(r->wait_status);
         json_t *one =
             json_pack("{s:i, s:i, s:o, s:o}", "rank", r->number, "pid", (int)r->pid, "exitCode",
                       exited ? json_integer(WEXITSTATUS(r->wait_status)) : json_null(), "signal",

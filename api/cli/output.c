@@ -139,10 +139,11 @@ void output_table(const json_t *rows, char **columns, size_t count, struct buf *
     free(layouts);
 }
 
-// RFC 4180: a field with a comma, quote or line break is quoted, quotes are doubled.
+// RFC 4180 with the line ends of pipes: a field with a comma, quote or line break is quoted, quotes
+// are doubled.
 static void put_csv(struct buf *out, const char *text)
 {
-    if (strpbrk(text, ",\"\r\n") == NULL) {
+    if (strpbrk(text, ",\"\n") == NULL) {
         buf_puts(out, text);
         return;
     }
@@ -160,7 +161,7 @@ void output_csv(const json_t *rows, char **columns, size_t count, struct buf *ou
 {
     for (size_t k = 0; k < count; k++) {
         put_csv(out, columns[k]);
-        buf_puts(out, k + 1 == count ? "\r\n" : ",");
+        buf_puts(out, k + 1 == count ? "\n" : ",");
     }
     size_t i;
     json_t *row;
@@ -170,7 +171,7 @@ void output_csv(const json_t *rows, char **columns, size_t count, struct buf *ou
             char *text = cell_text(row, columns[k]);
             put_csv(out, text);
             free(text);
-            buf_puts(out, k + 1 == count ? "\r\n" : ",");
+            buf_puts(out, k + 1 == count ? "\n" : ",");
         }
     }
 }

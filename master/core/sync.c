@@ -62,13 +62,16 @@ static bool was_swept(int64_t code, int64_t sig)
 // How a machine's ranks ended.
 static enum outcome judge_ranks(const json_t *ranks)
 {
-    bool stale = false, swept = false;
+    bool stale = false, swept = false, unstarted = false;
     size_t i;
     json_t *rank;
     json_array_foreach(ranks, i, rank)
     {
         int64_t code = jget_int(rank, "exitCode", 0), sig = jget_int(rank, "signal", 0);
-        if (code == EXIT_STALE)
+        bool never_ran = !jget(rank, "exitCode") && !jget(rank, "signal");
+        if (never_ran)
+            unstarted = true;
+        else if (code == EXIT_STALE)
             stale = true;
         else if (was_swept(code, sig))
             swept = true;
@@ -77,7 +80,7 @@ static enum outcome judge_ranks(const json_t *ranks)
     }
     if (stale)
         return OUTCOME_LOST;
-    return swept || !json_array_size(ranks) ? OUTCOME_FAILED : OUTCOME_NONE;
+    return swept || unstarted || !json_array_size(ranks) ? OUTCOME_FAILED : OUTCOME_NONE;
 }
 
 static void report_exit(struct core *c, struct part *p, const json_t *task)

@@ -197,13 +197,24 @@ class BadInput(unittest.TestCase):
         experiment = self.cluster.create(path, self.folder)
         self.cluster.wait(experiment, "ERROR")
         wait_for(f"the log to say {expected}",
-                 lambda: expected in self.cluster.muster("experiment", "logs", experiment), 30)
+                 lambda: expected in self.cluster.muster("experiment", "logs", experiment,
+                                                         "--level", "error"), 30)
         self.assertEqual(self.cluster.trial(experiment)["restarts"], 0, "no restart can help")
         self.cluster.muster("experiment", "delete", experiment, "--yes")
 
     def test_data(self):
         self.fails(CONFIG.replace("text.txt", "other.txt"), "other.txt")
         self.fails(CONFIG.replace("context: 32", "context: 30000"), "text.txt")
+
+    def test_a_program_that_is_not_there(self):
+        path = pathlib.Path("absent.yaml").resolve()
+        path.write_text("name: absent\nentrypoint: [no-such-program]\nmax_restarts: 0\n"
+                        "searcher: {name: single, metric: none}\n")
+        experiment = self.cluster.create(path, self.folder)
+        self.cluster.wait(experiment, "ERROR")
+        trial = self.cluster.trial(experiment)["id"]
+        self.assertIn("no-such-program", self.cluster.muster("trial", "describe", trial))
+        self.cluster.muster("experiment", "delete", experiment, "--yes")
 
     def test_tokens(self):
         done = self.cluster.run("experiment", "list", "--token", "nonsense")

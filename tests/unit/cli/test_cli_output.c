@@ -65,14 +65,14 @@ static void csv_quotes_what_needs_it(void **state)
 {
     (void)state;
     expect(output_csv, "[{\"id\":1.5,\"name\":\"a,\\\"b\\\"\",\"nested\":{\"value\":[1,2]}}]",
-           "id,name,nested.value\r\n"
-           "1.5,\"a,\"\"b\"\"\",\"1, 2\"\r\n");
+           "id,name,nested.value\n"
+           "1.5,\"a,\"\"b\"\"\",\"1, 2\"\n");
 }
 
 static void no_rows_still_have_a_heading(void **state)
 {
     (void)state;
-    expect(output_csv, "[]", "id,name,nested.value\r\n");
+    expect(output_csv, "[]", "id,name,nested.value\n");
     expect(output_table, "[]", "id  name  nested.value\n");
 }
 
