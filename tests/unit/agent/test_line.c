@@ -135,6 +135,10 @@ static void rank_and_level(void **state)
         {"[rank=-1] x", -1, "INFO", "[rank=-1] x"},
         {"[rank=1234567890] x", -1, "INFO", "[rank=1234567890] x"},
         {"[rank=999999999] x", 999999999, "INFO", "x"},
+        {"ts=1 level=error msg=\"m\"", -1, "ERROR", "ts=1 level=error msg=\"m\""},
+        {"ts=1 level=warn msg=m", -1, "WARNING", "ts=1 level=warn msg=m"},
+        {"ts=1 level=errors", -1, "INFO", "ts=1 level=errors"},
+        {"ts=1", -1, "INFO", "ts=1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct line_view v = line_parse(cases[i].text, strlen(cases[i].text));
