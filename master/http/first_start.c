@@ -177,12 +177,12 @@ int first_start(struct db *db, const struct first_start *o, struct cluster_ident
     }
     if (!rc)
         rc = grant_agents(token_path, b, reader, e);
+    if (!rc && shown) // before it counts: a password that nobody saw would lock everybody out
+        show_password(password);
     if (!rc && !db_batch_empty(b)) {
         rc = db_commit_wait(db, b, e);
         b = NULL;
     }
-    if (!rc && shown)
-        show_password(password);
     if (password)
         explicit_bzero(password, strlen(password));
     free(password);
