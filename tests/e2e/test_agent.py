@@ -275,6 +275,10 @@ class AgentTest(unittest.TestCase):
         pid = self.master.reports[name]["ranks"][0]["pid"]
         return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
+    def inside(self, task, path):
+        """A path in the working folder of a task."""
+        return self.work / "tasks" / task / "work" / path
+
     def forget(self, name):
         with self.master.changed:
             self.master.forget.add(name)
@@ -341,7 +345,7 @@ class Running(AgentTest):
         self.start(a=one)
         report = self.master.wait_state("a", "EXITED")
         self.assertEqual([r["exitCode"] for r in report["ranks"]], [0, 0])
-        self.assertEqual((self.work / "tasks/a/work/deep/file").read_text(), "x")
+        self.assertEqual(self.inside("a", "deep/file").read_text(), "x")
         self.forget("a")
         for rank in "01":
             said = {l["log"] for l in self.master.lines("a") if l["rankId"] == int(rank)}
@@ -452,7 +456,7 @@ class Ending(AgentTest):
         self.wait_line("a", "up")
         with self.master.changed:
             dropped = self.master.dropped
-        (self.work / "tasks/a/work/stop").touch()
+        self.inside("a", "stop").touch()
         self.master.wait_state("a", "EXITED")
         self.assertGreater(self.master.dropped, dropped)
 
@@ -479,7 +483,7 @@ class Ending(AgentTest):
         self.start(a=task("a", script))
         report = self.master.wait_state("a", "EXITED")
         self.assertEqual(report["ranks"][0]["exitCode"], 0)
-        left = int((self.work / "tasks/a/work/left").read_text())
+        left = int(self.inside("a", "left").read_text())
         self.assertFalse(alive(left))
 
     def test_programs_and_files_that_are_not_there(self):
@@ -546,7 +550,7 @@ class Surviving(AgentTest):
             self.assertEqual(lines, [f"line {n}" for n in range(1, len(lines) + 1)])
 
     def stop_counting(self, name):
-        (self.work / "tasks" / name / "work" / "stop").touch()
+        self.inside(name, "stop").touch()
         return self.master.wait_state(name, "EXITED")
 
     def test_kill_the_agent_again_and_again(self):
@@ -572,7 +576,7 @@ class Surviving(AgentTest):
         self.wait_line("a", "line 5")
         self.master.wait_state("a", "RUNNING")
         self.agent.kill9()
-        (self.work / "tasks/a/work/stop").touch()
+        self.inside("a", "stop").touch()
         wait_for("the supervisor to go", lambda: not processes_below(self.work), SECONDS)
         self.agent.start()
         report = self.master.wait_state("a", "EXITED")
@@ -614,7 +618,7 @@ class Surviving(AgentTest):
         self.start(a=task("a", script, ranks=2))
         report = self.master.wait_state("a", "RUNNING")
         self.master.wait("both ranks", lambda: len(self.master.logs["a"]) == 2)
-        child = int((self.work / "tasks/a/work/child").read_text())
+        child = int(self.inside("a", "child").read_text())
         pids = [r["pid"] for r in report["ranks"]] + [child]
         os.kill(self.supervisor("a"), signal.SIGKILL)
         report = self.master.wait_state("a", "EXITED")
