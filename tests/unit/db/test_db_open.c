@@ -265,6 +265,46 @@ static void a_migration_that_loses_a_reference_is_refused(void **state)
     assert_int_equal(ask_file(path, "SELECT count(*) FROM parents"), 1);
 }
 
+// A store of 0001 with a row in every table that 0002 touches.
+static const char first_store[] =
+    "INSERT INTO users (id, username, password_hash, modified_at) VALUES (1, 'ann', 'x', 5);"
+    "INSERT INTO workspaces VALUES (1, 'Uncategorized', 1, 0, 5), (2, 'Vision', 1, 1, 6);"
+    "INSERT INTO projects VALUES (1, 'Uncategorized', 1, '', 1, 0, 5);"
+    "INSERT INTO experiments (id, state, name, user_id, project_id, job_id, original_config,"
+    " config, priority, searcher_type, seed, submitted_at)"
+    " VALUES (7, 'COMPLETED', 'old', 1, 1, 'j', 'a: 1', '{}', 42, 'single', 3, 9);"
+    "INSERT INTO trials (id, experiment_id, request_id, task_id, state, hparams, seed, started_at)"
+    " VALUES (8, 7, 'r', '7.8', 'COMPLETED', '{}', 3, 9);"
+    "INSERT INTO allocations (id, trial_id, epoch, state, slots, pool, queued_at, ended_at)"
+    " VALUES ('7.8.1', 8, 1, 'TERMINATED', 4, 'default', 9, 10);"
+    "INSERT INTO agents VALUES ('a', 'default', 1, 0, '[]', '[]', '1', 5, 6)";
+
+static void teams_come_into_an_older_store(void **state)
+{
+    (void)state;
+    static const char *const kept[] = {
+        "SELECT count(*) FROM workspaces WHERE (id, name, archived, created_at) IN"
+        " (VALUES (1, 'Uncategorized', 0, 5), (2, 'Vision', 1, 6))"
+        " AND weight = 1 AND guaranteed_slots + max_slots + usage = 0 AND default_role = 'editor'",
+        "SELECT 2 * count(*) FROM experiments WHERE id = 7 AND name = 'old' AND seed = 3"
+        " AND queue_order = 0 AND weight = 1 AND service = 0 AND resource_pool = ''",
+        "SELECT 2 * count(*) FROM allocations WHERE id = '7.8.1' AND slots = 4 AND ended_at = 10"
+        " AND least_slots = 0 AND cause = '' AND preempted_for IS NULL",
+        "SELECT 2 * count(*) FROM agents WHERE id = 'a' AND last_seen_at = 6 AND rack = ''",
+        "SELECT 2 + count(*) FROM workspace_members"};
+    char dir[32], path[64];
+    struct error e = {0};
+    store_path(store_folder(dir), path);
+    assert_int_equal(migrate(path, migrations, 1, &e), 0);
+    run_sql(path, first_store);
+    struct db *db = store_open(dir);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (ask_once(db, kept[i]) != 2)
+            fail_msg("lost or changed: %s", kept[i]);
+    assert_int_equal(ask_once(db, "PRAGMA user_version"), migration_count);
+    db_close(db);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +320,7 @@ int main(void)
         cmocka_unit_test(a_migration_keeps_a_copy),
         cmocka_unit_test(a_migration_that_fails_changes_nothing),
         cmocka_unit_test(a_migration_that_loses_a_reference_is_refused),
+        cmocka_unit_test(teams_come_into_an_older_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
