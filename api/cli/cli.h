@@ -27,6 +27,8 @@ struct cli_options {
     const char *name, *id_file, *to, *state, *user, *group, *metric, *level, *search, *agent;
     bool paused, follow, validate_only, wait, yes, all, latest, best, drain;
     long long project_id, limit, tail, rank, experiment, trial;
+    const char *pool, *weight;
+    long long ahead_of, behind, priority, max_slots; // max_slots: 0 is one, -1 not given
 };
 
 struct cli {
@@ -70,6 +72,9 @@ int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, str
 
 // Positional word `i` as an id; ERR_INVALID says what it was to be ("experiment").
 int cli_id(struct cli *c, int i, const char *what, long long *id, struct error *e);
+
+// A flag's value as a number of at least 0; ERR_INVALID names the flag ("--weight").
+int cli_number(const char *flag, const char *text, double *out, struct error *e);
 
 // follow.c: watches an experiment to its end; 0 completed, ERR_FAILED otherwise
 int cli_follow(struct cli *c, long long experiment, struct error *e);

@@ -57,7 +57,7 @@ static const struct row rows[] = {
     YES("validate-only", 0, validate_only, "check the configuration, create nothing"),
     YES("wait", 'w', wait, "return when it has happened"),
     YES("yes", 'y', yes, "do not ask"),
-    YES("all", 'a', all, "archived ones too"),
+    YES("all", 'a', all, "leave none out: archived experiments, the end of a long queue"),
     TEXT("state", 's', state, "STATE", "only in this state; active: all that have not ended"),
     TEXT("user", 'u', user, "NAME", "only of this user"),
     NUMBER("limit", 0, limit, "N", "at most N rows", 1, 10000000),
@@ -74,6 +74,12 @@ static const struct row rows[] = {
     TEXT("to", 0, to, "FOLDER", "where to put it"),
     TEXT("agent", 0, agent, "ID", "only of this agent"),
     YES("drain", 0, drain, "let what runs there finish"),
+    TEXT("pool", 'p', pool, "POOL", "this resource pool"),
+    NUMBER("ahead-of", 0, ahead_of, "ID", "just ahead of this experiment", 1, INT64_MAX),
+    NUMBER("behind", 0, behind, "ID", "just behind this experiment", 1, INT64_MAX),
+    NUMBER("priority", 0, priority, "N", "1 to 99, the smaller the sooner (42 where nobody said)", 1, 99),
+    TEXT("weight", 0, weight, "W", "weight of its share, e.g. 2 for twice as much as the others"),
+    NUMBER("max-slots", 0, max_slots, "N", "most slots it may hold at a time; 0: no limit", 0, INT32_MAX),
 };
 // clang-format on
 

@@ -3,6 +3,7 @@
 // --token or MUSTER_TOKEN, else from the credentials file
 // ($XDG_CONFIG_HOME/muster/credentials.json, 0600):
 // {"last": URL, "tokens": {URL: token}}.
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,6 +179,16 @@ int cli_id(struct cli *c, int i, const char *what, long long *id, struct error *
     if (*c->args[i] == '\0' || *end != '\0' || *id <= 0) {
         return error_set(e, ERR_INVALID, "\"%s\" is no %s id; ids are numbers, see: muster %s list",
                          c->args[i], what, what);
+    }
+    return 0;
+}
+
+int cli_number(const char *flag, const char *text, double *out, struct error *e)
+{
+    char *end;
+    *out = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(*out) || *out < 0) {
+        return error_set(e, ERR_INVALID, "%s takes a number of at least 0, not \"%s\"", flag, text);
     }
     return 0;
 }
