@@ -112,6 +112,19 @@ static int check_program(const struct yaml_doc *doc, struct error *e)
                          metric);
 }
 
+static int check_resources(const struct yaml_doc *doc, struct error *e)
+{
+    const json_t *resources = jget(doc->root, "resources");
+    long long slots = jget_int(resources, "slots_per_trial", 1);
+    long long least = jget_int(resources, "min_slots", slots);
+    if (least > slots)
+        return expconf_fault(doc, "resources.min_slots", e,
+                             "%lld is more than slots_per_trial (%lld), the most that a trial "
+                             "gets",
+                             least, slots);
+    return 0;
+}
+
 // Folders are checked by asking for the one of a checkpoint.
 static int check_storage(const struct yaml_doc *doc, struct error *e)
 {
@@ -154,6 +167,8 @@ static int check_fields(const struct yaml_doc *doc, struct error *e)
     int rc = check_texts(doc, e);
     if (!rc)
         rc = check_program(doc, e);
+    if (!rc)
+        rc = check_resources(doc, e);
     if (!rc)
         rc = check_storage(doc, e);
     if (!rc)

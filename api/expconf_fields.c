@@ -91,6 +91,9 @@ static const struct schema_variant searchers[] = {
 
 static const struct schema_field resources[] = {
     INT("slots_per_trial", 0, LIMIT_SLOTS_PER_TRIAL, "1", "slots that train one trial together"),
+    INT_OR_NULL("min_slots", 1, LIMIT_SLOTS_PER_TRIAL,
+                "elastic: a trial also runs with as few slots as this, and gets up to "
+                "slots_per_trial when they are free; null: slots_per_trial or nothing"),
     INT_OR_NULL("priority", 1, 99, "place in the queue, the smaller the sooner; null: the pool's"),
     NUMBER("weight", 0, 1e6, "1", "share of the cluster under fair share"),
     STRING("resource_pool", "\"\"", "pool to run in; empty: the default pool"),

@@ -298,6 +298,20 @@ static void defaults_are_filled_in(void **state)
     json_decref(config);
 }
 
+static void elastic_trials_have_a_least_number_of_slots(void **state)
+{
+    (void)state;
+    json_t *config = accepted("resources: {slots_per_trial: 8, min_slots: 2}\nentrypoint: x\n"
+                              "searcher: {name: single, metric: loss}\n");
+    assert_int_equal(json_integer_value(jget_path(config, "resources.min_slots")), 2);
+    json_decref(config);
+    refused("entrypoint: x\nsearcher: {name: single, metric: loss}\n"
+            "resources: {slots_per_trial: 2, min_slots: 3}\n",
+            "e.yaml:3:44: resources.min_slots: 3 is more than slots_per_trial (2)");
+    refused("entrypoint: x\nsearcher: {name: single, metric: loss}\nresources: {min_slots: 0}\n",
+            "resources.min_slots: ");
+}
+
 static void every_key_of_older_files_is_taken(void **state)
 {
     static const char old[] =
@@ -914,6 +928,7 @@ int main(void)
         cmocka_unit_test(hyperparameters_come_out_typed),
         cmocka_unit_test(constants_are_given_as_plain_values),
         cmocka_unit_test(defaults_are_filled_in),
+        cmocka_unit_test(elastic_trials_have_a_least_number_of_slots),
         cmocka_unit_test(every_key_of_older_files_is_taken),
         cmocka_unit_test(json_is_yaml),
         cmocka_unit_test(checks_between_fields_of_a_gpt),
