@@ -100,6 +100,16 @@ void connection_close(struct connection *c)
     *c = (struct connection){0};
 }
 
+int connection_copy(sqlite3 *to, sqlite3 *from, struct error *e)
+{
+    sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");
+    if (backup) {
+        sqlite3_backup_step(backup, -1);
+        sqlite3_backup_finish(backup);
+    }
+    return sqlite3_errcode(to) == SQLITE_OK ? 0 : connection_error(to, e, "copying");
+}
+
 int connection_exec(sqlite3 *sql, const char *text, struct error *e)
 {
     return sqlite3_exec(sql, text, NULL, NULL, NULL) == SQLITE_OK ? 0

@@ -108,6 +108,14 @@ static int explain(struct db *db, const struct error *why, struct error *e)
     }
 }
 
+static int set_pragmas(struct db *db, struct error *e)
+{
+    int err = 0;
+    for (size_t i = 0; !err && i < sizeof pragmas / sizeof *pragmas; i++)
+        err = connection_exec(db->connection.sql, pragmas[i], e);
+    return err;
+}
+
 static int open_store(struct db *db, struct error *e)
 {
     struct error why = {0};
@@ -118,8 +126,8 @@ static int open_store(struct db *db, struct error *e)
     err = store_migrate(sql, db->path, migrations, migration_count, &why);
     if (!err)
         err = use_wal(sql, &why);
-    for (size_t i = 0; !err && i < sizeof pragmas / sizeof *pragmas; i++)
-        err = connection_exec(sql, pragmas[i], &why);
+    if (!err)
+        err = set_pragmas(db, &why);
     if (!err)
         err = writer_start(db, &why);
     return err ? explain(db, &why, e) : 0;
@@ -137,6 +145,34 @@ int db_open(const char *dir, struct db **out, struct error *e)
         err = make_file(dir, db->path, e);
     if (!err)
         err = open_store(db, e);
+    if (err)
+        db_close(db);
+    else
+        *out = db;
+    return err;
+}
+
+// Its readers find it by its name, which no other store of this process has. They belong to the
+// thread that writes, so none is in the middle of a query then and nobody has to wait for a lock.
+int db_open_memory(struct db *from, struct db **out, struct error *e)
+{
+    static atomic_int stores;
+    struct db *db = xcalloc(1, sizeof *db);
+    db->lock = -1;
+    db->by_hand = true;
+    db->path = xasprintf("file:/muster-%d?vfs=memdb", atomic_fetch_add(&stores, 1));
+    int err = connection_open(&db->connection, db->path,
+                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI, e);
+    if (!err && from)
+        err = connection_copy(db->connection.sql, from->connection.sql, e);
+    if (!err)
+        err = store_migrate(db->connection.sql, db->path, migrations, migration_count, e);
+    if (!err)
+        err = connection_exec(db->connection.sql, "PRAGMA journal_mode = MEMORY", e);
+    if (!err)
+        err = set_pragmas(db, e);
+    if (!err)
+        err = writer_start(db, e);
     if (err)
         db_close(db);
     else

@@ -32,6 +32,12 @@ struct db_reader; // one thread
 int db_open(const char *dir, struct db **out, struct error *e);
 void db_close(struct db *db); // waits for queued batches
 
+// A store in memory and without a thread, for simulations: db_commit() queues, and its owner writes
+// when it likes. It begins as a copy of what `from` has written, or empty (NULL).
+int db_open_memory(struct db *from, struct db **out, struct error *e);
+size_t db_write(struct db *db, size_t most); // the oldest so many batches, as one group; how many
+void db_forget(struct db *db);               // batches not yet written: the end of the process
+
 struct db_batch *db_batch_new(void);
 void db_batch_free(struct db_batch *b); // of a batch that was not committed
 bool db_batch_empty(const struct db_batch *b);

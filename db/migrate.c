@@ -65,13 +65,9 @@ static int copy_pages(sqlite3 *from, const char *path, struct error *e)
     int err = connection_open(&to, path, SQLITE_OPEN_READWRITE, e);
     if (err)
         return err;
-    sqlite3_backup *backup = sqlite3_backup_init(to.sql, "main", from, "main");
-    if (backup) {
-        sqlite3_backup_step(backup, -1);
-        sqlite3_backup_finish(backup);
-    }
-    if (sqlite3_errcode(to.sql) != SQLITE_OK)
-        err = connection_error(to.sql, e, path);
+    err = connection_copy(to.sql, from, e);
+    if (err)
+        error_prefix(e, "%s", path);
     connection_close(&to);
     return err;
 }

@@ -40,7 +40,8 @@ struct db_rows {
 int db_reader_open(struct db *db, struct db_reader **out, struct error *e)
 {
     struct db_reader *r = xcalloc(1, sizeof *r);
-    int err = connection_open(&r->connection, db->path, SQLITE_OPEN_READONLY, e);
+    int flags = SQLITE_OPEN_READONLY | (db->by_hand ? SQLITE_OPEN_URI : 0);
+    int err = connection_open(&r->connection, db->path, flags, e);
     if (err) {
         free(r);
         return err;

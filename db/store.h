@@ -18,7 +18,8 @@ struct connection {
 };
 
 int connection_open(struct connection *c, const char *path, int flags, struct error *e);
-void connection_close(struct connection *c); // a closed or zeroed one is fine
+void connection_close(struct connection *c);                      // a closed or zeroed one is fine
+int connection_copy(sqlite3 *to, sqlite3 *from, struct error *e); // all pages
 int connection_exec(sqlite3 *sql, const char *text, struct error *e);
 // First column of the first row.
 int connection_ask_int(sqlite3 *sql, const char *text, int64_t *out, struct error *e);
@@ -76,7 +77,8 @@ enum control { CONTROL_BEGIN, CONTROL_COMMIT, CONTROL_MARK, CONTROL_KEEP, CONTRO
 
 struct db {
     char *path;
-    int lock; // descriptor of DIR/muster.lock, or -1
+    int lock;     // descriptor of DIR/muster.lock, or -1
+    bool by_hand; // in memory, written by db_write()
     atomic_int readers;
     struct mailbox *queue; // of struct db_batch; NULL: the writer does not run
 
@@ -87,7 +89,7 @@ struct db {
     struct error broken; // once set, no batch is written any more
 };
 
-int writer_start(struct db *db, struct error *e);
-void writer_stop(struct db *db); // after what is queued; not started is fine
+int writer_start(struct db *db, struct error *e); // without a thread when by_hand
+void writer_stop(struct db *db);                  // after what is queued; not started is fine
 
 #endif

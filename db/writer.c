@@ -175,7 +175,7 @@ int writer_start(struct db *db, struct error *e)
             return err;
         }
     db->queue = mailbox_new(LIMIT_WRITER_QUEUE);
-    must(pthread_create(&db->thread, NULL, writer_main, db) == 0);
+    must(db->by_hand || pthread_create(&db->thread, NULL, writer_main, db) == 0);
     return 0;
 }
 
@@ -184,7 +184,10 @@ void writer_stop(struct db *db)
     if (!db->queue)
         return;
     mailbox_close(db->queue);
-    must(pthread_join(db->thread, NULL) == 0);
+    if (db->by_hand)
+        writer_main(db);
+    else
+        must(pthread_join(db->thread, NULL) == 0);
     mailbox_free(db->queue);
     db->queue = NULL;
     free_control(db);
@@ -193,10 +196,30 @@ void writer_stop(struct db *db)
 void db_commit(struct db *db, struct db_batch *b, void (*done)(void *ctx, int err), void *ctx)
 {
     // done() runs on the writer: were it to wait for room in the queue, nobody would make any.
-    must(!pthread_equal(pthread_self(), db->thread));
+    must(db->by_hand || !pthread_equal(pthread_self(), db->thread));
     b->done = done;
     b->ctx = ctx;
     must(mailbox_send_wait(db->queue, b) == 0);
+}
+
+size_t db_write(struct db *db, size_t most)
+{
+    void *group[WRITER_GROUP_MAX];
+    size_t waiting = mailbox_length(db->queue), n = 0;
+    must(db->by_hand);
+    if (waiting && most)
+        n = mailbox_receive(db->queue, group, most < WRITER_GROUP_MAX ? most : WRITER_GROUP_MAX, 0);
+    if (n)
+        commit_group(db, group, n);
+    return n;
+}
+
+void db_forget(struct db *db)
+{
+    void *batch;
+    must(db->by_hand);
+    while (mailbox_length(db->queue) && mailbox_receive(db->queue, &batch, 1, 0))
+        db_batch_free(batch);
 }
 
 struct waiter {
@@ -221,6 +244,8 @@ int db_commit_wait(struct db *db, struct db_batch *b, struct error *e)
     struct waiter w = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     b->error = e;
     db_commit(db, b, wake_waiter, &w);
+    while (db->by_hand && db_write(db, WRITER_GROUP_MAX))
+        ;
     pthread_mutex_lock(&w.lock);
     while (!w.done)
         pthread_cond_wait(&w.changed, &w.lock);

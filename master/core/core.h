@@ -12,8 +12,15 @@
 #include "base/error.h"
 #include "db/db.h"
 #include "master/request.h"
+#include "master/sched/sched.h"
 
 struct core; // opaque outside master/core
+
+struct core_pool_option {
+    const char *name;
+    enum sched_policy policy;
+    bool as_default; // the policy of pools that are not named
+};
 
 struct core_options {
     const char *cluster_id, *cluster_name; // kept in the store's meta table
@@ -23,7 +30,12 @@ struct core_options {
     int64_t agent_reconnect_us;            // 30 s until a lost agent's allocations are given up
     int64_t kill_grace_us;                 // SIGTERM -> SIGKILL, 10 s
     int64_t preemption_timeout_us;         // 3600 s unless the experiment says otherwise
+    int64_t schedule_gap_us;               // passes of the scheduler are so far apart; 0: each turn
+    enum sched_policy scheduler;           // of pools that are not named here
+    const struct core_pool_option *pools;  // read by core_new() alone
+    size_t pool_count;
     int64_t (*mono_us)(void);              // NULL: clock_mono_us; tests move time
+    int64_t (*wall_us)(void);              // NULL: clock_wall_us
 
     // Told after the commit of new log rows of a task, and after the commit that ends its trial:
     // wakes the followers of its log. Any thread; returns at once. NULL: nobody follows.
@@ -36,7 +48,13 @@ struct core_options {
 int core_new(struct db *db, const struct core_options *options, struct core **out, struct error *e);
 int core_start(struct core *c, struct error *e); // starts the thread
 void core_stop(struct core *c);                  // completes parked requests with 503, joins
-void core_free(struct core *c);
+void core_free(struct core *c);                  // without core_stop(): as if it was killed
+
+// Without threads (simulations): instead of core_start() the owner turns the core by hand, from one
+// thread, whenever it has sent something, its store has written, or core_next() has come. What
+// workers do happens in the turn that follows. The store is one of db_open_memory().
+void core_turn(struct core *c);
+int64_t core_next(const struct core *c); // monotonic; 0: at once, INT64_MAX: nothing to wait for
 
 // A handler runs on the core thread. 0: the answer is in rq (or rendered later from rq->id);
 // REQUEST_PARKED: the core completes it later; negative: *e is the answer.

@@ -365,6 +365,8 @@ static int check_options(struct core *c, struct error *e)
     const char *text = c->options.checkpoint_storage;
     if (!c->options.mono_us)
         c->options.mono_us = clock_mono_us;
+    if (!c->options.wall_us)
+        c->options.wall_us = clock_wall_us;
     if (!c->options.master_url)
         c->options.master_url = "";
     int err = json_parse(text, strlen(text), "the default checkpoint storage", &storage, e);
@@ -435,9 +437,9 @@ void core_free(struct core *c)
     workers_free(c->workers);
     if (c->reader)
         db_reader_close(c->reader);
+    loop_forget(c);
     mailbox_free(c->inbox);
     timers_free(&c->timers);
-    free(c->outbox.items);
     db_batch_free(c->batch);
     free(c);
 }

@@ -231,7 +231,7 @@ static void handle(struct core *c, struct message *m)
 void loop_read_clocks(struct core *c)
 {
     c->now = c->options.mono_us();
-    c->wall = clock_wall_us();
+    c->wall = c->options.wall_us();
 }
 
 static void end_turn(struct core *c)
@@ -253,13 +253,11 @@ static void end_turn(struct core *c)
         c->outbox.items[c->outbox.tagged].after = c->submitted;
 }
 
-// Whether there was anything to do, or time passed.
-static bool turn(struct core *c)
+// Whether there was anything to do, or time passed. Messages are waited for until `deadline`, by
+// the machine's clock.
+static bool turn(struct core *c, int64_t deadline)
 {
     void *messages[TURN_MESSAGES];
-    int64_t next = timers_next(&c->timers), deadline = INT64_MAX;
-    if (next != INT64_MAX)
-        deadline = clock_mono_us() + next - c->options.mono_us();
     size_t count = mailbox_receive(c->inbox, messages, TURN_MESSAGES, deadline);
     loop_read_clocks(c);
     for (size_t i = 0; i < count; i++)
@@ -291,15 +289,26 @@ static void wait_for_commits(struct core *c)
     release(c);
 }
 
+static int64_t deadline_of_turn(struct core *c)
+{
+    int64_t next = timers_next(&c->timers);
+    return next == INT64_MAX ? INT64_MAX : clock_mono_us() + next - c->options.mono_us();
+}
+
+static void end(struct core *c)
+{
+    refuse_parked(c);
+    end_turn(c);
+    wait_for_commits(c);
+}
+
 static void *run(void *arg)
 {
     struct core *c = arg;
     end_turn(c); // what followed from loading
-    while (turn(c))
+    while (turn(c, deadline_of_turn(c)))
         ;
-    refuse_parked(c);
-    end_turn(c);
-    wait_for_commits(c);
+    end(c);
     return NULL;
 }
 
@@ -319,8 +328,47 @@ int core_start(struct core *c, struct error *e)
 void core_stop(struct core *c)
 {
     workers_stop(c->workers);
+    if (c->by_hand)
+        core_turn(c);
     mailbox_close(c->inbox);
     if (c->started)
         pthread_join(c->thread, NULL);
-    c->started = false;
+    if (c->by_hand)
+        end(c);
+    c->started = c->by_hand = false;
+}
+
+void core_turn(struct core *c)
+{
+    must(!c->started);
+    if (!c->by_hand)
+        removals_resume(c);
+    c->by_hand = true;
+    workers_run(c->workers);
+    turn(c, 0);
+}
+
+int64_t core_next(const struct core *c)
+{
+    bool now = !c->by_hand || mailbox_length(c->inbox) || workers_wait(c->workers);
+    return now ? 0 : timers_next(&c->timers);
+}
+
+// What nobody waits for any more. Requests are their senders'.
+void loop_forget(struct core *c)
+{
+    void *messages[TURN_MESSAGES];
+    size_t count;
+    while (mailbox_length(c->inbox) &&
+           (count = mailbox_receive(c->inbox, messages, TURN_MESSAGES, 0)))
+        for (size_t i = 0; i < count; i++) {
+            struct message *m = messages[i];
+            if (m->kind == MESSAGE_WORK)
+                m->work->drop(m->work);
+            if (m->kind == MESSAGE_GONE || m->kind == MESSAGE_WORK)
+                free(m);
+        }
+    for (size_t i = c->outbox.first; i < c->outbox.count; i++)
+        free(c->outbox.items[i].log_task);
+    free(c->outbox.items);
 }

@@ -9,6 +9,7 @@ struct work;
 
 struct db *loop_db(const struct core *c);
 void loop_read_clocks(struct core *c);               // now and wall of this turn
+void loop_forget(struct core *c);                    // messages and answers that are left
 void loop_work_done(struct core *c, struct work *w); // worker thread: back to the core thread
 
 // The end of a turn, in this order (allocations.c, agents.c, metrics.c, experiments.c).

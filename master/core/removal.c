@@ -18,6 +18,13 @@ struct removal {
     struct error e;
 };
 
+static void removal_free(struct work *work)
+{
+    struct removal *r = (struct removal *)work;
+    free(r->model_definition);
+    free(r);
+}
+
 // Folders are named by the checkpoint's uuid below the storage's own folder, and nothing else is
 // touched. One that this machine does not see is left to whoever does.
 static int remove_checkpoint(const char *uuid, const char *storage_text, struct error *e)
@@ -82,18 +89,17 @@ static void removed(struct core *c, struct work *work)
         free(x);
         log_info("experiment deleted", "exp=%lld", (long long)r->id);
     }
-    free(r->model_definition);
-    free(r);
+    removal_free(work);
 }
 
 void removal_start(struct core *c, struct experiment *x)
 {
     struct removal *r = xcalloc(1, sizeof *r);
-    r->work = (struct work){.run = remove_files, .done = removed};
+    r->work = (struct work){.run = remove_files, .done = removed, .drop = removal_free};
     r->id = x->id;
     if (!workers_send(c->workers, &r->work, true, NULL))
         return;
-    free(r);
+    removal_free(&r->work);
     experiment_event(c, x, EXPERIMENT_EV_DELETE_FAILED, NULL); // to be asked for again
 }
 

@@ -32,8 +32,8 @@ struct core {
     struct mailbox *inbox;
     struct workers *workers;
     pthread_t thread;
-    bool started;
-    int64_t now, wall; // of this turn: monotonic, wall clock
+    bool started, by_hand; // by its thread, by core_turn()
+    int64_t now, wall;     // of this turn: monotonic, wall clock
 
     struct sched *sched;
     bool sched_due;

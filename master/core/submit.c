@@ -30,8 +30,9 @@ struct submission {
     struct error e;
 };
 
-static void submission_free(struct submission *s)
+static void submission_free(struct work *work)
 {
+    struct submission *s = (struct submission *)work;
     json_decref(s->config);
     free(s->archive);
     search_free(s->search);
@@ -256,7 +257,7 @@ static void submitted(struct core *c, struct work *work)
             create(c, s);
         core_complete(c, s->rq);
     }
-    submission_free(s);
+    submission_free(work);
 }
 
 static size_t upload_bytes(const struct request *rq)
@@ -273,11 +274,11 @@ int core_experiment_create(struct core *c, struct request *rq, struct error *e)
     if (rq->principal.kind != PRINCIPAL_USER)
         return error_set(e, ERR_FORBIDDEN, "only users submit experiments");
     struct submission *s = xcalloc(1, sizeof *s);
-    s->work = (struct work){.run = read_submission, .done = submitted};
+    s->work = (struct work){.run = read_submission, .done = submitted, .drop = submission_free};
     s->rq = rq;
     s->default_storage = c->options.checkpoint_storage;
     int err = workers_send(c->workers, &s->work, upload_bytes(rq) > LARGE_UPLOAD, e);
     if (err)
-        submission_free(s);
+        submission_free(&s->work);
     return err ? err : REQUEST_PARKED;
 }

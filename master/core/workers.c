@@ -49,6 +49,25 @@ static void *work_on(void *arg)
     return NULL;
 }
 
+bool workers_wait(const struct workers *w)
+{
+    for (int i = 0; i < WORKERS; i++)
+        if (!w->each[i].started && mailbox_length(w->each[i].inbox))
+            return true;
+    return false;
+}
+
+void workers_run(struct workers *w)
+{
+    for (int i = 0; i < WORKERS; i++)
+        while (mailbox_length(w->each[i].inbox)) {
+            void *work;
+            mailbox_receive(w->each[i].inbox, &work, 1, 0);
+            ((struct work *)work)->run(work, w->each[i].db);
+            loop_work_done(w->core, work);
+        }
+}
+
 int workers_start(struct workers *w, struct error *e)
 {
     for (int i = 0; i < WORKERS; i++) {
@@ -82,8 +101,12 @@ void workers_free(struct workers *w)
     if (!w)
         return;
     for (int i = 0; i < WORKERS; i++) {
-        if (w->each[i].inbox)
-            mailbox_free(w->each[i].inbox);
+        struct mailbox *inbox = w->each[i].inbox;
+        void *work;
+        while (inbox && mailbox_length(inbox) && mailbox_receive(inbox, &work, 1, 0))
+            ((struct work *)work)->drop(work);
+        if (inbox)
+            mailbox_free(inbox);
         if (w->each[i].db)
             db_reader_close(w->each[i].db);
     }
