@@ -71,36 +71,6 @@ int run_slot_set(struct cli *c, const struct command *self, struct error *e)
     return err;
 }
 
-static json_t *row_job(const json_t *job)
-{
-    const json_t *full = jget(job, "full");
-    full = full != NULL ? full : jget(job, "limited");
-    const json_t *summary = jget(full, "summary");
-    const char *state = jget_string(summary, "state", "");
-    json_t *row = json_object();
-    json_object_set_new(row, "id", json_string(jget_string(full, "entityId", "")));
-    json_object_set_new(row, "name", json_string(jget_string(full, "name", "")));
-    json_object_set_new(row, "state",
-                        json_string(strncmp(state, "STATE_", 6) == 0 ? state + 6 : state));
-    json_object_set_new(row, "priority", json_integer(jget_int(full, "priority", 0)));
-    json_object_set_new(row, "slots", json_integer(jget_int(full, "requestedSlots", 0)));
-    json_object_set_new(row, "reason", json_string(jget_string(full, "reason", "")));
-    return row;
-}
-
-int run_job_list(struct cli *c, const struct command *self, struct error *e)
-{
-    json_t *answer = NULL;
-    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/job-queues-v2");
-    if (err == 0) {
-        json_t *rows = rows_of(jget(answer, "jobs"), row_job);
-        err = output_rows(c, rows, self->columns, e);
-        json_decref(rows);
-    }
-    json_decref(answer);
-    return err;
-}
-
 int run_master_info(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;

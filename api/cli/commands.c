@@ -4,6 +4,7 @@
 #include "api/cli/cli.h"
 #include "api/cli/verbs.h"
 
+#define QUEUE_COLUMNS "place,id,name,state,priority,slots,waits,start,reason"
 #define LOG_FLAGS "follow rank level search tail"
 
 // clang-format off
@@ -55,7 +56,12 @@ const struct command commands[] = {
     {"slot", "list", "", "agent", "agent,slot,type,device,enabled,allocation", "List slots and what they run", NULL, run_slot_list, false},
     {"slot", "enable", "AGENT SLOT", NULL, NULL, "Let a slot take tasks again", NULL, run_slot_set, false},
     {"slot", "disable", "AGENT SLOT", NULL, NULL, "Take a slot out of service", NULL, run_slot_set, false},
-    {"job", "list", "", NULL, "id,name,state,priority,slots,reason", "List the queue: what runs, what waits, and why", NULL, run_job_list, false},
+
+    {"queue", "list", "", "pool all", QUEUE_COLUMNS, "List the queue: what runs, what waits, and why", "muster queue list --pool default", run_queue_list, false},
+    {"queue", "why", "EXPERIMENT", NULL, NULL, "Say why an experiment waits, about when it starts, and what can be done", "muster queue why 7", run_queue_why, false},
+    {"queue", "move", "EXPERIMENT", "ahead-of behind priority weight max-slots pool", NULL,
+     "Give an experiment another place: beside another one, or by its settings", "muster queue move 7 --ahead-of 5", run_queue_move, false},
+    {"job", "list", "", "pool all", QUEUE_COLUMNS, "Another name of queue list", NULL, run_queue_list, false},
 
     {"user", "list", "", NULL, "id,username,admin,active", "List users", NULL, run_user_list, false},
     {"user", "create", "NAME", "admin password-file password-stdin", NULL, "Create a user", NULL, run_user_create, false},

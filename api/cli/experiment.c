@@ -8,6 +8,7 @@
 #include "api/cli/output.h"
 #include "api/cli/rows.h"
 #include "api/cli/verbs.h"
+#include "api/cli/waiting.h"
 #include "api/expconf.h"
 #include "api/wire.h"
 #include "base/clock.h"
@@ -189,13 +190,23 @@ int run_experiment_list(struct cli *c, const struct command *self, struct error 
     return err;
 }
 
+// Why it waits, how many wait before it and about when it starts: of the first trial that waits.
 static void put_reason(struct cli *c, long long id, json_t *row)
 {
     json_t *why = NULL;
     if (cli_call(c, "GET", NULL, &why, NULL, "/api/v1/experiments/%lld/why", id) == 0) {
         const char *reason = jget_string(why, "reason", NULL);
+        const json_t *first = json_array_get(jget(why, "waiting"), 0);
+        char until[WAITING_UNTIL_MAX];
+        waiting_until(jget_string(first, "estimatedStart", NULL), clock_wall_us(), until);
         if (reason != NULL && *reason != '\0') {
             json_object_set_new(row, "reason", json_string(reason));
+        }
+        if (first != NULL) {
+            json_object_set_new(row, "ahead", json_integer(jget_int(first, "ahead", 0)));
+        }
+        if (*until != '\0') {
+            json_object_set_new(row, "start", json_string(until));
         }
     }
     json_decref(why);
@@ -235,9 +246,10 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     put_reason(c, id, row);
     err = describe_trials(c, id, config, row, e);
     if (err == 0) {
-        err = output_object(
-            c, row, "id,name,description,state,reason,percent,user,labels,started,ended,duration",
-            e);
+        err = output_object(c, row,
+                            "id,name,description,state,reason,ahead,start,percent,user,labels,"
+                            "started,ended,duration",
+                            e);
     }
     if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
         printf("\nTrials (latest and best: %s)\n", searcher_metric(config));

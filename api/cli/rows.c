@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/checkpoint.h"
+#include "api/cli/waiting.h"
 #include "api/wire.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -188,6 +189,52 @@ json_t *row_slot(const json_t *agent, const json_t *slot)
     json_object_set_new(row, "enabled", json_boolean(jget_bool(slot, "enabled", true)));
     const json_t *container = jget(slot, "container");
     set_string(row, "allocation", jget_string(container, "id", NULL));
+    return row;
+}
+
+// waits (text) and waits_s: since it was submitted.
+static void set_waiting_time(json_t *row, const json_t *full, int64_t now)
+{
+    char text[32];
+    int64_t from;
+    const char *since = jget_string(full, "submissionTime", NULL);
+    if (since != NULL && clock_parse(since, &from) == 0) {
+        set_string(row, "waits", clock_duration(now - from, text, sizeof(text)));
+        json_object_set_new(row, "waits_s", json_real((double)(now - from) / 1e6));
+    }
+}
+
+json_t *row_job(const json_t *job)
+{
+    const json_t *full = jget(job, "full");
+    full = full != NULL ? full : jget(job, "limited"); // of a workspace we do not see
+    const json_t *summary = jget(full, "summary");
+    const char *state = jget_string(summary, "state", "");
+    const char *start = jget_string(full, "estimatedStart", NULL);
+    int64_t held = jget_int(full, "allocatedSlots", 0),
+            wanted = jget_int(full, "requestedSlots", 0);
+    int64_t now = clock_wall_us();
+    char slots[48], until[WAITING_UNTIL_MAX];
+    snprintf(slots, sizeof(slots), "%lld/%lld", (long long)held, (long long)wanted);
+    json_t *row = json_object();
+    json_object_set_new(row, "place", json_integer(jget_int(full, "place", 0)));
+    set_string(row, "id", jget_string(full, "entityId", ""));
+    set_string(row, "name", jget_string(full, "name", ""));
+    set_string(row, "user", jget_string(full, "username", ""));
+    set_string(row, "pool", jget_string(full, "resourcePool", ""));
+    set_string(row, "state", strncmp(state, "STATE_", 6) == 0 ? state + 6 : state);
+    json_object_set_new(row, "priority", json_integer(jget_int(full, "priority", 0)));
+    json_object_set_new(row, "weight", json_real(jget_double(full, "weight", 1)));
+    set_string(row, "slots", slots);
+    json_object_set_new(row, "held", json_integer(held));
+    json_object_set_new(row, "wanted", json_integer(wanted));
+    if (strcmp(state, "STATE_QUEUED") == 0) {
+        set_waiting_time(row, full, now);
+    }
+    set_string(row, "start", waiting_until(start, now, until));
+    set_string(row, "estimated_start", start);
+    set_string(row, "code", jget_string(full, "reasonCode", ""));
+    set_string(row, "reason", jget_string(full, "reason", ""));
     return row;
 }
 

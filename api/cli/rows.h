@@ -11,6 +11,7 @@ json_t *row_trial(const json_t *trial, const json_t *experiment_config);
 json_t *row_checkpoint(const json_t *checkpoint, const char *metric);
 json_t *row_start(const json_t *start); // one allocation of a trial
 json_t *row_agent(const json_t *agent);
+json_t *row_job(const json_t *job); // of the queue
 json_t *row_slot(const json_t *agent, const json_t *slot);
 json_t *row_metrics(const json_t *report, const char *group, const char *metric);
 

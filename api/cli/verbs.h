@@ -13,8 +13,8 @@ cli_verb run_trial_list, run_trial_describe, run_trial_metrics, run_trial_logs,
     run_trial_kill; // trial.c
 cli_verb run_checkpoint_list, run_checkpoint_describe, run_checkpoint_digest,
     run_checkpoint_download; // checkpoint.c
-cli_verb run_agent_list, run_agent_set, run_slot_list, run_slot_set, run_master_info,
-    run_job_list; // cluster.c
+cli_verb run_agent_list, run_agent_set, run_slot_list, run_slot_set, run_master_info; // cluster.c
+cli_verb run_queue_list, run_queue_why, run_queue_move;                               // queue.c
 
 // trial.c: log lines of a trial to standard output by the options' filters.
 int print_trial_logs(struct cli *c, long long trial, struct error *e);

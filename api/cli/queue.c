@@ -1,0 +1,298 @@
+// The queue: what runs and waits, why something waits, and moving it.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/cli/output.h"
+#include "api/cli/rows.h"
+#include "api/cli/verbs.h"
+#include "api/cli/waiting.h"
+#include "base/clock.h"
+#include "base/json.h"
+
+enum { SCREENFUL = 100 }; // rows of a table without --all
+
+// `pool` NULL: of all pools; `limit` 0: all of them.
+static int fetch_jobs(struct cli *c, const char *pool, long long limit, json_t **jobs,
+                      struct error *e)
+{
+    char *escaped = client_escape(pool != NULL ? pool : "");
+    int err = cli_list(c, "jobs", limit, jobs, e, "/api/v1/job-queues-v2?resourcePool=%s", escaped);
+    free(escaped);
+    return err;
+}
+
+int run_queue_list(struct cli *c, const struct command *self, struct error *e)
+{
+    json_t *jobs = NULL;
+    bool part = c->format == OUTPUT_TABLE && !c->options.all;
+    int err = fetch_jobs(c, c->options.pool, part ? SCREENFUL : 0, &jobs, e);
+    if (err == 0) {
+        json_t *rows = rows_of(jobs, row_job);
+        err = output_rows(c, rows, self->columns, e);
+        json_decref(rows);
+    }
+    if (err == 0 && part && json_array_size(jobs) == SCREENFUL && !c->options.quiet) {
+        fprintf(stderr, "The first %d; --all shows the rest.\n", SCREENFUL);
+    }
+    json_decref(jobs);
+    return err;
+}
+
+// --- why -----------------------------------------------------------------------------------------
+
+struct answers {
+    json_t *experiment, *why, *jobs, *shares, *agents;
+};
+
+static void answers_free(struct answers *x)
+{
+    json_decref(x->experiment);
+    json_decref(x->why);
+    json_decref(x->jobs);
+    json_decref(x->shares);
+    json_decref(x->agents);
+}
+
+static int fetch_why(struct cli *c, long long id, json_t **why, struct error *e)
+{
+    return cli_call(c, "GET", NULL, why, e, "/api/v1/experiments/%lld/why", id);
+}
+
+// One array of an answer; what cannot be had is left out of the explanation.
+static json_t *fetch_array(struct cli *c, const char *path, const char *key)
+{
+    json_t *answer = NULL, *array = NULL;
+    if (cli_call(c, "GET", NULL, &answer, NULL, "%s", path) == 0) {
+        array = json_incref(jget(answer, key));
+    }
+    json_decref(answer);
+    return array;
+}
+
+static int fetch_answers(struct cli *c, long long id, struct answers *x, struct error *e)
+{
+    int err = fetch_why(c, id, &x->why, e);
+    err = err != 0 ? err : fetch_experiment(c, id, &x->experiment, e);
+    if (err != 0) {
+        return err;
+    }
+    char *pool = client_escape(jget_string(x->experiment, "resourcePool", ""));
+    x->shares =
+        fetch_array(c, arena_printf(&c->arena, "/api/v1/shares?resourcePool=%s", pool), "shares");
+    x->agents = fetch_array(c, "/api/v1/agents", "agents");
+    free(pool);
+    return fetch_jobs(c, jget_string(x->experiment, "resourcePool", NULL), 0, &x->jobs, e);
+}
+
+static const json_t *find_job(const json_t *jobs, long long experiment)
+{
+    char id[24];
+    size_t i;
+    json_t *job;
+    snprintf(id, sizeof(id), "%lld", experiment);
+    json_array_foreach(jobs, i, job)
+    {
+        if (strcmp(jget_string(jget(job, "full"), "entityId", ""), id) == 0) {
+            return jget(job, "full");
+        }
+    }
+    return NULL;
+}
+
+// The labels of an object, in its order, as the list of columns that output_object() takes.
+static const char *labels_of(const json_t *facts, struct arena *a)
+{
+    const char *labels = "", *key;
+    json_t *value;
+    json_object_foreach((json_t *)facts, key, value)
+    {
+        labels = arena_printf(a, "%s%s%s", labels, *labels != '\0' ? "," : "", key);
+    }
+    return labels;
+}
+
+static int show_group(struct cli *c, const struct waiting *w, const json_t *group, struct error *e)
+{
+    json_t *facts = waiting_facts(w, group, &c->arena);
+    json_t *remedies = waiting_remedies(w, group, &c->arena), *remedy;
+    putchar('\n');
+    int err = output_object(c, facts, labels_of(facts, &c->arena), e);
+    size_t i;
+    json_array_foreach(remedies, i, remedy)
+    {
+        printf("%s  %-42s  %s\n", i == 0 ? "\nWhat can be done\n" : "",
+               jget_string(remedy, "command", ""), jget_string(remedy, "effect", ""));
+    }
+    json_decref(remedies);
+    json_decref(facts);
+    return err;
+}
+
+static int show_why(struct cli *c, const struct waiting *w, struct error *e)
+{
+    json_t *groups = waiting_groups(w->why), *group;
+    size_t i;
+    int err = 0;
+    puts(waiting_sentence(w, &c->arena));
+    json_array_foreach(groups, i, group)
+    {
+        err = err != 0 ? err : show_group(c, w, group, e);
+    }
+    if (json_array_size(groups) == 0) {
+        err = show_group(c, w, NULL, e);
+    }
+    json_decref(groups);
+    return err;
+}
+
+int run_queue_why(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    struct answers x = {0};
+    int err = cli_id(c, 0, "experiment", &id, e);
+    if (err == 0 && (c->format != OUTPUT_TABLE || c->options.columns != NULL)) {
+        err = fetch_why(c, id, &x.why, e);
+        err = err != 0 ? err : output_object(c, x.why, "experimentId,reason", e);
+    } else if (err == 0) {
+        err = fetch_answers(c, id, &x, e);
+        struct waiting w = {.experiment = x.experiment,
+                            .why = x.why,
+                            .job = find_job(x.jobs, id),
+                            .shares = x.shares,
+                            .agents = x.agents,
+                            .now = clock_wall_us()};
+        err = err != 0 ? err : show_why(c, &w, e);
+    }
+    answers_free(&x);
+    return err;
+}
+
+// --- move ----------------------------------------------------------------------------------------
+
+static int job_id(struct cli *c, long long experiment, const char **job, struct error *e)
+{
+    json_t *answer = NULL;
+    int err = fetch_experiment(c, experiment, &answer, e);
+    *job = err == 0 ? arena_strdup(&c->arena, jget_string(answer, "jobId", "")) : NULL;
+    json_decref(answer);
+    return err;
+}
+
+// The flags of which only one makes sense: a place is one place.
+static int check_move(const struct cli_options *o, struct error *e)
+{
+    bool beside = o->ahead_of > 0 || o->behind > 0;
+    bool settings = o->priority > 0 || o->weight != NULL || o->max_slots >= 0 || o->pool != NULL;
+    if (o->ahead_of > 0 && o->behind > 0) {
+        return error_set(e, ERR_INVALID, "--ahead-of and --behind: give one of the two");
+    }
+    if (beside && settings) {
+        return error_set(e, ERR_INVALID,
+                         "--%s stands alone: give --priority, --weight, --max-slots and --pool in "
+                         "a move of their own",
+                         o->ahead_of > 0 ? "ahead-of" : "behind");
+    }
+    if (!beside && !settings) {
+        return error_set(e, ERR_INVALID,
+                         "where to? give --ahead-of, --behind, --priority, --weight, --max-slots "
+                         "or --pool; see: muster queue move --help");
+    }
+    return 0;
+}
+
+static int move_beside(struct cli *c, long long id, struct error *e)
+{
+    bool ahead = c->options.ahead_of > 0;
+    const char *flag = ahead ? "--ahead-of" : "--behind";
+    const char *job, *other;
+    int err = job_id(c, id, &job, e);
+    if (err == 0) {
+        err = job_id(c, ahead ? c->options.ahead_of : c->options.behind, &other, e);
+        if (err != 0) {
+            return error_prefix(e, "%s", flag);
+        }
+    }
+    if (err == 0) {
+        json_t *body = json_pack("{s:[{s:s, s:s}]}", "updates", "jobId", job,
+                                 ahead ? "aheadOf" : "behindOf", other);
+        err = cli_call(c, "POST", body, NULL, e, "/api/v1/job-queues");
+        json_decref(body);
+        err = err != 0 ? error_prefix(e, "%s", flag) : 0;
+    }
+    return err;
+}
+
+static const char *given_settings(const struct cli_options *o, struct arena *a)
+{
+    const char *flags[] = {o->priority > 0 ? "--priority" : NULL, o->weight ? "--weight" : NULL,
+                           o->max_slots >= 0 ? "--max-slots" : NULL, o->pool ? "--pool" : NULL};
+    const char *text = "";
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        if (flags[i] != NULL) {
+            text = arena_printf(a, "%s%s%s", text, *text != '\0' ? ", " : "", flags[i]);
+        }
+    }
+    return text;
+}
+
+static int move_settings(struct cli *c, long long id, struct error *e)
+{
+    const struct cli_options *o = &c->options;
+    json_t *resources = json_object();
+    double weight;
+    int err = o->weight != NULL ? cli_number("--weight", o->weight, &weight, e) : 0;
+    if (err == 0 && o->weight != NULL) {
+        json_object_set_new(resources, "weight", json_real(weight));
+    }
+    if (o->priority > 0) {
+        json_object_set_new(resources, "priority", json_integer(o->priority));
+    }
+    if (o->max_slots >= 0) {
+        json_object_set_new(resources, "maxSlots", json_integer(o->max_slots));
+    }
+    if (o->pool != NULL) {
+        json_object_set_new(resources, "resourcePool", json_string(o->pool));
+    }
+    json_t *body = json_pack("{s:o}", "resources", resources);
+    if (err == 0) {
+        err = cli_call(c, "PATCH", body, NULL, e, "/api/v1/experiments/%lld", id);
+        err = err != 0 ? error_prefix(e, "%s", given_settings(o, &c->arena)) : 0;
+    }
+    json_decref(body);
+    return err;
+}
+
+// Where it stands now.
+static int show_place(struct cli *c, long long id, struct error *e)
+{
+    json_t *why = NULL, *jobs = NULL;
+    int err = fetch_why(c, id, &why, e);
+    err = err != 0 ? err : fetch_jobs(c, NULL, 0, &jobs, e);
+    const json_t *job = find_job(jobs, id);
+    const char *reason = jget_string(why, "reason", "");
+    if (err == 0 && job == NULL) {
+        printf("Experiment %lld: moved; it is in no queue just now\n", id);
+    } else if (err == 0) {
+        printf("Experiment %lld: place %lld in pool %s, priority %lld%s%s\n", id,
+               (long long)jget_int(job, "place", 0), jget_string(job, "resourcePool", ""),
+               (long long)jget_int(job, "priority", 0), *reason != '\0' ? "; " : "", reason);
+    }
+    json_decref(jobs);
+    json_decref(why);
+    return err;
+}
+
+int run_queue_move(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    bool beside = c->options.ahead_of > 0 || c->options.behind > 0;
+    int err = cli_id(c, 0, "experiment", &id, e);
+    err = err != 0 ? err : check_move(&c->options, e);
+    if (err == 0) {
+        err = beside ? move_beside(c, id, e) : move_settings(c, id, e);
+    }
+    return err != 0 || c->options.quiet ? err : show_place(c, id, e);
+}
