@@ -6,10 +6,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "api/cli/help.h"
 #include "api/cli/output.h"
 #include "api/cli/verbs.h"
-#include "api/expconf.h"
 #include "api/wire.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -164,27 +162,4 @@ int run_user_create(struct cli *c, const struct command *self, struct error *e)
     }
     json_decref(body);
     return err;
-}
-
-int run_help(struct cli *c, const struct command *self, struct error *e)
-{
-    (void)self;
-    static const char *const topics[] = {"config", "exit-codes", NULL};
-    const char *topic = c->arg_count > 0 ? c->args[0] : NULL;
-    if (topic == NULL) {
-        help_topic(NULL, stdout);
-    } else if (strcmp(topic, "exit-codes") == 0) {
-        help_exit_codes(stdout);
-    } else if (strcmp(topic, "config") == 0) {
-        struct buf out;
-        buf_init(&out, 1 << 22);
-        expconf_document(&out);
-        fputs(buf_str(&out), stdout);
-        buf_free(&out);
-    } else {
-        const char *near = nearest_word(topic, topics);
-        return error_set(e, ERR_INVALID, "no help on \"%s\"; there is: %s", topic,
-                         near != NULL ? near : "config, exit-codes");
-    }
-    return 0;
 }

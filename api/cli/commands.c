@@ -5,7 +5,7 @@
 #include "api/cli/verbs.h"
 
 #define QUEUE_COLUMNS "place,id,name,state,priority,slots,waits,start,reason"
-#define LOG_FLAGS "follow rank level search tail"
+#define LOG_FLAGS     "follow rank level search tail"
 
 // clang-format off
 const struct command commands[] = {
@@ -67,7 +67,7 @@ const struct command commands[] = {
     {"user", "create", "NAME", "admin password-file password-stdin", NULL, "Create a user", NULL, run_user_create, false},
     {"master", "info", "", NULL, NULL, "Show the master's name, version and address", NULL, run_master_info, false},
 
-    {"help", NULL, "[TOPIC]", NULL, NULL, "Explain: config (the experiment file), exit-codes", "muster help config", run_help, true},
+    {"help", NULL, "[TOPIC]", NULL, NULL, "Explain: config (the experiment file), scheduling (who gets the slots), exit-codes", "muster help config", run_help, true},
     {"completion", NULL, "SHELL", NULL, NULL, "Print completion for bash, zsh or fish", "eval \"$(muster completion bash)\"", run_completion, true},
     {0},
 };

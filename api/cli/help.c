@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "api/cli/flagset.h"
+#include "api/cli/verbs.h"
+#include "api/expconf.h"
+#include "base/buf.h"
 
 static bool same_noun(const struct command *command, const char *noun)
 {
@@ -71,7 +74,8 @@ void help_topic(const char *noun, FILE *out)
     list_flags(NULL, out);
     fputs("\nmuster NOUN VERB --help explains one command; muster help config explains the "
           "experiment\n"
-          "file, muster help exit-codes the exit codes.\n",
+          "file, muster help scheduling who gets the slots, muster help exit-codes the exit "
+          "codes.\n",
           out);
 }
 
@@ -89,7 +93,9 @@ void help_command(const struct command *k, FILE *out)
     list_flags(k->flags, out);
 }
 
-void help_exit_codes(FILE *out)
+// --- topics --------------------------------------------------------------------------------------
+
+static void help_exit_codes(FILE *out)
 {
     static const struct {
         int code;
@@ -116,4 +122,39 @@ void help_exit_codes(FILE *out)
             fputc('\n', out);
         }
     }
+}
+
+static void help_config(FILE *out)
+{
+    struct buf text;
+    buf_init(&text, 1 << 22);
+    expconf_document(&text);
+    fputs(buf_str(&text), out);
+    buf_free(&text);
+}
+
+int run_help(struct cli *c, const struct command *self, struct error *e)
+{
+    static const struct {
+        const char *name;
+        void (*print)(FILE *out);
+    } topics[] = {
+        {"config", help_config}, {"scheduling", help_scheduling}, {"exit-codes", help_exit_codes}};
+    enum { TOPICS = sizeof(topics) / sizeof(topics[0]) };
+    const char *names[TOPICS + 1] = {NULL};
+    (void)self;
+    if (c->arg_count == 0) {
+        help_topic(NULL, stdout);
+        return 0;
+    }
+    for (size_t i = 0; i < TOPICS; i++) {
+        names[i] = topics[i].name;
+        if (strcmp(c->args[0], names[i]) == 0) {
+            topics[i].print(stdout);
+            return 0;
+        }
+    }
+    const char *near = nearest_word(c->args[0], names);
+    return error_set(e, ERR_INVALID, "no help on \"%s\"; there is: %s", c->args[0],
+                     near != NULL ? near : "config, scheduling, exit-codes");
 }

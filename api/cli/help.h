@@ -10,6 +10,6 @@
 bool help_is_topic(const char *noun, const char *verb);
 void help_topic(const char *noun, FILE *out); // NULL: the overview
 void help_command(const struct command *command, FILE *out);
-void help_exit_codes(FILE *out);
+void help_scheduling(FILE *out); // scheduling.c
 
 #endif

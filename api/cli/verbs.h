@@ -4,8 +4,9 @@
 
 #include "api/cli/cli.h"
 
-cli_verb run_login, run_logout, run_whoami, run_user_list, run_user_create, run_help; // account.c
-cli_verb run_completion;                                                              // complete.c
+cli_verb run_login, run_logout, run_whoami, run_user_list, run_user_create; // account.c
+cli_verb run_help;                                                          // help.c
+cli_verb run_completion;                                                    // complete.c
 cli_verb run_experiment_create, run_experiment_list, run_experiment_describe, run_experiment_config,
     run_experiment_logs, run_experiment_metrics, run_experiment_follow, run_experiment_wait,
     run_experiment_act, run_experiment_delete; // experiment.c

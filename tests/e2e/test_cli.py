@@ -52,6 +52,8 @@ class Alone(unittest.TestCase):
         for key in ("trainer.global_batch_size", "resources.slots_per_trial", "max_restarts"):
             self.assertIn(f"`{key}`", shown)
         self.assertIn("8  experiment failed", muster("help", "exit-codes").stdout)
+        self.assertIn("min_slots", muster("help", "scheduling").stdout)
+        self.assertIn("scheduling", muster("help", "sheduling").stderr)
 
     def test_completion(self):
         script = muster("completion", "bash").stdout
