@@ -1,6 +1,7 @@
 // muster help scheduling: how slots are shared, for those who use them.
 #include "api/cli/help.h"
 
+// clang-format off
 static const char order[] =
     "Who gets the slots\n"
     "\n"
@@ -8,14 +9,11 @@ static const char order[] =
     "All the slots of a trial come together, on one agent where it fits on one, else on several.\n"
     "What comes first is decided in this order:\n"
     "\n"
-    "  1. Limits. Nobody gets more than the maximum of his workspace (muster team set "
-    "--max-slots)\n"
-    "     or of the experiment (resources.max_slots).\n"
-    "  2. Shares. Each workspace, and in it each user, is entitled to its guaranteed slots and, "
-    "of\n"
-    "     the rest, to a part by its weight. What one does not want goes to the others. Whoever "
-    "has\n"
-    "     least of what he is entitled to comes first; between equals, who used less of late.\n"
+    "  1. Limits. A workspace, a user in it (muster team set --max-slots) and an experiment\n"
+    "     (resources.max_slots) never hold more than their maximum.\n"
+    "  2. Shares. Each workspace, and in it each user, is entitled to its guaranteed slots and, of\n"
+    "     the rest, to a part by its weight. What one does not want goes to the others. Those who\n"
+    "     have least of what they are entitled to come first; between equals, who used less.\n"
     "  3. Priority, 1 to 99, the smaller the sooner: among the experiments of one user.\n"
     "  4. Service. Among equals, the one that had fewer slot hours so far; having waited for long\n"
     "     counts like having had less, so that nobody starves. Then the order of submission, or\n"
@@ -34,8 +32,7 @@ static const char leaving[] =
     "would have had undisturbed. It does not count as a restart. One that has just started is\n"
     "left in peace for a while. What has the least to lose leaves first.\n"
     "\n"
-    "With resources.min_slots a trial is elastic: it starts with as few slots as that, grows up "
-    "to\n"
+    "With resources.min_slots a trial is elastic: it starts with as few slots as that, grows up to\n"
     "resources.slots_per_trial when nobody else wants them, and shrinks before anything has to\n"
     "leave. The results do not depend on it: the weights are the same on any number of slots.\n"
     "\n";
@@ -48,8 +45,7 @@ static const char file[] =
     "    min_slots: 2            # elastic: is content with so many\n"
     "    max_slots: 16           # the most the whole experiment holds at a time\n"
     "    priority: 42            # 1 to 99, the smaller the sooner\n"
-    "    weight: 1               # of its service: 2 may have had twice as much before others go "
-    "first\n"
+    "    weight: 1               # of its service: 2 may have had twice as much before others go first\n"
     "    resource_pool: default  # which agents\n"
     "    is_single_node: false   # true: all slots of a trial on one agent\n"
     "\n";
@@ -71,6 +67,7 @@ static const char asking[] =
     "A pool may decide more simply: muster-master --scheduler priority leaves the shares out,\n"
     "fifo is the strict order of submission, where nobody leaves for anybody. To see what another\n"
     "rule or more machines would have done: muster simulate --help.\n";
+// clang-format on
 
 void help_scheduling(FILE *out)
 {
