@@ -11,7 +11,7 @@ static const char order[] =
     "\n"
     "  1. Limits. A workspace, a user in it (muster team set --max-slots) and an experiment\n"
     "     (resources.max_slots) never hold more than their maximum.\n"
-    "  2. Shares. Each workspace, and in it each user, is entitled to its guaranteed slots and, of\n"
+    "  2. Shares. Each workspace, and in it each user, is entitled to its guaranteed slots and of\n"
     "     the rest, to a part by its weight. What one does not want goes to the others. Those who\n"
     "     have least of what they are entitled to come first; between equals, who used less.\n"
     "  3. Priority, 1 to 99, the smaller the sooner: among the experiments of one user.\n"
@@ -32,7 +32,7 @@ static const char leaving[] =
     "would have had undisturbed. It does not count as a restart. One that has just started is\n"
     "left in peace for a while. What has the least to lose leaves first.\n"
     "\n"
-    "With resources.min_slots a trial is elastic: it starts with as few slots as that, grows up to\n"
+    "With resources.min_slots a trial is elastic: it starts with as few slots as these, grows to\n"
     "resources.slots_per_trial when nobody else wants them, and shrinks before anything has to\n"
     "leave. The results do not depend on it: the weights are the same on any number of slots.\n"
     "\n";
@@ -45,7 +45,7 @@ static const char file[] =
     "    min_slots: 2            # elastic: is content with so many\n"
     "    max_slots: 16           # the most the whole experiment holds at a time\n"
     "    priority: 42            # 1 to 99, the smaller the sooner\n"
-    "    weight: 1               # of its service: 2 may have had twice as much before others go first\n"
+    "    weight: 1               # 2: may have had twice as much before others go first\n"
     "    resource_pool: default  # which agents\n"
     "    is_single_node: false   # true: all slots of a trial on one agent\n"
     "\n";
