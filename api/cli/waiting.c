@@ -144,6 +144,12 @@ json_t *waiting_groups(const json_t *why)
     return groups;
 }
 
+// The pool it is in, by name also where its file left that to the master.
+static const char *pool_of(const struct waiting *w)
+{
+    return jget_string(w->job, "resourcePool", jget_string(w->experiment, "resourcePool", ""));
+}
+
 // --- facts ---------------------------------------------------------------------------------------
 
 static void put(json_t *facts, const char *label, const char *text)
@@ -267,7 +273,7 @@ json_t *waiting_facts(const struct waiting *w, const json_t *group, struct arena
             arena_printf(a, "%lld of the %lld slots it asks for", held,
                          (long long)jget_int(w->job, "requestedSlots", 0)));
     }
-    put(facts, "pool", jget_string(w->experiment, "resourcePool", ""));
+    put(facts, "pool", pool_of(w));
     int64_t user = jget_int(w->experiment, "userId", 0);
     put_share(facts, "workspace", jget_string(w->experiment, "workspaceName", ""), find_share(w, 0),
               a);
@@ -286,7 +292,7 @@ static void offer(json_t *list, const char *effect, char *command)
 // An agent of the experiment's pool that could take tasks if it were enabled; NULL: there is none.
 static const char *disabled_agent(const struct waiting *w)
 {
-    const char *pool = jget_string(w->experiment, "resourcePool", "");
+    const char *pool = pool_of(w);
     size_t i;
     json_t *agent;
     json_array_foreach(w->agents, i, agent)
