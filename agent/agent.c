@@ -65,11 +65,11 @@ static json_t *make_request(struct agent *a)
 {
     if (!a->address[0])
         sync_local_address(a->sync, a->address, sizeof a->address);
-    json_t *request =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o}", "version", MUSTER_VERSION,
-                  "session", a->session, "pool", a->o->pool, "hostname", a->hostname, "address",
-                  a->address, "masterUrl", a->link.url, "slots", slots_json(&a->slots), "seen",
-                  (json_int_t)a->seen, "tasks", tasks_report(a->tasks));
+    json_t *request = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o}", "version", MUSTER_VERSION, "session",
+        a->session, "pool", a->o->pool, "rack", a->o->rack ? a->o->rack : "", "hostname",
+        a->hostname, "address", a->address, "masterUrl", a->link.url, "slots",
+        slots_json(&a->slots), "seen", (json_int_t)a->seen, "tasks", tasks_report(a->tasks));
     must(request != NULL);
     return request;
 }
@@ -265,13 +265,15 @@ static int name_agent(struct agent *a, struct error *e)
     int rc = check_word("id", a->id, e);
     if (rc == 0)
         rc = check_word("pool", a->o->pool, e);
+    if (rc == 0 && a->o->rack)
+        rc = check_word("rack", a->o->rack, e);
     if (rc == 0 && a->o->address)
         rc = check_word("address", a->o->address, e);
     return rc;
 }
 
-// Where an agent was killed while it started a supervisor, the child of both holds its lock until
-// it has become one. False: errno says why.
+// Where an agent was killed while it started its spawner, the child of both holds its lock until it
+// has become one. False: errno says why.
 static bool take_lock(int fd)
 {
     for (int i = 1; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {

@@ -18,6 +18,7 @@ struct agent_options {
     const char *work_dir;
     const char *id;      // NULL: the host's name
     const char *pool;    // resource pool
+    const char *rack;    // its neighbours share a fast network; NULL: not known
     const char *address; // as other machines reach this one; NULL: found out
     long long slots;     // CPU slots; 0: by what is there
     bool gpus;           // look for GPUs

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/supervisor.h"
+#include "agent/spawner.h"
 #include "base/arena.h"
 #include "base/flags.h"
 #include "base/limits.h"
@@ -78,6 +78,11 @@ static void make_flags(struct arguments *a, struct flag out[FLAGS_MAX])
          .target = &o->pool,
          .value_name = "NAME",
          .help = "resource pool (default: default)"},
+        {.name = "rack",
+         .kind = FLAG_STRING,
+         .target = &o->rack,
+         .value_name = "NAME",
+         .help = "rack or switch of this machine; gangs are kept within one where they fit"},
         {.name = "address",
          .kind = FLAG_STRING,
          .target = &o->address,
@@ -157,7 +162,7 @@ int main(int argc, char **argv)
 {
     struct error e = {0};
     bool supervise = argc == 3 && strcmp(argv[1], "--supervise") == 0;
-    int rc = supervise ? supervisor_run(argv[2], &e) : run(argc, argv, &e);
+    int rc = supervise ? spawner_run(argv[2], &e) : run(argc, argv, &e);
     if (rc != 0)
         fprintf(stderr, "muster-agent: %s\n", e.text);
     return err_exit_code(rc);

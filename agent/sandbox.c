@@ -119,28 +119,24 @@ static json_t *rendezvous_info(const json_t *env, size_t rank_count)
 
 static int write_info(const char *folder, const char *name, json_t *info, struct error *e)
 {
-    int rc = info ? taskdir_write(folder, name, info, e) : 0;
+    int rc = info ? taskdir_put(folder, name, info, e) : 0;
     json_decref(info);
     return rc;
 }
 
-static int link_model(const char *dir, const char *run, struct error *e)
+static int link_model(const char *dir, struct error *e)
 {
-    char *work = path_join(dir, TASKDIR_WORK), *train = path_join(run, "train");
-    char *logs = path_join(train, "logs"), *model = path_join(train, "model");
-    int rc = dir_make(logs, 0700, e);
-    if (rc == 0 && symlink(work, model) != 0 && errno != EEXIST)
-        rc = error_set_errno(e, ERR_IO, errno, "cannot link %s", model);
-    free(model);
-    free(logs);
-    free(train);
+    char *work = path_join(dir, TASKDIR_WORK);
+    int rc = dir_make(MOUNT_POINT "/train/logs", 0700, e);
+    if (rc == 0 && symlink(work, MOUNT_POINT "/train/model") != 0)
+        rc = error_set_errno(e, ERR_IO, errno, "cannot link " MOUNT_POINT "/train/model");
     free(work);
     return rc;
 }
 
 int sandbox_write_info(const char *dir, const json_t *env, size_t rank_count, struct error *e)
 {
-    char *run = path_join(dir, TASKDIR_RUN), *info = path_join(run, "info");
+    static const char info[] = MOUNT_POINT "/info";
     int rc = dir_make(info, 0700, e);
     if (rc == 0)
         rc = write_info(info, "cluster.json", read_fields(cluster_fields, env), e);
@@ -150,11 +146,7 @@ int sandbox_write_info(const char *dir, const json_t *env, size_t rank_count, st
         rc = write_info(info, "resources.json", resources_info(env), e);
     if (rc == 0)
         rc = write_info(info, "rendezvous.json", rendezvous_info(env, rank_count), e);
-    if (rc == 0)
-        rc = link_model(dir, run, e);
-    free(info);
-    free(run);
-    return rc;
+    return rc == 0 ? link_model(dir, e) : rc;
 }
 
 static int write_map(const char *path, const char *text, struct error *e)
@@ -191,7 +183,7 @@ static bool has_mount_point(void)
     return stat(MOUNT_POINT, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-int sandbox_enter(const char *dir, struct error *e)
+int sandbox_enter(struct error *e)
 {
     if (!has_mount_point())
         return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot make " MOUNT_POINT);
@@ -203,9 +195,7 @@ int sandbox_enter(const char *dir, struct error *e)
     // Mounts of the machine go on to appear here, ours do not appear there.
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
         return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot set the mounts apart");
-    char *run = path_join(dir, TASKDIR_RUN);
-    if (mount(run, MOUNT_POINT, NULL, MS_BIND, NULL) != 0)
-        rc = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over " MOUNT_POINT);
-    free(run);
-    return rc;
+    if (mount("muster", MOUNT_POINT, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0700") != 0)
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over " MOUNT_POINT);
+    return 0;
 }

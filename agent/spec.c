@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/taskdir.h"
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -79,14 +78,14 @@ static json_t *common_environment(const json_t *task, const struct spec_place *p
                                   const json_t *slot_ids)
 {
     json_t *env = json_object();
-    char *run = path_join(place->dir, TASKDIR_RUN), *ids = json_text(slot_ids);
+    char *ids = json_text(slot_ids);
     set(env, "HOME", place->home);
     set(env, "PATH", place->path);
     set(env, "LANG", place->lang);
     json_object_update(env, jget(task, "env"));
     set(env, "DET_AGENT_ID", place->agent_id);
     set(env, "DET_SLOT_IDS", ids);
-    set(env, "MUSTER_RUN_DIR", run);
+    set(env, "MUSTER_RUN_DIR", place->dir);
     set_int(env, "LOCAL_WORLD_SIZE", (int64_t)json_array_size(jget(task, "ranks")));
     if (place->slots->cuda) {
         char *devices = visible_devices(place->slots, slot_ids);
@@ -94,7 +93,6 @@ static json_t *common_environment(const json_t *task, const struct spec_place *p
         free(devices);
     }
     free(ids);
-    free(run);
     return env;
 }
 

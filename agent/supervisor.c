@@ -136,10 +136,13 @@ static json_t *status_json(const struct supervisor *s)
 }
 
 // On a full disk the task goes on: the agent is told all the same, and the file is tried again.
+// That something is about to be started has to outlive the machine; a task that did not live on
+// with it is lost whatever stood in the file.
 static int publish(struct supervisor *s, struct error *e)
 {
     json_t *status = status_json(s);
-    int rc = taskdir_write(s->dir, TASKDIR_STATUS, status, e);
+    int rc = s->started ? taskdir_put(s->dir, TASKDIR_STATUS, status, e)
+                        : taskdir_write(s->dir, TASKDIR_STATUS, status, e);
     send_status(s, status);
     json_decref(status);
     s->changed = rc != 0 && ++s->publish_tries < WRITE_TRIES;
@@ -505,18 +508,16 @@ static void loop(struct supervisor *s)
 
 // ---- start and end ----
 
-// Takes lock and socket from the places where supervisor_start() put them.
+// Takes lock and socket from the places where the spawner put them.
 static int adopt_descriptors(struct supervisor *s, struct error *e)
 {
     struct stat lock, held;
-    char *path = path_join(s->dir, "lock");
+    char *path = path_join(s->dir, TASKDIR_LOCK);
     bool ours = stat(path, &lock) == 0 && fstat(0, &held) == 0 && lock.st_ino == held.st_ino &&
                 lock.st_dev == held.st_dev;
     free(path);
     if (!ours)
-        return error_set(e, ERR_INVALID,
-                         "--supervise is how the agent starts a task's supervisor; start "
-                         "muster-agent without it");
+        return error_set(e, ERR_INVALID, "descriptor 0 is not the lock of %s", s->dir);
     s->lock_fd = fcntl(0, F_DUPFD_CLOEXEC, 3);
     s->listen_fd = fcntl(1, F_DUPFD_CLOEXEC, 3);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -574,9 +575,9 @@ static void prepare_view(struct supervisor *s)
     if (jget_bool(s->spec, "native", false))
         return;
     json_t *env = spec_environment(s->spec, json_array_get(jget(s->spec, "ranks"), 0));
-    int rc = sandbox_write_info(s->dir, env, s->count, &e);
+    int rc = sandbox_enter(&e);
     if (rc == 0)
-        rc = sandbox_enter(s->dir, &e);
+        rc = sandbox_write_info(s->dir, env, s->count, &e);
     if (rc != 0)
         say(s, "WARNING",
             "no view of /run/determined of its own (%s): programs find their settings in the "
@@ -634,37 +635,5 @@ int supervisor_run(const char *dir, struct error *e)
         loop(&s);
     }
     release(&s);
-    return rc;
-}
-
-int supervisor_start(const char *dir, const char *program, struct error *e)
-{
-    int lock = -1, sock = -1, messages = -1;
-    char *log_path = path_join(dir, TASKDIR_WORDS);
-    int rc = taskdir_lock(dir, &lock, e);
-    if (rc == 0)
-        rc = taskdir_listen(dir, &sock, e);
-    if (rc != 0)
-        goto out;
-    messages = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    const char *const argv[] = {program, "--supervise", dir, NULL};
-    const struct proc_spec spec = {
-        .argv = argv,
-        .cwd = dir,
-        .fd_in = lock,
-        .fd_out = sock,
-        .fd_err = messages,
-        .new_session = true,
-    };
-    pid_t pid = 0;
-    rc = proc_spawn(&spec, &pid, NULL, e);
-out:
-    if (messages >= 0)
-        close(messages);
-    if (sock >= 0)
-        close(sock);
-    if (lock >= 0)
-        close(lock);
-    free(log_path);
     return rc;
 }

@@ -1,11 +1,11 @@
-// The supervisor: `muster-agent --supervise DIR`, one small process per task, which outlives the
-// agent. It keeps the ranks' pipes, their exit codes and the log spool, and writes status.json at
-// every change, so that whatever dies, the agent that comes next knows what happened.
+// The supervisor: one small process per task (spawner.h), which outlives the agent. It keeps the
+// ranks' pipes, their exit codes and the log spool, and writes status.json at every change, so that
+// whatever dies, the agent that comes next knows what happened.
 //
-// The agent starts it with descriptor 0 the task's lock, held; 1 its listening socket; 2 its own
-// log. On the socket it writes its status, one JSON object a line: the present one to whoever
-// connects, then each change. It reads {"kill": SECONDS} lines: end everything, at last by SIGKILL
-// after so many seconds.
+// It begins with descriptor 0 the task's lock, held; 1 its listening socket; 2 its own log, which
+// is the lock's file. On the socket it writes its status, one JSON object a line: the present one
+// to whoever connects, then each change. It reads {"kill": SECONDS} lines: end everything, at last
+// by SIGKILL after so many seconds.
 //
 // Ranks die with it (PR_SET_PDEATHSIG); their children, grandchildren and whatever they left behind
 // come to it (PR_SET_CHILD_SUBREAPER) and are ended before it says EXITED.
@@ -23,8 +23,5 @@ enum {
 
 // Runs the task in DIR to its end. An error: nothing was started, status.json was not written.
 int supervisor_run(const char *dir, struct error *e);
-
-// Starts a supervisor for DIR, whose spec.json is written, as a process of its own session.
-int supervisor_start(const char *dir, const char *program, struct error *e);
 
 #endif

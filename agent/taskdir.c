@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -49,6 +50,29 @@ int taskdir_write(const char *dir, const char *name, const json_t *value, struct
     return rc;
 }
 
+// Over what is there, with blanks to its end: no file is made or removed, and none gets shorter.
+int taskdir_put(const char *dir, const char *name, const json_t *value, struct error *e)
+{
+    char *path = path_join(dir, name), *text = json_text(value), *padded = NULL;
+    struct stat before;
+    int rc = 0, fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0 && fstat(fd, &before) == 0) {
+        size_t len = strlen(text), old = (size_t)before.st_size;
+        padded = xasprintf("%-*s", (int)(old > len ? old : len), text);
+        len = strlen(padded);
+        if (pwrite(fd, padded, len, 0) != (ssize_t)len)
+            rc = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
+    } else {
+        rc = error_set_errno(e, ERR_IO, errno, "cannot open %s", path);
+    }
+    if (fd >= 0)
+        close(fd);
+    free(padded);
+    free(text);
+    free(path);
+    return rc;
+}
+
 // Up to the first byte that is not UTF-8: a sentence that was cut may end within a character.
 static json_t *readable(const char *text)
 {
@@ -74,9 +98,9 @@ bool taskdir_status_is(const json_t *status, const char *state)
 
 int taskdir_lock(const char *dir, int *fd, struct error *e)
 {
-    char *path = path_join(dir, "lock");
+    char *path = path_join(dir, TASKDIR_LOCK);
     int rc = 0;
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    *fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (*fd < 0) {
         rc = error_set_errno(e, ERR_IO, errno, "cannot open %s", path);
     } else if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
@@ -137,8 +161,5 @@ int taskdir_connect(const char *dir, int *fd, struct error *e)
 
 char *taskdir_marker(const char *dir)
 {
-    char *run = path_join(dir, TASKDIR_RUN);
-    char *marker = xasprintf("MUSTER_RUN_DIR=%s", run);
-    free(run);
-    return marker;
+    return xasprintf("MUSTER_RUN_DIR=%s", dir);
 }

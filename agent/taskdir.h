@@ -2,18 +2,20 @@
 // know about the task, so that either may be killed at any instruction and start again. Functions
 // of files; any thread.
 //
-//   spec.json    what to run; written before anything is started, never changed
-//   status.json  what came of it; by the supervisor while it lives, else by the agent
-//   lock         held by the supervisor for life. The agent takes it and hands it over at the
-//                start, so at no instant can a task with processes be without it
+//   spec.json    what to run; put before anything is started, never changed
+//   status.json  what came of it; by the supervisor while it lives, else by the agent. The first is
+//                on disk before anything is started, and is enough after the end of the machine
+//   supervisor.log  what the supervisor says about itself, and the lock that it holds for life. The
+//                agent takes it and hands it over at the start, so at no instant can a task with
+//                processes be without it
 //   sock         where the supervisor talks with the agent
 //   log.spool    output to be sent (spool.h); log.cursor: how far the master has it
 //   work/        the task's working folder: the experiment's files
-//   run/         the task's view of /run/determined
-//   supervisor.log  messages of the supervisor about itself
 //
-// No status.json and no held lock: no process was ever started. A status that is not EXITED without
-// a held lock: the supervisor was killed, or the machine was.
+// No status.json and no held lock: no process was ever started. A status that is not EXITED, or no
+// JSON, without a held lock: the supervisor was killed, or the machine was.
+//
+// They are few because what costs most in a short task is the making and removing of files.
 #ifndef MUSTER_AGENT_TASKDIR_H
 #define MUSTER_AGENT_TASKDIR_H
 
@@ -27,8 +29,7 @@
 #define TASKDIR_SPOOL  "log.spool"
 #define TASKDIR_CURSOR "log.cursor"
 #define TASKDIR_WORK   "work"
-#define TASKDIR_RUN    "run"
-#define TASKDIR_WORDS  "supervisor.log"
+#define TASKDIR_LOCK   "supervisor.log"
 
 #define TASK_STARTING "STARTING"
 #define TASK_RUNNING  "RUNNING"
@@ -38,7 +39,10 @@
 bool taskdir_id_valid(const char *id);
 
 int taskdir_read(const char *dir, const char *name, json_t **out, struct error *e);
+// taskdir_write(): whole or not at all, and on disk when it returns. taskdir_put(): an instant's
+// work; after the end of the machine, or of this process meanwhile, what is there may be no JSON.
 int taskdir_write(const char *dir, const char *name, const json_t *value, struct error *e);
+int taskdir_put(const char *dir, const char *name, const json_t *value, struct error *e);
 
 // The observed state as the master reads it: {allocationId, state, ranks, reason}. Takes `ranks`
 // over: [{rank, pid, exitCode, signal}], NULL for none.
@@ -53,7 +57,7 @@ bool taskdir_supervised(const char *dir);
 int taskdir_listen(const char *dir, int *fd, struct error *e);
 int taskdir_connect(const char *dir, int *fd, struct error *e);
 
-// "MUSTER_RUN_DIR=/..": in the environment of every process of the task and of no other. Heap.
+// "MUSTER_RUN_DIR=DIR": in the environment of every process of the task and of no other. Heap.
 char *taskdir_marker(const char *dir);
 
 #endif

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/spawner.h"
 #include "agent/spec.h"
 #include "agent/spool.h"
 #include "agent/supervisor.h"
@@ -60,7 +61,8 @@ struct task {
 
 struct tasks {
     struct tasks_options o;
-    char *folder, *trash, *program, *program_dir;
+    char *folder, *trash, *program_dir;
+    struct spawner *spawner;
     struct task *first;
     bool changed;
 };
@@ -200,7 +202,7 @@ static void sweep(struct tasks *t, struct task *task, int64_t now)
 // that was killed has not, which is no fault of the program.
 static void conclude_unstarted(struct tasks *t, struct task *task)
 {
-    char *path = path_join(task->dir, TASKDIR_WORDS), *words = NULL, *reason = NULL;
+    char *path = path_join(task->dir, TASKDIR_LOCK), *words = NULL, *reason = NULL;
     size_t len = 0;
     if (file_read(path, WORDS_MAX, &words, &len, NULL) == 0 && len > 0) {
         words[strcspn(words, "\n")] = '\0';
@@ -216,15 +218,16 @@ static void conclude_unstarted(struct tasks *t, struct task *task)
 static void read_last_status(struct tasks *t, struct task *task, int64_t now)
 {
     json_t *status = NULL;
-    if (taskdir_read(task->dir, TASKDIR_STATUS, &status, NULL) != 0) {
+    int rc = taskdir_read(task->dir, TASKDIR_STATUS, &status, NULL);
+    if (rc == 0)
+        set_status(t, task, status);
+    if (rc == ERR_NOT_FOUND)
         conclude_unstarted(t, task);
-        return;
-    }
-    set_status(t, task, status);
-    if (taskdir_status_is(status, TASK_EXITED))
+    else if (rc == 0 && taskdir_status_is(status, TASK_EXITED))
         exited(task);
     else
-        sweep(t, task, now);
+        sweep(t, task,
+              now); // one that cannot be read was torn with the machine, later than the first
 }
 
 static void send_kill(struct task *task)
@@ -254,7 +257,7 @@ static void attach(struct tasks *t, struct task *task, int64_t now)
 static void supervise(struct tasks *t, struct task *task)
 {
     struct error e = {0};
-    if (supervisor_start(task->dir, t->program, &e) != 0)
+    if (spawner_supervise(t->spawner, task->id, &e) != 0)
         conclude(t, task, e.text);
     else
         attach(t, task, clock_mono_us());
@@ -314,7 +317,7 @@ static int write_spec(struct tasks *t, struct task *task, const struct desired_t
     if (rc == 0)
         rc = spec_build(wanted, &place, &spec, e);
     if (rc == 0)
-        rc = taskdir_write(task->dir, TASKDIR_SPEC, spec, e);
+        rc = taskdir_put(task->dir, TASKDIR_SPEC, spec, e);
     task->has_spec = rc == 0;
     task->url = xstrdup(jget_string(spec, "contextUrl", ""));
     json_decref(spec);
@@ -323,8 +326,18 @@ static int write_spec(struct tasks *t, struct task *task, const struct desired_t
 
 static void fetch(struct tasks *t, struct task *task)
 {
-    task->in_worker = true;
-    worker_fetch(t->o.worker, task->id, task->dir, task->url);
+    struct error e = {0};
+    task->in_worker = task->url[0] != '\0';
+    if (task->in_worker) {
+        worker_fetch(t->o.worker, task->id, task->dir, task->url);
+        return;
+    }
+    char *work = path_join(task->dir, TASKDIR_WORK);
+    if (dir_make(work, 0700, &e) == 0)
+        supervise(t, task);
+    else
+        conclude(t, task, e.text);
+    free(work);
 }
 
 static void start(struct tasks *t, const struct desired_task *wanted)
@@ -556,9 +569,10 @@ static void recover_task(struct tasks *t, const char *id)
     task->grace_s = jget_int(spec, "graceSeconds", DESIRED_GRACE_S);
     if (task->has_spec)
         shipper_add(t->o.shipper, task->dir);
-    if (taskdir_read(task->dir, TASKDIR_STATUS, &status, NULL) == 0)
+    int rc = taskdir_read(task->dir, TASKDIR_STATUS, &status, NULL);
+    if (rc == 0)
         set_status(t, task, status); // until the supervisor tells more
-    if (status || taskdir_supervised(task->dir)) {
+    if (rc != ERR_NOT_FOUND || taskdir_supervised(task->dir)) {
         attach(t, task, clock_mono_us());
     } else if (task->has_spec) {
         task->phase = FETCHING;
@@ -609,7 +623,9 @@ int tasks_open(const struct tasks_options *options, struct tasks **out, struct e
     t->folder = path_join(options->work_dir, "tasks");
     t->trash = path_join(options->work_dir, "trash");
     t->program_dir = proc_self_dir();
-    t->program = path_join(t->program_dir, "muster-agent");
+    char *program = path_join(t->program_dir, "muster-agent");
+    t->spawner = spawner_new(program, t->folder);
+    free(program);
     int rc = dir_make(t->folder, 0700, e);
     if (rc == 0)
         rc = dir_make(t->trash, 0700, e);
@@ -630,7 +646,7 @@ void tasks_close(struct tasks *t)
         return;
     while (t->first)
         remove_task(t, t->first);
-    free(t->program);
+    spawner_free(t->spawner);
     free(t->program_dir);
     free(t->trash);
     free(t->folder);

@@ -28,6 +28,7 @@ struct worker {
     const struct master_link *master;
     struct notes *notes;
     struct mailbox *jobs;
+    struct client *client; // of the thread; NULL: not yet
     atomic_bool stop;
     pthread_t thread;
 };
@@ -42,11 +43,10 @@ static void free_job(struct job *job)
 
 static int download(struct worker *w, const char *url, void **tgz, size_t *len, struct error *e)
 {
-    struct client *client = NULL;
     json_t *answer = NULL;
-    int rc = link_open(w->master, FETCH_TIMEOUT_S, &w->stop, &client, e);
+    int rc = w->client ? 0 : link_open(w->master, FETCH_TIMEOUT_S, &w->stop, &w->client, e);
     if (rc == 0)
-        rc = client_call(client, "GET", url, NULL, &answer, e);
+        rc = client_call(w->client, "GET", url, NULL, &answer, e);
     if (rc == 0) {
         const json_t *text = jget(answer, "b64Tgz");
         rc = base64_decode(json_is_string(text) ? json_string_value(text) : "",
@@ -55,7 +55,6 @@ static int download(struct worker *w, const char *url, void **tgz, size_t *len, 
             error_set(e, ERR_PEER, "%s: the master's answer holds no archive", url);
     }
     json_decref(answer);
-    client_close(client);
     return rc;
 }
 
@@ -65,13 +64,10 @@ static int fetch(struct worker *w, const struct job *job, struct error *e)
     void *tgz = NULL;
     size_t len = 0;
     int rc = dir_remove_tree(work, e); // of an agent that was killed here
-    if (rc == 0 && !job->url[0]) {
-        rc = dir_make(work, 0700, e);
-    } else if (rc == 0) {
+    if (rc == 0)
         rc = download(w, job->url, &tgz, &len, e);
-        if (rc == 0)
-            rc = archive_unpack(tgz, len, work, LIMIT_MODEL_DEFINITION, e);
-    }
+    if (rc == 0)
+        rc = archive_unpack(tgz, len, work, LIMIT_MODEL_DEFINITION, e);
     free(tgz);
     free(work);
     return rc == 0 ? 0 : error_prefix(e, "the experiment's files could not be brought here");
@@ -127,6 +123,7 @@ void worker_stop(struct worker *w)
     mailbox_close(w->jobs);
     pthread_join(w->thread, NULL);
     mailbox_free(w->jobs);
+    client_close(w->client);
     free(w);
 }
 

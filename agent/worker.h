@@ -13,7 +13,7 @@ int worker_start(const struct master_link *master, struct notes *notes, struct w
                  struct error *e);
 void worker_stop(struct worker *w); // ends the present job within a second, joins
 
-// Fills DIR/work from the master's archive at `url`; "" makes an empty folder. One try, answered
+// Fills DIR/work from the master's archive at `url`. One try, answered
 // with NOTE_FETCHED.
 void worker_fetch(struct worker *w, const char *id, const char *dir, const char *url);
 // Removes the whole folder. No answer.

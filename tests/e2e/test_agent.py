@@ -352,7 +352,7 @@ class Running(AgentTest):
             for word in (f"in {self.work}/tasks/a/work", f"RANK={rank}", f"LOCAL_RANK={rank}",
                          "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "COMMON=all", f"BOTH=only {rank}",
                          "DET_AGENT_ID=agent-0", "DET_SLOT_IDS=[2,3]", "OMP_NUM_THREADS=1",
-                         f"MUSTER_RUN_DIR={self.work}/tasks/a/run", f"HOME={os.environ['HOME']}"):
+                         f"MUSTER_RUN_DIR={self.work}/tasks/a", f"HOME={os.environ['HOME']}"):
                 self.assertIn(word, said)
             self.assertFalse([w for w in said if w.startswith("NOT_FOR_TASKS")])
 

@@ -78,7 +78,7 @@ static void complete(void **state)
     assert_string_equal(env_of(spec, 1, "PATH"), "/mine");
     assert_null(env_of(spec, 1, "LANG"));
     assert_string_equal(env_of(spec, 1, "DET_AGENT_ID"), "agent-9");
-    assert_string_equal(env_of(spec, 1, "MUSTER_RUN_DIR"), "/agent/tasks/7.1/run");
+    assert_string_equal(env_of(spec, 1, "MUSTER_RUN_DIR"), "/agent/tasks/7.1");
     assert_string_equal(env_of(spec, 1, "DET_SLOT_IDS"), "[2,0]");
     assert_string_equal(env_of(spec, 1, "OMP_NUM_THREADS"), "1");
     assert_null(env_of(spec, 1, "CUDA_VISIBLE_DEVICES"));
