@@ -204,6 +204,7 @@ static void put_reason(struct cli *c, long long id, json_t *row)
         }
         if (first != NULL) {
             json_object_set_new(row, "ahead", json_integer(jget_int(first, "ahead", 0)));
+            json_object_set_new(row, "place", json_string(waiting_place(first, &c->arena)));
         }
         if (*until != '\0') {
             json_object_set_new(row, "start", json_string(until));
@@ -247,7 +248,7 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     err = describe_trials(c, id, config, row, e);
     if (err == 0) {
         err = output_object(c, row,
-                            "id,name,description,state,reason,ahead,start,percent,user,labels,"
+                            "id,name,description,state,reason,place,start,percent,user,labels,"
                             "started,ended,duration",
                             e);
     }

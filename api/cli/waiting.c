@@ -16,23 +16,25 @@ struct meaning {
     const char *code;
     const char *brief;
     const char *start; // what to say about the start when the master cannot tell a time
+    bool stuck;        // a place in the queue does not help it
 };
 
 static const char no_telling[] = "cannot be said: nobody knows when those that hold the slots end";
 
 static const struct meaning meanings[] = {
-    {"PLACED", "it has its slots", "now"},
-    {"NOT_CONSIDERED", "it came a moment ago", "ask again in a moment"},
-    {"NO_AGENTS", "no agent can take it", "when an agent joins or is enabled"},
-    {"OVER_AGENT", "larger than any agent", "never on these agents"},
-    {"OVER_POOL", "larger than the pool", "never with these agents"},
-    {"OVER_MAXIMUM", "larger than its team may ever be", "never under this maximum"},
-    {"OVER_LIMIT", "its experiment holds all it may", "when another of its trials ends"},
-    {"TEAM_FULL", "its team holds all it may", "when something of its team ends"},
-    {"BUSY", "too few slots are free", no_telling},
-    {"SPREAD", "the free slots are on several agents", no_telling},
-    {"BEHIND", "the free slots are kept for another", no_telling},
-    {"DRAINING", "slots are being handed over", "when those that leave have saved their work"},
+    {"PLACED", "it has its slots", "now", false},
+    {"NOT_CONSIDERED", "it came a moment ago", "ask again in a moment", false},
+    {"NO_AGENTS", "no agent can take it", "when an agent joins or is enabled", true},
+    {"OVER_AGENT", "larger than any agent", "never on these agents", true},
+    {"OVER_POOL", "larger than the pool", "never with these agents", true},
+    {"OVER_MAXIMUM", "larger than its team may ever be", "never under this maximum", true},
+    {"OVER_LIMIT", "its experiment holds all it may", "when another of its trials ends", false},
+    {"TEAM_FULL", "its team holds all it may", "when something of its team ends", false},
+    {"BUSY", "too few slots are free", no_telling, false},
+    {"SPREAD", "the free slots are on several agents", no_telling, false},
+    {"BEHIND", "the free slots are kept for another", no_telling, false},
+    {"DRAINING", "slots are being handed over", "when those that leave have saved their work",
+     false},
 };
 
 static bool is(const json_t *group, const char *code)
@@ -42,7 +44,7 @@ static bool is(const json_t *group, const char *code)
 
 static const struct meaning *meaning_of(const json_t *group)
 {
-    static const struct meaning unknown = {"", "", no_telling};
+    static const struct meaning unknown = {"", "", no_telling, false};
     for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
         if (is(group, meanings[i].code)) {
             return &meanings[i];
@@ -213,9 +215,12 @@ static const char *resource_text(const json_t *group, struct arena *a)
                         (long long)jget_int(group, "largestFree", 0));
 }
 
-static const char *place_text(const json_t *group, struct arena *a)
+const char *waiting_place(const json_t *entry, struct arena *a)
 {
-    long long ahead = jget_int(group, "ahead", 0);
+    long long ahead = jget_int(entry, "ahead", 0);
+    if (meaning_of(entry)->stuck) {
+        return "";
+    }
     return ahead == 0   ? "first of those that wait"
            : ahead == 1 ? "1 waits before it"
                         : arena_printf(a, "%lld wait before it", ahead);
@@ -265,7 +270,7 @@ json_t *waiting_facts(const struct waiting *w, const json_t *group, struct arena
         put(facts, json_array_size(jget(group, "trials")) > 1 ? "trials" : "trial",
             trials_text(group, a));
         put(facts, "waits_for", resource_text(group, a));
-        put(facts, "place", place_text(group, a));
+        put(facts, "place", waiting_place(group, a));
         put(facts, "start", start_text(w, group, a));
     }
     if (held > 0) {

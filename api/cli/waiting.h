@@ -31,6 +31,10 @@ json_t *waiting_facts(const struct waiting *w, const json_t *group, struct arena
 // [{"command", "effect"}]: what can be done about it, if anything.
 json_t *waiting_remedies(const struct waiting *w, const json_t *group, struct arena *a);
 
+// "first of those that wait", "2 wait before it"; "" where a place does not help: `entry` is one of
+// the answer's.
+const char *waiting_place(const json_t *entry, struct arena *a);
+
 enum { WAITING_UNTIL_MAX = 40 };
 // "in 12m 30s", "any moment" of an RFC 3339 time; "" when there is none. Returns out.
 const char *waiting_until(const char *time, int64_t now, char out[WAITING_UNTIL_MAX]);

@@ -130,6 +130,16 @@ static void a_long_group_is_counted(void **state)
     end(f);
 }
 
+static void what_cannot_run_has_no_place(void **state)
+{
+    (void)state;
+    struct fixture *f = begin("{'reason':'r','waiting':[{'code':'OVER_POOL','ahead':3}]}");
+    const json_t *facts = facts_of(f);
+    expect_fact(facts, "place", "(none)");
+    expect_fact(facts, "start", "never with these agents");
+    end(f);
+}
+
 static void what_does_not_wait_says_so(void **state)
 {
     (void)state;
@@ -234,6 +244,7 @@ int main(void)
         cmocka_unit_test(a_queued_one_says_what_it_waits_for),
         cmocka_unit_test(trials_that_wait_for_the_same_are_one_group),
         cmocka_unit_test(a_long_group_is_counted),
+        cmocka_unit_test(what_cannot_run_has_no_place),
         cmocka_unit_test(what_does_not_wait_says_so),
         cmocka_unit_test(every_reason_has_its_way_out),
         cmocka_unit_test(a_time_is_told_from_now),
