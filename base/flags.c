@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 
-enum { FLAGS_MAX = 64, SHOWN_MAX = 128 };
+enum { FLAGS_MAX = 96, SHOWN_MAX = 128 };
 
 // How a message names where a value came from: "--slots" or "MUSTER_SLOTS".
 static int set_int(const struct flag *flag, const char *where, const char *value, struct error *e)
@@ -103,14 +103,14 @@ struct walk {
     const struct flag *flags;
     int argc, next;
     char **argv;
-    uint64_t seen; // a bit for each flag of the table that was given
+    bool seen[FLAGS_MAX]; // the flags of the table that were given
 };
 
 // Sets `flag` from the value in the same word, or from the next word.
 static int take_value(struct walk *w, const struct flag *flag, const char *where,
                       const char *attached, struct error *e)
 {
-    w->seen |= UINT64_C(1) << (flag - w->flags);
+    w->seen[flag - w->flags] = true;
     if (attached)
         return set_value(flag, where, attached, e);
     if (flag->kind == FLAG_BOOL)
@@ -154,7 +154,7 @@ static int take_environment(const struct walk *w, struct error *e)
     for (int i = 0; w->flags[i].name; i++) {
         const struct flag *flag = &w->flags[i];
         const char *value = flag->env ? getenv(flag->env) : NULL;
-        if (!value || !*value || (w->seen >> i & 1))
+        if (!value || !*value || w->seen[i])
             continue;
         // NO_COLOR and its like are on by whatever they hold.
         if (flag->kind == FLAG_BOOL && !is_word_of(value, off_words))

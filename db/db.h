@@ -59,6 +59,9 @@ void db_commit(struct db *db, struct db_batch *b, void (*done)(void *ctx, int er
 int db_commit_wait(struct db *db, struct db_batch *b, struct error *e);
 
 int db_reader_open(struct db *db, struct db_reader **out, struct error *e);
+// Of a store that this process has not opened: DIR/muster.db or such a file, which a master may be
+// writing at the same time. ERR_NOT_FOUND, ERR_VERSION, ERR_CORRUPT (also: no store), ERR_IO.
+int db_reader_open_path(const char *path, struct db_reader **out, struct error *e);
 void db_reader_close(struct db_reader *r);
 
 // A query of the table, or of SQL built from constant fragments (never from outside text).

@@ -3,10 +3,13 @@
 // A statement that is open already (a query within a query) is prepared once more for the inner
 // one.
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "db/store.h"
@@ -52,6 +55,48 @@ int db_reader_open(struct db *db, struct db_reader **out, struct error *e)
     return 0;
 }
 
+static int check_identity(sqlite3 *sql, const char *path, struct error *e)
+{
+    int64_t application = 0, version = 0;
+    int err = connection_ask_int(sql, "PRAGMA application_id", &application, e);
+    if (!err)
+        err = connection_ask_int(sql, "PRAGMA user_version", &version, e);
+    if (err)
+        return error_prefix(e, "%s", path);
+    if (application != STORE_APPLICATION_ID)
+        return error_set(e, ERR_CORRUPT, "%s is not a store of Muster", path);
+    if (version != migration_count)
+        return error_set(e, ERR_VERSION,
+                         "%s has version %lld of the schema, and this program (%s) reads version "
+                         "%d: %s",
+                         path, (long long)version, MUSTER_VERSION, migration_count,
+                         version > migration_count ? "use the program that wrote it"
+                                                   : "start this program's master on it once");
+    return 0;
+}
+
+int db_reader_open_path(const char *path, struct db_reader **out, struct error *e)
+{
+    struct stat is;
+    if (stat(path, &is))
+        return error_set_errno(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, errno, "%s", path);
+    char *file = S_ISDIR(is.st_mode) ? path_join(path, "muster.db") : xstrdup(path);
+    struct db_reader *r = xcalloc(1, sizeof *r);
+    int err = path_exists(file) ? connection_open(&r->connection, file, SQLITE_OPEN_READONLY, e)
+                                : error_set(e, ERR_NOT_FOUND, "there is no %s", file);
+    if (!err) {
+        err = check_identity(r->connection.sql, file, e);
+        if (err)
+            connection_close(&r->connection);
+    }
+    free(file);
+    if (err)
+        free(r);
+    else
+        *out = r;
+    return err;
+}
+
 static void cached_free(struct cached *c)
 {
     sqlite3_finalize(c->stmt);
@@ -67,7 +112,8 @@ void db_reader_close(struct db_reader *r)
     for (int i = 0; i < SQL_CACHE; i++)
         cached_free(&r->cache[i]);
     connection_close(&r->connection);
-    atomic_fetch_sub(&r->db->readers, 1);
+    if (r->db)
+        atomic_fetch_sub(&r->db->readers, 1);
     free(r);
 }
 
