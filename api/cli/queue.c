@@ -7,6 +7,7 @@
 #include "api/cli/rows.h"
 #include "api/cli/verbs.h"
 #include "api/cli/waiting.h"
+#include "api/wire.h"
 #include "base/clock.h"
 #include "base/json.h"
 
@@ -175,9 +176,26 @@ static int job_id(struct cli *c, long long experiment, const char **job, struct 
 {
     json_t *answer = NULL;
     int err = fetch_experiment(c, experiment, &answer, e);
+    const char *state = wire_word(WIRE_EXPERIMENT_STATE, jget_string(answer, "state", ""));
+    if (err == 0 && state != NULL && wire_state_is_terminal(state)) {
+        err = error_set(e, ERR_CONFLICT, "experiment %lld has ended: it stands in no queue",
+                        experiment);
+    }
     *job = err == 0 ? arena_strdup(&c->arena, jget_string(answer, "jobId", "")) : NULL;
     json_decref(answer);
     return err;
+}
+
+// What the master says of "updates.0.aheadOf" is said of the flag.
+static int name_flag(const char *flag, struct error *e)
+{
+    const char *text = e->text;
+    if (strncmp(text, "updates.", 8) == 0 || strncmp(text, "resources.", 10) == 0) {
+        const char *after = strstr(text, ": ");
+        text = after != NULL ? after + 2 : text;
+    }
+    struct error said = *e;
+    return error_set(e, said.code, "%s: %s", flag, said.text + (text - e->text));
 }
 
 // The flags of which only one makes sense: a place is one place.
@@ -211,7 +229,7 @@ static int move_beside(struct cli *c, long long id, struct error *e)
     if (err == 0) {
         err = job_id(c, ahead ? c->options.ahead_of : c->options.behind, &other, e);
         if (err != 0) {
-            return error_prefix(e, "%s", flag);
+            return name_flag(flag, e);
         }
     }
     if (err == 0) {
@@ -219,7 +237,7 @@ static int move_beside(struct cli *c, long long id, struct error *e)
                                  ahead ? "aheadOf" : "behindOf", other);
         err = cli_call(c, "POST", body, NULL, e, "/api/v1/job-queues");
         json_decref(body);
-        err = err != 0 ? error_prefix(e, "%s", flag) : 0;
+        err = err != 0 ? name_flag(flag, e) : 0;
     }
     return err;
 }
@@ -258,7 +276,7 @@ static int move_settings(struct cli *c, long long id, struct error *e)
     json_t *body = json_pack("{s:o}", "resources", resources);
     if (err == 0) {
         err = cli_call(c, "PATCH", body, NULL, e, "/api/v1/experiments/%lld", id);
-        err = err != 0 ? error_prefix(e, "%s", given_settings(o, &c->arena)) : 0;
+        err = err != 0 ? name_flag(given_settings(o, &c->arena), e) : 0;
     }
     json_decref(body);
     return err;

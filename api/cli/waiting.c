@@ -333,11 +333,21 @@ static void offer_smaller(const json_t *group, long long id, long long most, str
           arena_printf(a, "muster experiment kill %lld", id));
 }
 
-static void offer_maximum(const json_t *group, struct arena *a, json_t *list)
+// Whose maximum it is stands in the resource: the workspace's, its user's or the whole cluster's.
+static void offer_maximum(const struct waiting *w, const json_t *group, struct arena *a,
+                          json_t *list)
 {
-    offer(list, "raise its team's maximum (administrators of the cluster)",
-          arena_printf(a, "muster team set %s --max-slots N",
-                       jget_string(group, "teamName", "TEAM")));
+    const char *resource = jget_string(group, "resource", "");
+    const char *team = jget_string(group, "teamName", "TEAM");
+    if (strstr(resource, "the cluster") != NULL) {
+        return;
+    }
+    const char *user =
+        strstr(resource, " in team ") != NULL
+            ? arena_printf(a, " --user %s", jget_string(w->experiment, "username", ""))
+            : "";
+    offer(list, "raise that maximum (administrators of the cluster)",
+          arena_printf(a, "muster team set %s%s --max-slots N", team, user));
 }
 
 static void offer_moves(const struct waiting *w, const json_t *group, long long id, struct arena *a,
@@ -377,7 +387,7 @@ json_t *waiting_remedies(const struct waiting *w, const json_t *group, struct ar
                       jget_int(group, is(group, "OVER_AGENT") ? "largestAgent" : "total", 0), a,
                       list);
     } else if (is(group, "OVER_MAXIMUM") || is(group, "TEAM_FULL")) {
-        offer_maximum(group, a, list);
+        offer_maximum(w, group, a, list);
     } else if (is(group, "OVER_LIMIT")) {
         offer(list, "no limit of its own any more",
               arena_printf(a, "muster queue move %lld --max-slots 0", id));

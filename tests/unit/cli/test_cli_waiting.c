@@ -200,6 +200,9 @@ static void every_reason_has_its_way_out(void **state)
                   "muster team set research --max-slots N");
     expect_remedy("{'code':'OVER_MAXIMUM','teamName':'research'}", "[]",
                   "muster team set research --max-slots N");
+    expect_remedy("{'code':'TEAM_FULL','teamName':'research','resource':'team maximum: ada in team "
+                  "research'}",
+                  "[]", "muster team set research --user ada --max-slots N");
     expect_remedy("{'code':'BEHIND','behindExperimentId':5}", "[]",
                   "muster queue move 7 --ahead-of 5");
     expect_remedy("{'code':'BUSY'}", "[]", "muster queue move 7 --priority N");
