@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/spawner.h"
 #include "base/arena.h"
 #include "base/flags.h"
 #include "base/limits.h"
@@ -161,8 +160,7 @@ static int run(int argc, char **argv, struct error *e)
 int main(int argc, char **argv)
 {
     struct error e = {0};
-    bool supervise = argc == 3 && strcmp(argv[1], "--supervise") == 0;
-    int rc = supervise ? spawner_run(argv[2], &e) : run(argc, argv, &e);
+    int rc = run(argc, argv, &e);
     if (rc != 0)
         fprintf(stderr, "muster-agent: %s\n", e.text);
     return err_exit_code(rc);

@@ -47,32 +47,12 @@ static void close_all(int fds[HANDED])
 
 // ---- in the agent ----
 
-struct spawner *spawner_new(const char *program, const char *folder)
-{
-    struct spawner *s = xcalloc(1, sizeof *s);
-    s->program = xstrdup(program);
-    s->folder = xstrdup(folder);
-    s->fd = -1;
-    return s;
-}
-
-void spawner_free(struct spawner *s)
-{
-    if (!s)
-        return;
-    if (s->fd >= 0)
-        close(s->fd);
-    free(s->folder);
-    free(s->program);
-    free(s);
-}
-
 static int start(struct spawner *s, struct error *e)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return error_set_errno(e, ERR_IO, errno, "cannot make a socket");
-    const char *const argv[] = {s->program, "--supervise", s->folder, NULL};
+    const char *const argv[] = {s->program, s->folder, NULL};
     const struct proc_spec spec = {
         .argv = argv,
         .cwd = "/",
@@ -89,6 +69,31 @@ static int start(struct spawner *s, struct error *e)
     else
         close(ends[0]);
     return rc;
+}
+
+int spawner_open(const char *program, const char *folder, struct spawner **out, struct error *e)
+{
+    struct spawner *s = xcalloc(1, sizeof *s);
+    s->program = xstrdup(program);
+    s->folder = xstrdup(folder);
+    s->fd = -1;
+    int rc = start(s, e);
+    if (rc == 0)
+        *out = s;
+    else
+        spawner_close(s);
+    return rc;
+}
+
+void spawner_close(struct spawner *s)
+{
+    if (!s)
+        return;
+    if (s->fd >= 0)
+        close(s->fd);
+    free(s->folder);
+    free(s->program);
+    free(s);
 }
 
 static bool send_order(const struct spawner *s, struct order *order)
@@ -176,9 +181,7 @@ int spawner_run(const char *folder, struct error *e)
     int type = 0;
     socklen_t len = sizeof type;
     if (getsockopt(STDIN_FILENO, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_SEQPACKET)
-        return error_set(e, ERR_INVALID,
-                         "--supervise is how the agent starts its tasks' supervisors; start "
-                         "muster-agent without it");
+        return error_set(e, ERR_INVALID, "muster-agent starts it; start that");
     int orders = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
     if (orders < 0)
         return error_set_errno(e, ERR_IO, errno, "cannot place a descriptor");

@@ -623,10 +623,11 @@ int tasks_open(const struct tasks_options *options, struct tasks **out, struct e
     t->folder = path_join(options->work_dir, "tasks");
     t->trash = path_join(options->work_dir, "trash");
     t->program_dir = proc_self_dir();
-    char *program = path_join(t->program_dir, "muster-agent");
-    t->spawner = spawner_new(program, t->folder);
+    char *program = path_join(t->program_dir, "muster-supervisor");
+    int rc = spawner_open(program, t->folder, &t->spawner, e);
     free(program);
-    int rc = dir_make(t->folder, 0700, e);
+    if (rc == 0)
+        rc = dir_make(t->folder, 0700, e);
     if (rc == 0)
         rc = dir_make(t->trash, 0700, e);
     if (rc == 0) {
@@ -646,7 +647,7 @@ void tasks_close(struct tasks *t)
         return;
     while (t->first)
         remove_task(t, t->first);
-    spawner_free(t->spawner);
+    spawner_close(t->spawner);
     free(t->program_dir);
     free(t->trash);
     free(t->folder);

@@ -706,9 +706,8 @@ class Refusing(AgentTest):
             self.assertIn(word, said)
         help_text = subprocess.run([BIN / "muster-agent", "--help"], capture_output=True, text=True,
                                    check=True).stdout
-        for word in ("--master", "--token-file", "--work-dir", "--id", "--slots", "--gpus"):
+        for word in ("--master", "--token-file", "--work-dir", "--id", "--slots", "--gpus", "--rack"):
             self.assertIn(word, help_text)
-        self.assertNotIn("--supervise", help_text)
 
     def test_another_agent_of_the_same_id(self):
         self.master.sync_status = 409
