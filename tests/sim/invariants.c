@@ -1,0 +1,320 @@
+// What must hold, whatever happens: each a few lines under its name. Most look at the truth of the
+// models, not at what the master believes.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "master/core/state.h"
+#include "tests/sim/machines.h"
+
+enum { STORE_CHECKED = 1500, REPLAY_CHECKED = 60 }; // of 10,000
+
+void broken(struct world *w, const char *name, const char *fmt, ...)
+{
+    va_list args;
+    char text[400];
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    note_outside(w, "broken: %s: %s", name, text);
+    fflush(stdout);
+    if (w->verdict) {
+        snprintf(w->verdict->name, sizeof w->verdict->name, "%s", name);
+        snprintf(w->verdict->text, sizeof w->verdict->text, "%s", text);
+        w->verdict->now = w->now;
+    }
+    _exit(3);
+}
+
+struct known_trial *known_trial(struct world *w, int64_t id)
+{
+    size_t place = (size_t)id;
+    must(id > 0 && id < 100000);
+    if (place >= w->trial_cap) {
+        size_t cap = place + 64;
+        w->trials = xrealloc(w->trials, cap * sizeof *w->trials);
+        memset(w->trials + w->trial_cap, 0, (cap - w->trial_cap) * sizeof *w->trials);
+        w->trial_cap = cap;
+    }
+    return &w->trials[place];
+}
+
+// --- the machines' truth -------------------------------------------------------------------------
+
+void check_slots(struct world *w, const struct machine *m)
+{
+    const struct task *owner[MACHINE_SLOTS_MAX] = {0};
+    for (const struct task *t = m->tasks; t; t = t->next)
+        for (int i = 0; t->state != TASK_EXITED && i < t->slot_count; i++) {
+            if (owner[t->slots[i]])
+                broken(w, "no_slot_runs_two_tasks", "slot %d of %s runs %s and %s", t->slots[i],
+                       m->id, owner[t->slots[i]]->run->id, t->run->id);
+            owner[t->slots[i]] = t;
+        }
+}
+
+static bool share_a_rank(const struct task *a, const struct task *b)
+{
+    return a->first_rank < b->first_rank + b->rank_count &&
+           b->first_rank < a->first_rank + a->rank_count;
+}
+
+static void check_ranks(struct world *w, const struct task *t)
+{
+    const struct run *r = t->run;
+    if (t->first_rank < 0 || t->first_rank + t->rank_count > r->world)
+        broken(w, "ranks_are_of_the_gang", "%s: %d and %d more of %d", r->id, t->first_rank,
+               t->rank_count, r->world);
+    for (int i = 0; i < r->task_count; i++) {
+        const struct task *other = r->tasks[i];
+        if (other != t && !other->gone && other->state != TASK_EXITED && share_a_rank(other, t))
+            broken(w, "no_rank_runs_twice", "rank %d of %s, on %s and %s", t->first_rank, r->id,
+                   other->machine->id, t->machine->id);
+    }
+}
+
+// An older epoch may begin late, behind a slow message; it must not be listened to.
+void check_begin(struct world *w, const struct task *t, int64_t resume)
+{
+    struct known_trial *k = known_trial(w, t->run->trial);
+    check_ranks(w, t);
+    if (t->run->epoch > k->epoch) {
+        k->epoch = t->run->epoch;
+        k->floor = k->durable;
+    }
+    if (t->run->epoch == k->epoch && resume < k->floor)
+        broken(w, "no_saved_step_is_lost", "%s begins at step %lld, and %lld were saved",
+               t->run->id, (long long)resume, (long long)k->floor);
+}
+
+// --- answers -------------------------------------------------------------------------------------
+
+static int64_t ask_store(struct world *w, const char *sql, const struct db_value *values,
+                         size_t count)
+{
+    struct db_rows *rows = db_query_sql(w->reader, sql, values, count);
+    int64_t answer = db_next(rows) > 0 ? db_int(rows, 0) : -1;
+    db_rows_close(rows);
+    w->checks++;
+    return answer;
+}
+
+static int64_t ask_id(struct world *w, const char *sql, int64_t id)
+{
+    return ask_store(w, sql, &(struct db_value){.type = 'i', .i = id}, 1);
+}
+
+static int64_t count_reports(struct world *w, const struct acknowledged *a)
+{
+    const char *group = a->group == 'v' ? "validation" : "training";
+    const struct db_value values[] = {{.type = 'i', .i = a->trial},
+                                      {.type = 'i', .i = a->epoch},
+                                      {.type = 's', .p = group, .len = strlen(group)},
+                                      {.type = 'i', .i = a->steps}};
+    return ask_store(w,
+                     "SELECT count(*) FROM metrics WHERE trial_id = ? AND run_id = ? AND grp = ? "
+                     "AND steps = ?",
+                     values, 4);
+}
+
+static void heard_metrics(struct world *w, const struct call *c, const struct run *r)
+{
+    const json_t *metrics = jget(c->body, "metrics");
+    struct acknowledged *a = arena_alloc(&w->arena, sizeof *a);
+    *a = (struct acknowledged){.trial = r->trial,
+                               .epoch = r->epoch,
+                               .steps = jget_int(metrics, "stepsCompleted", -1),
+                               .group = *jget_string(c->body, "group", ""),
+                               .next = w->reports};
+    w->reports = a;
+    if (count_reports(w, a) != 1)
+        broken(w, "answers_follow_their_commit", "metrics of %s at step %lld", r->id,
+               (long long)a->steps);
+}
+
+static void heard_checkpoint(struct world *w, const struct call *c, const struct run *r)
+{
+    struct known_trial *k = known_trial(w, r->trial);
+    const char *uuid = jget_string(c->body, "uuid", "");
+    int64_t steps = jget_int(jget(c->body, "metadata"), "steps_completed", 0);
+    if (steps > k->durable)
+        k->durable = steps;
+    struct db_value value = {.type = 's', .p = uuid, .len = strlen(uuid)};
+    if (ask_store(w, "SELECT count(*) FROM checkpoints WHERE uuid = ?", &value, 1) != 1)
+        broken(w, "answers_follow_their_commit", "checkpoint of %s at step %lld", r->id,
+               (long long)steps);
+}
+
+static void heard_task(struct world *w, const struct call *c)
+{
+    const struct run *r = run_find(w, c->allocation);
+    struct known_trial *k = known_trial(w, r->trial);
+    if (r->epoch < k->heard)
+        broken(w, "one_live_epoch", "%s is heard after epoch %lld", r->id, (long long)k->heard);
+    k->heard = r->epoch;
+    if (c->handler == core_trial_metrics)
+        heard_metrics(w, c, r);
+    if (c->handler == core_checkpoint_report)
+        heard_checkpoint(w, c, r);
+}
+
+void check_answer(struct world *w, const struct call *c, const struct request *rq)
+{
+    int status = rq->status ? rq->status : 200;
+    if (status >= 500 && status != 503 && status != 504)
+        broken(w, "no_internal_errors", "%s %s: %d %s", c->name, c->p0, status,
+               rq->answer.len ? buf_str((struct buf *)&rq->answer) : "");
+    if (status != 200)
+        return;
+    if (c->kind == PRINCIPAL_TASK)
+        heard_task(w, c);
+    if (c->handler == core_experiment_create &&
+        ask_id(w, "SELECT count(*) FROM experiments WHERE id = ?", rq->id) != 1)
+        broken(w, "answers_follow_their_commit", "experiment %lld", (long long)rq->id);
+}
+
+// --- the master's belief -------------------------------------------------------------------------
+
+static int slots_of(const struct allocation *a)
+{
+    int slots = 0;
+    for (int i = 0; i < a->part_count; i++)
+        slots += a->parts[i].slot_count;
+    return slots;
+}
+
+static bool holds(const struct trial *t)
+{
+    return t->allocation && t->allocation->state != ALLOCATION_QUEUED;
+}
+
+static void check_limit(struct world *w, const struct live *l)
+{
+    int64_t held = 0;
+    for (const struct trial *t = l->trials; t; t = t->next)
+        held += holds(t) ? slots_of(t->allocation) : 0;
+    if (l->max_slots && held > l->max_slots)
+        broken(w, "jobs_keep_their_limit", "experiment %lld starts with %lld of %lld slots",
+               (long long)l->experiment->id, (long long)held, (long long)l->max_slots);
+}
+
+static void check_placed(struct world *w, const struct allocation *a)
+{
+    const struct live *l = a->trial->live;
+    int slots = slots_of(a);
+    if (slots > l->slots || slots < l->least || !a->part_count)
+        broken(w, "gangs_are_whole", "%s starts on %d slots, and wants %d to %d", a->id, slots,
+               l->least, l->slots);
+    if (l->one_agent && a->part_count > 1)
+        broken(w, "single_node_is_one_node", "%s starts on %d", a->id, a->part_count);
+    check_limit(w, l);
+}
+
+static void check_agent(struct world *w, const struct agent *g)
+{
+    const struct part *owner[64] = {0};
+    for (const struct part *p = g->parts; p; p = p->next_on_agent)
+        for (int i = 0; i < p->slot_count; i++) {
+            must(p->slots[i] < 64);
+            if (owner[p->slots[i]])
+                broken(w, "no_slot_is_given_twice", "slot %d of %s to %s and %s", p->slots[i],
+                       g->id, owner[p->slots[i]]->allocation->id, p->allocation->id);
+            owner[p->slots[i]] = p;
+        }
+}
+
+void check_core(struct world *w)
+{
+    const struct core *c = w->core;
+    sched_check(c->sched);
+    for (size_t i = 0; i < c->trials.count; i++) {
+        const struct trial *t = c->trials.items[i].value;
+        struct known_trial *k = known_trial(w, t->id);
+        if (!holds(t) || t->allocation->epoch <= k->placed)
+            continue;
+        k->placed = t->allocation->epoch;
+        note(w, "%s is placed", t->allocation->id);
+        if (t->allocation->launched_here)
+            check_placed(w, t->allocation);
+    }
+    for (size_t i = 0; i < c->agent_count; i++)
+        check_agent(w, c->agents[i]);
+    if (chance(&w->choice, REPLAY_CHECKED))
+        check_replay(w);
+}
+
+// --- the store -----------------------------------------------------------------------------------
+
+static void none_of(struct world *w, const char *name, const char *sql)
+{
+    int64_t count = ask_store(w, sql, NULL, 0);
+    if (count)
+        broken(w, name, "%lld: %s", (long long)count, sql);
+}
+
+static void check_tables(struct world *w)
+{
+    none_of(w, "one_live_allocation",
+            "SELECT count(*) FROM (SELECT trial_id FROM allocations WHERE state <> 'TERMINATED' "
+            "GROUP BY trial_id HAVING count(*) > 1)");
+    none_of(w, "ended_trials_have_no_allocation",
+            "SELECT count(*) FROM allocations a JOIN trials t ON t.id = a.trial_id "
+            "WHERE a.state <> 'TERMINATED' AND t.state IN ('COMPLETED', 'CANCELED', 'ERROR')");
+    none_of(w, "tokens_end_with_their_allocation",
+            "SELECT count(*) FROM tokens k JOIN allocations a ON a.id = k.allocation_id "
+            "WHERE a.state = 'TERMINATED'");
+    none_of(w, "restarts_are_counted",
+            "SELECT count(*) FROM trials t JOIN experiments e ON e.id = t.experiment_id WHERE "
+            "t.restarts > json_extract(e.config, '$.max_restarts') + 1");
+}
+
+void check_store(struct world *w)
+{
+    if (chance(&w->choice, STORE_CHECKED))
+        check_tables(w);
+}
+
+static void check_reports(struct world *w)
+{
+    for (const struct acknowledged *a = w->reports; a; a = a->next)
+        if (count_reports(w, a) != 1 &&
+            ask_id(w, "SELECT count(*) FROM trials WHERE id = ?", a->trial) == 1)
+            broken(w, "no_answered_report_is_lost", "%c of trial %lld run %lld step %lld", a->group,
+                   (long long)a->trial, (long long)a->epoch, (long long)a->steps);
+}
+
+void check_start(struct world *w)
+{
+    check_tables(w);
+    check_reports(w);
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+void check_end(struct world *w)
+{
+    const struct core *c = w->core;
+    check_tables(w);
+    check_reports(w);
+    none_of(w, "nothing_is_left", "SELECT count(*) FROM allocations WHERE state <> 'TERMINATED'");
+    none_of(w, "nothing_is_left", "SELECT count(*) FROM tokens WHERE kind = 'allocation'");
+    if (!c)
+        return;
+    for (const struct parked *p = c->parked; p; p = p->all_next)
+        if (p->rq->principal.kind != PRINCIPAL_AGENT)
+            broken(w, "nothing_is_left", "a request is parked");
+    for (size_t i = 0; i < c->agent_count; i++)
+        for (int k = 0; k < c->agents[i]->slot_count; k++)
+            if (c->agents[i]->handle != SCHED_NONE &&
+                sched_gang_on(c->sched, c->agents[i]->handle, k) != SCHED_NONE)
+                broken(w, "nothing_is_left", "slot %d of %s is taken", k, c->agents[i]->id);
+    for (int i = 0; i < w->machine_count; i++)
+        if (w->machines[i]->tasks)
+            broken(w, "nothing_is_left", "%s keeps %s", w->machines[i]->id,
+                   w->machines[i]->tasks->run->id);
+    if (c->trials.count)
+        broken(w, "nothing_is_left", "%zu trials live", c->trials.count);
+    check_replay(w);
+}
