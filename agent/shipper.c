@@ -81,7 +81,7 @@ static void add_feed(struct shipper *s, const char *dir)
     f->spool_path = path_join(dir, TASKDIR_SPOOL);
     f->cursor_path = path_join(dir, TASKDIR_CURSOR);
     spool_cursor_load(f->cursor_path, &f->cursor);
-    if (taskdir_read(dir, TASKDIR_SPEC, &f->spec, NULL) != 0)
+    if (taskdir_read_spec(dir, &f->spec, NULL) != 0)
         f->spec = json_object();
     f->id = xstrdup(strrchr(dir, '/') + 1);
     f->next = s->feeds;

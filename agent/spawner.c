@@ -166,8 +166,7 @@ static int supervise(const char *folder, struct order *order, struct error *e)
 {
     signal(SIGCHLD, SIG_DFL); // so that ranks leave their exit codes
     bool placed = setsid() >= 0 && dup2(order->fds[LOCK], STDIN_FILENO) >= 0 &&
-                  dup2(order->fds[SOCKET], STDOUT_FILENO) >= 0 &&
-                  dup2(order->fds[LOCK], STDERR_FILENO) >= 0;
+                  dup2(order->fds[SOCKET], STDOUT_FILENO) >= 0;
     close_all(order->fds);
     char *dir = path_join(folder, order->id);
     int rc = placed ? supervisor_run(dir, e)

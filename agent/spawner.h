@@ -16,7 +16,7 @@ struct spawner; // opaque
 int spawner_open(const char *program, const char *folder, struct spawner **out, struct error *e);
 void spawner_close(struct spawner *s); // NULL is allowed
 
-// Starts a supervisor for the task FOLDER/ID, whose spec.json is written.
+// Starts a supervisor for the task FOLDER/ID, whose specification is written.
 int spawner_supervise(struct spawner *s, const char *id, struct error *e);
 
 // The process itself: until the agent goes, and in each supervisor until its task has ended.

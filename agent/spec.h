@@ -1,4 +1,4 @@
-// The specification of a task on this machine (spec.json): what the master wants, completed with
+// The specification of a task on this machine (in task.json): what the master wants, completed with
 // what this machine knows. Pure functions; any thread.
 //
 //   {allocationId, taskId, agentId, containerId, contextUrl, native, graceSeconds, argv,

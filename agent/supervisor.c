@@ -141,8 +141,7 @@ static json_t *status_json(const struct supervisor *s)
 static int publish(struct supervisor *s, struct error *e)
 {
     json_t *status = status_json(s);
-    int rc = s->started ? taskdir_put(s->dir, TASKDIR_STATUS, status, e)
-                        : taskdir_write(s->dir, TASKDIR_STATUS, status, e);
+    int rc = taskdir_write_status(s->dir, status, !s->started, e);
     send_status(s, status);
     json_decref(status);
     s->changed = rc != 0 && ++s->publish_tries < WRITE_TRIES;
@@ -512,7 +511,7 @@ static void loop(struct supervisor *s)
 static int adopt_descriptors(struct supervisor *s, struct error *e)
 {
     struct stat lock, held;
-    char *path = path_join(s->dir, TASKDIR_LOCK);
+    char *path = path_join(s->dir, TASKDIR_TASK);
     bool ours = stat(path, &lock) == 0 && fstat(0, &held) == 0 && lock.st_ino == held.st_ino &&
                 lock.st_dev == held.st_dev;
     free(path);
@@ -592,7 +591,7 @@ static int prepare(struct supervisor *s, struct error *e)
     if (rc == 0 && chdir(s->dir) != 0)
         rc = error_set_errno(e, ERR_IO, errno, "cannot enter %s", s->dir);
     if (rc == 0)
-        rc = taskdir_read(s->dir, TASKDIR_SPEC, &s->spec, e);
+        rc = taskdir_read_spec(s->dir, &s->spec, e);
     if (rc != 0)
         return rc;
     s->id = jget_string(s->spec, "allocationId", "");
@@ -618,6 +617,15 @@ static void release(struct supervisor *s)
     json_decref(s->spec);
 }
 
+// Nothing was started, and the agent finds out why.
+static void give_up(struct supervisor *s, const struct error *why)
+{
+    snprintf(s->reason, sizeof s->reason, "the task's supervisor did not start: %.400s", why->text);
+    say(s, "ERROR", "%s", s->reason);
+    s->finished = true;
+    publish(s, NULL);
+}
+
 int supervisor_run(const char *dir, struct error *e)
 {
     struct supervisor s = {
@@ -633,6 +641,8 @@ int supervisor_run(const char *dir, struct error *e)
         start_ranks(&s);
         publish_change(&s);
         loop(&s);
+    } else if (s.id) { // else the task is not ours
+        give_up(&s, e);
     }
     release(&s);
     return rc;

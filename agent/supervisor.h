@@ -1,9 +1,9 @@
 // The supervisor: one small process per task (spawner.h), which outlives the agent. It keeps the
-// ranks' pipes, their exit codes and the log spool, and writes status.json at every change, so that
+// ranks' pipes, their exit codes and the log spool, and writes the status at every change, so that
 // whatever dies, the agent that comes next knows what happened.
 //
-// It begins with descriptor 0 the task's lock, held; 1 its listening socket; 2 its own log, which
-// is the lock's file. On the socket it writes its status, one JSON object a line: the present one
+// It begins with descriptor 0 the task's lock, held; 1 its listening socket; 2 the agent's log.
+// On the socket it writes its status, one JSON object a line: the present one
 // to whoever connects, then each change. It reads {"kill": SECONDS} lines: end everything, at last
 // by SIGKILL after so many seconds.
 //
@@ -21,7 +21,7 @@ enum {
 // Why a task ended whose supervisor did not see the end.
 #define SUPERVISOR_LOST "supervisor lost"
 
-// Runs the task in DIR to its end. An error: nothing was started, status.json was not written.
+// Runs the task in DIR to its end. An error: nothing was started; its status says so if it can.
 int supervisor_run(const char *dir, struct error *e);
 
 #endif

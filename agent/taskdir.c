@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -29,45 +28,88 @@ bool taskdir_id_valid(const char *id)
            strcmp(id, "..") != 0;
 }
 
-int taskdir_read(const char *dir, const char *name, json_t **out, struct error *e)
+int taskdir_make(const char *dir, const json_t *spec, struct error *e)
 {
-    char *path = path_join(dir, name), *text = NULL;
+    char *path = path_join(dir, TASKDIR_TASK), *text = spec ? json_text(spec) : xstrdup("");
+    char *line = xasprintf("%s\n", text);
+    int rc = dir_make(dir, 0700, e), fd = -1;
+    if (rc != 0)
+        goto out;
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || file_write_all(fd, line, strlen(line)) != 0)
+        rc = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
+out:
+    if (fd >= 0)
+        close(fd);
+    free(line);
+    free(text);
+    free(path);
+    return rc;
+}
+
+// The file, and in it the place of the status; NULL: its first line is not whole.
+static int read_task(const char *path, char **text, char **status, struct error *e)
+{
     size_t len = 0;
-    int rc = file_read(path, LIMIT_BODY, &text, &len, e);
+    int rc = file_read(path, 2 * (size_t)LIMIT_BODY, text, &len, e);
+    char *end = rc == 0 ? memchr(*text, '\n', len) : NULL;
+    *status = end ? end + 1 : NULL;
+    return rc;
+}
+
+static int parse(const char *path, const char *text, size_t len, json_t **out, struct error *e)
+{
+    return len > 0 ? json_parse(text, len, path, out, e)
+                   : error_set(e, ERR_NOT_FOUND, "%s does not say", path);
+}
+
+int taskdir_read_spec(const char *dir, json_t **out, struct error *e)
+{
+    char *path = path_join(dir, TASKDIR_TASK), *text = NULL, *status = NULL;
+    int rc = read_task(path, &text, &status, e);
     if (rc == 0)
-        rc = json_parse(text, len, path, out, e);
+        rc = parse(path, text, status ? (size_t)(status - text) - 1 : strlen(text), out, e);
     free(text);
     free(path);
     return rc;
 }
 
-int taskdir_write(const char *dir, const char *name, const json_t *value, struct error *e)
+int taskdir_read_status(const char *dir, json_t **out, struct error *e)
 {
-    char *path = path_join(dir, name), *text = json_text(value);
-    int rc = file_write_durable(path, text, strlen(text), 0600, e);
+    char *path = path_join(dir, TASKDIR_TASK), *text = NULL, *status = NULL;
+    int rc = read_task(path, &text, &status, e);
+    if (rc == 0)
+        rc = parse(path, status, status ? strlen(status) : 0, out, e);
     free(text);
     free(path);
     return rc;
 }
 
-// Over what is there, with blanks to its end: no file is made or removed, and none gets shorter.
-int taskdir_put(const char *dir, const char *name, const json_t *value, struct error *e)
+// With blanks over what is left of a longer one.
+static int put(const char *path, int64_t at, size_t old, const char *text, int sync)
 {
-    char *path = path_join(dir, name), *text = json_text(value), *padded = NULL;
-    struct stat before;
-    int rc = 0, fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0 && fstat(fd, &before) == 0) {
-        size_t len = strlen(text), old = (size_t)before.st_size;
-        padded = xasprintf("%-*s", (int)(old > len ? old : len), text);
-        len = strlen(padded);
-        if (pwrite(fd, padded, len, 0) != (ssize_t)len)
-            rc = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
-    } else {
-        rc = error_set_errno(e, ERR_IO, errno, "cannot open %s", path);
-    }
+    char *padded = xasprintf("%-*s", (int)old, text);
+    size_t len = strlen(padded);
+    int fd = open(path, O_WRONLY | O_CLOEXEC), rc = 0;
+    if (fd < 0 || pwrite(fd, padded, len, (off_t)at) != (ssize_t)len || (sync && fsync(fd) != 0))
+        rc = ERR_IO;
     if (fd >= 0)
         close(fd);
     free(padded);
+    return rc;
+}
+
+int taskdir_write_status(const char *dir, const json_t *status, bool durable, struct error *e)
+{
+    char *path = path_join(dir, TASKDIR_TASK), *text = NULL, *old = NULL, *new = json_text(status);
+    int rc = read_task(path, &text, &old, e);
+    if (rc == 0 && !old)
+        rc = error_set(e, ERR_CORRUPT, "%s is torn", path);
+    if (rc == 0 && put(path, old - text, strlen(old), new, durable) != 0)
+        rc = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
+    if (rc == 0 && durable)
+        rc = file_sync_dir(dir, e);
+    free(new);
     free(text);
     free(path);
     return rc;
@@ -98,9 +140,9 @@ bool taskdir_status_is(const json_t *status, const char *state)
 
 int taskdir_lock(const char *dir, int *fd, struct error *e)
 {
-    char *path = path_join(dir, TASKDIR_LOCK);
+    char *path = path_join(dir, TASKDIR_TASK);
     int rc = 0;
-    *fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (*fd < 0) {
         rc = error_set_errno(e, ERR_IO, errno, "cannot open %s", path);
     } else if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {

@@ -2,20 +2,20 @@
 // know about the task, so that either may be killed at any instruction and start again. Functions
 // of files; any thread.
 //
-//   spec.json    what to run; put before anything is started, never changed
-//   status.json  what came of it; by the supervisor while it lives, else by the agent. The first is
-//                on disk before anything is started, and is enough after the end of the machine
-//   supervisor.log  what the supervisor says about itself, and the lock that it holds for life. The
-//                agent takes it and hands it over at the start, so at no instant can a task with
-//                processes be without it
+//   task.json    a line for what to run, written before anything is started and never changed; then
+//                what came of it, by the supervisor while it lives, else by the agent. A lock on
+//                the file is held by the supervisor for life: the agent takes it and hands it over
+//                at the start, so at no instant can a task with processes be without it
 //   sock         where the supervisor talks with the agent
 //   log.spool    output to be sent (spool.h); log.cursor: how far the master has it
 //   work/        the task's working folder: the experiment's files
 //
-// No status.json and no held lock: no process was ever started. A status that is not EXITED, or no
-// JSON, without a held lock: the supervisor was killed, or the machine was.
+// No status and no held lock: no process was ever started. A status that is not EXITED, or cannot
+// be read, without a held lock: the supervisor was killed, or the machine was. The first status is
+// on disk before anything is started, and is enough after the end of the machine.
 //
-// They are few because what costs most in a short task is the making and removing of files.
+// So few, and written in place, because what costs most in a short task is making and removing
+// files.
 #ifndef MUSTER_AGENT_TASKDIR_H
 #define MUSTER_AGENT_TASKDIR_H
 
@@ -24,12 +24,10 @@
 
 #include "base/error.h"
 
-#define TASKDIR_SPEC   "spec.json"
-#define TASKDIR_STATUS "status.json"
+#define TASKDIR_TASK   "task.json"
 #define TASKDIR_SPOOL  "log.spool"
 #define TASKDIR_CURSOR "log.cursor"
 #define TASKDIR_WORK   "work"
-#define TASKDIR_LOCK   "supervisor.log"
 
 #define TASK_STARTING "STARTING"
 #define TASK_RUNNING  "RUNNING"
@@ -38,11 +36,15 @@
 // Allocation ids become names of folders: letters, digits, "." "_" "-", not "." or "..".
 bool taskdir_id_valid(const char *id);
 
-int taskdir_read(const char *dir, const char *name, json_t **out, struct error *e);
-// taskdir_write(): whole or not at all, and on disk when it returns. taskdir_put(): an instant's
-// work; after the end of the machine, or of this process meanwhile, what is there may be no JSON.
-int taskdir_write(const char *dir, const char *name, const json_t *value, struct error *e);
-int taskdir_put(const char *dir, const char *name, const json_t *value, struct error *e);
+// Makes the folder and the file in it; NULL: nothing is known of what was to run.
+int taskdir_make(const char *dir, const json_t *spec, struct error *e);
+
+// ERR_NOT_FOUND: there is none; other errors: it cannot be read, torn perhaps.
+int taskdir_read_spec(const char *dir, json_t **out, struct error *e);
+int taskdir_read_status(const char *dir, json_t **out, struct error *e);
+
+// `durable`: it is on disk on return. Who is killed within may leave one that cannot be read.
+int taskdir_write_status(const char *dir, const json_t *status, bool durable, struct error *e);
 
 // The observed state as the master reads it: {allocationId, state, ranks, reason}. Takes `ranks`
 // over: [{rank, pid, exitCode, signal}], NULL for none.

@@ -27,7 +27,6 @@
 
 enum {
     STATUS_MAX = 1 << 20, // bytes of a status on the socket
-    WORDS_MAX = 64 << 10, // bytes of a supervisor's own messages
     FETCH_AGAIN_US = 1000 * 1000,
     ATTACH_AGAIN_US = 20 * 1000,
     SWEEP_AGAIN_US = 100 * 1000,
@@ -154,7 +153,7 @@ static void conclude(struct tasks *t, struct task *task, const char *reason)
     if (task->has_spec)
         write_last_line(task, reason);
     set_status(t, task, taskdir_status(task->id, TASK_EXITED, json_incref(ranks), reason));
-    if (taskdir_write(task->dir, TASKDIR_STATUS, task->status, &e) != 0)
+    if (taskdir_write_status(task->dir, task->status, true, &e) != 0)
         log_error("cannot write the status", "alloc=%s err=%s", task->id,
                   log_quote(quoted, sizeof quoted, e.text));
     detach(task);
@@ -198,31 +197,15 @@ static void sweep(struct tasks *t, struct task *task, int64_t now)
     free(marker);
 }
 
-// The supervisor left no status, so it has started nothing. One that could not has said why; one
-// that was killed has not, which is no fault of the program.
-static void conclude_unstarted(struct tasks *t, struct task *task)
-{
-    char *path = path_join(task->dir, TASKDIR_LOCK), *words = NULL, *reason = NULL;
-    size_t len = 0;
-    if (file_read(path, WORDS_MAX, &words, &len, NULL) == 0 && len > 0) {
-        words[strcspn(words, "\n")] = '\0';
-        reason = xasprintf("the task's supervisor did not start: %s", words);
-    }
-    conclude(t, task, reason ? reason : SUPERVISOR_LOST ": it was killed before it had begun");
-    free(reason);
-    free(words);
-    free(path);
-}
-
 // Nobody holds the lock: what status.json says is the last word of the supervisor.
 static void read_last_status(struct tasks *t, struct task *task, int64_t now)
 {
     json_t *status = NULL;
-    int rc = taskdir_read(task->dir, TASKDIR_STATUS, &status, NULL);
+    int rc = taskdir_read_status(task->dir, &status, NULL);
     if (rc == 0)
         set_status(t, task, status);
     if (rc == ERR_NOT_FOUND)
-        conclude_unstarted(t, task);
+        conclude(t, task, SUPERVISOR_LOST ": it was killed before it had begun");
     else if (rc == 0 && taskdir_status_is(status, TASK_EXITED))
         exited(task);
     else
@@ -313,11 +296,9 @@ static int write_spec(struct tasks *t, struct task *task, const struct desired_t
         .path = getenv("PATH"),
         .lang = getenv("LANG"),
     };
-    int rc = dir_make(task->dir, 0700, e);
-    if (rc == 0)
-        rc = spec_build(wanted, &place, &spec, e);
-    if (rc == 0)
-        rc = taskdir_put(task->dir, TASKDIR_SPEC, spec, e);
+    int rc = spec_build(wanted, &place, &spec, e);
+    int made = taskdir_make(task->dir, spec, rc == 0 ? e : NULL);
+    rc = rc == 0 ? made : rc;
     task->has_spec = rc == 0;
     task->url = xstrdup(jget_string(spec, "contextUrl", ""));
     json_decref(spec);
@@ -372,7 +353,7 @@ static void declare_gone(struct tasks *t, const char *id)
 {
     struct error e = {0};
     struct task *task = add_task(t, id);
-    if (dir_make(task->dir, 0700, &e) != 0)
+    if (taskdir_make(task->dir, NULL, &e) != 0)
         log_warn("cannot make a task's folder", "alloc=%s", id);
     conclude(t, task, "it was never started on this machine");
 }
@@ -564,12 +545,12 @@ static void recover_task(struct tasks *t, const char *id)
 {
     json_t *spec = NULL, *status = NULL;
     struct task *task = add_task(t, id);
-    task->has_spec = taskdir_read(task->dir, TASKDIR_SPEC, &spec, NULL) == 0;
+    task->has_spec = taskdir_read_spec(task->dir, &spec, NULL) == 0;
     task->url = xstrdup(jget_string(spec, "contextUrl", ""));
     task->grace_s = jget_int(spec, "graceSeconds", DESIRED_GRACE_S);
     if (task->has_spec)
         shipper_add(t->o.shipper, task->dir);
-    int rc = taskdir_read(task->dir, TASKDIR_STATUS, &status, NULL);
+    int rc = taskdir_read_status(task->dir, &status, NULL);
     if (rc == 0)
         set_status(t, task, status); // until the supervisor tells more
     if (rc != ERR_NOT_FOUND || taskdir_supervised(task->dir)) {

@@ -58,17 +58,60 @@ static void lock_goes_with_its_holder(void **state)
 static void status_round_trip(void **state)
 {
     (void)state;
-    json_t *status = taskdir_status("a", TASK_RUNNING, NULL, "why"), *read = NULL;
-    assert_int_equal(dir_make("status", 0700, NULL), 0);
-    assert_int_equal(taskdir_read("status", TASKDIR_STATUS, &read, NULL), ERR_NOT_FOUND);
-    assert_int_equal(taskdir_write("status", TASKDIR_STATUS, status, NULL), 0);
-    assert_int_equal(taskdir_read("status", TASKDIR_STATUS, &read, NULL), 0);
-    assert_true(json_equal(status, read));
-    assert_true(taskdir_status_is(read, TASK_RUNNING));
-    assert_false(taskdir_status_is(read, TASK_EXITED));
-    assert_int_equal(json_array_size(jget(read, "ranks")), 0);
-    json_decref(status);
+    json_t *spec = json_pack("{s:[s]}", "argv", "true"), *read = NULL;
+    json_t *running = taskdir_status("a", TASK_RUNNING, NULL, "a reason longer than the next");
+    json_t *exited = taskdir_status("a", TASK_EXITED, NULL, "");
+    assert_int_equal(taskdir_read_status("status", &read, NULL), ERR_NOT_FOUND);
+    assert_int_equal(taskdir_read_spec("status", &read, NULL), ERR_NOT_FOUND);
+    assert_int_not_equal(taskdir_write_status("status", running, false, NULL), 0);
+    assert_int_equal(taskdir_make("status", spec, NULL), 0);
+    assert_int_equal(taskdir_read_status("status", &read, NULL), ERR_NOT_FOUND);
+    for (int i = 0; i < 2; i++) {
+        json_t *status = i == 0 ? running : exited;
+        assert_int_equal(taskdir_write_status("status", status, i == 0, NULL), 0);
+        assert_int_equal(taskdir_read_status("status", &read, NULL), 0);
+        assert_true(json_equal(status, read));
+        json_decref(read);
+    }
+    assert_true(taskdir_status_is(running, TASK_RUNNING));
+    assert_false(taskdir_status_is(running, TASK_EXITED));
+    assert_int_equal(taskdir_read_spec("status", &read, NULL), 0);
+    assert_true(json_equal(spec, read));
     json_decref(read);
+    json_decref(spec);
+    json_decref(running);
+    json_decref(exited);
+}
+
+// What somebody was killed in the middle of is neither taken for whole nor for never begun.
+static void torn_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool spec, status; // can be read
+        bool begun;        // has a status, be it torn
+    } cases[] = {
+        {"", false, false, false},
+        {"{\"argv\": [", false, false, false},
+        {"{}\n", true, false, false},
+        {"{}\n{\"state\": \"RUNN", true, false, true},
+        {"{}\n{}garbage of before", true, false, true},
+        {"\n{\"state\": \"EXITED\"}   ", false, true, true},
+    };
+    assert_int_equal(dir_make("torn", 0700, NULL), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        json_t *spec = NULL, *status = NULL;
+        const char *text = cases[i].text;
+        assert_int_equal(file_write_durable("torn/" TASKDIR_TASK, text, strlen(text), 0600, NULL),
+                         0);
+        assert_int_equal(taskdir_read_spec("torn", &spec, NULL) == 0, cases[i].spec);
+        int rc = taskdir_read_status("torn", &status, NULL);
+        assert_int_equal(rc == 0, cases[i].status);
+        assert_int_equal(rc != ERR_NOT_FOUND, cases[i].begun);
+        json_decref(spec);
+        json_decref(status);
+    }
 }
 
 // A reason that was cut within a character, or has bytes from who knows where.
@@ -154,6 +197,7 @@ int main(void)
         cmocka_unit_test(ids),
         cmocka_unit_test(lock_goes_with_its_holder),
         cmocka_unit_test(status_round_trip),
+        cmocka_unit_test(torn_files),
         cmocka_unit_test(any_reason_can_be_told),
         cmocka_unit_test(sockets_in_deep_folders),
         cmocka_unit_test(sweep_finds_the_tasks_processes_alone),
