@@ -1,256 +1,236 @@
-// One pass: walks every pool's waiting gangs in order and starts what fits.
+// The decision. Every gang that waits is considered once, in the order of ranks, with what those
+// before it have left:
 //
-// The order is strict. A gang that could run on the pool's agents but finds them busy keeps them
-// for itself: nobody after it may take a slot it could use, so it cannot be starved. What it can
-// use is a matter of size: a gang that must be on one agent can only use agents with at least as
-// many slots as it wants; any other gang can use every slot. So one number per pool, the barrier,
-// says what is left for those behind: agents with fewer slots than that. Gangs that cannot run
-// however long they wait (larger than the pool, over their job's limit) keep nothing.
-#include "master/sched/state.h"
-
-#include <limits.h>
-#include <string.h>
+//   1. it starts if it fits into what is free;
+//   2. else, if it fits with what is being handed over, it is promised that (a claim);
+//   3. else others leave for it, if there are such (preempt.c, move.c), and it gets the claim;
+//   4. else it waits. If it only waits for others to have run their shortest time, it keeps what is
+//      free, so that a stream of small gangs cannot hold it up; otherwise those behind it may use
+//      what it cannot: they will leave for it when its turn comes.
+#include "master/sched/pass.h"
 
 #include "base/log.h"
 
-static bool open_to(const struct agent *a, int barrier)
-{
-    return a->usable && a->enabled < barrier;
-}
+enum { PREEMPTIONS = 64 }; // of one pass; the next goes on at once
 
-// The agent with the fewest free slots that still has `slots`; the first of equals. SCHED_NONE.
-static int best_fit(const struct sched *s, const struct pool *p, int slots, int barrier)
-{
-    int best = SCHED_NONE;
-    for (size_t i = 0; i < p->agent_count; i++) {
-        const struct agent *a = &s->agents[p->agents[i]];
-        if (open_to(a, barrier) && a->free >= slots &&
-            (best == SCHED_NONE || a->free < s->agents[best].free))
-            best = p->agents[i];
-    }
-    return best;
-}
+// --- what there is -------------------------------------------------------------------------------
 
-static int most_free(const struct sched *s, const struct pool *p, int barrier)
+static void count_agents(struct pass *ps)
 {
-    int best = SCHED_NONE;
-    for (size_t i = 0; i < p->agent_count; i++) {
-        const struct agent *a = &s->agents[p->agents[i]];
-        if (open_to(a, barrier) && (best == SCHED_NONE || a->free > s->agents[best].free))
-            best = p->agents[i];
-    }
-    return best;
-}
-
-static int fewest_zero_slot_gangs(const struct sched *s, const struct pool *p)
-{
-    int best = SCHED_NONE;
-    for (size_t i = 0; i < p->agent_count; i++) {
-        const struct agent *a = &s->agents[p->agents[i]];
-        if (a->usable && a->zero_slot_gangs < SCHED_ZERO_SLOT_GANGS &&
-            (best == SCHED_NONE || a->zero_slot_gangs < s->agents[best].zero_slot_gangs))
-            best = p->agents[i];
-    }
-    return best;
-}
-
-static void take_place(struct sched *s, int gang, struct sched_place place)
-{
-    must(s->place_count < s->place_cap);
-    s->places[s->place_count++] = place;
-    gang_take(s, gang, place);
-}
-
-static void take_slots(struct sched *s, int gang, int agent, int count)
-{
-    const struct agent *a = &s->agents[agent];
-    for (int i = 0; count; i++) {
-        must(i < a->slot_count);
-        if (a->slots[i].enabled && a->slots[i].gang == SCHED_NONE) {
-            take_place(s, gang, (struct sched_place){agent, i});
-            count--;
-        }
+    struct pool *p = ps->pool;
+    p->capacity = p->largest = p->usable = 0;
+    for (size_t i = 0; i < p->agents.count; i++) {
+        struct agent *a = &ps->s->agents[p->agents.items[i]];
+        a->open = a->usable ? a->free : 0;
+        a->later = 0;
+        ps->open += a->open;
+        p->capacity += a->usable ? a->enabled : 0;
+        p->usable += a->usable;
+        if (a->usable && a->enabled > p->largest)
+            p->largest = a->enabled;
     }
 }
 
-// Best fit on one agent; where none has room, the largest pieces first and the rest best fit. The
-// caller has made sure that it fits.
-static void place(struct sched *s, const struct pool *p, int gang, int barrier)
+// --- what a pass does ----------------------------------------------------------------------------
+
+static struct sched_command *add_command(struct sched *s, enum sched_command_kind kind, int gang)
 {
-    int left = s->gangs[gang].slots;
-    while (left) {
-        int agent = best_fit(s, p, left, barrier);
-        int count = left;
-        if (agent == SCHED_NONE) {
-            agent = most_free(s, p, barrier);
-            must(agent != SCHED_NONE && s->agents[agent].free > 0);
-            count = s->agents[agent].free;
-        }
-        take_slots(s, gang, agent, count);
-        left -= count;
+    must(s->command_count < s->command_cap);
+    struct sched_command *c = &s->commands[s->command_count++];
+    *c = (struct sched_command){
+        .kind = kind, .gang = gang, .tag = s->gangs[gang].spec.tag, .in_favour = SCHED_NONE};
+    return c;
+}
+
+void pass_drain(struct pass *ps, int gang, enum sched_cause cause, int in_favour, int keeps)
+{
+    struct sched *s = ps->s;
+    struct gang *g = &s->gangs[gang];
+    struct sched_command *c = add_command(s, SCHED_DRAIN, gang);
+    c->cause = cause;
+    if (in_favour != SCHED_NONE)
+        c->in_favour = s->gangs[in_favour].spec.tag;
+    g->leaves_for = in_favour;
+    ps->spare -= g->slots - g->spec.least;
+    g->leaving = true;
+    g->keeps = keeps;
+    reach_hand_over(ps, g);
+}
+
+void pass_wake(struct pass *ps, int64_t when)
+{
+    if (when < ps->pool->next)
+        ps->pool->next = when;
+}
+
+void pass_claim(struct pass *ps, const struct piece *pieces, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct agent *a = &ps->s->agents[pieces[i].agent];
+        int now = pieces[i].count < a->open ? pieces[i].count : a->open;
+        a->open -= now;
+        a->later -= pieces[i].count - now;
+        ps->open -= now;
+        ps->later -= pieces[i].count - now;
+        must(a->later >= 0);
     }
 }
 
-struct room { // what a pool has for a gang
-    int agents, total, largest, free, largest_free;
-};
-
-// Counts the agents that `barrier` leaves open.
-static struct room look(const struct sched *s, const struct pool *p, int barrier)
+static void start(struct pass *ps, int gang, size_t pieces)
 {
-    struct room r = {0};
-    for (size_t i = 0; i < p->agent_count; i++) {
-        const struct agent *a = &s->agents[p->agents[i]];
-        if (!open_to(a, barrier))
-            continue;
-        r.agents++;
-        r.total += a->enabled;
-        r.free += a->free;
-        if (a->enabled > r.largest)
-            r.largest = a->enabled;
-        if (a->free > r.largest_free)
-            r.largest_free = a->free;
-    }
-    return r;
+    struct sched *s = ps->s;
+    size_t first = s->place_count;
+    for (size_t i = 0; i < pieces; i++)
+        place_take(s, &s->pieces[i]);
+    pass_claim(ps, s->pieces, pieces);
+    gang_start(s, gang, s->places + first, s->place_count - first, s->now);
+    struct sched_command *c = add_command(s, SCHED_START, gang);
+    c->places = s->places + first;
+    c->count = s->place_count - first;
 }
 
-static bool fits(const struct gang *g, const struct room *r)
+static void start_aside(struct pass *ps)
 {
-    return g->slots <= (g->one_agent ? r->largest_free : r->free);
-}
-
-// Why a gang of at least one slot cannot start; SCHED_PLACED when it can. `all` is the whole pool,
-// `open` what the gangs before leave.
-static enum sched_reason_code judge(const struct gang *g, const struct job *j,
-                                    const struct room *all, const struct room *open)
-{
-    if (!all->agents)
-        return SCHED_NO_AGENTS;
-    if (g->slots > all->total)
-        return SCHED_OVER_POOL;
-    if (g->one_agent && g->slots > all->largest)
-        return SCHED_OVER_AGENT;
-    if (j->spec.limit && j->held + g->slots > j->spec.limit)
-        return SCHED_OVER_LIMIT;
-    if (fits(g, open))
-        return SCHED_PLACED;
-    if (fits(g, all))
-        return SCHED_BEHIND;
-    return g->slots <= all->free ? SCHED_SPREAD : SCHED_BUSY;
-}
-
-struct pool_pass { // how far the pass of one pool has come
-    struct pool *pool;
-    int barrier;    // agents with this many slots or more are kept
-    int64_t keeper; // tag of the gang that set the barrier
-    struct room all, open;
-};
-
-static void recount(const struct sched *s, struct pool_pass *pass)
-{
-    pass->all = look(s, pass->pool, INT_MAX);
-    pass->open = pass->barrier == INT_MAX ? pass->all : look(s, pass->pool, pass->barrier);
-}
-
-// Keeps the slots that gang g could use from all after it.
-static void keep_for(const struct sched *s, struct pool_pass *pass, const struct gang *g)
-{
-    int barrier = g->one_agent ? g->slots : 1;
-    if (barrier >= pass->barrier)
-        return;
-    pass->barrier = barrier;
-    pass->keeper = g->tag;
-    recount(s, pass);
-}
-
-// Whether the gang was started.
-static bool consider(struct sched *s, struct pool_pass *pass, int handle)
-{
-    struct gang *g = &s->gangs[handle];
-    if (!g->slots) {
-        int agent = fewest_zero_slot_gangs(s, pass->pool);
-        g->reason = pass->all.agents ? SCHED_BUSY : SCHED_NO_AGENTS;
+    struct sched *s = ps->s;
+    struct list *aside = &ps->pool->aside;
+    while (aside->count) {
+        int gang = aside->items[0], agent = place_aside(s, ps->pool);
         if (agent == SCHED_NONE)
-            return false;
-        take_place(s, handle, (struct sched_place){agent, SCHED_NONE});
-        return true;
+            return;
+        struct sched_place *place = &s->places[s->place_count++];
+        *place = (struct sched_place){agent, SCHED_NONE};
+        gang_start(s, gang, place, 1, s->now);
+        struct sched_command *c = add_command(s, SCHED_START, gang);
+        c->places = place;
+        c->count = 1;
     }
-    g->reason = judge(g, &s->jobs[g->job], &pass->all, &pass->open);
-    g->behind = g->reason == SCHED_BEHIND ? pass->keeper : SCHED_NONE;
-    if (g->reason == SCHED_PLACED) {
-        place(s, pass->pool, handle, pass->barrier);
-        recount(s, pass);
-        return true;
+}
+
+// --- one gang ------------------------------------------------------------------------------------
+
+// Keeps what is free for a gang that only waits for others to have run long enough.
+static void keep(struct pass *ps, int gang, int needs)
+{
+    ps->keeper = gang;
+    size_t pieces = place_more(ps->s, ps->pool, gang, &needs);
+    pass_claim(ps, ps->s->pieces, pieces);
+}
+
+static bool make_room(struct pass *ps, int gang, int needs)
+{
+    int64_t until = INT64_MAX;
+    bool done = false;
+    if (ps->preemptions >= PREEMPTIONS) {
+        pass_wake(ps, ps->s->now);
+        return false;
     }
-    if (g->reason >= SCHED_BUSY)
-        keep_for(s, pass, g);
+    done = preempt(ps, gang, needs, &until);
+    if (!done && ps->s->gangs[gang].spec.one_agent && ps->open >= needs)
+        done = clear_agent(ps, gang, needs, &until);
+    ps->preemptions += done;
+    if (done || until == INT64_MAX)
+        return done;
+    pass_wake(ps, until);
+    keep(ps, gang, needs);
     return false;
 }
 
-// Walks one pool's queue once; commands are added at s->commands + *count. Whether any gang
-// started.
-static bool walk_queue(struct sched *s, struct pool *p, size_t *count)
+// A gang that cannot start now, in a pool where nobody leaves for anybody.
+static void block(struct pass *ps, int gang)
 {
-    struct pool_pass pass = {.pool = p, .barrier = INT_MAX, .keeper = SCHED_NONE};
-    size_t kept = 0, before = *count, waiting = p->waiting_count;
-    recount(s, &pass);
-    for (size_t k = 0; k < waiting; k++) {
-        int handle = p->waiting[k];
-        size_t first = s->place_count;
-        s->gangs[handle].ahead = (int)kept;
-        if (!consider(s, &pass, handle)) {
-            p->waiting[kept++] = handle;
-            continue;
-        }
-        gang_started(s, handle);
-        must(*count < s->command_cap);
-        s->commands[(*count)++] = (struct sched_command){.kind = SCHED_START,
-                                                         .gang = handle,
-                                                         .tag = s->gangs[handle].tag,
-                                                         .places = s->places + first,
-                                                         .count = s->place_count - first};
+    if (!ps->blocked && ps->pool->policy == SCHED_EASY)
+        easy_block(ps, gang);
+    ps->blocked = true;
+    ps->keeper = gang;
+}
+
+// Starts the gang, or promises it what it needs, if that can be.
+static void serve(struct pass *ps, int gang, int needs)
+{
+    struct sched *s = ps->s;
+    size_t pieces = ps->open >= needs ? place_find(s, ps->pool, gang, needs, false) : 0;
+    if (pieces) {
+        start(ps, gang, pieces);
+        return;
     }
-    p->waiting_count = kept;
-    return *count > before;
+    pieces = ps->open + ps->later >= needs ? place_find(s, ps->pool, gang, needs, true) : 0;
+    pass_claim(ps, s->pieces, pieces);
+    if (!pieces && !make_room(ps, gang, needs))
+        return;
+    s->gangs[gang].promised = ps->pool->passes;
+    ps->keeper = gang;
 }
 
-size_t sched_pass(struct sched *s, const struct sched_command **out)
+static void consider(struct pass *ps, int gang)
 {
-    size_t count = 0;
-    s->place_count = 0;
+    struct sched *s = ps->s;
+    struct gang *g = &s->gangs[gang];
+    int team;
+    if (gang_hindrance(s, gang, &team) != SCHED_PLACED)
+        return;
+    if (pool_is_strict(ps->pool)) {
+        size_t pieces = place_find(s, ps->pool, gang, g->spec.least, false);
+        if (pieces && easy_allows(ps, g))
+            start(ps, gang, pieces);
+        else
+            block(ps, gang);
+        return;
+    }
+    serve(ps, gang, g->spec.least);
+}
+
+// --- one pool ------------------------------------------------------------------------------------
+
+// A job that was moved to another pool: what runs of it follows.
+static void follow_jobs(struct pass *ps)
+{
+    struct sched *s = ps->s;
+    for (size_t i = 0; i < ps->pool->running.count; i++) {
+        int gang = ps->pool->running.items[i];
+        const struct gang *g = &s->gangs[gang];
+        if (!g->leaving && g->pool != s->jobs[g->spec.job].spec.pool)
+            pass_drain(ps, gang, SCHED_TO_MOVE, SCHED_NONE, 0);
+    }
+}
+
+static void pass_pool(struct sched *s, struct pool *p)
+{
+    struct pass ps = {.s = s, .pool = p, .keeper = SCHED_NONE};
+    size_t first = s->command_count;
+    p->next = INT64_MAX;
+    p->passes++;
+    count_agents(&ps);
+    start_aside(&ps);
+    order_rank(s, p);
+    reach_count(&ps);
+    follow_jobs(&ps);
+    reach_collect(&ps);
+    for (int gang; (gang = heap_take(s)) != SCHED_NONE;) {
+        if (p->policy == SCHED_IN_ORDER && ps.blocked)
+            break;
+        consider(&ps, gang);
+    }
+    elastic_fill(&ps, first);
+    elastic_grow(&ps);
+    p->keeper = ps.keeper;
+    p->kept_open = ps.open;
+}
+
+size_t sched_pass(struct sched *s, int64_t now, const struct sched_command **out)
+{
+    see(s, now);
+    s->command_count = s->place_count = 0;
     for (int i = 0; i < s->pool_count; i++)
-        while (walk_queue(s, &s->pools[i], &count))
-            ; // a start may put a gang before it over its job's limit, which frees what it kept
+        pass_pool(s, &s->pools[i]);
     *out = s->commands;
-    return count;
+    return s->command_count;
 }
 
-void sched_why(const struct sched *s, int gang, struct sched_reason *out)
+int64_t sched_next(const struct sched *s)
 {
-    must(gang >= 0 && gang < s->gang_handles.count && s->gangs[gang].used);
-    const struct gang *g = &s->gangs[gang];
-    const struct job *j = &s->jobs[g->job];
-    struct room r = look(s, &s->pools[j->spec.pool], INT_MAX);
-    *out = (struct sched_reason){.code = g->reason,
-                                 .needs = g->slots,
-                                 .free = r.free,
-                                 .largest_free = r.largest_free,
-                                 .largest = r.largest,
-                                 .total = r.total,
-                                 .ahead = g->ahead,
-                                 .behind = g->behind,
-                                 .job_used = j->held,
-                                 .job_limit = j->spec.limit};
-}
-
-void sched_pool_look(const struct sched *s, int pool, struct sched_pool_view *out)
-{
-    must(pool >= 0 && pool < s->pool_count);
-    const struct pool *p = &s->pools[pool];
-    struct room r = look(s, p, INT_MAX);
-    *out = (struct sched_pool_view){.agents = r.agents,
-                                    .slots = r.total,
-                                    .free = r.free,
-                                    .waiting = (int)p->waiting_count,
-                                    .running = p->running};
+    int64_t next = INT64_MAX;
+    for (int i = 0; i < s->pool_count; i++)
+        if (s->pools[i].next < next)
+            next = s->pools[i].next;
+    return next;
 }

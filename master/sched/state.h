@@ -1,8 +1,10 @@
 // The scheduler's state, shared by its sources alone: arrays with integer handles. Handles of
-// removed agents, jobs and gangs are used again through lists of the free ones, in a fixed order.
+// removed agents, teams, jobs and gangs are used again through lists of the free ones, in a fixed
+// order.
 #ifndef MUSTER_MASTER_SCHED_STATE_H
 #define MUSTER_MASTER_SCHED_STATE_H
 
+#include "master/sched/rules.h"
 #include "master/sched/sched.h"
 
 struct slot {
@@ -14,11 +16,31 @@ struct slot {
 struct agent {
     bool used; // the handle is in use
     bool usable;
-    int pool;
+    int pool, rack;
     int slot_count;
     int enabled, free; // slots enabled; slots enabled and free; whether the agent is usable or not
     int zero_slot_gangs;
     struct slot *slots;
+    // Of a pass: what is left for the gangs not considered yet.
+    int open;  // free slots
+    int later; // slots that leaving gangs hand over
+    int gain;  // of a search for victims: slots that they have here
+    int mark;  // of a search: number of the one that has taken it
+    int kept;  // gang that it is being cleared for; SCHED_NONE: none
+};
+
+enum { TEAM_DEPTH = 4 }; // most levels of the tree
+
+struct team {
+    bool used;
+    struct sched_team spec;
+    int parent, first_child,
+        next_sibling; // SCHED_NONE: none; children in the order of their adding
+    int depth;        // of the root: 0
+    int jobs;
+    int64_t held;        // slots, over all pools
+    int64_t usage, debt; // slot-milliseconds, decayed to `counted_at`
+    int64_t counted_at;
 };
 
 struct job {
@@ -26,27 +48,95 @@ struct job {
     struct sched_job spec;
     int64_t held; // slots of its running gangs
     int gangs;
+    int64_t service; // slot-microseconds up to `counted_at`
+    int64_t counted_at;
+};
+
+enum entitlement { ENTITLED_FAST, ENTITLED_SELF, ENTITLED_TEAM, ENTITLED_NOT, ENTITLEMENTS };
+enum { FINE = 1000 }; // entitlements count in thousandths of a slot
+enum { LEVEL_OVERDUE = 0, LEVEL_FIRST = 1, LEVELS_CAP = 16 };
+
+struct rank {        // place in the order of decision; the smaller the sooner
+    int entitlement; // enum entitlement
+    int64_t level, order;
+    int64_t place; // among equals
+};
+
+struct item {       // a gang in its queue, with the key it is sorted by
+    int64_t first;  // priority, then level
+    int64_t second; // order of the job
+    int64_t third;  // age among the gangs of a job
+    int gang;
 };
 
 struct gang {
     bool used;
-    int job;
-    int slots;
-    bool one_agent;
-    bool placed;
-    int64_t tag, sequence;       // sequence: age among the gangs of a job
+    struct sched_gang spec;
+    int pool;                    // where it waits or runs
+    int team;                    // its queue waits under: the root unless the pool shares fairly
+    bool placed;                 // it runs
+    bool leaving;                // .. and was asked to go
+    int slots;                   // that it has
     int first_agent, first_slot; // its places, through slot.next_*; a gang of no slots: the agent
-    enum sched_reason_code reason;
-    int ahead;      // as of the last pass
-    int64_t behind; // tag
+    int running_at;              // index in the pool's list of those that run
+    int64_t sequence;            // age among the gangs of a job
+    struct item key;             // of its place in the queue
+    int64_t since;               // placed: start; else: begin of the wait
+    int64_t saved;               // its work up to here is in a checkpoint
+    int64_t expected;            // placed: its end; else: how long it will take; 0: unknown
+    enum sched_cause cause;      // of its leaving
+    int keeps;                   // leaving: of its slots, how many it will want again at once
+    bool overdue;                // it has waited for so long that it goes first
+    int clears;                  // agent that is being cleared for it; SCHED_NONE: none
+    // Of the last pass.
+    struct rank rank;
+    int64_t within;   // slots that gangs of its team hold that it could take
+    int leaves_for;   // leaving: gang that gets the slots; SCHED_NONE; may have gone meanwhile
+    int64_t promised; // the pass that has promised it slots
+    bool considered;  // there was a pass since it came
+    int64_t start;    // of the last estimate
+};
+
+struct queue { // the gangs of a team in the order it gives them, those that run and those that wait
+    struct item *items;
+    size_t count, cap;
+    int64_t due; // when a level in it changes next
+};
+
+struct share {             // of a team in a pool
+    struct queue queue;    // of a leaf
+    int64_t held, waiting; // slots of its gangs and of those of the teams below it
+    int64_t entitled;      // thousandths of a slot, as of the last pass
+    int64_t rest;          // of a pass: what of it no gang has been marked for
+    size_t cursor;         // of a pass: in the queue
+};
+
+struct list {
+    int *items;
+    size_t count, cap;
 };
 
 struct pool {
-    int *waiting; // gangs in the order of decision
-    size_t waiting_count, waiting_cap;
-    int *agents; // handles, ascending
-    size_t agent_count, agent_cap;
-    int running;
+    enum sched_policy policy;
+    struct list agents;   // handles, ascending
+    struct list running;  // gangs with slots, in any order
+    struct list aside;    // waiting gangs of no slots, oldest first
+    struct share *shares; // by team; `share_cap` of them
+    int share_cap;
+    int waiting_count, running_count; // gangs, those of no slots too
+    int64_t next;                     // when something changes though nothing happens
+    int64_t passed_at;                // the last pass
+    int64_t ranked;                   // of a pass: gangs so far
+    int64_t capacity;                 // as of the last pass: slots of usable agents
+    int largest, usable;              // .. of one agent; such agents
+    int64_t typical;                  // how long a gang runs here
+    int64_t beyond;      // of a pass: thousandths that overdue gangs take beyond their team's share
+    int64_t aside_slots; // as of the last pass: those, and what the fast lane took
+    int64_t overdue;     // slots of the gangs that were given the first place for their wait
+    int64_t passes;
+    int keeper;        // of the last pass: gang that free slots are kept for; SCHED_NONE
+    int64_t kept_open; // .. and the free slots that are kept for nobody
+    int64_t estimated; // pass of the newest estimates
 };
 
 struct handles { // of one array
@@ -58,28 +148,27 @@ struct sched {
     struct pool *pools;
     int pool_count;
     struct agent *agents;
+    struct team *teams;
     struct job *jobs;
     struct gang *gangs;
-    struct handles agent_handles, job_handles, gang_handles;
+    struct handles agent_handles, team_handles, job_handles, gang_handles;
     int64_t sequence;
     int64_t slot_count; // of all agents
+    int64_t now;        // of the newest event or pass
     struct sched_command *commands;
     struct sched_place *places; // of this pass's commands
-    size_t command_cap, place_cap, place_count;
+    struct item *scratch;       // for sorting, as many as there are gangs
+    struct item *victims;       // of a search, the least valuable first
+    struct ranked {
+        struct rank rank;
+        int gang;
+    } * heap; // waiting gangs, the first first, of a pass
+    size_t command_cap, command_count, place_cap, place_count, heap_count;
+    struct sched_rules rules;
+    struct piece { // of a gang to be placed
+        int agent, count;
+    } * pieces;          // as many as there are agents
+    int64_t *rack_slots; // of a search, by rack
+    int rack_count;
 };
-
-// Slots of an agent that count today, busy or not, and the free among them.
-static inline int agent_capacity(const struct agent *a)
-{
-    return a->usable ? a->enabled : 0;
-}
-static inline int agent_free_slots(const struct agent *a)
-{
-    return a->usable ? a->free : 0;
-}
-
-void gang_take(struct sched *s, int gang, struct sched_place place);
-void gang_started(struct sched *s, int gang); // after its places were taken
-void waiting_remove(struct sched *s, int gang);
-
 #endif

@@ -1,0 +1,204 @@
+// Pools, agents and their slots.
+#include "master/sched/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+
+const char *const sched_policy_names[SCHED_POLICIES] = {"fair_share", "priority", "fifo", "easy"};
+
+const struct sched_rules sched_rules_default = {
+    .levels = {1 * HOUR_US, 10 * HOUR_US, 100 * HOUR_US},
+    .shortest = HOUR_US / 12,
+    .overdue_large = 30 * HOUR_US,
+    .overdue = 72 * HOUR_US,
+    .overdue_percent = 50,
+    .fast_percent = 10,
+    .grow_after = HOUR_US / 6,
+};
+
+struct sched *sched_new(const struct sched_rules *rules)
+{
+    struct sched *s = xcalloc(1, sizeof *s);
+    s->rules = rules ? *rules : sched_rules_default;
+    struct sched_team everybody = {.weight = SCHED_WEIGHT_ONE};
+    must(sched_team_add(s, SCHED_NONE, &everybody) == SCHED_ROOT);
+    return s;
+}
+
+static void free_pool(struct pool *p)
+{
+    for (int i = 0; i < p->share_cap; i++)
+        free(p->shares[i].queue.items);
+    free(p->shares);
+    free(p->agents.items);
+    free(p->running.items);
+    free(p->aside.items);
+}
+
+void sched_free(struct sched *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < s->pool_count; i++)
+        free_pool(&s->pools[i]);
+    for (int i = 0; i < s->agent_handles.count; i++)
+        free(s->agents[i].slots);
+    free(s->pools);
+    free(s->agents);
+    free(s->teams);
+    free(s->jobs);
+    free(s->gangs);
+    free(s->agent_handles.free);
+    free(s->team_handles.free);
+    free(s->job_handles.free);
+    free(s->gang_handles.free);
+    free(s->commands);
+    free(s->places);
+    free(s->scratch);
+    free(s->heap);
+    free(s->victims);
+    free(s->pieces);
+    free(s->rack_slots);
+    free(s);
+}
+
+// A pass takes no memory: there is always room for a command for every gang, all slots, and a sort.
+void reserve_for_pass(struct sched *s)
+{
+    size_t gangs = (size_t)s->gang_handles.count, slots = (size_t)s->slot_count;
+    if (gangs > s->command_cap) {
+        s->command_cap = 2 * gangs;
+        s->commands = xrealloc(s->commands, s->command_cap * sizeof *s->commands);
+        s->scratch = xrealloc(s->scratch, s->command_cap * sizeof *s->scratch);
+        s->heap = xrealloc(s->heap, s->command_cap * sizeof *s->heap);
+        s->victims = xrealloc(s->victims, s->command_cap * sizeof *s->victims);
+    }
+    if (gangs + 2 * slots > s->place_cap) { // elastic gangs are written twice
+        s->place_cap = 2 * (gangs + 2 * slots);
+        s->places = xrealloc(s->places, s->place_cap * sizeof *s->places);
+    }
+}
+
+// --- pools ---------------------------------------------------------------------------------------
+
+// A share for every team, in every pool.
+void reserve_shares(struct sched *s, struct pool *p)
+{
+    int cap = s->team_handles.cap;
+    if (cap <= p->share_cap)
+        return;
+    p->shares = xrealloc(p->shares, (size_t)cap * sizeof *p->shares);
+    memset(p->shares + p->share_cap, 0, (size_t)(cap - p->share_cap) * sizeof *p->shares);
+    p->share_cap = cap;
+}
+
+int sched_pool_add(struct sched *s, enum sched_policy policy)
+{
+    s->pools = xrealloc(s->pools, ((size_t)s->pool_count + 1) * sizeof *s->pools);
+    struct pool *p = &s->pools[s->pool_count];
+    *p = (struct pool){.policy = policy, .next = INT64_MAX};
+    reserve_shares(s, p);
+    return s->pool_count++;
+}
+
+void sched_pool_set(struct sched *s, int pool, enum sched_policy policy)
+{
+    must(pool >= 0 && pool < s->pool_count);
+    for (int i = 0; i < s->gang_handles.count; i++)
+        if (s->gangs[i].used && s->gangs[i].pool == pool)
+            gang_unlink(s, i);
+    s->pools[pool].policy = policy;
+    for (int i = 0; i < s->gang_handles.count; i++)
+        if (s->gangs[i].used && s->gangs[i].pool == pool)
+            gang_link(s, i);
+}
+
+// --- agents --------------------------------------------------------------------------------------
+
+// Room for the searches of a pass.
+static void reserve_for_search(struct sched *s, int rack)
+{
+    s->pieces = xrealloc(s->pieces, (size_t)s->agent_handles.cap * sizeof *s->pieces);
+    if (rack < s->rack_count)
+        return;
+    s->rack_count = rack + 1;
+    s->rack_slots = xrealloc(s->rack_slots, (size_t)s->rack_count * sizeof *s->rack_slots);
+}
+
+int sched_agent_add(struct sched *s, int pool, int slots, int rack)
+{
+    must(pool >= 0 && pool < s->pool_count && slots >= 0 && rack >= SCHED_NONE);
+    int handle = handle_take(&s->agent_handles, (void **)&s->agents, sizeof *s->agents);
+    reserve_for_search(s, rack);
+    struct agent *a = &s->agents[handle];
+    *a = (struct agent){.used = true,
+                        .pool = pool,
+                        .rack = rack,
+                        .slot_count = slots,
+                        .enabled = slots,
+                        .free = slots,
+                        .kept = SCHED_NONE,
+                        .slots = xcalloc((size_t)slots + 1, sizeof *a->slots)};
+    for (int i = 0; i < slots; i++)
+        a->slots[i] = (struct slot){true, SCHED_NONE, SCHED_NONE, SCHED_NONE};
+    s->slot_count += slots;
+    struct list *agents = &s->pools[pool].agents;
+    size_t at = agents->count;
+    while (at && agents->items[at - 1] > handle)
+        at--;
+    list_insert(agents, at, handle);
+    reserve_for_pass(s);
+    return handle;
+}
+
+void sched_agent_set(struct sched *s, int agent, bool usable)
+{
+    agent_at(s, agent)->usable = usable;
+}
+
+void sched_slot_set(struct sched *s, int agent, int slot, bool enabled)
+{
+    struct agent *a = agent_at(s, agent);
+    must(slot >= 0 && slot < a->slot_count);
+    struct slot *one = &a->slots[slot];
+    if (one->enabled == enabled)
+        return;
+    one->enabled = enabled;
+    a->enabled += enabled ? 1 : -1;
+    if (one->gang == SCHED_NONE)
+        a->free += enabled ? 1 : -1;
+}
+
+// No gang may refuse a handle that the next agent will get.
+static void forget_refusals(struct sched *s, int agent)
+{
+    for (int i = 0; i < s->gang_handles.count; i++) {
+        struct sched_gang *spec = &s->gangs[i].spec;
+        for (int k = spec->excluded_count; s->gangs[i].used && k--;)
+            if (spec->excluded[k] == agent)
+                spec->excluded[k] = spec->excluded[--spec->excluded_count];
+    }
+}
+
+void sched_agent_remove(struct sched *s, int agent)
+{
+    struct agent *a = agent_at(s, agent);
+    must(!a->zero_slot_gangs);
+    for (int i = 0; i < a->slot_count; i++)
+        must(a->slots[i].gang == SCHED_NONE);
+    struct list *agents = &s->pools[a->pool].agents;
+    size_t at = 0;
+    while (agents->items[at] != agent)
+        at++;
+    list_erase(agents, at);
+    s->slot_count -= a->slot_count;
+    forget_refusals(s, agent);
+    if (a->kept != SCHED_NONE)
+        s->gangs[a->kept].clears = SCHED_NONE;
+    free(a->slots);
+    *a = (struct agent){0};
+    handle_give(&s->agent_handles, agent);
+}

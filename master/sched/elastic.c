@@ -1,0 +1,86 @@
+// Elastic gangs start with what they are content with; what is free when everybody was considered
+// goes to them.
+#include "master/sched/pass.h"
+
+#include <string.h>
+
+// How many slots more it could use.
+static int wants(const struct sched *s, const struct gang *g)
+{
+    const struct job *j = &s->jobs[g->spec.job];
+    int64_t more = g->spec.most - g->slots;
+    if (j->spec.limit && j->held + more > j->spec.limit)
+        more = j->spec.limit - j->held;
+    for (int t = j->spec.team; t != SCHED_NONE; t = s->teams[t].parent) {
+        int64_t maximum = s->teams[t].spec.maximum;
+        if (maximum && s->teams[t].held + more > maximum)
+            more = maximum - s->teams[t].held;
+    }
+    return more > 0 ? (int)more : 0;
+}
+
+// Both parts rise already; together they are sorted by agent and slot.
+static void sort_places(struct sched_place *places, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        struct sched_place moved = places[i];
+        size_t at = i;
+        for (; at && (places[at - 1].agent > moved.agent ||
+                      (places[at - 1].agent == moved.agent && places[at - 1].slot > moved.slot));
+             at--)
+            places[at] = places[at - 1];
+        places[at] = moved;
+    }
+}
+
+static void extend(struct pass *ps, struct sched_command *c)
+{
+    struct sched *s = ps->s;
+    int missing = wants(s, &s->gangs[c->gang]);
+    size_t pieces = missing ? place_more(s, ps->pool, c->gang, &missing) : 0;
+    if (!pieces)
+        return;
+    struct sched_place *all = s->places + s->place_count;
+    memcpy(all, c->places, c->count * sizeof *all);
+    s->place_count += c->count;
+    const struct sched_place *added = s->places + s->place_count;
+    for (size_t i = 0; i < pieces; i++)
+        place_take(s, &s->pieces[i]);
+    pass_claim(ps, s->pieces, pieces);
+    size_t count = (size_t)(s->places + s->place_count - added);
+    gang_extend(s, c->gang, added, count);
+    c->places = all;
+    c->count += count;
+    sort_places(all, c->count);
+}
+
+void elastic_fill(struct pass *ps, size_t first)
+{
+    struct sched *s = ps->s;
+    for (size_t i = first; i < s->command_count && ps->open; i++)
+        if (s->commands[i].kind == SCHED_START && s->gangs[s->commands[i].gang].spec.most)
+            extend(ps, &s->commands[i]);
+}
+
+// A restart costs, so it has to be worth it: a quarter more, and not too soon after the last.
+void elastic_grow(struct pass *ps)
+{
+    struct sched *s = ps->s;
+    for (size_t i = 0; i < ps->pool->running.count && ps->open; i++) {
+        int gang = ps->pool->running.items[i];
+        const struct gang *g = &s->gangs[gang];
+        int more = g->leaving ? 0 : wants(s, g), missing = more;
+        if (!more || (int64_t)more * 4 < g->slots)
+            continue;
+        int64_t when = g->since + s->rules.grow_after;
+        if (when > s->now) {
+            pass_wake(ps, when);
+            continue;
+        }
+        size_t pieces = place_more(s, ps->pool, gang, &missing);
+        if (!pieces || (more - missing) * 4 < g->slots)
+            continue;
+        pass_claim(ps, s->pieces, pieces);
+        pass_drain(ps, gang, SCHED_TO_GROW, SCHED_NONE, g->slots);
+    }
+}

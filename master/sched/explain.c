@@ -1,0 +1,177 @@
+#include "master/sched/parts.h"
+
+#include "base/log.h"
+
+// --- why -----------------------------------------------------------------------------------------
+
+// Slots in all, and of the largest agent, that a gang may use.
+static void usable_slots(const struct sched *s, const struct gang *g, int64_t *total, int *largest)
+{
+    const struct pool *p = &s->pools[g->pool];
+    *total = p->capacity;
+    *largest = p->largest;
+    if (!g->spec.excluded_count)
+        return;
+    *total = *largest = 0;
+    for (size_t i = 0; i < p->agents.count; i++) {
+        const struct agent *a = &s->agents[p->agents.items[i]];
+        bool usable = a->usable;
+        for (int k = 0; k < g->spec.excluded_count; k++)
+            usable &= g->spec.excluded[k] != p->agents.items[i];
+        *total += usable ? a->enabled : 0;
+        *largest = usable && a->enabled > *largest ? a->enabled : *largest;
+    }
+}
+
+enum sched_reason_code gang_hindrance(const struct sched *s, int gang, int *team)
+{
+    const struct gang *g = &s->gangs[gang];
+    const struct job *j = &s->jobs[g->spec.job];
+    int64_t needs = g->spec.least, total;
+    int largest, full = SCHED_NONE;
+    usable_slots(s, g, &total, &largest);
+    if (!s->pools[g->pool].usable)
+        return SCHED_NO_AGENTS;
+    if (needs > total)
+        return SCHED_OVER_POOL;
+    if (g->spec.one_agent && needs > largest)
+        return SCHED_OVER_AGENT;
+    for (*team = j->spec.team; *team != SCHED_NONE; *team = s->teams[*team].parent) {
+        const struct team *t = &s->teams[*team];
+        if (t->spec.maximum && needs > t->spec.maximum)
+            return SCHED_OVER_MAXIMUM;
+        if (full == SCHED_NONE && t->spec.maximum && t->held + needs > t->spec.maximum)
+            full = *team;
+    }
+    if (j->spec.limit && j->held + needs > j->spec.limit)
+        return SCHED_OVER_LIMIT;
+    *team = full;
+    return full == SCHED_NONE ? SCHED_PLACED : SCHED_TEAM_FULL;
+}
+
+// What the pool's agents have free now, as far as they are usable.
+static void look_free(const struct sched *s, const struct pool *p, struct sched_reason *out)
+{
+    out->free = out->largest_free = 0;
+    for (size_t i = 0; i < p->agents.count; i++) {
+        const struct agent *a = &s->agents[p->agents.items[i]];
+        int free = a->usable ? a->free : 0;
+        out->free += free;
+        out->largest_free = free > out->largest_free ? free : out->largest_free;
+    }
+}
+
+static enum sched_reason_code reason_of(const struct sched *s, int gang, struct sched_reason *out)
+{
+    const struct gang *g = &s->gangs[gang];
+    const struct pool *p = &s->pools[g->pool];
+    if (g->placed)
+        return SCHED_PLACED;
+    if (!g->spec.most)
+        return !p->passes ? SCHED_NOT_CONSIDERED : p->usable ? SCHED_BUSY : SCHED_NO_AGENTS;
+    if (!g->considered)
+        return SCHED_NOT_CONSIDERED;
+    enum sched_reason_code hindrance = gang_hindrance(s, gang, &out->team);
+    if (hindrance != SCHED_PLACED)
+        return hindrance;
+    if (g->promised == p->passes)
+        return SCHED_DRAINING;
+    if (out->free < out->needs)
+        return SCHED_BUSY;
+    if (g->spec.one_agent && out->largest_free < out->needs)
+        return SCHED_SPREAD;
+    out->behind = p->keeper;
+    return p->keeper == SCHED_NONE ? SCHED_BUSY : SCHED_BEHIND;
+}
+
+// Gangs that wait before it, and those that leave for it.
+static void count_others(const struct sched *s, int gang, struct sched_reason *out)
+{
+    const struct gang *g = &s->gangs[gang];
+    for (int i = 0; i < s->gang_handles.count; i++) {
+        const struct gang *other = &s->gangs[i];
+        if (!other->used || other->pool != g->pool || i == gang)
+            continue;
+        if (other->placed)
+            out->leaving += other->leaving && other->leaves_for == gang;
+        else if (other->considered)
+            out->ahead += rank_before(&other->rank, &g->rank);
+    }
+}
+
+void sched_why(struct sched *s, int gang, int64_t now, struct sched_reason *out)
+{
+    const struct gang *g = gang_at(s, gang);
+    const struct pool *p = &s->pools[g->pool];
+    const struct job *j = &s->jobs[g->spec.job];
+    *out = (struct sched_reason){.needs = g->spec.least,
+                                 .total = (int)p->capacity,
+                                 .largest = p->largest,
+                                 .behind = SCHED_NONE,
+                                 .team = SCHED_NONE,
+                                 .job_used = j->held,
+                                 .job_limit = j->spec.limit};
+    look_free(s, p, out);
+    out->code = reason_of(s, gang, out);
+    if (out->behind != SCHED_NONE)
+        out->behind = s->gangs[out->behind].spec.tag;
+    if (out->team != SCHED_NONE) {
+        out->team_used = s->teams[out->team].held;
+        out->team_limit = s->teams[out->team].spec.maximum;
+    }
+    if (g->placed || !g->considered)
+        return;
+    count_others(s, gang, out);
+    bool could = out->code >= SCHED_BUSY;
+    if (could)
+        estimate_starts(s, &s->pools[g->pool], now);
+    out->start = could ? g->start : 0;
+}
+
+size_t sched_queue(struct sched *s, int pool, int64_t now, int64_t *tags, size_t cap)
+{
+    size_t count = 0;
+    must(pool >= 0 && pool < s->pool_count);
+    (void)now;
+    heap_fill(s, &s->pools[pool]);
+    for (int gang; (gang = heap_take(s)) != SCHED_NONE; count++)
+        if (count < cap)
+            tags[count] = s->gangs[gang].spec.tag;
+    return count;
+}
+
+// --- teams and pools -----------------------------------------------------------------------------
+
+void sched_share_of(struct sched *s, int team, int pool, int64_t now, struct sched_share *out)
+{
+    must(pool >= 0 && pool < s->pool_count);
+    const struct team *t = team_at(s, team);
+    const struct pool *p = &s->pools[pool];
+    team_count(s, team, now > s->now ? now : s->now);
+    *out = (struct sched_share){.used = p->shares[team].held,
+                                .wanted = share_wanted(s, p, team),
+                                .entitled = share_entitled(p, team),
+                                .usage = t->usage / 1000,
+                                .debt = t->debt / 1000};
+}
+
+void sched_pool_look(const struct sched *s, int pool, struct sched_pool_view *out)
+{
+    must(pool >= 0 && pool < s->pool_count);
+    const struct pool *p = &s->pools[pool];
+    *out = (struct sched_pool_view){.waiting = p->waiting_count, .running = p->running_count};
+    for (size_t i = 0; i < p->agents.count; i++) {
+        const struct agent *a = &s->agents[p->agents.items[i]];
+        out->agents += a->usable;
+        out->slots += a->usable ? a->enabled : 0;
+        out->free += a->usable ? a->free : 0;
+    }
+}
+
+int64_t sched_gang_on(const struct sched *s, int agent, int slot)
+{
+    const struct agent *a = agent_at(s, agent);
+    must(slot >= 0 && slot < a->slot_count);
+    int gang = a->slots[slot].gang;
+    return gang == SCHED_NONE ? SCHED_NONE : s->gangs[gang].spec.tag;
+}

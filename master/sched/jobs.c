@@ -1,0 +1,300 @@
+// Jobs and their gangs: what waits, what runs, and the counters that follow from it.
+#include "master/sched/parts.h"
+
+#include "base/log.h"
+
+enum { TYPICAL_OF = 16 }; // gangs that the usual length of a run is an average of
+
+void see(struct sched *s, int64_t now)
+{
+    must(now >= s->now);
+    s->now = now;
+}
+
+// --- jobs ----------------------------------------------------------------------------------------
+
+static void check_job(const struct sched *s, const struct sched_job *job)
+{
+    must(job->pool >= 0 && job->pool < s->pool_count);
+    must(job->priority >= SCHED_PRIORITY_MIN && job->priority <= SCHED_PRIORITY_MAX);
+    must(job->limit >= 0 && job->weight >= 1);
+    must(team_at(s, job->team)->first_child == SCHED_NONE);
+}
+
+int sched_job_add(struct sched *s, const struct sched_job *job)
+{
+    check_job(s, job);
+    int handle = handle_take(&s->job_handles, (void **)&s->jobs, sizeof *s->jobs);
+    s->jobs[handle] =
+        (struct job){.used = true, .spec = *job, .service = job->service, .counted_at = s->now};
+    s->teams[job->team].jobs++;
+    return handle;
+}
+
+static void move_gang(struct sched *s, struct gang *g, int pool)
+{
+    if (g->pool != pool && g->overdue) {
+        s->pools[g->pool].overdue -= g->spec.least;
+        g->overdue = false;
+    }
+    g->pool = pool;
+}
+
+// Its waiting gangs follow it to another pool or team at once, those that run when they come back.
+void sched_job_set(struct sched *s, int job, const struct sched_job *changed)
+{
+    struct job *j = job_at(s, job);
+    check_job(s, changed);
+    for (int i = 0; i < s->gang_handles.count; i++)
+        if (s->gangs[i].used && s->gangs[i].spec.job == job)
+            gang_unlink(s, i);
+    s->teams[j->spec.team].jobs--;
+    s->teams[changed->team].jobs++;
+    j->spec = *changed;
+    for (int i = 0; i < s->gang_handles.count; i++)
+        if (s->gangs[i].used && s->gangs[i].spec.job == job) {
+            if (!s->gangs[i].placed)
+                move_gang(s, &s->gangs[i], changed->pool);
+            gang_link(s, i);
+        }
+}
+
+int64_t job_service(const struct job *j, int64_t now)
+{
+    return j->service + j->held * (now - j->counted_at);
+}
+
+static void job_count(struct job *j, int64_t now)
+{
+    j->service = job_service(j, now);
+    j->counted_at = now;
+}
+
+int64_t sched_job_service(const struct sched *s, int job, int64_t now)
+{
+    return job_service(job_at(s, job), now);
+}
+
+void sched_job_remove(struct sched *s, int job)
+{
+    struct job *j = job_at(s, job);
+    must(!j->gangs);
+    s->teams[j->spec.team].jobs--;
+    *j = (struct job){0};
+    handle_give(&s->job_handles, job);
+}
+
+// --- counters ------------------------------------------------------------------------------------
+
+// What a gang adds to its team and those above it, taken away with sign -1.
+static void account(struct sched *s, const struct gang *g, int sign)
+{
+    const struct pool *p = &s->pools[g->pool];
+    for (int t = s->jobs[g->spec.job].spec.team; t != SCHED_NONE; t = s->teams[t].parent) {
+        struct share *share = &p->shares[t];
+        if (!g->placed) {
+            share->waiting += sign * g->spec.most;
+            continue;
+        }
+        share->held += sign * g->slots;
+        team_count(s, t, s->now);
+        s->teams[t].held += sign * g->slots;
+    }
+}
+
+static void running_insert(struct sched *s, struct pool *p, int gang)
+{
+    s->gangs[gang].running_at = (int)p->running.count;
+    list_insert(&p->running, p->running.count, gang);
+}
+
+static void running_erase(struct sched *s, struct pool *p, int gang)
+{
+    int last = p->running.items[--p->running.count], at = s->gangs[gang].running_at;
+    p->running.items[at] = last;
+    s->gangs[last].running_at = at;
+}
+
+static void aside_erase(struct pool *p, int gang)
+{
+    size_t at = 0;
+    while (p->aside.items[at] != gang)
+        at++;
+    list_erase(&p->aside, at);
+}
+
+// Gangs of no slots wait aside and stand in nobody's way; all others are in their team's queue.
+void gang_link(struct sched *s, int gang)
+{
+    struct gang *g = &s->gangs[gang];
+    struct pool *p = &s->pools[g->pool];
+    *(g->placed ? &p->running_count : &p->waiting_count) += 1;
+    account(s, g, 1);
+    if (!g->spec.most) {
+        if (!g->placed)
+            list_insert(&p->aside, p->aside.count, gang);
+        return;
+    }
+    g->team = p->policy == SCHED_FAIR_SHARE ? s->jobs[g->spec.job].spec.team : SCHED_ROOT;
+    queue_insert(s, p, &p->shares[g->team].queue, gang);
+    if (g->placed)
+        running_insert(s, p, gang);
+}
+
+void gang_unlink(struct sched *s, int gang)
+{
+    struct gang *g = &s->gangs[gang];
+    struct pool *p = &s->pools[g->pool];
+    *(g->placed ? &p->running_count : &p->waiting_count) -= 1;
+    account(s, g, -1);
+    if (!g->spec.most) {
+        if (!g->placed)
+            aside_erase(p, gang);
+        return;
+    }
+    queue_erase(s, &p->shares[g->team].queue, gang);
+    if (g->placed)
+        running_erase(s, p, gang);
+}
+
+// --- gangs ---------------------------------------------------------------------------------------
+
+int sched_gang_add(struct sched *s, const struct sched_gang *gang, int64_t now)
+{
+    struct job *j = job_at(s, gang->job);
+    must(gang->least >= 0 && gang->most >= gang->least && (gang->least || !gang->most));
+    must(gang->excluded_count >= 0 && gang->excluded_count <= SCHED_EXCLUDED_MAX);
+    see(s, now);
+    j->gangs++;
+    int handle = handle_take(&s->gang_handles, (void **)&s->gangs, sizeof *s->gangs);
+    s->gangs[handle] = (struct gang){.used = true,
+                                     .spec = *gang,
+                                     .pool = j->spec.pool,
+                                     .first_agent = SCHED_NONE,
+                                     .first_slot = SCHED_NONE,
+                                     .sequence = ++s->sequence,
+                                     .since = now,
+                                     .clears = SCHED_NONE,
+                                     .leaves_for = SCHED_NONE};
+    reserve_for_pass(s);
+    gang_link(s, handle);
+    return handle;
+}
+
+void gang_take(struct sched *s, int gang, struct sched_place place)
+{
+    struct agent *a = agent_at(s, place.agent);
+    struct gang *g = &s->gangs[gang];
+    if (place.slot == SCHED_NONE) {
+        must(!g->spec.most && g->first_agent == SCHED_NONE);
+        a->zero_slot_gangs++;
+    } else {
+        must(place.slot >= 0 && place.slot < a->slot_count);
+        struct slot *slot = &a->slots[place.slot];
+        must(slot->gang == SCHED_NONE);
+        *slot = (struct slot){slot->enabled, gang, g->first_agent, g->first_slot};
+        a->free -= slot->enabled;
+        g->slots++;
+    }
+    g->first_agent = place.agent;
+    g->first_slot = place.slot;
+}
+
+// From waiting to running on the places it has taken: unlinked before, linked again after.
+static void settle(struct sched *s, int gang, int64_t started)
+{
+    struct gang *g = &s->gangs[gang];
+    struct job *j = &s->jobs[g->spec.job];
+    job_count(j, s->now);
+    j->held += g->slots;
+    g->placed = true;
+    g->expected = g->expected ? started + g->expected : 0;
+    g->since = g->saved = started;
+}
+
+void gang_start(struct sched *s, int gang, const struct sched_place *places, size_t count,
+                int64_t started)
+{
+    gang_unlink(s, gang);
+    for (size_t i = 0; i < count; i++)
+        gang_take(s, gang, places[i]);
+    settle(s, gang, started);
+    gang_link(s, gang);
+}
+
+// More slots for a gang that runs already.
+void gang_extend(struct sched *s, int gang, const struct sched_place *places, size_t count)
+{
+    struct gang *g = &s->gangs[gang];
+    struct job *j = &s->jobs[g->spec.job];
+    account(s, g, -1);
+    for (size_t i = 0; i < count; i++)
+        gang_take(s, gang, places[i]);
+    job_count(j, s->now);
+    j->held += (int64_t)count;
+    account(s, g, 1);
+}
+
+void sched_gang_adopt(struct sched *s, int gang, const struct sched_place *places, size_t count,
+                      int64_t started)
+{
+    const struct gang *g = gang_at(s, gang);
+    size_t most = g->spec.most ? (size_t)g->spec.most : 1;
+    must(!g->placed && count >= 1 && count <= most && count >= (size_t)g->spec.least);
+    gang_start(s, gang, places, count, started);
+}
+
+static void give_slots_back(struct sched *s, const struct gang *g)
+{
+    int agent = g->first_agent, at = g->first_slot;
+    if (!g->spec.most) {
+        s->agents[agent].zero_slot_gangs--;
+        return;
+    }
+    while (agent != SCHED_NONE) {
+        struct slot *slot = &s->agents[agent].slots[at];
+        s->agents[agent].free += slot->enabled;
+        int next_agent = slot->next_agent, next_slot = slot->next_slot;
+        *slot = (struct slot){slot->enabled, SCHED_NONE, SCHED_NONE, SCHED_NONE};
+        agent = next_agent;
+        at = next_slot;
+    }
+}
+
+void sched_gang_remove(struct sched *s, int gang, int64_t now)
+{
+    struct gang *g = gang_at(s, gang);
+    struct job *j = &s->jobs[g->spec.job];
+    see(s, now);
+    gang_unlink(s, gang);
+    if (g->placed) {
+        struct pool *p = &s->pools[g->pool];
+        p->typical += (now - g->since - p->typical) / TYPICAL_OF;
+        give_slots_back(s, g);
+        job_count(j, now);
+        j->held -= g->slots;
+    }
+    if (g->overdue)
+        s->pools[g->pool].overdue -= g->spec.least;
+    if (g->clears != SCHED_NONE)
+        s->agents[g->clears].kept = SCHED_NONE;
+    j->gangs--;
+    *g = (struct gang){0};
+    handle_give(&s->gang_handles, gang);
+}
+
+void sched_gang_leaving(struct sched *s, int gang)
+{
+    struct gang *g = gang_at(s, gang);
+    g->leaving = g->placed;
+}
+
+void sched_gang_saved(struct sched *s, int gang, int64_t at)
+{
+    gang_at(s, gang)->saved = at;
+}
+
+void sched_gang_expect(struct sched *s, int gang, int64_t end)
+{
+    gang_at(s, gang)->expected = end;
+}

@@ -1,0 +1,43 @@
+// One pass over one pool, for the sources that take part in it.
+#ifndef MUSTER_MASTER_SCHED_PASS_H
+#define MUSTER_MASTER_SCHED_PASS_H
+
+#include "master/sched/parts.h"
+
+struct pass {
+    struct sched *s;
+    struct pool *pool;
+    int64_t open, later; // slots left for those not considered yet: free, and being handed over
+    int64_t spare;       // slots that elastic gangs hold beyond what they are content with
+    int64_t behind[ENTITLEMENTS][LEVELS_CAP]; // slots that run, by the rank of their gang
+    int keeper;                               // gang that free slots were kept for last; SCHED_NONE
+    int preemptions;
+    bool blocked;          // FIFO and EASY: somebody waits already
+    int64_t shadow, extra; // EASY: when the first who waits can start, and what is free then beside
+};
+
+// pass.c
+void pass_drain(struct pass *ps, int gang, enum sched_cause cause, int in_favour, int keeps);
+void pass_claim(struct pass *ps, const struct piece *pieces, size_t count);
+void pass_wake(struct pass *ps, int64_t when); // another pass then
+
+// reach.c: what runs, and who of those that wait could start or be promised anything at all. The
+// rest, nearly all of a long queue, is not looked at.
+void reach_count(struct pass *ps);
+void reach_hand_over(struct pass *ps, const struct gang *g); // of one that leaves
+void reach_collect(struct pass *ps);                         // into the heap
+
+// preempt.c, move.c: make others leave, or go elsewhere, so that the gang can have `needs` slots,
+// which are claimed for it. False: it cannot be; *until becomes smaller when it could be then.
+bool preempt(struct pass *ps, int gang, int needs, int64_t *until);
+bool clear_agent(struct pass *ps, int gang, int needs, int64_t *until);
+
+// elastic.c: after everybody was considered, gives elastic gangs what is left.
+void elastic_fill(struct pass *ps, size_t first); // those that commands from `first` on start
+void elastic_grow(struct pass *ps);               // those that run: by starting them anew
+
+// easy.c
+void easy_block(struct pass *ps, int gang); // the first that waits
+bool easy_allows(struct pass *ps, const struct gang *g);
+
+#endif

@@ -1,0 +1,158 @@
+// The order inside one team: priority, then level of service, then the order of submission.
+#include "master/sched/parts.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+
+// What the level of a job is measured by, and when it is the next one at this pace.
+static int level_of(const struct sched *s, const struct job *j, int64_t *changes)
+{
+    const int64_t *levels = s->rules.levels;
+    int64_t service = job_service(j, s->now);
+    for (int i = 0; i < SCHED_LEVELS - 1; i++) {
+        int64_t end = levels[i] / SCHED_WEIGHT_ONE * j->spec.weight;
+        if (service >= end)
+            continue;
+        if (j->held)
+            *changes = s->now + (end - service) / j->held + 1;
+        return i;
+    }
+    return SCHED_LEVELS - 1;
+}
+
+// Gives a waiting gang the first place for its wait, once, while not too many have it. `changes`:
+// when to look again.
+static bool is_overdue(struct sched *s, struct pool *p, struct gang *g, int64_t *changes)
+{
+    int64_t wait = g->spec.least > p->largest ? s->rules.overdue_large : s->rules.overdue;
+    int64_t due = g->since - g->spec.waited + wait;
+    if (g->overdue || g->placed)
+        return g->overdue;
+    if (due <= s->now &&
+        (p->overdue + g->spec.least) * 100 <= p->capacity * s->rules.overdue_percent) {
+        g->overdue = true;
+        p->overdue += g->spec.least;
+        return true;
+    }
+    due = due > s->now ? due : s->now + HOUR_US / 6;
+    *changes = due < *changes ? due : *changes;
+    return false;
+}
+
+// A gang's key, and when it changes next though nothing happens.
+static struct item key_of(struct sched *s, struct pool *p, int gang, int64_t *changes)
+{
+    struct gang *g = &s->gangs[gang];
+    const struct job *j = &s->jobs[g->spec.job];
+    struct item key = {0, j->spec.order, g->sequence, gang};
+    *changes = INT64_MAX;
+    if (pool_is_strict(p))
+        return key;
+    int level = LEVEL_FIRST + level_of(s, j, changes);
+    if (is_overdue(s, p, g, changes))
+        level = LEVEL_OVERDUE;
+    key.first = (int64_t)j->spec.priority * LEVELS_CAP + level;
+    return key;
+}
+
+bool item_before(const struct item *a, const struct item *b)
+{
+    if (a->first != b->first)
+        return a->first < b->first;
+    if (a->second != b->second)
+        return a->second < b->second;
+    return a->third < b->third;
+}
+
+static size_t find(const struct queue *q, const struct item *key)
+{
+    size_t low = 0, high = q->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (item_before(&q->items[middle], key))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void queue_insert(struct sched *s, struct pool *p, struct queue *q, int gang)
+{
+    int64_t changes;
+    struct item key = key_of(s, p, gang, &changes);
+    size_t at = find(q, &key);
+    if (q->count == q->cap) {
+        q->cap = q->cap ? 2 * q->cap : 16;
+        q->items = xrealloc(q->items, q->cap * sizeof *q->items);
+    }
+    memmove(q->items + at + 1, q->items + at, (q->count - at) * sizeof *q->items);
+    q->items[at] = key;
+    if (!q->count++ || changes < q->due)
+        q->due = changes;
+    s->gangs[gang].key = key;
+}
+
+void queue_erase(struct sched *s, struct queue *q, int gang)
+{
+    size_t at = find(q, &s->gangs[gang].key);
+    must(at < q->count && q->items[at].gang == gang);
+    q->count--;
+    memmove(q->items + at, q->items + at + 1, (q->count - at) * sizeof *q->items);
+}
+
+// --- sorting -------------------------------------------------------------------------------------
+
+// The end of the run of rising items that begins at `from`.
+static size_t run_end(const struct item *items, size_t from, size_t count)
+{
+    size_t end = from + 1;
+    while (end < count && !item_before(&items[end], &items[end - 1]))
+        end++;
+    return end;
+}
+
+// Merges items[from, middle) and items[middle, end) through `scratch`.
+static void merge(struct item *items, struct item *scratch, size_t from, size_t middle, size_t end)
+{
+    size_t left = 0, right = middle, at = from, count = middle - from;
+    memcpy(scratch, items + from, count * sizeof *items);
+    while (left < count)
+        items[at++] = right < end && item_before(&items[right], &scratch[left]) ? items[right++]
+                                                                                : scratch[left++];
+}
+
+// Natural merge sort: what is nearly in order costs nearly one walk.
+void items_sort(struct item *items, struct item *scratch, size_t count)
+{
+    bool merged = count > 1;
+    while (merged) {
+        merged = false;
+        for (size_t from = 0; from < count;) {
+            size_t middle = run_end(items, from, count);
+            if (middle == count)
+                break;
+            size_t end = run_end(items, middle, count);
+            merge(items, scratch, from, middle, end);
+            merged = true;
+            from = end;
+        }
+    }
+}
+
+void queue_renew(struct sched *s, struct pool *p, struct queue *q)
+{
+    if (q->due > s->now)
+        return;
+    q->due = INT64_MAX;
+    for (size_t i = 0; i < q->count; i++) {
+        int64_t changes;
+        struct item key = key_of(s, p, q->items[i].gang, &changes);
+        q->items[i] = s->gangs[key.gang].key = key;
+        if (changes < q->due)
+            q->due = changes;
+    }
+    items_sort(q->items, s->scratch, q->count);
+}
