@@ -31,11 +31,12 @@ struct life {      // of a job
     int job, gang; // the scheduler's; SCHED_NONE
     int slots;     // it holds; 0: none
     bool leaving, working;
-    uint32_t run;  // grows when its events are overtaken
-    int64_t since; // the last time that its work was counted
-    int64_t owed;  // time to pay before it works
-    int64_t work;  // to do, slots x time
-    int64_t end;   // of its work, while it has slots
+    uint32_t run;           // grows when its events are overtaken
+    int64_t since;          // the last time that its work was counted
+    int64_t queued, waited; // since when it waits; how long it has before
+    int64_t owed;           // time to pay before it works
+    int64_t work;           // to do, slots x time
+    int64_t end;            // of its work, while it has slots
 };
 
 struct run {
@@ -138,7 +139,9 @@ static void wait_for_slots(struct run *r, size_t i)
                               .least = j->least,
                               .most = j->most,
                               .one_agent = j->one_node,
-                              .tag = (int64_t)i};
+                              .tag = (int64_t)i,
+                              .waited = l->waited};
+    l->queued = r->now;
     l->gang = sched_gang_add(r->sched, &gang, r->now);
     // Only EASY is told how long things take; the others have to do without, as in production.
     if (r->options->policy == SCHED_EASY)
@@ -173,6 +176,7 @@ static void start(struct run *r, size_t i, int slots)
     must(!l->slots && slots >= j->least && slots <= j->most);
     l->slots = slots;
     l->since = r->now;
+    l->waited += r->now - l->queued;
     l->end = r->now + l->owed + (l->work + slots - 1) / slots;
     l->leaving = false;
     events_add(&r->events, (struct event){l->end, i, ++l->run, EVENT_ENDS});
