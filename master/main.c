@@ -24,7 +24,7 @@
 
 struct options {
     const char *config_file, *data_dir, *bind, *cluster_name, *checkpoint_dir, *master_url;
-    const char *password_file, *tls_cert, *tls_key, *log_level;
+    const char *password_file, *tls_cert, *tls_key, *log_level, *scheduler;
     long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout;
     bool help, version;
 };
@@ -33,6 +33,7 @@ static const struct options defaults = {
     .data_dir = "/var/lib/muster",
     .bind = "0.0.0.0",
     .log_level = "info",
+    .scheduler = "fair_share",
     .port = 8080,
     .agent_silence = 10,
     .agent_reconnect = 30,
@@ -40,7 +41,10 @@ static const struct options defaults = {
     .preemption_timeout = 3600,
 };
 
-enum { CONFIG_FILE_MAX = 1 << 20 };
+enum {
+    CONFIG_FILE_MAX = 1 << 20,
+    SCHEDULE_GAP_US = 5000, // what happens within this time is decided in one pass
+};
 
 // The flags, with the place of their value in struct options instead of its address.
 static const struct {
@@ -79,10 +83,14 @@ static const struct {
      "from asking a task to end to killing it (10)", 0, 3600, NULL},
     {"preemption-timeout", 0, FLAG_INT, offsetof(struct options, preemption_timeout), "SECONDS",
      "for a task to checkpoint and leave (3600)", 1, 604800, NULL},
+    {"scheduler", 0, FLAG_STRING, offsetof(struct options, scheduler), "TYPE",
+     "fair_share, priority or fifo: who comes first in pools that resource_pools does not name "
+     "(fair_share)",
+     0, 0, NULL},
     {"log-level", 0, FLAG_STRING, offsetof(struct options, log_level), "LEVEL",
      "debug, info, warn or error (info)", 0, 0, NULL},
     {"config", 'c', FLAG_STRING, offsetof(struct options, config_file), "FILE",
-     "YAML with any of these names; flags win over it", 0, 0, NULL},
+     "YAML with any of these names, and resource_pools; flags win over it", 0, 0, NULL},
     {"help", 'h', FLAG_BOOL, offsetof(struct options, help), NULL, "show this", 0, 0, NULL},
     {"version", 'V', FLAG_BOOL, offsetof(struct options, version), NULL, "show the version", 0, 0,
      NULL},
@@ -159,6 +167,8 @@ static int flag_of_entry(const struct flag *flags, const struct yaml_doc *doc, c
 struct arguments { // of the command line, with those of the configuration file before them
     char **list;   // owned, as are the first `owned` after the program's name
     int count, owned;
+    struct core_pool_option *pools; // of the file; owned, with their names
+    size_t pool_count;
 };
 
 static void free_arguments(struct arguments *a)
@@ -166,7 +176,99 @@ static void free_arguments(struct arguments *a)
     for (int i = 1; i <= a->owned; i++)
         free(a->list[i]);
     free(a->list);
+    for (size_t i = 0; i < a->pool_count; i++)
+        free((char *)a->pools[i].name);
+    free(a->pools);
 }
+
+// --- resource_pools of the configuration file ----------------------------------------------------
+
+// Those that a person may choose: easy is there for simulations.
+static int policy_of(const char *word, enum sched_policy *out, struct error *e)
+{
+    const char *words[] = {sched_policy_names[SCHED_FAIR_SHARE], sched_policy_names[SCHED_PRIORITY],
+                           sched_policy_names[SCHED_IN_ORDER], NULL};
+    const enum sched_policy policies[] = {SCHED_FAIR_SHARE, SCHED_PRIORITY, SCHED_IN_ORDER};
+    for (int i = 0; words[i]; i++)
+        if (!strcmp(word, words[i])) {
+            *out = policies[i];
+            return 0;
+        }
+    const char *near = nearest_word(word, words);
+    return error_set(e, ERR_INVALID, "\"%.32s\" is none of fair_share, priority, fifo%s%s%s", word,
+                     near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+// Each key of `object`, found at `path`, is one of two words.
+static int check_keys(const struct yaml_doc *doc, const json_t *object, const char *path,
+                      const char *const keys[3], struct error *e)
+{
+    const char *key;
+    json_t *value;
+    char where[512], inner[320];
+    if (!json_is_object(object))
+        return error_set(e, ERR_INVALID, "%s: %s: expected \"%s: ..\"",
+                         yaml_where(doc, path, where, sizeof where), path, keys[0]);
+    json_object_foreach((json_t *)object, key, value)
+    {
+        if (!strcmp(key, keys[0]) || (keys[1] && !strcmp(key, keys[1])))
+            continue;
+        snprintf(inner, sizeof inner, "%s.%.64s", path, key);
+        const char *near = nearest_word(key, keys);
+        return error_set(e, ERR_INVALID, "%s: %s: unknown key%s%s%s",
+                         yaml_where_key(doc, inner, where, sizeof where), inner,
+                         near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    }
+    return 0;
+}
+
+static int read_pool(const struct yaml_doc *doc, const json_t *entry, size_t index,
+                     struct core_pool_option *out, struct error *e)
+{
+    static const char *const keys[3] = {"pool_name", "scheduler"};
+    static const char *const scheduler_keys[3] = {"type"};
+    char path[64], where[512];
+    snprintf(path, sizeof path, "resource_pools.%zu", index);
+    int rc = check_keys(doc, entry, path, keys, e);
+    const char *name = jget_string(entry, "pool_name", "");
+    if (!rc && (!*name || strlen(name) > LIMIT_NAME))
+        return error_set(e, ERR_INVALID, "%s: %s.pool_name: 1 to %d letters",
+                         yaml_where(doc, path, where, sizeof where), path, LIMIT_NAME);
+    const json_t *scheduler = jget(entry, "scheduler");
+    snprintf(path, sizeof path, "resource_pools.%zu.scheduler", index);
+    if (!rc && scheduler)
+        rc = check_keys(doc, scheduler, path, scheduler_keys, e);
+    if (rc)
+        return rc;
+    const char *type = jget_string(scheduler, "type", NULL);
+    if (type && (rc = policy_of(type, &out->policy, e)))
+        return error_prefix(e, "%s: %s.type", yaml_where(doc, path, where, sizeof where), path);
+    out->as_default = !type;
+    out->name = xstrdup(name);
+    return 0;
+}
+
+static int read_pools(const struct yaml_doc *doc, const json_t *list, struct arguments *out,
+                      struct error *e)
+{
+    size_t i;
+    json_t *entry;
+    char where[512];
+    if (!json_is_array(list))
+        return error_set(e, ERR_INVALID, "%s: resource_pools: not a list of pools",
+                         yaml_where(doc, "resource_pools", where, sizeof where));
+    out->pools = xcalloc(json_array_size(list) + 1, sizeof *out->pools);
+    json_array_foreach(list, i, entry)
+    {
+        int rc = read_pool(doc, entry, i, &out->pools[i], e);
+        if (rc)
+            return rc;
+        out->pool_count++;
+    }
+    return 0;
+}
+
+// --- options -------------------------------------------------------------------------------------
 
 static int read_config(const char *path, const struct flag *flags, int argc, char **argv,
                        struct arguments *out, struct error *e)
@@ -187,7 +289,9 @@ static int read_config(const char *path, const struct flag *flags, int argc, cha
         json_object_foreach(doc.root, key, value)
         {
             char *flag = NULL;
-            if (!rc)
+            if (!rc && !strcmp(key, "resource_pools"))
+                rc = read_pools(&doc, value, out, e);
+            else if (!rc)
                 rc = flag_of_entry(flags, &doc, key, value, &flag, e);
             if (flag) {
                 out->list[out->count++] = flag;
@@ -231,6 +335,8 @@ static int parse_options(struct options *o, int argc, char **argv, struct argume
 
 struct master {
     struct options options;
+    struct arguments arguments;
+    enum sched_policy scheduler;
     struct db *db;
     struct follow *follow;
     struct core *core;
@@ -260,6 +366,23 @@ static int make_storage(struct master *m, struct error *e)
     return rc;
 }
 
+static void describe_pools(const struct master *m, struct json_writer *w)
+{
+    jw_key(w, "resource_pools");
+    jw_array(w);
+    for (size_t i = 0; i < m->arguments.pool_count; i++) {
+        const struct core_pool_option *pool = &m->arguments.pools[i];
+        jw_object(w);
+        jw_kv_string(w, "pool_name", pool->name);
+        jw_key(w, "scheduler");
+        jw_object(w);
+        jw_kv_string(w, "type", sched_policy_names[pool->as_default ? m->scheduler : pool->policy]);
+        jw_object_end(w);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
 // For GET /api/v1/master/config: what matters to users, and no secrets.
 static void describe_config(struct master *m)
 {
@@ -281,6 +404,8 @@ static void describe_config(struct master *m)
     jw_kv_int(&w, "kill_grace", o->kill_grace);
     jw_kv_int(&w, "preemption_timeout", o->preemption_timeout);
     jw_kv_string(&w, "log_level", o->log_level);
+    jw_kv_string(&w, "scheduler", o->scheduler);
+    describe_pools(m, &w);
     jw_object_end(&w);
     m->config = buf_take(&out);
 }
@@ -312,6 +437,10 @@ static int start_services(struct master *m, struct error *e)
         .agent_reconnect_us = o->agent_reconnect * 1000000,
         .kill_grace_us = o->kill_grace * 1000000,
         .preemption_timeout_us = o->preemption_timeout * 1000000,
+        .schedule_gap_us = SCHEDULE_GAP_US,
+        .scheduler = m->scheduler,
+        .pools = m->arguments.pools,
+        .pool_count = m->arguments.pool_count,
         .logs_committed = follow_notify,
         .logs_ctx = m->follow,
     };
@@ -403,12 +532,11 @@ static int run_master(struct master *m, const sigset_t *stop, struct error *e)
 int main(int argc, char **argv)
 {
     struct master m = {0};
-    struct arguments arguments = {0};
     struct error e = {0};
     enum log_level level;
     sigset_t stop;
 
-    int rc = parse_options(&m.options, argc, argv, &arguments, &e);
+    int rc = parse_options(&m.options, argc, argv, &m.arguments, &e);
     if (!rc && m.options.help) {
         struct flag flags[FLAGS];
         describe_flags(&m.options, flags);
@@ -419,6 +547,8 @@ int main(int argc, char **argv)
         if (!rc && (rc = log_parse_level(m.options.log_level, &level)))
             error_set(&e, rc, "--log-level: \"%s\" is none of debug, info, warn, error",
                       m.options.log_level);
+        if (!rc && (rc = policy_of(m.options.scheduler, &m.scheduler, &e)))
+            error_prefix(&e, "--scheduler");
         if (!rc) {
             log_set_level(level);
             umask(077);
@@ -433,6 +563,6 @@ int main(int argc, char **argv)
     }
     if (rc)
         fprintf(stderr, "muster-master: %s\n", e.text);
-    free_arguments(&arguments);
+    free_arguments(&m.arguments);
     return err_exit_code(rc);
 }

@@ -42,3 +42,13 @@ void request_fail(struct request *rq, const struct error *e)
     jw_init(&w, &rq->answer);
     wire_write_error(&w, code, e->text);
 }
+
+void request_write_warning(const struct request *rq, struct json_writer *w)
+{
+    jw_kv_raw(w, "warnings", rq->warning ? "[\"LAUNCH_WARNING_CURRENT_SLOTS_EXCEEDED\"]" : "[]");
+    jw_key(w, "warningTexts");
+    jw_array(w);
+    if (rq->warning)
+        jw_string(w, rq->warning);
+    jw_array_end(w);
+}

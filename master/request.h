@@ -24,6 +24,7 @@ struct principal { // who calls; proved by the token before a handler sees the r
     bool admin;
     char username[256];
     char allocation_id[128]; // task
+    int64_t experiment_id;   // task
 };
 
 enum { REQUEST_PARAMS_MAX = 4 };
@@ -38,7 +39,8 @@ struct request {
     // The answer: status 0 stands for 200; `answer` holds JSON ("{}" when left empty).
     int status;
     struct buf answer;
-    int64_t id; // what a core handler created or touched, for the route's render
+    int64_t id;          // what a core handler created or touched, for the route's render
+    const char *warning; // of a submission: a sentence, in the arena; NULL: none
 
     // Set by the http layer:
     const char *(*query)(struct request *rq, const char *name); // NULL when absent; both key cases
@@ -58,6 +60,8 @@ enum { REQUEST_PARKED = 1 }; // a core handler kept the request and will complet
 int request_param_int(struct request *rq, int index, int64_t *out, struct error *e);
 int request_query_int(struct request *rq, const char *name, int64_t fallback, int64_t *out,
                       struct error *e);
+// "warnings", in the wire's words, and ours: "warningTexts".
+void request_write_warning(const struct request *rq, struct json_writer *w);
 void request_fail(struct request *rq, const struct error *e); // status and error body of the wire
 
 #endif

@@ -87,9 +87,9 @@ static int write_id(struct cli *c, long long id, struct error *e)
 
 static int created(struct cli *c, const json_t *answer, struct error *e)
 {
-    const char *key;
+    size_t i;
     json_t *warning;
-    json_object_foreach(jget(answer, "warnings"), key, warning)
+    json_array_foreach(jget(answer, "warningTexts"), i, warning)
     {
         fprintf(stderr, "warning: %s\n", json_string_value(warning));
     }
@@ -328,6 +328,12 @@ static bool has_ended(const json_t *experiment)
     return word != NULL && wire_state_is_terminal(word);
 }
 
+// Its trials have saved their work and left the slots.
+static bool has_paused(const json_t *experiment)
+{
+    return state_is(experiment, "PAUSED") && jget_int(experiment, "liveAllocations", 0) == 0;
+}
+
 // Polls until the verb has had its effect; a master that is away for a while is waited for.
 static int wait_for_state(struct cli *c, long long id, const char *verb, json_t **experiment,
                           struct error *e)
@@ -338,7 +344,7 @@ static int wait_for_state(struct cli *c, long long id, const char *verb, json_t 
             return err;
         }
         if (err == 0 && (has_ended(*experiment) ||
-                         (strcmp(verb, "pause") == 0 && state_is(*experiment, "PAUSED")) ||
+                         (strcmp(verb, "pause") == 0 && has_paused(*experiment)) ||
                          (strcmp(verb, "activate") == 0 && !state_is(*experiment, "PAUSED")))) {
             return 0;
         }

@@ -44,6 +44,25 @@
     "uuid, task_id, allocation_id, trial_id, experiment_id, state, steps, metadata, resources,"    \
     " storage, validation, reported_at"
 
+// The workspaces that a user sees, by master/roles.h, as a list of ids. One value to bind: the
+// user.
+#define SQL_SEEN_WORKSPACES                                                                        \
+    "SELECT w.id FROM (SELECT ? AS me) JOIN workspaces w LEFT JOIN workspace_members m"            \
+    " ON m.workspace_id = w.id AND m.user_id = me"                                                 \
+    " WHERE w.user_id = me OR coalesce(nullif(m.role, ''), w.default_role) <> 'none'"
+
+// What gives user ?2 a role in the workspace that row ?1 belongs to: 0 its creator, 1 its default
+// role, 2 the user's own (null: no member), 3 the row's experiment.
+#define SQL_STANDING(key, experiment, from)                                                        \
+    "SELECT w.user_id, w.default_role, m.role, " experiment " FROM " from                          \
+    " LEFT JOIN workspace_members m ON m.workspace_id = w.id AND m.user_id = ?2 WHERE " key        \
+    " = ?1"
+#define SQL_IN_WORKSPACE                                                                           \
+    "JOIN projects p ON p.id = e.project_id JOIN workspaces w ON w.id = p.workspace_id"
+#define SQL_STANDING_OF(key, table)                                                                \
+    SQL_STANDING(key, "e.id",                                                                      \
+                 table " x JOIN experiments e ON e.id = x.experiment_id " SQL_IN_WORKSPACE)
+
 // What the views of master/http select, with what they show of other tables. Each list is counted
 // by an enum beside the writer of its JSON (experiments.c, trials.c, checkpoints.c).
 

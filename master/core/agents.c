@@ -38,6 +38,7 @@ struct agent *agent_new(struct core *c, const char *id)
     g->address = xstrdup("");
     g->hostname = xstrdup("");
     g->master_url = xstrdup("");
+    g->rack = xstrdup("");
     g->desired = c->wall;
     g->registered_at = c->wall;
     g->silence = (struct timer){.fire = silent, .arg = g};
@@ -47,12 +48,12 @@ struct agent *agent_new(struct core *c, const char *id)
 
 void agent_free(struct agent *g)
 {
-    char *const texts[] = {g->id,         g->address, g->hostname,   g->version,
-                           g->master_url, g->session, g->old_session};
+    char *const texts[] = {g->id,         g->address, g->hostname,    g->version,
+                           g->master_url, g->session, g->old_session, g->rack};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
     json_decref(g->slots);
-    free(g->slot_disabled);
+    free(g->slot_use);
     free(g);
 }
 
@@ -69,27 +70,61 @@ int agent_set_slots(struct agent *g, json_t *slots, struct error *e)
         if (jget_int(slot, "id", -1) != (int64_t)i)
             return error_set(e, ERR_INVALID, "slots.%zu.id: slots are numbered from 0", i);
     }
-    bool *disabled = xcalloc(count + 1, sizeof *disabled);
+    enum slot_use *use = xcalloc(count + 1, sizeof *use);
     for (i = 0; i < count && (int)i < g->slot_count; i++)
-        disabled[i] = g->slot_disabled[i];
-    free(g->slot_disabled);
+        use[i] = g->slot_use[i];
+    free(g->slot_use);
     json_decref(g->slots);
-    g->slot_disabled = disabled;
+    g->slot_use = use;
     g->slot_count = (int)count;
     g->slots = json_incref(slots);
     return 0;
 }
 
-void agent_disable_slots(struct agent *g, const json_t *numbers)
+// Of the store: a list of their numbers, and for those that are left to what runs there
+// {"draining": number}.
+void agent_disable_slots(struct agent *g, const json_t *list)
 {
     size_t i;
-    json_t *number;
-    json_array_foreach(numbers, i, number)
+    json_t *entry;
+    json_array_foreach(list, i, entry)
     {
-        json_int_t slot = json_integer_value(number);
+        bool draining = json_is_object(entry);
+        int64_t slot =
+            draining ? jget_int(entry, "draining", -1) : (int64_t)json_integer_value(entry);
         if (slot >= 0 && slot < g->slot_count)
-            g->slot_disabled[slot] = true;
+            g->slot_use[slot] = draining ? SLOT_DRAINING : SLOT_DISABLED;
     }
+}
+
+char *agent_disabled_slots(const struct agent *g)
+{
+    struct buf text;
+    struct json_writer w;
+    buf_init(&text, LIMIT_BODY_SMALL);
+    jw_init(&w, &text);
+    jw_array(&w);
+    for (int i = 0; i < g->slot_count; i++) {
+        if (g->slot_use[i] == SLOT_DISABLED)
+            jw_int(&w, i);
+        if (g->slot_use[i] != SLOT_DRAINING)
+            continue;
+        jw_object(&w);
+        jw_kv_int(&w, "draining", i);
+        jw_object_end(&w);
+    }
+    jw_array_end(&w);
+    return buf_take(&text);
+}
+
+bool agent_keeps(const struct agent *g, const struct part *p)
+{
+    if (!g->enabled && !g->draining)
+        return false;
+    for (int i = 0; i < p->slot_count; i++)
+        if (g->slot_use[p->slots[i]] == SLOT_DISABLED)
+            return false;
+    return true;
 }
 
 // --- the scheduler's view ------------------------------------------------------------------------
@@ -98,7 +133,8 @@ static void renew_handle(struct core *c, struct agent *g)
 {
     if (g->handle != SCHED_NONE)
         sched_agent_remove(c->sched, g->handle);
-    g->handle = sched_agent_add(c->sched, g->pool->handle, g->slot_count);
+    g->handle_rack = core_rack(c, g->rack);
+    g->handle = sched_agent_add(c->sched, g->pool->handle, g->slot_count, g->handle_rack);
     g->handle_pool = g->pool;
     g->handle_slots = g->slot_count;
     if ((size_t)g->handle >= c->handle_count) {
@@ -109,19 +145,21 @@ static void renew_handle(struct core *c, struct agent *g)
 }
 
 // Slots are free for others when the agent is there, may be used, and runs nothing that should have
-// ended. A change of slots or pool waits until what runs there under the old ones has ended.
+// ended. A change of slots or pool waits until what runs there under the old ones has ended; one of
+// the rack does so too, but others may come meanwhile.
 void agent_refresh(struct core *c, struct agent *g)
 {
     bool same =
         g->handle != SCHED_NONE && g->handle_slots == g->slot_count && g->handle_pool == g->pool;
-    if (!same && !g->parts) {
+    bool moved = same && core_rack(c, g->rack) != g->handle_rack;
+    if ((!same || moved) && !g->parts) {
         renew_handle(c, g);
         same = true;
     }
     if (g->handle == SCHED_NONE)
         return;
     for (int i = 0; same && i < g->slot_count; i++)
-        sched_slot_set(c->sched, g->handle, i, !g->slot_disabled[i]);
+        sched_slot_set(c->sched, g->handle, i, g->slot_use[i] == SLOT_USED);
     sched_agent_set(c->sched, g->handle,
                     same && g->state == AGENT_CONNECTED && g->enabled && !g->strangers);
     c->sched_due = true;

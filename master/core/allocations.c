@@ -52,21 +52,43 @@ void allocation_free(struct allocation *a)
     for (int i = 0; i < a->part_count; i++)
         free(a->parts[i].slots);
     free(a->parts);
+    free(a->leave);
     free(a->reason);
     signals_free(a);
     free(a);
 }
 
+static int64_t waited(const struct core *c, const struct allocation *a)
+{
+    return c->wall > a->queued_at ? c->wall - a->queued_at : 0;
+}
+
+void allocation_enqueue(struct core *c, struct allocation *a)
+{
+    const struct live *l = a->trial->live;
+    const struct sched_gang gang = {.job = l->job,
+                                    .least = l->least,
+                                    .most = l->slots,
+                                    .one_agent = l->one_agent,
+                                    .waited = a->trial->waited + waited(c, a),
+                                    .tag = a->trial->id};
+    a->gang = sched_gang_add(c->sched, &gang, c->now);
+    c->sched_due = true;
+}
+
 void allocation_request(struct core *c, struct trial *t)
 {
-    struct live *l = t->live;
+    const struct live *l = t->live;
     struct allocation *a = allocation_new(t, ++t->run);
     a->queued_at = c->wall;
-    a->gang = sched_gang_add(c->sched, l->job, l->slots, l->one_agent, t->id);
-    c->sched_due = true;
+    a->pool = l->pool;
+    a->slots = l->slots;
+    allocation_enqueue(c, a);
     STORE(c, TRIAL_SET_RUN, "ii", t->run, t->id);
     STORE(c, ALLOCATION_INSERT, "siisisi", a->id, t->id, a->epoch, allocation_state_word(a->state),
-          (int64_t)l->slots, l->pool->name, a->queued_at);
+          (int64_t)a->slots, a->pool->name, a->queued_at);
+    if (l->least < l->slots)
+        STORE(c, ALLOCATION_SET_LEAST, "is", (int64_t)l->least, a->id);
 }
 
 // --- start ---------------------------------------------------------------------------------------
@@ -84,6 +106,7 @@ static void make_parts(struct core *c, struct allocation *a, const struct sched_
                        size_t count)
 {
     bool per_slot = a->trial->live->per_slot;
+    int held = 0;
     a->parts = xcalloc((size_t)count_agents(places, count), sizeof *a->parts);
     for (size_t i = 0; i < count; i++) {
         struct part *p = &a->parts[a->part_count];
@@ -91,7 +114,7 @@ static void make_parts(struct core *c, struct allocation *a, const struct sched_
         p->agent = c->agent_of_handle[places[i].agent];
         p->slots = xrealloc(p->slots, ((size_t)p->slot_count + 1) * sizeof *p->slots);
         if (places[i].slot != SCHED_NONE)
-            p->slots[p->slot_count++] = places[i].slot;
+            p->slots[p->slot_count++] = places[i].slot, held++;
         if (i + 1 < count && places[i + 1].agent == places[i].agent)
             continue;
         p->first_rank = a->world_size;
@@ -99,6 +122,7 @@ static void make_parts(struct core *c, struct allocation *a, const struct sched_
         a->world_size += p->rank_count;
         a->part_count++;
     }
+    a->slots = held;
 }
 
 static void launch(struct core *c, struct allocation *a)
@@ -106,11 +130,14 @@ static void launch(struct core *c, struct allocation *a)
     struct trial *t = a->trial;
     a->launched_here = true;
     a->started_at = c->wall;
+    t->waited += waited(c, a);
     memcpy(a->resume, t->checkpoint, sizeof a->resume);
     a->resume_steps = t->checkpoint_steps;
+    a->measured_at = c->now;
+    a->measured = t->progress;
     char *placement = launch_placement(a);
-    STORE(c, ALLOCATION_PLACE, "ssis", allocation_state_word(a->state), placement, a->started_at,
-          a->id);
+    STORE(c, ALLOCATION_PLACE, "ssiis", allocation_state_word(a->state), placement, a->started_at,
+          (int64_t)a->slots, a->id);
     free(placement);
     launch_token(c, a);
     metrics_restart(c, t, a);
@@ -125,16 +152,48 @@ static void launch(struct core *c, struct allocation *a)
              a->part_count, a->parts[0].agent->id);
 }
 
-void allocations_schedule(struct core *c)
+// --- the scheduler's will ------------------------------------------------------------------------
+
+static void decide(struct core *c)
 {
     const struct sched_command *commands;
     c->sched_due = false;
-    size_t count = sched_pass(c->sched, &commands);
-    for (size_t i = 0; i < count; i++) {
-        struct allocation *a = core_trial_find(c, commands[i].tag)->allocation;
-        make_parts(c, a, commands[i].places, commands[i].count);
-        allocation_event(c, a, ALLOCATION_EV_PLACED);
+    c->sched_last = c->now;
+    size_t count = sched_pass(c->sched, c->now, &commands);
+    for (size_t i = 0; i < count; i++) { // nothing in here may change the scheduler's state
+        const struct sched_command *command = &commands[i];
+        struct allocation *a = core_trial_find(c, command->tag)->allocation;
+        if (command->kind == SCHED_START) {
+            make_parts(c, a, command->places, command->count);
+            allocation_event(c, a, ALLOCATION_EV_PLACED);
+        } else {
+            leave_order(c, a, command);
+            allocation_event(c, a, ALLOCATION_EV_DRAIN);
+        }
     }
+}
+
+static void pass_due(struct core *c, void *arg)
+{
+    (void)arg;
+    c->sched_due = true;
+}
+
+// At once, unless a pass was just made: what happens shortly after one is decided together.
+void allocations_schedule(struct core *c)
+{
+    int64_t gap = c->options.schedule_gap_us > 0 ? c->options.schedule_gap_us : 0;
+    int64_t next = c->sched_last + gap;
+    c->sched_timer.fire = pass_due;
+    if (c->now >= next) {
+        decide(c);
+        next = c->sched_due ? c->now : sched_next(c->sched);
+        next = next > c->now + gap ? next : c->now + (gap ? gap : 1);
+    }
+    if (next == INT64_MAX)
+        timer_clear(&c->timers, &c->sched_timer);
+    else
+        timer_set(&c->timers, &c->sched_timer, next);
 }
 
 // --- end -----------------------------------------------------------------------------------------
@@ -187,13 +246,14 @@ static void finish(struct core *c, struct allocation *a)
     enum outcome outcome = a->outcome;
     STORE(c, ALLOCATION_END, "sis", a->reason ? a->reason : "", c->wall, a->id);
     STORE(c, TOKENS_DELETE_ALLOCATION, "s", a->id);
+    usage_add(c, a);
     if (outcome >= OUTCOME_FAILED && !t->invalid) // else it has said why itself
         trial_set_reason(c, t, a->reason);
     log_info("allocation ended", "exp=%lld trial=%lld alloc=%s outcome=%s",
              (long long)t->live->experiment->id, (long long)t->id, a->id, outcome_word(outcome));
     signals_end(c, a);
     timer_clear(&c->timers, &a->drain_timer);
-    sched_gang_remove(c->sched, a->gang);
+    sched_gang_remove(c->sched, a->gang, c->now);
     c->sched_due = true;
     for (int i = 0; i < a->part_count; i++)
         leave_agent(c, &a->parts[i]);
@@ -207,11 +267,21 @@ static void show(struct core *c, const struct allocation *a)
     STORE(c, ALLOCATION_SET_STATE, "ss", allocation_state_word(a->state), a->id);
 }
 
+// Of what the scheduler asked for itself it knows.
+static void tell_leaving(struct core *c, const struct allocation *a)
+{
+    if (a->leave)
+        return;
+    sched_gang_leaving(c->sched, a->gang);
+    c->sched_due = true;
+}
+
 static void signal_drain(struct core *c, struct allocation *a)
 {
     if (a->draining)
         return;
     a->draining = true;
+    tell_leaving(c, a);
     timer_set(&c->timers, &a->drain_timer, c->now + a->trial->live->preemption_timeout_us);
     signals_wake(c, a);
 }
@@ -239,10 +309,11 @@ static void do_action(struct core *c, struct allocation *a, enum allocation_acti
         signal_drain(c, a);
         break;
     case ALLOCATION_DO_ACK:
-        set_outcome(c, a, OUTCOME_PREEMPTED, "left when it was asked to");
+        set_outcome(c, a, OUTCOME_PREEMPTED, a->leave ? a->leave : "left when it was asked to");
         break;
     case ALLOCATION_DO_KILL:
-        set_outcome(c, a, OUTCOME_KILLED, "ended before it had started");
+        set_outcome(c, a, OUTCOME_KILLED, a->leave ? a->leave : "ended before it had started");
+        tell_leaving(c, a);
         show(c, a);
         tell_agents(c, a);
         break;

@@ -107,6 +107,7 @@ int core_checkpoint_report(struct core *c, struct request *rq, struct error *e)
     store(c, a, &in);
     if (strcmp(in.state, "COMPLETED") || (t->checkpoint[0] && in.steps < t->checkpoint_steps))
         return 0;
+    sched_gang_saved(c->sched, a->gang, c->now);
     memcpy(t->checkpoint, in.uuid, sizeof t->checkpoint);
     t->checkpoint_steps = in.steps;
     STORE(c, TRIAL_SET_LATEST_CHECKPOINT, "si", in.uuid, t->id);

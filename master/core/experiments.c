@@ -1,4 +1,5 @@
 // What an experiment does on its events, and the searcher behind it.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +7,7 @@
 #include "base/json.h"
 #include "master/core/lives.h"
 #include "master/core/loop.h"
+#include "master/core/teams.h"
 
 // --- made and freed ------------------------------------------------------------------------------
 
@@ -26,6 +28,9 @@ struct live *live_new(struct core *c, struct experiment *x, json_t *config)
     l->pool = core_pool(c, jget_string(resources, "resource_pool", ""));
     l->priority = (int)jget_int(resources, "priority", SCHED_PRIORITY_DEFAULT);
     l->slots = (int)jget_int(resources, "slots_per_trial", 1);
+    l->least = (int)jget_int(resources, "min_slots", l->slots);
+    l->weight = jget_double(resources, "weight", 1);
+    l->order = x->id * ORDER_STEP;
     l->max_slots = jget_int(resources, "max_slots", 0);
     l->native = jget(config, "trainer") != NULL;
     l->per_slot = l->native || !strcmp(launch, "per_slot");
@@ -53,13 +58,31 @@ void live_free(struct live *l)
     free(l);
 }
 
+static struct sched_job job_of(struct core *c, const struct live *l)
+{
+    const struct experiment *x = l->experiment;
+    int64_t weight = llround(l->weight * SCHED_WEIGHT_ONE);
+    double service = (l->service + usage_of_live(c, l)) * 1e6;
+    return (struct sched_job){.pool = l->pool->handle,
+                              .team = core_team(c, core_workspace_of(c, x)->id, x->user_id),
+                              .priority = l->priority,
+                              .order = l->order,
+                              .limit = l->max_slots,
+                              .weight = weight < 1 ? 1 : weight,
+                              .service = service < 1e18 ? (int64_t)service : (int64_t)1e18};
+}
+
 void live_schedule(struct core *c, struct live *l)
 {
-    struct sched_job job = {.pool = l->pool->handle,
-                            .priority = l->priority,
-                            .order = l->experiment->id,
-                            .limit = l->max_slots};
+    const struct sched_job job = job_of(c, l);
     l->job = sched_job_add(c->sched, &job);
+}
+
+void live_changed(struct core *c, struct live *l)
+{
+    const struct sched_job job = job_of(c, l);
+    sched_job_set(c->sched, l->job, &job);
+    c->sched_due = true;
 }
 
 void experiments_free_ended(struct core *c)

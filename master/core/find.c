@@ -85,19 +85,91 @@ struct agent *core_agent_find(struct core *c, const char *id)
     return NULL;
 }
 
-struct pool *core_pool(struct core *c, const char *name)
+static const struct core_pool_option *pool_option(const struct core *c, const char *name)
+{
+    for (size_t i = 0; i < c->options.pool_count; i++)
+        if (!strcmp(c->options.pools[i].name, name))
+            return &c->options.pools[i];
+    return NULL;
+}
+
+static struct pool *pool_find(const struct core *c, const char *name)
 {
     if (!name || !*name)
         name = "default";
     for (size_t i = 0; i < c->pool_count; i++)
         if (!strcmp(c->pools[i]->name, name))
             return c->pools[i];
+    return NULL;
+}
+
+struct pool *core_pool(struct core *c, const char *name)
+{
+    struct pool *found = pool_find(c, name);
+    if (found)
+        return found;
+    if (!name || !*name)
+        name = "default";
+    const struct core_pool_option *option = pool_option(c, name);
     c->pools = xrealloc(c->pools, (c->pool_count + 1) * sizeof(struct pool *));
     struct pool *pool = xcalloc(1, sizeof *pool);
     pool->name = xstrdup(name);
-    pool->handle = sched_pool_add(c->sched);
+    pool->configured = option || !c->pool_count; // the first is the default
+    pool->policy = option && !option->as_default ? option->policy : c->options.scheduler;
+    pool->handle = sched_pool_add(c->sched, pool->policy);
     c->pools[c->pool_count++] = pool;
     return pool;
+}
+
+bool core_pool_exists(const struct core *c, const struct pool *pool)
+{
+    bool exists = pool->configured;
+    for (size_t i = 0; i < c->agent_count && !exists; i++)
+        exists = c->agents[i]->pool == pool && c->agents[i]->version;
+    return exists;
+}
+
+int core_pool_known(struct core *c, const char *name, struct pool **out, struct error *e)
+{
+    struct buf known;
+    struct pool *pool = pool_find(c, name);
+    if (pool && core_pool_exists(c, pool)) {
+        *out = pool;
+        return 0;
+    }
+    buf_init(&known, ERROR_TEXT_MAX / 2);
+    for (size_t i = 0; i < c->pool_count; i++)
+        if (core_pool_exists(c, c->pools[i]))
+            buf_printf(&known, "%s%s", i ? ", " : "", c->pools[i]->name);
+    int err = error_set(e, ERR_INVALID,
+                        "there is no resource pool \"%.64s\": name one of %s, or start an agent "
+                        "with --pool %.64s first",
+                        name, buf_str(&known), name);
+    buf_free(&known);
+    return err;
+}
+
+int core_rack(struct core *c, const char *name)
+{
+    if (!*name)
+        return SCHED_NONE;
+    for (int i = 0; i < c->rack_count; i++)
+        if (!strcmp(c->racks[i], name))
+            return i;
+    c->racks = xrealloc(c->racks, ((size_t)c->rack_count + 1) * sizeof *c->racks);
+    c->racks[c->rack_count] = xstrdup(name);
+    return c->rack_count++;
+}
+
+int64_t core_monotonic(const struct core *c, int64_t wall)
+{
+    int64_t ago = c->wall - wall;
+    return ago > 0 ? c->now - ago : c->now;
+}
+
+int64_t core_wall(const struct core *c, int64_t monotonic)
+{
+    return c->wall + (monotonic - c->now);
 }
 
 int core_param_experiment(struct core *c, struct request *rq, struct experiment **out,
@@ -149,15 +221,4 @@ int core_caller_of_allocation(struct core *c, struct request *rq, struct allocat
         return error_set(e, ERR_FORBIDDEN, "this token is of allocation %s, not of %.64s",
                          (*out)->id, rq->params[0]);
     return 0;
-}
-
-int core_may_change(const struct request *rq, const struct experiment *x, struct error *e)
-{
-    const struct principal *p = &rq->principal;
-    if (p->kind == PRINCIPAL_USER && (p->admin || p->user_id == x->user_id))
-        return 0;
-    return error_set(e, ERR_FORBIDDEN,
-                     "experiment %lld is another user's: only its owner and administrators may "
-                     "change it",
-                     (long long)x->id);
 }

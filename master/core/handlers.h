@@ -13,6 +13,12 @@ core_handler core_experiment_create, core_experiment_activate, core_experiment_p
 core_handler core_experiment_why;         // ours: why it waits, from the live queue
 core_handler core_experiment_best_metric; // searcher/best_searcher_validation_metric
 
+// Workspaces (params[0]), their projects and members (params[1]: the user): teams.h.
+core_handler core_workspace_create, core_workspace_patch, core_workspace_delete,
+    core_workspace_archive, core_workspace_unarchive, core_project_create, core_project_patch,
+    core_project_delete, core_project_archive, core_project_unarchive, core_member_set,
+    core_member_remove;
+
 // Trials and what running tasks report; params[0] is the trial id, and the caller's allocation must
 // be the live one of that trial (else ERR_FORBIDDEN "allocation has ended").
 //
@@ -35,6 +41,6 @@ core_handler core_tasks;             // GET /tasks: live allocations
 // Agents and slots; params[0] is the agent id, params[1] the slot.
 core_handler core_agent_sync, core_agents, core_agent, core_agent_enable, core_agent_disable,
     core_slots, core_slot, core_slot_enable, core_slot_disable;
-core_handler core_job_queue, core_resource_pools;
+core_handler core_job_queue, core_job_queue_update, core_shares, core_resource_pools;
 
 #endif

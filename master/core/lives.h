@@ -13,6 +13,7 @@ void experiment_tell(struct core *c, struct live *l, const struct search_event *
 struct live *live_new(struct core *c, struct experiment *x, json_t *config); // takes config
 void live_free(struct live *l);
 void live_schedule(struct core *c, struct live *l); // makes it a job of the scheduler
+void live_changed(struct core *c, struct live *l);  // its place in the queue, its limits
 
 // trials.c
 struct trial *trial_new(struct live *l, int64_t id, const char *request_id);
@@ -26,6 +27,7 @@ void trial_set_reason(struct core *c, struct trial *t, const char *reason);
 struct allocation *allocation_new(struct trial *t, int64_t epoch);
 void allocation_free(struct allocation *a);
 void allocation_request(struct core *c, struct trial *t); // asks for the trial's slots
+void allocation_enqueue(struct core *c, struct allocation *a); // makes it a gang of the scheduler
 void allocation_event(struct core *c, struct allocation *a, enum allocation_event ev);
 void allocation_kill(struct core *c, struct allocation *a, enum outcome outcome,
                      const char *reason);
@@ -33,6 +35,19 @@ struct part *allocation_part(struct allocation *a, const struct agent *g); // NU
 // Its processes on one machine are gone. NONE: all exited with 0. May free the allocation.
 void part_exited(struct core *c, struct part *p, enum outcome outcome, const char *reason);
 const char *outcome_word(enum outcome outcome); // of the store; "" of NONE
+
+// leave.c
+// The scheduler wants the allocation to leave: why, for the store, the trial's log and people.
+void leave_order(struct core *c, struct allocation *a, const struct sched_command *command);
+void leave_load(struct core *c, struct allocation *a, const char *cause, int64_t favoured);
+
+// usage.c
+void usage_add(struct core *c, const struct allocation *a); // it ends: what it has used is stored
+// What live allocations have used is no row yet: for the time before this start of the master.
+double usage_of_live(const struct core *c, const struct live *l); // slot-seconds
+void usage_load(struct core *c, const struct allocation *a);
+// When it is likely to end, told to the scheduler.
+void usage_expect(struct core *c, const struct allocation *a);
 
 // launch.c
 char *launch_placement(const struct allocation *a);             // JSON of the store
@@ -52,7 +67,9 @@ void agent_event(struct core *c, struct agent *g, enum agent_event ev);
 void agent_changed(struct core *c, struct agent *g); // what should run there has changed
 void agent_refresh(struct core *c, struct agent *g); // the scheduler learns what may be used
 int agent_set_slots(struct agent *g, json_t *slots, struct error *e); // takes a reference
-void agent_disable_slots(struct agent *g, const json_t *numbers);
+void agent_disable_slots(struct agent *g, const json_t *list); // as the store has it
+char *agent_disabled_slots(const struct agent *g);             // for the store
+bool agent_keeps(const struct agent *g, const struct part *p); // what an operator has set lets it
 void agent_write_device(struct json_writer *w, const struct agent *g, int slot); // pools.c
 
 // metrics.c

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "master/core/lives.h"
 #include "master/core/loop.h"
+#include "master/core/teams.h"
 #include "master/core/workers.h"
 
 // Columns as listed in db/statements/reads.inc.
@@ -26,7 +27,9 @@ enum {
     X_BEST,
     X_SEED = 19,
     X_SUBMITTED_AT = 21,
-    X_OWNER = 23
+    X_OWNER = 23,
+    X_ORDER,
+    X_SERVICE = 26
 };
 enum {
     T_ID,
@@ -45,20 +48,35 @@ enum {
     T_VALIDATION,
     T_BEST,
     T_SUMMARY,
-    T_CHECKPOINT_STEPS = 20
+    T_CHECKPOINT_STEPS = 20,
+    T_WAITED
 };
 enum {
     A_ID,
     A_TRIAL,
     A_EPOCH,
     A_STATE,
-    A_PLACEMENT = 6,
+    A_SLOTS,
+    A_POOL,
+    A_PLACEMENT,
     A_EXIT_REASON,
     A_QUEUED_AT,
     A_STARTED_AT,
-    A_OUTCOME = 11
+    A_OUTCOME = 11,
+    A_CAUSE,
+    A_FAVOURED
 };
-enum { G_ID, G_POOL, G_ENABLED, G_DRAINING, G_SLOTS, G_DISABLED, G_VERSION, G_REGISTERED_AT };
+enum {
+    G_ID,
+    G_POOL,
+    G_ENABLED,
+    G_DRAINING,
+    G_SLOTS,
+    G_DISABLED,
+    G_VERSION,
+    G_REGISTERED_AT,
+    G_RACK = 9
+};
 
 static const char *text_of(struct db_rows *rows, int column)
 {
@@ -108,6 +126,8 @@ static int load_agent(struct core *c, struct db_rows *rows, struct error *e)
         g->pool = core_pool(c, text_of(rows, G_POOL));
         g->enabled = db_int(rows, G_ENABLED);
         g->draining = db_int(rows, G_DRAINING);
+        free(g->rack);
+        g->rack = xstrdup(text_of(rows, G_RACK));
         g->version = xstrdup(text_of(rows, G_VERSION));
         g->registered_at = db_int(rows, G_REGISTERED_AT);
         g->state = AGENT_AWAY;
@@ -127,6 +147,8 @@ static int load_experiment(struct core *c, struct db_rows *rows, struct error *e
     x->id = db_int(rows, 0);
     x->user_id = db_int(rows, 2);
     x->archived = db_int(rows, 3);
+    x->project_id = db_int(rows, 4);
+    core_project(c, x->project_id)->experiments++;
     by_id_put(&c->experiments, x->id, x);
     if (experiment_state_of(text_of(rows, 1), &x->state))
         return 0;
@@ -152,7 +174,8 @@ static int load_live(struct core *c, struct db_rows *rows, struct error *e)
     l->best = db_double(rows, X_BEST);
     l->seed = db_int(rows, X_SEED);
     l->submitted_at = db_int(rows, X_SUBMITTED_AT);
-    live_schedule(c, l);
+    l->order = db_int(rows, X_ORDER) ? db_int(rows, X_ORDER) : l->order;
+    l->service = db_double(rows, X_SERVICE);
     err = search_restore(config, l->seed, text_of(rows, X_SEARCHER_STATE), &l->search, e);
     return err ? error_prefix(e, "experiment %lld", (long long)x->id) : 0;
 }
@@ -175,6 +198,7 @@ static int load_trial(struct core *c, struct db_rows *rows, struct error *e)
     t->invalid = t->exited_early = t->state == TRIAL_STOPPING_ERROR;
     snprintf(t->checkpoint, sizeof t->checkpoint, "%s", text_of(rows, T_CHECKPOINT));
     t->checkpoint_steps = db_int(rows, T_CHECKPOINT_STEPS);
+    t->waited = db_int(rows, T_WAITED);
     metrics_load(t, db_text(rows, T_TRAINING), db_text(rows, T_VALIDATION), db_text(rows, T_BEST),
                  db_text(rows, T_SUMMARY));
     if (!trial_is_terminal(t->state)) {
@@ -195,7 +219,7 @@ static enum outcome outcome_of(const char *word)
 }
 
 // The slots of one part, which its agent must still have. False: it has not.
-static bool load_slots(struct core *c, struct part *p, const json_t *slots)
+static bool load_slots(struct part *p, const json_t *slots)
 {
     size_t i;
     json_t *slot;
@@ -203,8 +227,7 @@ static bool load_slots(struct core *c, struct part *p, const json_t *slots)
     json_array_foreach(slots, i, slot)
     {
         json_int_t number = json_integer_value(slot);
-        if (number < 0 || number >= p->agent->slot_count ||
-            sched_gang_on(c->sched, p->agent->handle, (int)number) != SCHED_NONE)
+        if (number < 0 || number >= p->agent->slot_count)
             return false;
         p->slots[p->slot_count++] = (int)number;
     }
@@ -226,25 +249,37 @@ static bool load_parts(struct core *c, struct allocation *a, const json_t *place
         p->first_rank = a->world_size;
         p->rank_count = (int)json_array_size(jget(place, "ranks"));
         a->world_size += p->rank_count;
-        if (!p->agent || !load_slots(c, p, jget(place, "slots")))
+        if (!p->agent || !load_slots(p, jget(place, "slots")))
             return false;
+        a->slots += p->slot_count;
     }
     return a->part_count > 0;
+}
+
+static bool is_free(const struct core *c, const struct agent *g, int slot)
+{
+    return g->handle != SCHED_NONE && sched_gang_on(c->sched, g->handle, slot) == SCHED_NONE;
 }
 
 // Gives the gang the places it has; false when they are not there.
 static bool adopt(struct core *c, struct allocation *a)
 {
-    size_t count = 0, wanted = (size_t)a->trial->live->slots;
-    struct sched_place *places = xcalloc(wanted + 1, sizeof *places);
-    for (int i = 0; i < a->part_count; i++)
-        for (int k = 0; k < a->parts[i].slot_count && count <= wanted; k++)
-            places[count++] = (struct sched_place){a->parts[i].agent->handle, a->parts[i].slots[k]};
-    if (!wanted)
+    const struct live *l = a->trial->live;
+    struct sched_place *places = xcalloc((size_t)a->slots + 1, sizeof *places);
+    size_t count = 0;
+    bool fits = a->part_count && a->slots >= l->least && a->slots <= l->slots;
+    for (int i = 0; i < a->part_count && fits; i++)
+        for (int k = 0; k < a->parts[i].slot_count && fits; k++) {
+            const struct part *p = &a->parts[i];
+            fits = is_free(c, p->agent, p->slots[k]);
+            places[count++] = (struct sched_place){p->agent->handle, p->slots[k]};
+        }
+    if (fits && !a->slots) {
+        fits = a->parts[0].agent->handle != SCHED_NONE;
         places[count++] = (struct sched_place){a->parts[0].agent->handle, SCHED_NONE};
-    bool fits = count == (wanted ? wanted : 1);
+    }
     if (fits)
-        sched_gang_adopt(c->sched, a->gang, places, count);
+        sched_gang_adopt(c->sched, a->gang, places, count, core_monotonic(c, a->started_at));
     free(places);
     return fits;
 }
@@ -278,7 +313,6 @@ static int load_allocation(struct core *c, struct db_rows *rows, struct error *e
     int err = parse(text_of(rows, A_PLACEMENT), "allocations.placement", &placement, e);
     if (err)
         return err;
-    struct live *l = t->live;
     struct allocation *a = allocation_new(t, db_int(rows, A_EPOCH));
     a->queued_at = db_int(rows, A_QUEUED_AT);
     a->started_at = db_int(rows, A_STARTED_AT);
@@ -286,39 +320,82 @@ static int load_allocation(struct core *c, struct db_rows *rows, struct error *e
     a->reason = xstrdup(text_of(rows, A_EXIT_REASON));
     memcpy(a->resume, t->checkpoint, sizeof a->resume);
     a->resume_steps = t->checkpoint_steps;
-    a->gang = sched_gang_add(c->sched, l->job, l->slots, l->one_agent, t->id);
+    a->measured_at = c->now;
+    a->measured = t->progress;
+    a->pool = core_pool(c, text_of(rows, A_POOL));
+    leave_load(c, a, text_of(rows, A_CAUSE), db_int(rows, A_FAVOURED));
     if (!allocation_state_of(text_of(rows, A_STATE), &a->state))
         err = error_set(e, ERR_CORRUPT, "allocation %s has an unknown state", a->id);
-    if (!err && a->state != ALLOCATION_QUEUED) {
-        if (load_parts(c, a, placement) && adopt(c, a))
-            link_parts(a);
-        else
-            drop_parts(a);
-    }
+    else if (a->state == ALLOCATION_QUEUED)
+        a->slots = (int)db_int(rows, A_SLOTS);
+    else if (!load_parts(c, a, placement))
+        drop_parts(a);
     json_decref(placement);
     return err;
 }
 
+// In the pool it is in, which is not its job's when that was moved meanwhile.
+static void take_up(struct core *c, struct allocation *a)
+{
+    struct live *l = a->trial->live;
+    struct pool *pool = l->pool;
+    bool elsewhere = a->part_count && a->pool != pool;
+    if (elsewhere) {
+        l->pool = a->pool;
+        live_changed(c, l);
+    }
+    allocation_enqueue(c, a);
+    if (a->part_count && adopt(c, a)) {
+        link_parts(a);
+        usage_load(c, a);
+    } else {
+        drop_parts(a);
+    }
+    if (elsewhere) {
+        l->pool = pool;
+        live_changed(c, l);
+    }
+}
+
+// What the store has, told to the scheduler: what jobs have had is known when all is read.
+static void schedule(struct core *c)
+{
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        const struct experiment *x = c->experiments.items[i].value;
+        if (x->live)
+            live_schedule(c, x->live);
+    }
+    for (size_t i = 0; i < c->trials.count; i++) {
+        const struct trial *t = c->trials.items[i].value;
+        if (t->allocation)
+            take_up(c, t->allocation);
+    }
+}
+
 // --- what follows --------------------------------------------------------------------------------
 
-static bool on_disabled_agent(const struct allocation *a)
+// It was on its way out, or an operator has taken away what it runs on.
+static bool is_leaving(const struct allocation *a)
 {
-    for (int i = 0; i < a->part_count; i++)
-        if (!a->parts[i].agent->enabled && !a->parts[i].agent->draining)
-            return true;
-    return false;
+    bool leaving = a->leave || a->state == ALLOCATION_TERMINATING;
+    for (int i = 0; i < a->part_count && !leaving; i++)
+        leaving = !agent_keeps(a->parts[i].agent, &a->parts[i]);
+    return leaving;
 }
 
 // A drain or a kill that was on its way goes on.
 static void resume_allocation(struct core *c, struct trial *t)
 {
     struct allocation *a = t->allocation;
+    bool leaving = is_leaving(a);
+    if (leaving)
+        sched_gang_leaving(c->sched, a->gang);
     if (a->state != ALLOCATION_QUEUED && !a->part_count) {
         allocation_kill(c, a, OUTCOME_LOST, "its machine is not in the cluster any more");
         allocation_event(c, a, ALLOCATION_EV_GONE);
     } else if (t->state == TRIAL_STOPPING_KILLED || t->state == TRIAL_STOPPING_ERROR) {
         allocation_kill(c, a, OUTCOME_KILLED, "killed");
-    } else if (t->state != TRIAL_ACTIVE || on_disabled_agent(a)) {
+    } else if (t->state != TRIAL_ACTIVE || leaving) {
         allocation_event(c, a, ALLOCATION_EV_DRAIN);
     }
 }
@@ -345,6 +422,8 @@ static int load(struct core *c, struct error *e)
     if (!err)
         err = each(c, STMT_AGENTS, load_agent, e);
     if (!err)
+        err = teams_load(c, e);
+    if (!err)
         err = each(c, STMT_EXPERIMENTS_ALL, load_experiment, e);
     if (!err)
         err = each(c, STMT_EXPERIMENTS_LIVE, load_live, e);
@@ -352,8 +431,10 @@ static int load(struct core *c, struct error *e)
         err = each(c, STMT_TRIALS_LIVE, load_trial, e);
     if (!err)
         err = each(c, STMT_ALLOCATIONS_LIVE, load_allocation, e);
-    if (!err)
+    if (!err) {
+        schedule(c);
         resume(c);
+    }
     return err;
 }
 
@@ -380,8 +461,11 @@ int core_new(struct db *db, const struct core_options *options, struct core **ou
     c->options = *options;
     c->db = db;
     c->inbox = mailbox_new(LIMIT_CORE_QUEUE);
-    c->sched = sched_new();
+    c->sched = sched_new(NULL);
+    c->sched_last = INT64_MIN / 2;
     core_pool(c, "");
+    for (size_t i = 0; i < options->pool_count; i++)
+        core_pool(c, options->pools[i].name);
     int err = check_options(c, e);
     if (!err)
         err = db_reader_open(db, &c->reader, e);
@@ -422,8 +506,11 @@ static void free_agents(struct core *c)
         free(c->pools[i]);
     }
     free(c->agents);
+    for (int i = 0; i < c->rack_count; i++)
+        free(c->racks[i]);
     free(c->agent_of_handle);
     free(c->pools);
+    free(c->racks);
 }
 
 void core_free(struct core *c)
@@ -432,6 +519,7 @@ void core_free(struct core *c)
         return;
     must(!c->started);
     free_experiments(c);
+    teams_free(c);
     free_agents(c);
     sched_free(c->sched);
     workers_free(c->workers);

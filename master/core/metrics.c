@@ -287,6 +287,7 @@ int core_trial_progress(struct core *c, struct request *rq, struct error *e)
     struct trial *t = a->trial;
     t->progress = progress;
     mark(c, t, DIRTY_PROGRESS);
+    usage_expect(c, a);
     struct search_event event = {
         .kind = SEARCH_PROGRESS, .request_id = t->request_id, .fraction = progress};
     experiment_tell(c, t->live, &event);

@@ -9,12 +9,15 @@
 #include "base/rng.h"
 #include "master/core/machines_run.h"
 #include "master/core/timers.h"
+#include "master/sched/explain.h"
 #include "master/search/search.h"
+
+enum { ORDER_STEP = 1 << 20 }; // experiments stand so far apart in the queue, one after the other
 
 enum { TASK_ID = 48, ALLOCATION_ID = 72 }; // bytes of their texts: "7.12", "7.12.3"
 
 struct experiment { // every one there is; kept small, there may be 100,000
-    int64_t id, user_id;
+    int64_t id, user_id, project_id;
     enum experiment_state state;
     bool archived;
     struct live *live; // NULL once it is terminal
@@ -31,14 +34,20 @@ struct live { // what an experiment needs until it is terminal
     struct trial *trials, **trials_end; // oldest first
     int live_trials;                    // that are not terminal
     struct pool *pool;
-    int job; // of the scheduler
-    int priority, slots;
+    int job;          // of the scheduler
+    int least, slots; // of a trial: it runs with any number between them
+    int priority;     // among those of its team
+    int64_t order;    // and its place among equals, in steps of ORDER_STEP
+    double weight;    // of what it has had
+    double service;   // slot-seconds that ended allocations of it had
     bool one_agent, native, per_slot;
+    bool no_files; // comes without any; not known again after a restart
     int64_t max_slots, max_restarts, preemption_timeout_us;
     double progress;
     bool has_best;
     double best; // of the searcher's metric
     struct live *ended_next;
+    int64_t listing; // the list of the queue that has it already
 };
 
 struct report { // the last of a group
@@ -54,6 +63,7 @@ struct trial {
     char request_id[SEARCH_REQUEST_ID], task_id[TASK_ID];
     json_t *hparams;
     int64_t seed, restarts, run; // run: epoch of the newest allocation
+    int64_t waited;              // for the slots it had so far, microseconds
     bool exited_early;           // the program has said how it ends
     bool invalid;                // .. that no restart can help
     char *exit_reason;           // why it ended or started again last; NULL: it did not
@@ -102,16 +112,21 @@ struct allocation {
     int64_t epoch;
     enum allocation_state state;
     int gang; // of the scheduler
+    struct pool *pool;
+    int slots; // wanted while it is queued, then held
     struct part *parts;
     int part_count, world_size;
     bool launched_here; // by this process, which has heard all of its ranks
     char token[65];
     bool draining;
+    char *leave; // by the scheduler's will: the sentence that says why; NULL: not
     enum outcome outcome;
     char *reason;                  // of the outcome, for people
     int64_t queued_at, started_at; // wall
     char resume[UUID_TEXT];        // checkpoint it starts from; "": none
     int64_t resume_steps;
+    int64_t measured_at; // monotonic: since then its progress has gone on from `measured`
+    double measured;
     struct timer drain_timer;
     struct parked *drain_waiters, *rendezvous_waiters;
     struct gather *gathers;
@@ -123,9 +138,10 @@ struct agent {
     struct pool *pool;
     bool enabled, draining; // what an operator set; draining: disabled, but what runs may end
     json_t *slots;          // as reported
-    bool *slot_disabled;
+    enum slot_use { SLOT_USED, SLOT_DISABLED, SLOT_DRAINING } * slot_use; // as an operator set it
     int slot_count;
-    int handle, handle_slots; // of the scheduler; SCHED_NONE: none yet
+    char *rack;                            // "": not known
+    int handle, handle_slots, handle_rack; // of the scheduler; SCHED_NONE: none yet
     struct pool *handle_pool;
     int strangers; // tasks it still runs that must not be: its slots are not free
     struct part *parts;
@@ -141,6 +157,8 @@ struct agent {
 struct pool {
     char *name;
     int handle; // of the scheduler
+    enum sched_policy policy;
+    bool configured; // it is there without agents
 };
 
 #endif

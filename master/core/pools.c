@@ -66,13 +66,13 @@ static void write_slot(struct json_writer *w, const struct agent *g, int slot)
     jw_kv_string(w, "id", id);
     jw_key(w, "device");
     agent_write_device(w, g, slot);
-    jw_kv_bool(w, "enabled", g->enabled && !g->slot_disabled[slot]);
+    jw_kv_bool(w, "enabled", g->enabled && g->slot_use[slot] == SLOT_USED);
     jw_key(w, "container");
     if (p)
         write_container(w, p);
     else
         jw_null(w);
-    jw_kv_bool(w, "draining", g->draining);
+    jw_kv_bool(w, "draining", g->draining || g->slot_use[slot] == SLOT_DRAINING);
     jw_object_end(w);
 }
 
@@ -113,6 +113,7 @@ static void write_agent(struct json_writer *w, const struct agent *g)
     jw_kv_bool(w, "draining", g->draining);
     jw_kv_string(w, "version", g->version);
     jw_kv_string(w, "hostname", g->hostname);
+    jw_kv_string(w, "rack", g->rack);
     jw_kv_bool(w, "connected", g->state == AGENT_CONNECTED);
     jw_object_end(w);
 }
@@ -271,21 +272,6 @@ int core_agent_disable(struct core *c, struct request *rq, struct error *e)
     return set_agent(c, rq, false, e);
 }
 
-static void store_disabled(struct core *c, const struct agent *g)
-{
-    struct buf text;
-    struct json_writer w;
-    buf_init(&text, LIMIT_BODY_SMALL);
-    jw_init(&w, &text);
-    jw_array(&w);
-    for (int i = 0; i < g->slot_count; i++)
-        if (g->slot_disabled[i])
-            jw_int(&w, i);
-    jw_array_end(&w);
-    STORE(c, AGENT_SET_DISABLED_SLOTS, "ss", buf_str(&text), g->id);
-    buf_free(&text);
-}
-
 static int set_slot(struct core *c, struct request *rq, bool enabled, struct error *e)
 {
     struct agent *g;
@@ -296,9 +282,12 @@ static int set_slot(struct core *c, struct request *rq, bool enabled, struct err
     if (err)
         return err;
     const struct part *p = part_on_slot(g, (int)slot);
-    g->slot_disabled[slot] = !enabled;
-    store_disabled(c, g);
-    if (p && !enabled && !jget_bool(rq->body, "drain", false))
+    bool drain = jget_bool(rq->body, "drain", false);
+    g->slot_use[slot] = enabled ? SLOT_USED : drain ? SLOT_DRAINING : SLOT_DISABLED;
+    char *disabled = agent_disabled_slots(g);
+    STORE(c, AGENT_SET_DISABLED_SLOTS, "ss", disabled, g->id);
+    free(disabled);
+    if (p && !enabled && !drain)
         allocation_event(c, p->allocation, ALLOCATION_EV_DRAIN);
     agent_refresh(c, g);
     return answer_slot(rq, g, (int)slot);
@@ -327,6 +316,28 @@ static const struct agent *first_agent(struct core *c, const struct pool *pool)
 static const char *slot_type(const struct agent *g)
 {
     return jget_string(g ? json_array_get(g->slots, 0) : NULL, "type", "CPU");
+}
+
+// Determined has no word for fifo.
+static const char *scheduler_type(enum sched_policy policy)
+{
+    if (policy == SCHED_FAIR_SHARE)
+        return "SCHEDULER_TYPE_FAIR_SHARE";
+    return policy == SCHED_PRIORITY ? "SCHEDULER_TYPE_PRIORITY" : "SCHEDULER_TYPE_UNSPECIFIED";
+}
+
+static void write_details(struct json_writer *w, const struct pool *pool)
+{
+    jw_key(w, "details");
+    jw_object(w);
+    if (pool->policy == SCHED_PRIORITY) {
+        jw_key(w, "priorityScheduler");
+        jw_object(w);
+        jw_kv_bool(w, "preemption", true);
+        jw_kv_int(w, "defaultPriority", SCHED_PRIORITY_DEFAULT);
+        jw_object_end(w);
+    }
+    jw_object_end(w);
 }
 
 // The wire wants all of its keys; those of clouds and containers are empty here.
@@ -364,16 +375,16 @@ static void write_pool(struct core *c, struct json_writer *w, const struct pool 
     jw_kv_int(w, "auxContainerCapacityPerAgent", SCHED_ZERO_SLOT_GANGS);
     jw_kv_bool(w, "defaultComputePool", is_default);
     jw_kv_bool(w, "defaultAuxPool", is_default);
-    jw_kv_bool(w, "preemptible", false);
-    jw_kv_string(w, "schedulerType", "SCHEDULER_TYPE_PRIORITY");
+    jw_kv_bool(w, "preemptible", pool->policy != SCHED_IN_ORDER);
+    jw_kv_string(w, "schedulerType", scheduler_type(pool->policy));
+    jw_kv_string(w, "scheduler", sched_policy_names[pool->policy]);
     jw_kv_string(w, "schedulerFittingPolicy", "FITTING_POLICY_BEST");
     for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
         jw_kv_string(w, empty[i], "");
     for (size_t i = 0; i < sizeof zero / sizeof *zero; i++)
         jw_kv_int(w, zero[i], 0);
     jw_kv_raw(w, "resourceManagerMetadata", "{}");
-    jw_kv_raw(w, "details",
-              "{\"priorityScheduler\":{\"preemption\":false,\"defaultPriority\":42}}");
+    write_details(w, pool);
     jw_key(w, "stats");
     jw_object(w);
     jw_kv_int(w, "queuedCount", view.waiting);
@@ -382,8 +393,8 @@ static void write_pool(struct core *c, struct json_writer *w, const struct pool 
     jw_object_end(w);
 }
 
-// The default pool, and those that have ever had an agent: a name that only an experiment asks for
-// is no pool.
+// The default pool, those of the configuration, and those that have ever had an agent: a name that
+// only an experiment asks for is no pool.
 int core_resource_pools(struct core *c, struct request *rq, struct error *e)
 {
     struct json_writer w;
@@ -394,7 +405,7 @@ int core_resource_pools(struct core *c, struct request *rq, struct error *e)
     jw_key(&w, "resourcePools");
     jw_array(&w);
     for (size_t i = 0; i < c->pool_count; i++) {
-        if (i && !first_agent(c, c->pools[i]))
+        if (!core_pool_exists(c, c->pools[i]))
             continue;
         write_pool(c, &w, c->pools[i]);
         shown++;

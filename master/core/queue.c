@@ -1,4 +1,4 @@
-// The queue as people see it: who waits and why, what runs, what the pools have.
+// The queue as people see it: what runs and what waits, in order; and the live allocations.
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,169 +9,78 @@
 #include "base/limits.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
+#include "master/core/teams.h"
+#include "master/core/why.h"
 
-// --- why -----------------------------------------------------------------------------------------
+// --- jobs in order -------------------------------------------------------------------------------
 
-static const char *const reason_codes[SCHED_REASON_COUNT] = {
-    [SCHED_PLACED] = "PLACED",       [SCHED_NOT_CONSIDERED] = "NOT_CONSIDERED",
-    [SCHED_NO_AGENTS] = "NO_AGENTS", [SCHED_OVER_AGENT] = "OVER_AGENT",
-    [SCHED_OVER_POOL] = "OVER_POOL", [SCHED_OVER_LIMIT] = "OVER_LIMIT",
-    [SCHED_BUSY] = "BUSY",           [SCHED_SPREAD] = "SPREAD",
-    [SCHED_BEHIND] = "BEHIND",
+struct queued {
+    struct live *l;
+    size_t place; // in its pool
 };
 
-static const char *slots_text(int count)
+struct queue {
+    struct queued *items;
+    size_t count, first_of_pool;
+};
+
+// Once each, though an experiment has many trials.
+static void queue_add(struct core *c, struct queue *q, struct live *l)
 {
-    return count == 1 ? "slot" : "slots";
+    if (l->listing == c->listing)
+        return;
+    l->listing = c->listing;
+    q->items[q->count] = (struct queued){l, q->count - q->first_of_pool};
+    q->count++;
 }
 
-static int64_t experiment_of_trial(struct core *c, int64_t trial)
+static int by_priority(const void *left, const void *right)
 {
-    const struct trial *t = core_trial_find(c, trial);
-    return t ? t->live->experiment->id : 0;
-}
-
-static void say_why(struct core *c, const struct live *l, const struct sched_reason *r,
-                    struct buf *out)
-{
-    const char *pool = l->pool->name;
-    switch (r->code) {
-    case SCHED_NO_AGENTS:
-        buf_printf(out, "waits for an agent: pool %s has none that is connected and enabled", pool);
-        break;
-    case SCHED_OVER_AGENT:
-        buf_printf(out,
-                   "asks for %d %s on one machine, and the largest has %d: waits until an agent "
-                   "with %d slots joins pool %s",
-                   r->needs, slots_text(r->needs), r->largest, r->needs, pool);
-        break;
-    case SCHED_OVER_POOL:
-        buf_printf(out, "asks for %d %s, and pool %s has %d in all: waits until more agents join",
-                   r->needs, slots_text(r->needs), pool, r->total);
-        break;
-    case SCHED_OVER_LIMIT:
-        buf_printf(out,
-                   "its experiment holds %lld of the %lld slots it may hold at a time "
-                   "(resources.max_slots)",
-                   (long long)r->job_used, (long long)r->job_limit);
-        break;
-    case SCHED_SPREAD:
-        buf_printf(out, "needs %d slots on one machine; %d are free, but at most %d on one",
-                   r->needs, r->free, r->largest_free);
-        break;
-    case SCHED_BEHIND:
-        buf_printf(out, "waits behind experiment %lld, for which the free slots are kept",
-                   (long long)experiment_of_trial(c, r->behind));
-        break;
-    case SCHED_BUSY:
-        buf_printf(out, "needs %d %s; %d of %d in pool %s are free", r->needs, slots_text(r->needs),
-                   r->free, r->total, pool);
-        if (r->ahead)
-            buf_printf(out, "; %d before it in the queue", r->ahead);
-        break;
-    case SCHED_PLACED:
-    case SCHED_NOT_CONSIDERED:
-    case SCHED_REASON_COUNT:
-        buf_puts(out, "has just been queued");
-        break;
-    }
-}
-
-static bool waits(const struct trial *t)
-{
-    return t->allocation && t->allocation->state == ALLOCATION_QUEUED;
-}
-
-// The sentence for the first trial that waits; of one that does not, "".
-static void say_experiment(struct core *c, const struct live *l, struct buf *out)
-{
-    struct sched_reason r;
-    for (const struct trial *t = l->trials; t; t = t->next)
-        if (waits(t)) {
-            sched_why(c->sched, t->allocation->gang, &r);
-            say_why(c, l, &r, out);
-            return;
-        }
-    if (l->experiment->state == EXPERIMENT_PAUSED)
-        buf_puts(out, "is paused");
-}
-
-static void write_reason(struct core *c, struct json_writer *w, const struct trial *t)
-{
-    struct sched_reason r;
-    struct buf text;
-    buf_init(&text, ERROR_TEXT_MAX);
-    sched_why(c->sched, t->allocation->gang, &r);
-    say_why(c, t->live, &r, &text);
-    jw_object(w);
-    jw_kv_int(w, "trialId", t->id);
-    jw_kv_string(w, "allocationId", t->allocation->id);
-    jw_kv_string(w, "code", reason_codes[r.code]);
-    jw_kv_string(w, "reason", buf_str(&text));
-    jw_kv_int(w, "needs", r.needs);
-    jw_kv_int(w, "free", r.free);
-    jw_kv_int(w, "largestFree", r.largest_free);
-    jw_kv_int(w, "largestAgent", r.largest);
-    jw_kv_int(w, "total", r.total);
-    jw_kv_int(w, "ahead", r.ahead);
-    jw_object_end(w);
-    buf_free(&text);
-}
-
-int core_experiment_why(struct core *c, struct request *rq, struct error *e)
-{
-    struct experiment *x;
-    struct json_writer w;
-    struct buf text;
-    int err = core_param_experiment(c, rq, &x, e);
-    if (err)
-        return err;
-    buf_init(&text, ERROR_TEXT_MAX);
-    if (x->live)
-        say_experiment(c, x->live, &text);
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_kv_int(&w, "experimentId", x->id);
-    jw_kv_string(&w, "reason", buf_str(&text));
-    jw_key(&w, "waiting");
-    jw_array(&w);
-    for (const struct trial *t = x->live ? x->live->trials : NULL; t; t = t->next)
-        if (waits(t))
-            write_reason(c, &w, t);
-    jw_array_end(&w);
-    jw_object_end(&w);
-    buf_free(&text);
-    return 0;
-}
-
-// --- jobs ----------------------------------------------------------------------------------------
-
-static int in_queue_order(const void *left, const void *right)
-{
-    const struct live *a = *(struct live *const *)left, *b = *(struct live *const *)right;
+    const struct live *a = ((const struct queued *)left)->l, *b = ((const struct queued *)right)->l;
     if (a->priority != b->priority)
         return a->priority < b->priority ? -1 : 1;
-    return a->experiment->id < b->experiment->id ? -1 : 1;
+    return (a->order > b->order) - (a->order < b->order);
 }
 
-// Experiments that hold or want slots, in the order of the queue. Free the list.
-static struct live **list_jobs(struct core *c, const char *pool, size_t *count)
+static void add_running(struct core *c, struct queue *q, const struct pool *pool)
 {
-    struct live **jobs = xcalloc(c->trials.count + 1, sizeof(struct live *));
-    *count = 0;
     for (size_t i = 0; i < c->trials.count; i++) {
-        struct trial *t = c->trials.items[i].value;
-        if (t->allocation && (!pool || !strcmp(pool, t->live->pool->name)))
-            jobs[(*count)++] = t->live;
+        const struct trial *t = c->trials.items[i].value;
+        if (t->allocation && !why_waits(t) && t->live->pool == pool)
+            queue_add(c, q, t->live);
     }
-    qsort(jobs, *count, sizeof(struct live *), in_queue_order);
-    size_t kept = 0;
-    for (size_t i = 0; i < *count; i++)
-        if (!i || jobs[i] != jobs[i - 1])
-            jobs[kept++] = jobs[i];
-    *count = kept;
-    return jobs;
+    qsort(q->items + q->first_of_pool, q->count - q->first_of_pool, sizeof *q->items, by_priority);
+    for (size_t i = q->first_of_pool; i < q->count; i++)
+        q->items[i].place = i - q->first_of_pool;
 }
+
+static void add_waiting(struct core *c, struct queue *q, const struct pool *pool)
+{
+    size_t cap = c->trials.count + 1;
+    int64_t *tags = xcalloc(cap, sizeof *tags);
+    size_t count = sched_queue(c->sched, pool->handle, c->now, tags, cap);
+    for (size_t i = 0; i < count && i < cap; i++)
+        queue_add(c, q, core_trial_find(c, tags[i])->live);
+    free(tags);
+}
+
+// Experiments that hold or want slots, pool by pool, those that run first and then the others in
+// the order of decision. Free the items.
+static struct queue list_queue(struct core *c, const char *pool)
+{
+    struct queue q = {.items = xcalloc(c->trials.count + 1, sizeof(struct queued))};
+    c->listing++;
+    for (size_t i = 0; i < c->pool_count; i++) {
+        if (pool && strcmp(pool, c->pools[i]->name))
+            continue;
+        q.first_of_pool = q.count;
+        add_running(c, &q, c->pools[i]);
+        add_waiting(c, &q, c->pools[i]);
+    }
+    return q;
+}
+
+// --- jobs as an answer ---------------------------------------------------------------------------
 
 static void count_slots(const struct live *l, int64_t *wanted, int64_t *held)
 {
@@ -180,45 +89,78 @@ static void count_slots(const struct live *l, int64_t *wanted, int64_t *held)
         if (!t->allocation)
             continue;
         *wanted += l->slots;
-        *held += waits(t) ? 0 : l->slots;
+        *held += why_waits(t) ? 0 : t->allocation->slots;
     }
 }
 
-static void write_job(struct core *c, struct json_writer *w, const struct live *l, size_t ahead)
+static bool runs(const struct live *l)
 {
+    for (const struct trial *t = l->trials; t; t = t->next)
+        if (t->allocation && !why_waits(t))
+            return true;
+    return false;
+}
+
+static void write_summary(struct core *c, struct json_writer *w, const struct queued *job)
+{
+    struct sched_reason r = {.code = SCHED_PLACED};
+    why_of_live(c, job->l, &r);
+    jw_key(w, "summary");
+    jw_object(w);
+    jw_kv_string(w, "state", runs(job->l) ? "STATE_SCHEDULED" : "STATE_QUEUED");
+    jw_kv_int(w, "jobsAhead", (int64_t)job->place);
+    jw_kv_int(w, "place", (int64_t)job->place);
+    jw_kv_string(w, "reasonCode", why_code(&r));
+    why_write_start(c, w, &r);
+    jw_object_end(w);
+    jw_kv_int(w, "place", (int64_t)job->place);
+    jw_kv_string(w, "reasonCode", why_code(&r));
+    why_write_start(c, w, &r);
+}
+
+// Of a workspace that the caller does not see, without names.
+static void write_job(struct core *c, const struct request *rq, struct json_writer *w,
+                      const struct queued *job)
+{
+    const struct live *l = job->l;
+    const struct experiment *x = l->experiment;
+    bool seen = core_sees(c, rq, x);
     int64_t wanted, held;
     char id[24], time[CLOCK_RFC3339_MAX];
     struct buf reason;
     buf_init(&reason, ERROR_TEXT_MAX);
-    say_experiment(c, l, &reason);
+    why_say_live(c, l, &reason);
     count_slots(l, &wanted, &held);
-    snprintf(id, sizeof id, "%lld", (long long)l->experiment->id);
+    snprintf(id, sizeof id, "%lld", (long long)x->id);
     jw_object(w);
     jw_key(w, "full");
     jw_object(w);
-    jw_key(w, "summary");
-    jw_object(w);
-    jw_kv_string(w, "state", held || !wanted ? "STATE_SCHEDULED" : "STATE_QUEUED");
-    jw_kv_int(w, "jobsAhead", (int64_t)ahead);
-    jw_object_end(w);
+    write_summary(c, w, job);
     jw_kv_string(w, "type", "TYPE_EXPERIMENT");
     jw_kv_string(w, "submissionTime", clock_format(l->submitted_at, time));
-    jw_kv_string(w, "username", l->owner);
-    jw_kv_int(w, "userId", l->experiment->user_id);
+    jw_kv_string(w, "username", seen ? l->owner : "");
+    jw_kv_int(w, "userId", seen ? x->user_id : 0);
     jw_kv_string(w, "resourcePool", l->pool->name);
-    jw_kv_bool(w, "isPreemptible", true);
+    jw_kv_bool(w, "isPreemptible", l->pool->policy != SCHED_IN_ORDER);
     jw_kv_int(w, "priority", l->priority);
-    jw_kv_double(w, "weight", jget_double(jget(l->config, "resources"), "weight", 1));
+    jw_kv_double(w, "weight", l->weight);
     jw_kv_string(w, "entityId", id);
     jw_kv_string(w, "jobId", l->job_id);
     jw_kv_int(w, "requestedSlots", wanted);
     jw_kv_int(w, "allocatedSlots", held);
-    jw_kv_string(w, "name", jget_string(l->config, "name", ""));
+    jw_kv_string(w, "name", seen ? jget_string(l->config, "name", "") : "");
     jw_kv_double(w, "progress", l->progress);
     jw_kv_string(w, "reason", buf_str(&reason));
+    jw_kv_int(w, "workspaceId", core_workspace_of(c, x)->id);
     jw_object_end(w);
     jw_object_end(w);
     buf_free(&reason);
+}
+
+static bool is_asked_for(struct request *rq, const struct live *l)
+{
+    const char *states = rq->query(rq, "states");
+    return !states || !*states || strstr(states, runs(l) ? "STATE_SCHEDULED" : "STATE_QUEUED");
 }
 
 int core_job_queue(struct core *c, struct request *rq, struct error *e)
@@ -230,20 +172,23 @@ int core_job_queue(struct core *c, struct request *rq, struct error *e)
         err = request_query_int(rq, "limit", LIMIT_PAGE, &limit, e);
     if (err)
         return err;
-    size_t count, shown = 0;
-    struct live **jobs = list_jobs(c, pool && *pool ? pool : NULL, &count);
+    struct queue q = list_queue(c, pool && *pool ? pool : NULL);
     struct json_writer w;
-    size_t first = offset < 0 ? 0 : (size_t)offset;
+    int64_t first = offset < 0 ? 0 : offset, total = 0, shown = 0;
     jw_init(&w, &rq->answer);
     jw_object(&w);
     jw_key(&w, "jobs");
     jw_array(&w);
-    for (size_t i = first; i < count && (limit <= 0 || shown < (size_t)limit); i++, shown++)
-        write_job(c, &w, jobs[i], i);
+    for (size_t i = 0; i < q.count; i++) {
+        if (!is_asked_for(rq, q.items[i].l) || total++ < first || (limit > 0 && shown >= limit))
+            continue;
+        write_job(c, rq, &w, &q.items[i]);
+        shown++;
+    }
     jw_array_end(&w);
-    wire_write_pagination(&w, (int64_t)first, limit, (int64_t)shown, (int64_t)count);
+    wire_write_pagination(&w, first, limit, shown, total);
     jw_object_end(&w);
-    free(jobs);
+    free(q.items);
     return 0;
 }
 
@@ -271,7 +216,7 @@ static void write_resources(struct json_writer *w, const struct part *p)
     jw_object_end(w);
 }
 
-static void write_allocation(struct json_writer *w, const struct allocation *a)
+static void write_allocation(struct json_writer *w, const struct allocation *a, bool seen)
 {
     const struct live *l = a->trial->live;
     char time[CLOCK_RFC3339_MAX];
@@ -279,16 +224,16 @@ static void write_allocation(struct json_writer *w, const struct allocation *a)
     jw_object(w);
     jw_kv_string(w, "taskId", a->trial->task_id);
     jw_kv_string(w, "allocationId", a->id);
-    jw_kv_string(w, "name", jget_string(l->config, "name", ""));
+    jw_kv_string(w, "name", seen ? jget_string(l->config, "name", "") : "");
     jw_kv_string(w, "registeredTime", clock_format(a->queued_at, time));
-    jw_kv_string(w, "resourcePool", l->pool->name);
-    jw_kv_int(w, "slotsNeeded", l->slots);
+    jw_kv_string(w, "resourcePool", a->pool->name);
+    jw_kv_int(w, "slotsNeeded", a->slots);
     jw_key(w, "resources");
     jw_array(w);
     for (int i = 0; i < a->part_count; i++)
         write_resources(w, &a->parts[i]);
     jw_array_end(w);
-    jw_kv_string(w, "schedulerType", "priority");
+    jw_kv_string(w, "schedulerType", sched_policy_names[a->pool->policy]);
     jw_kv_int(w, "priority", l->priority);
     jw_kv_raw(w, "proxyPorts", "[]");
     jw_kv_string(w, "state", wire_name(WIRE_ALLOCATION_STATE, allocation_state_word(a->state)));
@@ -306,7 +251,7 @@ int core_tasks(struct core *c, struct request *rq, struct error *e)
     for (size_t i = 0; i < c->trials.count; i++) {
         const struct trial *t = c->trials.items[i].value;
         if (t->allocation)
-            write_allocation(&w, t->allocation);
+            write_allocation(&w, t->allocation, core_sees(c, rq, t->live->experiment));
     }
     jw_object_end(&w);
     jw_object_end(&w);

@@ -37,15 +37,21 @@ struct core {
 
     struct sched *sched;
     bool sched_due;
-    struct by_id experiments, trials; // trials of live experiments
-    struct agent **agents;            // by id
+    int64_t listing;                   // of the queue: how many were made
+    struct timer sched_timer;          // of the next pass
+    int64_t sched_last;                // when the last one was; of c->now
+    struct by_id experiments, trials;  // trials of live experiments
+    struct by_id workspaces, projects; // teams.h
+    struct agent **agents;             // by id
     size_t agent_count;
     struct agent **agent_of_handle; // of the scheduler's handles
     size_t handle_count;
     struct agent *due_agents; // to be answered at the end of this turn
     struct pool **pools;
     size_t pool_count;
-    int64_t next_experiment, next_trial;
+    char **racks; // by number
+    int rack_count;
+    int64_t next_experiment, next_trial, next_workspace, next_project;
     struct trial *dirty_trials;
     struct live *ended; // given back at the end of this turn
 
@@ -93,6 +99,13 @@ struct trial *core_trial_find(struct core *c, int64_t id);
 struct allocation *core_allocation_find(struct core *c, const char *id); // live ones
 struct agent *core_agent_find(struct core *c, const char *id);
 struct pool *core_pool(struct core *c, const char *name); // made when there is none; "": default
+bool core_pool_exists(const struct core *c, const struct pool *pool); // as the next one means it
+// One that is the default, in the configuration, or has ever had an agent. ERR_INVALID says which
+// there are.
+int core_pool_known(struct core *c, const char *name, struct pool **out, struct error *e);
+int core_rack(struct core *c, const char *name);            // its number; "": SCHED_NONE
+int64_t core_monotonic(const struct core *c, int64_t wall); // when that was, at most now
+int64_t core_wall(const struct core *c, int64_t monotonic);
 
 // Of the path: ERR_INVALID, ERR_NOT_FOUND.
 int core_param_experiment(struct core *c, struct request *rq, struct experiment **out,
@@ -104,6 +117,5 @@ int core_caller_of_trial(struct core *c, struct request *rq, struct allocation *
                          struct error *e);
 int core_caller_of_allocation(struct core *c, struct request *rq, struct allocation **out,
                               struct error *e);
-int core_may_change(const struct request *rq, const struct experiment *x, struct error *e);
 
 #endif

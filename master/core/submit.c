@@ -1,4 +1,5 @@
 // A submission: read and packed on a worker, then made an experiment on the core thread.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +11,12 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/rng.h"
+#include "master/core/fits.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
+#include "master/core/teams.h"
 #include "master/core/workers.h"
+#include "master/sight.h"
 
 enum { LARGE_UPLOAD = 1 << 20 }; // bytes of files; more go to the worker for long works
 
@@ -67,6 +71,7 @@ static int check_limits(struct submission *s)
 {
     const json_t *resources = jget(s->config, "resources");
     int64_t slots = jget_int(resources, "slots_per_trial", 1);
+    slots = jget_int(resources, "min_slots", slots);
     int64_t most = jget_int(resources, "max_slots", 0);
     if (strlen(jget_string(s->config, "name", "")) > LIMIT_NAME)
         return error_set(&s->e, ERR_TOO_LARGE, "name: more than %d bytes", LIMIT_NAME);
@@ -75,8 +80,8 @@ static int check_limits(struct submission *s)
                          LIMIT_DESCRIPTION);
     if (most && slots > most)
         return error_set(&s->e, ERR_INVALID,
-                         "resources.max_slots: %lld is less than slots_per_trial (%lld), so that "
-                         "no trial could ever start",
+                         "resources.max_slots: %lld is less than the slots of a trial (%lld), so "
+                         "that none could ever start",
                          (long long)most, (long long)slots);
     if (*jget_string(s->rq->body, "template", ""))
         return error_set(&s->e, ERR_INVALID,
@@ -110,14 +115,25 @@ static bool ask_int(struct db_rows *rows, int64_t *out)
     return found;
 }
 
+static bool sees(struct submission *s, struct db_reader *db, enum thing what, int64_t id)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)id);
+    return !sight_check(db, &s->rq->principal, what, text, NULL);
+}
+
 // By id, by the names in the configuration, else the first of all.
 static int find_project(struct submission *s, struct db_reader *db)
 {
     const char *workspace = jget_string(s->config, "workspace", "");
     const char *project = jget_string(s->config, "project", "");
     int64_t id = jget_int(s->rq->body, "projectId", 0);
+    if (!id && !*workspace != !*project)
+        return error_set(&s->e, ERR_INVALID,
+                         "workspace and project go together: name both, or neither");
     if (!id && *workspace && *project) {
-        if (ask_int(db_query(db, STMT_PROJECT_OF_NAMES, "ss", workspace, project), &s->project))
+        if (ask_int(db_query(db, STMT_PROJECT_OF_NAMES, "ss", workspace, project), &s->project) &&
+            sees(s, db, THING_PROJECT, s->project))
             return 0;
         return error_set(&s->e, ERR_NOT_FOUND,
                          "there is no project \"%.64s\" in workspace "
@@ -129,15 +145,30 @@ static int find_project(struct submission *s, struct db_reader *db)
     return error_set(&s->e, ERR_NOT_FOUND, "there is no project %lld", (long long)(id ? id : 1));
 }
 
+// One that this master does not know may still lie in the storage.
+static int check_source(struct submission *s, struct db_reader *db, const char *uuid)
+{
+    struct db_rows *rows = db_query(db, STMT_CHECKPOINT_STORAGE, "s", uuid);
+    bool known = db_next(rows) > 0;
+    db_rows_close(rows);
+    if (known && sight_check(db, &s->rq->principal, THING_CHECKPOINT, uuid, &s->e))
+        return error_prefix(&s->e, "searcher.source_checkpoint_uuid");
+    return 0;
+}
+
 // searcher.source_trial_id becomes the checkpoint that the trial had last.
 static int find_source(struct submission *s, struct db_reader *db)
 {
     json_t *searcher = jget(s->config, "searcher");
     int64_t trial = jget_int(searcher, "source_trial_id", 0);
-    if (!trial || jget(searcher, "source_checkpoint_uuid"))
+    const char *given = jget_string(searcher, "source_checkpoint_uuid", NULL);
+    if (given)
+        return check_source(s, db, given);
+    if (!trial)
         return 0;
     struct db_rows *rows = db_query(db, STMT_TRIAL_CHECKPOINT, "i", trial);
-    const char *uuid = db_next(rows) > 0 ? db_text(rows, 0) : NULL;
+    bool seen = sees(s, db, THING_TRIAL, trial);
+    const char *uuid = seen && db_next(rows) > 0 ? db_text(rows, 0) : NULL;
     if (uuid)
         must(!json_object_set_new(searcher, "source_checkpoint_uuid", json_string(uuid)));
     else
@@ -195,6 +226,8 @@ static void create(struct core *c, struct submission *s)
     struct search_event begin = {.kind = SEARCH_BEGIN};
     x->id = c->next_experiment++;
     x->user_id = rq->principal.user_id;
+    x->project_id = s->project;
+    core_project(c, x->project_id)->experiments++;
     x->state = jget_bool(rq->body, "activate", false) ? EXPERIMENT_ACTIVE : EXPERIMENT_PAUSED;
     by_id_put(&c->experiments, x->id, x);
     struct live *l = live_new(c, x, json_incref(s->config));
@@ -204,6 +237,7 @@ static void create(struct core *c, struct submission *s)
     l->owner = xstrdup(rq->principal.username);
     l->seed = s->seed;
     l->submitted_at = c->wall;
+    l->no_files = json_array_size(jget(rq->body, "modelDefinition")) == 0;
     l->search = s->search;
     s->search = NULL;
     live_schedule(c, l);
@@ -241,16 +275,38 @@ static void write_preview(struct core *c, const struct submission *s)
     jw_object_end(&w);
     jw_key(&w, "config");
     jw_json(&w, s->config);
-    jw_kv_raw(&w, "warnings", "[]");
+    request_write_warning(rq, &w);
     jw_object_end(&w);
+}
+
+// By the live state: what the worker read may have changed since.
+static int check_submission(struct core *c, struct submission *s)
+{
+    int64_t priority = jget_int(jget(s->config, "resources"), "priority", SCHED_PRIORITY_DEFAULT);
+    int err = core_may_submit(c, s->rq, s->project, &s->e);
+    if (!err)
+        err = fits_check(c, s->config, s->project, s->rq->principal.user_id, &s->e);
+    if (!err && priority < SCHED_PRIORITY_DEFAULT) {
+        const struct workspace *ws = core_project(c, s->project)->workspace;
+        err = role_check(core_role(s->rq, ws), ACT_OVERTAKE, ws->name, &s->e);
+        if (err)
+            error_prefix(&s->e, "resources.priority: %lld is ahead of the usual %d",
+                         (long long)priority, SCHED_PRIORITY_DEFAULT);
+    }
+    return err;
 }
 
 static void submitted(struct core *c, struct work *work)
 {
     struct submission *s = (struct submission *)work;
+    if (!s->err)
+        s->err = check_submission(c, s);
     if (s->err) {
         core_refuse(c, s->rq, &s->e);
     } else {
+        char *warning = fits_warning(c, s->config);
+        s->rq->warning = warning ? arena_strdup(&s->rq->arena, warning) : NULL;
+        free(warning);
         if (jget_bool(s->rq->body, "validateOnly", false))
             write_preview(c, s);
         else

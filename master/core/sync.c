@@ -164,6 +164,7 @@ static bool is_registered(const struct agent *g, const json_t *body)
            !strcmp(g->version, jget_string(body, "version", "")) &&
            !strcmp(g->address, jget_string(body, "address", "")) &&
            !strcmp(g->hostname, jget_string(body, "hostname", "")) &&
+           !strcmp(g->rack, jget_string(body, "rack", "")) &&
            !strcmp(g->master_url, jget_string(body, "masterUrl", ""));
 }
 
@@ -179,9 +180,12 @@ static void lose_parts(struct core *c, struct agent *g)
 static int enroll(struct core *c, struct agent *g, const json_t *body, struct error *e)
 {
     struct pool *pool = core_pool(c, jget_string(body, "pool", ""));
+    const char *rack = jget_string(body, "rack", "");
     int slots_before = g->slot_count;
     if (is_registered(g, body) && pool == g->pool)
         return 0;
+    if (strlen(rack) > LIMIT_NAME)
+        return error_set(e, ERR_TOO_LARGE, "rack: more than %d bytes", LIMIT_NAME);
     int err = agent_set_slots(g, json_object_get(body, "slots"), e);
     if (err)
         return err;
@@ -192,9 +196,10 @@ static int enroll(struct core *c, struct agent *g, const json_t *body, struct er
     replace(&g->address, jget_string(body, "address", ""));
     replace(&g->hostname, jget_string(body, "hostname", ""));
     replace(&g->master_url, jget_string(body, "masterUrl", ""));
+    replace(&g->rack, rack);
     char *slots = json_text(g->slots);
-    STORE(c, AGENT_UPSERT, "ssssii", g->id, pool->name, slots, g->version, g->registered_at,
-          c->wall);
+    STORE(c, AGENT_UPSERT, "ssssiis", g->id, pool->name, slots, g->version, g->registered_at,
+          c->wall, g->rack);
     free(slots);
     agent_refresh(c, g);
     return 0;

@@ -7,12 +7,14 @@
 #include "base/limits.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
+#include "master/core/steer.h"
+#include "master/core/teams.h"
 
 // Experiment of params[0], which the caller may change.
 static int own(struct core *c, struct request *rq, struct experiment **x, struct error *e)
 {
     int err = core_param_experiment(c, rq, x, e);
-    return err ? err : core_may_change(rq, *x, e);
+    return err ? err : core_may_change(c, rq, *x, e);
 }
 
 static int tell(struct core *c, struct request *rq, enum experiment_event ev, struct error *e)
@@ -106,12 +108,16 @@ int core_experiment_best_metric(struct core *c, struct request *rq, struct error
 
 // --- settings ------------------------------------------------------------------------------------
 
-struct settings { // NULL, -1: as it is
+struct settings { // NULL: as it is
     const char *name, *description, *notes;
     const json_t *labels;
-    int64_t priority, max_slots;
-    double weight;
+    struct steer steer;
 };
+
+static bool lives(const struct experiment *x)
+{
+    return x->live && !experiment_is_terminal(x->state);
+}
 
 static int read_text(const json_t *body, const char *key, size_t limit, const char **out,
                      struct error *e)
@@ -138,21 +144,16 @@ static int read_labels(const json_t *body, const json_t **out, struct error *e)
     return 0;
 }
 
-static int read_resources(const json_t *body, struct settings *s, struct error *e)
+static int read_resources(struct core *c, const struct request *rq, const struct experiment *x,
+                          struct settings *s, struct error *e)
 {
-    const json_t *resources = jget(body, "resources");
-    s->priority = jget_int(resources, "priority", -1);
-    s->max_slots = jget_int(resources, "maxSlots", -1);
-    s->weight = jget_double(resources, "weight", -1);
-    if (jget(resources, "priority") &&
-        (s->priority < SCHED_PRIORITY_MIN || s->priority > SCHED_PRIORITY_MAX))
-        return error_set(e, ERR_INVALID, "resources.priority: %d to %d, the smaller the sooner",
-                         SCHED_PRIORITY_MIN, SCHED_PRIORITY_MAX);
-    if (jget(resources, "maxSlots") && s->max_slots < 0)
-        return error_set(e, ERR_INVALID, "resources.maxSlots: 0 (no limit) or more");
-    if (jget(resources, "weight") && s->weight < 0)
-        return error_set(e, ERR_INVALID, "resources.weight: 0 or more");
-    if (jget(body, "checkpointStorage"))
+    int err = steer_read(c, rq, x, jget(rq->body, "resources"), "resources", &s->steer, e);
+    if (err)
+        return err;
+    if (!steer_is_empty(&s->steer) && !lives(x))
+        return error_set(e, ERR_CONFLICT, "experiment %lld has ended: its resources stay",
+                         (long long)x->id);
+    if (jget(rq->body, "checkpointStorage"))
         return error_set(e, ERR_INVALID,
                          "checkpointStorage: this master keeps every checkpoint "
                          "until its experiment is deleted");
@@ -168,50 +169,26 @@ static int read_settings(const json_t *body, struct settings *s, struct error *e
         err = read_text(body, "notes", LIMIT_BODY_SMALL, &s->notes, e);
     if (!err)
         err = read_labels(body, &s->labels, e);
-    if (!err)
-        err = read_resources(body, s, e);
     if (!err && s->name && !*s->name)
         err = error_set(e, ERR_INVALID, "name: empty");
     return err;
 }
 
-static void put(json_t *object, const char *key, json_t *value)
+static void put(json_t *config, const char *key, json_t *value)
 {
-    if (object)
-        must(!json_object_set_new(object, key, value));
-    else
-        json_decref(value);
+    must(!json_object_set_new(config, key, value));
 }
 
 // The complete configuration with the settings in it.
-static void change_config(json_t *config, const struct settings *s)
-{
-    json_t *resources = json_object_get(config, "resources");
-    if (s->name)
-        put(config, "name", json_string(s->name));
-    if (s->description)
-        put(config, "description", json_string(s->description));
-    if (s->labels)
-        put(config, "labels", json_deep_copy(s->labels));
-    if (s->priority >= 0)
-        put(resources, "priority", json_integer(s->priority));
-    if (s->max_slots >= 0)
-        put(resources, "max_slots", s->max_slots ? json_integer(s->max_slots) : json_null());
-    if (s->weight >= 0)
-        put(resources, "weight", json_real(s->weight));
-}
-
 static void change_live(struct core *c, struct live *l, const struct settings *s)
 {
-    change_config(l->config, s);
-    free(l->config_text);
-    l->config_text = json_text(l->config);
-    if (s->priority >= 0)
-        l->priority = (int)s->priority;
-    if (s->max_slots >= 0)
-        l->max_slots = s->max_slots;
-    sched_job_set(c->sched, l->job, l->priority, l->max_slots);
-    c->sched_due = true;
+    if (s->name)
+        put(l->config, "name", json_string(s->name));
+    if (s->description)
+        put(l->config, "description", json_string(s->description));
+    if (s->labels)
+        put(l->config, "labels", json_deep_copy(s->labels));
+    steer_apply(c, l, &s->steer);
 }
 
 // Of one that has ended the columns alone change: its configuration is what it ran with.
@@ -222,17 +199,15 @@ int core_experiment_patch(struct core *c, struct request *rq, struct error *e)
     int err = own(c, rq, &x, e);
     if (!err)
         err = read_settings(rq->body, &s, e);
+    if (!err)
+        err = read_resources(c, rq, x, &s, e);
     if (err)
         return err;
-    bool lives = x->live && !experiment_is_terminal(x->state);
-    if (!lives && (s.priority >= 0 || s.max_slots >= 0 || s.weight >= 0))
-        return error_set(e, ERR_CONFLICT, "experiment %lld has ended: its resources stay",
-                         (long long)x->id);
-    if (lives)
+    if (lives(x))
         change_live(c, x->live, &s);
     char *labels = s.labels ? json_text(s.labels) : NULL;
-    STORE(c, EXPERIMENT_PATCH, "ssssisi", s.name, s.description, s.notes, labels, s.priority,
-          lives ? x->live->config_text : NULL, x->id);
+    STORE(c, EXPERIMENT_PATCH, "ssssisi", s.name, s.description, s.notes, labels, s.steer.priority,
+          lives(x) ? x->live->config_text : NULL, x->id);
     free(labels);
     return 0;
 }

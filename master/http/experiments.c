@@ -41,6 +41,7 @@ enum { // columns of SQL_EXPERIMENT_COLUMNS, then of STMT_EXPERIMENT_VIEW
     E_CHECKPOINTS,
     E_SEARCHER_METRIC,
     E_PRIORITY,
+    E_LIVE_ALLOCATIONS,
 };
 
 static void write_number_or_null(struct json_writer *w, const char *key, struct db_rows *rows,
@@ -111,6 +112,7 @@ static int write_experiment_view(struct view *v, int64_t id, struct error *e)
         jw_kv_int(w, "checkpointCount", db_int(rows, E_CHECKPOINTS));
         jw_kv_string(w, "searcherMetric", db_text(rows, E_SEARCHER_METRIC));
         jw_kv_int(w, "priority", db_int(rows, E_PRIORITY));
+        jw_kv_int(w, "liveAllocations", db_int(rows, E_LIVE_ALLOCATIONS));
         write_trial_ids(v, id);
         jw_object_end(w);
     }
@@ -142,7 +144,7 @@ int render_experiment_created(struct view *v, struct error *e)
     if (db_next(rows) == 1)
         jw_kv_raw(&v->w, "config", db_text(rows, E_CONFIG));
     db_rows_close(rows);
-    jw_kv_raw(&v->w, "warnings", "[]");
+    request_write_warning(v->rq, &v->w);
     jw_object_end(&v->w);
     return rc;
 }
@@ -195,6 +197,7 @@ int view_experiments(struct view *v, struct error *e)
                                              {NULL, NULL}};
     struct list l;
     list_init(&l, v);
+    list_filter_seen(&l, "SELECT workspace_id FROM projects WHERE id = e.project_id");
     filter_states(&l);
     filter_labels(&l);
     list_filter_texts(&l, "users", "SELECT username FROM users WHERE id = e.user_id");

@@ -17,7 +17,9 @@ enum {
     S_REASON,
     S_QUEUED,
     S_STARTED,
-    S_ENDED
+    S_ENDED,
+    S_CAUSE,
+    S_FAVOURED
 };
 
 static void write_agents(struct json_writer *w, const char *placement)
@@ -48,6 +50,12 @@ static void write_start(struct json_writer *w, struct db_rows *rows)
     write_time(w, "startTime", db_int(rows, S_STARTED));
     write_time(w, "endTime", db_int(rows, S_ENDED));
     jw_kv_string(w, "reason", db_text(rows, S_REASON));
+    jw_kv_string(w, "cause", db_text(rows, S_CAUSE));
+    jw_key(w, "preemptedForTrialId");
+    if (db_is_null(rows, S_FAVOURED))
+        jw_null(w);
+    else
+        jw_int(w, db_int(rows, S_FAVOURED));
     jw_object_end(w);
 }
 
@@ -55,7 +63,6 @@ int view_trial_starts(struct view *v, struct error *e)
 {
     int64_t id;
     int err = request_param_int(v->rq, 0, &id, e);
-    err = err != 0 ? err : check_exists(v, STMT_TRIAL_EXISTS, id, "trial", e);
     if (err != 0) {
         return err;
     }

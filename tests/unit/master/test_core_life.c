@@ -435,7 +435,7 @@ static void test_only_owner_and_administrators(void **state)
     (void)state;
     submit_slots(1, "");
     assert_int_equal(tell(core_experiment_pause, as_user(OTHER, false), "1", NULL), 403);
-    assert_int_equal(tell(core_experiment_kill, as_task("1.1.1"), "1", NULL), 403);
+    assert_int_equal(tell(core_experiment_kill, as_task("1.1.1"), "1", NULL), 404);
     assert_int_equal(tell(core_trial_kill, as_user(OTHER, false), "1", NULL), 403);
     assert_int_equal(tell(core_experiment_create, as_agent(), NULL, "{}"), 403);
     assert_int_equal(tell(core_agent_sync, as_user(OWNER, true), "a", "{}"), 403);

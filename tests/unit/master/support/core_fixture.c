@@ -19,6 +19,11 @@ static int64_t test_clock(void)
     return clock_mono_us() + atomic_load(&clock_ahead);
 }
 
+static int64_t test_wall(void)
+{
+    return clock_wall_us() + atomic_load(&clock_ahead);
+}
+
 static void log_notice(void *ctx, const char *task_id)
 {
     (void)ctx;
@@ -41,6 +46,11 @@ void start_core(void)
         .kill_grace_us = 10 * SECOND,
         .preemption_timeout_us = 3600LL * SECOND,
         .mono_us = test_clock,
+        .wall_us = test_wall,
+        .scheduler = cl.more.scheduler,
+        .pools = cl.more.pools,
+        .pool_count = cl.more.pool_count,
+        .schedule_gap_us = cl.more.schedule_gap_us,
         .logs_committed = log_notice,
     };
     if (core_new(cl.db, &options, &cl.core, &e) || core_start(cl.core, &e))
@@ -296,6 +306,8 @@ const char *decimal(int64_t value)
 
 // --- agents --------------------------------------------------------------------------------------
 
+const char *next_agent_pool = "default", *next_agent_rack = "";
+
 struct call *sync_start(const char *agent, const char *session, int slots, int64_t seen,
                         const char *tasks)
 {
@@ -307,11 +319,11 @@ struct call *sync_start(const char *agent, const char *session, int slots, int64
         free(list);
         list = longer;
     }
-    char *body =
-        xasprintf("{\"version\":\"1\",\"session\":\"%s\",\"pool\":\"default\","
-                  "\"hostname\":\"%s\",\"address\":\"10.0.0.%d\",\"slots\":[%s],"
-                  "\"seen\":%lld,\"tasks\":[%s]}",
-                  session, agent, agent[strlen(agent) - 1] - '0', list, (long long)seen, tasks);
+    char *body = xasprintf("{\"version\":\"1\",\"session\":\"%s\",\"pool\":\"%s\",\"rack\":\"%s\","
+                           "\"hostname\":\"%s\",\"address\":\"10.0.0.%d\",\"slots\":[%s],"
+                           "\"seen\":%lld,\"tasks\":[%s]}",
+                           session, next_agent_pool, next_agent_rack, agent,
+                           agent[strlen(agent) - 1] - '0', list, (long long)seen, tasks);
     struct call *call = call_start(core_agent_sync, as_agent(), agent, NULL, body);
     free(list);
     free(body);

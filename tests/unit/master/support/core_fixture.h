@@ -24,7 +24,8 @@ struct cluster {
     struct db_reader *reader;
     struct core *core;
     char folder[32], storage[256], checkpoints[200];
-    atomic_int log_notices; // that there are new lines
+    atomic_int log_notices;   // that there are new lines
+    struct core_options more; // of the next start_core(): scheduler, pools, schedule_gap_us
 };
 extern struct cluster cl;
 
@@ -89,6 +90,8 @@ const char *decimal(int64_t value); // good until four calls later
 // Submits YAML with a file; the id, or 0 with last_status and last_error.
 int64_t submit(const char *yaml, bool activate);
 int64_t submit_slots(int slots, const char *more); // a plain one, active; `more` YAML lines
+
+extern const char *next_agent_pool, *next_agent_rack; // of the next syncs; "default", ""
 
 // One sync with these tasks; an answer comes at once when `seen` is not the newest version.
 struct call *sync_start(const char *agent, const char *session, int slots, int64_t seen,

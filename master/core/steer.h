@@ -1,0 +1,24 @@
+// Changing the place of a live experiment: priority, weight, most slots, pool, and before or behind
+// which other it stands (steer.c). Core thread alone.
+#ifndef MUSTER_MASTER_CORE_STEER_H
+#define MUSTER_MASTER_CORE_STEER_H
+
+#include "master/core/state.h"
+
+struct steer { // -1, NULL: stays as it is
+    int64_t priority, max_slots;
+    double weight;
+    struct pool *pool;
+};
+
+// From {"priority", "weight", "maxSlots", "resourcePool"}, found at `path` of the body, for an
+// experiment that the caller may change. Refuses what could never run, and to overtake others to
+// those who must not.
+int steer_read(struct core *c, const struct request *rq, const struct experiment *x,
+               const json_t *from, const char *path, struct steer *out, struct error *e);
+bool steer_is_empty(const struct steer *s);
+
+// Its configuration and its place in the queue; the caller stores priority and configuration.
+void steer_apply(struct core *c, struct live *l, const struct steer *s);
+
+#endif

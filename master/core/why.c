@@ -1,0 +1,272 @@
+// Why a trial waits: what the scheduler says of it, as codes, numbers and a sentence that tells
+// what it waits for and what can be done.
+#include "master/core/why.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "master/core/handlers.h"
+#include "master/core/teams.h"
+
+static const char *const reason_codes[SCHED_REASON_COUNT] = {
+    [SCHED_PLACED] = "PLACED",
+    [SCHED_NOT_CONSIDERED] = "NOT_CONSIDERED",
+    [SCHED_NO_AGENTS] = "NO_AGENTS",
+    [SCHED_OVER_AGENT] = "OVER_AGENT",
+    [SCHED_OVER_POOL] = "OVER_POOL",
+    [SCHED_OVER_MAXIMUM] = "OVER_MAXIMUM",
+    [SCHED_OVER_LIMIT] = "OVER_LIMIT",
+    [SCHED_TEAM_FULL] = "TEAM_FULL",
+    [SCHED_BUSY] = "BUSY",
+    [SCHED_SPREAD] = "SPREAD",
+    [SCHED_BEHIND] = "BEHIND",
+    [SCHED_DRAINING] = "DRAINING",
+};
+
+const char *why_code(const struct sched_reason *r)
+{
+    return reason_codes[r->code];
+}
+
+static const char *slots_text(int64_t count)
+{
+    return count == 1 ? "slot" : "slots";
+}
+
+static int64_t experiment_of_trial(struct core *c, int64_t trial)
+{
+    const struct trial *t = core_trial_find(c, trial);
+    return t ? t->live->experiment->id : 0;
+}
+
+// The one whose maximum counts: its workspace, its user there, or the whole cluster.
+static void say_team(struct core *c, const struct live *l, int team, struct buf *out)
+{
+    const struct experiment *x = l->experiment;
+    const struct workspace *ws = core_workspace_of(c, x);
+    if (team == ws->team)
+        buf_printf(out, "team %s", ws->name);
+    else if (team == core_team(c, ws->id, x->user_id))
+        buf_printf(out, "%s in team %s", l->owner, ws->name);
+    else
+        buf_puts(out, "the cluster");
+}
+
+// --- the sentence --------------------------------------------------------------------------------
+
+static void say_impossible(struct core *c, const struct live *l, const struct sched_reason *r,
+                           struct buf *out)
+{
+    const char *pool = l->pool->name;
+    if (r->code == SCHED_NO_AGENTS) {
+        buf_printf(out,
+                   "waits for an agent: resource pool %s has none that is connected and enabled; "
+                   "start one with muster-agent --pool %s, or enable one",
+                   pool, pool);
+        return;
+    }
+    buf_printf(out, "asks for %d %s", r->needs, slots_text(r->needs));
+    if (r->code == SCHED_OVER_AGENT) {
+        buf_printf(out,
+                   " on one machine, and the largest in resource pool %s has %d: lower "
+                   "slots_per_trial, leave is_single_node out, or add a machine with %d slots",
+                   pool, r->largest, r->needs);
+    } else if (r->code == SCHED_OVER_POOL) {
+        buf_printf(out,
+                   ", and resource pool %s has %d in all: lower slots_per_trial, allow fewer with "
+                   "min_slots, or add agents",
+                   pool, r->total);
+    } else {
+        buf_puts(out, ", and ");
+        say_team(c, l, r->team, out);
+        buf_printf(out,
+                   " may never hold more than %lld: lower slots_per_trial, or let an administrator "
+                   "raise that maximum",
+                   (long long)r->team_limit);
+    }
+}
+
+static void say_own_side(struct core *c, const struct live *l, const struct sched_reason *r,
+                         struct buf *out)
+{
+    if (r->code == SCHED_OVER_LIMIT) {
+        buf_printf(out,
+                   "its experiment holds %lld of the %lld slots it may hold at a time "
+                   "(resources.max_slots): waits until one of its trials ends",
+                   (long long)r->job_used, (long long)r->job_limit);
+        return;
+    }
+    buf_puts(out, "waits until something ends of ");
+    say_team(c, l, r->team, out);
+    buf_printf(out, ", which holds %lld of the %lld slots it may hold", (long long)r->team_used,
+               (long long)r->team_limit);
+}
+
+static void say_others(struct core *c, const struct live *l, const struct sched_reason *r,
+                       struct buf *out)
+{
+    if (r->code == SCHED_SPREAD) {
+        buf_printf(out,
+                   "needs %d slots on one machine; %d are free, but at most %d on one: waits until "
+                   "one machine has room",
+                   r->needs, r->free, r->largest_free);
+    } else if (r->code == SCHED_BEHIND) {
+        buf_printf(out, "waits behind experiment %lld, for which the free slots are kept",
+                   (long long)experiment_of_trial(c, r->behind));
+    } else if (r->code == SCHED_DRAINING) {
+        buf_puts(out, "starts as soon as those that make room for it have saved their work");
+        if (r->leaving)
+            buf_printf(out, "; %d still to leave", r->leaving);
+    } else {
+        buf_printf(out, "needs %d %s; %d of %d in resource pool %s are free", r->needs,
+                   slots_text(r->needs), r->free, r->total, l->pool->name);
+        if (r->ahead)
+            buf_printf(out, "; %d before it in the queue", r->ahead);
+    }
+}
+
+void why_say(struct core *c, const struct live *l, const struct sched_reason *r, struct buf *out)
+{
+    switch (r->code) {
+    case SCHED_NO_AGENTS:
+    case SCHED_OVER_AGENT:
+    case SCHED_OVER_POOL:
+    case SCHED_OVER_MAXIMUM:
+        say_impossible(c, l, r, out);
+        break;
+    case SCHED_OVER_LIMIT:
+    case SCHED_TEAM_FULL:
+        say_own_side(c, l, r, out);
+        break;
+    case SCHED_BUSY:
+    case SCHED_SPREAD:
+    case SCHED_BEHIND:
+    case SCHED_DRAINING:
+        say_others(c, l, r, out);
+        break;
+    case SCHED_PLACED:
+    case SCHED_NOT_CONSIDERED:
+    case SCHED_REASON_COUNT:
+        buf_puts(out, "has just been queued");
+        break;
+    }
+}
+
+bool why_waits(const struct trial *t)
+{
+    return t->allocation && t->allocation->state == ALLOCATION_QUEUED;
+}
+
+bool why_of_live(struct core *c, const struct live *l, struct sched_reason *out)
+{
+    for (const struct trial *t = l->trials; t; t = t->next)
+        if (why_waits(t)) {
+            sched_why(c->sched, t->allocation->gang, c->now, out);
+            return true;
+        }
+    return false;
+}
+
+void why_say_live(struct core *c, const struct live *l, struct buf *out)
+{
+    struct sched_reason r;
+    if (why_of_live(c, l, &r))
+        why_say(c, l, &r, out);
+    else if (l->experiment->state == EXPERIMENT_PAUSED)
+        buf_puts(out, "is paused");
+}
+
+// --- as an answer --------------------------------------------------------------------------------
+
+void why_write_start(const struct core *c, struct json_writer *w, const struct sched_reason *r)
+{
+    char time[CLOCK_RFC3339_MAX];
+    jw_key(w, "estimatedStart");
+    if (r->start)
+        jw_string(w, clock_format(core_wall(c, r->start), time));
+    else
+        jw_null(w);
+}
+
+static void write_resource(struct core *c, struct json_writer *w, const struct live *l,
+                           const struct sched_reason *r)
+{
+    struct buf text;
+    buf_init(&text, ERROR_TEXT_MAX);
+    if (r->code == SCHED_NO_AGENTS)
+        buf_puts(&text, "agents");
+    else if (r->code == SCHED_OVER_AGENT || r->code == SCHED_SPREAD)
+        buf_printf(&text, "agent of %d %s", r->needs, slots_text(r->needs));
+    else if (r->code == SCHED_OVER_LIMIT)
+        buf_puts(&text, "job limit");
+    else if (r->code == SCHED_OVER_MAXIMUM || r->code == SCHED_TEAM_FULL) {
+        buf_puts(&text, "team maximum: ");
+        say_team(c, l, r->team, &text);
+    } else
+        buf_puts(&text, "slots");
+    jw_kv_string(w, "resource", buf_str(&text));
+    buf_free(&text);
+}
+
+static void write_reason(struct core *c, struct json_writer *w, const struct trial *t)
+{
+    const struct live *l = t->live;
+    struct sched_reason r;
+    struct buf text;
+    buf_init(&text, ERROR_TEXT_MAX);
+    sched_why(c->sched, t->allocation->gang, c->now, &r);
+    why_say(c, l, &r, &text);
+    jw_object(w);
+    jw_kv_int(w, "trialId", t->id);
+    jw_kv_string(w, "allocationId", t->allocation->id);
+    jw_kv_string(w, "code", why_code(&r));
+    jw_kv_string(w, "reason", buf_str(&text));
+    write_resource(c, w, l, &r);
+    jw_kv_int(w, "needs", r.needs);
+    jw_kv_int(w, "free", r.free);
+    jw_kv_int(w, "largestFree", r.largest_free);
+    jw_kv_int(w, "largestAgent", r.largest);
+    jw_kv_int(w, "total", r.total);
+    jw_kv_int(w, "place", r.ahead);
+    jw_kv_int(w, "ahead", r.ahead);
+    jw_kv_int(w, "leaving", r.leaving);
+    why_write_start(c, w, &r);
+    jw_key(w, "behindExperimentId");
+    if (r.code == SCHED_BEHIND)
+        jw_int(w, experiment_of_trial(c, r.behind));
+    else
+        jw_null(w);
+    jw_kv_string(w, "teamName", core_workspace_of(c, l->experiment)->name);
+    jw_object_end(w);
+    buf_free(&text);
+}
+
+int core_experiment_why(struct core *c, struct request *rq, struct error *e)
+{
+    struct experiment *x;
+    struct json_writer w;
+    struct buf text;
+    int err = core_param_experiment(c, rq, &x, e);
+    if (!err && !core_sees(c, rq, x))
+        err = error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)x->id);
+    if (err)
+        return err;
+    buf_init(&text, ERROR_TEXT_MAX);
+    if (x->live)
+        why_say_live(c, x->live, &text);
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_kv_int(&w, "experimentId", x->id);
+    jw_kv_string(&w, "reason", buf_str(&text));
+    jw_key(&w, "waiting");
+    jw_array(&w);
+    for (const struct trial *t = x->live ? x->live->trials : NULL; t; t = t->next)
+        if (why_waits(t))
+            write_reason(c, &w, t);
+    jw_array_end(&w);
+    jw_object_end(&w);
+    buf_free(&text);
+    return 0;
+}

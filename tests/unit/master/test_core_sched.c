@@ -1,0 +1,575 @@
+// The core and its scheduler: who makes room for whom and how it is told, elastic trials, moves in
+// the queue, what a restart of the master keeps, and what can never run.
+#include "tests/unit/master/support/core_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MINUTE (60LL * SECOND)
+
+static int64_t submit_as(int slots, int priority, const char *resources)
+{
+    char yaml[512];
+    snprintf(yaml, sizeof yaml,
+             "name: test\nentrypoint: sh x.sh\nlaunch: per_slot\n"
+             "resources: {slots_per_trial: %d, priority: %d%s}\n"
+             "searcher: {name: single, metric: loss}\nmax_restarts: 0\npreemption_timeout: 60\n",
+             slots, priority, resources);
+    int64_t id = submit(yaml, true);
+    if (!id)
+        fail_msg("status %d: %s", last_status, last_error);
+    return id;
+}
+
+static bool is_asked_to_leave(const char *allocation)
+{
+    next_query_value = "0";
+    json_t *answer = ask(core_allocation_preemption, as_task(allocation), allocation, NULL, NULL);
+    bool preempt = jget_bool(answer, "preempt", false);
+    assert_int_equal(last_status, 200);
+    json_decref(answer);
+    return preempt;
+}
+
+static void acknowledge(const char *allocation)
+{
+    assert_true(is_asked_to_leave(allocation));
+    must_tell(core_allocation_ack_preemption, as_task(allocation), allocation, NULL);
+}
+
+// What the queue answers of an experiment; borrowed from *answer.
+static const json_t *job_of(json_t **answer, int64_t experiment)
+{
+    size_t i;
+    json_t *job;
+    *answer = ask(core_job_queue, as_user(OWNER, true), NULL, NULL, NULL);
+    json_array_foreach(jget(*answer, "jobs"), i, job)
+    {
+        if (!strcmp(jget_string(jget(job, "full"), "entityId", ""), decimal(experiment)))
+            return jget(job, "full");
+    }
+    return NULL;
+}
+
+static char *job_id(int64_t experiment)
+{
+    json_t *answer;
+    char *id = strdup(jget_string(job_of(&answer, experiment), "jobId", ""));
+    json_decref(answer);
+    return id;
+}
+
+static const char *order_of_queue(void)
+{
+    static char text[256];
+    size_t i, at = 0;
+    json_t *job, *answer = ask(core_job_queue, as_user(OWNER, true), NULL, NULL, NULL);
+    text[0] = '\0';
+    json_array_foreach(jget(answer, "jobs"), i, job)
+    {
+        const json_t *full = jget(job, "full");
+        assert_int_equal(jget_int(full, "place", -1), (int64_t)i);
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i ? " " : "",
+                               jget_string(full, "entityId", ""));
+    }
+    json_decref(answer);
+    return text;
+}
+
+static void assert_why(int64_t experiment, const char *code, const char *part)
+{
+    json_t *why = ask(core_experiment_why, as_user(OWNER, false), decimal(experiment), NULL, NULL);
+    const json_t *first = json_array_get(jget(why, "waiting"), 0);
+    assert_string_equal(jget_string(first, "code", "(none)"), code);
+    if (!strstr(jget_string(first, "reason", ""), part))
+        fail_msg("\"%s\" does not say \"%s\"", jget_string(first, "reason", ""), part);
+    assert_string_equal(jget_string(first, "reason", ""), jget_string(why, "reason", "-"));
+    json_decref(why);
+}
+
+// --- preemption ----------------------------------------------------------------------------------
+
+static int restart_at; // the step after which the master is started again; 0: never
+static int step;
+
+static void next_step(const char *running) // tasks
+{
+    if (++step != restart_at)
+        return;
+    restart_core();
+    report("agent-1", 2, running);
+}
+
+// Experiment 1 runs on both slots; 2 comes with a higher priority, gets them, ends; 1 goes on.
+static void preempt_once(void)
+{
+    static const char saved[] =
+        "{\"uuid\":\"11111111-1111-4111-8111-111111111111\",\"taskId\":\"1.1\","
+        "\"allocationId\":\"1.1.1\",\"metadata\":{\"steps_completed\":7},\"state\":"
+        "\"STATE_COMPLETED\"}";
+    step = 0;
+    report("agent-1", 2, "");
+    submit_as(2, 60, "");
+    next_step("");
+    report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
+    next_step(task_in("1.1.1", "RUNNING", ""));
+    submit_as(2, 50, "");
+    next_step(task_in("1.1.1", "RUNNING", ""));
+    assert_why(2, "DRAINING", "as soon as those that make room for it have saved");
+    assert_stored("SELECT cause || preempted_for FROM allocations WHERE id = '1.1.1'", "PRIORITY2");
+    assert_stored("SELECT source || ': ' || log FROM logs WHERE task_id = '1.1'",
+                  "master: makes room for experiment 2, which has priority 50 before its 60");
+    next_step(task_in("1.1.1", "RUNNING", ""));
+    report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
+    acknowledge("1.1.1");
+    next_step(task_in("1.1.1", "RUNNING", ""));
+    must_tell(core_checkpoint_report, as_task("1.1.1"), NULL, saved);
+    next_step(task_in("1.1.1", "RUNNING", ""));
+    report("agent-1", 2, task_in("1.1.1", "EXITED", EXIT_0));
+    next_step("");
+    assert_stored("SELECT outcome || ': ' || exit_reason FROM allocations WHERE id = '1.1.1'",
+                  "PREEMPTED: makes room for experiment 2, which has priority 50 before its 60");
+    assert_stored("SELECT state || restarts FROM trials WHERE id = 1", "ACTIVE0");
+    assert_stored("SELECT state FROM allocations WHERE id = '1.1.2'", "QUEUED");
+    next_step("");
+    report("agent-1", 2, task_in("2.2.1", "RUNNING", ""));
+    next_step(task_in("2.2.1", "RUNNING", ""));
+    assert_stored("SELECT state FROM allocations WHERE id = '1.1.2'", "QUEUED");
+    report("agent-1", 2, task_in("2.2.1", "EXITED", EXIT_0));
+    next_step("");
+    json_t *answer = sync_agent("agent-1", "session", 2, "");
+    const json_t *env = jget(wanted(answer, "1.1.2"), "env");
+    assert_string_equal(jget_string(env, "DET_STEPS_COMPLETED", ""), "7");
+    json_decref(answer);
+    report("agent-1", 2, task_in("1.1.2", "RUNNING", ""));
+    next_step(task_in("1.1.2", "RUNNING", ""));
+    report("agent-1", 2, task_in("1.1.2", "EXITED", EXIT_0));
+    assert_stored("SELECT group_concat(state) FROM experiments", "COMPLETED,COMPLETED");
+    assert_stored("SELECT count(*) FROM allocations", "3");
+}
+
+static void test_preemption_with_a_restart_at_every_step(void **state)
+{
+    (void)state;
+    int steps = 1;
+    for (restart_at = 0; restart_at <= steps; restart_at++) {
+        void *nothing = NULL;
+        cluster_setup(&nothing);
+        preempt_once();
+        steps = step;
+        cluster_teardown(&nothing);
+    }
+    restart_at = 0;
+    assert_true(steps > 8);
+}
+
+static void test_one_that_does_not_leave_is_killed(void **state)
+{
+    (void)state;
+    report("agent-1", 1, "");
+    submit_as(1, 60, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    submit_as(1, 50, "");
+    assert_true(is_asked_to_leave("1.1.1"));
+    for (int i = 0; i < 8; i++) { // preemption_timeout: 60
+        report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+        advance(8 * SECOND);
+    }
+    json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_string_equal(wanted_action(answer, "1.1.1"), "KILL");
+    json_decref(answer);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
+    assert_stored("SELECT outcome FROM allocations WHERE id = '1.1.1'", "KILLED");
+    assert_stored("SELECT state || restarts FROM trials WHERE id = 1", "ACTIVE0");
+    assert_stored("SELECT state FROM allocations WHERE id = '1.1.2'", "QUEUED");
+    assert_stored("SELECT state FROM allocations WHERE id = '2.2.1'", "ASSIGNED");
+}
+
+// What was placed and never began has no work to save.
+static void test_one_that_never_ran_is_ended_at_once(void **state)
+{
+    (void)state;
+    report("agent-1", 1, "");
+    submit_as(1, 60, "");
+    assert_stored("SELECT state FROM allocations", "ASSIGNED");
+    submit_as(1, 50, "");
+    assert_stored("SELECT state || cause FROM allocations WHERE id = '1.1.1'",
+                  "TERMINATINGPRIORITY");
+    report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
+    assert_stored("SELECT outcome FROM allocations WHERE id = '1.1.1'", "KILLED");
+    assert_stored("SELECT state || restarts FROM trials WHERE id = 1", "ACTIVE0");
+    assert_stored("SELECT state FROM allocations WHERE id = '2.2.1'", "ASSIGNED");
+}
+
+// --- elastic trials ------------------------------------------------------------------------------
+
+static int world_of(const char *allocation, int slots)
+{
+    json_t *answer = sync_agent("agent-1", "session", slots, "");
+    int world = atoi(jget_string(jget(wanted(answer, allocation), "env"), "WORLD_SIZE", "0"));
+    json_decref(answer);
+    return world;
+}
+
+static void test_elastic(void **state)
+{
+    (void)state;
+    report("agent-1", 4, "");
+    submit_as(4, 42, ", min_slots: 2");
+    assert_stored("SELECT slots || ' ' || least_slots FROM allocations WHERE id = '1.1.1'", "4 2");
+    assert_int_equal(world_of("1.1.1", 4), 4);
+    report("agent-1", 4, task_in("1.1.1", "RUNNING", ""));
+    advance(6 * MINUTE);
+    report("agent-1", 4, task_in("1.1.1", "RUNNING", ""));
+    submit_as(2, 42, "");
+    assert_stored("SELECT cause FROM allocations WHERE id = '1.1.1'", "SHRINK");
+    acknowledge("1.1.1");
+    restart_core();
+    report("agent-1", 4, task_in("1.1.1", "RUNNING", ""));
+    report("agent-1", 4, task_in("1.1.1", "EXITED", EXIT_0));
+    assert_stored("SELECT slots || state FROM allocations WHERE id = '1.1.2'", "2ASSIGNED");
+    assert_stored("SELECT slots || state FROM allocations WHERE id = '2.2.1'", "2ASSIGNED");
+    assert_int_equal(world_of("1.1.2", 4), 2);
+    restart_core(); // it is taken up with the slots it has
+    char both[4096];
+    snprintf(both, sizeof both, "%s,%s", task_in("1.1.2", "RUNNING", ""),
+             task_in("2.2.1", "RUNNING", ""));
+    report("agent-1", 4, both);
+    snprintf(both, sizeof both, "%s,%s", task_in("1.1.2", "RUNNING", ""),
+             task_in("2.2.1", "EXITED", EXIT_0));
+    report("agent-1", 4, both);
+    for (int i = 0; i < 120 && !is_asked_to_leave("1.1.2"); i++) {
+        report("agent-1", 4, task_in("1.1.2", "RUNNING", ""));
+        advance(8 * SECOND);
+    }
+    assert_stored("SELECT cause || coalesce(preempted_for, 0) FROM allocations WHERE id = '1.1.2'",
+                  "GROW0");
+    acknowledge("1.1.2");
+    report("agent-1", 4, task_in("1.1.2", "EXITED", EXIT_0));
+    assert_stored("SELECT slots || state FROM allocations WHERE id = '1.1.3'", "4ASSIGNED");
+    assert_stored("SELECT restarts FROM trials WHERE id = 1", "0");
+}
+
+// --- moves ---------------------------------------------------------------------------------------
+
+static int move(const struct principal who, int64_t experiment, const char *change)
+{
+    char body[512], *job = job_id(experiment);
+    snprintf(body, sizeof body, "{\"updates\":[{\"jobId\":\"%s\",%s}]}", job, change);
+    free(job);
+    return tell(core_job_queue_update, who, NULL, body);
+}
+
+static int move_beside(int64_t experiment, const char *where, int64_t other)
+{
+    char change[128], *job = job_id(other);
+    snprintf(change, sizeof change, "\"%s\":\"%s\"", where, job);
+    free(job);
+    return move(as_user(OWNER, true), experiment, change);
+}
+
+static void test_moves(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        submit_as(1, 50, "");
+    assert_string_equal(order_of_queue(), "1 2 3 4");
+    assert_int_equal(move_beside(4, "aheadOf", 2), 200);
+    assert_string_equal(order_of_queue(), "1 4 2 3");
+    assert_int_equal(move_beside(1, "behindOf", 3), 200);
+    assert_string_equal(order_of_queue(), "4 2 3 1");
+    assert_int_equal(move_beside(3, "aheadOf", 4), 200);
+    assert_string_equal(order_of_queue(), "3 4 2 1");
+    restart_core();
+    assert_string_equal(order_of_queue(), "3 4 2 1");
+    submit_as(1, 50, ""); // the last one stands behind all
+    assert_string_equal(order_of_queue(), "3 4 2 1 5");
+    for (int i = 0; i < 30; i++) { // no gap lasts for ever
+        assert_int_equal(move_beside(i % 2 ? 1 : 5, "aheadOf", 4), 200);
+        assert_string_equal(order_of_queue(), i % 2 ? "3 5 1 4 2" : i ? "3 1 5 4 2" : "3 5 4 2 1");
+    }
+    submit_as(1, 50, "");
+    assert_string_equal(order_of_queue(), "3 5 1 4 2 6");
+    assert_int_equal(move(as_user(OWNER, false), 2, "\"priority\":45"), 200);
+    assert_string_equal(order_of_queue(), "2 3 5 1 4 6");
+    assert_stored("SELECT priority || ' ' || json_extract(config, '$.resources.priority') "
+                  "FROM experiments WHERE id = 2",
+                  "45 45");
+    restart_core();
+    assert_string_equal(order_of_queue(), "2 3 5 1 4 6");
+    assert_int_equal(move_beside(6, "aheadOf", 2), 200); // and takes its priority
+    assert_string_equal(order_of_queue(), "6 2 3 5 1 4");
+    report("agent-1", 1, "");
+    assert_stored("SELECT id FROM allocations WHERE state = 'ASSIGNED'", "6.6.1");
+}
+
+static void test_moves_refused(void **state)
+{
+    (void)state;
+    struct principal other = as_user(OTHER, false), owner = as_user(OWNER, false);
+    submit_as(1, 50, "");
+    submit_as(1, 50, "");
+    assert_int_equal(move(other, 1, "\"priority\":60"), 403);
+    assert_int_equal(move(owner, 1, "\"priority\":0"), 400);
+    assert_non_null(strstr(last_error, "updates.0.priority"));
+    assert_int_equal(move(owner, 1, "\"weight\":-1"), 400);
+    assert_int_equal(move(owner, 1, "\"resourcePool\":\"nowhere\""), 400);
+    assert_non_null(strstr(last_error, "updates.0.resourcePool"));
+    assert_non_null(strstr(last_error, "default"));
+    assert_int_equal(move(owner, 1, "\"aheadOf\":\"x\""), 400);
+    assert_non_null(strstr(last_error, "updates.0.aheadOf"));
+    assert_int_equal(move_beside(1, "behindOf", 1), 400);
+    assert_int_equal(tell(core_job_queue_update, owner, NULL, "{\"updates\":[{\"jobId\":\"x\"}]}"),
+                     400);
+    assert_int_equal(tell(core_job_queue_update, owner, NULL, "{}"), 400);
+    // All or none.
+    char body[512], *first = job_id(1);
+    snprintf(body, sizeof body,
+             "{\"updates\":[{\"jobId\":\"%s\",\"priority\":70},{\"jobId\":\"x\",\"weight\":1}]}",
+             first);
+    free(first);
+    assert_int_equal(tell(core_job_queue_update, owner, NULL, body), 400);
+    assert_non_null(strstr(last_error, "updates.1.jobId"));
+    assert_stored("SELECT priority FROM experiments WHERE id = 1", "50");
+    assert_int_equal(tell(core_experiment_patch, owner, "1", "{\"resources\":{\"maxSlots\":1}}"),
+                     200);
+    submit_as(2, 50, "");
+    assert_int_equal(tell(core_experiment_patch, owner, "3", "{\"resources\":{\"maxSlots\":1}}"),
+                     400);
+}
+
+// What runs saves its work and goes on in the other pool; what waits is there at once.
+static void test_move_to_another_pool(void **state)
+{
+    (void)state;
+    report("agent-1", 1, "");
+    next_agent_pool = "second";
+    report("agent-2", 1, "");
+    submit_as(1, 50, "");
+    submit_as(1, 50, "");
+    next_agent_pool = "default";
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_int_equal(move(as_user(OWNER, false), 1, "\"resourcePool\":\"second\""), 200);
+    assert_stored("SELECT resource_pool || json_extract(config, '$.resources.resource_pool') "
+                  "FROM experiments WHERE id = 1",
+                  "secondsecond");
+    assert_stored("SELECT cause FROM allocations WHERE id = '1.1.1'", "MOVE");
+    acknowledge("1.1.1");
+    restart_core();
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    next_agent_pool = "second";
+    report("agent-2", 1, "");
+    next_agent_pool = "default";
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
+    assert_stored("SELECT pool || state || json_extract(placement, '$[0].agent') "
+                  "FROM allocations WHERE id = '1.1.2'",
+                  "secondASSIGNEDagent-2");
+    assert_stored("SELECT state FROM allocations WHERE id = '2.2.1'", "ASSIGNED");
+    submit_as(1, 50, "");
+    assert_int_equal(move(as_user(OWNER, false), 3, "\"resourcePool\":\"second\""), 200);
+    assert_stored("SELECT pool || state FROM allocations WHERE id = '3.3.1'", "secondQUEUED");
+}
+
+// --- what a restart keeps ------------------------------------------------------------------------
+
+static double number(const char *sql)
+{
+    return strtod(stored(sql), NULL);
+}
+
+static double usage_hours(void)
+{
+    json_t *answer = ask(core_shares, as_user(OWNER, false), NULL, NULL, NULL);
+    double hours = jget_double(json_array_get(jget(answer, "shares"), 0), "usageSlotHours", -1);
+    json_decref(answer);
+    return hours;
+}
+
+static void run_for(int64_t us)
+{
+    for (int64_t t = 0; t < us; t += 8 * SECOND) {
+        report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
+        advance(8 * SECOND);
+    }
+}
+
+static void test_service_and_usage_are_kept(void **state)
+{
+    (void)state;
+    report("agent-1", 2, "");
+    submit_as(2, 50, "");
+    run_for(10 * MINUTE); // a third of a slot-hour
+    double before = usage_hours();
+    assert_true(before > .32 && before < .36);
+    restart_core();
+    assert_true(usage_hours() > before - .01 && usage_hours() < before + .01);
+    run_for(10 * MINUTE);
+    report("agent-1", 2, task_in("1.1.1", "EXITED", EXIT_0));
+    double service = number("SELECT service FROM experiments");
+    assert_true(service > 2350 && service < 2500);
+    double used = number("SELECT usage FROM workspaces");
+    assert_true(used > 2350 && used < 2500);
+    assert_true(number("SELECT usage FROM workspace_members WHERE user_id = 1") > 2350);
+    restart_core();
+    assert_true(usage_hours() > .64 && usage_hours() < .70);
+}
+
+// --- what can never run --------------------------------------------------------------------------
+
+static void refused(const char *resources, int status, const char *part)
+{
+    char yaml[512];
+    snprintf(yaml, sizeof yaml,
+             "name: test\nentrypoint: sh x.sh\nresources: {%s}\n"
+             "searcher: {name: single, metric: loss}\n",
+             resources);
+    if (submit(yaml, true) || last_status != status || !strstr(last_error, part))
+        fail_msg("%d \"%s\" for %s", last_status, last_error, resources);
+}
+
+static void test_what_can_never_run_is_refused(void **state)
+{
+    (void)state;
+    refused("slots_per_trial: 2, max_slots: 1", 400, "resources.max_slots");
+    refused("slots_per_trial: 4, min_slots: 2, max_slots: 1", 400, "resources.max_slots");
+    refused("slots_per_trial: 1, resource_pool: nowhere", 400,
+            "resources.resource_pool: there is no resource pool \"nowhere\": name one of default");
+    json_decref(ask(core_workspace_patch, as_user(OWNER, true), "1", NULL, "{\"maxSlots\":3}"));
+    assert_int_equal(last_status, 200);
+    refused("slots_per_trial: 4", 400, "workspace \"w\" may never hold more than 3");
+    assert_true(submit_as(4, 50, ", min_slots: 3") > 0);
+    assert_stored("SELECT count(*) FROM experiments", "1");
+}
+
+static void test_too_large_for_now_is_told(void **state)
+{
+    (void)state;
+    report("agent-1", 2, "");
+    report("agent-2", 2, "");
+    submit_as(8, 50, "");
+    assert_why(1, "OVER_POOL", "asks for 8 slots, and resource pool default has 4 in all");
+    submit_as(3, 50, ", is_single_node: true");
+    assert_why(2, "OVER_AGENT", "asks for 3 slots on one machine, and the largest");
+    json_t *why = ask(core_experiment_why, as_user(OWNER, false), "2", NULL, NULL);
+    assert_string_equal(jget_string(json_array_get(jget(why, "waiting"), 0), "resource", ""),
+                        "agent of 3 slots");
+    json_decref(why);
+    submit_as(3, 50, ""); // on two
+    assert_stored("SELECT state FROM allocations WHERE trial_id = 3", "ASSIGNED");
+    report("agent-3", 3, "");
+    assert_stored("SELECT state FROM allocations WHERE trial_id = 2", "ASSIGNED");
+}
+
+// --- operators, pools, passes --------------------------------------------------------------------
+
+static bool slot_flag(const char *flag)
+{
+    json_t *answer = ask(core_slot, as_user(OWNER, false), "agent-1", "0", NULL);
+    bool value = jget_bool(jget(answer, "slot"), flag, false);
+    json_decref(answer);
+    return value;
+}
+
+static void test_slots_taken_away(void **state)
+{
+    (void)state;
+    report("agent-1", 2, "");
+    submit_as(1, 50, "");
+    report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
+    json_decref(ask(core_slot_disable, as_user(OWNER, true), "agent-1", "0", "{\"drain\":true}"));
+    for (int i = 0; i < 2; i++) {
+        assert_true(slot_flag("draining"));
+        assert_false(slot_flag("enabled"));
+        assert_false(is_asked_to_leave("1.1.1")); // it may end by itself
+        restart_core();
+        report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
+    }
+    json_decref(ask(core_slot_disable, as_user(OWNER, true), "agent-1", "0", "{}"));
+    restart_core();
+    report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
+    assert_false(slot_flag("draining"));
+    acknowledge("1.1.1");
+    report("agent-1", 2, task_in("1.1.1", "EXITED", EXIT_0));
+    assert_stored("SELECT json_extract(placement, '$[0].slots[0]') FROM allocations "
+                  "WHERE id = '1.1.2'",
+                  "1");
+}
+
+static void test_pools_of_the_configuration(void **state)
+{
+    static const struct core_pool_option pools[] = {{.name = "strict", .policy = SCHED_IN_ORDER},
+                                                    {.name = "plain", .as_default = true}};
+    (void)state;
+    cl.more.scheduler = SCHED_PRIORITY;
+    cl.more.pools = pools;
+    cl.more.pool_count = 2;
+    restart_core();
+    json_t *answer = ask(core_resource_pools, as_user(OWNER, false), NULL, NULL, NULL);
+    const json_t *list = jget(answer, "resourcePools");
+    assert_int_equal(json_array_size(list), 3);
+    assert_string_equal(jget_string(json_array_get(list, 0), "scheduler", ""), "priority");
+    assert_string_equal(jget_string(json_array_get(list, 0), "schedulerType", ""),
+                        "SCHEDULER_TYPE_PRIORITY");
+    assert_string_equal(jget_string(json_array_get(list, 1), "scheduler", ""), "fifo");
+    assert_false(jget_bool(json_array_get(list, 1), "preemptible", true));
+    assert_string_equal(jget_string(json_array_get(list, 2), "scheduler", ""), "priority");
+    json_decref(answer);
+    submit_as(1, 50, ", resource_pool: strict");
+    assert_why(1, "NO_AGENTS", "resource pool strict");
+    submit_as(0, 50, "");
+    report("agent-1", 1, ""); // a place for a gang of no slots
+    assert_stored("SELECT state FROM allocations WHERE trial_id = 2", "ASSIGNED");
+}
+
+// Passes are apart; what comes meanwhile is decided in the next one.
+static void test_passes_are_coalesced(void **state)
+{
+    (void)state;
+    cl.more.schedule_gap_us = 5 * SECOND;
+    restart_core(); // with a pass
+    report("agent-1", 2, "");
+    submit_as(1, 50, "");
+    submit_as(1, 50, "");
+    settle();
+    assert_stored("SELECT count(*) FROM allocations WHERE state = 'QUEUED'", "2");
+    assert_why(2, "NOT_CONSIDERED", "just been queued");
+    advance(6 * SECOND);
+    assert_stored("SELECT count(*) FROM allocations WHERE state = 'ASSIGNED'", "2");
+}
+
+static void test_rack(void **state)
+{
+    (void)state;
+    next_agent_rack = "r7";
+    report("agent-1", 1, "");
+    restart_core();
+    report("agent-1", 1, "");
+    next_agent_rack = "";
+    assert_stored("SELECT rack FROM agents", "r7");
+    json_t *answer = ask(core_agent, as_user(OWNER, false), "agent-1", NULL, NULL);
+    assert_string_equal(jget_string(jget(answer, "agent"), "rack", ""), "r7");
+    json_decref(answer);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_preemption_with_a_restart_at_every_step),
+        TEST(test_one_that_does_not_leave_is_killed),
+        TEST(test_one_that_never_ran_is_ended_at_once),
+        TEST(test_elastic),
+        TEST(test_moves),
+        TEST(test_moves_refused),
+        TEST(test_move_to_another_pool),
+        TEST(test_service_and_usage_are_kept),
+        TEST(test_what_can_never_run_is_refused),
+        TEST(test_too_large_for_now_is_told),
+        TEST(test_slots_taken_away),
+        TEST(test_pools_of_the_configuration),
+        TEST(test_passes_are_coalesced),
+        TEST(test_rack),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
