@@ -26,7 +26,7 @@ void trial_set_reason(struct core *c, struct trial *t, const char *reason);
 // allocations.c
 struct allocation *allocation_new(struct trial *t, int64_t epoch);
 void allocation_free(struct allocation *a);
-void allocation_request(struct core *c, struct trial *t); // asks for the trial's slots
+void allocation_request(struct core *c, struct trial *t);      // asks for the trial's slots
 void allocation_enqueue(struct core *c, struct allocation *a); // makes it a gang of the scheduler
 void allocation_event(struct core *c, struct allocation *a, enum allocation_event ev);
 void allocation_kill(struct core *c, struct allocation *a, enum outcome outcome,
@@ -67,8 +67,8 @@ void agent_event(struct core *c, struct agent *g, enum agent_event ev);
 void agent_changed(struct core *c, struct agent *g); // what should run there has changed
 void agent_refresh(struct core *c, struct agent *g); // the scheduler learns what may be used
 int agent_set_slots(struct agent *g, json_t *slots, struct error *e); // takes a reference
-void agent_disable_slots(struct agent *g, const json_t *list); // as the store has it
-char *agent_disabled_slots(const struct agent *g);             // for the store
+void agent_disable_slots(struct agent *g, const json_t *list);        // as the store has it
+char *agent_disabled_slots(const struct agent *g);                    // for the store
 bool agent_keeps(const struct agent *g, const struct part *p); // what an operator has set lets it
 void agent_write_device(struct json_writer *w, const struct agent *g, int slot); // pools.c
 

@@ -1,5 +1,5 @@
-// Why an experiment waits, for the calls that say so (why.c). Core thread alone; reads the state and
-// the scheduler's last pass, changes nothing.
+// Why an experiment waits, for the calls that say so (why.c). Core thread alone; reads the state
+// and the scheduler's last pass, changes nothing.
 #ifndef MUSTER_MASTER_CORE_WHY_H
 #define MUSTER_MASTER_CORE_WHY_H
 
