@@ -634,6 +634,7 @@ class Surviving(AgentTest):
         parent = int(pathlib.Path(f"/proc/{self.supervisor('a')}/stat").read_text().rsplit(")", 1)[1].split()[1])
         self.assertEqual(os.readlink(f"/proc/{parent}/exe"), str(BIN / "muster-supervisor"))
         os.kill(parent, signal.SIGKILL)
+        wait_for("its end", lambda: not alive(parent), SECONDS)
         self.master.change(b=task("b", "echo started"))
         self.assertEqual(self.master.wait_state("b", "EXITED")["ranks"][0]["exitCode"], 0)
         self.assertEqual(self.stop_counting("a")["ranks"][0]["exitCode"], 0)
