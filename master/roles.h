@@ -12,6 +12,9 @@
 
 #include "base/error.h"
 
+// The workspace, and its project, of whatever names none. They stay as they are.
+enum { UNCATEGORIZED = 1 };
+
 enum role { ROLE_NONE, ROLE_VIEWER, ROLE_EDITOR, ROLE_ADMIN, ROLE_CLUSTER_ADMIN, ROLES };
 
 enum act {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "master/core/lives.h"
 #include "master/core/loop.h"
+#include "master/core/teams.h"
 #include "master/core/workers.h"
 
 struct removal {
@@ -86,6 +87,7 @@ static void removed(struct core *c, struct work *work)
     } else {
         remove_rows(c, r);
         by_id_remove(&c->experiments, r->id);
+        core_project(c, x->project_id)->experiments--;
         free(x);
         log_info("experiment deleted", "exp=%lld", (long long)r->id);
     }

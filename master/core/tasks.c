@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
+#include "master/core/teams.h"
 
 // Whether the store has the trial that does not live any more.
 static bool trial_was(struct core *c, int64_t id)
@@ -26,7 +27,7 @@ int core_trial_kill(struct core *c, struct request *rq, struct error *e)
         return trial_was(c, id)
                    ? 0
                    : error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
-    err = core_may_change(rq, t->live->experiment, e);
+    err = core_may_change(c, rq, t->live->experiment, e);
     if (!err)
         trial_event(c, t, TRIAL_EV_KILL);
     return err;

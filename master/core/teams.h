@@ -29,7 +29,7 @@ struct workspace {
     double weight;
     int64_t guaranteed_slots, max_slots; // max 0: no limit
     struct usage usage;
-    int team; // of the scheduler
+    int team; // of the scheduler; SCHED_NONE before workspace_changed()
     struct by_id members, projects;
 };
 
@@ -68,12 +68,11 @@ int core_may_submit(struct core *c, const struct request *rq, int64_t project, s
 
 int teams_load(struct core *c, struct error *e); // before the experiments
 void teams_free(struct core *c);
-void teams_store_usage(struct core *c); // into this turn's batch
 
 struct workspace *workspace_new(struct core *c, int64_t id, int64_t creator, const char *name);
 struct project *project_new(struct core *c, int64_t id, struct workspace *ws, const char *name);
-struct member *member_of(struct workspace *ws, int64_t user);       // made when there is none
-void workspace_changed(struct core *c, const struct workspace *ws); // weight or slots of it
+struct member *member_of(struct workspace *ws, int64_t user); // made when there is none
+void workspace_changed(struct core *c, struct workspace *ws); // it is new, or its part is
 void member_changed(struct core *c, const struct member *m);
 void workspace_remove(struct core *c, struct workspace *ws); // no experiments are left in it
 void project_remove(struct core *c, struct project *p);

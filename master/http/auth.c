@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "master/http/routes.h"
+#include "master/sight.h"
 
 // "Bearer T" -> T.
 static const char *bearer(const char *header)
@@ -54,6 +55,7 @@ static int read_principal(struct db_rows *rows, struct principal *out, struct er
     out->user_id = db_int(rows, 3);
     out->admin = !task && db_int(rows, 5);
     snprintf(out->username, sizeof out->username, "%s", db_text(rows, 4));
+    out->experiment_id = task ? db_int(rows, 8) : 0;
     if (task)
         snprintf(out->allocation_id, sizeof out->allocation_id, "%s", db_text(rows, 2));
     return 0;
@@ -121,6 +123,26 @@ int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers
     if (!rc && !is_allowed(allowed, out))
         rc = refuse_kind(allowed, out, e);
     return rc;
+}
+
+int auth_check_sight(struct db_reader *db, const struct route *route, const struct request *rq,
+                     struct error *e)
+{
+    static const char *const names[THINGS] = {[THING_WORKSPACE] = "{workspaceId}",
+                                              [THING_PROJECT] = "{projectId}",
+                                              [THING_EXPERIMENT] = "{experimentId}",
+                                              [THING_TRIAL] = "{trialId}",
+                                              [THING_TASK] = "{taskId}",
+                                              [THING_CHECKPOINT] = "{checkpointUuid}"};
+    const char *first = strchr(route->path, '{');
+    for (int i = 0; first && i < THINGS; i++) {
+        if (strncmp(first, names[i], strlen(names[i])))
+            continue;
+        if (i == THING_WORKSPACE && !strcmp(rq->params[0], "0"))
+            return 0; // all of them
+        return sight_check(db, &rq->principal, (enum thing)i, rq->params[0], e);
+    }
+    return 0;
 }
 
 void auth_token_make(char token[TOKEN_TEXT], char hash[SHA256_HEX])

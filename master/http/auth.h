@@ -18,6 +18,12 @@ struct auth_headers { // as they came; NULL: absent
 int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers *given,
                struct principal *out, char token_hash[SHA256_HEX], struct error *e);
 
+// Whether the caller may know of what the first {..} part of the route's path names: a workspace,
+// project, experiment, trial, task or checkpoint. ERR_NOT_FOUND: there is none, for him.
+struct route;
+int auth_check_sight(struct db_reader *db, const struct route *route, const struct request *rq,
+                     struct error *e);
+
 enum { TOKEN_TEXT = 65, PASSWORD_HASH_MAX = 384 };
 
 void auth_token_make(char token[TOKEN_TEXT], char hash[SHA256_HEX]);

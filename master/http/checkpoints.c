@@ -152,8 +152,6 @@ int view_trial_checkpoints(struct view *v, struct error *e)
 {
     int64_t id;
     int rc = request_param_int(v->rq, 0, &id, e);
-    if (!rc)
-        rc = check_exists(v, STMT_TRIAL_EXISTS, id, "trial", e);
     return rc ? rc : list_checkpoints(v, "c.trial_id = ?", id, e);
 }
 
@@ -161,7 +159,5 @@ int view_experiment_checkpoints(struct view *v, struct error *e)
 {
     int64_t id;
     int rc = request_param_int(v->rq, 0, &id, e);
-    if (!rc)
-        rc = check_exists(v, STMT_EXPERIMENT_EXISTS, id, "experiment", e);
     return rc ? rc : list_checkpoints(v, "c.experiment_id = ?", id, e);
 }

@@ -1,11 +1,9 @@
-// The cluster as a whole: who this is, what it was started with, workspaces and projects, the page
-// at /.
+// The cluster as a whole: who this is, what it was started with, the page at /.
 
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "master/http/list.h"
 #include "master/http/views.h"
 
 int store_failed(struct error *e)
@@ -17,6 +15,21 @@ void write_time(struct json_writer *w, const char *key, int64_t wall_us)
 {
     char text[CLOCK_RFC3339_MAX];
     jw_kv_string(w, key, wall_us ? clock_format(wall_us, text) : NULL);
+}
+
+int write_one(struct view *v, const char *key, const char *sql, list_writer *write, struct error *e)
+{
+    const struct db_value id = {.type = 'i', .i = v->rq->id};
+    struct db_rows *rows = db_query_sql(v->db, sql, &id, 1);
+    int found = db_next(rows);
+    if (found == 1) {
+        jw_key(&v->w, key);
+        write(&v->w, rows);
+    }
+    db_rows_close(rows);
+    return found < 0    ? store_failed(e)
+           : found == 0 ? error_set(e, ERR_NOT_FOUND, "there is no %s %lld", key, (long long)id.i)
+                        : 0;
 }
 
 int view_info(struct view *v, struct error *e)
@@ -78,143 +91,6 @@ int view_cluster_message(struct view *v, struct error *e)
     jw_null(&v->w);
     jw_object_end(&v->w);
     return 0;
-}
-
-#define WORKSPACE_COLUMNS                                                                          \
-    "SELECT w.id, w.name, w.archived, u.username, w.user_id, "                                     \
-    "(SELECT count(*) FROM projects p WHERE p.workspace_id = w.id), "                              \
-    "(SELECT count(*) FROM projects p JOIN experiments e ON e.project_id = p.id "                  \
-    "WHERE p.workspace_id = w.id)"
-#define WORKSPACE_FROM   "FROM workspaces w"
-#define WORKSPACE_JOINED "JOIN users u ON u.id = w.user_id"
-
-// The first workspace and project are where everything goes that names none.
-enum { UNCATEGORIZED = 1 };
-
-static void write_workspace(struct json_writer *w, struct db_rows *rows)
-{
-    jw_object(w);
-    jw_kv_int(w, "id", db_int(rows, 0));
-    jw_kv_string(w, "name", db_text(rows, 1));
-    jw_kv_bool(w, "archived", db_int(rows, 2));
-    jw_kv_string(w, "username", db_text(rows, 3));
-    jw_kv_int(w, "userId", db_int(rows, 4));
-    jw_kv_int(w, "numProjects", db_int(rows, 5));
-    jw_kv_int(w, "numExperiments", db_int(rows, 6));
-    jw_kv_bool(w, "immutable", db_int(rows, 0) == UNCATEGORIZED);
-    jw_kv_bool(w, "pinned", false);
-    jw_kv_string(w, "state", "WORKSPACE_STATE_UNSPECIFIED");
-    jw_kv_string(w, "errorMessage", "");
-    jw_object_end(w);
-}
-
-#define PROJECT_COLUMNS                                                                            \
-    "SELECT p.id, p.name, p.workspace_id, p.description, p.archived, u.username, p.user_id, "      \
-    "w.name, (SELECT count(*) FROM experiments e WHERE e.project_id = p.id), "                     \
-    "(SELECT count(*) FROM experiments e WHERE e.project_id = p.id AND e.state NOT IN "            \
-    "('COMPLETED', 'CANCELED', 'ERROR')), "                                                        \
-    "(SELECT max(e.submitted_at) FROM experiments e WHERE e.project_id = p.id), "                  \
-    "(SELECT count(*) FROM experiments e JOIN trials t ON t.experiment_id = e.id "                 \
-    "WHERE e.project_id = p.id)"
-#define PROJECT_FROM   "FROM projects p"
-#define PROJECT_JOINED "JOIN users u ON u.id = p.user_id JOIN workspaces w ON w.id = p.workspace_id"
-
-static void write_project(struct json_writer *w, struct db_rows *rows)
-{
-    jw_object(w);
-    jw_kv_int(w, "id", db_int(rows, 0));
-    jw_kv_string(w, "name", db_text(rows, 1));
-    jw_kv_string(w, "key", "");
-    jw_kv_int(w, "workspaceId", db_int(rows, 2));
-    jw_kv_string(w, "description", db_text(rows, 3));
-    jw_kv_bool(w, "archived", db_int(rows, 4));
-    jw_kv_string(w, "username", db_text(rows, 5));
-    jw_kv_int(w, "userId", db_int(rows, 6));
-    jw_kv_string(w, "workspaceName", db_text(rows, 7));
-    jw_kv_int(w, "numExperiments", db_int(rows, 8));
-    jw_kv_int(w, "numActiveExperiments", db_int(rows, 9));
-    write_time(w, "lastExperimentStartedAt", db_int(rows, 10));
-    jw_kv_int(w, "numRuns", db_int(rows, 11));
-    jw_kv_raw(w, "notes", "[]");
-    jw_kv_bool(w, "immutable", db_int(rows, 0) == UNCATEGORIZED);
-    jw_kv_string(w, "state", "WORKSPACE_STATE_UNSPECIFIED");
-    jw_kv_string(w, "errorMessage", "");
-    jw_object_end(w);
-}
-
-// {key: {..}} of the row that `sql` finds by the id in params[0].
-static int answer_one(struct view *v, const char *key, const char *sql, list_writer *write,
-                      struct error *e)
-{
-    struct db_value id = {.type = 'i'};
-    int rc = request_param_int(v->rq, 0, &id.i, e);
-    if (rc)
-        return rc;
-    struct db_rows *rows = db_query_sql(v->db, sql, &id, 1);
-    int found = db_next(rows);
-    if (found == 1) {
-        jw_object(&v->w);
-        jw_key(&v->w, key);
-        write(&v->w, rows);
-        jw_object_end(&v->w);
-    }
-    db_rows_close(rows);
-    return found < 0    ? store_failed(e)
-           : found == 0 ? error_set(e, ERR_NOT_FOUND, "there is no %s %lld", key, (long long)id.i)
-                        : 0;
-}
-
-int view_workspaces(struct view *v, struct error *e)
-{
-    static const struct list_sort sorts[] = {
-        {"SORT_BY_ID", "w.id"}, {"SORT_BY_NAME", "w.name"}, {NULL, NULL}};
-    struct list l;
-    list_init(&l, v);
-    list_filter_bool(&l, "archived", "w.archived");
-    list_filter_part(&l, "name", "w.name");
-    list_filter_texts(&l, "users", "SELECT username FROM users WHERE id = w.user_id");
-    list_sort(&l, "sortBy", sorts, "w.id", "w.id");
-    list_page(&l);
-    static const struct list_source source = {"workspaces", WORKSPACE_COLUMNS, WORKSPACE_FROM,
-                                              WORKSPACE_JOINED, write_workspace};
-    return list_answer(&l, &source, e);
-}
-
-int view_workspace(struct view *v, struct error *e)
-{
-    return answer_one(v, "workspace",
-                      WORKSPACE_COLUMNS " " WORKSPACE_FROM " " WORKSPACE_JOINED " WHERE w.id = ?",
-                      write_workspace, e);
-}
-
-int view_workspace_projects(struct view *v, struct error *e)
-{
-    static const struct list_sort sorts[] = {
-        {"SORT_BY_ID", "p.id"}, {"SORT_BY_NAME", "p.name"}, {NULL, NULL}};
-    int64_t id;
-    int rc = request_param_int(v->rq, 0, &id, e);
-    if (rc)
-        return rc;
-    struct list l;
-    list_init(&l, v);
-    if (id) { // 0: of every workspace
-        list_and(&l, "p.workspace_id = ?");
-        list_bind_int(&l, id);
-    }
-    list_filter_bool(&l, "archived", "p.archived");
-    list_filter_part(&l, "name", "p.name");
-    list_sort(&l, "sortBy", sorts, "p.id", "p.id");
-    list_page(&l);
-    static const struct list_source source = {"projects", PROJECT_COLUMNS, PROJECT_FROM,
-                                              PROJECT_JOINED, write_project};
-    return list_answer(&l, &source, e);
-}
-
-int view_project(struct view *v, struct error *e)
-{
-    return answer_one(v, "project",
-                      PROJECT_COLUMNS " " PROJECT_FROM " " PROJECT_JOINED " WHERE p.id = ?",
-                      write_project, e);
 }
 
 // Of what stands between <style> and </style>; a test tells when it no longer fits.

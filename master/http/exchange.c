@@ -156,6 +156,8 @@ static int exchange_headers(struct exchange *x, const char *method, struct error
             .authorization = header(x, MHD_HTTP_HEADER_AUTHORIZATION),
             .allocation = header(x, "Grpc-Metadata-x-allocation-token")};
         rc = auth_check(x->thread->db, x->route->auth, &given, &rq->principal, x->token, e);
+        if (!rc)
+            rc = auth_check_sight(x->thread->db, x->route, rq, e);
         if (rc)
             return rc;
     }

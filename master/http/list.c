@@ -124,6 +124,15 @@ void list_filter_words(struct list *l, const char *name, const char *column, enu
     }
 }
 
+void list_filter_seen(struct list *l, const char *workspace_column)
+{
+    const struct principal *me = &l->v->rq->principal;
+    if (me->admin)
+        return;
+    buf_printf(&l->where, " AND (%s) IN (" SQL_SEEN_WORKSPACES ")", workspace_column);
+    list_bind_int(l, me->user_id);
+}
+
 static const char *direction(struct list *l)
 {
     const char *order = query_get(l->v->query, "orderBy");

@@ -47,6 +47,9 @@ void list_filter_bool(struct list *l, const char *name, const char *column);
 void list_filter_part(struct list *l, const char *name, const char *column); // contains, any case
 void list_filter_words(struct list *l, const char *name, const char *column, enum wire_names table);
 
+// Only what the caller may see, by its workspace.
+void list_filter_seen(struct list *l, const char *workspace_column);
+
 // orderBy and `name` (sortBy) of the caller; `fallback` without them. `tie` makes it unique.
 void list_sort(struct list *l, const char *name, const struct list_sort *sorts,
                const char *fallback, const char *tie);

@@ -11,6 +11,7 @@
 #include "master/http/list.h"
 #include "master/http/thin.h"
 #include "master/http/views.h"
+#include "master/sight.h"
 
 enum { REPORT_PAGE = 500, SERIES_POINTS = 2000, SERIES_POINTS_MAX = 100000 };
 
@@ -120,7 +121,7 @@ static int open_metrics(struct view *v, const char *group, struct stream **out, 
         if (end == texts[i] || *end)
             return error_set(e, ERR_INVALID,
                              "query parameter trialIds: \"%.64s\" is not an integer", texts[i]);
-        int rc = check_exists(v, STMT_TRIAL_EXISTS, trials[i], "trial", e);
+        int rc = sight_check(v->db, &v->rq->principal, THING_TRIAL, texts[i], e);
         if (rc)
             return rc;
     }
@@ -217,8 +218,6 @@ int view_trial_series(struct view *v, struct error *e)
     int64_t trial, max;
     const char *group = query_get(v->query, "group"), *metric = query_get(v->query, "metric");
     int rc = request_param_int(v->rq, 0, &trial, e);
-    if (!rc)
-        rc = check_exists(v, STMT_TRIAL_EXISTS, trial, "trial", e);
     if (!rc)
         rc = request_query_int(v->rq, "max", SERIES_POINTS, &max, e);
     if (rc)

@@ -110,16 +110,6 @@ int no_trial(int64_t id, struct error *e)
     return error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
 }
 
-int check_exists(struct view *v, enum stmt stmt, int64_t id, const char *what, struct error *e)
-{
-    struct db_rows *rows = db_query(v->db, stmt, "i", id);
-    int found = db_next(rows);
-    db_rows_close(rows);
-    if (found == 0)
-        return error_set(e, ERR_NOT_FOUND, "there is no %s %lld", what, (long long)id);
-    return found < 0 ? store_failed(e) : 0;
-}
-
 int view_experiment_trials(struct view *v, struct error *e)
 {
     static const struct list_sort sorts[] = {
@@ -136,8 +126,6 @@ int view_experiment_trials(struct view *v, struct error *e)
         {NULL, NULL}};
     int64_t id;
     int rc = request_param_int(v->rq, 0, &id, e);
-    if (!rc)
-        rc = check_exists(v, STMT_EXPERIMENT_EXISTS, id, "experiment", e);
     if (rc)
         return rc;
     struct list l;
@@ -222,8 +210,6 @@ int view_trial_workloads(struct view *v, struct error *e)
         {"batches", "steps"}, {"totalBatches", "steps"}, {"endTime", "end_time"}, {NULL, NULL}};
     int64_t id;
     int rc = request_param_int(v->rq, 0, &id, e);
-    if (!rc)
-        rc = check_exists(v, STMT_TRIAL_EXISTS, id, "trial", e);
     if (rc)
         return rc;
     struct list l;

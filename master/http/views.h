@@ -3,11 +3,17 @@
 #ifndef MUSTER_MASTER_HTTP_VIEWS_H
 #define MUSTER_MASTER_HTTP_VIEWS_H
 
+#include "master/http/list.h"
 #include "master/http/stream.h"
+#include "master/roles.h"
 
 // cluster.c
-view_handler view_page, view_info, view_openapi, view_master, view_master_config, view_workspaces,
-    view_workspace, view_workspace_projects, view_project, view_cluster_message;
+view_handler view_page, view_info, view_openapi, view_master, view_master_config,
+    view_cluster_message;
+
+// workspaces.c, projects.c, members.c; the renders take the id in rq->id
+view_handler view_workspaces, view_workspace, view_workspace_projects, view_project, view_members;
+view_handler render_workspace, render_project;
 
 // accounts.c
 view_handler account_login, account_logout, account_create, account_patch; // worker
@@ -37,9 +43,13 @@ void write_time(struct json_writer *w, const char *key, int64_t wall_us);
 // An object of uuid, state, steps, time, resources, metadata: six columns from `first` on.
 void write_checkpoint_workload(struct json_writer *w, struct db_rows *rows, int first);
 
+// Key `key` with the object of the row that `sql` finds by rq->id; ERR_NOT_FOUND: "there is no KEY
+// ID".
+int write_one(struct view *v, const char *key, const char *sql, list_writer *write,
+              struct error *e);
+
 int store_failed(struct error *e); // ERR_INTERNAL: the store could not be read
 int no_trial(int64_t id, struct error *e);
 int no_checkpoint(const char *uuid, struct error *e);
-int check_exists(struct view *v, enum stmt stmt, int64_t id, const char *what, struct error *e);
 
 #endif

@@ -140,13 +140,13 @@ static void test_what_a_handler_sees(void **state)
     assert_non_null(jget_path(r.json, "body.deep.a"));
     reply_free(&r);
 
-    r = call("POST", "/api/v1/trials/5/kill", BY_USER, NULL);
+    r = call("POST", "/api/v1/trials/1/kill", BY_USER, NULL);
     assert_int_equal(r.status, 200);
     assert_string_equal(at(r.json, "username"), "determined");
     assert_null(jget(r.json, "body"));
     reply_free(&r);
 
-    r = call("POST", "/api/v1/trials/5/progress", BY_TASK, "null");
+    r = call("POST", "/api/v1/trials/1/progress", BY_TASK, "null");
     assert_int_equal(r.status, 200);
     assert_string_equal(at(r.json, "who"), "task");
     assert_string_equal(at(r.json, "allocation"), "1.task.1");

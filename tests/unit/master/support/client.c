@@ -127,13 +127,14 @@ void read_reply(int fd, struct reply *r, bool has_body)
 void send_request(int fd, const char *method, const char *path, int by, const char *body)
 {
     const char *const tokens[] = {NULL, fx.user, fx.admin, fx.agent, fx.task};
+    const char *token = by < BY_OTHER ? tokens[by] : fx.others[by - BY_OTHER];
     struct buf text;
     buf_init(&text, (size_t)1 << 28);
     buf_printf(&text, "%s %s HTTP/1.1\r\nHost: x\r\n", method, path);
     if (by == BY_TASK)
-        buf_printf(&text, "Grpc-Metadata-x-allocation-token: Bearer %s\r\n", tokens[by]);
+        buf_printf(&text, "Grpc-Metadata-x-allocation-token: Bearer %s\r\n", token);
     else if (by)
-        buf_printf(&text, "Authorization: Bearer %s\r\n", tokens[by]);
+        buf_printf(&text, "Authorization: Bearer %s\r\n", token);
     if (body)
         buf_printf(&text, "Content-Length: %zu\r\n", strlen(body));
     buf_puts(&text, "\r\n");

@@ -17,6 +17,7 @@ struct reply {
 };
 
 enum { BY_NONE, BY_USER, BY_ADMIN, BY_AGENT, BY_TASK, CALLERS };
+enum { BY_OTHER = CALLERS }; // and from there on: users of fx.others
 
 // One call on a connection of its own, to the server of the fixture, as one of its callers.
 struct reply call(const char *method, const char *path, int by, const char *body);

@@ -165,9 +165,19 @@ STUB(core_slot)
 STUB(core_slot_enable)
 STUB(core_slot_disable)
 STUB(core_job_queue)
+STUB(core_job_queue_update)
+STUB(core_shares)
 STUB(core_resource_pools)
+STUB(core_workspace_delete)
+STUB(core_workspace_archive)
+STUB(core_workspace_unarchive)
+STUB(core_project_delete)
+STUB(core_project_archive)
+STUB(core_project_unarchive)
+STUB(core_member_set)
+STUB(core_member_remove)
 
-// These two are rendered from the store: an experiment with this id.
+// These are rendered from the store: an experiment, workspace or project with this id.
 int core_experiment_create(struct core *c, struct request *rq, struct error *e)
 {
     (void)c;
@@ -181,6 +191,34 @@ int core_experiment_patch(struct core *c, struct request *rq, struct error *e)
 {
     (void)c;
     return request_param_int(rq, 0, &rq->id, e);
+}
+
+int core_workspace_patch(struct core *c, struct request *rq, struct error *e)
+{
+    (void)c;
+    return request_param_int(rq, 0, &rq->id, e);
+}
+
+int core_project_patch(struct core *c, struct request *rq, struct error *e)
+{
+    (void)c;
+    return request_param_int(rq, 0, &rq->id, e);
+}
+
+int core_workspace_create(struct core *c, struct request *rq, struct error *e)
+{
+    (void)c;
+    (void)e;
+    rq->id = 1;
+    return 0;
+}
+
+int core_project_create(struct core *c, struct request *rq, struct error *e)
+{
+    (void)c;
+    (void)e;
+    rq->id = 1;
+    return 0;
 }
 
 int core_allocation_preemption(struct core *c, struct request *rq, struct error *e)

@@ -20,6 +20,8 @@
 
 #define PASSWORD "correct horse battery staple" // of admin and determined
 
+enum { OTHERS_MAX = 8 };
+
 struct fixture {
     struct db *db;
     struct core *core;
@@ -28,6 +30,7 @@ struct fixture {
     struct cluster_identity cluster;
     int port;
     char user[TOKEN_TEXT], admin[TOKEN_TEXT], agent[TOKEN_TEXT], task[TOKEN_TEXT];
+    char others[OTHERS_MAX][TOKEN_TEXT]; // of users that a test makes
 };
 
 extern struct fixture fx;

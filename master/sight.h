@@ -1,0 +1,25 @@
+// Whether a caller may know of a thing: by the committed store, so on any thread that has a reader.
+// What he may not see is not there for him, with the same words.
+#ifndef MUSTER_MASTER_SIGHT_H
+#define MUSTER_MASTER_SIGHT_H
+
+#include "db/db.h"
+#include "master/request.h"
+
+enum thing {
+    THING_WORKSPACE,
+    THING_PROJECT,
+    THING_EXPERIMENT,
+    THING_TRIAL,
+    THING_TASK,
+    THING_CHECKPOINT,
+    THINGS
+};
+
+// `id` as it stands in a path: a number, or the name of a task or checkpoint. ERR_NOT_FOUND,
+// ERR_INVALID (not a number), ERR_INTERNAL. Users see what their roles let them see, a running task
+// its own experiment and the checkpoint it was started from, agents everything.
+int sight_check(struct db_reader *db, const struct principal *who, enum thing what, const char *id,
+                struct error *e);
+
+#endif
