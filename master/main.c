@@ -21,11 +21,13 @@
 #include "master/http/first_start.h"
 #include "master/http/follow.h"
 #include "master/http/server.h"
+#include "master/sched/rules.h"
 
 struct options {
     const char *config_file, *data_dir, *bind, *cluster_name, *checkpoint_dir, *master_url;
     const char *password_file, *tls_cert, *tls_key, *log_level, *scheduler;
-    long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout;
+    long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout, preempt_after,
+        grow_after;
     bool help, version;
 };
 
@@ -39,6 +41,8 @@ static const struct options defaults = {
     .agent_reconnect = 30,
     .kill_grace = 10,
     .preemption_timeout = 3600,
+    .preempt_after = -1,
+    .grow_after = -1,
 };
 
 enum {
@@ -87,6 +91,11 @@ static const struct {
      "fair_share, priority or fifo: who comes first in pools that resource_pools does not name "
      "(fair_share)",
      0, 0, NULL},
+    {"preempt-after", 0, FLAG_INT, offsetof(struct options, preempt_after), "SECONDS",
+     "what runs is left alone for so long, but by a higher priority of its team (300)", 0, 604800,
+     NULL},
+    {"grow-after", 0, FLAG_INT, offsetof(struct options, grow_after), "SECONDS",
+     "an elastic trial runs for so long before it is given more slots (600)", 0, 604800, NULL},
     {"log-level", 0, FLAG_STRING, offsetof(struct options, log_level), "LEVEL",
      "debug, info, warn or error (info)", 0, 0, NULL},
     {"config", 'c', FLAG_STRING, offsetof(struct options, config_file), "FILE",
@@ -428,6 +437,11 @@ static int start_services(struct master *m, struct error *e)
     const struct options *o = &m->options;
     m->follow = follow_new();
     describe_config(m);
+    struct sched_rules rules = sched_rules_default;
+    if (o->preempt_after >= 0)
+        rules.shortest = o->preempt_after * 1000000;
+    if (o->grow_after >= 0)
+        rules.grow_after = o->grow_after * 1000000;
     const struct core_options core = {
         .cluster_id = m->cluster.id,
         .cluster_name = m->cluster.name,
@@ -441,6 +455,7 @@ static int start_services(struct master *m, struct error *e)
         .scheduler = m->scheduler,
         .pools = m->arguments.pools,
         .pool_count = m->arguments.pool_count,
+        .rules = &rules,
         .logs_committed = follow_notify,
         .logs_ctx = m->follow,
     };

@@ -34,8 +34,9 @@ struct core_options {
     enum sched_policy scheduler;           // of pools that are not named here
     const struct core_pool_option *pools;  // read by core_new() alone
     size_t pool_count;
-    int64_t (*mono_us)(void);              // NULL: clock_mono_us; tests move time
-    int64_t (*wall_us)(void);              // NULL: clock_wall_us
+    const struct sched_rules *rules; // NULL: the scheduler's own; read by core_new() alone
+    int64_t (*mono_us)(void);        // NULL: clock_mono_us; tests move time
+    int64_t (*wall_us)(void);        // NULL: clock_wall_us
 
     // Told after the commit of new log rows of a task, and after the commit that ends its trial:
     // wakes the followers of its log. Any thread; returns at once. NULL: nobody follows.

@@ -461,7 +461,7 @@ int core_new(struct db *db, const struct core_options *options, struct core **ou
     c->options = *options;
     c->db = db;
     c->inbox = mailbox_new(LIMIT_CORE_QUEUE);
-    c->sched = sched_new(NULL);
+    c->sched = sched_new(options->rules);
     c->sched_last = INT64_MIN / 2;
     core_pool(c, "");
     for (size_t i = 0; i < options->pool_count; i++)
