@@ -13,9 +13,10 @@ const struct sched_rules sched_rules_default = {
     .levels = {1 * HOUR_US, 10 * HOUR_US, 100 * HOUR_US},
     .shortest = HOUR_US / 12,
     .overdue_large = 30 * HOUR_US,
-    .overdue = 72 * HOUR_US,
+    .overdue = 120 * HOUR_US,
     .overdue_percent = 50,
     .fast_percent = 10,
+    .debt_quantum = 4 * HOUR_US,
     .grow_after = HOUR_US / 6,
 };
 

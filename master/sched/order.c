@@ -12,6 +12,7 @@ enum {
     MISFITS = 32, // gangs in a row that do not fit into a rest, and it is left
     ROUNDS = 4
 };
+#define DEBT_LOOK (HOUR_US / 12) // to see whether debts have grown or been paid
 
 bool rank_before(const struct rank *a, const struct rank *b)
 {
@@ -29,26 +30,53 @@ int gang_needs(const struct gang *g)
     return g->placed ? g->slots : g->spec.least;
 }
 
-// Ranks the gangs of one queue; marks what its team's entitlement covers. A gang that has waited
-// for too long is covered whatever it takes.
+// Whether a gang that is larger than what is left of its team's entitlement may have it all the
+// same, because the team could not use it for so long: gangs are whole, so its share evens out over
+// time.
+static bool may_use_debt(struct sched *s, struct pool *p, struct gang *g, int64_t lacks)
+{
+    int64_t debt = s->teams[g->team].debt;
+    int64_t needs = g->placed && g->on_debt ? 1 : lacks * s->rules.debt_quantum / 1000 / FINE;
+    g->on_debt = debt >= needs;
+    if (s->now + DEBT_LOOK < p->next)
+        p->next = s->now + DEBT_LOOK;
+    return g->on_debt;
+}
+
+// How much of the gang's slots its team's entitlement has to cover; more than there is left when it
+// is not to be covered.
+static int64_t charge(struct sched *s, struct pool *p, struct share *share, struct gang *g)
+{
+    int64_t needs = (int64_t)gang_needs(g) * FINE;
+    if (needs <= share->rest)
+        return needs;
+    bool first = share->rest > 0 && !share->stretched;
+    share->stretched |= first;
+    if (!g->overdue && !(first && may_use_debt(s, p, g, needs - share->rest)))
+        return needs;
+    p->beyond += needs - share->rest;
+    return share->rest;
+}
+
+// Ranks the gangs of one queue, and marks what its team is entitled to.
 static void rank_queue(struct sched *s, struct pool *p, struct share *share)
 {
+    bool is_fair = p->policy == SCHED_FAIR_SHARE;
     struct rank worst = {ENTITLED_NOT, 0, INT64_MIN, 0};
-    share->rest = p->policy == SCHED_FAIR_SHARE ? share->entitled : 0;
+    share->rest = is_fair ? share->entitled : 0;
+    share->stretched = false;
     for (size_t i = 0; i < share->queue.count; i++) {
         const struct item *item = &share->queue.items[i];
         struct gang *g = &s->gangs[item->gang];
-        int64_t needs = (int64_t)gang_needs(g) * FINE;
         struct rank own = {ENTITLED_NOT, item->first % LEVELS_CAP, item->second, ++p->ranked};
         if (own.level < worst.level || (own.level == worst.level && own.order < worst.order)) {
             own.level = worst.level;
             own.order = worst.order;
         }
         worst = own;
-        if (needs <= share->rest || (g->overdue && p->policy == SCHED_FAIR_SHARE)) {
-            int64_t covered = needs < share->rest ? needs : share->rest;
-            share->rest -= covered;
-            p->beyond += needs - covered;
+        int64_t charged = is_fair ? charge(s, p, share, g) : INT64_MAX;
+        if (charged <= share->rest) {
+            share->rest -= charged;
             own.entitlement = ENTITLED_SELF;
         }
         g->rank = own;
@@ -189,10 +217,11 @@ static void rank_team(struct sched *s, struct pool *p, int team)
 void order_rank(struct sched *s, struct pool *p)
 {
     int64_t lane = p->capacity * s->rules.fast_percent / 100 * FINE;
+    shares_begin(s, p);
     for (int round = 0; round < ROUNDS; round++) {
         int64_t left = p->capacity - (p->aside_slots + FINE - 1) / FINE;
         p->ranked = p->beyond = 0;
-        shares_compute(s, p, left > 0 ? left : 0);
+        shares_divide(s, p, left > 0 ? left : 0);
         rank_team(s, p, SCHED_ROOT);
         if (p->policy != SCHED_FAIR_SHARE)
             return;

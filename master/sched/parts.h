@@ -48,8 +48,10 @@ bool item_before(const struct item *a, const struct item *b);
 void queue_renew(struct sched *s, struct pool *p, struct queue *q); // keys and order, when due
 void items_sort(struct item *items, struct item *scratch, size_t count);
 
-// shares.c: who is entitled to how much of a pool of `capacity` slots.
-void shares_compute(struct sched *s, struct pool *p, int64_t capacity);
+// shares.c: who is entitled to how much of a pool; of all its slots, or of as many as are left when
+// the fast lane and others have taken theirs.
+void shares_begin(struct sched *s, struct pool *p);
+void shares_divide(struct sched *s, struct pool *p, int64_t slots);
 int64_t share_wanted(const struct sched *s, const struct pool *p, int team); // slots
 int64_t share_entitled(const struct pool *p, int team);                      // slots, rounded
 

@@ -15,7 +15,9 @@ struct sched_rules { // times in microseconds
     int64_t overdue;       // .. any other
     int overdue_percent;   // but all of these together hold at most so much of a pool
     int fast_percent;      // of a pool, for jobs of level 0 beyond the share of their team
-    int64_t grow_after;    // an elastic gang runs at least so long before it is made larger
+    int64_t
+        debt_quantum;   // a team's gang that is larger than its share runs for so long on its debt
+    int64_t grow_after; // an elastic gang runs at least so long before it is made larger
 };
 extern const struct sched_rules sched_rules_default;
 

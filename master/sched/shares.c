@@ -67,32 +67,38 @@ static void divide(struct sched *s, struct pool *p, int parent, int64_t amount)
         divide(s, p, t, p->shares[t].entitled);
 }
 
-// A debt is what a team was entitled to and did not have; having more later pays it back.
+// A debt is what a team was entitled to, wanted and did not have; having more later pays it back.
 static void count_debts(struct sched *s, const struct pool *p)
 {
     int64_t passed = s->now - p->passed_at;
     for (int t = 0; passed > 0 && t < s->team_handles.count; t++) {
         struct team *team = &s->teams[t];
         const struct share *share = &p->shares[t];
-        if (!team->used || (!share->entitled && !share->held))
+        if (!team->used || (!share->nominal && !share->held && !team->debt))
             continue;
         team_count(s, t, s->now);
-        team->debt += (share->entitled / FINE - share->held) * (passed / 1000);
+        team->debt += (share->nominal - FINE * share->held) * (passed / 1000) / FINE;
         if (team->debt < 0)
             team->debt = 0;
     }
 }
 
-void shares_compute(struct sched *s, struct pool *p, int64_t capacity)
+void shares_divide(struct sched *s, struct pool *p, int64_t slots)
+{
+    p->shares[SCHED_ROOT].entitled = FINE * smaller(share_wanted(s, p, SCHED_ROOT), slots);
+    divide(s, p, SCHED_ROOT, p->shares[SCHED_ROOT].entitled);
+}
+
+void shares_begin(struct sched *s, struct pool *p)
 {
     count_debts(s, p);
-    int64_t all = smaller(share_wanted(s, p, SCHED_ROOT), capacity);
-    p->shares[SCHED_ROOT].entitled = FINE * all;
-    divide(s, p, SCHED_ROOT, FINE * all);
     p->passed_at = s->now;
+    shares_divide(s, p, p->capacity);
+    for (int t = 0; t < s->team_handles.count; t++)
+        p->shares[t].nominal = p->shares[t].entitled;
 }
 
 int64_t share_entitled(const struct pool *p, int team)
 {
-    return (p->shares[team].entitled + FINE / 2) / FINE;
+    return (p->shares[team].nominal + FINE / 2) / FINE;
 }

@@ -86,8 +86,9 @@ struct gang {
     int64_t expected;            // placed: its end; else: how long it will take; 0: unknown
     enum sched_cause cause;      // of its leaving
     int keeps;                   // leaving: of its slots, how many it will want again at once
-    bool overdue;                // it has waited for so long that it goes first
-    int clears;                  // agent that is being cleared for it; SCHED_NONE: none
+    bool on_debt; // larger than what its team is entitled to, it runs on what that is owed
+    bool overdue; // it has waited for so long that it goes first
+    int clears;   // agent that is being cleared for it; SCHED_NONE: none
     // Of the last pass.
     struct rank rank;
     int64_t within;   // slots that gangs of its team hold that it could take
@@ -106,8 +107,10 @@ struct queue { // the gangs of a team in the order it gives them, those that run
 struct share {             // of a team in a pool
     struct queue queue;    // of a leaf
     int64_t held, waiting; // slots of its gangs and of those of the teams below it
-    int64_t entitled;      // thousandths of a slot, as of the last pass
+    int64_t nominal;       // thousandths of a slot that it is entitled to, as of the last pass
+    int64_t entitled;      // .. of what the fast lane and those who waited too long leave
     int64_t rest;          // of a pass: what of it no gang has been marked for
+    bool stretched;        // of a pass: a gang has been found that does not fit into the rest
     size_t cursor;         // of a pass: in the queue
 };
 
