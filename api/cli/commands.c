@@ -63,6 +63,18 @@ const struct command commands[] = {
      "Give an experiment another place: beside another one, or by its settings", "muster queue move 7 --ahead-of 5", run_queue_move, false},
     {"job", "list", "", "pool all", QUEUE_COLUMNS, "Another name of queue list", NULL, run_queue_list, false},
 
+    {"team", "list", "", "all", "id,name,weight,guaranteed,max_slots,default_role,members,experiments",
+     "List teams. A team is a workspace, and its part of the slots", "muster team list", run_team_list, false},
+    {"team", "create", "NAME", "weight guaranteed max-slots default-role project", NULL,
+     "Make a team, a workspace with a project in it", "muster team create vision --weight 2 --guaranteed 8", run_team_create, false},
+    {"team", "set", "NAME", "user weight guaranteed max-slots role default-role name", NULL,
+     "Change a team (a workspace), or a user's part of it", "muster team set vision --user ann --role editor --weight 2", run_team_set, false},
+    {"team", "members", "NAME", NULL, "user,role,weight,max_slots", "List who has a role, a weight or a limit in a team",
+     "muster team members vision", run_team_members, false},
+    {"team", "delete", "NAME", "yes", NULL, "Delete a team, a workspace that holds no experiments", "muster team delete vision --yes", run_team_delete, false},
+    {"team", "shares", "", "pool", "team,entitled,used,wanted,waiting,running,usage,debt,weight,guaranteed,max_slots",
+     "Show what each team may have, has, waits for, has had and is owed (slots, slot hours)", "muster team shares --pool default", run_team_shares, false},
+
     {"user", "list", "", NULL, "id,username,admin,active", "List users", NULL, run_user_list, false},
     {"user", "create", "NAME", "admin password-file password-stdin", NULL, "Create a user", NULL, run_user_create, false},
     {"master", "info", "", NULL, NULL, "Show the master's name, version and address", NULL, run_master_info, false},

@@ -49,7 +49,7 @@ static const struct row rows[] = {
     YES("password-stdin", 0, password_stdin, "read the password from standard input"),
     YES("admin", 0, admin, "the user may do everything"),
     {0, {"config", 'c', FLAG_LIST, AT(config), "KEY=VALUE", "set one key of the configuration, e.g. resources.slots_per_trial=4", 0, 0, NULL}},
-    TEXT("name", 'n', name, "NAME", "name of the experiment"),
+    TEXT("name", 'n', name, "NAME", "name of the experiment; of a team: its new name"),
     TEXT("id-file", 0, id_file, "FILE", "write the new experiment's id to FILE"),
     NUMBER("project-id", 0, project_id, "N", "project to put it in", 1, INT32_MAX),
     YES("paused", 0, paused, "create it without starting"),
@@ -59,7 +59,7 @@ static const struct row rows[] = {
     YES("yes", 'y', yes, "do not ask"),
     YES("all", 'a', all, "leave none out: archived experiments, the end of a long queue"),
     TEXT("state", 's', state, "STATE", "only in this state; active: all that have not ended"),
-    TEXT("user", 'u', user, "NAME", "only of this user"),
+    TEXT("user", 'u', user, "NAME", "only of this user; of a team: this user's part of it"),
     NUMBER("limit", 0, limit, "N", "at most N rows", 1, 10000000),
     TEXT("group", 'g', group, "GROUP", "training or validation"),
     TEXT("metric", 0, metric, "NAME", "only this metric"),
@@ -79,6 +79,10 @@ static const struct row rows[] = {
     NUMBER("behind", 0, behind, "ID", "just behind this experiment", 1, INT64_MAX),
     NUMBER("priority", 0, priority, "N", "1 to 99, the smaller the sooner (42 where nobody said)", 1, 99),
     TEXT("weight", 0, weight, "W", "weight of its share, e.g. 2 for twice as much as the others"),
+    NUMBER("guaranteed", 0, guaranteed, "N", "slots it gets before anybody's weight counts, when it wants them", 0, INT32_MAX),
+    TEXT("role", 0, role, "ROLE", "of --user: none, viewer, editor or admin; default: as who is no member"),
+    TEXT("default-role", 0, default_role, "ROLE", "of all who are no members: none, viewer or editor"),
+    TEXT("project", 0, project, "NAME", "its first project (default: \"default\")"),
     NUMBER("max-slots", 0, max_slots, "N", "most slots it may hold at a time; 0: no limit", 0, INT32_MAX),
 };
 // clang-format on

@@ -192,6 +192,70 @@ json_t *row_slot(const json_t *agent, const json_t *slot)
     return row;
 }
 
+static void copy_numbers(json_t *row, const json_t *from, const char *const names[][2])
+{
+    for (; (*names)[0] != NULL; names++) {
+        json_t *value = jget(from, (*names)[1]);
+        json_object_set_new(row, (*names)[0], value != NULL ? json_incref(value) : json_null());
+    }
+}
+
+json_t *row_team(const json_t *workspace)
+{
+    static const char *const numbers[][2] = {{"id", "id"},
+                                             {"weight", "weight"},
+                                             {"guaranteed", "guaranteedSlots"},
+                                             {"max_slots", "maxSlots"},
+                                             {"members", "numMembers"},
+                                             {"projects", "numProjects"},
+                                             {"experiments", "numExperiments"},
+                                             {NULL, NULL}};
+    json_t *row = json_object();
+    copy_numbers(row, workspace, numbers);
+    set_string(row, "name", jget_string(workspace, "name", ""));
+    set_string(row, "owner", jget_string(workspace, "username", ""));
+    set_string(row, "default_role", jget_string(workspace, "defaultRole", ""));
+    json_object_set_new(row, "archived", json_boolean(jget_bool(workspace, "archived", false)));
+    return row;
+}
+
+json_t *row_member(const json_t *member)
+{
+    static const char *const numbers[][2] = {
+        {"id", "userId"}, {"weight", "weight"}, {"max_slots", "maxSlots"}, {NULL, NULL}};
+    json_t *row = json_object();
+    const char *role = jget_string(member, "role", "");
+    copy_numbers(row, member, numbers);
+    set_string(row, "user", jget_string(member, "username", ""));
+    set_string(row, "role", *role != '\0' ? role : "default");
+    return row;
+}
+
+json_t *row_share(const json_t *share)
+{
+    static const char *const numbers[][2] = {{"weight", "weight"},
+                                             {"guaranteed", "guaranteedSlots"},
+                                             {"max_slots", "maxSlots"},
+                                             {"used", "usedSlots"},
+                                             {"wanted", "wantedSlots"},
+                                             {"entitled", "entitledSlots"},
+                                             {"usage", "usageSlotHours"},
+                                             {"debt", "debtSlotHours"},
+                                             {"waiting", "waitingJobs"},
+                                             {"running", "runningJobs"},
+                                             {NULL, NULL}};
+    json_t *row = json_object();
+    const char *workspace = jget_string(share, "workspaceName", "");
+    bool of_user = jget(share, "userId") != NULL;
+    const char *user = of_user ? jget_string(share, "username", "") : NULL;
+    set_string(row, "team", of_user ? user : workspace);
+    set_string(row, "workspace", workspace);
+    set_string(row, "user", user);
+    set_string(row, "pool", jget_string(share, "resourcePool", ""));
+    copy_numbers(row, share, numbers);
+    return row;
+}
+
 // waits (text) and waits_s: since it was submitted.
 static void set_waiting_time(json_t *row, const json_t *full, int64_t now)
 {

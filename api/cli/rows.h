@@ -13,6 +13,9 @@ json_t *row_start(const json_t *start); // one allocation of a trial
 json_t *row_agent(const json_t *agent);
 json_t *row_job(const json_t *job); // of the queue
 json_t *row_slot(const json_t *agent, const json_t *slot);
+json_t *row_team(const json_t *workspace);
+json_t *row_member(const json_t *member);
+json_t *row_share(const json_t *share); // of a team in a pool, or of a user in it
 json_t *row_metrics(const json_t *report, const char *group, const char *metric);
 
 // Each element of `list` through `row`.

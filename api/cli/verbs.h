@@ -17,6 +17,9 @@ cli_verb run_checkpoint_list, run_checkpoint_describe, run_checkpoint_digest,
 cli_verb run_agent_list, run_agent_set, run_slot_list, run_slot_set, run_master_info; // cluster.c
 cli_verb run_queue_list, run_queue_why, run_queue_move;                               // queue.c
 
+cli_verb run_team_list, run_team_create, run_team_set, run_team_members, run_team_delete,
+    run_team_shares; // team.c
+
 // trial.c: log lines of a trial to standard output by the options' filters.
 int print_trial_logs(struct cli *c, long long trial, struct error *e);
 // trial.c: metric reports of a trial as rows, overtaken ones left out.

@@ -41,7 +41,7 @@ static int read_weight(const json_t *body, double *out, struct error *e)
         *out = json_is_number(given) ? json_number_value(given) : NAN;
     if (isfinite(*out) && *out > 0 && *out <= weight_max)
         return 0;
-    return error_set(e, ERR_INVALID, "weight: a number above 0, at most %g; 1 is usual",
+    return error_set(e, ERR_INVALID, "weight: a number above 0, at most %.0f; 1 is usual",
                      weight_max);
 }
 

@@ -1,0 +1,293 @@
+// Teams: workspaces with their part of the slots, and who may do what in them.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/cli/output.h"
+#include "api/cli/rows.h"
+#include "api/cli/verbs.h"
+#include "base/json.h"
+
+// --- finding -------------------------------------------------------------------------------------
+
+static int no_team(const json_t *teams, const char *name, struct error *e)
+{
+    size_t i, count = json_array_size(teams);
+    const char **names = xcalloc(count + 1, sizeof(*names));
+    json_t *team;
+    json_array_foreach(teams, i, team)
+    {
+        names[i] = jget_string(team, "name", "");
+    }
+    const char *near = nearest_word(name, names);
+    free(names);
+    if (near != NULL) {
+        return error_set(e, ERR_NOT_FOUND, "there is no team \"%s\"; did you mean \"%s\"?", name,
+                         near);
+    }
+    return error_set(e, ERR_NOT_FOUND, "there is no team \"%s\"; see: muster team list", name);
+}
+
+// The id of the team (workspace) of this name.
+static int find_team(struct cli *c, const char *name, long long *id, struct error *e)
+{
+    json_t *teams = NULL, *team;
+    size_t i;
+    int err = cli_list(c, "workspaces", 0, &teams, e, "/api/v1/workspaces");
+    *id = 0;
+    json_array_foreach(teams, i, team)
+    {
+        if (strcmp(jget_string(team, "name", ""), name) == 0) {
+            *id = jget_int(team, "id", 0);
+        }
+    }
+    if (err == 0 && *id == 0) {
+        err = no_team(teams, name, e);
+    }
+    json_decref(teams);
+    return err;
+}
+
+static int find_user(struct cli *c, const char *name, long long *id, struct error *e)
+{
+    json_t *answer = NULL;
+    char *escaped = client_escape(name);
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/users/%s/by-username", escaped);
+    *id = jget_int(jget(answer, "user"), "id", 0);
+    if (err == ERR_NOT_FOUND) {
+        err = error_set(e, err, "--user: there is no user \"%s\"; see: muster user list", name);
+    }
+    free(escaped);
+    json_decref(answer);
+    return err;
+}
+
+// --- what the flags ask for ----------------------------------------------------------------------
+
+static int put_weight(const struct cli_options *o, json_t *body, struct error *e)
+{
+    double weight;
+    int err = o->weight != NULL ? cli_number("--weight", o->weight, &weight, e) : 0;
+    if (err == 0 && o->weight != NULL) {
+        json_object_set_new(body, "weight", json_real(weight));
+    }
+    return err;
+}
+
+static void put_slots(json_t *body, const char *key, long long slots)
+{
+    if (slots >= 0) {
+        json_object_set_new(body, key, json_integer(slots));
+    }
+}
+
+// Of a team; ERR_INVALID: a flag that is a member's alone.
+static int team_settings(const struct cli_options *o, json_t *body, struct error *e)
+{
+    if (o->role != NULL) {
+        return error_set(e, ERR_INVALID,
+                         "--role is one user's: give --user as well; of all who are no members it "
+                         "is --default-role");
+    }
+    put_slots(body, "guaranteedSlots", o->guaranteed);
+    put_slots(body, "maxSlots", o->max_slots);
+    if (o->default_role != NULL) {
+        json_object_set_new(body, "defaultRole", json_string(o->default_role));
+    }
+    if (o->name != NULL) {
+        json_object_set_new(body, "name", json_string(o->name));
+    }
+    return put_weight(o, body, e);
+}
+
+static int member_settings(const struct cli_options *o, json_t *body, struct error *e)
+{
+    if (o->guaranteed >= 0 || o->default_role != NULL || o->name != NULL) {
+        return error_set(
+            e, ERR_INVALID,
+            "--guaranteed, --default-role and --name are the team's: leave --user out");
+    }
+    put_slots(body, "maxSlots", o->max_slots);
+    if (o->role != NULL) { // on the wire nobody's role is "default"
+        bool leaves = strcmp(o->role, "default") == 0;
+        json_object_set_new(body, "role", json_string(leaves ? "" : o->role));
+    }
+    return put_weight(o, body, e);
+}
+
+static int need_settings(const json_t *body, struct error *e)
+{
+    if (json_object_size(body) > 0) {
+        return 0;
+    }
+    return error_set(e, ERR_INVALID,
+                     "what is to change? give --weight, --guaranteed, --max-slots, --default-role, "
+                     "--name, or --user with --role, --weight, --max-slots");
+}
+
+// --- commands ------------------------------------------------------------------------------------
+
+int run_team_list(struct cli *c, const struct command *self, struct error *e)
+{
+    json_t *teams = NULL;
+    int err = cli_list(c, "workspaces", 0, &teams, e, "/api/v1/workspaces%s",
+                       c->options.all ? "" : "?archived=false");
+    if (err == 0) {
+        json_t *rows = rows_of(teams, row_team);
+        err = output_rows(c, rows, self->columns, e);
+        json_decref(rows);
+    }
+    json_decref(teams);
+    return err;
+}
+
+// A workspace of its own can hold no experiment: those are in projects.
+static int create_project(struct cli *c, long long team, const char *name, struct error *e)
+{
+    json_t *body = json_pack("{s:s}", "name", name);
+    int err = cli_call(c, "POST", body, NULL, e, "/api/v1/workspaces/%lld/projects", team);
+    json_decref(body);
+    return err != 0 ? error_prefix(e, "the team was created, its project \"%s\" was not", name) : 0;
+}
+
+int run_team_create(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    const char *name = c->args[0];
+    const char *project = c->options.project != NULL ? c->options.project : "default";
+    json_t *body = json_object(), *answer = NULL;
+    int err = team_settings(&c->options, body, e);
+    json_object_set_new(body, "name", json_string(name));
+    err = err != 0 ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/workspaces");
+    const json_t *team = jget(answer, "workspace");
+    long long id = jget_int(team, "id", 0);
+    err = err != 0 ? err : create_project(c, id, project, e);
+    if (err == 0 && c->format != OUTPUT_TABLE) {
+        json_t *row = row_team(team);
+        err = output_object(c, row, "id,name", e);
+        json_decref(row);
+    } else if (err == 0 && !c->options.quiet) {
+        printf("Created team %s (workspace %lld); experiments go there with\n"
+               "  workspace: %s\n  project: %s\n",
+               name, id, name, project);
+    }
+    json_decref(answer);
+    json_decref(body);
+    return err;
+}
+
+static int set_member(struct cli *c, long long team, json_t *body, struct error *e)
+{
+    long long user;
+    int err = member_settings(&c->options, body, e);
+    err = err != 0 ? err : need_settings(body, e);
+    err = err != 0 ? err : find_user(c, c->options.user, &user, e);
+    return err != 0 ? err
+                    : cli_call(c, "PUT", body, NULL, e, "/api/v1/workspaces/%lld/members/%lld",
+                               team, user);
+}
+
+static int set_team(struct cli *c, long long team, json_t *body, struct error *e)
+{
+    int err = team_settings(&c->options, body, e);
+    err = err != 0 ? err : need_settings(body, e);
+    return err != 0 ? err : cli_call(c, "PATCH", body, NULL, e, "/api/v1/workspaces/%lld", team);
+}
+
+int run_team_set(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long team;
+    json_t *body = json_object();
+    int err = find_team(c, c->args[0], &team, e);
+    if (err == 0) {
+        err = c->options.user != NULL ? set_member(c, team, body, e) : set_team(c, team, body, e);
+    }
+    if (err == 0 && !c->options.quiet) {
+        const char *user = c->options.user;
+        printf("Changed team %s%s%s\n", c->args[0], user != NULL ? ": user " : "",
+               user != NULL ? user : "");
+    }
+    json_decref(body);
+    return err;
+}
+
+int run_team_members(struct cli *c, const struct command *self, struct error *e)
+{
+    long long team;
+    json_t *answer = NULL;
+    int err = find_team(c, c->args[0], &team, e);
+    err = err != 0 ? err
+                   : cli_call(c, "GET", NULL, &answer, e, "/api/v1/workspaces/%lld/members", team);
+    if (err == 0) {
+        json_t *rows = rows_of(jget(answer, "members"), row_member);
+        err = output_rows(c, rows, self->columns, e);
+        json_decref(rows);
+    }
+    json_decref(answer);
+    return err;
+}
+
+static int confirm(struct cli *c, const char *name, struct error *e)
+{
+    char answer[16];
+    if (c->options.yes) {
+        return 0;
+    }
+    if (!isatty(STDIN_FILENO)) {
+        return error_set(e, ERR_INVALID, "deleting asks for confirmation; add --yes to say so now");
+    }
+    printf("Delete team %s with its projects and the roles of its members? [y/N] ", name);
+    fflush(stdout);
+    if (fgets(answer, sizeof(answer), stdin) == NULL || (answer[0] != 'y' && answer[0] != 'Y')) {
+        return error_set(e, ERR_CONFLICT, "nothing was deleted");
+    }
+    return 0;
+}
+
+int run_team_delete(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long team;
+    int err = find_team(c, c->args[0], &team, e);
+    err = err != 0 ? err : confirm(c, c->args[0], e);
+    err = err != 0 ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/workspaces/%lld", team);
+    if (err == 0 && !c->options.quiet) {
+        printf("Deleted team %s\n", c->args[0]);
+    }
+    return err;
+}
+
+// A tree: users stand below their team. Only people see it drawn.
+static json_t *share_rows(const json_t *shares, bool drawn)
+{
+    json_t *rows = json_array(), *share;
+    size_t i;
+    json_array_foreach(shares, i, share)
+    {
+        json_t *row = row_share(share);
+        if (drawn && jget(share, "userId") != NULL) {
+            char *name = xasprintf("  %s", jget_string(row, "team", ""));
+            json_object_set_new(row, "team", json_string(name));
+            free(name);
+        }
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+int run_team_shares(struct cli *c, const struct command *self, struct error *e)
+{
+    json_t *answer = NULL;
+    char *pool = client_escape(c->options.pool != NULL ? c->options.pool : "");
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/shares?resourcePool=%s", pool);
+    if (err == 0) {
+        json_t *rows = share_rows(jget(answer, "shares"), c->format == OUTPUT_TABLE);
+        err = output_rows(c, rows, self->columns, e);
+        json_decref(rows);
+    }
+    free(pool);
+    json_decref(answer);
+    return err;
+}
