@@ -8,7 +8,10 @@
 #include "base/clock.h"
 #include "base/json.h"
 
-enum { TRIALS_NAMED = 8 }; // of a group; more are counted
+enum {
+    TRIALS_NAMED = 8, // of a group; more are counted
+    SECOND_US = 1000000,
+};
 
 // --- reason codes --------------------------------------------------------------------------------
 
@@ -169,7 +172,10 @@ const char *waiting_until(const char *time, int64_t now, char out[WAITING_UNTIL_
     if (time == NULL || clock_parse(time, &start) != 0) {
         return out;
     }
-    if (start - now < 1000000) {
+    if (start < now - SECOND_US) {
+        return out; // what was expected has not happened
+    }
+    if (start < now + SECOND_US) {
         snprintf(out, WAITING_UNTIL_MAX, "any moment");
     } else {
         snprintf(out, WAITING_UNTIL_MAX, "in %s", clock_duration(start - now, text, sizeof(text)));
@@ -183,8 +189,7 @@ static const char *start_text(const struct waiting *w, const json_t *group, stru
     if (*waiting_until(jget_string(group, "estimatedStart", NULL), w->now, until) == '\0') {
         return meaning_of(group)->start;
     }
-    return arena_printf(
-        a, "%s, if those that hold the slots go on at their pace and nothing new comes", until);
+    return arena_printf(a, "%s; a guess by the progress of what runs, if nothing new comes", until);
 }
 
 static const char *trials_text(const json_t *group, struct arena *a)

@@ -36,7 +36,7 @@ json_t *waiting_remedies(const struct waiting *w, const json_t *group, struct ar
 const char *waiting_place(const json_t *entry, struct arena *a);
 
 enum { WAITING_UNTIL_MAX = 40 };
-// "in 12m 30s", "any moment" of an RFC 3339 time; "" when there is none. Returns out.
+// "in 12m 30s", "any moment" of an RFC 3339 time; "" when there is none or it is past. Returns out.
 const char *waiting_until(const char *time, int64_t now, char out[WAITING_UNTIL_MAX]);
 
 #endif

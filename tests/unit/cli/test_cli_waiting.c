@@ -91,8 +91,7 @@ static void a_queued_one_says_what_it_waits_for(void **state)
     expect_fact(facts, "waits_for", "4 slots; 1 of 8 are free, at most 1 on one agent");
     expect_fact(facts, "place", "2 wait before it");
     expect_fact(facts, "start",
-                "in 12m 30s, if those that hold the slots go on at their pace and nothing new "
-                "comes");
+                "in 12m 30s; a guess by the progress of what runs, if nothing new comes");
     expect_fact(facts, "workspace",
                 "research is entitled to 4 slots, holds 0, wants 4; is owed 1.5 slot hours");
     expect_fact(facts, "user", "ada is entitled to 1 slot, holds 1, wants 1");
@@ -218,7 +217,8 @@ static void a_time_is_told_from_now(void **state)
     char text[WAITING_UNTIL_MAX];
     assert_int_equal(clock_parse("2026-03-01T10:00:00Z", &now), 0);
     assert_string_equal(waiting_until(NULL, now, text), "");
-    assert_string_equal(waiting_until("2026-03-01T09:00:00Z", now, text), "any moment");
+    assert_string_equal(waiting_until("2026-03-01T09:59:59.500Z", now, text), "any moment");
+    assert_string_equal(waiting_until("2026-03-01T09:59:00Z", now, text), "");
     assert_string_equal(waiting_until("2026-03-01T12:30:00Z", now, text), "in 2h 30m");
 }
 
