@@ -19,16 +19,25 @@ static int priority_of(const struct sched *s, const struct gang *g)
     return s->jobs[g->spec.job].spec.priority;
 }
 
-// Whether g may take the slots of v. Among equals nobody may: they would take turns. Who is
-// entitled gives way to nobody for having had more, but to a gang that its own team puts first.
+// Whether v was let in before g though it came after: it used what g could not.
+static bool overtook(const struct gang *v, const struct gang *g)
+{
+    return v->since >= g->since && v->key.second > g->key.second;
+}
+
+// Whether g may take the slots of v. Among equals nobody may, or they would take turns, but from
+// those who overtook it. Who is entitled gives way to nobody for having had more, but to a gang
+// that its own team puts first.
 static bool outranks(const struct gang *g, const struct gang *v)
 {
     bool entitled = v->rank.entitlement == ENTITLED_SELF || v->rank.entitlement == ENTITLED_TEAM;
+    if (!rank_before(&g->rank, &v->rank))
+        return false;
     if (g->team == v->team)
-        return g->key.first < v->key.first && rank_before(&g->rank, &v->rank);
+        return g->key.first < v->key.first || (g->key.first == v->key.first && overtook(v, g));
     if (g->rank.entitlement != v->rank.entitlement)
-        return g->rank.entitlement < v->rank.entitlement;
-    return !entitled && g->rank.level < v->rank.level;
+        return true;
+    return !entitled && (g->rank.level < v->rank.level || overtook(v, g));
 }
 
 static int spare(const struct gang *v)

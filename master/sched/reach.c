@@ -39,25 +39,19 @@ static int64_t beyond_team(const struct pass *ps, const struct rank *r)
     for (int e = r->entitlement + 1; e < ENTITLEMENTS; e++)
         for (int l = 0; l < LEVELS_CAP; l++)
             sum += ps->behind[e][l];
-    for (int l = (int)r->level + 1; l < LEVELS_CAP; l++)
+    for (int l = (int)r->level; l < LEVELS_CAP; l++)
         sum += ps->behind[r->entitlement][l];
     return sum;
 }
 
-// For each waiting gang of a queue, the slots of its own team that run behind its priority and
-// level.
+// For each waiting gang of a queue, the slots of its own team that run behind it.
 static void count_within(struct sched *s, const struct queue *q)
 {
-    int64_t sum = 0, equals = 0, key = INT64_MAX;
+    int64_t sum = 0;
     for (size_t i = q->count; i-- > 0;) {
         struct gang *g = &s->gangs[q->items[i].gang];
-        if (q->items[i].first != key) {
-            sum += equals;
-            equals = 0;
-            key = q->items[i].first;
-        }
         if (g->placed)
-            equals += g->leaving ? 0 : g->slots;
+            sum += g->leaving ? 0 : g->slots;
         else
             g->within = sum;
     }
