@@ -244,9 +244,11 @@ static void write_ranks(struct json_writer *w, const struct part *p)
 static void write_run(struct core *c, struct json_writer *w, const struct part *p)
 {
     const struct trial *t = p->allocation->trial;
-    char *url = xasprintf("/api/v1/tasks/%s/context_directory", t->task_id);
-    jw_kv_string(w, "contextUrl", url);
-    free(url);
+    if (!t->live->no_files) {
+        char *url = xasprintf("/api/v1/tasks/%s/context_directory", t->task_id);
+        jw_kv_string(w, "contextUrl", url);
+        free(url);
+    }
     write_argv(w, t->live);
     jw_kv_bool(w, "native", t->live->native);
     if (p->state == PART_ASSIGNED) { // later it runs, and only has to know that it still should
