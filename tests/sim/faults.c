@@ -73,19 +73,19 @@ static void join(struct world *w, const struct outside *o)
         note(w, "no room for more machines");
 }
 
-static void grow_back(struct world *w, void *who, int64_t slots)
+static void grow_back(struct world *w, void *who, int64_t arg)
 {
     struct machine *m = who;
-    note_outside(w, "%s gets its %d slots back", m->id, (int)slots);
+    (void)arg;
+    note_outside(w, "%s gets its %d slots back", m->id, m->full);
     machine_crash(w, m, false);
-    machine_set_slots(m, (int)slots);
+    machine_set_slots(m, m->full);
     machine_up(w, m);
 }
 
 static void resize(struct world *w, const struct outside *o)
 {
     struct machine *m = some_machine(w, o);
-    int before = m->slots;
     int slots = 1 + (int)(o->c % MACHINE_SLOTS_MAX);
     if (w->now + 200 * SECOND > w->calm_at)
         return;
@@ -93,8 +93,8 @@ static void resize(struct world *w, const struct outside *o)
     machine_crash(w, m, o->b % 2);
     machine_set_slots(m, slots);
     up_after(w, m, some_span(o));
-    if (slots < before)
-        at(w, w->now + 150 * SECOND, grow_back, m, before);
+    if (slots < m->full)
+        at(w, w->now + 150 * SECOND, grow_back, m, 0);
 }
 
 static void kill_task(struct world *w, const struct outside *o)

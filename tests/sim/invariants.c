@@ -10,6 +10,7 @@
 #include "tests/sim/machines.h"
 
 enum { STORE_CHECKED = 1500, REPLAY_CHECKED = 60 }; // of 10,000
+enum { LEAVE_SLACK = 40 * SECOND };                 // for the kill, and messages that are lost
 
 void broken(struct world *w, const char *name, const char *fmt, ...)
 {
@@ -225,6 +226,29 @@ static void check_agent(struct world *w, const struct agent *g)
         }
 }
 
+static bool is_heard(const struct allocation *a)
+{
+    for (int i = 0; i < a->part_count; i++)
+        if (a->parts[i].agent->state != AGENT_CONNECTED)
+            return false;
+    return true;
+}
+
+// Who is told to leave has left, or was killed, in time.
+static void check_leaving(struct world *w, const struct trial *t)
+{
+    struct known_trial *k = known_trial(w, t->id);
+    const struct allocation *a = t->allocation;
+    bool leaves = a && a->part_count && (a->draining || a->state == ALLOCATION_TERMINATING);
+    if (!leaves || !is_heard(a))
+        k->leaving = 0;
+    else if (!k->leaving)
+        k->leaving = w->now;
+    else if (w->now - k->leaving > t->live->preemption_timeout_us + LEAVE_SLACK)
+        broken(w, "who_must_leave_leaves", "%s still holds its slots after %.1f s", a->id,
+               (double)(w->now - k->leaving) / SECOND);
+}
+
 void check_core(struct world *w)
 {
     const struct core *c = w->core;
@@ -232,6 +256,7 @@ void check_core(struct world *w)
     for (size_t i = 0; i < c->trials.count; i++) {
         const struct trial *t = c->trials.items[i].value;
         struct known_trial *k = known_trial(w, t->id);
+        check_leaving(w, t);
         if (!holds(t) || t->allocation->epoch <= k->placed)
             continue;
         k->placed = t->allocation->epoch;

@@ -339,6 +339,7 @@ struct machine *machine_add(struct world *w, int slots)
         return NULL;
     struct machine *m = arena_alloc(&w->arena, sizeof *m);
     m->number = w->machine_count;
+    m->full = slots;
     snprintf(m->id, sizeof m->id, "agent-%d", m->number + 1);
     machine_set_slots(m, slots);
     w->machines[w->machine_count++] = m;

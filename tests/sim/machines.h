@@ -22,7 +22,7 @@ struct task { // a part of an allocation on one machine
     char resources[40]; // DET_RESOURCES_ID
 
     bool met, left; // its peers; is leaving by itself
-    int64_t resume, steps;
+    int64_t resume, meet_until;
 };
 
 struct run { // an allocation, as its programs see it
@@ -41,10 +41,10 @@ struct run { // an allocation, as its programs see it
 
 struct machine {
     char id[20];
-    int number, slots;
-    bool up;           // its agent runs
-    int life;          // of its agent: events of an earlier one are void
-    int64_t cut_until; // no message comes through
+    int number, slots, full; // full: slots it came with
+    bool up;                 // its agent runs
+    int life;                // of its agent: events of an earlier one are void
+    int64_t cut_until;       // no message comes through
     int64_t frozen_until;
     int64_t seen, posted_at, post_at, backoff;
     struct call *poll;

@@ -42,6 +42,8 @@ void master_start(struct world *w)
     note_outside(w, "the master starts");
     if (core_new(w->db, master_options(), &w->core, &e))
         broken(w, "master_starts", "%s", e.text);
+    for (size_t i = 0; i < w->trial_cap; i++)
+        w->trials[i].leaving = 0; // it waits anew
     check_start(w);
 }
 

@@ -13,6 +13,7 @@ enum {
     EXIT_PEERS = 1,
     ASK_TIMEOUT = 30 * SECOND,
     TRY_AGAIN = 500 * MS,
+    MEET_MOST = 30 * MINUTE,    // as calls are repeated
     PEERS_NOTICED = 2 * SECOND, // a lost peer
 };
 
@@ -353,13 +354,22 @@ static void train(struct world *w, struct task *t)
 
 static void meet(struct world *w, void *who, int64_t arg);
 
+// Peers that do not come are given up in the end.
+static void try_again(struct world *w, struct task *t, event_fire *what)
+{
+    if (w->now > t->meet_until)
+        leave(w, t, EXIT_PEERS);
+    else
+        at(w, w->now + TRY_AGAIN, what, t, 0);
+}
+
 static void met(struct world *w, struct call *c, int status, const json_t *answer)
 {
     struct task *t = c->owner;
     if (is_over(t) || t->met || is_stale(w, t, status))
         return;
     if (status != 200)
-        at(w, w->now + TRY_AGAIN, meet, t, 0);
+        try_again(w, t, meet);
     else if ((int)json_array_size(jget(answer, "data")) != t->run->parts)
         broken(w, "a_gang_is_whole", "%s: %zu of %d met", t->run->id,
                json_array_size(jget(answer, "data")), t->run->parts);
@@ -389,7 +399,7 @@ static void found_peers(struct world *w, struct call *c, int status, const json_
     if (is_over(t) || is_stale(w, t, status))
         return;
     if (status != 200) {
-        at(w, w->now + TRY_AGAIN, find_peers, t, 0);
+        try_again(w, t, find_peers);
         return;
     }
     t->run->parts = (int)json_array_size(addresses);
@@ -407,5 +417,6 @@ static void find_peers(struct world *w, void *who, int64_t arg)
 
 void program_start(struct world *w, struct task *t)
 {
+    t->meet_until = w->now + MEET_MOST;
     find_peers(w, t, 0);
 }

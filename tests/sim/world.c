@@ -165,11 +165,11 @@ void world_run(struct world *w)
     at(w, w->calm_at, calm_down, NULL, 0);
     while (!w->calm)
         step(w);
-    int64_t last = w->now + CALM_MOST, push = w->now;
-    for (;;) {
+    int64_t last = w->now + CALM_MOST, push = w->now, busy = w->now;
+    while (w->now < busy + MINUTE) { // a last message may still be on its way
+        if (!people_done(w))
+            busy = w->now;
         if (w->now >= push) {
-            if (people_done(w))
-                break;
             people_push_on(w);
             push = w->now + CALM_STEP;
         }
@@ -178,8 +178,6 @@ void world_run(struct world *w)
                    (long long)(CALM_MOST / MINUTE));
         step(w);
     }
-    for (int64_t until = w->now + MINUTE; w->now < until;)
-        step(w);
     check_end(w);
     if (w->verdict) {
         w->verdict->steps = w->steps;

@@ -46,6 +46,7 @@ struct known_trial { // what the models know to be true of a trial, by its id
     int64_t floor;   // steps it must not begin below
     int64_t heard;   // newest epoch that the master has listened to
     int64_t placed;  // newest epoch that the master has placed
+    int64_t leaving; // since when its allocation ends with all its agents heard; 0: it does not
 };
 
 struct acknowledged { // a report that the master has answered
