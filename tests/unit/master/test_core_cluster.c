@@ -122,6 +122,20 @@ static void test_one_process_per_machine(void **state)
     json_decref(answer);
 }
 
+static void test_files_are_fetched_where_there_are_any(void **state)
+{
+    (void)state;
+    static const char none[] = "{\"activate\": true, \"config\": \"name: n\\nentrypoint: prog\\n"
+                               "searcher: {name: single, metric: m}\"}";
+    submit_slots(1, "");
+    json_decref(ask(core_experiment_create, as_user(OWNER, false), NULL, NULL, none));
+    json_t *answer = sync_agent("agent-1", "session", 2, "");
+    assert_string_equal(jget_string(wanted(answer, "1.1.1"), "contextUrl", ""),
+                        "/api/v1/tasks/1.1/context_directory");
+    assert_string_equal(jget_string(wanted(answer, "2.2.1"), "contextUrl", "none"), "none");
+    json_decref(answer);
+}
+
 static void test_no_slots(void **state)
 {
     (void)state;
@@ -776,6 +790,7 @@ int main(void)
         TEST(test_native_gang_over_two_agents),
         TEST(test_native_ranks_that_lost_their_peers),
         TEST(test_one_process_per_machine),
+        TEST(test_files_are_fetched_where_there_are_any),
         TEST(test_no_slots),
         TEST(test_agent_lost),
         TEST(test_short_absence),
