@@ -74,6 +74,10 @@ int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, str
 // Positional word `i` as an id; ERR_INVALID says what it was to be ("experiment").
 int cli_id(struct cli *c, int i, const char *what, long long *id, struct error *e);
 
+// Asks a question before something is deleted; 0: yes, or --yes was given.
+int cli_confirm(struct cli *c, struct error *e, const char *question, ...)
+    __attribute__((format(printf, 3, 4)));
+
 // A flag's value as a number of at least 0; ERR_INVALID names the flag ("--weight").
 int cli_number(const char *flag, const char *text, double *out, struct error *e);
 

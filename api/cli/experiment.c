@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "api/archive.h"
 #include "api/cli/output.h"
@@ -343,9 +342,9 @@ static int wait_for_state(struct cli *c, long long id, const char *verb, json_t 
         if (err != 0 && err != ERR_UNAVAILABLE && err != ERR_TIMEOUT) {
             return err;
         }
-        if (err == 0 && (has_ended(*experiment) ||
-                         (strcmp(verb, "pause") == 0 && has_paused(*experiment)) ||
-                         (strcmp(verb, "activate") == 0 && !state_is(*experiment, "PAUSED")))) {
+        if (err == 0 &&
+            (has_ended(*experiment) || (strcmp(verb, "pause") == 0 && has_paused(*experiment)) ||
+             (strcmp(verb, "activate") == 0 && !state_is(*experiment, "PAUSED")))) {
             return 0;
         }
         json_decref(*experiment);
@@ -402,29 +401,15 @@ int run_experiment_follow(struct cli *c, const struct command *self, struct erro
     return err != 0 ? err : cli_follow(c, id, e);
 }
 
-static int confirm(struct cli *c, long long id, struct error *e)
-{
-    if (c->options.yes) {
-        return 0;
-    }
-    if (!isatty(STDIN_FILENO)) {
-        return error_set(e, ERR_INVALID, "deleting asks for confirmation; add --yes to say so now");
-    }
-    printf("Delete experiment %lld with its metrics, logs and checkpoints? [y/N] ", id);
-    fflush(stdout);
-    char answer[16];
-    if (fgets(answer, sizeof(answer), stdin) == NULL || (answer[0] != 'y' && answer[0] != 'Y')) {
-        return error_set(e, ERR_CONFLICT, "nothing was deleted");
-    }
-    return 0;
-}
-
 int run_experiment_delete(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     long long id;
     int err = cli_id(c, 0, "experiment", &id, e);
-    err = err != 0 ? err : confirm(c, id, e);
+    err = err != 0
+              ? err
+              : cli_confirm(c, e, "Delete experiment %lld with its metrics, logs and checkpoints?",
+                            id);
     err = err != 0 ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/experiments/%lld", id);
     for (int tries = 0; err == 0 && tries < 300; tries++) { // the files go in the background
         json_t *experiment = NULL;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/cli/cli.h"
 #include "base/file.h"
@@ -170,6 +171,27 @@ int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, str
         *rows = NULL;
     }
     return err;
+}
+
+int cli_confirm(struct cli *c, struct error *e, const char *question, ...)
+{
+    char answer[16];
+    va_list args;
+    if (c->options.yes) {
+        return 0;
+    }
+    if (!isatty(STDIN_FILENO)) {
+        return error_set(e, ERR_INVALID, "deleting asks for confirmation; add --yes to say so now");
+    }
+    va_start(args, question);
+    vprintf(question, args);
+    va_end(args);
+    fputs(" [y/N] ", stdout);
+    fflush(stdout);
+    if (fgets(answer, sizeof(answer), stdin) == NULL || (answer[0] != 'y' && answer[0] != 'Y')) {
+        return error_set(e, ERR_CONFLICT, "nothing was deleted");
+    }
+    return 0;
 }
 
 int cli_id(struct cli *c, int i, const char *what, long long *id, struct error *e)

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "api/cli/output.h"
 #include "api/cli/rows.h"
@@ -229,29 +228,14 @@ int run_team_members(struct cli *c, const struct command *self, struct error *e)
     return err;
 }
 
-static int confirm(struct cli *c, const char *name, struct error *e)
-{
-    char answer[16];
-    if (c->options.yes) {
-        return 0;
-    }
-    if (!isatty(STDIN_FILENO)) {
-        return error_set(e, ERR_INVALID, "deleting asks for confirmation; add --yes to say so now");
-    }
-    printf("Delete team %s with its projects and the roles of its members? [y/N] ", name);
-    fflush(stdout);
-    if (fgets(answer, sizeof(answer), stdin) == NULL || (answer[0] != 'y' && answer[0] != 'Y')) {
-        return error_set(e, ERR_CONFLICT, "nothing was deleted");
-    }
-    return 0;
-}
-
 int run_team_delete(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     long long team;
     int err = find_team(c, c->args[0], &team, e);
-    err = err != 0 ? err : confirm(c, c->args[0], e);
+    err = err != 0 ? err
+                   : cli_confirm(c, e, "Delete team %s with its projects and members' roles?",
+                                 c->args[0]);
     err = err != 0 ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/workspaces/%lld", team);
     if (err == 0 && !c->options.quiet) {
         printf("Deleted team %s\n", c->args[0]);
