@@ -189,6 +189,9 @@ static const char *start_text(const struct waiting *w, const json_t *group, stru
     if (*waiting_until(jget_string(group, "estimatedStart", NULL), w->now, until) == '\0') {
         return meaning_of(group)->start;
     }
+    if (strncmp(until, "in ", 3) != 0) {
+        return arena_strdup(a, until);
+    }
     return arena_printf(a, "%s; a guess by the progress of what runs, if nothing new comes", until);
 }
 

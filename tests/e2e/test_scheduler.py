@@ -56,7 +56,7 @@ class Sharing(unittest.TestCase):
         cls.training.write_text(TRAINING)
         cls.program.write_text(PROGRAM)
         cls.cluster = Cluster("cluster", slots=(2, 2),
-                              master_flags=("--preempt-after", 1, "--grow-after", 1)).__enter__()
+                              master_flags=("--preempt-after", 0, "--grow-after", 0)).__enter__()
         cls.admin_home = cls.cluster.folder / "admin"
         cls.as_admin("login", "admin", "--password-file", cls.cluster.folder / "password")
         experiment = cls.train()
@@ -82,8 +82,8 @@ class Sharing(unittest.TestCase):
         return [word for override in words for word in ("--config", override)]
 
     @classmethod
-    def train(cls, *overrides):
-        return cls.cluster.create(cls.training, cls.folder, *cls.overrides(overrides))
+    def train(cls, *overrides, flags=()):
+        return cls.cluster.create(cls.training, cls.folder, *cls.overrides(overrides), *flags)
 
     def hold(self, slots, *overrides, flags=()):
         """An experiment that holds `slots` until its gate is opened; (id, gate)."""
@@ -188,6 +188,17 @@ class Sharing(unittest.TestCase):
         gate.touch()
         self.cluster.wait(urgent)
         self.assert_undisturbed(victim)
+
+    def test_who_is_slow_to_leave_is_waited_for(self):
+        victim, _ = self.hold(SLOTS, "resources.priority=60", "preemption_timeout=3")
+        self.wait_for_slots(victim, SLOTS)
+        urgent, _ = self.hold(SLOTS)
+        why = self.wait_for_code(urgent, "DRAINING")
+        self.assertEqual(why["leaving"], 1)
+        self.explained(urgent, "saved their work; 1 still to leave", "slots are being handed over")
+        self.assertEqual(self.held(victim), SLOTS)
+        self.wait_for_slots(urgent, SLOTS)
+        self.wait_for_code(victim, "BUSY")
 
     # elastic
 
@@ -298,6 +309,18 @@ class Sharing(unittest.TestCase):
     def shares(self):
         """Line of each workspace by name."""
         return {row["workspace"]: row for row in self.cluster.rows("team", "shares") if not row["user"]}
+
+    def test_an_elastic_trial_shrinks_for_another_team(self):
+        _, small = self.team("elastic", 1)
+        _, large = self.team("rigid", 1)
+        elastic = self.train("resources.min_slots=1", flags=("--project-id", small))
+        self.in_mid_training(elastic)
+        rigid, gate = self.hold(2, flags=("--project-id", large))
+        self.wait_for_slots(rigid, 2)
+        self.wait_for_slots(elastic, 2)
+        gate.touch()
+        self.assert_undisturbed(elastic)
+        self.assertEqual([start["slots"] for start in self.starts(elastic)], [SLOTS, 2, SLOTS])
 
     def test_whoever_is_below_its_share_preempts(self):
         _, small = self.team("small", 1)
