@@ -66,12 +66,15 @@ static int64_t waited(const struct core *c, const struct allocation *a)
 void allocation_enqueue(struct core *c, struct allocation *a)
 {
     const struct live *l = a->trial->live;
-    const struct sched_gang gang = {.job = l->job,
-                                    .least = l->least,
-                                    .most = l->slots,
-                                    .one_agent = l->one_agent,
-                                    .waited = a->trial->waited + waited(c, a),
-                                    .tag = a->trial->id};
+    struct sched_gang gang = {.job = l->job,
+                              .least = l->least,
+                              .most = l->slots,
+                              .one_agent = l->one_agent,
+                              .waited = a->trial->waited + waited(c, a),
+                              .tag = a->trial->id};
+    for (int i = 0; i < a->trial->excluded_count; i++)
+        if (a->trial->excluded[i]->handle != SCHED_NONE)
+            gang.excluded[gang.excluded_count++] = a->trial->excluded[i]->handle;
     a->gang = sched_gang_add(c->sched, &gang, c->now);
     c->sched_due = true;
 }

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "master/core/lives.h"
 #include "master/core/loop.h"
+#include "master/core/policies.h"
 #include "master/core/teams.h"
 
 // --- made and freed ------------------------------------------------------------------------------
@@ -38,6 +39,7 @@ struct live *live_new(struct core *c, struct experiment *x, json_t *config)
     l->max_restarts = jget_int(config, "max_restarts", 5);
     l->preemption_timeout_us =
         timeout_s > 0 ? timeout_s * 1000000 : c->options.preemption_timeout_us;
+    policies_new(config, &l->policies, NULL); // patterns were checked at submission
     x->live = l;
     return l;
 }
@@ -50,6 +52,7 @@ void live_free(struct live *l)
         l->trials = next;
     }
     search_free(l->search);
+    policies_free(l->policies);
     json_decref(l->config);
     free(l->config_text);
     free(l->storage);

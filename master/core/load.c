@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "master/core/lives.h"
 #include "master/core/loop.h"
+#include "master/core/policies.h"
 #include "master/core/teams.h"
 #include "master/core/workers.h"
 
@@ -205,7 +206,8 @@ static int load_trial(struct core *c, struct db_rows *rows, struct error *e)
         by_id_put(&c->trials, t->id, t);
         x->live->live_trials++;
     }
-    return parse(text_of(rows, T_HPARAMS), "trials.hparams", &t->hparams, e);
+    int err = parse(text_of(rows, T_HPARAMS), "trials.hparams", &t->hparams, e);
+    return err ? err : policies_load(c, t, e);
 }
 
 // --- allocations ---------------------------------------------------------------------------------

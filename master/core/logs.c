@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
+#include "master/core/policies.h"
 
 // Task ids are EXPERIMENT.TRIAL. Lines may come after the end, but not of what was deleted.
 static bool task_is_known(struct core *c, const char *task)
@@ -51,6 +52,7 @@ static void store_line(struct core *c, const char *task, const json_t *line)
           jget_int(line, "rankId", -1), at, level ? level : "INFO",
           jget_string(line, "stdtype", "stdout"), jget_string(line, "source", "task"), text,
           jget_int(line, "sequence", -1));
+    policies_line(c, task, jget_string(line, "agentId", ""), text);
     free(text);
 }
 

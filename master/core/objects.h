@@ -31,6 +31,7 @@ struct live { // what an experiment needs until it is terminal
     char *owner, *job_id;
     int64_t seed, submitted_at;
     struct search *search;
+    struct policies *policies;          // NULL: none that does anything
     struct trial *trials, **trials_end; // oldest first
     int live_trials;                    // that are not terminal
     struct pool *pool;
@@ -62,12 +63,15 @@ struct trial {
     enum trial_state state;
     char request_id[SEARCH_REQUEST_ID], task_id[TASK_ID];
     json_t *hparams;
-    int64_t seed, restarts, run; // run: epoch of the newest allocation
-    int64_t waited;              // for the slots it had so far, microseconds
-    bool exited_early;           // the program has said how it ends
-    bool invalid;                // .. that no restart can help
-    char *exit_reason;           // why it ended or started again last; NULL: it did not
-    char checkpoint[UUID_TEXT];  // newest completed; "": none
+    int64_t seed, restarts, run;                // run: epoch of the newest allocation
+    int64_t waited;                             // for the slots it had so far, microseconds
+    bool exited_early;                          // the program has said how it ends
+    bool invalid;                               // .. that no restart can help
+    bool no_retries;                            // by a log policy: an error of its program ends it
+    struct agent *excluded[SCHED_EXCLUDED_MAX]; // .. it is not placed there
+    int excluded_count;
+    char *exit_reason;          // why it ended or started again last; NULL: it did not
+    char checkpoint[UUID_TEXT]; // newest completed; "": none
     int64_t checkpoint_steps;
     int64_t steps;
     double progress;

@@ -14,6 +14,7 @@
 #include "master/core/fits.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
+#include "master/core/policies.h"
 #include "master/core/teams.h"
 #include "master/core/workers.h"
 #include "master/sight.h"
@@ -91,6 +92,14 @@ static int check_limits(struct submission *s)
         return error_set(&s->e, ERR_INVALID,
                          "unmanaged: this master runs its experiments itself; leave it out");
     return 0;
+}
+
+static int check_policies(struct submission *s)
+{
+    struct policies *policies;
+    int err = policies_new(s->config, &policies, &s->e);
+    policies_free(policies);
+    return err;
 }
 
 static void put_seed(struct submission *s)
@@ -189,6 +198,8 @@ static void read_submission(struct work *work, struct db_reader *db)
         return;
     put_seed(s);
     s->err = search_new(s->config, s->seed, &s->search, &s->e);
+    if (!s->err)
+        s->err = check_policies(s);
     if (!s->err)
         s->err = find_project(s, db);
     if (!s->err)

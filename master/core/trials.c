@@ -75,7 +75,7 @@ static void retry(struct core *c, struct trial *t)
 {
     t->restarts++;
     STORE(c, TRIAL_SET_RESTARTS, "ii", t->restarts, t->id);
-    if (t->restarts > t->live->max_restarts)
+    if (t->restarts > t->live->max_restarts || t->no_retries)
         trial_event(c, t, TRIAL_EV_OUT_OF_RESTARTS);
     else
         request(c, t);

@@ -538,6 +538,60 @@ static void test_passes_are_coalesced(void **state)
     assert_stored("SELECT count(*) FROM allocations WHERE state = 'ASSIGNED'", "2");
 }
 
+// --- log policies --------------------------------------------------------------------------------
+
+static void print_line(const char *allocation, const char *agent, const char *line)
+{
+    char body[512];
+    snprintf(body, sizeof body,
+             "{\"logs\":[{\"taskId\":\"1.1\",\"allocationId\":\"%s\",\"agentId\":\"%s\","
+             "\"log\":\"%s\"}]}",
+             allocation, agent, line);
+    must_tell(core_task_logs, as_agent(), NULL, body);
+}
+
+static void test_log_policies(void **state)
+{
+    (void)state;
+    report("agent-1", 1, "");
+    submit_slots(1, "log_policies: [{name: oom, pattern: out of mem, action: cancel_retries},"
+                    " {pattern: 'ECC error [0-9]+', action: {type: exclude_node}}]\n");
+    assert_stored("SELECT json_extract(placement, '$[0].agent') FROM allocations", "agent-1");
+    print_line("1.1.1", "agent-1", "an uncorrectable ECC error 5 was seen");
+    print_line("1.1.1", "agent-1", "ECC error 6");
+    assert_stored("SELECT count(*) || log FROM logs WHERE source = 'master'",
+                  "1log policy \"ECC error [0-9]+\" matched: this trial is not placed on agent "
+                  "agent-1 again");
+    for (int i = 0; i < 2; i++) {
+        report("agent-1", 1, i ? "" : task_in("1.1.1", "EXITED", EXIT_3));
+        assert_stored("SELECT state FROM allocations WHERE id = '1.1.2'", "QUEUED");
+        restart_core(); // known from the lines alone
+    }
+    report("agent-1", 1, "");
+    assert_stored("SELECT state FROM allocations WHERE id = '1.1.2'", "QUEUED");
+    report("agent-2", 1, "");
+    assert_stored("SELECT json_extract(placement, '$[0].agent') FROM allocations WHERE epoch = 2",
+                  "agent-2");
+    assert_stored("SELECT restarts || state FROM trials", "1ACTIVE");
+}
+
+static void test_no_retries(void **state)
+{
+    (void)state;
+    report("agent-1", 1, "");
+    submit_slots(1, "log_policies: [{name: oom, pattern: out of mem, action: cancel_retries}]\n");
+    print_line("1.1.1", "agent-1", "CUDA: out of memory");
+    restart_core();
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_3));
+    assert_stored("SELECT restarts || state FROM trials", "1ERROR"); // max_restarts: 1
+    assert_int_equal(submit("name: x\nentrypoint: x\nsearcher: {name: single, metric: m}\n"
+                            "log_policies: [{pattern: '[', action: cancel_retries}]\n",
+                            true),
+                     0);
+    assert_int_equal(last_status, 400);
+    assert_non_null(strstr(last_error, "log_policies.0.pattern: "));
+}
+
 static void test_rack(void **state)
 {
     (void)state;
@@ -569,6 +623,8 @@ int main(void)
         TEST(test_slots_taken_away),
         TEST(test_pools_of_the_configuration),
         TEST(test_passes_are_coalesced),
+        TEST(test_log_policies),
+        TEST(test_no_retries),
         TEST(test_rack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
