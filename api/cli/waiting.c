@@ -98,7 +98,7 @@ static const char *state_text(const struct waiting *w, struct arena *a)
 const char *waiting_sentence(const struct waiting *w, struct arena *a)
 {
     const char *text = jget_string(w->why, "reason", "");
-    if (json_array_size(jget(w->why, "waiting")) == 0) {
+    if (*text == '\0' || strcmp(text, "is paused") == 0) {
         text = state_text(w, a);
     }
     return arena_printf(a, "Experiment %lld (%s) %s.", (long long)jget_int(w->experiment, "id", 0),

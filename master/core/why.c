@@ -169,11 +169,23 @@ bool why_of_live(struct core *c, const struct live *l, struct sched_reason *out)
     return false;
 }
 
+// Why the first of its trials that is to leave has to; NULL: none is.
+static const char *leaves_because(const struct live *l)
+{
+    for (const struct trial *t = l->trials; t; t = t->next)
+        if (t->allocation && t->allocation->leave)
+            return t->allocation->leave;
+    return NULL;
+}
+
 void why_say_live(struct core *c, const struct live *l, struct buf *out)
 {
     struct sched_reason r;
+    const char *leaves = leaves_because(l);
     if (why_of_live(c, l, &r))
         why_say(c, l, &r, out);
+    else if (leaves)
+        buf_puts(out, leaves);
     else if (l->experiment->state == EXPERIMENT_PAUSED)
         buf_puts(out, "is paused");
 }

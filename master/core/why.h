@@ -13,7 +13,8 @@ void why_say(struct core *c, const struct live *l, const struct sched_reason *r,
 bool why_waits(const struct trial *t);
 // Of its first trial that waits. False: none does.
 bool why_of_live(struct core *c, const struct live *l, struct sched_reason *out);
-void why_say_live(struct core *c, const struct live *l, struct buf *out); // also that it is paused
+// Why it waits, else why it is about to leave its slots, else that it is paused; else nothing.
+void why_say_live(struct core *c, const struct live *l, struct buf *out);
 
 // "estimatedStart": a time of the wire, or null.
 void why_write_start(const struct core *c, struct json_writer *w, const struct sched_reason *r);
