@@ -204,10 +204,11 @@ static void test_one_that_never_ran_is_ended_at_once(void **state)
 
 // --- elastic trials ------------------------------------------------------------------------------
 
-static int world_of(const char *allocation, int slots)
+static long world_of(const char *allocation, int slots)
 {
     json_t *answer = sync_agent("agent-1", "session", slots, "");
-    int world = atoi(jget_string(jget(wanted(answer, allocation), "env"), "WORLD_SIZE", "0"));
+    const char *text = jget_string(jget(wanted(answer, allocation), "env"), "WORLD_SIZE", "0");
+    long world = strtol(text, NULL, 10);
     json_decref(answer);
     return world;
 }
