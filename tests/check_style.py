@@ -33,11 +33,14 @@ CALL = re.compile(r"\b(%s)\s*\(" % "|".join(FORBIDDEN))
 ARROWS = {
     "base": {"base"},
     "api": {"base", "api"},
+    "api/cli": {"base", "api", "master/simulate"},
     "db": {"base", "api", "db"},
     "agent": {"base", "api", "agent"},
     "trainer": {"base", "api", "trainer"},
     "master/sched": {"base", "master/sched"},
     "master/search": {"base", "master/search"},
+    "master/simulate": {"base", "master/sched", "master/simulate"},
+    "master/simulate/history.c": {"base", "db", "master/simulate"},
     "master": {"base", "api", "db", "master"},
     "tests": {"base", "api", "db", "agent", "trainer", "master", "tests"},
 }

@@ -27,6 +27,9 @@ struct cli_options {
     const char *name, *id_file, *to, *state, *user, *group, *metric, *level, *search, *agent;
     bool paused, follow, validate_only, wait, yes, all, latest, best, drain;
     long long project_id, limit, tail, rank, experiment, trial;
+    const char *trace, *policy, *teams, *window, *plot, *from_store; // simulate
+    long long nodes, slots_per_node, racks, add_nodes, preempt_cost, drain_time;
+    bool timing;
     const char *pool, *weight, *role, *default_role, *project;
     long long ahead_of, behind, priority;
     long long max_slots, guaranteed; // 0 is a value of both, -1 not given

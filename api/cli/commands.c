@@ -5,6 +5,9 @@
 #include "api/cli/verbs.h"
 
 #define QUEUE_COLUMNS "place,id,name,state,priority,slots,waits,start,reason"
+#define SIMULATE_FLAGS                                                                             \
+    "trace from-store pool nodes slots-per-node add-nodes racks policy teams preempt-cost "        \
+    "drain-time window plot timing"
 #define LOG_FLAGS     "follow rank level search tail"
 
 // clang-format off
@@ -62,6 +65,9 @@ const struct command commands[] = {
     {"queue", "move", "EXPERIMENT", "ahead-of behind priority weight max-slots pool", NULL,
      "Give an experiment another place: beside another one, or by its settings", "muster queue move 7 --ahead-of 5", run_queue_move, false},
     {"job", "list", "", "pool all", QUEUE_COLUMNS, "Another name of queue list", NULL, run_queue_list, false},
+
+    {"simulate", NULL, "", SIMULATE_FLAGS, NULL, "Show what a policy or a larger cluster would do with the jobs of a trace, or of a store",
+     "muster simulate --trace philly.csv.gz --window 63d..77d --nodes 48 --policy fair_share,easy,fifo", run_simulate, true},
 
     {"team", "list", "", "all", "id,name,weight,guaranteed,max_slots,default_role,members,experiments",
      "List teams. A team is a workspace, and its part of the slots", "muster team list", run_team_list, false},

@@ -84,6 +84,19 @@ static const struct row rows[] = {
     TEXT("default-role", 0, default_role, "ROLE", "of all who are no members: none, viewer or editor"),
     TEXT("project", 0, project, "NAME", "its first project (default: \"default\")"),
     NUMBER("max-slots", 0, max_slots, "N", "most slots it may hold at a time; 0: no limit", 0, INT32_MAX),
+    TEXT("trace", 0, trace, "FILE.csv[.gz]", "jobs: columns submit_s, gpus, duration_s, and any of user, queue, priority, min_gpus"),
+    NUMBER("nodes", 0, nodes, "N", "nodes of the cluster", 1, 4096),
+    NUMBER("slots-per-node", 0, slots_per_node, "G", "slots of each node (8)", 1, 1024),
+    NUMBER("racks", 0, racks, "N", "racks that the nodes stand in, in equal parts (not known)", 1, 4096),
+    TEXT("policy", 0, policy, "A,B,C", "fair_share (if not given), priority, fifo, easy; several are shown side by side"),
+    TEXT("teams", 0, teams, "FILE", "YAML: teams: [{name, weight, guaranteed, maximum, users: [..]}]; without it each queue is a team of weight 1"),
+    NUMBER("preempt-cost", 0, preempt_cost, "S", "seconds that a job loses when it has to leave its slots (60)", 0, 864000),
+    NUMBER("drain-time", 0, drain_time, "S", "seconds from the word to leave until the slots are free (0)", 0, 864000),
+    TEXT("window", 0, window, "FROM..TO", "only jobs submitted then: seconds, or with a unit as in 63d..77d"),
+    TEXT("from-store", 0, from_store, "DIR|FILE", "jobs, teams and agents of a master's store, in place of --trace"),
+    NUMBER("add-nodes", 0, add_nodes, "N", "show also what N more nodes would have done", 1, 4096),
+    TEXT("plot", 0, plot, "FILE.svg", "draw use and queue over time"),
+    YES("timing", 0, timing, "show how long decisions took"),
 };
 // clang-format on
 

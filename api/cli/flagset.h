@@ -4,7 +4,7 @@
 
 #include "api/cli/cli.h"
 
-enum { FLAGSET_MAX = 64 };
+enum { FLAGSET_MAX = 96 };
 
 // Fills `out` with the global flags and those named in `names` (blank-separated; NULL: none; "*":
 // all), ended by name == NULL. Targets point into `options`.

@@ -91,6 +91,9 @@ void help_command(const struct command *k, FILE *out)
         fprintf(out, "\nColumns shown by default: %s\n", k->columns);
     }
     list_flags(k->flags, out);
+    if (k->run == run_simulate) {
+        help_figures(out);
+    }
 }
 
 // --- topics --------------------------------------------------------------------------------------

@@ -150,7 +150,10 @@ int main(int argc, char **argv)
         printf("muster %s\n", MUSTER_VERSION);
         return 0;
     }
-    struct cli c = {.options = {.rank = -1, .max_slots = -1, .guaranteed = -1}}; // 0 is a value
+    struct cli c = {.options = {.rank = -1, // 0 is a value of these
+                                .max_slots = -1,
+                                .guaranteed = -1,
+                                .preempt_cost = -1}};
     struct error e = {0};
     int err = dispatch(&c, argc, argv, &e);
     if (err != 0 && e.text[0] != '\0') {

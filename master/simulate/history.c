@@ -117,15 +117,17 @@ static int read_teams(struct db_reader *r, struct trace *t, struct error *e)
                      NULL, 0);
     int err;
     while ((err = db_next(rows)) == 1) {
-        struct simulate_team *team = &t->teams[trace_team(t, db_text(rows, 0))];
+        const char *name = db_text(rows, 0), *member = db_text(rows, 1);
+        int at = trace_team(t, name); // which may move the teams
+        struct simulate_team *team = &t->teams[at];
         team->weight = llround(fmax(0.001, db_double(rows, 2)) * SCHED_WEIGHT_ONE);
         team->guaranteed = db_int(rows, 3);
         team->maximum = db_int(rows, 4);
-        if (db_is_null(rows, 1))
+        if (!member)
             continue;
-        struct simulate_team *user = &t->teams[trace_user(t, db_text(rows, 0), db_text(rows, 1))];
-        user->weight = llround(fmax(0.001, db_double(rows, 5)) * SCHED_WEIGHT_ONE);
-        user->maximum = db_int(rows, 6);
+        at = trace_user(t, name, member);
+        t->teams[at].weight = llround(fmax(0.001, db_double(rows, 5)) * SCHED_WEIGHT_ONE);
+        t->teams[at].maximum = db_int(rows, 6);
     }
     db_rows_close(rows);
     return err < 0 ? error_set(e, err, "the store's workspaces cannot be read") : 0;

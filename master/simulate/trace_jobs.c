@@ -276,8 +276,7 @@ int trace_read_jobs(struct trace *t, const char *text, size_t len, const char *f
     if (err)
         return err;
     trace_sort(t);
-    const struct simulate_job *first = t->jobs, *last = t->jobs + t->job_count - 1;
-    if (t->job_count && last->submit - first->submit > SIMULATE_TIME_MAX)
+    if (t->job_count && t->jobs[t->job_count - 1].submit - t->jobs[0].submit > SIMULATE_TIME_MAX)
         return error_set(e, ERR_INVALID,
                          "%s: from the first submission to the last it is more than %d years; "
                          "choose a part with --window",
