@@ -13,44 +13,40 @@
 
 enum { SCREENFUL = 100 }; // rows of a table without --all
 
-// `pool` NULL: of all pools; `limit` 0: all of them.
-static int fetch_jobs(struct cli *c, const char *pool, long long limit, json_t **jobs,
-                      struct error *e)
-{
-    char *escaped = client_escape(pool != NULL ? pool : "");
-    int err = cli_list(c, "jobs", limit, jobs, e, "/api/v1/job-queues-v2?resourcePool=%s", escaped);
-    free(escaped);
-    return err;
-}
-
 int run_queue_list(struct cli *c, const struct command *self, struct error *e)
 {
     json_t *jobs = NULL;
     bool part = c->format == OUTPUT_TABLE && !c->options.all;
-    int err = fetch_jobs(c, c->options.pool, part ? SCREENFUL : 0, &jobs, e);
+    char *pool = client_escape(c->options.pool != NULL ? c->options.pool : ""); // "": all of them
+    int err = cli_list(c, "jobs", part ? SCREENFUL + 1 : 0, &jobs, e,
+                       "/api/v1/job-queues-v2?resourcePool=%s", pool);
+    bool more = part && json_array_size(jobs) > SCREENFUL;
+    if (more) {
+        json_array_remove(jobs, SCREENFUL);
+    }
     if (err == 0) {
         json_t *rows = rows_of(jobs, row_job);
         err = output_rows(c, rows, self->columns, e);
         json_decref(rows);
     }
-    if (err == 0 && part && json_array_size(jobs) == SCREENFUL && !c->options.quiet) {
-        fprintf(stderr, "The first %d; --all shows the rest.\n", SCREENFUL);
+    if (err == 0 && more && !c->options.quiet) {
+        fprintf(stderr, "These are the first %d; --all shows the rest too.\n", SCREENFUL);
     }
     json_decref(jobs);
+    free(pool);
     return err;
 }
 
 // --- why -----------------------------------------------------------------------------------------
 
 struct answers {
-    json_t *experiment, *why, *jobs, *shares, *agents;
+    json_t *experiment, *why, *shares, *agents;
 };
 
 static void answers_free(struct answers *x)
 {
     json_decref(x->experiment);
     json_decref(x->why);
-    json_decref(x->jobs);
     json_decref(x->shares);
     json_decref(x->agents);
 }
@@ -78,27 +74,12 @@ static int fetch_answers(struct cli *c, long long id, struct answers *x, struct 
     if (err != 0) {
         return err;
     }
-    char *pool = client_escape(jget_string(x->experiment, "resourcePool", ""));
+    char *pool = client_escape(jget_string(x->why, "resourcePool", ""));
     x->shares =
         fetch_array(c, arena_printf(&c->arena, "/api/v1/shares?resourcePool=%s", pool), "shares");
     x->agents = fetch_array(c, "/api/v1/agents", "agents");
     free(pool);
-    return fetch_jobs(c, jget_string(x->experiment, "resourcePool", NULL), 0, &x->jobs, e);
-}
-
-static const json_t *find_job(const json_t *jobs, long long experiment)
-{
-    char id[24];
-    size_t i;
-    json_t *job;
-    snprintf(id, sizeof(id), "%lld", experiment);
-    json_array_foreach(jobs, i, job)
-    {
-        if (strcmp(jget_string(jget(job, "full"), "entityId", ""), id) == 0) {
-            return jget(job, "full");
-        }
-    }
-    return NULL;
+    return 0;
 }
 
 // The labels of an object, in its order, as the list of columns that output_object() takes.
@@ -160,7 +141,6 @@ int run_queue_why(struct cli *c, const struct command *self, struct error *e)
         err = fetch_answers(c, id, &x, e);
         struct waiting w = {.experiment = x.experiment,
                             .why = x.why,
-                            .job = find_job(x.jobs, id),
                             .shares = x.shares,
                             .agents = x.agents,
                             .now = clock_wall_us()};
@@ -285,19 +265,16 @@ static int move_settings(struct cli *c, long long id, struct error *e)
 // Where it stands now.
 static int show_place(struct cli *c, long long id, struct error *e)
 {
-    json_t *why = NULL, *jobs = NULL;
+    json_t *why = NULL;
     int err = fetch_why(c, id, &why, e);
-    err = err != 0 ? err : fetch_jobs(c, NULL, 0, &jobs, e);
-    const json_t *job = find_job(jobs, id);
-    const char *reason = jget_string(why, "reason", "");
-    if (err == 0 && job == NULL) {
-        printf("Experiment %lld: moved; it is in no queue just now\n", id);
-    } else if (err == 0) {
-        printf("Experiment %lld: place %lld in pool %s, priority %lld%s%s\n", id,
-               (long long)jget_int(job, "place", 0), jget_string(job, "resourcePool", ""),
-               (long long)jget_int(job, "priority", 0), *reason != '\0' ? "; " : "", reason);
+    if (err == 0) {
+        const json_t *first = json_array_get(jget(why, "waiting"), 0);
+        const char *place = first != NULL ? waiting_place(first, &c->arena) : "";
+        const char *reason = jget_string(why, "reason", "");
+        printf("Experiment %lld: priority %lld in pool %s%s%s%s%s\n", id,
+               (long long)jget_int(why, "priority", 0), jget_string(why, "resourcePool", ""),
+               *place != '\0' ? "; " : "", place, *reason != '\0' ? "; " : "", reason);
     }
-    json_decref(jobs);
     json_decref(why);
     return err;
 }

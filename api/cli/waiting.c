@@ -71,8 +71,8 @@ static const char *slots_text(int64_t n)
 
 static const char *running_text(const struct waiting *w, struct arena *a)
 {
-    long long held = jget_int(w->job, "allocatedSlots", 0);
-    long long wanted = jget_int(w->job, "requestedSlots", 0);
+    long long held = jget_int(w->why, "allocatedSlots", 0);
+    long long wanted = jget_int(w->why, "requestedSlots", 0);
     const char *some = held < wanted ? arena_printf(a, " of the %lld it would take", wanted) : "";
     return arena_printf(a, "runs on %lld %s%s: it waits for nothing", held, slots_text(held), some);
 }
@@ -89,7 +89,7 @@ static const char *state_text(const struct waiting *w, struct arena *a)
     if (strncmp(state, "STOPPING", 8) == 0) {
         return "is stopping: its trials save their work and leave";
     }
-    if (jget_int(w->job, "allocatedSlots", 0) > 0) {
+    if (jget_int(w->why, "allocatedSlots", 0) > 0) {
         return running_text(w, a);
     }
     return strcmp(state, "RUNNING") == 0 ? "runs: it waits for nothing" : "has just been queued";
@@ -152,7 +152,7 @@ json_t *waiting_groups(const json_t *why)
 // The pool it is in, by name also where its file left that to the master.
 static const char *pool_of(const struct waiting *w)
 {
-    return jget_string(w->job, "resourcePool", jget_string(w->experiment, "resourcePool", ""));
+    return jget_string(w->why, "resourcePool", jget_string(w->experiment, "resourcePool", ""));
 }
 
 // --- facts ---------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ static void put_share(json_t *facts, const char *label, const char *name, const 
 json_t *waiting_facts(const struct waiting *w, const json_t *group, struct arena *a)
 {
     json_t *facts = json_object();
-    long long held = jget_int(w->job, "allocatedSlots", 0);
+    long long held = jget_int(w->why, "allocatedSlots", 0);
     if (group != NULL) {
         const char *code = jget_string(group, "code", "");
         put(facts, "reason", arena_printf(a, "%s: %s", code, meaning_of(group)->brief));
@@ -284,7 +284,7 @@ json_t *waiting_facts(const struct waiting *w, const json_t *group, struct arena
     if (held > 0) {
         put(facts, "holds",
             arena_printf(a, "%lld of the %lld slots it asks for", held,
-                         (long long)jget_int(w->job, "requestedSlots", 0)));
+                         (long long)jget_int(w->why, "requestedSlots", 0)));
     }
     put(facts, "pool", pool_of(w));
     int64_t user = jget_int(w->experiment, "userId", 0);
@@ -366,7 +366,7 @@ static void offer_moves(const struct waiting *w, const json_t *group, long long 
         offer(list, "put it ahead of the one it waits behind (administrators of its workspace)",
               arena_printf(a, "muster queue move %lld --ahead-of %lld", id, behind));
     }
-    long long priority = jget_int(w->job, "priority", 42);
+    long long priority = jget_int(w->why, "priority", 42);
     if (priority > 1) {
         offer(list,
               arena_printf(a,

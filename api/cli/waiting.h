@@ -1,5 +1,5 @@
 // Why an experiment waits, as a person reads it: a sentence, facts, and what can be done. Made of
-// what the API answered (wire names, see master/core/queue.c); pure, results belong to the caller.
+// what the API answered (wire names, see master/core/why.c); pure, results belong to the caller.
 #ifndef MUSTER_CLI_WAITING_H
 #define MUSTER_CLI_WAITING_H
 
@@ -11,7 +11,6 @@
 struct waiting {
     const json_t *experiment; // GET experiments/{id}
     const json_t *why;        // GET experiments/{id}/why
-    const json_t *job;        // its entry in the queue, inside "full"; NULL: it has none
     const json_t *shares;     // GET shares of its pool, the array; NULL: not known
     const json_t *agents;     // GET agents, the array; NULL: not known
     int64_t now;              // wall time, microseconds

@@ -82,17 +82,6 @@ static struct queue list_queue(struct core *c, const char *pool)
 
 // --- jobs as an answer ---------------------------------------------------------------------------
 
-static void count_slots(const struct live *l, int64_t *wanted, int64_t *held)
-{
-    *wanted = *held = 0;
-    for (const struct trial *t = l->trials; t; t = t->next) {
-        if (!t->allocation)
-            continue;
-        *wanted += l->slots;
-        *held += why_waits(t) ? 0 : t->allocation->slots;
-    }
-}
-
 static bool runs(const struct live *l)
 {
     for (const struct trial *t = l->trials; t; t = t->next)
@@ -130,7 +119,7 @@ static void write_job(struct core *c, const struct request *rq, struct json_writ
     struct buf reason;
     buf_init(&reason, ERROR_TEXT_MAX);
     why_say_live(c, l, &reason);
-    count_slots(l, &wanted, &held);
+    why_count_slots(l, &wanted, &held);
     snprintf(id, sizeof id, "%lld", (long long)x->id);
     jw_object(w);
     jw_key(w, "full");

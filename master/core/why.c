@@ -159,6 +159,17 @@ bool why_waits(const struct trial *t)
     return t->allocation && t->allocation->state == ALLOCATION_QUEUED;
 }
 
+void why_count_slots(const struct live *l, int64_t *wanted, int64_t *held)
+{
+    *wanted = *held = 0;
+    for (const struct trial *t = l->trials; t; t = t->next) {
+        if (!t->allocation)
+            continue;
+        *wanted += l->slots;
+        *held += why_waits(t) ? 0 : t->allocation->slots;
+    }
+}
+
 bool why_of_live(struct core *c, const struct live *l, struct sched_reason *out)
 {
     for (const struct trial *t = l->trials; t; t = t->next)
@@ -255,6 +266,22 @@ static void write_reason(struct core *c, struct json_writer *w, const struct tri
     buf_free(&text);
 }
 
+static void write_live(struct core *c, struct json_writer *w, const struct live *l)
+{
+    int64_t wanted, held;
+    why_count_slots(l, &wanted, &held);
+    jw_kv_string(w, "resourcePool", l->pool->name);
+    jw_kv_int(w, "priority", l->priority);
+    jw_kv_int(w, "requestedSlots", wanted);
+    jw_kv_int(w, "allocatedSlots", held);
+    jw_key(w, "waiting");
+    jw_array(w);
+    for (const struct trial *t = l->trials; t; t = t->next)
+        if (why_waits(t))
+            write_reason(c, w, t);
+    jw_array_end(w);
+}
+
 int core_experiment_why(struct core *c, struct request *rq, struct error *e)
 {
     struct experiment *x;
@@ -272,12 +299,10 @@ int core_experiment_why(struct core *c, struct request *rq, struct error *e)
     jw_object(&w);
     jw_kv_int(&w, "experimentId", x->id);
     jw_kv_string(&w, "reason", buf_str(&text));
-    jw_key(&w, "waiting");
-    jw_array(&w);
-    for (const struct trial *t = x->live ? x->live->trials : NULL; t; t = t->next)
-        if (why_waits(t))
-            write_reason(c, &w, t);
-    jw_array_end(&w);
+    if (x->live)
+        write_live(c, &w, x->live);
+    else
+        jw_kv_raw(&w, "waiting", "[]");
     jw_object_end(&w);
     buf_free(&text);
     return 0;

@@ -11,6 +11,7 @@ const char *why_code(const struct sched_reason *r); // BUSY, ..
 void why_say(struct core *c, const struct live *l, const struct sched_reason *r, struct buf *out);
 
 bool why_waits(const struct trial *t);
+void why_count_slots(const struct live *l, int64_t *wanted, int64_t *held);
 // Of its first trial that waits. False: none does.
 bool why_of_live(struct core *c, const struct live *l, struct sched_reason *out);
 // Why it waits, else why it is about to leave its slots, else that it is paused; else nothing.

@@ -143,7 +143,7 @@ static void what_does_not_wait_says_so(void **state)
 {
     (void)state;
     static const struct {
-        const char *experiment, *job, *sentence;
+        const char *experiment, *why, *sentence;
     } cases[] = {
         {"{'id':1,'name':'a','state':'STATE_RUNNING'}", "{'allocatedSlots':2,'requestedSlots':4}",
          "Experiment 1 (a) runs on 2 slots of the 4 it would take: it waits for nothing."},
@@ -159,9 +159,8 @@ static void what_does_not_wait_says_so(void **state)
          "Experiment 1 (a) has just been queued."},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct fixture *f = begin("{'reason':'','waiting':[]}");
+        struct fixture *f = begin(cases[i].why);
         f->w.experiment = keep(f, cases[i].experiment);
-        f->w.job = keep(f, cases[i].job);
         assert_string_equal(waiting_sentence(&f->w, &f->arena), cases[i].sentence);
         end(f);
     }
