@@ -188,13 +188,17 @@ static int draw(struct rng *r, const struct choice *all)
 static void make_machines(struct world *w, struct rng *r)
 {
     int count = (int)between(r, 1, 5), same = (int)between(r, 1, MACHINE_SLOTS_MAX);
+    int total[2] = {0}, largest[2] = {0};
     bool alike = chance(r, 5000);
+    w->pools = count > 1 && chance(r, 2500) ? 2 : 1;
     for (int i = 0; i < count; i++) {
         int slots = alike ? same : (int)between(r, 1, MACHINE_SLOTS_MAX);
         machine_add(w, slots);
-        w->total_slots += slots;
-        w->largest = slots > w->largest ? slots : w->largest;
+        total[i % w->pools] += slots;
+        largest[i % w->pools] = slots > largest[i % w->pools] ? slots : largest[i % w->pools];
     }
+    w->total_slots = w->pools > 1 && total[1] < total[0] ? total[1] : total[0];
+    w->largest = w->pools > 1 && largest[1] < largest[0] ? largest[1] : largest[0];
 }
 
 void plan_make(struct world *w)

@@ -7,10 +7,12 @@
 
 #include "base/log.h"
 #include "master/core/state.h"
+#include "master/core/teams.h"
 #include "tests/sim/machines.h"
 
 enum { STORE_CHECKED = 1500, REPLAY_CHECKED = 60 }; // of 10,000
-enum { LEAVE_SLACK = 40 * SECOND };                 // for the kill, and messages that are lost
+enum { DRAINS_MOST = 30 };
+enum { LEAVE_SLACK = 40 * SECOND }; // for the kill, and messages that are lost
 
 void broken(struct world *w, const char *name, const char *fmt, ...)
 {
@@ -201,6 +203,42 @@ static void check_limit(struct world *w, const struct live *l)
                (long long)l->experiment->id, (long long)held, (long long)l->max_slots);
 }
 
+// At a start no maximum is exceeded: not the workspace's, not the user's in it.
+static void check_teams(struct world *w, const struct live *l)
+{
+    const struct workspace *ws = core_workspace_of(w->core, l->experiment);
+    const struct member *m = by_id_find(&ws->members, l->experiment->user_id);
+    int64_t all = 0, own = 0;
+    for (size_t i = 0; i < w->core->trials.count; i++) {
+        const struct trial *t = w->core->trials.items[i].value;
+        const struct experiment *x = t->live->experiment;
+        if (!holds(t) || core_workspace_of(w->core, x) != ws)
+            continue;
+        all += slots_of(t->allocation);
+        own += x->user_id == l->experiment->user_id ? slots_of(t->allocation) : 0;
+    }
+    if (ws->max_slots && all > ws->max_slots)
+        broken(w, "teams_keep_their_maximum", "experiment %lld starts; %s holds %lld of %lld slots",
+               (long long)l->experiment->id, ws->name, (long long)all, (long long)ws->max_slots);
+    if (m && m->max_slots && own > m->max_slots)
+        broken(w, "members_keep_their_maximum", "experiment %lld starts; %lld of %lld slots",
+               (long long)l->experiment->id, (long long)own, (long long)m->max_slots);
+}
+
+// Nothing comes from outside any more, so what the scheduler moves about must settle.
+static void count_drains(struct world *w, const struct allocation *a)
+{
+    struct known_trial *k = known_trial(w, a->trial->id);
+    if (!a->leave || a->epoch <= k->drained)
+        return;
+    k->drained = a->epoch;
+    note(w, "%s is asked to leave: %s", a->id, a->leave);
+    k->drains += w->calm;
+    if (k->drains > DRAINS_MOST)
+        broken(w, "no_preemption_loop", "%s is asked to leave for the %dth time in calm: %s", a->id,
+               k->drains, a->leave);
+}
+
 static void check_placed(struct world *w, const struct allocation *a)
 {
     const struct live *l = a->trial->live;
@@ -210,7 +248,10 @@ static void check_placed(struct world *w, const struct allocation *a)
                l->least, l->slots);
     if (l->one_agent && a->part_count > 1)
         broken(w, "single_node_is_one_node", "%s starts on %d", a->id, a->part_count);
-    check_limit(w, l);
+    if (slots) {
+        check_limit(w, l);
+        check_teams(w, l);
+    }
 }
 
 static void check_agent(struct world *w, const struct agent *g)
@@ -257,6 +298,8 @@ void check_core(struct world *w)
         const struct trial *t = c->trials.items[i].value;
         struct known_trial *k = known_trial(w, t->id);
         check_leaving(w, t);
+        if (t->allocation)
+            count_drains(w, t->allocation);
         if (!holds(t) || t->allocation->epoch <= k->placed)
             continue;
         k->placed = t->allocation->epoch;

@@ -53,6 +53,11 @@ static json_t *tasks_json(const struct machine *m)
 
 static void sync_done(struct world *w, struct call *c, int status, const json_t *answer);
 
+static const char *machine_pool(const struct world *w, const struct machine *m)
+{
+    return m->number % w->pools ? "other" : "default";
+}
+
 static void post(struct world *w, struct machine *m)
 {
     char session[40];
@@ -68,9 +73,9 @@ static void post(struct world *w, struct machine *m)
                         .owner = m};
     snprintf(call.p0, sizeof call.p0, "%s", m->id);
     call.body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:O, s:I, s:o}", "version", "1",
-                          "session", session, "pool", "default", "hostname", m->id, "address",
-                          m->id, "masterUrl", "http://master", "slots", m->slots_json, "seen",
-                          (json_int_t)m->seen, "tasks", tasks_json(m));
+                          "session", session, "pool", machine_pool(w, m), "hostname", m->id,
+                          "address", m->id, "masterUrl", "http://master", "slots", m->slots_json,
+                          "seen", (json_int_t)m->seen, "tasks", tasks_json(m));
     must(call.body);
     m->changed = false;
     m->posted_at = w->now;

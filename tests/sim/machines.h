@@ -65,7 +65,7 @@ struct character { // how the programs of an experiment behave; made of its id
 };
 
 // machines.c
-struct machine *machine_add(struct world *w, int slots);
+struct machine *machine_add(struct world *w, int slots); // NULL: there are enough
 void machine_up(struct world *w, struct machine *m);
 void machine_down(struct world *w, struct machine *m); // the agent alone
 void machine_crash(struct world *w, struct machine *m, bool keeps_disk);

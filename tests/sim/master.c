@@ -15,21 +15,43 @@ static int64_t wall(void)
     return sim_now + 1700000000LL * SECOND;
 }
 
+static struct sched_rules rules;
+static struct core_options options = {
+    .cluster_id = "cluster",
+    .cluster_name = "simulated",
+    .master_url = "http://master",
+    .checkpoint_storage = "{\"type\":\"directory\",\"container_path\":\"/nowhere/sim\"}",
+    .agent_silence_us = 10 * SECOND,
+    .agent_reconnect_us = 30 * SECOND,
+    .kill_grace_us = 10 * SECOND,
+    .preemption_timeout_us = 60 * SECOND,
+    .rules = &rules,
+    .mono_us = mono,
+    .wall_us = wall,
+};
+
 const struct core_options *master_options(void)
 {
-    static const struct core_options options = {
-        .cluster_id = "cluster",
-        .cluster_name = "simulated",
-        .master_url = "http://master",
-        .checkpoint_storage = "{\"type\":\"directory\",\"container_path\":\"/nowhere/sim\"}",
-        .agent_silence_us = 10 * SECOND,
-        .agent_reconnect_us = 30 * SECOND,
-        .kill_grace_us = 10 * SECOND,
-        .preemption_timeout_us = 60 * SECOND,
-        .mono_us = mono,
-        .wall_us = wall,
-    };
     return &options;
+}
+
+// The scheduler counts in hours; a run is minutes long, so most divide its times.
+static void draw_options(uint64_t seed)
+{
+    static const int64_t parts[] = {1, 20, 60, 200};
+    struct rng r;
+    rng_seed(&r, seed, 5);
+    int64_t part = parts[rng_below(&r, 4)];
+    rules = sched_rules_default;
+    for (int i = 0; i < SCHED_LEVELS - 1; i++)
+        rules.levels[i] /= part;
+    rules.shortest /= part;
+    rules.overdue_large /= 10 * part;
+    rules.overdue /= 10 * part;
+    rules.debt_quantum /= part;
+    rules.grow_after /= part;
+    options.scheduler = chance(&r, 6000) ? SCHED_FAIR_SHARE : rng_below(&r, SCHED_EASY);
+    options.schedule_gap_us = chance(&r, 7000) ? 5 * MS : 0;
 }
 
 void master_start(struct world *w)
@@ -149,6 +171,7 @@ void master_begin(struct world *w, struct db *template)
 {
     struct error e = {0};
     sim_now = w->now;
+    draw_options(w->seed);
     if (db_open_memory(template, &w->db, &e) || db_reader_open(w->db, &w->reader, &e))
         broken(w, "store_opens", "%s", e.text);
     master_start(w);

@@ -33,9 +33,10 @@ static void submitted(struct world *w, struct call *c, int status, const json_t 
 {
     if (status == 200 && c->id > w->experiments)
         w->experiments = c->id;
-    if (status == 400)
-        broken(w, "submissions_are_taken", "%s",
-               jget_string(jget(answer, "error"), "error", "no reason"));
+    const char *why = jget_string(jget(answer, "error"), "error", "no reason");
+    bool early = strstr(why, "there is no resource pool"); // nor any agent of it yet
+    if (status == 400 && !w->limited && !early)
+        broken(w, "submissions_are_taken", "%s", why);
 }
 
 static int some_slots(struct world *w, struct rng *r)
@@ -61,6 +62,8 @@ static void write_resources(struct world *w, struct rng *r, struct buf *out)
         buf_printf(out, ", priority: %d", (int)between(r, 30, 60));
     if (chance(r, 2000))
         buf_printf(out, ", weight: %d", (int)between(r, 1, 4));
+    if (w->pools > 1 && chance(r, 5000))
+        buf_puts(out, ", resource_pool: other");
     buf_puts(out, "}\n");
 }
 
@@ -167,12 +170,62 @@ static void kill_trial(struct world *w, const struct outside *o)
 static void look(struct world *w, const struct outside *o)
 {
     static core_handler *const views[] = {core_job_queue, core_tasks, core_agents,
-                                          core_resource_pools};
+                                          core_resource_pools, core_shares};
     char id[24];
-    if (o->b % 5 < 4)
-        say(w, 2, views[o->b % 5], "look", "", "", NULL, NULL);
+    if (o->b % 6 < 5)
+        say(w, 2, views[o->b % 6], "look", "", "", NULL, NULL);
     else if (some_experiment(w, o, id))
         say(w, 2, core_experiment_why, "why", id, "", NULL, NULL);
+}
+
+// --- the queue and the teams ---------------------------------------------------------------------
+
+static const char *job_of(const struct world *w, uint32_t number)
+{
+    const struct core *c = w->core;
+    if (!c || !c->experiments.count)
+        return NULL;
+    const struct experiment *x = c->experiments.items[number % c->experiments.count].value;
+    return x->live ? x->live->job_id : NULL;
+}
+
+static void move_job(struct world *w, const struct outside *o)
+{
+    const char *job = job_of(w, o->a), *other = job_of(w, o->b);
+    json_t *update = json_pack("{s:s}", "jobId", job ? job : "none");
+    if (o->c % 4 < 2 && other)
+        json_object_set_new(update, o->c % 4 ? "aheadOf" : "behindOf", json_string(other));
+    else if (o->c % 4 == 2 && w->pools > 1)
+        json_object_set_new(update, "resourcePool", json_string(o->b % 2 ? "other" : "default"));
+    else
+        json_object_set_new(update, "priority", json_integer(30 + o->b % 30));
+    say(w, ADA, core_job_queue_update, "move a job", "", "",
+        json_pack("{s:[o]}", "updates", update), NULL);
+}
+
+static void set_workspace(struct world *w, const struct outside *o)
+{
+    const char *id = o->a % 2 ? "1" : "2";
+    json_t *body = json_object();
+    if (o->b % 3 == 0)
+        json_object_set_new(body, "weight", json_real(1 + o->c % 5));
+    if (o->b % 3 == 1)
+        json_object_set_new(body, "guaranteedSlots",
+                            json_integer(o->c % ((uint32_t)w->total_slots + 1)));
+    if (o->b % 3 == 2)
+        json_object_set_new(body, "maxSlots", json_integer(o->c % ((uint32_t)w->total_slots + 3)));
+    w->limited = true;
+    say(w, ADA, core_workspace_patch, "set workspace", id, "", body, NULL);
+}
+
+static void set_member(struct world *w, const struct outside *o)
+{
+    char user[16];
+    json_t *body = o->b % 2 ? json_pack("{s:f}", "weight", 1.0 + o->c % 5)
+                            : json_pack("{s:i}", "maxSlots", (int)(o->c % 8));
+    snprintf(user, sizeof user, "%u", 1 + o->c % USERS);
+    w->limited = true;
+    say(w, ADA, core_member_set, "set member", o->a % 2 ? "1" : "2", user, body, NULL);
 }
 
 // --- operators -----------------------------------------------------------------------------------
@@ -228,6 +281,9 @@ const struct outside_kind people_kinds[] = {
     {"patch", 6, patch},
     {"kill_trial", 2, kill_trial},
     {"look", 4, look},
+    {"move_job", 6, move_job},
+    {"set_workspace", 4, set_workspace},
+    {"set_member", 3, set_member},
     {"enable_agent", 2, enable_agent},
     {"disable_agent", 3, disable_agent},
     {"enable_slot", 2, enable_slot},
@@ -244,6 +300,18 @@ static void free_machine(struct world *w, const struct machine *m)
     for (int i = 0; i < m->slots; i++) {
         snprintf(slot, sizeof slot, "%d", i);
         say(w, ADA, core_slot_enable, "enable slot", m->id, slot, NULL, NULL);
+    }
+}
+
+static void free_teams(struct world *w)
+{
+    static const char *const workspaces[] = {"1", "2"}, *const users[] = {"1", "2", "3"};
+    for (int i = 0; i < 2; i++) {
+        say(w, ADA, core_workspace_patch, "set workspace", workspaces[i], "",
+            json_pack("{s:i}", "maxSlots", 0), NULL);
+        for (int k = 0; k < USERS; k++)
+            say(w, ADA, core_member_set, "set member", workspaces[i], users[k],
+                json_pack("{s:i}", "maxSlots", 0), NULL);
     }
 }
 
@@ -267,6 +335,8 @@ void people_push_on(struct world *w)
         return;
     for (int i = 0; i < w->machine_count && w->pushes < 3; i++)
         free_machine(w, w->machines[i]);
+    if (w->pushes < 3)
+        free_teams(w);
     w->pushes++;
     for (size_t i = 0; i < c->experiments.count; i++)
         push_experiment(w, c->experiments.items[i].value);

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "master/core/state.h"
+#include "master/core/teams.h"
 #include "tests/sim/machines.h"
 
 enum { DUMP_MAX = 16 << 20 };
@@ -23,6 +24,7 @@ static void dump_allocation(struct buf *out, const struct allocation *a)
     buf_printf(out, "\n  allocation %s %s outcome %d \"%s\" queued %lld started %lld", a->id,
                allocation_state_word(a->state), (int)a->outcome, a->reason ? a->reason : "",
                (long long)a->queued_at, (long long)a->started_at);
+    buf_printf(out, " slots %d of %s%s", a->slots, a->pool->name, a->leave ? " is to leave" : "");
     dump_parts(out, a);
 }
 
@@ -46,9 +48,23 @@ static void dump_live(struct buf *out, const struct live *l)
     buf_printf(out, " priority %d slots %d to %d limit %lld progress %.6f best %d %.9g search %s",
                l->priority, l->least, l->slots, (long long)l->max_slots, l->progress, l->has_best,
                l->best, search);
+    buf_printf(out, " order %lld weight %.6g pool %s", (long long)l->order, l->weight,
+               l->pool->name);
     free(search);
     for (const struct trial *t = l->trials; t; t = t->next)
         dump_trial(out, t);
+}
+
+static void dump_workspace(struct buf *out, const struct workspace *ws)
+{
+    buf_printf(out, "\nworkspace %lld %s weight %.6g slots %lld to %lld", (long long)ws->id,
+               ws->name, ws->weight, (long long)ws->guaranteed_slots, (long long)ws->max_slots);
+    for (size_t i = 0; i < ws->members.count; i++) {
+        const struct member *m = ws->members.items[i].value;
+        if (m->weight != 1 || m->max_slots)
+            buf_printf(out, "\n member %lld %s weight %.6g slots %lld", (long long)m->user_id,
+                       m->role, m->weight, (long long)m->max_slots);
+    }
 }
 
 static char *dump(const struct core *c)
@@ -64,6 +80,8 @@ static char *dump(const struct core *c)
         if (x->live && !experiment_is_terminal(x->state))
             dump_live(&out, x->live);
     }
+    for (size_t i = 0; i < c->workspaces.count; i++)
+        dump_workspace(&out, c->workspaces.items[i].value);
     for (size_t i = 0; i < c->agent_count; i++) {
         const struct agent *g = c->agents[i];
         char *slots = json_text(g->slots);

@@ -46,6 +46,8 @@ struct known_trial { // what the models know to be true of a trial, by its id
     int64_t floor;   // steps it must not begin below
     int64_t heard;   // newest epoch that the master has listened to
     int64_t placed;  // newest epoch that the master has placed
+    int drains;      // that the scheduler asked of it in calm
+    int64_t drained; // epoch of the last
     int64_t leaving; // since when its allocation ends with all its agents heard; 0: it does not
 };
 
@@ -95,9 +97,9 @@ struct world {
 
     struct outside plan[PLAN_MAX];
     int plan_count;
-    int64_t experiments; // highest id that a person has heard of
-    int total_slots;     // of the machines it began with
-    int largest;         // slots of one of them
+    int64_t experiments;             // highest id that a person has heard of
+    int pools, total_slots, largest; // slots of the smallest pool, of the largest machine in each
+    bool limited;                    // teams have had maxima: what exceeds them is refused
     int pushes;
 
     // invariants.c
@@ -126,7 +128,7 @@ void master_stop(struct world *w); // as by SIGTERM; comes back later
 int64_t master_due(struct world *w);
 void master_turn(struct world *w);
 void master_end(struct world *w);
-const struct core_options *master_options(void);
+const struct core_options *master_options(void); // of this run, from its seed
 
 // people.c and faults.c: the plan, and what each of its events does
 struct outside_kind {
