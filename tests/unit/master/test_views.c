@@ -231,6 +231,12 @@ static void test_trial(void **state)
     expect(t, "taskIds.0", "1.task");
     expect(t, "checkpointCount", "3");
     json_decref(j);
+    STORE(ALLOCATION_SET_CAUSE, "sis", "SHARE", I(7), "1.task.1");
+    j = get_json("/api/v1/trials/1/starts", BY_USER);
+    expect(j, "starts.0.cause", "SHARE");
+    expect(j, "starts.0.preemptedForTrialId", "7");
+    json_decref(j);
+    expect_and_drop(get_json("/api/v1/experiments/1", BY_USER), "experiment.liveAllocations", "1");
     j = get_json("/api/v1/experiments/1/trials?sortBy=SORT_BY_BEST_VALIDATION_METRIC", BY_USER);
     expect(j, "trials.0.searcherMetricValue", "0.5");
     expect_and_drop(j, "pagination.total", "1");
