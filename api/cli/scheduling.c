@@ -26,15 +26,17 @@ static const char order[] =
 static const char leaving[] =
     "Who leaves for whom\n"
     "\n"
-    "A trial that runs leaves for a higher priority or for a team that has less than its share,\n"
-    "never if that takes its own team below its share. It is told, saves a checkpoint and leaves;\n"
-    "its place in the queue stays, and it goes on from that checkpoint with the very weights it\n"
-    "would have had undisturbed. It does not count as a restart. One that has just started is\n"
-    "left in peace for a while. What has the least to lose leaves first.\n"
+    "A trial that runs leaves for a higher priority of the same user, for a team that has less\n"
+    "than its share, or for one that has had far fewer slot hours; never if that takes its own\n"
+    "team below its share. It is told, saves a checkpoint and leaves; its place in the queue\n"
+    "stays, and it goes on from that checkpoint with the very weights it would have had\n"
+    "undisturbed. It does not count as a restart. For its first five minutes (--preempt-after of\n"
+    "muster-master) it leaves for a priority alone. What has the least to lose leaves first.\n"
     "\n"
     "With resources.min_slots a trial is elastic: it starts with as few slots as these, grows to\n"
-    "resources.slots_per_trial when nobody else wants them, and shrinks before anything has to\n"
-    "leave. The results do not depend on it: the weights are the same on any number of slots.\n"
+    "resources.slots_per_trial when nobody else wants them, at the soonest ten minutes after its\n"
+    "last start (--grow-after), and shrinks before anything has to leave. The results do not\n"
+    "depend on it: the weights are the same on any number of slots.\n"
     "\n";
 
 static const char file[] =
