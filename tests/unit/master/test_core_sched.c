@@ -456,6 +456,15 @@ static void test_too_large_for_now_is_told(void **state)
     assert_string_equal(jget_string(json_array_get(jget(why, "waiting"), 0), "resource", ""),
                         "agent of 3 slots");
     json_decref(why);
+    json_t *preview =
+        ask(core_experiment_create, as_user(OWNER, false), NULL, NULL,
+            "{\"validateOnly\":true,\"modelDefinition\":[],\"config\":\"entrypoint: x\\n"
+            "resources: {slots_per_trial: 9}\\nsearcher: {name: single, metric: m}\\n\"}");
+    assert_string_equal(json_string_value(json_array_get(jget(preview, "warnings"), 0)),
+                        "LAUNCH_WARNING_CURRENT_SLOTS_EXCEEDED");
+    assert_non_null(strstr(json_string_value(json_array_get(jget(preview, "warningTexts"), 0)),
+                           "needs 9 slots, and resource pool default has 4 in all"));
+    json_decref(preview);
     submit_as(3, 50, ""); // on two
     assert_stored("SELECT state FROM allocations WHERE trial_id = 3", "ASSIGNED");
     report("agent-3", 3, "");
