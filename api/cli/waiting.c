@@ -370,8 +370,8 @@ static void offer_moves(const struct waiting *w, const json_t *group, long long 
     if (priority > 1) {
         offer(list,
               arena_printf(a,
-                           "a smaller number than its %lld goes sooner (administrators of its "
-                           "workspace)",
+                           "of one user's, a smaller number than its %lld goes sooner (below 42: "
+                           "administrators of its workspace)",
                            priority),
               arena_printf(a, "muster queue move %lld --priority N", id));
     }
