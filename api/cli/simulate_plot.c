@@ -201,7 +201,7 @@ void simulate_plot(const char *title, const struct simulate_result *results, siz
     struct panel use = {"Slots in use", "slots", top, 1, slots_held};
     struct panel queue = {"Jobs waiting", "jobs", top + PANEL_HEIGHT + PANEL_GAP, 1, jobs_waiting};
     for (size_t i = 0; i < count; i++)
-        use.most = fmax(use.most, (double)results[i].figures.slots);
+        use.most = fmax(use.most, 1.04 * (double)results[i].figures.slots);
     queue.most = 1.05 * most_of(results, count, jobs_waiting);
     struct axis axis = make_axis(results, count);
     int height = (int)queue.top + PANEL_HEIGHT + 48;

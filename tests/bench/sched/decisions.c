@@ -24,6 +24,7 @@ enum {
     QUEUE = 10000,
     GANGS_MAX = 65536,
     WARM_UP = 2000, // events that do not count
+    LIMIT_S = 30,   // of warming up, and again of measuring: then it makes do with fewer events
 };
 static const int64_t second = 1000000;
 
@@ -213,6 +214,21 @@ static enum sched_policy policy_of(const char *name)
     exit(2);
 }
 
+// Nanoseconds of each event with its decision; how many there was time for.
+static size_t measure(struct bench *b, int64_t *times, size_t count)
+{
+    int64_t begin = clock_ns(), before = begin;
+    size_t i = 0;
+    while (i < count && before - begin < LIMIT_S * INT64_C(1000000000)) {
+        event(b);
+        pass(b);
+        int64_t now = clock_ns();
+        times[i++] = now - before;
+        before = now;
+    }
+    return i;
+}
+
 int main(int argc, char **argv)
 {
     enum sched_policy policy = argc > 1 ? policy_of(argv[1]) : SCHED_FAIR_SHARE;
@@ -221,15 +237,14 @@ int main(int argc, char **argv)
     struct bench *b = make(policy, argc > 3 ? strtoul(argv[3], NULL, 10) : 1);
     int64_t *times = xcalloc(count, sizeof *times), sum = 0;
     size_t commands = 0;
-    for (size_t i = 0; i < WARM_UP + count; i++) {
-        int64_t began = clock_ns();
+    int64_t begin = clock_ns();
+    for (size_t i = 0; i < WARM_UP && clock_ns() - begin < LIMIT_S * INT64_C(1000000000); i++) {
         event(b);
         pass(b);
-        if (i < WARM_UP)
-            continue;
-        times[i - WARM_UP] = clock_ns() - began;
-        sum += times[i - WARM_UP];
     }
+    count = measure(b, times, count);
+    for (size_t i = 0; i < count; i++)
+        sum += times[i];
     sched_check(b->sched);
     qsort(times, count, sizeof *times, compare);
     for (int i = 0; i < SCHED_CAUSES; i++)
