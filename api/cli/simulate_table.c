@@ -214,26 +214,26 @@ static void print_teams(const struct simulate_result *results, size_t count)
 
 // --- all of it -----------------------------------------------------------------------------------
 
+static void print_count(size_t count, const char *noun, const char *what)
+{
+    if (count)
+        printf("%zu %s%s %s\n", count, noun, count == 1 ? "" : "s", what);
+}
+
 static void print_head(const struct simulate_input *in, const struct simulate_result *first)
 {
     const struct history *h = &in->history;
-    printf("%zu jobs on %zu nodes, %lld slots; a preemption costs %g s", h->trace.job_count,
+    printf("jobs %zu, nodes %zu, slots %lld; a preemption costs %g s", h->trace.job_count,
            h->node_count, (long long)first->figures.slots, in->preempt_cost);
     if (in->drain > 0)
         printf(" after a drain of %g s", in->drain);
     putchar('\n');
-    if (h->trace.outside)
-        printf("%zu more jobs were submitted outside of the window\n", h->trace.outside);
-    if (h->trace.no_slots)
-        printf("%zu jobs of no slots are left out\n", h->trace.no_slots);
-    if (first->figures.too_large)
-        printf("%zu jobs are left out: larger than the cluster, or than a team may hold\n",
-               first->figures.too_large);
-    if (h->unfinished)
-        printf("%zu jobs have not ended yet and count as long as they have run so far\n",
-               h->unfinished);
-    if (h->unstarted)
-        printf("%zu trials never ran and are left out\n", h->unstarted);
+    print_count(h->trace.outside, "job", "more outside of the window");
+    print_count(h->trace.no_slots, "job", "of no slots left out");
+    print_count(first->figures.too_large, "job",
+                "left out: larger than the cluster, or than a team may hold");
+    print_count(h->unfinished, "job", "still running, taken as long as so far");
+    print_count(h->unstarted, "trial", "left out that never ran");
     putchar('\n');
 }
 
