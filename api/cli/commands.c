@@ -8,7 +8,7 @@
 #define SIMULATE_FLAGS                                                                             \
     "trace from-store pool nodes slots-per-node add-nodes racks policy teams preempt-cost "        \
     "drain-time window plot timing"
-#define LOG_FLAGS     "follow rank level search tail"
+#define LOG_FLAGS "follow rank level search tail"
 
 // clang-format off
 const struct command commands[] = {
