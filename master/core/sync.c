@@ -264,6 +264,13 @@ static bool must_forget(struct core *c, const struct agent *g, const json_t *tas
     return false;
 }
 
+// What has not begun there waits until all that must not be there has ended: it may have been given
+// the same slots, when the end of an earlier task was believed and was not so.
+static bool is_held_back(const struct agent *g, const struct part *p)
+{
+    return g->strangers && p->state == PART_ASSIGNED && !p->reported;
+}
+
 static void answer(struct core *c, struct agent *g)
 {
     size_t i;
@@ -276,7 +283,8 @@ static void answer(struct core *c, struct agent *g)
     jw_key(&w, "tasks");
     jw_array(&w);
     for (const struct part *p = g->parts; p; p = p->next_on_agent)
-        launch_write(c, &w, p);
+        if (!is_held_back(g, p))
+            launch_write(c, &w, p);
     jw_array_end(&w);
     jw_key(&w, "forget");
     jw_array(&w);
@@ -373,6 +381,8 @@ int core_agent_sync(struct core *c, struct request *rq, struct error *e)
         g->strangers = take_report(c, g, jget(rq->body, "tasks"));
         if (g->strangers != before)
             agent_refresh(c, g);
+        if (before && !g->strangers)
+            agent_changed(c, g);
     }
     agent_event(c, g, fresh ? AGENT_EV_NEW_SESSION : AGENT_EV_SYNC);
     timer_set(&c->timers, &g->silence, c->now + c->options.agent_silence_us);

@@ -211,7 +211,7 @@ void plan_make(struct world *w)
     weigh(&r, &all, fault_kinds, false);
     w->calm_at = between(&r, 1, 6) * MINUTE;
     w->lost = chance(&r, 5000) ? (uint32_t)between(&r, 0, 500) : 0;
-    w->doubled = chance(&r, 5000) ? (uint32_t)between(&r, 0, 500) : 0;
+    w->doubled = chance(&r, 5000) ? (uint32_t)between(&r, 0, 2000) : 0;
     w->late = chance(&r, 5000) ? (uint32_t)between(&r, 0, 1000) : 0;
     w->plan_count = (int)between(&r, 10, 60);
     must(w->plan_count <= PLAN_MAX);

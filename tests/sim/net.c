@@ -13,11 +13,12 @@ static bool is_cut(const struct call *c)
     return c->machine && machine_is_cut(c->world, c->machine);
 }
 
+// Some come late, and a few of these later than their sender's patience.
 static int64_t travel(struct world *w)
 {
-    if (!w->calm && chance(&w->net, w->late))
-        return between(&w->net, 20 * MS, 3 * SECOND);
-    return between(&w->net, 100, 3 * MS);
+    if (w->calm || !chance(&w->net, w->late))
+        return between(&w->net, 100, 3 * MS);
+    return between(&w->net, 20 * MS, chance(&w->net, 2000) ? 30 * SECOND : 3 * SECOND);
 }
 
 static void tell(struct world *w, struct call *c, int status, const json_t *answer)
@@ -185,7 +186,7 @@ struct call *call_send(struct world *w, const struct call *like)
         json_incref(c->body);
         twin->over = true;
         note(w, "%s %s is sent twice", c->name, c->p0);
-        at(w, w->now + travel(w), arrive, twin, 0);
+        at(w, w->now + between(&w->net, MS, 20 * SECOND), arrive, twin, 0);
     }
     if (!w->calm && chance(&w->net, w->lost))
         note(w, "%s %s is lost", c->name, c->p0);

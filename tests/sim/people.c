@@ -333,10 +333,11 @@ void people_push_on(struct world *w)
     const struct core *c = w->core;
     if (!c)
         return;
-    for (int i = 0; i < w->machine_count && w->pushes < 3; i++)
-        free_machine(w, w->machines[i]);
-    if (w->pushes < 3)
+    if (w->pushes % 8 == 0 && w->pushes < 17) { // again after the last late message of before
+        for (int i = 0; i < w->machine_count; i++)
+            free_machine(w, w->machines[i]);
         free_teams(w);
+    }
     w->pushes++;
     for (size_t i = 0; i < c->experiments.count; i++)
         push_experiment(w, c->experiments.items[i].value);
