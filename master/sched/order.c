@@ -65,6 +65,7 @@ static void rank_queue(struct sched *s, struct pool *p, struct share *share)
     struct rank worst = {ENTITLED_NOT, 0, INT64_MIN, 0};
     share->rest = is_fair ? share->entitled : 0;
     share->stretched = false;
+    share->hopeless = INT64_MAX;
     for (size_t i = 0; i < share->queue.count; i++) {
         const struct item *item = &share->queue.items[i];
         struct gang *g = &s->gangs[item->gang];
@@ -112,7 +113,8 @@ static void fill(struct sched *s, const struct pool *p, int team)
     for (size_t i = 0; i < share->queue.count; i++) {
         const struct gang *g = &s->gangs[share->queue.items[i].gang];
         if (!g->placed && g->considered)
-            s->heap[s->heap_count++] = (struct ranked){g->rank, share->queue.items[i].gang};
+            s->heap[s->heap_count++] =
+                (struct ranked){.rank = g->rank, .gang = share->queue.items[i].gang};
     }
     for (int t = s->teams[team].first_child; t != SCHED_NONE; t = s->teams[t].next_sibling)
         fill(s, p, t);
@@ -155,7 +157,7 @@ static void collect_heads(struct sched *s, struct pool *p, int team, int level)
     share->cursor = 0;
     int gang = next_uncovered(s, share, level);
     if (gang != SCHED_NONE)
-        s->heap[s->heap_count++] = (struct ranked){s->gangs[gang].rank, gang};
+        s->heap[s->heap_count++] = (struct ranked){.rank = s->gangs[gang].rank, .gang = gang};
     for (int t = s->teams[team].first_child; t != SCHED_NONE; t = s->teams[t].next_sibling)
         collect_heads(s, p, t, level);
 }
@@ -175,7 +177,7 @@ static int64_t cover(struct sched *s, struct pool *p, int team, int level,
         int64_t needs = (int64_t)gang_needs(g) * FINE;
         int next = next_uncovered(s, &p->shares[g->team], level);
         if (next != SCHED_NONE)
-            s->heap[0] = (struct ranked){s->gangs[next].rank, next};
+            s->heap[0] = (struct ranked){.rank = s->gangs[next].rank, .gang = next};
         else
             s->heap[0] = s->heap[--s->heap_count];
         if (s->heap_count)

@@ -51,7 +51,7 @@ void pass_drain(struct pass *ps, int gang, enum sched_cause cause, int in_favour
     if (in_favour != SCHED_NONE)
         c->in_favour = s->gangs[in_favour].spec.tag;
     g->leaves_for = in_favour;
-    ps->spare -= g->slots - g->spec.least;
+    reach_forget(ps, g);
     g->leaving = true;
     g->keeps = keeps;
     reach_hand_over(ps, g);
@@ -205,7 +205,7 @@ static void pass_pool(struct sched *s, struct pool *p)
     reach_count(&ps);
     follow_jobs(&ps);
     reach_collect(&ps);
-    for (int gang; (gang = heap_take(s)) != SCHED_NONE;) {
+    for (int gang; (gang = reach_next(&ps)) != SCHED_NONE;) {
         if (p->policy == SCHED_IN_ORDER && ps.blocked)
             break;
         consider(&ps, gang);

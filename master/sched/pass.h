@@ -4,13 +4,17 @@
 
 #include "master/sched/parts.h"
 
+enum { HOLDS = 4 };
+
 struct pass {
     struct sched *s;
     struct pool *pool;
     int64_t open, later; // slots left for those not considered yet: free, and being handed over
     int64_t spare;       // slots that elastic gangs hold beyond what they are content with
-    int64_t behind[ENTITLEMENTS][LEVELS_CAP]; // slots that run, by the rank of their gang
-    int keeper;                               // gang that free slots were kept for last; SCHED_NONE
+    int64_t first_order, last_order; // of the gangs that run
+    struct ranked holds[HOLDS];      // waiting for others to have run for long enough, the first
+    size_t hold_count;
+    int keeper; // gang that free slots were kept for last; SCHED_NONE
     int preemptions;
     bool blocked;          // FIFO and EASY: somebody waits already
     int64_t shadow, extra; // EASY: when the first who waits can start, and what is free then beside
@@ -26,6 +30,8 @@ void pass_wake(struct pass *ps, int64_t when); // another pass then
 void reach_count(struct pass *ps);
 void reach_hand_over(struct pass *ps, const struct gang *g); // of one that leaves
 void reach_collect(struct pass *ps);                         // into the heap
+int reach_next(struct pass *ps);                             // from it; SCHED_NONE: nobody is left
+void reach_forget(struct pass *ps, const struct gang *g);    // its slots cannot be had any more
 
 // preempt.c, move.c: make others leave, or go elsewhere, so that the gang can have `needs` slots,
 // which are claimed for it. False: it cannot be; *until becomes smaller when it could be then.

@@ -205,10 +205,13 @@ bool preempt(struct pass *ps, int gang, int needs, int64_t *until)
     struct hunt h = {.pass = ps, .gang = gang, .needs = needs, .until = INT64_MAX};
     for (size_t i = 0; i < ps->pool->running.count; i++)
         look_at(&h, ps->pool->running.items[i]);
-    bool enough = ps->open + ps->later + h.gives + h.shields >= needs;
-    *until = enough ? h.until : INT64_MAX;
-    if (ps->open + ps->later + h.gives < needs)
+    int64_t sure = ps->open + ps->later + h.gives;
+    struct share *share = &ps->pool->shares[s->gangs[gang].team];
+    *until = sure + h.shields >= needs ? h.until : INT64_MAX;
+    if (sure < needs) {
+        share->hopeless = needs < share->hopeless ? needs : share->hopeless;
         return false;
+    }
     items_sort(s->victims, s->scratch, h.count);
     size_t count = needs <= ps->pool->largest ? victims_on_one(&h) : 0;
     forget_gains(&h);

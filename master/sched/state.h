@@ -4,6 +4,7 @@
 #ifndef MUSTER_MASTER_SCHED_STATE_H
 #define MUSTER_MASTER_SCHED_STATE_H
 
+#include "master/sched/rank.h"
 #include "master/sched/rules.h"
 #include "master/sched/sched.h"
 
@@ -25,7 +26,7 @@ struct agent {
     int open;  // free slots
     int later; // slots that leaving gangs hand over
     int gain;  // of a search for victims: slots that they have here
-    int mark;  // of a search: number of the one that has taken it
+    int mark;  // of a search: it has taken this one already
     int kept;  // gang that it is being cleared for; SCHED_NONE: none
 };
 
@@ -34,9 +35,8 @@ enum { TEAM_DEPTH = 4 }; // most levels of the tree
 struct team {
     bool used;
     struct sched_team spec;
-    int parent, first_child,
-        next_sibling; // SCHED_NONE: none; children in the order of their adding
-    int depth;        // of the root: 0
+    int parent, first_child, next_sibling; // children in the order of their adding; SCHED_NONE
+    int depth;                             // of the root: 0
     int jobs;
     int64_t held;        // slots, over all pools
     int64_t usage, debt; // slot-milliseconds, decayed to `counted_at`
@@ -50,23 +50,6 @@ struct job {
     int gangs;
     int64_t service; // slot-microseconds up to `counted_at`
     int64_t counted_at;
-};
-
-enum entitlement { ENTITLED_FAST, ENTITLED_SELF, ENTITLED_TEAM, ENTITLED_NOT, ENTITLEMENTS };
-enum { FINE = 1000 }; // entitlements count in thousandths of a slot
-enum { LEVEL_OVERDUE = 0, LEVEL_FIRST = 1, LEVELS_CAP = 16 };
-
-struct rank {        // place in the order of decision; the smaller the sooner
-    int entitlement; // enum entitlement
-    int64_t level, order;
-    int64_t place; // among equals
-};
-
-struct item {       // a gang in its queue, with the key it is sorted by
-    int64_t first;  // priority, then level
-    int64_t second; // order of the job
-    int64_t third;  // age among the gangs of a job
-    int gang;
 };
 
 struct gang {
@@ -84,24 +67,16 @@ struct gang {
     int64_t since;               // placed: start; else: begin of the wait
     int64_t saved;               // its work up to here is in a checkpoint
     int64_t expected;            // placed: its end; else: how long it will take; 0: unknown
-    enum sched_cause cause;      // of its leaving
     int keeps;                   // leaving: of its slots, how many it will want again at once
     bool on_debt; // larger than what its team is entitled to, it runs on what that is owed
     bool overdue; // it has waited for so long that it goes first
     int clears;   // agent that is being cleared for it; SCHED_NONE: none
     // Of the last pass.
     struct rank rank;
-    int64_t within;   // slots that gangs of its team hold that it could take
     int leaves_for;   // leaving: gang that gets the slots; SCHED_NONE; may have gone meanwhile
     int64_t promised; // the pass that has promised it slots
     bool considered;  // there was a pass since it came
     int64_t start;    // of the last estimate
-};
-
-struct queue { // the gangs of a team in the order it gives them, those that run and those that wait
-    struct item *items;
-    size_t count, cap;
-    int64_t due; // when a level in it changes next
 };
 
 struct share {             // of a team in a pool
@@ -112,6 +87,7 @@ struct share {             // of a team in a pool
     int64_t rest;          // of a pass: what of it no gang has been marked for
     bool stretched;        // of a pass: a gang has been found that does not fit into the rest
     size_t cursor;         // of a pass: in the queue
+    int64_t hopeless;      // of a pass: so many slots cannot be had of others any more
 };
 
 struct list {
@@ -142,6 +118,10 @@ struct pool {
     int64_t estimated; // pass of the newest estimates
 };
 
+struct piece {
+    int agent, count; // slots
+};
+
 struct handles { // of one array
     int *free;
     int free_count, count, cap;
@@ -162,16 +142,13 @@ struct sched {
     struct sched_place *places; // of this pass's commands
     struct item *scratch;       // for sorting, as many as there are gangs
     struct item *victims;       // of a search, the least valuable first
-    struct ranked {
-        struct rank rank;
-        int gang;
-    } * heap; // waiting gangs, the first first, of a pass
+    struct ranked *heap;        // waiting gangs, the first first, of a pass
     size_t command_cap, command_count, place_cap, place_count, heap_count;
     struct sched_rules rules;
-    struct piece { // of a gang to be placed
-        int agent, count;
-    } * pieces;          // as many as there are agents
-    int64_t *rack_slots; // of a search, by rack
+    struct piece *pieces; // of a gang to be placed; as many as there are agents
+    int64_t *rack_slots;  // of a search, by rack
     int rack_count;
+    struct tally all, ripe; // of a pass; ripe: run for long enough to be preempted
 };
+
 #endif
