@@ -104,6 +104,7 @@ static void kill_task(struct world *w, const struct outside *o)
     for (struct task *t = m->tasks; t; t = t->next)
         if (t->state == TASK_RUNNING) {
             note_outside(w, "%s: %s dies", m->id, t->run->id);
+            known_trial(w, t->run->trial)->done |= o->b % 2 && !codes[o->c % 5];
             task_exit(w, t, o->b % 2 ? codes[o->c % 5] : 0, o->b % 2 ? 0 : 9);
             return;
         }

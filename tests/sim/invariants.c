@@ -239,6 +239,18 @@ static void count_drains(struct world *w, const struct allocation *a)
                k->drains, a->leave);
 }
 
+static void check_places(struct world *w, const struct allocation *a)
+{
+    for (int i = 0; i < a->part_count; i++) {
+        const struct part *p = &a->parts[i];
+        bool usable = p->agent->state == AGENT_CONNECTED && p->agent->enabled;
+        for (int k = 0; k < p->slot_count; k++)
+            usable = usable && p->agent->slot_use[p->slots[k]] == SLOT_USED;
+        if (!usable)
+            broken(w, "starts_are_on_usable_slots", "%s starts on %s", a->id, p->agent->id);
+    }
+}
+
 static void check_placed(struct world *w, const struct allocation *a)
 {
     const struct live *l = a->trial->live;
@@ -248,6 +260,7 @@ static void check_placed(struct world *w, const struct allocation *a)
                l->least, l->slots);
     if (l->one_agent && a->part_count > 1)
         broken(w, "single_node_is_one_node", "%s starts on %d", a->id, a->part_count);
+    check_places(w, a);
     if (slots) {
         check_limit(w, l);
         check_teams(w, l);
@@ -353,6 +366,16 @@ static void check_reports(struct world *w)
                    (long long)a->trial, (long long)a->epoch, (long long)a->steps);
 }
 
+static void check_completed(struct world *w)
+{
+    struct db_rows *rows =
+        db_query_sql(w->reader, "SELECT id FROM trials WHERE state = 'COMPLETED'", NULL, 0);
+    while (db_next(rows) > 0)
+        if (!known_trial(w, db_int(rows, 0))->done)
+            broken(w, "completed_is_trained_to_the_end", "trial %lld", (long long)db_int(rows, 0));
+    db_rows_close(rows);
+}
+
 void check_start(struct world *w)
 {
     check_tables(w);
@@ -366,6 +389,7 @@ void check_end(struct world *w)
     const struct core *c = w->core;
     check_tables(w);
     check_reports(w);
+    check_completed(w);
     none_of(w, "nothing_is_left", "SELECT count(*) FROM allocations WHERE state <> 'TERMINATED'");
     none_of(w, "nothing_is_left", "SELECT count(*) FROM tokens WHERE kind = 'allocation'");
     if (!c)

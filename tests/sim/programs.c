@@ -200,6 +200,7 @@ static void go_on(struct world *w, struct task *t)
     struct run *r = t->run;
     const struct character *k = r->character;
     if (r->steps >= k->steps && r->saved >= r->steps) {
+        known_trial(w, r->trial)->done = true;
         end_run(w, r, 0);
     } else if (r->asked && (w->calm || !k->deaf)) {
         if (r->saved < r->steps && !k->hasty)

@@ -46,6 +46,7 @@ struct known_trial { // what the models know to be true of a trial, by its id
     int64_t floor;   // steps it must not begin below
     int64_t heard;   // newest epoch that the master has listened to
     int64_t placed;  // newest epoch that the master has placed
+    bool done;       // a program of it has left as one does at its end
     int drains;      // that the scheduler asked of it in calm
     int64_t drained; // epoch of the last
     int64_t leaving; // since when its allocation ends with all its agents heard; 0: it does not
