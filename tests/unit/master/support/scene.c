@@ -1,0 +1,630 @@
+#include "tests/unit/master/support/scene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "master/sched/explain.h"
+#include "master/sched/sched.h"
+
+enum { NAMES = 256, WORD = 200, WORDS = 128 };
+
+struct names {
+    char text[NAMES][32];
+    int handle[NAMES], count;
+};
+
+struct actor { // of a gang
+    struct sched_gang spec;
+    int64_t since; // begin of the wait, or start
+    bool placed, leaving;
+};
+
+struct play {
+    const char *what;
+    char line[8 * WORD]; // the statement, for messages
+    char words[WORDS][WORD];
+    int count; // of words
+    struct sched *s;
+    int64_t now, orders;
+    int pools;
+    struct names teams, jobs, gangs; // the index in gangs is the tag
+    struct sched_job job_specs[NAMES];
+    struct sched_team team_specs[NAMES];
+    struct actor actors[NAMES];
+    const struct sched_command *commands;
+    size_t command_count;
+};
+
+#define FAIL(p, ...)                                                                               \
+    do {                                                                                           \
+        print_error(__VA_ARGS__);                                                                  \
+        fail_msg(" in \"%s\" of: %s", (p)->line, (p)->what);                                       \
+    } while (0)
+
+static const char *const reason_names[SCHED_REASON_COUNT] = {
+    "placed",     "not_considered", "no_agents", "over_agent", "over_pool", "over_maximum",
+    "over_limit", "team_full",      "busy",      "spread",     "behind",    "draining"};
+static const char *const cause_names[SCHED_CAUSES] = {"priority", "share", "service",
+                                                      "shrink",   "grow",  "move"};
+
+// --- words ---------------------------------------------------------------------------------------
+
+static void copy(char *out, size_t cap, const char *text, size_t len)
+{
+    assert_true(len < cap);
+    memcpy(out, text, len);
+    out[len] = 0;
+}
+
+// Splits the next statement; returns what follows it, NULL at the end.
+static const char *split(struct play *p, const char *at)
+{
+    size_t len = strcspn(at, ";");
+    if (!at[len] && strspn(at, " ") == len)
+        return NULL;
+    copy(p->line, sizeof p->line, at, len);
+    p->count = 0;
+    for (const char *w = p->line; *(w += strspn(w, " "));) {
+        size_t word = strcspn(w, " ");
+        assert_true(p->count < WORDS);
+        copy(p->words[p->count++], WORD, w, word);
+        w += word;
+    }
+    return at + len + (at[len] == ';');
+}
+
+// "30", "5m", "2h": with a unit of time in microseconds.
+static int64_t number(struct play *p, const char *text)
+{
+    static const char units[] = "smhd";
+    static const int64_t seconds[] = {1, 60, 3600, 86400};
+    char *end;
+    long long value = strtoll(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (end == text || (*end && !unit && *end != '.' && *end != ',' && *end != '-'))
+        FAIL(p, "\"%s\" is no number", text);
+    return unit ? value * seconds[unit - units] * 1000000 : value;
+}
+
+static int choice(struct play *p, const char *const *names, int count, const char *text)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(names[i], text))
+            return i;
+    FAIL(p, "what is \"%s\"?", text);
+    return -1;
+}
+
+static const char *value_of(const char *word, const char *key)
+{
+    size_t len = strlen(key);
+    return !strncmp(word, key, len) && word[len] == '=' ? word + len + 1 : NULL;
+}
+
+// Of "key=value" among the words of the statement.
+static int64_t option(struct play *p, const char *key, int64_t otherwise)
+{
+    for (int i = 1; i < p->count; i++) {
+        const char *value = value_of(p->words[i], key);
+        if (value)
+            return number(p, value);
+    }
+    return otherwise;
+}
+
+static int find_name(const struct names *names, const char *text)
+{
+    for (int i = 0; i < names->count; i++)
+        if (!strcmp(names->text[i], text))
+            return i;
+    return -1;
+}
+
+static int name(struct play *p, const struct names *names, const char *text)
+{
+    int i = find_name(names, text);
+    if (i < 0)
+        FAIL(p, "who is \"%s\"?", text);
+    return i;
+}
+
+static int add_name(struct names *names, const char *text)
+{
+    assert_true(names->count < NAMES);
+    copy(names->text[names->count], sizeof *names->text, text, strlen(text));
+    return names->count++;
+}
+
+// "0.1,0.2"
+static size_t read_places(struct play *p, const char *text, struct sched_place *out)
+{
+    size_t count = 0;
+    for (; text; text = strchr(text, ',') ? strchr(text, ',') + 1 : NULL) {
+        const char *dot = strchr(text, '.');
+        assert_non_null(dot);
+        out[count++] = (struct sched_place){(int)number(p, text), (int)number(p, dot + 1)};
+    }
+    return count;
+}
+
+// --- pools, agents, teams ------------------------------------------------------------------------
+
+static void do_pool(struct play *p)
+{
+    int policy = choice(p, sched_policy_names, SCHED_POLICIES, p->words[1]);
+    int64_t which = option(p, "is", -1);
+    if (which >= 0)
+        sched_pool_set(p->s, (int)which, (enum sched_policy)policy);
+    else
+        assert_int_equal(sched_pool_add(p->s, (enum sched_policy)policy), p->pools++);
+}
+
+static void need_pool(struct play *p)
+{
+    if (!p->pools)
+        p->pools = 1 + sched_pool_add(p->s, SCHED_FAIR_SHARE);
+}
+
+static void do_agents(struct play *p)
+{
+    need_pool(p);
+    for (int i = 1; i < p->count; i++) {
+        const char *rack = strchr(p->words[i], '/');
+        if (strchr(p->words[i], '='))
+            continue;
+        char slots[WORD];
+        copy(slots, WORD, p->words[i], strcspn(p->words[i], "/"));
+        int agent = sched_agent_add(p->s, (int)option(p, "pool", 0), (int)number(p, slots),
+                                    rack ? (int)number(p, rack + 1) : SCHED_NONE);
+        sched_agent_set(p->s, agent, true);
+    }
+}
+
+static void do_lost(struct play *p)
+{
+    sched_agent_set(p->s, (int)number(p, p->words[1]), false);
+}
+
+static void do_back(struct play *p)
+{
+    sched_agent_set(p->s, (int)number(p, p->words[1]), true);
+}
+
+static void do_gone(struct play *p)
+{
+    sched_agent_remove(p->s, (int)number(p, p->words[1]));
+}
+
+static void set_slot(struct play *p, bool enabled)
+{
+    struct sched_place place;
+    for (int i = 1; i < p->count; i++) {
+        read_places(p, p->words[i], &place);
+        sched_slot_set(p->s, place.agent, place.slot, enabled);
+    }
+}
+
+static void do_off(struct play *p)
+{
+    set_slot(p, false);
+}
+
+static void do_on(struct play *p)
+{
+    set_slot(p, true);
+}
+
+static void do_team(struct play *p)
+{
+    int i = find_name(&p->teams, p->words[1]), parent = SCHED_ROOT;
+    struct sched_team old = i < 0 ? (struct sched_team){.weight = 1000} : p->team_specs[i];
+    struct sched_team spec = {option(p, "weight", old.weight),
+                              option(p, "guarantee", old.guaranteed),
+                              option(p, "max", old.maximum)};
+    need_pool(p);
+    if (i >= 0) {
+        sched_team_set(p->s, p->teams.handle[i], &spec);
+        p->team_specs[i] = spec;
+        return;
+    }
+    const char *slash = strrchr(p->words[1], '/');
+    if (slash) {
+        char above[WORD];
+        copy(above, WORD, p->words[1], (size_t)(slash - p->words[1]));
+        parent = p->teams.handle[name(p, &p->teams, above)];
+    }
+    i = add_name(&p->teams, p->words[1]);
+    p->team_specs[i] = spec;
+    p->teams.handle[i] = sched_team_add(p->s, parent, &spec);
+}
+
+static void do_disband(struct play *p)
+{
+    int i = name(p, &p->teams, p->words[1]);
+    sched_team_remove(p->s, p->teams.handle[i]);
+    p->teams.text[i][0] = 0;
+}
+
+static void do_restore(struct play *p)
+{
+    int team = p->teams.handle[name(p, &p->teams, p->words[1])];
+    sched_team_restore(p->s, team, number(p, p->words[2]) / 1000000, p->now);
+}
+
+// --- jobs and gangs ------------------------------------------------------------------------------
+
+// The keys of a job in the statement, the rest as it was.
+static struct sched_job read_job(struct play *p, struct sched_job job)
+{
+    job.pool = (int)option(p, "pool", job.pool);
+    job.priority = (int)option(p, "priority", job.priority);
+    job.order = option(p, "order", job.order);
+    job.limit = option(p, "limit", job.limit);
+    job.weight = option(p, "weight", job.weight);
+    job.service = option(p, "service", job.service);
+    for (int i = 1; i < p->count; i++) {
+        const char *team = value_of(p->words[i], "team");
+        if (team)
+            job.team = p->teams.handle[name(p, &p->teams, team)];
+    }
+    return job;
+}
+
+// A team that jobs can belong to when the play names none.
+static int someone(struct play *p)
+{
+    int i = find_name(&p->teams, "someone");
+    if (i < 0) {
+        i = add_name(&p->teams, "someone");
+        p->team_specs[i] = (struct sched_team){.weight = 1000};
+        p->teams.handle[i] = sched_team_add(p->s, SCHED_ROOT, &p->team_specs[i]);
+    }
+    return p->teams.handle[i];
+}
+
+static int make_job(struct play *p, const char *text)
+{
+    bool has_team = false;
+    need_pool(p);
+    for (int k = 1; k < p->count; k++)
+        has_team |= value_of(p->words[k], "team") != NULL;
+    struct sched_job fresh = {.team = has_team ? SCHED_ROOT : someone(p),
+                              .priority = SCHED_PRIORITY_DEFAULT,
+                              .order = ++p->orders,
+                              .weight = SCHED_WEIGHT_ONE};
+    int i = add_name(&p->jobs, text);
+    p->job_specs[i] = read_job(p, fresh);
+    p->jobs.handle[i] = sched_job_add(p->s, &p->job_specs[i]);
+    return i;
+}
+
+static void do_job(struct play *p)
+{
+    int i = find_name(&p->jobs, p->words[1]);
+    if (i < 0) {
+        make_job(p, p->words[1]);
+        return;
+    }
+    p->job_specs[i] = read_job(p, p->job_specs[i]);
+    sched_job_set(p->s, p->jobs.handle[i], &p->job_specs[i]);
+}
+
+static void do_gang(struct play *p)
+{
+    int tag = add_name(&p->gangs, p->words[1]), job = -1;
+    struct sched_gang spec = {.tag = tag, .waited = option(p, "waited", 0)};
+    const char *dash = strchr(p->words[2], '-');
+    spec.least = (int)number(p, p->words[2]);
+    spec.most = dash ? (int)number(p, dash + 1) : spec.least;
+    for (int i = 3; i < p->count; i++) {
+        const char *is_job = value_of(p->words[i], "job"), *not = value_of(p->words[i], "not");
+        if (is_job)
+            job = name(p, &p->jobs, is_job);
+        if (not )
+            spec.excluded[spec.excluded_count++] = (int)number(p, not );
+        spec.one_agent |= !strcmp(p->words[i], "one");
+    }
+    spec.job = p->jobs.handle[job >= 0 ? job : make_job(p, p->words[1])];
+    p->actors[tag] = (struct actor){.spec = spec, .since = p->now};
+    p->gangs.handle[tag] = sched_gang_add(p->s, &spec, p->now);
+}
+
+static void do_end(struct play *p)
+{
+    for (int i = 1; i < p->count; i++) {
+        int tag = name(p, &p->gangs, p->words[i]);
+        sched_gang_remove(p->s, p->gangs.handle[tag], p->now);
+        p->actors[tag].placed = p->actors[tag].leaving = false;
+    }
+}
+
+static void come_again(struct play *p, int tag)
+{
+    struct actor *a = &p->actors[tag];
+    sched_gang_remove(p->s, p->gangs.handle[tag], p->now);
+    a->placed = a->leaving = false;
+    a->since = p->now;
+    p->gangs.handle[tag] = sched_gang_add(p->s, &a->spec, p->now);
+}
+
+static void do_again(struct play *p)
+{
+    for (int i = 1; i < p->count; i++)
+        come_again(p, name(p, &p->gangs, p->words[i]));
+}
+
+static void do_drain(struct play *p)
+{
+    for (int tag = 0; tag < p->gangs.count; tag++)
+        if (p->actors[tag].leaving)
+            come_again(p, tag);
+}
+
+static int handle_of(struct play *p)
+{
+    return p->gangs.handle[name(p, &p->gangs, p->words[1])];
+}
+
+static void do_leave(struct play *p)
+{
+    sched_gang_leaving(p->s, handle_of(p));
+    p->actors[name(p, &p->gangs, p->words[1])].leaving = true;
+}
+
+static void do_saved(struct play *p)
+{
+    sched_gang_saved(p->s, handle_of(p), p->now);
+}
+
+static void do_expect(struct play *p)
+{
+    const struct actor *a = &p->actors[name(p, &p->gangs, p->words[1])];
+    sched_gang_expect(p->s, handle_of(p), (a->placed ? p->now : 0) + number(p, p->words[2]));
+}
+
+static void do_adopt(struct play *p)
+{
+    struct sched_place places[WORDS];
+    struct actor *a = &p->actors[name(p, &p->gangs, p->words[1])];
+    size_t count = read_places(p, p->words[2], places);
+    a->placed = true;
+    a->since = p->now - (p->count > 3 ? number(p, p->words[3]) : 0);
+    sched_gang_adopt(p->s, handle_of(p), places, count, a->since);
+}
+
+static void do_wait(struct play *p)
+{
+    p->now += number(p, p->words[1]);
+}
+
+// --- passes --------------------------------------------------------------------------------------
+
+// As the play says it, with places.
+static char *command_text(const struct play *p, const struct sched_command *c)
+{
+    const char *who = p->gangs.text[c->tag];
+    if (c->kind == SCHED_DRAIN)
+        return xasprintf("-%s:%s%s%s", who, cause_names[c->cause],
+                         c->in_favour == SCHED_NONE ? "" : ":",
+                         c->in_favour == SCHED_NONE ? "" : p->gangs.text[c->in_favour]);
+    char *text = xasprintf("%s=", who);
+    for (size_t i = 0; i < c->count; i++) {
+        char *longer =
+            xasprintf("%s%s%d.%d", text, i ? "," : "", c->places[i].agent, c->places[i].slot);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+// "a" expects a start anywhere.
+static bool agrees(const char *text, const char *expected)
+{
+    size_t len = strlen(expected);
+    return !strcmp(text, expected) ||
+           (!strchr(expected, '=') && !strncmp(text, expected, len) && text[len] == '=');
+}
+
+static void note(struct play *p, const struct sched_command *c)
+{
+    struct actor *a = &p->actors[c->tag];
+    if (c->kind == SCHED_DRAIN) {
+        a->leaving = true;
+        return;
+    }
+    a->placed = true;
+    a->spec.waited += p->now - a->since;
+    a->since = p->now;
+}
+
+static void do_pass(struct play *p)
+{
+    char *texts[NAMES], *all = xstrdup("");
+    bool expected[NAMES] = {false}, all_expected = true;
+    need_pool(p);
+    size_t count = sched_pass(p->s, p->now, &p->commands);
+    for (size_t i = 0; i < count; i++) {
+        texts[i] = command_text(p, &p->commands[i]);
+        note(p, &p->commands[i]);
+        char *longer = xasprintf("%s %s", all, texts[i]);
+        free(all);
+        all = longer;
+    }
+    for (int w = 1; w < p->count; w++) {
+        size_t i = 0;
+        while (i < count && (expected[i] || !agrees(texts[i], p->words[w])))
+            i++;
+        all_expected &= i < count;
+        if (i < count)
+            expected[i] = true;
+    }
+    if (!all_expected || (int)count != p->count - 1)
+        FAIL(p, "commands:%s;", all);
+    for (size_t i = 0; i < count; i++)
+        free(texts[i]);
+    free(all);
+    sched_check(p->s);
+    if (sched_pass(p->s, p->now, &p->commands))
+        FAIL(p, "another pass goes on;");
+}
+
+// --- questions -----------------------------------------------------------------------------------
+
+struct answer {
+    const char *key;
+    int64_t value;
+};
+
+// All "key=value" of the statement agree with the answers.
+static void check_answers(struct play *p, const struct answer *answers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int64_t wanted = option(p, answers[i].key, answers[i].value);
+        if (wanted != answers[i].value)
+            FAIL(p, "%s is %lld;", answers[i].key, (long long)answers[i].value);
+    }
+    for (int w = 2; w < p->count; w++) {
+        size_t i = 0, len = strcspn(p->words[w], "=");
+        while (i < count && (strncmp(answers[i].key, p->words[w], len) || answers[i].key[len]))
+            i++;
+        if (p->words[w][len] && i == count && strncmp(p->words[w], "pool=", 5))
+            FAIL(p, "%s is not known;", p->words[w]);
+    }
+}
+
+static void check_name(struct play *p, const char *key, const struct names *names, int at)
+{
+    for (int w = 2; w < p->count; w++) {
+        const char *value = value_of(p->words[w], key);
+        if (!value)
+            continue;
+        if (at < 0 || strcmp(names->text[at], value))
+            FAIL(p, "%s is %s;", key, at < 0 ? "nobody" : names->text[at]);
+        copy(p->words[w], WORD, "pool=", 5); // it was looked at
+    }
+}
+
+static void do_why(struct play *p)
+{
+    struct sched_reason r;
+    sched_why(p->s, handle_of(p), p->now, &r);
+    if (strcmp(reason_names[r.code], p->words[2]))
+        FAIL(p, "the reason is %s;", reason_names[r.code]);
+    int team = 0;
+    while (team < p->teams.count && (r.team == SCHED_NONE || p->teams.handle[team] != r.team))
+        team++;
+    check_name(p, "behind", &p->gangs, (int)r.behind);
+    check_name(p, "team", &p->teams, team == p->teams.count ? -1 : team);
+    const struct answer answers[] = {{"needs", r.needs},
+                                     {"free", r.free},
+                                     {"largest_free", r.largest_free},
+                                     {"largest", r.largest},
+                                     {"total", r.total},
+                                     {"ahead", r.ahead},
+                                     {"job_used", r.job_used},
+                                     {"job_limit", r.job_limit},
+                                     {"team_used", r.team_used},
+                                     {"team_limit", r.team_limit},
+                                     {"leaving", r.leaving},
+                                     {"start", r.start ? r.start - p->now : -1}};
+    check_answers(p, answers, sizeof answers / sizeof *answers);
+}
+
+static void do_queue(struct play *p)
+{
+    int64_t tags[NAMES];
+    size_t count = sched_queue(p->s, (int)option(p, "pool", 0), p->now, tags, NAMES), at = 0;
+    for (int i = 1; i < p->count; i++) {
+        if (strchr(p->words[i], '='))
+            continue;
+        if (at == count || strcmp(p->gangs.text[tags[at]], p->words[i]))
+            FAIL(p, "at place %zu is %s;", at, at == count ? "nobody" : p->gangs.text[tags[at]]);
+        at++;
+    }
+    if (at != count)
+        FAIL(p, "there are %zu;", count);
+}
+
+static void do_next(struct play *p)
+{
+    int64_t next = sched_next(p->s);
+    int64_t wanted = strcmp(p->words[1], "never") ? p->now + number(p, p->words[1]) : INT64_MAX;
+    if (next > wanted || next < wanted - 2)
+        FAIL(p, "it is in %lld us;", (long long)(next == INT64_MAX ? -1 : next - p->now));
+}
+
+static void do_share(struct play *p)
+{
+    struct sched_share r;
+    int team =
+        strcmp(p->words[1], "all") ? p->teams.handle[name(p, &p->teams, p->words[1])] : SCHED_ROOT;
+    sched_share_of(p->s, team, (int)option(p, "pool", 0), p->now, &r);
+    const struct answer answers[] = {{"used", r.used},
+                                     {"wanted", r.wanted},
+                                     {"entitled", r.entitled},
+                                     {"usage", r.usage * 1000000},
+                                     {"debt", r.debt * 1000000}};
+    check_answers(p, answers, sizeof answers / sizeof *answers);
+}
+
+static void do_look(struct play *p)
+{
+    struct sched_pool_view r;
+    sched_pool_look(p->s, (int)option(p, "pool", 0), &r);
+    const struct answer answers[] = {{"agents", r.agents},
+                                     {"slots", r.slots},
+                                     {"free", r.free},
+                                     {"waiting", r.waiting},
+                                     {"running", r.running}};
+    check_answers(p, answers, sizeof answers / sizeof *answers);
+}
+
+static const struct {
+    const char *word;
+    void (*act)(struct play *);
+} verbs[] = {
+    {"pool", do_pool},       {"agents", do_agents},   {"lost", do_lost},   {"back", do_back},
+    {"gone", do_gone},       {"off", do_off},         {"on", do_on},       {"team", do_team},
+    {"disband", do_disband}, {"restore", do_restore}, {"job", do_job},     {"gang", do_gang},
+    {"end", do_end},         {"again", do_again},     {"leave", do_leave}, {"saved", do_saved},
+    {"expect", do_expect},   {"adopt", do_adopt},     {"wait", do_wait},   {"pass", do_pass},
+    {"drain", do_drain},     {"why", do_why},         {"queue", do_queue}, {"next", do_next},
+    {"share", do_share},     {"look", do_look},
+};
+
+static void act(struct play *p)
+{
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        if (!strcmp(verbs[i].word, p->words[0])) {
+            verbs[i].act(p);
+            return;
+        }
+    FAIL(p, "\"%s\" is no verb", p->words[0]);
+}
+
+static void scene_run(const struct scene *scene)
+{
+    struct play *p = xcalloc(1, sizeof *p);
+    p->what = scene->what;
+    p->now = 1000000LL * 3600 * 24 * 365;
+    p->s = sched_new(NULL);
+    for (const char *at = scene->play; (at = split(p, at));) {
+        act(p);
+        sched_check(p->s);
+    }
+    sched_free(p->s);
+    free(p);
+}
+
+void scenes_run(const struct scene *scenes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        scene_run(&scenes[i]);
+}
