@@ -37,6 +37,7 @@ static void free_pool(struct pool *p)
     free(p->agents.items);
     free(p->running.items);
     free(p->aside.items);
+    free(p->marked.items);
 }
 
 void sched_free(struct sched *s)
@@ -76,6 +77,13 @@ void reserve_for_pass(struct sched *s)
         s->scratch = xrealloc(s->scratch, s->command_cap * sizeof *s->scratch);
         s->heap = xrealloc(s->heap, s->command_cap * sizeof *s->heap);
         s->victims = xrealloc(s->victims, s->command_cap * sizeof *s->victims);
+    }
+    for (int i = 0; i < s->pool_count; i++) {
+        struct list *marked = &s->pools[i].marked;
+        if (s->command_cap <= marked->cap)
+            continue;
+        marked->cap = s->command_cap;
+        marked->items = xrealloc(marked->items, marked->cap * sizeof *marked->items);
     }
     if (gangs + 2 * slots > s->place_cap) { // elastic gangs are written twice
         s->place_cap = 2 * (gangs + 2 * slots);

@@ -31,7 +31,7 @@ static void check_gang(const struct sched *s, int handle)
         at = slot->next_slot;
     }
     must(held == g->slots);
-    must(!g->placed ? !held : held >= g->spec.least && held <= g->spec.most);
+    must(!g->placed ? !held : held >= g->least && held <= g->spec.most);
     must((g->first_agent != SCHED_NONE) == g->placed);
     must(g->placed || !g->leaving);
     must(!g->placed || !g->slots || s->pools[g->pool].running.items[g->running_at] == handle);
@@ -59,7 +59,7 @@ static void check_shares(const struct sched *s, int pool)
         held += g->slots;
         waiting += g->placed ? 0 : g->spec.most;
         queued += g->spec.most > 0;
-        overdue += g->overdue ? g->spec.least : 0;
+        overdue += g->overdue ? g->least : 0;
     }
     must(p->shares[SCHED_ROOT].held == held && p->shares[SCHED_ROOT].waiting == waiting);
     must(p->overdue == overdue);

@@ -73,16 +73,16 @@ void estimate_starts(struct sched *s, struct pool *p, int64_t now)
         g->start = 0;
         if (hindrance != SCHED_PLACED)
             continue;
-        while (free < g->spec.least && ends) {
+        while (free < g->least && ends) {
             struct item end = ends_pop(s->victims, &ends);
             time = larger(time, end.first);
             free += end.second;
         }
-        if (free < g->spec.least)
+        if (free < g->least)
             continue;
         g->start = time;
-        free -= g->spec.least;
+        free -= g->least;
         int64_t length = larger(g->expected ? g->expected : p->typical, 1);
-        ends_push(s->victims, &ends, (struct item){time + length, g->spec.least, g->sequence, 0});
+        ends_push(s->victims, &ends, (struct item){time + length, g->least, g->sequence, 0});
     }
 }

@@ -27,7 +27,7 @@ enum sched_reason_code gang_hindrance(const struct sched *s, int gang, int *team
 {
     const struct gang *g = &s->gangs[gang];
     const struct job *j = &s->jobs[g->spec.job];
-    int64_t needs = g->spec.least, total;
+    int64_t needs = g->least, total;
     int largest, full = SCHED_NONE;
     usable_slots(s, g, &total, &largest);
     if (!s->pools[g->pool].usable)
@@ -104,7 +104,7 @@ void sched_why(struct sched *s, int gang, int64_t now, struct sched_reason *out)
     const struct gang *g = gang_at(s, gang);
     const struct pool *p = &s->pools[g->pool];
     const struct job *j = &s->jobs[g->spec.job];
-    *out = (struct sched_reason){.needs = g->spec.least,
+    *out = (struct sched_reason){.needs = g->least,
                                  .total = (int)p->capacity,
                                  .largest = p->largest,
                                  .behind = SCHED_NONE,
@@ -147,6 +147,8 @@ void sched_share_of(struct sched *s, int team, int pool, int64_t now, struct sch
     must(pool >= 0 && pool < s->pool_count);
     const struct team *t = team_at(s, team);
     const struct pool *p = &s->pools[pool];
+    if (p->policy != SCHED_FAIR_SHARE)
+        shares_begin(s, &s->pools[pool]); // a pass does not need them
     team_count(s, team, now > s->now ? now : s->now);
     *out = (struct sched_share){.used = p->shares[team].held,
                                 .wanted = share_wanted(s, p, team),

@@ -34,7 +34,7 @@ int sched_job_add(struct sched *s, const struct sched_job *job)
 static void move_gang(struct sched *s, struct gang *g, int pool)
 {
     if (g->pool != pool && g->overdue) {
-        s->pools[g->pool].overdue -= g->spec.least;
+        s->pools[g->pool].overdue -= g->least;
         g->overdue = false;
     }
     g->pool = pool;
@@ -136,7 +136,7 @@ void gang_link(struct sched *s, int gang)
         return;
     }
     g->team = p->policy == SCHED_FAIR_SHARE ? s->jobs[g->spec.job].spec.team : SCHED_ROOT;
-    queue_insert(s, p, &p->shares[g->team].queue, gang);
+    queue_insert(s, p, &p->shares[g->team], gang);
     if (g->placed)
         running_insert(s, p, gang);
 }
@@ -152,7 +152,7 @@ void gang_unlink(struct sched *s, int gang)
             aside_erase(p, gang);
         return;
     }
-    queue_erase(s, &p->shares[g->team].queue, gang);
+    queue_erase(s, &p->shares[g->team], gang);
     if (g->placed)
         running_erase(s, p, gang);
 }
@@ -169,6 +169,7 @@ int sched_gang_add(struct sched *s, const struct sched_gang *gang, int64_t now)
     int handle = handle_take(&s->gang_handles, (void **)&s->gangs, sizeof *s->gangs);
     s->gangs[handle] = (struct gang){.used = true,
                                      .spec = *gang,
+                                     .least = gang->least,
                                      .pool = j->spec.pool,
                                      .first_agent = SCHED_NONE,
                                      .first_slot = SCHED_NONE,
@@ -233,6 +234,7 @@ void gang_extend(struct sched *s, int gang, const struct sched_place *places, si
     job_count(j, s->now);
     j->held += (int64_t)count;
     account(s, g, 1);
+    s->pools[g->pool].shares[g->team].dirty = true;
 }
 
 void sched_gang_adopt(struct sched *s, int gang, const struct sched_place *places, size_t count,
@@ -240,7 +242,7 @@ void sched_gang_adopt(struct sched *s, int gang, const struct sched_place *place
 {
     const struct gang *g = gang_at(s, gang);
     size_t most = g->spec.most ? (size_t)g->spec.most : 1;
-    must(!g->placed && count >= 1 && count <= most && count >= (size_t)g->spec.least);
+    must(!g->placed && count >= 1 && count <= most && count >= (size_t)g->least);
     gang_start(s, gang, places, count, started);
 }
 
@@ -275,7 +277,7 @@ void sched_gang_remove(struct sched *s, int gang, int64_t now)
         j->held -= g->slots;
     }
     if (g->overdue)
-        s->pools[g->pool].overdue -= g->spec.least;
+        s->pools[g->pool].overdue -= g->least;
     if (g->clears != SCHED_NONE)
         s->agents[g->clears].kept = SCHED_NONE;
     j->gangs--;
@@ -287,6 +289,7 @@ void sched_gang_leaving(struct sched *s, int gang)
 {
     struct gang *g = gang_at(s, gang);
     g->leaving = g->placed;
+    s->pools[g->pool].shares[g->team].dirty = true;
 }
 
 void sched_gang_saved(struct sched *s, int gang, int64_t at)

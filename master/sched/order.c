@@ -10,7 +10,8 @@
 
 enum {
     MISFITS = 32, // gangs in a row that do not fit into a rest, and it is left
-    ROUNDS = 4
+    ROUNDS = 4,
+    SLACK_PART = 256, // of a pool
 };
 #define DEBT_LOOK (HOUR_US / 12) // to see whether debts have grown or been paid
 
@@ -27,61 +28,105 @@ bool rank_before(const struct rank *a, const struct rank *b)
 
 int gang_needs(const struct gang *g)
 {
-    return g->placed ? g->slots : g->spec.least;
+    return g->placed ? g->slots : g->least;
 }
 
 // Whether a gang that is larger than what is left of its team's entitlement may have it all the
 // same, because the team could not use it for so long: gangs are whole, so its share evens out over
-// time.
-static bool may_use_debt(struct sched *s, struct pool *p, struct gang *g, int64_t lacks)
+// time. The answer holds until the debt leaves the bounds.
+static bool may_use_debt(struct sched *s, struct share *share, struct gang *g, int64_t lacks)
 {
-    int64_t debt = s->teams[g->team].debt;
     int64_t needs = g->placed && g->on_debt ? 1 : lacks * s->rules.debt_quantum / 1000 / FINE;
-    g->on_debt = debt >= needs;
-    if (s->now + DEBT_LOOK < p->next)
-        p->next = s->now + DEBT_LOOK;
+    g->on_debt = s->teams[g->team].debt >= needs;
+    *(g->on_debt ? &share->debt_from : &share->debt_to) = needs;
     return g->on_debt;
 }
 
-// How much of the gang's slots its team's entitlement has to cover; more than there is left when it
-// is not to be covered.
-static int64_t charge(struct sched *s, struct pool *p, struct share *share, struct gang *g)
+// Whether the entitlement of its team covers the gang; charges it.
+static bool charge(struct sched *s, struct pool *p, struct share *share, struct gang *g)
 {
-    int64_t needs = (int64_t)gang_needs(g) * FINE;
-    if (needs <= share->rest)
-        return needs;
+    int64_t lacks = (int64_t)gang_needs(g) * FINE - share->rest;
+    if (p->policy != SCHED_FAIR_SHARE)
+        return false;
+    if (lacks <= 0) {
+        share->rest = -lacks;
+        return true;
+    }
     bool first = share->rest > 0 && !share->stretched;
     share->stretched |= first;
-    if (!g->overdue && !(first && may_use_debt(s, p, g, needs - share->rest)))
-        return needs;
-    p->beyond += needs - share->rest;
-    return share->rest;
+    if (g->overdue || (first && may_use_debt(s, share, g, lacks))) {
+        share->rest = 0;
+        share->beyond += lacks;
+        return true;
+    }
+    share->margin = lacks < share->margin ? lacks : share->margin;
+    return false;
 }
 
-// Ranks the gangs of one queue, and marks what its team is entitled to.
+// What reach.c needs to know of a queue.
+static void count_in(const struct sched *s, struct share *share, struct gang *g)
+{
+    int64_t ripens = g->since + s->rules.shortest;
+    if (g->placed && !g->leaving) {
+        *(ripens <= s->now ? &share->ripe : &share->young) += g->slots;
+        if (ripens > s->now && ripens < share->ages_at)
+            share->ages_at = ripens;
+    }
+    if (g->placed)
+        return;
+    int64_t needs = g->overdue ? 0 : g->least;
+    share->smallest = needs < share->smallest ? needs : share->smallest;
+    if (rank_before(&g->rank, &share->best))
+        share->best = g->rank;
+    g->considered = true;
+}
+
 static void rank_queue(struct sched *s, struct pool *p, struct share *share)
 {
-    bool is_fair = p->policy == SCHED_FAIR_SHARE;
-    struct rank worst = {ENTITLED_NOT, 0, INT64_MIN, 0};
-    share->rest = is_fair ? share->entitled : 0;
-    share->stretched = false;
-    share->hopeless = INT64_MAX;
-    for (size_t i = 0; i < share->queue.count; i++) {
-        const struct item *item = &share->queue.items[i];
-        struct gang *g = &s->gangs[item->gang];
-        struct rank own = {ENTITLED_NOT, item->first % LEVELS_CAP, item->second, ++p->ranked};
-        if (own.level < worst.level || (own.level == worst.level && own.order < worst.order)) {
-            own.level = worst.level;
-            own.order = worst.order;
+    const struct queue *q = &share->queue;
+    struct rank worst = {.entitlement = ENTITLED_NOT, .order = INT64_MIN};
+    share->rest = share->ranked_with = share->entitled;
+    share->dirty = share->stretched = false;
+    share->beyond = share->ripe = share->young = 0;
+    share->margin = share->ages_at = share->smallest = INT64_MAX;
+    share->best = (struct rank){.entitlement = ENTITLEMENTS};
+    share->debt_from = INT64_MIN;
+    share->debt_to = INT64_MAX;
+    share->uncovered = q->count;
+    for (size_t i = 0; i < q->count; i++) {
+        struct gang *g = &s->gangs[q->items[i].gang];
+        g->rank = (struct rank){ENTITLED_NOT, (int8_t)(q->items[i].first % LEVELS_CAP), (int32_t)i,
+                                q->items[i].second};
+        if (g->rank.level < worst.level ||
+            (g->rank.level == worst.level && g->rank.order < worst.order)) {
+            g->rank.level = worst.level;
+            g->rank.order = worst.order;
         }
-        worst = own;
-        int64_t charged = is_fair ? charge(s, p, share, g) : INT64_MAX;
-        if (charged <= share->rest) {
-            share->rest -= charged;
-            own.entitlement = ENTITLED_SELF;
-        }
-        g->rank = own;
+        worst = g->rank;
+        if (charge(s, p, share, g))
+            g->rank.entitlement = ENTITLED_SELF;
+        else if (share->uncovered == q->count)
+            share->uncovered = i;
+        count_in(s, share, g);
     }
+}
+
+// Ranks the gangs of one queue, and marks what its team is entitled to, where that has changed.
+static void renew_ranks(struct sched *s, struct pool *p, int team)
+{
+    struct share *share = &p->shares[team];
+    int64_t more = share->entitled - share->ranked_with, debt = s->teams[team].debt;
+    bool holds = !share->dirty && s->now < share->ages_at && more < share->margin &&
+                 share->rest + more >= 0 && debt >= share->debt_from && debt < share->debt_to;
+    if (share->stretched && s->now + DEBT_LOOK < p->next)
+        p->next = s->now + DEBT_LOOK;
+    if (!holds) {
+        rank_queue(s, p, share);
+        return;
+    }
+    share->rest += more;
+    share->ranked_with += more;
+    share->margin -= share->margin == INT64_MAX ? 0 : more;
 }
 
 // --- what is left over ---------------------------------------------------------------------------
@@ -105,6 +150,12 @@ void heap_build(struct sched *s)
         sift_down(s->heap, i, s->heap_count);
 }
 
+void heap_replace(struct sched *s, struct ranked first)
+{
+    s->heap[0] = first;
+    sift_down(s->heap, 0, s->heap_count);
+}
+
 static void fill(struct sched *s, const struct pool *p, int team)
 {
     const struct share *share = &p->shares[team];
@@ -113,8 +164,7 @@ static void fill(struct sched *s, const struct pool *p, int team)
     for (size_t i = 0; i < share->queue.count; i++) {
         const struct gang *g = &s->gangs[share->queue.items[i].gang];
         if (!g->placed && g->considered)
-            s->heap[s->heap_count++] =
-                (struct ranked){.rank = g->rank, .gang = share->queue.items[i].gang};
+            s->heap[s->heap_count++] = (struct ranked){g->rank, share->queue.items[i].gang, team};
     }
     for (int t = s->teams[team].first_child; t != SCHED_NONE; t = s->teams[t].next_sibling)
         fill(s, p, t);
@@ -141,10 +191,11 @@ int heap_take(struct sched *s)
 // The first of a queue from its cursor on that is not covered, up to a level; SCHED_NONE.
 static int next_uncovered(const struct sched *s, struct share *share, int level)
 {
-    for (; share->cursor < share->queue.count; share->cursor++) {
-        const struct gang *g = &s->gangs[share->queue.items[share->cursor].gang];
-        if (g->rank.entitlement == ENTITLED_NOT && g->key.first % LEVELS_CAP <= level)
-            return share->queue.items[share->cursor++].gang;
+    while (share->cursor.at < share->queue.count) {
+        const struct item *item = &share->queue.items[share->cursor.at++];
+        if (item->first % LEVELS_CAP <= level &&
+            s->gangs[item->gang].rank.entitlement == ENTITLED_NOT)
+            return item->gang;
     }
     return SCHED_NONE;
 }
@@ -154,10 +205,10 @@ static void collect_heads(struct sched *s, struct pool *p, int team, int level)
     struct share *share = &p->shares[team];
     if (!share->held && !share->waiting)
         return;
-    share->cursor = 0;
+    share->cursor.at = share->uncovered;
     int gang = next_uncovered(s, share, level);
     if (gang != SCHED_NONE)
-        s->heap[s->heap_count++] = (struct ranked){.rank = s->gangs[gang].rank, .gang = gang};
+        s->heap[s->heap_count++] = (struct ranked){s->gangs[gang].rank, gang, team};
     for (int t = s->teams[team].first_child; t != SCHED_NONE; t = s->teams[t].next_sibling)
         collect_heads(s, p, t, level);
 }
@@ -173,22 +224,32 @@ static int64_t cover(struct sched *s, struct pool *p, int team, int level,
     collect_heads(s, p, team, level);
     heap_build(s);
     for (int misfits = 0; s->heap_count && rest >= FINE && misfits < MISFITS;) {
-        struct gang *g = &s->gangs[s->heap[0].gang];
+        int gang = s->heap[0].gang;
+        struct gang *g = &s->gangs[gang];
         int64_t needs = (int64_t)gang_needs(g) * FINE;
         int next = next_uncovered(s, &p->shares[g->team], level);
         if (next != SCHED_NONE)
-            s->heap[0] = (struct ranked){.rank = s->gangs[next].rank, .gang = next};
+            heap_replace(s, (struct ranked){s->gangs[next].rank, next, g->team});
         else
-            s->heap[0] = s->heap[--s->heap_count];
-        if (s->heap_count)
-            sift_down(s->heap, 0, s->heap_count);
+            heap_take(s);
         misfits = needs <= rest ? 0 : misfits + 1;
         if (needs > rest)
             continue;
         rest -= needs;
         g->rank.entitlement = entitlement;
+        p->marked.items[p->marked.count++] = gang;
     }
     return rest;
+}
+
+static void forget_marks(struct sched *s, struct pool *p)
+{
+    for (size_t i = 0; i < p->marked.count; i++) {
+        struct gang *g = &s->gangs[p->marked.items[i]];
+        if (g->rank.entitlement == ENTITLED_FAST || g->rank.entitlement == ENTITLED_TEAM)
+            g->rank.entitlement = ENTITLED_NOT;
+    }
+    p->marked.count = 0;
 }
 
 // --- the tree ------------------------------------------------------------------------------------
@@ -201,34 +262,50 @@ static void rank_team(struct sched *s, struct pool *p, int team)
     int child = s->teams[team].first_child;
     if (!share->held && !share->waiting)
         return;
-    queue_renew(s, p, &share->queue);
-    if (p->waiting_count && share->queue.count && share->queue.due < p->next)
-        p->next = share->queue.due;
-    rank_queue(s, p, share);
-    bool is_inner = child != SCHED_NONE && team != SCHED_ROOT;
+    share->hopeless = INT64_MAX;
+    if (child == SCHED_NONE || share->queue.count) {
+        queue_renew(s, p, share);
+        if (p->waiting_count && share->queue.due < p->next)
+            p->next = share->queue.due;
+        renew_ranks(s, p, team);
+        p->beyond += share->beyond;
+        return;
+    }
+    share->rest = share->entitled;
     for (; child != SCHED_NONE; child = s->teams[child].next_sibling) {
         rank_team(s, p, child);
-        share->rest += p->shares[child].rest - p->shares[child].entitled;
+        if (p->shares[child].held || p->shares[child].waiting)
+            share->rest += p->shares[child].rest - p->shares[child].entitled;
     }
-    if (is_inner && p->policy == SCHED_FAIR_SHARE)
+    if (team != SCHED_ROOT && p->policy == SCHED_FAIR_SHARE)
         share->rest = cover(s, p, team, LEVELS_CAP, ENTITLED_TEAM, share->rest);
 }
 
-// Entitlements are of what the fast lane and those who waited too long leave. How much that is
-// follows from the entitlements: begin with what it was, until it is not more than assumed.
-void order_rank(struct sched *s, struct pool *p)
+// One round with as much set aside as p->aside_slots says; returns how much it was.
+static int64_t rank_round(struct sched *s, struct pool *p)
 {
     int64_t lane = p->capacity * s->rules.fast_percent / 100 * FINE;
+    int64_t left = p->capacity - (p->aside_slots + FINE - 1) / FINE;
+    p->beyond = 0;
+    forget_marks(s, p);
+    shares_divide(s, p, left > 0 ? left : 0);
+    rank_team(s, p, SCHED_ROOT);
+    return p->beyond + lane - cover(s, p, SCHED_ROOT, LEVEL_FIRST, ENTITLED_FAST, lane);
+}
+
+// Entitlements are of what the fast lane and those who waited too long leave. How much that is
+// follows from the entitlements: begin with what it was, until it is not more than assumed, or by
+// so little that it does not matter.
+void order_rank(struct sched *s, struct pool *p)
+{
+    if (p->policy != SCHED_FAIR_SHARE) {
+        rank_team(s, p, SCHED_ROOT);
+        return;
+    }
     shares_begin(s, p);
     for (int round = 0; round < ROUNDS; round++) {
-        int64_t left = p->capacity - (p->aside_slots + FINE - 1) / FINE;
-        p->ranked = p->beyond = 0;
-        shares_divide(s, p, left > 0 ? left : 0);
-        rank_team(s, p, SCHED_ROOT);
-        if (p->policy != SCHED_FAIR_SHARE)
-            return;
-        int64_t used = p->beyond + lane - cover(s, p, SCHED_ROOT, LEVEL_FIRST, ENTITLED_FAST, lane);
-        bool settled = used <= p->aside_slots;
+        int64_t used = rank_round(s, p);
+        bool settled = used <= p->aside_slots + p->capacity / SLACK_PART * FINE;
         p->aside_slots = used;
         if (settled)
             return;

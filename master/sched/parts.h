@@ -42,10 +42,10 @@ void gang_start(struct sched *s, int gang, const struct sched_place *places, siz
                 int64_t started);
 
 // queue.c
-void queue_insert(struct sched *s, struct pool *p, struct queue *q, int gang);
-void queue_erase(struct sched *s, struct queue *q, int gang);
+void queue_insert(struct sched *s, struct pool *p, struct share *share, int gang);
+void queue_erase(struct sched *s, struct share *share, int gang);
 bool item_before(const struct item *a, const struct item *b);
-void queue_renew(struct sched *s, struct pool *p, struct queue *q); // keys and order, when due
+void queue_renew(struct sched *s, struct pool *p, struct share *share); // keys and order, when due
 void items_sort(struct item *items, struct item *scratch, size_t count);
 
 // shares.c: who is entitled to how much of a pool; of all its slots, or of as many as are left when
@@ -57,9 +57,10 @@ int64_t share_entitled(const struct pool *p, int team);                      // 
 
 // order.c: ranks all gangs of a pool. The heap has those that are still to be considered.
 void order_rank(struct sched *s, struct pool *p);
-void heap_build(struct sched *s);                      // of s->heap, in any order
-void heap_fill(struct sched *s, const struct pool *p); // with all that wait, by their last ranks
-int heap_take(struct sched *s);                        // the first; SCHED_NONE: it is empty
+void heap_build(struct sched *s);                        // of s->heap, in any order
+void heap_fill(struct sched *s, const struct pool *p);   // with all that wait, by their last ranks
+void heap_replace(struct sched *s, struct ranked first); // in the place of the first
+int heap_take(struct sched *s);                          // the first; SCHED_NONE: it is empty
 bool rank_before(const struct rank *a, const struct rank *b);
 int gang_needs(const struct gang *g); // slots it has, or is content with
 

@@ -53,6 +53,7 @@ void pass_drain(struct pass *ps, int gang, enum sched_cause cause, int in_favour
     g->leaves_for = in_favour;
     reach_forget(ps, g);
     g->leaving = true;
+    ps->pool->shares[g->team].dirty = true;
     g->keeps = keeps;
     reach_hand_over(ps, g);
 }
@@ -112,7 +113,7 @@ static void start_aside(struct pass *ps)
 static void keep(struct pass *ps, int gang, int needs)
 {
     ps->keeper = gang;
-    size_t pieces = place_more(ps->s, ps->pool, gang, &needs);
+    size_t pieces = ps->open ? place_more(ps->s, ps->pool, gang, &needs) : 0;
     pass_claim(ps, ps->s->pieces, pieces);
 }
 
@@ -131,7 +132,8 @@ static bool make_room(struct pass *ps, int gang, int needs)
     if (done || until == INT64_MAX)
         return done;
     pass_wake(ps, until);
-    keep(ps, gang, needs);
+    if (ps->held++ < HOLDS)
+        keep(ps, gang, needs);
     return false;
 }
 
@@ -169,14 +171,14 @@ static void consider(struct pass *ps, int gang)
     if (gang_hindrance(s, gang, &team) != SCHED_PLACED)
         return;
     if (pool_is_strict(ps->pool)) {
-        size_t pieces = place_find(s, ps->pool, gang, g->spec.least, false);
+        size_t pieces = place_find(s, ps->pool, gang, g->least, false);
         if (pieces && easy_allows(ps, g))
             start(ps, gang, pieces);
         else
             block(ps, gang);
         return;
     }
-    serve(ps, gang, g->spec.least);
+    serve(ps, gang, g->least);
 }
 
 // --- one pool ------------------------------------------------------------------------------------

@@ -26,14 +26,13 @@ static int level_of(const struct sched *s, const struct job *j, int64_t *changes
 // when to look again.
 static bool is_overdue(struct sched *s, struct pool *p, struct gang *g, int64_t *changes)
 {
-    int64_t wait = g->spec.least > p->largest ? s->rules.overdue_large : s->rules.overdue;
+    int64_t wait = g->least > p->largest ? s->rules.overdue_large : s->rules.overdue;
     int64_t due = g->since - g->spec.waited + wait;
     if (g->overdue || g->placed)
         return g->overdue;
-    if (due <= s->now &&
-        (p->overdue + g->spec.least) * 100 <= p->capacity * s->rules.overdue_percent) {
+    if (due <= s->now && (p->overdue + g->least) * 100 <= p->capacity * s->rules.overdue_percent) {
         g->overdue = true;
-        p->overdue += g->spec.least;
+        p->overdue += g->least;
         return true;
     }
     due = due > s->now ? due : s->now + HOUR_US / 6;
@@ -79,8 +78,9 @@ static size_t find(const struct queue *q, const struct item *key)
     return low;
 }
 
-void queue_insert(struct sched *s, struct pool *p, struct queue *q, int gang)
+void queue_insert(struct sched *s, struct pool *p, struct share *share, int gang)
 {
+    struct queue *q = &share->queue;
     int64_t changes;
     struct item key = key_of(s, p, gang, &changes);
     size_t at = find(q, &key);
@@ -93,12 +93,15 @@ void queue_insert(struct sched *s, struct pool *p, struct queue *q, int gang)
     if (!q->count++ || changes < q->due)
         q->due = changes;
     s->gangs[gang].key = key;
+    share->dirty = true;
 }
 
-void queue_erase(struct sched *s, struct queue *q, int gang)
+void queue_erase(struct sched *s, struct share *share, int gang)
 {
+    struct queue *q = &share->queue;
     size_t at = find(q, &s->gangs[gang].key);
     must(at < q->count && q->items[at].gang == gang);
+    share->dirty = true;
     q->count--;
     memmove(q->items + at, q->items + at + 1, (q->count - at) * sizeof *q->items);
 }
@@ -142,10 +145,12 @@ void items_sort(struct item *items, struct item *scratch, size_t count)
     }
 }
 
-void queue_renew(struct sched *s, struct pool *p, struct queue *q)
+void queue_renew(struct sched *s, struct pool *p, struct share *share)
 {
+    struct queue *q = &share->queue;
     if (q->due > s->now)
         return;
+    share->dirty = true;
     q->due = INT64_MAX;
     for (size_t i = 0; i < q->count; i++) {
         int64_t changes;

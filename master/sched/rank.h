@@ -9,10 +9,10 @@ enum entitlement { ENTITLED_FAST, ENTITLED_SELF, ENTITLED_TEAM, ENTITLED_NOT, EN
 enum { FINE = 1000 }; // entitlements count in thousandths of a slot
 enum { LEVEL_OVERDUE = 0, LEVEL_FIRST = 1, LEVELS_CAP = 8 };
 
-struct rank {        // place in the order of decision; the smaller the sooner
-    int entitlement; // enum entitlement
-    int64_t level, order;
-    int64_t place; // among equals
+struct rank { // place in the order of decision; the smaller the sooner
+    int8_t entitlement, level;
+    int32_t place; // among equals
+    int64_t order;
 };
 
 struct item {       // a gang in its queue, with the key it is sorted by
@@ -30,8 +30,7 @@ struct queue { // the gangs of a team in the order it gives them, those that run
 
 struct ranked { // a gang that waits
     struct rank rank;
-    int gang, team, least;
-    int64_t within; // slots that gangs of its team hold which it goes before
+    int gang, team;
 };
 
 enum { ORDER_BUCKETS = 64 };

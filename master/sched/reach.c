@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { FILTER_AFTER = 32 }; // who are not within reach in a row: many are not
-
 // What a leaving gang hands over: all but the slots that it comes back for.
 void reach_hand_over(struct pass *ps, const struct gang *g)
 {
@@ -21,6 +19,11 @@ void reach_hand_over(struct pass *ps, const struct gang *g)
         agent = slot->next_agent;
         at = slot->next_slot;
     }
+}
+
+static bool is_ripe(const struct sched *s, const struct gang *g)
+{
+    return g->since + s->rules.shortest <= s->now;
 }
 
 // --- slots that run, by rank ---------------------------------------------------------------------
@@ -89,10 +92,10 @@ void reach_count(struct pass *ps)
             reach_hand_over(ps, g);
             continue;
         }
-        bool is_ripe = g->since + s->rules.shortest <= s->now;
-        ps->spare += is_ripe ? g->slots - g->spec.least : 0;
+        bool ripe = is_ripe(s, g);
+        ps->spare += ripe ? g->slots - g->least : 0;
         tally_add(&s->all, ps, g);
-        if (is_ripe)
+        if (ripe)
             tally_add(&s->ripe, ps, g);
     }
     tally_sum(&s->all);
@@ -101,115 +104,109 @@ void reach_count(struct pass *ps)
 
 // --- who is within reach -------------------------------------------------------------------------
 
-struct within {               // slots of a team's own gangs that run behind a place in its queue
-    int64_t lower, all, ripe; // of a lower priority; of the same: all, and those of some age
-    int64_t priority;
-};
-
-static void within_pass(const struct sched *s, struct within *w, const struct gang *g)
+// Slots that one of this rank could get, when its own team has so many behind it, and so many more
+// that are young. The first few who have to wait are looked at more closely: for them slots are
+// kept until others have run for long enough.
+static int64_t reach(const struct pass *ps, const struct rank *rank, int64_t own, int64_t young)
 {
-    int64_t priority = g->key.first / LEVELS_CAP;
-    if (priority != w->priority) {
-        w->lower += w->all;
-        w->all = w->ripe = 0;
-        w->priority = priority;
+    bool closely = ps->held < HOLDS;
+    return ps->open + ps->later + ps->spare + own + (closely ? young : 0) +
+           tally_behind(closely ? &ps->s->all : &ps->s->ripe, ps, rank);
+}
+
+// A gang may take the slots of one of a lower priority of its team however young that is.
+static void enter_priority(const struct sched *s, struct share *share, int64_t priority)
+{
+    const struct queue *q = &share->queue;
+    share->cursor.priority = priority;
+    share->cursor.lower = 0;
+    for (size_t i = q->count; i-- > 0 && q->items[i].first / LEVELS_CAP != priority;) {
+        const struct gang *g = &s->gangs[q->items[i].gang];
+        share->cursor.lower += g->placed && !g->leaving && !is_ripe(s, g) ? g->slots : 0;
     }
-    if (!g->placed || g->leaving)
-        return;
-    w->all += g->slots;
-    w->ripe += g->since + s->rules.shortest <= s->now ? g->slots : 0;
 }
 
-// One that could be served when others have run for long enough: the first few of these keep slots.
-static void remember(struct pass *ps, const struct ranked *r)
+// Whether the gang at the cursor of its queue could get what it needs.
+static bool within_reach(const struct pass *ps, const struct share *share, const struct gang *g)
 {
-    size_t at = ps->hold_count;
-    if (at == HOLDS && !rank_before(&r->rank, &ps->holds[HOLDS - 1].rank))
-        return;
-    if (at == HOLDS)
-        at--;
-    else
-        ps->hold_count++;
-    for (; at && rank_before(&r->rank, &ps->holds[at - 1].rank); at--)
-        ps->holds[at] = ps->holds[at - 1];
-    ps->holds[at] = *r;
-}
-
-static bool within_reach(const struct pass *ps, const struct ranked *r)
-{
-    int64_t free = ps->open + ps->later + ps->spare;
-    if (r->least <= free || r->within == INT64_MAX)
+    const struct cursor *c = &share->cursor;
+    if (g->overdue || pool_is_strict(ps->pool) || g->least <= ps->open + ps->later + ps->spare)
         return true;
-    return r->least < ps->pool->shares[r->team].hopeless &&
-           r->least <= free + r->within + tally_behind(&ps->s->ripe, ps, &r->rank);
+    return g->least < share->hopeless &&
+           g->least <= reach(ps, &g->rank, c->ripe + c->lower, c->young - c->lower);
 }
 
-static void sort_in(struct pass *ps, int gang, const struct within *w)
+// Moves the cursor to the next gang that waits and is within reach. False: there is none.
+static bool advance(struct pass *ps, struct share *share)
+{
+    const struct sched *s = ps->s;
+    const struct queue *q = &share->queue;
+    struct cursor *c = &share->cursor;
+    for (; c->at < q->count; c->at++) {
+        const struct item *item = &q->items[c->at];
+        const struct gang *g = &s->gangs[item->gang];
+        if (item->first / LEVELS_CAP != c->priority)
+            enter_priority(s, share, item->first / LEVELS_CAP);
+        if (g->placed)
+            *(is_ripe(s, g) ? &c->ripe : &c->young) -= g->leaving ? 0 : g->slots;
+        else if (within_reach(ps, share, g))
+            return true;
+    }
+    return false;
+}
+
+static struct ranked head_of(const struct sched *s, const struct share *share)
+{
+    int gang = share->queue.items[share->cursor.at].gang;
+    return (struct ranked){s->gangs[gang].rank, gang, s->gangs[gang].team};
+}
+
+// A queue none of whose gangs could be within reach is not looked at.
+static void collect_queue(struct pass *ps, struct share *share)
 {
     struct sched *s = ps->s;
-    const struct gang *g = &s->gangs[gang];
-    struct ranked r = {g->rank, gang, g->team, g->spec.least, w->lower + w->ripe};
-    if (g->overdue || pool_is_strict(ps->pool))
-        r.within = INT64_MAX;
-    if (within_reach(ps, &r))
-        s->heap[s->heap_count++] = r;
-    else if (r.least <= ps->open + ps->later + ps->spare + w->lower + w->all +
-                            tally_behind(&s->all, ps, &g->rank))
-        remember(ps, &r);
+    bool in_vain = share->smallest > reach(ps, &share->best, share->ripe + share->young, 0);
+    if (share->smallest == INT64_MAX || (in_vain && !pool_is_strict(ps->pool)))
+        return;
+    share->cursor = (struct cursor){0, share->ripe, share->young, -1, 0};
+    if (advance(ps, share))
+        s->heap[s->heap_count++] = head_of(s, share);
 }
 
 static void collect(struct pass *ps, int team)
 {
-    struct sched *s = ps->s;
-    const struct share *share = &ps->pool->shares[team];
-    struct within w = {.priority = -1};
+    struct share *share = &ps->pool->shares[team];
     if (!share->waiting)
         return;
-    for (size_t i = share->queue.count; i-- > 0;) {
-        int gang = share->queue.items[i].gang;
-        struct gang *g = &s->gangs[gang];
-        within_pass(s, &w, g);
-        if (g->placed)
-            continue;
-        g->considered = true;
-        sort_in(ps, gang, &w);
-    }
-    for (int t = s->teams[team].first_child; t != SCHED_NONE; t = s->teams[t].next_sibling)
+    if (share->queue.count)
+        collect_queue(ps, share);
+    for (int t = ps->s->teams[team].first_child; t != SCHED_NONE; t = ps->s->teams[t].next_sibling)
         collect(ps, t);
 }
 
 void reach_collect(struct pass *ps)
 {
-    struct sched *s = ps->s;
-    s->heap_count = 0;
+    ps->s->heap_count = 0;
     collect(ps, SCHED_ROOT);
-    for (size_t i = 0; i < ps->hold_count; i++) {
-        s->heap[s->heap_count] = ps->holds[i];
-        s->heap[s->heap_count++].within = INT64_MAX;
-    }
-    heap_build(s);
-}
-
-static void filter(struct pass *ps)
-{
-    struct sched *s = ps->s;
-    size_t kept = 0;
-    for (size_t i = 0; i < s->heap_count; i++)
-        if (within_reach(ps, &s->heap[i]))
-            s->heap[kept++] = s->heap[i];
-    s->heap_count = kept;
-    heap_build(s);
+    heap_build(ps->s);
 }
 
 int reach_next(struct pass *ps)
 {
     struct sched *s = ps->s;
-    for (int missed = 0; s->heap_count; missed++) {
-        if (within_reach(ps, &s->heap[0]))
-            return heap_take(s);
-        heap_take(s);
-        if (missed % FILTER_AFTER == FILTER_AFTER - 1)
-            filter(ps);
+    while (s->heap_count) {
+        struct share *share = &ps->pool->shares[s->heap[0].team];
+        int gang = s->heap[0].gang;
+        // What was within reach when the cursor came here may not be any more.
+        bool in_reach = advance(ps, share) && share->queue.items[share->cursor.at].gang == gang;
+        if (in_reach)
+            share->cursor.at++;
+        if (advance(ps, share))
+            heap_replace(s, head_of(s, share));
+        else
+            heap_take(s);
+        if (in_reach)
+            return gang;
     }
     return SCHED_NONE;
 }
@@ -220,10 +217,10 @@ void reach_forget(struct pass *ps, const struct gang *g)
     const struct rank *r = &g->rank;
     if (g->since + ps->s->rules.shortest > ps->s->now)
         return;
-    ps->spare -= g->slots - g->spec.least;
+    ps->spare -= g->slots - g->least;
     for (int b = bucket_of(ps, r->order); b >= 0; b--)
         t->slots[r->entitlement][r->level][b] -= g->slots;
-    for (int64_t l = r->level; l >= 0; l--)
+    for (int l = r->level; l >= 0; l--)
         t->levels[r->entitlement][l] -= g->slots;
     for (int e = r->entitlement; e >= 0; e--)
         t->entitlements[e] -= g->slots;

@@ -37,17 +37,17 @@ static int64_t give_by_weight(const struct sched *s, struct pool *p, int first, 
 {
     int64_t weights = 0, left = amount;
     for (int t = first; t != SCHED_NONE; t = s->teams[t].next_sibling)
-        if (p->shares[t].entitled < FINE * share_wanted(s, p, t))
+        if (p->shares[t].entitled < p->shares[t].wanted)
             weights += s->teams[t].spec.weight;
     if (!weights)
         return 0;
     bool sated = false;
     for (int t = first; t != SCHED_NONE; t = s->teams[t].next_sibling) {
         struct share *share = &p->shares[t];
-        int64_t missing = FINE * share_wanted(s, p, t) - share->entitled;
-        int64_t part = amount * s->teams[t].spec.weight / weights;
+        int64_t missing = share->wanted - share->entitled;
         if (missing <= 0)
             continue;
+        int64_t part = amount * s->teams[t].spec.weight / weights;
         sated |= missing <= part;
         share->entitled += smaller(missing, part);
         left -= smaller(missing, part);
@@ -58,7 +58,7 @@ static int64_t give_by_weight(const struct sched *s, struct pool *p, int first, 
 static void divide(struct sched *s, struct pool *p, int parent, int64_t amount)
 {
     int first = s->teams[parent].first_child;
-    if (first == SCHED_NONE)
+    if (first == SCHED_NONE || !p->shares[parent].wanted)
         return;
     int64_t left = give_guarantees(s, p, first, amount);
     while (left > 0)
@@ -71,7 +71,7 @@ static void divide(struct sched *s, struct pool *p, int parent, int64_t amount)
 static void count_debts(struct sched *s, const struct pool *p)
 {
     int64_t passed = s->now - p->passed_at;
-    for (int t = 0; passed > 0 && t < s->team_handles.count; t++) {
+    for (int t = 0; passed > 0 && p->policy == SCHED_FAIR_SHARE && t < s->team_handles.count; t++) {
         struct team *team = &s->teams[t];
         const struct share *share = &p->shares[t];
         if (!team->used || (!share->nominal && !share->held && !team->debt))
@@ -85,14 +85,19 @@ static void count_debts(struct sched *s, const struct pool *p)
 
 void shares_divide(struct sched *s, struct pool *p, int64_t slots)
 {
-    p->shares[SCHED_ROOT].entitled = FINE * smaller(share_wanted(s, p, SCHED_ROOT), slots);
-    divide(s, p, SCHED_ROOT, p->shares[SCHED_ROOT].entitled);
+    struct share *all = &p->shares[SCHED_ROOT];
+    all->entitled = smaller(all->wanted, FINE * slots);
+    divide(s, p, SCHED_ROOT, all->entitled);
 }
 
 void shares_begin(struct sched *s, struct pool *p)
 {
     count_debts(s, p);
     p->passed_at = s->now;
+    for (int t = 0; t < s->team_handles.count; t++) {
+        p->shares[t].wanted = FINE * share_wanted(s, p, t);
+        p->shares[t].entitled = 0;
+    }
     shares_divide(s, p, p->capacity);
     for (int t = 0; t < s->team_handles.count; t++)
         p->shares[t].nominal = p->shares[t].entitled;

@@ -52,42 +52,58 @@ struct job {
     int64_t counted_at;
 };
 
-struct gang {
+struct gang { // what a pass reads of all of them comes first, in one line of the cache
     bool used;
+    bool placed;     // it runs
+    bool leaving;    // .. and was asked to go
+    bool overdue;    // it has waited for so long that it goes first
+    bool on_debt;    // larger than what its team is entitled to, it runs on what that is owed
+    bool considered; // there was a pass since it came
+    int team;        // whose queue it is in: the root's unless the pool shares fairly
+    int slots;       // that it has
+    int least;       // .. that it is content with
+    int64_t since;   // placed: start; else: begin of the wait
+    struct rank rank;
+
     struct sched_gang spec;
     int pool;                    // where it waits or runs
-    int team;                    // its queue waits under: the root unless the pool shares fairly
-    bool placed;                 // it runs
-    bool leaving;                // .. and was asked to go
-    int slots;                   // that it has
     int first_agent, first_slot; // its places, through slot.next_*; a gang of no slots: the agent
     int running_at;              // index in the pool's list of those that run
     int64_t sequence;            // age among the gangs of a job
     struct item key;             // of its place in the queue
-    int64_t since;               // placed: start; else: begin of the wait
     int64_t saved;               // its work up to here is in a checkpoint
     int64_t expected;            // placed: its end; else: how long it will take; 0: unknown
     int keeps;                   // leaving: of its slots, how many it will want again at once
-    bool on_debt; // larger than what its team is entitled to, it runs on what that is owed
-    bool overdue; // it has waited for so long that it goes first
-    int clears;   // agent that is being cleared for it; SCHED_NONE: none
-    // Of the last pass.
-    struct rank rank;
     int leaves_for;   // leaving: gang that gets the slots; SCHED_NONE; may have gone meanwhile
+    int clears;       // agent that is being cleared for it; SCHED_NONE: none
     int64_t promised; // the pass that has promised it slots
-    bool considered;  // there was a pass since it came
     int64_t start;    // of the last estimate
 };
 
 struct share {             // of a team in a pool
     struct queue queue;    // of a leaf
     int64_t held, waiting; // slots of its gangs and of those of the teams below it
-    int64_t nominal;       // thousandths of a slot that it is entitled to, as of the last pass
-    int64_t entitled;      // .. of what the fast lane and those who waited too long leave
-    int64_t rest;          // of a pass: what of it no gang has been marked for
-    bool stretched;        // of a pass: a gang has been found that does not fit into the rest
-    size_t cursor;         // of a pass: in the queue
-    int64_t hopeless;      // of a pass: so many slots cannot be had of others any more
+    // As of the last pass, in thousandths of a slot:
+    int64_t wanted;
+    int64_t nominal;  // what it is entitled to
+    int64_t entitled; // .. of what the fast lane and those who waited too long leave
+    int64_t rest;     // what of that covers no gang
+    int64_t beyond;   // what covers gangs though it is more than that
+    // Of the queue when it was ranked last, which holds until `dirty`, `ages_at`, or until
+    // `entitled` is smaller by more than `rest` or larger by `margin`:
+    bool dirty, stretched; // stretched: a gang has been found that does not fit into the rest
+    int64_t ranked_with, margin, ages_at, debt_from, debt_to;
+    size_t uncovered;    // nothing before is without cover
+    int64_t ripe, young; // slots that run for long enough to be preempted, and others
+    int64_t smallest;    // least slots that one of those who wait is content with
+    struct rank best;    // nobody who waits has a better one
+    // Of a pass:
+    struct cursor { // a place in the queue
+        size_t at;
+        int64_t ripe, young;     // slots that run behind it
+        int64_t priority, lower; // of the gang there; young slots of lower ones
+    } cursor;
+    int64_t hopeless; // so many slots cannot be had of others any more
 };
 
 struct list {
@@ -99,13 +115,13 @@ struct pool {
     enum sched_policy policy;
     struct list agents;   // handles, ascending
     struct list running;  // gangs with slots, in any order
+    struct list marked;   // gangs that were covered by more than their team's own entitlement
     struct list aside;    // waiting gangs of no slots, oldest first
     struct share *shares; // by team; `share_cap` of them
     int share_cap;
     int waiting_count, running_count; // gangs, those of no slots too
     int64_t next;                     // when something changes though nothing happens
     int64_t passed_at;                // the last pass
-    int64_t ranked;                   // of a pass: gangs so far
     int64_t capacity;                 // as of the last pass: slots of usable agents
     int largest, usable;              // .. of one agent; such agents
     int64_t typical;                  // how long a gang runs here
