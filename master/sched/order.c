@@ -11,9 +11,15 @@
 enum {
     MISFITS = 32, // gangs in a row that do not fit into a rest, and it is left
     ROUNDS = 4,
-    SLACK_PART = 256, // of a pool
+    SLACK_PART = 256,      // of a pool
+    LIMIT_SLOTS = 1 << 30, // more than there are
 };
 #define DEBT_LOOK (HOUR_US / 12) // to see whether debts have grown or been paid
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 bool rank_before(const struct rank *a, const struct rank *b)
 {
@@ -59,26 +65,48 @@ static bool charge(struct sched *s, struct pool *p, struct share *share, struct 
         share->beyond += lacks;
         return true;
     }
-    share->margin = lacks < share->margin ? lacks : share->margin;
+    share->margin = smaller(share->margin, lacks);
     return false;
 }
 
-// What reach.c needs to know of a queue.
-static void count_in(const struct sched *s, struct share *share, struct gang *g)
+// What reach.c needs to know of a queue: who waits, and what runs behind the first of those. Until
+// the end of the queue is known, what somebody lacks is too much by all that runs behind the first.
+static void count_waiting(struct share *share, size_t at, struct gang *g)
 {
-    int64_t ripens = g->since + s->rules.shortest;
-    if (g->placed && !g->leaving) {
-        *(ripens <= s->now ? &share->ripe : &share->young) += g->slots;
-        if (ripens > s->now && ripens < share->ages_at)
-            share->ages_at = ripens;
-    }
-    if (g->placed)
-        return;
-    int64_t needs = g->overdue ? 0 : g->least;
-    share->smallest = needs < share->smallest ? needs : share->smallest;
+    struct cursor *first = &share->first;
+    int64_t needs = g->overdue ? -LIMIT_SLOTS : g->least;
+    g->considered = true;
+    if (!share->waits)
+        *first = (struct cursor){.at = at, .priority = g->key.first / LEVELS_CAP};
+    share->waits = true;
+    share->lacks = smaller(share->lacks, needs + first->ripe + first->lower);
+    share->lacks_later = smaller(share->lacks_later, needs + first->ripe + first->young);
     if (rank_before(&g->rank, &share->best))
         share->best = g->rank;
-    g->considered = true;
+}
+
+static void end_count(struct share *share)
+{
+    const struct cursor *first = &share->first;
+    share->unmarked = share->best;
+    if (!share->waits)
+        return;
+    share->lacks -= first->ripe + first->lower;
+    share->lacks_later -= first->ripe + first->young;
+}
+
+static void count_running(const struct sched *s, struct share *share, const struct gang *g)
+{
+    int64_t ripens = g->since + s->rules.shortest;
+    if (g->leaving || !share->waits)
+        return;
+    if (ripens <= s->now) {
+        share->first.ripe += g->slots;
+        return;
+    }
+    share->first.young += g->slots;
+    share->first.lower += g->key.first / LEVELS_CAP != share->first.priority ? g->slots : 0;
+    share->ages_at = smaller(share->ages_at, ripens);
 }
 
 static void rank_queue(struct sched *s, struct pool *p, struct share *share)
@@ -86,9 +114,9 @@ static void rank_queue(struct sched *s, struct pool *p, struct share *share)
     const struct queue *q = &share->queue;
     struct rank worst = {.entitlement = ENTITLED_NOT, .order = INT64_MIN};
     share->rest = share->ranked_with = share->entitled;
-    share->dirty = share->stretched = false;
-    share->beyond = share->ripe = share->young = 0;
-    share->margin = share->ages_at = share->smallest = INT64_MAX;
+    share->dirty = share->stretched = share->waits = false;
+    share->beyond = 0;
+    share->margin = share->ages_at = share->lacks = share->lacks_later = INT64_MAX;
     share->best = (struct rank){.entitlement = ENTITLEMENTS};
     share->debt_from = INT64_MIN;
     share->debt_to = INT64_MAX;
@@ -107,8 +135,12 @@ static void rank_queue(struct sched *s, struct pool *p, struct share *share)
             g->rank.entitlement = ENTITLED_SELF;
         else if (share->uncovered == q->count)
             share->uncovered = i;
-        count_in(s, share, g);
+        if (g->placed)
+            count_running(s, share, g);
+        else
+            count_waiting(share, i, g);
     }
+    end_count(share);
 }
 
 // Ranks the gangs of one queue, and marks what its team is entitled to, where that has changed.
@@ -237,6 +269,9 @@ static int64_t cover(struct sched *s, struct pool *p, int team, int level,
             continue;
         rest -= needs;
         g->rank.entitlement = entitlement;
+        struct share *own = &p->shares[g->team];
+        if (!g->placed && rank_before(&g->rank, &own->best))
+            own->best = g->rank;
         p->marked.items[p->marked.count++] = gang;
     }
     return rest;
@@ -248,6 +283,7 @@ static void forget_marks(struct sched *s, struct pool *p)
         struct gang *g = &s->gangs[p->marked.items[i]];
         if (g->rank.entitlement == ENTITLED_FAST || g->rank.entitlement == ENTITLED_TEAM)
             g->rank.entitlement = ENTITLED_NOT;
+        p->shares[g->team].best = p->shares[g->team].unmarked;
     }
     p->marked.count = 0;
 }

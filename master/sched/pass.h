@@ -12,8 +12,10 @@ struct pass {
     int64_t open, later; // slots left for those not considered yet: free, and being handed over
     int64_t spare;       // slots that elastic gangs hold beyond what they are content with
     int64_t first_order, last_order; // of the gangs that run
-    int held;                        // gangs that free slots were kept for
-    int keeper;                      // gang that free slots were kept for last; SCHED_NONE
+    int close[HOLDS]; // teams whose first wait for others to have run for long enough
+    size_t close_count;
+    int held;   // gangs that free slots were kept for
+    int keeper; // gang that free slots were kept for last; SCHED_NONE
     int preemptions;
     bool blocked;          // FIFO and EASY: somebody waits already
     int64_t shadow, extra; // EASY: when the first who waits can start, and what is free then beside

@@ -2,6 +2,7 @@
 #ifndef MUSTER_MASTER_SCHED_RANK_H
 #define MUSTER_MASTER_SCHED_RANK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,39 @@ struct queue { // the gangs of a team in the order it gives them, those that run
     struct item *items;
     size_t count, cap;
     int64_t due; // when a level in it changes next
+};
+
+struct cursor { // a place in a queue, and the slots that gangs of the team run behind it
+    size_t at;
+    int64_t ripe, young;     // for long enough to be preempted, and others
+    int64_t priority, lower; // of the gang there; what young gangs of a lower one have of those
+    bool closely;            // whether to look at what others will have run for later
+};
+
+struct share {             // of a team in a pool
+    struct queue queue;    // of a leaf
+    int64_t held, waiting; // slots of its gangs and of those of the teams below it
+    // As of the last pass, in thousandths of a slot:
+    int64_t wanted;
+    int64_t nominal;  // what it is entitled to
+    int64_t entitled; // .. of what the fast lane and those who waited too long leave
+    int64_t rest;     // what of that covers no gang
+    int64_t beyond;   // what covers gangs though it is more than that
+    // Of the queue when it was ranked last. That holds until it is `dirty`, time passes `ages_at`,
+    // `entitled` shrinks by more than `rest` or grows by `margin`, or the debt leaves its bounds.
+    bool dirty;
+    bool stretched; // a gang has been found that does not fit into the rest
+    int64_t ranked_with, margin, ages_at, debt_from, debt_to;
+    size_t uncovered; // nothing before is without cover
+    bool waits;       // somebody does
+    // Slots of other teams that the one of those who lacks least would need: now, and later, when
+    // all of its own team that runs behind it has run for long enough.
+    int64_t lacks, lacks_later;
+    struct rank best, unmarked; // nobody who waits has a better one; and without pool.marked
+    struct cursor first;        // the first who waits
+    // Of a pass:
+    struct cursor cursor;
+    int64_t hopeless; // so many slots cannot be had of others any more
 };
 
 struct ranked { // a gang that waits

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { FILTER_AFTER = 8 }; // queues with nobody within reach any more: there are others
+
 // What a leaving gang hands over: all but the slots that it comes back for.
 void reach_hand_over(struct pass *ps, const struct gang *g)
 {
@@ -104,13 +106,11 @@ void reach_count(struct pass *ps)
 
 // --- who is within reach -------------------------------------------------------------------------
 
-// Slots that one of this rank could get, when its own team has so many behind it, and so many more
-// that are young. The first few who have to wait are looked at more closely: for them slots are
-// kept until others have run for long enough.
-static int64_t reach(const struct pass *ps, const struct rank *rank, int64_t own, int64_t young)
+// Slots that one of this rank could get, when its own team has so many behind it; `closely`: once
+// others have run for long enough.
+static int64_t reach(const struct pass *ps, const struct rank *rank, int64_t own, bool closely)
 {
-    bool closely = ps->held < HOLDS;
-    return ps->open + ps->later + ps->spare + own + (closely ? young : 0) +
+    return ps->open + ps->later + ps->spare + own +
            tally_behind(closely ? &ps->s->all : &ps->s->ripe, ps, rank);
 }
 
@@ -130,10 +130,11 @@ static void enter_priority(const struct sched *s, struct share *share, int64_t p
 static bool within_reach(const struct pass *ps, const struct share *share, const struct gang *g)
 {
     const struct cursor *c = &share->cursor;
+    bool closely = c->closely && ps->held < HOLDS;
     if (g->overdue || pool_is_strict(ps->pool) || g->least <= ps->open + ps->later + ps->spare)
         return true;
     return g->least < share->hopeless &&
-           g->least <= reach(ps, &g->rank, c->ripe + c->lower, c->young - c->lower);
+           g->least <= reach(ps, &g->rank, c->ripe + (closely ? c->young : c->lower), closely);
 }
 
 // Moves the cursor to the next gang that waits and is within reach. False: there is none.
@@ -161,25 +162,49 @@ static struct ranked head_of(const struct sched *s, const struct share *share)
     return (struct ranked){s->gangs[gang].rank, gang, s->gangs[gang].team};
 }
 
-// A queue none of whose gangs could be within reach is not looked at.
-static void collect_queue(struct pass *ps, struct share *share)
+// A queue comes in with the best rank that anybody who waits in it has; where it stands for real is
+// looked up when it has come to the top.
+static void collect_queue(struct pass *ps, int team, bool closely)
 {
-    struct sched *s = ps->s;
-    bool in_vain = share->smallest > reach(ps, &share->best, share->ripe + share->young, 0);
-    if (share->smallest == INT64_MAX || (in_vain && !pool_is_strict(ps->pool)))
+    struct share *share = &ps->pool->shares[team];
+    share->cursor = share->first;
+    share->cursor.closely = closely;
+    ps->s->heap[ps->s->heap_count++] = (struct ranked){share->best, SCHED_NONE, team};
+}
+
+// One whose first could be served when others have run for long enough: for the first few of these
+// slots are kept until then.
+static void remember(struct pass *ps, int team)
+{
+    const struct rank *best = &ps->pool->shares[team].best;
+    size_t at = ps->close_count;
+    while (at && rank_before(best, &ps->pool->shares[ps->close[at - 1]].best))
+        at--;
+    if (at == HOLDS)
         return;
-    share->cursor = (struct cursor){0, share->ripe, share->young, -1, 0};
-    if (advance(ps, share))
-        s->heap[s->heap_count++] = head_of(s, share);
+    size_t last = ps->close_count < HOLDS ? ps->close_count++ : HOLDS - 1;
+    memmove(ps->close + at + 1, ps->close + at, (last - at) * sizeof *ps->close);
+    ps->close[at] = team;
+}
+
+// Whether any gang of a team's queue could be within reach of what is left now.
+static bool could_reach(const struct pass *ps, const struct share *share, bool closely)
+{
+    if (!share->queue.count || !share->waits)
+        return false;
+    return pool_is_strict(ps->pool) ||
+           (closely ? share->lacks_later : share->lacks) <= reach(ps, &share->best, 0, closely);
 }
 
 static void collect(struct pass *ps, int team)
 {
-    struct share *share = &ps->pool->shares[team];
+    const struct share *share = &ps->pool->shares[team];
     if (!share->waiting)
         return;
-    if (share->queue.count)
-        collect_queue(ps, share);
+    if (could_reach(ps, share, false))
+        collect_queue(ps, team, false);
+    else if (could_reach(ps, share, true))
+        remember(ps, team);
     for (int t = ps->s->teams[team].first_child; t != SCHED_NONE; t = ps->s->teams[t].next_sibling)
         collect(ps, t);
 }
@@ -188,17 +213,40 @@ void reach_collect(struct pass *ps)
 {
     ps->s->heap_count = 0;
     collect(ps, SCHED_ROOT);
+    for (size_t i = 0; i < ps->close_count; i++)
+        collect_queue(ps, ps->close[i], true);
     heap_build(ps->s);
+}
+
+// Takes out the queues that have nobody within reach any more.
+static void filter(struct pass *ps)
+{
+    struct sched *s = ps->s;
+    size_t kept = 0;
+    for (size_t i = 0; i < s->heap_count; i++) {
+        const struct share *share = &ps->pool->shares[s->heap[i].team];
+        if (could_reach(ps, share, share->cursor.closely))
+            s->heap[kept++] = s->heap[i];
+    }
+    s->heap_count = kept;
+    heap_build(s);
 }
 
 int reach_next(struct pass *ps)
 {
     struct sched *s = ps->s;
-    while (s->heap_count) {
+    for (int missed = 0; s->heap_count;) {
         struct share *share = &ps->pool->shares[s->heap[0].team];
         int gang = s->heap[0].gang;
+        if (!could_reach(ps, share, share->cursor.closely)) {
+            heap_take(s);
+            if (++missed == FILTER_AFTER)
+                filter(ps);
+            continue;
+        }
         // What was within reach when the cursor came here may not be any more.
-        bool in_reach = advance(ps, share) && share->queue.items[share->cursor.at].gang == gang;
+        bool in_reach = gang != SCHED_NONE && advance(ps, share) &&
+                        share->queue.items[share->cursor.at].gang == gang;
         if (in_reach)
             share->cursor.at++;
         if (advance(ps, share))

@@ -80,32 +80,6 @@ struct gang { // what a pass reads of all of them comes first, in one line of th
     int64_t start;    // of the last estimate
 };
 
-struct share {             // of a team in a pool
-    struct queue queue;    // of a leaf
-    int64_t held, waiting; // slots of its gangs and of those of the teams below it
-    // As of the last pass, in thousandths of a slot:
-    int64_t wanted;
-    int64_t nominal;  // what it is entitled to
-    int64_t entitled; // .. of what the fast lane and those who waited too long leave
-    int64_t rest;     // what of that covers no gang
-    int64_t beyond;   // what covers gangs though it is more than that
-    // Of the queue when it was ranked last, which holds until `dirty`, `ages_at`, or until
-    // `entitled` is smaller by more than `rest` or larger by `margin`:
-    bool dirty, stretched; // stretched: a gang has been found that does not fit into the rest
-    int64_t ranked_with, margin, ages_at, debt_from, debt_to;
-    size_t uncovered;    // nothing before is without cover
-    int64_t ripe, young; // slots that run for long enough to be preempted, and others
-    int64_t smallest;    // least slots that one of those who wait is content with
-    struct rank best;    // nobody who waits has a better one
-    // Of a pass:
-    struct cursor { // a place in the queue
-        size_t at;
-        int64_t ripe, young;     // slots that run behind it
-        int64_t priority, lower; // of the gang there; young slots of lower ones
-    } cursor;
-    int64_t hopeless; // so many slots cannot be had of others any more
-};
-
 struct list {
     int *items;
     size_t count, cap;
