@@ -86,6 +86,8 @@ static int64_t number(struct play *p, const char *text)
     static const char units[] = "smhd";
     static const int64_t seconds[] = {1, 60, 3600, 86400};
     char *end;
+    if (!strcmp(text, "none"))
+        return -1;
     long long value = strtoll(text, &end, 10);
     const char *unit = *end ? strchr(units, *end) : NULL;
     if (end == text || (*end && !unit && *end != '.' && *end != ',' && *end != '-'))
@@ -424,12 +426,12 @@ static char *command_text(const struct play *p, const struct sched_command *c)
     return text;
 }
 
-// "a" expects a start anywhere.
+// "a" expects a start anywhere, "-a" a drain for whatever cause, "-a:share" for whomever.
 static bool agrees(const char *text, const char *expected)
 {
     size_t len = strlen(expected);
-    return !strcmp(text, expected) ||
-           (!strchr(expected, '=') && !strncmp(text, expected, len) && text[len] == '=');
+    char after = expected[0] == '-' ? ':' : '=';
+    return !strncmp(text, expected, len) && (!text[len] || text[len] == after);
 }
 
 static void note(struct play *p, const struct sched_command *c)
@@ -556,7 +558,7 @@ static void do_next(struct play *p)
 {
     int64_t next = sched_next(p->s);
     int64_t wanted = strcmp(p->words[1], "never") ? p->now + number(p, p->words[1]) : INT64_MAX;
-    if (next > wanted || next < wanted - 2)
+    if (next < wanted || (next > wanted + 2 && wanted < INT64_MAX))
         FAIL(p, "it is in %lld us;", (long long)(next == INT64_MAX ? -1 : next - p->now));
 }
 

@@ -9,7 +9,7 @@
 //   changes it gang NAME SLOTS|LEAST-MOST [one] [not=AGENT]... [waited=] [job=NAME | keys of a job
 //   of its own] end GANG...; again GANG...      ended; left and waits again leave GANG; saved GANG;
 //   expect GANG TIME; adopt GANG AGENT.SLOT,... [TIME ago] restore TEAM HOURS; wait TIME pass
-//   [GANG[=AGENT.SLOT,...]]... [-GANG:CAUSE[:FOR]]...   exactly these commands drain all who were
+//   [GANG[=AGENT.SLOT,...]]... [-GANG[:CAUSE[:FOR]]]...   exactly these commands drain all who were
 //   asked to leave have left and wait again why GANG REASON [free= ahead= behind= ...]; queue
 //   [GANG]... [pool=]; next TIME|never share PATH [used= wanted= entitled= usage= debt=] [pool=];
 //   look [agents= slots= ...] [pool=]
