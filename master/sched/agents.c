@@ -75,8 +75,12 @@ void reserve_for_pass(struct sched *s)
         s->command_cap = 2 * gangs;
         s->commands = xrealloc(s->commands, s->command_cap * sizeof *s->commands);
         s->scratch = xrealloc(s->scratch, s->command_cap * sizeof *s->scratch);
-        s->heap = xrealloc(s->heap, s->command_cap * sizeof *s->heap);
         s->victims = xrealloc(s->victims, s->command_cap * sizeof *s->victims);
+    }
+    size_t heap_cap = s->command_cap + ENTITLEMENTS * (size_t)s->team_handles.cap;
+    if (heap_cap > s->heap_cap) {
+        s->heap_cap = heap_cap;
+        s->heap = xrealloc(s->heap, heap_cap * sizeof *s->heap);
     }
     for (int i = 0; i < s->pool_count; i++) {
         struct list *marked = &s->pools[i].marked;

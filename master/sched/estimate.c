@@ -3,19 +3,31 @@
 // who wait take the slots in order. Slots are only counted, and nobody is preempted: a rough guess.
 #include "master/sched/parts.h"
 
+#define FRESH_US INT64_C(1000000)  // an estimate is good for so long
+#define LEAST_US INT64_C(60000000) // nothing is taken to be shorter, unless that is known
+
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-static int64_t end_of(const struct pool *p, const struct gang *g, int64_t now)
+// How long a gang runs here, as far as is known: of those that have ended, else of those that run.
+static int64_t usual_length(const struct sched *s, const struct pool *p, int64_t now)
+{
+    int64_t sum = 0, count = (int64_t)p->running.count;
+    for (size_t i = 0; i < p->running.count; i++)
+        sum += now - s->gangs[p->running.items[i]].since;
+    return larger(larger(p->typical, count ? sum / count : 0), LEAST_US);
+}
+
+static int64_t end_of(const struct gang *g, int64_t usual, int64_t now)
 {
     int64_t elapsed = now - g->since;
     if (g->leaving)
         return now;
     if (g->expected > now)
         return g->expected;
-    return now + larger(elapsed, p->typical - elapsed);
+    return now + larger(elapsed, usual - elapsed);
 }
 
 // s->victims is a heap of the ends to come.
@@ -53,17 +65,19 @@ static struct item ends_pop(struct item *ends, size_t *count)
 void estimate_starts(struct sched *s, struct pool *p, int64_t now)
 {
     size_t ends = 0;
-    int64_t free = 0, time = now;
-    if (p->estimated == p->passes)
+    int64_t free = 0, time = now, usual = usual_length(s, p, now);
+    if (p->estimated == p->passes && now - p->estimated_at < FRESH_US)
         return;
     p->estimated = p->passes;
+    p->estimated_at = now;
     for (size_t i = 0; i < p->agents.count; i++) {
         const struct agent *a = &s->agents[p->agents.items[i]];
         free += a->usable ? a->free : 0;
     }
     for (size_t i = 0; i < p->running.count; i++) {
         const struct gang *g = &s->gangs[p->running.items[i]];
-        ends_push(s->victims, &ends, (struct item){end_of(p, g, now), g->slots, g->sequence, 0});
+        ends_push(s->victims, &ends,
+                  (struct item){end_of(g, usual, now), g->slots, g->sequence, 0});
     }
     heap_fill(s, p);
     for (int gang; (gang = heap_take(s)) != SCHED_NONE;) {
@@ -82,7 +96,7 @@ void estimate_starts(struct sched *s, struct pool *p, int64_t now)
             continue;
         g->start = time;
         free -= g->least;
-        int64_t length = larger(g->expected ? g->expected : p->typical, 1);
+        int64_t length = g->expected ? g->expected : usual;
         ends_push(s->victims, &ends, (struct item){time + length, g->least, g->sequence, 0});
     }
 }

@@ -4,6 +4,14 @@
 
 // --- why -----------------------------------------------------------------------------------------
 
+static bool refuses(const struct gang *g, int agent)
+{
+    bool found = false;
+    for (int i = 0; i < g->spec.excluded_count; i++)
+        found |= g->spec.excluded[i] == agent;
+    return found;
+}
+
 // Slots in all, and of the largest agent, that a gang may use.
 static void usable_slots(const struct sched *s, const struct gang *g, int64_t *total, int *largest)
 {
@@ -15,9 +23,7 @@ static void usable_slots(const struct sched *s, const struct gang *g, int64_t *t
     *total = *largest = 0;
     for (size_t i = 0; i < p->agents.count; i++) {
         const struct agent *a = &s->agents[p->agents.items[i]];
-        bool usable = a->usable;
-        for (int k = 0; k < g->spec.excluded_count; k++)
-            usable &= g->spec.excluded[k] != p->agents.items[i];
+        bool usable = a->usable && !refuses(g, p->agents.items[i]);
         *total += usable ? a->enabled : 0;
         *largest = usable && a->enabled > *largest ? a->enabled : *largest;
     }
@@ -49,15 +55,16 @@ enum sched_reason_code gang_hindrance(const struct sched *s, int gang, int *team
     return full == SCHED_NONE ? SCHED_PLACED : SCHED_TEAM_FULL;
 }
 
-// What the pool's agents have free now, as far as they are usable.
-static void look_free(const struct sched *s, const struct pool *p, struct sched_reason *out)
+// What the agents that a gang may use have free now, in all and on one. NULL: any gang.
+static void look_free(const struct sched *s, const struct pool *p, const struct gang *g, int *sum,
+                      int *largest)
 {
-    out->free = out->largest_free = 0;
+    *sum = *largest = 0;
     for (size_t i = 0; i < p->agents.count; i++) {
         const struct agent *a = &s->agents[p->agents.items[i]];
-        int free = a->usable ? a->free : 0;
-        out->free += free;
-        out->largest_free = free > out->largest_free ? free : out->largest_free;
+        int free = a->usable && !(g && refuses(g, p->agents.items[i])) ? a->free : 0;
+        *sum += free;
+        *largest = free > *largest ? free : *largest;
     }
 }
 
@@ -76,12 +83,16 @@ static enum sched_reason_code reason_of(const struct sched *s, int gang, struct 
         return hindrance;
     if (g->promised == p->passes)
         return SCHED_DRAINING;
-    if (out->free < out->needs)
+    int free, largest_free;
+    look_free(s, p, g, &free, &largest_free);
+    if (free < out->needs)
         return SCHED_BUSY;
-    if (g->spec.one_agent && out->largest_free < out->needs)
+    if (g->spec.one_agent && largest_free < out->needs)
         return SCHED_SPREAD;
+    if (p->keeper == SCHED_NONE || p->keeper == gang)
+        return SCHED_BUSY;
     out->behind = p->keeper;
-    return p->keeper == SCHED_NONE ? SCHED_BUSY : SCHED_BEHIND;
+    return SCHED_BEHIND;
 }
 
 // Gangs that wait before it, and those that leave for it.
@@ -111,7 +122,7 @@ void sched_why(struct sched *s, int gang, int64_t now, struct sched_reason *out)
                                  .team = SCHED_NONE,
                                  .job_used = j->held,
                                  .job_limit = j->spec.limit};
-    look_free(s, p, out);
+    look_free(s, p, NULL, &out->free, &out->largest_free);
     out->code = reason_of(s, gang, out);
     if (out->behind != SCHED_NONE)
         out->behind = s->gangs[out->behind].spec.tag;

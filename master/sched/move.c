@@ -45,7 +45,8 @@ static size_t list_movable(struct pass *ps, int gang, int agent, int64_t *until)
         const struct gang *v = &s->gangs[other];
         int here = v->leaving || v->spec.job == s->gangs[gang].spec.job ? 0 : slots_on(s, v, agent);
         int64_t free_at = v->since + s->rules.shortest;
-        if (here && free_at > s->now && free_at < *until)
+        if (here && free_at > s->now && free_at < *until &&
+            place_find(s, ps->pool, other, v->slots, false))
             *until = free_at;
         if (here && free_at <= s->now)
             s->victims[count++] = (struct item){v->slots, here, v->sequence, other};
@@ -94,8 +95,8 @@ bool clear_agent(struct pass *ps, int gang, int needs, int64_t *until)
     if (agent == SCHED_NONE)
         return false;
     int missing = needs - place_room(s, agent, gang, true);
-    size_t count = list_movable(ps, gang, agent, until);
     s->agents[agent].mark++; // no place for others now
+    size_t count = list_movable(ps, gang, agent, until);
     size_t chosen = find_homes(ps, count, &missing);
     s->agents[agent].mark--;
     end_search(ps, missing > 0);

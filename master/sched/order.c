@@ -32,11 +32,6 @@ bool rank_before(const struct rank *a, const struct rank *b)
     return a->place < b->place;
 }
 
-int gang_needs(const struct gang *g)
-{
-    return g->placed ? g->slots : g->least;
-}
-
 // Whether a gang that is larger than what is left of its team's entitlement may have it all the
 // same, because the team could not use it for so long: gangs are whole, so its share evens out over
 // time. The answer holds until the debt leaves the bounds.
@@ -48,10 +43,16 @@ static bool may_use_debt(struct sched *s, struct share *share, struct gang *g, i
     return g->on_debt;
 }
 
+// Whether a gang of a higher priority waits in front of it: age does not go before that.
+static bool behind_priority(const struct share *share, const struct gang *g)
+{
+    return share->waits && share->first.priority < g->key.first / LEVELS_CAP;
+}
+
 // Whether the entitlement of its team covers the gang; charges it.
 static bool charge(struct sched *s, struct pool *p, struct share *share, struct gang *g)
 {
-    int64_t lacks = (int64_t)gang_needs(g) * FINE - share->rest;
+    int64_t lacks = (int64_t)g->least * FINE - share->rest;
     if (p->policy != SCHED_FAIR_SHARE)
         return false;
     if (lacks <= 0) {
@@ -60,13 +61,23 @@ static bool charge(struct sched *s, struct pool *p, struct share *share, struct 
     }
     bool first = share->rest > 0 && !share->stretched;
     share->stretched |= first;
-    if (g->overdue || (first && may_use_debt(s, share, g, lacks))) {
+    bool by_age = g->overdue && !behind_priority(share, g);
+    if (by_age || (first && may_use_debt(s, share, g, lacks))) {
         share->rest = 0;
         share->beyond += lacks;
         return true;
     }
     share->margin = smaller(share->margin, lacks);
     return false;
+}
+
+// The first of an entitlement is the best: in a queue, and among those who get what is left over.
+static void note_best(struct share *share, const struct rank *rank)
+{
+    unsigned bit = 1U << rank->entitlement;
+    if (!(share->waits & bit))
+        share->best[rank->entitlement] = *rank;
+    share->waits |= bit;
 }
 
 // What reach.c needs to know of a queue: who waits, and what runs behind the first of those. Until
@@ -78,17 +89,14 @@ static void count_waiting(struct share *share, size_t at, struct gang *g)
     g->considered = true;
     if (!share->waits)
         *first = (struct cursor){.at = at, .priority = g->key.first / LEVELS_CAP};
-    share->waits = true;
     share->lacks = smaller(share->lacks, needs + first->ripe + first->lower);
     share->lacks_later = smaller(share->lacks_later, needs + first->ripe + first->young);
-    if (rank_before(&g->rank, &share->best))
-        share->best = g->rank;
+    note_best(share, &g->rank);
 }
 
 static void end_count(struct share *share)
 {
     const struct cursor *first = &share->first;
-    share->unmarked = share->best;
     if (!share->waits)
         return;
     share->lacks -= first->ripe + first->lower;
@@ -109,18 +117,27 @@ static void count_running(const struct sched *s, struct share *share, const stru
     share->ages_at = smaller(share->ages_at, ripens);
 }
 
+static void count_uncovered(struct share *share, size_t at)
+{
+    const struct queue *q = &share->queue;
+    if (share->uncovered == q->count)
+        share->uncovered = at;
+    if (share->fresh == q->count && q->items[at].first % LEVELS_CAP <= LEVEL_FIRST)
+        share->fresh = at;
+}
+
 static void rank_queue(struct sched *s, struct pool *p, struct share *share)
 {
     const struct queue *q = &share->queue;
     struct rank worst = {.entitlement = ENTITLED_NOT, .order = INT64_MIN};
     share->rest = share->ranked_with = share->entitled;
-    share->dirty = share->stretched = share->waits = false;
+    share->dirty = share->stretched = false;
+    share->waits = 0;
     share->beyond = 0;
     share->margin = share->ages_at = share->lacks = share->lacks_later = INT64_MAX;
-    share->best = (struct rank){.entitlement = ENTITLEMENTS};
     share->debt_from = INT64_MIN;
     share->debt_to = INT64_MAX;
-    share->uncovered = q->count;
+    share->uncovered = share->fresh = q->count;
     for (size_t i = 0; i < q->count; i++) {
         struct gang *g = &s->gangs[q->items[i].gang];
         g->rank = (struct rank){ENTITLED_NOT, (int8_t)(q->items[i].first % LEVELS_CAP), (int32_t)i,
@@ -133,8 +150,8 @@ static void rank_queue(struct sched *s, struct pool *p, struct share *share)
         worst = g->rank;
         if (charge(s, p, share, g))
             g->rank.entitlement = ENTITLED_SELF;
-        else if (share->uncovered == q->count)
-            share->uncovered = i;
+        else
+            count_uncovered(share, i);
         if (g->placed)
             count_running(s, share, g);
         else
@@ -223,8 +240,8 @@ int heap_take(struct sched *s)
 // The first of a queue from its cursor on that is not covered, up to a level; SCHED_NONE.
 static int next_uncovered(const struct sched *s, struct share *share, int level)
 {
-    while (share->cursor.at < share->queue.count) {
-        const struct item *item = &share->queue.items[share->cursor.at++];
+    while (share->walked < share->queue.count) {
+        const struct item *item = &share->queue.items[share->walked++];
         if (item->first % LEVELS_CAP <= level &&
             s->gangs[item->gang].rank.entitlement == ENTITLED_NOT)
             return item->gang;
@@ -237,7 +254,7 @@ static void collect_heads(struct sched *s, struct pool *p, int team, int level)
     struct share *share = &p->shares[team];
     if (!share->held && !share->waiting)
         return;
-    share->cursor.at = share->uncovered;
+    share->walked = level > LEVEL_FIRST ? share->uncovered : share->fresh;
     int gang = next_uncovered(s, share, level);
     if (gang != SCHED_NONE)
         s->heap[s->heap_count++] = (struct ranked){s->gangs[gang].rank, gang, team};
@@ -258,7 +275,7 @@ static int64_t cover(struct sched *s, struct pool *p, int team, int level,
     for (int misfits = 0; s->heap_count && rest >= FINE && misfits < MISFITS;) {
         int gang = s->heap[0].gang;
         struct gang *g = &s->gangs[gang];
-        int64_t needs = (int64_t)gang_needs(g) * FINE;
+        int64_t needs = (int64_t)g->least * FINE;
         int next = next_uncovered(s, &p->shares[g->team], level);
         if (next != SCHED_NONE)
             heap_replace(s, (struct ranked){s->gangs[next].rank, next, g->team});
@@ -269,9 +286,8 @@ static int64_t cover(struct sched *s, struct pool *p, int team, int level,
             continue;
         rest -= needs;
         g->rank.entitlement = entitlement;
-        struct share *own = &p->shares[g->team];
-        if (!g->placed && rank_before(&g->rank, &own->best))
-            own->best = g->rank;
+        if (!g->placed)
+            note_best(&p->shares[g->team], &g->rank);
         p->marked.items[p->marked.count++] = gang;
     }
     return rest;
@@ -283,7 +299,7 @@ static void forget_marks(struct sched *s, struct pool *p)
         struct gang *g = &s->gangs[p->marked.items[i]];
         if (g->rank.entitlement == ENTITLED_FAST || g->rank.entitlement == ENTITLED_TEAM)
             g->rank.entitlement = ENTITLED_NOT;
-        p->shares[g->team].best = p->shares[g->team].unmarked;
+        p->shares[g->team].waits &= ~(1U << ENTITLED_FAST | 1U << ENTITLED_TEAM);
     }
     p->marked.count = 0;
 }
@@ -301,7 +317,7 @@ static void rank_team(struct sched *s, struct pool *p, int team)
     share->hopeless = INT64_MAX;
     if (child == SCHED_NONE || share->queue.count) {
         queue_renew(s, p, share);
-        if (p->waiting_count && share->queue.due < p->next)
+        if (p->waiting_count && share->queue.count && share->queue.due < p->next)
             p->next = share->queue.due;
         renew_ranks(s, p, team);
         p->beyond += share->beyond;

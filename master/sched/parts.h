@@ -62,7 +62,6 @@ void heap_fill(struct sched *s, const struct pool *p);   // with all that wait, 
 void heap_replace(struct sched *s, struct ranked first); // in the place of the first
 int heap_take(struct sched *s);                          // the first; SCHED_NONE: it is empty
 bool rank_before(const struct rank *a, const struct rank *b);
-int gang_needs(const struct gang *g); // slots it has, or is content with
 
 // place.c: where a gang of `slots` slots fits: pieces in s->pieces, 0 when it does not. `later`:
 // slots that are being handed over count too.

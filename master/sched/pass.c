@@ -53,6 +53,7 @@ void pass_drain(struct pass *ps, int gang, enum sched_cause cause, int in_favour
     g->leaves_for = in_favour;
     reach_forget(ps, g);
     g->leaving = true;
+    g->moves = cause == SCHED_TO_MOVE && in_favour != SCHED_NONE;
     ps->pool->shares[g->team].dirty = true;
     g->keeps = keeps;
     reach_hand_over(ps, g);
@@ -212,8 +213,10 @@ static void pass_pool(struct sched *s, struct pool *p)
             break;
         consider(&ps, gang);
     }
-    elastic_fill(&ps, first);
-    elastic_grow(&ps);
+    if (!ps.blocked) {
+        elastic_fill(&ps, first);
+        elastic_grow(&ps);
+    }
     p->keeper = ps.keeper;
     p->kept_open = ps.open;
 }

@@ -11,8 +11,9 @@ struct pass {
     struct pool *pool;
     int64_t open, later; // slots left for those not considered yet: free, and being handed over
     int64_t spare;       // slots that elastic gangs hold beyond what they are content with
+    int64_t spare_later; // .. those of them that have not run for long enough
     int64_t first_order, last_order; // of the gangs that run
-    int close[HOLDS]; // teams whose first wait for others to have run for long enough
+    struct ranked close[HOLDS];      // the first who wait for others to have run for long enough
     size_t close_count;
     int held;   // gangs that free slots were kept for
     int keeper; // gang that free slots were kept for last; SCHED_NONE

@@ -41,39 +41,27 @@ static bool kept_for_another(const struct search *q, int agent)
     return kept != SCHED_NONE && kept != q->gang;
 }
 
-// The agent with the least room that still has `slots`, the first of equals.
-static int best_fit(const struct search *q, int slots)
+// The agent with the least room that still has `slots`; where none has, the one with the most. The
+// first of equals; agents that are kept for another gang last. *room: how much it has; 0: none has
+// any.
+static int best_agent(const struct search *q, int slots, int *has)
 {
-    int best = SCHED_NONE, best_room = 0;
+    int best = SCHED_NONE;
     bool best_kept = false;
+    *has = 0;
     for (size_t i = 0; i < q->p->agents.count; i++) {
-        int agent = q->p->agents.items[i], has = room(q, agent);
-        if (has < slots || q->s->agents[agent].mark)
+        int agent = q->p->agents.items[i], here = room(q, agent);
+        if (here <= 0 || q->s->agents[agent].mark)
             continue;
-        bool kept = kept_for_another(q, agent);
-        if (best != SCHED_NONE && (kept != best_kept ? kept : has >= best_room))
+        bool kept = kept_for_another(q, agent), fits = here >= slots, best_fits = *has >= slots;
+        bool better = fits != best_fits   ? fits
+                      : kept != best_kept ? best_kept
+                                          : (fits ? here < *has : here > *has);
+        if (best != SCHED_NONE && !better)
             continue;
         best = agent;
-        best_room = has;
         best_kept = kept;
-    }
-    return best;
-}
-
-static int most_room(const struct search *q)
-{
-    int best = SCHED_NONE, best_room = 0;
-    bool best_kept = false;
-    for (size_t i = 0; i < q->p->agents.count; i++) {
-        int agent = q->p->agents.items[i], has = room(q, agent);
-        if (has <= 0 || q->s->agents[agent].mark)
-            continue;
-        bool kept = kept_for_another(q, agent);
-        if (best != SCHED_NONE && (kept != best_kept ? kept : has <= best_room))
-            continue;
-        best = agent;
-        best_room = has;
-        best_kept = kept;
+        *has = here;
     }
     return best;
 }
@@ -102,13 +90,10 @@ static size_t cut(struct sched *s, const struct search *q, int *slots)
 {
     size_t count = 0;
     while (*slots) {
-        int agent = best_fit(q, *slots), piece = *slots;
-        if (agent == SCHED_NONE) {
-            agent = most_room(q);
-            if (agent == SCHED_NONE)
-                break;
-            piece = room(q, agent);
-        }
+        int has, agent = best_agent(q, *slots, &has);
+        if (!has)
+            break;
+        int piece = has < *slots ? has : *slots;
         s->agents[agent].mark++;
         s->pieces[count++] = (struct piece){agent, piece};
         *slots -= piece;
@@ -121,8 +106,8 @@ static size_t cut(struct sched *s, const struct search *q, int *slots)
 size_t place_find(struct sched *s, const struct pool *p, int gang, int slots, bool later)
 {
     struct search q = {s, p, &s->gangs[gang], gang, later, SCHED_NONE};
-    int agent = best_fit(&q, slots);
-    if (agent != SCHED_NONE) {
+    int has = 0, agent = slots > p->largest ? SCHED_NONE : best_agent(&q, slots, &has);
+    if (agent != SCHED_NONE && has >= slots) {
         s->pieces[0] = (struct piece){agent, slots};
         return 1;
     }

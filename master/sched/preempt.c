@@ -196,7 +196,8 @@ static enum sched_cause cause_of(const struct sched *s, int gang, const struct i
         return SCHED_TO_SHRINK;
     if (g->team == v->team && priority_of(s, g) < priority_of(s, v))
         return SCHED_FOR_PRIORITY;
-    return g->rank.entitlement < v->rank.entitlement ? SCHED_FOR_SHARE : SCHED_FOR_SERVICE;
+    bool by_share = g->team != v->team && g->rank.entitlement < v->rank.entitlement;
+    return by_share ? SCHED_FOR_SHARE : SCHED_FOR_SERVICE;
 }
 
 bool preempt(struct pass *ps, int gang, int needs, int64_t *until)

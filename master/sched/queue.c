@@ -35,7 +35,10 @@ static bool is_overdue(struct sched *s, struct pool *p, struct gang *g, int64_t 
         p->overdue += g->least;
         return true;
     }
-    due = due > s->now ? due : s->now + HOUR_US / 6;
+    if (!p->passes)
+        due = s->now; // nothing is known of the pool yet
+    else if (due <= s->now)
+        due = s->now + HOUR_US / 6;
     *changes = due < *changes ? due : *changes;
     return false;
 }

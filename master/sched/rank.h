@@ -33,7 +33,6 @@ struct cursor { // a place in a queue, and the slots that gangs of the team run 
     size_t at;
     int64_t ripe, young;     // for long enough to be preempted, and others
     int64_t priority, lower; // of the gang there; what young gangs of a lower one have of those
-    bool closely;            // whether to look at what others will have run for later
 };
 
 struct share {             // of a team in a pool
@@ -50,15 +49,16 @@ struct share {             // of a team in a pool
     bool dirty;
     bool stretched; // a gang has been found that does not fit into the rest
     int64_t ranked_with, margin, ages_at, debt_from, debt_to;
-    size_t uncovered; // nothing before is without cover
-    bool waits;       // somebody does
+    size_t uncovered, fresh; // nothing before is without cover; and of the first level
+    unsigned waits;          // a bit for each entitlement of those who do
     // Slots of other teams that the one of those who lacks least would need: now, and later, when
     // all of its own team that runs behind it has run for long enough.
     int64_t lacks, lacks_later;
-    struct rank best, unmarked; // nobody who waits has a better one; and without pool.marked
-    struct cursor first;        // the first who waits
+    struct rank best[ENTITLEMENTS]; // of each entitlement, nobody who waits has a better one
+    struct cursor first;            // the first who waits
     // Of a pass:
-    struct cursor cursor;
+    struct cursor cursors[ENTITLEMENTS];
+    size_t walked;    // in the queue
     int64_t hopeless; // so many slots cannot be had of others any more
 };
 

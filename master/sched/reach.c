@@ -23,6 +23,14 @@ void reach_hand_over(struct pass *ps, const struct gang *g)
     }
 }
 
+// One that is moved comes back for as much as it needs, which is kept for it elsewhere.
+static void keep_a_home(struct pass *ps, int gang)
+{
+    struct sched *s = ps->s;
+    size_t pieces = place_find(s, ps->pool, gang, s->gangs[gang].least, false);
+    pass_claim(ps, s->pieces, pieces);
+}
+
 static bool is_ripe(const struct sched *s, const struct gang *g)
 {
     return g->since + s->rules.shortest <= s->now;
@@ -89,13 +97,16 @@ void reach_count(struct pass *ps)
     memset(&s->all, 0, sizeof s->all);
     find_orders(ps);
     for (size_t i = 0; i < ps->pool->running.count; i++) {
-        const struct gang *g = &s->gangs[ps->pool->running.items[i]];
+        int gang = ps->pool->running.items[i];
+        const struct gang *g = &s->gangs[gang];
         if (g->leaving) {
             reach_hand_over(ps, g);
+            if (g->moves)
+                keep_a_home(ps, gang);
             continue;
         }
         bool ripe = is_ripe(s, g);
-        ps->spare += ripe ? g->slots - g->least : 0;
+        *(ripe ? &ps->spare : &ps->spare_later) += g->slots - g->least;
         tally_add(&s->all, ps, g);
         if (ripe)
             tally_add(&s->ripe, ps, g);
@@ -106,94 +117,107 @@ void reach_count(struct pass *ps)
 
 // --- who is within reach -------------------------------------------------------------------------
 
-// Slots that one of this rank could get, when its own team has so many behind it; `closely`: once
-// others have run for long enough.
-static int64_t reach(const struct pass *ps, const struct rank *rank, int64_t own, bool closely)
+static bool closely(const struct pass *ps)
 {
-    return ps->open + ps->later + ps->spare + own +
-           tally_behind(closely ? &ps->s->all : &ps->s->ripe, ps, rank);
+    return ps->held < HOLDS;
+}
+
+// Slots that are free, being handed over or spared; `later`: once all have run for long enough.
+static int64_t spared(const struct pass *ps, bool later)
+{
+    return ps->open + ps->later + ps->spare + (later ? ps->spare_later : 0);
+}
+
+// Slots that one of this rank could get beside those of its own team.
+static int64_t reach(const struct pass *ps, const struct rank *rank, bool later)
+{
+    const struct sched *s = ps->s;
+    return spared(ps, later) + tally_behind(later ? &s->all : &s->ripe, ps, rank);
 }
 
 // A gang may take the slots of one of a lower priority of its team however young that is.
-static void enter_priority(const struct sched *s, struct share *share, int64_t priority)
+static void enter_priority(const struct sched *s, const struct queue *q, struct cursor *c)
 {
-    const struct queue *q = &share->queue;
-    share->cursor.priority = priority;
-    share->cursor.lower = 0;
-    for (size_t i = q->count; i-- > 0 && q->items[i].first / LEVELS_CAP != priority;) {
+    c->priority = q->items[c->at].first / LEVELS_CAP;
+    c->lower = 0;
+    for (size_t i = q->count; i-- > 0 && q->items[i].first / LEVELS_CAP != c->priority;) {
         const struct gang *g = &s->gangs[q->items[i].gang];
-        share->cursor.lower += g->placed && !g->leaving && !is_ripe(s, g) ? g->slots : 0;
+        c->lower += g->placed && !g->leaving && !is_ripe(s, g) ? g->slots : 0;
     }
 }
 
-// Whether the gang at the cursor of its queue could get what it needs.
-static bool within_reach(const struct pass *ps, const struct share *share, const struct gang *g)
+// Whether the gang at a place of its queue could get what it needs.
+static bool within_reach(const struct pass *ps, const struct share *share, const struct cursor *c,
+                         const struct gang *g)
 {
-    const struct cursor *c = &share->cursor;
-    bool closely = c->closely && ps->held < HOLDS;
-    if (g->overdue || pool_is_strict(ps->pool) || g->least <= ps->open + ps->later + ps->spare)
+    bool later = closely(ps);
+    if (g->overdue || pool_is_strict(ps->pool) || g->least <= spared(ps, false))
         return true;
     return g->least < share->hopeless &&
-           g->least <= reach(ps, &g->rank, c->ripe + (closely ? c->young : c->lower), closely);
+           g->least <= reach(ps, &g->rank, later) + c->ripe + (later ? c->young : c->lower);
 }
 
-// Moves the cursor to the next gang that waits and is within reach. False: there is none.
-static bool advance(struct pass *ps, struct share *share)
+// Moves on to the next gang of the entitlement that waits and is within reach. False: there is
+// none.
+static bool advance(struct pass *ps, struct share *share, int entitlement)
 {
     const struct sched *s = ps->s;
     const struct queue *q = &share->queue;
-    struct cursor *c = &share->cursor;
+    struct cursor *c = &share->cursors[entitlement];
     for (; c->at < q->count; c->at++) {
-        const struct item *item = &q->items[c->at];
-        const struct gang *g = &s->gangs[item->gang];
-        if (item->first / LEVELS_CAP != c->priority)
-            enter_priority(s, share, item->first / LEVELS_CAP);
+        const struct gang *g = &s->gangs[q->items[c->at].gang];
+        if (q->items[c->at].first / LEVELS_CAP != c->priority)
+            enter_priority(s, q, c);
         if (g->placed)
             *(is_ripe(s, g) ? &c->ripe : &c->young) -= g->leaving ? 0 : g->slots;
-        else if (within_reach(ps, share, g))
+        else if (g->rank.entitlement == entitlement && within_reach(ps, share, c, g))
             return true;
     }
     return false;
 }
 
-static struct ranked head_of(const struct sched *s, const struct share *share)
+static struct ranked head_of(const struct sched *s, const struct share *share, int entitlement)
 {
-    int gang = share->queue.items[share->cursor.at].gang;
+    int gang = share->queue.items[share->cursors[entitlement].at].gang;
     return (struct ranked){s->gangs[gang].rank, gang, s->gangs[gang].team};
 }
 
-// A queue comes in with the best rank that anybody who waits in it has; where it stands for real is
-// looked up when it has come to the top.
-static void collect_queue(struct pass *ps, int team, bool closely)
+// Whether any gang of a team that has this entitlement could be within reach of what is left now.
+static bool could_reach(const struct pass *ps, const struct share *share, int entitlement,
+                        bool later)
 {
-    struct share *share = &ps->pool->shares[team];
-    share->cursor = share->first;
-    share->cursor.closely = closely;
-    ps->s->heap[ps->s->heap_count++] = (struct ranked){share->best, SCHED_NONE, team};
+    if (!share->queue.count || !(share->waits & 1U << entitlement))
+        return false;
+    return pool_is_strict(ps->pool) || (later ? share->lacks_later : share->lacks) <=
+                                           reach(ps, &share->best[entitlement], later);
 }
 
-// One whose first could be served when others have run for long enough: for the first few of these
-// slots are kept until then.
-static void remember(struct pass *ps, int team)
+// --- the heap: of each team and entitlement the next
+// -----------------------------------------------
+
+// These come in with the best rank that anybody who waits among them has; who that is for real is
+// looked up when they have come to the top.
+static void enter(struct pass *ps, int team, int entitlement)
 {
-    const struct rank *best = &ps->pool->shares[team].best;
+    struct sched *s = ps->s;
+    struct share *share = &ps->pool->shares[team];
+    share->cursors[entitlement] = share->first;
+    s->heap[s->heap_count++] = (struct ranked){share->best[entitlement], SCHED_NONE, team};
+}
+
+// Those whose first could be served when others have run for long enough: for the first few of
+// these slots are kept until then.
+static void remember(struct pass *ps, int team, int entitlement)
+{
+    struct ranked new = {ps->pool->shares[team].best[entitlement], SCHED_NONE, team};
     size_t at = ps->close_count;
-    while (at && rank_before(best, &ps->pool->shares[ps->close[at - 1]].best))
+    while (at && rank_before(&new.rank, &ps->close[at - 1].rank))
         at--;
     if (at == HOLDS)
         return;
     size_t last = ps->close_count < HOLDS ? ps->close_count++ : HOLDS - 1;
     memmove(ps->close + at + 1, ps->close + at, (last - at) * sizeof *ps->close);
-    ps->close[at] = team;
-}
-
-// Whether any gang of a team's queue could be within reach of what is left now.
-static bool could_reach(const struct pass *ps, const struct share *share, bool closely)
-{
-    if (!share->queue.count || !share->waits)
-        return false;
-    return pool_is_strict(ps->pool) ||
-           (closely ? share->lacks_later : share->lacks) <= reach(ps, &share->best, 0, closely);
+    ps->close[at] = new;
 }
 
 static void collect(struct pass *ps, int team)
@@ -201,10 +225,12 @@ static void collect(struct pass *ps, int team)
     const struct share *share = &ps->pool->shares[team];
     if (!share->waiting)
         return;
-    if (could_reach(ps, share, false))
-        collect_queue(ps, team, false);
-    else if (could_reach(ps, share, true))
-        remember(ps, team);
+    for (int e = 0; e < ENTITLEMENTS; e++) {
+        if (could_reach(ps, share, e, false))
+            enter(ps, team, e);
+        else if (could_reach(ps, share, e, true))
+            remember(ps, team, e);
+    }
     for (int t = ps->s->teams[team].first_child; t != SCHED_NONE; t = ps->s->teams[t].next_sibling)
         collect(ps, t);
 }
@@ -214,49 +240,59 @@ void reach_collect(struct pass *ps)
     ps->s->heap_count = 0;
     collect(ps, SCHED_ROOT);
     for (size_t i = 0; i < ps->close_count; i++)
-        collect_queue(ps, ps->close[i], true);
+        enter(ps, ps->close[i].team, ps->close[i].rank.entitlement);
     heap_build(ps->s);
 }
 
-// Takes out the queues that have nobody within reach any more.
+static bool top_could_reach(const struct pass *ps, const struct ranked *r)
+{
+    return could_reach(ps, &ps->pool->shares[r->team], r->rank.entitlement, closely(ps));
+}
+
+// Takes out those who have nobody within reach any more.
 static void filter(struct pass *ps)
 {
     struct sched *s = ps->s;
     size_t kept = 0;
-    for (size_t i = 0; i < s->heap_count; i++) {
-        const struct share *share = &ps->pool->shares[s->heap[i].team];
-        if (could_reach(ps, share, share->cursor.closely))
+    for (size_t i = 0; i < s->heap_count; i++)
+        if (top_could_reach(ps, &s->heap[i]))
             s->heap[kept++] = s->heap[i];
-    }
     s->heap_count = kept;
     heap_build(s);
+}
+
+// Takes the top, and puts the next of its team and entitlement there. SCHED_NONE: it was nobody.
+static int take_top(struct pass *ps)
+{
+    struct sched *s = ps->s;
+    struct share *share = &ps->pool->shares[s->heap[0].team];
+    int gang = s->heap[0].gang, entitlement = s->heap[0].rank.entitlement;
+    struct cursor *c = &share->cursors[entitlement];
+    // What was within reach when the cursor came here may not be any more.
+    bool taken = gang != SCHED_NONE && advance(ps, share, entitlement) &&
+                 share->queue.items[c->at].gang == gang;
+    c->at += taken;
+    if (advance(ps, share, entitlement))
+        heap_replace(s, head_of(s, share, entitlement));
+    else
+        heap_take(s);
+    return taken ? gang : SCHED_NONE;
 }
 
 int reach_next(struct pass *ps)
 {
     struct sched *s = ps->s;
-    for (int missed = 0; s->heap_count;) {
-        struct share *share = &ps->pool->shares[s->heap[0].team];
-        int gang = s->heap[0].gang;
-        if (!could_reach(ps, share, share->cursor.closely)) {
+    int gang = SCHED_NONE;
+    for (int missed = 0; s->heap_count && gang == SCHED_NONE;) {
+        if (top_could_reach(ps, &s->heap[0])) {
+            gang = take_top(ps);
+        } else {
             heap_take(s);
             if (++missed == FILTER_AFTER)
                 filter(ps);
-            continue;
         }
-        // What was within reach when the cursor came here may not be any more.
-        bool in_reach = gang != SCHED_NONE && advance(ps, share) &&
-                        share->queue.items[share->cursor.at].gang == gang;
-        if (in_reach)
-            share->cursor.at++;
-        if (advance(ps, share))
-            heap_replace(s, head_of(s, share));
-        else
-            heap_take(s);
-        if (in_reach)
-            return gang;
     }
-    return SCHED_NONE;
+    return gang;
 }
 
 void reach_forget(struct pass *ps, const struct gang *g)

@@ -56,6 +56,7 @@ struct gang { // what a pass reads of all of them comes first, in one line of th
     bool used;
     bool placed;     // it runs
     bool leaving;    // .. and was asked to go
+    bool moves;      // .. to run elsewhere
     bool overdue;    // it has waited for so long that it goes first
     bool on_debt;    // larger than what its team is entitled to, it runs on what that is owed
     bool considered; // there was a pass since it came
@@ -106,6 +107,7 @@ struct pool {
     int keeper;        // of the last pass: gang that free slots are kept for; SCHED_NONE
     int64_t kept_open; // .. and the free slots that are kept for nobody
     int64_t estimated; // pass of the newest estimates
+    int64_t estimated_at;
 };
 
 struct piece {
@@ -133,7 +135,8 @@ struct sched {
     struct item *scratch;       // for sorting, as many as there are gangs
     struct item *victims;       // of a search, the least valuable first
     struct ranked *heap;        // waiting gangs, the first first, of a pass
-    size_t command_cap, command_count, place_cap, place_count, heap_count;
+    size_t command_cap, command_count, place_cap, place_count;
+    size_t heap_cap, heap_count;
     struct sched_rules rules;
     struct piece *pieces; // of a gang to be placed; as many as there are agents
     int64_t *rack_slots;  // of a search, by rack

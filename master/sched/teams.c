@@ -20,6 +20,7 @@ int sched_team_add(struct sched *s, int parent, const struct sched_team *team)
                                      .counted_at = s->now};
     for (int i = 0; i < s->pool_count; i++)
         reserve_shares(s, &s->pools[i]);
+    reserve_for_pass(s);
     if (parent == SCHED_NONE)
         return handle;
     s->teams[handle].depth = team_at(s, parent)->depth + 1;
