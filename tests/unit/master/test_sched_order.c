@@ -49,7 +49,7 @@ static void test_levels_in_time(void **state)
     static const struct scene scenes[] = {
         {"one slot crosses the first level after an hour",
          "agents 1; gang a 1; pass a; gang b 1; pass; next 1h; wait 59m; pass; next 1m; wait 2m;"
-         "pass -a; drain; pass b; queue a"},
+         "pass -a:service:b; drain; pass b; queue a"},
         {"four slots after a quarter of it",
          "agents 4; gang a 4; pass a; gang b 4; pass; next 15m; wait 16m; pass -a"},
         {"what it had before counts",
@@ -68,6 +68,8 @@ static void test_age(void **state)
     static const struct scene scenes[] = {
         {"after five days it goes before all levels",
          "agents 2; pass; gang a 1 waited=5d service=200h; gang b 2; pass a; queue b"},
+        {"before the first pass too",
+         "agents 2; gang a 1 waited=5d service=200h; gang b 2; pass a; queue b"},
         {"not sooner",
          "agents 2; pass; gang a 1 waited=4d service=200h; gang b 2; pass b; queue a; next 30m"},
         {"larger than any agent: after thirty hours",
@@ -126,6 +128,8 @@ static void test_policies(void **state)
         {"fifo: nobody leaves for anybody",
          "pool fifo; agents 2; team x; team y; gang a 1 team=x; gang b 1 team=x; pass a b; wait 9h;"
          "gang c 1 team=y priority=1; pass"},
+        {"fifo: nothing grows into what the first waits for",
+         "pool fifo; agents 8; gang c 4; gang a 2-8; pass c a; gang b 6; wait 11m; end c; pass"},
         {"fifo: what cannot run blocks nobody",
          "pool fifo; agents 2; job j limit=1; gang a 3; gang b 2 job=j; gang c 1; pass c;"
          "why a over_pool; why b over_limit"},

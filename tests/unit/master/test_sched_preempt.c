@@ -115,6 +115,12 @@ static void test_elastic(void **state)
         {"what it has beyond its least goes to whoever waits, after five minutes",
          "agents 4; gang a 2-4; pass a; gang b 2; pass; wait 4m; pass; wait 1m; pass -a:shrink:b;"
          "why b draining leaving=1; drain; pass a=0.0,0.1 b=0.2,0.3"},
+        {"the pass at which it can is asked for", "agents 4; gang a 2-4; pass a; gang b 2; pass;"
+                                                  "next 5m; wait 5m; pass -a:shrink:b"},
+        {"it is covered by its least, whether it waits or runs",
+         "agents 5 1; team t weight=2000; team u; gang x 1 team=t priority=41; gang y 1 team=u;"
+         "adopt x 1.0; lost 1; gang e 1-7 team=t; gang p 4 team=t priority=41 one not=1; pass e y;"
+         "wait 1m; pass"},
         {"shrinking comes before stopping",
          "pool priority; agents 6; gang a 2-4; gang b 2 priority=90; pass a b; wait 6m;"
          "gang c 2; pass -a:shrink:c; drain; pass a c"},
@@ -154,6 +160,9 @@ static void test_moving(void **state)
          "agents 4 4; gang a 3; gang b 3; pass a=0.0,0.1,0.2 b=1.0,1.1,1.2; wait 6m;"
          "gang c 2 one; pass; why c spread free=2 largest_free=1"},
 
+        {"nor their new place",
+         SCATTERED "wait 6m; gang a 4 one; pass -x:move:a; gang b 2; pass; why b behind behind=a;"
+                   "drain; pass x=1.0,1.1 a=0.0,0.1,0.2,0.3"},
         {"the smallest are moved", "agents 4 4; gang p 1; gang q 2; gang r 1; gang s 3; gang t 1;"
                                    "pass p=0.0 q=0.1,0.2 r=0.3 s t; end p t; wait 6m; gang a 2 one;"
                                    "pass -r:move:a; drain; pass r=1.3 a=0.0,0.3"},
@@ -179,6 +188,15 @@ static void test_hand_over(void **state)
         {"who is behind may use what it cannot",
          "agents 4 1; gang a 4; pass a=0.0,0.1,0.2,0.3; gang b 4 priority=1 one; gang c 1;"
          "pass -a:priority:b c=1.0"},
+        {"what is free is kept for who only waits for the five minutes of others",
+         "agents 4; gang a 2 service=200h; pass a; gang b 4; gang c 1; pass; next 5m; wait 5m;"
+         "pass -a:service:b; why b draining; drain; pass b; queue c a"},
+        {"a stream of small ones does not hold it up",
+         "agents 4; gang a 1 service=200h; gang b 1 service=200h; pass a b; gang g 4; pass;"
+         "gang c 1; gang d 1; wait 2m; pass; gang e 1; wait 3m; pass -a -b; drain; pass g;"
+         "queue c d e a b"},
+        {"but only what it can use", "agents 4 1; gang a 3 one; pass a; gang b 2 one; gang c 1 one;"
+                                     "pass c; why b busy"},
         {"whom it was for has gone: it goes to others",
          "agents 2; gang a 2; pass a; gang b 2 priority=1; pass -a; end b; drain; pass a"},
         {"whom it was for has gone before it left: nobody else leaves for that",

@@ -88,6 +88,9 @@ static void test_maxima(void **state)
 static void test_whole_gangs(void **state)
 {
     static const struct scene scenes[] = {
+        {"what is covered goes before what is not, whoever came first",
+         "agents 8; team a; team b; gang b1 7 team=b; gang a1 6 team=a; gang a2 2 team=a;"
+         "pass a2 a1; queue b1"},
         {"what a user cannot use covers gangs of its workspace",
          "agents 8; team eng; team eng/ann; team eng/bob; team ops; team ops/cat;"
          "gang a 3 team=eng/ann; gang b1 1 team=eng/bob; gang b2 1 team=eng/bob;"

@@ -558,7 +558,7 @@ static void do_next(struct play *p)
 {
     int64_t next = sched_next(p->s);
     int64_t wanted = strcmp(p->words[1], "never") ? p->now + number(p, p->words[1]) : INT64_MAX;
-    if (next < wanted || (next > wanted + 2 && wanted < INT64_MAX))
+    if (next < wanted || (wanted < INT64_MAX && next > wanted + 2))
         FAIL(p, "it is in %lld us;", (long long)(next == INT64_MAX ? -1 : next - p->now));
 }
 
