@@ -254,10 +254,13 @@ static void collect_heads(struct sched *s, struct pool *p, int team, int level)
     struct share *share = &p->shares[team];
     if (!share->held && !share->waiting)
         return;
-    share->walked = level > LEVEL_FIRST ? share->uncovered : share->fresh;
-    int gang = next_uncovered(s, share, level);
-    if (gang != SCHED_NONE)
-        s->heap[s->heap_count++] = (struct ranked){s->gangs[gang].rank, gang, team};
+    size_t from = level > LEVEL_FIRST ? share->uncovered : share->fresh;
+    if (from < share->queue.count) {
+        share->walked = from;
+        int gang = next_uncovered(s, share, level);
+        if (gang != SCHED_NONE)
+            s->heap[s->heap_count++] = (struct ranked){s->gangs[gang].rank, gang, team};
+    }
     for (int t = s->teams[team].first_child; t != SCHED_NONE; t = s->teams[t].next_sibling)
         collect_heads(s, p, t, level);
 }

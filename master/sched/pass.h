@@ -4,7 +4,7 @@
 
 #include "master/sched/parts.h"
 
-enum { HOLDS = 4 };
+enum { HOLDS = 1 }; // gangs that free slots are kept for in a pass
 
 struct pass {
     struct sched *s;

@@ -62,6 +62,8 @@ static int best_agent(const struct search *q, int slots, int *has)
         best = agent;
         best_kept = kept;
         *has = here;
+        if (!kept && (here == slots || (here < slots && here == q->p->largest)))
+            break; // no better one comes
     }
     return best;
 }

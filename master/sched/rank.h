@@ -35,9 +35,11 @@ struct cursor { // a place in a queue, and the slots that gangs of the team run 
     int64_t priority, lower; // of the gang there; what young gangs of a lower one have of those
 };
 
-struct share {             // of a team in a pool
+struct share {             // of a team in a pool; what every pass reads of all teams comes first
     struct queue queue;    // of a leaf
     int64_t held, waiting; // slots of its gangs and of those of the teams below it
+    size_t uncovered,
+        fresh; // in the queue: nothing before is without cover; and of the first level
     // As of the last pass, in thousandths of a slot:
     int64_t wanted;
     int64_t nominal;  // what it is entitled to
@@ -49,17 +51,16 @@ struct share {             // of a team in a pool
     bool dirty;
     bool stretched; // a gang has been found that does not fit into the rest
     int64_t ranked_with, margin, ages_at, debt_from, debt_to;
-    size_t uncovered, fresh; // nothing before is without cover; and of the first level
-    unsigned waits;          // a bit for each entitlement of those who do
+    unsigned waits; // a bit for each entitlement of those who do
     // Slots of other teams that the one of those who lacks least would need: now, and later, when
     // all of its own team that runs behind it has run for long enough.
     int64_t lacks, lacks_later;
     struct rank best[ENTITLEMENTS]; // of each entitlement, nobody who waits has a better one
     struct cursor first;            // the first who waits
     // Of a pass:
-    struct cursor cursors[ENTITLEMENTS];
-    size_t walked;    // in the queue
     int64_t hopeless; // so many slots cannot be had of others any more
+    size_t walked;    // in the queue
+    struct cursor cursors[ENTITLEMENTS];
 };
 
 struct ranked { // a gang that waits
