@@ -170,6 +170,10 @@ int run_team_create(struct cli *c, const struct command *self, struct error *e)
         printf("Created team %s (workspace %lld); experiments go there with\n"
                "  workspace: %s\n  project: %s\n",
                name, id, name, project);
+        if (jget_double(team, "weight", 1) < 1)
+            printf("Its weight is %g: it gets the slots that no other team wants, until an\n"
+                   "administrator gives it more: muster team set %s --weight 1\n",
+                   jget_double(team, "weight", 1), name);
     }
     json_decref(answer);
     json_decref(body);

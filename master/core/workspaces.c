@@ -11,6 +11,10 @@
 #include "master/core/teams.h"
 
 static const double weight_max = 1e6;
+
+// Anybody may make workspaces, but not shares of the cluster: one made by somebody who is no
+// administrator gets what nobody else wants, until an administrator gives it a weight.
+static const double weight_of_others = 0.001;
 enum { QUOTA_MAX = 1 << 24 }; // slots
 
 // --- what is asked -------------------------------------------------------------------------------
@@ -186,8 +190,9 @@ static void set_team(struct core *c, struct workspace *ws, const struct workspac
 int core_workspace_create(struct core *c, struct request *rq, struct error *e)
 {
     const char *name;
-    struct workspace wanted = {
-        .creator = rq->principal.user_id, .weight = 1, .default_role = role_words[ROLE_EDITOR]};
+    struct workspace wanted = {.creator = rq->principal.user_id,
+                               .weight = rq->principal.admin ? 1 : weight_of_others,
+                               .default_role = role_words[ROLE_EDITOR]};
     int err = read_name(rq->body, &name, e);
     if (!err && !name)
         err = error_set(e, ERR_INVALID, "name: missing");

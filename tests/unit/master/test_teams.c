@@ -410,6 +410,7 @@ static void test_a_workspace_of_ones_own(void **state)
     assert_string_equal(at(j, "workspace.name"), "hers");
     assert_string_equal(at(j, "workspace.defaultRole"), "none");
     assert_string_equal(at(j, "workspace.username"), "sue");
+    assert_string_equal(at(j, "workspace.weight"), "0.001"); // or she could make herself shares
     json_decref(j);
     done("PATCH", path, BY_ADMIN, "{\"weight\":2.5,\"guaranteedSlots\":4,\"maxSlots\":8}", 200);
     j = get_json(path, SUE);
