@@ -132,7 +132,8 @@ static void take(struct walk *w, int tag, const struct sched_place *places, size
         EXPECT(w, !g->spec.one_agent || places[i].agent == places[0].agent);
         mix(w, tag, places[i].agent, slot);
         if (!g->spec.most) {
-            EXPECT(w, slot == SCHED_NONE && ++a->zero <= SCHED_ZERO_SLOT_GANGS);
+            a->zero++;
+            EXPECT(w, slot == SCHED_NONE && a->zero <= SCHED_ZERO_SLOT_GANGS);
             continue;
         }
         EXPECT(w, slot >= 0 && slot < a->slots && a->enabled[slot]);
