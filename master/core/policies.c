@@ -6,13 +6,16 @@
 // come after the end of the run that wrote them; they count for what comes after them.
 #include "master/core/policies.h"
 
-#include <regex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/pattern.h"
 #include "master/core/lives.h"
+
+enum { POLICIES_MAX = 16 };
 
 struct policies {
     struct policy {
@@ -50,14 +53,15 @@ int policies_new(const json_t *config, struct policies **out, struct error *e)
         const char *pattern = jget_string(entry, "pattern", "");
         if (!acts(entry))
             continue;
+        char where[48];
+        snprintf(where, sizeof where, "log_policies.%zu.pattern", i);
         struct policy *policy = &p->items[p->count];
-        int rc = regcomp(&policy->pattern, pattern, REG_EXTENDED | REG_NOSUB);
-        if (rc) {
-            char why[128];
-            regerror(rc, &policy->pattern, why, sizeof why);
+        int err = p->count < POLICIES_MAX
+                      ? pattern_compile(pattern, where, &policy->pattern, e)
+                      : error_set(e, ERR_TOO_LARGE, "log_policies: more than %d", POLICIES_MAX);
+        if (err) {
             policies_free(p);
-            return error_set(e, ERR_INVALID, "log_policies.%zu.pattern: \"%.200s\": %s", i, pattern,
-                             why);
+            return err;
         }
         policy->name = xstrdup(jget_string(entry, "name", pattern));
         policy->excludes = !strcmp(action_of(entry), "exclude_node");

@@ -1,12 +1,12 @@
 // Logs of trials and tasks as streams of lines, with filters, and followed while the task lives.
 
-#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/pattern.h"
 #include "master/http/follow.h"
 #include "master/http/list.h"
 #include "master/http/views.h"
@@ -14,7 +14,6 @@
 enum {
     LOG_PAGE = 1000,         // rows read at a time
     LINGER_US = 2 * 1000000, // after a trial's end, for the last lines of its agents
-    PATTERN_MAX = 256,       // bytes of a regular expression
     CONTAINER_SHOWN = 8,     // digits of a container id in a line
 };
 
@@ -174,25 +173,11 @@ static void close_logs(struct stream *s)
     buf_free(&l->line);
 }
 
-// Counted repetitions and back references can cost glibc's matcher time and memory without bound.
 static int compile_pattern(struct log_stream *l, const char *text, struct error *e)
 {
-    if (strlen(text) > PATTERN_MAX)
-        return error_set(e, ERR_TOO_LARGE, "searchText: a pattern has at most %d bytes",
-                         PATTERN_MAX);
-    for (const char *c = text; *c; c++)
-        if (*c == '{' || (*c == '\\' && c[1] >= '1' && c[1] <= '9'))
-            return error_set(e, ERR_INVALID,
-                             "searchText: patterns have no {counts} and no back "
-                             "references here; write them out");
-    int rc = regcomp(&l->pattern, text, REG_EXTENDED | REG_NOSUB);
-    if (rc) {
-        char why[128];
-        regerror(rc, &l->pattern, why, sizeof why);
-        return error_set(e, ERR_INVALID, "searchText: \"%s\": %s", text, why);
-    }
-    l->has_pattern = true;
-    return 0;
+    int err = pattern_compile(text, "searchText", &l->pattern, e);
+    l->has_pattern = !err;
+    return err;
 }
 
 static int filter_time(struct list *f, const char *name, const char *condition, struct error *e)

@@ -600,6 +600,11 @@ static void test_no_retries(void **state)
                      0);
     assert_int_equal(last_status, 400);
     assert_non_null(strstr(last_error, "log_policies.0.pattern: "));
+    assert_int_equal(submit("name: x\nentrypoint: x\nsearcher: {name: single, metric: m}\n"
+                            "log_policies: [{pattern: '(a{99}){99}', action: cancel_retries}]\n",
+                            true),
+                     0); // would take all memory
+    assert_int_equal(last_status, 400);
 }
 
 static void test_rack(void **state)
