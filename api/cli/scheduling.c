@@ -14,7 +14,7 @@ static const char order[] =
     "  2. Shares. Each workspace, and in it each user, is entitled to its guaranteed slots and of\n"
     "     the rest, to a part by its weight. What one does not want goes to the others. Trials that\n"
     "     this covers go first. One that is larger than its user's share is covered in turn: when\n"
-    "     the share could not be used for four hours, until that is paid back.\n"
+    "     the share could not be used for an hour, until that is paid back.\n"
     "  3. The fast lane. Of the others, experiments that have had less than one slot hour may use\n"
     "     a tenth of the pool first: a quick try starts at once.\n"
     "  4. Priority, 1 to 99, the smaller the sooner: among the experiments of one user.\n"

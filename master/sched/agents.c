@@ -16,7 +16,7 @@ const struct sched_rules sched_rules_default = {
     .overdue = 120 * HOUR_US,
     .overdue_percent = 50,
     .fast_percent = 10,
-    .debt_quantum = 4 * HOUR_US,
+    .debt_quantum = HOUR_US,
     .grow_after = HOUR_US / 6,
 };
 
@@ -36,7 +36,7 @@ static void free_pool(struct pool *p)
     free(p->shares);
     free(p->agents.items);
     free(p->running.items);
-    free(p->aside.items);
+    free(p->slotless.items);
     free(p->marked.items);
 }
 

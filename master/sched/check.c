@@ -57,7 +57,7 @@ static void check_shares(const struct sched *s, int pool)
         if (!g->used || g->pool != pool)
             continue;
         held += g->slots;
-        waiting += g->placed ? 0 : g->spec.most;
+        waiting += g->spec.most - g->slots;
         queued += g->spec.most > 0;
         overdue += g->overdue ? g->least : 0;
     }

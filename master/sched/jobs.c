@@ -86,16 +86,17 @@ void sched_job_remove(struct sched *s, int job)
 
 // --- counters ------------------------------------------------------------------------------------
 
-// What a gang adds to its team and those above it, taken away with sign -1.
+// What a gang adds to its team and those above it, taken away with sign -1. An elastic gang that
+// has less than it could use waits for the rest.
 static void account(struct sched *s, const struct gang *g, int sign)
 {
-    const struct pool *p = &s->pools[g->pool];
+    struct pool *p = &s->pools[g->pool];
     for (int t = s->jobs[g->spec.job].spec.team; t != SCHED_NONE; t = s->teams[t].parent) {
         struct share *share = &p->shares[t];
-        if (!g->placed) {
-            share->waiting += sign * g->spec.most;
+        share_count_debt(s, p, t);
+        share->waiting += sign * (g->spec.most - g->slots);
+        if (!g->placed)
             continue;
-        }
         share->held += sign * g->slots;
         team_count(s, t, s->now);
         s->teams[t].held += sign * g->slots;
@@ -118,9 +119,9 @@ static void running_erase(struct sched *s, struct pool *p, int gang)
 static void aside_erase(struct pool *p, int gang)
 {
     size_t at = 0;
-    while (p->aside.items[at] != gang)
+    while (p->slotless.items[at] != gang)
         at++;
-    list_erase(&p->aside, at);
+    list_erase(&p->slotless, at);
 }
 
 // Gangs of no slots wait aside and stand in nobody's way; all others are in their team's queue.
@@ -132,7 +133,7 @@ void gang_link(struct sched *s, int gang)
     account(s, g, 1);
     if (!g->spec.most) {
         if (!g->placed)
-            list_insert(&p->aside, p->aside.count, gang);
+            list_insert(&p->slotless, p->slotless.count, gang);
         return;
     }
     g->team = p->policy == SCHED_FAIR_SHARE ? s->jobs[g->spec.job].spec.team : SCHED_ROOT;

@@ -4,13 +4,13 @@
 
 #include "base/log.h"
 
-// Slots of a gang on one agent.
+// Slots of a gang on one agent that another could use.
 static int slots_on(const struct sched *s, const struct gang *g, int agent)
 {
     int sum = 0;
     for (int a = g->first_agent, at = g->first_slot; a != SCHED_NONE;) {
         const struct slot *slot = &s->agents[a].slots[at];
-        sum += a == agent;
+        sum += a == agent && slot->enabled;
         a = slot->next_agent;
         at = slot->next_slot;
     }

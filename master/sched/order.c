@@ -14,7 +14,6 @@ enum {
     SLACK_PART = 256,      // of a pool
     LIMIT_SLOTS = 1 << 30, // more than there are
 };
-#define DEBT_LOOK (HOUR_US / 12) // to see whether debts have grown or been paid
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -43,10 +42,11 @@ static bool may_use_debt(struct sched *s, struct share *share, struct gang *g, i
     return g->on_debt;
 }
 
-// Whether a gang of a higher priority waits in front of it: age does not go before that.
-static bool behind_priority(const struct share *share, const struct gang *g)
+// Whether it has waited for so long that it goes before all, but for a higher priority of its team
+// that waits.
+static bool goes_first(const struct share *share, const struct gang *g)
 {
-    return share->waits && share->first.priority < g->key.first / LEVELS_CAP;
+    return g->overdue && !(share->waits && share->first.priority < g->key.first / LEVELS_CAP);
 }
 
 // Whether the entitlement of its team covers the gang; charges it.
@@ -59,10 +59,9 @@ static bool charge(struct sched *s, struct pool *p, struct share *share, struct 
         share->rest = -lacks;
         return true;
     }
-    bool first = share->rest > 0 && !share->stretched;
+    bool first = !share->stretched;
     share->stretched |= first;
-    bool by_age = g->overdue && !behind_priority(share, g);
-    if (by_age || (first && may_use_debt(s, share, g, lacks))) {
+    if (goes_first(share, g) || (first && may_use_debt(s, share, g, lacks))) {
         share->rest = 0;
         share->beyond += lacks;
         return true;
@@ -97,6 +96,7 @@ static void count_waiting(struct share *share, size_t at, struct gang *g)
 static void end_count(struct share *share)
 {
     const struct cursor *first = &share->first;
+    share->unmarked = share->waits;
     if (!share->waits)
         return;
     share->lacks -= first->ripe + first->lower;
@@ -149,7 +149,7 @@ static void rank_queue(struct sched *s, struct pool *p, struct share *share)
         }
         worst = g->rank;
         if (charge(s, p, share, g))
-            g->rank.entitlement = ENTITLED_SELF;
+            g->rank.entitlement = goes_first(share, g) ? ENTITLED_FAST : ENTITLED_SELF;
         else
             count_uncovered(share, i);
         if (g->placed)
@@ -167,8 +167,6 @@ static void renew_ranks(struct sched *s, struct pool *p, int team)
     int64_t more = share->entitled - share->ranked_with, debt = s->teams[team].debt;
     bool holds = !share->dirty && s->now < share->ages_at && more < share->margin &&
                  share->rest + more >= 0 && debt >= share->debt_from && debt < share->debt_to;
-    if (share->stretched && s->now + DEBT_LOOK < p->next)
-        p->next = s->now + DEBT_LOOK;
     if (!holds) {
         rank_queue(s, p, share);
         return;
@@ -176,6 +174,19 @@ static void renew_ranks(struct sched *s, struct pool *p, int team)
     share->rest += more;
     share->ranked_with += more;
     share->margin -= share->margin == INT64_MAX ? 0 : more;
+}
+
+// When its team's debt will have grown or been paid so far that a gang's cover changes.
+static void wake_for_debt(const struct sched *s, struct pool *p, int team)
+{
+    const struct share *share = &p->shares[team];
+    int64_t debt = s->teams[team].debt, rate = share->nominal - FINE * share->held, left = -1;
+    if (rate > 0 && share->debt_to != INT64_MAX)
+        left = (share->debt_to - debt) * FINE / rate;
+    else if (rate < 0 && share->debt_from != INT64_MIN)
+        left = (debt - share->debt_from) * FINE / -rate;
+    if (left >= 0 && s->now + (left + 1) * 1000 < p->next)
+        p->next = s->now + (left + 1) * 1000;
 }
 
 // --- what is left over ---------------------------------------------------------------------------
@@ -302,7 +313,7 @@ static void forget_marks(struct sched *s, struct pool *p)
         struct gang *g = &s->gangs[p->marked.items[i]];
         if (g->rank.entitlement == ENTITLED_FAST || g->rank.entitlement == ENTITLED_TEAM)
             g->rank.entitlement = ENTITLED_NOT;
-        p->shares[g->team].waits &= ~(1U << ENTITLED_FAST | 1U << ENTITLED_TEAM);
+        p->shares[g->team].waits = p->shares[g->team].unmarked;
     }
     p->marked.count = 0;
 }
@@ -323,6 +334,8 @@ static void rank_team(struct sched *s, struct pool *p, int team)
         if (p->waiting_count && share->queue.count && share->queue.due < p->next)
             p->next = share->queue.due;
         renew_ranks(s, p, team);
+        if (share->stretched)
+            wake_for_debt(s, p, team);
         p->beyond += share->beyond;
         return;
     }
@@ -336,11 +349,11 @@ static void rank_team(struct sched *s, struct pool *p, int team)
         share->rest = cover(s, p, team, LEVELS_CAP, ENTITLED_TEAM, share->rest);
 }
 
-// One round with as much set aside as p->aside_slots says; returns how much it was.
+// One round with as much set aside as p->aside says; returns how much it was.
 static int64_t rank_round(struct sched *s, struct pool *p)
 {
     int64_t lane = p->capacity * s->rules.fast_percent / 100 * FINE;
-    int64_t left = p->capacity - (p->aside_slots + FINE - 1) / FINE;
+    int64_t left = p->capacity * FINE - p->aside;
     p->beyond = 0;
     forget_marks(s, p);
     shares_divide(s, p, left > 0 ? left : 0);
@@ -360,8 +373,8 @@ void order_rank(struct sched *s, struct pool *p)
     shares_begin(s, p);
     for (int round = 0; round < ROUNDS; round++) {
         int64_t used = rank_round(s, p);
-        bool settled = used <= p->aside_slots + p->capacity / SLACK_PART * FINE;
-        p->aside_slots = used;
+        bool settled = used <= p->aside + p->capacity / SLACK_PART * FINE;
+        p->aside = used;
         if (settled)
             return;
     }

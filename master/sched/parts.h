@@ -51,7 +51,8 @@ void items_sort(struct item *items, struct item *scratch, size_t count);
 // shares.c: who is entitled to how much of a pool; of all its slots, or of as many as are left when
 // the fast lane and others have taken theirs.
 void shares_begin(struct sched *s, struct pool *p);
-void shares_divide(struct sched *s, struct pool *p, int64_t slots);
+void shares_divide(struct sched *s, struct pool *p, int64_t amount); // thousandths of a slot
+void share_count_debt(struct sched *s, struct pool *p, int team);    // up to now
 int64_t share_wanted(const struct sched *s, const struct pool *p, int team); // slots
 int64_t share_entitled(const struct pool *p, int team);                      // slots, rounded
 

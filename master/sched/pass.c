@@ -94,7 +94,7 @@ static void start(struct pass *ps, int gang, size_t pieces)
 static void start_aside(struct pass *ps)
 {
     struct sched *s = ps->s;
-    struct list *aside = &ps->pool->aside;
+    struct list *aside = &ps->pool->slotless;
     while (aside->count) {
         int gang = aside->items[0], agent = place_aside(s, ps->pool);
         if (agent == SCHED_NONE)

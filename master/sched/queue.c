@@ -30,7 +30,9 @@ static bool is_overdue(struct sched *s, struct pool *p, struct gang *g, int64_t 
     int64_t due = g->since - g->spec.waited + wait;
     if (g->overdue || g->placed)
         return g->overdue;
-    if (due <= s->now && (p->overdue + g->least) * 100 <= p->capacity * s->rules.overdue_percent) {
+    bool allowed =
+        !p->overdue || (p->overdue + g->least) * 100 <= p->capacity * s->rules.overdue_percent;
+    if (due <= s->now && p->passes && allowed) {
         g->overdue = true;
         p->overdue += g->least;
         return true;

@@ -42,16 +42,17 @@ struct share {             // of a team in a pool; what every pass reads of all 
         fresh; // in the queue: nothing before is without cover; and of the first level
     // As of the last pass, in thousandths of a slot:
     int64_t wanted;
-    int64_t nominal;  // what it is entitled to
-    int64_t entitled; // .. of what the fast lane and those who waited too long leave
-    int64_t rest;     // what of that covers no gang
-    int64_t beyond;   // what covers gangs though it is more than that
+    int64_t nominal;    // what it is entitled to
+    int64_t counted_at; // its team's debt, here
+    int64_t entitled;   // .. of what the fast lane and those who waited too long leave
+    int64_t rest;       // what of that covers no gang
+    int64_t beyond;     // what covers gangs though it is more than that
     // Of the queue when it was ranked last. That holds until it is `dirty`, time passes `ages_at`,
     // `entitled` shrinks by more than `rest` or grows by `margin`, or the debt leaves its bounds.
     bool dirty;
     bool stretched; // a gang has been found that does not fit into the rest
     int64_t ranked_with, margin, ages_at, debt_from, debt_to;
-    unsigned waits; // a bit for each entitlement of those who do
+    unsigned waits, unmarked; // a bit for each entitlement of those who do; without pool.marked
     // Slots of other teams that the one of those who lacks least would need: now, and later, when
     // all of its own team that runs behind it has run for long enough.
     int64_t lacks, lacks_later;

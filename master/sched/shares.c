@@ -68,37 +68,36 @@ static void divide(struct sched *s, struct pool *p, int parent, int64_t amount)
 }
 
 // A debt is what a team was entitled to, wanted and did not have; having more later pays it back.
-static void count_debts(struct sched *s, const struct pool *p)
+void share_count_debt(struct sched *s, struct pool *p, int team)
 {
-    int64_t passed = s->now - p->passed_at;
-    for (int t = 0; passed > 0 && p->policy == SCHED_FAIR_SHARE && t < s->team_handles.count; t++) {
-        struct team *team = &s->teams[t];
-        const struct share *share = &p->shares[t];
-        if (!team->used || (!share->nominal && !share->held && !team->debt))
-            continue;
-        team_count(s, t, s->now);
-        team->debt += (share->nominal - FINE * share->held) * (passed / 1000) / FINE;
-        if (team->debt < 0)
-            team->debt = 0;
-    }
+    struct share *share = &p->shares[team];
+    struct team *t = &s->teams[team];
+    int64_t passed = s->now - share->counted_at;
+    share->counted_at = s->now;
+    if (p->policy != SCHED_FAIR_SHARE || passed <= 0 || (!share->nominal && !share->held))
+        return;
+    team_count(s, team, s->now);
+    t->debt += (share->nominal - FINE * share->held) * (passed / 1000) / FINE;
+    if (t->debt < 0)
+        t->debt = 0;
 }
 
-void shares_divide(struct sched *s, struct pool *p, int64_t slots)
+void shares_divide(struct sched *s, struct pool *p, int64_t amount)
 {
     struct share *all = &p->shares[SCHED_ROOT];
-    all->entitled = smaller(all->wanted, FINE * slots);
+    all->entitled = smaller(all->wanted, amount);
     divide(s, p, SCHED_ROOT, all->entitled);
 }
 
 void shares_begin(struct sched *s, struct pool *p)
 {
-    count_debts(s, p);
-    p->passed_at = s->now;
     for (int t = 0; t < s->team_handles.count; t++) {
+        if (s->teams[t].used)
+            share_count_debt(s, p, t);
         p->shares[t].wanted = FINE * share_wanted(s, p, t);
         p->shares[t].entitled = 0;
     }
-    shares_divide(s, p, p->capacity);
+    shares_divide(s, p, FINE * p->capacity);
     for (int t = 0; t < s->team_handles.count; t++)
         p->shares[t].nominal = p->shares[t].entitled;
 }

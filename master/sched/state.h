@@ -91,18 +91,17 @@ struct pool {
     struct list agents;   // handles, ascending
     struct list running;  // gangs with slots, in any order
     struct list marked;   // gangs that were covered by more than their team's own entitlement
-    struct list aside;    // waiting gangs of no slots, oldest first
+    struct list slotless; // waiting gangs of no slots, oldest first
     struct share *shares; // by team; `share_cap` of them
     int share_cap;
     int waiting_count, running_count; // gangs, those of no slots too
     int64_t next;                     // when something changes though nothing happens
-    int64_t passed_at;                // the last pass
     int64_t capacity;                 // as of the last pass: slots of usable agents
     int largest, usable;              // .. of one agent; such agents
     int64_t typical;                  // how long a gang runs here
-    int64_t beyond;      // of a pass: thousandths that overdue gangs take beyond their team's share
-    int64_t aside_slots; // as of the last pass: those, and what the fast lane took
-    int64_t overdue;     // slots of the gangs that were given the first place for their wait
+    int64_t beyond;  // of a pass: thousandths that overdue gangs take beyond their team's share
+    int64_t aside;   // as of the last pass: those, and what the fast lane took
+    int64_t overdue; // slots of the gangs that were given the first place for their wait
     int64_t passes;
     int keeper;        // of the last pass: gang that free slots are kept for; SCHED_NONE
     int64_t kept_open; // .. and the free slots that are kept for nobody

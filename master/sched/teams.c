@@ -47,7 +47,7 @@ void sched_team_remove(struct sched *s, int team)
         link = &s->teams[*link].next_sibling;
     *link = t->next_sibling;
     for (int i = 0; i < s->pool_count; i++)
-        s->pools[i].shares[team].entitled = 0;
+        s->pools[i].shares[team].nominal = s->pools[i].shares[team].entitled = 0;
     *t = (struct team){0};
     handle_give(&s->team_handles, team);
 }

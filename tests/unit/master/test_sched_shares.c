@@ -102,9 +102,8 @@ static void test_whole_gangs(void **state)
          "pass; wait 15m; pass; share y debt=1h used=0 entitled=4; share x debt=0h"},
         {"a gang larger than its team's share takes its turn when enough is owed",
          "agents 8; team x; team y; gang a 4 team=x service=200h; gang b 4 team=x service=200h;"
-         "pass a b; gang c 6 team=y service=200h; pass; wait 1h; pass; wait 1h; pass; wait 2h; "
-         "pass;"
-         "wait 9h; pass -b -a; drain; pass c; queue a b"},
+         "pass a b; gang c 6 team=y service=200h; pass; wait 15m; pass; wait 50m;"
+         "pass -b -a; drain; pass c; queue a b"},
 
     };
     (void)state;
@@ -280,11 +279,17 @@ static void test_days(void **state)
         struct demand demands[TEAMS];
         int percent;
     } cases[] = {
+        {"small gangs", {8, 8}, {{1000, 0, 1, 20, HOUR / 2, 0}, {1000, 0, 1, 20, HOUR / 2, 0}}, 95},
+        {"too large gangs take turns",
+         {8, 8},
+         {{1000, 0, 12, 2, 3 * HOUR, 0}, {1000, 0, 12, 2, 3 * HOUR, 0}},
+         75},
+        {"a guarantee", {8, 8}, {{1000, 12, 4, 8, 2 * HOUR, 0}, {1000, 0, 2, 20, HOUR, 0}}, 95},
         {"by weight", {8, 8}, {{3000, 0, 1, 20, HOUR / 2, 0}, {1000, 0, 2, 20, 3 * HOUR, 0}}, 95},
         {"a too large one and small ones",
          {8, 8},
-         {{1000, 0, 12, 2, 20 * HOUR, 0}, {1000, 0, 1, 20, HOUR / 2, 0}},
-         85},
+         {{1000, 0, 12, 1, 20 * HOUR, 0}, {1000, 0, 1, 20, HOUR / 2, 0}},
+         95},
         {"three, of which one is small",
          {8, 8, 8, 8},
          {{1000, 0, 16, 3, 6 * HOUR, 0}, {1000, 0, 12, 3, 9 * HOUR, 0}, {1000, 0, 2, 20, HOUR, 0}},
@@ -318,6 +323,14 @@ static void test_streams(void **state)
         struct demand demands[TEAMS];
         int64_t longest;
     } cases[] = {
+        {"the whole pool, other teams",
+         {8, 8},
+         {{1000, 0, 16, 1, 2 * HOUR, 0}, {1000, 0, 1, 64, HOUR / 6, 0}},
+         30 * HOUR},
+        {"the whole pool for long, other teams",
+         {8, 8},
+         {{1000, 0, 16, 1, 200 * HOUR, 0}, {1000, 0, 1, 64, HOUR / 6, 0}},
+         30 * HOUR},
         {"half of the pool, other teams",
          {8, 8},
          {{1000, 0, 8, 1, 2 * HOUR, 0}, {1000, 0, 1, 64, HOUR / 6, 0}},

@@ -275,7 +275,7 @@ static void check_reason(struct walk *w, int tag)
     if (!g->spec.most)
         return;
     EXPECT(w, r.needs == g->spec.least && r.job_used == job_held(w, g->job));
-    EXPECT(w, (r.code == SCHED_BEHIND) == (r.behind != SCHED_NONE));
+    EXPECT(w, (r.code == SCHED_BEHIND) == (r.behind != SCHED_NONE) && r.behind != tag);
     if (r.code >= SCHED_BUSY)
         EXPECT(w, may_hold(w, g));
     if (r.code == SCHED_OVER_LIMIT || r.code == SCHED_TEAM_FULL || r.code == SCHED_OVER_MAXIMUM)
@@ -306,11 +306,11 @@ static int64_t team_in_pool(const struct walk *w, int team, int pool, bool waits
     int64_t sum = 0;
     for (int g = 0; g < GANGS; g++) {
         const struct gang *one = &w->gangs[g];
-        if (!one->used || one->pool != pool || (waits && one->placed))
+        if (!one->used || one->pool != pool)
             continue;
         for (int t = w->jobs[one->job].team; t >= 0; t = t ? w->teams[t].parent : -1)
             if (t == team)
-                sum += waits ? one->spec.most : one->slots;
+                sum += waits ? one->spec.most - one->slots : one->slots;
     }
     return sum;
 }
@@ -451,10 +451,11 @@ static void change_team(struct walk *w, int t)
 
 static struct sched_job any_job(struct walk *w, int team)
 {
+    int64_t nth = ++w->orders, place = one_in(w, 6) ? below(w, 100) : 100 + nth;
     return (struct sched_job){.pool = below(w, POOLS),
                               .team = w->teams[team].handle,
                               .priority = 41 + below(w, 3),
-                              .order = one_in(w, 6) ? below(w, 100) : 100 + ++w->orders,
+                              .order = place * 100000 + nth, // no two are equal
                               .limit = one_in(w, 4) ? 1 + below(w, 12) : 0,
                               .weight = one_in(w, 4) ? 1 + below(w, 4000) : SCHED_WEIGHT_ONE,
                               .service = one_in(w, 3) ? below(w, 200) * HOUR : 0};
