@@ -1,5 +1,6 @@
 #include "api/cli/rows.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,6 +232,11 @@ json_t *row_member(const json_t *member)
     return row;
 }
 
+static double tenths(double hours)
+{
+    return round(hours * 10) / 10;
+}
+
 json_t *row_share(const json_t *share)
 {
     static const char *const numbers[][2] = {{"weight", "weight"},
@@ -239,8 +245,6 @@ json_t *row_share(const json_t *share)
                                              {"used", "usedSlots"},
                                              {"wanted", "wantedSlots"},
                                              {"entitled", "entitledSlots"},
-                                             {"usage", "usageSlotHours"},
-                                             {"debt", "debtSlotHours"},
                                              {"waiting", "waitingJobs"},
                                              {"running", "runningJobs"},
                                              {NULL, NULL}};
@@ -253,6 +257,8 @@ json_t *row_share(const json_t *share)
     set_string(row, "user", user);
     set_string(row, "pool", jget_string(share, "resourcePool", ""));
     copy_numbers(row, share, numbers);
+    json_object_set_new(row, "usage", json_real(tenths(jget_double(share, "usageSlotHours", 0))));
+    json_object_set_new(row, "debt", json_real(tenths(jget_double(share, "debtSlotHours", 0))));
     return row;
 }
 
