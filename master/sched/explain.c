@@ -165,7 +165,7 @@ void sched_share_of(struct sched *s, int team, int pool, int64_t now, struct sch
                                 .wanted = share_wanted(s, p, team),
                                 .entitled = share_entitled(p, team),
                                 .usage = t->usage / 1000,
-                                .debt = t->debt / 1000};
+                                .debt = t->debt / 1000 / FINE};
 }
 
 void sched_pool_look(const struct sched *s, int pool, struct sched_pool_view *out)

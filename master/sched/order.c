@@ -12,6 +12,7 @@ enum {
     MISFITS = 32, // gangs in a row that do not fit into a rest, and it is left
     ROUNDS = 4,
     SLACK_PART = 256,      // of a pool
+    DEBT_LOOK_MS = 1000,   // debts are not looked at more often
     LIMIT_SLOTS = 1 << 30, // more than there are
 };
 
@@ -33,20 +34,19 @@ bool rank_before(const struct rank *a, const struct rank *b)
 
 // Whether a gang that is larger than what is left of its team's entitlement may have it all the
 // same, because the team could not use it for so long: gangs are whole, so its share evens out over
-// time. The answer holds until the debt leaves the bounds.
-static bool may_use_debt(struct sched *s, struct share *share, struct gang *g, int64_t lacks)
+// time. Until the debt is paid, whoever runs on it. The answer holds while the debt is in bounds.
+static bool may_use_debt(const struct sched *s, struct share *share, int team, int64_t lacks)
 {
-    int64_t needs = g->placed && g->on_debt ? 1 : lacks * s->rules.debt_quantum / 1000 / FINE;
-    g->on_debt = s->teams[g->team].debt >= needs;
-    *(g->on_debt ? &share->debt_from : &share->debt_to) = needs;
-    return g->on_debt;
+    int64_t needs = share->spends ? 1 : lacks * (s->rules.debt_quantum / 1000);
+    share->spends = s->teams[team].debt >= needs;
+    *(share->spends ? &share->debt_from : &share->debt_to) = needs;
+    return share->spends;
 }
 
-// Whether it has waited for so long that it goes before all, but for a higher priority of its team
-// that waits.
+// Whether it has waited for so long that it goes before all; not if its team has a higher priority.
 static bool goes_first(const struct share *share, const struct gang *g)
 {
-    return g->overdue && !(share->waits && share->first.priority < g->key.first / LEVELS_CAP);
+    return g->overdue && g->key.first / LEVELS_CAP == share->queue.items[0].first / LEVELS_CAP;
 }
 
 // Whether the entitlement of its team covers the gang; charges it.
@@ -61,7 +61,7 @@ static bool charge(struct sched *s, struct pool *p, struct share *share, struct 
     }
     bool first = !share->stretched;
     share->stretched |= first;
-    if (goes_first(share, g) || (first && may_use_debt(s, share, g, lacks))) {
+    if (goes_first(share, g) || (first && may_use_debt(s, share, g->team, lacks))) {
         share->rest = 0;
         share->beyond += lacks;
         return true;
@@ -182,9 +182,10 @@ static void wake_for_debt(const struct sched *s, struct pool *p, int team)
     const struct share *share = &p->shares[team];
     int64_t debt = s->teams[team].debt, rate = share->nominal - FINE * share->held, left = -1;
     if (rate > 0 && share->debt_to != INT64_MAX)
-        left = (share->debt_to - debt) * FINE / rate;
+        left = (share->debt_to - debt) / rate;
     else if (rate < 0 && share->debt_from != INT64_MIN)
-        left = (debt - share->debt_from) * FINE / -rate;
+        left = (debt - share->debt_from) / -rate;
+    left = left >= 0 && left < DEBT_LOOK_MS ? DEBT_LOOK_MS : left;
     if (left >= 0 && s->now + (left + 1) * 1000 < p->next)
         p->next = s->now + (left + 1) * 1000;
 }
@@ -362,8 +363,9 @@ static int64_t rank_round(struct sched *s, struct pool *p)
 }
 
 // Entitlements are of what the fast lane and those who waited too long leave. How much that is
-// follows from the entitlements: begin with what it was, until it is not more than assumed, or by
-// so little that it does not matter.
+// follows from the entitlements: begin with none, until it is not more than assumed, or by so
+// little that it does not matter. Nothing here may depend on who runs: at one moment the order is
+// fixed, or preemption could go in circles.
 void order_rank(struct sched *s, struct pool *p)
 {
     if (p->policy != SCHED_FAIR_SHARE) {
@@ -371,6 +373,7 @@ void order_rank(struct sched *s, struct pool *p)
         return;
     }
     shares_begin(s, p);
+    p->aside = 0;
     for (int round = 0; round < ROUNDS; round++) {
         int64_t used = rank_round(s, p);
         bool settled = used <= p->aside + p->capacity / SLACK_PART * FINE;

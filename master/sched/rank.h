@@ -50,6 +50,7 @@ struct share {             // of a team in a pool; what every pass reads of all 
     // Of the queue when it was ranked last. That holds until it is `dirty`, time passes `ages_at`,
     // `entitled` shrinks by more than `rest` or grows by `margin`, or the debt leaves its bounds.
     bool dirty;
+    bool spends;    // its team runs a gang on its debt, until that is paid
     bool stretched; // a gang has been found that does not fit into the rest
     int64_t ranked_with, margin, ages_at, debt_from, debt_to;
     unsigned waits, unmarked; // a bit for each entitlement of those who do; without pool.marked

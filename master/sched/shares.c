@@ -77,7 +77,7 @@ void share_count_debt(struct sched *s, struct pool *p, int team)
     if (p->policy != SCHED_FAIR_SHARE || passed <= 0 || (!share->nominal && !share->held))
         return;
     team_count(s, team, s->now);
-    t->debt += (share->nominal - FINE * share->held) * (passed / 1000) / FINE;
+    t->debt += (share->nominal - FINE * share->held) * (passed / 1000);
     if (t->debt < 0)
         t->debt = 0;
 }

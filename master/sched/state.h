@@ -38,8 +38,9 @@ struct team {
     int parent, first_child, next_sibling; // children in the order of their adding; SCHED_NONE
     int depth;                             // of the root: 0
     int jobs;
-    int64_t held;        // slots, over all pools
-    int64_t usage, debt; // slot-milliseconds, decayed to `counted_at`
+    int64_t held;  // slots, over all pools
+    int64_t usage; // slot-milliseconds, decayed to `counted_at`
+    int64_t debt;  // the same in thousandths
     int64_t counted_at;
 };
 
@@ -58,7 +59,6 @@ struct gang { // what a pass reads of all of them comes first, in one line of th
     bool leaving;    // .. and was asked to go
     bool moves;      // .. to run elsewhere
     bool overdue;    // it has waited for so long that it goes first
-    bool on_debt;    // larger than what its team is entitled to, it runs on what that is owed
     bool considered; // there was a pass since it came
     int team;        // whose queue it is in: the root's unless the pool shares fairly
     int slots;       // that it has
@@ -100,7 +100,7 @@ struct pool {
     int largest, usable;              // .. of one agent; such agents
     int64_t typical;                  // how long a gang runs here
     int64_t beyond;  // of a pass: thousandths that overdue gangs take beyond their team's share
-    int64_t aside;   // as of the last pass: those, and what the fast lane took
+    int64_t aside;   // of a pass: those, and what the fast lane takes
     int64_t overdue; // slots of the gangs that were given the first place for their wait
     int64_t passes;
     int keeper;        // of the last pass: gang that free slots are kept for; SCHED_NONE

@@ -325,9 +325,18 @@ static int64_t next_moment(const struct run *r)
     return moment;
 }
 
+// An event of a start that is over is none: it must not move time.
+static void drop_overtaken(struct run *r)
+{
+    const struct events *all = &r->events;
+    while (all->count && all->heap[0].run != r->lives[all->heap[0].job].run)
+        events_take(&r->events);
+}
+
 // One moment. Returns false when nothing can happen any more.
 static bool step(struct run *r)
 {
+    drop_overtaken(r);
     bool is_quiet = !r->events.count && r->next == r->trace->job_count;
     int64_t moment = next_moment(r);
     if (moment == INT64_MAX || (is_quiet && (!r->waiting || r->idle > IDLE_MAX)))
