@@ -78,7 +78,7 @@ const struct command commands[] = {
     {"team", "members", "NAME", NULL, "user,role,weight,max_slots", "List who has a role, a weight or a limit in a team",
      "muster team members vision", run_team_members, false},
     {"team", "delete", "NAME", "yes", NULL, "Delete a team, a workspace that holds no experiments", "muster team delete vision --yes", run_team_delete, false},
-    {"team", "shares", "", "pool", "team,entitled,used,wanted,waiting,running,usage,debt,weight,guaranteed,max_slots",
+    {"team", "shares", "", "pool", "pool,team,entitled,used,wanted,waiting,running,usage,debt,weight,guaranteed,max_slots",
      "Show what each team may have, has, waits for, has had and is owed (slots, slot hours)", "muster team shares --pool default", run_team_shares, false},
 
     {"user", "list", "", NULL, "id,username,admin,active", "List users", NULL, run_user_list, false},

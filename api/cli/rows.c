@@ -252,7 +252,7 @@ json_t *row_share(const json_t *share)
     const char *workspace = jget_string(share, "workspaceName", "");
     bool of_user = jget(share, "userId") != NULL;
     const char *user = of_user ? jget_string(share, "username", "") : NULL;
-    set_string(row, "team", of_user ? user : workspace);
+    set_string(row, "team", of_user ? user : *workspace ? workspace : "(hidden)");
     set_string(row, "workspace", workspace);
     set_string(row, "user", user);
     set_string(row, "pool", jget_string(share, "resourcePool", ""));
@@ -298,6 +298,8 @@ json_t *row_job(const json_t *job)
     set_string(row, "slots", slots);
     json_object_set_new(row, "held", json_integer(held));
     json_object_set_new(row, "wanted", json_integer(wanted));
+    set_string(row, "waits", NULL);
+    json_object_set_new(row, "waits_s", json_null());
     if (strcmp(state, "STATE_QUEUED") == 0) {
         set_waiting_time(row, full, now);
     }
