@@ -4,6 +4,8 @@
 
 #include "base/log.h"
 
+enum { CLEAR_AFTER = 12 }; // shortest times from one try to the next: an hour
+
 // Slots of a gang on one agent that another could use.
 static int slots_on(const struct sched *s, const struct gang *g, int agent)
 {
@@ -87,10 +89,24 @@ static void end_search(struct pass *ps, bool in_vain)
     }
 }
 
+// Whoever was moved may come back to the same agent when its new home was taken meanwhile. So a
+// gang does not ask for the same again soon, and lets go of the agent.
+static bool tried_lately(struct sched *s, struct gang *g)
+{
+    if (!g->cleared_at || s->now - g->cleared_at >= CLEAR_AFTER * s->rules.shortest)
+        return false;
+    if (g->clears != SCHED_NONE)
+        s->agents[g->clears].kept = SCHED_NONE;
+    g->clears = SCHED_NONE;
+    return true;
+}
+
 bool clear_agent(struct pass *ps, int gang, int needs, int64_t *until)
 {
     struct sched *s = ps->s;
     struct gang *g = &s->gangs[gang];
+    if (tried_lately(s, g))
+        return false;
     int agent = g->clears != SCHED_NONE ? g->clears : find_agent(ps, gang, needs);
     if (agent == SCHED_NONE)
         return false;
@@ -103,6 +119,7 @@ bool clear_agent(struct pass *ps, int gang, int needs, int64_t *until)
     if (missing > 0)
         return false;
     g->clears = agent;
+    g->cleared_at = s->now;
     s->agents[agent].kept = gang;
     for (size_t i = 0; i < chosen; i++)
         pass_drain(ps, s->victims[i].gang, SCHED_TO_MOVE, gang, 0);

@@ -75,10 +75,11 @@ struct gang { // what a pass reads of all of them comes first, in one line of th
     int64_t saved;               // its work up to here is in a checkpoint
     int64_t expected;            // placed: its end; else: how long it will take; 0: unknown
     int keeps;                   // leaving: of its slots, how many it will want again at once
-    int leaves_for;   // leaving: gang that gets the slots; SCHED_NONE; may have gone meanwhile
-    int clears;       // agent that is being cleared for it; SCHED_NONE: none
-    int64_t promised; // the pass that has promised it slots
-    int64_t start;    // of the last estimate
+    int leaves_for;     // leaving: gang that gets the slots; SCHED_NONE; may have gone meanwhile
+    int clears;         // agent that is being cleared for it; SCHED_NONE: none
+    int64_t cleared_at; // when others were last moved for it; 0: never
+    int64_t promised;   // the pass that has promised it slots
+    int64_t start;      // of the last estimate
 };
 
 struct list {
