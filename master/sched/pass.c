@@ -218,7 +218,6 @@ static void pass_pool(struct sched *s, struct pool *p)
         elastic_grow(&ps);
     }
     p->keeper = ps.keeper;
-    p->kept_open = ps.open;
 }
 
 size_t sched_pass(struct sched *s, int64_t now, const struct sched_command **out)

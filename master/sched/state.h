@@ -105,7 +105,6 @@ struct pool {
     int64_t overdue; // slots of the gangs that were given the first place for their wait
     int64_t passes;
     int keeper;        // of the last pass: gang that free slots are kept for; SCHED_NONE
-    int64_t kept_open; // .. and the free slots that are kept for nobody
     int64_t estimated; // pass of the newest estimates
     int64_t estimated_at;
 };
