@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "db/db.h"
+#include "master/core/notes.h"
 #include "master/request.h"
 #include "master/sched/sched.h"
 
@@ -42,6 +43,11 @@ struct core_options {
     // wakes the followers of its log. Any thread; returns at once. NULL: nobody follows.
     void (*logs_committed)(void *ctx, const char *task_id);
     void *logs_ctx;
+
+    // Told what a turn has changed, after its commit; takes the notes. Core thread; returns at
+    // once. NULL: nobody follows.
+    void (*events_committed)(void *ctx, struct notes *notes);
+    void *events_ctx;
 };
 
 // Loads the live state from the store (non-terminal experiments go on; allocations that agents

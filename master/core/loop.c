@@ -24,9 +24,10 @@ struct message {
     struct work *work;
 };
 
-struct outgoing { // one of the two
+struct outgoing { // one of them
     struct request *rq;
     char *log_task;
+    struct notes *notes;
     uint64_t after; // commit it waits for
 };
 
@@ -131,6 +132,8 @@ static void release(struct core *c)
         struct outgoing *out = &o->items[o->first++];
         if (out->rq) {
             out->rq->complete(out->rq);
+        } else if (out->notes) {
+            c->options.events_committed(c->options.events_ctx, out->notes);
         } else {
             c->options.logs_committed(c->options.logs_ctx, out->log_task);
             free(out->log_task);
@@ -249,6 +252,9 @@ static void end_turn(struct core *c)
         db_commit(c->db, c->batch, committed, c);
         c->batch = NULL;
     }
+    struct notes *notes = events_of_turn(c);
+    if (notes)
+        outbox_add(c, (struct outgoing){.notes = notes});
     for (; c->outbox.tagged < c->outbox.count; c->outbox.tagged++)
         c->outbox.items[c->outbox.tagged].after = c->submitted;
 }
@@ -368,7 +374,10 @@ void loop_forget(struct core *c)
             if (m->kind == MESSAGE_GONE || m->kind == MESSAGE_WORK)
                 free(m);
         }
-    for (size_t i = c->outbox.first; i < c->outbox.count; i++)
+    for (size_t i = c->outbox.first; i < c->outbox.count; i++) {
         free(c->outbox.items[i].log_task);
+        notes_free(c->outbox.items[i].notes);
+    }
+    notes_free(c->notes);
     free(c->outbox.items);
 }

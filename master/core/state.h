@@ -14,6 +14,7 @@
 #include "base/mailbox.h"
 #include "db/db.h"
 #include "master/core/core.h"
+#include "master/core/events.h"
 #include "master/core/objects.h"
 #include "master/sched/sched.h"
 
@@ -53,7 +54,8 @@ struct core {
     int rack_count;
     int64_t next_experiment, next_trial, next_workspace, next_project;
     struct trial *dirty_trials;
-    struct live *ended; // given back at the end of this turn
+    struct live *ended;  // given back at the end of this turn
+    struct notes *notes; // of this turn, for followers; NULL: none
 
     struct timers timers;
     struct parked *parked; // all of them
