@@ -11,36 +11,37 @@
 #define EVERYBODY     (AUTH_USER | AUTH_TASK | AUTH_AGENT)
 #define PAGE          " offset limit orderBy "
 
-// The kinds of rows: method, path, who, ..., summary.
-#define READ(path_, auth_, view_, query_, summary_)                                                \
+// The kinds of rows: method, path, who, ..., and at the end the summary with what else is said of
+// the row: .takes, .answers.
+#define READ(path_, auth_, view_, query_, ...)                                                     \
     {                                                                                              \
         .method = "GET", .path = path_, .auth = auth_, .kind = ROUTE_READ, .view = view_,          \
-        .query = query_, .summary = summary_                                                       \
+        .query = query_, .summary = __VA_ARGS__                                                    \
     }
-#define STREAM(path_, auth_, stream_, query_, summary_)                                            \
+#define STREAM(path_, auth_, stream_, query_, ...)                                                 \
     {                                                                                              \
         .method = "GET", .path = path_, .auth = auth_, .kind = ROUTE_STREAM, .stream = stream_,    \
-        .query = query_, .summary = summary_                                                       \
+        .query = query_, .summary = __VA_ARGS__                                                    \
     }
-#define WORKER(method_, path_, auth_, view_, summary_)                                             \
+#define WORKER(method_, path_, auth_, view_, ...)                                                  \
     {                                                                                              \
         .method = method_, .path = path_, .auth = auth_, .kind = ROUTE_WORKER, .view = view_,      \
-        .body = BODY_SMALL, .summary = summary_                                                    \
+        .body = BODY_SMALL, .summary = __VA_ARGS__                                                 \
     }
-#define SLOW(path_, auth_, view_, query_, summary_)                                                \
+#define SLOW(path_, auth_, view_, query_, ...)                                                     \
     {                                                                                              \
         .method = "GET", .path = path_, .auth = auth_, .kind = ROUTE_WORKER, .view = view_,        \
-        .query = query_, .summary = summary_                                                       \
+        .query = query_, .summary = __VA_ARGS__                                                    \
     }
-#define CORE(method_, path_, auth_, core_, render_, summary_)                                      \
+#define CORE(method_, path_, auth_, core_, render_, ...)                                           \
     {                                                                                              \
         .method = method_, .path = path_, .auth = auth_, .kind = ROUTE_CORE, .core = core_,        \
-        .view = render_, .body = BODY_SMALL, .summary = summary_                                   \
+        .view = render_, .body = BODY_SMALL, .summary = __VA_ARGS__                                \
     }
-#define CORE_GET(path_, auth_, core_, query_, summary_)                                            \
+#define CORE_GET(path_, auth_, core_, query_, ...)                                                 \
     {                                                                                              \
         .method = "GET", .path = path_, .auth = auth_, .kind = ROUTE_CORE, .core = core_,          \
-        .query = query_, .summary = summary_                                                       \
+        .query = query_, .summary = __VA_ARGS__                                                    \
     }
 
 const struct route route_table[] = {

@@ -32,8 +32,11 @@ struct route {
     view_handler *view;
     core_handler *core;
     stream_handler *stream;
-    const char *query; // names of the query parameters, blank-separated; NULL: none
-    bool ours;         // not a call of Determined's API
+    const char *query; // its parameters, blank-separated: "name" or "name:type"; NULL: none
+    // What the body and the answer hold: fields, or a type (schemas.h). Of a stream: of each line.
+    const char *takes, *answers; // NULL: nothing, an empty object
+    const char *content;         // of an answer that is not application/json
+    bool ours;                   // not a call of Determined's API
     const char *summary;
 };
 
