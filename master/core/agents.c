@@ -167,6 +167,7 @@ void agent_refresh(struct core *c, struct agent *g)
 
 void agent_changed(struct core *c, struct agent *g)
 {
+    core_event(c, EVENT_AGENT, 0, 0, g->id);
     g->desired++;
     if (g->answer_due)
         return;
@@ -222,6 +223,7 @@ void agent_event(struct core *c, struct agent *g, enum agent_event ev)
                                         : "agent lost",
              "agent=%s slots=%d", g->id, g->slot_count);
     g->state = (enum agent_state)to.next;
+    core_event(c, EVENT_AGENT, 0, 0, g->id);
     if (g->state != AGENT_LOST)
         STORE(c, AGENT_SEEN, "is", c->wall, g->id);
     switch ((enum agent_action)to.action) {

@@ -182,6 +182,19 @@ static void pass_due(struct core *c, void *arg)
     c->sched_due = true;
 }
 
+static void tell_queues(struct core *c)
+{
+    for (size_t i = 0; i < c->pool_count; i++) {
+        struct pool *pool = c->pools[i];
+        struct sched_pool_view now;
+        sched_pool_look(c->sched, pool->handle, &now);
+        if (!memcmp(&now, &pool->told, sizeof now))
+            continue;
+        pool->told = now;
+        core_event(c, EVENT_QUEUE, 0, 0, pool->name);
+    }
+}
+
 // At once, unless a pass was just made: what happens shortly after one is decided together.
 void allocations_schedule(struct core *c)
 {
@@ -190,6 +203,7 @@ void allocations_schedule(struct core *c)
     c->sched_timer.fire = pass_due;
     if (c->now >= next) {
         decide(c);
+        tell_queues(c);
         next = c->sched_due ? c->now : sched_next(c->sched);
         next = next > c->now + gap ? next : c->now + (gap ? gap : 1);
     }
@@ -333,9 +347,18 @@ static void do_action(struct core *c, struct allocation *a, enum allocation_acti
     }
 }
 
+// What runs makes the state that people see of a trial, and so of its experiment.
+static void tell_followers(struct core *c, const struct trial *t)
+{
+    core_event(c, EVENT_EXPERIMENT, t->live->experiment->id, 0, NULL);
+    core_event(c, EVENT_TRIAL, t->live->experiment->id, t->id, NULL);
+}
+
 void allocation_event(struct core *c, struct allocation *a, enum allocation_event ev)
 {
     struct transition to = allocation_transition(a->state, ev);
+    if (to.next != (int)a->state)
+        tell_followers(c, a->trial);
     a->state = (enum allocation_state)to.next;
     do_action(c, a, (enum allocation_action)to.action);
 }

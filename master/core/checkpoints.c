@@ -87,6 +87,7 @@ static void store(struct core *c, const struct allocation *a, const struct incom
     STORE(c, CHECKPOINT_UPSERT, "sssiisissssi", in->uuid, t->task_id, a->id, t->id,
           t->live->experiment->id, in->state, in->steps, metadata, resources, t->live->storage,
           validation, in->time);
+    core_event(c, EVENT_CHECKPOINT, t->live->experiment->id, t->id, in->uuid);
     free(metadata);
     free(resources);
     free(validation);

@@ -1,10 +1,10 @@
 #include "master/core/events.h"
 
-#include <string.h>
+#include <stdio.h>
 
 #include "base/json.h"
 #include "master/core/lives.h"
-#include "master/core/loop.h"
+#include "master/core/teams.h"
 
 enum { TEXT_MAX = 64 * 1024 };
 
@@ -16,8 +16,19 @@ void core_event(struct core *c, enum event_topic topic, int64_t experiment_id, i
     if (!c->notes)
         c->notes = notes_new();
     const struct trial *t = experiment_id ? NULL : core_trial_find(c, trial_id);
-    notes_add(c->notes, topic, t ? t->live->experiment->id : experiment_id, trial_id,
-              name ? name : "");
+    if (t)
+        experiment_id = t->live->experiment->id;
+    struct note *n = notes_add(c->notes, topic, experiment_id, trial_id, name ? name : "");
+    const struct experiment *x = experiment_id ? core_experiment_find(c, experiment_id) : NULL;
+    if (x)
+        n->workspace_id = core_workspace_of(c, x)->id;
+}
+
+void core_event_workspace(struct core *c, int64_t workspace_id)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%lld", (long long)workspace_id);
+    core_event(c, EVENT_WORKSPACE, 0, 0, name);
 }
 
 // --- what no table holds -------------------------------------------------------------------------

@@ -16,6 +16,9 @@ struct core;
 void core_event(struct core *c, enum event_topic topic, int64_t experiment_id, int64_t trial_id,
                 const char *name);
 
+// That a workspace, its projects or its members did.
+void core_event_workspace(struct core *c, int64_t workspace_id);
+
 // loop.c: what this turn has to tell, the caller's (notes_free); NULL: nothing, or nobody listens.
 struct notes *events_of_turn(struct core *c);
 

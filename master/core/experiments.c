@@ -110,6 +110,7 @@ static void tell_trials(struct core *c, struct live *l, enum trial_event ev)
 static void end(struct core *c, struct experiment *x)
 {
     STORE(c, EXPERIMENT_END, "sii", experiment_state_word(x->state), c->wall, x->id);
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     sched_job_remove(c->sched, x->live->job);
     x->live->ended_next = c->ended;
     c->ended = x->live;
@@ -136,6 +137,7 @@ int experiment_event(struct core *c, struct experiment *x, enum experiment_event
         return refuse(x, ev, e);
     if ((int)x->state != to.next) {
         x->state = (enum experiment_state)to.next;
+        core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
         if (to.action != EXPERIMENT_DO_END)
             STORE(c, EXPERIMENT_SET_STATE, "si", experiment_state_word(x->state), x->id);
     }
@@ -217,6 +219,7 @@ void experiment_tell(struct core *c, struct live *l, const struct search_event *
     if (progress != l->progress) {
         l->progress = progress;
         STORE(c, EXPERIMENT_SET_PROGRESS, "di", progress, l->experiment->id);
+        core_event(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
     }
     for (size_t i = 0; i < commands.count; i++)
         obey(c, l, &commands.items[i]);

@@ -116,6 +116,7 @@ void core_refuse(struct core *c, struct request *rq, const struct error *e)
 
 void core_tell_log(struct core *c, const char *task_id)
 {
+    core_event(c, EVENT_LOGS, 0, 0, task_id);
     if (!c->options.logs_committed)
         return;
     for (size_t i = c->outbox.tagged; i < c->outbox.count; i++)

@@ -182,6 +182,7 @@ static void keep_best(struct core *c, struct trial *t, double value)
         l->has_best = true;
         l->best = value;
         STORE(c, EXPERIMENT_SET_BEST_METRIC, "di", value, l->experiment->id);
+        core_event(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
     }
 }
 
@@ -263,6 +264,7 @@ int core_trial_metrics(struct core *c, struct request *rq, struct error *e)
     if (jget_int(jget(rq->body, "metrics"), "trialRunId", t->run) != t->run)
         return error_set(e, ERR_FORBIDDEN, "allocation has ended");
     store_report(c, t, &r);
+    core_event(c, EVENT_METRICS, t->live->experiment->id, t->id, r.group);
     update_summary(c, t, &r);
     if (r.steps > t->steps) {
         t->steps = r.steps;
@@ -287,6 +289,7 @@ int core_trial_progress(struct core *c, struct request *rq, struct error *e)
     struct trial *t = a->trial;
     t->progress = progress;
     mark(c, t, DIRTY_PROGRESS);
+    core_event(c, EVENT_TRIAL, t->live->experiment->id, t->id, NULL);
     usage_expect(c, a);
     struct search_event event = {
         .kind = SEARCH_PROGRESS, .request_id = t->request_id, .fraction = progress};

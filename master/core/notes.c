@@ -91,6 +91,7 @@ void notes_merge(struct notes *into, const struct notes *from)
     for (size_t i = 0; i < from->count; i++) {
         const struct note *n = &from->items[i];
         struct note *mine = notes_add(into, n->topic, n->experiment_id, n->trial_id, n->name);
+        mine->workspace_id = n->workspace_id;
         if (n->data)
             note_set_data(mine, xstrdup(n->data));
     }

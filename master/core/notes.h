@@ -22,6 +22,7 @@ enum event_topic {
 struct note {
     enum event_topic topic;
     int64_t experiment_id, trial_id; // 0: none
+    int64_t workspace_id;            // whose members may hear of it; 0: not known here
     char *name;                      // "": none
     char *data;                      // JSON of what changed; NULL: the store has it
 };

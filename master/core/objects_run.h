@@ -89,7 +89,8 @@ struct pool {
     char *name;
     int handle; // of the scheduler
     enum sched_policy policy;
-    bool configured; // it is there without agents
+    bool configured;             // it is there without agents
+    struct sched_pool_view told; // to those who follow its queue
 };
 
 #endif

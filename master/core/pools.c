@@ -256,6 +256,7 @@ static int set_agent(struct core *c, struct request *rq, bool enabled, struct er
     g->enabled = enabled;
     g->draining = drain;
     STORE(c, AGENT_SET_ENABLED, "iis", (int64_t)enabled, (int64_t)drain, g->id);
+    core_event(c, EVENT_AGENT, 0, 0, g->id);
     if (!enabled && !drain)
         clear(c, g);
     agent_refresh(c, g);
@@ -286,6 +287,7 @@ static int set_slot(struct core *c, struct request *rq, bool enabled, struct err
     g->slot_use[slot] = enabled ? SLOT_USED : drain ? SLOT_DRAINING : SLOT_DISABLED;
     char *disabled = agent_disabled_slots(g);
     STORE(c, AGENT_SET_DISABLED_SLOTS, "ss", disabled, g->id);
+    core_event(c, EVENT_AGENT, 0, 0, g->id);
     free(disabled);
     if (p && !enabled && !drain)
         allocation_event(c, p->allocation, ALLOCATION_EV_DRAIN);

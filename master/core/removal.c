@@ -72,6 +72,7 @@ static void remove_rows(struct core *c, struct removal *r)
     STORE(c, EXPERIMENT_DELETE_ALLOCATIONS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_TRIALS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE, "i", r->id);
+    core_event(c, EVENT_EXPERIMENT, r->id, 0, NULL);
     STORE(c, MODEL_DEFINITION_DELETE_UNUSED, "s", r->model_definition ? r->model_definition : "");
 }
 

@@ -91,6 +91,7 @@ static void store_place(struct core *c, const struct live *l)
     const struct experiment *x = l->experiment;
     int64_t order = l->order == x->id * ORDER_STEP ? 0 : l->order;
     STORE(c, EXPERIMENT_SET_QUEUE, "idsi", order, l->weight, l->pool->name, x->id);
+    core_event(c, EVENT_QUEUE, 0, 0, l->pool->name);
 }
 
 // What waits goes along; what runs is asked to leave by the scheduler.

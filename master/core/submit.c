@@ -226,6 +226,7 @@ static void store_experiment(struct core *c, const struct submission *s, const s
           jget_string(s->rq->body, "config", ""), l->config_text, (int64_t)l->priority,
           jget_string(jget(l->config, "searcher"), "name", ""), snapshot, (int64_t)0, l->seed,
           s->hash, l->submitted_at);
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     if (l->weight < 1 || l->weight > 1)
         STORE(c, EXPERIMENT_SET_QUEUE, "idsi", (int64_t)0, l->weight, l->pool->name, x->id);
     free(label_text);

@@ -200,6 +200,7 @@ static int enroll(struct core *c, struct agent *g, const json_t *body, struct er
     char *slots = json_text(g->slots);
     STORE(c, AGENT_UPSERT, "ssssiis", g->id, pool->name, slots, g->version, g->registered_at,
           c->wall, g->rack);
+    core_event(c, EVENT_AGENT, 0, 0, g->id);
     free(slots);
     agent_refresh(c, g);
     return 0;

@@ -51,6 +51,8 @@ void trial_create(struct core *c, struct live *l, const struct search_command *c
     l->live_trials++;
     STORE(c, TRIAL_INSERT, "iissssii", t->id, x->id, t->request_id, t->task_id,
           trial_state_word(t->state), hparams, t->seed, c->wall);
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    core_event(c, EVENT_TRIAL, x->id, t->id, NULL);
     free(hparams);
     if (t->state == TRIAL_ACTIVE)
         trial_event(c, t, TRIAL_EV_ACTIVATE);
@@ -63,6 +65,7 @@ void trial_set_reason(struct core *c, struct trial *t, const char *reason)
     free(t->exit_reason);
     t->exit_reason = xstrdup(reason);
     STORE(c, TRIAL_SET_EXIT_REASON, "si", reason, t->id);
+    core_event(c, EVENT_TRIAL, t->live->experiment->id, t->id, NULL);
 }
 
 static void request(struct core *c, struct trial *t)
@@ -75,6 +78,7 @@ static void retry(struct core *c, struct trial *t)
 {
     t->restarts++;
     STORE(c, TRIAL_SET_RESTARTS, "ii", t->restarts, t->id);
+    core_event(c, EVENT_TRIAL, t->live->experiment->id, t->id, NULL);
     if (t->restarts > t->live->max_restarts || t->no_retries)
         trial_event(c, t, TRIAL_EV_OUT_OF_RESTARTS);
     else
@@ -123,6 +127,7 @@ void trial_event(struct core *c, struct trial *t, enum trial_event ev)
     struct transition to = trial_transition(t->state, ev);
     if ((int)t->state != to.next) {
         t->state = (enum trial_state)to.next;
+        core_event(c, EVENT_TRIAL, t->live->experiment->id, t->id, NULL);
         if (to.action != TRIAL_DO_END)
             STORE(c, TRIAL_SET_STATE, "si", trial_state_word(t->state), t->id);
     }

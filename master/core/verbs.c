@@ -61,6 +61,7 @@ static int set_archived(struct core *c, struct request *rq, bool archived, struc
                          (long long)x->id, experiment_state_word(x->state));
     x->archived = archived;
     STORE(c, EXPERIMENT_SET_ARCHIVED, "ii", (int64_t)archived, x->id);
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     return 0;
 }
 
@@ -208,6 +209,7 @@ int core_experiment_patch(struct core *c, struct request *rq, struct error *e)
     char *labels = s.labels ? json_text(s.labels) : NULL;
     STORE(c, EXPERIMENT_PATCH, "ssssisi", s.name, s.description, s.notes, labels, s.steer.priority,
           lives(x) ? x->live->config_text : NULL, x->id);
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     free(labels);
     return 0;
 }

@@ -184,6 +184,7 @@ static void set_team(struct core *c, struct workspace *ws, const struct workspac
     ws->default_role = wanted->default_role;
     STORE(c, WORKSPACE_SET_TEAM, "diisi", ws->weight, ws->guaranteed_slots, ws->max_slots,
           ws->default_role, ws->id);
+    core_event_workspace(c, ws->id);
     workspace_changed(c, ws);
 }
 
@@ -248,6 +249,7 @@ static int archive_workspace(struct core *c, struct request *rq, bool archived, 
         return err;
     ws->archived = archived;
     STORE(c, WORKSPACE_SET_ARCHIVED, "ii", (int64_t)archived, ws->id);
+    core_event_workspace(c, ws->id);
     return 0;
 }
 
@@ -292,6 +294,7 @@ int core_workspace_delete(struct core *c, struct request *rq, struct error *e)
         return err;
     log_info("workspace deleted", "workspace=%lld user=%s", (long long)ws->id,
              rq->principal.username);
+    core_event_workspace(c, ws->id);
     workspace_remove(c, ws);
     return answer_deleted(rq);
 }
@@ -327,6 +330,7 @@ int core_project_create(struct core *c, struct request *rq, struct error *e)
     const struct project *p = project_new(c, c->next_project, ws, name);
     STORE(c, PROJECT_INSERT, "isisii", p->id, name, ws->id, description ? description : "",
           rq->principal.user_id, c->wall);
+    core_event_workspace(c, ws->id);
     rq->id = p->id;
     return 0;
 }
@@ -350,6 +354,7 @@ int core_project_patch(struct core *c, struct request *rq, struct error *e)
     }
     if (description)
         STORE(c, PROJECT_SET_DESCRIPTION, "si", description, p->id);
+    core_event_workspace(c, p->workspace->id);
     return 0;
 }
 
@@ -363,6 +368,7 @@ static int archive_project(struct core *c, struct request *rq, bool archived, st
         return err;
     p->archived = archived;
     STORE(c, PROJECT_SET_ARCHIVED, "ii", (int64_t)archived, p->id);
+    core_event_workspace(c, p->workspace->id);
     return 0;
 }
 
@@ -386,6 +392,7 @@ int core_project_delete(struct core *c, struct request *rq, struct error *e)
         err = refuse_full("project", p->id, p->experiments, e);
     if (err)
         return err;
+    core_event_workspace(c, p->workspace->id);
     project_remove(c, p);
     return answer_deleted(rq);
 }
@@ -412,6 +419,7 @@ static void set_member(struct core *c, struct workspace *ws, const struct member
     m->weight = wanted->weight;
     m->max_slots = wanted->max_slots;
     STORE(c, MEMBER_SET, "iisdi", ws->id, m->user_id, m->role, m->weight, m->max_slots);
+    core_event_workspace(c, ws->id);
     member_changed(c, m);
 }
 
