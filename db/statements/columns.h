@@ -24,6 +24,17 @@
     " steps_completed, runner_state, exit_reason, latest_checkpoint, latest_training,"             \
     " latest_validation, best_validation, summary_metrics, started_at, ended_at"
 
+// What the core reads beside them of what lives. Of experiments: 23 the owner's name,
+// 24 queue_order, 25 weight, 26 service, 27 resource_pool, 28 external_id. Of trials: 20 the steps
+// of the latest checkpoint, 21 how long it has waited for slots that it got, 22 external_id.
+#define SQL_LIVE_EXPERIMENT                                                                        \
+    ", (SELECT username FROM users WHERE users.id = user_id), queue_order, weight, service,"       \
+    " resource_pool, external_id"
+#define SQL_LIVE_TRIAL                                                                             \
+    ", (SELECT steps FROM checkpoints WHERE uuid = latest_checkpoint)"                             \
+    ", (SELECT sum(a.started_at - a.queued_at) FROM allocations a WHERE a.trial_id = trials.id)"   \
+    ", external_id"
+
 // 0 id, 1 trial_id, 2 epoch, 3 state, 4 slots, 5 pool, 6 placement, 7 exit_reason, 8 queued_at,
 // 9 started_at, 10 ended_at
 #define DB_ALLOCATION_COLUMNS                                                                      \
