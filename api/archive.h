@@ -9,6 +9,7 @@
 #define MUSTER_API_ARCHIVE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,5 +41,22 @@ int archive_list_add(json_t *files, const char *path, const void *data, size_t l
 int archive_unpack(const void *tgz, size_t len, const char *folder, uint64_t limit,
                    struct error *e);
 int archive_unpack_fd(int fd, const char *folder, uint64_t limit, struct error *e);
+
+// --- looking into a tar.gz without unpacking it --------------------------------------------------
+
+struct archive_item {
+    const char *path; // without "./" before and "/" behind
+    bool folder;
+    int64_t bytes, mtime; // of a file; seconds since 1970
+};
+
+// Calls see() for every file and folder in the order of the archive, until it returns false.
+// ERR_CORRUPT, ERR_INVALID: what archive_unpack() would not take either.
+int archive_look(const void *tgz, size_t len, bool (*see)(void *ctx, const struct archive_item *),
+                 void *ctx, struct error *e);
+
+// The bytes of one file, on the heap. ERR_NOT_FOUND; ERR_TOO_LARGE past `limit`.
+int archive_read_file(const void *tgz, size_t len, const char *path, size_t limit, void **out,
+                      size_t *out_len, struct error *e);
 
 #endif

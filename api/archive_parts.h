@@ -4,6 +4,7 @@
 
 #include <locale.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -17,6 +18,19 @@ struct archive_locale {
 };
 void archive_locale_enter(struct archive_locale *l);
 void archive_locale_leave(struct archive_locale *l);
+
+struct archive;
+struct archive_entry;
+
+struct archive *archive_reader(void); // of tar.gz
+int archive_failed(struct archive *a, struct error *e);
+
+// The next entry; *more 0: there is none.
+int archive_step(struct archive *a, struct archive_entry **entry, int *more, struct error *e);
+
+// Its name without "./" before and "/" behind, the caller's ("": the folder itself). Refused: more
+// than ARCHIVE_FILES_MAX by *entries, names that leave the folder, links and special files.
+int archive_entry_check(struct archive_entry *entry, size_t *entries, char **name, struct error *e);
 
 // Files are 0644, or 0755 when their owner may run them; folders 0755.
 unsigned archive_plain_mode(unsigned mode, bool is_folder);

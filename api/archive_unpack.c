@@ -25,26 +25,6 @@ struct unpack {
     size_t entries;
 };
 
-static int read_failed(struct archive *a, struct error *e)
-{
-    return error_set(e, ERR_CORRUPT, "the archive is damaged or no tar.gz: %s",
-                     archive_error_string(a) ? archive_error_string(a) : "unknown reason");
-}
-
-// The entry's name without "./" before and "/" behind; "" for the root itself. NULL: unfit.
-static char *clean_name(const char *name)
-{
-    while (name && name[0] == '.' && name[1] == '/')
-        name += 1 + strspn(name + 1, "/");
-    if (!name)
-        return NULL;
-    char *clean = xstrdup(strcmp(name, ".") ? name : "");
-    size_t len = strlen(clean);
-    while (len > 1 && clean[len - 1] == '/')
-        clean[--len] = '\0';
-    return clean;
-}
-
 static int make_parents(const char *path, struct error *e)
 {
     char *parent = xstrdup(path);
@@ -63,7 +43,7 @@ static int copy_data(struct unpack *u, int fd, const char *name, struct error *e
         if (n == 0)
             break;
         if (n < 0)
-            rc = read_failed(u->from, e);
+            rc = archive_failed(u->from, e);
         else if ((uint64_t)n > u->room)
             rc = error_set(e, ERR_TOO_LARGE, "the archive holds more bytes than the limit (at %s)",
                            name);
@@ -100,25 +80,13 @@ static int unpack_file(struct unpack *u, struct archive_entry *entry, const char
 
 static int unpack_entry(struct unpack *u, struct archive_entry *entry, struct error *e)
 {
-    char *name = clean_name(archive_entry_pathname(entry)), *path = NULL;
-    unsigned type = archive_entry_filetype(entry);
-    int rc = 0;
-    if (name && !*name)
-        goto out; // the folder itself
-    if (++u->entries > ARCHIVE_FILES_MAX)
-        rc = error_set(e, ERR_TOO_LARGE, "the archive has more than %d entries", ARCHIVE_FILES_MAX);
-    else if (!name || !path_is_inside(name))
-        rc = error_set(e, ERR_INVALID, "the archive holds \"%.200s\", which leaves its folder",
-                       name ? name : "?");
-    else if (archive_entry_hardlink(entry) || (type != AE_IFREG && type != AE_IFDIR))
-        rc = error_set(e, ERR_INVALID,
-                       "the archive holds \"%.200s\", a link or special file; only files and "
-                       "folders are taken",
-                       name);
-    if (rc)
+    char *name, *path = NULL;
+    bool folder = archive_entry_filetype(entry) == AE_IFDIR;
+    int rc = archive_entry_check(entry, &u->entries, &name, e);
+    if (rc || !*name) // the folder itself
         goto out;
     path = path_join(u->folder, name);
-    rc = type == AE_IFDIR ? dir_make(path, 0755, e) : unpack_file(u, entry, path, name, e);
+    rc = folder ? dir_make(path, 0755, e) : unpack_file(u, entry, path, name, e);
 out:
     free(path);
     free(name);
@@ -127,17 +95,14 @@ out:
 
 static int unpack_all(struct unpack *u, struct error *e)
 {
-    for (;;) {
-        struct archive_entry *entry;
-        int got = archive_read_next_header(u->from, &entry);
-        if (got == ARCHIVE_EOF)
-            return 0;
-        if (got < ARCHIVE_WARN || got == ARCHIVE_RETRY)
-            return read_failed(u->from, e);
-        int rc = unpack_entry(u, entry, e);
-        if (rc)
-            return rc;
+    struct archive_entry *entry;
+    int more = 1, rc = 0;
+    while (!rc && more) {
+        rc = archive_step(u->from, &entry, &more, e);
+        if (!rc && more)
+            rc = unpack_entry(u, entry, e);
     }
+    return rc;
 }
 
 static int move_into_place(const char *aside, const char *folder, struct error *e)
@@ -148,15 +113,6 @@ static int move_into_place(const char *aside, const char *folder, struct error *
         return error_set(e, ERR_CONFLICT, "%s is there already and not empty; choose another place",
                          folder);
     return error_set_errno(e, ERR_IO, errno, "cannot rename %s to %s", aside, folder);
-}
-
-static struct archive *new_reader(void)
-{
-    struct archive *a = archive_read_new();
-    must(a);
-    archive_read_support_filter_gzip(a);
-    archive_read_support_format_tar(a);
-    return a;
 }
 
 // `opened` is what opening `from` gave; `from` is freed here.
@@ -171,7 +127,7 @@ static int unpack(struct archive *from, int opened, const char *folder, uint64_t
     char *aside = xasprintf("%s.tmp", place);
     struct unpack u = {.from = from, .folder = aside, .room = limit};
     archive_locale_enter(&locale);
-    int rc = opened < ARCHIVE_WARN ? read_failed(from, e) : dir_remove_tree(aside, e);
+    int rc = opened < ARCHIVE_WARN ? archive_failed(from, e) : dir_remove_tree(aside, e);
     if (!rc)
         rc = dir_make(aside, 0755, e);
     if (!rc)
@@ -189,12 +145,12 @@ static int unpack(struct archive *from, int opened, const char *folder, uint64_t
 
 int archive_unpack(const void *tgz, size_t len, const char *folder, uint64_t limit, struct error *e)
 {
-    struct archive *a = new_reader();
+    struct archive *a = archive_reader();
     return unpack(a, archive_read_open_memory(a, tgz, len), folder, limit, e);
 }
 
 int archive_unpack_fd(int fd, const char *folder, uint64_t limit, struct error *e)
 {
-    struct archive *a = new_reader();
+    struct archive *a = archive_reader();
     return unpack(a, archive_read_open_fd(a, fd, BLOCK), folder, limit, e);
 }

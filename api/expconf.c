@@ -67,8 +67,8 @@ static int check_texts(const struct yaml_doc *doc, struct error *e)
     return 0;
 }
 
-// entrypoint or trainer, and what goes with each.
-static int check_program(const struct yaml_doc *doc, struct error *e)
+// entrypoint or trainer, and what goes with each. `detached`: neither, what runs is not known here.
+static int check_program(const struct yaml_doc *doc, bool detached, struct error *e)
 {
     static const char *const metrics[] = {"validation_loss",       "validation_accuracy",
                                           "validation_perplexity", "validation_bits_per_byte",
@@ -81,6 +81,8 @@ static int check_program(const struct yaml_doc *doc, struct error *e)
         return expconf_fault(doc, "entrypoint", e,
                              "stands beside trainer; an experiment runs either a program of its "
                              "own (entrypoint) or the native trainer");
+    if (!entrypoint && !trainer && detached)
+        return 0;
     if (!entrypoint && !trainer)
         return expconf_fault(doc, "", e,
                              "there is nothing to run: add `entrypoint` (a program) or `trainer` "
@@ -162,11 +164,11 @@ static int check_searcher(const struct yaml_doc *doc, struct error *e)
 
 // --- the whole -----------------------------------------------------------------------------------
 
-static int check_fields(const struct yaml_doc *doc, struct error *e)
+static int check_fields(const struct yaml_doc *doc, bool detached, struct error *e)
 {
     int rc = check_texts(doc, e);
     if (!rc)
-        rc = check_program(doc, e);
+        rc = check_program(doc, detached, e);
     if (!rc)
         rc = check_resources(doc, e);
     if (!rc)
@@ -207,7 +209,7 @@ out:
     return rc;
 }
 
-int expconf_finish(struct yaml_doc *doc, struct error *e)
+static int finish(struct yaml_doc *doc, bool detached, struct error *e)
 {
     bool searched = false;
     if (!json_is_object(doc->root))
@@ -218,14 +220,19 @@ int expconf_finish(struct yaml_doc *doc, struct error *e)
     if (!rc)
         rc = apply_fields(doc, &searched, e);
     if (!rc)
-        rc = check_fields(doc, e);
+        rc = check_fields(doc, detached, e);
     if (!rc)
         complete(doc->root);
     return rc;
 }
 
-int expconf_parse(const char *text, size_t len, const char *file, struct yaml_doc *out,
-                  struct error *e)
+int expconf_finish(struct yaml_doc *doc, struct error *e)
+{
+    return finish(doc, false, e);
+}
+
+static int parse(const char *text, size_t len, const char *file, bool detached,
+                 struct yaml_doc *out, struct error *e)
 {
     *out = (struct yaml_doc){0};
     if (len > LIMIT_CONFIG)
@@ -236,10 +243,22 @@ int expconf_parse(const char *text, size_t len, const char *file, struct yaml_do
     int rc = yaml_parse(text, len, file, out, e);
     if (rc)
         return rc;
-    rc = expconf_finish(out, e);
+    rc = finish(out, detached, e);
     if (rc)
         yaml_doc_free(out);
     return rc;
+}
+
+int expconf_parse(const char *text, size_t len, const char *file, struct yaml_doc *out,
+                  struct error *e)
+{
+    return parse(text, len, file, false, out, e);
+}
+
+int expconf_parse_detached(const char *text, size_t len, const char *file, struct yaml_doc *out,
+                           struct error *e)
+{
+    return parse(text, len, file, true, out, e);
 }
 
 // --- overrides -----------------------------------------------------------------------------------

@@ -84,6 +84,7 @@ static const struct schema_variant searchers[] = {
     {"grid", grid_fields, "every combination of the hyperparameters' values"},
     {"async_halving", async_halving_fields, "random trials, the weak stopped at rungs (ASHA)"},
     {"adaptive_asha", adaptive_asha_fields, "several brackets of ASHA"},
+    {"custom", single_fields, "trials that come from elsewhere; for unmanaged experiments"},
     {NULL, NULL, NULL},
 };
 
