@@ -1,9 +1,9 @@
 // How long the scheduler takes to decide: 1,250 agents of 8 slots, 10,000 gangs waiting all the
-// time, a tree of 50 workspaces with 50 users each, priorities, elastic gangs, preemption. Gangs
+// time, a tree of 10 workspaces with 5 users each, priorities, elastic gangs, preemption. Gangs
 // end and come at random by a seeded generator, and each event (an end, an arrival, the end of a
 // drain) is decided at once, which the master would gather over 5 ms. Prints one JSON object.
 //
-//   bench_sched_decisions [POLICY [EVENTS [SEED]]]
+//   bench_sched_decisions [POLICY [EVENTS [SEED [WORKSPACES USERS]]]]
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +18,8 @@
 enum {
     AGENTS = 1250,
     SLOTS = 8,
-    RACK = 40, // agents
-    WORKSPACES = 50,
-    USERS = 50, // of each
+    RACK = 40,         // agents
+    TEAMS_MAX = 10000, // users of workspaces
     QUEUE = 10000,
     GANGS_MAX = 65536,
     WARM_UP = 2000, // events that do not count
@@ -44,7 +43,8 @@ struct bench {
     struct sched *sched;
     struct rng rng;
     int64_t now, order;
-    int teams[WORKSPACES * USERS];
+    uint32_t workspaces, users; // of each workspace
+    int teams[TEAMS_MAX];
     struct gang *gangs;
     int free_gangs[GANGS_MAX], free_count;
     int running[GANGS_MAX], running_count;
@@ -63,14 +63,14 @@ static int64_t clock_ns(void)
 
 static void add_teams(struct bench *b)
 {
-    for (int w = 0; w < WORKSPACES; w++) {
+    for (uint32_t w = 0; w < b->workspaces; w++) {
         struct sched_team team = {.weight = SCHED_WEIGHT_ONE * (1 + rng_below(&b->rng, 4))};
         team.guaranteed = w % 5 == 0 ? 160 : 0;
         team.maximum = w % 7 == 3 ? 600 : 0;
         int workspace = sched_team_add(b->sched, SCHED_ROOT, &team);
-        for (int u = 0; u < USERS; u++) {
+        for (uint32_t u = 0; u < b->users; u++) {
             struct sched_team user = {.weight = SCHED_WEIGHT_ONE, .maximum = u % 9 == 4 ? 64 : 0};
-            b->teams[w * USERS + u] = sched_team_add(b->sched, workspace, &user);
+            b->teams[w * b->users + u] = sched_team_add(b->sched, workspace, &user);
         }
     }
 }
@@ -102,8 +102,8 @@ static void arrive(struct bench *b)
     int tag = b->free_gangs[--b->free_count];
     uint32_t luck = rng_below(&b->rng, 20);
     // Some workspaces want far more than others, so that there is somebody to take slots from.
-    uint32_t workspace = rng_below(&b->rng, 1 + rng_below(&b->rng, WORKSPACES));
-    struct sched_job job = {.team = b->teams[workspace * USERS + rng_below(&b->rng, USERS)],
+    uint32_t workspace = rng_below(&b->rng, 1 + rng_below(&b->rng, b->workspaces));
+    struct sched_job job = {.team = b->teams[workspace * b->users + rng_below(&b->rng, b->users)],
                             .priority = luck == 0  ? 10
                                         : luck < 3 ? 60
                                                    : SCHED_PRIORITY_DEFAULT,
@@ -178,9 +178,13 @@ static void event(struct bench *b)
     }
 }
 
-static struct bench *make(enum sched_policy policy, uint64_t seed)
+static struct bench *make(enum sched_policy policy, uint64_t seed, uint32_t workspaces,
+                          uint32_t users)
 {
     struct bench *b = xcalloc(1, sizeof *b);
+    must(workspaces && users && workspaces <= TEAMS_MAX / users);
+    b->workspaces = workspaces;
+    b->users = users;
     b->sched = sched_new(NULL);
     b->now = second;
     rng_seed(&b->rng, seed, 0);
@@ -234,7 +238,9 @@ int main(int argc, char **argv)
     enum sched_policy policy = argc > 1 ? policy_of(argv[1]) : SCHED_FAIR_SHARE;
     size_t count = argc > 2 ? strtoul(argv[2], NULL, 10) : 20000;
     must(count > 0);
-    struct bench *b = make(policy, argc > 3 ? strtoul(argv[3], NULL, 10) : 1);
+    struct bench *b = make(policy, argc > 3 ? strtoul(argv[3], NULL, 10) : 1,
+                           argc > 5 ? (uint32_t)strtoul(argv[4], NULL, 10) : 10,
+                           argc > 5 ? (uint32_t)strtoul(argv[5], NULL, 10) : 5);
     int64_t *times = xcalloc(count, sizeof *times), sum = 0;
     size_t commands = 0;
     int64_t begin = clock_ns();
