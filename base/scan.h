@@ -1,0 +1,51 @@
+// JSON read front to back, without a tree of it: for bodies of very many small objects. Strings are
+// unescaped where they stand, so the text is changed, and must live as long as they do. Any thread.
+//
+// The first thing that is not as it should be ends the scan: every call after it finds nothing, and
+// scan_end() tells what it was.
+//
+//     scan_init(&s, text, len, "the request body", e);
+//     scan_enter(&s, '{');
+//     while (scan_member(&s, &key))
+//         if (!strcmp(key, "name"))
+//             name = scan_string(&s, NULL);
+//         else
+//             scan_skip(&s);
+//     return scan_end(&s);
+#ifndef MUSTER_BASE_SCAN_H
+#define MUSTER_BASE_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct scan {
+    char *start, *at, *end;
+    const char *what; // names the text in errors
+    struct error *e;
+    int err; // 0, ERR_INVALID, ERR_TOO_LARGE
+    int depth;
+    bool fresh; // nothing was read yet of the object or list that is open
+};
+
+// text[len] must be there and 0.
+void scan_init(struct scan *s, char *text, size_t len, const char *what, struct error *e);
+
+// The first letter of the value that comes next ('{', '[', '"', 't', 'f', 'n', '-', a digit), or
+// whatever else stands there; 0 at the end. Nothing is read.
+char scan_peek(struct scan *s);
+
+bool scan_enter(struct scan *s, char bracket);  // '{' or '['; false: another value, or an error
+bool scan_member(struct scan *s, char **key);   // the next of the object; false: it has ended
+bool scan_element(struct scan *s);              // the next of the list; false: it has ended
+char *scan_string(struct scan *s, size_t *len); // NULL: not a string. U+0000 becomes U+FFFD
+bool scan_int(struct scan *s, int64_t *out);    // also as a string of digits
+void scan_skip(struct scan *s);                 // any value
+bool scan_null(struct scan *s);                 // reads a null, and nothing else
+
+int scan_fail(struct scan *s, int err, const char *text); // the caller's own complaint
+int scan_end(struct scan *s); // nothing but blanks follow: 0, or the error, with its place
+
+#endif
