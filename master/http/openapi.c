@@ -1,4 +1,5 @@
-// The OpenAPI document, made from the route table. What the table does not say is not in it.
+// The OpenAPI document, made from the route table and the shapes of the wire. What the tables do
+// not say is not in it.
 
 #include <ctype.h>
 #include <stdio.h>
@@ -7,25 +8,39 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "master/http/routes.h"
+#include "master/http/schemas.h"
 
-enum { DOCUMENT_MAX = 1 << 20 };
+enum { DOCUMENT_MAX = 4 << 20 };
+
+// The path behind the version; a root path as it is.
+static const char *path_of(const struct route *route)
+{
+    static const char version[] = "/api/v1";
+    size_t len = sizeof version - 1;
+    return strncmp(route->path, version, len) ? route->path : route->path + len;
+}
+
+static void lower(const char *text, char *out, size_t size)
+{
+    size_t n = 0;
+    for (; text[n] && n + 1 < size; n++)
+        out[n] = (char)tolower((unsigned char)text[n]);
+    out[n] = '\0';
+}
 
 // "get" + the words of the path: getTrialsTrialIdCheckpoints. Unique, as method and path are.
 static void write_operation_id(struct json_writer *w, const struct route *route)
 {
     char id[256];
-    size_t n = 0;
-    for (const char *c = route->method; *c && n + 1 < sizeof id; c++)
-        id[n++] = (char)tolower((unsigned char)*c);
     bool start = true;
-    const char *path = route->path;
-    if (!strncmp(path, "/api/v1", 7))
-        path += 7;
-    else
+    lower(route->method, id, sizeof id);
+    size_t n = strlen(id);
+    if (path_of(route) == route->path)
         n += (size_t)snprintf(id + n, sizeof id - n, "Root");
-    for (const char *c = path; *c && n + 1 < sizeof id; c++) {
+    for (const char *c = path_of(route); *c && n + 1 < sizeof id; c++) {
         if (!isalnum((unsigned char)*c)) {
             start = true;
             continue;
@@ -37,14 +52,31 @@ static void write_operation_id(struct json_writer *w, const struct route *route)
     jw_kv_string(w, "operationId", id);
 }
 
-static void write_parameter(struct json_writer *w, const char *name, size_t len, const char *in)
+// The first word of the path: what the operation is about.
+static void write_tags(struct json_writer *w, const struct route *route)
 {
+    const char *tag = path_of(route) + 1;
+    size_t len = strcspn(tag, "/");
+    jw_key(w, "tags");
+    jw_array(w);
+    jw_stringn(w, len ? tag : "root", len ? len : strlen("root"));
+    jw_array_end(w);
+}
+
+// `text` is "name", whose type is that of every parameter of this name, or "name:type".
+static void write_parameter(struct json_writer *w, const char *text, size_t len, const char *in)
+{
+    const char *colon = memchr(text, ':', len);
+    size_t name_len = colon ? (size_t)(colon - text) : len;
+    const char *type = colon ? colon + 1 : schema_of_parameter(text, name_len);
+    size_t type_len = colon ? len - name_len - 1 : strlen(type);
     jw_object(w);
     jw_key(w, "name");
-    jw_stringn(w, name, len);
+    jw_stringn(w, text, name_len);
     jw_kv_string(w, "in", in);
     jw_kv_bool(w, "required", !strcmp(in, "path"));
-    jw_kv_raw(w, "schema", "{\"type\":\"string\"}");
+    jw_key(w, "schema");
+    schema_write_type(w, type, type_len);
     jw_object_end(w);
 }
 
@@ -56,11 +88,8 @@ static void write_parameters(struct json_writer *w, const struct route *route)
         size_t len = strcspn(++c, "}");
         write_parameter(w, c, len, "path");
     }
-    for (const char *c = route->query; c && *(c += strspn(c, " "));) {
-        size_t len = strcspn(c, " ");
-        write_parameter(w, c, len, "query");
-        c += len;
-    }
+    for (const char *c = route->query; c && *(c += strspn(c, " ")); c += strcspn(c, " "))
+        write_parameter(w, c, strcspn(c, " "), "query");
     jw_array_end(w);
 }
 
@@ -81,31 +110,86 @@ static void write_security(struct json_writer *w, unsigned auth)
     jw_array_end(w);
 }
 
+static void write_body(struct json_writer *w, const struct route *route)
+{
+    if (!route->takes)
+        return;
+    jw_key(w, "requestBody");
+    jw_object(w);
+    jw_kv_int(w, "x-muster-limit", route->body == BODY_FILES ? LIMIT_BODY : LIMIT_BODY_SMALL);
+    jw_key(w, "content");
+    jw_object(w);
+    jw_key(w, "application/json");
+    jw_object(w);
+    jw_key(w, "schema");
+    schema_write(w, route->takes);
+    jw_object_end(w);
+    jw_object_end(w);
+    jw_object_end(w);
+}
+
+// One line of a stream: {"result": ..}, or an error and the end.
+static void write_line(struct json_writer *w, const char *answers)
+{
+    jw_object(w);
+    jw_key(w, "oneOf");
+    jw_array(w);
+    jw_object(w);
+    jw_kv_string(w, "type", "object");
+    jw_key(w, "properties");
+    jw_object(w);
+    jw_key(w, "result");
+    schema_write(w, answers);
+    jw_object_end(w);
+    jw_kv_raw(w, "required", "[\"result\"]");
+    jw_object_end(w);
+    schema_write(w, "error:StreamError");
+    jw_array_end(w);
+    jw_object_end(w);
+}
+
+static void write_answer(struct json_writer *w, const struct route *route)
+{
+    const char *answers = route->answers ? route->answers : "object";
+    bool lines = route->kind == ROUTE_STREAM && !route->content;
+    jw_object(w);
+    jw_kv_string(w, "description", lines ? "One JSON object a line" : "Done");
+    jw_key(w, "content");
+    jw_object(w);
+    jw_key(w, route->content ? route->content : "application/json");
+    jw_object(w);
+    jw_key(w, "schema");
+    if (lines)
+        write_line(w, answers);
+    else
+        schema_write(w, route->content && !route->answers ? "string" : answers);
+    if (lines)
+        jw_kv_string(w, "x-muster-stream", "lines");
+    jw_object_end(w);
+    jw_object_end(w);
+    jw_object_end(w);
+}
+
 static void write_operation(struct json_writer *w, const struct route *route)
 {
     char method[16];
-    size_t n = 0;
-    for (; route->method[n] && n + 1 < sizeof method; n++)
-        method[n] = (char)tolower((unsigned char)route->method[n]);
-    method[n] = '\0';
+    lower(route->method, method, sizeof method);
     jw_key(w, method);
     jw_object(w);
     write_operation_id(w, route);
     jw_kv_string(w, "summary", route->summary);
+    write_tags(w, route);
     if (route->ours)
-        jw_kv_bool(w, "x-muster-extension", true);
+        jw_kv_string(w, "x-muster", "ours");
     write_parameters(w, route);
-    if (route->body != BODY_NONE)
-        jw_kv_raw(w, "requestBody",
-                  "{\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\"}}}}");
+    write_body(w, route);
     write_security(w, route->auth);
-    jw_kv_raw(
-        w, "responses",
-        route->kind == ROUTE_STREAM
-            ? "{\"200\":{\"description\":\"A stream; of JSON, one {\\\"result\\\":{}} a line\"},"
-              "\"default\":{\"$ref\":\"#/components/responses/Error\"}}"
-            : "{\"200\":{\"description\":\"Done\"},"
-              "\"default\":{\"$ref\":\"#/components/responses/Error\"}}");
+    jw_key(w, "responses");
+    jw_object(w);
+    jw_key(w, "200");
+    write_answer(w, route);
+    jw_kv_raw(w, "default", "{\"$ref\":\"#/components/responses/Error\"}");
+    jw_object_end(w);
     jw_object_end(w);
 }
 
@@ -123,22 +207,27 @@ static void write_path(struct json_writer *w, const struct route *table, size_t 
     jw_object_end(w);
 }
 
-static const char components[] =
-    "{\"securitySchemes\":{"
-    "\"user\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":"
+static const char security_schemes[] =
+    "{\"user\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":"
     "\"The token of POST /api/v1/auth/login\"},"
     "\"admin\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":"
     "\"The token of a user who is an administrator\"},"
     "\"agent\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":"
     "\"The token in agent.token of the master's data folder\"},"
     "\"task\":{\"type\":\"apiKey\",\"in\":\"header\",\"name\":\"Grpc-Metadata-x-allocation-token\","
-    "\"description\":\"Bearer and the DET_SESSION_TOKEN of an allocation\"}},"
-    "\"responses\":{\"Error\":{\"description\":\"What was wrong, where, and what to do\","
-    "\"content\":{\"application/json\":{\"schema\":{\"$ref\":\"#/components/schemas/Error\"}}}}},"
-    "\"schemas\":{\"Error\":{\"type\":\"object\",\"properties\":{"
-    "\"error\":{\"type\":\"object\",\"properties\":{\"code\":{\"type\":\"integer\"},"
-    "\"reason\":{\"type\":\"string\"},\"error\":{\"type\":\"string\"}}},"
-    "\"message\":{\"type\":\"string\"}}}}}";
+    "\"description\":\"Bearer and the DET_SESSION_TOKEN of an allocation\"}}";
+
+static const char error_response[] =
+    "{\"Error\":{\"description\":\"What was wrong, where, and what to do\","
+    "\"content\":{\"application/json\":{\"schema\":{\"$ref\":\"#/components/schemas/Error\"}}}}}";
+
+static const char description[] =
+    "Determined AI's REST API v1 as the muster-master speaks it; `x-muster: ours` marks what is "
+    "Muster's own. Bodies are JSON whatever their Content-Type says. A null stands for an absent "
+    "field, and keys may be written in camelCase or snake_case. 64-bit numbers are strings of "
+    "digits; NaN and the infinities are the words NaN, Infinity and -Infinity. What tasks and "
+    "agents report may be repeated: the second time changes nothing. 429 and 503 say with "
+    "Retry-After when to ask again.";
 
 char *routes_openapi(const struct route *table, size_t count)
 {
@@ -152,16 +241,22 @@ char *routes_openapi(const struct route *table, size_t count)
     jw_object(&w);
     jw_kv_string(&w, "title", "Muster");
     jw_kv_string(&w, "version", MUSTER_VERSION);
-    jw_kv_string(&w, "description",
-                 "Determined AI's REST API v1 as the muster-master speaks it. Calls with "
-                 "x-muster-extension are Muster's own.");
+    jw_kv_string(&w, "description", description);
     jw_object_end(&w);
     jw_key(&w, "paths");
     jw_object(&w);
     for (size_t i = 0; i < count; i++)
         write_path(&w, table, count, i);
     jw_object_end(&w);
-    jw_kv_raw(&w, "components", components);
+    jw_key(&w, "components");
+    jw_object(&w);
+    jw_kv_raw(&w, "securitySchemes", security_schemes);
+    jw_kv_raw(&w, "responses", error_response);
+    jw_key(&w, "schemas");
+    jw_object(&w);
+    schema_write_all(&w);
+    jw_object_end(&w);
+    jw_object_end(&w);
     jw_object_end(&w);
     must(!out.err);
     return buf_take(&out);

@@ -9,9 +9,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "master/http/query.h"
 #include "master/http/routes.h"
+#include "master/http/schemas.h"
 
 static struct routes *routes;
 
@@ -179,6 +181,15 @@ static void test_query(void **state)
     arena_free(&arena);
 }
 
+static const struct route *route_of(const char *method, const char *path)
+{
+    for (size_t i = 0; i < route_count; i++)
+        if (!strcasecmp(route_table[i].method, method) && !strcmp(route_table[i].path, path))
+            return &route_table[i];
+    fail_msg("%s %s is in the document, but no call", method, path);
+    return NULL;
+}
+
 static void test_openapi(void **state)
 {
     (void)state;
@@ -200,6 +211,9 @@ static void test_openapi(void **state)
         assert_true(*id && !json_object_get(ids, id));
         json_object_set_new(ids, id, json_true());
         assert_true(jget(operation, "responses") && jget(operation, "summary"));
+        const struct route *r = route_of(method, path);
+        assert_int_equal(jget(operation, "requestBody") != NULL, r->takes != NULL);
+        assert_true(!r->takes || r->body != BODY_NONE);
         const json_t *parameter;
         size_t i, in_path = 0, braces = 0;
         json_array_foreach(jget(operation, "parameters"), i, parameter)
@@ -215,10 +229,54 @@ static void test_openapi(void **state)
     assert_int_equal(operations, route_count);
     const json_t *why_call =
         jget(jget(jget(doc, "paths"), "/api/v1/experiments/{experimentId}/why"), "get");
-    assert_true(jget_bool(why_call, "x-muster-extension", false));
+    assert_string_equal(jget_string(why_call, "x-muster", ""), "ours");
     json_decref(ids);
     json_decref(doc);
     free(text);
+}
+
+// What `text` says, as JSON.
+static json_t *schema(const char *text)
+{
+    struct buf out;
+    struct json_writer w;
+    buf_init(&out, 1 << 16);
+    jw_init(&w, &out);
+    schema_write(&w, text);
+    json_t *value = json_loads(buf_str(&out), JSON_REJECT_DUPLICATES, NULL);
+    buf_free(&out);
+    assert_non_null(value);
+    return value;
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *json;
+    } cases[] = {
+        {"int", "{\"type\":\"integer\"}"},
+        {"User", "{\"$ref\":\"#/components/schemas/User\"}"},
+        {"[User]", "{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/User\"}}"},
+        {"a:int b?:[string] +c?:{digits}",
+         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},"
+         "\"b\":{\"type\":[\"array\",\"null\"],\"items\":{\"type\":\"string\"}},"
+         "\"c\":{\"x-muster\":\"ours\",\"allOf\":[{\"type\":[\"object\",\"null\"],"
+         "\"additionalProperties\":{\"type\":\"string\",\"pattern\":\"^-?[0-9]+$\"}}]}},"
+         "\"required\":[\"a\"]}"},
+        {"u?:User", "{\"type\":\"object\",\"properties\":{\"u\":{\"oneOf\":[{\"$ref\":"
+                    "\"#/components/schemas/User\"},{\"type\":\"null\"}]}},\"required\":[]}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *made = schema(cases[i].text), *meant = json_loads(cases[i].json, 0, NULL);
+        assert_non_null(meant);
+        if (!json_equal(made, meant))
+            fail_msg("%s: %s", cases[i].text, json_dumps(made, 0));
+        json_decref(made);
+        json_decref(meant);
+    }
+    assert_string_equal(schema_of_parameter("limit 5", 5), "int");
+    assert_string_equal(schema_of_parameter("limits", 6), "string");
 }
 
 int main(void)
@@ -229,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_written_parts_win),
         cmocka_unit_test(test_query),
         cmocka_unit_test(test_openapi),
+        cmocka_unit_test(test_shapes),
     };
     return cmocka_run_group_tests(tests, make, drop);
 }
