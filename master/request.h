@@ -35,9 +35,12 @@ struct request {
     const char *params[REQUEST_PARAMS_MAX]; // the {..} parts of the route's path, in order, decoded
     const json_t *body;                     // parsed; NULL when there was none
     struct principal principal;
+    const char *address; // of the caller, "192.0.2.1"; NULL: not known
+    bool audited;        // its row of the audit trail has been written
 
     // The answer: status 0 stands for 200; `answer` holds JSON ("{}" when left empty).
     int status;
+    int retry_after; // seconds, of a 429; 0: 1
     struct buf answer;
     int64_t id;          // what a core handler created or touched, for the route's render
     const char *warning; // of a submission: a sentence, in the arena; NULL: none

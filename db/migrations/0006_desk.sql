@@ -65,8 +65,22 @@ CREATE TABLE webhook_outbox (              -- what is yet to be delivered; in or
     due_at INTEGER NOT NULL,               -- of the next attempt
     error TEXT NOT NULL DEFAULT ''         -- of the last one
 ) STRICT;
-CREATE INDEX webhook_outbox_due ON webhook_outbox (due_at);
-CREATE INDEX webhook_outbox_webhook ON webhook_outbox (webhook_id);
+CREATE INDEX webhook_outbox_webhook ON webhook_outbox (webhook_id, id);
+-- Of a receiver that is away the newest 1,000 events are kept.
+CREATE TRIGGER webhook_outbox_keep AFTER INSERT ON webhook_outbox BEGIN
+    DELETE FROM webhook_outbox WHERE webhook_id = new.webhook_id AND id <=
+        (SELECT id FROM webhook_outbox WHERE webhook_id = new.webhook_id ORDER BY id DESC LIMIT 1 OFFSET 1000);
+END;
+-- What fires once for each task has.
+CREATE TABLE webhook_fired (
+    task_id TEXT NOT NULL,
+    trigger_id INTEGER NOT NULL REFERENCES webhook_triggers (id) ON DELETE CASCADE,
+    PRIMARY KEY (task_id, trigger_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX webhook_fired_trigger ON webhook_fired (trigger_id);
+CREATE TRIGGER webhook_fired_keep AFTER DELETE ON trials BEGIN
+    DELETE FROM webhook_fired WHERE task_id = old.task_id;
+END;
 
 -- A login leaves a session. Access tokens are made by people for programs; a revoked one stays in the list.
 ALTER TABLE tokens ADD COLUMN id INTEGER;  -- of users' tokens: how calls name it
@@ -76,6 +90,8 @@ ALTER TABLE tokens ADD COLUMN revoked INTEGER NOT NULL DEFAULT 0;
 CREATE UNIQUE INDEX tokens_id ON tokens (id) WHERE id IS NOT NULL;
 CREATE INDEX tokens_user ON tokens (user_id) WHERE user_id IS NOT NULL;
 
+ALTER TABLE users ADD COLUMN agent_user_group TEXT; -- JSON as it was given; kept and shown
+ALTER TABLE users ADD COLUMN last_auth_at INTEGER;
 CREATE TABLE user_settings (               -- of the web page
     user_id INTEGER NOT NULL REFERENCES users (id),
     path TEXT NOT NULL,

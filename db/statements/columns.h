@@ -3,7 +3,8 @@
 #ifndef MUSTER_DB_STATEMENTS_COLUMNS_H
 #define MUSTER_DB_STATEMENTS_COLUMNS_H
 
-#define DB_USER_COLUMNS    "id, username, display_name, admin, active, modified_at"
+#define DB_USER_COLUMNS                                                                            \
+    "id, username, display_name, admin, active, modified_at, agent_user_group, last_auth_at"
 #define DB_PROJECT_COLUMNS "id, name, workspace_id, description, user_id, archived, created_at"
 
 // 0 id, 1 state, 2 name, 3 description, 4 notes, 5 labels, 6 user_id, 7 project_id, 8 job_id,
@@ -121,7 +122,18 @@
 #define SQL_TRIAL_JOINED "JOIN experiments e ON e.id = t.experiment_id"
 #define SQL_TRIAL_TABLES SQL_TRIAL_FROM " " SQL_TRIAL_JOINED
 
+#define SQL_TRIAL_WORKSPACE SQL_TRIAL_JOINED " JOIN projects p ON p.id = e.project_id"
+
 #define SQL_CHECKPOINT_METRIC "json_extract(c.validation, '$.avgMetrics.' || " SQL_METRIC_LABEL ")"
+// What must not lose it, whatever a policy says: 0 a version of a model, 1 an experiment that
+// starts from it, 2 a trial that would go on from it; each null when there is none.
+#define SQL_CHECKPOINT_SOURCE "json_extract(s.config, '$.searcher.source_checkpoint_uuid')"
+#define SQL_CHECKPOINT_NEEDS                                                                       \
+    "(SELECT m.name || ' version ' || v.version FROM model_versions v JOIN models m"               \
+    " ON m.id = v.model_id WHERE v.checkpoint_uuid = c.uuid LIMIT 1),"                             \
+    " (SELECT s.id FROM experiments s WHERE " SQL_CHECKPOINT_SOURCE " = c.uuid LIMIT 1),"          \
+    " (SELECT l.id FROM trials l WHERE l.id = c.trial_id AND l.latest_checkpoint = c.uuid"         \
+    " AND l.state NOT IN ('COMPLETED', 'CANCELED', 'ERROR'))"
 #define SQL_CHECKPOINT_COLUMNS                                                                     \
     "SELECT c.uuid, c.task_id, c.allocation_id, c.trial_id, c.experiment_id, c.state, c.steps, "   \
     "c.metadata, c.resources, c.storage, c.validation, c.reported_at, e.config, "                  \

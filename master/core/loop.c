@@ -12,6 +12,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "master/core/gc.h"
+#include "master/audit.h"
 #include "master/core/state.h"
 #include "master/core/workers.h"
 
@@ -105,6 +107,9 @@ static void outbox_add(struct core *c, struct outgoing out)
 
 void core_complete(struct core *c, struct request *rq)
 {
+    int status = rq->status ? rq->status : 200;
+    if (audit_wants(rq, status))
+        audit_add(core_batch(c), rq, status, c->wall);
     outbox_add(c, (struct outgoing){.rq = rq});
 }
 
@@ -271,6 +276,7 @@ static bool turn(struct core *c, int64_t deadline)
         handle(c, messages[i]);
     end_turn(c);
     release(c);
+    gc_pass(c);
     return count || !mailbox_closed(c->inbox);
 }
 

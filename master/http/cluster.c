@@ -4,11 +4,19 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "master/audit.h"
 #include "master/http/views.h"
 
 int store_failed(struct error *e)
 {
     return error_set(e, ERR_INTERNAL, "the store cannot be read; the master's log says more");
+}
+
+int view_commit(struct view *v, struct db_batch *b, struct error *e)
+{
+    if (audit_wants(v->rq, 200))
+        audit_add(b, v->rq, 200, clock_wall_us());
+    return db_commit_wait(v->service->db, b, e);
 }
 
 void write_time(struct json_writer *w, const char *key, int64_t wall_us)

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "master/audit.h"
 #include "master/http/auth.h"
 
 enum { KEEP_BYTES = 64 * 1024 }; // of a buffer that is kept for the next request
@@ -110,6 +111,7 @@ void exchange_begin(struct exchange *x, struct MHD_Connection *connection, const
     x->rq.http = x;
     x->rq.query = exchange_query;
     x->rq.complete = exchange_complete;
+    x->rq.address = x->address;
     atomic_init(&x->rq.client_gone, false);
 }
 
@@ -128,6 +130,19 @@ static int check_length(struct exchange *x, struct error *e)
         return error_set(e, ERR_TOO_LARGE, "the request body has %.20s bytes; this call takes %zu",
                          length, x->body_limit);
     return 0;
+}
+
+static void remember_address(struct exchange *x)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(x->parked.connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *a = info ? info->client_addr : NULL;
+    if (a && a->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)a)->sin_addr, x->address,
+                  sizeof x->address);
+    else if (a && a->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, x->address,
+                  sizeof x->address);
 }
 
 // Everything that the headers decide. A refusal is kept in x->failed until the body has been read.
@@ -150,6 +165,8 @@ static int exchange_headers(struct exchange *x, const char *method, struct error
     if (rc)
         return rc;
     x->route = match.route;
+    if (strcmp(method, "GET"))
+        remember_address(x);
     memcpy(rq->params, match.params, sizeof rq->params);
     if (x->route->auth != AUTH_NONE) {
         const struct auth_headers given = {
@@ -178,7 +195,8 @@ static enum MHD_Result send_response(struct exchange *x, int status, struct MHD_
     if (status == 401)
         add_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     if (status == 429 || status == 503)
-        add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+        add_header(response, MHD_HTTP_HEADER_RETRY_AFTER,
+                   arena_printf(&x->rq.arena, "%d", x->rq.retry_after ? x->rq.retry_after : 1));
     if (status == 405 || status == 204)
         add_header(response, MHD_HTTP_HEADER_ALLOW, x->allow);
     if (atomic_load(&x->server->draining))
@@ -188,11 +206,22 @@ static enum MHD_Result send_response(struct exchange *x, int status, struct MHD_
     return rc;
 }
 
+// Who was refused, and what; the rest has left its row where it was done.
+static void audit_refusal(struct exchange *x)
+{
+    if (x->failed.code != ERR_FORBIDDEN || !audit_wants(&x->rq, 403))
+        return;
+    struct db_batch *b = db_batch_new();
+    audit_add(b, &x->rq, 403, clock_wall_us());
+    db_commit(x->server->service.db, b, NULL, NULL);
+}
+
 // The whole answer. It stays in the exchange until the connection is done with it, so nothing is
 // copied.
 static enum MHD_Result exchange_answer(struct exchange *x)
 {
     struct request *rq = &x->rq;
+    audit_refusal(x);
     if (x->failed.code) {
         request_fail(rq, &x->failed);
         x->view.content_type = x->view.policy = x->view.text = NULL;
@@ -289,19 +318,6 @@ static int to_worker(struct exchange *x, struct error *e)
 {
     x->job.run = exchange_work;
     return offload_submit(x->server->offload, &x->job, e);
-}
-
-static void remember_address(struct exchange *x)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(x->parked.connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *a = info ? info->client_addr : NULL;
-    if (a && a->sa_family == AF_INET)
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)a)->sin_addr, x->address,
-                  sizeof x->address);
-    else if (a && a->sa_family == AF_INET6)
-        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, x->address,
-                  sizeof x->address);
 }
 
 // After the core or a worker has let go of it: the rest is done here, on the http thread.
@@ -401,8 +417,6 @@ static enum MHD_Result dispatch(struct exchange *x)
         return exchange_answer(x);
     }
     bool worker = kind == ROUTE_WORKER || x->body.len;
-    if (kind == ROUTE_WORKER)
-        remember_address(x);
     struct error e; // once it is handed over, the exchange is not ours to write to
     if (worker ? to_worker(x, &e) : to_core(x, &e)) {
         x->failed = e;

@@ -36,6 +36,7 @@ view_handler view_checkpoint, view_trial_checkpoints, view_experiment_checkpoint
 stream_handler stream_trial_logs, stream_task_logs, stream_trial_log_fields, stream_task_log_fields;
 stream_handler stream_training_metrics, stream_validation_metrics, stream_trial_metrics;
 stream_handler stream_checkpoint_archive;
+stream_handler stream_events; // events.c
 
 // Key and value: an RFC 3339 time; a null where `wall_us` is 0.
 void write_time(struct json_writer *w, const char *key, int64_t wall_us);
@@ -47,6 +48,10 @@ void write_checkpoint_workload(struct json_writer *w, struct db_rows *rows, int 
 // ID".
 int write_one(struct view *v, const char *key, const char *sql, list_writer *write,
               struct error *e);
+
+// The way to write of a worker's handler: commits the batch with its row of the audit trail, and
+// waits. Takes the batch.
+int view_commit(struct view *v, struct db_batch *b, struct error *e);
 
 int store_failed(struct error *e); // ERR_INTERNAL: the store could not be read
 int no_trial(int64_t id, struct error *e);

@@ -1,0 +1,78 @@
+#include "master/audit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { DETAIL_MAX = 512, WORD_MAX = 64 };
+
+static bool changes(const char *method)
+{
+    return method && strcmp(method, "GET") && strcmp(method, "HEAD") && strcmp(method, "OPTIONS");
+}
+
+bool audit_wants(const struct request *rq, int status)
+{
+    const struct principal *who = &rq->principal;
+    // A login has no principal yet; it says for whom it is.
+    bool user = who->kind == PRINCIPAL_USER || (who->kind == PRINCIPAL_NONE && *who->username);
+    return user && !rq->audited && changes(rq->method) && (status < 400 || status == 403);
+}
+
+static bool names_something(const char *key)
+{
+    static const char *const keys[] = {"name",  "username", "displayName", "role", "defaultRole",
+                                       "state", "template", "level",       NULL};
+    for (int i = 0; keys[i]; i++)
+        if (!strcmp(key, keys[i]))
+            return true;
+    return false;
+}
+
+// `prefix`: "user." of the objects in a body, whose own objects are only named.
+static void describe(const json_t *object, const char *prefix, struct buf *out)
+{
+    const char *key;
+    json_t *value;
+    char inner[WORD_MAX + 2];
+    json_object_foreach((json_t *)object, key, value)
+    {
+        if (json_is_null(value))
+            continue;
+        if (json_is_object(value) && !*prefix) {
+            snprintf(inner, sizeof inner, "%.*s.", WORD_MAX, key);
+            describe(value, inner, out);
+            continue;
+        }
+        buf_printf(out, "%s%s%.*s", out->len ? ", " : "", prefix, WORD_MAX, key);
+        if (json_is_boolean(value))
+            buf_puts(out, json_is_true(value) ? "=true" : "=false");
+        else if (json_is_number(value))
+            buf_printf(out, "=%g", json_number_value(value));
+        else if (json_is_string(value) && names_something(key))
+            buf_printf(out, "=%.*s", WORD_MAX, json_string_value(value));
+    }
+}
+
+void audit_describe(const json_t *body, struct buf *out)
+{
+    if (json_is_object(body))
+        describe(body, "", out);
+}
+
+void audit_add(struct db_batch *b, struct request *rq, int status, int64_t wall_us)
+{
+    const struct principal *who = &rq->principal;
+    struct buf detail;
+    buf_init(&detail, DETAIL_MAX);
+    audit_describe(rq->body, &detail);
+    if (who->kind == PRINCIPAL_USER)
+        db_batch_add(b, STMT_AUDIT_INSERT, "iissssis", wall_us, who->user_id, who->username,
+                     rq->address ? rq->address : "", rq->method, rq->path, (int64_t)status,
+                     buf_str(&detail));
+    else
+        db_batch_add(b, STMT_AUDIT_INSERT, "inssssis", wall_us, who->username,
+                     rq->address ? rq->address : "", rq->method, rq->path, (int64_t)status,
+                     buf_str(&detail));
+    buf_free(&detail);
+    rq->audited = true;
+}
