@@ -25,6 +25,10 @@ enum {
     LIMIT_LONG_POLL_S = 25,             // seconds a long-poll may stay parked
     LIMIT_TOKEN_DAYS = 30,              // life of a login token
     LIMIT_CHECKPOINT_FILES = 100000,
+    LIMIT_EVENT_STREAMS = 512,     // followers of events
+    LIMIT_EVENT_STREAMS_USER = 64, // .. of one user
+    LIMIT_EVENTS_KEPT = 16384,     // for those who resume
+    LIMIT_EVENT_BYTES = 8 << 20,   // .. together
     LIMIT_LAYERS = 10000,        // of a model
     LIMIT_LAYER_NAME = 79,       // bytes, with the blocks it lies in
     LIMIT_BLOCKS = 800,          // of a transformer; at most 12 layers each

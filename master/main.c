@@ -348,6 +348,7 @@ struct master {
     enum sched_policy scheduler;
     struct db *db;
     struct follow *follow;
+    struct hub *hub;
     struct core *core;
     struct server *server;
     struct cluster_identity cluster;
@@ -442,6 +443,9 @@ static int start_services(struct master *m, struct error *e)
         rules.shortest = o->preempt_after * 1000000;
     if (o->grow_after >= 0)
         rules.grow_after = o->grow_after * 1000000;
+    int rc = hub_start(m->db, &m->hub, e);
+    if (rc)
+        return rc;
     const struct core_options core = {
         .cluster_id = m->cluster.id,
         .cluster_name = m->cluster.name,
@@ -458,14 +462,17 @@ static int start_services(struct master *m, struct error *e)
         .rules = &rules,
         .logs_committed = follow_notify,
         .logs_ctx = m->follow,
+        .events_committed = hub_notify,
+        .events_ctx = m->hub,
     };
-    int rc = core_new(m->db, &core, &m->core, e);
+    rc = core_new(m->db, &core, &m->core, e);
     if (rc)
         return rc;
     const struct server_options server = {
         .db = m->db,
         .core = m->core,
         .follow = m->follow,
+        .hub = m->hub,
         .cluster_id = m->cluster.id,
         .cluster_name = m->cluster.name,
         .config = m->config,
@@ -505,6 +512,7 @@ static void stop_master(struct master *m, bool core_runs)
     if (m->core)
         core_free(m->core);
     follow_free(m->follow);
+    hub_free(m->hub);
     if (m->db)
         db_close(m->db);
     free(m->cluster.id);

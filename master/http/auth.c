@@ -97,6 +97,26 @@ static bool is_allowed(unsigned allowed, const struct principal *p)
     }
 }
 
+static int check_hash(struct db_reader *db, unsigned allowed, bool allocation, const char *hash,
+                      struct principal *out, struct error *e)
+{
+    struct db_rows *rows = db_query(db, STMT_TOKEN_PRINCIPAL, "s", hash);
+    int found = db_next(rows);
+    int rc = found < 0    ? error_set(e, ERR_INTERNAL, "the store cannot be read")
+             : found == 0 ? refuse_unknown(allocation, e)
+                          : read_principal(rows, out, e);
+    db_rows_close(rows);
+    if (!rc && !is_allowed(allowed, out))
+        rc = refuse_kind(allowed, out, e);
+    return rc;
+}
+
+int auth_check_hash(struct db_reader *db, unsigned allowed, const char *token_hash,
+                    struct principal *out, struct error *e)
+{
+    return check_hash(db, allowed, false, token_hash, out, e);
+}
+
 int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers *given,
                struct principal *out, char token_hash[SHA256_HEX], struct error *e)
 {
@@ -113,16 +133,7 @@ int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers
                          "this call needs a token (Authorization: Bearer ...); muster login "
                          "gets one");
     sha256_hex(token, strlen(token), token_hash);
-
-    struct db_rows *rows = db_query(db, STMT_TOKEN_PRINCIPAL, "s", token_hash);
-    int found = db_next(rows);
-    int rc = found < 0    ? error_set(e, ERR_INTERNAL, "the store cannot be read")
-             : found == 0 ? refuse_unknown(allocation, e)
-                          : read_principal(rows, out, e);
-    db_rows_close(rows);
-    if (!rc && !is_allowed(allowed, out))
-        rc = refuse_kind(allowed, out, e);
-    return rc;
+    return check_hash(db, allowed, allocation, token_hash, out, e);
 }
 
 int auth_check_sight(struct db_reader *db, const struct route *route, const struct request *rq,

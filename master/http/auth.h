@@ -18,6 +18,10 @@ struct auth_headers { // as they came; NULL: absent
 int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers *given,
                struct principal *out, char token_hash[SHA256_HEX], struct error *e);
 
+// The same for one that was proved before, by the hash that auth_check() left.
+int auth_check_hash(struct db_reader *db, unsigned allowed, const char *token_hash,
+                    struct principal *out, struct error *e);
+
 // Whether the caller may know of what the first {..} part of the route's path names: a workspace,
 // project, experiment, trial, task or checkpoint. ERR_NOT_FOUND: there is none, for him.
 struct route;

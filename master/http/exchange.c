@@ -382,6 +382,7 @@ static enum MHD_Result open_stream(struct exchange *x)
 {
     struct stream *s = NULL;
     fill_view(x, x->thread->db);
+    x->view.last_event = header(x, "Last-Event-ID");
     x->failed.code = x->route->stream(&x->view, &s, &x->failed);
     if (x->failed.code)
         return exchange_answer(x);

@@ -290,6 +290,16 @@ const struct route route_table[] = {
     STREAM(V1 "/tasks/{taskId}/logs/fields", AUTH_USER, stream_task_log_fields, "follow",
            "What the log of a task can be filtered by", .answers = "LogFields"),
 
+    {.method = "GET",
+     .path = V1 "/events",
+     .auth = AUTH_USER,
+     .kind = ROUTE_STREAM,
+     .stream = stream_events,
+     .query = "topics experimentIds trialIds since",
+     .ours = true,
+     .content = "text/event-stream",
+     .summary = "What changes, as server-sent events; Last-Event-ID or since: where to go on"},
+
     {.method = "POST",
      .path = V1 "/agents/{agentId}/sync",
      .auth = AUTH_AGENT,

@@ -243,6 +243,7 @@ static struct server *new_server(const struct server_options *o)
     s->service = (struct service){.db = o->db,
                                   .core = o->core,
                                   .follow = o->follow,
+                                  .hub = o->hub,
                                   .logins = throttle_new(),
                                   .cluster_id = o->cluster_id,
                                   .cluster_name = o->cluster_name,
@@ -285,6 +286,7 @@ void server_drain(struct server *s)
     atomic_store(&s->draining, true);
     MHD_quiesce_daemon(s->daemon);
     follow_end_all(s->service.follow);
+    hub_end_all(s->service.hub);
 }
 
 void server_stop(struct server *s)
@@ -292,6 +294,7 @@ void server_stop(struct server *s)
     int64_t deadline = clock_mono_us() + LAST_ANSWERS_US;
     while (atomic_load(&s->active) && clock_mono_us() < deadline) {
         follow_end_all(s->service.follow); // also of streams that were just being opened
+        hub_end_all(s->service.hub);
         clock_sleep_us(2000);
     }
     if (atomic_load(&s->active))

@@ -8,6 +8,7 @@
 
 #include "master/core/core.h"
 #include "master/http/follow.h"
+#include "master/http/hub.h"
 
 struct server; // opaque
 
@@ -15,6 +16,7 @@ struct server_options {
     struct db *db;
     struct core *core;
     struct follow *follow;
+    struct hub *hub; // of events
     const char *cluster_id, *cluster_name; // these live as long as the server
     const char *config;                    // JSON for GET /api/v1/master/config
     const char *bind;                      // address or name

@@ -12,6 +12,7 @@ struct service {
     struct db *db;
     struct core *core;
     struct follow *follow;
+    struct hub *hub;
     struct throttle *logins;
     const char *cluster_id, *cluster_name, *master_id;
     const char *config;   // JSON: what the master was started with
@@ -28,6 +29,7 @@ struct view {
     const struct query *query;
     const char *address;  // of the caller, "192.0.2.1"
     const char *token;    // SHA-256 of the caller's token, hex; "" without one
+    const char *last_event; // header Last-Event-ID, of a stream that goes on; NULL: none
     struct json_writer w; // on rq->answer
 
     const char *content_type; // NULL: application/json

@@ -38,7 +38,8 @@ static bool may_call(const struct route *r, int by)
 // It would not come back, or would take the token away.
 static bool is_special(const struct route *r)
 {
-    return strstr(r->path, "signals/preemption") || strstr(r->path, "logout");
+    return strstr(r->path, "signals/preemption") || strstr(r->path, "logout") ||
+           strstr(r->path, "/events");
 }
 
 static void test_who_may_call_what(void **state)
@@ -262,6 +263,7 @@ static void test_all_bodies_together(void **state)
     const struct server_options options = {.db = fx.db,
                                            .core = fx.core,
                                            .follow = fx.follow,
+                                           .hub = fx.hub,
                                            .cluster_id = "x",
                                            .cluster_name = "x",
                                            .config = "{}",

@@ -62,6 +62,7 @@ void start_server(void)
     const struct server_options options = {.db = fx.db,
                                            .core = fx.core,
                                            .follow = fx.follow,
+                                           .hub = fx.hub,
                                            .cluster_id = fx.cluster.id,
                                            .cluster_name = fx.cluster.name,
                                            .config = "{\"port\":0}",
@@ -86,6 +87,8 @@ int fixture_start(void **state)
     grant(fx.user, "user", 2, NULL, 0);
     grant(fx.agent, "agent", 0, NULL, 0);
     grant(fx.task, "allocation", 0, "1.task.1", 0);
+    if (hub_start(fx.db, &fx.hub, &e))
+        fail_msg("%s", e.text);
     fx.core = stub_start();
     fx.follow = follow_new();
     start_server();
@@ -105,6 +108,7 @@ int fixture_stop(void **state)
     stop_server();
     stub_stop(fx.core);
     follow_free(fx.follow);
+    hub_free(fx.hub);
     db_close(fx.db);
     free(fx.cluster.id);
     free(fx.cluster.name);

@@ -26,6 +26,7 @@ struct fixture {
     struct db *db;
     struct core *core;
     struct follow *follow;
+    struct hub *hub;
     struct server *server;
     struct cluster_identity cluster;
     int port;
