@@ -27,10 +27,10 @@ struct view {
     struct service *service;
     struct db_reader *db; // this thread's
     const struct query *query;
-    const char *address;  // of the caller, "192.0.2.1"
-    const char *token;    // SHA-256 of the caller's token, hex; "" without one
+    const char *address;    // of the caller, "192.0.2.1"
+    const char *token;      // SHA-256 of the caller's token, hex; "" without one
     const char *last_event; // header Last-Event-ID, of a stream that goes on; NULL: none
-    struct json_writer w; // on rq->answer
+    struct json_writer w;   // on rq->answer
 
     const char *content_type; // NULL: application/json
     const char *policy;       // of a page: what it may load; NULL: this is none
