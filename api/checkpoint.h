@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/rng.h"
 
 enum checkpoint_dtype { CHECKPOINT_F32, CHECKPOINT_I32 };
 
@@ -72,6 +73,9 @@ void checkpoint_digests(const struct checkpoint *ck, char weights[SHA256_HEX],
 
 // {"path": "bytes"} of every file under `folder`, as POST /checkpoints wants its resources.
 int checkpoint_resources(const char *folder, json_t **out, struct error *e);
+
+// Its id in lower case; folders are named by it, so nothing but a UUID passes (ERR_INVALID).
+int checkpoint_uuid(const char *text, char out[UUID_TEXT], struct error *e);
 
 // The folder of checkpoint `uuid` in a checkpoint_storage object: directory, shared_fs. Heap
 // string. ERR_INVALID: a storage type that this cluster does not reach, or a uuid that is none.

@@ -37,16 +37,20 @@ int checkpoint_resources(const char *folder, json_t **out, struct error *e)
     return rc;
 }
 
-static bool is_uuid(const char *text)
+int checkpoint_uuid(const char *text, char out[UUID_TEXT], struct error *e)
 {
-    if (strlen(text) != UUID_TEXT - 1)
-        return false;
-    for (int i = 0; i < UUID_TEXT - 1; i++) {
-        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-        if (dash ? text[i] != '-' : !isxdigit((unsigned char)text[i]))
-            return false;
+    static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+    _Static_assert(sizeof form == UUID_TEXT, "the form of a UUID");
+    size_t i = 0;
+    for (; form[i] && text[i]; i++) {
+        if (form[i] == '-' ? text[i] != '-' : !isxdigit((unsigned char)text[i]))
+            break;
+        out[i] = (char)tolower((unsigned char)text[i]);
     }
-    return true;
+    out[i] = '\0';
+    if (!form[i] && !text[i])
+        return 0;
+    return error_set(e, ERR_INVALID, "\"%.64s\" is no id of a checkpoint (a UUID)", text);
 }
 
 static int absolute_folder(const json_t *storage, const char *key, const char **out,
@@ -83,11 +87,11 @@ static int shared_folder(const json_t *storage, char **out, struct error *e)
 int checkpoint_folder(const json_t *storage, const char *uuid, char **out, struct error *e)
 {
     const char *type = jget_string(storage, "type", ""), *container;
-    char *root = NULL;
+    char *root = NULL, lower[UUID_TEXT];
     int rc = 0;
     *out = NULL;
-    if (!is_uuid(uuid))
-        return error_set(e, ERR_INVALID, "\"%.64s\" is no id of a checkpoint", uuid);
+    if (checkpoint_uuid(uuid, lower, e))
+        return ERR_INVALID;
     if (!strcmp(type, "shared_fs")) {
         rc = shared_folder(storage, &root, e);
     } else if (!strcmp(type, "directory")) {

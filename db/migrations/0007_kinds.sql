@@ -28,3 +28,30 @@ CREATE TABLE trial_sources (
     PRIMARY KEY (trial_id, checkpoint_uuid)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX trial_sources_checkpoint ON trial_sources (checkpoint_uuid);
+
+-- The life of checkpoints. removal: the patterns whose files are being removed, a JSON list ("**": the whole
+-- folder); null: none. It is stored before the first file goes, so that an end of the master leaves nothing half done.
+ALTER TABLE checkpoints ADD COLUMN removal TEXT;
+CREATE INDEX checkpoints_removal ON checkpoints (uuid) WHERE removal IS NOT NULL;
+CREATE TABLE gc_due (                      -- experiments whose checkpoints are to be chosen from
+    experiment_id INTEGER PRIMARY KEY,
+    asked INTEGER NOT NULL DEFAULT 1       -- how often: one that was asked again is looked at again
+) STRICT;
+CREATE TABLE experiment_sources (          -- checkpoints that experiments start from
+    checkpoint_uuid TEXT NOT NULL,
+    experiment_id INTEGER NOT NULL REFERENCES experiments (id) ON DELETE CASCADE,
+    PRIMARY KEY (checkpoint_uuid, experiment_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX experiment_sources_experiment ON experiment_sources (experiment_id);
+CREATE TRIGGER experiment_sources_new AFTER INSERT ON experiments BEGIN
+    INSERT INTO experiment_sources SELECT atom, new.id FROM json_each(new.config, '$.searcher')
+        WHERE key = 'source_checkpoint_uuid' AND type = 'text';
+END;
+CREATE TRIGGER experiment_sources_more AFTER UPDATE OF config ON experiments BEGIN
+    INSERT INTO experiment_sources SELECT atom, new.id FROM json_each(new.config, '$.searcher')
+        WHERE key = 'source_checkpoint_uuid' AND type = 'text'
+        ON CONFLICT (checkpoint_uuid, experiment_id) DO NOTHING;
+END;
+INSERT INTO experiment_sources
+    SELECT json_extract(config, '$.searcher.source_checkpoint_uuid'), id FROM experiments
+    WHERE json_extract(config, '$.searcher.source_checkpoint_uuid') IS NOT NULL;

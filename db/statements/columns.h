@@ -127,11 +127,11 @@
 #define SQL_CHECKPOINT_METRIC "json_extract(c.validation, '$.avgMetrics.' || " SQL_METRIC_LABEL ")"
 // What must not lose it, whatever a policy says: 0 a version of a model, 1 an experiment that
 // starts from it, 2 a trial that would go on from it; each null when there is none.
-#define SQL_CHECKPOINT_SOURCE "json_extract(s.config, '$.searcher.source_checkpoint_uuid')"
 #define SQL_CHECKPOINT_NEEDS                                                                       \
     "(SELECT m.name || ' version ' || v.version FROM model_versions v JOIN models m"               \
     " ON m.id = v.model_id WHERE v.checkpoint_uuid = c.uuid LIMIT 1),"                             \
-    " (SELECT s.id FROM experiments s WHERE " SQL_CHECKPOINT_SOURCE " = c.uuid LIMIT 1),"          \
+    " (SELECT s.experiment_id FROM experiment_sources s WHERE s.checkpoint_uuid = c.uuid LIMIT "   \
+    "1),"                                                                                          \
     " (SELECT l.id FROM trials l WHERE l.id = c.trial_id AND l.latest_checkpoint = c.uuid"         \
     " AND l.state NOT IN ('COMPLETED', 'CANCELED', 'ERROR'))"
 #define SQL_CHECKPOINT_COLUMNS                                                                     \

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/checkpoint.h"
 #include "api/wire.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -19,33 +20,13 @@ struct incoming {
     const json_t *metadata, *resources;
 };
 
-// Folders are named by it, so nothing else may pass.
-static int read_uuid(const char *text, char out[UUID_TEXT], struct error *e)
-{
-    static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-    size_t len = strlen(text);
-    for (size_t i = 0; i < sizeof form - 1 && len == sizeof form - 1; i++) {
-        char letter = text[i];
-        if (letter >= 'A' && letter <= 'F')
-            letter = (char)(letter - 'A' + 'a');
-        bool hex = (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'f');
-        if (form[i] == '-' ? letter != '-' : !hex)
-            len = 0;
-        out[i] = letter;
-    }
-    out[sizeof form - 1] = '\0';
-    if (len == sizeof form - 1)
-        return 0;
-    return error_set(e, ERR_INVALID, "uuid: \"%.64s\" is no UUID", text);
-}
-
 static int read_checkpoint(struct core *c, const json_t *body, struct incoming *in, struct error *e)
 {
     const char *time = jget_string(body, "reportTime", NULL);
-    int err = read_uuid(jget_string(body, "uuid", ""), in->uuid, e);
-    if (!err)
-        err = wire_parse(WIRE_CHECKPOINT_STATE, jget_string(body, "state", "COMPLETED"), &in->state,
-                         e);
+    int err = checkpoint_uuid(jget_string(body, "uuid", ""), in->uuid, e);
+    if (err)
+        return error_prefix(e, "uuid");
+    err = wire_parse(WIRE_CHECKPOINT_STATE, jget_string(body, "state", "COMPLETED"), &in->state, e);
     if (err)
         return err;
     in->time = c->wall;
@@ -93,14 +74,33 @@ static void store(struct core *c, const struct allocation *a, const struct incom
     free(validation);
 }
 
+// Whether there is nothing to do: it was said before, and is deleted since. ERR_CONFLICT: the id is
+// another task's.
+static int check_known(struct core *c, const struct allocation *a, const char *uuid, bool *over,
+                       struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_CHECKPOINT_OWNER, "s", uuid);
+    bool found = db_next(rows) > 0;
+    bool mine = found && !strcmp(db_text(rows, 0), a->trial->task_id);
+    const char *state = found ? db_text(rows, 1) : "";
+    *over = !strcmp(state, "DELETED") || !strcmp(state, "PARTIALLY_DELETED");
+    db_rows_close(rows);
+    if (!found || mine)
+        return 0;
+    return error_set(e, ERR_CONFLICT, "uuid: checkpoint %s is of another task", uuid);
+}
+
 int core_checkpoint_report(struct core *c, struct request *rq, struct error *e)
 {
     struct allocation *a;
     struct incoming in;
+    bool over = false;
     int err = core_caller(c, rq, &a, e);
     if (!err)
         err = read_checkpoint(c, rq->body, &in, e);
-    if (err)
+    if (!err)
+        err = check_known(c, a, in.uuid, &over, e);
+    if (err || over)
         return err;
     if (strcmp(jget_string(rq->body, "allocationId", a->id), a->id))
         return error_set(e, ERR_FORBIDDEN, "allocation has ended");

@@ -5,6 +5,8 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "master/core/gc.h"
+#include "master/core/detached.h"
 #include "master/core/lives.h"
 #include "master/core/loop.h"
 #include "master/core/policies.h"
@@ -53,6 +55,7 @@ void live_free(struct live *l)
     }
     search_free(l->search);
     policies_free(l->policies);
+    free(l->external_id);
     json_decref(l->config);
     free(l->config_text);
     free(l->storage);
@@ -77,12 +80,16 @@ static struct sched_job job_of(struct core *c, const struct live *l)
 
 void live_schedule(struct core *c, struct live *l)
 {
+    if (l->unmanaged)
+        return;
     const struct sched_job job = job_of(c, l);
     l->job = sched_job_add(c->sched, &job);
 }
 
 void live_changed(struct core *c, struct live *l)
 {
+    if (l->unmanaged)
+        return;
     const struct sched_job job = job_of(c, l);
     sched_job_set(c->sched, l->job, &job);
     c->sched_due = true;
@@ -111,9 +118,11 @@ static void end(struct core *c, struct experiment *x)
 {
     STORE(c, EXPERIMENT_END, "sii", experiment_state_word(x->state), c->wall, x->id);
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    gc_experiment(c, x);
     sched_job_remove(c->sched, x->live->job);
     x->live->ended_next = c->ended;
     c->ended = x->live;
+    x->ended_in = c->submitted + 1;
     log_info("experiment ended", "exp=%lld state=%s", (long long)x->id,
              experiment_state_word(x->state));
 }
@@ -124,6 +133,7 @@ static int refuse(const struct experiment *x, enum experiment_event ev, struct e
         [EXPERIMENT_EV_ACTIVATE] = "activated",
         [EXPERIMENT_EV_PAUSE] = "paused",
         [EXPERIMENT_EV_DELETE] = "deleted before it has ended; kill it first",
+        [EXPERIMENT_EV_CONTINUE] = "continued before it has ended",
     };
     return error_set(e, ERR_CONFLICT, "experiment %lld is %s: it cannot be %s", (long long)x->id,
                      experiment_state_word(x->state), verbs[ev]);
@@ -164,6 +174,8 @@ int experiment_event(struct core *c, struct experiment *x, enum experiment_event
         end(c, x);
         break;
     case EXPERIMENT_DO_DELETE:
+        if (x->live)
+            detached_forget(c, x->live);
         removal_start(c, x);
         break;
     }
@@ -209,6 +221,8 @@ static void obey(struct core *c, struct live *l, const struct search_command *co
 void experiment_tell(struct core *c, struct live *l, const struct search_event *event)
 {
     struct search_commands commands;
+    if (l->unmanaged)
+        return; // its trials come from elsewhere
     search_tell(l->search, event, &commands);
     double progress = search_progress(l->search);
     if (event->kind != SEARCH_PROGRESS) {

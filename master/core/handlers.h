@@ -36,6 +36,10 @@ core_handler core_allocation_preemption, core_allocation_ack_preemption, core_al
     core_allocation_rendezvous, core_allocation_accelerator_data;
 core_handler core_task_logs;         // POST /task/logs, from agents and tasks
 core_handler core_checkpoint_report; // POST /checkpoints
+// DELETE /checkpoints, POST /checkpoints/rm, PATCH /checkpoints; params[0] of the metadata: the
+// uuid, of gc (ours: chooses by the policy now): the experiment.
+core_handler core_checkpoints_delete, core_checkpoints_remove_files, core_checkpoints_patch,
+    core_checkpoint_metadata, core_experiment_gc;
 core_handler core_tasks;             // GET /tasks: live allocations
 
 // Agents and slots; params[0] is the agent id, params[1] the slot.

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "master/core/gc.h"
 #include "master/core/lives.h"
 #include "master/core/loop.h"
 #include "master/core/teams.h"
@@ -113,4 +114,5 @@ void removals_resume(struct core *c)
         if (x->state == EXPERIMENT_DELETING)
             removal_start(c, x);
     }
+    gc_resume(c);
 }

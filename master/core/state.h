@@ -57,6 +57,13 @@ struct core {
     struct live *ended;  // given back at the end of this turn
     struct notes *notes; // of this turn, for followers; NULL: none
 
+    struct {
+        bool wanted, running;
+        uint64_t commit;       // not before this one
+        char after[UUID_TEXT]; // checkpoints up to here have been looked at
+        struct timer retry;
+    } sweep; // gc.h
+
     struct timers timers;
     struct parked *parked; // all of them
     struct db_batch *batch;

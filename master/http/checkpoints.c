@@ -1,9 +1,11 @@
 // Checkpoints as the wire has them.
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "master/core/gc.h"
 #include "master/http/list.h"
 #include "master/http/views.h"
 
@@ -160,4 +162,87 @@ int view_experiment_checkpoints(struct view *v, struct error *e)
     int64_t id;
     int rc = request_param_int(v->rq, 0, &id, e);
     return rc ? rc : list_checkpoints(v, "c.experiment_id = ?", id, e);
+}
+
+// --- what a policy would delete ------------------------------------------------------------------
+
+// With the keys of the wire's own rows, which are not those of its other calls.
+static void write_victim(struct json_writer *w, struct db_rows *rows)
+{
+    json_t *validation = NULL;
+    const char *text = db_text(rows, C_VALIDATION);
+    if (text)
+        json_parse(text, strlen(text), "validation", &validation, NULL);
+    jw_object(w);
+    jw_kv_string(w, "UUID", db_text(rows, C_UUID));
+    jw_kv_int(w, "TrialID", db_int(rows, C_TRIAL_ID));
+    jw_kv_int(w, "StepsCompleted", db_int(rows, C_STEPS));
+    jw_kv_string(w, "State", db_text(rows, C_STATE));
+    write_time(w, "ReportTime", db_int(rows, C_REPORTED_AT));
+    jw_kv_raw(w, "Resources", db_text(rows, C_RESOURCES));
+    jw_key(w, "ValidationMetrics");
+    jw_json(w, jget(validation, "avgMetrics"));
+    jw_key(w, "step");
+    jw_object(w);
+    jw_kv_raw(w, "validation", text);
+    jw_object_end(w);
+    jw_object_end(w);
+    json_decref(validation);
+}
+
+static void write_victims(struct view *v, const struct keep_row *rows, size_t count)
+{
+    jw_key(&v->w, "checkpoints");
+    jw_array(&v->w);
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].keep)
+            continue;
+        struct db_rows *found = db_query(v->db, STMT_CHECKPOINT_VIEW, "s", rows[i].uuid);
+        if (db_next(found) == 1)
+            write_victim(&v->w, found);
+        db_rows_close(found);
+    }
+    jw_array_end(&v->w);
+}
+
+static void write_metric_name(struct view *v, int64_t experiment)
+{
+    json_t *config = NULL;
+    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_BY_ID, "i", experiment);
+    if (db_next(rows) == 1)
+        json_parse(db_text(rows, 11), strlen(db_text(rows, 11)), "config", &config, NULL);
+    db_rows_close(rows);
+    jw_kv_string(&v->w, "metric_name", jget_string(jget(config, "searcher"), "metric", ""));
+    json_decref(config);
+}
+
+static int read_policy(struct view *v, struct keep_policy *out, struct error *e)
+{
+    int rc = request_query_int(v->rq, "saveExperimentBest", -1, &out->experiment_best, e);
+    if (!rc)
+        rc = request_query_int(v->rq, "saveTrialBest", -1, &out->trial_best, e);
+    if (!rc)
+        rc = request_query_int(v->rq, "saveTrialLatest", -1, &out->trial_latest, e);
+    return rc;
+}
+
+int view_preview_gc(struct view *v, struct error *e)
+{
+    struct keep_policy policy;
+    struct keep_row *rows = NULL;
+    size_t count = 0;
+    int64_t id;
+    int rc = request_param_int(v->rq, 0, &id, e);
+    if (!rc)
+        rc = read_policy(v, &policy, e);
+    if (!rc)
+        rc = gc_choose(v->db, id, &policy, &rows, &count, e);
+    if (!rc) {
+        jw_object(&v->w);
+        write_victims(v, rows, count);
+        write_metric_name(v, id);
+        jw_object_end(&v->w);
+    }
+    free(rows);
+    return rc;
 }

@@ -30,7 +30,7 @@ view_handler view_trial, view_trial_workloads, view_trial_series, view_context_d
 view_handler view_trial_starts;
 
 // checkpoints.c
-view_handler view_checkpoint, view_trial_checkpoints, view_experiment_checkpoints;
+view_handler view_checkpoint, view_trial_checkpoints, view_experiment_checkpoints, view_preview_gc;
 
 // logs.c, metrics.c, download.c
 stream_handler stream_trial_logs, stream_task_logs, stream_trial_log_fields, stream_task_log_fields;

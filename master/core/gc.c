@@ -1,0 +1,342 @@
+// Sweeps: each takes some experiments to choose from and some checkpoints to remove, works on a
+// worker, and leaves its rows on the core thread.
+#include "master/core/gc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/checkpoint.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "master/core/events.h"
+#include "master/core/lives.h"
+#include "master/core/loop.h"
+#include "master/core/workers.h"
+
+enum {
+    SWEEP_EXPERIMENTS = 16, // at a time
+    SWEEP_FILES = 64,       // folders
+    SWEEP_ROWS = 2000,      // that one turn deletes
+};
+static const int64_t retry_us = 3600LL * 1000000; // what could not be removed is tried again
+
+struct due { // an experiment to choose from
+    int64_t experiment, asked;
+    struct keep_row *rows;
+    size_t count;
+    bool failed;
+};
+
+struct gone { // a checkpoint whose files were removed
+    char uuid[UUID_TEXT];
+    char *patterns, *resources;
+    bool failed;
+};
+
+struct sweep {
+    struct work work; // first
+    char after[UUID_TEXT];
+    struct due dues[SWEEP_EXPERIMENTS];
+    struct gone gone[SWEEP_FILES];
+    size_t due_count, gone_count;
+};
+
+// --- choosing ------------------------------------------------------------------------------------
+
+static int read_policy(struct db_reader *db, int64_t experiment, struct keep_policy *out,
+                       struct error *e)
+{
+    json_t *config = NULL;
+    struct db_rows *rows = db_query(db, STMT_EXPERIMENT_BY_ID, "i", experiment);
+    int found = db_next(rows), err = 0;
+    if (found < 0)
+        err = error_set(e, ERR_INTERNAL, "the store cannot be read");
+    else if (!found)
+        err = error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)experiment);
+    else
+        err = json_parse(db_text(rows, 11), strlen(db_text(rows, 11)), "config", &config, e);
+    db_rows_close(rows);
+    const json_t *storage = jget(config, "checkpoint_storage");
+    *out = (struct keep_policy){.experiment_best = jget_int(storage, "save_experiment_best", 0),
+                                .trial_best = jget_int(storage, "save_trial_best", 1),
+                                .trial_latest = jget_int(storage, "save_trial_latest", 1),
+                                .smaller_is_better =
+                                    jget_bool(jget(config, "searcher"), "smaller_is_better", true)};
+    json_decref(config);
+    return err;
+}
+
+static bool is_in_reach(const char *storage_text, const char *uuid)
+{
+    json_t *storage = NULL;
+    char *folder = NULL;
+    bool fine = !json_parse(storage_text, strlen(storage_text), "storage", &storage, NULL) &&
+                !checkpoint_folder(storage, uuid, &folder, NULL);
+    free(folder);
+    json_decref(storage);
+    return fine;
+}
+
+static void read_row(struct db_rows *from, struct keep_row *row)
+{
+    *row = (struct keep_row){.trial_id = db_int(from, 1),
+                             .steps = db_int(from, 2),
+                             .reported_at = db_int(from, 3),
+                             .metric = db_double(from, 4)};
+    snprintf(row->uuid, sizeof row->uuid, "%s", db_text(from, 0));
+    row->has_metric = !db_is_null(from, 4) && isfinite(row->metric);
+    for (int need = 6; need <= 8; need++)
+        if (!db_is_null(from, need))
+            row->keep |= KEEP_NEEDED;
+    if (!is_in_reach(db_text(from, 5), row->uuid))
+        row->keep |= KEEP_OUT_OF_REACH;
+}
+
+int gc_choose(struct db_reader *db, int64_t experiment, const struct keep_policy *given,
+              struct keep_row **out, size_t *count, struct error *e)
+{
+    struct keep_policy policy;
+    size_t cap = 0;
+    int more = 0;
+    *out = NULL;
+    *count = 0;
+    int err = read_policy(db, experiment, &policy, e);
+    if (err)
+        return err;
+    if (given && given->experiment_best >= 0)
+        policy.experiment_best = given->experiment_best;
+    if (given && given->trial_best >= 0)
+        policy.trial_best = given->trial_best;
+    if (given && given->trial_latest >= 0)
+        policy.trial_latest = given->trial_latest;
+    struct db_rows *rows = db_query(db, STMT_CHECKPOINTS_TO_CHOOSE, "i", experiment);
+    while ((more = db_next(rows)) > 0) {
+        if (*count == cap) {
+            cap = cap ? 2 * cap : 64;
+            *out = xrealloc(*out, cap * sizeof **out);
+        }
+        read_row(rows, &(*out)[(*count)++]);
+    }
+    db_rows_close(rows);
+    if (more < 0) {
+        *count = 0; // without all of them none can be judged
+        return error_set(e, ERR_INTERNAL, "the store cannot be read");
+    }
+    keep_choose(*out, *count, &policy);
+    return 0;
+}
+
+// --- on the worker -------------------------------------------------------------------------------
+
+static void sweep_free(struct work *work)
+{
+    struct sweep *s = (struct sweep *)work;
+    for (size_t i = 0; i < s->due_count; i++)
+        free(s->dues[i].rows);
+    for (size_t i = 0; i < s->gone_count; i++) {
+        free(s->gone[i].patterns);
+        free(s->gone[i].resources);
+    }
+    free(s);
+}
+
+static void choose_all(struct sweep *s, struct db_reader *db)
+{
+    struct db_rows *rows = db_query(db, STMT_GC_DUE, "i", (int64_t)SWEEP_EXPERIMENTS);
+    while (db_next(rows) > 0 && s->due_count < SWEEP_EXPERIMENTS)
+        s->dues[s->due_count++] =
+            (struct due){.experiment = db_int(rows, 0), .asked = db_int(rows, 1)};
+    db_rows_close(rows);
+    for (size_t i = 0; i < s->due_count; i++) {
+        struct due *d = &s->dues[i];
+        struct error e = {0};
+        char quoted[ERROR_TEXT_MAX];
+        gc_choose(db, d->experiment, NULL, &d->rows, &d->count, &e);
+        d->failed = e.code && e.code != ERR_NOT_FOUND;
+        if (d->failed)
+            log_error("checkpoints could not be chosen", "exp=%lld err=%s",
+                      (long long)d->experiment, log_quote(quoted, sizeof quoted, e.text));
+    }
+}
+
+static void remove_one(struct gone *g, const char *storage)
+{
+    struct error e = {0};
+    char quoted[ERROR_TEXT_MAX];
+    g->failed = gc_remove_files(g->uuid, storage, g->patterns, &g->resources, &e) != 0;
+    if (g->failed)
+        log_warn("files of a checkpoint could not be removed; it is tried again in an hour",
+                 "uuid=%s err=%s", g->uuid, log_quote(quoted, sizeof quoted, e.text));
+}
+
+static void remove_all(struct sweep *s, struct db_reader *db)
+{
+    char *storages[SWEEP_FILES];
+    struct db_rows *rows =
+        db_query(db, STMT_CHECKPOINTS_REMOVAL, "si", s->after, (int64_t)SWEEP_FILES);
+    while (s->gone_count < SWEEP_FILES && db_next(rows) > 0) {
+        struct gone *g = &s->gone[s->gone_count];
+        snprintf(g->uuid, sizeof g->uuid, "%s", db_text(rows, 0));
+        storages[s->gone_count++] = xstrdup(db_text(rows, 1));
+        g->patterns = xstrdup(db_text(rows, 2));
+    }
+    db_rows_close(rows); // removing takes long: the store is not held open meanwhile
+    for (size_t i = 0; i < s->gone_count; i++) {
+        remove_one(&s->gone[i], storages[i]);
+        free(storages[i]);
+    }
+}
+
+static void sweep_run(struct work *work, struct db_reader *db)
+{
+    struct sweep *s = (struct sweep *)work;
+    choose_all(s, db);
+    remove_all(s, db);
+}
+
+// --- on the core thread --------------------------------------------------------------------------
+
+struct gc_forks gc_forks_of(const struct core *c)
+{
+    struct gc_forks forks = {0};
+    size_t cap = 0;
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        const struct experiment *x = c->experiments.items[i].value;
+        const json_t *searcher = x->live ? jget(x->live->config, "searcher") : NULL;
+        const char *source = jget_string(searcher, "source_checkpoint_uuid", NULL);
+        if (!source)
+            continue;
+        if (forks.count == cap) {
+            cap = cap ? 2 * cap : 16;
+            forks.items = xrealloc(forks.items, cap * sizeof *forks.items);
+        }
+        forks.items[forks.count++] = (struct gc_fork){source, x->id};
+    }
+    return forks;
+}
+
+bool gc_is_needed(struct core *c, const struct gc_forks *forks, int64_t trial_id, const char *uuid,
+                  char who[64])
+{
+    const struct trial *t = core_trial_find(c, trial_id);
+    if (t && !strcmp(t->checkpoint, uuid)) {
+        snprintf(who, 64, "trial %lld goes on from it", (long long)trial_id);
+        return true;
+    }
+    for (size_t i = 0; i < forks->count; i++)
+        if (!strcmp(forks->items[i].source, uuid)) {
+            snprintf(who, 64, "experiment %lld starts from it",
+                     (long long)forks->items[i].experiment);
+            return true;
+        }
+    return false;
+}
+
+// What the policy leaves out, at most `room` rows; how many.
+static size_t delete_chosen(struct core *c, const struct gc_forks *forks, const struct due *d,
+                            size_t room)
+{
+    size_t deleted = 0;
+    char who[64];
+    for (size_t i = 0; i < d->count && deleted < room; i++) {
+        const struct keep_row *row = &d->rows[i];
+        if (row->keep || gc_is_needed(c, forks, row->trial_id, row->uuid, who))
+            continue;
+        STORE(c, CHECKPOINT_REMOVE, "snsss", "DELETED", "[\"**\"]", row->uuid, "COMPLETED");
+        STORE(c, TRIAL_FORGET_CHECKPOINT, "s", row->uuid);
+        core_event(c, EVENT_CHECKPOINT, d->experiment, row->trial_id, row->uuid);
+        deleted++;
+    }
+    if (deleted)
+        log_info("checkpoints collected", "exp=%lld deleted=%zu", (long long)d->experiment,
+                 deleted);
+    return deleted;
+}
+
+static void retry_due(struct core *c, void *arg)
+{
+    (void)arg;
+    gc_ask(c);
+}
+
+static void settle_gone(struct core *c, const struct sweep *s)
+{
+    bool failed = false;
+    for (size_t i = 0; i < s->gone_count; i++) {
+        const struct gone *g = &s->gone[i];
+        failed |= g->failed;
+        if (!g->failed)
+            STORE(c, CHECKPOINT_REMOVED, "sss", g->uuid, g->resources, g->patterns);
+    }
+    if (failed) {
+        c->sweep.retry.fire = retry_due;
+        timer_set(&c->timers, &c->sweep.retry, c->now + retry_us);
+    }
+}
+
+static bool settle_dues(struct core *c, const struct sweep *s)
+{
+    struct gc_forks forks = gc_forks_of(c);
+    size_t room = SWEEP_ROWS;
+    for (size_t i = 0; i < s->due_count; i++) {
+        const struct due *d = &s->dues[i];
+        room -= delete_chosen(c, &forks, d, room);
+        if (room && !d->failed)
+            STORE(c, GC_DONE, "ii", d->experiment, d->asked);
+    }
+    free(forks.items);
+    return room < SWEEP_ROWS;
+}
+
+// Goes on behind what it has looked at, unless somebody asked anew meanwhile.
+static void sweep_done(struct core *c, struct work *work)
+{
+    struct sweep *s = (struct sweep *)work;
+    settle_gone(c, s);
+    bool deleted = s->due_count && settle_dues(c, s);
+    bool more = s->gone_count == SWEEP_FILES || s->due_count == SWEEP_EXPERIMENTS;
+    c->sweep.running = false;
+    if (deleted) {
+        gc_ask(c);
+    } else if (more && !c->sweep.wanted) {
+        gc_ask(c);
+        if (s->gone_count)
+            memcpy(c->sweep.after, s->gone[s->gone_count - 1].uuid, UUID_TEXT);
+    }
+    sweep_free(work);
+}
+
+void gc_ask(struct core *c)
+{
+    c->sweep.wanted = true;
+    c->sweep.after[0] = '\0';
+    c->sweep.commit = c->submitted + (c->batch && !db_batch_empty(c->batch));
+}
+
+void gc_experiment(struct core *c, struct experiment *x)
+{
+    STORE(c, GC_ASK, "i", x->id);
+    gc_ask(c);
+}
+
+void gc_resume(struct core *c)
+{
+    gc_ask(c);
+}
+
+void gc_pass(struct core *c)
+{
+    if (!c->sweep.wanted || c->sweep.running || atomic_load(&c->committed) < c->sweep.commit)
+        return;
+    struct sweep *s = xcalloc(1, sizeof *s);
+    s->work = (struct work){.run = sweep_run, .done = sweep_done, .drop = sweep_free};
+    memcpy(s->after, c->sweep.after, UUID_TEXT);
+    if (workers_send(c->workers, &s->work, true, NULL)) {
+        sweep_free(&s->work); // at the next turn
+        return;
+    }
+    c->sweep.wanted = false;
+    c->sweep.running = true;
+}
