@@ -19,9 +19,9 @@ enum role { ROLE_NONE, ROLE_VIEWER, ROLE_EDITOR, ROLE_ADMIN, ROLE_CLUSTER_ADMIN,
 
 enum act {
     ACT_SEE,           // the workspace, and all that belongs to it
-    ACT_SUBMIT,        // experiments into its projects
-    ACT_CHANGE_OWN,    // the caller's own experiments
-    ACT_CHANGE_OTHERS, // everybody's experiments
+    ACT_SUBMIT,        // experiments into its projects, models and templates into it
+    ACT_CHANGE_OWN,    // what is the caller's own
+    ACT_CHANGE_OTHERS, // what is anybody's
     ACT_OVERTAKE,      // put a job before those of others
     ACT_MANAGE,        // name, default role, members and their weights, projects
     ACT_SET_QUOTA,     // its weight, and guaranteed and most slots, also of a member

@@ -16,6 +16,7 @@
 #include "master/core/lives.h"
 #include "master/core/policies.h"
 #include "master/core/teams.h"
+#include "master/core/templates.h"
 #include "master/core/workers.h"
 #include "master/sight.h"
 
@@ -46,7 +47,20 @@ static void submission_free(struct work *work)
 
 // --- on the worker -------------------------------------------------------------------------------
 
-static int read_config(struct submission *s)
+// As it was written, completed by the template that the caller names.
+static int parse_config(struct submission *s, struct db_reader *db, const char *text,
+                        struct yaml_doc *doc)
+{
+    const char *template = jget_string(s->rq->body, "template", "");
+    if (!*template)
+        return expconf_parse(text, strlen(text), "config", doc, &s->e);
+    int err = yaml_parse(text, strlen(text), "config", doc, &s->e);
+    if (!err && json_is_object(doc->root))
+        err = template_merge(db, &s->rq->principal, template, doc->root, &s->e);
+    return err ? err : expconf_finish(doc, &s->e);
+}
+
+static int read_config(struct submission *s, struct db_reader *db)
 {
     const char *text = jget_string(s->rq->body, "config", NULL);
     struct yaml_doc doc = {0};
@@ -55,7 +69,7 @@ static int read_config(struct submission *s)
         return error_set(&s->e, ERR_INVALID, "config: missing: the experiment's YAML as text");
     if (strlen(text) > LIMIT_CONFIG)
         return error_set(&s->e, ERR_TOO_LARGE, "config: more than %d bytes", LIMIT_CONFIG);
-    int err = expconf_parse(text, strlen(text), "config", &doc, &s->e);
+    int err = parse_config(s, db, text, &doc);
     if (!err)
         err = json_parse(s->default_storage, strlen(s->default_storage), "checkpoint storage",
                          &storage, &s->e);
@@ -84,10 +98,6 @@ static int check_limits(struct submission *s)
                          "resources.max_slots: %lld is less than the slots of a trial (%lld), so "
                          "that none could ever start",
                          (long long)most, (long long)slots);
-    if (*jget_string(s->rq->body, "template", ""))
-        return error_set(&s->e, ERR_INVALID,
-                         "template: this master keeps no templates; send the "
-                         "whole configuration");
     if (jget_bool(s->rq->body, "unmanaged", false))
         return error_set(&s->e, ERR_INVALID,
                          "unmanaged: this master runs its experiments itself; leave it out");
@@ -191,7 +201,7 @@ static int find_source(struct submission *s, struct db_reader *db)
 static void read_submission(struct work *work, struct db_reader *db)
 {
     struct submission *s = (struct submission *)work;
-    s->err = read_config(s);
+    s->err = read_config(s, db);
     if (!s->err)
         s->err = check_limits(s);
     if (s->err)

@@ -223,14 +223,16 @@ int list_answer(struct list *l, const struct list_source *source, struct error *
     int64_t count = 0;
     int more = 0;
     if (rows) {
-        jw_object(w);
+        if (!l->within)
+            jw_object(w);
         jw_key(w, source->key);
         jw_array(w);
         for (; (more = db_next(rows)) == 1; count++)
             source->write(w, rows);
         jw_array_end(w);
         wire_write_pagination(w, l->offset, l->limit < 0 ? 0 : l->limit, count, l->total);
-        jw_object_end(w);
+        if (!l->within)
+            jw_object_end(w);
         db_rows_close(rows);
     }
     buf_free(&l->where);

@@ -30,6 +30,7 @@ struct list {
     size_t value_count;
     int64_t offset, limit; // limit -1: all
     int64_t total;         // rows without the limit; known after the count
+    bool within;           // the answer's object is the caller's to open and end
     struct error error;    // the first; told by list_answer()
 };
 

@@ -29,6 +29,15 @@ view_handler view_trial, view_trial_workloads, view_trial_series, view_context_d
 // starts.c
 view_handler view_trial_starts;
 
+// models.c
+view_handler model_create, model_patch, model_archive, model_unarchive, model_move, model_delete,
+    model_version_create, model_version_patch, model_version_delete; // worker
+view_handler model_list, model_get, model_labels, model_version_list, model_version_get;
+
+// templates.c
+view_handler template_create, template_put, template_patch, template_delete; // worker
+view_handler template_list, template_get;
+
 // checkpoints.c
 view_handler view_checkpoint, view_trial_checkpoints, view_experiment_checkpoints, view_preview_gc;
 
@@ -40,6 +49,9 @@ stream_handler stream_events; // events.c
 
 // Key and value: an RFC 3339 time; a null where `wall_us` is 0.
 void write_time(struct json_writer *w, const char *key, int64_t wall_us);
+
+// A checkpoint: the columns of SQL_CHECKPOINT_COLUMNS come first.
+void write_checkpoint(struct json_writer *w, struct db_rows *rows);
 
 // An object of uuid, state, steps, time, resources, metadata: six columns from `first` on.
 void write_checkpoint_workload(struct json_writer *w, struct db_rows *rows, int first);
