@@ -1,29 +1,15 @@
-#include "api/client.h"
-
-#include <curl/curl.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/client_parts.h"
 #include "base/arena.h"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
-
-struct client {
-    CURL *easy;
-    char *url; // without a slash at the end
-    struct curl_slist *headers;
-    const atomic_bool *cancel;
-    long timeout_s;
-    int status;
-    bool may_retry; // the last call failed in a way that another try may mend
-    char detail[CURL_ERROR_SIZE];
-};
 
 // One answer on its way in. What comes with a status of 300 or more is kept as the error's text;
 // the rest goes to `data`, which returns 0, STOP, or a negative error with *e filled.
@@ -175,7 +161,7 @@ static size_t on_data(char *bytes, size_t size, size_t count, void *ctx)
     return t->result ? 0 : size * count;
 }
 
-static int transport_failed(struct client *c, CURLcode code, struct error *e)
+int client_transport_failed(struct client *c, CURLcode code, struct error *e)
 {
     const char *detail = *c->detail ? c->detail : curl_easy_strerror(code);
     switch (code) {
@@ -204,7 +190,7 @@ static int transport_failed(struct client *c, CURLcode code, struct error *e)
 }
 
 // The server's own sentence, in either of the wire's shapes.
-static int http_failed(struct client *c, const char *method, const char *path,
+int client_http_failed(struct client *c, const char *method, const char *path,
                        const struct buf *body, struct error *e)
 {
     json_t *answer = NULL;
@@ -260,8 +246,8 @@ static int exchange(struct client *c, const char *method, const char *path, cons
     if (t->result)
         return t->result == STOP ? 0 : t->result;
     if (code)
-        return transport_failed(c, code, e);
-    return status >= 300 ? http_failed(c, method, path, &t->body, e) : 0;
+        return client_transport_failed(c, code, e);
+    return status >= 300 ? client_http_failed(c, method, path, &t->body, e) : 0;
 }
 
 // --- calls ---------------------------------------------------------------------------------------
