@@ -15,16 +15,13 @@
 // synchronous FULL: each commit is flushed; group commit makes that cheap. secure_delete: the
 // system's SQLite has it on, and would write zeros over every freed page. The log is folded into
 // the file every 4,000 pages (16 MiB), since each folding costs two flushes, and is cut back to
-// 64 MiB when a slow reader or a large transaction made it grow. The schema is trusted: its triggers
-// write the text index, which this SQLite would else refuse, and no function that a schema could
-// name reaches out of the store.
+// 64 MiB when a slow reader or a large transaction made it grow. The schema is trusted: its
+// triggers write the text index, which this SQLite would else refuse, and no function that a schema
+// could name reaches out of the store.
 static const char *const pragmas[] = {
-    "PRAGMA synchronous = FULL",
-    "PRAGMA foreign_keys = ON",
-    "PRAGMA secure_delete = OFF",
-    "PRAGMA wal_autocheckpoint = 4000",
-    "PRAGMA cache_size = -8192",
-    "PRAGMA journal_size_limit = 67108864",
+    "PRAGMA synchronous = FULL",  "PRAGMA foreign_keys = ON",
+    "PRAGMA secure_delete = OFF", "PRAGMA wal_autocheckpoint = 4000",
+    "PRAGMA cache_size = -8192",  "PRAGMA journal_size_limit = 67108864",
 };
 
 // The first line of the lock file, which names the process that has it.
@@ -37,15 +34,15 @@ static long holder_of(const char *path)
     return pid;
 }
 
-static int lock_dir(struct db *db, const char *dir, struct error *e)
+int store_lock(const char *dir, int *lock, struct error *e)
 {
     char *path = path_join(dir, "muster.lock");
     int err = 0;
-    db->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (db->lock < 0) {
+    *lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (*lock < 0) {
         err = error_set_errno(e, ERR_IO, errno, "%s: cannot be made; check who owns the folder",
                               path);
-    } else if (flock(db->lock, LOCK_EX | LOCK_NB)) {
+    } else if (flock(*lock, LOCK_EX | LOCK_NB)) {
         err = errno == EWOULDBLOCK
                   ? error_set(e, ERR_CONFLICT,
                               "%s is in use by another master (pid %ld): stop that one, or name "
@@ -55,7 +52,7 @@ static int lock_dir(struct db *db, const char *dir, struct error *e)
     } else {
         char text[32];
         int len = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-        if (ftruncate(db->lock, 0) || pwrite(db->lock, text, (size_t)len, 0) != len)
+        if (ftruncate(*lock, 0) || pwrite(*lock, text, (size_t)len, 0) != len)
             err = error_set_errno(e, ERR_IO, errno, "%s: cannot be written", path);
     }
     free(path);
@@ -141,7 +138,7 @@ int db_open(const char *dir, struct db **out, struct error *e)
     db->path = path_join(dir, "muster.db");
     int err = dir_make(dir, 0700, e);
     if (!err)
-        err = lock_dir(db, dir, e);
+        err = store_lock(dir, &db->lock, e);
     if (!err)
         err = make_file(dir, db->path, e);
     if (!err)

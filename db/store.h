@@ -89,6 +89,10 @@ struct db {
     struct error broken; // once set, no batch is written any more
 };
 
+// db.c: the folder is this process's, until the descriptor is closed; also after an error, when it
+// is not -1. ERR_CONFLICT: another master's.
+int store_lock(const char *dir, int *lock, struct error *e);
+
 int writer_start(struct db *db, struct error *e); // without a thread when by_hand
 void writer_stop(struct db *db);                  // after what is queued; not started is fine
 

@@ -1,0 +1,424 @@
+// A copy is made by VACUUM INTO: one read transaction, so it is of one moment, whatever is written
+// meanwhile. SQLite does not flush what it writes there; that is done here, before the copy gets
+// its name.
+//
+// To restore, the old store is folded into one file and linked under another name first; then the
+// new one takes its name in a single step. At any moment there is a whole store of that name.
+#include "db/backup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "db/store.h"
+
+enum {
+    WATCH_STEPS = 20000,  // of SQLite's machine between two looks
+    COPY_BYTES = 1 << 20, // at a time
+    IDS_AHEAD = 10000,    // of experiments and trials
+    STARTS_AHEAD = 1000,  // of a trial
+};
+
+// --- watching ------------------------------------------------------------------------------------
+
+struct looking {
+    const struct backup_watch *watch;
+    const char *what, *file; // whose size is shown; NULL: none
+    int64_t total;
+};
+
+static void show(const struct backup_watch *watch, const char *what, int64_t done, int64_t total)
+{
+    if (watch && watch->show)
+        watch->show(watch->ctx, what, done, total);
+}
+
+static int64_t size_of(const char *path)
+{
+    struct stat is;
+    return path && !stat(path, &is) ? is.st_size : 0;
+}
+
+static int look(void *arg)
+{
+    const struct looking *l = arg;
+    show(l->watch, l->what, size_of(l->file), l->total);
+    return 0;
+}
+
+static void look_on(sqlite3 *sql, struct looking *l)
+{
+    look(l);
+    if (l->watch && l->watch->show)
+        sqlite3_progress_handler(sql, WATCH_STEPS, look, l);
+}
+
+// --- what a store holds --------------------------------------------------------------------------
+
+static int check_identity(sqlite3 *sql, const char *path, int64_t *version, struct error *e)
+{
+    int64_t application = 0;
+    int err = connection_ask_int(sql, "PRAGMA application_id", &application, e);
+    if (!err)
+        err = connection_ask_int(sql, "PRAGMA user_version", version, e);
+    if (err)
+        return error_set(e, ERR_CORRUPT, "%s is no store of Muster, or damaged", path);
+    if (application != STORE_APPLICATION_ID)
+        return error_set(e, ERR_CORRUPT, "%s is a SQLite file, but not a store of Muster", path);
+    if (*version > migration_count)
+        return error_set(e, ERR_VERSION,
+                         "%s has version %lld of the schema, and this program (%s) knows versions "
+                         "up to %d: use the program that wrote it, or a newer one",
+                         path, (long long)*version, MUSTER_VERSION, migration_count);
+    return 0;
+}
+
+static int count_rows(sqlite3 *sql, const char *table, int64_t *rows, struct error *e)
+{
+    char *text = sqlite3_mprintf("SELECT count(*) FROM \"%w\"", table);
+    must(text);
+    int err = connection_ask_int(sql, text, rows, e);
+    sqlite3_free(text);
+    return err;
+}
+
+static void note_table(struct backup_report *r, const char *table, int64_t rows)
+{
+    r->tables++;
+    r->rows += rows;
+    if (!strcmp(table, "experiments"))
+        r->experiments = rows;
+    else if (!strcmp(table, "trials"))
+        r->trials = rows;
+    else if (!strcmp(table, "checkpoints"))
+        r->checkpoints = rows;
+}
+
+static int count_all(sqlite3 *sql, struct backup_report *r, struct error *e)
+{
+    static const char tables[] = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+                                 " AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name";
+    sqlite3_stmt *s = NULL;
+    int err = 0;
+    r->tables = r->rows = 0;
+    if (sqlite3_prepare_v2(sql, tables, -1, &s, NULL) != SQLITE_OK)
+        return connection_error(sql, e, "counting");
+    while (!err && sqlite3_step(s) == SQLITE_ROW) {
+        const char *table = (const char *)sqlite3_column_text(s, 0);
+        int64_t rows = 0;
+        err = count_rows(sql, table, &rows, e);
+        note_table(r, table, rows);
+    }
+    sqlite3_finalize(s);
+    return err;
+}
+
+static int check_whole(sqlite3 *sql, const char *path, struct error *e)
+{
+    int64_t faults = 0, broken = 0;
+    int err = connection_ask_int(sql,
+                                 "SELECT count(*) FROM pragma_integrity_check"
+                                 " WHERE integrity_check <> 'ok'",
+                                 &faults, e);
+    if (!err)
+        err = connection_ask_int(sql, "SELECT count(*) FROM pragma_foreign_key_check", &broken, e);
+    if (err || faults || broken)
+        return error_set(e, ERR_CORRUPT,
+                         "%s is damaged (%lld faults, %lld rows that refer to nothing): use "
+                         "another backup",
+                         path, (long long)faults, (long long)broken);
+    return 0;
+}
+
+int backup_verify(const char *file, const struct backup_watch *watch, struct backup_report *out,
+                  struct error *e)
+{
+    struct connection c;
+    struct looking looking = {.watch = watch, .what = "verifying", .total = size_of(file)};
+    *out = (struct backup_report){.bytes = looking.total};
+    if (!path_exists(file))
+        return error_set(e, ERR_NOT_FOUND, "there is no %s", file);
+    int err = connection_open(&c, file, SQLITE_OPEN_READONLY, e);
+    if (err)
+        return err;
+    look_on(c.sql, &looking);
+    err = check_identity(c.sql, file, &out->version, e);
+    if (!err)
+        err = check_whole(c.sql, file, e);
+    if (!err)
+        err = count_all(c.sql, out, e);
+    connection_close(&c);
+    return err;
+}
+
+// --- making one ----------------------------------------------------------------------------------
+
+static int sync_file(const char *path, struct error *e)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int err = fd < 0 || fsync(fd) ? error_set_errno(e, ERR_IO, errno, "%s", path) : 0;
+    if (fd >= 0)
+        close(fd);
+    return err;
+}
+
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == path ? xstrdup("/")
+           : slash       ? xasprintf("%.*s", (int)(slash - path), path)
+                         : xstrdup(".");
+}
+
+static int take_name(const char *aside, const char *path, struct error *e)
+{
+    char *folder = folder_of(path);
+    int err = sync_file(aside, e);
+    if (!err && rename(aside, path))
+        err = error_set_errno(e, ERR_IO, errno, "%s cannot be renamed to %s", aside, path);
+    if (!err)
+        err = file_sync_dir(folder, e);
+    free(folder);
+    return err;
+}
+
+static int vacuum_into(sqlite3 *sql, const char *aside, const struct backup_watch *watch,
+                       struct error *e)
+{
+    struct looking looking = {.watch = watch, .what = "copying", .file = aside};
+    int err = connection_ask_int(sql,
+                                 "SELECT (page_count - freelist_count) * page_size FROM"
+                                 " pragma_page_count, pragma_freelist_count, pragma_page_size",
+                                 &looking.total, e);
+    if (err)
+        return err;
+    char *text = sqlite3_mprintf("VACUUM INTO %Q", aside);
+    must(text);
+    look_on(sql, &looking);
+    err = connection_exec(sql, text, e);
+    sqlite3_progress_handler(sql, 0, NULL, NULL);
+    sqlite3_free(text);
+    return err;
+}
+
+// The copy against the store, where nobody has written meanwhile.
+static int compare(sqlite3 *sql, int64_t data_version, const struct backup_report *copy,
+                   struct error *e)
+{
+    struct backup_report store = {0};
+    int64_t now = 0;
+    int err = count_all(sql, &store, e);
+    if (!err)
+        err = connection_ask_int(sql, "PRAGMA data_version", &now, e);
+    if (!err && now == data_version && (store.rows != copy->rows || store.tables != copy->tables))
+        err = error_set(e, ERR_CORRUPT,
+                        "the copy has %lld rows in %lld tables, the store %lld in %lld: is the "
+                        "store damaged?",
+                        (long long)copy->rows, (long long)copy->tables, (long long)store.rows,
+                        (long long)store.tables);
+    return err;
+}
+
+static int make_copy(const char *store, const char *aside, const struct backup_watch *watch,
+                     struct backup_report *out, struct error *e)
+{
+    struct connection c;
+    int64_t version = 0, data_version = 0;
+    int err = connection_open(&c, store, SQLITE_OPEN_READONLY, e);
+    if (err)
+        return err;
+    err = check_identity(c.sql, store, &version, e);
+    if (!err)
+        err = connection_ask_int(c.sql, "PRAGMA data_version", &data_version, e);
+    if (!err)
+        err = vacuum_into(c.sql, aside, watch, e);
+    if (!err)
+        err = backup_verify(aside, watch, out, e);
+    if (!err)
+        err = compare(c.sql, data_version, out, e);
+    connection_close(&c);
+    return err;
+}
+
+static char *store_of(const char *from)
+{
+    struct stat is;
+    return !stat(from, &is) && S_ISDIR(is.st_mode) ? path_join(from, "muster.db") : xstrdup(from);
+}
+
+int backup_make(const char *from, const char *to, bool replace, const struct backup_watch *watch,
+                struct backup_report *out, struct error *e)
+{
+    char *store = store_of(from), *aside = xasprintf("%s.tmp.%ld", to, (long)getpid());
+    int err = 0;
+    if (!path_exists(store))
+        err = error_set(e, ERR_NOT_FOUND, "there is no %s", store);
+    else if (path_exists(to) && !replace)
+        err = error_set(e, ERR_CONFLICT, "%s is there already: name another file, or say --force",
+                        to);
+    if (!err)
+        err = file_write_durable(aside, "", 0, 0600, e); // it holds password hashes
+    if (!err) {
+        err = make_copy(store, aside, watch, out, e);
+        if (!err)
+            err = take_name(aside, to, e);
+        if (err)
+            unlink(aside);
+    }
+    free(aside);
+    free(store);
+    return err;
+}
+
+// --- putting one back ----------------------------------------------------------------------------
+
+static int copy_bytes(int from, int to, int64_t total, const struct backup_watch *watch)
+{
+    char *piece = xcalloc(1, COPY_BYTES);
+    int64_t done = 0;
+    ssize_t n;
+    int err = 0;
+    while (!err && (n = read(from, piece, COPY_BYTES)) != 0) {
+        err = n < 0 ? -1 : file_write_all(to, piece, (size_t)n);
+        done += n;
+        show(watch, "copying", done, total);
+    }
+    free(piece);
+    return err;
+}
+
+static int copy_file(const char *from, const char *to, const struct backup_watch *watch,
+                     struct error *e)
+{
+    int in = open(from, O_RDONLY | O_CLOEXEC), err = 0;
+    if (in < 0)
+        return error_set_errno(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, errno, "%s", from);
+    int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (out < 0 || copy_bytes(in, out, size_of(from), watch) || fsync(out))
+        err = error_set_errno(e, ERR_IO, errno, "copying %s to %s", from, to);
+    if (out >= 0)
+        close(out);
+    close(in);
+    return err;
+}
+
+// Agents may still run what was started after the copy was made, under ids that the copy has not
+// given yet. No id and no start of a trial is given a second time.
+static int advance_ids(const char *path, struct error *e)
+{
+    struct connection c;
+    char text[256];
+    int err = connection_open(&c, path, SQLITE_OPEN_READWRITE, e);
+    if (err)
+        return err;
+    snprintf(text, sizeof text,
+             "UPDATE sqlite_sequence SET seq = seq + %d WHERE name IN ('experiments', 'trials');"
+             "UPDATE trials SET run_id = run_id + %d"
+             " WHERE state NOT IN ('COMPLETED', 'CANCELED', 'ERROR')",
+             IDS_AHEAD, STARTS_AHEAD);
+    err = connection_exec(c.sql, "PRAGMA synchronous = FULL", e);
+    if (!err)
+        err = connection_exec(c.sql, text, e);
+    connection_close(&c);
+    return err;
+}
+
+static void move_if_there(const char *from, const char *to)
+{
+    if (path_exists(from) && rename(from, to))
+        log_warn("a file could not be kept", "path=%s", from);
+}
+
+// One file without a log. A store that is damaged is kept with its log.
+static void fold_log(const char *path)
+{
+    struct connection c;
+    struct error ignored = {0};
+    if (connection_open(&c, path, SQLITE_OPEN_READWRITE, &ignored))
+        return;
+    connection_exec(c.sql, "PRAGMA wal_checkpoint(TRUNCATE)", &ignored);
+    connection_close(&c); // the last one removes the log, when all of it is in the file
+}
+
+static int keep_old(const char *store, char **kept, struct error *e)
+{
+    char *log = xasprintf("%s-wal", store), *shared = xasprintf("%s-shm", store), *kept_log = NULL;
+    char when[32];
+    time_t now = time(NULL);
+    struct tm utc;
+    int err = 0;
+    strftime(when, sizeof when, "%Y%m%dT%H%M%SZ", gmtime_r(&now, &utc));
+    *kept = xasprintf("%s.replaced-%s", store, when);
+    kept_log = xasprintf("%s-wal", *kept);
+    fold_log(store);
+    if (link(store, *kept))
+        err = errno == EEXIST ? error_set(e, ERR_CONFLICT, "%s is there already", *kept)
+                              : copy_file(store, *kept, NULL, e);
+    if (!err) {
+        move_if_there(log, kept_log);
+        unlink(shared);
+    }
+    free(kept_log);
+    free(shared);
+    free(log);
+    return err;
+}
+
+static int is_a_backup(const char *file, struct error *e)
+{
+    char *log = xasprintf("%s-wal", file);
+    int err = size_of(log) > 0
+                  ? error_set(e, ERR_INVALID,
+                              "%s has a log beside it (%s): it is a store in use, not a backup; "
+                              "make one of it with muster master backup",
+                              file, log)
+                  : 0;
+    free(log);
+    return err;
+}
+
+static int put_in_place(const char *aside, const char *store, char **kept, struct error *e)
+{
+    int err = path_exists(store) ? keep_old(store, kept, e) : 0;
+    return err ? err : take_name(aside, store, e);
+}
+
+int backup_restore(const char *file, const char *dir, const struct backup_watch *watch,
+                   struct backup_report *out, char **kept, struct error *e)
+{
+    char *store = path_join(dir, "muster.db"), *aside = xasprintf("%s.restored", store);
+    int lock = -1;
+    *kept = NULL;
+    int err = is_a_backup(file, e);
+    if (!err)
+        err = dir_make(dir, 0700, e);
+    if (!err)
+        err = store_lock(dir, &lock, e);
+    if (!err)
+        err = copy_file(file, aside, watch, e);
+    if (!err)
+        err = backup_verify(aside, watch, out, e);
+    if (!err)
+        err = advance_ids(aside, e);
+    if (!err)
+        err = put_in_place(aside, store, kept, e);
+    if (err) {
+        unlink(aside);
+        free(*kept);
+        *kept = NULL;
+    }
+    if (lock >= 0)
+        close(lock);
+    free(aside);
+    free(store);
+    return err;
+}

@@ -1,0 +1,39 @@
+// Copies of a store: made while a master writes it, verified, and put in its place again. Any
+// thread; each call opens connections of its own.
+#ifndef MUSTER_DB_BACKUP_H
+#define MUSTER_DB_BACKUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct backup_report { // what a copy holds
+    int64_t bytes, version, tables, rows;
+    int64_t experiments, trials, checkpoints;
+};
+
+// `what` is happening ("copying", "verifying"), so many bytes of about so many (0: not known).
+struct backup_watch {
+    void (*show)(void *ctx, const char *what, int64_t done, int64_t total); // NULL: nobody looks
+    void *ctx;
+};
+
+// Copies the store at `from` (its folder, or the file) to the file `to`, verified and on the disk
+// before it has that name. ERR_CONFLICT: `to` is there already and `replace` is not set.
+int backup_make(const char *from, const char *to, bool replace, const struct backup_watch *watch,
+                struct backup_report *out, struct error *e);
+
+// Opens a copy and checks all of it. ERR_VERSION: of a newer program; ERR_CORRUPT: damaged, or no
+// store.
+int backup_verify(const char *file, const struct backup_watch *watch, struct backup_report *out,
+                  struct error *e);
+
+// Puts a copy of `file` in the place of the store of folder `dir`, which no master may use
+// (ERR_CONFLICT). What was there stays beside it; *kept is its path, the caller's, NULL: nothing
+// was. Ids and starts of trials go on far beyond those of the copy, so that what has been given
+// since is not given again.
+int backup_restore(const char *file, const char *dir, const struct backup_watch *watch,
+                   struct backup_report *out, char **kept, struct error *e);
+
+#endif
