@@ -77,7 +77,7 @@ static void write_training(struct json_writer *w, struct db_rows *rows)
     jw_object_end(w);
 }
 
-static void write_checkpoint(struct json_writer *w, struct db_rows *rows)
+void write_checkpoint(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
     jw_kv_string(w, "uuid", db_text(rows, C_UUID));
