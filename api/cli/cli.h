@@ -25,9 +25,15 @@ struct cli_options {
     bool password_stdin, admin;
     struct flag_list config;
     const char *name, *id_file, *to, *state, *user, *group, *metric, *level, *search, *agent;
-    bool paused, follow, validate_only, wait, yes, all, latest, best, drain;
+    bool paused, follow, watch, validate_only, wait, yes, all, latest, best, drain;
+    const char *topics;
+    long long since;
     long long project_id, limit, tail, rank, experiment, trial;
     const char *trace, *policy, *teams, *window, *plot, *from_store; // simulate
+    const char *data_dir;                                            // of backups
+    bool force, dry_run, checkpoints;
+    const char *file_patterns;
+    long long save_experiment_best, save_trial_best, save_trial_latest; // -1: not given
     long long nodes, slots_per_node, racks, add_nodes, preempt_cost, drain_time;
     bool timing;
     const char *pool, *weight, *role, *default_role, *project;

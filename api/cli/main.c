@@ -9,6 +9,7 @@
 #include "api/cli/cli.h"
 #include "api/cli/flagset.h"
 #include "api/cli/help.h"
+#include "api/cli/watch.h"
 #include "base/log.h"
 
 // The command `noun verb` or the one-word command `noun`; NULL with *e filled.
@@ -105,7 +106,10 @@ static int run_command(struct cli *c, const struct command *command, struct erro
     if (err == 0 && !command->offline) {
         err = session_open(c, true, e);
     }
-    return err != 0 ? err : command->run(c, command, e);
+    if (err != 0) {
+        return err;
+    }
+    return c->options.watch ? watch_command(c, command, e) : command->run(c, command, e);
 }
 
 // The first two words that are no flags decide the command; only then are its flags known.
@@ -153,6 +157,9 @@ int main(int argc, char **argv)
     struct cli c = {.options = {.rank = -1, // 0 is a value of these
                                 .max_slots = -1,
                                 .guaranteed = -1,
+                                .save_experiment_best = -1,
+                                .save_trial_best = -1,
+                                .save_trial_latest = -1,
                                 .preempt_cost = -1}};
     struct error e = {0};
     int err = dispatch(&c, argc, argv, &e);

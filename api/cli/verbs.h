@@ -16,6 +16,9 @@ cli_verb run_checkpoint_list, run_checkpoint_describe, run_checkpoint_digest,
     run_checkpoint_download; // checkpoint.c
 cli_verb run_agent_list, run_agent_set, run_slot_list, run_slot_set, run_master_info; // cluster.c
 cli_verb run_queue_list, run_queue_why, run_queue_move;                               // queue.c
+cli_verb run_events;                                                                  // watch.c
+cli_verb run_master_backup, run_master_restore;                                       // backup.c
+cli_verb run_checkpoint_delete, run_checkpoint_rm, run_checkpoint_gc;                 // collect.c
 cli_verb run_simulate;                                                                // simulate.c
 
 cli_verb run_team_list, run_team_create, run_team_set, run_team_members, run_team_delete,

@@ -1,0 +1,184 @@
+// Checkpoints that go: deleted, thinned out, collected by policy.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/cli/output.h"
+#include "api/cli/rows.h"
+#include "api/cli/verbs.h"
+#include "base/json.h"
+
+static json_t *uuids_of(const struct cli *c)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < c->arg_count; i++) {
+        char *copy = xstrdup(c->args[i]), *rest = copy, *uuid;
+        while ((uuid = strsep(&rest, ",")) != NULL) { // as det takes them
+            if (*uuid != '\0') {
+                json_array_append_new(list, json_string(uuid));
+            }
+        }
+        free(copy);
+    }
+    return list;
+}
+
+static json_t *patterns_of(const char *text)
+{
+    json_t *list = json_array();
+    char *copy = xstrdup(text != NULL ? text : ""), *rest = copy, *pattern;
+    while ((pattern = strsep(&rest, ",")) != NULL) {
+        if (*pattern != '\0') {
+            json_array_append_new(list, json_string(pattern));
+        }
+    }
+    free(copy);
+    return list;
+}
+
+static int tell(struct cli *c, const json_t *uuids, const char *state, struct error *e)
+{
+    json_t *rows = json_array(), *uuid;
+    size_t i;
+    if (c->format == OUTPUT_TABLE) {
+        if (!c->options.quiet) {
+            printf("%zu checkpoint%s %s; the files go in the background\n", json_array_size(uuids),
+                   json_array_size(uuids) == 1 ? "" : "s", state);
+        }
+        json_decref(rows);
+        return 0;
+    }
+    json_array_foreach((json_t *)uuids, i, uuid)
+    {
+        json_array_append_new(rows, json_pack("{s:O}", "uuid", uuid));
+    }
+    int err = output_rows(c, rows, "uuid", e);
+    json_decref(rows);
+    return err;
+}
+
+int run_checkpoint_delete(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    json_t *uuids = uuids_of(c);
+    int err = cli_confirm(c, e, "Delete %zu checkpoints with their files?", json_array_size(uuids));
+    if (err == 0) {
+        json_t *body = json_pack("{s:O}", "checkpointUuids", uuids);
+        err = cli_call(c, "DELETE", body, NULL, e, "/api/v1/checkpoints");
+        json_decref(body);
+    }
+    err = err != 0 ? err : tell(c, uuids, "deleted", e);
+    json_decref(uuids);
+    return err;
+}
+
+int run_checkpoint_rm(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    if (c->options.file_patterns == NULL) {
+        return error_set(e, ERR_INVALID,
+                         "say which files with --files, as in --files 'optimizer*,**/*.log'; "
+                         "muster checkpoint describe lists them");
+    }
+    json_t *uuids = uuids_of(c), *patterns = patterns_of(c->options.file_patterns);
+    int err = cli_confirm(c, e, "Remove %s from %zu checkpoints?", c->options.file_patterns,
+                          json_array_size(uuids));
+    if (err == 0) {
+        json_t *body =
+            json_pack("{s:O, s:O}", "checkpointUuids", uuids, "checkpointGlobs", patterns);
+        err = cli_call(c, "POST", body, NULL, e, "/api/v1/checkpoints/rm");
+        json_decref(body);
+    }
+    err = err != 0 ? err : tell(c, uuids, "thinned out", e);
+    json_decref(patterns);
+    json_decref(uuids);
+    return err;
+}
+
+// --- by policy -----------------------------------------------------------------------------------
+
+static bool has_policy(const struct cli_options *o)
+{
+    return o->save_experiment_best >= 0 || o->save_trial_best >= 0 || o->save_trial_latest >= 0;
+}
+
+static json_t *row_victim(const json_t *victim, const char *metric)
+{
+    json_t *row = json_pack("{s:s, s:I, s:I, s:s}", "uuid", jget_string(victim, "UUID", ""),
+                            "trial", (json_int_t)jget_int(victim, "TrialID", 0), "steps",
+                            (json_int_t)jget_int(victim, "StepsCompleted", 0), "reported",
+                            jget_string(victim, "ReportTime", ""));
+    json_object_set(row, "metric", json_object_get(jget(victim, "ValidationMetrics"), metric));
+    return row;
+}
+
+// The rows that the policy, with what the flags change of it, would delete.
+static int preview(struct cli *c, long long experiment, json_t **rows, struct error *e)
+{
+    const struct cli_options *o = &c->options;
+    json_t *answer = NULL, *victim;
+    size_t i;
+    int err =
+        cli_call(c, "GET", NULL, &answer, e,
+                 "/experiments/%lld/preview_gc?save_experiment_best=%lld&save_trial_best=%lld"
+                 "&save_trial_latest=%lld",
+                 experiment, o->save_experiment_best, o->save_trial_best, o->save_trial_latest);
+    *rows = json_array();
+    json_array_foreach(jget(answer, "checkpoints"), i, victim)
+    {
+        json_array_append_new(*rows, row_victim(victim, jget_string(answer, "metric_name", "")));
+    }
+    json_decref(answer);
+    return err;
+}
+
+// Determined's call takes all three numbers; those that were not given stay.
+static int set_policy(struct cli *c, long long experiment, struct error *e)
+{
+    json_t *object = NULL;
+    int err = fetch_experiment(c, experiment, &object, e);
+    if (err != 0) {
+        return err;
+    }
+    const struct cli_options *o = &c->options;
+    const json_t *now = jget_path(object, "config.checkpoint_storage");
+    json_t *body = json_pack(
+        "{s:{s:I, s:I, s:I}}", "checkpointStorage", "saveExperimentBest",
+        (json_int_t)(o->save_experiment_best >= 0 ? o->save_experiment_best
+                                                  : jget_int(now, "save_experiment_best", 0)),
+        "saveTrialBest",
+        (json_int_t)(o->save_trial_best >= 0 ? o->save_trial_best
+                                             : jget_int(now, "save_trial_best", 1)),
+        "saveTrialLatest",
+        (json_int_t)(o->save_trial_latest >= 0 ? o->save_trial_latest
+                                               : jget_int(now, "save_trial_latest", 1)));
+    err = cli_call(c, "PATCH", body, NULL, e, "/api/v1/experiments/%lld", experiment);
+    json_decref(body);
+    json_decref(object);
+    return err;
+}
+
+int run_checkpoint_gc(struct cli *c, const struct command *self, struct error *e)
+{
+    long long id;
+    json_t *rows = NULL;
+    int err = cli_id(c, 0, "experiment", &id, e);
+    err = err != 0 ? err : preview(c, id, &rows, e);
+    if (err == 0 && (c->options.dry_run || c->format != OUTPUT_TABLE || !c->options.yes)) {
+        err = output_rows(c, rows, self->columns, e);
+    }
+    if (err == 0 && !c->options.dry_run) {
+        err = cli_confirm(c, e, "Delete these %zu checkpoints?", json_array_size(rows));
+        if (err == 0) {
+            err = has_policy(&c->options)
+                      ? set_policy(c, id, e)
+                      : cli_call(c, "POST", NULL, NULL, e, "/api/v1/experiments/%lld/gc", id);
+        }
+        if (err == 0 && !c->options.quiet && c->format == OUTPUT_TABLE) {
+            printf("Experiment %lld: %zu checkpoints are deleted in the background\n", id,
+                   json_array_size(rows));
+        }
+    }
+    json_decref(rows);
+    return err;
+}
