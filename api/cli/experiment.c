@@ -8,12 +8,15 @@
 #include "api/cli/rows.h"
 #include "api/cli/verbs.h"
 #include "api/cli/waiting.h"
+#include "api/cli/watch.h"
 #include "api/expconf.h"
 #include "api/wire.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
+
+enum { WAIT_MOST_US = 10 * 1000000 };
 
 int fetch_experiment(struct cli *c, long long id, json_t **experiment, struct error *e)
 {
@@ -333,24 +336,34 @@ static bool has_paused(const json_t *experiment)
     return state_is(experiment, "PAUSED") && jget_int(experiment, "liveAllocations", 0) == 0;
 }
 
-// Polls until the verb has had its effect; a master that is away for a while is waited for.
+static bool has_effect(const json_t *experiment, const char *verb)
+{
+    return has_ended(experiment) || (strcmp(verb, "pause") == 0 && has_paused(experiment)) ||
+           (strcmp(verb, "activate") == 0 && !state_is(experiment, "PAUSED"));
+}
+
+// Looks whenever something has changed until the verb has had its effect; a master that is away for
+// a while is waited for.
 static int wait_for_state(struct cli *c, long long id, const char *verb, json_t **experiment,
                           struct error *e)
 {
-    for (;;) {
-        int err = fetch_experiment(c, id, experiment, e);
-        if (err != 0 && err != ERR_UNAVAILABLE && err != ERR_TIMEOUT) {
-            return err;
-        }
-        if (err == 0 &&
-            (has_ended(*experiment) || (strcmp(verb, "pause") == 0 && has_paused(*experiment)) ||
-             (strcmp(verb, "activate") == 0 && !state_is(*experiment, "PAUSED")))) {
-            return 0;
-        }
+    struct events *stream = NULL;
+    const char *query = arena_printf(&c->arena, "topics=experiments,trials&experimentIds=%lld", id);
+    int err = watch_open(c, query, &stream, e);
+    bool away = false;
+    while (err == 0) {
+        err = watch_wait(away ? NULL : stream, WAIT_MOST_US, e); // at first for its start
         json_decref(*experiment);
         *experiment = NULL;
-        clock_sleep_us(200000);
+        err = err != 0 ? err : fetch_experiment(c, id, experiment, e);
+        away = err == ERR_UNAVAILABLE || err == ERR_TIMEOUT;
+        err = away ? 0 : err;
+        if (*experiment != NULL && has_effect(*experiment, verb)) {
+            break;
+        }
     }
+    events_close(stream);
+    return err;
 }
 
 int run_experiment_act(struct cli *c, const struct command *self, struct error *e)

@@ -1,8 +1,6 @@
 // Watching an experiment: one line redrawn on a terminal, a line now and then elsewhere. The master
 // may be away for a while; Ctrl-C ends the watching, not the experiment.
 #include <math.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,24 +11,29 @@
 #include "api/cli/progress.h"
 #include "api/cli/rows.h"
 #include "api/cli/verbs.h"
+#include "api/cli/watch.h"
 #include "api/wire.h"
 #include "base/clock.h"
 #include "base/json.h"
 
-enum { POLL_US = 500000, PLAIN_LINE_US = 5000000 };
+enum {
+    LOOK_US = 200 * 1000,        // between two looks at what events only say to have changed
+    OLD_US = 5 * 1000000,        // then the reason to wait is asked for again: it speaks of time
+    PLAIN_LINE_US = 5 * 1000000, // between two lines that are not redrawn
+};
 
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int sig)
-{
-    (void)sig;
-    interrupted = 1;
-}
+enum stale { // what is to be read anew
+    STALE_REASON = 1,
+    STALE_WARNINGS = 2,
+    STALE_ALL = 4,
+};
 
 struct follow {
     struct cli *c;
     long long experiment, trial;
     bool terminal, away; // away: the master does not answer just now
+    unsigned stale;      // bits of enum stale
+    int64_t looked_at;   // monotonic
     json_t *config;      // of the experiment
     char state[32], reason[512], shown_state[32], shown_reason[512];
     long long log_lines; // warnings and errors already shown
@@ -160,14 +163,125 @@ static void draw(struct follow *f)
     fflush(stdout);
 }
 
-static int poll_once(struct follow *f, struct error *e)
+// --- what events say -----------------------------------------------------------------------------
+
+static double metric_in(const json_t *metrics, const char *name, double fallback)
 {
-    int err = read_experiment(f, e);
-    err = err != 0 ? err : read_trial(f, e);
-    err = err != 0 ? err : read_reason(f, e);
-    err = err != 0 ? err : show_warnings(f, e);
+    return jget_double(metrics, name, fallback);
+}
+
+static void take_metrics(struct follow *f, const json_t *data)
+{
+    const json_t *values = jget(data, "metrics");
+    const char *group = jget_string(data, "group", "");
+    if (jget_int(data, "trialId", 0) != f->trial) {
+        return;
+    }
+    if (strcmp(group, "validation") == 0) {
+        f->now.validation = metric_in(values, searcher_metric(f->config), f->now.validation);
+    } else if (strcmp(group, "training") == 0) {
+        f->now.steps = jget_int(data, "steps", f->now.steps);
+        f->now.loss = metric_in(values, "loss", f->now.loss);
+        f->now.samples_per_second =
+            metric_in(values, "samples_per_second", f->now.samples_per_second);
+        f->now.step_ms = metric_in(values, "step_ms", f->now.step_ms);
+    }
+}
+
+static void take_experiment(struct follow *f, const json_t *data)
+{
+    const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(data, "state", ""));
+    f->now.fraction = jget_double(data, "progress", f->now.fraction);
+    if (word == NULL || strcmp(word, f->state) != 0) {
+        f->stale |= STALE_ALL;
+    }
+}
+
+static void take_trial(struct follow *f, const json_t *data)
+{
+    if (f->trial == 0) {
+        f->stale |= STALE_ALL;
+    } else if (jget_int(data, "id", 0) == f->trial) {
+        f->now.steps = jget_int(data, "steps", f->now.steps);
+        f->now.restarts = (int)jget_int(data, "restarts", f->now.restarts);
+    }
+}
+
+static void take_event(struct follow *f, const struct events_item *item)
+{
+    if (strcmp(item->name, "away") == 0) {
+        f->away = true;
+    } else if (strcmp(item->name, "start") == 0 || strcmp(item->name, "reset") == 0) {
+        f->stale |= STALE_ALL;
+    } else if (strcmp(item->name, "experiment") == 0) {
+        take_experiment(f, item->data);
+    } else if (strcmp(item->name, "trial") == 0) {
+        take_trial(f, item->data);
+    } else if (strcmp(item->name, "metrics") == 0) {
+        take_metrics(f, item->data);
+    } else if (strcmp(item->name, "logs") == 0) {
+        f->stale |= STALE_WARNINGS;
+    } else if (strcmp(item->name, "queue") == 0) {
+        f->stale |= STALE_REASON;
+    }
+}
+
+// All that have come, waiting for the first until `deadline`.
+static int take_events(struct follow *f, struct events *stream, int64_t deadline, struct error *e)
+{
+    struct events_item item;
+    int found;
+    while ((found = events_next(stream, deadline, &item, e)) > 0) {
+        take_event(f, &item);
+        deadline = 0;
+    }
+    return found;
+}
+
+// --- what is asked for ---------------------------------------------------------------------------
+
+static int look(struct follow *f, struct error *e)
+{
+    int err = 0;
+    if (f->stale & STALE_ALL) {
+        err = read_experiment(f, e);
+        err = err != 0 ? err : read_trial(f, e);
+    }
+    if (f->stale & (STALE_ALL | STALE_REASON)) {
+        err = err != 0 ? err : read_reason(f, e);
+    }
+    if (f->stale & (STALE_ALL | STALE_WARNINGS)) {
+        err = err != 0 ? err : show_warnings(f, e);
+    }
+    f->looked_at = clock_mono_us();
     f->away = err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_PEER;
+    f->stale = err == 0 ? 0 : f->stale;
     return f->away ? 0 : err;
+}
+
+static bool has_ended(const struct follow *f)
+{
+    return !f->away && f->stale == 0 && wire_state_is_terminal(f->state);
+}
+
+static int watch(struct follow *f, struct events *stream, struct error *e)
+{
+    int err = 0;
+    f->stale = STALE_ALL;
+    while (err == 0 && !watch_interrupted() && !has_ended(f)) {
+        int64_t now = clock_mono_us();
+        if (now >= f->looked_at + OLD_US) {
+            f->stale |= STALE_REASON;
+        }
+        if (f->stale != 0 && now >= f->looked_at + LOOK_US) {
+            err = look(f, e);
+        }
+        if (err == 0) {
+            draw(f);
+            err = has_ended(f) ? 0 : take_events(f, stream, now + LOOK_US, e);
+        }
+    }
+    return err;
 }
 
 static int ended(struct follow *f, struct error *e)
@@ -185,31 +299,25 @@ static int ended(struct follow *f, struct error *e)
 int cli_follow(struct cli *c, long long experiment, struct error *e)
 {
     struct follow f = {.c = c, .experiment = experiment, .terminal = isatty(STDOUT_FILENO)};
+    struct events *stream = NULL;
     f.now = (struct progress){
         .loss = NAN, .validation = NAN, .samples_per_second = NAN, .step_ms = NAN};
-    struct sigaction act = {.sa_handler = on_interrupt}, before;
-    sigaction(SIGINT, &act, &before);
-    int err = 0;
-    for (;;) {
-        err = poll_once(&f, e);
-        if (err != 0 || interrupted) {
-            break;
-        }
-        draw(&f);
-        if (!f.away && wire_state_is_terminal(f.state)) {
-            err = ended(&f, e);
-            break;
-        }
-        clock_sleep_us(POLL_US);
-    }
-    if (interrupted) {
+    const char *query = arena_printf(
+        &c->arena, "topics=experiments,trials,metrics,logs,queue&experimentIds=%lld", experiment);
+    int err = watch_open(c, query, &stream, e);
+    watch_begin();
+    err = err != 0 ? err : watch(&f, stream, e);
+    if (watch_interrupted()) {
         printf(
             "\nStopped watching; the experiment goes on. To watch again: muster experiment follow "
             "%lld\n",
             experiment);
         err = 0;
+    } else if (err == 0) {
+        err = ended(&f, e);
     }
-    sigaction(SIGINT, &before, NULL);
+    watch_end();
+    events_close(stream);
     json_decref(f.config);
     return err;
 }

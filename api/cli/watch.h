@@ -1,0 +1,23 @@
+// Waiting for what changes at the master, instead of asking again and again.
+#ifndef MUSTER_CLI_WATCH_H
+#define MUSTER_CLI_WATCH_H
+
+#include "api/cli/cli.h"
+#include "api/events.h"
+
+// --watch: runs the command again whenever something it shows has changed, until Ctrl-C.
+int watch_command(struct cli *c, const struct command *command, struct error *e);
+
+// The stream of the master's events, with `query` ("topics=trials"); as who we are.
+int watch_open(struct cli *c, const char *query, struct events **out, struct error *e);
+
+// Until something came, or `most_us` have passed; all that came by then is taken off the stream.
+// Without a stream (NULL) it waits, a second at most.
+int watch_wait(struct events *s, int64_t most_us, struct error *e);
+
+// Ctrl-C ends the watching alone: between the two, watch_interrupted() tells of it.
+void watch_begin(void);
+bool watch_interrupted(void);
+void watch_end(void);
+
+#endif
