@@ -231,8 +231,13 @@ int expconf_finish(struct yaml_doc *doc, struct error *e)
     return finish(doc, false, e);
 }
 
-static int parse(const char *text, size_t len, const char *file, bool detached,
-                 struct yaml_doc *out, struct error *e)
+int expconf_finish_detached(struct yaml_doc *doc, struct error *e)
+{
+    return finish(doc, true, e);
+}
+
+int expconf_parse(const char *text, size_t len, const char *file, struct yaml_doc *out,
+                  struct error *e)
 {
     *out = (struct yaml_doc){0};
     if (len > LIMIT_CONFIG)
@@ -243,22 +248,10 @@ static int parse(const char *text, size_t len, const char *file, bool detached,
     int rc = yaml_parse(text, len, file, out, e);
     if (rc)
         return rc;
-    rc = finish(out, detached, e);
+    rc = expconf_finish(out, e);
     if (rc)
         yaml_doc_free(out);
     return rc;
-}
-
-int expconf_parse(const char *text, size_t len, const char *file, struct yaml_doc *out,
-                  struct error *e)
-{
-    return parse(text, len, file, false, out, e);
-}
-
-int expconf_parse_detached(const char *text, size_t len, const char *file, struct yaml_doc *out,
-                           struct error *e)
-{
-    return parse(text, len, file, true, out, e);
 }
 
 // --- overrides -----------------------------------------------------------------------------------

@@ -25,13 +25,11 @@ extern const struct schema_field expconf_fields[]; // ends with name == NULL
 int expconf_parse(const char *text, size_t len, const char *file, struct yaml_doc *out,
                   struct error *e);
 
-// The same of an unmanaged experiment, whose programs run elsewhere: there need be none to run.
-int expconf_parse_detached(const char *text, size_t len, const char *file, struct yaml_doc *out,
-                           struct error *e);
-
 // The checks and defaults alone, for a document that was parsed with yaml_parse() and perhaps
 // changed by expconf_set(). On error doc->root may be partly completed.
 int expconf_finish(struct yaml_doc *doc, struct error *e);
+// .. of an unmanaged experiment, whose programs run elsewhere: there need be none to run.
+int expconf_finish_detached(struct yaml_doc *doc, struct error *e);
 
 // Sets one value before the checks: "resources.slots_per_trial=3". The part after the first `=` is
 // YAML; missing objects on the way are made, lists take an index ("trainer.model.hidden.0=64").

@@ -143,7 +143,8 @@ static void launch(struct core *c, struct allocation *a)
           (int64_t)a->slots, a->id);
     free(placement);
     launch_token(c, a);
-    metrics_restart(c, t, a);
+    if (a->epoch > 1)
+        metrics_restart(c, t, a->resume[0] ? a->resume_steps : -1);
     for (int i = 0; i < a->part_count; i++) {
         struct part *p = &a->parts[i];
         p->next_on_agent = p->agent->parts;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "master/core/detached.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 
@@ -59,13 +60,13 @@ static char *validation_of_step(const struct trial *t, int64_t steps)
     return text;
 }
 
-static void store(struct core *c, const struct allocation *a, const struct incoming *in)
+static void store(struct core *c, const struct trial *t, const struct incoming *in)
 {
-    const struct trial *t = a->trial;
+    const char *allocation = t->allocation ? t->allocation->id : "";
     char *metadata = json_text(in->metadata);
     char *resources = in->resources ? json_text(in->resources) : xstrdup("{}");
     char *validation = validation_of_step(t, in->steps);
-    STORE(c, CHECKPOINT_UPSERT, "sssiisissssi", in->uuid, t->task_id, a->id, t->id,
+    STORE(c, CHECKPOINT_UPSERT, "sssiisissssi", in->uuid, t->task_id, allocation, t->id,
           t->live->experiment->id, in->state, in->steps, metadata, resources, t->live->storage,
           validation, in->time);
     core_event(c, EVENT_CHECKPOINT, t->live->experiment->id, t->id, in->uuid);
@@ -76,12 +77,12 @@ static void store(struct core *c, const struct allocation *a, const struct incom
 
 // Whether there is nothing to do: it was said before, and is deleted since. ERR_CONFLICT: the id is
 // another task's.
-static int check_known(struct core *c, const struct allocation *a, const char *uuid, bool *over,
+static int check_known(struct core *c, const struct trial *t, const char *uuid, bool *over,
                        struct error *e)
 {
     struct db_rows *rows = db_query(c->reader, STMT_CHECKPOINT_OWNER, "s", uuid);
     bool found = db_next(rows) > 0;
-    bool mine = found && !strcmp(db_text(rows, 0), a->trial->task_id);
+    bool mine = found && !strcmp(db_text(rows, 0), t->task_id);
     const char *state = found ? db_text(rows, 1) : "";
     *over = !strcmp(state, "DELETED") || !strcmp(state, "PARTIALLY_DELETED");
     db_rows_close(rows);
@@ -90,25 +91,37 @@ static int check_known(struct core *c, const struct allocation *a, const char *u
     return error_set(e, ERR_CONFLICT, "uuid: checkpoint %s is of another task", uuid);
 }
 
+// The trial whose task reports it; of an unmanaged one the body names the task.
+static int find_trial(struct core *c, struct request *rq, struct trial **t, struct error *e)
+{
+    const char *task = jget_string(rq->body, "taskId", "");
+    int64_t id = rq->principal.kind == PRINCIPAL_USER ? trial_of_task(task) : 0;
+    if (rq->principal.kind == PRINCIPAL_USER && !id)
+        return error_set(e, ERR_INVALID, "taskId: \"%.64s\" is no task of a trial", task);
+    int err = core_reporter(c, rq, id, t, e);
+    const char *mine = err || !(*t)->allocation ? "" : (*t)->allocation->id;
+    if (!err && *mine && strcmp(jget_string(rq->body, "allocationId", mine), mine))
+        err = error_set(e, ERR_FORBIDDEN, "allocation has ended");
+    return err;
+}
+
 int core_checkpoint_report(struct core *c, struct request *rq, struct error *e)
 {
-    struct allocation *a;
+    struct trial *t;
     struct incoming in;
     bool over = false;
-    int err = core_caller(c, rq, &a, e);
+    int err = find_trial(c, rq, &t, e);
     if (!err)
         err = read_checkpoint(c, rq->body, &in, e);
     if (!err)
-        err = check_known(c, a, in.uuid, &over, e);
+        err = check_known(c, t, in.uuid, &over, e);
     if (err || over)
         return err;
-    if (strcmp(jget_string(rq->body, "allocationId", a->id), a->id))
-        return error_set(e, ERR_FORBIDDEN, "allocation has ended");
-    struct trial *t = a->trial;
-    store(c, a, &in);
+    store(c, t, &in);
     if (strcmp(in.state, "COMPLETED") || (t->checkpoint[0] && in.steps < t->checkpoint_steps))
         return 0;
-    sched_gang_saved(c->sched, a->gang, c->now);
+    if (t->allocation)
+        sched_gang_saved(c->sched, t->allocation->gang, c->now);
     memcpy(t->checkpoint, in.uuid, sizeof t->checkpoint);
     t->checkpoint_steps = in.steps;
     STORE(c, TRIAL_SET_LATEST_CHECKPOINT, "si", in.uuid, t->id);

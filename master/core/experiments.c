@@ -5,8 +5,8 @@
 
 #include "base/arena.h"
 #include "base/json.h"
-#include "master/core/gc.h"
 #include "master/core/detached.h"
+#include "master/core/gc.h"
 #include "master/core/lives.h"
 #include "master/core/loop.h"
 #include "master/core/policies.h"
@@ -218,23 +218,30 @@ static void obey(struct core *c, struct live *l, const struct search_command *co
     }
 }
 
+static void set_progress(struct core *c, struct live *l, double progress)
+{
+    if (progress == l->progress)
+        return;
+    l->progress = progress;
+    STORE(c, EXPERIMENT_SET_PROGRESS, "di", progress, l->experiment->id);
+    core_event(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
+}
+
 void experiment_tell(struct core *c, struct live *l, const struct search_event *event)
 {
     struct search_commands commands;
-    if (l->unmanaged)
-        return; // its trials come from elsewhere
+    if (l->unmanaged) { // its trials come from elsewhere
+        if (event->kind == SEARCH_PROGRESS && !l->trials->next)
+            set_progress(c, l, event->fraction);
+        return;
+    }
     search_tell(l->search, event, &commands);
-    double progress = search_progress(l->search);
     if (event->kind != SEARCH_PROGRESS) {
         char *snapshot = search_snapshot(l->search);
         STORE(c, EXPERIMENT_SET_SEARCHER, "si", snapshot, l->experiment->id);
         free(snapshot);
     }
-    if (progress != l->progress) {
-        l->progress = progress;
-        STORE(c, EXPERIMENT_SET_PROGRESS, "di", progress, l->experiment->id);
-        core_event(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
-    }
+    set_progress(c, l, search_progress(l->search));
     for (size_t i = 0; i < commands.count; i++)
         obey(c, l, &commands.items[i]);
     search_commands_free(&commands);

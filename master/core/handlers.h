@@ -10,6 +10,14 @@
 core_handler core_experiment_create, core_experiment_activate, core_experiment_pause,
     core_experiment_cancel, core_experiment_kill, core_experiment_archive,
     core_experiment_unarchive, core_experiment_delete, core_experiment_patch;
+// PUT by-external-id/{x}: as create, made once. continue: {"id", "overrideConfig"}. Labels: the
+// label is params[1], the answer is theirs.
+core_handler core_experiment_put, core_experiment_continue, core_experiment_move,
+    core_experiment_add_label, core_experiment_remove_label;
+// Of many, by {"experimentIds"} or {"filters"}; params[0]: the project, or NULL.
+core_handler core_experiments_activate, core_experiments_pause, core_experiments_cancel,
+    core_experiments_kill, core_experiments_archive, core_experiments_unarchive,
+    core_experiments_delete, core_experiments_move;
 core_handler core_experiment_why;         // ours: why it waits, from the live queue
 core_handler core_experiment_best_metric; // searcher/best_searcher_validation_metric
 
@@ -31,10 +39,18 @@ core_handler core_workspace_create, core_workspace_patch, core_workspace_delete,
 core_handler core_trial_kill, core_trial_metrics, core_trial_progress, core_trial_early_exit,
     core_trial_runner_metadata, core_run_start;
 
+// Unmanaged trials (detached.h): POST and PUT /trials (rq->id: the trial), /trials/{t}/start,
+// PATCH /trials/{t}.
+core_handler core_trial_create, core_trial_put, core_trial_start, core_trial_patch;
+
+// What is known of a run beside its metrics: /runs/{t}/metadata, /trial-source-info.
+core_handler core_run_metadata, core_trial_source;
+
 // Allocations; params[0] is the allocation id.
 core_handler core_allocation_preemption, core_allocation_ack_preemption, core_allocation_all_gather,
     core_allocation_rendezvous, core_allocation_accelerator_data;
-core_handler core_task_logs;         // POST /task/logs, from agents and tasks
+core_handler core_task_logs;         // POST /task/logs; rq->input: logpost.h
+core_handler core_experiment_retain_logs, core_trial_retain_logs; // PUT retain_logs
 core_handler core_checkpoint_report; // POST /checkpoints
 // DELETE /checkpoints, POST /checkpoints/rm, PATCH /checkpoints; params[0] of the metadata: the
 // uuid, of gc (ours: chooses by the policy now): the experiment.

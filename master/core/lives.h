@@ -15,6 +15,11 @@ void live_free(struct live *l);
 void live_schedule(struct core *c, struct live *l); // makes it a job of the scheduler
 void live_changed(struct core *c, struct live *l);  // its place in the queue, its limits
 
+// load.c: the live part of one that has ended, with its trials, from the store, which must have its
+// end (ended_in). `config`, taken, instead of the stored one; NULL: of an unmanaged experiment, and
+// refused of any other.
+int live_again(struct core *c, struct experiment *x, json_t *config, struct error *e);
+
 // trials.c
 struct trial *trial_new(struct live *l, int64_t id, const char *request_id);
 void trial_free(struct trial *t);
@@ -73,7 +78,7 @@ bool agent_keeps(const struct agent *g, const struct part *p); // what an operat
 void agent_write_device(struct json_writer *w, const struct agent *g, int slot); // pools.c
 
 // metrics.c
-void metrics_restart(struct core *c, struct trial *t, const struct allocation *a);
+void metrics_restart(struct core *c, struct trial *t, int64_t from); // steps; -1: the beginning
 void metrics_load(struct trial *t, const char *training, const char *validation, const char *best,
                   const char *summary);
 void metrics_forget(struct trial *t); // frees what it keeps for a trial

@@ -10,7 +10,9 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "master/core/detached.h"
 #include "master/core/lives.h"
+#include "master/core/logs.h"
 #include "master/core/loop.h"
 #include "master/core/policies.h"
 #include "master/core/teams.h"
@@ -26,11 +28,13 @@ enum {
     X_SEARCHER_STATE = 14,
     X_PROGRESS,
     X_BEST,
-    X_SEED = 19,
+    X_UNMANAGED = 18,
+    X_SEED,
     X_SUBMITTED_AT = 21,
     X_OWNER = 23,
     X_ORDER,
-    X_SERVICE = 26
+    X_SERVICE = 26,
+    X_EXTERNAL = 28
 };
 enum {
     T_ID,
@@ -50,7 +54,8 @@ enum {
     T_BEST,
     T_SUMMARY,
     T_CHECKPOINT_STEPS = 20,
-    T_WAITED
+    T_WAITED,
+    T_EXTERNAL
 };
 enum {
     A_ID,
@@ -157,18 +162,16 @@ static int load_experiment(struct core *c, struct db_rows *rows, struct error *e
                      (long long)x->id, text_of(rows, 1));
 }
 
-static int load_live(struct core *c, struct db_rows *rows, struct error *e)
+// Takes config.
+static int read_live(struct core *c, struct experiment *x, struct db_rows *rows, json_t *config,
+                     struct error *e)
 {
-    struct experiment *x = core_experiment_find(c, db_int(rows, X_ID));
-    json_t *config = NULL;
-    if (experiment_is_terminal(x->state))
-        return 0;
-    int err = parse(text_of(rows, X_CONFIG), "experiments.config", &config, e);
-    if (err)
-        return err;
     struct live *l = live_new(c, x, config);
+    const char *external_id = db_text(rows, X_EXTERNAL);
     l->job_id = xstrdup(text_of(rows, X_JOB_ID));
     l->owner = xstrdup(text_of(rows, X_OWNER));
+    l->external_id = external_id ? xstrdup(external_id) : NULL;
+    l->unmanaged = db_int(rows, X_UNMANAGED);
     l->priority = (int)db_int(rows, X_PRIORITY);
     l->progress = db_double(rows, X_PROGRESS);
     l->has_best = !db_is_null(rows, X_BEST);
@@ -177,8 +180,20 @@ static int load_live(struct core *c, struct db_rows *rows, struct error *e)
     l->submitted_at = db_int(rows, X_SUBMITTED_AT);
     l->order = db_int(rows, X_ORDER) ? db_int(rows, X_ORDER) : l->order;
     l->service = db_double(rows, X_SERVICE);
-    err = search_restore(config, l->seed, text_of(rows, X_SEARCHER_STATE), &l->search, e);
+    if (l->unmanaged)
+        return 0;
+    int err = search_restore(config, l->seed, text_of(rows, X_SEARCHER_STATE), &l->search, e);
     return err ? error_prefix(e, "experiment %lld", (long long)x->id) : 0;
+}
+
+static int load_live(struct core *c, struct db_rows *rows, struct error *e)
+{
+    struct experiment *x = core_experiment_find(c, db_int(rows, X_ID));
+    json_t *config = NULL;
+    if (experiment_is_terminal(x->state))
+        return 0;
+    int err = parse(text_of(rows, X_CONFIG), "experiments.config", &config, e);
+    return err ? err : read_live(c, x, rows, config, e);
 }
 
 static int load_trial(struct core *c, struct db_rows *rows, struct error *e)
@@ -202,12 +217,62 @@ static int load_trial(struct core *c, struct db_rows *rows, struct error *e)
     t->waited = db_int(rows, T_WAITED);
     metrics_load(t, db_text(rows, T_TRAINING), db_text(rows, T_VALIDATION), db_text(rows, T_BEST),
                  db_text(rows, T_SUMMARY));
-    if (!trial_is_terminal(t->state)) {
+    if (x->live->unmanaged) {
+        detached_new(c, t, db_text(rows, T_EXTERNAL));
+        t->detached->resume_steps = t->run > 1 && t->checkpoint[0] ? t->checkpoint_steps : -1;
+        by_id_put(&c->trials, t->id, t);
+    } else if (!trial_is_terminal(t->state)) {
         by_id_put(&c->trials, t->id, t);
         x->live->live_trials++;
     }
     int err = parse(text_of(rows, T_HPARAMS), "trials.hparams", &t->hparams, e);
     return err ? err : policies_load(c, t, e);
+}
+
+// --- one that had ended --------------------------------------------------------------------------
+
+static int read_again(struct core *c, struct experiment *x, struct db_rows *rows, json_t *config,
+                      struct error *e)
+{
+    json_t *stored = NULL;
+    if (!config && !db_int(rows, X_UNMANAGED))
+        return detached_refuse(x, e);
+    int err = config ? 0 : parse(text_of(rows, X_CONFIG), "experiments.config", &stored, e);
+    return err ? err : read_live(c, x, rows, config ? json_incref(config) : stored, e);
+}
+
+static void forget_again(struct core *c, struct experiment *x)
+{
+    if (!x->live)
+        return;
+    for (struct trial *t = x->live->trials; t; t = t->next)
+        if (core_trial_find(c, t->id))
+            by_id_remove(&c->trials, t->id);
+    live_free(x->live);
+    x->live = NULL;
+}
+
+int live_again(struct core *c, struct experiment *x, json_t *config, struct error *e)
+{
+    must(!x->live);
+    struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_AGAIN, "i", x->id);
+    bool deleting = x->state == EXPERIMENT_DELETING || x->state == EXPERIMENT_DELETE_FAILED;
+    int err = 0, more = deleting ? 0 : db_next(rows);
+    if (more <= 0)
+        err = error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)x->id);
+    else
+        err = read_again(c, x, rows, config, e);
+    db_rows_close(rows);
+    rows = db_query(c->reader, STMT_TRIALS_AGAIN, "i", x->id);
+    while (!err && (more = db_next(rows)) > 0)
+        err = load_trial(c, rows, e);
+    db_rows_close(rows);
+    json_decref(config);
+    if (err)
+        forget_again(c, x);
+    else if (x->live->unmanaged)
+        detached_load(c, x->live);
+    return err;
 }
 
 // --- allocations ---------------------------------------------------------------------------------
@@ -406,6 +471,10 @@ static void resume(struct core *c)
 {
     for (size_t i = 0; i < c->experiments.count; i++) {
         struct experiment *x = c->experiments.items[i].value;
+        if (x->live && x->live->unmanaged) {
+            detached_load(c, x->live);
+            continue;
+        }
         for (struct trial *t = x->live ? x->live->trials : NULL; t; t = t->next) {
             if (t->allocation)
                 resume_allocation(c, t);
@@ -475,6 +544,7 @@ int core_new(struct db *db, const struct core_options *options, struct core **ou
         err = workers_new(c, &c->workers, e);
     if (!err) {
         loop_read_clocks(c);
+        c->logs = logs_new(c);
         err = load(c, e);
     }
     if (err) {
@@ -528,6 +598,7 @@ void core_free(struct core *c)
     if (c->reader)
         db_reader_close(c->reader);
     loop_forget(c);
+    logs_free(c->logs);
     mailbox_free(c->inbox);
     timers_free(&c->timers);
     db_batch_free(c->batch);

@@ -53,12 +53,16 @@ static const struct rule experiment_rules[] = {
     ON(X_ENDED | S(DELETE_FAILED), DELETE,      TO(DELETING),           DELETE),
     ON(S(DELETING),           DELETE_FAILED,    TO(DELETE_FAILED),      NOTHING),
 
+    ON(X_ENDED,               CONTINUE,         TO(ACTIVE),             ACTIVATE),
+
     // What a person asks for and cannot have. Cancel and kill of what has ended are done already.
     ON(X_LIVE | X_STOPPING,   DELETE,           SAME,                   REFUSE),
     ON(X_STOPPING | X_ENDED | S(DELETING) | S(DELETE_FAILED),
                               ACTIVATE,         SAME,                   REFUSE),
     ON(X_STOPPING | X_ENDED | S(DELETING) | S(DELETE_FAILED),
                               PAUSE,            SAME,                   REFUSE),
+    ON(X_LIVE | X_STOPPING | S(DELETING) | S(DELETE_FAILED),
+                              CONTINUE,         SAME,                   REFUSE),
 };
 #undef MACHINE
 
@@ -66,6 +70,7 @@ static const struct rule experiment_rules[] = {
 enum {
     T_LIVE = S(ACTIVE) | S(PAUSED),
     T_CANCELING = S(STOPPING_CANCELED) | S(STOPPING_KILLED),
+    T_ENDED = S(COMPLETED) | S(CANCELED) | S(ERROR),
 };
 
 static const struct rule trial_rules[] = {
@@ -101,6 +106,25 @@ static const struct rule trial_rules[] = {
     ON(S(STOPPING_ERROR),     FAILED,           TO(ERROR),              END),
     ON(S(STOPPING_ERROR),     LOST,             TO(ERROR),              END),
     ON(S(STOPPING_ERROR),     IDLE,             TO(ERROR),              END),
+
+    ON(T_ENDED,               CONTINUE,         TO(ACTIVE),             REQUEST),
+};
+
+// Its last word counts, but what a person canceled or what completed stays so until it is started
+// again; one that fell silent may be heard again.
+#define SAYS(states, event, next, action)                                                          \
+    {                                                                                              \
+        (states), DETACHED_EV_##event, TO(next), DETACHED_DO_##action                              \
+    }
+static const struct rule detached_rules[] = {
+    SAYS(T_LIVE | T_ENDED,    START,            ACTIVE,                 RUN),
+    SAYS(S(PAUSED) | S(ERROR),
+                              RUNS,             ACTIVE,                 RUN),
+    SAYS(S(ACTIVE),           PAUSED,           PAUSED,                 REST),
+    SAYS(T_LIVE | S(ERROR),   COMPLETED,        COMPLETED,              END),
+    SAYS(T_LIVE,              FAILED,           ERROR,                  END),
+    SAYS(T_LIVE,              CANCELED,         CANCELED,               END),
+    SAYS(S(ACTIVE),           SILENT,           ERROR,                  END),
 };
 #undef MACHINE
 
@@ -154,6 +178,11 @@ struct transition trial_transition(enum trial_state s, enum trial_event ev)
     return FIND(trial_rules);
 }
 
+struct transition detached_transition(enum trial_state s, enum detached_event ev)
+{
+    return FIND(detached_rules);
+}
+
 struct transition allocation_transition(enum allocation_state s, enum allocation_event ev)
 {
     return FIND(allocation_rules);
@@ -205,18 +234,19 @@ static bool find_word(const char *const *words, int count, const char *word, int
     return false;
 }
 
+// RUNNING: of unmanaged ones, in the place of ACTIVE.
 bool experiment_state_of(const char *word, enum experiment_state *out)
 {
-    int i = 0;
-    bool found = find_word(experiment_words, EXPERIMENT_STATES, word, &i);
+    int i = EXPERIMENT_ACTIVE;
+    bool found = !strcmp(word, "RUNNING") || find_word(experiment_words, EXPERIMENT_STATES, word, &i);
     *out = (enum experiment_state)i;
     return found;
 }
 
 bool trial_state_of(const char *word, enum trial_state *out)
 {
-    int i = 0;
-    bool found = find_word(trial_words, TRIAL_STATES, word, &i);
+    int i = TRIAL_ACTIVE;
+    bool found = !strcmp(word, "RUNNING") || find_word(trial_words, TRIAL_STATES, word, &i);
     *out = (enum trial_state)i;
     return found;
 }

@@ -41,6 +41,7 @@ enum experiment_event {
     EXPERIMENT_EV_TRIALS_ENDED, // no trial is live
     EXPERIMENT_EV_DELETE,
     EXPERIMENT_EV_DELETE_FAILED,
+    EXPERIMENT_EV_CONTINUE, // it has ended, and shall go on
     EXPERIMENT_EVENTS
 };
 
@@ -82,6 +83,7 @@ enum trial_event {
     TRIAL_EV_FAILED,
     TRIAL_EV_LOST,
     TRIAL_EV_IDLE, // it had none, or one that had not started
+    TRIAL_EV_CONTINUE,
     TRIAL_EVENTS
 };
 
@@ -94,8 +96,28 @@ enum trial_action {
     TRIAL_DO_END
 };
 
+// A trial of an unmanaged experiment: what its program says of itself. It is never STOPPING.
+enum detached_event {
+    DETACHED_EV_START, // a program begins, or goes on from a checkpoint
+    DETACHED_EV_RUNS,
+    DETACHED_EV_PAUSED,
+    DETACHED_EV_COMPLETED,
+    DETACHED_EV_FAILED,
+    DETACHED_EV_CANCELED, // by a person
+    DETACHED_EV_SILENT,   // not heard for too long
+    DETACHED_EVENTS
+};
+
+enum detached_action {
+    DETACHED_DO_NOTHING,
+    DETACHED_DO_RUN,  // it is expected to be heard from now on
+    DETACHED_DO_REST, // .. no more
+    DETACHED_DO_END
+};
+
 struct transition experiment_transition(enum experiment_state s, enum experiment_event ev);
 struct transition trial_transition(enum trial_state s, enum trial_event ev);
+struct transition detached_transition(enum trial_state s, enum detached_event ev);
 
 // The words of the store and, with their prefix, of the wire; and back. False: no such word.
 const char *experiment_state_word(enum experiment_state s);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "master/core/detached.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 #include "master/core/loop.h"
@@ -168,7 +169,7 @@ static bool searcher_metric(const struct live *l, const json_t *values, double *
     return isfinite(*out);
 }
 
-static void keep_best(struct core *c, struct trial *t, double value)
+static void keep_best(struct core *c, struct trial *t, double value, int64_t time)
 {
     struct live *l = t->live;
     if (!t->has_best || better(l, value, t->best)) {
@@ -182,6 +183,7 @@ static void keep_best(struct core *c, struct trial *t, double value)
         l->has_best = true;
         l->best = value;
         STORE(c, EXPERIMENT_SET_BEST_METRIC, "di", value, l->experiment->id);
+        STORE(c, VALIDATION_HISTORY_ADD, "iiid", l->experiment->id, t->id, time, value);
         core_event(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
     }
 }
@@ -200,7 +202,7 @@ static void take_validation(struct core *c, struct trial *t, const struct incomi
     }
     if (!searcher_metric(t->live, r->values, &value))
         return;
-    keep_best(c, t, value);
+    keep_best(c, t, value, r->time);
     if (r->steps <= t->told_steps)
         return; // the searcher has heard of it, in this run or in one before
     t->told_steps = r->steps;
@@ -242,9 +244,8 @@ static int read_report(struct core *c, const json_t *body, struct incoming *r, s
 static void store_report(struct core *c, const struct trial *t, const struct incoming *r)
 {
     char *values = json_text(r->values), *batches = r->batches ? json_text(r->batches) : NULL;
-    const struct allocation *a = t->allocation;
     // Reported by an earlier run up to the checkpoint this one started from: now told anew.
-    if (r->steps >= 0 && a->epoch > 1 && r->steps <= a->resume_steps)
+    if (r->steps >= 0 && t->run > 1 && r->steps <= trial_resumed_at(t))
         STORE(c, METRIC_ARCHIVE_EARLIER, "isii", t->id, r->group, r->steps, t->run);
     STORE(c, METRIC_INSERT, "iisiiss", t->id, t->run, r->group, r->steps, r->time, values, batches);
     free(values);
@@ -253,14 +254,13 @@ static void store_report(struct core *c, const struct trial *t, const struct inc
 
 int core_trial_metrics(struct core *c, struct request *rq, struct error *e)
 {
-    struct allocation *a;
+    struct trial *t;
     struct incoming r;
-    int err = core_caller_of_trial(c, rq, &a, e);
+    int err = core_reporter_of_trial(c, rq, &t, e);
     if (!err)
         err = read_report(c, rq->body, &r, e);
     if (err)
         return err;
-    struct trial *t = a->trial;
     if (jget_int(jget(rq->body, "metrics"), "trialRunId", t->run) != t->run)
         return error_set(e, ERR_FORBIDDEN, "allocation has ended");
     store_report(c, t, &r);
@@ -279,18 +279,18 @@ int core_trial_metrics(struct core *c, struct request *rq, struct error *e)
 
 int core_trial_progress(struct core *c, struct request *rq, struct error *e)
 {
-    struct allocation *a;
-    int err = core_caller_of_trial(c, rq, &a, e);
+    struct trial *t;
+    int err = core_reporter_of_trial(c, rq, &t, e);
     if (err)
         return err;
     double progress = jget_double(rq->body, "progress", NAN);
     if (!(progress >= 0 && progress <= 1))
         return error_set(e, ERR_INVALID, "progress: not a number from 0 to 1");
-    struct trial *t = a->trial;
     t->progress = progress;
     mark(c, t, DIRTY_PROGRESS);
     core_event(c, EVENT_TRIAL, t->live->experiment->id, t->id, NULL);
-    usage_expect(c, a);
+    if (t->allocation)
+        usage_expect(c, t->allocation);
     struct search_event event = {
         .kind = SEARCH_PROGRESS, .request_id = t->request_id, .fraction = progress};
     experiment_tell(c, t->live, &event);
@@ -299,24 +299,21 @@ int core_trial_progress(struct core *c, struct request *rq, struct error *e)
 
 int core_trial_runner_metadata(struct core *c, struct request *rq, struct error *e)
 {
-    struct allocation *a;
-    int err = core_caller_of_trial(c, rq, &a, e);
+    struct trial *t;
+    int err = core_reporter_of_trial(c, rq, &t, e);
     const char *state = jget_string(rq->body, "state", "");
     if (!err && strlen(state) > LIMIT_DESCRIPTION)
         err = error_set(e, ERR_TOO_LARGE, "state: more than %d bytes", LIMIT_DESCRIPTION);
     if (!err)
-        STORE(c, TRIAL_SET_RUNNER_STATE, "si", state, a->trial->id);
+        STORE(c, TRIAL_SET_RUNNER_STATE, "si", state, t->id);
     return err;
 }
 
 // --- start and end of a run ----------------------------------------------------------------------
 
 // What was reported beyond the checkpoint that the trial starts from will be reported again.
-void metrics_restart(struct core *c, struct trial *t, const struct allocation *a)
+void metrics_restart(struct core *c, struct trial *t, int64_t from)
 {
-    int64_t from = a->resume[0] ? a->resume_steps : -1;
-    if (a->epoch == 1)
-        return;
     STORE(c, METRICS_ARCHIVE_BEYOND, "ii", t->id, from);
     t->steps = from < 0 ? 0 : from;
     mark(c, t, DIRTY_STEPS);

@@ -17,7 +17,8 @@ struct experiment { // every one there is; kept small, there may be 100,000
     int64_t id, user_id, project_id;
     enum experiment_state state;
     bool archived;
-    struct live *live; // NULL once it is terminal
+    uint64_t ended_in; // batch that stores its end; 0: it ended before this start of the master
+    struct live *live; // NULL once it is terminal; unmanaged: for a while longer
 };
 
 struct live { // what an experiment needs until it is terminal
@@ -39,7 +40,10 @@ struct live { // what an experiment needs until it is terminal
     double weight;    // of what it has had
     double service;   // slot-seconds that ended allocations of it had
     bool one_agent, native, per_slot;
-    bool no_files; // comes without any; not known again after a restart
+    bool no_files;     // comes without any; not known again after a restart
+    bool unmanaged;    // its programs run elsewhere: no job, no search; see detached.h
+    char *external_id; // its submitter's name for it; NULL: none
+    struct timer rest; // unmanaged: since its last trial ended
     int64_t max_slots, max_restarts, preemption_timeout_us;
     double progress;
     bool has_best;
@@ -81,6 +85,7 @@ struct trial {
     unsigned dirty; // DIRTY_ bits of metrics.c, written at the end of the turn
     struct trial *dirty_next;
     struct allocation *allocation; // the live one
+    struct detached *detached;     // of an unmanaged experiment; else NULL
 };
 
 #endif

@@ -127,7 +127,7 @@ void steer_apply(struct core *c, struct live *l, const struct steer *s)
 static struct live *live_at(const struct core *c, size_t i)
 {
     const struct experiment *x = c->experiments.items[i].value;
-    return experiment_is_terminal(x->state) ? NULL : x->live;
+    return !x->live || x->live->unmanaged || experiment_is_terminal(x->state) ? NULL : x->live;
 }
 
 // The nearest order below `order` (ahead) or above it, of any but `moved`.

@@ -26,7 +26,10 @@ struct submission {
     struct work work; // first
     struct request *rq;
     const char *default_storage; // JSON
-    json_t *config;              // complete
+    bool unmanaged;
+    const char *external_id; // its submitter's name for it, by which it is made once; NULL: none
+    char *parent_config;     // of a fork: as it was submitted; NULL: it brings its own
+    json_t *config;          // complete
     void *archive;
     size_t archive_len;
     char hash[SHA256_HEX];
@@ -40,6 +43,7 @@ static void submission_free(struct work *work)
 {
     struct submission *s = (struct submission *)work;
     json_decref(s->config);
+    free(s->parent_config);
     free(s->archive);
     search_free(s->search);
     free(s);
@@ -47,22 +51,27 @@ static void submission_free(struct work *work)
 
 // --- on the worker -------------------------------------------------------------------------------
 
+static const char *config_text(const struct submission *s)
+{
+    return s->parent_config ? s->parent_config : jget_string(s->rq->body, "config", NULL);
+}
+
 // As it was written, completed by the template that the caller names.
 static int parse_config(struct submission *s, struct db_reader *db, const char *text,
                         struct yaml_doc *doc)
 {
     const char *template = jget_string(s->rq->body, "template", "");
-    if (!*template)
-        return expconf_parse(text, strlen(text), "config", doc, &s->e);
     int err = yaml_parse(text, strlen(text), "config", doc, &s->e);
-    if (!err && json_is_object(doc->root))
+    if (!err && *template && json_is_object(doc->root))
         err = template_merge(db, &s->rq->principal, template, doc->root, &s->e);
-    return err ? err : expconf_finish(doc, &s->e);
+    if (err)
+        return err;
+    return s->unmanaged ? expconf_finish_detached(doc, &s->e) : expconf_finish(doc, &s->e);
 }
 
 static int read_config(struct submission *s, struct db_reader *db)
 {
-    const char *text = jget_string(s->rq->body, "config", NULL);
+    const char *text = config_text(s);
     struct yaml_doc doc = {0};
     json_t *storage = NULL;
     if (!text)
@@ -98,9 +107,6 @@ static int check_limits(struct submission *s)
                          "resources.max_slots: %lld is less than the slots of a trial (%lld), so "
                          "that none could ever start",
                          (long long)most, (long long)slots);
-    if (jget_bool(s->rq->body, "unmanaged", false))
-        return error_set(&s->e, ERR_INVALID,
-                         "unmanaged: this master runs its experiments itself; leave it out");
     return 0;
 }
 
@@ -198,27 +204,75 @@ static int find_source(struct submission *s, struct db_reader *db)
     return uuid ? 0 : ERR_INVALID;
 }
 
+// A fork has its parent's files where it brings none, and its parent's configuration likewise.
+static int take_from(struct submission *s, struct db_rows *rows)
+{
+    size_t len = 0;
+    const void *archive = db_blob(rows, 0, &len);
+    if (!jget_string(s->rq->body, "config", NULL))
+        s->parent_config = xstrdup(db_text(rows, 2));
+    if (json_array_size(jget(s->rq->body, "modelDefinition")) || !archive)
+        return 0;
+    s->archive = xcalloc(1, len + 1);
+    memcpy(s->archive, archive, len);
+    s->archive_len = len;
+    return 0;
+}
+
+static int read_parent(struct submission *s, struct db_reader *db)
+{
+    int64_t id = jget_int(s->rq->body, "parentId", 0);
+    if (!id)
+        return 0;
+    if (s->unmanaged)
+        return error_set(&s->e, ERR_INVALID, "parentId: an unmanaged experiment is no fork");
+    struct db_rows *rows = db_query(db, STMT_EXPERIMENT_SOURCE, "i", id);
+    int found = db_next(rows), err = 0;
+    if (found > 0 && sees(s, db, THING_EXPERIMENT, id))
+        err = take_from(s, rows);
+    else
+        err =
+            error_set(&s->e, ERR_NOT_FOUND, "parentId: there is no experiment %lld", (long long)id);
+    db_rows_close(rows);
+    return err;
+}
+
+static int pack_files(struct submission *s)
+{
+    int err = s->archive ? 0
+                         : archive_pack_list(jget(s->rq->body, "modelDefinition"), &s->archive,
+                                             &s->archive_len, &s->e);
+    if (!err)
+        sha256_hex(s->archive, s->archive_len, s->hash);
+    return err;
+}
+
+// What an unmanaged experiment has not: trials that are made for it, and a place to run.
+static int read_managed(struct submission *s)
+{
+    int err = search_new(s->config, s->seed, &s->search, &s->e);
+    return err ? err : check_policies(s);
+}
+
 static void read_submission(struct work *work, struct db_reader *db)
 {
     struct submission *s = (struct submission *)work;
-    s->err = read_config(s, db);
+    s->err = read_parent(s, db);
+    if (!s->err)
+        s->err = read_config(s, db);
     if (!s->err)
         s->err = check_limits(s);
     if (s->err)
         return;
     put_seed(s);
-    s->err = search_new(s->config, s->seed, &s->search, &s->e);
-    if (!s->err)
-        s->err = check_policies(s);
+    if (!s->unmanaged)
+        s->err = read_managed(s);
     if (!s->err)
         s->err = find_project(s, db);
     if (!s->err)
         s->err = find_source(s, db);
     if (!s->err)
-        s->err = archive_pack_list(jget(s->rq->body, "modelDefinition"), &s->archive,
-                                   &s->archive_len, &s->e);
-    if (!s->err)
-        sha256_hex(s->archive, s->archive_len, s->hash);
+        s->err = pack_files(s);
 }
 
 // --- on the core thread --------------------------------------------------------------------------
@@ -228,15 +282,17 @@ static void store_experiment(struct core *c, const struct submission *s, const s
     const struct experiment *x = l->experiment;
     const json_t *labels = jget(l->config, "labels");
     char *label_text = labels ? json_text(labels) : xstrdup("[]");
-    char *snapshot = search_snapshot(l->search);
+    char *snapshot = l->search ? search_snapshot(l->search) : xstrdup("{}");
     STORE(c, MODEL_DEFINITION_INSERT, "sb", s->hash, s->archive, s->archive_len);
     STORE(c, EXPERIMENT_INSERT, "isssssiisississiisi", x->id, experiment_state_word(x->state),
           jget_string(l->config, "name", ""), jget_string(l->config, "description", ""), "",
           label_text, x->user_id, s->project, l->job_id, jget_int(s->rq->body, "parentId", 0),
-          jget_string(s->rq->body, "config", ""), l->config_text, (int64_t)l->priority,
-          jget_string(jget(l->config, "searcher"), "name", ""), snapshot, (int64_t)0, l->seed,
-          s->hash, l->submitted_at);
+          config_text(s), l->config_text, (int64_t)l->priority,
+          jget_string(jget(l->config, "searcher"), "name", ""), snapshot, (int64_t)l->unmanaged,
+          l->seed, s->hash, l->submitted_at);
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    if (l->external_id)
+        STORE(c, EXPERIMENT_SET_EXTERNAL, "si", l->external_id, x->id);
     if (l->weight < 1 || l->weight > 1)
         STORE(c, EXPERIMENT_SET_QUEUE, "idsi", (int64_t)0, l->weight, l->pool->name, x->id);
     free(label_text);
@@ -252,7 +308,8 @@ static void create(struct core *c, struct submission *s)
     x->user_id = rq->principal.user_id;
     x->project_id = s->project;
     core_project(c, x->project_id)->experiments++;
-    x->state = jget_bool(rq->body, "activate", false) ? EXPERIMENT_ACTIVE : EXPERIMENT_PAUSED;
+    x->state = jget_bool(rq->body, "activate", false) && !s->unmanaged ? EXPERIMENT_ACTIVE
+                                                                       : EXPERIMENT_PAUSED;
     by_id_put(&c->experiments, x->id, x);
     struct live *l = live_new(c, x, json_incref(s->config));
     char job[UUID_TEXT];
@@ -261,7 +318,10 @@ static void create(struct core *c, struct submission *s)
     l->owner = xstrdup(rq->principal.username);
     l->seed = s->seed;
     l->submitted_at = c->wall;
-    l->no_files = json_array_size(jget(rq->body, "modelDefinition")) == 0;
+    l->no_files = json_array_size(jget(rq->body, "modelDefinition")) == 0 &&
+                  !jget_int(rq->body, "parentId", 0);
+    l->unmanaged = s->unmanaged;
+    l->external_id = s->external_id ? xstrdup(s->external_id) : NULL;
     l->search = s->search;
     s->search = NULL;
     live_schedule(c, l);
@@ -285,7 +345,7 @@ static void write_preview(struct core *c, const struct submission *s)
     jw_kv_int(&w, "id", 0);
     jw_kv_string(&w, "jobId", "");
     jw_kv_string(&w, "name", jget_string(s->config, "name", ""));
-    jw_kv_string(&w, "originalConfig", jget_string(rq->body, "config", ""));
+    jw_kv_string(&w, "originalConfig", config_text(s));
     jw_kv_int(&w, "projectId", s->project);
     jw_kv_int(&w, "projectOwnerId", rq->principal.user_id);
     jw_kv_string(&w, "searcherType", jget_string(jget(s->config, "searcher"), "name", ""));
@@ -308,6 +368,8 @@ static int check_submission(struct core *c, struct submission *s)
 {
     int64_t priority = jget_int(jget(s->config, "resources"), "priority", SCHED_PRIORITY_DEFAULT);
     int err = core_may_submit(c, s->rq, s->project, &s->e);
+    if (err || s->unmanaged)
+        return err;
     if (!err)
         err = fits_check(c, s->config, s->project, s->rq->principal.user_id, &s->e);
     if (!err && priority < SCHED_PRIORITY_DEFAULT) {
@@ -320,21 +382,56 @@ static int check_submission(struct core *c, struct submission *s)
     return err;
 }
 
+// Whether there is one of that name already, which then is the answer. Another's is in the way.
+static int find_made(struct core *c, struct request *rq, const char *external_id, bool *made,
+                     struct error *e)
+{
+    struct experiment *x = NULL;
+    for (size_t i = 0; i < c->experiments.count && !x; i++) {
+        struct experiment *other = c->experiments.items[i].value;
+        const char *name = other->live ? other->live->external_id : NULL;
+        x = name && !strcmp(name, external_id) ? other : NULL;
+    }
+    struct db_rows *rows =
+        x ? NULL : db_query(c->reader, STMT_EXPERIMENT_OF_EXTERNAL, "s", external_id);
+    if (rows && db_next(rows) > 0)
+        x = core_experiment_find(c, db_int(rows, 0));
+    db_rows_close(rows);
+    *made = x;
+    if (!x)
+        return 0;
+    rq->id = x->id;
+    return core_may_change(c, rq, x, NULL)
+               ? error_set(e, ERR_CONFLICT,
+                           "externalExperimentId: \"%.64s\" is the name of another experiment",
+                           external_id)
+               : 0;
+}
+
+static void answer(struct core *c, struct submission *s)
+{
+    char *warning = s->unmanaged ? NULL : fits_warning(c, s->config);
+    s->rq->warning = warning ? arena_strdup(&s->rq->arena, warning) : NULL;
+    free(warning);
+    if (jget_bool(s->rq->body, "validateOnly", false))
+        write_preview(c, s);
+    else
+        create(c, s);
+}
+
 static void submitted(struct core *c, struct work *work)
 {
     struct submission *s = (struct submission *)work;
+    bool made = false;
     if (!s->err)
         s->err = check_submission(c, s);
+    if (!s->err && s->external_id)
+        s->err = find_made(c, s->rq, s->external_id, &made, &s->e);
     if (s->err) {
         core_refuse(c, s->rq, &s->e);
     } else {
-        char *warning = fits_warning(c, s->config);
-        s->rq->warning = warning ? arena_strdup(&s->rq->arena, warning) : NULL;
-        free(warning);
-        if (jget_bool(s->rq->body, "validateOnly", false))
-            write_preview(c, s);
-        else
-            create(c, s);
+        if (!made)
+            answer(c, s);
         core_complete(c, s->rq);
     }
     submission_free(work);
@@ -349,16 +446,35 @@ static size_t upload_bytes(const struct request *rq)
     return bytes;
 }
 
-int core_experiment_create(struct core *c, struct request *rq, struct error *e)
+static int submit(struct core *c, struct request *rq, const char *external_id, struct error *e)
 {
+    bool made = false;
     if (rq->principal.kind != PRINCIPAL_USER)
         return error_set(e, ERR_FORBIDDEN, "only users submit experiments");
+    if (external_id && (!*external_id || strlen(external_id) > LIMIT_NAME))
+        return error_set(e, ERR_INVALID, "externalExperimentId: not a name of 1 to %d bytes",
+                         LIMIT_NAME);
+    int err = external_id ? find_made(c, rq, external_id, &made, e) : 0;
+    if (err || made)
+        return err;
     struct submission *s = xcalloc(1, sizeof *s);
     s->work = (struct work){.run = read_submission, .done = submitted, .drop = submission_free};
     s->rq = rq;
+    s->unmanaged = jget_bool(rq->body, "unmanaged", false);
+    s->external_id = external_id;
     s->default_storage = c->options.checkpoint_storage;
-    int err = workers_send(c->workers, &s->work, upload_bytes(rq) > LARGE_UPLOAD, e);
+    err = workers_send(c->workers, &s->work, upload_bytes(rq) > LARGE_UPLOAD, e);
     if (err)
         submission_free(&s->work);
     return err ? err : REQUEST_PARKED;
+}
+
+int core_experiment_create(struct core *c, struct request *rq, struct error *e)
+{
+    return submit(c, rq, jget_string(rq->body, "externalExperimentId", NULL), e);
+}
+
+int core_experiment_put(struct core *c, struct request *rq, struct error *e)
+{
+    return submit(c, rq, rq->params[0], e);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "master/core/detached.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 #include "master/core/teams.h"
@@ -28,9 +29,13 @@ int core_trial_kill(struct core *c, struct request *rq, struct error *e)
                    ? 0
                    : error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
     err = core_may_change(c, rq, t->live->experiment, e);
-    if (!err)
+    if (err)
+        return err;
+    if (t->detached)
+        detached_event(c, t, DETACHED_EV_CANCELED, "canceled");
+    else
         trial_event(c, t, TRIAL_EV_KILL);
-    return err;
+    return 0;
 }
 
 // The program leaves by itself; it is killed only if it does not.
@@ -40,14 +45,31 @@ static void expect_to_leave(struct core *c, struct allocation *a)
         timer_set(&c->timers, &a->drain_timer, c->now + c->options.kill_grace_us);
 }
 
+static void exit_early(struct core *c, struct trial *t, bool invalid)
+{
+    static const char why[] = "the program reports that its configuration or its data is not "
+                              "valid: no restart can help; see its log";
+    t->exited_early = true;
+    t->invalid = invalid;
+    if (t->detached) {
+        detached_event(c, t, invalid ? DETACHED_EV_FAILED : DETACHED_EV_COMPLETED,
+                       invalid ? why : "");
+        return;
+    }
+    if (invalid)
+        trial_set_reason(c, t, why);
+    trial_event(c, t, invalid ? TRIAL_EV_INVALID : TRIAL_EV_STOP);
+    if (invalid)
+        expect_to_leave(c, t->allocation);
+}
+
 int core_trial_early_exit(struct core *c, struct request *rq, struct error *e)
 {
-    struct allocation *a;
+    struct trial *t;
     const char *reason = jget_string(rq->body, "reason", "");
-    int err = core_caller_of_trial(c, rq, &a, e);
+    int err = core_reporter_of_trial(c, rq, &t, e);
     if (err)
         return err;
-    struct trial *t = a->trial;
     bool invalid = !strcmp(reason, "EXITED_REASON_INVALID_HP");
     if (!invalid && strcmp(reason, "EXITED_REASON_USER_REQUESTED_STOP"))
         return error_set(e, ERR_INVALID,
@@ -57,27 +79,6 @@ int core_trial_early_exit(struct core *c, struct request *rq, struct error *e)
     if (t->exited_early)
         return error_set(e, ERR_INVALID, "trial %lld has reported its early exit already",
                          (long long)t->id);
-    t->exited_early = true;
-    if (invalid) {
-        t->invalid = true;
-        trial_set_reason(c, t,
-                         "the program reports that its configuration or its data is not valid: "
-                         "no restart can help; see its log");
-    }
-    trial_event(c, t, invalid ? TRIAL_EV_INVALID : TRIAL_EV_STOP);
-    if (invalid)
-        expect_to_leave(c, t->allocation);
-    return 0;
-}
-
-int core_run_start(struct core *c, struct request *rq, struct error *e)
-{
-    struct allocation *a;
-    int err = core_caller(c, rq, &a, e);
-    if (err)
-        return err;
-    if (jget_int(rq->body, "runId", a->trial->id) != a->trial->id)
-        return error_set(e, ERR_FORBIDDEN, "runId: this token is of trial %lld",
-                         (long long)a->trial->id);
+    exit_early(c, t, invalid);
     return 0;
 }

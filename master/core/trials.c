@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "master/core/detached.h"
 #include "master/core/lives.h"
 
 struct trial *trial_new(struct live *l, int64_t id, const char *request_id)
@@ -26,6 +27,7 @@ void trial_free(struct trial *t)
     if (t->allocation)
         allocation_free(t->allocation);
     metrics_forget(t);
+    detached_free(t);
     json_decref(t->hparams);
     free(t->exit_reason);
     free(t);

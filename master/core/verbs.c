@@ -1,60 +1,31 @@
 // Experiments by the hand of a person: their verbs and their settings.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "master/core/detached.h"
+#include "master/core/fits.h"
+#include "master/core/gc.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 #include "master/core/steer.h"
 #include "master/core/teams.h"
+#include "master/core/verbs.h"
 
-// Experiment of params[0], which the caller may change.
-static int own(struct core *c, struct request *rq, struct experiment **x, struct error *e)
+// --- verbs ---------------------------------------------------------------------------------------
+
+static int tell(struct core *c, struct experiment *x, enum experiment_event ev, struct error *e)
 {
-    int err = core_param_experiment(c, rq, x, e);
-    return err ? err : core_may_change(c, rq, *x, e);
+    bool detached = x->live && x->live->unmanaged && !experiment_is_terminal(x->state);
+    return detached && ev != EXPERIMENT_EV_DELETE ? detached_verb(c, x, ev, e)
+                                                  : experiment_event(c, x, ev, e);
 }
 
-static int tell(struct core *c, struct request *rq, enum experiment_event ev, struct error *e)
+static int set_archived(struct core *c, struct experiment *x, bool archived, struct error *e)
 {
-    struct experiment *x;
-    int err = own(c, rq, &x, e);
-    return err ? err : experiment_event(c, x, ev, e);
-}
-
-int core_experiment_activate(struct core *c, struct request *rq, struct error *e)
-{
-    return tell(c, rq, EXPERIMENT_EV_ACTIVATE, e);
-}
-
-int core_experiment_pause(struct core *c, struct request *rq, struct error *e)
-{
-    return tell(c, rq, EXPERIMENT_EV_PAUSE, e);
-}
-
-int core_experiment_cancel(struct core *c, struct request *rq, struct error *e)
-{
-    return tell(c, rq, EXPERIMENT_EV_CANCEL, e);
-}
-
-int core_experiment_kill(struct core *c, struct request *rq, struct error *e)
-{
-    return tell(c, rq, EXPERIMENT_EV_KILL, e);
-}
-
-int core_experiment_delete(struct core *c, struct request *rq, struct error *e)
-{
-    return tell(c, rq, EXPERIMENT_EV_DELETE, e);
-}
-
-static int set_archived(struct core *c, struct request *rq, bool archived, struct error *e)
-{
-    struct experiment *x;
-    int err = own(c, rq, &x, e);
-    if (err)
-        return err;
     if (!experiment_is_terminal(x->state))
         return error_set(e, ERR_CONFLICT,
                          "experiment %lld is %s: it can be archived when it has ended",
@@ -65,14 +36,96 @@ static int set_archived(struct core *c, struct request *rq, bool archived, struc
     return 0;
 }
 
+// Into a project where the caller may submit. Its slots then count for that project's workspace.
+static int move(struct core *c, const struct request *rq, struct experiment *x, int64_t project,
+                struct error *e)
+{
+    struct project *from = core_project(c, x->project_id), *to = core_project(c, project);
+    int err = core_may_submit(c, rq, project, e);
+    if (!err && from->archived)
+        err = error_set(e, ERR_CONFLICT, "project %lld is archived; unarchive it first",
+                        (long long)from->id);
+    if (!err && x->live && !x->live->unmanaged)
+        err = fits_check(c, x->live->config, project, x->user_id, e);
+    if (err || from == to)
+        return err;
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    from->experiments--;
+    to->experiments++;
+    x->project_id = project;
+    STORE(c, EXPERIMENT_SET_PROJECT, "ii", project, x->id);
+    if (x->live && !experiment_is_terminal(x->state))
+        live_changed(c, x->live);
+    return 0;
+}
+
+int verb_do(struct core *c, const struct request *rq, struct experiment *x, enum verb verb,
+            int64_t project, struct error *e)
+{
+    static const enum experiment_event events[] = {
+        [VERB_ACTIVATE] = EXPERIMENT_EV_ACTIVATE, [VERB_PAUSE] = EXPERIMENT_EV_PAUSE,
+        [VERB_CANCEL] = EXPERIMENT_EV_CANCEL,     [VERB_KILL] = EXPERIMENT_EV_KILL,
+        [VERB_DELETE] = EXPERIMENT_EV_DELETE,
+    };
+    int err = core_may_change(c, rq, x, e);
+    if (err)
+        return err;
+    switch (verb) {
+    case VERB_ARCHIVE:
+    case VERB_UNARCHIVE:
+        return set_archived(c, x, verb == VERB_ARCHIVE, e);
+    case VERB_MOVE:
+        return move(c, rq, x, project, e);
+    default:
+        return tell(c, x, events[verb], e);
+    }
+}
+
+static int one(struct core *c, struct request *rq, enum verb verb, struct error *e)
+{
+    struct experiment *x;
+    int err = core_param_experiment(c, rq, &x, e);
+    return err ? err : verb_do(c, rq, x, verb, jget_int(rq->body, "destinationProjectId", 0), e);
+}
+
+int core_experiment_activate(struct core *c, struct request *rq, struct error *e)
+{
+    return one(c, rq, VERB_ACTIVATE, e);
+}
+
+int core_experiment_pause(struct core *c, struct request *rq, struct error *e)
+{
+    return one(c, rq, VERB_PAUSE, e);
+}
+
+int core_experiment_cancel(struct core *c, struct request *rq, struct error *e)
+{
+    return one(c, rq, VERB_CANCEL, e);
+}
+
+int core_experiment_kill(struct core *c, struct request *rq, struct error *e)
+{
+    return one(c, rq, VERB_KILL, e);
+}
+
+int core_experiment_delete(struct core *c, struct request *rq, struct error *e)
+{
+    return one(c, rq, VERB_DELETE, e);
+}
+
 int core_experiment_archive(struct core *c, struct request *rq, struct error *e)
 {
-    return set_archived(c, rq, true, e);
+    return one(c, rq, VERB_ARCHIVE, e);
 }
 
 int core_experiment_unarchive(struct core *c, struct request *rq, struct error *e)
 {
-    return set_archived(c, rq, false, e);
+    return one(c, rq, VERB_UNARCHIVE, e);
+}
+
+int core_experiment_move(struct core *c, struct request *rq, struct error *e)
+{
+    return one(c, rq, VERB_MOVE, e);
 }
 
 // Of one that has ended it is in the store alone. False: none yet.
@@ -113,7 +166,12 @@ struct settings { // NULL: as it is
     const char *name, *description, *notes;
     const json_t *labels;
     struct steer steer;
+    int64_t kept[3]; // checkpoints: best of it, best and latest of each trial; -1: as it is
 };
+
+static const char *const kept_names[3] = {"saveExperimentBest", "saveTrialBest", "saveTrialLatest"};
+static const char *const kept_keys[3] = {"save_experiment_best", "save_trial_best",
+                                         "save_trial_latest"};
 
 static bool lives(const struct experiment *x)
 {
@@ -129,18 +187,41 @@ static int read_text(const json_t *body, const char *key, size_t limit, const ch
     return 0;
 }
 
+static int check_label(const json_t *label, const char *where, struct error *e)
+{
+    if (json_string_length(label) && json_string_length(label) <= LIMIT_NAME)
+        return 0;
+    return error_set(e, ERR_INVALID, "%s: not a word of 1 to %d bytes", where, LIMIT_NAME);
+}
+
 static int read_labels(const json_t *body, const json_t **out, struct error *e)
 {
     size_t i;
     json_t *label;
+    char where[32];
     *out = jget(body, "labels");
     if (*out && !json_is_array(*out))
         return error_set(e, ERR_INVALID, "labels: not a list of words");
+    if (json_array_size(*out) > LIMIT_LABELS)
+        return error_set(e, ERR_TOO_LARGE, "labels: more than %d", LIMIT_LABELS);
     json_array_foreach(*out, i, label)
     {
-        if (!json_is_string(label) || json_string_length(label) > LIMIT_NAME)
-            return error_set(e, ERR_INVALID, "labels.%zu: not a word of at most %d bytes", i,
-                             LIMIT_NAME);
+        snprintf(where, sizeof where, "labels.%zu", i);
+        if (check_label(label, where, e))
+            return ERR_INVALID;
+    }
+    return 0;
+}
+
+static int read_kept(const json_t *body, struct settings *s, struct error *e)
+{
+    const json_t *storage = jget(body, "checkpointStorage");
+    for (int i = 0; i < 3; i++) {
+        const json_t *value = jget(storage, kept_names[i]);
+        s->kept[i] = value ? jget_int(storage, kept_names[i], -1) : -1;
+        if (value && (s->kept[i] < 0 || s->kept[i] > INT32_MAX))
+            return error_set(e, ERR_INVALID, "checkpointStorage.%s: a number of checkpoints",
+                             kept_names[i]);
     }
     return 0;
 }
@@ -154,10 +235,10 @@ static int read_resources(struct core *c, const struct request *rq, const struct
     if (!steer_is_empty(&s->steer) && !lives(x))
         return error_set(e, ERR_CONFLICT, "experiment %lld has ended: its resources stay",
                          (long long)x->id);
-    if (jget(rq->body, "checkpointStorage"))
-        return error_set(e, ERR_INVALID,
-                         "checkpointStorage: this master keeps every checkpoint "
-                         "until its experiment is deleted");
+    if (!steer_is_empty(&s->steer) && x->live->unmanaged)
+        return error_set(e, ERR_CONFLICT,
+                         "experiment %lld is unmanaged: it uses no resources of this cluster",
+                         (long long)x->id);
     return 0;
 }
 
@@ -170,7 +251,9 @@ static int read_settings(const json_t *body, struct settings *s, struct error *e
         err = read_text(body, "notes", LIMIT_BODY_SMALL, &s->notes, e);
     if (!err)
         err = read_labels(body, &s->labels, e);
-    if (!err && s->name && !*s->name)
+    if (!err)
+        err = read_kept(body, s, e);
+    if (!err && s->name && !s->name[strspn(s->name, " \t\r\n")])
         err = error_set(e, ERR_INVALID, "name: empty");
     return err;
 }
@@ -178,6 +261,21 @@ static int read_settings(const json_t *body, struct settings *s, struct error *e
 static void put(json_t *config, const char *key, json_t *value)
 {
     must(!json_object_set_new(config, key, value));
+}
+
+static bool keeps_anew(const struct settings *s)
+{
+    return s->kept[0] >= 0 || s->kept[1] >= 0 || s->kept[2] >= 0;
+}
+
+static void change_kept(struct live *l, const struct settings *s)
+{
+    json_t *storage = json_object_get(l->config, "checkpoint_storage");
+    for (int i = 0; i < 3; i++)
+        if (s->kept[i] >= 0)
+            put(storage, kept_keys[i], json_integer(s->kept[i]));
+    free(l->storage);
+    l->storage = json_text(storage);
 }
 
 // The complete configuration with the settings in it.
@@ -189,15 +287,31 @@ static void change_live(struct core *c, struct live *l, const struct settings *s
         put(l->config, "description", json_string(s->description));
     if (s->labels)
         put(l->config, "labels", json_deep_copy(s->labels));
+    if (keeps_anew(s))
+        change_kept(l, s);
     steer_apply(c, l, &s->steer);
 }
 
-// Of one that has ended the columns alone change: its configuration is what it ran with.
+static void store_settings(struct core *c, const struct experiment *x, const struct settings *s)
+{
+    char *labels = s->labels ? json_text(s->labels) : NULL;
+    STORE(c, EXPERIMENT_PATCH, "ssssisi", s->name, s->description, s->notes, labels,
+          s->steer.priority, lives(x) ? x->live->config_text : NULL, x->id);
+    if (keeps_anew(s))
+        STORE(c, EXPERIMENT_SET_KEPT, "iiii", s->kept[0], s->kept[1], s->kept[2], x->id);
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    free(labels);
+}
+
+// Of one that has ended the columns alone change: its configuration is what it ran with, but for
+// what is kept of its checkpoints.
 int core_experiment_patch(struct core *c, struct request *rq, struct error *e)
 {
     struct experiment *x;
     struct settings s;
-    int err = own(c, rq, &x, e);
+    int err = core_param_experiment(c, rq, &x, e);
+    if (!err)
+        err = core_may_change(c, rq, x, e);
     if (!err)
         err = read_settings(rq->body, &s, e);
     if (!err)
@@ -206,10 +320,98 @@ int core_experiment_patch(struct core *c, struct request *rq, struct error *e)
         return err;
     if (lives(x))
         change_live(c, x->live, &s);
-    char *labels = s.labels ? json_text(s.labels) : NULL;
-    STORE(c, EXPERIMENT_PATCH, "ssssisi", s.name, s.description, s.notes, labels, s.steer.priority,
-          lives(x) ? x->live->config_text : NULL, x->id);
-    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
-    free(labels);
+    store_settings(c, x, &s);
+    if (keeps_anew(&s))
+        gc_experiment(c, x);
     return 0;
+}
+
+// --- one label -----------------------------------------------------------------------------------
+
+// As they are, or stand in the store; the caller's.
+static json_t *labels_of(struct core *c, const struct experiment *x)
+{
+    json_t *labels = NULL;
+    if (lives(x)) {
+        labels = jget(x->live->config, "labels");
+        return labels ? json_deep_copy(labels) : json_array();
+    }
+    struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_LABELS, "i", x->id);
+    const char *text = db_next(rows) > 0 ? db_text(rows, 0) : "[]";
+    if (json_parse(text, strlen(text), "labels", &labels, NULL))
+        labels = json_array();
+    db_rows_close(rows);
+    return labels;
+}
+
+static size_t find_label(const json_t *labels, const char *label)
+{
+    size_t i;
+    const json_t *value;
+    json_array_foreach(labels, i, value) if (!strcmp(json_string_value(value), label)) break;
+    return i;
+}
+
+static void answer_labels(struct request *rq, const json_t *labels)
+{
+    struct json_writer w;
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_key(&w, "labels");
+    jw_json(&w, labels);
+    jw_object_end(&w);
+}
+
+static void keep_labels(struct core *c, struct experiment *x, json_t *labels)
+{
+    if (!lives(x))
+        return;
+    put(x->live->config, "labels", json_incref(labels));
+    free(x->live->config_text);
+    x->live->config_text = json_text(x->live->config);
+    STORE(c, EXPERIMENT_PATCH, "nnnnisi", (int64_t)-1, x->live->config_text, x->id);
+}
+
+// The store adds to what it has, so that nothing that is on its way there is lost.
+static int change_label(struct core *c, struct request *rq, bool add, struct error *e)
+{
+    struct experiment *x;
+    const char *label = rq->params[1];
+    int err = core_param_experiment(c, rq, &x, e);
+    if (!err)
+        err = core_may_change(c, rq, x, e);
+    if (!err && (!*label || strlen(label) > LIMIT_NAME))
+        err = error_set(e, ERR_INVALID, "the label: not a word of 1 to %d bytes", LIMIT_NAME);
+    if (err)
+        return err;
+    json_t *labels = labels_of(c, x);
+    size_t at = find_label(labels, label);
+    if (add && at == json_array_size(labels))
+        json_array_append_new(labels, json_string(label));
+    else if (!add)
+        json_array_remove(labels, at);
+    if (json_array_size(labels) > LIMIT_LABELS) {
+        err = error_set(e, ERR_TOO_LARGE, "experiment %lld has %d labels already", (long long)x->id,
+                        LIMIT_LABELS);
+    } else {
+        if (add)
+            STORE(c, EXPERIMENT_ADD_LABEL, "si", label, x->id);
+        else
+            STORE(c, EXPERIMENT_REMOVE_LABEL, "si", label, x->id);
+        keep_labels(c, x, labels);
+        core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+        answer_labels(rq, labels);
+    }
+    json_decref(labels);
+    return err;
+}
+
+int core_experiment_add_label(struct core *c, struct request *rq, struct error *e)
+{
+    return change_label(c, rq, true, e);
+}
+
+int core_experiment_remove_label(struct core *c, struct request *rq, struct error *e)
+{
+    return change_label(c, rq, false, e);
 }

@@ -4,6 +4,7 @@
 #include "master/http/routes.h"
 
 #include "master/core/handlers.h"
+#include "master/core/logpost.h"
 #include "master/http/views.h"
 
 #define V1            "/api/v1"
@@ -45,6 +46,24 @@
         .method = "GET", .path = path_, .auth = auth_, .kind = ROUTE_CORE, .core = core_,          \
         .query = query_, .summary = __VA_ARGS__                                                    \
     }
+
+// A verb of many experiments, of one project or of any.
+#define BULK_ROW(method_, path_, core_, summary_)                                                  \
+    {                                                                                              \
+        .method = method_, .path = path_, .auth = AUTH_USER, .kind = ROUTE_CORE, .core = core_,    \
+        .body = BODY_SMALL, .summary = summary_,                                                   \
+        .takes = "experimentIds?:[int] filters?:object destinationProjectId?:int projectId?:int",  \
+        .answers = "results:[ActionResult]"                                                        \
+    }
+#define BULK(method_, verb_, core_, summary_)                                                      \
+    BULK_ROW(method_, V1 "/experiments/" verb_, core_, summary_),                                  \
+        BULK_ROW(method_, V1 "/projects/{projectId}/experiments/" verb_, core_, summary_)
+
+#define NEW_EXPERIMENT                                                                             \
+    "config?:string modelDefinition?:[File] activate?:bool projectId?:int template?:string "       \
+    "parentId?:int validateOnly?:bool unmanaged?:bool"
+#define EXPERIMENT_MADE                                                                            \
+    "experiment:Experiment config:object warnings?:[LaunchWarning] +warningTexts?:[string]"
 
 const struct route route_table[] = {
     READ("/", AUTH_NONE, view_page, NULL, "A page that says what runs here",
@@ -156,10 +175,32 @@ const struct route route_table[] = {
      .view = render_experiment_created,
      .body = BODY_FILES,
      .summary = "Submit an experiment: configuration as YAML text, and files",
-     .takes = "config?:string modelDefinition?:[File] activate?:bool projectId?:int "
-              "template?:string parentId?:int validateOnly?:bool unmanaged?:bool",
-     .answers =
-         "experiment:Experiment config:object warnings?:[LaunchWarning] +warningTexts?:[string]"},
+     .takes = NEW_EXPERIMENT " +externalExperimentId?:string",
+     .answers = EXPERIMENT_MADE},
+    {.method = "PUT",
+     .path = V1 "/experiments/by-external-id/{externalExperimentId}",
+     .auth = AUTH_USER,
+     .kind = ROUTE_CORE,
+     .core = core_experiment_put,
+     .view = render_experiment_created,
+     .body = BODY_FILES,
+     .summary = "The experiment of that name, submitted unless there is one",
+     .takes = NEW_EXPERIMENT,
+     .answers = EXPERIMENT_MADE},
+    CORE("POST", V1 "/experiments/continue", AUTH_USER, core_experiment_continue,
+         render_experiment_created,
+         "Go on with an experiment that has ended, from its newest checkpoint",
+         .takes = "id:int overrideConfig?:string", .answers = EXPERIMENT_MADE),
+    BULK("POST", "pause", core_experiments_pause, "Pause many experiments"),
+    BULK("POST", "activate", core_experiments_activate, "Go on with many paused experiments"),
+    BULK("POST", "cancel", core_experiments_cancel, "Checkpoint and end many experiments"),
+    BULK("POST", "kill", core_experiments_kill, "End many experiments at once"),
+    BULK("POST", "archive", core_experiments_archive, "Take many experiments out of the lists"),
+    BULK("POST", "unarchive", core_experiments_unarchive, "Show many experiments in lists again"),
+    BULK("DELETE", "delete", core_experiments_delete, "Delete many experiments that have ended"),
+    BULK("POST", "move", core_experiments_move, "Move many experiments to another project"),
+    SLOW(V1 "/experiment/labels", AUTH_USER, view_labels, "projectId",
+         "The labels in use, the most frequent first", .answers = "labels:[string]"),
     READ(V1 "/experiments/{experimentId}", ANY_USER_TASK, view_experiment, NULL, "One experiment",
          .answers = "experiment:Experiment config?:object jobSummary?:JobSummary"),
     CORE("PATCH", V1 "/experiments/{experimentId}", AUTH_USER, core_experiment_patch,
@@ -179,6 +220,21 @@ const struct route route_table[] = {
          "Take an experiment that has ended out of the lists"),
     CORE("POST", V1 "/experiments/{experimentId}/unarchive", AUTH_USER, core_experiment_unarchive,
          NULL, "Show an archived experiment in the lists again"),
+    CORE("POST", V1 "/experiments/{experimentId}/move", AUTH_USER, core_experiment_move, NULL,
+         "Move an experiment to another project",
+         .takes = "destinationProjectId:int experimentId?:int"),
+    CORE("PUT", V1 "/experiments/{experimentId}/labels/{label}", AUTH_USER,
+         core_experiment_add_label, NULL, "Add a label", .answers = "labels:[string]"),
+    CORE("DELETE", V1 "/experiments/{experimentId}/labels/{label}", AUTH_USER,
+         core_experiment_remove_label, NULL, "Remove a label", .answers = "labels:[string]"),
+    READ(V1 "/experiments/{experimentId}/validation-history", AUTH_USER, view_validation_history,
+         NULL, "The validations that were the best when they came",
+         .answers = "validationHistory:[ValidationHistoryEntry]"),
+    SLOW(V1 "/experiments/{experimentId}/file_tree", AUTH_USER, view_file_tree, NULL,
+         "The names of an experiment's files", .answers = "files:[FileNode]"),
+    WORKER("POST", V1 "/experiments/{experimentId}/file", AUTH_USER, view_file,
+           "One of an experiment's files", .takes = "path:string experimentId?:int",
+           .answers = "file:base64"),
     {.method = "GET",
      .path = V1 "/experiments/{experimentId}/why",
      .auth = AUTH_USER,
@@ -191,6 +247,10 @@ const struct route route_table[] = {
     CORE_GET(V1 "/experiments/{experimentId}/searcher/best_searcher_validation_metric",
              ANY_USER_TASK, core_experiment_best_metric, NULL,
              "The best value of the searcher's metric so far", .answers = "metric?:float"),
+    CORE("PUT", V1 "/experiments/{experimentId}/retain_logs", AUTH_USER,
+         core_experiment_retain_logs, NULL,
+         "Say for how many days after their end the logs of its trials are kept; -1: for ever",
+         .takes = "experimentId?:int numDays:int"),
     READ(V1 "/experiments/{experimentId}/trials", AUTH_USER, view_experiment_trials,
          "states sortBy" PAGE, "List the trials of an experiment",
          .answers = "trials:[Trial] pagination:Pagination"),
@@ -207,6 +267,21 @@ const struct route route_table[] = {
     STREAM(V1 "/trials/metrics/trial_metrics", ANY_USER_TASK, stream_trial_metrics,
            "trialIds group", "The reports of a group of metrics, or of all",
            .answers = "metrics:[MetricsReport]"),
+    CORE("POST", V1 "/trials", AUTH_USER, core_trial_create, render_trial,
+         "Make a trial of an unmanaged experiment",
+         .takes = "experimentId:int hparams?:object unmanaged?:bool +externalTrialId?:string",
+         .answers = "trial:Trial"),
+    CORE("PUT", V1 "/trials", AUTH_USER, core_trial_put, render_trial,
+         "The trial of that name in an unmanaged experiment, made unless there is one",
+         .takes = "createTrialRequest:object externalTrialId:string", .answers = "trial:Trial"),
+    CORE("POST", V1 "/trials/{trialId}/start", AUTH_USER, core_trial_start, NULL,
+         "An unmanaged trial's program begins, or goes on from its newest checkpoint",
+         .takes = "resume?:bool trialId?:int",
+         .answers = "trialRunId:int latestCheckpoint?:string stepsCompleted:int"),
+    CORE("PATCH", V1 "/trials/{trialId}", AUTH_USER, core_trial_patch, render_trial,
+         "How an unmanaged trial is; without a state, that it still runs: one that is not heard "
+         "for 300 s has failed",
+         .takes = "state?:TrialState trialId?:int", .answers = "trial:Trial"),
     READ(V1 "/trials/{trialId}", ANY_USER_TASK, view_trial, NULL, "One trial",
          .answers = "trial:Trial"),
     READ(V1 "/trials/{trialId}/workloads", AUTH_USER, view_trial_workloads,
@@ -237,21 +312,32 @@ const struct route route_table[] = {
            "follow limit orderBy agentIds allocationIds containerIds rankIds sources stdtypes "
            "levels timestampBefore timestampAfter searchText enableRegex",
            "The log of a trial", .answers = "TrialLog"),
+    CORE("PUT", V1 "/trials/{trialId}/retain_logs", AUTH_USER, core_trial_retain_logs, NULL,
+         "Say for how many days after its end the log of a trial is kept; -1: for ever",
+         .takes = "trialId?:int numDays:int"),
     STREAM(V1 "/trials/{trialId}/logs/fields", AUTH_USER, stream_trial_log_fields, "follow",
            "What the log of a trial can be filtered by", .answers = "LogFields"),
     CORE("POST", V1 "/trials/{trialId}/kill", AUTH_USER, core_trial_kill, NULL,
          "End a trial at once"),
 
-    // What running tasks report.
-    CORE("POST", V1 "/runs/start", AUTH_TASK, core_run_start, NULL, "A task has started",
+    // What running tasks report, and the programs of unmanaged trials with a user's token.
+    CORE("POST", V1 "/runs/start", ANY_USER_TASK, core_run_start, NULL, "A task has started",
          .takes = "runId?:int checkpointStorage?:object", .answers = "storageId?:int"),
-    CORE("POST", V1 "/trials/{trialId}/metrics", AUTH_TASK, core_trial_metrics, NULL,
+    READ(V1 "/runs/{trialId}/metadata", ANY_USER_TASK, view_run_metadata, NULL,
+         "The metadata of a run", .answers = "metadata:object"),
+    CORE("POST", V1 "/runs/{trialId}/metadata", ANY_USER_TASK, core_run_metadata, NULL,
+         "Replace the metadata of a run", .takes = "metadata:object runId?:int",
+         .answers = "metadata:object"),
+    CORE("POST", V1 "/trial-source-info", ANY_USER_TASK, core_trial_source, NULL,
+         "Say which checkpoint, or model version, a trial works with",
+         .takes = "trialSourceInfo:object", .answers = "trialId:int checkpointUuid:string"),
+    CORE("POST", V1 "/trials/{trialId}/metrics", ANY_USER_TASK, core_trial_metrics, NULL,
          "Report metrics", .takes = "group:string metrics:TrialMetrics"),
-    CORE("POST", V1 "/trials/{trialId}/progress", AUTH_TASK, core_trial_progress, NULL,
+    CORE("POST", V1 "/trials/{trialId}/progress", ANY_USER_TASK, core_trial_progress, NULL,
          "Report progress", .takes = "progress:number isRaw?:bool"),
-    CORE("POST", V1 "/trials/{trialId}/early_exit", AUTH_TASK, core_trial_early_exit, NULL,
+    CORE("POST", V1 "/trials/{trialId}/early_exit", ANY_USER_TASK, core_trial_early_exit, NULL,
          "Say why the trial ends early", .takes = "reason:ExitedReason"),
-    CORE("POST", V1 "/trials/{trialId}/runner/metadata", AUTH_TASK, core_trial_runner_metadata,
+    CORE("POST", V1 "/trials/{trialId}/runner/metadata", ANY_USER_TASK, core_trial_runner_metadata,
          NULL, "Say what the trial is doing", .takes = "state:string"),
     CORE_GET(V1 "/allocations/{allocationId}/signals/preemption", AUTH_TASK,
              core_allocation_preemption, "timeoutSeconds",
@@ -269,11 +355,17 @@ const struct route route_table[] = {
     CORE("POST", V1 "/allocations/{allocationId}/acceleratorData", AUTH_TASK,
          core_allocation_accelerator_data, NULL, "Report the accelerators of an allocation",
          .takes = "allocationId?:string acceleratorData:AcceleratorData"),
-    CORE("POST", V1 "/task/logs", AUTH_TASK | AUTH_AGENT, core_task_logs, NULL, "Ship log lines",
-         .takes = "logs:[NewTaskLog]"),
+    CORE("POST", V1 "/task/logs", AUTH_TASK | AUTH_AGENT, core_task_logs, NULL,
+         "Ship log lines; the names beside the list, before it, are of lines that do not say them",
+         .read = log_post_read,
+         .takes = "logs:[NewTaskLog] +taskId?:string +allocationId?:string +agentId?:string "
+                  "+containerId?:string"),
+    CORE("POST", "/task-logs", EVERYBODY, core_task_logs, NULL,
+         "Ship log lines of tasks that run elsewhere", .read = log_post_read,
+         .takes = "[NewTaskLog]"),
 
-    CORE("POST", V1 "/checkpoints", AUTH_TASK, core_checkpoint_report, NULL, "Report a checkpoint",
-         .takes = "Checkpoint"),
+    CORE("POST", V1 "/checkpoints", ANY_USER_TASK, core_checkpoint_report, NULL,
+         "Report a checkpoint", .takes = "Checkpoint"),
     CORE("DELETE", V1 "/checkpoints", AUTH_USER, core_checkpoints_delete, NULL,
          "Delete checkpoints; their files go soon after", .takes = "checkpointUuids:[string]"),
     CORE("POST", V1 "/checkpoints/rm", AUTH_USER, core_checkpoints_remove_files, NULL,
@@ -353,12 +445,10 @@ const struct route route_table[] = {
     READ(V1 "/templates/{templateName}", AUTH_USER, template_get, NULL, "One template",
          .answers = "template:Template"),
     WORKER("POST", V1 "/templates/{templateName}", AUTH_USER, template_create, "Make a template",
-           .takes = "name?:string config:object workspaceId?:int",
-           .answers = "template:Template"),
+           .takes = "name?:string config:object workspaceId?:int", .answers = "template:Template"),
     WORKER("PUT", V1 "/templates/{templateName}", AUTH_USER, template_put,
            "Make a template, or replace its configuration",
-           .takes = "name?:string config:object workspaceId?:int",
-           .answers = "template:Template"),
+           .takes = "name?:string config:object workspaceId?:int", .answers = "template:Template"),
     WORKER("PATCH", V1 "/templates/{templateName}", AUTH_USER, template_patch,
            "Replace the configuration of a template: it is the body", .takes = "object",
            .answers = "template:Template"),

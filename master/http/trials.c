@@ -82,12 +82,9 @@ static void write_best_checkpoint(struct view *v, int64_t trial)
     db_rows_close(rows);
 }
 
-int view_trial(struct view *v, struct error *e)
+int render_trial(struct view *v, struct error *e)
 {
-    int64_t id;
-    int rc = request_param_int(v->rq, 0, &id, e);
-    if (rc)
-        return rc;
+    int64_t id = v->rq->id;
     struct json_writer *w = &v->w;
     struct db_rows *rows = db_query(v->db, STMT_TRIAL_VIEW, "ii", clock_wall_us(), id);
     int found = db_next(rows);
@@ -103,6 +100,12 @@ int view_trial(struct view *v, struct error *e)
     }
     db_rows_close(rows);
     return found < 0 ? store_failed(e) : found == 0 ? no_trial(id, e) : 0;
+}
+
+int view_trial(struct view *v, struct error *e)
+{
+    int rc = request_param_int(v->rq, 0, &v->rq->id, e);
+    return rc ? rc : render_trial(v, e);
 }
 
 int no_trial(int64_t id, struct error *e)

@@ -23,7 +23,12 @@ view_handler account_me, account_list, account_get, account_get_by_name;
 view_handler view_experiments, view_experiment, view_experiment_trials, view_model_definition;
 view_handler render_experiment_created, render_experiment;
 
+// files.c (worker), asides.c
+view_handler view_file_tree, view_file;
+view_handler view_labels, view_validation_history, view_run_metadata;
+
 // trials.c
+view_handler render_trial; // takes the id in rq->id
 view_handler view_trial, view_trial_workloads, view_trial_series, view_context_directory;
 
 // starts.c

@@ -26,22 +26,22 @@ static char pair_letter(struct transition t, int s, char letter)
 }
 
 // Rows are states; columns: activate pause cancel kill, search completed failed canceled, trials
-// ended, delete, delete failed.
+// ended, delete, delete failed, continue.
 static void test_experiment(void **state)
 {
     (void)state;
     static const char *const expected[EXPERIMENT_STATES] = {
-        ".PNKCEN.!.", // ACTIVE
-        "A.NKCEN.!.", // PAUSED
-        "!!NK...c!.", // STOPPING_COMPLETED
-        "!!.K...n!.", // STOPPING_CANCELED
-        "!!.....n!.", // STOPPING_KILLED
-        "!!.K...e!.", // STOPPING_ERROR
-        "!!......D.", // COMPLETED
-        "!!......D.", // CANCELED
-        "!!......D.", // ERROR
-        "!!.......F", // DELETING
-        "!!......D.", // DELETE_FAILED
+        ".PNKCEN.!.!", // ACTIVE
+        "A.NKCEN.!.!", // PAUSED
+        "!!NK...c!.!", // STOPPING_COMPLETED
+        "!!.K...n!.!", // STOPPING_CANCELED
+        "!!.....n!.!", // STOPPING_KILLED
+        "!!.K...e!.!", // STOPPING_ERROR
+        "!!......D.A", // COMPLETED
+        "!!......D.A", // CANCELED
+        "!!......D.A", // ERROR
+        "!!.......F!", // DELETING
+        "!!......D.!", // DELETE_FAILED
     };
     for (int s = 0; s < EXPERIMENT_STATES; s++)
         for (int ev = 0; ev < EXPERIMENT_EVENTS; ev++) {
@@ -57,19 +57,21 @@ static void test_experiment(void **state)
 }
 
 // Columns: activate pause stop cancel kill invalid out-of-restarts, completed preempted failed lost
-// idle.
+// idle, continue.
 static void test_trial(void **state)
 {
     (void)state;
     static const char letters[] = "APCNKEcne";
     static const char *const expected[TRIAL_STATES] = {
-        "!PCNKEec!!!!", // ACTIVE
-        "A.CNKEec.!..", // PAUSED
-        "...NK..ccccc", // STOPPING_COMPLETED
-        "....K..nnnnn", // STOPPING_CANCELED
-        ".......nnnnn", // STOPPING_KILLED
-        ".......eeeee", // STOPPING_ERROR
-        "............", "............", "............",
+        "!PCNKEec!!!!.", // ACTIVE
+        "A.CNKEec.!...", // PAUSED
+        "...NK..ccccc.", // STOPPING_COMPLETED
+        "....K..nnnnn.", // STOPPING_CANCELED
+        ".......nnnnn.", // STOPPING_KILLED
+        ".......eeeee.", // STOPPING_ERROR
+        "............A", // COMPLETED
+        "............A", // CANCELED
+        "............A", // ERROR
     };
     for (int s = 0; s < TRIAL_STATES; s++)
         for (int ev = 0; ev < TRIAL_EVENTS; ev++) {
@@ -78,6 +80,31 @@ static void test_trial(void **state)
             if (got != expected[s][ev])
                 fail_msg("trial state %d event %d: %c, not %c", s, ev, got, expected[s][ev]);
             assert_true((t.next != s && t.next >= TRIAL_COMPLETED) == (t.action == TRIAL_DO_END));
+        }
+}
+
+// Columns: start runs paused completed failed canceled silent. A STOPPING trial is none of these.
+static void test_detached(void **state)
+{
+    (void)state;
+    static const char letters[] = "AP....cne";
+    static const char *const expected[TRIAL_STATES] = {
+        "!.Pcene", // ACTIVE
+        "AA.cen.", // PAUSED
+        ".......", ".......", ".......", ".......",
+        "A......", // COMPLETED
+        "A......", // CANCELED
+        "AA.c...", // ERROR
+    };
+    for (int s = 0; s < TRIAL_STATES; s++)
+        for (int ev = 0; ev < DETACHED_EVENTS; ev++) {
+            struct transition t = detached_transition((enum trial_state)s, (enum detached_event)ev);
+            char got = pair_letter(t, s, letters[t.next]);
+            if (got != expected[s][ev])
+                fail_msg("trial state %d event %d: %c, not %c", s, ev, got, expected[s][ev]);
+            bool ends = t.next != s && t.next >= TRIAL_COMPLETED;
+            assert_true(ends == (t.action == DETACHED_DO_END));
+            assert_true((t.next == TRIAL_ACTIVE && t.action) == (t.action == DETACHED_DO_RUN));
         }
 }
 
@@ -170,6 +197,9 @@ static void test_words(void **state)
         assert_string_not_equal(wire_name(WIRE_ALLOCATION_STATE, word), "STATE_UNSPECIFIED");
     }
     enum trial_state none;
+    enum experiment_state active;
+    assert_true(trial_state_of("RUNNING", &none) && none == TRIAL_ACTIVE);
+    assert_true(experiment_state_of("RUNNING", &active) && active == EXPERIMENT_ACTIVE);
     assert_false(trial_state_of("DREAMING", &none));
 }
 
@@ -179,6 +209,7 @@ int main(void)
         cmocka_unit_test(test_experiment), cmocka_unit_test(test_trial),
         cmocka_unit_test(test_allocation), cmocka_unit_test(test_agent),
         cmocka_unit_test(test_words),      cmocka_unit_test(test_every_live_state_can_end),
+        cmocka_unit_test(test_detached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,317 @@
+// Verbs of many experiments in one call: named by id, or all that filters find. Each is tried, and
+// the answer says of each what came of it. Filters are read from the store on a worker.
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/wire.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/core/handlers.h"
+#include "master/core/lives.h"
+#include "master/core/teams.h"
+#include "master/core/verbs.h"
+#include "master/core/workers.h"
+#include "master/roles.h"
+
+struct bulk {
+    struct work work; // first
+    struct request *rq;
+    enum verb verb;
+    int64_t project;     // where they are; 0: anywhere
+    int64_t destination; // of a move
+    int64_t *ids;
+    size_t count;
+    int err;
+    struct error e;
+};
+
+static void bulk_free(struct work *work)
+{
+    struct bulk *b = (struct bulk *)work;
+    free(b->ids);
+    free(b);
+}
+
+static void add_id(struct bulk *b, int64_t id)
+{
+    b->ids = xrealloc(b->ids, (b->count + 1) * sizeof *b->ids);
+    b->ids[b->count++] = id;
+}
+
+// --- filters, on a worker ------------------------------------------------------------------------
+
+enum { VALUES_MAX = 256, FIND_SQL_MAX = 16 * 1024 };
+
+struct find {
+    struct buf where;
+    struct db_value values[VALUES_MAX];
+    size_t count;
+    struct bulk *bulk;
+};
+
+static void bind_int(struct find *f, int64_t value)
+{
+    f->values[f->count++] = (struct db_value){.type = 'i', .i = value};
+}
+
+static void bind_text(struct find *f, const char *text)
+{
+    f->values[f->count++] = (struct db_value){.type = 's', .p = text, .len = strlen(text)};
+}
+
+// Whether it is there, and not longer than what can be bound.
+static bool has_list(struct find *f, const json_t *filters, const char *name)
+{
+    const json_t *list = jget(filters, name);
+    if (!list || !json_array_size(list))
+        return false;
+    if (json_array_size(list) + f->count + 8 <= VALUES_MAX)
+        return true;
+    f->bulk->err = error_set(&f->bulk->e, ERR_TOO_LARGE, "filters.%s: too many values", name);
+    return false;
+}
+
+static void find_part(struct find *f, const json_t *filters, const char *name, const char *sql)
+{
+    const char *part = jget_string(filters, name, "");
+    if (!*part)
+        return;
+    buf_puts(&f->where, sql);
+    bind_text(f, part);
+}
+
+static void find_ints(struct find *f, const json_t *filters, const char *name, const char *sql)
+{
+    size_t i;
+    json_t *value;
+    if (!has_list(f, filters, name))
+        return;
+    buf_puts(&f->where, sql);
+    json_array_foreach(jget(filters, name), i, value)
+    {
+        buf_puts(&f->where, i ? ", ?" : "?");
+        bind_int(f, json_integer_value(value));
+    }
+    buf_puts(&f->where, ")");
+}
+
+static void find_labels(struct find *f, const json_t *filters)
+{
+    size_t i;
+    json_t *value;
+    if (!has_list(f, filters, "labels"))
+        return;
+    json_array_foreach(jget(filters, "labels"), i, value)
+    {
+        buf_puts(&f->where, " AND EXISTS (SELECT 1 FROM json_each(e.labels) WHERE value = ?)");
+        bind_text(f, json_is_string(value) ? json_string_value(value) : "");
+    }
+}
+
+// ACTIVE is also what people see as queued, starting or running.
+static void find_states(struct find *f, const json_t *filters)
+{
+    size_t i;
+    json_t *value;
+    if (!has_list(f, filters, "states"))
+        return;
+    buf_puts(&f->where, " AND e.state IN (");
+    json_array_foreach(jget(filters, "states"), i, value)
+    {
+        const char *word = "", *name = json_is_string(value) ? json_string_value(value) : "";
+        if (wire_parse(WIRE_EXPERIMENT_STATE, name, &word, &f->bulk->e))
+            f->bulk->err = error_prefix(&f->bulk->e, "filters.states.%zu", i);
+        bool runs = !strcmp(word, "QUEUED") || !strcmp(word, "PULLING") ||
+                    !strcmp(word, "STARTING") || !strcmp(word, "RUNNING");
+        buf_puts(&f->where, i ? ", ?" : "?");
+        bind_text(f, runs ? "ACTIVE" : word);
+        if (!strcmp(word, "RUNNING") || !strcmp(word, "ACTIVE"))
+            buf_puts(&f->where, ", 'RUNNING'"); // of unmanaged ones
+    }
+    buf_puts(&f->where, ")");
+}
+
+static void build(struct find *f, const json_t *filters)
+{
+    const struct principal *me = &f->bulk->rq->principal;
+    int64_t project = jget_int(filters, "projectId", f->bulk->project);
+    find_part(f, filters, "name", " AND instr(lower(e.name), lower(?))");
+    find_part(f, filters, "description", " AND instr(lower(e.description), lower(?))");
+    find_labels(f, filters);
+    find_states(f, filters);
+    find_ints(f, filters, "userIds", " AND e.user_id IN (");
+    find_ints(f, filters, "excludedExperimentIds", " AND e.id NOT IN (");
+    if (jget(filters, "archived")) {
+        buf_puts(&f->where, " AND e.archived = ?");
+        bind_int(f, jget_bool(filters, "archived", false));
+    }
+    if (project) {
+        buf_puts(&f->where, " AND e.project_id = ?");
+        bind_int(f, project);
+    }
+    if (!me->admin) {
+        buf_puts(&f->where, " AND (SELECT workspace_id FROM projects WHERE id = e.project_id) IN"
+                            " (" SQL_SEEN_WORKSPACES ")");
+        bind_int(f, me->user_id);
+    }
+}
+
+static void find_all(struct work *work, struct db_reader *db)
+{
+    struct bulk *b = (struct bulk *)work;
+    struct find f = {.bulk = b};
+    struct buf sql;
+    buf_init(&f.where, FIND_SQL_MAX);
+    buf_init(&sql, 2 * FIND_SQL_MAX);
+    build(&f, jget(b->rq->body, "filters"));
+    buf_printf(&sql,
+               "SELECT e.id FROM experiments e WHERE e.kind = 'EXPERIMENT'%s ORDER BY e.id"
+               " LIMIT %d",
+               buf_str(&f.where), LIMIT_BULK);
+    if (!b->err) {
+        struct db_rows *rows = db_query_sql(db, buf_str(&sql), f.values, f.count);
+        int more;
+        while ((more = db_next(rows)) > 0)
+            add_id(b, db_int(rows, 0));
+        if (more < 0)
+            b->err = error_set(&b->e, ERR_INTERNAL, "the store cannot be read");
+        db_rows_close(rows);
+    }
+    buf_free(&sql);
+    buf_free(&f.where);
+}
+
+// --- on the core thread --------------------------------------------------------------------------
+
+static int do_one(struct core *c, const struct bulk *b, int64_t id, struct error *e)
+{
+    struct experiment *x = core_experiment_find(c, id);
+    if (!x || !core_sees(c, b->rq, x))
+        return error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
+    if (b->project && x->project_id != b->project)
+        return error_set(e, ERR_NOT_FOUND, "experiment %lld is not in project %lld", (long long)id,
+                         (long long)b->project);
+    return verb_do(c, b->rq, x, b->verb, b->destination, e);
+}
+
+static void do_all(struct core *c, struct bulk *b)
+{
+    struct json_writer w;
+    jw_init(&w, &b->rq->answer);
+    jw_object(&w);
+    jw_key(&w, "results");
+    jw_array(&w);
+    for (size_t i = 0; i < b->count; i++) {
+        struct error e = {0};
+        int err = do_one(c, b, b->ids[i], &e);
+        jw_object(&w);
+        jw_kv_int(&w, "id", b->ids[i]);
+        jw_kv_string(&w, "error", err ? e.text : "");
+        jw_object_end(&w);
+    }
+    jw_array_end(&w);
+    jw_object_end(&w);
+}
+
+static void found(struct core *c, struct work *work)
+{
+    struct bulk *b = (struct bulk *)work;
+    if (b->err)
+        core_refuse(c, b->rq, &b->e);
+    else
+        do_all(c, b);
+    if (!b->err)
+        core_complete(c, b->rq);
+    bulk_free(work);
+}
+
+static int read_ids(struct bulk *b, struct error *e)
+{
+    size_t i;
+    json_t *value;
+    const json_t *ids = jget(b->rq->body, "experimentIds");
+    if (!json_is_array(ids))
+        return error_set(e, ERR_INVALID, "experimentIds: missing, or not a list of ids");
+    if (json_array_size(ids) > LIMIT_BULK)
+        return error_set(e, ERR_TOO_LARGE, "experimentIds: more than %d", LIMIT_BULK);
+    json_array_foreach(ids, i, value)
+    {
+        if (!json_is_integer(value))
+            return error_set(e, ERR_INVALID, "experimentIds.%zu: not an id", i);
+        add_id(b, json_integer_value(value));
+    }
+    return 0;
+}
+
+static int read_call(struct core *c, struct bulk *b, struct error *e)
+{
+    struct request *rq = b->rq;
+    int err = rq->params[0] ? request_param_int(rq, 0, &b->project, e) : 0;
+    b->destination = jget_int(rq->body, "destinationProjectId", 0);
+    if (!err && b->verb == VERB_MOVE)
+        err = core_may_submit(c, rq, b->destination, e);
+    if (!err && !jget(rq->body, "filters"))
+        err = read_ids(b, e);
+    else if (!err && !json_is_object(jget(rq->body, "filters")))
+        err = error_set(e, ERR_INVALID, "filters: not an object");
+    return err;
+}
+
+static int bulk(struct core *c, struct request *rq, enum verb verb, struct error *e)
+{
+    struct bulk *b = xcalloc(1, sizeof *b);
+    b->work = (struct work){.run = find_all, .done = found, .drop = bulk_free};
+    b->rq = rq;
+    b->verb = verb;
+    int err = read_call(c, b, e);
+    if (!err && jget(rq->body, "filters")) {
+        err = workers_send(c->workers, &b->work, true, e);
+        if (!err)
+            return REQUEST_PARKED;
+    } else if (!err) {
+        do_all(c, b);
+    }
+    bulk_free(&b->work);
+    return err;
+}
+
+int core_experiments_activate(struct core *c, struct request *rq, struct error *e)
+{
+    return bulk(c, rq, VERB_ACTIVATE, e);
+}
+
+int core_experiments_pause(struct core *c, struct request *rq, struct error *e)
+{
+    return bulk(c, rq, VERB_PAUSE, e);
+}
+
+int core_experiments_cancel(struct core *c, struct request *rq, struct error *e)
+{
+    return bulk(c, rq, VERB_CANCEL, e);
+}
+
+int core_experiments_kill(struct core *c, struct request *rq, struct error *e)
+{
+    return bulk(c, rq, VERB_KILL, e);
+}
+
+int core_experiments_archive(struct core *c, struct request *rq, struct error *e)
+{
+    return bulk(c, rq, VERB_ARCHIVE, e);
+}
+
+int core_experiments_unarchive(struct core *c, struct request *rq, struct error *e)
+{
+    return bulk(c, rq, VERB_UNARCHIVE, e);
+}
+
+int core_experiments_delete(struct core *c, struct request *rq, struct error *e)
+{
+    return bulk(c, rq, VERB_DELETE, e);
+}
+
+int core_experiments_move(struct core *c, struct request *rq, struct error *e)
+{
+    return bulk(c, rq, VERB_MOVE, e);
+}

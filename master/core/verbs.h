@@ -1,0 +1,22 @@
+// What a person asks of an experiment, singly or of many (verbs.c, bulk.c). Core thread alone.
+#ifndef MUSTER_MASTER_CORE_VERBS_H
+#define MUSTER_MASTER_CORE_VERBS_H
+
+#include "master/core/state.h"
+
+enum verb {
+    VERB_ACTIVATE,
+    VERB_PAUSE,
+    VERB_CANCEL,
+    VERB_KILL,
+    VERB_DELETE,
+    VERB_ARCHIVE,
+    VERB_UNARCHIVE,
+    VERB_MOVE, // to another project
+};
+
+// Checks what the caller may. `project`: of VERB_MOVE.
+int verb_do(struct core *c, const struct request *rq, struct experiment *x, enum verb verb,
+            int64_t project, struct error *e);
+
+#endif
