@@ -197,6 +197,7 @@ int view_experiments(struct view *v, struct error *e)
                                              {NULL, NULL}};
     struct list l;
     list_init(&l, v);
+    list_and(&l, "e.kind = 'EXPERIMENT'");
     list_filter_seen(&l, "SELECT workspace_id FROM projects WHERE id = e.project_id");
     filter_states(&l);
     filter_labels(&l);
