@@ -21,14 +21,10 @@ static const struct part *part_on_slot(const struct agent *g, int slot)
     return NULL;
 }
 
-static const char *container_state(const struct part *p)
-{
-    static const char *const names[] = {[PART_ASSIGNED] = "STATE_ASSIGNED",
-                                        [PART_STARTING] = "STATE_STARTING",
-                                        [PART_RUNNING] = "STATE_RUNNING",
-                                        [PART_EXITED] = "STATE_TERMINATED"};
-    return names[p->state];
-}
+static const char *const container_states[] = {[PART_ASSIGNED] = "STATE_ASSIGNED",
+                                               [PART_STARTING] = "STATE_STARTING",
+                                               [PART_RUNNING] = "STATE_RUNNING",
+                                               [PART_EXITED] = "STATE_TERMINATED"};
 
 void agent_write_device(struct json_writer *w, const struct agent *g, int slot)
 {
@@ -47,7 +43,7 @@ static void write_container(struct json_writer *w, const struct part *p)
     jw_object(w);
     jw_kv_string(w, "parent", p->allocation->trial->task_id);
     jw_kv_string(w, "id", launch_container(p, id));
-    jw_kv_string(w, "state", container_state(p));
+    jw_kv_string(w, "state", container_states[p->state]);
     jw_key(w, "devices");
     jw_array(w);
     for (int i = 0; i < p->slot_count; i++)
@@ -77,6 +73,59 @@ static void write_slot(struct json_writer *w, const struct agent *g, int slot)
 }
 
 // --- agents --------------------------------------------------------------------------------------
+
+// What a slot is counted by: its type, or its brand.
+static const char *slot_kind(const struct agent *g, int slot, bool by_type)
+{
+    const json_t *device = json_array_get(g->slots, (size_t)slot);
+    return by_type ? wire_name(WIRE_DEVICE_TYPE, jget_string(device, "type", "CPU"))
+                   : jget_string(device, "name", "");
+}
+
+// The slots like slot `first`.
+static void write_device_stats(struct json_writer *w, const struct agent *g, int first,
+                               bool by_type)
+{
+    int64_t total = 0, disabled = 0, draining = 0, states[PART_EXITED + 1] = {0};
+    for (int i = first; i < g->slot_count; i++) {
+        if (strcmp(slot_kind(g, i, by_type), slot_kind(g, first, by_type)))
+            continue;
+        const struct part *p = part_on_slot(g, i);
+        total++;
+        disabled += !g->enabled || g->slot_use[i] != SLOT_USED;
+        draining += g->draining || g->slot_use[i] == SLOT_DRAINING;
+        if (p)
+            states[p->state]++;
+    }
+    jw_object(w);
+    jw_key(w, "states");
+    jw_object(w);
+    for (int i = 0; i <= PART_EXITED; i++)
+        if (states[i])
+            jw_kv_int(w, container_states[i], states[i]);
+    jw_object_end(w);
+    jw_kv_int(w, "total", total);
+    jw_kv_int(w, "disabled", disabled);
+    jw_kv_int(w, "draining", draining);
+    jw_object_end(w);
+}
+
+static void write_stats(struct json_writer *w, const char *key, const struct agent *g, bool by_type)
+{
+    jw_key(w, key);
+    jw_object(w);
+    for (int i = 0, earlier; i < g->slot_count; i++) {
+        const char *kind = slot_kind(g, i, by_type);
+        for (earlier = 0; earlier < i; earlier++)
+            if (!strcmp(slot_kind(g, earlier, by_type), kind))
+                break;
+        if (earlier < i)
+            continue; // counted with that one
+        jw_key(w, kind);
+        write_device_stats(w, g, i, by_type);
+    }
+    jw_object_end(w);
+}
 
 static void write_agent(struct json_writer *w, const struct agent *g)
 {
@@ -115,6 +164,11 @@ static void write_agent(struct json_writer *w, const struct agent *g)
     jw_kv_string(w, "hostname", g->hostname);
     jw_kv_string(w, "rack", g->rack);
     jw_kv_bool(w, "connected", g->state == AGENT_CONNECTED);
+    jw_key(w, "slotStats");
+    jw_object(w);
+    write_stats(w, "typeStats", g, true);
+    write_stats(w, "brandStats", g, false);
+    jw_object_end(w);
     jw_object_end(w);
 }
 
