@@ -11,6 +11,7 @@
 #include "master/core/loop.h"
 #include "master/core/policies.h"
 #include "master/core/teams.h"
+#include "master/core/webhooks.h"
 
 // --- made and freed ------------------------------------------------------------------------------
 
@@ -117,6 +118,7 @@ static void tell_trials(struct core *c, struct live *l, enum trial_event ev)
 static void end(struct core *c, struct experiment *x)
 {
     STORE(c, EXPERIMENT_END, "sii", experiment_state_word(x->state), c->wall, x->id);
+    webhooks_state(c, x);
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     gc_experiment(c, x);
     sched_job_remove(c->sched, x->live->job);
@@ -148,8 +150,10 @@ int experiment_event(struct core *c, struct experiment *x, enum experiment_event
     if ((int)x->state != to.next) {
         x->state = (enum experiment_state)to.next;
         core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
-        if (to.action != EXPERIMENT_DO_END)
+        if (to.action != EXPERIMENT_DO_END) {
             STORE(c, EXPERIMENT_SET_STATE, "si", experiment_state_word(x->state), x->id);
+            webhooks_state(c, x);
+        }
     }
     switch ((enum experiment_action)to.action) {
     case EXPERIMENT_DO_NOTHING:

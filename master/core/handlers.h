@@ -58,6 +58,10 @@ core_handler core_checkpoints_delete, core_checkpoints_remove_files, core_checkp
     core_checkpoint_metadata, core_experiment_gc;
 core_handler core_tasks;             // GET /tasks: live allocations
 
+// Webhooks (webhooks.h); params[0] is the id. custom: what a program alerts of.
+core_handler core_webhooks, core_webhook, core_webhook_create, core_webhook_patch,
+    core_webhook_delete, core_webhook_custom;
+
 // Agents and slots; params[0] is the agent id, params[1] the slot.
 core_handler core_agent_sync, core_agents, core_agent, core_agent_enable, core_agent_disable,
     core_slots, core_slot, core_slot_enable, core_slot_disable;

@@ -16,6 +16,7 @@
 #include "master/core/loop.h"
 #include "master/core/policies.h"
 #include "master/core/teams.h"
+#include "master/core/webhooks.h"
 #include "master/core/workers.h"
 
 // Columns as listed in db/statements/reads.inc.
@@ -495,6 +496,8 @@ static int load(struct core *c, struct error *e)
     if (!err)
         err = teams_load(c, e);
     if (!err)
+        err = webhooks_load(c, e);
+    if (!err)
         err = each(c, STMT_EXPERIMENTS_ALL, load_experiment, e);
     if (!err)
         err = each(c, STMT_EXPERIMENTS_LIVE, load_live, e);
@@ -591,6 +594,7 @@ void core_free(struct core *c)
         return;
     must(!c->started);
     free_experiments(c);
+    webhooks_free(c);
     teams_free(c);
     free_agents(c);
     sched_free(c->sched);

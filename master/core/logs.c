@@ -1,90 +1,249 @@
-// Lines of logs, from agents (of what their tasks print) and from tasks. A line that carries its
-// sender's count is stored once however often it comes.
+// Lines of logs, from agents (of what their tasks print) and from tasks. They come packed
+// (logpost.h); here they get their numbers. A sender counts its lines and sends them in order, so
+// what is not beyond its last one is a repetition.
+#include "master/core/logs.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/wire.h"
 #include "base/arena.h"
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/limits.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
+#include "master/core/logpost.h"
+#include "master/core/loop.h"
 #include "master/core/policies.h"
+#include "master/core/webhooks.h"
+#include "master/core/teams.h"
+
+enum {
+    TAIL_MOST = 64, // small chunks at the end of a log
+    LOOK_EVERY_US = 5 * 1000000,
+    QUIET_US = 10 * 1000000,   // .. after which a tail is merged
+    FORGET_US = 600 * 1000000, // .. and a task is; all it had is committed by then
+    EXPIRE_FIRST_US = 60 * 1000000,
+};
+
+// --- tasks whose logs grow -----------------------------------------------------------------------
+
+static void free_task(struct log_task *t)
+{
+    for (size_t i = 0; i < t->sender_count; i++) {
+        free(t->senders[i].allocation);
+        free(t->senders[i].agent);
+    }
+    free(t->senders);
+    free(t->id);
+    free(t);
+}
+
+static struct log_sender *add_sender(struct log_task *t, const char *allocation, const char *agent,
+                                     int64_t last)
+{
+    t->senders = xrealloc(t->senders, (t->sender_count + 1) * sizeof *t->senders);
+    struct log_sender *s = &t->senders[t->sender_count++];
+    *s = (struct log_sender){xstrdup(allocation), xstrdup(agent), last};
+    return s;
+}
+
+static struct log_sender *sender_of(struct log_task *t, const char *allocation, const char *agent)
+{
+    for (size_t i = t->sender_count; i-- > 0;) // the newest allocation is the last
+        if (!strcmp(t->senders[i].allocation, allocation) && !strcmp(t->senders[i].agent, agent))
+            return &t->senders[i];
+    return add_sender(t, allocation, agent, -1);
+}
+
+static struct log_task *add_task(struct core *c, int64_t trial, const char *id, int64_t newest)
+{
+    struct log_task *t = xcalloc(1, sizeof *t);
+    t->trial = trial;
+    t->id = xstrdup(id);
+    t->newest = newest;
+    t->used = c->now;
+    by_id_put(&c->logs->tasks, trial, t);
+    return t;
+}
+
+static struct log_task *load_task(struct core *c, const char *id)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_LOG_TASK, "s", id);
+    bool found = db_next(rows) == 1;
+    struct log_task *t = found ? add_task(c, db_int(rows, 0), id, db_int(rows, 1)) : NULL;
+    db_rows_close(rows);
+    rows = t ? db_query(c->reader, STMT_LOG_SENDERS, "s", id) : NULL;
+    while (rows && db_next(rows) == 1)
+        add_sender(t, db_text(rows, 0), db_text(rows, 1), db_int(rows, 2));
+    db_rows_close(rows);
+    return t;
+}
 
 // Task ids are EXPERIMENT.TRIAL. Lines may come after the end, but not of what was deleted.
-static bool task_is_known(struct core *c, const char *task)
+struct log_task *logs_task(struct core *c, const char *id)
 {
     long long experiment, trial;
-    char exact[TASK_ID];
-    if (sscanf(task, "%lld.%lld", &experiment, &trial) != 2)
-        return false;
-    snprintf(exact, sizeof exact, "%lld.%lld", experiment, trial);
-    return !strcmp(exact, task) && trial < c->next_trial && core_experiment_find(c, experiment);
+    if (sscanf(id, "%lld.%lld", &experiment, &trial) != 2 || !core_experiment_find(c, experiment))
+        return NULL;
+    struct log_task *t = by_id_find(&c->logs->tasks, trial);
+    if (!t)
+        t = load_task(c, id);
+    if (!t || strcmp(t->id, id))
+        return NULL;
+    t->used = c->now;
+    return t;
 }
 
-// At most LIMIT_LOG_LINE bytes, without the line's end; cut at a whole UTF-8 character.
-static char *line_text(const char *log)
+static void look_at_quiet(struct core *c, void *arg)
 {
-    size_t len = strlen(log);
-    while (len && (log[len - 1] == '\n' || log[len - 1] == '\r'))
-        len--;
-    size_t cut = len;
-    if (len > LIMIT_LOG_LINE)
-        for (cut = LIMIT_LOG_LINE; cut && (log[cut] & 0xc0) == 0x80;)
-            cut--;
-    if (cut == len)
-        return xasprintf("%.*s", (int)len, log);
-    return xasprintf("%.*s [cut: %zu bytes more]", (int)cut, log, len - cut);
+    struct logs *l = arg;
+    for (size_t i = l->tasks.count; i-- > 0;) {
+        struct log_task *t = l->tasks.items[i].value;
+        int64_t quiet = c->now - t->used;
+        if (quiet >= QUIET_US && t->tail > 1)
+            logs_merge(c, t);
+        if (quiet >= FORGET_US && !t->merging) {
+            by_id_remove(&l->tasks, t->trial);
+            free_task(t);
+        }
+    }
+    timer_set(&c->timers, &l->quiet, c->now + LOOK_EVERY_US);
 }
 
-static void store_line(struct core *c, const char *task, const json_t *line)
+struct logs *logs_new(struct core *c)
 {
-    const char *time = jget_string(line, "timestamp", NULL);
-    const char *level = wire_word(WIRE_LOG_LEVEL, jget_string(line, "level", "INFO"));
-    char *text = line_text(jget_string(line, "log", ""));
-    int64_t at;
-    if (!time || clock_parse(time, &at))
-        at = c->wall;
-    STORE(c, LOG_INSERT, "ssssiissssi", task, jget_string(line, "allocationId", ""),
-          jget_string(line, "agentId", ""), jget_string(line, "containerId", ""),
-          jget_int(line, "rankId", -1), at, level ? level : "INFO",
-          jget_string(line, "stdtype", "stdout"), jget_string(line, "source", "task"), text,
-          jget_int(line, "sequence", -1));
-    policies_line(c, task, jget_string(line, "agentId", ""), text);
-    free(text);
+    struct logs *l = xcalloc(1, sizeof *l);
+    l->quiet = (struct timer){.fire = look_at_quiet, .arg = l};
+    l->expire = (struct timer){.fire = logs_expire, .arg = l};
+    timer_set(&c->timers, &l->quiet, c->now + LOOK_EVERY_US);
+    timer_set(&c->timers, &l->expire, c->now + EXPIRE_FIRST_US);
+    return l;
+}
+
+void logs_free(struct logs *l)
+{
+    for (size_t i = 0; l && i < l->tasks.count; i++)
+        free_task(l->tasks.items[i].value);
+    if (l) {
+        free(l->tasks.items);
+        free(l->expired_before);
+    }
+    free(l);
+}
+
+// --- storing -------------------------------------------------------------------------------------
+
+static void store_chunk(struct core *c, struct log_task *t, const struct log_packed *chunk)
+{
+    t->newest += chunk->lines;
+    STORE(c, LOG_CHUNK_INSERT, "siiiiibb", t->id, t->newest, chunk->lines, chunk->bytes,
+          chunk->first_time, chunk->last_time, chunk->origins, chunk->origins_len, chunk->data,
+          chunk->data_len);
+    bool small = chunk->bytes < LOG_CHUNK_SMALL;
+    t->tail = small ? t->tail + 1 : 0;
+    t->tail_bytes = small ? t->tail_bytes + chunk->bytes : 0;
+}
+
+// Each line of a trial whose log is watched.
+static void look_at_lines(struct core *c, const struct log_part *p)
+{
+    struct trial *t = core_trial_find(c, strtoll(strchr(p->task, '.') + 1, NULL, 10));
+    bool watched = t && (t->live->policies || webhooks_want_lines(c));
+    for (size_t i = 0; watched && i < p->chunk_count; i++) {
+        struct log_chunk chunk;
+        must(!log_chunk_read_origins(&chunk, p->chunks[i].origins, p->chunks[i].origins_len, NULL));
+        must(!log_chunk_read_lines(&chunk, p->chunks[i].data, p->chunks[i].data_len, NULL));
+        for (size_t k = 0; k < chunk.line_count; k++) {
+            if (t->live->policies)
+                policies_line(c, t, p->agent, chunk.lines[k].text);
+            webhooks_line(c, t, p->agent, chunk.lines[k].text);
+        }
+        log_chunk_free(&chunk);
+    }
+}
+
+static void store_part(struct core *c, struct log_part *p)
+{
+    struct log_task *t = logs_task(c, p->task);
+    if (!t)
+        return; // deleted meanwhile: nobody will ask for it
+    if (p->first_sequence >= 0) {
+        struct log_sender *s = sender_of(t, p->allocation, p->agent);
+        if (p->first_sequence <= s->last)
+            log_part_drop(p, s->last);
+        if (p->last_sequence > s->last) {
+            s->last = p->last_sequence;
+            STORE(c, LOG_SENDER_SET, "sssi", t->id, p->allocation, p->agent, s->last);
+        }
+    }
+    for (size_t i = 0; i < p->chunk_count; i++)
+        store_chunk(c, t, &p->chunks[i]);
+    if (t->tail >= TAIL_MOST || t->tail_bytes >= LOG_CHUNK_BYTES)
+        logs_merge(c, t);
+    if (p->chunk_count)
+        core_tell_log(c, t->id);
+    look_at_lines(c, p);
+}
+
+void logs_say(struct core *c, const struct trial *trial, const char *allocation, const char *level,
+              const char *text)
+{
+    struct log_task *t = logs_task(c, trial->task_id);
+    struct log_packer packer = {0};
+    struct log_packed chunk;
+    const struct log_origin o = {.text = {[LOG_ALLOCATION] = allocation,
+                                          [LOG_AGENT] = "",
+                                          [LOG_CONTAINER] = "",
+                                          [LOG_SOURCE] = "master",
+                                          [LOG_STDTYPE] = "stdout",
+                                          [LOG_LEVEL] = level},
+                                 .rank = -1};
+    if (!t) // its row is not committed yet
+        t = add_task(c, trial->id, trial->task_id, 0);
+    must(log_packer_add(&packer, &o, c->wall, text, strlen(text)));
+    log_packer_pack(&packer, &chunk);
+    store_chunk(c, t, &chunk);
+    core_tell_log(c, t->id);
+    log_packed_free(&chunk);
+    log_packer_free(&packer);
+}
+
+// --- the call ------------------------------------------------------------------------------------
+
+static int check_part(struct core *c, const struct request *rq, const struct log_part *p,
+                      const char *own, struct error *e)
+{
+    if (rq->principal.kind == PRINCIPAL_TASK && *p->task && strcmp(p->task, own))
+        return error_set(e, ERR_FORBIDDEN, "logs.%zu.taskId: this token is of task %s", p->first,
+                         own);
+    if (rq->principal.kind != PRINCIPAL_USER)
+        return 0;
+    const struct experiment *x = core_experiment_find(c, strtoll(p->task, NULL, 10));
+    return x ? core_may_change(c, rq, x, e)
+             : error_set(e, ERR_NOT_FOUND, "logs.%zu.taskId: there is no task \"%.64s\"", p->first,
+                         p->task);
 }
 
 int core_task_logs(struct core *c, struct request *rq, struct error *e)
 {
+    struct log_post *post = rq->input;
     struct allocation *a = NULL;
-    const json_t *logs = jget(rq->body, "logs");
-    size_t i;
-    json_t *line;
-    if (rq->principal.kind != PRINCIPAL_AGENT) {
-        int err = core_caller(c, rq, &a, e);
-        if (err)
-            return err;
+    const char *own = "";
+    int err = 0;
+    if (rq->principal.kind == PRINCIPAL_TASK) {
+        err = core_caller(c, rq, &a, e);
+        if (!err)
+            own = a->trial->task_id;
     }
-    if (!json_is_array(logs))
-        return error_set(e, ERR_INVALID, "logs: not a list of lines");
-    if (json_array_size(logs) > LIMIT_LOGS_PER_POST)
-        return error_set(e, ERR_TOO_LARGE, "logs: more than %d lines", LIMIT_LOGS_PER_POST);
-    json_array_foreach(logs, i, line)
-    {
-        const char *task = jget_string(line, "taskId", a ? a->trial->task_id : "");
-        if (a && strcmp(task, a->trial->task_id))
-            return error_set(e, ERR_FORBIDDEN, "logs.%zu.taskId: this token is of task %s", i,
-                             a->trial->task_id);
+    if (!err && !post)
+        err = error_set(e, ERR_INVALID, "logs: not a list of lines");
+    for (struct log_part *p = err ? NULL : post->parts; p && !err; p = p->next)
+        err = check_part(c, rq, p, own, e);
+    for (struct log_part *p = err ? NULL : post->parts; p; p = p->next) {
+        if (!*p->task) {
+            free(p->task);
+            p->task = xstrdup(own);
+        }
+        store_part(c, p);
     }
-    json_array_foreach(logs, i, line)
-    {
-        const char *task = jget_string(line, "taskId", a ? a->trial->task_id : "");
-        if (!task_is_known(c, task))
-            continue; // deleted meanwhile: nobody will ask for it
-        store_line(c, task, line);
-        core_tell_log(c, task);
-    }
-    return 0;
+    return err;
 }

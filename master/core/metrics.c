@@ -14,6 +14,7 @@
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 #include "master/core/loop.h"
+#include "master/core/webhooks.h"
 
 enum {
     DIRTY_LISTED = 1, // the trial is in the list
@@ -193,6 +194,7 @@ static void take_validation(struct core *c, struct trial *t, const struct incomi
     double value;
     if (keep_latest(&t->validation, t->run, r))
         mark(c, t, DIRTY_VALIDATION);
+    webhooks_validation(c, t, r->steps, r->values);
     if (r->steps >= 0) {
         json_t *wrapped = json_pack("{s:O}", "avgMetrics", r->values);
         char *text = json_text(wrapped);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "master/core/webhooks.h"
 
 static const double usage_half_life_us = 7 * 24 * 3600 * 1e6; // as the scheduler has it
 
@@ -203,6 +204,7 @@ void workspace_remove(struct core *c, struct workspace *ws)
             sched_team_remove(c->sched, m->team);
     }
     sched_team_remove(c->sched, ws->team);
+    webhooks_forget(c, ws->id);
     by_id_remove(&c->workspaces, ws->id);
     STORE(c, MEMBERS_DELETE, "i", ws->id);
     STORE(c, WORKSPACE_DELETE, "i", ws->id);

@@ -279,6 +279,21 @@ static int answer_deleted(struct request *rq)
     return 0;
 }
 
+// What people have put into it beside experiments.
+static int refuse_held(struct core *c, int64_t id, struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_WORKSPACE_HOLDS, "i", id);
+    bool found = db_next(rows) == 1;
+    int64_t models = found ? db_int(rows, 0) : 0, templates = found ? db_int(rows, 1) : 0;
+    db_rows_close(rows);
+    if (!models && !templates)
+        return 0;
+    return error_set(e, ERR_CONFLICT,
+                     "workspace %lld holds %lld models and %lld templates: move or delete them "
+                     "first",
+                     (long long)id, (long long)models, (long long)templates);
+}
+
 int core_workspace_delete(struct core *c, struct request *rq, struct error *e)
 {
     struct workspace *ws;
@@ -290,6 +305,8 @@ int core_workspace_delete(struct core *c, struct request *rq, struct error *e)
         experiments += ((const struct project *)ws->projects.items[i].value)->experiments;
     if (!err)
         err = refuse_full("workspace", ws->id, experiments, e);
+    if (!err)
+        err = refuse_held(c, ws->id, e);
     if (err)
         return err;
     log_info("workspace deleted", "workspace=%lld user=%s", (long long)ws->id,

@@ -77,7 +77,7 @@ static void write_training(struct json_writer *w, struct db_rows *rows)
     jw_object_end(w);
 }
 
-void write_checkpoint(struct json_writer *w, struct db_rows *rows)
+void write_checkpoint_object(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
     jw_kv_string(w, "uuid", db_text(rows, C_UUID));
@@ -105,7 +105,7 @@ int view_checkpoint(struct view *v, struct error *e)
     if (found == 1) {
         jw_object(&v->w);
         jw_key(&v->w, "checkpoint");
-        write_checkpoint(&v->w, rows);
+        write_checkpoint_object(&v->w, rows);
         jw_object_end(&v->w);
     }
     db_rows_close(rows);
@@ -146,7 +146,7 @@ static int list_checkpoints(struct view *v, const char *condition, int64_t id, s
     list_page(&l);
     static const struct list_source source = {"checkpoints", SQL_CHECKPOINT_COLUMNS,
                                               SQL_CHECKPOINT_FROM, SQL_CHECKPOINT_JOINED,
-                                              write_checkpoint};
+                                              write_checkpoint_object};
     return list_answer(&l, &source, e);
 }
 

@@ -530,7 +530,7 @@ static void write_version(struct json_writer *w, struct db_rows *rows)
     if (db_is_null(rows, 0))
         write_lost_checkpoint(w, db_text(rows, at + V_CHECKPOINT));
     else
-        write_checkpoint(w, rows);
+        write_checkpoint_object(w, rows);
     jw_object_end(w);
 }
 

@@ -14,10 +14,13 @@ struct service {
     struct follow *follow;
     struct hub *hub;
     struct throttle *logins;
+    struct delivery *delivery; // of webhooks; NULL: none is sent
+    atomic_bool testing;       // a webhook is being tried
     const char *cluster_id, *cluster_name, *master_id;
     const char *config;   // JSON: what the master was started with
     const char *openapi;  // JSON: the route table
     atomic_int downloads; // of checkpoints, under way
+    atomic_int backups;   // being sent
 };
 
 enum { DOWNLOADS_MAX = 4 };
@@ -30,6 +33,7 @@ struct view {
     const char *address;    // of the caller, "192.0.2.1"
     const char *token;      // SHA-256 of the caller's token, hex; "" without one
     const char *last_event; // header Last-Event-ID, of a stream that goes on; NULL: none
+    const char *accept;     // header Accept, of a stream; NULL: none
     struct json_writer w;   // on rq->answer
 
     const char *content_type; // NULL: application/json

@@ -39,6 +39,9 @@ view_handler model_create, model_patch, model_archive, model_unarchive, model_mo
     model_version_create, model_version_patch, model_version_delete; // worker
 view_handler model_list, model_get, model_labels, model_version_list, model_version_get;
 
+// webhooks.c
+view_handler webhook_test; // worker
+
 // templates.c
 view_handler template_create, template_put, template_patch, template_delete; // worker
 view_handler template_list, template_get;
@@ -49,14 +52,14 @@ view_handler view_checkpoint, view_trial_checkpoints, view_experiment_checkpoint
 // logs.c, metrics.c, download.c
 stream_handler stream_trial_logs, stream_task_logs, stream_trial_log_fields, stream_task_log_fields;
 stream_handler stream_training_metrics, stream_validation_metrics, stream_trial_metrics;
-stream_handler stream_checkpoint_archive;
+stream_handler stream_checkpoint_archive, stream_backup;
 stream_handler stream_events; // events.c
 
 // Key and value: an RFC 3339 time; a null where `wall_us` is 0.
 void write_time(struct json_writer *w, const char *key, int64_t wall_us);
 
 // A checkpoint: the columns of SQL_CHECKPOINT_COLUMNS come first.
-void write_checkpoint(struct json_writer *w, struct db_rows *rows);
+void write_checkpoint_object(struct json_writer *w, struct db_rows *rows);
 
 // An object of uuid, state, steps, time, resources, metadata: six columns from `first` on.
 void write_checkpoint_workload(struct json_writer *w, struct db_rows *rows, int first);

@@ -1,0 +1,34 @@
+// Webhooks: addresses outside the cluster that are told when something happens. What happens is
+// put into the outbox, a table, in the batch of the change itself, so neither is ever there without
+// the other; master/http/delivery.h sends what lies there. Core thread alone; the core owns them.
+//
+// One of a workspace hears of its experiments, one of the cluster of all; of mode SPECIFIC of those
+// alone whose configuration names it:
+//
+//   integrations: {webhooks: {webhook_name: [NAME], webhook_id: [ID], exclude: false}}
+#ifndef MUSTER_MASTER_CORE_WEBHOOKS_H
+#define MUSTER_MASTER_CORE_WEBHOOKS_H
+
+#include "master/core/state.h"
+
+enum trigger_kind { TRIGGER_STATE, TRIGGER_METRIC, TRIGGER_LINE, TRIGGER_CUSTOM, TRIGGER_KINDS };
+extern const char *const trigger_words[TRIGGER_KINDS]; // of the store; on the wire TRIGGER_TYPE_..
+
+int webhooks_load(struct core *c, struct error *e);
+void webhooks_free(struct core *c);
+
+// The experiment has another state now.
+void webhooks_state(struct core *c, const struct experiment *x);
+
+// A line of a trial's log; each trigger fires once for a task.
+void webhooks_line(struct core *c, const struct trial *t, const char *agent, const char *line);
+bool webhooks_want_lines(const struct core *c); // else none need to be shown
+
+// A validation: {name: number}; each trigger fires once for a trial.
+void webhooks_validation(struct core *c, const struct trial *t, int64_t steps,
+                         const json_t *metrics);
+
+// The workspace goes, and its webhooks with it.
+void webhooks_forget(struct core *c, int64_t workspace);
+
+#endif
