@@ -62,16 +62,25 @@ static int write_failed(struct archive *a, struct error *e)
                      archive_error_string(a) ? archive_error_string(a) : "unknown reason");
 }
 
+static int set_format(struct archive *a, enum archive_format format)
+{
+    if (format == ARCHIVE_ZIP)
+        return archive_write_set_format_zip(a);
+    if (archive_write_set_format_pax_restricted(a))
+        return -1;
+    return format == ARCHIVE_TAR_GZ &&
+           (archive_write_add_filter_gzip(a) ||
+            archive_write_set_filter_option(a, "gzip", "timestamp", NULL));
+}
+
 // No time stamp, no owner, nothing of this machine: equal files give equal bytes.
-static int write_open(archive_write_callback *write, void *ctx, struct archive **out,
-                      struct error *e)
+static int write_open(archive_write_callback *write, void *ctx, enum archive_format format,
+                      struct archive **out, struct error *e)
 {
     struct archive *a = archive_write_new();
     must(a);
     *out = a;
-    if (archive_write_set_format_pax_restricted(a) || archive_write_add_filter_gzip(a) ||
-        archive_write_set_filter_option(a, "gzip", "timestamp", NULL) ||
-        archive_write_set_bytes_in_last_block(a, 1) ||
+    if (set_format(a, format) || archive_write_set_bytes_in_last_block(a, 1) ||
         archive_write_open2(a, ctx, NULL, write, NULL, NULL))
         return write_failed(a, e);
     return 0;
@@ -213,7 +222,7 @@ int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error
     archive_locale_enter(&locale);
     int rc = check_items(files, items, e);
     if (!rc)
-        rc = write_open(write_to_buf, &out, &a, e);
+        rc = write_open(write_to_buf, &out, ARCHIVE_TAR_GZ, &a, e);
     for (size_t i = 0; !rc && i < count; i++)
         rc = pack_item(a, &items[i], &total, e);
     if (a)
@@ -261,15 +270,20 @@ static int pack_entry(void *ctx, const struct walk_entry *entry, struct error *e
     return rc || entry->is_folder ? rc : copy_file(a, entry->path, entry->size, e);
 }
 
-int archive_pack_folder(const char *folder, int fd, struct error *e)
+int archive_pack_folder_as(const char *folder, enum archive_format format, int fd, struct error *e)
 {
     struct archive_locale locale;
     struct archive *a = NULL;
     archive_locale_enter(&locale);
-    int rc = write_open(write_to_fd, &fd, &a, e);
+    int rc = write_open(write_to_fd, &fd, format, &a, e);
     if (!rc)
         rc = walk_folder(folder, pack_entry, a, e);
     rc = write_close(a, rc, e);
     archive_locale_leave(&locale);
     return rc;
+}
+
+int archive_pack_folder(const char *folder, int fd, struct error *e)
+{
+    return archive_pack_folder_as(folder, ARCHIVE_TAR_GZ, fd, e);
 }

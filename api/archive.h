@@ -27,6 +27,9 @@ int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error
 // A folder to tar.gz, written to fd as it goes; links and special files are left out.
 int archive_pack_folder(const char *folder, int fd, struct error *e);
 
+enum archive_format { ARCHIVE_TAR_GZ, ARCHIVE_TAR, ARCHIVE_ZIP };
+int archive_pack_folder_as(const char *folder, enum archive_format format, int fd, struct error *e);
+
 // A folder to the JSON list, without what .detignore or .musterignore in it name (one fnmatch
 // pattern a line, # comments, a trailing slash for folders) and without .git. ERR_TOO_LARGE over
 // ARCHIVE_UPLOAD_MAX names the largest files.

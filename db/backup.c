@@ -34,12 +34,17 @@ struct looking {
     const struct backup_watch *watch;
     const char *what, *file; // whose size is shown; NULL: none
     int64_t total;
+    bool ended;
 };
 
-static void show(const struct backup_watch *watch, const char *what, int64_t done, int64_t total)
+static bool show(const struct backup_watch *watch, const char *what, int64_t done, int64_t total)
 {
-    if (watch && watch->show)
-        watch->show(watch->ctx, what, done, total);
+    return !watch || !watch->show || watch->show(watch->ctx, what, done, total);
+}
+
+static int ended(struct error *e)
+{
+    return error_set(e, ERR_TIMEOUT, "nobody waits for the copy any more");
 }
 
 static int64_t size_of(const char *path)
@@ -50,9 +55,9 @@ static int64_t size_of(const char *path)
 
 static int look(void *arg)
 {
-    const struct looking *l = arg;
-    show(l->watch, l->what, size_of(l->file), l->total);
-    return 0;
+    struct looking *l = arg;
+    l->ended |= !show(l->watch, l->what, size_of(l->file), l->total);
+    return l->ended;
 }
 
 static void look_on(sqlite3 *sql, struct looking *l)
@@ -157,7 +162,7 @@ int backup_verify(const char *file, const struct backup_watch *watch, struct bac
     if (!err)
         err = count_all(c.sql, out, e);
     connection_close(&c);
-    return err;
+    return looking.ended ? ended(e) : err;
 }
 
 // --- making one ----------------------------------------------------------------------------------
@@ -207,7 +212,7 @@ static int vacuum_into(sqlite3 *sql, const char *aside, const struct backup_watc
     err = connection_exec(sql, text, e);
     sqlite3_progress_handler(sql, 0, NULL, NULL);
     sqlite3_free(text);
-    return err;
+    return looking.ended ? ended(e) : err;
 }
 
 // The copy against the store, where nobody has written meanwhile.
@@ -279,6 +284,20 @@ int backup_make(const char *from, const char *to, bool replace, const struct bac
     return err;
 }
 
+int backup_spool(const char *from, const char *to, const struct backup_watch *watch,
+                 struct error *e)
+{
+    struct backup_report ignored;
+    char *store = store_of(from);
+    int err = file_write_durable(to, "", 0, 0600, e);
+    if (!err)
+        err = make_copy(store, to, watch, &ignored, e);
+    if (err)
+        unlink(to);
+    free(store);
+    return err;
+}
+
 // --- putting one back ----------------------------------------------------------------------------
 
 static int copy_bytes(int from, int to, int64_t total, const struct backup_watch *watch)
@@ -290,7 +309,8 @@ static int copy_bytes(int from, int to, int64_t total, const struct backup_watch
     while (!err && (n = read(from, piece, COPY_BYTES)) != 0) {
         err = n < 0 ? -1 : file_write_all(to, piece, (size_t)n);
         done += n;
-        show(watch, "copying", done, total);
+        if (!err && !show(watch, "copying", done, total))
+            err = -1;
     }
     free(piece);
     return err;

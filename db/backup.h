@@ -14,8 +14,9 @@ struct backup_report { // what a copy holds
 };
 
 // `what` is happening ("copying", "verifying"), so many bytes of about so many (0: not known).
+// False: it is to end (ERR_TIMEOUT).
 struct backup_watch {
-    void (*show)(void *ctx, const char *what, int64_t done, int64_t total); // NULL: nobody looks
+    bool (*show)(void *ctx, const char *what, int64_t done, int64_t total); // NULL: nobody looks
     void *ctx;
 };
 
@@ -23,6 +24,11 @@ struct backup_watch {
 // before it has that name. ERR_CONFLICT: `to` is there already and `replace` is not set.
 int backup_make(const char *from, const char *to, bool replace, const struct backup_watch *watch,
                 struct backup_report *out, struct error *e);
+
+// The same for a copy that is read at once and removed: it may not be on the disk yet, and replaces
+// what was there.
+int backup_spool(const char *from, const char *to, const struct backup_watch *watch,
+                 struct error *e);
 
 // Opens a copy and checks all of it. ERR_VERSION: of a newer program; ERR_CORRUPT: damaged, or no
 // store.

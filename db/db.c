@@ -178,6 +178,11 @@ int db_open_memory(struct db *from, struct db **out, struct error *e)
     return err;
 }
 
+const char *db_path(const struct db *db)
+{
+    return db->path;
+}
+
 void db_close(struct db *db)
 {
     if (!db)

@@ -32,6 +32,8 @@ struct db_reader; // one thread
 int db_open(const char *dir, struct db **out, struct error *e);
 void db_close(struct db *db); // waits for queued batches
 
+const char *db_path(const struct db *db); // of its file; as long as it is open
+
 // A store in memory and without a thread, for simulations: db_commit() queues, and its owner writes
 // when it likes. It begins as a copy of what `from` has written, or empty (NULL).
 int db_open_memory(struct db *from, struct db **out, struct error *e);

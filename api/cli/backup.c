@@ -13,9 +13,10 @@
 #include "base/file.h"
 #include "db/backup.h"
 
-static void show(void *ctx, const char *what, int64_t done, int64_t total)
+static bool show(void *ctx, const char *what, int64_t done, int64_t total)
 {
     meter_show(ctx, what, done, total);
+    return true;
 }
 
 static int tell(struct cli *c, const char *path, const struct backup_report *r, const char *kept,

@@ -87,6 +87,8 @@ void exchange_end(struct exchange *x)
     if (x->stream && x->stream->close)
         x->stream->close(x->stream);
     json_decref(x->json);
+    if (x->rq.input)
+        x->rq.input_free(x->rq.input);
     release_body(x);
     recycle(&x->rq.answer);
     struct arena arena = x->rq.arena;
@@ -277,8 +279,11 @@ static void run_view(struct exchange *x, struct db_reader *db)
 
 static int parse_body(struct exchange *x, struct error *e)
 {
-    if (!x->body.len)
+    if (!x->body.len || x->parsed)
         return 0;
+    x->parsed = true;
+    if (x->route->read)
+        return x->route->read(&x->rq, x->body.data, x->body.len, e);
     int rc = json_parse(buf_str(&x->body), x->body.len, "the request body", &x->json, e);
     release_body(x);
     if (rc)
@@ -383,6 +388,7 @@ static enum MHD_Result open_stream(struct exchange *x)
     struct stream *s = NULL;
     fill_view(x, x->thread->db);
     x->view.last_event = header(x, "Last-Event-ID");
+    x->view.accept = header(x, MHD_HTTP_HEADER_ACCEPT);
     x->failed.code = x->route->stream(&x->view, &s, &x->failed);
     if (x->failed.code)
         return exchange_answer(x);
@@ -417,7 +423,7 @@ static enum MHD_Result dispatch(struct exchange *x)
         run_view(x, x->thread->db);
         return exchange_answer(x);
     }
-    bool worker = kind == ROUTE_WORKER || x->body.len;
+    bool worker = kind == ROUTE_WORKER || (x->body.len && !x->parsed);
     struct error e; // once it is handed over, the exchange is not ours to write to
     if (worker ? to_worker(x, &e) : to_core(x, &e)) {
         x->failed = e;

@@ -56,11 +56,46 @@ static pid_t writing_child(const char *dir)
         put(db, i);
 }
 
-static void count_looks(void *ctx, const char *what, int64_t done, int64_t total)
+static bool count_looks(void *ctx, const char *what, int64_t done, int64_t total)
 {
     (void)what;
     assert_true(done >= 0 && total >= 0);
     ++*(int *)ctx;
+    return true;
+}
+
+static bool give_up(void *ctx, const char *what, int64_t done, int64_t total)
+{
+    (void)ctx;
+    (void)done;
+    (void)total;
+    return strcmp(what, "copying") != 0;
+}
+
+static void whoever_waits_may_leave(void **state)
+{
+    (void)state;
+    char dir[32];
+    struct error e = {0};
+    struct backup_report report;
+    const struct backup_watch watch = {give_up, NULL};
+    struct db *db = store_open(store_folder(dir));
+    struct db_batch *b = db_batch_new();
+    char *large = xcalloc(1, 20000000);
+    memset(large, 'x', 19999999);
+    db_batch_add(b, STMT_META_SET, "ss", "large", large);
+    commit(db, b);
+    char *copy = in(dir, "copy.db");
+    for (int64_t i = 0; i < 2000; i++)
+        put(db, i);
+    expect(backup_make(dir, copy, false, &watch, &report, &e), ERR_TIMEOUT, &e, "nobody waits");
+    expect(backup_spool(dir, copy, &watch, &e), ERR_TIMEOUT, &e, "nobody waits");
+    assert_false(path_exists(copy));
+    assert_int_equal(backup_spool(dir, copy, NULL, &e), 0);
+    assert_int_equal(ask_file(copy, keys), 2000);
+    free(large);
+    free(copy);
+    db_close(db);
 }
 
 static void a_copy_is_whole_while_a_master_writes(void **state)
@@ -270,6 +305,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_is_whole_while_a_master_writes),
+        cmocka_unit_test(whoever_waits_may_leave),
         cmocka_unit_test(what_is_there_is_not_overwritten),
         cmocka_unit_test(a_bad_copy_is_refused),
         cmocka_unit_test(a_newer_copy_is_refused),
