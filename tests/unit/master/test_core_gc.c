@@ -1,0 +1,364 @@
+// The life of checkpoints: collected by policy, deleted, thinned out, and their files with them.
+#include "tests/unit/master/support/core_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/file.h"
+
+static const char *uuid_of(int number)
+{
+    static char text[4][64];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(text[turn], sizeof text[0], "%08d-1111-4111-8111-111111111111", number);
+    return text[turn];
+}
+
+static char *folder_of(const char *uuid)
+{
+    return xasprintf("%s/%s", cl.checkpoints, uuid);
+}
+
+static bool has_file(const char *uuid, const char *name)
+{
+    char *path = xasprintf("%s/%s/%s", cl.checkpoints, uuid, name);
+    bool there = path_exists(path);
+    free(path);
+    return there;
+}
+
+static void write_file(const char *uuid, const char *name)
+{
+    char *path = xasprintf("%s/%s/%s", cl.checkpoints, uuid, name);
+    char *dir = xasprintf("%.*s", (int)(strrchr(path, '/') - path), path);
+    assert_int_equal(dir_make(dir, 0755, NULL), 0);
+    assert_int_equal(file_write_durable(path, "abc", 3, 0644, NULL), 0);
+    free(dir);
+    free(path);
+}
+
+static int post_checkpoint(const char *allocation, const char *uuid, int64_t steps)
+{
+    char body[512];
+    snprintf(body, sizeof body,
+             "{\"uuid\":\"%s\",\"metadata\":{\"steps_completed\":%lld},\"resources\":"
+             "{\"weights.pt\":\"3\",\"optimizer/a.pt\":\"3\",\"optimizer/b.pt\":3}}",
+             uuid, (long long)steps);
+    return tell(core_checkpoint_report, as_task(allocation), NULL, body);
+}
+
+// The checkpoint of `number` at so many steps with this validation: its files and its report.
+static void save(const char *allocation, int number, int64_t steps, double loss)
+{
+    char body[256];
+    write_file(uuid_of(number), "weights.pt");
+    write_file(uuid_of(number), "optimizer/a.pt");
+    write_file(uuid_of(number), "optimizer/b.pt");
+    snprintf(body, sizeof body,
+             "{\"group\":\"validation\",\"metrics\":{\"trialId\":1,\"stepsCompleted\":%lld,"
+             "\"metrics\":{\"avgMetrics\":{\"loss\":%g},\"batchMetrics\":null}}}",
+             (long long)steps, loss);
+    must_tell(core_trial_metrics, as_task(allocation), "1", body);
+    assert_int_equal(post_checkpoint(allocation, uuid_of(number), steps), 200);
+}
+
+static void run_one(const char *more)
+{
+    submit_slots(1, more);
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+}
+
+static void finish(void)
+{
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
+    assert_stored("SELECT state FROM experiments WHERE id = 1", "COMPLETED");
+}
+
+// Nothing is left to choose or to remove.
+static void swept(void)
+{
+    int64_t until = clock_mono_us() + 20 * SECOND;
+    while (strcmp(stored("SELECT (SELECT count(*) FROM gc_due) +"
+                         " (SELECT count(*) FROM checkpoints WHERE removal IS NOT NULL)"),
+                  "0")) {
+        if (clock_mono_us() > until)
+            fail_msg("the sweep does not end");
+        clock_sleep_us(2000);
+    }
+}
+
+static void assert_state(int number, const char *state)
+{
+    char sql[128];
+    snprintf(sql, sizeof sql, "SELECT state FROM checkpoints WHERE uuid = '%s'", uuid_of(number));
+    assert_stored(sql, state);
+    char *folder = folder_of(uuid_of(number));
+    assert_int_equal(path_exists(folder), strcmp(state, "DELETED") != 0);
+    free(folder);
+}
+
+static int change(core_handler *handler, int number, const char *more)
+{
+    char body[512];
+    snprintf(body, sizeof body, "{\"checkpointUuids\":[\"%s\"]%s}", uuid_of(number), more);
+    return tell(handler, as_user(OWNER, false), NULL, body);
+}
+
+static void test_the_end_collects(void **state)
+{
+    (void)state;
+    run_one("");
+    save("1.1.1", 1, 10, 3);
+    save("1.1.1", 2, 20, 1);
+    save("1.1.1", 3, 30, 2);
+    save("1.1.1", 4, 40, 4);
+    finish();
+    swept();
+    assert_state(1, "DELETED");
+    assert_state(2, "COMPLETED"); // the best
+    assert_state(3, "DELETED");
+    assert_state(4, "COMPLETED"); // the latest
+    assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(4));
+}
+
+static void test_larger_may_be_better(void **state)
+{
+    (void)state;
+    submit("name: x\nentrypoint: sh x.sh\nlaunch: per_slot\nsearcher: {name: single, metric: loss, "
+           "smaller_is_better: false}\ncheckpoint_storage: {save_experiment_best: 2, "
+           "save_trial_best: 0, save_trial_latest: 0}\n",
+           true);
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    save("1.1.1", 1, 10, 3);
+    save("1.1.1", 2, 20, 5);
+    save("1.1.1", 3, 30, 4);
+    save("1.1.1", 4, 40, 1);
+    finish();
+    swept();
+    assert_state(1, "DELETED");
+    assert_state(2, "COMPLETED");
+    assert_state(3, "COMPLETED");
+    assert_state(4, "DELETED");
+    assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(3));
+}
+
+// While it trains: what the trial would go on from stays, whatever the policy says.
+static void test_on_demand_while_it_trains(void **state)
+{
+    (void)state;
+    run_one("checkpoint_storage: {save_trial_best: 0, save_trial_latest: 0}\n");
+    save("1.1.1", 1, 10, 3);
+    save("1.1.1", 2, 20, 4);
+    assert_int_equal(tell(core_experiment_gc, as_user(OTHER, false), "1", NULL), 403);
+    must_tell(core_experiment_gc, as_user(OWNER, false), "1", NULL);
+    swept();
+    assert_state(1, "DELETED");
+    assert_state(2, "COMPLETED");
+    json_decref(sync_agent("agent-1", "session", 1, task_in("1.1.1", "EXITED", KILLED_9)));
+    assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(2));
+}
+
+static void test_deleting(void **state)
+{
+    (void)state;
+    run_one("");
+    for (int i = 1; i <= 3; i++)
+        save("1.1.1", i, 10 * i, i);
+    assert_int_equal(change(core_checkpoints_delete, 3, ""), 409);
+    assert_non_null(strstr(last_error, "trial 1 goes on from it"));
+    char body[256];
+    snprintf(body, sizeof body, "{\"checkpointUuids\":[\"%s\",\"%s\"]}", uuid_of(1), uuid_of(3));
+    assert_int_equal(tell(core_checkpoints_delete, as_user(OWNER, false), NULL, body), 409);
+    assert_state(1, "COMPLETED"); // all or none
+    assert_int_equal(tell(core_checkpoints_delete, as_user(OTHER, false), NULL, body), 403);
+    assert_int_equal(change(core_checkpoints_delete, 1, ""), 200);
+    swept();
+    assert_state(1, "DELETED");
+    assert_int_equal(change(core_checkpoints_delete, 1, ""), 200); // said again
+    assert_int_equal(change(core_checkpoints_delete, 9, ""), 404);
+    assert_int_equal(tell(core_checkpoints_delete, as_user(OWNER, false), NULL, "{}"), 400);
+    assert_int_equal(tell(core_checkpoints_delete, as_user(OWNER, false), NULL,
+                          "{\"checkpoint_uuids\":[\"../../etc\"]}"),
+                     400);
+    assert_int_equal(post_checkpoint("1.1.1", uuid_of(1), 10), 200); // a report that comes late
+    assert_state(1, "DELETED");
+}
+
+static void test_what_others_need(void **state)
+{
+    char more[256];
+    (void)state;
+    run_one("checkpoint_storage: {save_trial_best: 0, save_trial_latest: 0}\n");
+    for (int i = 1; i <= 4; i++)
+        save("1.1.1", i, 10 * i, i);
+    snprintf(more, sizeof more,
+             "name: fork\nentrypoint: sh x.sh\nsearcher: {name: single, metric: "
+             "loss, source_checkpoint_uuid: %s}\n",
+             uuid_of(1));
+    if (submit(more, false) != 2)
+        fail_msg("%s", last_error);
+    assert_int_equal(change(core_checkpoints_delete, 1, ""), 409);
+    assert_non_null(strstr(last_error, "experiment 2 starts from it"));
+    finish();
+    swept();
+    assert_state(1, "COMPLETED");
+    assert_state(2, "DELETED");
+    assert_state(4, "DELETED");
+    assert_stored("SELECT latest_checkpoint FROM trials WHERE id = 1", uuid_of(1));
+    must_tell(core_experiment_kill, as_user(OWNER, false), "2", NULL);
+    must_tell(core_experiment_delete, as_user(OWNER, false), "2", NULL);
+    for (int i = 0; i < 1000 && strcmp(stored("SELECT count(*) FROM experiments"), "1"); i++)
+        clock_sleep_us(5000);
+    assert_int_equal(change(core_checkpoints_delete, 1, ""), 200); // nobody needs it any more
+    swept();
+    assert_state(1, "DELETED");
+    assert_stored("SELECT latest_checkpoint FROM trials WHERE id = 1", "(null)");
+}
+
+static void test_thinning_out(void **state)
+{
+    (void)state;
+    run_one("");
+    save("1.1.1", 1, 10, 1);
+    save("1.1.1", 2, 20, 2);
+    assert_int_equal(
+        change(core_checkpoints_remove_files, 1, ",\"checkpointGlobs\":[\"nothing*\"]"), 200);
+    assert_state(1, "COMPLETED");
+    assert_int_equal(
+        change(core_checkpoints_remove_files, 1, ",\"checkpointGlobs\":[\"optimizer/**\"]"), 200);
+    swept();
+    assert_state(1, "PARTIALLY_DELETED");
+    assert_true(has_file(uuid_of(1), "weights.pt"));
+    assert_false(has_file(uuid_of(1), "optimizer/a.pt"));
+    assert_stored("SELECT resources FROM checkpoints WHERE steps = 10", "{\"weights.pt\":\"3\"}");
+    assert_int_equal(change(core_checkpoints_remove_files, 2, ",\"checkpointGlobs\":[\"*\"]"), 409);
+    assert_int_equal(change(core_checkpoints_remove_files, 1, ",\"checkpointGlobs\":[\"../x\"]"),
+                     400);
+    assert_int_equal(change(core_checkpoints_remove_files, 1, ",\"checkpointGlobs\":[\"**/*\"]"),
+                     200);
+    swept();
+    assert_state(1, "DELETED");
+}
+
+// Whoever may write into a checkpoint's folder cannot make the master remove what lies elsewhere.
+static void test_links_are_not_followed(void **state)
+{
+    (void)state;
+    run_one("");
+    save("1.1.1", 1, 10, 1);
+    save("1.1.1", 2, 20, 2);
+    char *folder = folder_of(uuid_of(1)), *link = xasprintf("%s/optimizer", folder);
+    assert_int_equal(dir_remove_tree(link, NULL), 0);
+    char *target = xasprintf("%s/../elsewhere", cl.checkpoints);
+    char *file = xasprintf("%s/a.pt", target);
+    assert_int_equal(dir_make(target, 0755, NULL), 0);
+    assert_int_equal(file_write_durable(file, "abc", 3, 0644, NULL), 0);
+    assert_int_equal(symlink(target, link), 0);
+    assert_int_equal(change(core_checkpoints_remove_files, 1, ",\"checkpointGlobs\":[\"**/a.pt\"]"),
+                     200);
+    swept();
+    assert_true(path_exists(file));
+    assert_int_equal(change(core_checkpoints_delete, 1, ""), 200);
+    swept();
+    assert_true(path_exists(file));
+    assert_state(1, "DELETED");
+    free(file);
+    free(target);
+    free(link);
+    free(folder);
+}
+
+// The master ends between the word of the store and the last file: the next start goes on.
+static void test_an_end_in_the_middle(void **state)
+{
+    struct error e = {0};
+    (void)state;
+    run_one("");
+    for (int i = 1; i <= 4; i++)
+        save("1.1.1", i, 10 * i, i);
+    stop_core();
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_CHECKPOINT_REMOVE, "snsss", "DELETED", "[\"**\"]", uuid_of(1),
+                 "COMPLETED");
+    db_batch_add(b, STMT_CHECKPOINT_REMOVE, "ssssn", "PARTIALLY_DELETED", "{\"weights.pt\":3}",
+                 "[\"optimizer/*\"]", uuid_of(2));
+    db_batch_add(b, STMT_GC_ASK, "i", (int64_t)1);
+    assert_int_equal(db_commit_wait(cl.db, b, &e), 0);
+    start_core();
+    swept();
+    assert_state(1, "DELETED");
+    assert_state(2, "PARTIALLY_DELETED"); // somebody chose what to keep of it: no policy takes it
+    assert_false(has_file(uuid_of(2), "optimizer/a.pt"));
+    assert_true(has_file(uuid_of(2), "weights.pt"));
+    assert_state(3, "COMPLETED"); // the best of those that are whole
+    assert_state(4, "COMPLETED");
+}
+
+static void test_a_task_takes_away_its_own(void **state)
+{
+    char body[256];
+    (void)state;
+    run_one("");
+    save("1.1.1", 1, 10, 1);
+    save("1.1.1", 2, 20, 2);
+    snprintf(body, sizeof body, "{\"checkpoints\":[{\"uuid\":\"%s\",\"resources\":null}]}",
+             uuid_of(2));
+    must_tell(core_checkpoints_patch, as_task("1.1.1"), NULL, body);
+    assert_state(2, "COMPLETED"); // null says nothing
+    snprintf(body, sizeof body,
+             "{\"checkpoints\":[{\"uuid\":\"%s\",\"resources\":{\"resources\":{}}}]}", uuid_of(2));
+    assert_int_equal(tell(core_checkpoints_patch, as_user(OWNER, false), NULL, body), 409);
+    must_tell(core_checkpoints_patch, as_task("1.1.1"), NULL, body);
+    assert_stored("SELECT state FROM checkpoints WHERE steps = 20", "DELETED");
+    assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(1));
+    json_t *answer = sync_agent("agent-1", "session", 1, task_in("1.1.1", "EXITED", KILLED_9));
+    const json_t *env = jget(wanted(answer, "1.1.2"), "env");
+    assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), uuid_of(1));
+    json_decref(answer);
+    snprintf(body, sizeof body,
+             "{\"checkpoints\":[{\"uuid\":\"%s\",\"resources\":{\"resources\":"
+             "{\"weights.pt\":\"3\",\"metadata.json\":\"9\"}}}]}",
+             uuid_of(1));
+    report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
+    must_tell(core_checkpoints_patch, as_task("1.1.2"), NULL, body);
+    assert_stored("SELECT state FROM checkpoints WHERE steps = 10", "PARTIALLY_DELETED");
+}
+
+static void test_reports_that_are_not_theirs(void **state)
+{
+    (void)state;
+    run_one("");
+    submit_slots(1, "");
+    report("agent-2", 1, "");
+    report("agent-2", 1, task_in("2.2.1", "RUNNING", ""));
+    save("1.1.1", 1, 10, 1);
+    assert_int_equal(post_checkpoint("1.1.1", uuid_of(1), 10), 200);
+    assert_int_equal(post_checkpoint("2.2.1", uuid_of(1), 99), 409);
+    assert_stored("SELECT steps FROM checkpoints", "10");
+    assert_stored("SELECT latest_checkpoint FROM trials WHERE id = 2", "(null)");
+    char body[256];
+    snprintf(body, sizeof body, "{\"checkpoints\":[{\"uuid\":\"%s\",\"resources\":{}}]}",
+             uuid_of(1));
+    assert_int_equal(tell(core_checkpoints_patch, as_task("2.2.1"), NULL, body), 404);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_end_collects),          TEST(test_larger_may_be_better),
+        TEST(test_on_demand_while_it_trains), TEST(test_deleting),
+        TEST(test_what_others_need),          TEST(test_thinning_out),
+        TEST(test_links_are_not_followed),    TEST(test_an_end_in_the_middle),
+        TEST(test_a_task_takes_away_its_own), TEST(test_reports_that_are_not_theirs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
