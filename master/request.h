@@ -34,6 +34,8 @@ struct request {
     const char *method, *path;
     const char *params[REQUEST_PARAMS_MAX]; // the {..} parts of the route's path, in order, decoded
     const json_t *body;                     // parsed; NULL when there was none
+    void *input; // of a route that reads its body by itself: what it made of it
+    void (*input_free)(void *input);
     struct principal principal;
     const char *address; // of the caller, "192.0.2.1"; NULL: not known
     bool audited;        // its row of the audit trail has been written

@@ -45,11 +45,6 @@
 // 0 id, 1 run_id, 2 grp, 3 steps, 4 end_time, 5 metrics, 6 batch_metrics
 #define DB_METRIC_COLUMNS "id, run_id, grp, steps, end_time, metrics, batch_metrics"
 
-// 0 id, 1 task_id, 2 allocation_id, 3 agent_id, 4 container_id, 5 rank, 6 time, 7 level, 8 stdtype,
-// 9 source, 10 log
-#define DB_LOG_COLUMNS                                                                             \
-    "id, task_id, allocation_id, agent_id, container_id, rank, time, level, stdtype, source, log"
-
 // 0 uuid, 1 task_id, 2 allocation_id, 3 trial_id, 4 experiment_id, 5 state, 6 steps, 7 metadata,
 // 8 resources, 9 storage, 10 validation, 11 reported_at
 #define DB_CHECKPOINT_COLUMNS                                                                      \

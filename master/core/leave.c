@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "master/core/lives.h"
+#include "master/core/logs.h"
 #include "master/core/teams.h"
 
 static const char *const cause_words[SCHED_CAUSES] = {
@@ -86,9 +87,7 @@ void leave_order(struct core *c, struct allocation *a, const struct sched_comman
     int64_t favoured = command->in_favour == SCHED_NONE ? 0 : command->in_favour;
     keep_sentence(c, a, command->cause, favoured);
     STORE(c, ALLOCATION_SET_CAUSE, "sis", cause_words[command->cause], favoured, a->id);
-    STORE(c, LOG_INSERT, "ssssiissssi", t->task_id, a->id, "", "", (int64_t)-1, c->wall, "INFO",
-          "stdout", "master", a->leave, (int64_t)-1);
-    core_tell_log(c, t->task_id);
+    logs_say(c, t, a->id, "INFO", a->leave);
     log_info("allocation is to leave", "exp=%lld trial=%lld alloc=%s cause=%s for=%lld",
              (long long)t->live->experiment->id, (long long)t->id, a->id,
              cause_words[command->cause], (long long)favoured);

@@ -13,8 +13,8 @@
 #include "master/core/logpost.h"
 #include "master/core/loop.h"
 #include "master/core/policies.h"
-#include "master/core/webhooks.h"
 #include "master/core/teams.h"
+#include "master/core/webhooks.h"
 
 enum {
     TAIL_MOST = 64, // small chunks at the end of a log

@@ -13,7 +13,9 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/pattern.h"
+#include "db/logs.h"
 #include "master/core/lives.h"
+#include "master/core/logs.h"
 
 enum { POLICIES_MAX = 16 };
 
@@ -90,9 +92,7 @@ void policies_free(struct policies *p)
 static void say(struct core *c, const struct trial *t, const char *name, const char *what)
 {
     char *text = xasprintf("log policy \"%s\" matched: %s", name, what);
-    STORE(c, LOG_INSERT, "ssssiissssi", t->task_id, "", "", "", (int64_t)-1, c->wall, "WARNING",
-          "stdout", "master", text, (int64_t)-1);
-    core_tell_log(c, t->task_id);
+    logs_say(c, t, "", "WARNING", text);
     free(text);
 }
 
@@ -143,22 +143,26 @@ static void look(struct core *c, struct trial *t, const char *agent, const char 
     }
 }
 
-void policies_line(struct core *c, const char *task, const char *agent, const char *line)
+void policies_line(struct core *c, struct trial *t, const char *agent, const char *line)
 {
-    const char *dot = strchr(task, '.');
-    struct trial *t = dot ? core_trial_find(c, strtoll(dot + 1, NULL, 10)) : NULL;
-    if (t && t->live->policies)
-        look(c, t, agent, line, true);
+    look(c, t, agent, line, true);
 }
 
 int policies_load(struct core *c, struct trial *t, struct error *e)
 {
+    struct log_reader log;
+    const struct log_line *line;
+    const struct log_origin *from;
+    int64_t id;
+    int step = LOG_ON;
     if (!t->live->policies || trial_is_terminal(t->state))
         return 0;
-    struct db_rows *rows = db_query(c->reader, STMT_LOGS_OF_TASK, "s", t->task_id);
-    int more;
-    while ((more = db_next(rows)) > 0)
-        look(c, t, db_text(rows, 0), db_text(rows, 1), false);
-    db_rows_close(rows);
-    return more < 0 ? error_set(e, ERR_IO, "the store cannot be read") : 0;
+    log_reader_init(&log, t->task_id, false, &log_wanted_all);
+    while (step > 0) {
+        step = log_reader_next(&log, c->reader, &line, &from, &id, e);
+        if (step == LOG_LINE && strcmp(from->text[LOG_SOURCE], "master"))
+            look(c, t, from->text[LOG_AGENT], line->text, false);
+    }
+    log_reader_free(&log);
+    return step;
 }

@@ -9,7 +9,7 @@
 int policies_new(const json_t *config, struct policies **out, struct error *e);
 void policies_free(struct policies *p); // NULL is fine
 
-void policies_line(struct core *c, const char *task, const char *agent, const char *line);
+void policies_line(struct core *c, struct trial *t, const char *agent, const char *line);
 int policies_load(struct core *c, struct trial *t, struct error *e); // the lines it has so far
 
 #endif

@@ -67,6 +67,7 @@ static void remove_files(struct work *work, struct db_reader *db)
 static void remove_rows(struct core *c, struct removal *r)
 {
     STORE(c, EXPERIMENT_DELETE_LOGS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_LOG_SENDERS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_METRICS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_CHECKPOINTS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_TOKENS, "i", r->id);

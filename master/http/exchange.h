@@ -67,6 +67,7 @@ struct exchange {
     struct buf body;
     size_t body_limit, drained;
     json_t *json;
+    bool parsed; // the body was read, and is in rq
 
     struct view view;
     struct error failed; // code 0: fine so far

@@ -6,129 +6,98 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/pattern.h"
 #include "master/http/follow.h"
-#include "master/http/list.h"
+#include "master/http/logchoice.h"
 #include "master/http/views.h"
 
 enum {
-    LOG_PAGE = 1000,         // rows read at a time
+    CHUNKS_IN_A_TURN = 8,    // that are looked through before other connections have theirs
     LINGER_US = 2 * 1000000, // after a trial's end, for the last lines of its agents
     CONTAINER_SHOWN = 8,     // digits of a container id in a line
-};
-
-enum { // columns of DB_LOG_COLUMNS
-    L_ID,
-    L_TASK_ID,
-    L_ALLOCATION_ID,
-    L_AGENT_ID,
-    L_CONTAINER_ID,
-    L_RANK,
-    L_TIME,
-    L_LEVEL,
-    L_STDTYPE,
-    L_SOURCE,
-    L_LOG,
 };
 
 struct log_stream {
     struct stream stream;
     struct follow *follow;
     struct follower follower;
-    bool follows, registered, newest_first;
+    bool follows, registered;
     int64_t trial_id; // 0: asked for by task
-    const char *task_id;
-    int64_t place; // the last id that was read
-    int64_t left;  // lines still to send; -1: all
-    const char *sql;
-    struct db_value *values; // task, place, the filters'
-    size_t value_count;
-    regex_t pattern;
-    bool has_pattern;
+    int64_t left;     // lines still to send; -1: all
+    struct log_choice choice;
+    struct log_reader log;
     struct buf line;
 };
 
 // "[time] container [rank=N] || LEVEL: text\n", as det prints it.
-static const char *message_of(struct buf *line, struct db_rows *rows, const char *time)
+static const char *message_of(struct buf *out, const struct log_line *line,
+                              const struct log_origin *o, const char *time)
 {
-    const char *container = db_text(rows, L_CONTAINER_ID), *text = db_text(rows, L_LOG);
-    buf_reset(line);
-    buf_printf(line, "[%s] ", time);
-    if (container && *container)
-        buf_printf(line, "%.*s ", CONTAINER_SHOWN, container);
-    if (!db_is_null(rows, L_RANK))
-        buf_printf(line, "[rank=%lld] ", (long long)db_int(rows, L_RANK));
-    buf_printf(line, "|| %s: %s", db_text(rows, L_LEVEL), text);
-    if (!line->len || line->data[line->len - 1] != '\n')
-        buf_puts(line, "\n");
-    return buf_str(line);
+    buf_reset(out);
+    buf_printf(out, "[%s] ", time);
+    if (*o->text[LOG_CONTAINER])
+        buf_printf(out, "%.*s ", CONTAINER_SHOWN, o->text[LOG_CONTAINER]);
+    if (o->rank >= 0)
+        buf_printf(out, "[rank=%lld] ", (long long)o->rank);
+    buf_printf(out, "|| %s: ", o->text[LOG_LEVEL]);
+    buf_append(out, line->text, line->len);
+    if (!line->len || line->text[line->len - 1] != '\n')
+        buf_puts(out, "\n");
+    return buf_str(out);
 }
 
-static void write_log(struct log_stream *l, struct json_writer *w, struct db_rows *rows)
+static void write_log(struct log_stream *l, struct json_writer *w, int64_t number,
+                      const struct log_line *line, const struct log_origin *o)
 {
     char time[CLOCK_RFC3339_MAX], id[32];
-    clock_format(db_int(rows, L_TIME), time);
-    snprintf(id, sizeof id, "%lld", (long long)db_int(rows, L_ID));
+    clock_format(line->time, time);
+    snprintf(id, sizeof id, "%lld", (long long)number);
     jw_object(w);
     jw_key(w, "result");
     jw_object(w);
     jw_kv_string(w, "id", id);
     jw_kv_string(w, "timestamp", time);
-    jw_kv_string(w, "level", wire_name(WIRE_LOG_LEVEL, db_text(rows, L_LEVEL)));
-    jw_kv_string(w, "message", message_of(&l->line, rows, time));
+    jw_kv_string(w, "level", wire_name(WIRE_LOG_LEVEL, o->text[LOG_LEVEL]));
+    jw_kv_string(w, "message", message_of(&l->line, line, o, time));
     if (l->trial_id)
         jw_kv_int(w, "trialId", l->trial_id);
-    jw_kv_string(w, "taskId", l->task_id);
-    jw_kv_string(w, "allocationId", db_text(rows, L_ALLOCATION_ID));
-    jw_kv_string(w, "agentId", db_text(rows, L_AGENT_ID));
-    jw_kv_string(w, "containerId", db_text(rows, L_CONTAINER_ID));
-    if (!db_is_null(rows, L_RANK))
-        jw_kv_int(w, "rankId", db_int(rows, L_RANK));
-    jw_kv_string(w, "log", db_text(rows, L_LOG));
-    jw_kv_string(w, "source", db_text(rows, L_SOURCE));
-    jw_kv_string(w, "stdtype", db_text(rows, L_STDTYPE));
+    jw_kv_string(w, "taskId", l->log.task);
+    jw_kv_string(w, "allocationId", o->text[LOG_ALLOCATION]);
+    jw_kv_string(w, "agentId", o->text[LOG_AGENT]);
+    jw_kv_string(w, "containerId", o->text[LOG_CONTAINER]);
+    if (o->rank >= 0)
+        jw_kv_int(w, "rankId", o->rank);
+    jw_kv_string(w, "log", line->text);
+    jw_kv_string(w, "source", o->text[LOG_SOURCE]);
+    jw_kv_string(w, "stdtype", o->text[LOG_STDTYPE]);
     jw_object_end(w);
     jw_object_end(w);
 }
 
-// The newest line of the task. Filters pass over lines that must not be looked at again with every
-// commit, so a follower goes on behind this one when there was nothing for it before.
-static int64_t newest_log(struct log_stream *l, struct db_reader *db)
+// Reads on from where it was. LOG_NONE: there is no more for now; LOG_ON; negative.
+static int read_logs(struct log_stream *l, struct db_reader *db, struct buf *out, struct error *e)
 {
-    struct db_rows *rows = db_query(db, STMT_LOGS_NEWEST, "s", l->task_id);
-    int64_t id = db_next(rows) == 1 ? db_int(rows, 0) : 0;
-    db_rows_close(rows);
-    return id;
-}
-
-// Reads on from l->place; returns the rows looked at, or negative.
-static int read_logs(struct log_stream *l, struct db_reader *db, struct buf *out)
-{
-    int count = 0, more = 1;
-    int64_t newest = l->follows ? newest_log(l, db) : 0;
-    l->values[1].i = l->place;
-    struct db_rows *rows = db_query_sql(db, l->sql, l->values, l->value_count);
-    while (l->left && out->len < STREAM_CHUNK && (more = db_next(rows)) == 1) {
+    const struct log_line *line;
+    const struct log_origin *origin;
+    int64_t id;
+    int step = LOG_ON, chunks = 0;
+    while (l->left && out->len < STREAM_CHUNK && step > 0 && chunks < CHUNKS_IN_A_TURN) {
         struct json_writer w;
-        count++;
-        l->place = db_int(rows, L_ID);
-        if (l->has_pattern && regexec(&l->pattern, db_text(rows, L_LOG), 0, NULL, 0))
+        step = log_reader_next(&l->log, db, &line, &origin, &id, e);
+        chunks += step == LOG_ON;
+        if (step != LOG_LINE || !log_choice_takes(&l->choice, line->text))
             continue;
         jw_init(&w, out);
-        write_log(l, &w, rows);
+        write_log(l, &w, id, line, origin);
         buf_puts(out, "\n");
         l->left -= l->left > 0;
     }
-    db_rows_close(rows);
-    if (!count && newest > l->place)
-        l->place = newest;
-    return more < 0 ? more : count;
+    return step;
 }
 
 // When the task's trial ended (wall time); 0 while it has not.
 static int64_t end_of(struct log_stream *l, struct db_reader *db)
 {
-    struct db_rows *rows = db_query(db, STMT_TASK_END, "s", l->task_id);
+    struct db_rows *rows = db_query(db, STMT_TASK_END, "s", l->log.task);
     bool there = db_next(rows) == 1;
     int64_t end = !there                                     ? 1 // it was deleted
                   : wire_state_is_terminal(db_text(rows, 1)) ? db_int(rows, 2)
@@ -140,21 +109,24 @@ static int64_t end_of(struct log_stream *l, struct db_reader *db)
 static enum stream_turn fill_logs(struct stream *s, struct db_reader *db, struct buf *out)
 {
     struct log_stream *l = (struct log_stream *)s;
+    struct error e = {0};
     if (l->follows && !l->registered) { // before the first look, so that nothing is missed
-        l->follower = (struct follower){.task_id = l->task_id, .stream = s};
+        l->follower = (struct follower){.task_id = l->log.task, .stream = s};
         follow_add(l->follow, &l->follower);
         l->registered = true;
     }
     // The end is looked at first: what was committed before it is then read below.
     int64_t end = l->follows ? end_of(l, db) : 1;
-    int count = read_logs(l, db, out);
-    if (count < 0) {
-        wire_write_stream_error(out, ERR_INTERNAL, "the store cannot be read");
+    int step = read_logs(l, db, out, &e);
+    if (step < 0) {
+        char quoted[ERROR_TEXT_MAX];
+        log_error("a log cannot be read", "err=%s", log_quote(quoted, sizeof quoted, e.text));
+        wire_write_stream_error(out, ERR_INTERNAL, e.text);
         return STREAM_END;
     }
     if (!l->left || atomic_load(&s->ending))
         return STREAM_END;
-    if (count)
+    if (step != LOG_NONE || out->len)
         return STREAM_MORE;
     int64_t left = end ? end + LINGER_US - clock_wall_us() : 0;
     if (end && left <= 0)
@@ -168,79 +140,17 @@ static void close_logs(struct stream *s)
     struct log_stream *l = (struct log_stream *)s;
     if (l->registered)
         follow_remove(l->follow, &l->follower);
-    if (l->has_pattern)
-        regfree(&l->pattern);
+    log_reader_free(&l->log);
+    log_choice_free(&l->choice);
     buf_free(&l->line);
 }
 
-static int compile_pattern(struct log_stream *l, const char *text, struct error *e)
-{
-    int err = pattern_compile(text, "searchText", &l->pattern, e);
-    l->has_pattern = !err;
-    return err;
-}
-
-static int filter_time(struct list *f, const char *name, const char *condition, struct error *e)
-{
-    const char *text = query_get(f->v->query, name);
-    int64_t at;
-    if (!text || !*text)
-        return 0;
-    if (clock_parse(text, &at))
-        return error_set(e, ERR_INVALID,
-                         "query parameter %s: \"%.64s\" is not a time like 2026-11-21T09:00:00Z",
-                         name, text);
-    list_and(f, condition);
-    list_bind_int(f, at);
-    return 0;
-}
-
-static int filter_logs(struct log_stream *l, struct list *f, struct error *e)
-{
-    const char *text = query_get(f->v->query, "searchText");
-    list_filter_texts(f, "agentIds", "agent_id");
-    list_filter_texts(f, "allocationIds", "allocation_id");
-    list_filter_texts(f, "containerIds", "container_id");
-    list_filter_ints(f, "rankIds", "coalesce(rank, -1)");
-    list_filter_texts(f, "sources", "source");
-    list_filter_texts(f, "stdtypes", "stdtype");
-    list_filter_words(f, "levels", "level", WIRE_LOG_LEVEL);
-    int rc = filter_time(f, "timestampBefore", "time < ?", e);
-    if (!rc)
-        rc = filter_time(f, "timestampAfter", "time > ?", e);
-    if (!rc && text && *text && query_flag(f->v->query, "enableRegex"))
-        rc = compile_pattern(l, text, e);
-    else
-        list_filter_part(f, "searchText", "log");
-    if (!rc && f->error.code) {
-        *e = f->error;
-        rc = e->code;
-    }
-    return rc;
-}
-
-static void build_query(struct log_stream *l, struct arena *arena, const struct list *f)
-{
-    l->sql = arena_printf(arena,
-                          "SELECT " DB_LOG_COLUMNS
-                          " FROM logs WHERE task_id = ? AND id %s ?%s ORDER BY id %s"
-                          " LIMIT %d",
-                          l->newest_first ? "<" : ">", buf_str(&f->where),
-                          l->newest_first ? "DESC" : "ASC", LOG_PAGE);
-    l->value_count = f->value_count + 2;
-    l->values = arena_alloc(arena, l->value_count * sizeof *l->values);
-    l->values[0] = (struct db_value){.type = 's', .p = l->task_id, .len = strlen(l->task_id)};
-    l->values[1] = (struct db_value){.type = 'i'};
-    memcpy(l->values + 2, f->values, f->value_count * sizeof *f->values);
-    l->place = l->newest_first ? INT64_MAX : 0;
-}
-
-static int read_options(struct view *v, struct log_stream *l, struct error *e)
+static int read_options(struct view *v, struct log_stream *l, bool *newest_first, struct error *e)
 {
     const char *order = query_get(v->query, "orderBy");
-    l->newest_first = order && !strcmp(order, "ORDER_BY_DESC");
+    *newest_first = order && !strcmp(order, "ORDER_BY_DESC");
     l->follows = query_flag(v->query, "follow");
-    if (l->follows && l->newest_first)
+    if (l->follows && *newest_first)
         return error_set(e, ERR_INVALID, "follow goes with ORDER_BY_ASC only");
     int rc = request_query_int(v->rq, "limit", 0, &l->left, e);
     if (!rc && l->left < 0)
@@ -253,26 +163,22 @@ static int read_options(struct view *v, struct log_stream *l, struct error *e)
 static int open_logs(struct view *v, int64_t trial_id, const char *task_id, struct stream **out,
                      struct error *e)
 {
-    struct arena *arena = &v->rq->arena;
-    struct log_stream *l = arena_alloc(arena, sizeof *l);
-    struct list filters;
+    struct log_stream *l = arena_alloc(&v->rq->arena, sizeof *l);
+    bool newest_first = false;
     l->stream.fill = fill_logs;
     l->stream.close = close_logs;
     l->follow = v->service->follow;
     l->trial_id = trial_id;
-    l->task_id = task_id;
     buf_init(&l->line, 1 << 20);
-    list_init(&filters, v);
-    int rc = read_options(v, l, e);
+    int rc = read_options(v, l, &newest_first, e);
     if (!rc)
-        rc = filter_logs(l, &filters, e);
-    if (!rc)
-        build_query(l, arena, &filters);
-    buf_free(&filters.where);
+        rc = log_choice_read(v, &l->choice, e);
     if (rc) {
         close_logs(&l->stream);
         return rc;
     }
+    const struct log_wanted wanted = log_choice_wanted(&l->choice);
+    log_reader_init(&l->log, task_id, newest_first, &wanted);
     *out = &l->stream;
     return 0;
 }
@@ -303,53 +209,116 @@ int stream_task_logs(struct view *v, struct stream **out, struct error *e)
     return open_logs(v, 0, v->rq->params[0], out, e);
 }
 
-// What there is to filter by: one line, then the end.
+// --- what there is to filter by: one line, then the end -----------------------------------------
+
 struct fields_stream {
     struct stream stream;
     const char *task_id;
 };
 
-static void write_values(struct json_writer *w, struct db_reader *db, const char *key,
-                         const char *sql, const char *task_id)
+enum { FIELD_VALUES_MAX = 10000 }; // of one field; further ones are left out
+
+struct values { // sorted, each once
+    char **texts;
+    size_t count;
+};
+
+struct found {
+    struct values of[LOG_FIELDS];
+    int64_t *ranks;
+    size_t rank_count;
+};
+
+static void add_value(struct values *v, const char *text)
 {
-    const struct db_value task = {.type = 's', .p = task_id, .len = strlen(task_id)};
-    struct db_rows *rows = db_query_sql(db, sql, &task, 1);
-    jw_key(w, key);
-    jw_array(w);
-    while (db_next(rows) == 1) {
-        if (!strcmp(key, "rankIds"))
-            jw_int(w, db_int(rows, 0));
+    size_t low = 0, high = v->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(v->texts[middle], text);
+        if (!order)
+            return;
+        if (order < 0)
+            low = middle + 1;
         else
-            jw_string(w, db_text(rows, 0));
+            high = middle;
     }
-    jw_array_end(w);
-    db_rows_close(rows);
+    if (!*text || v->count == FIELD_VALUES_MAX)
+        return;
+    v->texts = xrealloc(v->texts, (v->count + 1) * sizeof *v->texts);
+    memmove(v->texts + low + 1, v->texts + low, (v->count - low) * sizeof *v->texts);
+    v->texts[low] = xstrdup(text);
+    v->count++;
 }
 
-#define DISTINCT(column)                                                                           \
-    "SELECT DISTINCT " column " FROM logs WHERE task_id = ? AND " column " <> '' ORDER BY 1"
+static void add_rank(struct found *f, int64_t rank)
+{
+    size_t at = f->rank_count;
+    while (at && f->ranks[at - 1] >= rank)
+        at--;
+    if (rank < 0 || f->rank_count == FIELD_VALUES_MAX ||
+        (at < f->rank_count && f->ranks[at] == rank))
+        return;
+    f->ranks = xrealloc(f->ranks, (f->rank_count + 1) * sizeof *f->ranks);
+    memmove(f->ranks + at + 1, f->ranks + at, (f->rank_count - at) * sizeof *f->ranks);
+    f->ranks[at] = rank;
+    f->rank_count++;
+}
 
-static enum stream_turn fill_fields(struct stream *s, struct db_reader *db, struct buf *out)
+static int add_origin(void *ctx, const struct log_origin *o)
+{
+    struct found *f = ctx;
+    for (int i = 0; i < LOG_FIELDS; i++)
+        add_value(&f->of[i], o->text[i]);
+    add_rank(f, o->rank);
+    return 0;
+}
+
+static void write_found(const struct found *f, struct buf *out)
 {
     static const struct {
-        const char *key, *sql;
-    } fields[] = {{"agentIds", DISTINCT("agent_id")},
-                  {"allocationIds", DISTINCT("allocation_id")},
-                  {"containerIds", DISTINCT("container_id")},
-                  {"rankIds", DISTINCT("rank")},
-                  {"sources", DISTINCT("source")},
-                  {"stdtypes", DISTINCT("stdtype")}};
-    const char *task = ((struct fields_stream *)s)->task_id;
+        const char *key;
+        enum log_field field;
+    } keys[] = {{"agentIds", LOG_AGENT},
+                {"allocationIds", LOG_ALLOCATION},
+                {"containerIds", LOG_CONTAINER},
+                {"sources", LOG_SOURCE},
+                {"stdtypes", LOG_STDTYPE}};
     struct json_writer w;
     jw_init(&w, out);
     jw_object(&w);
     jw_key(&w, "result");
     jw_object(&w);
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        write_values(&w, db, fields[i].key, fields[i].sql, task);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        jw_key(&w, keys[i].key);
+        jw_array(&w);
+        for (size_t k = 0; k < f->of[keys[i].field].count; k++)
+            jw_string(&w, f->of[keys[i].field].texts[k]);
+        jw_array_end(&w);
+    }
+    jw_key(&w, "rankIds");
+    jw_array(&w);
+    for (size_t i = 0; i < f->rank_count; i++)
+        jw_int(&w, f->ranks[i]);
+    jw_array_end(&w);
     jw_object_end(&w);
     jw_object_end(&w);
     buf_puts(out, "\n");
+}
+
+static enum stream_turn fill_fields(struct stream *s, struct db_reader *db, struct buf *out)
+{
+    struct found found = {0};
+    struct error e = {0};
+    if (logs_each_origin(db, ((struct fields_stream *)s)->task_id, add_origin, &found, &e))
+        wire_write_stream_error(out, ERR_INTERNAL, e.text);
+    else
+        write_found(&found, out);
+    for (int i = 0; i < LOG_FIELDS; i++) {
+        for (size_t k = 0; k < found.of[i].count; k++)
+            free(found.of[i].texts[k]);
+        free(found.of[i].texts);
+    }
+    free(found.ranks);
     return STREAM_END;
 }
 

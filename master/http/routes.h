@@ -24,6 +24,10 @@ enum route_kind {
 
 enum route_body { BODY_NONE, BODY_SMALL, BODY_FILES }; // 0, LIMIT_BODY_SMALL, LIMIT_BODY bytes
 
+// Reads a body, which it may change, on an http thread or a worker; text[len] is 0. A body that is
+// read so stays until the answer has left, and counts against what the server takes in at once.
+typedef int body_reader(struct request *rq, char *text, size_t len, struct error *e);
+
 struct route {
     const char *method, *path; // "/api/v1/trials/{trialId}"; {..} parts become params
     unsigned auth;
@@ -31,6 +35,7 @@ struct route {
     enum route_body body;
     view_handler *view;
     core_handler *core;
+    body_reader *read; // instead of parsing the body; into rq->input
     stream_handler *stream;
     const char *query; // its parameters, blank-separated: "name" or "name:type"; NULL: none
     // What the body and the answer hold: fields, or a type (schemas.h). Of a stream: of each line.

@@ -61,8 +61,9 @@ static void add_trial(struct db_batch *b, int64_t id)
     db_batch_add(b, STMT_TOKEN_INSERT, "ssnsii", hash, "allocation", allocation, (int64_t)1,
                  (int64_t)0);
     add_metric(b, id, 1);
-    db_batch_add(b, STMT_LOG_INSERT, "ssssiissssi", task, allocation, "agent", "", (int64_t)0,
-                 (int64_t)1, "INFO", "stdout", "task", "hello", (int64_t)1);
+    db_batch_add(b, STMT_LOG_CHUNK_INSERT, "siiiiibb", task, (int64_t)1, (int64_t)1, (int64_t)5,
+                 (int64_t)1, (int64_t)1, "x", (size_t)1, "y", (size_t)1);
+    db_batch_add(b, STMT_LOG_SENDER_SET, "sssi", task, allocation, "agent", (int64_t)1);
     db_batch_add(b, STMT_CHECKPOINT_UPSERT, "sssiisisssni", hash, task, allocation, id, id,
                  "COMPLETED", (int64_t)1, "{}", "{}", "{}", (int64_t)1);
 }
@@ -77,15 +78,13 @@ static int64_t count(struct db_reader *r, const char *table)
 static void an_experiment_goes_with_all_that_hangs_on_it(void **state)
 {
     struct fixture *f = *state;
-    static const enum stmt pieces[] = {STMT_EXPERIMENT_DELETE_LOGS,
-                                       STMT_EXPERIMENT_DELETE_METRICS,
-                                       STMT_EXPERIMENT_DELETE_CHECKPOINTS,
-                                       STMT_EXPERIMENT_DELETE_TOKENS,
-                                       STMT_EXPERIMENT_DELETE_ALLOCATIONS,
-                                       STMT_EXPERIMENT_DELETE_TRIALS,
-                                       STMT_EXPERIMENT_DELETE};
-    static const char *const tables[] = {"logs",        "metrics", "checkpoints", "tokens",
-                                         "allocations", "trials",  "experiments"};
+    static const enum stmt pieces[] = {
+        STMT_EXPERIMENT_DELETE_LOGS,    STMT_EXPERIMENT_DELETE_LOG_SENDERS,
+        STMT_EXPERIMENT_DELETE_METRICS, STMT_EXPERIMENT_DELETE_CHECKPOINTS,
+        STMT_EXPERIMENT_DELETE_TOKENS,  STMT_EXPERIMENT_DELETE_ALLOCATIONS,
+        STMT_EXPERIMENT_DELETE_TRIALS,  STMT_EXPERIMENT_DELETE};
+    static const char *const tables[] = {"log_chunks", "log_senders", "metrics", "checkpoints",
+                                         "tokens",     "allocations", "trials",  "experiments"};
     struct db_batch *b = db_batch_new();
     add_person(b);
     db_batch_add(b, STMT_MODEL_DEFINITION_INSERT, "sb", "hash", "tar", (size_t)3);
@@ -119,17 +118,10 @@ static void what_is_sent_twice_is_there_once(void **state)
     for (int i = 0; i < 2; i++) {
         add_metric(b, 1, 1);
         add_metric(b, 1, -1); // without a step there is no telling: both stay
-        db_batch_add(b, STMT_LOG_INSERT, "ssssiissssi", "1", "1.1", "agent", "", (int64_t)0,
-                     (int64_t)1, "INFO", "stdout", "task", "again", (int64_t)1);
-        db_batch_add(b, STMT_LOG_INSERT, "ssssnissssn", "1", "1.1", "agent", "", (int64_t)1, "INFO",
-                     "stdout", "task", "uncounted");
     }
     commit(f->db, b);
     assert_int_equal(ask(f->r, "SELECT count(*) FROM metrics WHERE steps = 1"), 1);
     assert_int_equal(ask(f->r, "SELECT count(*) FROM metrics WHERE steps = -1"), 2);
-    assert_int_equal(ask(f->r, "SELECT count(*) FROM logs WHERE sequence = 1"), 1);
-    assert_int_equal(ask(f->r, "SELECT count(*) FROM logs WHERE log = 'hello'"), 1);
-    assert_int_equal(ask(f->r, "SELECT count(*) FROM logs WHERE sequence IS NULL"), 2);
 
     // A value that is missing is not a repetition.
     struct error e = {0};

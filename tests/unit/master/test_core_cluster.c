@@ -666,43 +666,6 @@ static void test_preemption_poll_ends(void **state)
     json_decref(answer);
 }
 
-// --- logs ----------------------------------------------------------------------------------------
-
-static void test_logs(void **state)
-{
-    (void)state;
-    submit_slots(1, "");
-    report("agent-1", 1, "");
-    static const char lines[] =
-        "{\"logs\":[{\"taskId\":\"1.1\",\"allocationId\":\"1.1.1\",\"agentId\":\"agent-1\","
-        "\"rankId\":1,\"timestamp\":\"2026-11-21T09:00:00Z\",\"level\":\"LOG_LEVEL_WARNING\","
-        "\"stdtype\":\"stderr\",\"log\":\"a line\\n\",\"sequence\":5},"
-        "{\"task_id\":\"8.8\",\"log\":\"of nobody\"}]}";
-    int before = atomic_load(&cl.log_notices);
-    must_tell(core_task_logs, as_agent(), NULL, lines);
-    must_tell(core_task_logs, as_agent(), NULL, lines);
-    assert_int_equal(atomic_load(&cl.log_notices), before + 2);
-    assert_stored("SELECT count(*) || log || rank || level || time FROM logs",
-                  "1a line1WARNING1795251600000000");
-    must_tell(core_task_logs, as_task("1.1.1"), NULL, "{\"logs\":[{\"log\":\"mine\"}]}");
-    assert_stored("SELECT count(*) FROM logs WHERE task_id = '1.1' AND rank IS NULL", "1");
-    assert_int_equal(tell(core_task_logs, as_task("1.1.1"), NULL,
-                          "{\"logs\":[{\"taskId\":\"2.2\",\"log\":\"yours\"}]}"),
-                     403);
-    assert_int_equal(tell(core_task_logs, as_agent(), NULL, "{}"), 400);
-    assert_int_equal(tell(core_task_logs, as_user(OWNER, true), NULL, lines), 403);
-    char *large = xcalloc(70100, 1);
-    snprintf(large, 70100, "{\"logs\":[{\"taskId\":\"1.1\",\"log\":\"%*s\"}]}", 70000, "x");
-    must_tell(core_task_logs, as_agent(), NULL, large);
-    assert_stored("SELECT length(log) || substr(log, -22) FROM logs ORDER BY id DESC LIMIT 1",
-                  "65559[cut: 4464 bytes more]");
-    free(large);
-    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
-    must_tell(core_task_logs, as_agent(), NULL,
-              "{\"logs\":[{\"taskId\":\"1.1\",\"log\":\"end\"}]}");
-    assert_stored("SELECT log FROM logs ORDER BY id DESC LIMIT 1", "end"); // the last come late
-}
-
 // --- operators -----------------------------------------------------------------------------------
 
 static void test_disable(void **state)
@@ -809,7 +772,6 @@ int main(void)
         TEST(test_gather_limits),
         TEST(test_rendezvous),
         TEST(test_preemption_poll_ends),
-        TEST(test_logs),
         TEST(test_disable),
         TEST(test_views),
     };

@@ -9,6 +9,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "db/logs.h"
+#include "master/core/logpost.h"
 
 struct cluster cl;
 
@@ -51,6 +53,7 @@ void start_core(void)
         .pools = cl.more.pools,
         .pool_count = cl.more.pool_count,
         .schedule_gap_us = cl.more.schedule_gap_us,
+        .log_days = cl.more.log_days,
         .logs_committed = log_notice,
     };
     if (core_new(cl.db, &options, &cl.core, &e) || core_start(cl.core, &e))
@@ -162,6 +165,10 @@ struct call *call_start(core_handler *handler, struct principal who, const char 
     pthread_cond_init(&call->changed, NULL);
     if (body && json_parse(body, strlen(body), "body", &call->body, &e))
         fail_msg("%s in %s", e.text, body);
+    char *text = handler == core_task_logs && body ? xstrdup(body) : NULL;
+    if (text) // what the http layer makes of it
+        log_post_read(&call->rq, text, strlen(text), NULL);
+    free(text);
     call->rq.principal = who;
     call->rq.params[0] = p0 ? arena_strdup(&call->rq.arena, p0) : NULL;
     call->rq.params[1] = p1 ? arena_strdup(&call->rq.arena, p1) : NULL;
@@ -208,6 +215,7 @@ json_t *call_end(struct call *call)
         fail_msg("%s: %s", e.text, text);
     snprintf(last_error, sizeof last_error, "%s", jget_string(jget(answer, "error"), "error", ""));
     json_decref(call->body);
+    log_post_free(call->rq.input);
     buf_free(&call->rq.answer);
     arena_free(&call->rq.arena);
     pthread_mutex_destroy(&call->lock);
@@ -247,6 +255,33 @@ void advance(int64_t us)
 }
 
 // --- the store -----------------------------------------------------------------------------------
+
+const char *logged(const char *task)
+{
+    static struct buf out;
+    struct log_reader log;
+    const struct log_line *line;
+    const struct log_origin *from;
+    struct error e = {0};
+    int64_t id, last = 0;
+    int step = LOG_ON;
+    if (!out.limit)
+        buf_init(&out, 1 << 20);
+    buf_reset(&out);
+    log_reader_init(&log, task, false, &log_wanted_all);
+    while (step > 0) {
+        step = log_reader_next(&log, cl.reader, &line, &from, &id, &e);
+        if (step != LOG_LINE)
+            continue;
+        assert_int_equal(id, ++last);
+        buf_printf(&out, "%s %s %lld %lld: %s\n", from->text[LOG_SOURCE], from->text[LOG_LEVEL],
+                   (long long)from->rank, (long long)line->time, line->text);
+    }
+    log_reader_free(&log);
+    if (step)
+        fail_msg("%s", e.text);
+    return buf_str(&out);
+}
 
 const char *stored(const char *sql)
 {

@@ -25,7 +25,7 @@ struct cluster {
     struct core *core;
     char folder[32], storage[256], checkpoints[200];
     atomic_int log_notices;   // that there are new lines
-    struct core_options more; // of the next start_core(): scheduler, pools, schedule_gap_us
+    struct core_options more; // of the next start_core(): scheduler, pools, schedule_gap_us, ..
 };
 extern struct cluster cl;
 
@@ -81,6 +81,9 @@ const char *stored(const char *sql); // first column of the first row as text, o
         if (strcmp(stored_, expected))                                                             \
             fail_msg("%s: \"%s\", not \"%s\"", sql, stored_, expected);                            \
     } while (0)
+
+// The log of a task, "SOURCE LEVEL RANK TIME: TEXT\n" for each line; static.
+const char *logged(const char *task);
 
 json_t *parse_json(const char *text);
 const char *decimal(int64_t value); // good until four calls later

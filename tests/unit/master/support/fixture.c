@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "db/loglines.h"
 
 struct fixture fx;
 
@@ -43,10 +44,25 @@ void store_trial(int64_t id, int64_t experiment, const char *task)
           I(5), AT);
 }
 
+static int64_t last_line; // of any task: numbers may have gaps
+
 void store_log(const char *task, int64_t rank, const char *level, const char *text)
 {
-    STORE(LOG_INSERT, "ssssiissssn", task, "1.task.1", "agent-a", "container-1234", rank, AT, level,
-          "stdout", "task", text);
+    const struct log_origin o = {.text = {[LOG_ALLOCATION] = "1.task.1",
+                                          [LOG_AGENT] = "agent-a",
+                                          [LOG_CONTAINER] = "container-1234",
+                                          [LOG_SOURCE] = "task",
+                                          [LOG_STDTYPE] = "stdout",
+                                          [LOG_LEVEL] = level},
+                                 .rank = rank};
+    struct log_packer packer = {0};
+    struct log_packed c;
+    must(log_packer_add(&packer, &o, AT, text, strlen(text)));
+    log_packer_pack(&packer, &c);
+    STORE(LOG_CHUNK_INSERT, "siiiiibb", task, ++last_line, c.lines, c.bytes, c.first_time,
+          c.last_time, c.origins, c.origins_len, c.data, c.data_len);
+    log_packed_free(&c);
+    log_packer_free(&packer);
 }
 
 static void store_running_trial(void)

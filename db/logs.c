@@ -1,0 +1,168 @@
+#include "db/logs.h"
+
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+
+enum { LOOK_AT = 256 }; // chunks in one step
+
+enum { C_ROWID, C_LAST_ID, C_LINES, C_FIRST_TIME, C_LAST_TIME, C_ORIGINS }; // of SQL_LOG_CHUNKS
+
+const struct log_wanted log_wanted_all = {.after = INT64_MIN, .before = INT64_MAX};
+
+void log_reader_init(struct log_reader *r, const char *task, bool newest_first,
+                     const struct log_wanted *wanted)
+{
+    *r = (struct log_reader){.task = task,
+                             .newest_first = newest_first,
+                             .wanted = *wanted,
+                             .place = newest_first ? INT64_MAX : 0};
+}
+
+static void drop_chunk(struct log_reader *r)
+{
+    log_chunk_free(&r->chunk);
+    free(r->passes);
+    r->passes = NULL;
+    r->left = 0;
+}
+
+void log_reader_free(struct log_reader *r)
+{
+    drop_chunk(r);
+}
+
+static int cannot_read(struct error *e)
+{
+    return error_set(e, ERR_IO, "the store cannot be read");
+}
+
+// Whether any line of the chunk may be wanted, by its row alone.
+static int judge(struct log_reader *r, struct db_rows *row, bool *wanted, struct error *e)
+{
+    size_t len;
+    *wanted =
+        db_int(row, C_LAST_TIME) > r->wanted.after && db_int(row, C_FIRST_TIME) < r->wanted.before;
+    if (!*wanted)
+        return 0;
+    const void *origins = db_blob(row, C_ORIGINS, &len);
+    int err = log_chunk_read_origins(&r->chunk, origins, len, e);
+    if (err)
+        return err;
+    r->passes = xcalloc(r->chunk.origin_count + 1, sizeof *r->passes);
+    *wanted = false;
+    for (size_t i = 0; i < r->chunk.origin_count; i++) {
+        r->passes[i] = !r->wanted.origin || r->wanted.origin(r->wanted.ctx, &r->chunk.origins[i]);
+        *wanted |= r->passes[i];
+    }
+    return 0;
+}
+
+static int unpack(struct log_reader *r, struct db_reader *db, int64_t rowid, struct error *e)
+{
+    size_t len;
+    struct db_rows *rows = db_query(db, STMT_LOG_CHUNK_DATA, "i", rowid);
+    int err = db_next(rows) == 1 ? 0 : cannot_read(e);
+    if (!err) {
+        const void *data = db_blob(rows, 0, &len);
+        err = log_chunk_read_lines(&r->chunk, data, len, e);
+    }
+    db_rows_close(rows);
+    return err;
+}
+
+// Lines beyond the place: a chunk that was merged meanwhile has others, too.
+static void go_to_place(struct log_reader *r)
+{
+    int64_t count = (int64_t)r->chunk.line_count, passed = r->place - r->first_id;
+    if (r->newest_first) {
+        r->left = (size_t)(passed < count ? passed : count);
+        r->at = r->left - 1;
+    } else {
+        r->at = (size_t)(passed < 0 ? 0 : passed + 1);
+        r->left = (size_t)count - r->at;
+    }
+}
+
+// Looks at this chunk; *found when its lines are at hand.
+static int look(struct log_reader *r, struct db_reader *db, struct db_rows *row, bool *found,
+                struct error *e)
+{
+    int64_t last = db_int(row, C_LAST_ID), first = last - db_int(row, C_LINES) + 1;
+    bool wanted = false;
+    *found = false;
+    if (r->newest_first && first >= r->place)
+        return 0;
+    int err = judge(r, row, &wanted, e);
+    if (!err && wanted)
+        err = unpack(r, db, db_int(row, C_ROWID), e);
+    if (!err && wanted && (int64_t)r->chunk.line_count != last - first + 1)
+        err = error_set(e, ERR_CORRUPT, "a chunk of log lines is damaged (it has %zu lines)",
+                        r->chunk.line_count);
+    if (err || !wanted) {
+        drop_chunk(r);
+        r->place = r->newest_first ? first : last;
+        return err ? error_prefix(e, "task %s, lines %lld to %lld", r->task, (long long)first,
+                                  (long long)last)
+                   : 0;
+    }
+    r->first_id = first;
+    go_to_place(r);
+    *found = true;
+    return 0;
+}
+
+static int next_chunk(struct log_reader *r, struct db_reader *db, struct error *e)
+{
+    int seen = 0, more = 0, err = 0;
+    bool found = false;
+    drop_chunk(r);
+    struct db_rows *rows =
+        db_query(db, r->newest_first ? STMT_LOG_CHUNKS_BEFORE : STMT_LOG_CHUNKS_AFTER, "sii",
+                 r->task, r->place, (int64_t)LOOK_AT);
+    while (!found && !err && (more = db_next(rows)) == 1) {
+        seen++;
+        err = look(r, db, rows, &found, e);
+    }
+    db_rows_close(rows);
+    if (err || more < 0)
+        return err ? err : cannot_read(e);
+    return found || seen == LOOK_AT ? LOG_ON : LOG_NONE;
+}
+
+int log_reader_next(struct log_reader *r, struct db_reader *db, const struct log_line **line,
+                    const struct log_origin **origin, int64_t *id, struct error *e)
+{
+    while (r->left) {
+        const struct log_line *l = &r->chunk.lines[r->at];
+        *id = r->place = r->first_id + (int64_t)r->at;
+        r->at = r->newest_first ? r->at - 1 : r->at + 1;
+        r->left--;
+        if (r->passes[l->origin] && l->time > r->wanted.after && l->time < r->wanted.before) {
+            *line = l;
+            *origin = &r->chunk.origins[l->origin];
+            return LOG_LINE;
+        }
+    }
+    return next_chunk(r, db, e);
+}
+
+int logs_each_origin(struct db_reader *db, const char *task,
+                     int (*each)(void *ctx, const struct log_origin *o), void *ctx, struct error *e)
+{
+    struct log_chunk chunk;
+    int rc = 0, more = 0;
+    size_t len;
+    struct db_rows *rows =
+        db_query(db, STMT_LOG_CHUNKS_AFTER, "sii", task, (int64_t)0, (int64_t)-1);
+    while (!rc && (more = db_next(rows)) == 1) {
+        const void *origins = db_blob(rows, C_ORIGINS, &len);
+        rc = log_chunk_read_origins(&chunk, origins, len, e);
+        for (size_t i = 0; !rc && i < chunk.origin_count; i++)
+            rc = each(ctx, &chunk.origins[i]);
+        log_chunk_free(&chunk);
+    }
+    db_rows_close(rows);
+    return more < 0 ? cannot_read(e) : rc;
+}

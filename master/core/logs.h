@@ -1,0 +1,50 @@
+// The core's part of logs (logs.c): whose lines they are, their numbers, what was sent twice; the
+// merging of small chunks (logmerge.c) and the end of what is kept no longer (logkeep.c). Core
+// thread alone.
+#ifndef MUSTER_MASTER_CORE_LOGS_H
+#define MUSTER_MASTER_CORE_LOGS_H
+
+#include "db/loglines.h"
+#include "master/core/state.h"
+
+enum { LOG_CHUNK_SMALL = LOG_CHUNK_BYTES / 4 }; // bytes: one that should be merged
+
+struct log_sender {
+    char *allocation, *agent;
+    int64_t last; // sequence of its newest line that is stored
+};
+
+struct log_task {        // one whose log grows, until it has been quiet for a while
+    int64_t trial, used; // used: when, monotonic
+    char *id;
+    int64_t newest; // number of its newest line
+    struct log_sender *senders;
+    size_t sender_count;
+    int tail; // small chunks at its end that were not looked at for merging
+    int64_t tail_bytes;
+    bool merging;
+};
+
+struct logs {
+    struct by_id tasks;   // struct log_task by trial
+    struct timer quiet;   // of the next look at them
+    struct timer expire;  // of the next look for logs that are kept no longer
+    char *expired_before; // tasks up to this one have been looked at; NULL: none
+};
+
+struct logs *logs_new(struct core *c); // starts its timers
+void logs_free(struct logs *l);        // NULL is fine
+
+// A line of the master's own in a trial's log. `allocation`: "" or the one it is about.
+void logs_say(struct core *c, const struct trial *t, const char *allocation, const char *level,
+              const char *text);
+
+struct log_task *logs_task(struct core *c, const char *id); // NULL: there is no such task
+
+// logmerge.c: small chunks at the end of the task's log become one, soon.
+void logs_merge(struct core *c, struct log_task *t);
+
+// logkeep.c
+void logs_expire(struct core *c, void *arg); // fires logs.expire
+
+#endif

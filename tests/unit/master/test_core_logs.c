@@ -1,0 +1,195 @@
+// Lines of logs in the core: whose they are, what comes twice, what is merged, what expires.
+#include "tests/unit/master/support/core_fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+
+static void test_logs(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    static const char lines[] =
+        "{\"logs\":[{\"taskId\":\"1.1\",\"allocationId\":\"1.1.1\",\"agentId\":\"agent-1\","
+        "\"rankId\":1,\"timestamp\":\"2026-11-21T09:00:00Z\",\"level\":\"LOG_LEVEL_WARNING\","
+        "\"stdtype\":\"stderr\",\"log\":\"a line\\n\",\"sequence\":5},"
+        "{\"task_id\":\"8.8\",\"log\":\"of nobody\"},{\"task_id\":\"1.01\"}]}";
+    static const char stored[] = "task WARNING 1 1795251600000000: a line\n";
+    int before = atomic_load(&cl.log_notices);
+    must_tell(core_task_logs, as_agent(), NULL, lines);
+    assert_int_equal(atomic_load(&cl.log_notices), before + 1);
+    must_tell(core_task_logs, as_agent(), NULL, lines); // adds nothing
+    assert_int_equal(atomic_load(&cl.log_notices), before + 1);
+    assert_string_equal(logged("1.1"), stored);
+    must_tell(core_task_logs, as_task("1.1.1"), NULL, "{\"logs\":[{\"log\":\"mine\"}]}");
+    assert_non_null(strstr(logged("1.1"), "\ntask INFO -1 "));
+    assert_non_null(strstr(logged("1.1"), ": mine\n"));
+    assert_int_equal(tell(core_task_logs, as_task("1.1.1"), NULL,
+                          "{\"logs\":[{\"taskId\":\"2.2\",\"log\":\"yours\"}]}"),
+                     403);
+    assert_int_equal(tell(core_task_logs, as_agent(), NULL, NULL), 400);
+    char *large = xcalloc(70100, 1);
+    snprintf(large, 70100, "{\"logs\":[{\"taskId\":\"1.1\",\"log\":\"%*s\"}]}", 70000, "x");
+    must_tell(core_task_logs, as_agent(), NULL, large);
+    assert_non_null(strstr(logged("1.1"), " [cut: 4464 bytes more]\n"));
+    free(large);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
+    must_tell(core_task_logs, as_agent(), NULL,
+              "{\"logs\":[{\"taskId\":\"1.1\",\"log\":\"end\"}]}");
+    assert_non_null(strstr(logged("1.1"), ": end\n")); // the last come late
+    assert_string_equal(logged("8.8"), "");
+}
+
+// A user may send lines of what is his, for programs that run elsewhere.
+static void test_logs_of_users(void **state)
+{
+    (void)state;
+    static const char lines[] = "[{\"task_id\":\"1.1\",\"log\":\"far away\"}]";
+    submit_slots(1, "");
+    must_tell(core_task_logs, as_user(OWNER, false), NULL, lines);
+    assert_non_null(strstr(logged("1.1"), ": far away\n"));
+    assert_int_equal(tell(core_task_logs, as_user(OWNER, false), NULL, "[{\"task_id\":\"9.9\"}]"),
+                     404);
+}
+
+static void post(int from, int to)
+{
+    struct buf body;
+    buf_init(&body, 1 << 20);
+    buf_puts(&body, "{\"taskId\":\"1.1\",\"allocationId\":\"1.1.1\",\"agentId\":\"a\",\"logs\":[");
+    for (int i = from; i <= to; i++)
+        buf_printf(&body, "%s{\"log\":\"line %d\",\"rankId\":%d,\"sequence\":%d}",
+                   i == from ? "" : ",", i, i % 3, i);
+    buf_puts(&body, "]}");
+    must_tell(core_task_logs, as_agent(), NULL, buf_str(&body));
+    buf_free(&body);
+}
+
+// Lines 1 to `last`, in order and once.
+static void assert_lines(int last)
+{
+    const char *text = logged("1.1");
+    for (int i = 1; i <= last; i++) {
+        char expected[64];
+        snprintf(expected, sizeof expected, ": line %d\n", i);
+        text = strstr(text, expected);
+        if (!text || strncmp(strchr(text + 1, '\n'), "\ntask INFO ", i < last ? 11 : 1))
+            fail_msg("line %d", i);
+        text++;
+    }
+    assert_string_equal(strchr(text, '\n'), "\n");
+}
+
+// What a sender sends again, in whole or in part, also to the next master, is there once.
+static void test_logs_sent_again(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    post(1, 10);
+    post(1, 10);
+    post(6, 15);
+    assert_lines(15);
+    restart_core();
+    post(1, 15);
+    post(15, 16);
+    post(16, 16);
+    assert_lines(16);
+    assert_stored("SELECT last_sequence || count(*) FROM log_senders", "161");
+}
+
+// What is done in steps, beside the core.
+static void assert_soon(const char *sql, const char *expected)
+{
+    for (int i = 0; i < 200 && strcmp(stored(sql), expected); i++) {
+        advance(SECOND);
+        clock_sleep_us(5000);
+    }
+    assert_stored(sql, expected);
+}
+
+// Many small chunks become few, at once when they are many, else when the log is quiet.
+static void test_logs_are_merged(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    for (int i = 1; i <= 200; i++)
+        post(i, i);
+    settle();
+    assert_lines(200);
+    assert_stored("SELECT count(*) < 100 FROM log_chunks", "1");
+    advance(12 * SECOND);
+    assert_soon("SELECT count(*) < 8 FROM log_chunks", "1");
+    assert_lines(200);
+    assert_stored("SELECT sum(lines) || ' ' || max(last_id) FROM log_chunks", "200 200");
+    restart_core();
+    post(201, 203);
+    assert_lines(203);
+}
+
+// --- how long logs are kept ----------------------------------------------------------------------
+
+static void print_and_end(const char *task, const char *allocation)
+{
+    char line[128];
+    snprintf(line, sizeof line, "[{\"taskId\":\"%s\",\"log\":\"said\"}]", task);
+    must_tell(core_task_logs, as_agent(), NULL, line);
+    report("agent-1", 1, task_in(allocation, "EXITED", EXIT_0));
+    report("agent-1", 1, "");
+}
+
+static void test_logs_expire(void **state)
+{
+    (void)state;
+    const int64_t day = 86400LL * SECOND;
+    static const char *const configs[] = {"", "retention_policy: {log_retention_days: 1}\n",
+                                          "retention_policy: {log_retention_days: 3}\n",
+                                          "retention_policy: {log_retention_days: -1}\n"};
+    cl.more.log_days = 2;
+    restart_core();
+    report("agent-1", 1, "");
+    for (int i = 0; i < 4; i++) {
+        char task[16], allocation[24];
+        int64_t id = submit_slots(1, configs[i]);
+        snprintf(task, sizeof task, "%d.%d", (int)id, i + 1);
+        snprintf(allocation, sizeof allocation, "%s.1", task);
+        report("agent-1", 1, "");
+        print_and_end(task, allocation);
+    }
+    const char *left = "SELECT group_concat(task_id, ' ') FROM log_chunks";
+    advance(2 * 3600LL * SECOND);
+    assert_stored(left, "1.1 2.2 3.3 4.4");
+    advance(day);
+    assert_soon(left, "1.1 3.3 4.4");
+    advance(day);
+    assert_soon(left, "3.3 4.4");
+    must_tell(core_experiment_retain_logs, as_user(OWNER, false), "3", "{\"numDays\":5}");
+    must_tell(core_trial_retain_logs, as_user(OWNER, false), "4", "{\"numDays\":3}");
+    advance(day);
+    assert_soon(left, "3.3");
+    must_tell(core_experiment_retain_logs, as_user(OWNER, false), "3", "{\"num_days\":0}");
+    advance(3600LL * SECOND);
+    assert_soon("SELECT count(*) FROM log_chunks", "0");
+    static const char *const bad[] = {"{}", "{\"numDays\":-2}", "{\"numDays\":32768}"};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tell(core_experiment_retain_logs, as_user(OWNER, false), "3", bad[i]),
+                         400);
+    assert_int_equal(tell(core_trial_retain_logs, as_user(OWNER, false), "99", "{\"numDays\":1}"),
+                     404);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_logs),
+        TEST(test_logs_of_users),
+        TEST(test_logs_sent_again),
+        TEST(test_logs_are_merged),
+        TEST(test_logs_expire),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
