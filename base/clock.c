@@ -1,8 +1,11 @@
 #include "base/clock.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/error.h"
@@ -156,4 +159,45 @@ const char *clock_duration(int64_t us, char *out, size_t cap)
     else
         snprintf(out, cap, "%s%llu us", sign, (unsigned long long)left);
     return out;
+}
+
+// Microseconds of a unit; 0: there is no such unit. *len: of its name.
+static double unit_of(const char *text, size_t *len)
+{
+    static const struct {
+        const char *name;
+        double us;
+    } units[] = {{"ns", 1e-3}, {"us", 1}, {"ms", 1e3}, {"s", 1e6}, {"m", 60e6}, {"h", 3600e6}};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        *len = strlen(units[i].name);
+        if (!strncmp(text, units[i].name, *len))
+            return units[i].us;
+    }
+    return 0;
+}
+
+int duration_parse(const char *text, int64_t *us)
+{
+    const double most = 9e18;
+    bool negative = *text == '-';
+    double sum = 0;
+    text += negative || *text == '+';
+    if (!*text)
+        return ERR_INVALID;
+    while (*text) {
+        char *end;
+        size_t len;
+        if (!isdigit((unsigned char)*text) && *text != '.')
+            return ERR_INVALID;
+        double number = strtod(text, &end);
+        double unit = unit_of(end, &len);
+        if (end == text || strpbrk(text, "xXpPeE") || unit == 0)
+            return ERR_INVALID;
+        sum += number * unit;
+        text = end + len;
+    }
+    if (!(sum < most))
+        return ERR_INVALID;
+    *us = (int64_t)(negative ? -sum : sum);
+    return 0;
 }

@@ -22,6 +22,28 @@ void log_set_level(enum log_level level)
     atomic_store_explicit(&minimum_level, (int)level, memory_order_relaxed);
 }
 
+enum log_level log_level_now(void)
+{
+    return (enum log_level)atomic_load_explicit(&minimum_level, memory_order_relaxed);
+}
+
+const char *log_level_name(enum log_level level)
+{
+    return level_names[level];
+}
+
+// Who is given every line as well; constant once threads run.
+static struct {
+    log_tap *tap;
+    void *ctx;
+} listener;
+
+void log_set_tap(log_tap *tap, void *ctx)
+{
+    listener.tap = tap;
+    listener.ctx = ctx;
+}
+
 int log_parse_level(const char *text, enum log_level *out)
 {
     for (int i = 0; i < LEVELS; i++) {
@@ -48,9 +70,11 @@ void log_write(enum log_level level, const char *msg, const char *fmt, ...)
         return;
     static const char cut_mark[] = "...";
     char ts[CLOCK_RFC3339_MAX], quoted[512], line[LINE_MAX_BYTES];
-    int head =
-        snprintf(line, sizeof line, "ts=%.23sZ level=%s msg=%s ", clock_format(clock_wall_us(), ts),
-                 level_names[level], log_quote(quoted, sizeof quoted, msg));
+    int64_t now = clock_wall_us();
+    int start = snprintf(line, sizeof line, "ts=%.23sZ level=%s ", clock_format(now, ts),
+                         level_names[level]);
+    int head = start + snprintf(line + start, sizeof line - (size_t)start, "msg=%s ",
+                                log_quote(quoted, sizeof quoted, msg));
     va_list args;
     va_start(args, fmt);
     int tail = vsnprintf(line + head, sizeof line - (size_t)head, fmt, args);
@@ -63,6 +87,9 @@ void log_write(enum log_level level, const char *msg, const char *fmt, ...)
         memcpy(line + len - (sizeof cut_mark - 1), cut_mark, sizeof cut_mark - 1);
     }
     blank_controls(line, len);
+    line[len] = '\0';
+    if (listener.tap)
+        listener.tap(listener.ctx, level, now, line + start);
     line[len++] = '\n';
     // A log that cannot be written has nobody to be reported to.
     ssize_t ignored = write(STDERR_FILENO, line, len);

@@ -25,6 +25,7 @@
 
 struct options {
     const char *config_file, *data_dir, *bind, *cluster_name, *checkpoint_dir, *master_url;
+    const char *webhook_key_file;
     const char *password_file, *tls_cert, *tls_key, *log_level, *scheduler;
     long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout, preempt_after,
         grow_after;
@@ -75,6 +76,9 @@ static const struct {
      NULL},
     {"initial-password-file", 0, FLAG_STRING, offsetof(struct options, password_file), "FILE",
      "password of the first users, read at the first start only (else random)", 0, 0, NULL},
+    {"webhook-key-file", 0, FLAG_STRING, offsetof(struct options, webhook_key_file), "FILE",
+     "key that webhooks are signed with; made when there is none (DATA_DIR/webhook.key)", 0, 0,
+     NULL},
     {"tls-cert", 0, FLAG_STRING, offsetof(struct options, tls_cert), "FILE",
      "serve https with this certificate (PEM)", 0, 0, NULL},
     {"tls-key", 0, FLAG_STRING, offsetof(struct options, tls_key), "FILE",
@@ -351,6 +355,8 @@ struct master {
     struct hub *hub;
     struct core *core;
     struct server *server;
+    struct delivery *delivery;
+    struct journal *journal;
     struct cluster_identity cluster;
     char *storage, *config, *url_file;
 };
@@ -413,7 +419,7 @@ static void describe_config(struct master *m)
     jw_kv_int(&w, "agent_reconnect", o->agent_reconnect);
     jw_kv_int(&w, "kill_grace", o->kill_grace);
     jw_kv_int(&w, "preemption_timeout", o->preemption_timeout);
-    jw_kv_string(&w, "log_level", o->log_level);
+    jw_kv_string(&w, "webhook_key_file", o->webhook_key_file);
     jw_kv_string(&w, "scheduler", o->scheduler);
     describe_pools(m, &w);
     jw_object_end(&w);
@@ -433,6 +439,22 @@ static int open_store(struct master *m, struct error *e)
     return rc ? rc : make_storage(m, e);
 }
 
+// What is sent to webhooks, and the key it is signed with.
+static int start_delivery(struct master *m, struct error *e)
+{
+    const struct options *o = &m->options;
+    char *key = NULL, *path = o->webhook_key_file ? xstrdup(o->webhook_key_file)
+                                                  : path_join(o->data_dir, "webhook.key");
+    int rc = delivery_key(path, &key, e);
+    if (!rc)
+        rc = delivery_start(m->db, key, &m->delivery, e);
+    if (key)
+        explicit_bzero(key, strlen(key));
+    free(key);
+    free(path);
+    return rc;
+}
+
 static int start_services(struct master *m, struct error *e)
 {
     const struct options *o = &m->options;
@@ -444,6 +466,8 @@ static int start_services(struct master *m, struct error *e)
     if (o->grow_after >= 0)
         rules.grow_after = o->grow_after * 1000000;
     int rc = hub_start(m->db, &m->hub, e);
+    if (!rc)
+        rc = start_delivery(m, e);
     if (rc)
         return rc;
     const struct core_options core = {
@@ -473,6 +497,8 @@ static int start_services(struct master *m, struct error *e)
         .core = m->core,
         .follow = m->follow,
         .hub = m->hub,
+        .delivery = m->delivery,
+        .journal = m->journal,
         .cluster_id = m->cluster.id,
         .cluster_name = m->cluster.name,
         .config = m->config,
@@ -509,6 +535,7 @@ static void stop_master(struct master *m, bool core_runs)
         core_stop(m->core);
     if (m->server)
         server_stop(m->server);
+    delivery_stop(m->delivery);
     if (m->core)
         core_free(m->core);
     follow_free(m->follow);
@@ -581,7 +608,9 @@ int main(int argc, char **argv)
             sigaddset(&stop, SIGTERM);
             sigaddset(&stop, SIGINT);
             pthread_sigmask(SIG_BLOCK, &stop, NULL); // in every thread; this one waits for them
+            m.journal = journal_new();
             rc = run_master(&m, &stop, &e);
+            journal_free(m.journal);
         }
     }
     if (rc)

@@ -78,25 +78,7 @@ int view_master(struct view *v, struct error *e)
     jw_kv_raw(&v->w, "featureSwitches", "[]");
     jw_kv_bool(&v->w, "strictJobQueueControl", false);
     jw_kv_bool(&v->w, "hasCustomLogo", false);
-    jw_object_end(&v->w);
-    return 0;
-}
-
-int view_master_config(struct view *v, struct error *e)
-{
-    (void)e;
-    jw_object(&v->w);
-    jw_kv_raw(&v->w, "config", v->service->config);
-    jw_object_end(&v->w);
-    return 0;
-}
-
-int view_cluster_message(struct view *v, struct error *e)
-{
-    (void)e;
-    jw_object(&v->w);
-    jw_key(&v->w, "clusterMessage");
-    jw_null(&v->w);
+    write_cluster_message(v, false);
     jw_object_end(&v->w);
     return 0;
 }

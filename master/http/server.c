@@ -244,6 +244,8 @@ static struct server *new_server(const struct server_options *o)
                                   .core = o->core,
                                   .follow = o->follow,
                                   .hub = o->hub,
+                                  .delivery = o->delivery,
+                                  .journal = o->journal,
                                   .logins = throttle_new(),
                                   .cluster_id = o->cluster_id,
                                   .cluster_name = o->cluster_name,

@@ -8,8 +8,13 @@
 #include "master/roles.h"
 
 // cluster.c
-view_handler view_page, view_info, view_openapi, view_master, view_master_config,
-    view_cluster_message;
+view_handler view_page, view_info, view_openapi, view_master;
+
+// master.c
+view_handler master_patch_config, master_set_message, master_delete_message; // worker
+view_handler view_master_config, view_cluster_message, view_telemetry;
+stream_handler stream_master_logs;
+void write_cluster_message(struct view *v, bool also_later); // the key "clusterMessage"
 
 // workspaces.c, projects.c, members.c; the renders take the id in rq->id
 view_handler view_workspaces, view_workspace, view_workspace_projects, view_project, view_members;
@@ -31,8 +36,8 @@ view_handler view_labels, view_validation_history, view_run_metadata;
 view_handler render_trial; // takes the id in rq->id
 view_handler view_trial, view_trial_workloads, view_trial_series, view_context_directory;
 
-// starts.c
-view_handler view_trial_starts;
+// starts.c, tasks.c
+view_handler view_trial_starts, view_task, view_allocation;
 
 // models.c
 view_handler model_create, model_patch, model_archive, model_unarchive, model_move, model_delete,
