@@ -382,6 +382,22 @@ static bool gone_everywhere(const struct allocation *a)
     return true;
 }
 
+// What is left only serves those who have gone: it is ended, and takes nothing from how they ended.
+static void dismiss_daemons(struct core *c, struct allocation *a)
+{
+    bool served = false;
+    for (int i = 0; i < a->part_count; i++) {
+        if (!a->parts[i].daemon && a->parts[i].state != PART_EXITED)
+            return;
+        served = served || !a->parts[i].daemon;
+    }
+    if (!served)
+        return;
+    if (a->outcome == OUTCOME_NONE)
+        set_outcome(c, a, OUTCOME_COMPLETED, "");
+    allocation_event(c, a, ALLOCATION_EV_KILL);
+}
+
 void part_exited(struct core *c, struct part *p, enum outcome outcome, const char *reason)
 {
     struct allocation *a = p->allocation;
@@ -394,4 +410,6 @@ void part_exited(struct core *c, struct part *p, enum outcome outcome, const cha
     }
     if (gone_everywhere(a))
         allocation_event(c, a, ALLOCATION_EV_GONE);
+    else
+        dismiss_daemons(c, a);
 }

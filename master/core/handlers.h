@@ -48,15 +48,16 @@ core_handler core_run_metadata, core_trial_source;
 
 // Allocations; params[0] is the allocation id.
 core_handler core_allocation_preemption, core_allocation_ack_preemption, core_allocation_all_gather,
-    core_allocation_rendezvous, core_allocation_accelerator_data;
-core_handler core_task_logs;         // POST /task/logs; rq->input: logpost.h
+    core_allocation_rendezvous, core_allocation_accelerator_data, core_allocation_container_running,
+    core_allocation_pending_preemption, core_allocation_proxy_address, core_allocation_daemon;
+core_handler core_task_logs; // POST /task/logs; rq->input: logpost.h
 core_handler core_experiment_retain_logs, core_trial_retain_logs; // PUT retain_logs
-core_handler core_checkpoint_report; // POST /checkpoints
+core_handler core_checkpoint_report;                              // POST /checkpoints
 // DELETE /checkpoints, POST /checkpoints/rm, PATCH /checkpoints; params[0] of the metadata: the
 // uuid, of gc (ours: chooses by the policy now): the experiment.
 core_handler core_checkpoints_delete, core_checkpoints_remove_files, core_checkpoints_patch,
     core_checkpoint_metadata, core_experiment_gc;
-core_handler core_tasks;             // GET /tasks: live allocations
+core_handler core_tasks; // GET /tasks: live allocations
 
 // Webhooks (webhooks.h); params[0] is the id. custom: what a program alerts of.
 core_handler core_webhooks, core_webhook, core_webhook_create, core_webhook_patch,
@@ -65,6 +66,7 @@ core_handler core_webhooks, core_webhook, core_webhook_create, core_webhook_patc
 // Agents and slots; params[0] is the agent id, params[1] the slot.
 core_handler core_agent_sync, core_agents, core_agent, core_agent_enable, core_agent_disable,
     core_slots, core_slot, core_slot_enable, core_slot_disable;
-core_handler core_job_queue, core_job_queue_update, core_shares, core_resource_pools;
+core_handler core_job_queue, core_job_queue_stats, core_job_queue_update, core_shares,
+    core_resource_pools;
 
 #endif

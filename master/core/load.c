@@ -314,6 +314,7 @@ static bool load_parts(struct core *c, struct allocation *a, const json_t *place
         p->allocation = a;
         p->agent = core_agent_find(c, jget_string(place, "agent", ""));
         p->state = running ? PART_RUNNING : PART_ASSIGNED;
+        p->daemon = jget_bool(place, "daemon", false);
         p->first_rank = a->world_size;
         p->rank_count = (int)json_array_size(jget(place, "ranks"));
         a->world_size += p->rank_count;

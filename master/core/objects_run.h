@@ -31,6 +31,7 @@ struct part { // of an allocation, on one agent
     struct agent *agent;
     enum part_state state;
     bool reported; // in the sync that is being read
+    bool daemon;   // serves the others: ended with the last of them
     int *slots;
     int slot_count;
     int first_rank, rank_count;

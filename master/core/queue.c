@@ -181,6 +181,37 @@ int core_job_queue(struct core *c, struct request *rq, struct error *e)
     return 0;
 }
 
+// How many wait and run in each pool, or in those that the caller names.
+int core_job_queue_stats(struct core *c, struct request *rq, struct error *e)
+{
+    const char *only = rq->query(rq, "resourcePools");
+    struct json_writer w;
+    (void)e;
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_key(&w, "results");
+    jw_array(&w);
+    for (size_t i = 0; i < c->pool_count; i++) {
+        struct sched_pool_view view;
+        const struct pool *pool = c->pools[i];
+        if ((only && *only && strcmp(only, pool->name)) || !core_pool_exists(c, pool))
+            continue;
+        sched_pool_look(c->sched, pool->handle, &view);
+        jw_object(&w);
+        jw_kv_string(&w, "resourcePool", pool->name);
+        jw_key(&w, "stats");
+        jw_object(&w);
+        jw_kv_int(&w, "queuedCount", view.waiting);
+        jw_kv_int(&w, "scheduledCount", view.running);
+        jw_object_end(&w);
+        jw_kv_raw(&w, "aggregates", "[]");
+        jw_object_end(&w);
+    }
+    jw_array_end(&w);
+    jw_object_end(&w);
+    return 0;
+}
+
 // --- live allocations ----------------------------------------------------------------------------
 
 static void write_resources(struct json_writer *w, const struct part *p)

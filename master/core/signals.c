@@ -75,6 +75,51 @@ int core_allocation_accelerator_data(struct core *c, struct request *rq, struct 
     return core_caller_of_allocation(c, rq, &a, e); // the agent has told the devices already
 }
 
+// The machine of a call's second parameter; -1: *e says that there is none.
+static int find_part(const struct allocation *a, const struct request *rq, struct error *e)
+{
+    char container[UUID_TEXT];
+    for (int i = 0; i < a->part_count; i++)
+        if (!strcmp(launch_container(&a->parts[i], container), rq->params[1]))
+            return i;
+    error_set(e, ERR_NOT_FOUND, "allocation %s has no resources %.64s", a->id, rq->params[1]);
+    return -1;
+}
+
+// A machine that only serves the others: when the last of those has ended, it is ended too.
+int core_allocation_daemon(struct core *c, struct request *rq, struct error *e)
+{
+    struct allocation *a;
+    int err = core_caller_of_allocation(c, rq, &a, e);
+    if (err)
+        return err;
+    int part = find_part(a, rq, e);
+    if (part < 0)
+        return e->code;
+    a->parts[part].daemon = true;
+    char *placement = launch_placement(a);
+    STORE(c, ALLOCATION_PLACE, "ssiis", allocation_state_word(a->state), placement, a->started_at,
+          (int64_t)a->slots, a->id);
+    free(placement);
+    return 0;
+}
+
+// A program that was told by somebody else that it must leave tells its peers through us.
+int core_allocation_pending_preemption(struct core *c, struct request *rq, struct error *e)
+{
+    struct allocation *a;
+    int err = core_caller_of_allocation(c, rq, &a, e);
+    if (!err)
+        allocation_event(c, a, ALLOCATION_EV_DRAIN);
+    return err;
+}
+
+int core_allocation_proxy_address(struct core *c, struct request *rq, struct error *e)
+{
+    struct allocation *a;
+    return core_caller_of_allocation(c, rq, &a, e); // it is the address of its agent
+}
+
 // --- rendezvous ----------------------------------------------------------------------------------
 
 static bool all_running(const struct allocation *a)
@@ -124,17 +169,12 @@ static void rendezvous_late(struct core *c, struct parked *p)
 int core_allocation_rendezvous(struct core *c, struct request *rq, struct error *e)
 {
     struct allocation *a;
-    char container[UUID_TEXT];
     int err = core_caller_of_allocation(c, rq, &a, e);
     if (err)
         return err;
-    rq->id = -1;
-    for (int i = 0; i < a->part_count; i++)
-        if (!strcmp(launch_container(&a->parts[i], container), rq->params[1]))
-            rq->id = i;
+    rq->id = find_part(a, rq, e);
     if (rq->id < 0)
-        return error_set(e, ERR_NOT_FOUND, "allocation %s has no resources %.64s", a->id,
-                         rq->params[1]);
+        return e->code;
     if (all_running(a))
         answer_rendezvous(c, rq, a);
     else
@@ -272,7 +312,8 @@ static void join(struct gather *g, const char *name, char *data)
         qsort(g->peers, (size_t)g->count, sizeof *g->peers, by_rank);
 }
 
-int core_allocation_all_gather(struct core *c, struct request *rq, struct error *e)
+// `kind` keeps the rounds of one call apart from those of another.
+static int gather_data(struct core *c, struct request *rq, const char *kind, struct error *e)
 {
     struct allocation *a;
     const char *name;
@@ -282,6 +323,7 @@ int core_allocation_all_gather(struct core *c, struct request *rq, struct error 
         err = check_gather(rq, &name, &peers, e);
     if (err)
         return err;
+    name = arena_printf(&rq->arena, "%s%s", kind, name);
     json_t *value = jget(rq->body, "data");
     char *data = value ? json_text(value) : xstrdup("null");
     if (strlen(data) > LIMIT_RENDEZVOUS_VALUE) {
@@ -297,6 +339,17 @@ int core_allocation_all_gather(struct core *c, struct request *rq, struct error 
         answer_gather(c, g, core_unpark(c, g->waiters));
     drop_old_gathers(a);
     return REQUEST_PARKED;
+}
+
+int core_allocation_all_gather(struct core *c, struct request *rq, struct error *e)
+{
+    return gather_data(c, rq, "", e);
+}
+
+// The same by machines: each says that it runs, and hears of all.
+int core_allocation_container_running(struct core *c, struct request *rq, struct error *e)
+{
+    return gather_data(c, rq, "container:", e);
 }
 
 void signals_end(struct core *c, struct allocation *a)
