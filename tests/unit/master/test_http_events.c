@@ -1,0 +1,372 @@
+// Streams of events over real sockets: what is told of a change, who hears of it, resuming, the end
+// of a token, limits and the stop. The core is a stub; its notes are the test's own.
+
+#include "tests/unit/master/support/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "master/http/auth.h"
+#include "master/http/hub.h"
+
+struct reader { // of one stream
+    int fd;
+    struct buf text; // not yet taken
+    char name[32];   // of the event that was taken last
+    uint64_t number;
+    json_t *data;
+};
+
+static struct reader open_stream(const char *query, int by)
+{
+    struct reader r = {.fd = dial()};
+    struct reply head;
+    char path[512];
+    buf_init(&r.text, 16 << 20);
+    snprintf(path, sizeof path, "/api/v1/events?%s", query);
+    send_request(r.fd, "GET", path, by, NULL);
+    assert_true(read_head(r.fd, &head));
+    assert_int_equal(head.status, 200);
+    assert_memory_equal(header_of(&head, "Content-Type"), "text/event-stream\r", 18);
+    reply_free(&head);
+    return r;
+}
+
+static void close_stream(struct reader *r)
+{
+    close(r->fd);
+    json_decref(r->data);
+    buf_free(&r->text);
+}
+
+// The next event; false: the stream ended.
+static bool take(struct reader *r)
+{
+    char *end;
+    while (!(end = strstr(r->text.len ? r->text.data : "", "\n\n")))
+        if (!read_chunk(r->fd, &r->text))
+            return false;
+    unsigned long long number;
+    int at = 0;
+    *end = '\0';
+    json_decref(r->data);
+    assert_int_equal(sscanf(r->text.data, "id: %llu\nevent: %31s\ndata: %n", &number, r->name, &at),
+                     2);
+    r->number = number;
+    r->data = json_loads(r->text.data + at, 0, NULL);
+    assert_non_null(r->data);
+    buf_drop_front(&r->text, (size_t)(end + 2 - r->text.data));
+    return true;
+}
+
+static void expect(struct reader *r, const char *name)
+{
+    assert_true(take(r));
+    if (strcmp(r->name, name) != 0)
+        fail_msg("\"%s\" came, not \"%s\"", r->name, name);
+}
+
+static void tell(enum event_topic topic, int64_t experiment, int64_t trial, const char *name)
+{
+    struct notes *n = notes_new();
+    notes_add(n, topic, experiment, trial, name);
+    hub_notify(fx.hub, n);
+}
+
+// Nothing but what is told now comes next.
+static void expect_silence(struct reader *r, int64_t marker)
+{
+    char name[32];
+    snprintf(name, sizeof name, "marker-%lld", (long long)marker);
+    struct notes *n = notes_new();
+    note_set_data(notes_add(n, EVENT_AGENT, 0, 0, name), xstrdup("{\"marker\":1}"));
+    hub_notify(fx.hub, n);
+    expect(r, "agent");
+    assert_int_equal(json_integer_value(value_at(r->data, "marker")), 1);
+}
+
+// --- what is told --------------------------------------------------------------------------------
+
+static void test_values_are_those_of_the_store(void **state)
+{
+    (void)state;
+    store_experiment(40, "ACTIVE", "told");
+    store_trial(400, 40, "40.400");
+    STORE(TRIAL_SET_LATEST_TRAINING, "si",
+          "{\"metrics\":{\"avgMetrics\":{\"loss\":0.25}},\"totalBatches\":7}", I(400));
+    STORE(TRIAL_SET_STEPS, "ii", I(7), I(400));
+    STORE(METRIC_INSERT, "iisiiss", I(400), I(1), "gpu", I(3), AT, "{\"use\":0.5}", NULL);
+    STORE(METRIC_INSERT, "iisiiss", I(400), I(1), "gpu", I(4), AT, "{\"use\":0.75}", NULL);
+    struct reader r = open_stream("", BY_USER);
+    expect(&r, "start");
+    tell(EVENT_EXPERIMENT, 40, 0, "");
+    expect(&r, "experiment");
+    assert_string_equal(at(r.data, "name"), "told");
+    assert_string_equal(at(r.data, "state"), "STATE_QUEUED");
+    assert_string_equal(at(r.data, "workspaceId"), "1");
+    uint64_t first = r.number;
+    tell(EVENT_TRIAL, 0, 400, "");
+    expect(&r, "trial");
+    assert_int_equal(r.number, first + 1);
+    assert_string_equal(at(r.data, "experimentId"), "40");
+    assert_string_equal(at(r.data, "steps"), "7");
+    tell(EVENT_METRICS, 0, 400, "training");
+    expect(&r, "metrics");
+    assert_string_equal(at(r.data, "steps"), "7");
+    assert_true(json_number_value(value_at(r.data, "metrics.loss")) == 0.25);
+    tell(EVENT_METRICS, 0, 400, "gpu");
+    expect(&r, "metrics");
+    assert_string_equal(at(r.data, "steps"), "4");
+    assert_true(json_number_value(value_at(r.data, "metrics.use")) == 0.75);
+    tell(EVENT_LOGS, 0, 0, "40.400");
+    expect(&r, "logs");
+    assert_string_equal(at(r.data, "trialId"), "400");
+    tell(EVENT_WORKSPACE, 0, 0, "1");
+    expect(&r, "workspace");
+    assert_string_equal(at(r.data, "id"), "1");
+    close_stream(&r);
+}
+
+static void test_what_is_gone(void **state)
+{
+    (void)state;
+    struct reader r = open_stream("", BY_USER);
+    expect(&r, "start");
+    struct notes *n = notes_new();
+    notes_add(n, EVENT_EXPERIMENT, 9999, 0, "")->workspace_id = 1;
+    notes_add(n, EVENT_EXPERIMENT, 9998, 0, ""); // nobody knows whose it was
+    hub_notify(fx.hub, n);
+    expect(&r, "experiment");
+    assert_string_equal(at(r.data, "id"), "9999");
+    assert_true(json_is_true(value_at(r.data, "deleted")));
+    expect_silence(&r, 1);
+    close_stream(&r);
+}
+
+static void test_what_comes_together_is_one(void **state)
+{
+    (void)state;
+    enum { TIMES = 1000 };
+    struct reader r = open_stream("topics=metrics,trials&experimentIds=40", BY_USER);
+    expect(&r, "start");
+    for (int i = 0; i < TIMES; i++) {
+        tell(EVENT_METRICS, 40, 400, "training");
+        clock_sleep_us(100);
+    }
+    int told = 0;
+    tell(EVENT_TRIAL, 40, 400, "");
+    do {
+        assert_true(take(&r));
+        told += !strcmp(r.name, "metrics");
+    } while (strcmp(r.name, "trial") != 0);
+    // A tenth of a second and more: about two of them. A slow machine takes longer, and makes more.
+    assert_in_range(told, 1, TIMES / 10);
+    close_stream(&r);
+}
+
+// --- resuming ------------------------------------------------------------------------------------
+
+static void test_resuming_at_every_point(void **state)
+{
+    (void)state;
+    enum { EVENTS = 12 };
+    uint64_t number[EVENTS + 1];
+    char query[64];
+    struct reader whole = open_stream("", BY_USER);
+    expect(&whole, "start");
+    number[0] = whole.number;
+    for (int i = 1; i <= EVENTS; i++) {
+        tell(i % 2 ? EVENT_EXPERIMENT : EVENT_TRIAL, 40, i % 2 ? 0 : 400, "");
+        expect(&whole, i % 2 ? "experiment" : "trial");
+        number[i] = whole.number;
+    }
+    for (int from = 0; from <= EVENTS; from++) {
+        snprintf(query, sizeof query, "since=%llu", (unsigned long long)number[from]);
+        struct reader again = open_stream(query, BY_USER);
+        expect(&again, "start");
+        for (int i = from + 1; i <= EVENTS; i++) {
+            expect(&again, i % 2 ? "experiment" : "trial");
+            assert_int_equal(again.number, number[i]);
+        }
+        expect_silence(&again, 10 + from);
+        close_stream(&again);
+    }
+    close_stream(&whole);
+}
+
+static void test_a_place_that_is_not_there(void **state)
+{
+    (void)state;
+    char query[64];
+    uint64_t last = hub_last(fx.hub);
+    const uint64_t places[] = {0, 1, last + 1000,
+                               (last >> HUB_NUMBER_BITS) << HUB_NUMBER_BITS >> 1};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(query, sizeof query, "since=%llu", (unsigned long long)places[i]);
+        struct reader r = open_stream(query, BY_USER);
+        expect(&r, "start");
+        expect(&r, "reset");
+        assert_true(r.number >= last && r.number <= hub_last(fx.hub));
+        expect_silence(&r, 30 + (int64_t)i);
+        close_stream(&r);
+    }
+}
+
+static void test_a_slow_reader_is_reset(void **state)
+{
+    (void)state;
+    struct reader r = open_stream("topics=agents", BY_USER);
+    expect(&r, "start");
+    char *data = xcalloc(1, 60001); // more together than sockets hold
+    memset(data, 'x', 60000);
+    memcpy(data, "{\"x\":\"", 6);
+    memcpy(data + 59998, "\"}", 2);
+    uint64_t before = hub_last(fx.hub);
+    for (int i = 0; i < 600; i++) {
+        char name[32];
+        struct notes *n = notes_new();
+        snprintf(name, sizeof name, "agent-%d", i);
+        note_set_data(notes_add(n, EVENT_AGENT, 0, 0, name), xstrdup(data));
+        hub_notify(fx.hub, n);
+        if (i % 50 == 49) // a pass of the hub for each fifty
+            for (int t = 0; t < 500 && hub_last(fx.hub) < before + (uint64_t)i + 1; t++)
+                clock_sleep_us(10000);
+    }
+    int events = 0;
+    do {
+        assert_true(take(&r));
+        events++;
+    } while (strcmp(r.name, "reset") != 0);
+    assert_true(events < 600);
+    assert_int_equal(r.number, before + 600);
+    expect_silence(&r, 50);
+    free(data);
+    close_stream(&r);
+}
+
+// --- who hears of it -----------------------------------------------------------------------------
+
+static void test_only_who_may_see_it(void **state)
+{
+    (void)state;
+    STORE(WORKSPACE_INSERT, "isii", I(50), "closed", I(1), AT);
+    STORE(WORKSPACE_SET_TEAM, "diisi", 1.0, I(0), I(0), "none", I(50));
+    STORE(PROJECT_INSERT, "isisii", I(50), "p", I(50), "", I(1), AT);
+    store_experiment(50, "ACTIVE", "secret");
+    STORE(EXPERIMENT_SET_PROJECT, "ii", I(50), I(50));
+    struct reader user = open_stream("", BY_USER), admin = open_stream("", BY_ADMIN);
+    expect(&user, "start");
+    expect(&admin, "start");
+    tell(EVENT_EXPERIMENT, 50, 0, "");
+    expect(&admin, "experiment");
+    tell(EVENT_WORKSPACE, 0, 0, "50");
+    expect(&admin, "workspace");
+    expect_silence(&user, 60);
+    expect(&admin, "agent");
+
+    STORE(MEMBER_SET, "iisdi", I(50), I(2), "viewer", 1.0, I(0));
+    clock_sleep_us(2200 * 1000); // he is asked for again
+    tell(EVENT_EXPERIMENT, 50, 0, "");
+    expect(&user, "experiment");
+    assert_string_equal(at(user.data, "name"), "secret");
+    close_stream(&user);
+    close_stream(&admin);
+    assert_int_equal(status_of("GET", "/api/v1/events", BY_TASK, NULL), 403);
+    assert_int_equal(status_of("GET", "/api/v1/events", BY_AGENT, NULL), 403);
+}
+
+static void test_a_token_that_is_taken_away(void **state)
+{
+    (void)state;
+    char token[TOKEN_TEXT], kept[TOKEN_TEXT], hash[SHA256_HEX];
+    memcpy(kept, fx.user, sizeof kept);
+    grant(token, "user", 2, NULL, 0);
+    memcpy(fx.user, token, sizeof token);
+    struct reader r = open_stream("", BY_USER);
+    expect(&r, "start");
+    memcpy(fx.user, kept, sizeof kept);
+    sha256_hex(token, strlen(token), hash);
+    STORE(TOKEN_DELETE, "s", hash);
+    int64_t began = clock_mono_us();
+    assert_false(take(&r)); // by itself: nothing is told
+    assert_true(clock_mono_us() - began < 4 * 1000000);
+    close_stream(&r);
+}
+
+static void test_too_many_streams(void **state)
+{
+    (void)state;
+    struct reader all[LIMIT_EVENT_STREAMS_USER];
+    for (int i = 0; i < LIMIT_EVENT_STREAMS_USER; i++)
+        all[i] = open_stream("", BY_USER);
+    struct reply r = call("GET", "/api/v1/events", BY_USER, NULL);
+    assert_int_equal(r.status, 429);
+    assert_non_null(header_of(&r, "Retry-After"));
+    reply_free(&r);
+    struct reader other = open_stream("", BY_ADMIN); // the limit is each user's own
+    for (int i = 0; i < LIMIT_EVENT_STREAMS_USER; i++)
+        close_stream(&all[i]);
+    int status = 429;
+    for (int i = 0; i < 200 && status == 429; i++) { // noticed within moments
+        clock_sleep_us(20000);
+        struct reader again = {.fd = dial()};
+        struct reply head;
+        send_request(again.fd, "GET", "/api/v1/events", BY_USER, NULL);
+        assert_true(read_head(again.fd, &head));
+        status = head.status;
+        reply_free(&head);
+        close(again.fd);
+    }
+    assert_int_equal(status, 200);
+    close_stream(&other);
+}
+
+static void test_bad_queries(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"topics=trial", "experimentIds=x", "experimentIds=1,,2",
+                                        "trialIds=0",   "trialIds=-1",     "experimentIds=1%202",
+                                        "since=x",      "since=-1",        "since=12345%0Aid:%201"};
+    char path[128];
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(path, sizeof path, "/api/v1/events?%s", wrong[i]);
+        if (status_of("GET", path, BY_USER, NULL) != 400)
+            fail_msg("%s was taken", wrong[i]);
+    }
+}
+
+static void test_the_stop_ends_them(void **state)
+{
+    (void)state;
+    struct reader r = open_stream("", BY_USER);
+    expect(&r, "start");
+    int64_t began = clock_mono_us();
+    stop_server();
+    assert_true(clock_mono_us() - began < 2 * 1000000);
+    assert_false(take(&r));
+    close_stream(&r);
+    start_server();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values_are_those_of_the_store),
+        cmocka_unit_test(test_what_is_gone),
+        cmocka_unit_test(test_what_comes_together_is_one),
+        cmocka_unit_test(test_resuming_at_every_point),
+        cmocka_unit_test(test_a_place_that_is_not_there),
+        cmocka_unit_test(test_a_slow_reader_is_reset),
+        cmocka_unit_test(test_only_who_may_see_it),
+        cmocka_unit_test(test_a_token_that_is_taken_away),
+        cmocka_unit_test(test_too_many_streams),
+        cmocka_unit_test(test_bad_queries),
+        cmocka_unit_test(test_the_stop_ends_them),
+    };
+    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
+}
