@@ -75,6 +75,13 @@ static int check_whole(struct continuation *n, json_t *merged)
     return err;
 }
 
+static int refuse_unmanaged(int64_t id, struct error *e)
+{
+    return error_set(e, ERR_CONFLICT,
+                     "experiment %lld is unmanaged: start its program again where it runs",
+                     (long long)id);
+}
+
 static void read_continuation(struct work *work, struct db_reader *db)
 {
     struct continuation *n = (struct continuation *)work;
@@ -84,9 +91,7 @@ static void read_continuation(struct work *work, struct db_reader *db)
     if (db_next(rows) <= 0)
         n->err = error_set(&n->e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)n->id);
     else if (db_int(rows, 4))
-        n->err = error_set(&n->e, ERR_CONFLICT,
-                           "experiment %lld is unmanaged: start its program again where it runs",
-                           (long long)n->id);
+        n->err = refuse_unmanaged(n->id, &n->e);
     else
         n->err = json_parse(db_text(rows, 3), strlen(db_text(rows, 3)), "the configuration",
                             &config, &n->e);
@@ -118,6 +123,8 @@ static int check(struct core *c, const struct request *rq, const struct experime
     if (!err && x->archived)
         err = error_set(e, ERR_CONFLICT, "experiment %lld is archived; unarchive it first",
                         (long long)x->id);
+    if (!err && x->live && x->live->unmanaged)
+        err = refuse_unmanaged(x->id, e);
     if (!err && (x->live || x->ended_in > atomic_load(&c->committed)))
         err = error_set(e, ERR_BUSY, "experiment %lld has just ended; try again in a moment",
                         (long long)x->id);

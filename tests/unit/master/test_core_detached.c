@@ -1,0 +1,329 @@
+// Unmanaged experiments: their trials say themselves how they are, also after a restart of the
+// master, and who says nothing has failed.
+#include "tests/unit/master/support/core_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+
+#define UUID_1 "11111111-1111-4111-8111-111111111111"
+#define CONFIG                                                                                     \
+    "name: far\\ndata: null\\ndescription: null\\nlabels: null\\nworkspace: null\\n"               \
+    "project: null\\nsearcher: {name: single, metric: loss, max_length: 100000000}\\n"             \
+    "checkpoint_storage: {type: shared_fs, host_path: /tmp/far}\\n"
+
+static struct principal owner(void)
+{
+    return as_user(OWNER, false);
+}
+
+static int64_t make_experiment(const char *more)
+{
+    char body[1024];
+    snprintf(body, sizeof body, "{\"config\": \"%s\", \"unmanaged\": true, \"projectId\": null%s}",
+             CONFIG, more);
+    json_decref(ask(core_experiment_create, owner(), NULL, NULL, body));
+    if (last_status != 200)
+        fail_msg("status %d: %s", last_status, last_error);
+    return last_id;
+}
+
+static int64_t make_trial(int64_t experiment)
+{
+    char body[256];
+    snprintf(body, sizeof body,
+             "{\"experimentId\": %lld, \"hparams\": {\"lr\": 0.5}, \"unmanaged\": true}",
+             (long long)experiment);
+    must_tell(core_trial_create, owner(), NULL, body);
+    return last_id;
+}
+
+static json_t *start(int64_t trial, bool resume)
+{
+    return ask(core_trial_start, owner(), decimal(trial), NULL,
+               resume ? "{\"resume\": true}" : "{\"resume\": false}");
+}
+
+static void begin(int64_t trial)
+{
+    json_decref(start(trial, true));
+    assert_int_equal(last_status, 200);
+}
+
+static void report_loss(int64_t trial, int64_t run, int64_t steps, double loss)
+{
+    char body[256];
+    snprintf(body, sizeof body,
+             "{\"group\":\"validation\",\"metrics\":{\"trialId\":%lld,\"trialRunId\":%lld,"
+             "\"stepsCompleted\":%lld,\"metrics\":{\"avgMetrics\":{\"loss\":%g}}}}",
+             (long long)trial, (long long)run, (long long)steps, loss);
+    must_tell(core_trial_metrics, owner(), decimal(trial), body);
+}
+
+static void report_checkpoint(const char *task, int64_t steps)
+{
+    char body[512];
+    snprintf(body, sizeof body,
+             "{\"uuid\":\"" UUID_1 "\",\"taskId\":\"%s\",\"allocationId\":null,"
+             "\"metadata\":{\"steps_completed\":%lld},\"resources\":{},"
+             "\"state\":\"STATE_COMPLETED\"}",
+             task, (long long)steps);
+    must_tell(core_checkpoint_report, owner(), NULL, body);
+}
+
+static void test_a_run_from_start_to_end(void **state)
+{
+    (void)state;
+    assert_int_equal(make_experiment(""), 1);
+    assert_stored("SELECT state || unmanaged FROM experiments", "PAUSED1");
+    assert_int_equal(make_trial(1), 1);
+    assert_stored("SELECT state || hparams || task_id FROM trials", "PAUSED{\"lr\":0.5}1.1");
+    json_t *started = start(1, true);
+    assert_int_equal(jget_int(started, "trialRunId", 0), 1);
+    assert_int_equal(jget_int(started, "stepsCompleted", -1), 0);
+    assert_null(jget(started, "latestCheckpoint"));
+    json_decref(started);
+    assert_stored("SELECT e.state || t.state FROM experiments e, trials t", "RUNNINGRUNNING");
+    must_tell(core_run_start, owner(), NULL, "{\"runId\": 1, \"checkpointStorage\": {}}");
+    must_tell(core_trial_patch, owner(), "1", "{\"trialId\": 1, \"state\": \"STATE_RUNNING\"}");
+    report_loss(1, 1, 10, 3);
+    report_loss(1, 1, 20, 2);
+    report_loss(1, 1, 30, 4);
+    must_tell(core_trial_progress, owner(), "1", "{\"progress\": 0.25, \"is_raw\": true}");
+    must_tell(core_trial_runner_metadata, owner(), "1", "{\"state\": \"training\"}");
+    report_checkpoint("1.1", 20);
+    assert_stored("SELECT best_metric FROM experiments", "2.0");
+    assert_stored("SELECT progress FROM experiments", "0.25");
+    assert_stored("SELECT group_concat(value) FROM validation_history", "3.0,2.0");
+    assert_stored("SELECT latest_checkpoint FROM trials", UUID_1);
+    assert_stored("SELECT allocation_id FROM checkpoints", "");
+    must_tell(core_trial_patch, owner(), "1", "{\"trial_id\": 1, \"state\": \"STATE_COMPLETED\"}");
+    assert_stored("SELECT state || (ended_at > 0) FROM trials", "COMPLETED1");
+    assert_stored("SELECT state || (ended_at > 0) FROM experiments", "COMPLETED1");
+    assert_stored("SELECT count(*) FROM allocations", "0");
+    must_tell(core_experiment_delete, owner(), "1", NULL);
+    settle();
+    assert_stored("SELECT count(*) FROM experiments", "0");
+}
+
+// The second run begins at the checkpoint, and what the first said beyond it is overtaken.
+static void test_resume(void **state)
+{
+    (void)state;
+    make_experiment("");
+    make_trial(1);
+    begin(1);
+    report_loss(1, 1, 10, 3);
+    report_checkpoint("1.1", 10);
+    report_loss(1, 1, 20, 2);
+    assert_int_equal(tell(core_trial_start, owner(), "1", "{\"resume\": false}"), 409);
+    must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_ERROR\"}");
+    assert_stored("SELECT e.state || t.state FROM experiments e, trials t", "ERRORERROR");
+    advance((int64_t)(LIMIT_SILENCE_S + 1) * SECOND); // its live part is dropped meanwhile
+    json_t *started = start(1, true);
+    assert_int_equal(jget_int(started, "trialRunId", 0), 2);
+    assert_int_equal(jget_int(started, "stepsCompleted", -1), 10);
+    assert_string_equal(jget_string(started, "latestCheckpoint", ""), UUID_1);
+    json_decref(started);
+    assert_stored("SELECT e.state || coalesce(e.ended_at, '-') || t.state || "
+                  "coalesce(t.ended_at, '-') || t.exit_reason FROM experiments e, trials t",
+                  "RUNNING-RUNNING-");
+    assert_stored("SELECT group_concat(steps) FROM metrics WHERE archived = 0", "10");
+    report_loss(1, 2, 10, 2.5);
+    assert_stored("SELECT group_concat(run_id) FROM metrics WHERE archived = 0", "2");
+    assert_int_equal(tell(core_trial_metrics, owner(), "1",
+                          "{\"group\":\"training\",\"metrics\":{\"trialRunId\":1,"
+                          "\"metrics\":{\"avgMetrics\":{}}}}"),
+                     403);
+}
+
+// An answer may be lost: what is sent again makes nothing twice.
+static void test_repeated_calls(void **state)
+{
+    (void)state;
+    assert_int_equal(make_experiment(", \"externalExperimentId\": \"mine\""), 1);
+    assert_int_equal(make_experiment(", \"external_experiment_id\": \"mine\""), 1);
+    restart_core();
+    assert_int_equal(make_experiment(", \"externalExperimentId\": \"mine\""), 1);
+    assert_int_equal(make_experiment(""), 2);
+    char body[1024];
+    snprintf(body, sizeof body, "{\"config\": \"%s\", \"unmanaged\": true}", CONFIG);
+    json_decref(ask(core_experiment_put, owner(), "mine", NULL, body));
+    assert_int_equal(last_id, 1);
+    json_decref(ask(core_experiment_put, owner(), "other", NULL, body));
+    assert_int_equal(last_id, 3);
+    json_decref(ask(core_experiment_put, as_user(OTHER, false), "mine", NULL, body));
+    assert_int_equal(last_status, 409);
+
+    static const char put[] = "{\"createTrialRequest\": {\"experimentId\": 1, \"unmanaged\": true},"
+                              " \"externalTrialId\": \"first\"}";
+    must_tell(core_trial_put, owner(), NULL, put);
+    assert_int_equal(last_id, 1);
+    must_tell(core_trial_put, owner(), NULL, put);
+    assert_int_equal(last_id, 1);
+    restart_core();
+    must_tell(core_trial_put, owner(), NULL, put);
+    assert_int_equal(last_id, 1);
+    assert_int_equal(make_trial(1), 2);
+    assert_stored("SELECT group_concat(coalesce(external_id, '-')) FROM trials", "first,-");
+    for (int i = 0; i < 2; i++) {
+        json_t *started = start(1, false);
+        assert_int_equal(jget_int(started, "trialRunId", 0), 1);
+        json_decref(started);
+    }
+    assert_int_equal(tell(core_trial_put, owner(), NULL, "{\"createTrialRequest\": {}}"), 400);
+    assert_int_equal(tell(core_trial_early_exit, owner(), "1",
+                          "{\"reason\": \"EXITED_REASON_USER_REQUESTED_STOP\"}"),
+                     200);
+    assert_stored("SELECT state FROM trials WHERE id = 1", "COMPLETED");
+    assert_int_equal(tell(core_trial_early_exit, owner(), "1",
+                          "{\"reason\": \"EXITED_REASON_USER_REQUESTED_STOP\"}"),
+                     400);
+}
+
+static void test_silence(void **state)
+{
+    (void)state;
+    make_experiment("");
+    make_trial(1);
+    advance((int64_t)(LIMIT_SILENCE_S + 1) * SECOND); // nothing is expected of one not started
+    assert_stored("SELECT state FROM trials", "PAUSED");
+    begin(1);
+    for (int minute = 0; minute < 10; minute++) {
+        advance((int64_t)60 * SECOND);
+        must_tell(core_trial_patch, owner(), "1", "{\"trialId\": 1}");
+    }
+    assert_stored("SELECT state FROM trials", "RUNNING");
+    advance((int64_t)(LIMIT_SILENCE_S - 10) * SECOND);
+    report_loss(1, 1, 10, 3); // also a sign of life
+    advance((int64_t)(LIMIT_SILENCE_S - 10) * SECOND);
+    assert_stored("SELECT state FROM trials", "RUNNING");
+    restart_core(); // which waits anew
+    advance((int64_t)(LIMIT_SILENCE_S - 10) * SECOND);
+    assert_stored("SELECT state FROM trials", "RUNNING");
+    advance((int64_t)20 * SECOND);
+    assert_stored("SELECT state || exit_reason FROM trials",
+                  "ERRORnothing was heard of its program for 300 s");
+    assert_stored("SELECT state FROM experiments", "ERROR");
+    must_tell(core_trial_patch, owner(), "1", "{}"); // too late by itself ..
+    assert_stored("SELECT state FROM trials", "ERROR");
+    must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_RUNNING\"}"); // .. but it lives
+    assert_stored("SELECT state || exit_reason FROM trials", "RUNNING");
+    assert_stored("SELECT state FROM experiments", "RUNNING");
+}
+
+static void test_several_trials(void **state)
+{
+    (void)state;
+    make_experiment("");
+    for (int i = 1; i <= 3; i++)
+        assert_int_equal(make_trial(1), i);
+    begin(1);
+    begin(2);
+    must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_COMPLETED\"}");
+    assert_stored("SELECT state FROM experiments", "RUNNING");
+    must_tell(core_trial_patch, owner(), "2", "{\"state\": \"STATE_ERROR\"}");
+    assert_stored("SELECT state FROM experiments", "COMPLETED");
+    restart_core();
+    begin(3);
+    assert_stored("SELECT state FROM experiments", "RUNNING");
+    must_tell(core_trial_kill, owner(), "3", NULL);
+    assert_stored("SELECT group_concat(state) FROM trials", "COMPLETED,ERROR,CANCELED");
+    assert_stored("SELECT state FROM experiments", "COMPLETED");
+}
+
+static void test_what_people_can_do(void **state)
+{
+    (void)state;
+    make_experiment("");
+    make_trial(1);
+    begin(1);
+    assert_int_equal(tell(core_experiment_pause, owner(), "1", NULL), 409);
+    assert_int_equal(tell(core_experiment_activate, owner(), "1", NULL), 409);
+    assert_int_equal(tell(core_experiment_delete, owner(), "1", NULL), 409);
+    assert_int_equal(tell(core_experiment_patch, owner(), "1", "{\"resources\":{\"weight\":2}}"),
+                     409);
+    must_tell(core_experiment_patch, owner(), "1", "{\"name\":\"near\",\"resources\":null}");
+    must_tell(core_experiment_kill, owner(), "1", NULL);
+    assert_stored("SELECT e.state || t.state || e.name FROM experiments e, trials t",
+                  "CANCELEDCANCELEDnear");
+    must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_RUNNING\"}");
+    assert_stored("SELECT state FROM trials", "CANCELED");
+    assert_int_equal(tell(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
+    assert_int_equal(make_experiment(""), 2);
+    must_tell(core_experiment_cancel, owner(), "2", NULL);
+    assert_stored("SELECT state FROM experiments WHERE id = 2", "CANCELED");
+}
+
+static void test_who_may(void **state)
+{
+    (void)state;
+    make_experiment("");
+    make_trial(1);
+    struct principal other = as_user(OTHER, false);
+    assert_int_equal(tell(core_trial_start, other, "1", "{}"), 403);
+    assert_int_equal(tell(core_trial_create, other, NULL, "{\"experimentId\": 1}"), 403);
+    assert_int_equal(tell(core_trial_patch, other, "1", "{}"), 403);
+    assert_int_equal(tell(core_trial_start, owner(), "7", "{}"), 404);
+    assert_int_equal(tell(core_trial_create, owner(), NULL, "{\"experimentId\": 9}"), 404);
+    assert_int_equal(
+        tell(core_trial_create, owner(), NULL, "{\"experimentId\": 1, \"hparams\": []}"), 400);
+    assert_int_equal(tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_ASLEEP\"}"), 400);
+
+    assert_int_equal(submit_slots(1, ""), 2); // one that the master runs
+    assert_int_equal(tell(core_trial_start, owner(), "2", "{}"), 403);
+    assert_int_equal(tell(core_trial_create, owner(), NULL, "{\"experimentId\": 2}"), 400);
+    assert_int_equal(tell(core_trial_metrics, owner(), "2",
+                          "{\"group\":\"x\",\"metrics\":{\"metrics\":{\"avgMetrics\":{}}}}"),
+                     403);
+    must_tell(core_experiment_kill, owner(), "2", NULL);
+    assert_int_equal(tell(core_trial_create, owner(), NULL, "{\"experimentId\": 2}"), 400);
+    assert_int_equal(tell(core_trial_start, owner(), "2", "{}"), 403);
+}
+
+static void test_metadata(void **state)
+{
+    (void)state;
+    make_experiment("");
+    make_trial(1);
+    must_tell(core_run_metadata, owner(), "1", "{\"metadata\": {\"a\": {\"b\": [1, \"x\", {}]}}}");
+    assert_stored("SELECT metadata FROM trials", "{\"a\":{\"b\":[1,\"x\",{}]}}");
+    must_tell(core_run_metadata, owner(), "1", "{\"metadata\": {\"c\": null}}"); // all of it anew
+    assert_stored("SELECT metadata FROM trials", "{\"c\":null}");
+    assert_int_equal(tell(core_run_metadata, owner(), "1", "{}"), 400);
+    assert_int_equal(tell(core_run_metadata, owner(), "1", "{\"metadata\": {\"a.b\": 1}}"), 400);
+    assert_int_equal(tell(core_run_metadata, owner(), "2", "{\"metadata\": {}}"), 404);
+    assert_int_equal(tell(core_run_metadata, as_user(OTHER, false), "1", "{\"metadata\": {}}"),
+                     403);
+    struct buf deep;
+    buf_init(&deep, 1024);
+    for (int over = 0; over < 2; over++) { // at the limit of depth, and one past it
+        buf_reset(&deep);
+        buf_puts(&deep, "{\"metadata\": ");
+        for (int i = 0; i < LIMIT_METADATA_DEPTH + over; i++)
+            buf_puts(&deep, "{\"k\": ");
+        buf_puts(&deep, "1");
+        for (int i = 0; i <= LIMIT_METADATA_DEPTH + over; i++)
+            buf_puts(&deep, "}");
+        assert_int_equal(tell(core_run_metadata, owner(), "1", buf_str(&deep)), over ? 400 : 200);
+    }
+    buf_free(&deep);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_run_from_start_to_end),
+        TEST(test_resume),
+        TEST(test_repeated_calls),
+        TEST(test_silence),
+        TEST(test_several_trials),
+        TEST(test_what_people_can_do),
+        TEST(test_who_may),
+        TEST(test_metadata),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,286 @@
+// What people do with experiments beside running them: forks, continuation, moves, labels, verbs of
+// many at once.
+#include "tests/unit/master/support/core_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+
+#define UUID_1 "11111111-1111-4111-8111-111111111111"
+
+static struct principal owner(void)
+{
+    return as_user(OWNER, false);
+}
+
+static void run_to_the_end(const char *allocation)
+{
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in(allocation, "RUNNING", ""));
+    report("agent-1", 1, task_in(allocation, "EXITED", EXIT_0));
+    report("agent-1", 1, "");
+}
+
+static int create(const char *body)
+{
+    json_decref(ask(core_experiment_create, owner(), NULL, NULL, body));
+    return last_status;
+}
+
+static void test_fork(void **state)
+{
+    (void)state;
+    submit_slots(1, "description: the first\n");
+    assert_int_equal(create("{\"parentId\": 1}"), 200);
+    assert_stored("SELECT parent_id || description || (SELECT model_definition_hash = "
+                  "e.model_definition_hash FROM experiments WHERE id = 1) FROM experiments e"
+                  " WHERE id = 2",
+                  "1the first1");
+    assert_int_equal(create("{\"parent_id\": 1, \"config\": \"{entrypoint: other, searcher: "
+                            "{name: single, metric: loss}}\"}"),
+                     200);
+    assert_stored("SELECT json_extract(config, '$.entrypoint') FROM experiments WHERE id = 3",
+                  "other");
+    assert_stored("SELECT count(DISTINCT model_definition_hash) FROM experiments", "1");
+    assert_int_equal(create("{\"parentId\": 3, \"modelDefinition\": [{\"path\": \"y\", \"type\": "
+                            "48, \"content\": \"eA==\", \"mode\": 420}]}"),
+                     200);
+    assert_stored("SELECT count(DISTINCT model_definition_hash) FROM experiments", "2");
+    assert_int_equal(create("{\"parentId\": 99}"), 404);
+    assert_int_equal(create("{\"parentId\": 1, \"unmanaged\": true}"), 400);
+}
+
+static void test_made_once(void **state)
+{
+    (void)state;
+    static const char body[] = "{\"config\": \"{entrypoint: a, searcher: {name: single, metric: "
+                               "loss}}\", \"externalExperimentId\": \"key-1\"}";
+    assert_int_equal(create(body), 200);
+    assert_int_equal(create(body), 200);
+    assert_int_equal(last_id, 1);
+    must_tell(core_experiment_kill, owner(), "1", NULL);
+    assert_int_equal(create(body), 200); // of one that has ended, too
+    assert_stored("SELECT count(*) || max(external_id) FROM experiments", "1key-1");
+}
+
+static void test_continue(void **state)
+{
+    (void)state;
+    submit_slots(1, "hyperparameters: {lr: 0.5}\n");
+    assert_int_equal(tell(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
+    report("agent-1", 1, "");
+    must_tell(core_checkpoint_report, as_task("1.1.1"), NULL,
+              "{\"uuid\":\"" UUID_1 "\",\"allocationId\":\"1.1.1\",\"metadata\":"
+              "{\"steps_completed\":10},\"resources\":{},\"state\":\"STATE_COMPLETED\"}");
+    run_to_the_end("1.1.1");
+    assert_stored("SELECT state FROM experiments", "COMPLETED");
+    must_tell(core_experiment_continue, owner(), NULL,
+              "{\"id\": 1, \"overrideConfig\": \"max_restarts: 3\\nhyperparameters: {lr: 0.1}\"}");
+    assert_int_equal(last_id, 1);
+    assert_stored("SELECT state || coalesce(ended_at, '-') || progress FROM experiments",
+                  "ACTIVE-0.0");
+    assert_stored("SELECT json_extract(config, '$.max_restarts') FROM experiments", "3");
+    assert_stored("SELECT original_config NOT LIKE '%restarts: 3%' FROM experiments", "1");
+    assert_stored("SELECT state || hparams || restarts || coalesce(ended_at, '-') FROM trials",
+                  "ACTIVE{\"lr\":0.1}0-");
+    json_t *answer = sync_agent("agent-1", "session", 1, "");
+    const json_t *env = jget(wanted(answer, "1.1.2"), "env");
+    assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), UUID_1);
+    assert_string_equal(jget_string(env, "DET_HPARAMS", ""), "{\"lr\":0.1}");
+    json_decref(answer);
+    restart_core();
+    report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
+    report("agent-1", 1, task_in("1.1.2", "EXITED", EXIT_0));
+    assert_stored("SELECT state FROM experiments", "COMPLETED");
+    assert_stored("SELECT count(*) FROM trials", "1");
+}
+
+static void test_continue_refused(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    must_tell(core_experiment_kill, owner(), "1", NULL);
+    static const char *const bad[] = {
+        "{\"id\": 1, \"overrideConfig\": \"[1]\"}",
+        "{\"id\": 1, \"overrideConfig\": \"project: other\"}",
+        "{\"id\": 1, \"overrideConfig\": \"resources: {slots_per_trial: many}\"}",
+        "{\"id\": 1, \"overrideConfig\": \"searcher: {name: grid}\"}",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(tell(core_experiment_continue, owner(), NULL, bad[i]), 400);
+    assert_int_equal(tell(core_experiment_continue, owner(), NULL, "{\"id\": 7}"), 404);
+    assert_int_equal(tell(core_experiment_continue, as_user(OTHER, false), NULL, "{\"id\": 1}"),
+                     403);
+    assert_int_equal(tell(core_experiment_continue, as_user(OTHER, true), NULL,
+                          "{\"id\": 1, \"overrideConfig\": \"max_restarts: 1\"}"),
+                     403); // not in another's name
+    assert_stored("SELECT state FROM experiments", "CANCELED");
+    must_tell(core_experiment_archive, owner(), "1", NULL);
+    assert_int_equal(tell(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
+    must_tell(core_experiment_unarchive, owner(), "1", NULL);
+    must_tell(core_experiment_continue, as_user(OTHER, true), NULL, "{\"id\": 1}");
+    assert_stored("SELECT state || user_id FROM experiments", "ACTIVE1");
+    assert_int_equal(tell(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
+}
+
+static int64_t make_project(const char *workspace_name)
+{
+    char body[128];
+    snprintf(body, sizeof body, "{\"name\": \"%s\"}", workspace_name);
+    must_tell(core_workspace_create, as_user(OTHER, false), NULL, body);
+    int64_t workspace = last_id;
+    must_tell(core_project_create, as_user(OTHER, false), decimal(workspace),
+              "{\"name\": \"its project\"}");
+    return last_id;
+}
+
+static void test_move(void **state)
+{
+    (void)state;
+    int64_t to = make_project("theirs");
+    char body[64];
+    snprintf(body, sizeof body, "{\"destinationProjectId\": %lld}", (long long)to);
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    assert_int_equal(tell(core_experiment_move, owner(), "1", "{}"), 404);
+    assert_int_equal(tell(core_experiment_move, as_user(OTHER, false), "1", body), 403);
+    must_tell(core_experiment_move, owner(), "1", body);
+    must_tell(core_experiment_move, owner(), "1", body); // again is the same
+    assert_stored("SELECT project_id > 1 FROM experiments", "1");
+    assert_int_equal(tell(core_project_delete, as_user(OTHER, false), decimal(to), NULL), 409);
+    must_tell(core_project_archive, as_user(OTHER, false), decimal(to), NULL);
+    assert_int_equal(tell(core_experiment_move, owner(), "1", "{\"destinationProjectId\": 1}"),
+                     409);
+    must_tell(core_project_unarchive, as_user(OTHER, false), decimal(to), NULL);
+    restart_core();
+    run_to_the_end("1.1.1");
+    must_tell(core_experiment_move, owner(), "1", "{\"destination_project_id\": 1}");
+    must_tell(core_project_delete, as_user(OTHER, false), decimal(to), NULL);
+}
+
+static void test_labels(void **state)
+{
+    (void)state;
+    submit_slots(1, "labels: [a]\n");
+    for (int i = 0; i < 2; i++) {
+        json_t *answer = ask(core_experiment_add_label, owner(), "1", "b c", NULL);
+        assert_int_equal(json_array_size(jget(answer, "labels")), 2);
+        json_decref(answer);
+    }
+    assert_stored("SELECT labels FROM experiments", "[\"a\",\"b c\"]");
+    assert_stored("SELECT json_extract(config, '$.labels') FROM experiments", "[\"a\",\"b c\"]");
+    must_tell(core_experiment_kill, owner(), "1", NULL);
+    json_decref(ask(core_experiment_add_label, owner(), "1", "d", NULL));
+    json_decref(ask(core_experiment_remove_label, owner(), "1", "a", NULL));
+    json_decref(ask(core_experiment_remove_label, owner(), "1", "never", NULL));
+    assert_int_equal(last_status, 200);
+    assert_stored("SELECT labels FROM experiments", "[\"b c\",\"d\"]");
+    json_decref(ask(core_experiment_add_label, as_user(OTHER, false), "1", "e", NULL));
+    assert_int_equal(last_status, 403);
+    for (int i = 2; i <= LIMIT_LABELS; i++) {
+        char label[16];
+        snprintf(label, sizeof label, "l%d", i);
+        json_decref(ask(core_experiment_add_label, owner(), "1", label, NULL));
+        assert_int_equal(last_status, i < LIMIT_LABELS ? 200 : 413);
+    }
+}
+
+static void test_kept_checkpoints(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    must_tell(core_experiment_patch, owner(), "1",
+              "{\"checkpointStorage\": {\"saveExperimentBest\": 3, \"save_trial_latest\": 2}}");
+#define KEPT                                                                                       \
+    "SELECT json_extract(config, '$.checkpoint_storage.save_experiment_best') ||"                  \
+    " json_extract(config, '$.checkpoint_storage.save_trial_best') ||"                             \
+    " json_extract(config, '$.checkpoint_storage.save_trial_latest') FROM experiments"
+    assert_stored(KEPT, "312");
+    must_tell(core_experiment_patch, owner(), "1",
+              "{\"name\": \"x\", \"checkpointStorage\": null}");
+    assert_stored(KEPT, "312");
+    must_tell(core_experiment_kill, owner(), "1", NULL);
+    must_tell(core_experiment_patch, owner(), "1",
+              "{\"checkpointStorage\": {\"saveTrialBest\": 0}}");
+    assert_stored(KEPT, "302");
+    assert_int_equal(tell(core_experiment_patch, owner(), "1",
+                          "{\"checkpointStorage\": {\"saveTrialBest\": -1}}"),
+                     400);
+    assert_int_equal(tell(core_experiment_patch, owner(), "1", "{\"name\": \" \"}"), 400);
+}
+
+// "error" of the result of that id; NULL: there is none of it.
+static const char *result_of(const json_t *answer, int64_t id)
+{
+    size_t i;
+    json_t *result;
+    json_array_foreach(jget(answer, "results"), i,
+                       result) if (jget_int(result, "id", 0) ==
+                                   id) return jget_string(result, "error", NULL);
+    return NULL;
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        submit_slots(1, i == 3 ? "labels: [odd]\n" : "");
+    json_t *answer = ask(core_experiments_pause, owner(), NULL, NULL,
+                         "{\"experimentIds\": [1, 2, 99], \"filters\": null}");
+    assert_string_equal(result_of(answer, 1), "");
+    assert_string_equal(result_of(answer, 2), "");
+    assert_string_equal(result_of(answer, 99), "there is no experiment 99");
+    json_decref(answer);
+    assert_stored("SELECT group_concat(state) FROM (SELECT state FROM experiments ORDER BY id)",
+                  "PAUSED,PAUSED,ACTIVE,ACTIVE");
+    answer =
+        ask(core_experiments_kill, as_user(OTHER, false), NULL, NULL, "{\"experiment_ids\": [1]}");
+    assert_non_null(strstr(result_of(answer, 1), "another user"));
+    json_decref(answer);
+    answer =
+        ask(core_experiments_kill, owner(), "1", NULL,
+            "{\"experimentIds\": [], \"filters\": {\"states\": [\"STATE_QUEUED\"], \"labels\": "
+            "[\"odd\"]}}");
+    assert_int_equal(json_array_size(jget(answer, "results")), 1);
+    assert_string_equal(result_of(answer, 4), "");
+    json_decref(answer);
+    answer = ask(core_experiments_archive, owner(), NULL, NULL,
+                 "{\"filters\": {\"excludedExperimentIds\": [1], \"archived\": false, \"name\": "
+                 "\"EST\", \"userIds\": [1], \"projectId\": 1}}");
+    assert_int_equal(json_array_size(jget(answer, "results")), 3);
+    assert_non_null(strstr(result_of(answer, 2), "when it has ended"));
+    assert_string_equal(result_of(answer, 4), "");
+    json_decref(answer);
+    assert_stored("SELECT archived FROM experiments WHERE id = 4", "1");
+    answer = ask(core_experiments_delete, owner(), "2", NULL, "{\"experimentIds\": [4]}");
+    assert_string_equal(result_of(answer, 4), "experiment 4 is not in project 2");
+    json_decref(answer);
+    json_decref(ask(core_experiments_delete, owner(), "1", NULL, "{\"experimentIds\": [4]}"));
+    settle();
+    assert_stored("SELECT count(*) FROM experiments", "3");
+    assert_int_equal(tell(core_experiments_kill, owner(), NULL, "{}"), 400);
+    assert_int_equal(tell(core_experiments_kill, owner(), NULL, "{\"experimentIds\": [\"x\"]}"),
+                     400);
+    assert_int_equal(tell(core_experiments_kill, owner(), NULL,
+                          "{\"filters\": {\"states\": [\"STATE_ASLEEP\"]}}"),
+                     400);
+    assert_int_equal(tell(core_experiments_move, owner(), NULL, "{\"experimentIds\": [1]}"), 404);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_fork),
+        TEST(test_made_once),
+        TEST(test_continue),
+        TEST(test_continue_refused),
+        TEST(test_move),
+        TEST(test_labels),
+        TEST(test_kept_checkpoints),
+        TEST(test_many),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
