@@ -24,6 +24,9 @@ enum {
     LIMIT_PAGE = 1000,                  // rows of a list answer when the caller names no limit
     LIMIT_LONG_POLL_S = 25,             // seconds a long-poll may stay parked
     LIMIT_TOKEN_DAYS = 30,              // life of a login token
+    LIMIT_SESSIONS = 1000,              // logins of a user; the oldest ends
+    LIMIT_ACCESS_TOKENS = 100,          // of a user, that work
+    LIMIT_SETTINGS = 1000,              // of the web page, of a user
     LIMIT_CHECKPOINT_FILES = 100000,
     LIMIT_CHECKPOINTS_PER_CALL = 1000, // deleted, thinned out or patched in one call
     LIMIT_GLOBS_PER_CALL = 64,

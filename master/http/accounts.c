@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -22,6 +23,8 @@ static void write_user(struct json_writer *w, struct db_rows *rows)
     jw_kv_bool(w, "active", db_int(rows, 4));
     write_time(w, "modifiedAt", db_int(rows, 5));
     jw_kv_bool(w, "remote", false);
+    jw_kv_raw(w, "agentUserGroup", db_text(rows, 6));
+    write_time(w, "lastAuthAt", db_int(rows, 7));
     jw_object_end(w);
 }
 
@@ -80,6 +83,7 @@ int account_list(struct view *v, struct error *e)
                                              {"SORT_BY_ACTIVE", "active"},
                                              {"SORT_BY_MODIFIED_TIME", "modified_at"},
                                              {"SORT_BY_NAME", "username"},
+                                             {"SORT_BY_LAST_AUTH_TIME", "last_auth_at"},
                                              {NULL, NULL}};
     struct list l;
     list_init(&l, v);
@@ -131,9 +135,12 @@ static int grant_token(struct view *v, int64_t user_id, char token[TOKEN_TEXT], 
     auth_token_make(token, hash);
     struct db_batch *b = db_batch_new();
     db_batch_add(b, STMT_TOKENS_DELETE_EXPIRED, "i", now);
-    db_batch_add(b, STMT_TOKEN_INSERT, "ssinii", hash, "user", user_id, now,
-                 now + LIMIT_TOKEN_DAYS * 86400LL * 1000000);
-    return db_commit_wait(v->service->db, b, e);
+    db_batch_add(b, STMT_TOKEN_COUNT, "");
+    db_batch_add(b, STMT_TOKEN_INSERT_USER, "siiiis", hash, user_id, now,
+                 now + LIMIT_TOKEN_DAYS * 86400LL * 1000000, (int64_t)0, "");
+    db_batch_add(b, STMT_TOKENS_KEEP_SESSIONS, "ii", user_id, (int64_t)LIMIT_SESSIONS);
+    db_batch_add(b, STMT_USER_SET_LAST_AUTH, "ii", now, user_id);
+    return view_commit(v, b, e);
 }
 
 int account_login(struct view *v, struct error *e)
@@ -142,9 +149,11 @@ int account_login(struct view *v, struct error *e)
     const json_t *body = v->rq->body;
     int rc = user_name(body, name, e);
     if (!rc)
-        rc = throttle_check(v->service->logins, name, v->address, e);
+        rc = throttle_check(v->service->logins, name, v->address, &v->rq->retry_after, e);
     if (rc)
         return rc;
+    struct principal *caller = &v->rq->principal; // for the audit trail
+    snprintf(caller->username, sizeof caller->username, "%s", name);
 
     int64_t id = 0;
     bool active = false;
@@ -160,6 +169,8 @@ int account_login(struct view *v, struct error *e)
     if (!active)
         return error_set(e, ERR_FORBIDDEN, "the user %s is not active; ask an administrator", name);
     throttle_passed(v->service->logins, name, v->address);
+    caller->kind = PRINCIPAL_USER;
+    caller->user_id = id;
     rc = grant_token(v, id, token, e);
     if (rc)
         return rc;
@@ -174,7 +185,7 @@ int account_logout(struct view *v, struct error *e)
 {
     struct db_batch *b = db_batch_new();
     db_batch_add(b, STMT_TOKEN_DELETE, "s", v->token);
-    return db_commit_wait(v->service->db, b, e);
+    return view_commit(v, b, e);
 }
 
 // What to keep of the password in a body; "" when blank.
@@ -197,6 +208,23 @@ static int check_display_name(const char *name, struct error *e)
     return 0;
 }
 
+// Who its tasks would run as on an agent: kept and shown, since scripts set it. Tasks run as the
+// user of their agent.
+static int read_agent_user(struct view *v, const json_t *body, const char **out, struct error *e)
+{
+    const json_t *group = jget(body, "agentUserGroup");
+    *out = NULL;
+    if (!group)
+        return 0;
+    char *text = json_text(group);
+    *out = arena_strdup(&v->rq->arena, text);
+    free(text);
+    if (!json_is_object(group) || strlen(*out) > 4 * LIMIT_NAME)
+        return error_set(e, ERR_INVALID,
+                         "agentUserGroup: an object of agentUid, agentGid, agentUser, agentGroup");
+    return 0;
+}
+
 static int id_of(struct view *v, const char *name, int64_t *id, struct error *e)
 {
     struct db_rows *rows = db_query(v->db, STMT_USER_BY_NAME, "s", name);
@@ -210,8 +238,8 @@ int account_create(struct view *v, struct error *e)
 {
     char name[LIMIT_NAME + 1], hash[PASSWORD_HASH_MAX];
     const json_t *user = jget(v->rq->body, "user");
-    const char *display = jget_string(user, "displayName", "");
-    int64_t id = 0;
+    const char *display = jget_string(user, "displayName", ""), *agent;
+    int64_t id = 0, now = clock_wall_us();
     int rc = user_name(user, name, e);
     if (!rc)
         rc = check_display_name(display, e);
@@ -220,14 +248,18 @@ int account_create(struct view *v, struct error *e)
     if (!rc && id)
         rc = error_set(e, ERR_CONFLICT, "the user %s exists already", name);
     if (!rc)
+        rc = read_agent_user(v, user, &agent, e);
+    if (!rc)
         rc = new_password(v->rq->body, hash, e);
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
     db_batch_add(b, STMT_USER_INSERT, "ssiisi", name, display,
                  (int64_t)jget_bool(user, "admin", false), (int64_t)jget_bool(user, "active", true),
-                 hash, clock_wall_us());
-    rc = db_commit_wait(v->service->db, b, e);
+                 hash, now);
+    if (agent)
+        db_batch_add(b, STMT_USER_SET_AGENT_OF_NAME, "ss", agent, name);
+    rc = view_commit(v, b, e);
     if (!rc)
         rc = id_of(v, name, &id, e);
     return rc ? rc : answer_user(v, id, e);
@@ -235,7 +267,7 @@ int account_create(struct view *v, struct error *e)
 
 struct patch { // what is to change; NULL, -1: nothing
     char name[LIMIT_NAME + 1];
-    const char *display;
+    const char *display, *agent;
     int admin, active;
     bool renames, has_password;
     char hash[PASSWORD_HASH_MAX];
@@ -246,19 +278,16 @@ static int flag_of(const json_t *body, const char *key)
     return jget(body, key) ? jget_bool(body, key, false) : -1;
 }
 
-static int read_patch(const json_t *body, struct patch *p, struct error *e)
+static int read_patch(struct view *v, struct patch *p, struct error *e)
 {
-    int rc = 0;
+    const json_t *body = v->rq->body;
+    int rc = read_agent_user(v, body, &p->agent, e);
     p->admin = flag_of(body, "admin");
     p->active = flag_of(body, "active");
     p->display = jget_string(body, "displayName", NULL);
     p->renames = jget(body, "username");
     p->has_password = jget(body, "password");
-    if (jget(body, "agentUserGroup"))
-        return error_set(e, ERR_INVALID,
-                         "agentUserGroup: tasks run as the user of their agent; "
-                         "that cannot be set by user");
-    if (p->display)
+    if (!rc && p->display)
         rc = check_display_name(p->display, e);
     if (!rc && p->renames)
         rc = user_name(body, p->name, e);
@@ -272,7 +301,8 @@ static int read_patch(const json_t *body, struct patch *p, struct error *e)
 static int may_patch(struct view *v, const struct patch *p, int64_t id, struct error *e)
 {
     const struct principal *me = &v->rq->principal;
-    if (!me->admin && (me->user_id != id || p->renames || p->admin >= 0 || p->active >= 0))
+    if (!me->admin &&
+        (me->user_id != id || p->renames || p->agent || p->admin >= 0 || p->active >= 0))
         return error_set(e, ERR_FORBIDDEN,
                          "only an administrator may change other users, or whether a user is "
                          "active or an administrator");
@@ -298,9 +328,12 @@ static struct db_batch *patch_batch(struct view *v, const struct patch *p, int64
         db_batch_add(b, STMT_USER_SET_ADMIN, "iii", (int64_t)p->admin, now, id);
     if (p->active >= 0)
         db_batch_add(b, STMT_USER_SET_ACTIVE, "iii", (int64_t)p->active, now, id);
+    if (p->agent)
+        db_batch_add(b, STMT_USER_SET_AGENT, "sii", p->agent, now, id);
     if (p->has_password) { // whoever knew the old one is out
         db_batch_add(b, STMT_USER_SET_PASSWORD, "sii", p->hash, now, id);
         db_batch_add(b, STMT_TOKENS_DELETE_OTHERS, "is", id, v->token);
+        db_batch_add(b, STMT_TOKENS_REVOKE_OTHERS, "is", id, v->token);
     }
     return b;
 }
@@ -315,7 +348,7 @@ int account_patch(struct view *v, struct error *e)
     buf_reset(&v->rq->answer);
     jw_init(&v->w, &v->rq->answer);
     if (!rc)
-        rc = read_patch(v->rq->body, &p, e);
+        rc = read_patch(v, &p, e);
     if (!rc)
         rc = may_patch(v, &p, id, e);
     if (!rc && p.renames)
@@ -328,6 +361,6 @@ int account_patch(struct view *v, struct error *e)
     if (db_batch_empty(b))
         db_batch_free(b);
     else
-        rc = db_commit_wait(v->service->db, b, e);
+        rc = view_commit(v, b, e);
     return rc ? rc : answer_user(v, id, e);
 }

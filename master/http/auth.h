@@ -42,12 +42,22 @@ bool auth_password_matches(const char *sent, const char *stored);
 // False: it says hashed and is no hex SHA-512.
 bool auth_password_sent(const char *password, bool hashed, char out[SHA512_HEX]);
 
-// Failed logins by user and address: LOGIN_FAILURES within LOGIN_WINDOW_S seconds, then 429.
-enum { LOGIN_FAILURES = 10, LOGIN_WINDOW_S = 60 };
+// Whether the token of a call that goes on for long still lets its caller in.
+bool auth_holds(struct db_reader *db, const char *token_hash);
+
+// Failed logins within LOGIN_WINDOW_S seconds, then 429: of a user from an address, from an
+// address, of a user.
+enum {
+    LOGIN_FAILURES = 10,
+    LOGIN_FAILURES_ADDRESS = 60,
+    LOGIN_FAILURES_USER = 200,
+    LOGIN_WINDOW_S = 60,
+};
 struct throttle;
 struct throttle *throttle_new(void);
 void throttle_free(struct throttle *t);
-int throttle_check(struct throttle *t, const char *user, const char *address, struct error *e);
+int throttle_check(struct throttle *t, const char *user, const char *address, int *retry_after,
+                   struct error *e); // ERR_BUSY, and after how many seconds
 void throttle_failed(struct throttle *t, const char *user, const char *address);
 void throttle_passed(struct throttle *t, const char *user, const char *address);
 

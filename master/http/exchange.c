@@ -10,7 +10,10 @@
 #include "master/audit.h"
 #include "master/http/auth.h"
 
-enum { KEEP_BYTES = 64 * 1024 }; // of a buffer that is kept for the next request
+enum {
+    KEEP_BYTES = 64 * 1024, // of a buffer that is kept for the next request
+    RECHECK_US = 2 * 1000000,
+};
 
 static struct exchange *exchange_of(struct request *rq)
 {
@@ -341,6 +344,16 @@ static enum MHD_Result park(struct exchange *x)
     return parking_wait(x->server->parking, &x->parked) ? MHD_YES : exchange_finish(x);
 }
 
+// A stream may go on for days: who opened it is asked for again, so that it ends with his token.
+static bool token_holds(struct exchange *x)
+{
+    int64_t now = clock_mono_us();
+    if (!*x->token || now < x->recheck)
+        return true;
+    x->recheck = now + RECHECK_US;
+    return auth_holds(x->thread->db, x->token);
+}
+
 // The stream's next bytes into `out`; 0: none now.
 static ssize_t stream_read(void *cls, uint64_t position, char *out, size_t max)
 {
@@ -363,6 +376,8 @@ static ssize_t stream_read(void *cls, uint64_t position, char *out, size_t max)
             return 0; // let other connections have their turn
         recycle(b);
         x->sent = 0;
+        if (!token_holds(x)) // revoked, or its user is out
+            return MHD_CONTENT_READER_END_WITH_ERROR;
         enum stream_turn turn = x->stream->fill(x->stream, x->thread->db, b);
         waited = !b->len;
         if (turn == STREAM_BROKEN || b->err)

@@ -61,9 +61,23 @@ bool auth_password_sent(const char *password, bool hashed, char out[SHA512_HEX])
     return true;
 }
 
-// One entry for each (user, address), in a table of fixed size: whoever comes to a place that is
-// taken by another takes it over, which at worst forgets some failures.
+// Three brakes: on one user from one address, on an address that tries many users, and on a user
+// whom many addresses try. The last is wide, since whoever fills it keeps the user out as well.
+//
+// Entries lie in a table of fixed size: whoever comes to a place that is taken by another takes it
+// over, which at worst forgets some failures.
 enum { THROTTLE_PLACES = 4096 };
+
+static const struct {
+    bool user, address;
+    int most;
+    const char *what;
+} brakes[] = {
+    {true, true, LOGIN_FAILURES, "of this user from this address"},
+    {false, true, LOGIN_FAILURES_ADDRESS, "from this address"},
+    {true, false, LOGIN_FAILURES_USER, "of this user"},
+};
+enum { BRAKES = sizeof brakes / sizeof *brakes };
 
 struct throttle_entry {
     uint64_t key;
@@ -73,7 +87,7 @@ struct throttle_entry {
 
 struct throttle {
     pthread_mutex_t lock;
-    struct throttle_entry places[THROTTLE_PLACES];
+    struct throttle_entry places[BRAKES][THROTTLE_PLACES];
 };
 
 struct throttle *throttle_new(void)
@@ -91,41 +105,48 @@ void throttle_free(struct throttle *t)
     free(t);
 }
 
-// The entry of (user, address), locked; empty when it is new or its window is over.
-static struct throttle_entry *throttle_find(struct throttle *t, const char *user,
-                                            const char *address)
+// The entry of a brake; empty when it is new or its window is over. Locked.
+static struct throttle_entry *entry_of(struct throttle *t, int brake, const char *user,
+                                       const char *address)
 {
-    uint64_t key = hash64(user, strlen(user)) * 31 + hash64(address, strlen(address));
-    pthread_mutex_lock(&t->lock);
-    struct throttle_entry *entry = &t->places[key % THROTTLE_PLACES];
+    uint64_t key = (brakes[brake].user ? hash64(user, strlen(user)) * 31 : 0) +
+                   (brakes[brake].address ? hash64(address, strlen(address)) : 0);
+    struct throttle_entry *entry = &t->places[brake][key % THROTTLE_PLACES];
     int64_t now = clock_mono_us();
     if (entry->key != key || now - entry->since > LOGIN_WINDOW_S * 1000000LL)
         *entry = (struct throttle_entry){.key = key, .since = now};
     return entry;
 }
 
-int throttle_check(struct throttle *t, const char *user, const char *address, struct error *e)
+int throttle_check(struct throttle *t, const char *user, const char *address, int *retry_after,
+                   struct error *e)
 {
-    struct throttle_entry *entry = throttle_find(t, user, address);
-    bool blocked = entry->failures >= LOGIN_FAILURES;
-    int64_t left = LOGIN_WINDOW_S - (clock_mono_us() - entry->since) / 1000000;
+    int rc = 0;
+    pthread_mutex_lock(&t->lock);
+    for (int i = 0; !rc && i < BRAKES; i++) {
+        const struct throttle_entry *entry = entry_of(t, i, user, address);
+        int64_t left = LOGIN_WINDOW_S - (clock_mono_us() - entry->since) / 1000000;
+        if (entry->failures < brakes[i].most)
+            continue;
+        *retry_after = left < 1 ? 1 : (int)left;
+        rc = error_set(e, ERR_BUSY, "%d failed logins %s; try again in %d s", brakes[i].most,
+                       brakes[i].what, *retry_after);
+    }
     pthread_mutex_unlock(&t->lock);
-    if (blocked)
-        return error_set(e, ERR_BUSY,
-                         "%d failed logins of this user from this address; try again "
-                         "in %lld s",
-                         LOGIN_FAILURES, (long long)left);
-    return 0;
+    return rc;
 }
 
 void throttle_failed(struct throttle *t, const char *user, const char *address)
 {
-    throttle_find(t, user, address)->failures++;
+    pthread_mutex_lock(&t->lock);
+    for (int i = 0; i < BRAKES; i++)
+        entry_of(t, i, user, address)->failures++;
     pthread_mutex_unlock(&t->lock);
 }
 
 void throttle_passed(struct throttle *t, const char *user, const char *address)
 {
-    throttle_find(t, user, address)->failures = 0;
+    pthread_mutex_lock(&t->lock);
+    entry_of(t, 0, user, address)->failures = 0;
     pthread_mutex_unlock(&t->lock);
 }

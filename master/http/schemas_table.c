@@ -51,6 +51,11 @@ const struct schema schema_table[] = {
                       "modifiedAt?:time"),
     OBJECT("PatchUser", "username?:string password?:string isHashed?:bool admin?:bool active?:bool "
                         "displayName?:string agentUserGroup?:AgentUserGroup remote?:bool"),
+    OBJECT("TokenInfo", "id:int userId:int expiry?:time createdAt?:time tokenType?:TokenType "
+                        "revoked?:bool description?:string"),
+    WORDS("TokenType", "TOKEN_TYPE_", "USER_SESSION ACCESS_TOKEN"),
+    OURS("AuditRow", "id:int time:time userId?:int username:string address:string method:string "
+                     "path:string status:int detail:string"),
     OBJECT("ActionResult", "id:int error:string"),
     OBJECT("UserSetting", "key:string value?:string storagePath?:string"),
 

@@ -24,8 +24,15 @@ view_handler render_workspace, render_project;
 view_handler account_login, account_logout, account_create, account_patch; // worker
 view_handler account_me, account_list, account_get, account_get_by_name;
 
+// experiment_list.c
+view_handler view_experiments;
+
+// tokens.c, settings.c, audit.c
+view_handler token_create, token_patch, settings_set, settings_reset; // worker
+view_handler token_list, settings_get, audit_list;
+
 // experiments.c; the renders take the id in rq->id
-view_handler view_experiments, view_experiment, view_experiment_trials, view_model_definition;
+view_handler view_experiment, view_experiment_trials, view_model_definition;
 view_handler render_experiment_created, render_experiment;
 
 // files.c (worker), asides.c
@@ -59,6 +66,9 @@ stream_handler stream_trial_logs, stream_task_logs, stream_trial_log_fields, str
 stream_handler stream_training_metrics, stream_validation_metrics, stream_trial_metrics;
 stream_handler stream_checkpoint_archive, stream_backup;
 stream_handler stream_events; // events.c
+
+// experiments.c: the members that lists and descriptions share; columns SQL_EXPERIMENT_COLUMNS.
+void write_experiment_members(struct json_writer *w, struct db_rows *rows);
 
 // Key and value: an RFC 3339 time; a null where `wall_us` is 0.
 void write_time(struct json_writer *w, const char *key, int64_t wall_us);

@@ -156,14 +156,15 @@ static void test_too_many_failures(void **state)
 
     // A good login makes the failures before it good.
     struct throttle *t = throttle_new();
+    int retry = 0;
     for (int i = 0; i < LOGIN_FAILURES - 1; i++)
         throttle_failed(t, "a", "192.0.2.1");
-    assert_int_equal(throttle_check(t, "a", "192.0.2.1", NULL), 0);
+    assert_int_equal(throttle_check(t, "a", "192.0.2.1", &retry, NULL), 0);
     throttle_failed(t, "a", "192.0.2.1");
-    assert_int_equal(throttle_check(t, "a", "192.0.2.1", NULL), ERR_BUSY);
-    assert_int_equal(throttle_check(t, "a", "192.0.2.2", NULL), 0);
+    assert_int_equal(throttle_check(t, "a", "192.0.2.1", &retry, NULL), ERR_BUSY);
+    assert_int_equal(throttle_check(t, "a", "192.0.2.2", &retry, NULL), 0);
     throttle_passed(t, "a", "192.0.2.1");
-    assert_int_equal(throttle_check(t, "a", "192.0.2.1", NULL), 0);
+    assert_int_equal(throttle_check(t, "a", "192.0.2.1", &retry, NULL), 0);
     throttle_free(t);
 }
 
