@@ -80,6 +80,7 @@ double db_double(struct db_rows *rows, int column);
 const char *db_text(struct db_rows *rows, int column); // null -> NULL; until the next db_next()
 const void *db_blob(struct db_rows *rows, int column, size_t *len);
 bool db_is_null(struct db_rows *rows, int column);
+char db_type(struct db_rows *rows, int column); // i d s b, as in db_batch_add; n: null
 int db_columns(const struct db_rows *rows);
 
 #endif

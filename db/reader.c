@@ -271,6 +271,16 @@ bool db_is_null(struct db_rows *rows, int column)
     return sqlite3_column_type(rows->stmt, column) == SQLITE_NULL;
 }
 
+char db_type(struct db_rows *rows, int column)
+{
+    static const char letters[] = {[SQLITE_INTEGER] = 'i',
+                                   [SQLITE_FLOAT] = 'd',
+                                   [SQLITE_TEXT] = 's',
+                                   [SQLITE_BLOB] = 'b',
+                                   [SQLITE_NULL] = 'n'};
+    return letters[sqlite3_column_type(rows->stmt, column)];
+}
+
 int db_columns(const struct db_rows *rows)
 {
     return sqlite3_column_count(rows->stmt);

@@ -54,7 +54,7 @@ static void write_number_or_null(struct json_writer *w, const char *key, struct 
 }
 
 // The members that lists and descriptions share.
-static void write_experiment(struct json_writer *w, struct db_rows *rows)
+void write_experiment_members(struct json_writer *w, struct db_rows *rows)
 {
     jw_kv_int(w, "id", db_int(rows, E_ID));
     jw_kv_string(w, "state", wire_name(WIRE_EXPERIMENT_STATE, db_text(rows, E_STATE)));
@@ -74,7 +74,8 @@ static void write_experiment(struct json_writer *w, struct db_rows *rows)
     jw_kv_string(w, "jobId", db_text(rows, E_JOB_ID));
     if (!db_is_null(rows, E_PARENT_ID))
         jw_kv_int(w, "forkedFrom", db_int(rows, E_PARENT_ID));
-    jw_kv_raw(w, "config", db_text(rows, E_CONFIG));
+    if (!db_is_null(rows, E_CONFIG)) // a light list goes without
+        jw_kv_raw(w, "config", db_text(rows, E_CONFIG));
     jw_kv_string(w, "searcherType", db_text(rows, E_SEARCHER_TYPE));
     jw_kv_double(w, "progress", db_double(rows, E_PROGRESS));
     write_number_or_null(w, "bestTrialSearcherMetric", rows, E_BEST_METRIC);
@@ -106,7 +107,7 @@ static int write_experiment_view(struct view *v, int64_t id, struct error *e)
     if (found == 1) {
         jw_key(w, "experiment");
         jw_object(w);
-        write_experiment(w, rows);
+        write_experiment_members(w, rows);
         jw_kv_string(w, "originalConfig", db_text(rows, E_ORIGINAL_CONFIG));
         jw_kv_int(w, "seed", db_int(rows, E_SEED));
         jw_kv_int(w, "checkpointCount", db_int(rows, E_CHECKPOINTS));
@@ -147,73 +148,6 @@ int render_experiment_created(struct view *v, struct error *e)
     request_write_warning(v->rq, &v->w);
     jw_object_end(&v->w);
     return rc;
-}
-
-static void write_list_row(struct json_writer *w, struct db_rows *rows)
-{
-    jw_object(w);
-    write_experiment(w, rows);
-    jw_kv_string(w, "originalConfig", ""); // required by the client; see the description
-    jw_object_end(w);
-}
-
-// A state the caller asks for is one of the wire: ACTIVE is also any of its sub-states.
-static void filter_states(struct list *l)
-{
-    if (!query_get(l->v->query, "states"))
-        return;
-    buf_puts(&l->where, " AND (0 OR (1");
-    list_filter_words(l, "states", SQL_EXPERIMENT_STATE, WIRE_EXPERIMENT_STATE);
-    buf_puts(&l->where, ") OR (e.state = 'ACTIVE'");
-    list_filter_words(l, "states", "e.state", WIRE_EXPERIMENT_STATE);
-    buf_puts(&l->where, "))");
-}
-
-static void filter_labels(struct list *l)
-{
-    const char *labels[QUERY_PAIRS_MAX];
-    size_t count = query_all(l->v->query, "labels", labels, QUERY_PAIRS_MAX);
-    for (size_t i = 0; i < count; i++) { // all of them
-        list_and(l, "EXISTS (SELECT 1 FROM json_each(e.labels) WHERE value = ?)");
-        list_bind_text(l, labels[i]);
-    }
-}
-
-int view_experiments(struct view *v, struct error *e)
-{
-    static const struct list_sort sorts[] = {{"SORT_BY_ID", "e.id"},
-                                             {"SORT_BY_NAME", "e.name"},
-                                             {"SORT_BY_DESCRIPTION", "e.description"},
-                                             {"SORT_BY_START_TIME", "e.submitted_at"},
-                                             {"SORT_BY_END_TIME", "e.ended_at"},
-                                             {"SORT_BY_STATE", "e.state"},
-                                             {"SORT_BY_PROGRESS", "e.progress"},
-                                             {"SORT_BY_USER", "u.username"},
-                                             {"SORT_BY_NUM_TRIALS", "26"}, // the column's place
-                                             {"SORT_BY_FORKED_FROM", "e.parent_id"},
-                                             {"SORT_BY_PROJECT_ID", "e.project_id"},
-                                             {"SORT_BY_SEARCHER_METRIC_VAL", "e.best_metric"},
-                                             {"SORT_BY_RESOURCE_POOL", "27"},
-                                             {NULL, NULL}};
-    struct list l;
-    list_init(&l, v);
-    list_and(&l, "e.kind = 'EXPERIMENT'");
-    list_filter_seen(&l, "SELECT workspace_id FROM projects WHERE id = e.project_id");
-    filter_states(&l);
-    filter_labels(&l);
-    list_filter_texts(&l, "users", "SELECT username FROM users WHERE id = e.user_id");
-    list_filter_ints(&l, "userIds", "e.user_id");
-    list_filter_bool(&l, "archived", "e.archived");
-    list_filter_part(&l, "name", "e.name");
-    list_filter_part(&l, "description", "e.description");
-    list_filter_ints(&l, "projectId", "e.project_id");
-    list_filter_ints(&l, "experimentIdFilter.incl", "e.id");
-    list_sort(&l, "sortBy", sorts, "e.id DESC", "e.id");
-    list_page(&l);
-    static const struct list_source source = {"experiments", SQL_EXPERIMENT_COLUMNS,
-                                              SQL_EXPERIMENT_FROM, SQL_EXPERIMENT_JOINED,
-                                              write_list_row};
-    return list_answer(&l, &source, e);
 }
 
 // {"b64Tgz": ..} of the first column. A submission without files has an empty archive.

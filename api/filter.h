@@ -1,0 +1,118 @@
+// The filter language of lists: text to a tree, and back. Pure; any thread. Memory is the caller's
+// arena.
+//
+//   state = RUNNING and (validation.loss < 0.3 or hparams.optimizer = "adam") and not archived
+//
+// What a test says of a thing that has no such value is false, so `not (loss < 1)` is true for what
+// never had a loss; != is `not =` and `not in` is `not (in)`. A thing with several values of a
+// field (labels; hyperparameters over an experiment's trials) passes when one of them does.
+//
+// The table of fields drives the parser, its messages, the help text and completion. master/http
+// makes SQL of the tree (filter_sql.h).
+#ifndef MUSTER_API_FILTER_H
+#define MUSTER_API_FILTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/error.h"
+
+enum {
+    FILTER_LENGTH_MAX = 4096, // bytes of a text
+    FILTER_DEPTH_MAX = 16,    // of parentheses and nots
+    FILTER_TESTS_MAX = 64,
+    FILTER_VALUES_MAX = 256, // of all tests
+    FILTER_KEYS_MAX = 4,     // of a sort
+    FILTER_PARTS_MAX = 16,   // of a name: hparams.optimizer.momentum has three
+};
+
+enum filter_list { FILTER_EXPERIMENTS = 1, FILTER_TRIALS = 2 }; // bits: what has a field
+
+enum filter_type {
+    FILTER_NUMBER,
+    FILTER_TEXT,
+    FILTER_STATE,
+    FILTER_TIME,     // microseconds since 1970
+    FILTER_DURATION, // seconds
+    FILTER_FLAG,
+    FILTER_WORDS,  // full text
+    FILTER_METRIC, // training.NAME, validation.NAME: a number of each name
+    FILTER_HPARAM, // hparams.PATH: a number or a text of each path
+};
+
+struct filter_field {
+    const char *name; // ends with NULL
+    enum filter_type type;
+    unsigned lists;
+    bool optional; // a thing may have none: the bare name asks whether it has
+    bool sortable;
+    const char *help;
+};
+
+extern const struct filter_field filter_fields[];
+
+enum filter_pick { FILTER_LAST, FILTER_MIN, FILTER_MAX }; // which value of a metric
+
+struct filter_name { // "validation.loss.min"
+    const struct filter_field *field;
+    const char *parts[FILTER_PARTS_MAX]; // behind the field's own name
+    size_t part_count;
+    const char *key; // the parts with dots between; "" without
+    enum filter_pick pick;
+};
+
+enum filter_op {
+    FILTER_EQ,
+    FILTER_NE,
+    FILTER_LT,
+    FILTER_LE,
+    FILTER_GT,
+    FILTER_GE,
+    FILTER_IN,
+    FILTER_NOT_IN,
+    FILTER_HAS,   // ~ contains, in any case of ASCII letters
+    FILTER_FINDS, // : full text
+    FILTER_IS,    // the bare name
+};
+
+enum filter_kind { FILTER_IS_NUMBER, FILTER_IS_TEXT, FILTER_IS_TIME, FILTER_IS_AGO };
+
+struct filter_value {
+    enum filter_kind kind;
+    double number;    // FILTER_IS_NUMBER; true and false are 1 and 0
+    const char *text; // FILTER_IS_TEXT
+    int64_t time;     // FILTER_IS_TIME: microseconds since 1970; FILTER_IS_AGO: before now
+};
+
+enum filter_shape { FILTER_AND, FILTER_OR, FILTER_NOT, FILTER_TEST };
+
+struct filter_node {
+    enum filter_shape shape;
+    struct filter_node *child, *next; // AND, OR: two or more children; NOT: one
+    struct filter_name name;          // TEST
+    enum filter_op op;
+    struct filter_value *values;
+    size_t value_count;
+};
+
+struct filter_key { // of a sort
+    struct filter_name name;
+    bool descending;
+};
+
+// *out is NULL for a text of blanks. ERR_INVALID and ERR_TOO_LARGE name the column (from 1, in
+// characters) and what was expected there.
+int filter_parse(struct arena *arena, enum filter_list list, const char *text,
+                 struct filter_node **out, struct error *e);
+
+// "-validation.loss,id": keys by which a list is sorted, the first first.
+int filter_parse_sort(struct arena *arena, enum filter_list list, const char *text,
+                      struct filter_key keys[FILTER_KEYS_MAX], size_t *count, struct error *e);
+
+void filter_print(const struct filter_node *tree, struct buf *out); // parses to an equal tree
+const char *filter_op_text(enum filter_op op);
+void filter_document(struct buf *out); // the help text
+
+#endif
