@@ -140,7 +140,7 @@ int run_checkpoint_describe(struct cli *c, const struct command *self, struct er
 // ---- files ----
 
 // Fetches the archive into a nameless file and unpacks it into `folder`.
-static int download(struct cli *c, const char *uuid, const char *folder, struct error *e)
+int fetch_checkpoint_files(struct cli *c, const char *uuid, const char *folder, struct error *e)
 {
     char *path = xasprintf("/checkpoints/%s", uuid);
     FILE *spool = tmpfile();
@@ -169,7 +169,7 @@ int run_checkpoint_download(struct cli *c, const struct command *self, struct er
     if (err == 0) {
         const char *uuid = jget_string(checkpoint, "uuid", "");
         const char *folder = c->options.to != NULL ? c->options.to : uuid;
-        err = download(c, uuid, folder, e);
+        err = fetch_checkpoint_files(c, uuid, folder, e);
         if (err == 0 && !c->options.quiet) {
             printf("Checkpoint %s is in %s\n", uuid, folder);
         }
@@ -205,7 +205,7 @@ static int digest_of_download(struct cli *c, const struct command *self, const c
 {
     const char *tmp = getenv("TMPDIR");
     char *folder = xasprintf("%s/muster-digest-%d", tmp != NULL ? tmp : "/tmp", (int)getpid());
-    int err = download(c, uuid, folder, e);
+    int err = fetch_checkpoint_files(c, uuid, folder, e);
     err = err != 0 ? err : show_digests(c, self, folder, uuid, e);
     dir_remove_tree(folder, NULL);
     free(folder);

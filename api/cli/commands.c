@@ -37,6 +37,11 @@ const struct command commands[] = {
     {"experiment", "kill", "ID", "wait", NULL, "End it at once", NULL, run_experiment_act, false},
     {"experiment", "archive", "ID", NULL, NULL, "Hide an ended experiment from lists", NULL, run_experiment_act, false},
     {"experiment", "unarchive", "ID", NULL, NULL, "Show it in lists again", NULL, run_experiment_act, false},
+    {"experiment", "export", "ID FILE", "checkpoints force", NULL,
+     "Write an experiment to a tar file: configuration, files, trials, metrics, logs, checkpoints",
+     "muster experiment export 7 resnet.tar --checkpoints", run_experiment_export, false},
+    {"experiment", "import", "FILE", "name project-id", NULL,
+     "Make an experiment of an export, with new ids, to look at and compare; it does not run", "muster experiment import resnet.tar", run_experiment_import, false},
     {"experiment", "delete", "ID", "yes", NULL, "Delete an ended experiment with its metrics, logs and checkpoints", NULL, run_experiment_delete, false},
 
     {"trial", "list", "EXPERIMENT", "limit watch", "id,state,steps,latest,best,restarts,duration", "List the trials of an experiment", NULL, run_trial_list, false},
@@ -102,7 +107,7 @@ const struct command commands[] = {
      "Put a backup in the place of a master's store; the master must not run, the old store is kept",
      "muster master restore muster-2026-11-21.db --data-dir /var/lib/muster", run_master_restore, true},
 
-    {"help", NULL, "[TOPIC]", NULL, NULL, "Explain: config (the experiment file), scheduling (who gets the slots), exit-codes", "muster help config", run_help, true},
+    {"help", NULL, "[TOPIC]", NULL, NULL, "Explain: config (the experiment file), scheduling (who gets the slots), data (what is kept, backups, exports), exit-codes", "muster help config", run_help, true},
     {"completion", NULL, "SHELL", NULL, NULL, "Print completion for bash, zsh or fish", "eval \"$(muster completion bash)\"", run_completion, true},
     {0},
 };

@@ -74,7 +74,9 @@ void help_topic(const char *noun, FILE *out)
     list_flags(NULL, out);
     fputs("\nmuster NOUN VERB --help explains one command; muster help config explains the "
           "experiment\n"
-          "file, muster help scheduling who gets the slots, muster help exit-codes the exit "
+          "file, muster help scheduling who gets the slots, muster help data what is kept and for "
+          "how\n"
+          "long, muster help exit-codes the exit "
           "codes.\n",
           out);
 }
@@ -141,8 +143,10 @@ int run_help(struct cli *c, const struct command *self, struct error *e)
     static const struct {
         const char *name;
         void (*print)(FILE *out);
-    } topics[] = {
-        {"config", help_config}, {"scheduling", help_scheduling}, {"exit-codes", help_exit_codes}};
+    } topics[] = {{"config", help_config},
+                  {"scheduling", help_scheduling},
+                  {"data", help_data},
+                  {"exit-codes", help_exit_codes}};
     enum { TOPICS = sizeof(topics) / sizeof(topics[0]) };
     const char *names[TOPICS + 1] = {NULL};
     (void)self;
@@ -159,5 +163,5 @@ int run_help(struct cli *c, const struct command *self, struct error *e)
     }
     const char *near = nearest_word(c->args[0], names);
     return error_set(e, ERR_INVALID, "no help on \"%s\"; there is: %s", c->args[0],
-                     near != NULL ? near : "config, scheduling, exit-codes");
+                     near != NULL ? near : "config, scheduling, data, exit-codes");
 }

@@ -11,6 +11,7 @@ bool help_is_topic(const char *noun, const char *verb);
 void help_topic(const char *noun, FILE *out); // NULL: the overview
 void help_command(const struct command *command, FILE *out);
 void help_scheduling(FILE *out); // scheduling.c
+void help_data(FILE *out);       // data.c
 void help_figures(FILE *out);    // simulate_table.c
 
 #endif

@@ -17,6 +17,8 @@ cli_verb run_checkpoint_list, run_checkpoint_describe, run_checkpoint_digest,
 cli_verb run_agent_list, run_agent_set, run_slot_list, run_slot_set, run_master_info; // cluster.c
 cli_verb run_queue_list, run_queue_why, run_queue_move;                               // queue.c
 cli_verb run_events;                                                                  // watch.c
+cli_verb run_experiment_export;                                                       // export.c
+cli_verb run_experiment_import;                                                       // import.c
 cli_verb run_master_backup, run_master_restore;                                       // backup.c
 cli_verb run_checkpoint_delete, run_checkpoint_rm, run_checkpoint_gc;                 // collect.c
 cli_verb run_simulate;                                                                // simulate.c
@@ -30,6 +32,8 @@ int print_trial_logs(struct cli *c, long long trial, struct error *e);
 int fetch_metrics(struct cli *c, long long trial, const char *group, json_t **rows,
                   struct error *e);
 int print_metrics(struct cli *c, const json_t *rows, struct error *e);
+// checkpoint.c: its files into a folder that is not there yet.
+int fetch_checkpoint_files(struct cli *c, const char *uuid, const char *folder, struct error *e);
 // experiment.c: the experiment object of the API.
 int fetch_experiment(struct cli *c, long long id, json_t **experiment, struct error *e);
 int fetch_trials(struct cli *c, long long experiment, json_t **trials, struct error *e);

@@ -134,10 +134,10 @@ CREATE TRIGGER experiments_unlisted AFTER DELETE ON experiments BEGIN
         VALUES ('delete', old.id, old.name, old.description, old.labels, old.notes);
     INSERT INTO experiments_names (experiments_names, rowid, name) VALUES ('delete', old.id, old.name);
 END;
-CREATE TRIGGER experiments_moved AFTER UPDATE OF state, archived, user_id, project_id, ended_at ON experiments
+CREATE TRIGGER experiments_moved AFTER UPDATE OF state, archived, user_id, project_id, submitted_at, ended_at ON experiments
 BEGIN
     UPDATE experiment_briefs SET state = new.state, archived = new.archived, user_id = new.user_id,
-        project_id = new.project_id, ended_at = new.ended_at,
+        project_id = new.project_id, submitted_at = new.submitted_at, ended_at = new.ended_at,
         duration = (new.ended_at - new.submitted_at) / 1e6 WHERE id = new.id;
 END;
 CREATE TRIGGER experiments_advanced AFTER UPDATE OF progress, best_metric ON experiments BEGIN

@@ -57,9 +57,11 @@ core_handler core_checkpoint_report;                              // POST /check
 // uuid, of gc (ours: chooses by the policy now): the experiment.
 core_handler core_checkpoints_delete, core_checkpoints_remove_files, core_checkpoints_patch,
     core_checkpoint_metadata, core_experiment_gc;
+core_handler core_experiment_history; // ours: when an imported experiment ran; history.c
 core_handler core_tasks; // GET /tasks: live allocations
 
 // Webhooks (webhooks.h); params[0] is the id. custom: what a program alerts of.
+core_handler core_available_pools, core_pool_bindings; // what a workspace may use
 core_handler core_webhooks, core_webhook, core_webhook_create, core_webhook_patch,
     core_webhook_delete, core_webhook_custom;
 
