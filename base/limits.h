@@ -30,10 +30,10 @@ enum {
     LIMIT_CHECKPOINT_FILES = 100000,
     LIMIT_CHECKPOINTS_PER_CALL = 1000, // deleted, thinned out or patched in one call
     LIMIT_GLOBS_PER_CALL = 64,
-    LIMIT_EVENT_STREAMS = 512,     // followers of events
-    LIMIT_EVENT_STREAMS_USER = 64, // .. of one user
-    LIMIT_EVENTS_KEPT = 16384,     // for those who resume
-    LIMIT_EVENT_BYTES = 8 << 20,   // .. together
+    LIMIT_EVENT_STREAMS = 512,      // followers of events
+    LIMIT_EVENT_STREAMS_USER = 64,  // .. of one user
+    LIMIT_EVENTS_KEPT = 16384,      // for those who resume
+    LIMIT_EVENT_BYTES = 8 << 20,    // .. together
     LIMIT_LABELS = 100,             // of an experiment
     LIMIT_BULK = 10000,             // experiments changed in one call
     LIMIT_SILENCE_S = 300,          // an unmanaged trial that is not heard for so long has failed
