@@ -471,3 +471,39 @@ int core_resource_pools(struct core *c, struct request *rq, struct error *e)
     jw_object_end(&w);
     return 0;
 }
+
+// Every pool is there for every workspace; what each may use of one is said by its weight and slots.
+int core_available_pools(struct core *c, struct request *rq, struct error *e)
+{
+    struct json_writer w;
+    int64_t shown = 0;
+    (void)e;
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_key(&w, "resourcePools");
+    jw_array(&w);
+    for (size_t i = 0; i < c->pool_count; i++)
+        if (core_pool_exists(c, c->pools[i])) {
+            jw_string(&w, c->pools[i]->name);
+            shown++;
+        }
+    jw_array_end(&w);
+    wire_write_pagination(&w, 0, 0, shown, shown);
+    jw_object_end(&w);
+    return 0;
+}
+
+// No pool is bound to some workspaces alone.
+int core_pool_bindings(struct core *c, struct request *rq, struct error *e)
+{
+    struct pool *pool;
+    struct json_writer w;
+    if (core_pool_known(c, rq->params[0], &pool, NULL))
+        return error_set(e, ERR_NOT_FOUND, "there is no resource pool %.128s", rq->params[0]);
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_kv_raw(&w, "workspaceIds", "[]");
+    wire_write_pagination(&w, 0, 0, 0, 0);
+    jw_object_end(&w);
+    return 0;
+}

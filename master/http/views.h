@@ -27,6 +27,10 @@ view_handler account_me, account_list, account_get, account_get_by_name;
 // experiment_list.c
 view_handler view_experiments;
 
+// resources.c
+view_handler view_resources_raw, view_resources_aggregated, view_resources_aggregated_csv; // worker
+stream_handler stream_resources_raw;
+
 // tokens.c, settings.c, audit.c
 view_handler token_create, token_patch, settings_set, settings_reset; // worker
 view_handler token_list, settings_get, audit_list;
