@@ -1,5 +1,6 @@
 #include "master/http/list.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,8 +72,9 @@ void list_filter_ints(struct list *l, const char *name, const char *column)
         open_in(l, column, count);
     for (size_t i = 0; i < count; i++) {
         char *end;
+        errno = 0;
         list_bind_int(l, strtoll(values[i], &end, 10));
-        if ((end == values[i] || *end) && !l->error.code)
+        if ((errno || end == values[i] || *end) && !l->error.code)
             error_set(&l->error, ERR_INVALID, "query parameter %s: \"%.64s\" is not an integer",
                       name, values[i]);
     }

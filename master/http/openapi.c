@@ -150,7 +150,7 @@ static void write_line(struct json_writer *w, const char *answers)
 
 static void write_answer(struct json_writer *w, const struct route *route)
 {
-    const char *answers = route->answers ? route->answers : "object";
+    static const char nothing[] = "{\"type\":\"object\",\"properties\":{}}";
     bool lines = route->kind == ROUTE_STREAM && !route->content;
     jw_object(w);
     jw_kv_string(w, "description", lines ? "One JSON object a line" : "Done");
@@ -160,9 +160,11 @@ static void write_answer(struct json_writer *w, const struct route *route)
     jw_object(w);
     jw_key(w, "schema");
     if (lines)
-        write_line(w, answers);
+        write_line(w, route->answers);
+    else if (route->answers || route->content)
+        schema_write(w, route->answers ? route->answers : "string");
     else
-        schema_write(w, route->content && !route->answers ? "string" : answers);
+        jw_raw(w, nothing);
     if (lines)
         jw_kv_string(w, "x-muster-stream", "lines");
     jw_object_end(w);

@@ -19,7 +19,7 @@
 
 enum {
     HTTP_THREADS = 2,
-    CONNECTION_MEMORY = 16 * 1024, // bytes for the headers of one connection
+    CONNECTION_MEMORY = 32 * 1024, // bytes for the headers of one connection; a parameter takes 64
     IDLE_S = 75,                   // seconds an idle connection is kept
     LISTEN_BACKLOG = 1024,
     LAST_ANSWERS_US = 3 * 1000 * 1000, // that a stop waits for
