@@ -210,6 +210,12 @@ STUB(core_trial_patch)
 STUB(core_trial_put)
 STUB(core_trial_source)
 STUB(core_trial_start)
+STUB(core_allocation_container_running)
+STUB(core_allocation_daemon)
+STUB(core_allocation_pending_preemption)
+STUB(core_allocation_proxy_address)
+STUB(core_experiment_history)
+STUB(core_job_queue_stats)
 
 // These are rendered from the store: an experiment, workspace or project with this id.
 int core_experiment_create(struct core *c, struct request *rq, struct error *e)
