@@ -156,7 +156,9 @@ class Events(unittest.TestCase):
         self.assertIn(best, [data["metrics"]["validation_loss"]
                              for data in follower.of("metrics", trialId=trial, group="validation")])
 
-        self.assertEqual({data["state"] for data in follower.of("checkpoint", trialId=trial)}, {"STATE_COMPLETED"})
+        saved = {data["uuid"]: data["state"] for data in follower.of("checkpoint", trialId=trial)}
+        self.assertEqual(saved[self.cluster.rows("checkpoint", "list", "--trial", trial, "--latest")[0]["uuid"]],
+                         "STATE_COMPLETED")
         lines = [data["lastId"] for data in follower.of("logs", trialId=trial)]
         self.assertTrue(lines and lines == sorted(lines))
         self.assertIn(2, [data["slotsUsed"] for data in follower.of("agent", id="agent-0")])
