@@ -17,6 +17,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/yaml.h"
+#include "master/backups.h"
 #include "master/core/core.h"
 #include "master/http/first_start.h"
 #include "master/http/follow.h"
@@ -28,7 +29,7 @@ struct options {
     const char *webhook_key_file;
     const char *password_file, *tls_cert, *tls_key, *log_level, *scheduler;
     long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout, preempt_after,
-        grow_after;
+        grow_after, backup_every, backup_keep;
     bool help, version;
 };
 
@@ -44,6 +45,7 @@ static const struct options defaults = {
     .preemption_timeout = 3600,
     .preempt_after = -1,
     .grow_after = -1,
+    .backup_keep = 7,
 };
 
 enum {
@@ -100,6 +102,10 @@ static const struct {
      NULL},
     {"grow-after", 0, FLAG_INT, offsetof(struct options, grow_after), "SECONDS",
      "an elastic trial runs for so long before it is given more slots (600)", 0, 604800, NULL},
+    {"backup-every", 0, FLAG_INT, offsetof(struct options, backup_every), "HOURS",
+     "copy the store to DATA_DIR/backups every so many hours (0: never)", 0, 8760, NULL},
+    {"backup-keep", 0, FLAG_INT, offsetof(struct options, backup_keep), "N",
+     "and keep the newest so many (7)", 1, 10000, NULL},
     {"log-level", 0, FLAG_STRING, offsetof(struct options, log_level), "LEVEL",
      "debug, info, warn or error (info)", 0, 0, NULL},
     {"config", 'c', FLAG_STRING, offsetof(struct options, config_file), "FILE",
@@ -355,6 +361,7 @@ struct master {
     struct hub *hub;
     struct core *core;
     struct server *server;
+    struct backups *backups;
     struct delivery *delivery;
     struct journal *journal;
     struct cluster_identity cluster;
@@ -513,6 +520,18 @@ static int start_services(struct master *m, struct error *e)
     return rc;
 }
 
+static int start_backups(struct master *m, struct error *e)
+{
+    const struct options *o = &m->options;
+    if (!o->backup_every)
+        return 0;
+    char *folder = path_join(o->data_dir, "backups");
+    int rc = backups_start(db_path(m->db), folder, o->backup_every * 3600 * 1000000,
+                           (int)o->backup_keep, &m->backups, e);
+    free(folder);
+    return rc;
+}
+
 static int announce(struct master *m, struct error *e)
 {
     char quoted[1024];
@@ -529,6 +548,7 @@ static void stop_master(struct master *m, bool core_runs)
 {
     if (m->url_file)
         unlink(m->url_file);
+    backups_stop(m->backups);
     if (m->server)
         server_drain(m->server);
     if (core_runs)
@@ -567,6 +587,8 @@ static int run_master(struct master *m, const sigset_t *stop, struct error *e)
     if (!rc)
         rc = start_services(m, e);
     bool core_runs = !rc;
+    if (!rc)
+        rc = start_backups(m, e);
     if (!rc)
         rc = announce(m, e);
     if (!rc) {

@@ -1,0 +1,290 @@
+"""The life of data: checkpoints that are collected and deleted, backups, an experiment to a file and back."""
+
+import io
+import json
+import pathlib
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tarfile
+import urllib.request
+import unittest
+import zipfile
+
+import trainings
+from cluster import BIN, Cluster, wait_for
+
+SLOW = 3000  # steps of a training that is to be looked at while it runs
+
+
+class Life(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.data = pathlib.Path("data")
+        cls.data.mkdir()
+        trainings.write_images(cls.data)
+        cls.cluster = Cluster("cluster", slots=(2,)).__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.__exit__(None, None, None)
+
+    def submit(self, steps=60, every=10, more="", *flags):
+        path = pathlib.Path("config.yaml")
+        path.write_text(trainings.config("mlp", 2, steps=steps, every=every) + more)
+        return self.cluster.create(path, self.data, *flags)
+
+    def checkpoints(self, experiment):
+        rows = self.cluster.rows("checkpoint", "list", "--experiment", experiment)
+        return {row["steps"]: row for row in rows}
+
+    def states(self, experiment):
+        return {steps: row["state"] for steps, row in self.checkpoints(experiment).items()}
+
+    def folders(self):
+        return {p.name for p in (self.cluster.folder / "master" / "checkpoints").iterdir()}
+
+    def refused(self, code, words, *arguments):
+        done = self.cluster.run(*arguments)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertIn(words, done.stderr)
+
+    def call(self, path, accept=None):
+        token = json.loads((self.cluster.folder / "config/muster/credentials.json").read_text())
+        request = urllib.request.Request(self.cluster.url + path)
+        request.add_header("Authorization", "Bearer " + token["tokens"][self.cluster.url])
+        if accept:
+            request.add_header("Accept", accept)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.headers["Content-Type"], answer.read()
+
+    def test_the_end_of_an_experiment_collects(self):
+        experiment = self.submit()
+        self.cluster.wait(experiment)
+        wait_for("the policy", lambda: "DELETED" in self.states(experiment).values())
+        kept = {s: r for s, r in self.checkpoints(experiment).items() if r["state"] == "COMPLETED"}
+        self.assertIn(60, kept)  # the latest
+        self.assertLessEqual(len(kept), 2)
+        wait_for("the files", lambda: all(
+            (row["uuid"] in self.folders()) == (row["state"] == "COMPLETED")
+            for row in self.checkpoints(experiment).values()))
+        for row in kept.values():  # what is kept is whole
+            self.cluster.muster("checkpoint", "digest", row["uuid"])
+
+    def test_collecting_while_training_goes_on(self):
+        experiment = self.submit(SLOW, 20, "", "--config", "checkpoint_storage.save_trial_best=0",
+                                 "--config", "max_restarts=3")
+        wait_for("some checkpoints", lambda: len(self.states(experiment)) > 4)
+        preview = self.cluster.rows("checkpoint", "gc", experiment, "--dry-run")
+        self.assertGreater(len(preview), 0)
+        self.assertNotIn("DELETED", self.states(experiment).values())
+        for _ in range(5):
+            self.cluster.muster("checkpoint", "gc", experiment, "--yes", "--save-trial-latest", 0)
+            newest = max(s for s, state in self.states(experiment).items() if state == "COMPLETED")
+            self.assertIn(self.checkpoints(experiment)[newest]["uuid"], self.folders())
+        wait_for("older ones to go", lambda: "DELETED" in self.states(experiment).values())
+        for pid in self.cluster.ranks():
+            subprocess.run(["kill", "-9", str(pid)], check=False)
+        trial = self.cluster.trial(experiment)["id"]
+        wait_for("the trial to go on", lambda: self.cluster.rows("trial", "describe", trial)["restarts"] >= 1)
+        before = max(self.states(experiment))
+        wait_for("new checkpoints", lambda: max(self.states(experiment)) > before)
+        self.cluster.muster("experiment", "kill", experiment, "--wait")
+
+    def test_deleting_what_a_fork_needs(self):
+        parent = self.submit(40, 10, "", "--config", "checkpoint_storage.save_trial_latest=2")
+        self.cluster.wait(parent)
+        rows = wait_for("the policy", lambda: [r for r in self.checkpoints(parent).values()
+                                               if r["state"] == "COMPLETED"])
+        source = max(rows, key=lambda row: row["steps"])
+        fork = self.submit(SLOW, 500, "", "--config", f"searcher.source_checkpoint_uuid={source['uuid']}")
+        self.refused(5, f"experiment {fork} starts from it", "checkpoint", "delete", source["uuid"], "--yes")
+        self.refused(5, f"experiment {fork} starts from it", "checkpoint", "rm", source["uuid"], "--files",
+                     "**", "--yes")
+        self.cluster.muster("checkpoint", "gc", parent, "--yes", "--save-trial-latest", 0, "--save-trial-best", 0)
+        wait_for("the policy", lambda: sum(s == "COMPLETED" for s in self.states(parent).values()) == 1)
+        self.assertIn(source["uuid"], self.folders())
+        self.cluster.muster("experiment", "kill", fork, "--wait")
+        self.cluster.muster("experiment", "delete", fork, "--yes")
+        self.cluster.muster("checkpoint", "delete", source["uuid"], "--yes")
+        wait_for("its files to go", lambda: source["uuid"] not in self.folders())
+        self.cluster.muster("checkpoint", "delete", source["uuid"], "--yes")  # said again
+
+    def test_thinning_out_and_downloads(self):
+        experiment = self.submit(10, 10)
+        self.cluster.wait(experiment)
+        uuid = self.checkpoints(experiment)[10]["uuid"]
+        names = set(self.cluster.rows("checkpoint", "describe", uuid)["files"])
+        self.assertIn("manifest.json", names)
+        kind, data = self.call(f"/checkpoints/{uuid}", "application/x-tar")
+        self.assertEqual(kind, "application/x-tar")
+        self.assertEqual(set(tarfile.open(fileobj=io.BytesIO(data), mode="r:").getnames()), names)
+        kind, data = self.call(f"/checkpoints/{uuid}", "application/zip, application/gzip")
+        self.assertEqual(kind, "application/zip")
+        self.assertEqual(set(zipfile.ZipFile(io.BytesIO(data)).namelist()), names)
+        self.assertIsNone(zipfile.ZipFile(io.BytesIO(data)).testzip())
+        kind, data = self.call(f"/checkpoints/{uuid}", "application/gzip")
+        self.assertEqual(set(tarfile.open(fileobj=io.BytesIO(data), mode="r:gz").getnames()), names)
+        self.cluster.muster("checkpoint", "rm", uuid, "--files", "optimizer*", "--yes")
+        wait_for("the files to go", lambda: not any(
+            name.startswith("optimizer") for name in self.cluster.rows("checkpoint", "describe", uuid)["files"]))
+        left = set(self.cluster.rows("checkpoint", "describe", uuid)["files"])
+        self.assertEqual(left, {name for name in names if not name.startswith("optimizer")})
+        self.assertEqual(self.states(experiment)[10], "PARTIALLY_DELETED")
+        self.refused(2, "no files within", "checkpoint", "rm", uuid, "--files", "../*", "--yes")
+
+    def test_an_experiment_to_a_file_and_back(self):
+        experiment = self.submit(30, 10)
+        self.cluster.wait(experiment)
+        wait_for("the policy", lambda: "DELETED" in self.states(experiment).values())
+        out = pathlib.Path("experiment.tar").resolve()
+        self.cluster.muster("experiment", "export", experiment, out, "--checkpoints")
+        self.refused(5, "there already", "experiment", "export", experiment, out)
+        with tarfile.open(out) as tar:
+            names = set(tar.getnames())
+            trial = self.cluster.trial(experiment)["id"]
+            for name in ("manifest.json", "config.yaml", "config.json", "experiment.json", "trials.jsonl",
+                         "checkpoints.jsonl", f"trials/{trial}/metrics.jsonl", f"trials/{trial}/training.csv",
+                         f"trials/{trial}/validation.csv", f"trials/{trial}/logs.jsonl",
+                         "model_definition/images.idx"):
+                self.assertIn(name, names)
+            table = tar.extractfile(f"trials/{trial}/training.csv").read().decode().splitlines()
+            self.assertTrue(table[0].startswith("steps,time,run,"))
+            self.assertGreaterEqual(len(table), 30)
+        new = self.cluster.rows("experiment", "import", out)["id"]
+        self.assertNotEqual(new, experiment)
+        there, here = (self.cluster.rows("experiment", "describe", id) for id in (experiment, new))
+        for key in ("name", "state", "started", "ended"):
+            self.assertEqual(there[key], here[key], key)
+        for group in ("training", "validation"):
+            rows = [self.cluster.rows("experiment", "metrics", id, "--group", group) for id in (experiment, new)]
+            self.assertEqual(rows[0], rows[1])
+            self.assertGreater(len(rows[0]), 0)
+        logs = [[json.loads(line)["log"] for line in
+                 self.cluster.muster("experiment", "logs", id, "-o", "jsonl").splitlines()]
+                for id in (experiment, new)]
+        self.assertEqual(logs[0], logs[1])
+        old_kept, new_kept = ({s for s, state in self.states(id).items() if state == "COMPLETED"}
+                              for id in (experiment, new))
+        self.assertEqual(old_kept, new_kept)
+        self.assertEqual(self.cluster.digest(experiment), self.cluster.digest(new))
+
+    def test_hostile_and_broken_files_leave_nothing(self):
+        listed = len(self.cluster.rows("experiment", "list", "--all"))
+
+        def archive(name, *entries):
+            with tarfile.open(name, "w") as tar:
+                for path, data, kind in entries:
+                    info = tarfile.TarInfo(path)
+                    info.size, info.type = len(data), kind
+                    info.linkname = "/etc/passwd" if kind != tarfile.REGTYPE else ""
+                    tar.addfile(info, io.BytesIO(data))
+            return pathlib.Path(name).resolve()
+
+        manifest = ("manifest.json", b'{"format":"muster-experiment","version":1}', tarfile.REGTYPE)
+        self.refused(2, "leaves its folder", "experiment", "import",
+                     archive("up.tar", ("../evil", b"x", tarfile.REGTYPE)))
+        self.refused(2, "a link or special file", "experiment", "import",
+                     archive("link.tar", ("trials.jsonl", b"", tarfile.SYMTYPE)))
+        self.refused(2, "no export", "experiment", "import",
+                     archive("other.tar", ("hello", b"x", tarfile.REGTYPE)))
+        self.refused(9, "version 7", "experiment", "import", archive(
+            "newer.tar", ("manifest.json", b'{"format":"muster-experiment","version":7}', tarfile.REGTYPE)))
+        config = ("config.yaml", trainings.config("mlp", 2).encode(), tarfile.REGTYPE)
+        done = self.cluster.run("experiment", "import", archive(
+            "half.tar", manifest, config, ("experiment.json", b"{}", tarfile.REGTYPE),
+            ("trials.jsonl", b'{"id": 1, "hparams": {}}\n', tarfile.REGTYPE),
+            ("trials/1/metrics.jsonl", b'{"group": "training", "steps": 1, "time": "soon", "metrics": {"a": 1}}\n',
+             tarfile.REGTYPE)))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("trials.jsonl:1", done.stderr)
+        wait_for("the half of it to go",
+                 lambda: len(self.cluster.rows("experiment", "list", "--all")) == listed)
+        self.assertFalse(pathlib.Path("evil").exists())
+
+
+class Backup(unittest.TestCase):
+    def sign_in_as_admin(self, cluster):
+        cluster.muster("login", "admin", "--password-file", cluster.folder / "password")
+
+    def test_a_backup_under_load_comes_back(self):
+        data = pathlib.Path("backup-data")
+        data.mkdir()
+        trainings.write_images(data)
+        with Cluster("backup", slots=(2,)) as cluster:
+            self.sign_in_as_admin(cluster)
+            pathlib.Path("first.yaml").write_text(trainings.config("mlp", 2, steps=30, every=10))
+            first = cluster.create(pathlib.Path("first.yaml"), data)
+            cluster.wait(first)
+            pathlib.Path("long.yaml").write_text(trainings.config("mlp", 2, steps=SLOW, every=20))
+            running = cluster.create(pathlib.Path("long.yaml"), data)
+            cluster.wait_for_checkpoint(running)
+
+            online, local = (pathlib.Path(name).resolve() for name in ("online.db", "local.db"))
+            report = cluster.rows("master", "backup", online)
+            self.assertEqual(report["experiments"], 2)
+            done = cluster.run("master", "backup", online)
+            self.assertEqual(done.returncode, 5, done.stderr)
+            cluster.muster("master", "backup", local, "--data-dir", cluster.folder / "master")
+            with sqlite3.connect(online) as copy:
+                self.assertEqual(copy.execute("PRAGMA integrity_check").fetchone(), ("ok",))
+            self.assertEqual(online.stat().st_mode & 0o777, 0o600)
+            metrics = cluster.rows("experiment", "metrics", first)
+
+            done = cluster.run("master", "restore", online, "--data-dir", cluster.folder / "master")
+            self.assertEqual(done.returncode, 5, done.stderr)
+            self.assertIn("in use by another master", done.stderr)
+            after = cluster.create(pathlib.Path("first.yaml"), data)  # is not in the backup
+            cluster.master.process.send_signal(signal.SIGKILL)
+            cluster.master.process.wait()
+            text = cluster.muster("master", "restore", online, "--data-dir", cluster.folder / "master")
+            kept = list((cluster.folder / "master").glob("muster.db.replaced-*"))
+            self.assertIn(str(kept[0]), text)
+            with sqlite3.connect(kept[0]) as old:
+                self.assertEqual(old.execute("SELECT count(*) FROM experiments").fetchone(), (3,))
+            cluster.start_master()
+            ids = {row["id"] for row in cluster.rows("experiment", "list")}
+            self.assertEqual(ids, {first, running})
+            self.assertEqual(cluster.rows("experiment", "metrics", first), metrics)
+            again = cluster.create(pathlib.Path("first.yaml"), data)
+            self.assertGreater(again, after)
+            steps = cluster.trial(running)["steps"]
+            wait_for("the training to go on", lambda: cluster.trial(running)["steps"] > steps)
+            cluster.muster("experiment", "kill", running, "--wait")
+            cluster.wait(again)
+
+    def test_a_damaged_and_a_newer_backup_are_refused(self):
+        with Cluster("refusals", slots=()) as cluster:
+            self.sign_in_as_admin(cluster)
+            path = pathlib.Path("good.db").resolve()
+            cluster.muster("master", "backup", path)
+            cluster.muster("login", "determined", "--password-file", cluster.folder / "password")
+            done = cluster.run("master", "backup", "mine.db")
+            self.assertEqual(done.returncode, 4, done.stderr)  # administrators alone
+            newer = pathlib.Path("newer.db")
+            shutil.copy(path, newer)
+            with sqlite3.connect(newer) as db:
+                db.execute("PRAGMA user_version = 99")
+            done = cluster.run("master", "restore", newer, "--data-dir", "elsewhere")
+            self.assertEqual(done.returncode, 9, done.stderr)
+            damaged = pathlib.Path("damaged.db")
+            damaged.write_bytes(path.read_bytes()[:-9000])
+            done = cluster.run("master", "restore", damaged, "--data-dir", "elsewhere")
+            self.assertEqual(done.returncode, 7, done.stderr)
+            self.assertFalse(pathlib.Path("elsewhere/muster.db").exists())
+            cluster.muster("master", "restore", path, "--data-dir", "elsewhere")
+            self.assertTrue(pathlib.Path("elsewhere/muster.db").exists())
+
+    def test_the_master_makes_backups_by_itself(self):
+        with Cluster("own", slots=(), master_flags=("--backup-every", "1", "--backup-keep", "2")) as cluster:
+            folder = cluster.folder / "master" / "backups"
+            made = wait_for("a backup", lambda: folder.exists() and list(folder.glob("muster-*.db")))
+            with sqlite3.connect(made[0]) as copy:
+                self.assertEqual(copy.execute("PRAGMA integrity_check").fetchone(), ("ok",))
+        done = subprocess.run([str(BIN / "muster-master"), "--backup-keep", "0"], text=True, capture_output=True)
+        self.assertEqual(done.returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
