@@ -173,23 +173,21 @@ static void read_lines(struct scan *s, struct log_post *post, const struct given
     }
 }
 
-static void read_body(struct scan *s, struct log_post *post)
+static const struct given nothing_said = {.task = "",
+                                          .allocation = "",
+                                          .agent = "",
+                                          .container = "",
+                                          .stdtype = "stdout",
+                                          .source = "task",
+                                          .level = "INFO",
+                                          .rank = -1,
+                                          .sequence = -1};
+
+static void read_object(struct scan *s, struct log_post *post)
 {
-    struct given names = {.task = "",
-                          .allocation = "",
-                          .agent = "",
-                          .container = "",
-                          .stdtype = "stdout",
-                          .source = "task",
-                          .level = "INFO",
-                          .rank = -1,
-                          .sequence = -1};
+    struct given names = nothing_said;
     bool found = false;
     char *key;
-    if (scan_peek(s) == '[') {
-        read_lines(s, post, &names);
-        return;
-    }
     if (!scan_enter(s, '{'))
         return;
     while (scan_member(s, &key)) {
@@ -204,7 +202,7 @@ static void read_body(struct scan *s, struct log_post *post)
         scan_fail(s, ERR_INVALID, "logs: not a list of lines");
 }
 
-int log_post_read(struct request *rq, char *text, size_t len, struct error *e)
+static int read_post(struct request *rq, char *text, size_t len, bool list, struct error *e)
 {
     struct log_post *post = xcalloc(1, sizeof *post);
     struct scan s;
@@ -212,11 +210,24 @@ int log_post_read(struct request *rq, char *text, size_t len, struct error *e)
     rq->input = post;
     rq->input_free = log_post_free;
     scan_init(&s, text, len, "the request body", e);
-    read_body(&s, post);
+    if (list)
+        read_lines(&s, post, &nothing_said);
+    else
+        read_object(&s, post);
     int err = scan_end(&s);
     for (struct log_part *p = post->parts; p && !err; p = p->next)
         pack(p);
     return err;
+}
+
+int log_post_read(struct request *rq, char *text, size_t len, struct error *e)
+{
+    return read_post(rq, text, len, false, e);
+}
+
+int log_list_read(struct request *rq, char *text, size_t len, struct error *e)
+{
+    return read_post(rq, text, len, true, e);
 }
 
 static void free_chunks(struct log_part *p)

@@ -1,11 +1,11 @@
-// What a body of POST /task/logs says, read where it came in (an http thread or a worker) and
+// What a body of log lines says, read where it came in (an http thread or a worker) and
 // packed there, so that the core only looks at whose lines they are. Pure; one owner at a time.
 //
 //     {"logs": [{"taskId", "allocationId", "agentId", "containerId", "rankId", "timestamp",
 //                "level", "stdtype", "source", "log", "sequence"}, ..],
 //      "taskId", "allocationId", "agentId", "containerId": of lines that do not say it}
 //
-// or the list alone. The names beside the list are ours, and stand before it: agents use them.
+// The names beside the list are ours, and stand before it: agents use them.
 #ifndef MUSTER_MASTER_CORE_LOGPOST_H
 #define MUSTER_MASTER_CORE_LOGPOST_H
 
@@ -29,9 +29,10 @@ struct log_post {
     size_t lines;
 };
 
-// Reads rq->input (a struct log_post) from a body, which is changed. ERR_INVALID, ERR_TOO_LARGE.
-// Lines without a time get that of now.
+// Read rq->input (a struct log_post) from a body, which is changed: such an object, and a list of
+// lines alone. ERR_INVALID, ERR_TOO_LARGE. Lines without a time get that of now.
 int log_post_read(struct request *rq, char *text, size_t len, struct error *e);
+int log_list_read(struct request *rq, char *text, size_t len, struct error *e);
 void log_post_free(void *post); // NULL is fine
 
 // The lines of a part that are beyond `sequence`, or have none, instead of all.

@@ -432,7 +432,7 @@ const struct route route_table[] = {
          .takes = "logs:[NewTaskLog] +taskId?:string +allocationId?:string +agentId?:string "
                   "+containerId?:string"),
     CORE("POST", "/task-logs", EVERYBODY, core_task_logs, NULL,
-         "Ship log lines of tasks that run elsewhere", .read = log_post_read,
+         "Ship log lines of tasks that run elsewhere", .read = log_list_read,
          .takes = "[NewTaskLog]"),
 
     CORE("POST", V1 "/checkpoints", ANY_USER_TASK, core_checkpoint_report, NULL,

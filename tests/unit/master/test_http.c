@@ -81,6 +81,8 @@ static void test_malformed_bodies(void **state)
         if (r->body == BODY_NONE || is_special(r))
             continue;
         for (int b = 0; bodies[b]; b++) {
+            if (!strcmp(path, "/task-logs") && !strcmp(bodies[b], "[]"))
+                continue; // it takes a list
             struct reply reply = call(r->method, path, by, bodies[b]);
             if (reply.status != 400)
                 fail_msg("%s %s with %s: %d %s", r->method, path, bodies[b], reply.status,

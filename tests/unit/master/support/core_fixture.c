@@ -167,7 +167,7 @@ struct call *call_start(core_handler *handler, struct principal who, const char 
         fail_msg("%s in %s", e.text, body);
     char *text = handler == core_task_logs && body ? xstrdup(body) : NULL;
     if (text) // what the http layer makes of it
-        log_post_read(&call->rq, text, strlen(text), NULL);
+        (*text == '[' ? log_list_read : log_post_read)(&call->rq, text, strlen(text), NULL);
     free(text);
     call->rq.principal = who;
     call->rq.params[0] = p0 ? arena_strdup(&call->rq.arena, p0) : NULL;
