@@ -4,6 +4,7 @@
 #ifndef MUSTER_MASTER_BACKUPS_H
 #define MUSTER_MASTER_BACKUPS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
