@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "master/audit.h"
 #include "master/http/auth.h"
+#include "master/http/schemas.h"
 
 enum {
     KEEP_BYTES = 64 * 1024, // of a buffer that is kept for the next request
@@ -298,7 +299,7 @@ static int parse_body(struct exchange *x, struct error *e)
         return error_set(e, ERR_INVALID, "the request body is not a JSON object");
     }
     x->rq.body = x->json;
-    return 0;
+    return x->json && x->route->takes ? schema_check(x->route->takes, x->json, e) : 0;
 }
 
 static int to_core(struct exchange *x, struct error *e)

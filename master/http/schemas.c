@@ -3,6 +3,7 @@
 
 #include "master/http/schemas.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -170,6 +171,119 @@ void schema_write(struct json_writer *w, const char *text)
     jw_object(w);
     write_fields(w, text);
     jw_object_end(w);
+}
+
+// --- bodies --------------------------------------------------------------------------------------
+
+static bool is_integer(const json_t *v)
+{
+    const char *text = json_is_string(v) ? json_string_value(v) : "";
+    size_t sign = *text == '-';
+    if (*text)
+        return text[sign] && !text[sign + strspn(text + sign, "0123456789")];
+    return json_is_integer(v) ||
+           (json_is_real(v) && json_real_value(v) == floor(json_real_value(v)));
+}
+
+static bool is_word(const json_t *v)
+{
+    return json_is_string(v);
+}
+
+static bool is_number(const json_t *v)
+{
+    return json_is_number(v) || json_is_string(v); // "NaN"
+}
+
+static bool is_bool(const json_t *v)
+{
+    return json_is_boolean(v);
+}
+
+static bool is_object(const json_t *v)
+{
+    return json_is_object(v);
+}
+
+// What a value of a word's type may be: a little more than we write ourselves.
+static const struct {
+    const char *word;
+    bool (*fits)(const json_t *v);
+    const char *what;
+} fits[] = {
+    {"int", is_integer, "an integer"},  {"number", is_number, "a number"},
+    {"float", is_number, "a number"},   {"bool", is_bool, "true or false"},
+    {"string", is_word, "a string"},    {"time", is_number, "a time"},
+    {"digits", is_integer, "a number"}, {"base64", is_word, "text in base64"},
+    {"object", is_object, "an object"},
+};
+
+static int check_fields(const char *fields, const json_t *object, struct error *e);
+
+static int refuse(const char *what, struct error *e)
+{
+    return error_set(e, ERR_INVALID, "%s is expected here", what);
+}
+
+static int check_named(const char *type, size_t len, const json_t *v, struct error *e)
+{
+    for (size_t i = 0; i < schema_count; i++) {
+        const struct schema *s = &schema_table[i];
+        if (!is(type, len, s->name))
+            continue;
+        if (!s->fields)
+            return json_is_string(v) ? 0 : refuse("a word", e);
+        return json_is_object(v) ? check_fields(s->fields, v, e) : refuse("an object", e);
+    }
+    return 0;
+}
+
+static int check_type(const char *type, size_t len, const json_t *v, struct error *e)
+{
+    const char *key;
+    json_t *item;
+    size_t i;
+    int err = 0;
+    for (size_t k = 0; k < sizeof fits / sizeof *fits; k++)
+        if (is(type, len, fits[k].word))
+            return fits[k].fits(v) ? 0 : refuse(fits[k].what, e);
+    if (*type != '[' && *type != '{')
+        return check_named(type, len, v, e);
+    if (*type == '[' ? !json_is_array(v) : !json_is_object(v))
+        return refuse(*type == '[' ? "a list" : "an object", e);
+    json_array_foreach(v, i, item)
+    {
+        if (!err && (err = check_type(type + 1, len - 2, item, e)) != 0)
+            error_prefix(e, "item %zu", i);
+    }
+    json_object_foreach((json_t *)(uintptr_t)v, key, item)
+    {
+        if (!err && (err = check_type(type + 1, len - 2, item, e)) != 0)
+            error_prefix(e, "\"%.64s\"", key);
+    }
+    return err;
+}
+
+static int check_fields(const char *fields, const json_t *object, struct error *e)
+{
+    struct field f;
+    char name[64];
+    while (next_field(&fields, &f)) {
+        snprintf(name, sizeof name, "%.*s", (int)f.name_len, f.name);
+        const json_t *value = jget(object, name);
+        int err = value ? check_type(f.type, f.type_len, value, e) : 0;
+        if (err) {
+            error_prefix(e, "%s", name);
+            return err;
+        }
+    }
+    return 0;
+}
+
+int schema_check(const char *text, const json_t *body, struct error *e)
+{
+    return strchr(text, ':') ? check_fields(text, body, e)
+                             : check_type(text, strlen(text), body, e);
 }
 
 // --- the table -----------------------------------------------------------------------------------

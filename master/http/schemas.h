@@ -27,6 +27,10 @@ extern const size_t schema_count;
 // The type of a parameter that does not say it: a name means the same in every call.
 const char *schema_of_parameter(const char *name, size_t len);
 
+// Whether what is in a body has the types of `text`, in both key cases; null is absent. What is
+// missing, and which words there are, is its handler's to tell. ERR_INVALID names the place.
+int schema_check(const char *text, const json_t *body, struct error *e);
+
 // A JSON Schema as the next value. `text`: fields, or a type.
 void schema_write(struct json_writer *w, const char *text);
 void schema_write_type(struct json_writer *w, const char *type, size_t len);

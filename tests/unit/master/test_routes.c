@@ -96,7 +96,7 @@ static void test_what_is_not_found(void **state)
     } cases[] = {
         {"GET", "/nowhere", ERR_NOT_FOUND, NULL},
         {"GET", "/api/v1", ERR_NOT_FOUND, NULL},
-        {"GET", "/api/v1/trials", ERR_NOT_FOUND, NULL},
+        {"GET", "/api/v1/trials", ERR_METHOD, "POST, PUT, OPTIONS"},
         {"GET", "/api/v1/trials//logs", ERR_NOT_FOUND, NULL},
         {"GET", "/api/v1/trials/1/logs/fields/more", ERR_NOT_FOUND, NULL},
         {"GET", "/a/b/c/d/e/f/g/h/i/j/k/l/m/n", ERR_NOT_FOUND, NULL},
@@ -279,6 +279,42 @@ static void test_shapes(void **state)
     assert_string_equal(schema_of_parameter("limits", 6), "string");
 }
 
+static void test_bodies(void **state)
+{
+    (void)state;
+    static const char shape[] = "id:int name?:string on?:bool at?:time size?:digits x?:float "
+                                "labels?:[string] slots?:{int} patch?:PatchResources any?:any";
+    static const struct {
+        const char *body, *fault; // NULL: none
+    } cases[] = {
+        {"{}", NULL}, // what is missing is told by the call
+        {"{\"id\": 5, \"name\": null, \"on\": true, \"other\": [7]}", NULL},
+        {"{\"id\": \"5\", \"size\": 7, \"x\": \"NaN\", \"any\": [{}]}", NULL},
+        {"{\"id\": -5.0, \"at\": \"2026-11-21T09:00:00Z\", \"slots\": {\"a\": 1}}", NULL},
+        {"{\"id\": 5.5}", "id: an integer is expected here"},
+        {"{\"id\": \"5x\"}", "id: an integer"},
+        {"{\"id\": \"-\"}", "id: an integer"},
+        {"{\"id\": \"\"}", "id: an integer"},
+        {"{\"name\": 5}", "name: a string"},
+        {"{\"on\": \"true\"}", "on: true or false"},
+        {"{\"at\": {}}", "at: a time"},
+        {"{\"labels\": \"a\"}", "labels: a list"},
+        {"{\"labels\": [\"a\", 5]}", "labels: item 1: a string"},
+        {"{\"slots\": {\"a\": 1, \"b\": []}}", "slots: \"b\": an integer"},
+        {"{\"patch\": []}", "patch: an object"},
+        {"{\"patch\": {\"max_slots\": \"many\"}}", "patch: maxSlots: an integer"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct error e = {0};
+        json_t *body = json_loads(cases[i].body, 0, NULL);
+        assert_non_null(body);
+        assert_int_equal(schema_check(shape, body, &e), cases[i].fault ? ERR_INVALID : 0);
+        if (cases[i].fault && !strstr(e.text, cases[i].fault))
+            fail_msg("%s: %s", cases[i].body, e.text);
+        json_decref(body);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +324,7 @@ int main(void)
         cmocka_unit_test(test_query),
         cmocka_unit_test(test_openapi),
         cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_bodies),
     };
     return cmocka_run_group_tests(tests, make, drop);
 }
