@@ -174,11 +174,12 @@ static int find_project(struct submission *s, struct db_reader *db)
 static int check_source(struct submission *s, struct db_reader *db, const char *uuid)
 {
     struct db_rows *rows = db_query(db, STMT_CHECKPOINT_STORAGE, "s", uuid);
-    bool known = db_next(rows) > 0;
+    bool known = db_next(rows) > 0, gone = known && !strcmp(db_text(rows, 1), "DELETED");
     db_rows_close(rows);
-    if (known && sight_check(db, &s->rq->principal, THING_CHECKPOINT, uuid, &s->e))
-        return error_prefix(&s->e, "searcher.source_checkpoint_uuid");
-    return 0;
+    int err = known ? sight_check(db, &s->rq->principal, THING_CHECKPOINT, uuid, &s->e) : 0;
+    if (!err && gone)
+        err = error_set(&s->e, ERR_CONFLICT, "checkpoint %s is deleted; start from another", uuid);
+    return err ? error_prefix(&s->e, "searcher.source_checkpoint_uuid") : 0;
 }
 
 // searcher.source_trial_id becomes the checkpoint that the trial had last.

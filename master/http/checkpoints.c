@@ -117,6 +117,24 @@ int view_checkpoint(struct view *v, struct error *e)
     SQL_CHECKPOINT_METRIC " IS NULL, " SQL_CHECKPOINT_METRIC                                       \
                           " * iif(json_extract(e.config, '$.searcher.smaller_is_better'), 1, -1)"
 
+// By any metric of its validation. The name is bound once, by its number, for the condition and the
+// order both.
+static void sort_by_metric(struct list *l, const char *metric)
+{
+    char text[64];
+    const char *way = query_get(l->v->query, "orderBy");
+    int number = (int)l->value_count + 1;
+    snprintf(text, sizeof text, "?%d IS NOT NULL", number);
+    list_and(l, text);
+    list_bind_text(l, metric);
+    for (int part = 0; part < 2; part++)
+        buf_printf(&l->order,
+                   "%s json_extract(c.validation, '$.avgMetrics.\"' || replace(?%d, '\"', '') || "
+                   "'\"')%s",
+                   part ? "," : " ORDER BY", number, part ? "" : " IS NULL");
+    buf_printf(&l->order, "%s, c.uuid", way && !strcmp(way, "ORDER_BY_DESC") ? " DESC" : "");
+}
+
 static void sort_checkpoints(struct list *l)
 {
     static const struct list_sort sorts[] = {{"SORT_BY_UUID", "c.uuid"},
@@ -129,7 +147,10 @@ static void sort_checkpoints(struct list *l)
                                              {NULL, NULL}};
     const char *name = query_get(l->v->query, "sortByAttr") ? "sortByAttr" : "sortBy";
     const char *by = query_get(l->v->query, name);
-    if (by && !strcmp(by, "SORT_BY_SEARCHER_METRIC") && !query_get(l->v->query, "orderBy"))
+    const char *metric = query_get(l->v->query, "sortByMetric");
+    if (metric)
+        sort_by_metric(l, metric);
+    else if (by && !strcmp(by, "SORT_BY_SEARCHER_METRIC") && !query_get(l->v->query, "orderBy"))
         buf_puts(&l->order, " ORDER BY " BEST_FIRST ", c.steps DESC, c.uuid");
     else
         list_sort(l, name, sorts, "c.steps DESC, c.reported_at DESC, c.uuid", "c.uuid");
