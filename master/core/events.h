@@ -12,7 +12,7 @@
 struct core;
 
 // `experiment_id`, `trial_id` 0: of none. `name`: the agent, task, pool, group of metrics, uuid of
-// the checkpoint, name of the model; NULL: none. A trial's experiment may be left out.
+// the checkpoint, id of the model; NULL: none. A trial's experiment may be left out.
 void core_event(struct core *c, enum event_topic topic, int64_t experiment_id, int64_t trial_id,
                 const char *name);
 

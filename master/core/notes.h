@@ -23,7 +23,7 @@ struct note {
     enum event_topic topic;
     int64_t experiment_id, trial_id; // 0: none
     int64_t workspace_id;            // whose members may hear of it; 0: not known here
-    char *name;                      // "": none
+    char *name;                      // "": none; of a workspace or model: its id
     char *data;                      // JSON of what changed; NULL: the store has it
 };
 

@@ -117,13 +117,18 @@ static void write_workspace(struct json_writer *w, struct db_rows *rows, struct 
 
 static void write_model(struct json_writer *w, struct db_rows *rows, struct note *n)
 {
-    enum { WORKSPACE, ID, VERSION, ARCHIVED };
+    enum { WORKSPACE, ID, NAME, VERSION, ARCHIVED };
     n->workspace_id = db_int(rows, WORKSPACE);
     jw_kv_int(w, "id", db_int(rows, ID));
-    jw_kv_string(w, "name", n->name);
+    jw_kv_string(w, "name", db_text(rows, NAME));
     jw_kv_int(w, "workspaceId", n->workspace_id);
     jw_kv_int(w, "lastVersion", db_int(rows, VERSION));
     jw_kv_bool(w, "archived", db_int(rows, ARCHIVED));
+}
+
+static int64_t id_of_name(const struct note *n)
+{
+    return strtoll(n->name, NULL, 10);
 }
 
 static struct db_rows *ask(struct db_reader *db, const struct note *n)
@@ -140,9 +145,9 @@ static struct db_rows *ask(struct db_reader *db, const struct note *n)
     case EVENT_CHECKPOINT:
         return db_query(db, STMT_CHANGED_CHECKPOINT, "s", n->name);
     case EVENT_WORKSPACE:
-        return db_query(db, STMT_CHANGED_WORKSPACE, "i", (int64_t)strtoll(n->name, NULL, 10));
+        return db_query(db, STMT_CHANGED_WORKSPACE, "i", id_of_name(n));
     default:
-        return db_query(db, STMT_CHANGED_MODEL, "s", n->name);
+        return db_query(db, STMT_CHANGED_MODEL, "i", id_of_name(n));
     }
 }
 
@@ -161,9 +166,12 @@ static bool write_gone(struct json_writer *w, struct note *n)
         write_deleted(w, "experimentId", n->experiment_id);
         return n->workspace_id;
     case EVENT_WORKSPACE:
-        n->workspace_id = strtoll(n->name, NULL, 10);
+        n->workspace_id = id_of_name(n);
         write_deleted(w, "id", n->workspace_id);
         return true;
+    case EVENT_MODEL:
+        write_deleted(w, "id", id_of_name(n));
+        return n->workspace_id;
     default:
         return false;
     }

@@ -16,6 +16,8 @@ enum {
     SHARE = 4,            // the thread rests so many times as long as it worked
 };
 
+static const int64_t begin_us = 1767225600LL * 1000000; // 2026-01-01
+
 struct hub {
     struct db_reader *db; // the thread's own
     pthread_t thread;
@@ -86,10 +88,12 @@ void hub_notify(void *ctx, struct notes *notes)
     pthread_mutex_unlock(&h->lock);
 }
 
-void hub_note(struct hub *h, enum event_topic topic, const char *name)
+void hub_note(struct hub *h, enum event_topic topic, int64_t workspace_id, int64_t id)
 {
+    char name[32];
     struct notes *notes = notes_new();
-    notes_add(notes, topic, 0, 0, name);
+    snprintf(name, sizeof name, "%lld", (long long)id);
+    notes_add(notes, topic, 0, 0, name)->workspace_id = workspace_id;
     hub_notify(h, notes);
 }
 
@@ -250,15 +254,18 @@ void hub_end_all(struct hub *h)
 static int count_start(struct db *db, struct db_reader *reader, uint64_t *out, struct error *e)
 {
     char text[32];
-    struct db_rows *rows = db_query(reader, STMT_META_GET, "s", "event_starts");
+    int64_t minutes = (clock_wall_us() - begin_us) / 60000000;
+    struct db_rows *rows = db_query(reader, STMT_META_GET, "s", "event_start");
     int found = db_next(rows);
     *out = found == 1 ? strtoull(db_text(rows, 0), NULL, 10) + 1 : 1;
+    if (minutes > 0 && (uint64_t)minutes > *out)
+        *out = (uint64_t)minutes;
     db_rows_close(rows);
     if (found < 0)
         return error_set(e, ERR_INTERNAL, "the store cannot be read");
     snprintf(text, sizeof text, "%" PRIu64, *out);
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_META_SET, "ss", "event_starts", text);
+    db_batch_add(b, STMT_META_SET, "ss", "event_start", text);
     return db_commit_wait(db, b, e);
 }
 

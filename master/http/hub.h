@@ -20,7 +20,7 @@ enum {
     HUB_GAP_US = 20 * 1000,
     HUB_LAZY_GAP_US = 100 * 1000,
     HUB_LINGER_US = 60 * 1000000,
-    HUB_NUMBER_BITS = 34, // of an event's number; above them the start of the master
+    HUB_NUMBER_BITS = 30, // of an event's number; above them the start of the master
 };
 
 struct hub; // opaque
@@ -33,14 +33,16 @@ struct hub_follower { // the stream's own, between hub_add and hub_remove
     struct hub_follower *next, **link;
 };
 
-// Numbers grow over restarts: the store counts the starts (meta 'event_starts').
+// Numbers grow over restarts: the store counts the starts (meta 'event_start'), which are also not
+// below the minutes since 2026, so that they grow when an older store is put back, too. All fit
+// into the 53 bits of a JSON number that any reader takes.
 int hub_start(struct db *db, struct hub **out, struct error *e);
 void hub_free(struct hub *h); // nobody follows any more; ends the thread. NULL is fine
 
 // core_options.events_committed: ctx is the struct hub.
 void hub_notify(void *ctx, struct notes *notes);
-// Of what is changed without the core, after its commit; any thread.
-void hub_note(struct hub *h, enum event_topic topic, const char *name);
+// Of what is changed without the core (a model), after its commit; any thread.
+void hub_note(struct hub *h, enum event_topic topic, int64_t workspace_id, int64_t id);
 
 // ERR_BUSY: LIMIT_EVENT_STREAMS of all, or LIMIT_EVENT_STREAMS_USER of one user.
 int hub_add(struct hub *h, struct hub_follower *f, struct error *e);

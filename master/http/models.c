@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "master/http/hub.h"
 #include "master/http/list.h"
 #include "master/http/standing.h"
 #include "master/http/views.h"
@@ -375,6 +376,15 @@ static int name_is_taken(const char *name, struct error *e)
                      name);
 }
 
+// Followers are told of the model after the commit.
+static int commit_model(struct view *v, struct db_batch *b, const struct model *m, struct error *e)
+{
+    int rc = view_commit(v, b, e);
+    if (!rc)
+        hub_note(v->service->hub, EVENT_MODEL, m->workspace, m->id);
+    return rc;
+}
+
 int model_create(struct view *v, struct error *e)
 {
     struct words w;
@@ -397,7 +407,11 @@ int model_create(struct view *v, struct error *e)
     db_batch_add(b, STMT_MODEL_INSERT, "sssssiii", w.name, w.description, w.metadata, w.labels,
                  w.notes, v->rq->principal.user_id, workspace, clock_wall_us());
     rc = view_commit(v, b, e);
-    return rc ? rc : answer_model(v, id_of_name(v, w.name), e);
+    if (rc)
+        return rc;
+    id = id_of_name(v, w.name);
+    hub_note(v->service->hub, EVENT_MODEL, workspace, id);
+    return answer_model(v, id, e);
 }
 
 int model_patch(struct view *v, struct error *e)
@@ -417,7 +431,7 @@ int model_patch(struct view *v, struct error *e)
     struct db_batch *b = db_batch_new();
     db_batch_add(b, STMT_MODEL_PATCH, "sssssii", w.name, w.description, w.metadata, w.labels,
                  w.notes, clock_wall_us(), m.id);
-    rc = view_commit(v, b, e);
+    rc = commit_model(v, b, &m, e);
     return rc ? rc : answer_model(v, m.id, e);
 }
 
@@ -429,7 +443,7 @@ static int set_archived(struct view *v, bool archived, struct error *e)
         return rc;
     struct db_batch *b = db_batch_new();
     db_batch_add(b, STMT_MODEL_SET_ARCHIVED, "iii", (int64_t)archived, clock_wall_us(), m.id);
-    return view_commit(v, b, e);
+    return commit_model(v, b, &m, e);
 }
 
 int model_archive(struct view *v, struct error *e)
@@ -455,7 +469,7 @@ int model_move(struct view *v, struct error *e)
         return rc;
     struct db_batch *b = db_batch_new();
     db_batch_add(b, STMT_MODEL_SET_WORKSPACE, "iii", to, clock_wall_us(), m.id);
-    return view_commit(v, b, e);
+    return commit_model(v, b, &m, e);
 }
 
 int model_delete(struct view *v, struct error *e)
@@ -466,7 +480,7 @@ int model_delete(struct view *v, struct error *e)
         return rc;
     struct db_batch *b = db_batch_new();
     db_batch_add(b, STMT_MODEL_DELETE, "i", m.id);
-    return view_commit(v, b, e);
+    return commit_model(v, b, &m, e);
 }
 
 // --- versions ------------------------------------------------------------------------------------
@@ -653,7 +667,7 @@ int model_version_create(struct view *v, struct error *e)
     db_batch_add(b, STMT_MODEL_COUNT_VERSION, "ii", now, m.id);
     db_batch_add(b, STMT_MODEL_VERSION_INSERT, "issssssii", m.id, uuid, w.name, w.description,
                  w.metadata, w.labels, w.notes, v->rq->principal.user_id, now);
-    rc = view_commit(v, b, e);
+    rc = commit_model(v, b, &m, e);
     if (rc)
         return rc;
     id = version_of_moment(v, &m, now);
@@ -685,7 +699,7 @@ int model_version_patch(struct view *v, struct error *e)
     db_batch_add(b, STMT_MODEL_VERSION_PATCH, "sssssii", w.name, w.description, w.metadata,
                  w.labels, w.notes, now, version.id);
     db_batch_add(b, STMT_MODEL_TOUCH, "ii", now, m.id);
-    rc = view_commit(v, b, e);
+    rc = commit_model(v, b, &m, e);
     return rc ? rc : answer_version(v, version.id, e);
 }
 
@@ -699,5 +713,5 @@ int model_version_delete(struct view *v, struct error *e)
     struct db_batch *b = db_batch_new();
     db_batch_add(b, STMT_MODEL_VERSION_DELETE, "i", version.id);
     db_batch_add(b, STMT_MODEL_TOUCH, "ii", clock_wall_us(), m.id);
-    return view_commit(v, b, e);
+    return commit_model(v, b, &m, e);
 }
