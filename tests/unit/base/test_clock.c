@@ -131,12 +131,35 @@ static void running(void **state)
     assert_true(clock_wall_us() > 1700000000000000);
 }
 
+// As Go writes them.
+static void lengths(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t us;
+    } good[] = {{"90m", 5400000000},   {"1h30m", 5400000000},  {"2.5s", 2500000},
+                {"250ms", 250000},     {"-1h", -3600000000},   {"0s", 0},
+                {"72h", 259200000000}, {"1h0.5s", 3600500000}, {"3us", 3},
+                {"+1s", 1000000}};
+    static const char *const bad[] = {"",   "-",    "1",    "h",   "1d",     "1h ",  " 1h",
+                                      "1x", "0x1h", "1e3s", "inf", "99e99h", "1h-1m"};
+    int64_t us;
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(duration_parse(good[i].text, &us), 0);
+        assert_int_equal(us, good[i].us);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(duration_parse(bad[i], &us), ERR_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(format),        cmocka_unit_test(parse),
         cmocka_unit_test(parse_refuses), cmocka_unit_test(there_and_back),
-        cmocka_unit_test(durations),     cmocka_unit_test(running),
+        cmocka_unit_test(durations),     cmocka_unit_test(lengths),
+        cmocka_unit_test(running),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -166,6 +166,25 @@ static void test_too_many_failures(void **state)
     throttle_passed(t, "a", "192.0.2.1");
     assert_int_equal(throttle_check(t, "a", "192.0.2.1", &retry, NULL), 0);
     throttle_free(t);
+
+    // One address that tries many users, and one user whom many addresses try.
+    t = throttle_new();
+    char name[32];
+    for (int i = 0; i < LOGIN_FAILURES_ADDRESS; i++) {
+        assert_int_equal(throttle_check(t, "new", "192.0.2.1", &retry, NULL), 0);
+        snprintf(name, sizeof name, "user-%d", i);
+        throttle_failed(t, name, "192.0.2.1");
+    }
+    assert_int_equal(throttle_check(t, "new", "192.0.2.1", &retry, NULL), ERR_BUSY);
+    assert_true(retry > 0 && retry <= LOGIN_WINDOW_S);
+    assert_int_equal(throttle_check(t, "new", "192.0.2.2", &retry, NULL), 0);
+    for (int i = 0; i < LOGIN_FAILURES_USER; i++) {
+        assert_int_equal(throttle_check(t, "one", "192.0.2.9", &retry, NULL), 0);
+        snprintf(name, sizeof name, "2001:db8::%d", i);
+        throttle_failed(t, "one", name);
+    }
+    assert_int_equal(throttle_check(t, "one", "192.0.2.9", &retry, NULL), ERR_BUSY);
+    throttle_free(t);
 }
 
 static int64_t create_user(const char *body, int status)
@@ -242,7 +261,9 @@ static void test_change_users(void **state)
     assert_int_equal(patch(1, BY_USER, "{\"password\":\"mine-now\"}"), 403);
     assert_int_equal(patch(id, BY_USER, "{\"admin\":null,\"active\":null}"), 200);
     assert_int_equal(patch(id, BY_USER, NULL), 200);
-    assert_int_equal(patch(id, BY_USER, "{\"agentUserGroup\":{\"agentUid\":1}}"), 400);
+    assert_int_equal(patch(id, BY_USER, "{\"agentUserGroup\":{\"agentUid\":1}}"), 403);
+    assert_int_equal(patch(id, BY_ADMIN, "{\"agentUserGroup\":7}"), 400);
+    assert_int_equal(patch(id, BY_ADMIN, "{\"agentUserGroup\":{\"agentUid\":1}}"), 200);
 
     // A new password ends the other sessions, not this one.
     assert_int_equal(patch(id, BY_USER, "{\"password\":\"two\"}"), 200);
