@@ -7,6 +7,7 @@ CREATE UNIQUE INDEX experiments_external ON experiments (external_id) WHERE exte
 ALTER TABLE trials ADD COLUMN external_id TEXT;        -- unique in its experiment
 ALTER TABLE trials ADD COLUMN heartbeat_at INTEGER;    -- unmanaged: last sign of life
 ALTER TABLE trials ADD COLUMN metadata TEXT NOT NULL DEFAULT '{}'; -- POST /runs/{id}/metadata
+ALTER TABLE projects ADD COLUMN notes TEXT NOT NULL DEFAULT '[]'; -- JSON list of {"name","contents"}
 
 -- The validations that were the best of their experiment when they came.
 CREATE TABLE validation_history (

@@ -24,8 +24,8 @@ core_handler core_experiment_best_metric; // searcher/best_searcher_validation_m
 // Workspaces (params[0]), their projects and members (params[1]: the user): teams.h.
 core_handler core_workspace_create, core_workspace_patch, core_workspace_delete,
     core_workspace_archive, core_workspace_unarchive, core_project_create, core_project_patch,
-    core_project_delete, core_project_archive, core_project_unarchive, core_member_set,
-    core_member_remove;
+    core_project_delete, core_project_archive, core_project_unarchive, core_project_note_add,
+    core_project_notes_set, core_member_set, core_member_remove;
 
 // Trials and what running tasks report; params[0] is the trial id, and the caller's allocation must
 // be the live one of that trial (else ERR_FORBIDDEN "allocation has ended").
@@ -58,7 +58,7 @@ core_handler core_checkpoint_report;                              // POST /check
 core_handler core_checkpoints_delete, core_checkpoints_remove_files, core_checkpoints_patch,
     core_checkpoint_metadata, core_experiment_gc;
 core_handler core_experiment_history; // ours: when an imported experiment ran; history.c
-core_handler core_tasks; // GET /tasks: live allocations
+core_handler core_tasks;              // GET /tasks: live allocations
 
 // Webhooks (webhooks.h); params[0] is the id. custom: what a program alerts of.
 core_handler core_available_pools, core_pool_bindings; // what a workspace may use

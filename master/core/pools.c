@@ -172,6 +172,31 @@ static void write_agent(struct json_writer *w, const struct agent *g)
     jw_object_end(w);
 }
 
+// The part of a list that the caller asked for. `total` is known before the first row.
+struct page {
+    int64_t offset, limit, total; // limit 0: all
+    int64_t seen, shown;
+};
+
+static int page_read(struct request *rq, struct page *p, struct error *e)
+{
+    int err = request_query_int(rq, "offset", 0, &p->offset, e);
+    if (!err)
+        err = request_query_int(rq, "limit", 0, &p->limit, e);
+    if (p->offset < 0) // from the end
+        p->offset = p->offset + p->total > 0 ? p->offset + p->total : 0;
+    if (p->limit < 0)
+        p->limit = 0;
+    return err;
+}
+
+static bool page_takes(struct page *p)
+{
+    bool takes = p->seen++ >= p->offset && (!p->limit || p->shown < p->limit);
+    p->shown += takes;
+    return takes;
+}
+
 // Those that are connected or were a moment ago.
 static bool is_shown(const struct agent *g)
 {
@@ -181,26 +206,21 @@ static bool is_shown(const struct agent *g)
 int core_agents(struct core *c, struct request *rq, struct error *e)
 {
     struct json_writer w;
-    int64_t offset, limit, total = 0, shown = 0;
-    int err = request_query_int(rq, "offset", 0, &offset, e);
-    if (!err)
-        err = request_query_int(rq, "limit", 0, &limit, e);
+    struct page page = {0};
+    for (size_t i = 0; i < c->agent_count; i++)
+        page.total += is_shown(c->agents[i]);
+    int err = page_read(rq, &page, e);
     if (err)
         return err;
     jw_init(&w, &rq->answer);
     jw_object(&w);
     jw_key(&w, "agents");
     jw_array(&w);
-    for (size_t i = 0; i < c->agent_count; i++) {
-        if (!is_shown(c->agents[i]))
-            continue;
-        if (total++ < offset || (limit > 0 && shown >= limit))
-            continue;
-        write_agent(&w, c->agents[i]);
-        shown++;
-    }
+    for (size_t i = 0; i < c->agent_count; i++)
+        if (is_shown(c->agents[i]) && page_takes(&page))
+            write_agent(&w, c->agents[i]);
     jw_array_end(&w);
-    wire_write_pagination(&w, offset, limit, shown, total);
+    wire_write_pagination(&w, page.offset, page.limit, page.shown, page.total);
     jw_object_end(&w);
     return 0;
 }
@@ -454,25 +474,27 @@ static void write_pool(struct core *c, struct json_writer *w, const struct pool 
 int core_resource_pools(struct core *c, struct request *rq, struct error *e)
 {
     struct json_writer w;
-    int64_t shown = 0;
-    (void)e;
+    struct page page = {0};
+    for (size_t i = 0; i < c->pool_count; i++)
+        page.total += core_pool_exists(c, c->pools[i]);
+    int err = page_read(rq, &page, e);
+    if (err)
+        return err;
     jw_init(&w, &rq->answer);
     jw_object(&w);
     jw_key(&w, "resourcePools");
     jw_array(&w);
-    for (size_t i = 0; i < c->pool_count; i++) {
-        if (!core_pool_exists(c, c->pools[i]))
-            continue;
-        write_pool(c, &w, c->pools[i]);
-        shown++;
-    }
+    for (size_t i = 0; i < c->pool_count; i++)
+        if (core_pool_exists(c, c->pools[i]) && page_takes(&page))
+            write_pool(c, &w, c->pools[i]);
     jw_array_end(&w);
-    wire_write_pagination(&w, 0, 0, shown, shown);
+    wire_write_pagination(&w, page.offset, page.limit, page.shown, page.total);
     jw_object_end(&w);
     return 0;
 }
 
-// Every pool is there for every workspace; what each may use of one is said by its weight and slots.
+// Every pool is there for every workspace; what each may use of one is said by its weight and
+// slots.
 int core_available_pools(struct core *c, struct request *rq, struct error *e)
 {
     struct json_writer w;

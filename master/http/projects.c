@@ -11,7 +11,7 @@
     "('COMPLETED', 'CANCELED', 'ERROR')), "                                                        \
     "(SELECT max(e.submitted_at) FROM experiments e WHERE e.project_id = p.id), "                  \
     "(SELECT count(*) FROM experiments e JOIN trials t ON t.experiment_id = e.id "                 \
-    "WHERE e.project_id = p.id)"
+    "WHERE e.project_id = p.id), p.notes"
 #define PROJECT_FROM   "FROM projects p"
 #define PROJECT_JOINED "JOIN users u ON u.id = p.user_id JOIN workspaces w ON w.id = p.workspace_id"
 
@@ -31,7 +31,7 @@ static void write_project(struct json_writer *w, struct db_rows *rows)
     jw_kv_int(w, "numActiveExperiments", db_int(rows, 9));
     write_time(w, "lastExperimentStartedAt", db_int(rows, 10));
     jw_kv_int(w, "numRuns", db_int(rows, 11));
-    jw_kv_raw(w, "notes", "[]");
+    jw_kv_raw(w, "notes", db_text(rows, 12));
     jw_kv_bool(w, "immutable", db_int(rows, 0) == UNCATEGORIZED);
     jw_kv_string(w, "state", "WORKSPACE_STATE_UNSPECIFIED");
     jw_kv_string(w, "errorMessage", "");
@@ -75,4 +75,17 @@ int view_project(struct view *v, struct error *e)
 {
     int rc = request_param_int(v->rq, 0, &v->rq->id, e);
     return rc ? rc : render_project(v, e);
+}
+
+static void write_notes(struct json_writer *w, struct db_rows *rows)
+{
+    jw_raw(w, db_text(rows, 0));
+}
+
+int render_project_notes(struct view *v, struct error *e)
+{
+    jw_object(&v->w);
+    int rc = write_one(v, "notes", "SELECT notes FROM projects WHERE id = ?", write_notes, e);
+    jw_object_end(&v->w);
+    return rc;
 }

@@ -18,7 +18,7 @@ void write_cluster_message(struct view *v, bool also_later); // the key "cluster
 
 // workspaces.c, projects.c, members.c; the renders take the id in rq->id
 view_handler view_workspaces, view_workspace, view_workspace_projects, view_project, view_members;
-view_handler render_workspace, render_project;
+view_handler render_workspace, render_project, render_project_notes;
 
 // accounts.c
 view_handler account_login, account_logout, account_create, account_patch; // worker

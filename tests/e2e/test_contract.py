@@ -22,8 +22,6 @@ from det import Det, LiveAgent, NotServed
 NOT_YET_SERVED = """
 POST /commands
 POST /generic-tasks
-POST /projects/*/notes
-GET //resources/allocation/*
 """
 
 CONFIG = """\
@@ -577,7 +575,9 @@ class Contract(unittest.TestCase):
     def test_project_notes(self):
         workspace = self.user.post("/workspaces", {"name": "noted"})["workspace"]["id"]
         project = self.user.post(f"/workspaces/{workspace}/projects", {"name": "p", "workspaceId": workspace})["project"]["id"]
-        self.user.post(f"/projects/{project}/notes", {"name": "one", "contents": "text"}, "notes:[Note]")
+        for _ in range(2):
+            self.assertEqual(self.user.post(f"/projects/{project}/notes", {"name": "one", "contents": "text"},
+                                            "notes:[Note]")["notes"], [{"name": "one", "contents": "text"}])
         notes = self.user.call("PUT", f"/projects/{project}/notes", {
             "notes": [{"name": "two", "contents": "more"}], "projectId": project}, "notes:[Note]")["notes"]
         self.assertEqual(notes, [{"name": "two", "contents": "more"}])
