@@ -154,7 +154,7 @@ static const char intro[] =
     "  text : \"image net\" and started > -7d and duration > 1h30m\n\n"
     "Tests are joined by and, or, not and ( ). Operators: = != < <= > >=, in (a, b), not in (a, "
     "b),\n"
-    "~ (contains, in any case), : (has all these words, or words that begin so). A bare name asks\n"
+    "~ (contains, in any case), : (has all these words; net* is any that begins so). A bare name asks\n"
     "whether there is such a value: ended, label, validation.loss, not archived.\n\n"
     "Values: numbers; texts, in quotes when they hold blanks, commas or parentheses; times as\n"
     "2026-11-21, 2026-11-21T10:00:00Z or back from now, -7d; durations as 90, 30s, 5m, 1h30m, 2d.\n"

@@ -39,6 +39,15 @@ void clock_sleep_us(int64_t us)
         ;
 }
 
+// The number in so many digits; returns what is behind them.
+static char *put_digits(char *out, int number, int digits)
+{
+    for (int i = digits - 1; i >= 0; i--, number /= 10)
+        out[i] = (char)('0' + number % 10);
+    return out + digits;
+}
+
+// By hand: lists are full of times, and strftime() took a sixth of a list's time.
 const char *clock_format(int64_t wall_us, char out[CLOCK_RFC3339_MAX])
 {
     int64_t micros = wall_us % SECOND_US;
@@ -47,8 +56,24 @@ const char *clock_format(int64_t wall_us, char out[CLOCK_RFC3339_MAX])
     time_t seconds = (time_t)((wall_us - micros) / SECOND_US);
     struct tm tm;
     must(gmtime_r(&seconds, &tm) != NULL);
-    size_t len = strftime(out, CLOCK_RFC3339_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(out + len, CLOCK_RFC3339_MAX - len, ".%06dZ", (int)micros);
+    int year = tm.tm_year + 1900;
+    if (year < 0 || year > 9999) { // RFC 3339 has no words for it
+        size_t len = strftime(out, CLOCK_RFC3339_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
+        snprintf(out + len, CLOCK_RFC3339_MAX - len, ".%06dZ", (int)micros);
+        return out;
+    }
+    const struct {
+        int number, digits;
+        char sign;
+    } parts[] = {{year, 4, '-'},       {tm.tm_mon + 1, 2, '-'}, {tm.tm_mday, 2, 'T'},
+                 {tm.tm_hour, 2, ':'}, {tm.tm_min, 2, ':'},     {tm.tm_sec, 2, '.'},
+                 {(int)micros, 6, 'Z'}};
+    char *at = out;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        at = put_digits(at, parts[i].number, parts[i].digits);
+        *at++ = parts[i].sign;
+    }
+    *at = '\0';
     return out;
 }
 

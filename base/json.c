@@ -33,12 +33,17 @@ static size_t utf8_length(const unsigned char *s, size_t n)
     return overlong || outside ? 0 : len;
 }
 
+static bool is_plain_ascii(unsigned char c)
+{
+    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
 // Bytes of the character at `s` when it may stand in a JSON string as it is, else 0.
 static size_t plain_length(const unsigned char *s, size_t n)
 {
     if (*s >= 0x80)
         return utf8_length(s, n);
-    return *s >= 0x20 && *s != '"' && *s != '\\';
+    return is_plain_ascii(*s);
 }
 
 // An ASCII character that may not stand in a string as it is.
@@ -55,9 +60,11 @@ static void put_escape(struct buf *out, unsigned char c)
 static void put_string(struct buf *out, const char *text, size_t n)
 {
     const unsigned char *s = (const unsigned char *)text, *end = s + n;
-    buf_puts(out, "\"");
+    buf_append(out, "\"", 1);
     while (s < end) {
         const unsigned char *run = s;
+        while (s < end && is_plain_ascii(*s)) // which nearly all are
+            s++;
         for (size_t len; s < end && (len = plain_length(s, (size_t)(end - s))) > 0; s += len)
             ;
         buf_append(out, run, (size_t)(s - run));
@@ -69,7 +76,20 @@ static void put_string(struct buf *out, const char *text, size_t n)
             put_escape(out, *s);
         s++;
     }
-    buf_puts(out, "\"");
+    buf_append(out, "\"", 1);
+}
+
+static void put_int(struct buf *out, int64_t v)
+{
+    char text[NUMBER_TEXT_MAX], *at = text + sizeof text;
+    uint64_t left = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    do {
+        *--at = (char)('0' + left % 10);
+        left /= 10;
+    } while (left);
+    if (v < 0)
+        *--at = '-';
+    buf_append(out, at, (size_t)(text + sizeof text - at));
 }
 
 // Fifteen digits always survive the way to a double and back, so a shorter form of a normal number
@@ -90,6 +110,8 @@ static void put_double(struct buf *out, double v)
         buf_puts(out, "\"NaN\"");
     } else if (isinf(v)) {
         buf_puts(out, v > 0 ? "\"Infinity\"" : "\"-Infinity\"");
+    } else if (v == trunc(v) && fabs(v) < 1e15 && !(v == 0 && signbit(v))) {
+        put_int(out, (int64_t)v); // as %g writes it
     } else {
         format_double(v, text);
         buf_puts(out, text);
@@ -149,7 +171,7 @@ static void put_json(struct buf *out, const json_t *v)
         put_string(out, json_string_value(v), json_string_length(v));
         break;
     case JSON_INTEGER:
-        buf_printf(out, "%lld", (long long)json_integer_value(v));
+        put_int(out, json_integer_value(v));
         break;
     case JSON_REAL:
         put_real(out, json_real_value(v));
@@ -191,7 +213,7 @@ static void begin_member(struct json_writer *w)
     if (w->depth == 0)
         return;
     if (w->comma[w->depth - 1])
-        buf_puts(w->out, ",");
+        buf_append(w->out, ",", 1);
     w->comma[w->depth - 1] = true;
 }
 
@@ -235,7 +257,7 @@ void jw_key(struct json_writer *w, const char *key)
     must(!w->key_pending);
     begin_member(w);
     put_string(w->out, key, strlen(key));
-    buf_puts(w->out, ":");
+    buf_append(w->out, ":", 1);
     w->key_pending = true;
 }
 
@@ -256,7 +278,7 @@ void jw_string(struct json_writer *w, const char *s)
 void jw_int(struct json_writer *w, int64_t v)
 {
     begin_member(w);
-    buf_printf(w->out, "%lld", (long long)v);
+    put_int(w->out, v);
 }
 
 void jw_double(struct json_writer *w, double v)

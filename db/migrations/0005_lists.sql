@@ -18,12 +18,16 @@ CREATE TABLE experiment_briefs (
     ended_at INTEGER,
     duration REAL,                         -- seconds; null until it has ended
     progress REAL NOT NULL,
-    best REAL                              -- of the searcher's metric
+    best REAL,                             -- of the searcher's metric
+    labels TEXT NOT NULL,
+    job_id TEXT NOT NULL,
+    parent_id INTEGER
 ) STRICT;
 CREATE INDEX experiment_briefs_state ON experiment_briefs (state);
 CREATE INDEX experiment_briefs_user ON experiment_briefs (user_id);
 CREATE INDEX experiment_briefs_project ON experiment_briefs (project_id);
 CREATE INDEX experiment_briefs_name ON experiment_briefs (name);
+CREATE INDEX experiment_briefs_slots ON experiment_briefs (slots);
 CREATE INDEX experiment_briefs_submitted ON experiment_briefs (submitted_at);
 CREATE INDEX experiment_briefs_ended ON experiment_briefs (ended_at);
 CREATE INDEX experiment_briefs_duration ON experiment_briefs (duration);
@@ -84,7 +88,7 @@ INSERT INTO experiment_briefs
         coalesce(nullif(resource_pool, ''), json_extract(config, '$.resources.resource_pool'), ''),
         coalesce(json_extract(config, '$.resources.slots_per_trial'), 1), unmanaged,
         (SELECT count(*) FROM trials t WHERE t.experiment_id = e.id), submitted_at, ended_at,
-        (ended_at - submitted_at) / 1e6, progress, best_metric
+        (ended_at - submitted_at) / 1e6, progress, best_metric, labels, job_id, parent_id
     FROM experiments e;
 INSERT INTO experiment_counts
     SELECT project_id, user_id, kind, archived, state, count(*), sum(trials) FROM experiment_briefs
@@ -111,13 +115,14 @@ INSERT INTO experiments_names (experiments_names) VALUES ('rebuild');
 -- What comes from now on.
 CREATE TRIGGER experiments_listed AFTER INSERT ON experiments BEGIN
     INSERT INTO experiment_briefs (id, kind, archived, state, user_id, project_id, name, searcher,
-        pool, slots, unmanaged, submitted_at, ended_at, duration, progress, best)
+        pool, slots, unmanaged, submitted_at, ended_at, duration, progress, best, labels, job_id,
+        parent_id)
         VALUES (new.id, new.kind, new.archived, new.state, new.user_id, new.project_id, new.name,
             new.searcher_type, coalesce(nullif(new.resource_pool, ''),
                 json_extract(new.config, '$.resources.resource_pool'), ''),
             coalesce(json_extract(new.config, '$.resources.slots_per_trial'), 1), new.unmanaged,
             new.submitted_at, new.ended_at, (new.ended_at - new.submitted_at) / 1e6, new.progress,
-            new.best_metric);
+            new.best_metric, new.labels, new.job_id, new.parent_id);
     INSERT INTO experiment_labels
         SELECT DISTINCT value, new.id FROM json_each(new.labels) WHERE type = 'text';
     INSERT INTO experiments_text (rowid, name, description, labels, notes)
@@ -152,6 +157,7 @@ CREATE TRIGGER experiments_configured AFTER UPDATE OF config, resource_pool ON e
 END;
 CREATE TRIGGER experiments_labelled AFTER UPDATE OF labels ON experiments
 WHEN new.labels <> old.labels BEGIN
+    UPDATE experiment_briefs SET labels = new.labels WHERE id = new.id;
     DELETE FROM experiment_labels
         WHERE experiment_id = old.id AND label IN (SELECT value FROM json_each(old.labels));
     INSERT INTO experiment_labels

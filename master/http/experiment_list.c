@@ -49,7 +49,7 @@ static const struct sql_field fields[] = {
     {COLUMN("name", "name"), WALK("name", "name")},
     {PLAIN("description", "description")},
     {PLAIN("notes", "notes")},
-    {PLAIN("forked_from", "parent_id"), .nullable = true},
+    {COLUMN("forked_from", "parent_id"), .nullable = true},
     {.name = "text",
      .open = "r.id IN (SELECT rowid FROM experiments_text WHERE experiments_text",
      .close = ")",
@@ -78,7 +78,7 @@ static const struct sql_field fields[] = {
     {COLUMN("project_id", "project_id"), WALK("project_id", "project"), .counted = true},
     {COLUMN("searcher", "searcher")},
     {COLUMN("resource_pool", "pool")},
-    {COLUMN("slots", "slots")},
+    {COLUMN("slots", "slots"), WALK("slots", "slots")},
     {COLUMN("trials", "trials")},
     {COLUMN("progress", "progress"), WALK("progress", "progress")},
     {COLUMN("metric", "best"), WALK("best", "best"), .nullable = true},
@@ -118,12 +118,19 @@ static const struct sql_field fields[] = {
     {0},
 };
 
+static const struct sql_field words_walk = {
+    .walk_from = "experiments_text s CROSS JOIN experiment_briefs r ON r.id = s.rowid",
+    .walk_where = "s.experiments_text MATCH ?",
+    .walk_sort = "s.rowid",
+    .walk_id = "s.rowid"};
+
 // What runs, starts or pulls is little, however much is queued.
 static const struct sql_table table = {
     .list = FILTER_EXPERIMENTS,
     .fields = fields,
     .id = "r.id",
     .active_ids = IDS("state = 'ACTIVE'"),
+    .words_walk = &words_walk,
     .live_open = "SELECT t.experiment_id FROM allocations a JOIN trials t ON t.id = a.trial_id "
                  "WHERE a.state <> 'TERMINATED' AND a.state IN ('RUNNING', 'TERMINATING', "
                  "'STARTING', 'PULLING') GROUP BY t.experiment_id HAVING max(CASE a.state "
@@ -131,23 +138,24 @@ static const struct sql_table table = {
     .live_close = ")",
 };
 
-// The columns of write_experiment_members(). The configuration is most of a row: who leaves it out has a
-// light list.
-#define LISTED(config_)                                                                            \
+// The columns of write_experiment_members(). What is large stands in the wide rows: who leaves all
+// of it out has a light list, which does not read them.
+#define LISTED(description_, notes_, config_)                                                      \
     "SELECT r.id, CASE r.state WHEN 'ACTIVE' THEN " SQL_LIVE_STATE(                                \
-        SQL_LISTED_RUNS) " ELSE r.state END, r.name, e.description, e.notes, e.labels, "           \
-                         "r.user_id, u.username, "                                                 \
+        SQL_LISTED_RUNS) " ELSE r.state END, r.name, " description_ ", " notes_                    \
+                         ", r.labels, r.user_id, u.username, "                                     \
                          "u.display_name, r.project_id, p.name, p.user_id, w.id, w.name, "         \
                          "p.archived OR w.archived, "                                              \
-                         "e.job_id, e.parent_id, " config_                                         \
-                         ", r.searcher, r.progress, r.best, r.archived, r.unmanaged, "             \
-                         "r.submitted_at, r.ended_at, r.trials, r.pool"
+                         "r.job_id, r.parent_id, " config_                                         \
+                         ", r.searcher, r.progress, r.best, r.archived, "                          \
+                         "r.unmanaged, r.submitted_at, r.ended_at, r.trials, r.pool"
 #define SQL_LISTED_RUNS                                                                            \
     "trials t JOIN allocations a ON a.trial_id = t.id WHERE t.experiment_id = r.id"
-#define LISTED_JOINED                                                                              \
-    "CROSS JOIN experiment_briefs r ON r.id = k.id CROSS JOIN experiments e ON e.id = r.id "       \
-    "CROSS JOIN users u ON u.id = r.user_id CROSS JOIN projects p ON p.id = r.project_id "         \
-    "CROSS JOIN workspaces w ON w.id = p.workspace_id"
+#define LIGHT_JOINED                                                                               \
+    "CROSS JOIN experiment_briefs r ON r.id = k.id CROSS JOIN users u ON u.id = r.user_id "        \
+    "CROSS JOIN projects p ON p.id = r.project_id CROSS JOIN workspaces w ON w.id = "              \
+    "p.workspace_id"
+#define LISTED_JOINED LIGHT_JOINED " CROSS JOIN experiments e ON e.id = r.id"
 
 enum { LISTED_COLUMNS = 27 };
 
@@ -203,16 +211,19 @@ static void test_project(struct pager *g, struct view *v)
 
 int view_experiments(struct view *v, struct error *e)
 {
-    bool light = is_omitted(v, "config");
+    bool config = !is_omitted(v, "config");
+    bool texts = !is_omitted(v, "description") || !is_omitted(v, "notes");
     const struct pager_source source = {
         .key = "experiments",
         .base = BRIEFS " NOT INDEXED",
         .size = "SELECT max(id) FROM experiment_briefs",
         .newest = "SELECT * FROM experiment_briefs ORDER BY id DESC",
         .counts = "SELECT coalesce(sum(experiments), 0) FROM experiment_counts r",
-        .columns = light ? LISTED("NULL") : LISTED("e.config"),
+        .columns = !config ? texts ? LISTED("e.description", "e.notes", "NULL")
+                                   : LISTED("NULL", "NULL", "NULL")
+                           : LISTED("e.description", "e.notes", "e.config"),
         .column_count = LISTED_COLUMNS,
-        .joined = LISTED_JOINED,
+        .joined = config || texts ? LISTED_JOINED : LIGHT_JOINED,
         .order = "-id",
         .write = is_omitted(v, "originalConfig") ? write_light_row : write_row};
     struct pager g;

@@ -59,8 +59,10 @@ void write_experiment_members(struct json_writer *w, struct db_rows *rows)
     jw_kv_int(w, "id", db_int(rows, E_ID));
     jw_kv_string(w, "state", wire_name(WIRE_EXPERIMENT_STATE, db_text(rows, E_STATE)));
     jw_kv_string(w, "name", db_text(rows, E_NAME));
-    jw_kv_string(w, "description", db_text(rows, E_DESCRIPTION));
-    jw_kv_string(w, "notes", db_text(rows, E_NOTES));
+    if (!db_is_null(rows, E_DESCRIPTION)) { // a light list goes without, and without the config
+        jw_kv_string(w, "description", db_text(rows, E_DESCRIPTION));
+        jw_kv_string(w, "notes", db_text(rows, E_NOTES));
+    }
     jw_kv_raw(w, "labels", db_text(rows, E_LABELS));
     jw_kv_int(w, "userId", db_int(rows, E_USER_ID));
     jw_kv_string(w, "username", db_text(rows, E_USERNAME));
@@ -74,7 +76,7 @@ void write_experiment_members(struct json_writer *w, struct db_rows *rows)
     jw_kv_string(w, "jobId", db_text(rows, E_JOB_ID));
     if (!db_is_null(rows, E_PARENT_ID))
         jw_kv_int(w, "forkedFrom", db_int(rows, E_PARENT_ID));
-    if (!db_is_null(rows, E_CONFIG)) // a light list goes without
+    if (!db_is_null(rows, E_CONFIG))
         jw_kv_raw(w, "config", db_text(rows, E_CONFIG));
     jw_kv_string(w, "searcherType", db_text(rows, E_SEARCHER_TYPE));
     jw_kv_double(w, "progress", db_double(rows, E_PROGRESS));

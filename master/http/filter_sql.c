@@ -151,17 +151,18 @@ static const char *like_pattern(struct arena *a, const char *part)
     return pattern;
 }
 
-// Each word, or what begins so, of a search: "image"* "net"*
+// Each word of a search as a phrase of its own; a star at its end stays outside: "image" "net"*
 static const char *words_query(struct arena *a, const char *text)
 {
     char *query = arena_alloc(a, 6 * strlen(text) + 4), *to = query;
     while (*text) {
         size_t n = strcspn(text, " \t\r\n\"");
+        bool begins = n > 1 && text[n - 1] == '*';
         if (n) {
             *to++ = '"';
-            memcpy(to, text, n);
-            to += n;
-            memcpy(to, "\"* ", 3);
+            memcpy(to, text, n - begins);
+            to += n - begins;
+            memcpy(to, begins ? "\"* " : "\"  ", 3);
             to += 3;
         }
         text += n + (text[n] != '\0');
@@ -410,6 +411,16 @@ bool filter_drive(const struct filter_context *c, const struct filter_node *n, s
     if (!all)
         cut_back(out, len, count);
     return all;
+}
+
+bool filter_drive_is_exact(const struct filter_node *n)
+{
+    return n->shape == FILTER_TEST && n->op != FILTER_HAS && n->name.field->type != FILTER_STATE;
+}
+
+const char *filter_words(struct arena *a, const struct filter_node *n)
+{
+    return words_query(a, n->values[0].text);
 }
 
 bool filter_is_counted(const struct filter_context *c, const struct filter_node *n)

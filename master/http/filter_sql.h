@@ -51,6 +51,8 @@ struct sql_table {
     const char *live_close;         // live_open, 1, 2, 3 (PULLING, STARTING, RUNNING), live_close
     const char *id;                 // "r.id"
     const char *active_ids;         // drive of all that are active; NULL: no drive by state
+    const struct sql_field
+        *words_walk; // newest first or last, over the index of full text; or NULL
 };
 
 const struct sql_field *sql_field_of(const struct sql_table *t, const struct filter_name *name);
@@ -67,6 +69,11 @@ void filter_sql(const struct filter_context *c, const struct filter_node *n, str
 
 // The ids that may pass, as a query; false: no index knows.
 bool filter_drive(const struct filter_context *c, const struct filter_node *n, struct sql *out);
+
+bool filter_drive_is_exact(const struct filter_node *n); // its ids pass the test, every one
+
+// Of a full text test: what is bound for it.
+const char *filter_words(struct arena *a, const struct filter_node *n);
 
 // Whether the table of counts can tell how many pass.
 bool filter_is_counted(const struct filter_context *c, const struct filter_node *n);

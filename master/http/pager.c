@@ -10,7 +10,7 @@
 #include "base/log.h"
 
 enum {
-    COUNT_ROWS = 2000, // how many rows are looked at for a total that need not be exact
+    COUNT_ROWS = 1000, // how many rows are looked at for a total that need not be exact
     DRIVE_LEAST = 256, // so few ids are always worth looking up
     DRIVE_MOST = 20 * 1000,
     CURSOR_MAX = 1500, // bytes; a row that is sorted by a longer text gives none
@@ -401,8 +401,8 @@ static void add_cursor(struct pager *g, const struct plan *p, struct sql *out)
     }
 }
 
-// Every condition but the cursor's.
-static void add_conditions(struct pager *g, struct sql *out)
+// Every condition but the cursor's, and but `covered`, which the source of the rows has already.
+static void add_conditions(struct pager *g, const struct filter_node *covered, struct sql *out)
 {
     for (size_t i = 0; i < g->fixed_count; i++) {
         sql_add(out, " AND ");
@@ -411,14 +411,17 @@ static void add_conditions(struct pager *g, struct sql *out)
             sql_int(out, g->fixed[i].value);
     }
     for (const struct filter_node *n = g->tests; n; n = n->next) {
+        if (n == covered)
+            continue;
         sql_add(out, " AND ");
         filter_sql(&g->context, n, out);
     }
 }
 
-// FROM and WHERE without conditions.
+// FROM and WHERE with the conditions.
 static void add_source(struct pager *g, const struct plan *p, struct sql *out)
 {
+    const struct filter_node *covered = NULL;
     sql_add(out, " FROM ");
     sql_add(out, p->walk ? p->walk->walk_from : g->source->base);
     sql_add(out, " WHERE 1");
@@ -426,17 +429,27 @@ static void add_source(struct pager *g, const struct plan *p, struct sql *out)
         sql_add(out, " AND ");
         bool down = g->keys[0].descending && p->walk->walk_where_down;
         sql_add(out, down ? p->walk->walk_where_down : p->walk->walk_where);
-        sql_key_bind(out, g->context.arena, p->walk, &g->keys[0].name);
+        if (g->words)
+            sql_text(out, filter_words(g->context.arena, g->words));
+        else
+            sql_key_bind(out, g->context.arena, p->walk, &g->keys[0].name);
+        covered = g->words;
     } else if (!p->walk && g->driver) {
         sql_add(out, " AND ");
         sql_add(out, g->context.table->id);
-        sql_add(out, " IN (");
-        filter_drive(&g->context, g->driver, out);
-        sql_add(out, ")");
+        sql_add(out, " IN (SELECT value FROM json_each(?))");
+        sql_text(out, g->ids);
+        covered = filter_drive_is_exact(g->driver) ? g->driver : NULL;
     }
+    add_conditions(g, covered, out);
 }
 
-static const char *const aliases[FILTER_KEYS_MAX + 1] = {"k0", "k1", "k2", "k3", "k4"};
+// Of a key, which is a column of the inner query; the last is the id.
+static const char *alias_of(const struct pager *g, size_t key)
+{
+    static const char *const aliases[FILTER_KEYS_MAX] = {"k0", "k1", "k2", "k3"};
+    return key + 1 == g->key_count ? "id" : aliases[key];
+}
 
 static void add_inner(struct pager *g, const struct plan *p, struct sql *out)
 {
@@ -445,7 +458,7 @@ static void add_inner(struct pager *g, const struct plan *p, struct sql *out)
         sql_add(out, i ? ", " : "");
         add_expression(g, p, i, out);
         sql_add(out, " AS ");
-        sql_add(out, aliases[i]);
+        sql_add(out, alias_of(g, i));
     }
     add_source(g, p, out);
     if (p->phase != PHASE_ALL) {
@@ -453,12 +466,11 @@ static void add_inner(struct pager *g, const struct plan *p, struct sql *out)
         add_expression(g, p, 0, out);
         sql_add(out, p->phase == PHASE_HAVE ? " IS NOT NULL" : " IS NULL");
     }
-    add_conditions(g, out);
     add_cursor(g, p, out);
     sql_add(out, " ORDER BY ");
     for (size_t i = p->phase == PHASE_NONE; i < g->key_count; i++) {
         bool nulls = field_of(g, i)->nullable && (i || p->phase == PHASE_ALL);
-        sql_add(out, aliases[i]);
+        sql_add(out, alias_of(g, i));
         sql_add(out, g->keys[i].descending ? " DESC" : nulls ? " ASC NULLS LAST" : " ASC");
         sql_add(out, i + 1 < g->key_count ? ", " : " LIMIT ? OFFSET ?");
     }
@@ -471,7 +483,7 @@ static void add_page(struct pager *g, const struct plan *p, struct sql *out)
     sql_add(out, g->source->columns);
     for (size_t i = 0; i < g->key_count; i++) {
         sql_add(out, ", k.");
-        sql_add(out, aliases[i]);
+        sql_add(out, alias_of(g, i));
     }
     sql_add(out, " FROM (");
     add_inner(g, p, out);
@@ -479,6 +491,11 @@ static void add_page(struct pager *g, const struct plan *p, struct sql *out)
     sql_int(out, g->offset);
     sql_add(out, ") k ");
     sql_add(out, g->source->joined);
+}
+
+static bool is_words(const struct filter_node *n)
+{
+    return n->shape == FILTER_TEST && n->op == FILTER_FINDS;
 }
 
 // --- which way -----------------------------------------------------------------------------------
@@ -502,43 +519,57 @@ static int ask_constant(struct pager *g, const char *text, int64_t *out, struct 
     return err;
 }
 
-// How many ids a test's drive has, up to `most` + 1; -1: it has none.
-static int count_driven(struct pager *g, const struct filter_node *n, int64_t most, int64_t *out,
-                        struct error *e)
+// The ids of a test's drive as a JSON list, if there are at most `most` of them; else NULL.
+static int drive(struct pager *g, const struct filter_node *n, int64_t most, int64_t *count,
+                 const char **ids, struct error *e)
 {
     struct sql s;
-    int err = 0;
+    struct buf list;
+    int state = 0;
+    *ids = NULL;
     sql_init(&s);
-    sql_add(&s, "SELECT count(*) FROM (");
-    *out = -1;
+    buf_init(&list, (size_t)DRIVE_MOST * 24);
     if (filter_drive(&g->context, n, &s)) {
-        sql_add(&s, " LIMIT ?)");
+        sql_add(&s, " LIMIT ?");
         sql_int(&s, most + 1);
-        err = ask(g, &s, out, e);
+        struct db_rows *rows = sql_query(g->v->db, &s);
+        for (*count = 0; (state = db_next(rows)) == 1; ++*count)
+            buf_printf(&list, "%c%lld", *count ? ',' : '[', (long long)db_int(rows, 0));
+        db_rows_close(rows);
+        buf_puts(&list, *count ? "]" : "[]");
+        if (*count <= most)
+            *ids = arena_strdup(g->context.arena, buf_str(&list));
     }
+    buf_free(&list);
     sql_free(&s);
-    return err;
+    return state < 0 ? error_set(e, ERR_INTERNAL, "the store cannot be read") : 0;
 }
 
 // Driven by the test that passes the fewest. With n ids to look up, a walk meets one of them every
-// `all` / n rows, so it reads limit * all / n: the two are even at n = sqrt(limit * all).
+// `all` / n rows, so it reads limit * all / n: as many at n = sqrt(limit * all). Ids that lie
+// anywhere cost about twice as much as rows in order.
 static int choose_driver(struct pager *g, struct error *e)
 {
     int64_t all = 0, n = 0;
     int err = g->source->size && g->tests ? ask_constant(g, g->source->size, &all, e) : 0;
     if (err || !all)
         return err;
-    double even = sqrt((double)(g->limit < 0 ? all : g->limit + 1) * (double)all);
+    double even = sqrt((double)(g->limit < 0 ? all : g->limit + 1) * (double)all) / 2;
     int64_t least = even < DRIVE_LEAST  ? DRIVE_LEAST
                     : even > DRIVE_MOST ? DRIVE_MOST
                                         : (int64_t)even;
-    for (const struct filter_node *t = g->tests; t && !err; t = t->next) {
-        err = count_driven(g, t, least, &n, e);
-        if (!err && n >= 0 && n <= least) {
+    for (const struct filter_node *t = g->tests; t && !err && least >= 0; t = t->next) {
+        const char *ids;
+        err = drive(g, t, least, &n, &ids, e);
+        if (ids) {
             g->driver = t;
+            g->ids = ids;
             least = n - 1;
         }
+        g->words = is_words(t) ? t : g->words;
     }
+    if (g->driver || g->keys[0].name.field != g->keys[g->key_count - 1].name.field)
+        g->words = NULL;
     return err;
 }
 
@@ -574,11 +605,21 @@ static int count(struct pager *g, struct error *e)
         sql_add(&s, "SELECT count(*)");
         add_source(g, &(struct plan){0}, &s);
     }
-    add_conditions(g, &s);
+    if (counted || some)
+        add_conditions(g, NULL, &s);
     int err = ask(g, &s, &g->total, e);
     sql_free(&s);
     g->least = some;
     return err;
+}
+
+// Full text that the rows did not come from.
+static bool has_words(const struct pager *g)
+{
+    bool words = g->words;
+    for (const struct filter_node *n = g->tests; n; n = n->next)
+        words |= n != g->driver && is_words(n);
+    return words;
 }
 
 // After the page has been read.
@@ -590,7 +631,10 @@ static int complete_total(struct pager *g, struct error *e)
         g->total = seen;
         return 0;
     }
-    int err = count(g, e);
+    int err = 0;
+    g->least = has_words(g) && !g->exact && g->more; // whose rows are dear to count
+    if (!g->least)
+        err = count(g, e);
     if (g->more)
         seen++;
     g->total = g->total < seen ? seen : g->total;
@@ -626,8 +670,10 @@ static int write_page(struct pager *g, struct error *e)
     bool joined = first->walk_where;
     struct plan p = {.phase = split ? PHASE_HAVE : PHASE_ALL};
     bool walked = !g->driver && first->walk_from && (split || !joined);
-    int err = g->limit ? 0 : 1;
-    if (err)
+    if (g->words)
+        first = g->context.table->words_walk;
+    int err = 0;
+    if (!g->limit)
         return 0;
     p.walk = walked ? first : NULL;
     if (!split || !g->after || !json_is_null(after_value(g, 0)))

@@ -54,7 +54,9 @@ struct pager {
     bool more;  // rows follow
     bool least; // there may be more than `total`
     struct buf next;
-    const struct filter_node *driver; // of a driven page
+    const struct filter_node *driver; // of a driven page, and
+    const char *ids;                  // what passes it, a JSON list
+    const struct filter_node *words;  // full text that is walked by id
 };
 
 void pager_init(struct pager *g, struct view *v, const struct sql_table *table,
