@@ -224,7 +224,8 @@ const struct route route_table[] = {
         "states users userIds archived name description labels projectId sortBy filter sort cursor "
         "omit count" PAGE,
         "List experiments; filter, sort, cursor, omit and count are ours",
-        .answers = "experiments:[Experiment] pagination:Pagination"),
+        .answers = "experiments:[Experiment] pagination:Pagination +nextCursor?:string "
+                   "+totalIsLeast?:bool"),
     {.method = "POST",
      .path = V1 "/experiments",
      .auth = AUTH_USER,
