@@ -110,25 +110,30 @@ static void find_labels(struct find *f, const json_t *filters)
 }
 
 // ACTIVE is also what people see as queued, starting or running.
+static void find_state(struct find *f, const char *name)
+{
+    const char *word;
+    if (wire_parse(WIRE_EXPERIMENT_STATE, name, &word, &f->bulk->e)) {
+        f->bulk->err = error_prefix(&f->bulk->e, "filters.states");
+        return;
+    }
+    bool runs = !strcmp(word, "QUEUED") || !strcmp(word, "PULLING") || !strcmp(word, "STARTING") ||
+                !strcmp(word, "RUNNING");
+    buf_puts(&f->where, ", ?");
+    bind_text(f, runs ? "ACTIVE" : word);
+    if (!strcmp(word, "RUNNING") || !strcmp(word, "ACTIVE"))
+        buf_puts(&f->where, ", 'RUNNING'"); // of unmanaged ones
+}
+
 static void find_states(struct find *f, const json_t *filters)
 {
     size_t i;
     json_t *value;
     if (!has_list(f, filters, "states"))
         return;
-    buf_puts(&f->where, " AND e.state IN (");
+    buf_puts(&f->where, " AND e.state IN (NULL");
     json_array_foreach(jget(filters, "states"), i, value)
-    {
-        const char *word = "", *name = json_is_string(value) ? json_string_value(value) : "";
-        if (wire_parse(WIRE_EXPERIMENT_STATE, name, &word, &f->bulk->e))
-            f->bulk->err = error_prefix(&f->bulk->e, "filters.states.%zu", i);
-        bool runs = !strcmp(word, "QUEUED") || !strcmp(word, "PULLING") ||
-                    !strcmp(word, "STARTING") || !strcmp(word, "RUNNING");
-        buf_puts(&f->where, i ? ", ?" : "?");
-        bind_text(f, runs ? "ACTIVE" : word);
-        if (!strcmp(word, "RUNNING") || !strcmp(word, "ACTIVE"))
-            buf_puts(&f->where, ", 'RUNNING'"); // of unmanaged ones
-    }
+        find_state(f, json_is_string(value) ? json_string_value(value) : "");
     buf_puts(&f->where, ")");
 }
 

@@ -2,12 +2,10 @@
 // worker, and leaves its rows on the core thread.
 #include "master/core/gc.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/checkpoint.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "master/core/events.h"
