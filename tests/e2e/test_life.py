@@ -76,6 +76,12 @@ class Life(unittest.TestCase):
         experiment = self.submit(SLOW, 20, "", "--config", "checkpoint_storage.save_trial_best=0",
                                  "--config", "max_restarts=3")
         wait_for("some checkpoints", lambda: len(self.states(experiment)) > 4)
+        as_det = json.loads(self.call(f"/experiments/{experiment}/preview_gc?save_experiment_best=0"
+                                      "&save_trial_best=0&save_trial_latest=1")[1])
+        self.assertEqual(as_det["metric_name"], "validation_loss")
+        for row in as_det["checkpoints"]:
+            self.assertLessEqual({"UUID", "TrialID", "StepsCompleted", "State", "ValidationMetrics", "Resources",
+                                  "ReportTime", "step"}, row.keys())
         preview = self.cluster.rows("checkpoint", "gc", experiment, "--dry-run")
         self.assertGreater(len(preview), 0)
         self.assertNotIn("DELETED", self.states(experiment).values())

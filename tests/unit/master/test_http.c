@@ -73,6 +73,8 @@ static void test_malformed_bodies(void **state)
     (void)state;
     static const char *const bodies[] = {"{\"a\":",  "[]",  "\"text\"", "7", "{\"a\":1,\"a\":2}",
                                          "not json", "{}x", "\xff\xfe", NULL};
+    STORE(CHECKPOINT_UPSERT, "sssiisisssni", "1", "1.task", "1.task.1", (int64_t)1, (int64_t)1,
+          "COMPLETED", (int64_t)1, "{}", "{}", "{}", (int64_t)1);
     for (size_t i = 0; i < route_count; i++) {
         const struct route *r = &route_table[i];
         char path[256];

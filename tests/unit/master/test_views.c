@@ -277,6 +277,11 @@ static void test_checkpoints(void **state)
          "ORDER_BY_DESC&limit=1",
          "c2", "3"},
         {"/api/v1/experiments/1/checkpoints?sort_by_attr=SORT_BY_UUID&limit=2", "c1", "3"},
+        {"/api/v1/experiments/1/checkpoints?sortByMetric=validation_loss", "c1", "3"},
+        {"/api/v1/experiments/1/checkpoints?sortByMetric=validation_loss&states=STATE_COMPLETED"
+         "&orderBy=ORDER_BY_DESC",
+         "c2", "2"},
+        {"/api/v1/trials/1/checkpoints?sortByMetric=%22%20OR%201", "c1", "3"},
     };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         j = get_json(lists[i].path, BY_USER);

@@ -1,0 +1,77 @@
+// Backups that the master makes by itself: the first at once, the newest are kept, the rest goes.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "db/db.h"
+#include "master/backups.h"
+
+static const int64_t hour = 3600LL * 1000000;
+
+static void put(const char *name)
+{
+    assert_int_equal(file_write_durable(name, "old", 3, 0600, NULL), 0);
+}
+
+static size_t count_found(void)
+{
+    size_t count;
+    free(backups_found("kept", &count));
+    return count;
+}
+
+static void wait_until_there_are(size_t count, const char *gone)
+{
+    int64_t until = clock_mono_us() + 20 * 1000000;
+    while (count_found() != count || path_exists(gone)) {
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(5000);
+    }
+}
+
+static void the_newest_are_kept(void **state)
+{
+    struct error e = {0};
+    struct db *db = NULL;
+    struct backups *b = NULL;
+    size_t count;
+    (void)state;
+    assert_int_equal(db_open("store", &db, &e), 0);
+    assert_int_equal(dir_make("kept", 0700, &e), 0);
+    put("kept/muster-20200101T000000Z.db");
+    put("kept/muster-20210101T000000Z.db");
+    put("kept/mine.db");
+    put("kept/muster-20190101T000000Z.db.gz");
+    int64_t *found = backups_found("kept", &count);
+    assert_int_equal(count, 2);
+    assert_int_equal(found[0], 1609459200); // newest first
+    free(found);
+    assert_int_equal(backups_start(db_path(db), "kept", hour, 2, &b, &e), 0);
+    wait_until_there_are(2, "kept/muster-20200101T000000Z.db");
+    backups_stop(b);
+    assert_true(path_exists("kept/mine.db"));
+    assert_true(path_exists("kept/muster-20190101T000000Z.db.gz"));
+
+    // The newest is young: a master that is started again and again makes no more.
+    assert_int_equal(backups_start(db_path(db), "kept", hour, 1, &b, &e), 0);
+    clock_sleep_us(100000);
+    backups_stop(b);
+    assert_int_equal(count_found(), 2);
+    db_close(db);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_newest_are_kept)};
+    log_set_level(LOG_LEVEL_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
