@@ -29,7 +29,7 @@ struct options {
     const char *webhook_key_file;
     const char *password_file, *tls_cert, *tls_key, *log_level, *scheduler;
     long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout, preempt_after,
-        grow_after, backup_every, backup_keep;
+        log_retention_days, grow_after, backup_every, backup_keep;
     bool help, version;
 };
 
@@ -106,6 +106,10 @@ static const struct {
      "copy the store to DATA_DIR/backups every so many hours (0: never)", 0, 8760, NULL},
     {"backup-keep", 0, FLAG_INT, offsetof(struct options, backup_keep), "N",
      "and keep the newest so many (7)", 1, 10000, NULL},
+    {"log-retention-days", 0, FLAG_INT, offsetof(struct options, log_retention_days), "DAYS",
+     "logs are kept so long after their task has ended, where its experiment does not say (0: for "
+     "ever)",
+     0, 32767, NULL},
     {"log-level", 0, FLAG_STRING, offsetof(struct options, log_level), "LEVEL",
      "debug, info, warn or error (info)", 0, 0, NULL},
     {"config", 'c', FLAG_STRING, offsetof(struct options, config_file), "FILE",
@@ -426,6 +430,7 @@ static void describe_config(struct master *m)
     jw_kv_int(&w, "agent_reconnect", o->agent_reconnect);
     jw_kv_int(&w, "kill_grace", o->kill_grace);
     jw_kv_int(&w, "preemption_timeout", o->preemption_timeout);
+    jw_kv_int(&w, "log_retention_days", o->log_retention_days);
     jw_kv_string(&w, "webhook_key_file", o->webhook_key_file);
     jw_kv_string(&w, "scheduler", o->scheduler);
     describe_pools(m, &w);
@@ -486,6 +491,7 @@ static int start_services(struct master *m, struct error *e)
         .agent_reconnect_us = o->agent_reconnect * 1000000,
         .kill_grace_us = o->kill_grace * 1000000,
         .preemption_timeout_us = o->preemption_timeout * 1000000,
+        .log_days = o->log_retention_days,
         .schedule_gap_us = SCHEDULE_GAP_US,
         .scheduler = m->scheduler,
         .pools = m->arguments.pools,
@@ -626,6 +632,7 @@ int main(int argc, char **argv)
             umask(077);
             raise_file_limit();
             signal(SIGPIPE, SIG_IGN);
+            signal(SIGXFSZ, SIG_IGN); // a file at its limit is an error like a full disk
             sigemptyset(&stop);
             sigaddset(&stop, SIGTERM);
             sigaddset(&stop, SIGINT);
