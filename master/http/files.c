@@ -182,8 +182,8 @@ int view_file(struct view *v, struct error *e)
     const void *archive = db_blob(rows, 0, &len);
     while (path[0] == '.' && path[1] == '/')
         path += 2;
-    int rc =
-        archive_read_file(archive ? archive : "", len, path, LIMIT_FILE_SHOWN, &data, &file_len, e);
+    int rc = len ? archive_read_file(archive, len, path, LIMIT_FILE_SHOWN, &data, &file_len, e)
+                 : error_set(e, ERR_NOT_FOUND, "the experiment was submitted without files");
     db_rows_close(rows);
     if (rc)
         return rc;

@@ -480,6 +480,58 @@ static void folders_that_cannot_be_sent(void **state)
     assert_contains(e.text, "nested more than");
 }
 
+// --- looking without unpacking -------------------------------------------------------------------
+
+static bool note(void *ctx, const struct archive_item *item)
+{
+    struct buf *seen = ctx;
+    buf_printf(seen, "%s%s:%lld ", item->path, item->folder ? "/" : "", (long long)item->bytes);
+    return true;
+}
+
+static void an_archive_is_looked_into(void **state)
+{
+    static const struct member members[] = {{"./a/", NULL, AE_IFDIR, NULL, NULL},
+                                            {"a/b.py", "12345", AE_IFREG, NULL, NULL},
+                                            {"./c", "", AE_IFREG, NULL, NULL},
+                                            {"d", "0123456789", AE_IFREG, NULL, NULL}};
+    struct error e;
+    struct buf seen;
+    size_t len, file_len = 0;
+    void *data = NULL;
+    (void)state;
+    void *tgz = tar_of(members, 4, &len);
+    buf_init(&seen, 1024);
+    assert_int_equal(archive_look(tgz, len, note, &seen, &e), 0);
+    assert_string_equal(buf_str(&seen), "a/:0 a/b.py:5 c:0 d:10 ");
+    assert_int_equal(archive_read_file(tgz, len, "a/b.py", 5, &data, &file_len, &e), 0);
+    assert_int_equal(file_len, 5);
+    assert_memory_equal(data, "12345", 5);
+    free(data);
+    assert_int_equal(archive_read_file(tgz, len, "a/b.py", 4, &data, &file_len, &e), ERR_TOO_LARGE);
+    assert_int_equal(archive_read_file(tgz, len, "a", 4, &data, &file_len, &e), ERR_NOT_FOUND);
+    assert_int_equal(archive_read_file(tgz, len, "", 4, &data, &file_len, &e), ERR_NOT_FOUND);
+    assert_int_equal(archive_read_file("", 0, "a", 4, &data, &file_len, &e), ERR_CORRUPT);
+    buf_free(&seen);
+    free(tgz);
+}
+
+static void what_is_not_unpacked_is_not_looked_at(void **state)
+{
+    static const struct member members[] = {{"a", "x", AE_IFREG, NULL, NULL},
+                                            {"../evil", "x", AE_IFREG, NULL, NULL}};
+    struct error e;
+    struct buf seen;
+    size_t len;
+    (void)state;
+    void *tgz = tar_of(members, 2, &len);
+    buf_init(&seen, 1024);
+    assert_int_equal(archive_look(tgz, len, note, &seen, &e), ERR_INVALID);
+    assert_contains(e.text, "leaves its folder");
+    buf_free(&seen);
+    free(tgz);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -498,6 +550,8 @@ int main(void)
         cmocka_unit_test(ignored_files_are_left_out),
         cmocka_unit_test(a_list_holds_what_the_wire_wants),
         cmocka_unit_test(folders_that_cannot_be_sent),
+        cmocka_unit_test(an_archive_is_looked_into),
+        cmocka_unit_test(what_is_not_unpacked_is_not_looked_at),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
