@@ -264,8 +264,10 @@ class Events(unittest.TestCase):
         self.cluster.muster("login", "determined", "--password-file", self.cluster.folder / "password")
 
     def start(self, *arguments):
-        return subprocess.Popen([str(BIN / "muster"), *map(str, arguments)], env=self.cluster.env, text=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen([str(BIN / "muster"), *map(str, arguments)], env=self.cluster.env, text=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        return process
 
     def test_the_command_prints_and_watches(self):
         printing = self.start("events", "--topics", "experiments", "-o", "jsonl")
