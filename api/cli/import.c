@@ -32,6 +32,7 @@ struct import {
     json_t *batch;        // of metrics or log lines
     char *group;          // of the metrics in it
     size_t bytes;         // of the batch, about
+    bool no_columns;      // the master takes none
     long long reports, lines, checkpoints, files;
 };
 
@@ -87,16 +88,33 @@ static json_t *columns_of(const json_t *batch)
     return json_pack("{s:o, s:o, s:o}", "steps", steps, "times", times, "metrics", metrics);
 }
 
+static int post_columns(struct import *m, struct error *e)
+{
+    json_t *body = columns_of(m->batch);
+    json_object_set_new(body, "group", json_string(m->group));
+    json_object_set_new(body, "trialRunId", json_integer(1));
+    int err =
+        cli_call(m->c, "POST", body, NULL, e, "/api/v1/trials/%lld/metrics/columns", m->trial);
+    json_decref(body);
+    return err;
+}
+
+// A master that takes no columns gets one report after the other.
 static int flush_metrics(struct import *m, struct error *e)
 {
+    size_t i;
+    json_t *report;
     int err = 0;
-    if (json_array_size(m->batch) > 0) {
-        json_t *body = columns_of(m->batch);
-        json_object_set_new(body, "group", json_string(m->group));
-        json_object_set_new(body, "trialRunId", json_integer(1));
-        err =
-            cli_call(m->c, "POST", body, NULL, e, "/api/v1/trials/%lld/metrics/columns", m->trial);
-        json_decref(body);
+    if (json_array_size(m->batch) > 0 && !m->no_columns) {
+        err = post_columns(m, e);
+        m->no_columns = err == ERR_NOT_FOUND || err == ERR_METHOD;
+        err = m->no_columns ? 0 : err;
+    }
+    if (m->no_columns) {
+        json_array_foreach(m->batch, i, report)
+        {
+            err = err != 0 ? err : post_one(m, report, e);
+        }
     }
     json_array_clear(m->batch);
     m->bytes = 0;
@@ -148,12 +166,8 @@ static int on_report(void *ctx, const json_t *report, struct error *e)
 
 static int flush_logs(struct import *m, struct error *e)
 {
-    int err = 0;
-    if (json_array_size(m->batch) > 0) {
-        json_t *body = json_pack("{s:O}", "logs", m->batch);
-        err = cli_call(m->c, "POST", body, NULL, e, "/task-logs");
-        json_decref(body);
-    }
+    int err =
+        json_array_size(m->batch) > 0 ? cli_call(m->c, "POST", m->batch, NULL, e, "/task-logs") : 0;
     json_array_clear(m->batch);
     m->bytes = 0;
     return err;
