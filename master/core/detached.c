@@ -10,6 +10,7 @@
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 #include "master/core/teams.h"
+#include "master/core/webhooks.h"
 
 enum { SILENCE_US = LIMIT_SILENCE_S * 1000000 };
 
@@ -113,6 +114,7 @@ static void set_state(struct core *c, struct live *l, enum experiment_state stat
         STORE(c, EXPERIMENT_REOPEN, "si", word, x->id);
     else
         STORE(c, EXPERIMENT_SET_STATE, "si", word, x->id);
+    webhooks_state(c, x);
     if (is)
         rest(c, l);
     else
@@ -144,6 +146,7 @@ static void end(struct core *c, struct trial *t, enum detached_event ev, const c
     timer_clear(&c->timers, &t->detached->silence);
     trial_set_reason(c, t, reason);
     STORE(c, TRIAL_END, "ssii", trial_state_word(t->state), reason, at, t->id);
+    listing_end(c, t);
     core_tell_log(c, t->task_id);
     log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)t->live->experiment->id,
              (long long)t->id, trial_state_word(t->state));

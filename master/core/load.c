@@ -218,6 +218,8 @@ static int load_trial(struct core *c, struct db_rows *rows, struct error *e)
     t->waited = db_int(rows, T_WAITED);
     metrics_load(t, db_text(rows, T_TRAINING), db_text(rows, T_VALIDATION), db_text(rows, T_BEST),
                  db_text(rows, T_SUMMARY));
+    if (!trial_is_terminal(t->state))
+        listing_report(c, t); // what the last start did not come to
     if (x->live->unmanaged) {
         detached_new(c, t, db_text(rows, T_EXTERNAL));
         t->detached->resume_steps = t->run > 1 && t->checkpoint[0] ? t->checkpoint_steps : -1;

@@ -61,9 +61,11 @@ void metrics_flush(struct core *c)
             char *summary = json_text(t->summary);
             STORE(c, TRIAL_SET_SUMMARY, "si", summary, t->id);
             free(summary);
+            listing_report(c, t);
         }
         t->dirty = 0;
     }
+    listing_flush(c);
 }
 
 // --- summary -------------------------------------------------------------------------------------
@@ -350,6 +352,7 @@ void metrics_load(struct trial *t, const char *training, const char *validation,
 
 void metrics_forget(struct trial *t)
 {
+    listing_forget(t);
     free(t->training.text);
     free(t->validation.text);
     free(t->best_text);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "master/core/listing.h"
 #include "master/core/objects_run.h"
 #include "master/search/search.h"
 
@@ -84,6 +85,7 @@ struct trial {
     json_t *summary;
     unsigned dirty; // DIRTY_ bits of metrics.c, written at the end of the turn
     struct trial *dirty_next;
+    struct ring due; // listing.h
     struct allocation *allocation; // the live one
     struct detached *detached;     // of an unmanaged experiment; else NULL
 };

@@ -104,6 +104,7 @@ static void end(struct core *c, struct trial *t)
     l->live_trials--;
     STORE(c, TRIAL_END, "ssii", trial_state_word(t->state), t->exit_reason ? t->exit_reason : "",
           c->wall, t->id);
+    listing_end(c, t);
     core_tell_log(c, t->task_id);
     log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)l->experiment->id,
              (long long)t->id, trial_state_word(t->state));
