@@ -63,7 +63,8 @@ static void add_parents(struct nodes *n)
 static void tidy(struct nodes *n)
 {
     size_t kept = 0;
-    qsort(n->items, n->count, sizeof *n->items, by_path);
+    if (n->count)
+        qsort(n->items, n->count, sizeof *n->items, by_path);
     for (size_t i = 0; i < n->count; i++) {
         if (kept && !strcmp(n->items[kept - 1].path, n->items[i].path)) {
             if (n->items[i].mtime)
