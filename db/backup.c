@@ -196,6 +196,13 @@ static int take_name(const char *aside, const char *path, struct error *e)
     return err;
 }
 
+int backup_accept(const char *aside, const char *path, const struct backup_watch *watch,
+                  struct backup_report *out, struct error *e)
+{
+    int err = backup_verify(aside, watch, out, e);
+    return err ? err : take_name(aside, path, e);
+}
+
 static int vacuum_into(sqlite3 *sql, const char *aside, const struct backup_watch *watch,
                        struct error *e)
 {

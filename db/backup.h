@@ -35,6 +35,10 @@ int backup_spool(const char *from, const char *to, const struct backup_watch *wa
 int backup_verify(const char *file, const struct backup_watch *watch, struct backup_report *out,
                   struct error *e);
 
+// Verifies a copy that was fetched to `aside`, and gives it its name when it is on the disk.
+int backup_accept(const char *aside, const char *path, const struct backup_watch *watch,
+                  struct backup_report *out, struct error *e);
+
 // Puts a copy of `file` in the place of the store of folder `dir`, which no master may use
 // (ERR_CONFLICT). What was there stays beside it; *kept is its path, the caller's, NULL: nothing
 // was. Ids and starts of trials go on far beyond those of the copy, so that what has been given

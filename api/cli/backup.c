@@ -52,27 +52,7 @@ static int fetch(struct cli *c, const char *aside, struct error *e)
         return error_set_errno(e, ERR_IO, errno, "%s", aside);
     }
     int err = client_download(c->client, "/api/v1/master/backup", NULL, fd, e);
-    if (err == 0 && fsync(fd) != 0) {
-        err = error_set_errno(e, ERR_IO, errno, "%s", aside);
-    }
     close(fd);
-    return err;
-}
-
-static char *folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash == path ? xstrdup("/")
-           : slash       ? xasprintf("%.*s", (int)(slash - path), path)
-                         : xstrdup(".");
-}
-
-static int take_name(const char *aside, const char *path, struct error *e)
-{
-    char *folder = folder_of(path);
-    int err = rename(aside, path) != 0 ? error_set_errno(e, ERR_IO, errno, "%s", path)
-                                       : file_sync_dir(folder, e);
-    free(folder);
     return err;
 }
 
@@ -90,8 +70,7 @@ static int backup_from_master(struct cli *c, const char *path, const struct back
     char *aside = xasprintf("%s.tmp.%ld", path, (long)getpid());
     show(watch->ctx, "fetching", 0, 0);
     err = fetch(c, aside, e);
-    err = err != 0 ? err : backup_verify(aside, watch, report, e);
-    err = err != 0 ? err : take_name(aside, path, e);
+    err = err != 0 ? err : backup_accept(aside, path, watch, report, e);
     if (err != 0) {
         unlink(aside);
     }

@@ -23,6 +23,7 @@ struct item { // one checkpoint of a call
     const char *state; // that it gets; NULL: nothing changes
     char *resources;   // that it gets; NULL: as they are
     char *needed;      // by whom, as the store has it; NULL: by nobody
+    bool by_trial;     // .. by the trial it is of, to go on from
 };
 
 struct change {
@@ -131,15 +132,15 @@ static void tell_left(struct item *it, const json_t *reported, const json_t *tol
     json_decref(left);
 }
 
-static char *needed_by(struct db_rows *rows)
+static void read_needs(struct db_rows *rows, struct item *it)
 {
+    it->by_trial = db_is_null(rows, 5) && db_is_null(rows, 6) && !db_is_null(rows, 7);
     if (!db_is_null(rows, 5))
-        return xasprintf("it is registered as model %s", db_text(rows, 5));
-    if (!db_is_null(rows, 6))
-        return xasprintf("experiment %lld starts from it", (long long)db_int(rows, 6));
-    if (!db_is_null(rows, 7))
-        return xasprintf("trial %lld goes on from it", (long long)db_int(rows, 7));
-    return NULL;
+        it->needed = xasprintf("it is registered as model %s", db_text(rows, 5));
+    else if (!db_is_null(rows, 6))
+        it->needed = xasprintf("experiment %lld starts from it", (long long)db_int(rows, 6));
+    else if (it->by_trial)
+        it->needed = xasprintf("trial %lld goes on from it", (long long)db_int(rows, 7));
 }
 
 static int out_of_reach(const char *storage_text, const char *uuid, struct error *e)
@@ -164,7 +165,7 @@ static int read_item(struct change *ch, struct db_rows *rows, struct item *it, c
     int err = 0;
     it->experiment = db_int(rows, 1);
     it->trial = db_int(rows, 2);
-    it->needed = needed_by(rows);
+    read_needs(rows, it);
     if (!strcmp(db_text(rows, 0), "DELETED"))
         return 0; // said again
     if (ch->kind != CHANGE_PATCH)
@@ -236,9 +237,7 @@ static int check_item(struct core *c, struct change *ch, const struct gc_forks *
     int err = may_change(c, ch, it, &own);
     if (err || !it->state)
         return err;
-    const char *needed = it->needed;
-    if (own && needed && !strncmp(needed, "trial", 5))
-        needed = NULL;
+    const char *needed = own && it->by_trial ? NULL : it->needed;
     if (!needed && !own && gc_is_needed(c, forks, it->trial, it->uuid, who))
         needed = who;
     if (needed)

@@ -101,7 +101,8 @@ void experiments_free_ended(struct core *c)
     while (c->ended) {
         struct live *l = c->ended;
         c->ended = l->ended_next;
-        l->experiment->live = NULL;
+        if (l->experiment->live == l)
+            l->experiment->live = NULL;
         live_free(l);
     }
 }
@@ -147,6 +148,8 @@ int experiment_event(struct core *c, struct experiment *x, enum experiment_event
     struct transition to = experiment_transition(x->state, ev);
     if (to.action == EXPERIMENT_DO_REFUSE)
         return refuse(x, ev, e);
+    if (to.action == EXPERIMENT_DO_DELETE && removal_check(c, x, e))
+        return ERR_CONFLICT;
     if ((int)x->state != to.next) {
         x->state = (enum experiment_state)to.next;
         core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
@@ -178,7 +181,7 @@ int experiment_event(struct core *c, struct experiment *x, enum experiment_event
         end(c, x);
         break;
     case EXPERIMENT_DO_DELETE:
-        if (x->live)
+        if (x->live && x->live->unmanaged)
             detached_forget(c, x->live);
         removal_start(c, x);
         break;

@@ -85,5 +85,7 @@ void metrics_forget(struct trial *t); // frees what it keeps for a trial
 
 // removal.c
 void removal_start(struct core *c, struct experiment *x);
+// ERR_CONFLICT: a model, or an experiment that lives, needs one of its checkpoints.
+int removal_check(struct core *c, const struct experiment *x, struct error *e);
 
 #endif

@@ -97,6 +97,24 @@ static void removed(struct core *c, struct work *work)
     removal_free(work);
 }
 
+int removal_check(struct core *c, const struct experiment *x, struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_HELD, "i", x->id);
+    int err = 0, found = db_next(rows);
+    if (found > 0 && db_is_null(rows, 0))
+        err = error_set(e, ERR_CONFLICT,
+                        "experiment %lld cannot be deleted: experiment %lld starts from a "
+                        "checkpoint of it; end that one first",
+                        (long long)x->id, (long long)db_int(rows, 1));
+    else if (found > 0)
+        err = error_set(e, ERR_CONFLICT,
+                        "experiment %lld cannot be deleted: a checkpoint of it is model %s; delete "
+                        "that version first",
+                        (long long)x->id, db_text(rows, 0));
+    db_rows_close(rows);
+    return err;
+}
+
 void removal_start(struct core *c, struct experiment *x)
 {
     struct removal *r = xcalloc(1, sizeof *r);

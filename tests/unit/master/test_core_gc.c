@@ -207,6 +207,8 @@ static void test_what_others_need(void **state)
     assert_int_equal(change(core_checkpoints_delete, 1, ""), 409);
     assert_non_null(strstr(last_error, "experiment 2 starts from it"));
     finish();
+    assert_int_equal(tell(core_experiment_delete, as_user(OWNER, false), "1", NULL), 409);
+    assert_non_null(strstr(last_error, "experiment 2 starts from a checkpoint of it"));
     swept();
     assert_state(1, "COMPLETED");
     assert_state(2, "DELETED");
@@ -216,10 +218,37 @@ static void test_what_others_need(void **state)
     must_tell(core_experiment_delete, as_user(OWNER, false), "2", NULL);
     for (int i = 0; i < 1000 && strcmp(stored("SELECT count(*) FROM experiments"), "1"); i++)
         clock_sleep_us(5000);
-    assert_int_equal(change(core_checkpoints_delete, 1, ""), 200); // nobody needs it any more
+    must_tell(core_experiment_gc, as_user(OWNER, false), "1", NULL);
+    swept();
+    assert_state(1, "DELETED"); // nobody needs it any more
+    assert_int_equal(change(core_checkpoints_delete, 1, ""), 200);
     swept();
     assert_state(1, "DELETED");
     assert_stored("SELECT latest_checkpoint FROM trials WHERE id = 1", "(null)");
+}
+
+// What a version of a model names is nobody's to delete.
+static void test_what_a_model_names(void **state)
+{
+    struct error e = {0};
+    (void)state;
+    run_one("checkpoint_storage: {save_trial_best: 0, save_trial_latest: 0}\n");
+    for (int i = 1; i <= 3; i++)
+        save("1.1.1", i, 10 * i, i);
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_MODEL_INSERT, "sssssiii", "net", "", "{}", "[]", "", (int64_t)1,
+                 (int64_t)1, (int64_t)1);
+    db_batch_add(b, STMT_MODEL_VERSION_INSERT, "issssssii", (int64_t)1, uuid_of(1), "", "", "{}",
+                 "[]", "", (int64_t)1, (int64_t)1);
+    assert_int_equal(db_commit_wait(cl.db, b, &e), 0);
+    assert_int_equal(change(core_checkpoints_delete, 1, ""), 409);
+    assert_non_null(strstr(last_error, "registered as model"));
+    finish();
+    swept();
+    assert_state(1, "COMPLETED");
+    assert_state(2, "DELETED");
+    assert_int_equal(tell(core_experiment_delete, as_user(OWNER, false), "1", NULL), 409);
+    assert_non_null(strstr(last_error, "delete that version first"));
 }
 
 static void test_thinning_out(void **state)
@@ -354,11 +383,17 @@ static void test_reports_that_are_not_theirs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_the_end_collects),          TEST(test_larger_may_be_better),
-        TEST(test_on_demand_while_it_trains), TEST(test_deleting),
-        TEST(test_what_others_need),          TEST(test_thinning_out),
-        TEST(test_links_are_not_followed),    TEST(test_an_end_in_the_middle),
-        TEST(test_a_task_takes_away_its_own), TEST(test_reports_that_are_not_theirs),
+        TEST(test_the_end_collects),
+        TEST(test_larger_may_be_better),
+        TEST(test_on_demand_while_it_trains),
+        TEST(test_deleting),
+        TEST(test_what_others_need),
+        TEST(test_what_a_model_names),
+        TEST(test_thinning_out),
+        TEST(test_links_are_not_followed),
+        TEST(test_an_end_in_the_middle),
+        TEST(test_a_task_takes_away_its_own),
+        TEST(test_reports_that_are_not_theirs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
