@@ -12,8 +12,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/limits.h"
-#include "master/core/gc.h"
 #include "master/audit.h"
+#include "master/core/gc.h"
 #include "master/core/state.h"
 #include "master/core/workers.h"
 

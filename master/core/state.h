@@ -55,7 +55,7 @@ struct core {
     int64_t next_experiment, next_trial, next_workspace, next_project;
     struct trial *dirty_trials;
     struct listing metrics_listing;
-    struct live *ended;  // given back at the end of this turn
+    struct live *ended; // given back at the end of this turn
     struct webhooks *webhooks;
     struct notes *notes; // of this turn, for followers; NULL: none
     struct logs *logs;   // logs.h

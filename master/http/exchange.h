@@ -75,7 +75,7 @@ struct exchange {
     size_t sent; // of the stream's bytes in rq.answer
     bool stream_over;
     int64_t recheck; // when its token is looked at again
-    bool gone; // the peer closed while the stream was parked
+    bool gone;       // the peer closed while the stream was parked
 
     struct exchange *spare;
 };

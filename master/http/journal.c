@@ -62,6 +62,8 @@ size_t journal_read(struct journal *j, int64_t id, struct arena *arena, struct j
                     size_t max)
 {
     size_t n = 0;
+    if (!j)
+        return 0;
     pthread_mutex_lock(&j->lock);
     for (int64_t i = id < j->first ? j->first : id + 1; i < j->next && n < max; i++) {
         const struct kept *k = &j->lines[i % JOURNAL_LINES];
@@ -73,6 +75,9 @@ size_t journal_read(struct journal *j, int64_t id, struct arena *arena, struct j
 
 void journal_range(struct journal *j, int64_t *before, int64_t *newest)
 {
+    *before = *newest = 0;
+    if (!j)
+        return;
     pthread_mutex_lock(&j->lock);
     *before = j->first - 1;
     *newest = j->next - 1;

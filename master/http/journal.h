@@ -19,6 +19,8 @@ struct journal_entry {
 struct journal *journal_new(void); // and listens to the log: before other threads are started
 void journal_free(struct journal *j);
 
+// Both take NULL, a journal without entries.
+
 // The oldest entries after `id`, at most `max`, copied into the arena; how many.
 size_t journal_read(struct journal *j, int64_t id, struct arena *arena, struct journal_entry *out,
                     size_t max);

@@ -85,8 +85,6 @@ int stream_master_logs(struct view *v, struct stream **out, struct error *e)
         rc = request_query_int(v->rq, "limit", 0, &limit, e);
     if (rc)
         return rc;
-    if (!v->service->journal)
-        return error_set(e, ERR_UNAVAILABLE, "this master keeps no log in memory");
     journal_range(v->service->journal, &before, &newest);
     struct journal_stream *j = arena_alloc(&v->rq->arena, sizeof *j);
     *j = (struct journal_stream){.stream = {.fill = fill_journal, .close = close_journal},

@@ -18,9 +18,9 @@ struct server_options {
     struct db *db;
     struct core *core;
     struct follow *follow;
-    struct hub *hub;           // of events
-    struct delivery *delivery; // of webhooks; NULL: none is sent
-    struct journal *journal;   // of the master's log; NULL: none
+    struct hub *hub;                       // of events
+    struct delivery *delivery;             // of webhooks; NULL: none is sent
+    struct journal *journal;               // of the master's log; NULL: none
     const char *cluster_id, *cluster_name; // these live as long as the server
     const char *config;                    // JSON for GET /api/v1/master/config
     const char *bind;                      // address or name
