@@ -76,6 +76,7 @@ void detached_forget(struct core *c, struct live *l)
     timer_clear(&c->timers, &l->rest);
     for (struct trial *t = l->trials; t; t = t->next)
         by_id_remove(&c->trials, t->id);
+    l->experiment->live = NULL;
     l->ended_next = c->ended; // metrics of this turn may still be with its trials
     c->ended = l;
 }

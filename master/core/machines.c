@@ -238,7 +238,8 @@ static bool find_word(const char *const *words, int count, const char *word, int
 bool experiment_state_of(const char *word, enum experiment_state *out)
 {
     int i = EXPERIMENT_ACTIVE;
-    bool found = !strcmp(word, "RUNNING") || find_word(experiment_words, EXPERIMENT_STATES, word, &i);
+    bool found =
+        !strcmp(word, "RUNNING") || find_word(experiment_words, EXPERIMENT_STATES, word, &i);
     *out = (enum experiment_state)i;
     return found;
 }

@@ -85,7 +85,7 @@ struct trial {
     json_t *summary;
     unsigned dirty; // DIRTY_ bits of metrics.c, written at the end of the turn
     struct trial *dirty_next;
-    struct ring due; // listing.h
+    struct ring due;               // listing.h
     struct allocation *allocation; // the live one
     struct detached *detached;     // of an unmanaged experiment; else NULL
 };

@@ -293,13 +293,15 @@ int core_experiment_why(struct core *c, struct request *rq, struct error *e)
     if (err)
         return err;
     buf_init(&text, ERROR_TEXT_MAX);
-    if (x->live)
+    if (x->live && x->live->unmanaged)
+        buf_puts(&text, "its programs run elsewhere; it waits for nothing in this cluster");
+    else if (x->live)
         why_say_live(c, x->live, &text);
     jw_init(&w, &rq->answer);
     jw_object(&w);
     jw_kv_int(&w, "experimentId", x->id);
     jw_kv_string(&w, "reason", buf_str(&text));
-    if (x->live)
+    if (x->live && !x->live->unmanaged)
         write_live(c, &w, x->live);
     else
         jw_kv_raw(&w, "waiting", "[]");

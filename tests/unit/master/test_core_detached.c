@@ -246,6 +246,10 @@ static void test_what_people_can_do(void **state)
     assert_int_equal(tell(core_experiment_patch, owner(), "1", "{\"resources\":{\"weight\":2}}"),
                      409);
     must_tell(core_experiment_patch, owner(), "1", "{\"name\":\"near\",\"resources\":null}");
+    json_t *why = ask(core_experiment_why, owner(), "1", NULL, NULL);
+    assert_non_null(strstr(jget_string(why, "reason", ""), "run elsewhere"));
+    json_decref(why);
+    must_tell(core_shares, owner(), NULL, NULL);
     must_tell(core_experiment_kill, owner(), "1", NULL);
     assert_stored("SELECT e.state || t.state || e.name FROM experiments e, trials t",
                   "CANCELEDCANCELEDnear");
