@@ -637,7 +637,8 @@ static int complete_total(struct pager *g, struct error *e)
         err = count(g, e);
     if (g->more)
         seen++;
-    g->total = g->total < seen ? seen : g->total;
+    if (g->rows && g->total < seen) // of an answer that others overtook
+        g->total = seen;
     return err;
 }
 
