@@ -34,6 +34,7 @@ ARROWS = {
     "base": {"base"},
     "api": {"base", "api"},
     "api/cli": {"base", "api", "master/simulate"},
+    "api/cli/backup.c": {"base", "api", "db"},
     "db": {"base", "api", "db"},
     "agent": {"base", "api", "agent"},
     "trainer": {"base", "api", "trainer"},
