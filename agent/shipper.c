@@ -22,6 +22,7 @@ enum {
     ORDERS_MAX = 65536,
     LOOK_EVERY_US = 200 * 1000,
     BACKOFF_FIRST_US = 200 * 1000,
+    BACKOFF_BUSY_US = 1000 * 1000, // 429: what the master asks for (Retry-After)
     BACKOFF_MOST_US = 5000 * 1000,
     RELEASE_EVERY = 16 << 20, // bytes of spool
     POST_TIMEOUT_S = 30,
@@ -104,22 +105,19 @@ static void take_orders(struct shipper *s, int64_t until)
     }
 }
 
-static json_t *wire_line(const struct feed *f, const json_t *line)
+static json_t *wire_line(const json_t *line)
 {
     const char *rank_id = jget(line, "rank") ? "rankId" : NULL;
-    json_t *out =
-        json_pack("{s:s, s:s, s:s, s:s, s:O, s:s, s:O, s:O, s:O, s:O}", "taskId",
-                  jget_string(f->spec, "taskId", ""), "allocationId", f->id, "agentId",
-                  jget_string(f->spec, "agentId", ""), "containerId",
-                  jget_string(f->spec, "containerId", f->id), "timestamp", jget(line, "timestamp"),
-                  "level", wire_name(WIRE_LOG_LEVEL, jget_string(line, "level", "INFO")), "stdtype",
-                  jget(line, "stdtype"), "source", jget(line, "source"), "log", jget(line, "log"),
-                  "sequence", jget(line, "sequence"));
+    json_t *out = json_pack("{s:O, s:s, s:O, s:O, s:O, s:O}", "timestamp", jget(line, "timestamp"),
+                            "level", wire_name(WIRE_LOG_LEVEL, jget_string(line, "level", "INFO")),
+                            "stdtype", jget(line, "stdtype"), "source", jget(line, "source"), "log",
+                            jget(line, "log"), "sequence", jget(line, "sequence"));
     if (out && rank_id)
         json_object_set(out, rank_id, jget(line, "rank"));
     return out;
 }
 
+// What all lines share is said once, before them.
 static int post(struct shipper *s, const struct feed *f, const json_t *lines, struct error *e)
 {
     json_t *logs = json_array();
@@ -127,11 +125,14 @@ static int post(struct shipper *s, const struct feed *f, const json_t *lines, st
     json_t *line;
     json_array_foreach(lines, i, line)
     {
-        json_t *one = wire_line(f, line); // NULL: a damaged line without one of the fields
+        json_t *one = wire_line(line); // NULL: a damaged line without one of the fields
         if (one)
             json_array_append_new(logs, one);
     }
-    json_t *body = json_pack("{s:o}", "logs", logs);
+    json_t *body =
+        json_pack("{s:s, s:s, s:s, s:s, s:o}", "taskId", jget_string(f->spec, "taskId", ""),
+                  "allocationId", f->id, "agentId", jget_string(f->spec, "agentId", ""),
+                  "containerId", jget_string(f->spec, "containerId", f->id), "logs", logs);
     int rc = client_call(s->client, "POST", "/api/v1/task/logs", body, NULL, e);
     json_decref(body);
     return rc;
@@ -150,7 +151,8 @@ static void wait_before_next_try(struct shipper *s, struct feed *f, const struct
         log_warn("the master does not take log lines; they wait", "alloc=%s err=%s", f->id,
                  log_quote(quoted, sizeof quoted, e->text));
     s->told = true;
-    f->backoff_us = f->backoff_us == 0 ? BACKOFF_FIRST_US : f->backoff_us * 2;
+    int64_t first = e->code == ERR_BUSY ? BACKOFF_BUSY_US : BACKOFF_FIRST_US;
+    f->backoff_us = f->backoff_us == 0 ? first : f->backoff_us * 2;
     if (f->backoff_us > BACKOFF_MOST_US)
         f->backoff_us = BACKOFF_MOST_US;
     f->retry_at = clock_mono_us() + f->backoff_us;

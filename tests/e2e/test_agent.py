@@ -104,7 +104,8 @@ class FakeMaster:
         if path.endswith("/sync"):
             return self.sync(body)
         if path == "/api/v1/task/logs":
-            return self.take_logs(body["logs"])
+            shared = {name: value for name, value in body.items() if name != "logs"}
+            return self.take_logs([{**shared, **line} for line in body["logs"]])
         context = self.contexts.get(path.split("/")[4])
         return (200, {"b64Tgz": context}) if context else (503, {"error": {"error": "not yet"}})
 
