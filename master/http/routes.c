@@ -52,7 +52,8 @@
     {                                                                                              \
         .method = method_, .path = path_, .auth = AUTH_USER, .kind = ROUTE_CORE, .core = core_,    \
         .body = BODY_SMALL, .summary = summary_,                                                   \
-        .takes = "experimentIds?:[int] filters?:object destinationProjectId?:int projectId?:int",  \
+        .takes = "experimentIds?:[int] filters?:ExperimentFilters destinationProjectId?:int "      \
+                 "projectId?:int",                                                                 \
         .answers = "results:[ActionResult]"                                                        \
     }
 #define BULK(method_, verb_, core_, summary_)                                                      \
@@ -311,8 +312,9 @@ const struct route route_table[] = {
          "Say for how many days after their end the logs of its trials are kept; -1: for ever",
          .takes = "experimentId?:int numDays:int"),
     READ(V1 "/experiments/{experimentId}/trials", AUTH_USER, view_experiment_trials,
-         "states sortBy" PAGE, "List the trials of an experiment",
-         .answers = "trials:[Trial] pagination:Pagination"),
+         "states sortBy filter sort cursor count" PAGE,
+         "List the trials of an experiment; filter, sort, cursor and count are ours",
+         .answers = "trials:[Trial] pagination:Pagination +nextCursor?:string +totalIsLeast?:bool"),
     READ(V1 "/experiments/{experimentId}/checkpoints", AUTH_USER, view_experiment_checkpoints,
          "states sortByAttr sortByMetric" PAGE, "List the checkpoints of an experiment",
          .answers = "checkpoints:[Checkpoint] pagination:Pagination"),
@@ -332,7 +334,8 @@ const struct route route_table[] = {
          .answers = "trial:Trial"),
     CORE("PUT", V1 "/trials", AUTH_USER, core_trial_put, render_trial,
          "The trial of that name in an unmanaged experiment, made unless there is one",
-         .takes = "createTrialRequest:object externalTrialId:string", .answers = "trial:Trial"),
+         .takes = "createTrialRequest:CreateTrial externalTrialId:string",
+         .answers = "trial:Trial"),
     CORE("POST", V1 "/trials/{trialId}/start", AUTH_USER, core_trial_start, NULL,
          "An unmanaged trial's program begins, or goes on from its newest checkpoint",
          .takes = "resume?:bool trialId?:int",
@@ -389,7 +392,8 @@ const struct route route_table[] = {
          .answers = "metadata:object"),
     CORE("POST", V1 "/trial-source-info", ANY_USER_TASK, core_trial_source, NULL,
          "Say which checkpoint, or model version, a trial works with",
-         .takes = "trialSourceInfo:object", .answers = "trialId:int checkpointUuid:string"),
+         .takes = "trialSourceInfo:TrialSourceInfo",
+         .answers = "trialId:int checkpointUuid:string"),
     CORE("POST", V1 "/trials/{trialId}/metrics", ANY_USER_TASK, core_trial_metrics, NULL,
          "Report metrics", .takes = "group:string metrics:TrialMetrics"),
     CORE("POST", V1 "/trials/{trialId}/progress", ANY_USER_TASK, core_trial_progress, NULL,
@@ -451,7 +455,7 @@ const struct route route_table[] = {
          .takes = "checkpointUuids:[string] checkpointGlobs:[string]"),
     CORE("PATCH", V1 "/checkpoints", ANY_USER_TASK, core_checkpoints_patch, NULL,
          "Say which files of checkpoints are left; none: it is deleted",
-         .takes = "checkpoints:[object]"),
+         .takes = "checkpoints:[PatchCheckpoint]"),
     CORE("POST", V1 "/checkpoints/{checkpointUuid}/metadata", AUTH_USER, core_checkpoint_metadata,
          view_checkpoint, "Replace what a checkpoint says of itself", .takes = "checkpoint:object",
          .answers = "checkpoint:Checkpoint"),

@@ -63,7 +63,9 @@ static void write_trial(struct json_writer *w, struct db_rows *rows)
         jw_kv_double(w, "searcherMetricValue", db_double(rows, T_SEARCHER_METRIC));
 }
 
-static void write_list_row(struct json_writer *w, struct db_rows *rows)
+_Static_assert(T_SEARCHER_METRIC + 1 == TRIAL_LIST_COLUMNS, "what the list selects");
+
+void write_trial_row(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
     write_trial(w, rows);
@@ -111,36 +113,6 @@ int view_trial(struct view *v, struct error *e)
 int no_trial(int64_t id, struct error *e)
 {
     return error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
-}
-
-int view_experiment_trials(struct view *v, struct error *e)
-{
-    static const struct list_sort sorts[] = {
-        {"SORT_BY_ID", "t.id"},
-        {"SORT_BY_START_TIME", "t.started_at"},
-        {"SORT_BY_END_TIME", "t.ended_at"},
-        {"SORT_BY_STATE", "t.state"},
-        {"SORT_BY_BATCHES_PROCESSED", "t.steps_completed"},
-        {"SORT_BY_RESTARTS", "t.restarts"},
-        {"SORT_BY_BEST_VALIDATION_METRIC", "21"}, // the column's place
-        {"SORT_BY_LATEST_VALIDATION_METRIC",
-         "json_extract(t.latest_validation, '$.metrics.avgMetrics.' || " SQL_METRIC_LABEL ")"},
-        {"SORT_BY_DURATION", "coalesce(t.ended_at, 1e18) - t.started_at"},
-        {NULL, NULL}};
-    int64_t id;
-    int rc = request_param_int(v->rq, 0, &id, e);
-    if (rc)
-        return rc;
-    struct list l;
-    list_init(&l, v);
-    list_and(&l, "t.experiment_id = ?");
-    list_bind_int(&l, id);
-    list_filter_words(&l, "states", SQL_TRIAL_STATE, WIRE_TRIAL_STATE);
-    list_sort(&l, "sortBy", sorts, "t.id", "t.id");
-    list_page(&l);
-    static const struct list_source source = {"trials", SQL_TRIAL_COLUMNS, SQL_TRIAL_FROM,
-                                              SQL_TRIAL_JOINED, write_list_row};
-    return list_answer(&l, &source, e);
 }
 
 // Training, validation and checkpoint workloads in one list, by steps.

@@ -24,8 +24,8 @@ view_handler render_workspace, render_project, render_project_notes;
 view_handler account_login, account_logout, account_create, account_patch; // worker
 view_handler account_me, account_list, account_get, account_get_by_name;
 
-// experiment_list.c
-view_handler view_experiments;
+// experiment_list.c, trial_list.c
+view_handler view_experiments, view_experiment_trials;
 
 // resources.c
 view_handler view_resources_raw, view_resources_aggregated, view_resources_aggregated_csv; // worker
@@ -36,7 +36,7 @@ view_handler token_create, token_patch, settings_set, settings_reset; // worker
 view_handler token_list, settings_get, audit_list;
 
 // experiments.c; the renders take the id in rq->id
-view_handler view_experiment, view_experiment_trials, view_model_definition;
+view_handler view_experiment, view_model_definition;
 view_handler render_experiment_created, render_experiment;
 
 // files.c (worker), asides.c
@@ -73,6 +73,10 @@ stream_handler stream_events; // events.c
 
 // experiments.c: the members that lists and descriptions share; columns SQL_EXPERIMENT_COLUMNS.
 void write_experiment_members(struct json_writer *w, struct db_rows *rows);
+
+// trials.c: a row of SQL_TRIAL_COLUMNS.
+enum { TRIAL_LIST_COLUMNS = 21 };
+list_writer write_trial_row;
 
 // Key and value: an RFC 3339 time; a null where `wall_us` is 0.
 void write_time(struct json_writer *w, const char *key, int64_t wall_us);
