@@ -550,11 +550,11 @@ static int drive(struct pager *g, const struct filter_node *n, int64_t most, int
 // anywhere cost about twice as much as rows in order.
 static int choose_driver(struct pager *g, struct error *e)
 {
-    int64_t all = 0, n = 0;
-    int err = g->source->size && g->tests ? ask_constant(g, g->source->size, &all, e) : 0;
-    if (err || !all)
+    int64_t n = 0;
+    int err = g->source->size && g->tests ? ask_constant(g, g->source->size, &g->all, e) : 0;
+    if (err || !g->all)
         return err;
-    double even = sqrt((double)(g->limit < 0 ? all : g->limit + 1) * (double)all) / 2;
+    double all = (double)g->all, even = sqrt((g->limit < 0 ? all : (double)g->limit + 1) * all) / 2;
     int64_t least = even < DRIVE_LEAST  ? DRIVE_LEAST
                     : even > DRIVE_MOST ? DRIVE_MOST
                                         : (int64_t)even;
@@ -609,7 +609,7 @@ static int count(struct pager *g, struct error *e)
         add_conditions(g, NULL, &s);
     int err = ask(g, &s, &g->total, e);
     sql_free(&s);
-    g->least = some;
+    g->least = some && g->all > COUNT_ROWS;
     return err;
 }
 

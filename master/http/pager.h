@@ -50,9 +50,9 @@ struct pager {
     json_t *after;         // values of the cursor; NULL: from the beginning
     struct error error;    // the first
     // The answer's:
-    int64_t rows, total;
-    bool more;  // rows follow
-    bool least; // there may be more than `total`
+    int64_t rows, total, all; // all: about how many rows there are to test
+    bool more;                // rows follow
+    bool least;               // there may be more than `total`
     struct buf next;
     const struct filter_node *driver; // of a driven page, and
     const char *ids;                  // what passes it, a JSON list
