@@ -190,16 +190,6 @@ class ApiTest(unittest.TestCase):
         self.assertIn("default-src 'none'", response.headers["Content-Security-Policy"])
         self.assertIn("/api/v1/openapi.json", page)
 
-    def test_every_read_of_the_document_answers(self):
-        """No call fails in the server, whatever there is or is not."""
-        document = Api(self.port).get("/openapi.json")
-        for path, methods in document["paths"].items():
-            if "get" not in methods or "sync" in path or "preemption" in path:
-                continue
-            for value in ("1", "999999", "x", "%2e%2e", "a%20b"):
-                status, answer = self.admin.call("GET", re.sub(r"\{\w+\}", value, path))
-                self.assertLess(status, 500, (path, value, answer))
-
     # experiments
 
     def test_submission(self):
