@@ -24,6 +24,7 @@ struct cli_options {
     const char *password_file;
     bool password_stdin, admin;
     struct flag_list config;
+    const char *filter, *sort; // of lists: api/filter.h
     const char *name, *id_file, *to, *state, *user, *group, *metric, *level, *search, *agent;
     bool paused, follow, watch, validate_only, wait, yes, all, latest, best, drain;
     const char *topics;
@@ -79,6 +80,9 @@ int cli_call(struct cli *c, const char *method, const json_t *body, json_t **ans
 // All pages of a list: the array under `key`, owned by the caller.
 int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, struct error *e,
              const char *path, ...) __attribute__((format(printf, 6, 7)));
+
+// "&NAME=VALUE", escaped; "" when the value is NULL. The memory is the arena's.
+const char *cli_query(struct cli *c, const char *name, const char *value);
 
 // Positional word `i` as an id; ERR_INVALID says what it was to be ("experiment").
 int cli_id(struct cli *c, int i, const char *what, long long *id, struct error *e);

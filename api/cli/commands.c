@@ -20,8 +20,9 @@ const struct command commands[] = {
     {"experiment", "create", "FILE [FOLDER]", "config name project-id paused follow validate-only id-file", NULL,
      "Submit an experiment file, with the files of FOLDER",
      "muster experiment create gpt.yaml data/ --config resources.slots_per_trial=4 --follow", run_experiment_create, true},
-    {"experiment", "list", "", "all state user limit watch", "id,name,state,percent,duration,user,trials,started",
-     "List experiments, newest first", "muster experiment list --state active", run_experiment_list, false},
+    {"experiment", "list", "", "all state user filter sort limit watch", "id,name,state,percent,duration,user,trials,started",
+     "List experiments, newest first", "muster experiment list --filter 'state = RUNNING and validation.loss < 0.3' --sort -validation.loss",
+     run_experiment_list, false},
     {"experiment", "describe", "ID", "watch", NULL,
      "Show one experiment: state, why it waits, progress, trials, checkpoints", NULL, run_experiment_describe, false},
     {"experiment", "follow", "ID", NULL, NULL, "Watch an experiment until it ends", NULL, run_experiment_follow, false},
@@ -44,7 +45,7 @@ const struct command commands[] = {
      "Make an experiment of an export, with new ids, to look at and compare; it does not run", "muster experiment import resnet.tar", run_experiment_import, false},
     {"experiment", "delete", "ID", "yes", NULL, "Delete an ended experiment with its metrics, logs and checkpoints", NULL, run_experiment_delete, false},
 
-    {"trial", "list", "EXPERIMENT", "limit watch", "id,state,steps,latest,best,restarts,duration", "List the trials of an experiment", NULL, run_trial_list, false},
+    {"trial", "list", "EXPERIMENT", "filter sort limit watch", "id,state,steps,latest,best,restarts,duration", "List the trials of an experiment", NULL, run_trial_list, false},
     {"trial", "describe", "ID", NULL, NULL, "Show one trial, with every start and its end", NULL, run_trial_describe, false},
     {"trial", "metrics", "ID", "group metric", "group,steps,metrics", "Print a trial's metrics",
      "muster trial metrics 3 --group training --metric loss -o csv", run_trial_metrics, false},
@@ -107,7 +108,7 @@ const struct command commands[] = {
      "Put a backup in the place of a master's store; the master must not run, the old store is kept",
      "muster master restore muster-2026-11-21.db --data-dir /var/lib/muster", run_master_restore, true},
 
-    {"help", NULL, "[TOPIC]", NULL, NULL, "Explain: config (the experiment file), scheduling (who gets the slots), data (what is kept, backups, exports), exit-codes", "muster help config", run_help, true},
+    {"help", NULL, "[TOPIC]", NULL, NULL, "Explain: config (the experiment file), filters (of lists), scheduling (who gets the slots), data (what is kept, backups, exports), exit-codes", "muster help config", run_help, true},
     {"completion", NULL, "SHELL", NULL, NULL, "Print completion for bash, zsh or fish", "eval \"$(muster completion bash)\"", run_completion, true},
     {0},
 };

@@ -173,16 +173,12 @@ int run_experiment_list(struct cli *c, const struct command *self, struct error 
     if (err != 0) {
         return err;
     }
-    const char *users = "";
-    if (c->options.user != NULL) {
-        char *escaped = client_escape(c->options.user);
-        users = arena_printf(&c->arena, "&users=%s", escaped);
-        free(escaped);
-    }
     json_t *list = NULL;
-    err = cli_list(c, "experiments", c->options.limit, &list, e,
-                   "/api/v1/experiments?sortBy=SORT_BY_ID&orderBy=ORDER_BY_DESC%s%s%s",
-                   c->options.all ? "" : "&archived=false", states, users);
+    err = cli_list(
+        c, "experiments", c->options.limit, &list, e,
+        "/api/v1/experiments?omit=config,originalConfig,description,notes%s%s%s%s%s",
+        c->options.all ? "" : "&archived=false", states, cli_query(c, "users", c->options.user),
+        cli_query(c, "filter", c->options.filter), cli_query(c, "sort", c->options.sort));
     if (err == 0) {
         json_t *rows = rows_of(list, row_experiment);
         err = output_rows(c, rows, self->columns, e);

@@ -61,6 +61,8 @@ static const struct row rows[] = {
     YES("wait", 'w', wait, "return when it has happened"),
     YES("yes", 'y', yes, "do not ask"),
     YES("all", 'a', all, "leave none out: archived experiments, the end of a long queue"),
+    TEXT("filter", 0, filter, "EXPR", "only what passes, e.g. 'validation.loss < 0.3 and not archived' (muster help filters)"),
+    TEXT("sort", 0, sort, "NAMES", "in this order, e.g. -validation.loss,id: - is the greatest first"),
     TEXT("state", 's', state, "STATE", "only in this state; active: all that have not ended"),
     TEXT("user", 'u', user, "NAME", "only of this user; of a team: this user's part of it"),
     NUMBER("limit", 0, limit, "N", "at most N rows", 1, 10000000),

@@ -5,6 +5,7 @@
 #include "api/cli/flagset.h"
 #include "api/cli/verbs.h"
 #include "api/expconf.h"
+#include "api/filter.h"
 #include "base/buf.h"
 
 static bool same_noun(const struct command *command, const char *noun)
@@ -74,9 +75,8 @@ void help_topic(const char *noun, FILE *out)
     list_flags(NULL, out);
     fputs("\nmuster NOUN VERB --help explains one command; muster help config explains the "
           "experiment\n"
-          "file, muster help scheduling who gets the slots, muster help data what is kept and for "
-          "how\n"
-          "long, muster help exit-codes the exit "
+          "file, muster help filters how lists are filtered, muster help scheduling who gets the\n"
+          "slots, muster help data what is kept and for how long, muster help exit-codes the exit\n"
           "codes.\n",
           out);
 }
@@ -138,12 +138,22 @@ static void help_config(FILE *out)
     buf_free(&text);
 }
 
+static void help_filters(FILE *out)
+{
+    struct buf text;
+    buf_init(&text, 1 << 20);
+    filter_document(&text);
+    fputs(buf_str(&text), out);
+    buf_free(&text);
+}
+
 int run_help(struct cli *c, const struct command *self, struct error *e)
 {
     static const struct {
         const char *name;
         void (*print)(FILE *out);
     } topics[] = {{"config", help_config},
+                  {"filters", help_filters},
                   {"scheduling", help_scheduling},
                   {"data", help_data},
                   {"exit-codes", help_exit_codes}};
@@ -163,5 +173,5 @@ int run_help(struct cli *c, const struct command *self, struct error *e)
     }
     const char *near = nearest_word(c->args[0], names);
     return error_set(e, ERR_INVALID, "no help on \"%s\"; there is: %s", c->args[0],
-                     near != NULL ? near : "config, scheduling, data, exit-codes");
+                     near != NULL ? near : "config, filters, scheduling, data, exit-codes");
 }

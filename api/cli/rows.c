@@ -67,6 +67,10 @@ json_t *row_experiment(const json_t *experiment)
     json_object_set_new(row, "trials", json_integer(jget_int(experiment, "numTrials", 0)));
     set_string(row, "searcher", jget_string(experiment, "searcherType", ""));
     set_copy(row, "labels", jget(experiment, "labels"));
+    set_copy(row, "metric", jget(experiment, "bestTrialSearcherMetric"));
+    set_string(row, "pool", jget_string(experiment, "resourcePool", ""));
+    set_string(row, "project", jget_string(experiment, "projectName", ""));
+    set_string(row, "workspace", jget_string(experiment, "workspaceName", ""));
     json_object_set_new(row, "archived", json_boolean(jget_bool(experiment, "archived", false)));
     return row;
 }

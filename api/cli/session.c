@@ -141,6 +141,27 @@ int cli_call(struct cli *c, const char *method, const json_t *body, json_t **ans
     return err;
 }
 
+const char *cli_query(struct cli *c, const char *name, const char *value)
+{
+    if (value == NULL) {
+        return "";
+    }
+    char *escaped = client_escape(value);
+    const char *query = arena_printf(&c->arena, "&%s=%s", name, escaped);
+    free(escaped);
+    return query;
+}
+
+// The next page: behind the last row by its cursor where the list has one, else by the place.
+static char *page_path(const char *path, const char *cursor, long long offset, long long limit)
+{
+    char mark = strchr(path, '?') != NULL ? '&' : '?';
+    if (cursor != NULL) {
+        return xasprintf("%s%ccursor=%s&limit=%lld", path, mark, cursor, limit);
+    }
+    return xasprintf("%s%coffset=%lld&limit=%lld", path, mark, offset, limit);
+}
+
 int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, struct error *e,
              const char *path, ...)
 {
@@ -150,11 +171,11 @@ int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, str
     int err = vasprintf(&full, path, args) < 0 ? ERR_NO_MEMORY : 0;
     va_end(args);
     *rows = json_array();
+    char *cursor = NULL;
     for (bool more = true; more && err == 0;) {
         long long have = (long long)json_array_size(*rows);
         long long page = limit > 0 && limit - have < LIMIT_PAGE ? limit - have : LIMIT_PAGE;
-        char *paged = xasprintf("%s%coffset=%lld&limit=%lld", full,
-                                strchr(full, '?') != NULL ? '&' : '?', have, page);
+        char *paged = page_path(full, cursor, have, page);
         json_t *answer = NULL;
         err = call_path(c, "GET", NULL, &answer, paged, e);
         free(paged);
@@ -162,9 +183,13 @@ int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, str
         json_array_extend(*rows, got);
         long long total = jget_int(jget(answer, "pagination"), "total", 0);
         have = (long long)json_array_size(*rows);
-        more = json_array_size(got) > 0 && have < total && (limit <= 0 || have < limit);
+        free(cursor);
+        cursor = xstrdup(jget_string(answer, "nextCursor", NULL));
+        more = json_array_size(got) > 0 && (cursor != NULL || have < total) &&
+               (limit <= 0 || have < limit);
         json_decref(answer);
     }
+    free(cursor);
     free(full);
     if (err != 0) {
         json_decref(*rows);

@@ -14,7 +14,11 @@ int run_trial_list(struct cli *c, const struct command *self, struct error *e)
     json_t *experiment = NULL, *trials = NULL, *rows = json_array();
     int err = cli_id(c, 0, "experiment", &id, e);
     err = err != 0 ? err : fetch_experiment(c, id, &experiment, e);
-    err = err != 0 ? err : fetch_trials(c, id, &trials, e);
+    err = err != 0 ? err
+                   : cli_list(c, "trials", c->options.limit, &trials, e,
+                              "/api/v1/experiments/%lld/trials?orderBy=ORDER_BY_ASC%s%s", id,
+                              cli_query(c, "filter", c->options.filter),
+                              cli_query(c, "sort", c->options.sort));
     size_t i;
     json_t *trial;
     json_array_foreach(trials, i, trial)
