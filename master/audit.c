@@ -67,12 +67,12 @@ void audit_add(struct db_batch *b, struct request *rq, int status, int64_t wall_
     audit_describe(rq->body, &detail);
     if (who->kind == PRINCIPAL_USER)
         db_batch_add(b, STMT_AUDIT_INSERT, "iissssis", wall_us, who->user_id, who->username,
-                     rq->address ? rq->address : "", rq->method, rq->path, (int64_t)status,
-                     buf_str(&detail));
+                     rq->address ? rq->address : "", rq->method, rq->path ? rq->path : "",
+                     (int64_t)status, buf_str(&detail));
     else
         db_batch_add(b, STMT_AUDIT_INSERT, "inssssis", wall_us, who->username,
-                     rq->address ? rq->address : "", rq->method, rq->path, (int64_t)status,
-                     buf_str(&detail));
+                     rq->address ? rq->address : "", rq->method, rq->path ? rq->path : "",
+                     (int64_t)status, buf_str(&detail));
     buf_free(&detail);
     rq->audited = true;
 }

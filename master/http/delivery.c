@@ -262,7 +262,10 @@ static void settle(struct delivery *d, struct send *s, CURLcode code)
                      (long long)s->webhook, (long long)s->attempts + 1,
                      log_quote(quoted, sizeof quoted, e.text));
     }
-    db_commit_wait(d->db, b, NULL); // before the next one of this webhook is looked for
+    // Before the next one of this webhook is looked for. A store that cannot be written ends the
+    // master; until then nothing may be sent again and again.
+    if (db_commit_wait(d->db, b, NULL))
+        atomic_store(&d->stopping, true);
     curl_multi_remove_handle(d->multi, s->easy);
     clear(s);
     d->active--;

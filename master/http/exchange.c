@@ -14,6 +14,7 @@
 enum {
     KEEP_BYTES = 64 * 1024, // of a buffer that is kept for the next request
     RECHECK_US = 2 * 1000000,
+    REFUSALS_PER_MINUTE = 600, // that leave a row of the audit trail
 };
 
 static struct exchange *exchange_of(struct request *rq)
@@ -212,10 +213,20 @@ static enum MHD_Result send_response(struct exchange *x, int status, struct MHD_
     return rc;
 }
 
+// Refusals cost their caller nothing, so that only so many of a minute are kept: the trail is of
+// limited length.
+static bool is_too_many(struct server *s)
+{
+    int64_t minute = clock_mono_us() / 60000000;
+    if (atomic_exchange(&s->refusal_minute, minute) != minute)
+        atomic_store(&s->refusals, 0);
+    return atomic_fetch_add(&s->refusals, 1) >= REFUSALS_PER_MINUTE;
+}
+
 // Who was refused, and what; the rest has left its row where it was done.
 static void audit_refusal(struct exchange *x)
 {
-    if (x->failed.code != ERR_FORBIDDEN || !audit_wants(&x->rq, 403))
+    if (x->failed.code != ERR_FORBIDDEN || !audit_wants(&x->rq, 403) || is_too_many(x->server))
         return;
     struct db_batch *b = db_batch_new();
     audit_add(b, &x->rq, 403, clock_wall_us());

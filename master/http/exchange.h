@@ -35,7 +35,9 @@ struct server {
     struct parking *parking;
     struct offload *offload;
     atomic_bool draining;
-    atomic_int active;    // exchanges under way
+    atomic_int active;   // exchanges under way
+    atomic_int refusals; // of this minute
+    atomic_int_least64_t refusal_minute;
     atomic_size_t bodies; // bytes of all bodies being held
     size_t bodies_max;
 
