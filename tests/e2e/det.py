@@ -11,6 +11,7 @@ import re
 import threading
 import time
 import urllib.parse
+import uuid
 
 import wire_keys
 from openapi import Document, Wrong
@@ -135,7 +136,7 @@ class LiveAgent(threading.Thread):
         super().__init__(daemon=True)
         self.caller = Det(port, token, document=Document({"components": {"schemas": {}}, "paths": {}}))
         self.name, self.slots, self.seen = name, slots, 0
-        self.session = "11111111-2222-3333-4444-555555555555"
+        self.session = str(uuid.uuid4())
         self.tasks, self.running, self.stopping = {}, {}, False
         self.changed = threading.Condition()
 

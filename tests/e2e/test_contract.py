@@ -763,6 +763,24 @@ class Contract(unittest.TestCase):
         self.assertTrue(caller.get(f"/allocations/{allocation}/signals/preemption", timeout_seconds=0)["preempt"])
 
     @replay
+    def test_core_api_daemons(self):
+        """A machine that only serves is ended with the last that does not, and the trial is complete."""
+        second = LiveAgent(self.cluster.port, self.agent.caller.token, "second")
+        second.start()
+        self.addCleanup(second.stop)
+        wait_for("the second agent", lambda: len(self.user.get("/agents")["agents"]) == 2, 30)
+        experiment = self.create(config=self.config.replace("slots_per_trial: 1", "slots_per_trial: 8"))
+        parts = {agent.name: agent.task_of(experiment) for agent in (self.agent, second)}
+        resources = parts["second"]["ranks"][0]["env"].get("DET_RESOURCES_ID") or parts["second"]["env"]["DET_RESOURCES_ID"]
+        env = parts["second"]["env"]
+        caller = self.nobody.caller(env["DET_SESSION_TOKEN"], task=True)
+        caller.report(f"/allocations/{env['DET_ALLOCATION_ID']}/resources/{resources}/daemon", {
+            "allocationId": env["DET_ALLOCATION_ID"], "resourcesId": resources})
+        caller.call("POST", f"/allocations/{env['DET_ALLOCATION_ID']}/resources/none/daemon", expect=404)
+        self.agent.end(parts["live"])
+        self.wait_for_state(experiment, "STATE_COMPLETED")
+
+    @replay
     def test_core_api_unmanaged(self):
         create = {"activate": None, "config": self.config, "modelDefinition": None, "parentId": None, "projectId": None,
                   "template": None, "unmanaged": True, "validateOnly": None}
