@@ -4,14 +4,17 @@
 #include "master/http/list.h"
 #include "master/http/views.h"
 
+// By the table of counts: a project may hold a hundred thousand.
+#define COUNTED(column_)                                                                           \
+    "(SELECT coalesce(sum(c." column_ "), 0) FROM experiment_counts c WHERE c.project_id = p.id "  \
+    "AND c.kind = 'EXPERIMENT'"
 #define PROJECT_COLUMNS                                                                            \
     "SELECT p.id, p.name, p.workspace_id, p.description, p.archived, u.username, p.user_id, "      \
-    "w.name, (SELECT count(*) FROM experiments e WHERE e.project_id = p.id), "                     \
-    "(SELECT count(*) FROM experiments e WHERE e.project_id = p.id AND e.state NOT IN "            \
-    "('COMPLETED', 'CANCELED', 'ERROR')), "                                                        \
-    "(SELECT max(e.submitted_at) FROM experiments e WHERE e.project_id = p.id), "                  \
-    "(SELECT count(*) FROM experiments e JOIN trials t ON t.experiment_id = e.id "                 \
-    "WHERE e.project_id = p.id), p.notes"
+    "w.name, " COUNTED("experiments") "), " COUNTED(                                               \
+        "experiments") " AND c.state NOT IN ('COMPLETED', 'CANCELED', 'ERROR')), "                 \
+                       "(SELECT b.submitted_at FROM experiment_briefs b WHERE b.project_id = "     \
+                       "p.id "                                                                     \
+                       "ORDER BY b.id DESC LIMIT 1), " COUNTED("trials") "), p.notes"
 #define PROJECT_FROM   "FROM projects p"
 #define PROJECT_JOINED "JOIN users u ON u.id = p.user_id JOIN workspaces w ON w.id = p.workspace_id"
 

@@ -22,8 +22,9 @@ enum { // columns of WORKSPACE_COLUMNS
 #define WORKSPACE_COLUMNS                                                                          \
     "SELECT w.id, w.name, w.archived, u.username, w.user_id, "                                     \
     "(SELECT count(*) FROM projects p WHERE p.workspace_id = w.id), "                              \
-    "(SELECT count(*) FROM projects p JOIN experiments e ON e.project_id = p.id "                  \
-    "WHERE p.workspace_id = w.id), w.weight, w.guaranteed_slots, w.max_slots, w.default_role, "    \
+    "(SELECT coalesce(sum(c.experiments), 0) FROM projects p JOIN experiment_counts c "            \
+    "ON c.project_id = p.id AND c.kind = 'EXPERIMENT' WHERE p.workspace_id = w.id), w.weight, "    \
+    "w.guaranteed_slots, w.max_slots, w.default_role, "                                            \
     "1 + (SELECT count(*) FROM workspace_members m WHERE m.workspace_id = w.id AND "               \
     "m.role NOT IN ('', 'none') AND m.user_id <> w.user_id)"
 #define WORKSPACE_FROM   "FROM workspaces w"
