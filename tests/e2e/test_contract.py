@@ -92,21 +92,18 @@ class Contract(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = Cluster("cluster", slots=())
+        cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
         cls.cluster.start_master()
         cls.nobody = Det(cls.cluster.port)
         cls.user, cls.admin = cls.login("determined"), cls.login("admin")
         token = (cls.cluster.folder / "master" / "agent.token").read_text().strip()
         cls.agent = LiveAgent(cls.cluster.port, token)
         cls.agent.start()
+        cls.addClassCleanup(cls.agent.stop)
         wait_for("the agent", lambda: cls.user.get("/agents")["agents"], 30)
         cls.storage = pathlib.Path("storage").resolve()
         cls.storage.mkdir(exist_ok=True)
         cls.config = CONFIG.format(storage=cls.storage)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.agent.stop()
-        cls.cluster.__exit__(None, None, None)
 
     @classmethod
     def login(cls, user, password=PASSWORD):

@@ -44,6 +44,7 @@ class Matrix(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = Cluster("cluster", slots=())
+        cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
         cls.cluster.start_master()
         cls.nobody = Det(cls.cluster.port)
         cls.document = cls.nobody.document
@@ -56,6 +57,7 @@ class Matrix(unittest.TestCase):
         cls.agent_token = (cls.cluster.folder / "master" / "agent.token").read_text().strip()
         cls.live = LiveAgent(cls.cluster.port, cls.agent_token)
         cls.live.start()
+        cls.addClassCleanup(cls.live.stop)
         wait_for("the agent", lambda: cls.admin.get("/agents")["agents"], 30)
         cls.begin()
 
@@ -78,11 +80,6 @@ class Matrix(unittest.TestCase):
                     "taskId": cls.running["taskId"], "allocationId": cls.running["allocationId"], "agentId": "live",
                     "slotId": 3, "workspaceId": workspace, "projectId": project, "username": "victim", "checkpointUuid": UUID,
                     "userId": cls.admin.get("/users/victim/by-username")["user"]["id"], "label": "one", "version": 1}
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.live.stop()
-        cls.cluster.__exit__(None, None, None)
 
     @classmethod
     def login(cls, user):
