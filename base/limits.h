@@ -14,6 +14,8 @@ enum {
     LIMIT_JSON_DEPTH = 32,
     LIMIT_SLOTS_PER_AGENT = 1024,
     LIMIT_SLOTS_PER_TRIAL = 8192,
+    LIMIT_CONCURRENT_TRIALS = 1000, // of a search
+    LIMIT_GRID = 100000,            // trials of a grid
     LIMIT_AGENTS = 4096,
     LIMIT_LOG_LINE = 64 * 1024, // bytes; longer lines are cut and say so
     LIMIT_LOGS_PER_POST = 10000,

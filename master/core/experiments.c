@@ -243,7 +243,7 @@ void experiment_tell(struct core *c, struct live *l, const struct search_event *
         return;
     }
     search_tell(l->search, event, &commands);
-    if (event->kind != SEARCH_PROGRESS) {
+    if (search_changed(l->search)) {
         char *snapshot = search_snapshot(l->search);
         STORE(c, EXPERIMENT_SET_SEARCHER, "si", snapshot, l->experiment->id);
         free(snapshot);

@@ -172,6 +172,13 @@ static bool searcher_metric(const struct live *l, const json_t *values, double *
     return isfinite(*out);
 }
 
+// What the searcher measures training by; 0 when the report does not have it.
+static double training_time(const struct live *l, const struct incoming *r)
+{
+    const char *metric = search_time_metric(l->config);
+    return metric ? jget_double(r->values, metric, 0) : (double)r->steps;
+}
+
 static void keep_best(struct core *c, struct trial *t, double value, int64_t time)
 {
     struct live *l = t->live;
@@ -210,8 +217,10 @@ static void take_validation(struct core *c, struct trial *t, const struct incomi
     if (r->steps <= t->told_steps)
         return; // the searcher has heard of it, in this run or in one before
     t->told_steps = r->steps;
-    struct search_event event = {
-        .kind = SEARCH_VALIDATED, .request_id = t->request_id, .metric = value, .steps = r->steps};
+    struct search_event event = {.kind = SEARCH_VALIDATED,
+                                 .request_id = t->request_id,
+                                 .metric = value,
+                                 .time = training_time(t->live, r)};
     experiment_tell(c, t->live, &event);
 }
 

@@ -4,13 +4,16 @@
 #define MUSTER_MASTER_SEARCH_METHOD_H
 
 #include "base/rng.h"
+#include "master/search/crowd.h"
 #include "master/search/search.h"
 
 struct search_method {
-    const char *name; // as in searcher.name
+    const char *name;                                                       // as in searcher.name
+    int (*set_up)(struct search *s, const json_t *config, struct error *e); // NULL: nothing to do
     void (*tell)(struct search *s, const struct search_event *event, struct search_commands *out);
     json_t *(*save)(const struct search *s); // an object
     void (*load)(struct search *s, const json_t *saved);
+    void (*drop)(struct search *s); // NULL: nothing to give back
 };
 
 struct search {
@@ -19,14 +22,17 @@ struct search {
     int64_t seed;
     struct rng rng;
     double progress;
+    bool changed; // by the last event: more than its progress
     union {
         struct {
             bool ended;
         } single;
+        struct crowd crowd;
     } of;
 };
 
-extern const struct search_method search_single;
+extern const struct search_method search_single, search_random, search_grid, search_halving,
+    search_adaptive;
 
 // One command more, zeroed but for its kind.
 struct search_command *search_command_add(struct search_commands *out,
@@ -34,5 +40,8 @@ struct search_command *search_command_add(struct search_commands *out,
 
 // One point of the space: constants as they are, ranges drawn. The caller's.
 json_t *search_draw(const json_t *space, struct rng *rng);
+// The points of a grid: every combination, the last hyperparameter changing first.
+int64_t search_grid_points(const json_t *space); // INT64_MAX: more than can be counted
+json_t *search_grid_point(const json_t *space, int64_t number); // from 0; the caller's
 
 #endif

@@ -11,7 +11,8 @@
 #include "base/log.h"
 #include "master/search/method.h"
 
-static const struct search_method *const methods[] = {&search_single};
+static const struct search_method *const methods[] = {&search_single, &search_random, &search_grid,
+                                                      &search_halving, &search_adaptive};
 
 enum { METHODS = sizeof methods / sizeof *methods };
 
@@ -45,8 +46,12 @@ int search_new(const json_t *config, int64_t seed, struct search **out, struct e
     s->space = space ? json_deep_copy(space) : json_object();
     s->seed = seed;
     rng_seed(&s->rng, (uint64_t)seed, 1);
-    *out = s;
-    return 0;
+    err = method->set_up ? method->set_up(s, config, e) : 0;
+    if (err)
+        search_free(s);
+    else
+        *out = s;
+    return err;
 }
 
 int search_restore(const json_t *config, int64_t seed, const char *snapshot, struct search **out,
@@ -80,6 +85,8 @@ void search_free(struct search *s)
 {
     if (!s)
         return;
+    if (s->method->drop)
+        s->method->drop(s);
     json_decref(s->space);
     free(s);
 }
@@ -87,6 +94,7 @@ void search_free(struct search *s)
 void search_tell(struct search *s, const struct search_event *event, struct search_commands *out)
 {
     *out = (struct search_commands){0};
+    s->changed = false;
     s->method->tell(s, event, out);
 }
 
@@ -117,6 +125,23 @@ char *search_snapshot(const struct search *s)
     char *text = json_text(saved);
     json_decref(saved);
     return text;
+}
+
+bool search_changed(const struct search *s)
+{
+    return s->changed;
+}
+
+const char *search_time_metric(const json_t *config)
+{
+    const json_t *searcher = jget(config, "searcher"), *length = jget(searcher, "max_length");
+    const char *unit;
+    json_t *value;
+    if (jget(searcher, "time_metric") || jget(searcher, "max_time"))
+        return jget_string(searcher, "time_metric", NULL);
+    json_object_foreach((json_t *)length, unit,
+                        value) if (strcmp(unit, "batches") != 0) return unit;
+    return NULL;
 }
 
 double search_progress(const struct search *s)

@@ -32,7 +32,7 @@ struct search_event {
     enum search_event_kind kind;
     const char *request_id; // of the trial; not for SEARCH_BEGIN
     double metric;          // SEARCH_VALIDATED
-    int64_t steps;          // SEARCH_VALIDATED: optimizer steps done; grows from report to report
+    double time;            // SEARCH_VALIDATED: of training; grows from report to report
     double fraction;        // SEARCH_PROGRESS: 0..1
     enum search_end end;    // SEARCH_TRIAL_ENDED
 };
@@ -69,6 +69,10 @@ void search_free(struct search *s);
 // Tells an event; the commands that follow from it come in *out (search_commands_free).
 void search_tell(struct search *s, const struct search_event *event, struct search_commands *out);
 void search_commands_free(struct search_commands *commands);
+
+bool search_changed(const struct search *s); // the last event has: it is to be saved
+// The metric that counts training time; NULL: steps completed. Borrowed from the configuration.
+const char *search_time_metric(const json_t *config);
 
 char *search_snapshot(const struct search *s);  // JSON, heap string: all of the state but progress
 double search_progress(const struct search *s); // of the whole search, 0..1

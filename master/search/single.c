@@ -16,6 +16,7 @@ static void single_tell(struct search *s, const struct search_event *event,
         snprintf(create->request_id, sizeof create->request_id, "1");
         create->hparams = search_draw(s->space, &s->rng);
         create->seed = s->seed;
+        s->changed = true;
         return;
     }
     case SEARCH_VALIDATED:
@@ -26,7 +27,7 @@ static void single_tell(struct search *s, const struct search_event *event,
     case SEARCH_TRIAL_ENDED: {
         if (s->of.single.ended)
             return;
-        s->of.single.ended = true;
+        s->of.single.ended = s->changed = true;
         struct search_command *done = search_command_add(out, SEARCH_SHUTDOWN);
         done->outcome = event->end == SEARCH_END_INVALID_HP ? SEARCH_END_ERROR : event->end;
         if (event->end == SEARCH_END_COMPLETED)
@@ -48,4 +49,5 @@ static void single_load(struct search *s, const json_t *saved)
     s->of.single.ended = jget_bool(saved, "ended", false);
 }
 
-const struct search_method search_single = {"single", single_tell, single_save, single_load};
+const struct search_method search_single = {
+    .name = "single", .tell = single_tell, .save = single_save, .load = single_load};

@@ -55,3 +55,70 @@ json_t *search_draw(const json_t *space, struct rng *rng)
     }
     return point;
 }
+
+// --- grids ---------------------------------------------------------------------------------------
+
+// How many values a leaf has in a grid: of a range so many as its count says, whole numbers not
+// more than there are.
+static int64_t leaf_points(const json_t *leaf, const char *type)
+{
+    if (!strcmp(type, "categorical"))
+        return (int64_t)json_array_size(jget(leaf, "vals"));
+    if (!strcmp(type, "const"))
+        return 1;
+    int64_t count = jget_int(leaf, "count", 1);
+    int64_t whole = jget_int(leaf, "maxval", 0) - jget_int(leaf, "minval", 0) + 1;
+    return !strcmp(type, "int") && whole < count ? whole : count;
+}
+
+// Value `at` of `points`, evenly over the range with both its ends; of a single one, the middle.
+static json_t *leaf_point(const json_t *leaf, const char *type, int64_t at, int64_t points)
+{
+    double low = jget_double(leaf, "minval", 0), high = jget_double(leaf, "maxval", 0);
+    double part = points > 1 ? (double)at / (double)(points - 1) : 0.5;
+    double value = low + (high - low) * part;
+    if (!strcmp(type, "int"))
+        return json_integer((int64_t)llround(value));
+    if (!strcmp(type, "double"))
+        return json_real(value);
+    if (!strcmp(type, "log"))
+        return json_real(pow(jget_double(leaf, "base", 10), value));
+    if (!strcmp(type, "categorical"))
+        return json_deep_copy(json_array_get(jget(leaf, "vals"), (size_t)at));
+    json_t *constant = json_object_get(leaf, "val");
+    return constant ? json_deep_copy(constant) : json_null();
+}
+
+int64_t search_grid_points(const json_t *space)
+{
+    int64_t points = 1;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)space, key, value)
+    {
+        const char *type = jget_string(value, "type", NULL);
+        int64_t own = type ? leaf_points(value, type) : search_grid_points(value);
+        if (__builtin_mul_overflow(points, own, &points))
+            return INT64_MAX;
+    }
+    return points;
+}
+
+json_t *search_grid_point(const json_t *space, int64_t number)
+{
+    json_t *point = json_object();
+    int64_t below = search_grid_points(space);
+    const char *key;
+    json_t *value;
+    must(point && below > 0);
+    json_object_foreach((json_t *)space, key, value)
+    {
+        const char *type = jget_string(value, "type", NULL);
+        int64_t own = type ? leaf_points(value, type) : search_grid_points(value);
+        below /= own;
+        int64_t at = number / below % own;
+        json_t *chosen = type ? leaf_point(value, type, at, own) : search_grid_point(value, at);
+        must(chosen && !json_object_set_new(point, key, chosen));
+    }
+    return point;
+}
