@@ -154,9 +154,9 @@ static void test_unknown_method(void **state)
     (void)state;
     struct error e = {0};
     struct search *s = NULL;
-    json_t *config = config_of("{\"searcher\":{\"name\":\"adaptive_asha\"}}");
+    json_t *config = config_of("{\"searcher\":{\"name\":\"simulated_annealing\"}}");
     assert_int_equal(search_new(config, 1, &s, &e), ERR_INVALID);
-    assert_non_null(strstr(e.text, "adaptive_asha"));
+    assert_non_null(strstr(e.text, "simulated_annealing"));
     assert_non_null(strstr(e.text, "\"single\""));
     json_decref(config);
 }
