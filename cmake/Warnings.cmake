@@ -8,3 +8,12 @@ if(MUSTER_SANITIZE)
     add_compile_options(-fsanitize=${MUSTER_SANITIZE} -fno-sanitize-recover=all)
     add_link_options(-fsanitize=${MUSTER_SANITIZE})
 endif()
+
+# The programs of tests/fuzz and all that they link, by clang: preset fuzz. What is lost in conversions
+# is for gcc to say; clang means more by it.
+option(MUSTER_FUZZ "Build for libFuzzer" OFF)
+if(MUSTER_FUZZ)
+    set(fuzz_sanitizers fuzzer-no-link,address,undefined)
+    add_compile_options(-fsanitize=${fuzz_sanitizers} -fno-sanitize-recover=all -Wno-conversion)
+    add_link_options(-fsanitize=${fuzz_sanitizers})
+endif()

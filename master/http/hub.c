@@ -90,6 +90,8 @@ void hub_notify(void *ctx, struct notes *notes)
 
 void hub_note(struct hub *h, enum event_topic topic, int64_t workspace_id, int64_t id)
 {
+    if (!h)
+        return;
     char name[32];
     struct notes *notes = notes_new();
     snprintf(name, sizeof name, "%lld", (long long)id);

@@ -41,7 +41,8 @@ void hub_free(struct hub *h); // nobody follows any more; ends the thread. NULL 
 
 // core_options.events_committed: ctx is the struct hub.
 void hub_notify(void *ctx, struct notes *notes);
-// Of what is changed without the core (a model), after its commit; any thread.
+// Of what is changed without the core (a model), after its commit; any thread. NULL: nobody
+// follows.
 void hub_note(struct hub *h, enum event_topic topic, int64_t workspace_id, int64_t id);
 
 // ERR_BUSY: LIMIT_EVENT_STREAMS of all, or LIMIT_EVENT_STREAMS_USER of one user.

@@ -1,0 +1,179 @@
+// What is read from bytes alone. The first letter says by what:
+//
+//   j JSON            t the types of a call's body (a byte: which call)
+//   l, m log lines    s server-sent events (a byte: where they are cut)
+//   c a chunk of log lines, as the store has it (two bytes: length of the first blob)
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/sse.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "db/loglines.h"
+#include "master/core/logpost.h"
+#include "master/http/routes.h"
+#include "master/http/schemas.h"
+#include "tests/fuzz/support.h"
+
+// --- JSON ----------------------------------------------------------------------------------------
+
+// What was read is written, and read again, as the same.
+static void read_json(struct piece p)
+{
+    json_t *value = NULL, *again = NULL;
+    struct error e;
+    if (!json_parse(p.text, p.len, "body", &value, &e)) {
+        char *text = json_text(value);
+        must(!json_parse(text, strlen(text), "again", &again, &e));
+        must(json_equal_as_text(value, again));
+        json_deep_merge(again, value);
+        free(text);
+    }
+    json_decref(value);
+    json_decref(again);
+}
+
+static void check_types(struct piece p)
+{
+    if (!p.len)
+        return;
+    const struct route *route = &route_table[(uint8_t)*p.text % route_count];
+    json_t *value = NULL;
+    struct error e;
+    if (route->takes && !json_parse(p.text + 1, p.len - 1, "body", &value, &e))
+        schema_check(route->takes, value, &e);
+    json_decref(value);
+}
+
+// --- log lines -----------------------------------------------------------------------------------
+
+// Every line that was packed is in the chunk.
+static size_t read_packed(const struct log_packed *c)
+{
+    struct log_chunk chunk = {0};
+    struct error e;
+    must(!log_chunk_read_origins(&chunk, c->origins, c->origins_len, &e));
+    must(!log_chunk_read_lines(&chunk, c->data, c->data_len, &e));
+    must(chunk.line_count == (size_t)c->lines);
+    for (size_t i = 0; i < chunk.line_count; i++) {
+        const struct log_line *line = &chunk.lines[i];
+        must(line->origin < chunk.origin_count && strlen(line->text) <= line->len);
+        must(line->time >= c->first_time && line->time <= c->last_time);
+    }
+    size_t count = chunk.line_count;
+    log_chunk_free(&chunk);
+    return count;
+}
+
+static void read_post(body_reader *reader, struct piece p)
+{
+    struct request rq = {0};
+    struct error e;
+    char *text = piece_copy(p);
+    if (!reader(&rq, text, p.len, &e)) {
+        const struct log_post *post = rq.input;
+        size_t lines = 0;
+        for (struct log_part *part = post->parts; part; part = part->next) {
+            for (size_t i = 0; i < part->chunk_count; i++)
+                lines += read_packed(&part->chunks[i]);
+            log_part_drop(part, part->first_sequence);
+        }
+        must(lines == post->lines);
+    }
+    if (rq.input)
+        rq.input_free(rq.input);
+    arena_free(&rq.arena);
+    free(text);
+}
+
+static void read_chunk(struct piece p)
+{
+    struct log_chunk chunk = {0};
+    struct error e;
+    if (p.len < 2)
+        return;
+    size_t first = (uint8_t)p.text[0] | (size_t)(uint8_t)p.text[1] << 8, rest = p.len - 2;
+    first = first < rest ? first : rest;
+    char *origins = piece_copy((struct piece){p.text + 2, first});
+    char *lines = piece_copy((struct piece){p.text + 2 + first, rest - first});
+    if (!log_chunk_read_origins(&chunk, origins, first, &e) &&
+        !log_chunk_read_lines(&chunk, lines, rest - first, &e))
+        for (size_t i = 0; i < chunk.line_count; i++)
+            must(chunk.lines[i].origin < chunk.origin_count &&
+                 !chunk.lines[i].text[chunk.lines[i].len]);
+    log_chunk_free(&chunk);
+    free(origins);
+    free(lines);
+}
+
+// --- server-sent events --------------------------------------------------------------------------
+
+static int take_event(void *ctx, const struct sse_event *event, struct error *e)
+{
+    (void)e;
+    buf_printf(ctx, "%s|%s|%s\n", event->name, event->data, event->id);
+    return 0;
+}
+
+static void read_events(struct piece p, size_t at_once, struct buf *out)
+{
+    struct sse s = {0};
+    struct error e;
+    int err = 0;
+    sse_init(&s, 256);
+    sse_begin(&s);
+    for (size_t at = 0; !err && at < p.len; at += at_once) {
+        size_t n = p.len - at < at_once ? p.len - at : at_once;
+        err = sse_feed(&s, p.text + at, n, take_event, out, &e);
+    }
+    buf_printf(out, "%d %lld", err, (long long)s.retry_ms);
+    sse_free(&s);
+}
+
+// Where the network cuts them changes nothing.
+static void read_stream(struct piece p)
+{
+    struct buf whole, cut;
+    if (!p.len)
+        return;
+    size_t at_once = (size_t)(uint8_t)*p.text % 16 + 1;
+    p.text++;
+    p.len--;
+    buf_init(&whole, 1 << 24);
+    buf_init(&cut, 1 << 24);
+    read_events(p, p.len + 1, &whole);
+    read_events(p, at_once, &cut);
+    must(!strcmp(buf_str(&whole), buf_str(&cut)));
+    buf_free(&whole);
+    buf_free(&cut);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct piece p = {(const char *)data + 1, size - 1};
+    switch (size ? *data : 0) {
+    case 'j':
+        read_json(p);
+        break;
+    case 't':
+        check_types(p);
+        break;
+    case 'l':
+        read_post(log_post_read, p);
+        break;
+    case 'm':
+        read_post(log_list_read, p);
+        break;
+    case 'c':
+        read_chunk(p);
+        break;
+    case 's':
+        read_stream(p);
+        break;
+    default:
+        return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,32 @@
+// What the fuzz programs have in common. One thread; memory is the caller's.
+//
+// A program reads its input as text where it can, so that its corpus can be read and written by
+// hand: sections are separated by lines of "%%". What must hold is asserted by must().
+#ifndef TESTS_FUZZ_SUPPORT_H
+#define TESTS_FUZZ_SUPPORT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+struct piece {
+    const char *text; // not terminated
+    size_t len;
+};
+
+// The next section of *rest, which is shortened by it; false: there is none.
+bool piece_next(struct piece *rest, const char *separator, struct piece *out);
+char *piece_copy(struct piece p); // heap string of just that size, so that reading on is seen
+
+// A folder of this process in memory where there is one, empty; removed at its end. Static.
+const char *scratch_folder(void);
+char *scratch_path(const char *name); // heap string
+void scratch_write(const char *name, const void *data, size_t len);
+
+bool json_equal_as_text(const json_t *a, const json_t *b);
+
+#endif
