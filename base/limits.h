@@ -20,6 +20,10 @@ enum {
     LIMIT_LOG_LINE = 64 * 1024, // bytes; longer lines are cut and say so
     LIMIT_LOGS_PER_POST = 10000,
     LIMIT_METRICS_PER_POST = 10000,     // names in one report
+    LIMIT_METRIC_NAME = 1024,           // bytes
+    LIMIT_STEPS_PER_POST = 65536,       // of a columnar post
+    LIMIT_POINTS_PER_POST = 1 << 20,    // .. and steps times metrics
+    LIMIT_METRIC_NAMES = 10000,         // of a trial that its summary keeps
     LIMIT_RENDEZVOUS_VALUE = 64 * 1024, // bytes one rank publishes
     LIMIT_CONNECTIONS = 8192,           // open HTTP connections
     LIMIT_CORE_QUEUE = 16384,           // messages waiting for the core thread; then 429
@@ -39,6 +43,7 @@ enum {
     LIMIT_EVENT_BYTES = 8 << 20,    // .. together
     LIMIT_LABELS = 100,             // of an experiment
     LIMIT_BULK = 10000,             // experiments changed in one call
+    LIMIT_TASK_DEPTH = 32,          // generic tasks below each other
     LIMIT_SILENCE_S = 300,          // an unmanaged trial that is not heard for so long has failed
     LIMIT_UNMANAGED_TRIALS = 10000, // of an experiment
     LIMIT_FILE_SHOWN = 8 << 20,     // bytes of a file of an experiment that is sent by itself

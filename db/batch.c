@@ -75,6 +75,12 @@ void db_batch_add(struct db_batch *b, enum stmt stmt, const char *types, ...)
         put_value(b, &values[i]);
 }
 
+void db_batch_join(struct db_batch *b, struct db_batch *more)
+{
+    put(b, more->data, more->len);
+    db_batch_free(more);
+}
+
 static void get(const struct db_batch *b, size_t *offset, void *out, size_t len)
 {
     must(len <= b->len - *offset);

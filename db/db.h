@@ -50,6 +50,9 @@ bool db_batch_empty(const struct db_batch *b);
 //   db_batch_add(b, STMT_TRIAL_SET_STATE, "si", "RUNNING", (int64_t)id);
 void db_batch_add(struct db_batch *b, enum stmt stmt, const char *types, ...);
 
+// Puts the statements of `more` behind those of `b`, and frees it.
+void db_batch_join(struct db_batch *b, struct db_batch *more);
+
 // Hands the batch to the writer, which owns it from here on. `done(ctx, err)` is called on the
 // writer thread after the commit (err 0), or with the negative error of this batch, which then has
 // no effect: ERR_CONFLICT a key that is there already, ERR_INVALID another constraint or a type.
@@ -65,6 +68,11 @@ int db_reader_open(struct db *db, struct db_reader **out, struct error *e);
 // writing at the same time. ERR_NOT_FOUND, ERR_VERSION, ERR_CORRUPT (also: no store), ERR_IO.
 int db_reader_open_path(const char *path, struct db_reader **out, struct error *e);
 void db_reader_close(struct db_reader *r);
+
+// Between the two, all queries of the reader see the store as it was at the first of them. They may
+// be nested. Short: the log cannot be folded into the file meanwhile.
+int db_snapshot_begin(struct db_reader *r, struct error *e);
+void db_snapshot_end(struct db_reader *r);
 
 // A query of the table, or of SQL built from constant fragments (never from outside text).
 // Parameters as in db_batch_add. Then db_next() until it returns 0; a reader has one open query at

@@ -30,7 +30,7 @@ struct db_reader {
     bool open[STMT_COUNT];
     struct cached cache[SQL_CACHE];
     uint64_t queries;
-    int rows_open;
+    int rows_open, snapshots;
 };
 
 struct db_rows {
@@ -108,13 +108,30 @@ void db_reader_close(struct db_reader *r)
 {
     if (!r)
         return;
-    must(r->rows_open == 0);
+    must(r->rows_open == 0 && r->snapshots == 0);
     for (int i = 0; i < SQL_CACHE; i++)
         cached_free(&r->cache[i]);
     connection_close(&r->connection);
     if (r->db)
         atomic_fetch_sub(&r->db->readers, 1);
     free(r);
+}
+
+int db_snapshot_begin(struct db_reader *r, struct error *e)
+{
+    int err = r->snapshots ? 0 : connection_exec(r->connection.sql, "BEGIN", e);
+    r->snapshots += !err;
+    return err;
+}
+
+void db_snapshot_end(struct db_reader *r)
+{
+    must(r->snapshots > 0);
+    if (--r->snapshots)
+        return;
+    struct error e;
+    if (connection_exec(r->connection.sql, "END", &e))
+        log_error("a view of the store cannot be given up", "err=\"%s\"", e.text);
 }
 
 static void rows_fail(struct db_rows *rows, const char *query, int err, const char *why)

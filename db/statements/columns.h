@@ -26,24 +26,22 @@
     " latest_validation, best_validation, summary_metrics, started_at, ended_at"
 
 // What the core reads beside them of what lives. Of experiments: 23 the owner's name,
-// 24 queue_order, 25 weight, 26 service, 27 resource_pool, 28 external_id. Of trials: 20 the steps
-// of the latest checkpoint, 21 how long it has waited for slots that it got, 22 external_id.
+// 24 queue_order, 25 weight, 26 service, 27 resource_pool, 28 external_id, 29 kind, 30 ancestors,
+// 31 no_pause. Of trials: 20 the steps of the latest checkpoint, 21 how long it has waited for slots
+// that it got, 22 external_id, 23 metrics_known.
 #define SQL_LIVE_EXPERIMENT                                                                        \
     ", (SELECT username FROM users WHERE users.id = user_id), queue_order, weight, service,"       \
-    " resource_pool, external_id"
+    " resource_pool, external_id, kind, ancestors, no_pause"
 #define SQL_LIVE_TRIAL                                                                             \
     ", (SELECT steps FROM checkpoints WHERE uuid = latest_checkpoint)"                             \
     ", (SELECT sum(a.started_at - a.queued_at) FROM allocations a WHERE a.trial_id = trials.id)"   \
-    ", external_id"
+    ", external_id, metrics_known"
 
 // 0 id, 1 trial_id, 2 epoch, 3 state, 4 slots, 5 pool, 6 placement, 7 exit_reason, 8 queued_at,
 // 9 started_at, 10 ended_at
 #define DB_ALLOCATION_COLUMNS                                                                      \
     "id, trial_id, epoch, state, slots, pool, placement, exit_reason, queued_at, started_at,"      \
     " ended_at"
-
-// 0 id, 1 run_id, 2 grp, 3 steps, 4 end_time, 5 metrics, 6 batch_metrics
-#define DB_METRIC_COLUMNS "id, run_id, grp, steps, end_time, metrics, batch_metrics"
 
 // 0 uuid, 1 task_id, 2 allocation_id, 3 trial_id, 4 experiment_id, 5 state, 6 steps, 7 metadata,
 // 8 resources, 9 storage, 10 validation, 11 reported_at
@@ -117,6 +115,9 @@
 #define SQL_TRIAL_JOINED "JOIN experiments e ON e.id = t.experiment_id"
 #define SQL_TRIAL_TABLES SQL_TRIAL_FROM " " SQL_TRIAL_JOINED
 
+// What is kept of each metric of group ?2: m.key, m.value.
+#define SQL_SUMMARY_OF_GROUP                                                                       \
+    "json_each(t.summary_metrics) g JOIN json_each(g.value) m ON g.key = ?2"
 #define SQL_TRIAL_WORKSPACE SQL_TRIAL_JOINED " JOIN projects p ON p.id = e.project_id"
 
 #define SQL_CHECKPOINT_METRIC "json_extract(c.validation, '$.avgMetrics.' || " SQL_METRIC_LABEL ")"

@@ -147,6 +147,7 @@ static void end(struct core *c, struct trial *t, enum detached_event ev, const c
     timer_clear(&c->timers, &t->detached->silence);
     trial_set_reason(c, t, reason);
     STORE(c, TRIAL_END, "ssii", trial_state_word(t->state), reason, at, t->id);
+    metrics_end(c, t);
     listing_end(c, t);
     core_tell_log(c, t->task_id);
     log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)t->live->experiment->id,
@@ -201,11 +202,6 @@ int64_t trial_of_task(const char *task_id)
         return 0;
     snprintf(exact, sizeof exact, "%lld.%lld", experiment, trial);
     return strcmp(exact, task_id) ? 0 : trial;
-}
-
-int64_t trial_resumed_at(const struct trial *t)
-{
-    return t->detached ? t->detached->resume_steps : t->allocation->resume_steps;
 }
 
 // The trial of an unmanaged experiment, which the caller may change. What had ended is read again.

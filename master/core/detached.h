@@ -39,8 +39,7 @@ int detached_refuse(const struct experiment *x, struct error *e);
 int core_reporter(struct core *c, struct request *rq, int64_t id, struct trial **t,
                   struct error *e);
 int core_reporter_of_trial(struct core *c, struct request *rq, struct trial **t,
-                           struct error *e);     // of params[0]
-int64_t trial_of_task(const char *task_id);      // "7.12": 12; 0: of none
-int64_t trial_resumed_at(const struct trial *t); // steps of the checkpoint its run began with
+                           struct error *e); // of params[0]
+int64_t trial_of_task(const char *task_id);  // "7.12": 12; 0: of none
 
 #endif

@@ -21,6 +21,15 @@ core_handler core_experiments_activate, core_experiments_pause, core_experiments
 core_handler core_experiment_why;         // ours: why it waits, from the live queue
 core_handler core_experiment_best_metric; // searcher/best_searcher_validation_metric
 
+// Commands and what is like them, generic tasks (task_submit.c, task_verbs.c): each is an experiment
+// row of another kind, and its task id is params[0]. create sets rq->id, the others too.
+core_handler core_command_create, core_command_kill, core_command_set_priority, core_shell_create,
+    core_shell_kill, core_shell_set_priority, core_notebook_create, core_notebook_kill,
+    core_notebook_set_priority, core_tensorboard_create, core_tensorboard_kill,
+    core_tensorboard_set_priority;
+core_handler core_generic_create, core_task_kill, core_task_pause, core_task_unpause,
+    core_task_delete;
+
 // Workspaces (params[0]), their projects and members (params[1]: the user): teams.h.
 core_handler core_workspace_create, core_workspace_patch, core_workspace_delete,
     core_workspace_archive, core_workspace_unarchive, core_project_create, core_project_patch,
@@ -36,8 +45,8 @@ core_handler core_workspace_create, core_workspace_patch, core_workspace_delete,
 // {..}}), summary_metrics {"avg_metrics": {name: {"count", "last", "max", "min", "sum", "type"}},
 // "validation_metrics": {..}}. A token that is not in the store is, as an allocation's, answered
 // with 403 "allocation has ended".
-core_handler core_trial_kill, core_trial_metrics, core_trial_progress, core_trial_early_exit,
-    core_trial_runner_metadata, core_run_start;
+core_handler core_trial_kill, core_trial_metrics, core_trial_metric_columns, core_trial_progress,
+    core_trial_early_exit, core_trial_runner_metadata, core_run_start;
 
 // Unmanaged trials (detached.h): POST and PUT /trials (rq->id: the trial), /trials/{t}/start,
 // PATCH /trials/{t}.

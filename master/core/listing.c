@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "master/core/lives.h"
 #include "master/core/loop.h"
+#include "master/core/summary.h"
 
 enum { AGAIN_US = 100 * 1000 };
 
@@ -34,29 +34,30 @@ static void link_trial(struct core *c, struct trial *t)
     head->prev = &t->due;
 }
 
-// The metrics of a group of the summary; how many.
-static size_t write_group(struct core *c, const struct trial *t, const char *group,
-                          const char *prefix)
+struct writing {
+    struct core *c;
+    int64_t experiment;
+    const char *group;
+};
+
+static void write_value(void *ctx, const struct summary_value *v)
 {
-    const char *name;
-    json_t *metric;
-    json_t *metrics = json_object_get(t->summary, group);
-    json_object_foreach(metrics, name, metric)
-    {
-        char *full = xasprintf("%s.%s", prefix, name);
-        double last = jget_double(metric, "last", 0);
-        STORE(c, EXPERIMENT_METRIC_SET, "isddd", t->live->experiment->id, full, last,
-              jget_double(metric, "min", last), jget_double(metric, "max", last));
-        free(full);
-    }
-    return json_object_size(metrics);
+    const struct writing *to = ctx;
+    char *full = xasprintf("%s.%s", to->group, v->name);
+    STORE(to->c, EXPERIMENT_METRIC_SET, "isddd", to->experiment, full, v->last, v->low, v->high);
+    free(full);
 }
 
 static size_t write_trial(struct core *c, struct trial *t)
 {
+    static const char *const groups[] = {"training", "validation"};
+    size_t count = 0;
     unlink_trial(t);
-    return write_group(c, t, "avg_metrics", "training") +
-           write_group(c, t, "validation_metrics", "validation");
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        struct writing to = {c, t->live->experiment->id, groups[i]};
+        count += summary_each(t->summary, groups[i], write_value, &to);
+    }
+    return count;
 }
 
 void listing_report(struct core *c, struct trial *t)

@@ -12,8 +12,10 @@ void experiment_settle(struct core *c, struct live *l); // ends it when no trial
 void experiment_tell(struct core *c, struct live *l, const struct search_event *event);
 struct live *live_new(struct core *c, struct experiment *x, json_t *config); // takes config
 void live_free(struct live *l);
-void live_schedule(struct core *c, struct live *l); // makes it a job of the scheduler
-void live_changed(struct core *c, struct live *l);  // its place in the queue, its limits
+bool live_runs_once(const struct live *l); // never asked to leave, never started again
+void live_write_name(const struct live *l, struct buf *out); // "experiment 7", "command 1f0c.."
+void live_schedule(struct core *c, struct live *l);          // makes it a job of the scheduler
+void live_changed(struct core *c, struct live *l);           // its place in the queue, its limits
 
 // load.c: the live part of one that has ended, with its trials, from the store, which must have its
 // end (ended_in). `config`, taken, instead of the stored one; NULL: of an unmanaged experiment, and
@@ -77,11 +79,14 @@ char *agent_disabled_slots(const struct agent *g);                    // for the
 bool agent_keeps(const struct agent *g, const struct part *p); // what an operator has set lets it
 void agent_write_device(struct json_writer *w, const struct agent *g, int slot); // pools.c
 
-// metrics.c
+// latest.c: what is kept of a trial's metrics
 void metrics_restart(struct core *c, struct trial *t, int64_t from); // steps; -1: the beginning
 void metrics_load(struct trial *t, const char *training, const char *validation, const char *best,
                   const char *summary);
-void metrics_forget(struct trial *t); // frees what it keeps for a trial
+// Reads the reports beyond `known`, which its row does not know of.
+int metrics_catch_up(struct core *c, struct trial *t, int64_t known, struct error *e);
+void metrics_end(struct core *c, struct trial *t); // it ends
+void metrics_forget(struct trial *t);              // frees what it keeps for a trial
 
 // removal.c
 void removal_start(struct core *c, struct experiment *x);

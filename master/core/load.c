@@ -15,6 +15,7 @@
 #include "master/core/logs.h"
 #include "master/core/loop.h"
 #include "master/core/policies.h"
+#include "master/core/reports.h"
 #include "master/core/teams.h"
 #include "master/core/webhooks.h"
 #include "master/core/workers.h"
@@ -35,7 +36,9 @@ enum {
     X_OWNER = 23,
     X_ORDER,
     X_SERVICE = 26,
-    X_EXTERNAL = 28
+    X_EXTERNAL = 28,
+    X_ANCESTORS = 30,
+    X_NO_PAUSE
 };
 enum {
     T_ID,
@@ -56,7 +59,8 @@ enum {
     T_SUMMARY,
     T_CHECKPOINT_STEPS = 20,
     T_WAITED,
-    T_EXTERNAL
+    T_EXTERNAL,
+    T_KNOWN
 };
 enum {
     A_ID,
@@ -155,6 +159,7 @@ static int load_experiment(struct core *c, struct db_rows *rows, struct error *e
     x->user_id = db_int(rows, 2);
     x->archived = db_int(rows, 3);
     x->project_id = db_int(rows, 4);
+    x->kind = kind_of(text_of(rows, 5));
     core_project(c, x->project_id)->experiments++;
     by_id_put(&c->experiments, x->id, x);
     if (experiment_state_of(text_of(rows, 1), &x->state))
@@ -172,6 +177,8 @@ static int read_live(struct core *c, struct experiment *x, struct db_rows *rows,
     l->job_id = xstrdup(text_of(rows, X_JOB_ID));
     l->owner = xstrdup(text_of(rows, X_OWNER));
     l->external_id = external_id ? xstrdup(external_id) : NULL;
+    l->ancestors = *text_of(rows, X_ANCESTORS) ? xstrdup(text_of(rows, X_ANCESTORS)) : NULL;
+    l->no_pause = db_int(rows, X_NO_PAUSE);
     l->unmanaged = db_int(rows, X_UNMANAGED);
     l->priority = (int)db_int(rows, X_PRIORITY);
     l->progress = db_double(rows, X_PROGRESS);
@@ -228,7 +235,10 @@ static int load_trial(struct core *c, struct db_rows *rows, struct error *e)
         by_id_put(&c->trials, t->id, t);
         x->live->live_trials++;
     }
+    t->has_reports = db_int(rows, T_KNOWN) > 0;
     int err = parse(text_of(rows, T_HPARAMS), "trials.hparams", &t->hparams, e);
+    if (!err && !trial_is_terminal(t->state))
+        err = metrics_catch_up(c, t, db_int(rows, T_KNOWN), e);
     return err ? err : policies_load(c, t, e);
 }
 
@@ -491,9 +501,21 @@ static void resume(struct core *c)
     c->sched_due = true;
 }
 
+static int load_report_ids(struct core *c, struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_META_GET, "s", "metric_ids");
+    int found = db_next(rows);
+    c->next_report = found == 1 ? strtoll(text_of(rows, 0), NULL, 10) : 1;
+    c->reports_put_by = c->next_report;
+    db_rows_close(rows);
+    return found < 0 ? error_set(e, ERR_IO, "the store cannot be read") : 0;
+}
+
 static int load(struct core *c, struct error *e)
 {
     int err = each(c, STMT_LAST_IDS, load_ids, e);
+    if (!err)
+        err = load_report_ids(c, e);
     if (!err)
         err = each(c, STMT_AGENTS, load_agent, e);
     if (!err)
@@ -508,6 +530,8 @@ static int load(struct core *c, struct error *e)
         err = each(c, STMT_TRIALS_LIVE, load_trial, e);
     if (!err)
         err = each(c, STMT_ALLOCATIONS_LIVE, load_allocation, e);
+    if (!err)
+        err = folds_load(c, e);
     if (!err) {
         schedule(c);
         resume(c);
@@ -607,6 +631,7 @@ void core_free(struct core *c)
     loop_forget(c);
     logs_free(c->logs);
     mailbox_free(c->inbox);
+    folds_free(c);
     timers_free(&c->timers);
     db_batch_free(c->batch);
     free(c);

@@ -12,7 +12,7 @@ void loop_read_clocks(struct core *c);               // now and wall of this tur
 void loop_forget(struct core *c);                    // messages and answers that are left
 void loop_work_done(struct core *c, struct work *w); // worker thread: back to the core thread
 
-// The end of a turn, in this order (allocations.c, agents.c, metrics.c, experiments.c).
+// The end of a turn, in this order (allocations.c, agents.c, latest.c, experiments.c).
 void allocations_schedule(struct core *c);
 void agents_answer_due(struct core *c);
 void metrics_flush(struct core *c);

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "master/core/listing.h"
 #include "master/core/objects_run.h"
+#include "master/kinds.h"
 #include "master/search/search.h"
 
 enum { ORDER_STEP = 1 << 20 }; // experiments stand so far apart in the queue, one after the other
@@ -17,6 +18,7 @@ enum { ORDER_STEP = 1 << 20 }; // experiments stand so far apart in the queue, o
 struct experiment { // every one there is; kept small, there may be 100,000
     int64_t id, user_id, project_id;
     enum experiment_state state;
+    enum kind kind;
     bool archived;
     uint64_t ended_in; // batch that stores its end; 0: it ended before this start of the master
     struct live *live; // NULL once it is terminal; unmanaged: for a while longer
@@ -44,6 +46,8 @@ struct live { // what an experiment needs until it is terminal
     bool no_files;     // comes without any; not known again after a restart
     bool unmanaged;    // its programs run elsewhere: no job, no search; see detached.h
     char *external_id; // its submitter's name for it; NULL: none
+    char *ancestors;   // of a generic task: the tasks above it, "/" before each; NULL: none
+    bool no_pause;     // .. that is never asked to leave
     struct timer rest; // unmanaged: since its last trial ended
     int64_t max_slots, max_restarts, preemption_timeout_us;
     double progress;
@@ -54,8 +58,9 @@ struct live { // what an experiment needs until it is terminal
 };
 
 struct report { // the last of a group
+    bool there;
     int64_t run, steps;
-    char *text; // JSON as in the store; NULL: none yet
+    char *text; // JSON as in the store; of training: what was stored last
 };
 
 struct trial {
@@ -82,8 +87,14 @@ struct trial {
     bool has_best;
     double best;
     int64_t told_steps; // the searcher knows validations up to here; -1: none
-    json_t *summary;
-    unsigned dirty; // DIRTY_ bits of metrics.c, written at the end of the turn
+    struct summary *summary;
+    char *training_block; // the newest report, not yet as text; NULL: there is none
+    size_t training_len;
+    unsigned dirty; // DIRTY_ bits of latest.c, written at the end of the turn
+    struct timer metrics_timer;
+    int64_t metrics_flushed;       // monotonic; 0: never
+    size_t new_reports, new_bytes; // that were not folded, about
+    bool has_reports;
     struct trial *dirty_next;
     struct ring due;               // listing.h
     struct allocation *allocation; // the live one

@@ -69,6 +69,9 @@ static void remove_rows(struct core *c, struct removal *r)
     STORE(c, EXPERIMENT_DELETE_LOGS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_LOG_SENDERS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_METRICS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_METRIC_COLUMNS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_METRIC_CHUNKS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_METRIC_CUTS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_CHECKPOINTS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_TOKENS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_ALLOCATIONS, "i", r->id);

@@ -57,8 +57,12 @@ struct core {
     struct listing metrics_listing;
     struct live *ended; // given back at the end of this turn
     struct webhooks *webhooks;
-    struct notes *notes; // of this turn, for followers; NULL: none
-    struct logs *logs;   // logs.h
+    struct notes *notes;                 // of this turn, for followers; NULL: none
+    struct logs *logs;                   // logs.h
+    double flushes;                      // of metrics that may be written at once ..
+    int64_t flushes_at;                  // .. as of then
+    int64_t next_report, reports_put_by; // ids
+    struct folds *folds;                 // NULL: nothing was ever folded
 
     struct {
         bool wanted, running;

@@ -15,8 +15,11 @@ struct trial *trial_new(struct live *l, int64_t id, const char *request_id)
     t->live = l;
     t->told_steps = -1;
     snprintf(t->request_id, sizeof t->request_id, "%s", request_id);
-    snprintf(t->task_id, sizeof t->task_id, "%lld.%lld", (long long)l->experiment->id,
-             (long long)id);
+    if (l->experiment->kind == KIND_EXPERIMENT)
+        snprintf(t->task_id, sizeof t->task_id, "%lld.%lld", (long long)l->experiment->id,
+                 (long long)id);
+    else
+        snprintf(t->task_id, sizeof t->task_id, "%s", l->job_id);
     *l->trials_end = t;
     l->trials_end = &t->next;
     return t;
@@ -104,6 +107,7 @@ static void end(struct core *c, struct trial *t)
     l->live_trials--;
     STORE(c, TRIAL_END, "ssii", trial_state_word(t->state), t->exit_reason ? t->exit_reason : "",
           c->wall, t->id);
+    metrics_end(c, t);
     listing_end(c, t);
     core_tell_log(c, t->task_id);
     log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)l->experiment->id,

@@ -93,6 +93,8 @@ void webhooks_state(struct core *c, const struct experiment *x)
 {
     const char *state = experiment_state_word(x->state);
     const struct subject s = {.x = x};
+    if (x->kind != KIND_EXPERIMENT)
+        return;
     struct trigger *t = NULL;
     while ((t = next_trigger(c, TRIGGER_STATE, x, t)))
         if (!strcmp(t->state, state))
@@ -115,16 +117,16 @@ void webhooks_line(struct core *c, const struct trial *trial, const char *agent,
             put_once(c, t, &s);
 }
 
-void webhooks_validation(struct core *c, const struct trial *trial, int64_t steps,
-                         const json_t *metrics)
+void webhooks_validation(struct core *c, const struct trial *trial, const struct series_block *b,
+                         size_t at)
 {
     const struct experiment *x = trial->live->experiment;
     struct trigger *t = NULL;
     while ((t = next_trigger(c, TRIGGER_METRIC, x, t))) {
-        double value = jget_double(metrics, t->metric, NAN);
-        const struct subject s = {
-            .x = x, .trial = trial->id, .task = trial->task_id, .steps = steps, .value = value};
-        if (t->above ? value > t->limit : value < t->limit)
+        struct subject s = {
+            .x = x, .trial = trial->id, .task = trial->task_id, .steps = b->steps[at]};
+        if (series_value(b, at, t->metric, &s.value) &&
+            (t->above ? s.value > t->limit : s.value < t->limit))
             put_once(c, t, &s);
     }
 }

@@ -9,6 +9,7 @@
 #ifndef MUSTER_MASTER_CORE_WEBHOOKS_H
 #define MUSTER_MASTER_CORE_WEBHOOKS_H
 
+#include "db/series.h"
 #include "master/core/state.h"
 
 enum trigger_kind { TRIGGER_STATE, TRIGGER_METRIC, TRIGGER_LINE, TRIGGER_CUSTOM, TRIGGER_KINDS };
@@ -24,9 +25,9 @@ void webhooks_state(struct core *c, const struct experiment *x);
 void webhooks_line(struct core *c, const struct trial *t, const char *agent, const char *line);
 bool webhooks_want_lines(const struct core *c); // else none need to be shown
 
-// A validation: {name: number}; each trigger fires once for a trial.
-void webhooks_validation(struct core *c, const struct trial *t, int64_t steps,
-                         const json_t *metrics);
+// A validation: report `at` of the block; each trigger fires once for a trial.
+void webhooks_validation(struct core *c, const struct trial *t, const struct series_block *b,
+                         size_t at);
 
 // The workspace goes, and its webhooks with it.
 void webhooks_forget(struct core *c, int64_t workspace);

@@ -133,6 +133,7 @@ const struct schema schema_table[] = {
                               "trialSourceInfoType:TrialSourceInfoType"),
     WORDS("TrialSourceInfoType", "TRIAL_SOURCE_INFO_TYPE_", "INFERENCE FINE_TUNING"),
     WORDS("ExitedReason", "EXITED_REASON_", "INVALID_HP USER_REQUESTED_STOP INIT_INVALID_HP"),
+    OURS("Series", "metric:string total:int shown:int steps:[int] times:[number] values:[float]"),
     OURS("Start", "allocationId:string epoch:int state:AllocationState slots:int agents:[string] "
                   "queuedTime?:time startTime?:time endTime?:time reason:string cause:string "
                   "preemptedForTrialId?:int"),

@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "master/http/auth.h"
 #include "master/http/exchange.h"
+#include "master/http/series_cache.h"
 
 enum {
     HTTP_THREADS = 2,
@@ -222,6 +223,7 @@ static void free_server(struct server *s)
     parking_free(s->parking);
     routes_free(s->routes);
     throttle_free(s->service.logins);
+    series_cache_free(s->service.series);
     pthread_key_delete(s->thread_key);
     if (s->key)
         explicit_bzero(s->key, strlen(s->key));
@@ -247,6 +249,7 @@ static struct server *new_server(const struct server_options *o)
                                   .delivery = o->delivery,
                                   .journal = o->journal,
                                   .logins = throttle_new(),
+                                  .series = series_cache_new(),
                                   .cluster_id = o->cluster_id,
                                   .cluster_name = o->cluster_name,
                                   .master_id = s->master_id,

@@ -1,8 +1,13 @@
+// While points come in they are kept as stretches of equal width, up to two points of each, which
+// are twice as many as will be shown at most; a new stretch too many doubles the width. At the end,
+// half of what is shown are extremes of wider stretches, the other half is chosen by LTTB.
+
 #include "master/http/thin.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/log.h"
@@ -11,18 +16,19 @@ void thin_init(struct thin *t, size_t max)
 {
     must(max >= THIN_MIN);
     *t = (struct thin){.width = 1, .max = max};
-    t->stretches = xcalloc(max, sizeof *t->stretches);
+    t->stretches = xcalloc(2 * max, sizeof *t->stretches);
 }
 
-// How many stretches there may be: two points of each are kept, and the first and the last.
+// How many stretches there may be; those of one point have but one.
 static size_t room_for(const struct thin *t)
 {
-    return t->width == 1 ? t->max : (t->max - 2) / 2;
+    return t->width == 1 ? 2 * t->max : t->max;
 }
 
 void thin_free(struct thin *t)
 {
     free(t->stretches);
+    free(t->points);
 }
 
 static bool is_less(double a, double b)
@@ -56,45 +62,129 @@ static void widen(struct thin *t)
     t->width *= 2;
 }
 
+static void take(struct thin_stretch *s, const struct thin_point *p, uint64_t at)
+{
+    if (is_less(p->value, s->least.value)) {
+        s->least = *p;
+        s->least_at = at;
+    }
+    if (is_less(s->greatest.value, p->value)) {
+        s->greatest = *p;
+        s->greatest_at = at;
+    }
+}
+
 void thin_add(struct thin *t, struct thin_point p)
 {
-    struct thin_stretch one = {p, p, t->total, t->total};
-    if (t->total && t->total % t->width) {
-        join(&t->stretches[t->count - 1], &one);
-    } else {
+    if (!(t->total & (t->width - 1)))
         while (t->count >= room_for(t))
             widen(t);
-        // After widening, this point may belong to the last stretch.
-        if (t->total % t->width)
-            join(&t->stretches[t->count - 1], &one);
-        else
-            t->stretches[t->count++] = one;
-    }
+    // After widening, this point may belong to the last stretch.
+    if (t->total & (t->width - 1))
+        take(&t->stretches[t->count - 1], &p, t->total);
+    else
+        t->stretches[t->count++] = (struct thin_stretch){p, p, t->total, t->total};
     if (!t->total)
         t->first = p;
     t->last = p;
     t->total++;
 }
 
-static void emit_stretch(const struct thin *t, const struct thin_stretch *s,
-                         void (*emit)(void *ctx, const struct thin_point *p), void *ctx)
+// --- the choice ----------------------------------------------------------------------------------
+
+struct choice {
+    struct thin_point *points; // first, the extremes of stretches, last
+    bool *chosen;
+    size_t count;
+};
+
+static void gather(const struct thin *t, struct choice *c)
 {
-    bool least_first = s->least_at <= s->greatest_at;
-    const uint64_t at[] = {least_first ? s->least_at : s->greatest_at,
-                           least_first ? s->greatest_at : s->least_at};
-    const struct thin_point *points[] = {least_first ? &s->least : &s->greatest,
-                                         least_first ? &s->greatest : &s->least};
-    for (int i = 0; i < 2; i++)
-        if (at[i] && at[i] != t->total - 1 && (i == 0 || at[1] != at[0]))
-            emit(ctx, points[i]);
+    c->points = xcalloc(2 * t->count + 2, sizeof *c->points);
+    c->chosen = xcalloc(2 * t->count + 2, sizeof *c->chosen);
+    c->points[c->count++] = t->first;
+    for (size_t i = 0; i < t->count; i++) {
+        const struct thin_stretch *s = &t->stretches[i];
+        bool least_first = s->least_at <= s->greatest_at;
+        uint64_t at[] = {least_first ? s->least_at : s->greatest_at,
+                         least_first ? s->greatest_at : s->least_at};
+        for (int k = 0; k < 2; k++)
+            if (at[k] && at[k] != t->total - 1 && (k == 0 || at[1] != at[0]))
+                c->points[c->count++] = (k == 0) == least_first ? s->least : s->greatest;
+    }
+    if (t->total > 1)
+        c->points[c->count++] = t->last;
 }
 
-void thin_each(const struct thin *t, void (*emit)(void *ctx, const struct thin_point *p), void *ctx)
+// Where part `i` of `parts` begins, of what lies between the first and the last.
+static size_t part(const struct choice *c, size_t i, size_t parts)
 {
-    if (t->total)
-        emit(ctx, &t->first);
-    for (size_t i = 0; i < t->count; i++)
-        emit_stretch(t, &t->stretches[i], emit, ctx);
-    if (t->total > 1)
-        emit(ctx, &t->last);
+    return 1 + (c->count - 2) * i / parts;
+}
+
+static void choose_extremes(struct choice *c, size_t parts)
+{
+    for (size_t i = 0; i < parts; i++) {
+        size_t begin = part(c, i, parts), end = part(c, i + 1, parts), low = begin, high = begin;
+        for (size_t k = begin; k < end; k++) {
+            low = is_less(c->points[k].value, c->points[low].value) ? k : low;
+            high = is_less(c->points[high].value, c->points[k].value) ? k : high;
+        }
+        c->chosen[low] = c->chosen[high] = true;
+    }
+}
+
+static struct thin_point middle_of(const struct choice *c, size_t begin, size_t end)
+{
+    double step = 0, value = 0;
+    for (size_t k = begin; k < end; k++) {
+        step += (double)c->points[k].step / (double)(end - begin);
+        value += c->points[k].value / (double)(end - begin);
+    }
+    return (struct thin_point){.step = (int64_t)step, .value = value};
+}
+
+// Of each part the point that makes the largest triangle with the one before it and the middle of
+// the part after it.
+static void choose_shape(struct choice *c, size_t parts)
+{
+    size_t last = 0;
+    for (size_t i = 0; i < parts; i++) {
+        size_t begin = part(c, i, parts), end = part(c, i + 1, parts), best = begin;
+        size_t after = i + 1 < parts ? part(c, i + 2, parts) : c->count;
+        struct thin_point next = middle_of(c, end, after), *before = &c->points[last];
+        double largest = -1;
+        for (size_t k = begin; k < end; k++) {
+            double area =
+                fabs((double)(before->step - next.step) * (c->points[k].value - before->value) -
+                     (double)(before->step - c->points[k].step) * (next.value - before->value));
+            if (area > largest) { // not where a value is no number
+                largest = area;
+                best = k;
+            }
+        }
+        c->chosen[best] = true;
+        last = best;
+    }
+}
+
+void thin_finish(struct thin *t)
+{
+    struct choice c = {0};
+    if (!t->total)
+        return;
+    gather(t, &c);
+    if (c.count > t->max) {
+        size_t extremes = t->max / 4;
+        choose_extremes(&c, extremes);
+        choose_shape(&c, t->max - 2 - 2 * extremes);
+        c.chosen[0] = c.chosen[c.count - 1] = true;
+    } else {
+        memset(c.chosen, true, c.count);
+    }
+    t->points = c.points;
+    for (size_t i = 0; i < c.count; i++)
+        if (c.chosen[i])
+            t->points[t->shown++] = c.points[i];
+    free(c.chosen);
 }

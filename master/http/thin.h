@@ -1,6 +1,7 @@
-// Thinning of a long series for a chart: at most `max` points that keep the first, the last, and of
-// every stretch the least and the greatest. One pass, memory in proportion to `max`. A NaN counts
-// as the least, so that it is not lost.
+// Thinning of a long series for a chart: at most `max` points that keep the first and the last, of
+// every stretch the least and the greatest, and between them those that make the shape (LTTB:
+// Steinarsson, "Downsampling Time Series for Visual Representation", 2013). One pass over the
+// series, memory in proportion to `max`. A NaN counts as the least, so that it is not lost.
 #ifndef MUSTER_MASTER_HTTP_THIN_H
 #define MUSTER_MASTER_HTTP_THIN_H
 
@@ -18,10 +19,12 @@ struct thin_stretch {
 };
 
 struct thin {
-    struct thin_stretch *stretches; // owned
+    struct thin_stretch *stretches; // owned, as are the points
     size_t count, max;
     uint64_t width, total; // points of a stretch; points seen
     struct thin_point first, last;
+    struct thin_point *points; // what is left, in order, after thin_finish()
+    size_t shown;
 };
 
 enum { THIN_MIN = 8 };
@@ -29,9 +32,6 @@ enum { THIN_MIN = 8 };
 void thin_init(struct thin *t, size_t max); // max >= THIN_MIN
 void thin_free(struct thin *t);
 void thin_add(struct thin *t, struct thin_point p);
-
-// The points that are left, in order: calls emit for each.
-void thin_each(const struct thin *t, void (*emit)(void *ctx, const struct thin_point *p),
-               void *ctx);
+void thin_finish(struct thin *t); // once, after the last point
 
 #endif

@@ -1,4 +1,4 @@
-// Trials as the wire has them: lists, descriptions, workloads.
+// Trials as the wire has them: lists, descriptions.
 
 #include <string.h>
 
@@ -113,91 +113,4 @@ int view_trial(struct view *v, struct error *e)
 int no_trial(int64_t id, struct error *e)
 {
     return error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
-}
-
-// Training, validation and checkpoint workloads in one list, by steps.
-#define WORKLOADS                                                                                  \
-    "FROM (SELECT 0 AS kind, steps, id AS place, trial_id, end_time, metrics, batch_metrics, "     \
-    "NULL AS uuid, '' AS state, '{}' AS resources, '{}' AS metadata FROM metrics "                 \
-    "WHERE grp = 'training' AND NOT archived "                                                     \
-    "UNION ALL SELECT 1, steps, id, trial_id, end_time, metrics, batch_metrics, "                  \
-    "NULL, '', '{}', '{}' FROM metrics WHERE grp = 'validation' AND NOT archived "                 \
-    "UNION ALL SELECT 2, steps, reported_at, trial_id, reported_at, '{}', NULL, "                  \
-    "uuid, state, resources, metadata FROM checkpoints) "
-
-enum { W_KIND, W_STEPS, W_TIME, W_METRICS, W_BATCH_METRICS, W_CHECKPOINT };
-
-#define WORKLOAD_COLUMNS(batch_metrics)                                                            \
-    "SELECT kind, steps, end_time, metrics, " batch_metrics ", uuid, state, steps, end_time, "     \
-    "resources, metadata"
-
-static void write_metrics_workload(struct json_writer *w, struct db_rows *rows)
-{
-    jw_object(w);
-    write_time(w, "endTime", db_int(rows, W_TIME));
-    jw_kv_int(w, "totalBatches", db_int(rows, W_STEPS));
-    jw_kv_int(w, "numInputs", 0);
-    jw_key(w, "metrics");
-    jw_object(w);
-    jw_kv_raw(w, "avgMetrics", db_text(rows, W_METRICS));
-    if (!db_is_null(rows, W_BATCH_METRICS))
-        jw_kv_raw(w, "batchMetrics", db_text(rows, W_BATCH_METRICS));
-    jw_object_end(w);
-    jw_object_end(w);
-}
-
-static void write_workload(struct json_writer *w, struct db_rows *rows)
-{
-    static const char *const kinds[] = {"training", "validation", "checkpoint"};
-    int64_t kind = db_int(rows, W_KIND);
-    jw_object(w);
-    jw_key(w, kinds[kind]);
-    if (kind == 2)
-        write_checkpoint_workload(w, rows, W_CHECKPOINT);
-    else
-        write_metrics_workload(w, rows);
-    jw_object_end(w);
-}
-
-static void filter_workloads(struct list *l)
-{
-    static const struct {
-        const char *name, *condition;
-    } filters[] = {{"FILTER_OPTION_CHECKPOINT", "kind = 2"},
-                   {"FILTER_OPTION_VALIDATION", "kind = 1"},
-                   {"FILTER_OPTION_CHECKPOINT_OR_VALIDATION", "kind > 0"}};
-    const char *asked = query_get(l->v->query, "filter");
-    const char *group = query_get(l->v->query, "group");
-    for (size_t i = 0; asked && i < sizeof filters / sizeof *filters; i++)
-        if (!strcmp(asked, filters[i].name))
-            list_and(l, filters[i].condition);
-    if (group && *group) {
-        list_and(l, "kind = 2 OR CASE kind WHEN 0 THEN 'training' ELSE 'validation' END = ?");
-        list_bind_text(l, group);
-    }
-    if (query_flag(l->v->query, "removeDeletedCheckpoints"))
-        list_and(l, "state NOT IN ('DELETED', 'PARTIALLY_DELETED')");
-}
-
-int view_trial_workloads(struct view *v, struct error *e)
-{
-    static const struct list_sort sorts[] = {
-        {"batches", "steps"}, {"totalBatches", "steps"}, {"endTime", "end_time"}, {NULL, NULL}};
-    int64_t id;
-    int rc = request_param_int(v->rq, 0, &id, e);
-    if (rc)
-        return rc;
-    struct list l;
-    list_init(&l, v);
-    list_and(&l, "trial_id = ?");
-    list_bind_int(&l, id);
-    filter_workloads(&l);
-    list_sort(&l, "sortKey", sorts, "steps, kind", "steps * 4 + kind");
-    list_page(&l);
-    // The batches of a training report are only sent to those who ask.
-    const char *columns = query_flag(v->query, "includeBatchMetrics")
-                              ? WORKLOAD_COLUMNS("batch_metrics")
-                              : WORKLOAD_COLUMNS("NULL");
-    const struct list_source source = {"workloads", columns, WORKLOADS, NULL, write_workload};
-    return list_answer(&l, &source, e);
 }

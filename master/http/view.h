@@ -14,6 +14,7 @@ struct service {
     struct follow *follow;
     struct hub *hub;
     struct throttle *logins;
+    struct series_cache *series; // charts that were answered
     struct journal *journal;   // NULL: none
     struct delivery *delivery; // of webhooks; NULL: none is sent
     atomic_bool testing;       // a webhook is being tried

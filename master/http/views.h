@@ -43,7 +43,7 @@ view_handler render_experiment_created, render_experiment;
 view_handler view_file_tree, view_file;
 view_handler view_labels, view_validation_history, view_run_metadata;
 
-// trials.c
+// trials.c, workloads.c, series.c
 view_handler render_trial; // takes the id in rq->id
 view_handler view_trial, view_trial_workloads, view_trial_series, view_context_directory;
 

@@ -293,7 +293,7 @@ class ApiTest(unittest.TestCase):
         reports = self.user.lines(f"/trials/metrics/training_metrics?trialIds={trial}")[0]["metrics"]
         self.assertEqual([r["metrics"]["avg_metrics"]["loss"] for r in reports], [0.5, 0.25])
         series = self.user.get(f"/trials/{trial}/series?metric=loss")
-        self.assertEqual((series["steps"], series["values"]), ([10, 20], [0.5, 0.25]))
+        self.assertEqual([(s["steps"], s["values"]) for s in series["series"]], [([10, 20], [0.5, 0.25])])
         self.assertEqual(self.user.get(f"/trials/{trial}/workloads")["pagination"]["total"], 5)
 
         preempt = caller.get(f"/allocations/{allocation}/signals/preemption?timeout_seconds=0")

@@ -321,14 +321,13 @@ class Store:
     def rows(self, query, *values):
         return self.sql.execute(query, values).fetchall()
 
-    def metrics(self, experiment, group):
-        """[(steps, {name: value})] in the order of steps, without what time and memory it took."""
-        rows = self.rows("SELECT steps, metrics FROM metrics WHERE grp = ? AND archived = 0 AND trial_id"
-                         " IN (SELECT id FROM trials WHERE experiment_id = ?) ORDER BY steps, id",
-                         group, experiment)
-        measured = ("_ms", "_per_second", "_share", "_mb", "mfu")
-        return [(steps, {name: value for name, value in json.loads(text).items()
-                         if not name.endswith(measured)}) for steps, text in rows]
+
+def metrics(cluster, experiment, group):
+    """[(steps, {name: value})] in the order of steps, without what time and memory it took."""
+    measured = ("_ms", "_per_second", "_share", "_mb", "mfu")
+    return [(row["steps"], {name: value for name, value in row["metrics"].items()
+                            if not name.endswith(measured)})
+            for row in cluster.rows("experiment", "metrics", experiment, "--group", group)]
 
 
 class ChaosTest(unittest.TestCase):
@@ -346,9 +345,8 @@ class ChaosTest(unittest.TestCase):
             experiment = cluster.create(cls.files / "native.yaml", cls.files)
             cluster.wait(experiment)
             cls.digest = cluster.digest(experiment)
-            store = Store(cluster.folder)
-            cls.training = store.metrics(experiment, "training")
-            cls.validation = store.metrics(experiment, "validation")
+            cls.training = metrics(cluster, experiment, "training")
+            cls.validation = metrics(cluster, experiment, "validation")
 
     def test_chaos(self):
         self.assertEqual([steps for steps, _ in self.training],
@@ -402,6 +400,8 @@ class ChaosTest(unittest.TestCase):
         """What a person sees, and that nothing is left: the last logs, folders, processes."""
         for experiment in chaos.natives:
             self.assertEqual(chaos.cluster.digest(experiment), self.digest)
+            self.assertEqual(metrics(chaos.cluster, experiment, "training"), self.training)
+            self.assertEqual(metrics(chaos.cluster, experiment, "validation"), self.validation)
         wait_for("the agents to forget all tasks", lambda: not chaos.left_behind(), 60)
         for daemon in [*chaos.cluster.agents, chaos.cluster.master]:
             daemon.stop()
@@ -415,9 +415,6 @@ class ChaosTest(unittest.TestCase):
         self.assertEqual(store.rows("SELECT * FROM tokens WHERE kind = 'allocation'"), [])
         self.assertLessEqual(store.rows("SELECT sum(restarts) FROM trials")[0][0], chaos.rank_kills,
                              "only what dies by itself uses up restarts")
-        for experiment in chaos.natives:
-            self.assertEqual(store.metrics(experiment, "training"), self.training)
-            self.assertEqual(store.metrics(experiment, "validation"), self.validation)
         self.check_allocations(store)
         self.check_logs(chaos, store)
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "db/reports.h"
 #include "master/core/state.h"
 #include "master/core/teams.h"
 #include "tests/sim/machines.h"
@@ -109,17 +110,39 @@ static int64_t ask_id(struct world *w, const char *sql, int64_t id)
     return ask_store(w, sql, &(struct db_value){.type = 'i', .i = id}, 1);
 }
 
-static int64_t count_reports(struct world *w, const struct acknowledged *a)
+// The run whose report of that step is to be seen; 0: none.
+static int64_t run_seen(struct world *w, const struct acknowledged *a)
 {
-    const char *group = a->group == 'v' ? "validation" : "training";
-    const struct db_value values[] = {{.type = 'i', .i = a->trial},
-                                      {.type = 'i', .i = a->epoch},
-                                      {.type = 's', .p = group, .len = strlen(group)},
-                                      {.type = 'i', .i = a->steps}};
-    return ask_store(w,
-                     "SELECT count(*) FROM metrics WHERE trial_id = ? AND run_id = ? AND grp = ? "
-                     "AND steps = ?",
-                     values, 4);
+    static const struct series_names none = {0};
+    struct reports_query q = REPORTS_ALL(a->trial, a->group == 'v' ? "validation" : "training");
+    struct reports *r = NULL;
+    struct reports_span span;
+    struct error e = {0};
+    q.from = q.to = a->steps;
+    q.only = &none;
+    must(!db_snapshot_begin(w->reader, &e));
+    int more = reports_open(w->reader, &q, &r, &e);
+    if (!more)
+        more = reports_next(r, &span, &e);
+    int64_t run = more == 1 ? span.block->runs[span.first] : 0;
+    reports_close(r);
+    db_snapshot_end(w->reader);
+    w->checks++;
+    if (more < 0)
+        broken(w, "metrics_can_be_read", "%s", e.text);
+    return run;
+}
+
+// It is there, or a later run has said the same step, or started from before it.
+static bool report_stands(struct world *w, const struct acknowledged *a)
+{
+    const struct db_value values[] = {
+        {.type = 'i', .i = a->trial}, {.type = 'i', .i = a->epoch}, {.type = 'i', .i = a->steps}};
+    return run_seen(w, a) >= a->epoch ||
+           ask_store(w,
+                     "SELECT count(*) FROM metric_cuts WHERE trial_id = ? AND run_id > ? "
+                     "AND from_steps < ?",
+                     values, 3) > 0;
 }
 
 static void heard_metrics(struct world *w, const struct call *c, const struct run *r)
@@ -132,7 +155,7 @@ static void heard_metrics(struct world *w, const struct call *c, const struct ru
                                .group = *jget_string(c->body, "group", ""),
                                .next = w->reports};
     w->reports = a;
-    if (count_reports(w, a) != 1)
+    if (!report_stands(w, a))
         broken(w, "answers_follow_their_commit", "metrics of %s at step %lld", r->id,
                (long long)a->steps);
 }
@@ -360,7 +383,7 @@ void check_store(struct world *w)
 static void check_reports(struct world *w)
 {
     for (const struct acknowledged *a = w->reports; a; a = a->next)
-        if (count_reports(w, a) != 1 &&
+        if (!report_stands(w, a) &&
             ask_id(w, "SELECT count(*) FROM trials WHERE id = ?", a->trial) == 1)
             broken(w, "no_answered_report_is_lost", "%c of trial %lld run %lld step %lld", a->group,
                    (long long)a->trial, (long long)a->epoch, (long long)a->steps);

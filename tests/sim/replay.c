@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "master/core/state.h"
+#include "master/core/summary.h"
 #include "master/core/teams.h"
 #include "tests/sim/machines.h"
 
@@ -30,7 +31,7 @@ static void dump_allocation(struct buf *out, const struct allocation *a)
 
 static void dump_trial(struct buf *out, const struct trial *t)
 {
-    char *summary = t->summary ? json_text(t->summary) : xstrdup("{}");
+    char *summary = t->summary ? summary_text(t->summary) : xstrdup("{}");
     buf_printf(out, "\n trial %lld %s %s seed %lld restarts %lld run %lld steps %lld progress %.6f",
                (long long)t->id, trial_state_word(t->state), t->request_id, (long long)t->seed,
                (long long)t->restarts, (long long)t->run, (long long)t->steps, t->progress);

@@ -88,10 +88,10 @@ static void fill(struct db *db, const char *hash)
             snprintf(task, sizeof task, "%lld.%lld", (long long)x, (long long)t);
             db_batch_add(b, STMT_TRIAL_INSERT, "iissssii", t, x, "r", task, "ACTIVE", "{}", I(1),
                          I(1));
-            db_batch_add(b, STMT_TRIAL_SET_LATEST_TRAINING, "si",
+            db_batch_add(b, STMT_TRIAL_SET_METRICS, "issii", I(70),
                          "{\"metrics\":{\"avgMetrics\":{\"loss\":0.25,\"step_ms\":12.5,"
                          "\"samples_per_second\":3124.5}},\"totalBatches\":70}",
-                         t);
+                         "{}", I(1), t);
         }
     }
     if (db_commit_wait(db, b, &e))

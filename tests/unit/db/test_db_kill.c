@@ -95,7 +95,7 @@ static void what_is_acknowledged_survives(void **state)
         struct db *db = store_open(dir);
         struct db_reader *r = reader_open(db);
         int64_t rows = ask(r, "SELECT count(*) FROM metrics");
-        int64_t top = ask(r, "SELECT coalesce(max(steps), -1) FROM metrics");
+        int64_t top = ask(r, "SELECT coalesce(max(reports), -1) FROM metrics");
         assert_int_equal(rows % ROWS, 0);       // batches are whole
         assert_int_equal(rows, top + 1);        // without a gap, in order
         assert_true(rows >= (last + 1) * ROWS); // and all that was acknowledged

@@ -64,6 +64,10 @@ static void add_trial(struct db_batch *b, int64_t id)
     db_batch_add(b, STMT_LOG_CHUNK_INSERT, "siiiiibb", task, (int64_t)1, (int64_t)1, (int64_t)5,
                  (int64_t)1, (int64_t)1, "x", (size_t)1, "y", (size_t)1);
     db_batch_add(b, STMT_LOG_SENDER_SET, "sssi", task, allocation, "agent", (int64_t)1);
+    db_batch_add(b, STMT_METRIC_CHUNK_INSERT, "iisiiiib", id, id, "training", (int64_t)1,
+                 (int64_t)9, (int64_t)9, (int64_t)9, "axis", (size_t)4);
+    db_batch_add(b, STMT_METRIC_COLUMN_INSERT, "isb", id, "loss", "column", (size_t)6);
+    db_batch_add(b, STMT_METRIC_CUT_INSERT, "iii", id, (int64_t)2, (int64_t)5);
     db_batch_add(b, STMT_CHECKPOINT_UPSERT, "sssiisisssni", hash, task, allocation, id, id,
                  "COMPLETED", (int64_t)1, "{}", "{}", "{}", (int64_t)1);
 }
@@ -78,13 +82,21 @@ static int64_t count(struct db_reader *r, const char *table)
 static void an_experiment_goes_with_all_that_hangs_on_it(void **state)
 {
     struct fixture *f = *state;
-    static const enum stmt pieces[] = {
-        STMT_EXPERIMENT_DELETE_LOGS,    STMT_EXPERIMENT_DELETE_LOG_SENDERS,
-        STMT_EXPERIMENT_DELETE_METRICS, STMT_EXPERIMENT_DELETE_CHECKPOINTS,
-        STMT_EXPERIMENT_DELETE_TOKENS,  STMT_EXPERIMENT_DELETE_ALLOCATIONS,
-        STMT_EXPERIMENT_DELETE_TRIALS,  STMT_EXPERIMENT_DELETE};
-    static const char *const tables[] = {"log_chunks", "log_senders", "metrics", "checkpoints",
-                                         "tokens",     "allocations", "trials",  "experiments"};
+    static const enum stmt pieces[] = {STMT_EXPERIMENT_DELETE_LOGS,
+                                       STMT_EXPERIMENT_DELETE_LOG_SENDERS,
+                                       STMT_EXPERIMENT_DELETE_METRICS,
+                                       STMT_EXPERIMENT_DELETE_METRIC_COLUMNS,
+                                       STMT_EXPERIMENT_DELETE_METRIC_CHUNKS,
+                                       STMT_EXPERIMENT_DELETE_METRIC_CUTS,
+                                       STMT_EXPERIMENT_DELETE_CHECKPOINTS,
+                                       STMT_EXPERIMENT_DELETE_TOKENS,
+                                       STMT_EXPERIMENT_DELETE_ALLOCATIONS,
+                                       STMT_EXPERIMENT_DELETE_TRIALS,
+                                       STMT_EXPERIMENT_DELETE};
+    static const char *const tables[] = {"log_chunks",     "log_senders", "metrics",
+                                         "metric_columns", "metric_cuts", "metric_chunks",
+                                         "checkpoints",    "tokens",      "allocations",
+                                         "trials",         "experiments"};
     struct db_batch *b = db_batch_new();
     add_person(b);
     db_batch_add(b, STMT_MODEL_DEFINITION_INSERT, "sb", "hash", "tar", (size_t)3);
@@ -116,20 +128,17 @@ static void what_is_sent_twice_is_there_once(void **state)
     add_experiment(b, 1, "ACTIVE");
     add_trial(b, 1);
     for (int i = 0; i < 2; i++) {
-        add_metric(b, 1, 1);
-        add_metric(b, 1, -1); // without a step there is no telling: both stay
+        db_batch_add(b, STMT_METRIC_CUT_INSERT, "iii", (int64_t)1, (int64_t)2, (int64_t)5);
     }
     commit(f->db, b);
-    assert_int_equal(ask(f->r, "SELECT count(*) FROM metrics WHERE steps = 1"), 1);
-    assert_int_equal(ask(f->r, "SELECT count(*) FROM metrics WHERE steps = -1"), 2);
+    assert_int_equal(ask(f->r, "SELECT count(*) FROM metric_cuts"), 1);
 
     // A value that is missing is not a repetition.
     struct error e = {0};
     b = db_batch_new();
-    db_batch_add(b, STMT_METRIC_INSERT, "iisiinn", (int64_t)1, (int64_t)1, "training", (int64_t)2,
-                 (int64_t)1);
+    db_batch_add(b, STMT_METRIC_INSERT, "nisin", (int64_t)1, "training", (int64_t)2);
     assert_int_equal(db_commit_wait(f->db, b, &e), ERR_INVALID);
-    assert_non_null(strstr(e.text, "METRIC_INSERT: NOT NULL constraint failed: metrics.metrics"));
+    assert_non_null(strstr(e.text, "METRIC_INSERT: NOT NULL constraint failed: metrics.data"));
 }
 
 static void ended_work_is_not_live(void **state)
@@ -218,30 +227,6 @@ static void a_task_acts_for_the_owner_of_its_experiment(void **state)
     db_rows_close(rows);
 }
 
-// Pages of a series follow each other without a gap or a repetition, and leave out what a restart
-// from an earlier step has overtaken.
-static void pages_of_a_series(void **state)
-{
-    struct fixture *f = *state;
-    struct db_batch *b = db_batch_new();
-    for (int64_t step = 1; step <= 10; step++)
-        add_metric(b, 1, step);
-    db_batch_add(b, STMT_METRICS_ARCHIVE_BEYOND, "ii", (int64_t)1, (int64_t)7);
-    commit(f->db, b);
-    int64_t steps = -2, id = 0, expected = 1;
-    for (int page = 0; page < 4; page++) {
-        struct db_rows *rows = db_query(f->r, STMT_METRICS_OF_GROUP, "isiii", (int64_t)1,
-                                        "training", steps, id, (int64_t)2);
-        while (db_next(rows) == 1) {
-            id = db_int(rows, 0);
-            steps = db_int(rows, 3);
-            assert_int_equal(steps, expected++);
-        }
-        db_rows_close(rows);
-    }
-    assert_int_equal(expected, 8);
-}
-
 // A null leaves the column as it is.
 static void a_patch_changes_what_it_names(void **state)
 {
@@ -268,7 +253,6 @@ int main(void)
         with_store(ended_work_is_not_live),
         with_store(an_id_is_never_given_twice),
         with_store(a_task_acts_for_the_owner_of_its_experiment),
-        with_store(pages_of_a_series),
         with_store(a_patch_changes_what_it_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

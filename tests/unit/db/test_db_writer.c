@@ -44,7 +44,7 @@ static void batches_commit_in_order(void **state)
         assert_false(told[i].again);
     }
     assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics"), BATCHES);
-    assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics WHERE id <> steps + 1"), 0);
+    assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics WHERE id <> reports + 1"), 0);
     db_close(db);
     free(told);
 }
@@ -71,7 +71,7 @@ static void a_batch_that_fails_fails_alone(void **state)
     }
     // Nothing of the bad ones, not even the row before the fault.
     assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics"), 2);
-    assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics WHERE steps IN (1, 3)"), 2);
+    assert_int_equal(ask_once(db, "SELECT count(*) FROM metrics WHERE reports IN (1, 3)"), 2);
     db_close(db);
 }
 
@@ -273,7 +273,7 @@ static void a_store_that_fails_stays_failed(void **state)
 
     db = store_open(dir);
     commit(db, metric_batch(1, 6));
-    assert_int_equal(ask_once(db, "SELECT sum(steps) FROM metrics"), 7);
+    assert_int_equal(ask_once(db, "SELECT sum(reports) FROM metrics"), 7);
     db_close(db);
 }
 

@@ -477,7 +477,9 @@ static const char summary[] =
     "SELECT (SELECT state || best_metric FROM experiments) || ' ' || "
     "(SELECT state || restarts || latest_checkpoint || exit_reason FROM trials) || ' ' || "
     "(SELECT group_concat(epoch || state || outcome || exit_reason) FROM allocations) || ' ' || "
-    "(SELECT group_concat(steps || archived) FROM metrics) || ' ' || "
+    "(SELECT count(*) FROM metrics) || ' ' || "
+    "(SELECT group_concat(run_id || ' from ' || from_steps) FROM metric_cuts) || ' ' || "
+    "(SELECT summary_metrics FROM trials) || ' ' || "
     "(SELECT count(*) FROM tokens)";
 
 static void run_steps(int restart_after, char out[8192])

@@ -131,9 +131,9 @@ static void test_resume(void **state)
     assert_stored("SELECT e.state || coalesce(e.ended_at, '-') || t.state || "
                   "coalesce(t.ended_at, '-') || t.exit_reason FROM experiments e, trials t",
                   "RUNNING-RUNNING-");
-    assert_stored("SELECT group_concat(steps) FROM metrics WHERE archived = 0", "10");
+    assert_string_equal(reports_seen(1, "validation"), "1:10");
     report_loss(1, 2, 10, 2.5);
-    assert_stored("SELECT group_concat(run_id) FROM metrics WHERE archived = 0", "2");
+    assert_string_equal(reports_seen(1, "validation"), "2:10");
     assert_int_equal(tell(core_trial_metrics, owner(), "1",
                           "{\"group\":\"training\",\"metrics\":{\"trialRunId\":1,"
                           "\"metrics\":{\"avgMetrics\":{}}}}"),

@@ -136,17 +136,15 @@ static void test_restart(void **state)
     assert_stored("SELECT restarts FROM trials", "1");
     assert_stored("SELECT exit_reason FROM trials", "rank 0: signal 9");
     assert_stored("SELECT outcome FROM allocations WHERE epoch = 1", "FAILED");
-    assert_stored("SELECT group_concat(steps) FROM metrics WHERE archived = 0 AND steps >= 0",
-                  "5,10");
+    assert_string_equal(reports_seen(1, "training"), "1:5 1:10");
     assert_stored("SELECT steps_completed FROM trials", "10");
     assert_int_equal(tell(core_trial_metrics, as_task("1.1.1"), "1", "{}"), 403);
 
     report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
     post_metrics("1.1.2", "training", 10, 10); // told anew: the earlier row gives way
     post_metrics("1.1.2", "training", 15, 15);
-    assert_stored("SELECT group_concat(run_id || ':' || steps) FROM (SELECT run_id, steps FROM "
-                  "metrics WHERE archived = 0 AND steps >= 0 ORDER BY steps)",
-                  "1:5,2:10,2:15");
+    assert_string_equal(reports_seen(1, "training"), "1:5 2:10 2:15");
+    assert_string_equal(reports_seen(1, "custom"), "1:-1");
     report("agent-1", 1, task_in("1.1.2", "EXITED", EXIT_3));
     assert_stored("SELECT state FROM experiments", "ERROR"); // max_restarts: 1
     assert_stored("SELECT state || restarts FROM trials", "ERROR2");
@@ -396,7 +394,8 @@ static void test_delete(void **state)
     for (int i = 0; i < 1000 && strcmp(stored("SELECT count(*) FROM experiments"), "0"); i++)
         clock_sleep_us(10000);
     assert_stored("SELECT (SELECT count(*) FROM experiments) + (SELECT count(*) FROM trials) + "
-                  "(SELECT count(*) FROM metrics) + (SELECT count(*) FROM checkpoints) + "
+                  "(SELECT count(*) FROM metrics) + (SELECT count(*) FROM metric_cuts) + (SELECT "
+                  "count(*) FROM checkpoints) + "
                   "(SELECT count(*) FROM allocations) + (SELECT count(*) FROM model_definitions)",
                   "0");
     assert_false(path_exists(folder));

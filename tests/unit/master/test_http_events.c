@@ -97,11 +97,9 @@ static void test_values_are_those_of_the_store(void **state)
     (void)state;
     store_experiment(40, "ACTIVE", "told");
     store_trial(400, 40, "40.400");
-    STORE(TRIAL_SET_LATEST_TRAINING, "si",
-          "{\"metrics\":{\"avgMetrics\":{\"loss\":0.25}},\"totalBatches\":7}", I(400));
-    STORE(TRIAL_SET_STEPS, "ii", I(7), I(400));
-    STORE(METRIC_INSERT, "iisiiss", I(400), I(1), "gpu", I(3), AT, "{\"use\":0.5}", NULL);
-    STORE(METRIC_INSERT, "iisiiss", I(400), I(1), "gpu", I(4), AT, "{\"use\":0.75}", NULL);
+    STORE(TRIAL_SET_METRICS, "issii", I(7),
+          "{\"metrics\":{\"avgMetrics\":{\"loss\":0.25}},\"totalBatches\":7}",
+          "{\"gpu\":{\"use\":{\"last\":0.75,\"steps\":4}}}", I(1), I(400));
     struct reader r = open_stream("", BY_USER);
     expect(&r, "start");
     tell(EVENT_EXPERIMENT, 40, 0, "");

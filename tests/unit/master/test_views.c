@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "db/fold.h"
+#include "db/series_json.h"
 
 // Every key the generated Python client indexes without asking.
 static void expect_keys(const json_t *object, const char *keys)
@@ -194,7 +196,22 @@ static void test_experiment_list(void **state)
 static void report(const char *group, int64_t run, int64_t steps, const char *metrics,
                    const char *batches)
 {
-    STORE(METRIC_INSERT, "iisiiss", I(1), run, group, steps, AT + steps, metrics, batches);
+    static int64_t id;
+    struct arena arena = {0};
+    struct series_block b;
+    json_t *values = json_loads(metrics, 0, NULL);
+    json_t *more = batches ? json_loads(batches, 0, NULL) : NULL;
+    assert_int_equal(series_from_json(&arena, values, more, &b, NULL), 0);
+    b.ids[0] = ++id;
+    b.runs[0] = run;
+    b.steps[0] = steps;
+    b.times[0] = AT + steps;
+    struct db_batch *batch = db_batch_new();
+    fold_put_row(batch, 1, group, &b, 0, 1);
+    assert_int_equal(db_commit_wait(fx.db, batch, &(struct error){0}), 0);
+    json_decref(values);
+    json_decref(more);
+    arena_free(&arena);
 }
 
 static void checkpoint(const char *uuid, const char *status, int64_t steps, const char *validation)
@@ -358,7 +375,7 @@ static void test_metric_streams(void **state)
     (void)state;
     for (int64_t step = 1000; step < 3000; step++)
         report("training", 1, step, "{\"loss\":0.25}", NULL);
-    STORE(METRICS_ARCHIVE_BEYOND, "ii", I(1), I(2899)); // 100 of them are overtaken
+    STORE(METRIC_CUT_INSERT, "iii", I(1), I(2), I(2899)); // 100 of them are void
     json_t *lines = get_lines("/api/v1/trials/metrics/training_metrics?trialIds=1", BY_USER);
     expect_keys(value_at(lines, "0.metrics.0"),
                 "archived endTime group id metrics totalBatches trialId trialRunId");
@@ -391,38 +408,103 @@ static void test_series(void **state)
         char metrics[128];
         snprintf(metrics, sizeof metrics, "{\"a.b\":%lld,\"other\":\"text\"}",
                  (long long)(step == 1234 ? -7 : step));
-        report("curve", 1, step, step == 4321 ? "{\"a.b\":\"NaN\"}" : metrics, NULL);
+        report("curve", 5, step, step == 4321 ? "{\"a.b\":\"NaN\"}" : metrics, NULL);
     }
     json_t *j = get_json("/api/v1/trials/1/series?group=curve&metric=a.b&max=100", BY_USER);
-    expect(j, "total", "5000");
-    size_t n = json_array_size(jget(j, "values"));
+    expect(j, "series.0.metric", "a.b");
+    expect(j, "series.0.total", "5000");
+    size_t n = json_array_size(value_at(j, "series.0.values"));
     assert_true(n <= 100 && n > 25);
-    assert_int_equal(json_array_size(jget(j, "steps")), n);
-    assert_int_equal(json_array_size(jget(j, "times")), n);
-    expect(j, "steps.0", "0");
+    assert_int_equal(json_array_size(value_at(j, "series.0.steps")), n);
+    assert_int_equal(json_array_size(value_at(j, "series.0.times")), n);
+    assert_int_equal(json_integer_value(value_at(j, "series.0.shown")), n);
+    expect(j, "series.0.steps.0", "0");
     bool low = false, nan = false;
     for (size_t i = 0; i < n; i++) {
-        const json_t *v = json_array_get(jget(j, "values"), i);
+        const json_t *v = json_array_get(value_at(j, "series.0.values"), i);
         low |= json_number_value(v) == -7;
         nan |= json_is_string(v) && !strcmp(json_string_value(v), "NaN");
     }
     assert_true(low && nan);
     json_decref(j);
     j = get_json("/api/v1/trials/1/series?group=curve&metric=other", BY_USER);
-    expect_and_drop(j, "total", "0");
+    expect_and_drop(j, "series.0.total", "0");
     j = get_json("/api/v1/trials/1/series?metric=loss&max=100000", BY_USER); // group training
-    expect_and_drop(j, "total", "1902");
-    const char *const bad[] = {"",
-                               "?metric=",
-                               "?metric=a&max=7",
-                               "?metric=a&max=100001",
-                               "?metric=a%22b",
-                               "?metric=a&max=x",
-                               NULL};
+    expect_and_drop(j, "series.0.total", "1902");
+    const char *const bad[] = {
+        "", "?metric=", "?metric=a&max=7", "?metric=a&max=100001", "?metric=a&max=x", NULL};
     for (int i = 0; bad[i]; i++) {
         char path[128];
         snprintf(path, sizeof path, "/api/v1/trials/1/series%s", bad[i]);
         assert_int_equal(status_of("GET", path, BY_USER, NULL), 400);
+    }
+}
+
+static void test_parts_of_a_series(void **state)
+{
+    (void)state;
+    json_t *j = get_json("/api/v1/trials/1/series?group=curve&metric=a.b&metric=none&metric=a.b"
+                         "&from=100&to=299&max=50",
+                         BY_USER);
+    assert_int_equal(json_array_size(jget(j, "series")), 2);
+    expect(j, "series.0.total", "200");
+    expect(j, "series.0.steps.0", "100");
+    expect(j, "series.1.metric", "none");
+    expect(j, "series.1.shown", "0");
+    assert_true(json_integer_value(value_at(j, "series.0.shown")) <= 50);
+    json_decref(j);
+    // What was answered before is not answered again once there is more.
+    const char path[] = "/api/v1/trials/1/series?group=curve&metric=a.b";
+    for (int64_t step = 5000; step < 5003; step++) {
+        for (int again = 0; again < 2; again++) {
+            char total[16];
+            snprintf(total, sizeof total, "%lld", (long long)step);
+            expect_and_drop(get_json(path, BY_USER), "series.0.total", total);
+        }
+        report("curve", 5, step, "{\"a.b\":1}", NULL);
+    }
+    STORE(METRIC_CUT_INSERT, "iii", I(1), I(6), I(4999));
+    expect_and_drop(get_json(path, BY_USER), "series.0.total", "5000");
+}
+
+static json_t *answer_of(const char *path)
+{
+    return strstr(path, "trialIds=") ? get_lines(path, BY_USER) : get_json(path, BY_USER);
+}
+
+static void test_folding_changes_no_answer(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {
+        "/api/v1/trials/1/series?group=curve&metric=a.b&max=100000",
+        "/api/v1/trials/1/series?group=curve&metric=a.b&metric=other&from=1000&to=4500",
+        "/api/v1/trials/1/workloads?limit=0&includeBatchMetrics=true",
+        "/api/v1/trials/1/workloads?limit=10&offset=500&orderBy=ORDER_BY_DESC",
+        "/api/v1/trials/1/workloads?limit=10&sortKey=endTime",
+        "/api/v1/trials/metrics/trial_metrics?trialIds=1",
+        "/api/v1/trials/metrics/training_metrics?trialIds=1",
+        "/api/v1/trials/metrics/validation_metrics?trialIds=1",
+    };
+    enum { PATHS = sizeof paths / sizeof *paths };
+    json_t *before[PATHS];
+    report("training", 2, 100, "{\"loss\":0.3,\"note\":\"told anew\"}", NULL);
+    report("training", 2, 2950, "{\"loss\":7,\"count\":3,\"whole\":3.0}", "[1]");
+    for (int i = 0; i < PATHS; i++)
+        before[i] = answer_of(paths[i]);
+    struct db_reader *db;
+    struct db_batch *batch = db_batch_new();
+    bool more;
+    assert_int_equal(db_reader_open(fx.db, &db, NULL), 0);
+    assert_int_equal(fold_trial(db, 1, true, batch, &more, NULL), 0);
+    assert_false(db_batch_empty(batch));
+    assert_int_equal(db_commit_wait(fx.db, batch, &(struct error){0}), 0);
+    db_reader_close(db);
+    for (int i = 0; i < PATHS; i++) {
+        json_t *after = answer_of(paths[i]);
+        if (!json_equal(after, before[i]))
+            fail_msg("%s has another answer", paths[i]);
+        json_decref(after);
+        json_decref(before[i]);
     }
 }
 
@@ -599,6 +681,8 @@ int main(void)
         cmocka_unit_test(test_workloads),
         cmocka_unit_test(test_metric_streams),
         cmocka_unit_test(test_series),
+        cmocka_unit_test(test_parts_of_a_series),
+        cmocka_unit_test(test_folding_changes_no_answer),
         cmocka_unit_test(test_logs),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_download),

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "db/logs.h"
+#include "db/reports.h"
 #include "master/core/logpost.h"
 
 struct cluster cl;
@@ -290,6 +291,31 @@ const char *stored(const char *sql)
     const char *value = db_next(rows) > 0 ? db_text(rows, 0) : "(none)";
     snprintf(text, sizeof text, "%s", value ? value : "(null)");
     db_rows_close(rows);
+    return text;
+}
+
+const char *reports_seen(int64_t trial, const char *group)
+{
+    static char text[64 * 1024];
+    const struct reports_query q = REPORTS_ALL(trial, group);
+    struct reports *r = NULL;
+    struct reports_span span;
+    struct error e = {0};
+    size_t len = 0;
+    text[0] = '\0';
+    assert_int_equal(db_snapshot_begin(cl.reader, &e), 0);
+    int more = reports_open(cl.reader, &q, &r, &e);
+    while (!more && (more = reports_next(r, &span, &e)) == 1) {
+        for (size_t i = span.first; i < span.end && len < sizeof text - 48; i++)
+            len +=
+                (size_t)snprintf(text + len, sizeof text - len, "%s%lld:%lld", len ? " " : "",
+                                 (long long)span.block->runs[i], (long long)span.block->steps[i]);
+        more = 0;
+    }
+    if (more)
+        fail_msg("%s", e.text);
+    reports_close(r);
+    db_snapshot_end(cl.reader);
     return text;
 }
 

@@ -85,6 +85,9 @@ const char *stored(const char *sql); // first column of the first row as text, o
 // The log of a task, "SOURCE LEVEL RANK TIME: TEXT\n" for each line; static.
 const char *logged(const char *task);
 
+// The reports of a group that are to be seen, "run:step run:step"; static.
+const char *reports_seen(int64_t trial, const char *group);
+
 json_t *parse_json(const char *text);
 const char *decimal(int64_t value); // good until four calls later
 

@@ -1,0 +1,186 @@
+// What is folded of a group is read whole, joined, and cut into chunks of about SERIES_CHUNK
+// reports, from the lowest step on; what is left goes back as one row. A chunk has half as many
+// reports at least, so charts of long series read few blobs, and is never folded again.
+
+#include "db/fold.h"
+
+#include "base/log.h"
+#include "db/reports.h"
+
+enum { CHUNK_BYTES = 2 << 20, CHUNK_LEAST = 16 }; // of reports that are large
+
+// --- writing -------------------------------------------------------------------------------------
+
+static int64_t least_id(const struct series_block *b, size_t first, size_t count)
+{
+    int64_t least = b->ids[first];
+    for (size_t i = first; i < first + count; i++)
+        least = b->ids[i] < least ? b->ids[i] : least;
+    return least;
+}
+
+static int64_t last_id(const struct series_block *b, size_t first, size_t count)
+{
+    int64_t last = b->ids[first];
+    for (size_t i = first; i < first + count; i++)
+        last = b->ids[i] > last ? b->ids[i] : last;
+    return last;
+}
+
+size_t fold_put_row(struct db_batch *batch, int64_t trial, const char *group,
+                    const struct series_block *b, size_t first, size_t count)
+{
+    struct buf out;
+    buf_init(&out, SERIES_BLOB_MAX);
+    series_put_block(&out, b, first, count);
+    must(!out.err);
+    db_batch_add(batch, STMT_METRIC_INSERT, "iisib", least_id(b, first, count), trial, group,
+                 (int64_t)count, out.data, out.len);
+    size_t bytes = out.len;
+    buf_free(&out);
+    return bytes;
+}
+
+static bool is_absent(const struct series_column *c, size_t first, size_t count)
+{
+    for (size_t i = first; c->kinds && i < first + count; i++)
+        if (c->kinds[i] != SERIES_ABSENT)
+            return false;
+    return true;
+}
+
+void fold_put_chunk(struct db_batch *batch, int64_t trial, const char *group,
+                    const struct series_block *b, size_t first, size_t count)
+{
+    int64_t id = least_id(b, first, count);
+    struct buf out;
+    buf_init(&out, SERIES_BLOB_MAX);
+    series_put_axis(&out, b, first, count);
+    db_batch_add(batch, STMT_METRIC_CHUNK_INSERT, "iisiiiib", id, trial, group, b->steps[first],
+                 b->steps[first + count - 1], last_id(b, first, count), (int64_t)count, out.data,
+                 out.len);
+    for (size_t i = 0; i < b->column_count; i++) {
+        if (is_absent(&b->columns[i], first, count))
+            continue;
+        buf_reset(&out);
+        series_put_column(&out, &b->columns[i], first, count);
+        must(!out.err);
+        db_batch_add(batch, STMT_METRIC_COLUMN_INSERT, "isb", id, b->columns[i].name, out.data,
+                     out.len);
+    }
+    buf_free(&out);
+}
+
+// --- one group -----------------------------------------------------------------------------------
+
+struct group {
+    struct arena arena;
+    struct series_block *rows; // decoded
+    size_t count, reports, bytes;
+    int64_t last; // row
+};
+
+static int take_row(struct group *g, struct db_rows *row, struct error *e)
+{
+    size_t len;
+    const void *data = db_blob(row, 2, &len);
+    g->last = db_int(row, 0);
+    g->reports += (size_t)db_int(row, 1);
+    g->bytes += len;
+    return series_get_block(&g->arena, data, len, NULL, &g->rows[g->count++], e);
+}
+
+static int read_group(struct db_reader *db, int64_t trial, const char *name, struct group *g,
+                      struct error *e)
+{
+    int err = 0, more;
+    g->rows = arena_alloc(&g->arena, FOLD_ROWS_MAX * sizeof *g->rows);
+    struct db_rows *rows = db_query(db, STMT_METRICS_OF_GROUP, "isii", trial, name,
+                                    (int64_t)INT64_MIN, (int64_t)FOLD_ROWS_MAX);
+    while (!err && (more = db_next(rows)) != 0)
+        err = more < 0 ? error_set(e, ERR_IO, "the store cannot be read") : take_row(g, rows, e);
+    db_rows_close(rows);
+    return err ? error_prefix(e, "metrics of trial %lld, group %.64s", (long long)trial, name) : 0;
+}
+
+// Reports of a chunk: fewer when they are large.
+static size_t chunk_size(const struct group *g)
+{
+    size_t each = g->bytes / (g->reports + 1) + 1, fits = CHUNK_BYTES / each;
+    return fits > SERIES_CHUNK ? SERIES_CHUNK : fits < CHUNK_LEAST ? CHUNK_LEAST : fits;
+}
+
+// How many reports go into chunks of about `size`, at least half of it each.
+static size_t to_fold(size_t count, size_t size, bool all)
+{
+    size_t keep = size / 2;
+    if (all)
+        return count < keep ? 0 : count;
+    return count < keep + size ? 0 : (count - keep) / size * size;
+}
+
+static void write_group(struct db_batch *batch, int64_t trial, const char *name,
+                        const struct group *g, const struct series_block *b, bool all)
+{
+    size_t size = chunk_size(g), folded = to_fold(b->count, size, all), at = 0;
+    db_batch_add(batch, STMT_METRICS_FOLDED, "isi", trial, name, g->last);
+    for (size_t chunks = (folded + size / 2) / size; chunks > 0; chunks--) {
+        size_t count = (folded - at) / chunks;
+        fold_put_chunk(batch, trial, name, b, at, count);
+        at += count;
+    }
+    if (at < b->count)
+        fold_put_row(batch, trial, name, b, at, b->count - at);
+}
+
+static int is_due(struct db_reader *db, int64_t trial, const char *name, bool ended, bool *due,
+                  struct error *e)
+{
+    struct db_rows *rows = db_query(db, STMT_METRICS_WEIGHT, "is", trial, name);
+    int found = db_next(rows);
+    if (found == 1)
+        *due = ended ? db_int(rows, 0) > 1 || db_int(rows, 1) >= FOLD_KEEP
+                     : db_int(rows, 1) >= FOLD_AT || db_int(rows, 2) >= FOLD_AT_BYTES;
+    db_rows_close(rows);
+    return found == 1 ? 0 : error_set(e, ERR_IO, "the store cannot be read");
+}
+
+static int fold_group(struct db_reader *db, int64_t trial, const char *name, bool ended,
+                      struct db_batch *batch, bool *more, struct error *e)
+{
+    struct group g = {0};
+    struct series_cuts cuts;
+    struct series_block joined;
+    bool due = false;
+    int err = is_due(db, trial, name, ended, &due, e);
+    if (err || !due)
+        return err;
+    err = read_group(db, trial, name, &g, e);
+    if (!err)
+        err = reports_cuts(db, trial, &g.arena, &cuts, e);
+    if (!err) {
+        bool full = g.count == FOLD_ROWS_MAX;
+        series_join(&g.arena, g.rows, g.count, &cuts, &joined);
+        write_group(batch, trial, name, &g, &joined, ended && !full);
+        *more |= full;
+    }
+    arena_free(&g.arena);
+    return err;
+}
+
+int fold_trial(struct db_reader *db, int64_t trial, bool ended, struct db_batch *batch, bool *more,
+               struct error *e)
+{
+    struct arena names = {0};
+    const char *group = "";
+    *more = false;
+    int err = db_snapshot_begin(db, e);
+    if (err)
+        return err;
+    while (!(err = reports_next_group(db, trial, group, &names, &group, e)) && group &&
+           !(err = fold_group(db, trial, group, ended, batch, more, e)))
+        ;
+    db_snapshot_end(db);
+    arena_free(&names);
+    return err;
+}

@@ -1,0 +1,426 @@
+// A merge of sorted sources. The rows of the tail, which are few, are joined into one source;
+// chunks are opened one after the other as their first step comes up, and mostly only one is open
+// at a time. Where one source alone has the next steps they are given out as a span; a step that
+// several have is joined first.
+
+#include "db/reports.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+
+struct source {
+    struct arena arena;
+    struct series_block block;
+    size_t at, end; // not given out yet
+    struct source *next;
+};
+
+struct reports {
+    struct db_reader *db;
+    struct reports_query q;
+    struct arena arena; // of cuts and group
+    struct series_cuts cuts;
+    struct db_rows *chunks; // those that are not open yet; NULL: not asked for
+    bool chunk_waits;       // it stands on one
+    struct source *open, *spare;
+    struct source *joined; // of a step that several sources have
+};
+
+enum { CHUNK_ID, CHUNK_FIRST, CHUNK_AXIS }; // columns of METRIC_CHUNKS_OF_GROUP
+enum { ROW_ID, ROW_REPORTS, ROW_BLOCK };    // of METRICS_OF_GROUP
+
+static int unreadable(struct error *e)
+{
+    return error_set(e, ERR_IO, "the store cannot be read; the master's log says more");
+}
+
+// --- order ---------------------------------------------------------------------------------------
+
+// Reports with steps are known by them, the others by their arrival.
+static bool comes_before(int64_t steps, int64_t id, int64_t other_steps, int64_t other_id)
+{
+    return steps < other_steps || (steps == other_steps && steps < 0 && id < other_id);
+}
+
+// The first report from `low` on that does not come before (steps, id).
+static size_t find(const struct source *s, size_t low, int64_t steps, int64_t id)
+{
+    size_t high = s->block.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (comes_before(s->block.steps[middle], s->block.ids[middle], steps, id))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// --- sources -------------------------------------------------------------------------------------
+
+static struct source *source_new(struct reports *r)
+{
+    struct source *s = r->spare;
+    if (!s)
+        return xcalloc(1, sizeof *s);
+    r->spare = s->next;
+    arena_reset(&s->arena);
+    return s;
+}
+
+static void source_drop(struct reports *r, struct source *s)
+{
+    s->next = r->spare;
+    r->spare = s;
+}
+
+static void source_free(struct source *s)
+{
+    while (s) {
+        struct source *next = s->next;
+        arena_free(&s->arena);
+        free(s);
+        s = next;
+    }
+}
+
+// Whether it is as series_join() would have it.
+static bool is_clean(const struct series_block *b, const struct series_cuts *cuts)
+{
+    for (size_t i = 1; i < b->count; i++)
+        if (!comes_before(b->steps[i - 1], b->ids[i - 1], b->steps[i], b->ids[i]))
+            return false;
+    for (size_t i = 0; cuts->count && i < b->count; i++)
+        if (b->steps[i] > series_cuts_limit(cuts, b->runs[i]))
+            return false;
+    return true;
+}
+
+static void source_begin(struct reports *r, struct source *s)
+{
+    const struct reports_query *q = &r->q;
+    if (!is_clean(&s->block, &r->cuts)) {
+        struct series_block untidy = s->block;
+        series_join(&s->arena, &untidy, 1, &r->cuts, &s->block);
+    }
+    s->at = find(s, 0, q->from, INT64_MIN);
+    if (q->after_steps != INT64_MIN)
+        s->at = find(s, s->at, q->after_steps + (q->after_steps >= 0), q->after_id + 1);
+    s->end = q->to == INT64_MAX ? s->block.count : find(s, s->at, q->to + 1, INT64_MIN);
+    if (s->at >= s->end)
+        return source_drop(r, s);
+    s->next = r->open;
+    r->open = s;
+}
+
+// --- the tail ------------------------------------------------------------------------------------
+
+struct rows { // decoded
+    struct series_block *list;
+    size_t count, cap;
+};
+
+static int read_row(struct reports *r, struct source *s, struct db_rows *rows, struct rows *out,
+                    struct error *e)
+{
+    size_t len;
+    const void *data = db_blob(rows, ROW_BLOCK, &len);
+    if (out->count == out->cap) {
+        out->cap = out->cap ? 2 * out->cap : 64;
+        out->list = xrealloc(out->list, out->cap * sizeof *out->list);
+    }
+    return series_get_block(&s->arena, data, len, r->q.only, &out->list[out->count++], e);
+}
+
+static int open_tail(struct reports *r, struct error *e)
+{
+    struct source *s = source_new(r);
+    struct rows out = {0};
+    int err = 0, more;
+    struct db_rows *rows = db_query(r->db, STMT_METRICS_OF_GROUP, "isii", r->q.trial, r->q.group,
+                                    (int64_t)INT64_MIN, (int64_t)INT64_MAX);
+    while (!err && (more = db_next(rows)) != 0)
+        err = more < 0 ? unreadable(e) : read_row(r, s, rows, &out, e);
+    db_rows_close(rows);
+    series_join(&s->arena, out.list, err ? 0 : out.count, &r->cuts, &s->block);
+    free(out.list);
+    source_begin(r, s);
+    return err;
+}
+
+// --- chunks --------------------------------------------------------------------------------------
+
+static int column_of(struct source *s, struct db_rows *rows, int field, struct series_column *out,
+                     struct error *e)
+{
+    size_t len;
+    const void *data = db_blob(rows, field, &len);
+    return series_get_column(&s->arena, data, len, s->block.count, out, e);
+}
+
+static int read_named(struct reports *r, struct source *s, int64_t chunk, struct error *e)
+{
+    const struct series_names *only = r->q.only;
+    int err = 0;
+    s->block.columns = arena_alloc(&s->arena, (only->count + 1) * sizeof *s->block.columns);
+    s->block.column_count = only->count;
+    for (size_t i = 0; i < only->count && !err; i++) {
+        struct series_column *c = &s->block.columns[i];
+        c->name = only->names[i];
+        struct db_rows *rows = db_query(r->db, STMT_METRIC_COLUMN, "is", chunk, c->name);
+        int found = db_next(rows);
+        if (found)
+            err = found < 0 ? unreadable(e) : column_of(s, rows, 0, c, e);
+        db_rows_close(rows);
+    }
+    return err;
+}
+
+static int read_all(struct reports *r, struct source *s, int64_t chunk, struct error *e)
+{
+    struct series_block *b = &s->block;
+    size_t cap = 0;
+    int err = 0, more;
+    struct db_rows *rows = db_query(r->db, STMT_METRIC_COLUMNS, "i", chunk);
+    while (!err && (more = db_next(rows)) != 0) {
+        if (b->column_count == cap) {
+            struct series_column *old = b->columns;
+            cap = cap ? 2 * cap : 32;
+            b->columns = arena_alloc(&s->arena, cap * sizeof *b->columns);
+            for (size_t i = 0; i < b->column_count; i++)
+                b->columns[i] = old[i];
+        }
+        struct series_column *c = &b->columns[b->column_count++];
+        c->name = more < 0 ? "" : arena_strdup(&s->arena, db_text(rows, 0));
+        err = more < 0 ? unreadable(e) : column_of(s, rows, 1, c, e);
+    }
+    db_rows_close(rows);
+    return err;
+}
+
+static int next_chunk(struct reports *r, struct error *e)
+{
+    int more = db_next(r->chunks);
+    r->chunk_waits = more == 1;
+    return more < 0 ? unreadable(e) : 0;
+}
+
+static int open_chunk(struct reports *r, struct error *e)
+{
+    struct source *s = source_new(r);
+    int64_t id = db_int(r->chunks, CHUNK_ID);
+    size_t len;
+    const void *axis = db_blob(r->chunks, CHUNK_AXIS, &len);
+    int err = series_get_axis(&s->arena, axis, len, &s->block, e);
+    if (!err)
+        err = r->q.only ? read_named(r, s, id, e) : read_all(r, s, id, e);
+    if (err) {
+        source_drop(r, s);
+        return error_prefix(e, "chunk %lld of trial %lld", (long long)id, (long long)r->q.trial);
+    }
+    source_begin(r, s);
+    return next_chunk(r, e);
+}
+
+// --- merging -------------------------------------------------------------------------------------
+
+// The source with the next report. `limit`: how far it may go alone; `shared`: another has the same
+// step.
+struct turn {
+    struct source *first;
+    int64_t limit_steps, limit_id;
+    bool shared;
+};
+
+static void lower(struct turn *t, int64_t steps, int64_t id)
+{
+    if (comes_before(steps, id, t->limit_steps, t->limit_id)) {
+        t->limit_steps = steps;
+        t->limit_id = id;
+    }
+}
+
+static void find_turn(const struct reports *r, struct turn *t)
+{
+    *t = (struct turn){.limit_steps = INT64_MAX, .limit_id = INT64_MAX};
+    for (struct source *s = r->open; s; s = s->next)
+        if (!t->first ||
+            comes_before(s->block.steps[s->at], s->block.ids[s->at],
+                         t->first->block.steps[t->first->at], t->first->block.ids[t->first->at]))
+            t->first = s;
+    if (!t->first)
+        return;
+    int64_t steps = t->first->block.steps[t->first->at];
+    for (struct source *s = r->open; s; s = s->next)
+        if (s != t->first) {
+            t->shared |= steps >= 0 && s->block.steps[s->at] == steps;
+            lower(t, s->block.steps[s->at], s->block.ids[s->at]);
+        }
+    if (r->chunk_waits)
+        lower(t, db_int(r->chunks, CHUNK_FIRST), db_int(r->chunks, CHUNK_ID));
+}
+
+// A chunk that may have the next report, or one of the same step, is to be opened first.
+static bool chunk_is_due(const struct reports *r, const struct turn *t)
+{
+    if (!r->chunk_waits || !t->first)
+        return r->chunk_waits;
+    const struct series_block *b = &t->first->block;
+    int64_t steps = db_int(r->chunks, CHUNK_FIRST), id = db_int(r->chunks, CHUNK_ID);
+    return !comes_before(b->steps[t->first->at], b->ids[t->first->at], steps, id);
+}
+
+// Ones that have nothing left go back to be used again.
+static void drop_ended(struct reports *r)
+{
+    for (struct source **link = &r->open; *link;) {
+        struct source *s = *link;
+        if (s->at < s->end) {
+            link = &s->next;
+            continue;
+        }
+        *link = s->next;
+        source_drop(r, s);
+    }
+}
+
+// The block of one report of `b`, without copying.
+static struct series_block one_of(struct arena *a, const struct series_block *b, size_t at)
+{
+    struct series_block one = {.count = 1,
+                               .ids = b->ids + at,
+                               .runs = b->runs + at,
+                               .steps = b->steps + at,
+                               .times = b->times + at,
+                               .column_count = b->column_count};
+    one.columns = arena_alloc(a, (b->column_count + 1) * sizeof *one.columns);
+    for (size_t i = 0; i < b->column_count; i++) {
+        const struct series_column *c = &b->columns[i];
+        one.columns[i] = (struct series_column){.name = c->name};
+        if (c->kinds) {
+            one.columns[i].kinds = c->kinds + at;
+            one.columns[i].values = c->values + at;
+            one.columns[i].texts = c->texts ? c->texts + at : NULL;
+        }
+    }
+    return one;
+}
+
+static void join_step(struct reports *r, int64_t steps, struct reports_span *out)
+{
+    struct source *j = r->joined;
+    size_t count = 0;
+    arena_reset(&j->arena);
+    for (struct source *s = r->open; s; s = s->next)
+        count++;
+    struct series_block *blocks = arena_alloc(&j->arena, count * sizeof *blocks);
+    count = 0;
+    for (struct source *s = r->open; s; s = s->next)
+        if (s->block.steps[s->at] == steps)
+            blocks[count++] = one_of(&j->arena, &s->block, s->at++);
+    series_join(&j->arena, blocks, count, &r->cuts, &j->block);
+    *out = (struct reports_span){&j->block, 0, j->block.count};
+}
+
+int reports_next(struct reports *r, struct reports_span *out, struct error *e)
+{
+    struct turn t;
+    int err = 0;
+    drop_ended(r);
+    for (find_turn(r, &t); chunk_is_due(r, &t); find_turn(r, &t)) {
+        err = open_chunk(r, e);
+        if (err)
+            return err;
+    }
+    if (!t.first)
+        return 0;
+    struct source *s = t.first;
+    if (t.shared) {
+        join_step(r, s->block.steps[s->at], out);
+        return 1;
+    }
+    size_t end = find(s, s->at + 1, t.limit_steps, t.limit_id);
+    *out = (struct reports_span){&s->block, s->at, end < s->end ? end : s->end};
+    s->at = out->end;
+    return 1;
+}
+
+// --- open and close ------------------------------------------------------------------------------
+
+int reports_cuts(struct db_reader *db, int64_t trial, struct arena *a, struct series_cuts *out,
+                 struct error *e)
+{
+    size_t cap = 0;
+    int more;
+    *out = (struct series_cuts){0};
+    struct db_rows *rows = db_query(db, STMT_METRIC_CUTS, "i", trial);
+    while ((more = db_next(rows)) == 1) {
+        if (out->count == cap) {
+            struct series_cut *old = out->list;
+            cap = cap ? 2 * cap : 8;
+            out->list = arena_alloc(a, cap * sizeof *out->list);
+            for (size_t i = 0; i < out->count; i++)
+                out->list[i] = old[i];
+        }
+        out->list[out->count++] = (struct series_cut){db_int(rows, 0), db_int(rows, 1)};
+    }
+    db_rows_close(rows);
+    series_cuts_sort(out);
+    return more ? unreadable(e) : 0;
+}
+
+int reports_open(struct db_reader *db, const struct reports_query *q, struct reports **out,
+                 struct error *e)
+{
+    struct reports *r = xcalloc(1, sizeof *r);
+    int64_t from = q->from > q->after_steps ? q->from : q->after_steps;
+    *out = r;
+    r->db = db;
+    r->q = *q;
+    r->q.group = arena_strdup(&r->arena, q->group);
+    r->joined = xcalloc(1, sizeof *r->joined);
+    int err = reports_cuts(db, q->trial, &r->arena, &r->cuts, e);
+    if (!err)
+        err = open_tail(r, e);
+    if (err)
+        return err;
+    r->chunks = db_query(db, STMT_METRIC_CHUNKS_OF_GROUP, "isiii", q->trial, r->q.group, from,
+                         from == q->after_steps && from < 0 ? q->after_id : INT64_MIN, q->to);
+    return next_chunk(r, e);
+}
+
+void reports_close(struct reports *r)
+{
+    if (!r)
+        return;
+    db_rows_close(r->chunks);
+    source_free(r->open);
+    source_free(r->spare);
+    source_free(r->joined);
+    arena_free(&r->arena);
+    free(r);
+}
+
+int reports_version(struct db_reader *db, int64_t trial, const char *group,
+                    struct reports_version *out, struct error *e)
+{
+    struct db_rows *rows = db_query(db, STMT_METRICS_NEWEST, "is", trial, group);
+    int found = db_next(rows);
+    if (found == 1) {
+        int64_t row = db_int(rows, 0), chunk = db_int(rows, 1);
+        *out = (struct reports_version){row > chunk ? row : chunk, db_int(rows, 2)};
+    }
+    db_rows_close(rows);
+    return found == 1 ? 0 : unreadable(e);
+}
+
+int reports_next_group(struct db_reader *db, int64_t trial, const char *group, struct arena *a,
+                       const char **out, struct error *e)
+{
+    struct db_rows *rows = db_query(db, STMT_METRICS_NEXT_GROUP, "is", trial, group);
+    int found = db_next(rows);
+    *out = found == 1 ? arena_strdup(a, db_text(rows, 0)) : NULL;
+    db_rows_close(rows);
+    return found == 1 ? 0 : unreadable(e);
+}

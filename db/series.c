@@ -1,0 +1,385 @@
+#include "db/series.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+
+enum {
+    VERSION = 1,
+    VARINT_MAX = 10,
+    CRC_BYTES = 4,
+    STRIDE = 0, // of integers
+    DELTAS = 1,
+};
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "doubles are copied as they lie");
+
+// --- writing -------------------------------------------------------------------------------------
+
+static void put_number(struct buf *out, uint64_t v)
+{
+    uint8_t bytes[VARINT_MAX];
+    size_t n = 0;
+    for (; v >= 0x80; v >>= 7)
+        bytes[n++] = (uint8_t)(v | 0x80);
+    bytes[n++] = (uint8_t)v;
+    buf_append(out, bytes, n);
+}
+
+// Differences wrap around, so that every pair of integers has one.
+static void put_signed(struct buf *out, uint64_t v)
+{
+    put_number(out, (v << 1) ^ (uint64_t) - (int64_t)(v >> 63));
+}
+
+static void put_integers(struct buf *out, const int64_t *v, size_t count)
+{
+    uint64_t stride = count > 1 ? (uint64_t)v[1] - (uint64_t)v[0] : 0;
+    size_t same = 1;
+    while (same < count && (uint64_t)v[same] - (uint64_t)v[same - 1] == stride)
+        same++;
+    put_number(out, same >= count ? STRIDE : DELTAS);
+    put_signed(out, (uint64_t)v[0]);
+    if (same >= count)
+        put_signed(out, stride);
+    for (size_t i = 1; same < count && i < count; i++)
+        put_signed(out, (uint64_t)v[i] - (uint64_t)v[i - 1]);
+}
+
+static size_t put_head(struct buf *out, char letter)
+{
+    size_t start = out->len;
+    buf_append(out, (const char[]){letter, VERSION}, 2);
+    return start;
+}
+
+static void put_crc(struct buf *out, size_t start)
+{
+    if (out->err)
+        return;
+    uint32_t crc = crc32c(0, out->data + start, out->len - start);
+    buf_append(out, &crc, sizeof crc);
+}
+
+static void put_points(struct buf *out, const struct series_block *b, size_t first, size_t count)
+{
+    must(count > 0 && count <= SERIES_REPORTS_MAX);
+    put_number(out, count);
+    put_integers(out, b->ids + first, count);
+    put_integers(out, b->runs + first, count);
+    put_integers(out, b->steps + first, count);
+    put_integers(out, b->times + first, count);
+}
+
+void series_put_axis(struct buf *out, const struct series_block *b, size_t first, size_t count)
+{
+    size_t start = put_head(out, 'A');
+    put_points(out, b, first, count);
+    put_crc(out, start);
+}
+
+static size_t run_of_kind(const uint8_t *kinds, size_t from, size_t end)
+{
+    size_t i = from + 1;
+    while (i < end && kinds[i] == kinds[from])
+        i++;
+    return i - from;
+}
+
+static void put_values(struct buf *out, const struct series_column *c, size_t first, size_t end)
+{
+    for (size_t i = first, n; i < end; i += n) {
+        n = run_of_kind(c->kinds, i, end);
+        put_number(out, n << 2 | c->kinds[i]);
+    }
+    for (size_t i = first, n; i < end; i += n) {
+        n = run_of_kind(c->kinds, i, end);
+        if (c->kinds[i] == SERIES_REAL || c->kinds[i] == SERIES_INTEGER)
+            buf_append(out, c->values + i, n * sizeof *c->values);
+    }
+    for (size_t i = first; c->texts && i < end; i++)
+        if (c->kinds[i] == SERIES_JSON) {
+            size_t len = strlen(c->texts[i]);
+            put_number(out, len);
+            buf_append(out, c->texts[i], len);
+        }
+}
+
+void series_put_column(struct buf *out, const struct series_column *c, size_t first, size_t count)
+{
+    size_t start = put_head(out, 'C');
+    put_values(out, c, first, first + count);
+    put_crc(out, start);
+}
+
+static bool is_present(const struct series_column *c, size_t first, size_t count)
+{
+    return c->kinds && (c->kinds[first] != SERIES_ABSENT ||
+                        run_of_kind(c->kinds, first, first + count) < count);
+}
+
+void series_put_block(struct buf *out, const struct series_block *b, size_t first, size_t count)
+{
+    size_t start = put_head(out, 'B'), columns = 0;
+    put_points(out, b, first, count);
+    for (size_t i = 0; i < b->column_count; i++)
+        columns += is_present(&b->columns[i], first, count);
+    put_number(out, columns);
+    for (size_t i = 0; i < b->column_count; i++) {
+        const struct series_column *c = &b->columns[i];
+        if (!is_present(c, first, count))
+            continue;
+        size_t len = strlen(c->name);
+        put_number(out, len);
+        buf_append(out, c->name, len);
+        put_values(out, c, first, first + count);
+    }
+    put_crc(out, start);
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+struct input {
+    const uint8_t *at, *end;
+    const char *bad; // what is wrong; NULL: nothing so far
+};
+
+static void fail(struct input *in, const char *why)
+{
+    if (!in->bad)
+        in->bad = why;
+    in->at = in->end;
+}
+
+static uint64_t get_number(struct input *in)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; in->at < in->end && shift < 64; shift += 7) {
+        uint8_t byte = *in->at++;
+        v |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80))
+            return v;
+    }
+    fail(in, "a number without an end");
+    return 0;
+}
+
+static uint64_t get_signed(struct input *in)
+{
+    uint64_t v = get_number(in);
+    return (v >> 1) ^ (uint64_t) - (int64_t)(v & 1);
+}
+
+static const void *get_bytes(struct input *in, size_t len)
+{
+    const void *p = in->at;
+    if (len > (size_t)(in->end - in->at)) {
+        fail(in, "it is too short");
+        return NULL;
+    }
+    in->at += len;
+    return p;
+}
+
+static int64_t *get_integers(struct input *in, struct arena *a, size_t count)
+{
+    int64_t *out = arena_alloc(a, count * sizeof *out);
+    uint64_t mode = get_number(in), v = get_signed(in);
+    uint64_t stride = mode == STRIDE ? get_signed(in) : 0;
+    if (mode > DELTAS)
+        fail(in, "integers of an unknown form");
+    out[0] = (int64_t)v;
+    for (size_t i = 1; i < count && !in->bad; i++) {
+        v += mode == STRIDE ? stride : get_signed(in);
+        out[i] = (int64_t)v;
+    }
+    return out;
+}
+
+static void open_input(struct input *in, char letter, const void *data, size_t len)
+{
+    uint32_t crc;
+    *in = (struct input){.at = data, .end = data};
+    if (len < 2 + CRC_BYTES)
+        return fail(in, "it is too short");
+    in->end += len - CRC_BYTES;
+    memcpy(&crc, in->end, sizeof crc);
+    if (crc != crc32c(0, data, len - CRC_BYTES))
+        return fail(in, "its checksum is wrong");
+    if (in->at[0] != (uint8_t)letter || in->at[1] != VERSION)
+        return fail(in, "it is of another kind or version");
+    in->at += 2;
+}
+
+static int close_input(struct input *in, const char *what, struct error *e)
+{
+    if (!in->bad && in->at != in->end)
+        in->bad = "it has more bytes than it should";
+    return in->bad ? error_set(e, ERR_CORRUPT, "%s of metrics is damaged: %s", what, in->bad) : 0;
+}
+
+static void get_points(struct input *in, struct arena *a, struct series_block *out)
+{
+    uint64_t count = get_number(in);
+    *out = (struct series_block){0};
+    if (!count || count > SERIES_REPORTS_MAX)
+        fail(in, "an impossible number of reports");
+    if (in->bad)
+        return;
+    out->count = (size_t)count;
+    out->ids = get_integers(in, a, out->count);
+    out->runs = get_integers(in, a, out->count);
+    out->steps = get_integers(in, a, out->count);
+    out->times = get_integers(in, a, out->count);
+}
+
+int series_get_axis(struct arena *a, const void *data, size_t len, struct series_block *out,
+                    struct error *e)
+{
+    struct input in;
+    open_input(&in, 'A', data, len);
+    get_points(&in, a, out);
+    return close_input(&in, "an axis", e);
+}
+
+struct kinds { // what the runs of a column say
+    size_t numbers, texts;
+    const uint8_t *at; // where they begin
+};
+
+// Reads over the runs; they are applied once it is known that the column is wanted.
+static struct kinds get_kinds(struct input *in, size_t count)
+{
+    struct kinds k = {.at = in->at};
+    for (size_t i = 0; i < count && !in->bad;) {
+        uint64_t run = get_number(in), n = run >> 2, kind = run & 3;
+        if (!n || n > count - i)
+            fail(in, "kinds that do not add up");
+        if (in->bad)
+            break;
+        k.numbers += kind == SERIES_REAL || kind == SERIES_INTEGER ? (size_t)n : 0;
+        k.texts += kind == SERIES_JSON ? (size_t)n : 0;
+        i += (size_t)n;
+    }
+    return k;
+}
+
+static void skip_values(struct input *in, size_t count)
+{
+    struct kinds k = get_kinds(in, count);
+    get_bytes(in, k.numbers * sizeof(double));
+    for (size_t i = 0; i < k.texts && !in->bad; i++)
+        get_bytes(in, get_number(in));
+}
+
+static void get_texts(struct input *in, struct arena *a, size_t count, struct series_column *c)
+{
+    c->texts = arena_alloc(a, count * sizeof *c->texts);
+    for (size_t i = 0; i < count && !in->bad; i++)
+        if (c->kinds[i] == SERIES_JSON) {
+            size_t len = get_number(in);
+            const char *text = get_bytes(in, len);
+            c->texts[i] = text ? arena_strndup(a, text, len) : "null";
+        }
+}
+
+static void get_values(struct input *in, struct arena *a, size_t count, struct series_column *c)
+{
+    struct kinds k = get_kinds(in, count);
+    const uint8_t *numbers = get_bytes(in, k.numbers * sizeof(double));
+    if (in->bad)
+        return;
+    c->kinds = arena_alloc(a, count);
+    c->values = arena_alloc(a, count * sizeof *c->values);
+    struct input runs = {.at = k.at, .end = in->end};
+    for (size_t i = 0; i < count;) {
+        uint64_t run = get_number(&runs);
+        size_t n = (size_t)(run >> 2);
+        uint8_t kind = run & 3;
+        memset(c->kinds + i, kind, n);
+        if (kind == SERIES_REAL || kind == SERIES_INTEGER) {
+            memcpy(c->values + i, numbers, n * sizeof(double));
+            numbers += n * sizeof(double);
+        }
+        i += n;
+    }
+    if (k.texts)
+        get_texts(in, a, count, c);
+}
+
+int series_get_column(struct arena *a, const void *data, size_t len, size_t count,
+                      struct series_column *out, struct error *e)
+{
+    struct input in;
+    open_input(&in, 'C', data, len);
+    *out = (struct series_column){.name = out->name};
+    get_values(&in, a, count, out);
+    return close_input(&in, "a column", e);
+}
+
+static bool is_name(const char *name, const void *bytes, size_t len)
+{
+    return strlen(name) == len && !memcmp(name, bytes, len);
+}
+
+// Where a column of this name goes; NULL: it is not wanted.
+static struct series_column *place(struct arena *a, const struct series_names *only,
+                                   const void *name, size_t len, struct series_block *out)
+{
+    for (size_t i = 0; only && i < only->count; i++)
+        if (is_name(only->names[i], name, len))
+            return out->columns[i].kinds ? NULL : &out->columns[i];
+    if (only)
+        return NULL;
+    struct series_column *c = &out->columns[out->column_count++];
+    c->name = arena_strndup(a, name, len);
+    return c;
+}
+
+static void get_columns(struct input *in, struct arena *a, const struct series_names *only,
+                        struct series_block *out)
+{
+    uint64_t count = get_number(in);
+    if (count > (size_t)(in->end - in->at)) // each takes a byte and more
+        fail(in, "an impossible number of metrics");
+    if (in->bad)
+        return;
+    size_t wanted = only ? only->count : (size_t)count;
+    out->columns = arena_alloc(a, wanted * sizeof *out->columns);
+    for (size_t i = 0; only && i < only->count; i++)
+        out->columns[i].name = only->names[i];
+    out->column_count = only ? only->count : 0;
+    for (uint64_t i = 0; i < count && !in->bad; i++) {
+        size_t len = get_number(in);
+        const void *name = get_bytes(in, len);
+        struct series_column *c = name ? place(a, only, name, len, out) : NULL;
+        if (c)
+            get_values(in, a, out->count, c);
+        else
+            skip_values(in, out->count);
+    }
+}
+
+int series_get_block(struct arena *a, const void *data, size_t len, const struct series_names *only,
+                     struct series_block *out, struct error *e)
+{
+    struct input in;
+    open_input(&in, 'B', data, len);
+    get_points(&in, a, out);
+    if (!in.bad)
+        get_columns(&in, a, only, out);
+    return close_input(&in, "a block", e);
+}
+
+bool series_value(const struct series_block *b, size_t at, const char *name, double *out)
+{
+    for (size_t i = 0; i < b->column_count; i++) {
+        const struct series_column *c = &b->columns[i];
+        if (!c->kinds || strcmp(c->name, name))
+            continue;
+        *out = c->values[at];
+        return c->kinds[at] == SERIES_REAL || c->kinds[at] == SERIES_INTEGER;
+    }
+    return false;
+}

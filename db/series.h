@@ -1,0 +1,102 @@
+// Metric reports as columns, and the blobs that the store keeps of them. Pure; any thread; memory
+// is the caller's arena.
+//
+// A report is made by one run of a trial at one step: its id (order of arrival), run, steps, time,
+// and values by name. A block is a list of reports of one group of one trial, a column a metric.
+// The store keeps few reports as one blob (series_put_block: a row of table metrics) and many as an
+// axis and a blob a metric (metric_chunks, metric_columns), so that a chart reads what it shows.
+//
+// Version 1. Numbers are varints (7 bits a byte, the lowest first), signed ones zigzag; doubles are
+// eight bytes, the lowest first. Every blob begins with its letter and version and ends with the
+// CRC32C of what is before it.
+//   integers: 0, first, stride (signed); or 1, first, differences (signed)
+//   axis:     'A' 1, count, then ids, runs, steps, times as integers
+//   values:   runs of equal kind, each length * 4 + kind, until count; then the numbers; then the
+//             texts, each length and bytes
+//   column:   'C' 1, values
+//   block:    'B' 1, the axis's count and integers, count of columns, each length of name, name,
+//             values
+#ifndef MUSTER_DB_SERIES_H
+#define MUSTER_DB_SERIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/error.h"
+
+enum {
+    SERIES_CHUNK = 1024,          // reports of a chunk, about
+    SERIES_REPORTS_MAX = 1 << 17, // of a block or chunk: more is damage
+    SERIES_BLOB_MAX = 1 << 30,
+};
+
+// The value of a report's batches, beside its metrics: JSON text under a name no metric may have.
+#define SERIES_BATCHES "\x01"
+
+enum series_kind { SERIES_ABSENT, SERIES_REAL, SERIES_INTEGER, SERIES_JSON };
+
+struct series_column {
+    const char *name;
+    uint8_t *kinds;     // enum series_kind, one a report; NULL: the metric is in none
+    double *values;     // of reals and integers; these have at most 53 bits
+    const char **texts; // of JSON; NULL: there is none
+};
+
+struct series_block {
+    size_t count;
+    int64_t *ids, *runs, *steps, *times;
+    size_t column_count;
+    struct series_column *columns;
+};
+
+struct series_names { // NULL instead of it: all
+    const char *const *names;
+    size_t count;
+};
+
+// --- blobs ---------------------------------------------------------------------------------------
+
+// Of `count` reports from `first` on. Values that are nowhere present are left out of a block.
+void series_put_axis(struct buf *out, const struct series_block *b, size_t first, size_t count);
+void series_put_column(struct buf *out, const struct series_column *c, size_t first, size_t count);
+void series_put_block(struct buf *out, const struct series_block *b, size_t first, size_t count);
+
+// Everything is checked: ERR_CORRUPT says what is wrong. A block has the columns that `only` names,
+// in that order (kinds NULL: not in it), or all. Nothing points into `data` afterwards.
+int series_get_axis(struct arena *a, const void *data, size_t len, struct series_block *out,
+                    struct error *e);
+int series_get_column(struct arena *a, const void *data, size_t len, size_t count,
+                      struct series_column *out, struct error *e);
+int series_get_block(struct arena *a, const void *data, size_t len, const struct series_names *only,
+                     struct series_block *out, struct error *e);
+
+// The number that metric `name` has in report `at`; false: none.
+bool series_value(const struct series_block *b, size_t at, const char *name, double *out);
+
+// --- restarts ------------------------------------------------------------------------------------
+
+// A run that started from a step makes what earlier runs said beyond that step void.
+struct series_cut {
+    int64_t run, from;
+};
+
+struct series_cuts { // by run; made ready by series_cuts_sort()
+    struct series_cut *list;
+    size_t count;
+};
+
+void series_cuts_sort(struct series_cuts *c);
+int64_t series_cuts_limit(const struct series_cuts *c, int64_t run); // the last step that stands
+
+// --- joining -------------------------------------------------------------------------------------
+
+// What is to be seen of all blocks, as one: by steps, then by arrival; without what restarts made
+// void; one report a step, the latest run's, with what was said of it last (reports without steps,
+// -1, all stand). Texts stay where they are, in the blocks.
+void series_join(struct arena *a, const struct series_block *blocks, size_t count,
+                 const struct series_cuts *cuts, struct series_block *out);
+
+#endif

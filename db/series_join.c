@@ -1,0 +1,233 @@
+// Many blocks as one: reports sorted, those left out that restarts or later words have made void,
+// columns brought together by name.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "db/series.h"
+
+// --- cuts ----------------------------------------------------------------------------------------
+
+static int compare_cuts(const void *a, const void *b)
+{
+    const struct series_cut *x = a, *y = b;
+    return (x->run > y->run) - (x->run < y->run);
+}
+
+// From then on `from` is the least of it and all later ones.
+void series_cuts_sort(struct series_cuts *c)
+{
+    if (c->count)
+        qsort(c->list, c->count, sizeof *c->list, compare_cuts);
+    for (size_t i = c->count; i-- > 1;)
+        if (c->list[i].from < c->list[i - 1].from)
+            c->list[i - 1].from = c->list[i].from;
+}
+
+int64_t series_cuts_limit(const struct series_cuts *c, int64_t run)
+{
+    size_t low = 0, high = c->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (c->list[middle].run <= run)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < c->count ? c->list[low].from : INT64_MAX;
+}
+
+// --- reports -------------------------------------------------------------------------------------
+
+struct ref { // of a report in one of the blocks
+    int64_t steps, id, run;
+    uint32_t block, at;
+};
+
+struct refs {
+    struct ref *list;
+    size_t count;
+    size_t *starts, rows; // list[starts[i]] .. list[starts[i + 1]] make row i of the result
+};
+
+static int compare_refs(const void *a, const void *b)
+{
+    const struct ref *x = a, *y = b;
+    if (x->steps != y->steps)
+        return x->steps < y->steps ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static void gather(struct arena *a, const struct series_block *blocks, size_t count,
+                   const struct series_cuts *cuts, struct refs *out)
+{
+    size_t most = 0;
+    bool sorted = true;
+    for (size_t i = 0; i < count; i++)
+        most += blocks[i].count;
+    *out = (struct refs){.list = arena_alloc(a, (most + 1) * sizeof *out->list)};
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < blocks[i].count; k++) {
+            const struct series_block *b = &blocks[i];
+            if (cuts->count && b->steps[k] > series_cuts_limit(cuts, b->runs[k]))
+                continue;
+            struct ref *r = &out->list[out->count++];
+            *r = (struct ref){b->steps[k], b->ids[k], b->runs[k], (uint32_t)i, (uint32_t)k};
+            sorted = sorted && (r == out->list || compare_refs(r - 1, r) < 0);
+        }
+    if (!sorted)
+        qsort(out->list, out->count, sizeof *out->list, compare_refs);
+}
+
+// The reports of one step that count, list[from] .. list[end]: moved to `to`; how many.
+static size_t keep_latest_run(struct ref *list, size_t from, size_t end, size_t to)
+{
+    int64_t run = list[from].run;
+    size_t kept = 0;
+    for (size_t i = from + 1; i < end; i++)
+        run = list[i].run > run ? list[i].run : run;
+    for (size_t i = from; i < end; i++)
+        if (list[i].run == run)
+            list[to + kept++] = list[i];
+    return kept;
+}
+
+// One row a step; every report without steps is a row of its own.
+static void make_rows(struct arena *a, struct refs *r)
+{
+    size_t count = 0;
+    r->starts = arena_alloc(a, (r->count + 1) * sizeof *r->starts);
+    for (size_t i = 0, end; i < r->count; i = end) {
+        int64_t steps = r->list[i].steps;
+        end = i + 1;
+        while (steps >= 0 && end < r->count && r->list[end].steps == steps)
+            end++;
+        r->starts[r->rows++] = count;
+        count += keep_latest_run(r->list, i, end, count);
+    }
+    r->starts[r->rows] = count;
+    r->count = count;
+}
+
+static void fill_axis(struct arena *a, const struct series_block *blocks, const struct refs *r,
+                      struct series_block *out)
+{
+    *out = (struct series_block){.count = r->rows};
+    out->ids = arena_alloc(a, (r->rows + 1) * sizeof *out->ids);
+    out->runs = arena_alloc(a, (r->rows + 1) * sizeof *out->runs);
+    out->steps = arena_alloc(a, (r->rows + 1) * sizeof *out->steps);
+    out->times = arena_alloc(a, (r->rows + 1) * sizeof *out->times);
+    for (size_t i = 0; i < r->rows; i++) {
+        const struct ref *first = &r->list[r->starts[i]];
+        out->ids[i] = first->id;
+        out->runs[i] = first->run;
+        out->steps[i] = first->steps;
+        out->times[i] = blocks[first->block].times[first->at];
+    }
+}
+
+// --- columns -------------------------------------------------------------------------------------
+
+struct names { // of the result's columns, found by name
+    struct series_column *columns;
+    size_t count, cap;
+    uint32_t *slots; // number + 1; 0: free
+    size_t slot_count;
+};
+
+static uint32_t *slot_of(const struct names *n, const char *name)
+{
+    size_t at = hash64(name, strlen(name)) & (n->slot_count - 1);
+    while (n->slots[at] && strcmp(n->columns[n->slots[at] - 1].name, name))
+        at = (at + 1) & (n->slot_count - 1);
+    return &n->slots[at];
+}
+
+static void grow(struct arena *a, struct names *n)
+{
+    size_t cap = n->cap ? 2 * n->cap : 32;
+    struct series_column *columns = arena_alloc(a, cap * sizeof *columns);
+    if (n->count)
+        memcpy(columns, n->columns, n->count * sizeof *columns);
+    n->columns = columns;
+    n->cap = cap;
+    n->slot_count = 2 * cap;
+    n->slots = arena_alloc(a, n->slot_count * sizeof *n->slots);
+    for (size_t i = 0; i < n->count; i++)
+        *slot_of(n, columns[i].name) = (uint32_t)i + 1;
+}
+
+// Its number. Reports mostly have the same metrics in the same order: `guess` is right then.
+static uint32_t number_of(struct arena *a, struct names *n, const char *name, size_t guess)
+{
+    if (guess < n->count && !strcmp(n->columns[guess].name, name))
+        return (uint32_t)guess;
+    if (n->count == n->cap)
+        grow(a, n);
+    uint32_t *slot = slot_of(n, name);
+    if (!*slot) {
+        n->columns[n->count++] = (struct series_column){.name = name};
+        *slot = (uint32_t)n->count;
+    }
+    return *slot - 1;
+}
+
+// For each block, the numbers of its columns in the result.
+static uint32_t **map_columns(struct arena *a, const struct series_block *blocks, size_t count,
+                              struct names *n)
+{
+    uint32_t **maps = arena_alloc(a, (count + 1) * sizeof *maps);
+    for (size_t i = 0; i < count; i++) {
+        maps[i] = arena_alloc(a, (blocks[i].column_count + 1) * sizeof **maps);
+        for (size_t k = 0; k < blocks[i].column_count; k++)
+            maps[i][k] = number_of(a, n, blocks[i].columns[k].name, k);
+    }
+    return maps;
+}
+
+static void put_value(struct arena *a, struct series_column *to, size_t row, size_t rows,
+                      const struct series_column *from, size_t at)
+{
+    if (!to->kinds) {
+        to->kinds = arena_alloc(a, rows);
+        to->values = arena_alloc(a, rows * sizeof *to->values);
+    }
+    to->kinds[row] = from->kinds[at];
+    to->values[row] = from->values[at];
+    if (from->kinds[at] != SERIES_JSON)
+        return;
+    if (!to->texts)
+        to->texts = arena_alloc(a, rows * sizeof *to->texts);
+    to->texts[row] = from->texts[at];
+}
+
+static void fill_columns(struct arena *a, const struct series_block *blocks, const struct refs *r,
+                         uint32_t *const *maps, struct names *n)
+{
+    for (size_t row = 0; row < r->rows; row++)
+        for (size_t i = r->starts[row]; i < r->starts[row + 1]; i++) {
+            const struct series_block *b = &blocks[r->list[i].block];
+            const uint32_t *map = maps[r->list[i].block];
+            size_t at = r->list[i].at;
+            for (size_t k = 0; k < b->column_count; k++)
+                if (b->columns[k].kinds && b->columns[k].kinds[at] != SERIES_ABSENT)
+                    put_value(a, &n->columns[map[k]], row, r->rows, &b->columns[k], at);
+        }
+}
+
+void series_join(struct arena *a, const struct series_block *blocks, size_t count,
+                 const struct series_cuts *cuts, struct series_block *out)
+{
+    struct refs refs;
+    struct names names = {0};
+    must(count < UINT32_MAX);
+    gather(a, blocks, count, cuts, &refs);
+    make_rows(a, &refs);
+    fill_axis(a, blocks, &refs, out);
+    uint32_t **maps = map_columns(a, blocks, count, &names);
+    fill_columns(a, blocks, &refs, maps, &names);
+    out->columns = names.columns;
+    out->column_count = names.count;
+}

@@ -1,0 +1,428 @@
+// Reports of random histories with restarts, repetitions and strays: what is read of them is what a
+// plain list of all that was said comes to, however much of it has been folded.
+#include "tests/unit/db/store_test.h"
+
+#include "base/rng.h"
+#include "db/fold.h"
+#include "db/reports.h"
+
+enum { POSTS = 4200, NAMES = 5, TRIAL = 7, HISTORIES = 12 };
+
+struct said { // one report, as it was made
+    int64_t id, run, steps, time;
+    bool has[NAMES];
+    double value[NAMES];
+};
+
+struct seen { // one report, as it is to be read
+    int64_t id, run, steps, time;
+    bool has[NAMES];
+    double value[NAMES];
+};
+
+static const char *const names[NAMES] = {"loss", "accuracy", "lr", "epoch", "rare"};
+
+struct history {
+    struct said list[POSTS];
+    size_t count;
+    struct series_cut cuts[64];
+    size_t cut_count;
+    int64_t run, step;
+};
+
+static struct rng rng;
+
+// --- what was said -------------------------------------------------------------------------------
+
+static bool is_void(const struct history *h, const struct said *s)
+{
+    for (size_t i = 0; i < h->cut_count; i++)
+        if (h->cuts[i].run > s->run && s->steps > h->cuts[i].from)
+            return true;
+    return false;
+}
+
+static int compare_seen(const void *a, const void *b)
+{
+    const struct seen *x = a, *y = b;
+    if (x->steps != y->steps)
+        return x->steps < y->steps ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static void say_again(struct seen *to, const struct said *s)
+{
+    for (int i = 0; i < NAMES; i++)
+        if (s->has[i]) {
+            to->has[i] = true;
+            to->value[i] = s->value[i];
+        }
+}
+
+static struct seen first_said(const struct said *s)
+{
+    struct seen one = {.id = s->id, .run = s->run, .steps = s->steps, .time = s->time};
+    say_again(&one, s);
+    return one;
+}
+
+// By the rules and nothing else: every pair is looked at.
+static size_t expected(const struct history *h, struct seen *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < h->count; i++) {
+        const struct said *s = &h->list[i];
+        struct seen *same = NULL;
+        if (is_void(h, s))
+            continue;
+        for (size_t k = 0; s->steps >= 0 && k < count && !same; k++)
+            same = out[k].steps == s->steps ? &out[k] : NULL;
+        if (!same)
+            out[count++] = first_said(s);
+        else if (same->run < s->run)
+            *same = first_said(s);
+        else if (same->run == s->run)
+            say_again(same, s);
+    }
+    qsort(out, count, sizeof *out, compare_seen);
+    return count;
+}
+
+// --- what is read --------------------------------------------------------------------------------
+
+static const struct series_column *column_named(const struct series_block *b, const char *name)
+{
+    for (size_t i = 0; i < b->column_count; i++)
+        if (!strcmp(b->columns[i].name, name) && b->columns[i].kinds)
+            return &b->columns[i];
+    return NULL;
+}
+
+static struct seen read_one(const struct series_block *b, size_t at)
+{
+    struct seen one = {
+        .id = b->ids[at], .run = b->runs[at], .steps = b->steps[at], .time = b->times[at]};
+    for (int i = 0; i < NAMES; i++) {
+        const struct series_column *c = column_named(b, names[i]);
+        one.has[i] = c && c->kinds[at] != SERIES_ABSENT;
+        one.value[i] = one.has[i] ? c->values[at] : 0;
+    }
+    return one;
+}
+
+// At most `most` of the reports that the query is about.
+static size_t read_reports(struct db_reader *db, const struct reports_query *q, struct seen *out,
+                           size_t most)
+{
+    struct reports *r;
+    struct reports_span span;
+    struct error e = {0};
+    size_t count = 0;
+    assert_int_equal(db_snapshot_begin(db, &e), 0);
+    int more = reports_open(db, q, &r, &e);
+    while (!more && count < most && (more = reports_next(r, &span, &e)) == 1) {
+        assert_true(span.first < span.end);
+        for (size_t i = span.first; i < span.end && count < most; i++)
+            out[count++] = read_one(span.block, i);
+        more = 0;
+    }
+    if (more)
+        fail_msg("%s", e.text);
+    reports_close(r);
+    db_snapshot_end(db);
+    return count;
+}
+
+static void expect_same(const struct seen *want, size_t want_count, const struct seen *got,
+                        size_t got_count)
+{
+    assert_int_equal(got_count, want_count);
+    for (size_t i = 0; i < want_count; i++) {
+        if (got[i].id != want[i].id || got[i].steps != want[i].steps)
+            fail_msg("report %zu: id %lld of step %lld, not %lld of %lld", i, (long long)got[i].id,
+                     (long long)got[i].steps, (long long)want[i].id, (long long)want[i].steps);
+        assert_int_equal(got[i].run, want[i].run);
+        assert_int_equal(got[i].time, want[i].time);
+        for (int k = 0; k < NAMES; k++) {
+            assert_int_equal(got[i].has[k], want[i].has[k]);
+            assert_true(got[i].value[k] == want[i].value[k]);
+        }
+    }
+}
+
+static void expect_all(struct db_reader *db, const struct seen *want, size_t count)
+{
+    struct seen *got = calloc(POSTS + 1, sizeof *got);
+    const struct reports_query q = REPORTS_ALL(TRIAL, "training");
+    expect_same(want, count, got, read_reports(db, &q, got, POSTS + 1));
+    free(got);
+}
+
+// In pages that begin after the last report of the one before.
+static void expect_pages(struct db_reader *db, const struct seen *want, size_t count)
+{
+    struct seen *got = calloc(POSTS + 1, sizeof *got);
+    struct reports_query q = REPORTS_ALL(TRIAL, "training");
+    size_t total = 0, n;
+    while ((n = read_reports(db, &q, got + total, 1 + rng_below(&rng, 700))) > 0) {
+        total += n;
+        q.after_steps = got[total - 1].steps;
+        q.after_id = got[total - 1].id;
+    }
+    expect_same(want, count, got, total);
+    free(got);
+}
+
+// A range of steps, two of the metrics.
+static void expect_range(struct db_reader *db, const struct seen *want, size_t count)
+{
+    static const char *const two[] = {"rare", "loss"};
+    const struct series_names only = {two, 2};
+    struct seen *got = calloc(POSTS + 1, sizeof *got), *part = calloc(POSTS + 1, sizeof *part);
+    struct reports_query q = REPORTS_ALL(TRIAL, "training");
+    size_t n = 0;
+    q.from = rng_below(&rng, POSTS);
+    q.to = q.from + rng_below(&rng, POSTS);
+    q.only = &only;
+    for (size_t i = 0; i < count; i++)
+        if (want[i].steps >= q.from && want[i].steps <= q.to) {
+            part[n] = want[i];
+            for (int k = 1; k < 4; k++) {
+                part[n].has[k] = false;
+                part[n].value[k] = 0;
+            }
+            n++;
+        }
+    expect_same(part, n, got, read_reports(db, &q, got, POSTS + 1));
+    free(got);
+    free(part);
+}
+
+static void expect_everything(struct db_reader *db, const struct history *h)
+{
+    struct seen *want = calloc(POSTS, sizeof *want);
+    size_t count = expected(h, want);
+    expect_all(db, want, count);
+    expect_pages(db, want, count);
+    expect_range(db, want, count);
+    free(want);
+}
+
+// --- history -------------------------------------------------------------------------------------
+
+static void store_said(struct db_batch *b, const struct said *s, size_t count)
+{
+    struct arena arena = {0};
+    struct series_block block = {.count = count, .column_count = NAMES};
+    int64_t *numbers = arena_alloc(&arena, 4 * count * sizeof *numbers);
+    struct series_column columns[NAMES];
+    block.ids = numbers;
+    block.runs = numbers + count;
+    block.steps = numbers + 2 * count;
+    block.times = numbers + 3 * count;
+    block.columns = columns;
+    for (int k = 0; k < NAMES; k++)
+        columns[k] = (struct series_column){.name = names[k],
+                                            .kinds = arena_alloc(&arena, count),
+                                            .values = arena_alloc(&arena, count * sizeof(double))};
+    for (size_t i = 0; i < count; i++) {
+        block.ids[i] = s[i].id;
+        block.runs[i] = s[i].run;
+        block.steps[i] = s[i].steps;
+        block.times[i] = s[i].time;
+        for (int k = 0; k < NAMES; k++) {
+            columns[k].kinds[i] = s[i].has[k] ? SERIES_REAL : SERIES_ABSENT;
+            columns[k].values[i] = s[i].value[k];
+        }
+    }
+    if (count >= FOLD_KEEP)
+        fold_put_chunk(b, TRIAL, "training", &block, 0, count);
+    else
+        fold_put_row(b, TRIAL, "training", &block, 0, count);
+    arena_free(&arena);
+}
+
+static void make_report(struct history *h, int64_t steps)
+{
+    struct said *s = &h->list[h->count];
+    *s = (struct said){.id = (int64_t)h->count * 3 + 1, .run = h->run, .steps = steps};
+    s->time = 1700000000000000 + s->id * 1000 + rng_below(&rng, 500);
+    for (int k = 0; k < NAMES; k++) {
+        s->has[k] = k == 4 ? !rng_below(&rng, 20) : rng_below(&rng, 8) > 0;
+        s->value[k] = s->has[k] ? rng_double(&rng) : 0;
+    }
+    h->count++;
+}
+
+// One post: a report, or a column post of a few or of many.
+static void post(struct history *h, struct db_batch *b)
+{
+    size_t first = h->count, room = POSTS - h->count;
+    unsigned what = rng_below(&rng, 300);
+    if (what == 0 && room > 700) {
+        for (int i = 0; i < 700; i++)
+            make_report(h, ++h->step);
+    } else if (what < 4 && room > 20) {
+        for (int i = 0; i < 20; i++)
+            make_report(h, ++h->step);
+    } else if (what < 20) {
+        make_report(h, h->step); // said again
+    } else if (what < 30) {
+        make_report(h, rng_below(&rng, (uint32_t)h->step + 1)); // late
+    } else if (what < 36) {
+        make_report(h, -1);
+    } else {
+        make_report(h, h->step += 1 + !rng_below(&rng, 50) * 7);
+    }
+    store_said(b, h->list + first, h->count - first);
+}
+
+static void restart(struct history *h, struct db_batch *b)
+{
+    int64_t from = (int64_t)rng_below(&rng, (uint32_t)h->step + 2) - 1;
+    h->run++;
+    h->step = from < 0 ? 0 : from;
+    h->cuts[h->cut_count++] = (struct series_cut){h->run, from};
+    db_batch_add(b, STMT_METRIC_CUT_INSERT, "iii", (int64_t)TRIAL, h->run, from);
+}
+
+static void fold(struct fixture *f, bool ended)
+{
+    struct db_batch *b = db_batch_new();
+    struct error e = {0};
+    bool more;
+    struct reports_version before, after;
+    reports_version(f->db ? f->r : NULL, TRIAL, "training", &before, &e);
+    if (fold_trial(f->r, TRIAL, ended, b, &more, &e))
+        fail_msg("%s", e.text);
+    assert_false(more);
+    commit(f->db, b);
+    reports_version(f->r, TRIAL, "training", &after, &e);
+    assert_true(after.newest <= before.newest && after.cut == before.cut);
+}
+
+static void play(struct fixture *f, struct history *h, unsigned restarts)
+{
+    h->run = 1;
+    while (h->count < POSTS) {
+        struct db_batch *b = db_batch_new();
+        for (unsigned i = 0; i < 100 && h->count < POSTS; i++)
+            post(h, b);
+        if (h->cut_count < restarts && !rng_below(&rng, 5))
+            restart(h, b);
+        commit(f->db, b);
+        if (!rng_below(&rng, 3))
+            fold(f, false);
+    }
+}
+
+static void any_history_reads_as_it_was_said(void **state)
+{
+    struct fixture *f = *state;
+    static struct history h;
+    for (unsigned i = 0; i < HISTORIES; i++) {
+        h = (struct history){0};
+        play(f, &h, i * 2);
+        expect_everything(f->r, &h);
+        fold(f, false);
+        expect_everything(f->r, &h);
+        fold(f, true);
+        expect_everything(f->r, &h);
+        assert_true(ask(f->r, "SELECT count(*) FROM metrics") <= 1);
+        assert_true(ask(f->r, "SELECT count(*) FROM metric_chunks") > 0 || i > 2);
+        fold(f, true); // nothing is left to do
+        expect_everything(f->r, &h);
+        struct db_batch *b = db_batch_new();
+        db_batch_add(b, STMT_METRICS_FOLDED, "isi", (int64_t)TRIAL, "training", (int64_t)INT64_MAX);
+        commit(f->db, b);
+        db_reader_close(f->r);
+        db_close(f->db);
+        char dir[32];
+        f->db = store_open(store_folder(dir));
+        f->r = reader_open(f->db);
+    }
+}
+
+static void a_long_run_becomes_full_chunks(void **state)
+{
+    struct fixture *f = *state;
+    static struct history h;
+    h = (struct history){.run = 1};
+    while (h.count < POSTS) {
+        struct db_batch *b = db_batch_new();
+        for (int i = 0; i < 100; i++, h.count++) {
+            size_t at = h.count;
+            make_report(&h, (int64_t)at + 1);
+            h.count--;
+            store_said(b, &h.list[at], 1);
+        }
+        commit(f->db, b);
+        fold(f, false);
+    }
+    assert_int_equal(ask(f->r, "SELECT count(*) FROM metric_chunks"), 3);
+    assert_int_equal(ask(f->r, "SELECT min(reports) FROM metric_chunks"), SERIES_CHUNK);
+    assert_int_equal(ask(f->r, "SELECT max(reports) FROM metric_chunks"), SERIES_CHUNK);
+    assert_int_equal(ask(f->r, "SELECT sum(reports) FROM metrics"), POSTS - 3 * SERIES_CHUNK);
+    expect_everything(f->r, &h);
+    fold(f, true);
+    assert_int_equal(ask(f->r, "SELECT count(*) FROM metrics"), 0);
+    expect_everything(f->r, &h);
+}
+
+// A reader in the middle of a snapshot keeps what it saw, and what is folded meanwhile is there
+// once.
+static void a_snapshot_is_one_moment(void **state)
+{
+    struct fixture *f = *state;
+    static struct history h;
+    struct error e = {0};
+    struct seen *want = calloc(POSTS, sizeof *want);
+    h = (struct history){0};
+    play(f, &h, 3);
+    size_t count = expected(&h, want);
+    struct db_reader *other = reader_open(f->db);
+    assert_int_equal(db_snapshot_begin(f->r, &e), 0);
+    expect_all(f->r, want, count);
+    struct db_batch *b = db_batch_new();
+    bool more;
+    assert_int_equal(fold_trial(other, TRIAL, true, b, &more, &e), 0);
+    commit(f->db, b);
+    expect_all(f->r, want, count);
+    assert_true(ask(f->r, "SELECT count(*) FROM metrics") > 1);
+    db_snapshot_end(f->r);
+    assert_true(ask(f->r, "SELECT count(*) FROM metrics") <= 1);
+    db_reader_close(other);
+    free(want);
+}
+
+static void damage_is_told(void **state)
+{
+    struct fixture *f = *state;
+    struct error e = {0};
+    struct reports *r;
+    const struct reports_query q = REPORTS_ALL(TRIAL, "training");
+    struct db_batch *b = db_batch_new();
+    for (int i = 0; i < 2; i++)
+        db_batch_add(b, STMT_METRIC_INSERT, "nisib", (int64_t)TRIAL, "training", (int64_t)1,
+                     "nonsense", (size_t)8);
+    commit(f->db, b);
+    assert_int_equal(reports_open(f->r, &q, &r, &e), ERR_CORRUPT);
+    reports_close(r);
+    bool more;
+    b = db_batch_new();
+    assert_int_equal(fold_trial(f->r, TRIAL, true, b, &more, &e), ERR_CORRUPT);
+    assert_non_null(strstr(e.text, "trial 7, group training"));
+    db_batch_free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_store(any_history_reads_as_it_was_said),
+        with_store(a_long_run_becomes_full_chunks),
+        with_store(a_snapshot_is_one_moment),
+        with_store(damage_is_told),
+    };
+    rng_seed(&rng, 5, 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
