@@ -7,6 +7,13 @@ CREATE UNIQUE INDEX experiments_external ON experiments (external_id) WHERE exte
 ALTER TABLE trials ADD COLUMN external_id TEXT;        -- unique in its experiment
 ALTER TABLE trials ADD COLUMN heartbeat_at INTEGER;    -- unmanaged: last sign of life
 ALTER TABLE trials ADD COLUMN metadata TEXT NOT NULL DEFAULT '{}'; -- POST /runs/{id}/metadata
+-- Of a generic task: those that it was made below, "/" before each, the first of all first; whether it may be paused.
+ALTER TABLE experiments ADD COLUMN ancestors TEXT NOT NULL DEFAULT '';
+ALTER TABLE experiments ADD COLUMN no_pause INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE allocations ADD COLUMN exit_code INTEGER; -- 128 + signal; of several ranks the first that is not 0
+CREATE INDEX experiments_tasks ON experiments (kind, id) WHERE kind <> 'EXPERIMENT';
+DROP INDEX experiments_list;
+CREATE INDEX experiments_list ON experiments (archived, user_id, state, project_id, kind);
 ALTER TABLE projects ADD COLUMN notes TEXT NOT NULL DEFAULT '[]'; -- JSON list of {"name","contents"}
 
 -- The validations that were the best of their experiment when they came.

@@ -27,6 +27,10 @@ static void drain_overdue(struct core *c, void *arg)
 {
     struct allocation *a = arg;
     char span[32], reason[160];
+    if (!a->trial->live->preemption_timeout_us) {
+        allocation_kill(c, a, OUTCOME_KILLED, a->leave ? a->leave : "paused");
+        return;
+    }
     snprintf(reason, sizeof reason,
              "did not leave within %s of being asked to save its work (preemption_timeout)",
              clock_duration(a->trial->live->preemption_timeout_us, span, sizeof span));
@@ -70,6 +74,7 @@ void allocation_enqueue(struct core *c, struct allocation *a)
                               .least = l->least,
                               .most = l->slots,
                               .one_agent = l->one_agent,
+                              .stays = live_runs_once(l),
                               .waited = a->trial->waited + waited(c, a),
                               .tag = a->trial->id};
     for (int i = 0; i < a->trial->excluded_count; i++)
@@ -246,7 +251,8 @@ static void leave_agent(struct core *c, struct part *p)
     agent_refresh(c, p->agent);
 }
 
-static enum trial_event event_of(enum outcome outcome)
+// What runs once does not start again, whyever it ended.
+static enum trial_event event_of(const struct live *l, enum outcome outcome)
 {
     static const enum trial_event events[OUTCOMES] = {
         [OUTCOME_NONE] = TRIAL_EV_IDLE,           [OUTCOME_COMPLETED] = TRIAL_EV_COMPLETED,
@@ -254,6 +260,10 @@ static enum trial_event event_of(enum outcome outcome)
         [OUTCOME_PEER] = TRIAL_EV_FAILED,         [OUTCOME_LOST] = TRIAL_EV_LOST,
         [OUTCOME_KILLED] = TRIAL_EV_LOST,
     };
+    if (live_runs_once(l) && events[outcome] == TRIAL_EV_LOST)
+        return TRIAL_EV_FAILED;
+    if (live_runs_once(l) && events[outcome] == TRIAL_EV_PREEMPTED)
+        return TRIAL_EV_COMPLETED;
     return events[outcome];
 }
 
@@ -277,7 +287,7 @@ static void finish(struct core *c, struct allocation *a)
         leave_agent(c, &a->parts[i]);
     t->allocation = NULL;
     allocation_free(a);
-    trial_event(c, t, event_of(outcome));
+    trial_event(c, t, event_of(t->live, outcome));
 }
 
 static void show(struct core *c, const struct allocation *a)

@@ -192,7 +192,7 @@ static void find_all(struct work *work, struct db_reader *db)
 static int do_one(struct core *c, const struct bulk *b, int64_t id, struct error *e)
 {
     struct experiment *x = core_experiment_find(c, id);
-    if (!x || !core_sees(c, b->rq, x))
+    if (!x || x->kind != KIND_EXPERIMENT || !core_sees(c, b->rq, x))
         return error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
     if (b->project && x->project_id != b->project)
         return error_set(e, ERR_NOT_FOUND, "experiment %lld is not in project %lld", (long long)id,

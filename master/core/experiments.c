@@ -40,8 +40,9 @@ struct live *live_new(struct core *c, struct experiment *x, json_t *config)
     l->per_slot = l->native || !strcmp(launch, "per_slot");
     l->one_agent = jget_bool(resources, "is_single_node", false);
     l->max_restarts = jget_int(config, "max_restarts", 5);
-    l->preemption_timeout_us =
-        timeout_s > 0 ? timeout_s * 1000000 : c->options.preemption_timeout_us;
+    l->preemption_timeout_us = timeout_s > 0                ? timeout_s * 1000000
+                               : x->kind == KIND_EXPERIMENT ? c->options.preemption_timeout_us
+                                                            : 0;
     policies_new(config, &l->policies, NULL); // patterns were checked at submission
     x->live = l;
     return l;
@@ -57,12 +58,28 @@ void live_free(struct live *l)
     search_free(l->search);
     policies_free(l->policies);
     free(l->external_id);
+    free(l->ancestors);
     json_decref(l->config);
     free(l->config_text);
     free(l->storage);
     free(l->owner);
     free(l->job_id);
     free(l);
+}
+
+bool live_runs_once(const struct live *l)
+{
+    enum kind kind = l->experiment->kind;
+    return kind != KIND_EXPERIMENT && (kind != KIND_GENERIC || l->no_pause);
+}
+
+void live_write_name(const struct live *l, struct buf *out)
+{
+    const struct experiment *x = l->experiment;
+    if (x->kind == KIND_EXPERIMENT)
+        buf_printf(out, "experiment %lld", (long long)x->id);
+    else
+        buf_printf(out, "%s %s", kind_words[x->kind].noun, l->job_id);
 }
 
 static struct sched_job job_of(struct core *c, const struct live *l)

@@ -181,7 +181,9 @@ int core_param_experiment(struct core *c, struct request *rq, struct experiment 
         return err;
     *out = core_experiment_find(c, id);
     rq->id = id;
-    return *out ? 0 : error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
+    if (*out && (*out)->kind == KIND_EXPERIMENT)
+        return 0;
+    return error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
 }
 
 int core_caller(struct core *c, struct request *rq, struct allocation **out, struct error *e)

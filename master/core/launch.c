@@ -137,7 +137,7 @@ static void set_identity(json_t *env, struct core *c, const struct part *p)
     set(env, "DET_CLUSTER_ID", c->options.cluster_id);
     set(env, "DET_AGENT_ID", p->agent->id);
     set(env, "DET_TASK_ID", t->task_id);
-    set(env, "DET_TASK_TYPE", "TRIAL");
+    set(env, "DET_TASK_TYPE", kind_words[t->live->experiment->kind].task);
     set(env, "DET_ALLOCATION_ID", a->id);
     set(env, "DET_SESSION_TOKEN", launch_token(c, a));
     set(env, "DET_USER", t->live->owner);
@@ -200,7 +200,8 @@ static json_t *environment(struct core *c, const struct part *p)
     set_users(env, jget_path(a->trial->live->config, "environment.environment_variables"),
               p->agent);
     set_identity(env, c, p);
-    set_trial(env, a);
+    if (a->trial->live->experiment->kind == KIND_EXPERIMENT)
+        set_trial(env, a);
     set_meeting(env, p);
     return env;
 }
@@ -210,16 +211,24 @@ static json_t *environment(struct core *c, const struct part *p)
 static void write_argv(struct json_writer *w, const struct live *l)
 {
     const json_t *entrypoint = jget(l->config, "entrypoint");
+    const char *folder = jget_string(l->config, "work_dir", NULL); // of a command
+    size_t i;
+    json_t *word;
     jw_key(w, "argv");
-    if (!l->native && json_is_array(entrypoint)) {
-        jw_json(w, entrypoint);
-        return;
-    }
     jw_array(w);
-    jw_string(w, l->native ? "muster-trainer" : "sh");
-    jw_string(w, l->native ? "worker" : "-c");
-    if (!l->native)
+    if (folder) {
+        jw_string(w, "sh");
+        jw_string(w, "-c");
+        jw_string(w, "cd -- \"$0\" && exec \"$@\"");
+        jw_string(w, folder);
+    }
+    if (l->native || !json_is_array(entrypoint)) {
+        jw_string(w, l->native ? "muster-trainer" : "sh");
+        jw_string(w, l->native ? "worker" : "-c");
+    }
+    if (!l->native && json_is_string(entrypoint))
         jw_string(w, json_string_value(entrypoint));
+    json_array_foreach(l->native ? NULL : entrypoint, i, word) jw_json(w, word);
     jw_array_end(w);
 }
 

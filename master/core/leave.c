@@ -17,7 +17,7 @@ static const char *const cause_words[SCHED_CAUSES] = {
 static void write_favoured(const struct live *l, struct buf *out)
 {
     if (l)
-        buf_printf(out, "experiment %lld", (long long)l->experiment->id);
+        live_write_name(l, out);
     else
         buf_puts(out, "another experiment");
 }

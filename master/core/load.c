@@ -159,7 +159,7 @@ static int load_experiment(struct core *c, struct db_rows *rows, struct error *e
     x->user_id = db_int(rows, 2);
     x->archived = db_int(rows, 3);
     x->project_id = db_int(rows, 4);
-    x->kind = kind_of(text_of(rows, 5));
+    x->kind = kind_of_word(text_of(rows, 5));
     core_project(c, x->project_id)->experiments++;
     by_id_put(&c->experiments, x->id, x);
     if (experiment_state_of(text_of(rows, 1), &x->state))

@@ -87,6 +87,7 @@ struct trial {
     bool has_best;
     double best;
     int64_t told_steps; // the searcher knows validations up to here; -1: none
+    bool untimed;       // its log says that its reports lack searcher.time_metric
     struct summary *summary;
     char *training_block; // the newest report, not yet as text; NULL: there is none
     size_t training_len;

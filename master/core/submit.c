@@ -15,35 +15,19 @@
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 #include "master/core/policies.h"
+#include "master/core/submit.h"
 #include "master/core/teams.h"
 #include "master/core/templates.h"
-#include "master/core/workers.h"
 #include "master/sight.h"
 
 enum { LARGE_UPLOAD = 1 << 20 }; // bytes of files; more go to the worker for long works
-
-struct submission {
-    struct work work; // first
-    struct request *rq;
-    const char *default_storage; // JSON
-    bool unmanaged;
-    const char *external_id; // its submitter's name for it, by which it is made once; NULL: none
-    char *parent_config;     // of a fork: as it was submitted; NULL: it brings its own
-    json_t *config;          // complete
-    void *archive;
-    size_t archive_len;
-    char hash[SHA256_HEX];
-    int64_t project, seed;
-    struct search *search;
-    int err;
-    struct error e;
-};
 
 static void submission_free(struct work *work)
 {
     struct submission *s = (struct submission *)work;
     json_decref(s->config);
-    free(s->parent_config);
+    free(s->text);
+    free(s->ancestors);
     free(s->archive);
     search_free(s->search);
     free(s);
@@ -53,19 +37,21 @@ static void submission_free(struct work *work)
 
 static const char *config_text(const struct submission *s)
 {
-    return s->parent_config ? s->parent_config : jget_string(s->rq->body, "config", NULL);
+    return s->text ? s->text : jget_string(s->rq->body, "config", NULL);
 }
 
 // As it was written, completed by the template that the caller names.
 static int parse_config(struct submission *s, struct db_reader *db, const char *text,
                         struct yaml_doc *doc)
 {
-    const char *template = jget_string(s->rq->body, "template", "");
+    const char *template = jget_string(s->rq->body, s->fields->template, "");
     int err = yaml_parse(text, strlen(text), "config", doc, &s->e);
     if (!err && *template && json_is_object(doc->root))
         err = template_merge(db, &s->rq->principal, template, doc->root, &s->e);
     if (err)
         return err;
+    if (s->kind != KIND_EXPERIMENT)
+        return task_finish(s, doc);
     return s->unmanaged ? expconf_finish_detached(doc, &s->e) : expconf_finish(doc, &s->e);
 }
 
@@ -140,7 +126,7 @@ static bool ask_int(struct db_rows *rows, int64_t *out)
     return found;
 }
 
-static bool sees(struct submission *s, struct db_reader *db, enum thing what, int64_t id)
+bool submission_sees(struct submission *s, struct db_reader *db, enum thing what, int64_t id)
 {
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)id);
@@ -153,12 +139,15 @@ static int find_project(struct submission *s, struct db_reader *db)
     const char *workspace = jget_string(s->config, "workspace", "");
     const char *project = jget_string(s->config, "project", "");
     int64_t id = jget_int(s->rq->body, "projectId", 0);
+    int64_t team = jget_int(s->rq->body, "workspaceId", 0); // of a command
+    if (!id && team && s->kind != KIND_EXPERIMENT)
+        return task_find_project(s, db, team);
     if (!id && !*workspace != !*project)
         return error_set(&s->e, ERR_INVALID,
                          "workspace and project go together: name both, or neither");
     if (!id && *workspace && *project) {
         if (ask_int(db_query(db, STMT_PROJECT_OF_NAMES, "ss", workspace, project), &s->project) &&
-            sees(s, db, THING_PROJECT, s->project))
+            submission_sees(s, db, THING_PROJECT, s->project))
             return 0;
         return error_set(&s->e, ERR_NOT_FOUND,
                          "there is no project \"%.64s\" in workspace "
@@ -193,7 +182,7 @@ static int find_source(struct submission *s, struct db_reader *db)
     if (!trial)
         return 0;
     struct db_rows *rows = db_query(db, STMT_TRIAL_CHECKPOINT, "i", trial);
-    bool seen = sees(s, db, THING_TRIAL, trial);
+    bool seen = submission_sees(s, db, THING_TRIAL, trial);
     const char *uuid = seen && db_next(rows) > 0 ? db_text(rows, 0) : NULL;
     if (uuid)
         must(!json_object_set_new(searcher, "source_checkpoint_uuid", json_string(uuid)));
@@ -205,31 +194,37 @@ static int find_source(struct submission *s, struct db_reader *db)
     return uuid ? 0 : ERR_INVALID;
 }
 
+void submission_take_files(struct submission *s, const void *archive, size_t len)
+{
+    free(s->archive);
+    s->archive = xcalloc(1, len + 1);
+    memcpy(s->archive, archive, len);
+    s->archive_len = len;
+}
+
 // A fork has its parent's files where it brings none, and its parent's configuration likewise.
 static int take_from(struct submission *s, struct db_rows *rows)
 {
     size_t len = 0;
     const void *archive = db_blob(rows, 0, &len);
     if (!jget_string(s->rq->body, "config", NULL))
-        s->parent_config = xstrdup(db_text(rows, 2));
-    if (json_array_size(jget(s->rq->body, "modelDefinition")) || !archive)
-        return 0;
-    s->archive = xcalloc(1, len + 1);
-    memcpy(s->archive, archive, len);
-    s->archive_len = len;
+        s->text = xstrdup(db_text(rows, 2));
+    if (archive && !json_array_size(jget(s->rq->body, s->fields->files)))
+        submission_take_files(s, archive, len);
     return 0;
 }
 
 static int read_parent(struct submission *s, struct db_reader *db)
 {
     int64_t id = jget_int(s->rq->body, "parentId", 0);
+    s->parent = id;
     if (!id)
         return 0;
     if (s->unmanaged)
         return error_set(&s->e, ERR_INVALID, "parentId: an unmanaged experiment is no fork");
     struct db_rows *rows = db_query(db, STMT_EXPERIMENT_SOURCE, "i", id);
     int found = db_next(rows), err = 0;
-    if (found > 0 && sees(s, db, THING_EXPERIMENT, id))
+    if (found > 0 && submission_sees(s, db, THING_EXPERIMENT, id))
         err = take_from(s, rows);
     else
         err =
@@ -240,9 +235,9 @@ static int read_parent(struct submission *s, struct db_reader *db)
 
 static int pack_files(struct submission *s)
 {
-    int err = s->archive ? 0
-                         : archive_pack_list(jget(s->rq->body, "modelDefinition"), &s->archive,
-                                             &s->archive_len, &s->e);
+    const json_t *files = jget(s->rq->body, s->fields->files);
+    s->no_files = !s->archive && !json_array_size(files);
+    int err = s->archive ? 0 : archive_pack_list(files, &s->archive, &s->archive_len, &s->e);
     if (!err)
         sha256_hex(s->archive, s->archive_len, s->hash);
     return err;
@@ -258,7 +253,7 @@ static int read_managed(struct submission *s)
 static void read_submission(struct work *work, struct db_reader *db)
 {
     struct submission *s = (struct submission *)work;
-    s->err = read_parent(s, db);
+    s->err = s->kind == KIND_EXPERIMENT ? read_parent(s, db) : task_read(s, db);
     if (!s->err)
         s->err = read_config(s, db);
     if (!s->err)
@@ -285,12 +280,18 @@ static void store_experiment(struct core *c, const struct submission *s, const s
     char *label_text = labels ? json_text(labels) : xstrdup("[]");
     char *snapshot = l->search ? search_snapshot(l->search) : xstrdup("{}");
     STORE(c, MODEL_DEFINITION_INSERT, "sb", s->hash, s->archive, s->archive_len);
-    STORE(c, EXPERIMENT_INSERT, "isssssiisississiisi", x->id, experiment_state_word(x->state),
-          jget_string(l->config, "name", ""), jget_string(l->config, "description", ""), "",
-          label_text, x->user_id, s->project, l->job_id, jget_int(s->rq->body, "parentId", 0),
-          config_text(s), l->config_text, (int64_t)l->priority,
-          jget_string(jget(l->config, "searcher"), "name", ""), snapshot, (int64_t)l->unmanaged,
-          l->seed, s->hash, l->submitted_at);
+#define ROW                                                                                        \
+    x->id, experiment_state_word(x->state), jget_string(l->config, "name", ""),                    \
+        jget_string(l->config, "description", ""), "", label_text, x->user_id, s->project,         \
+        l->job_id, s->parent, config_text(s), l->config_text, (int64_t)l->priority,                \
+        jget_string(jget(l->config, "searcher"), "name", ""), snapshot, (int64_t)l->unmanaged,     \
+        l->seed, s->hash, l->submitted_at
+    if (x->kind == KIND_EXPERIMENT)
+        STORE(c, EXPERIMENT_INSERT, "isssssiisississiisi", ROW);
+    else
+        STORE(c, TASK_INSERT, "isssssiisississiisissi", ROW, kind_words[x->kind].word,
+              l->ancestors ? l->ancestors : "", (int64_t)l->no_pause);
+#undef ROW
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     if (l->external_id)
         STORE(c, EXPERIMENT_SET_EXTERNAL, "si", l->external_id, x->id);
@@ -309,8 +310,9 @@ static void create(struct core *c, struct submission *s)
     x->user_id = rq->principal.user_id;
     x->project_id = s->project;
     core_project(c, x->project_id)->experiments++;
-    x->state = jget_bool(rq->body, "activate", false) && !s->unmanaged ? EXPERIMENT_ACTIVE
-                                                                       : EXPERIMENT_PAUSED;
+    x->kind = s->kind;
+    bool active = s->kind != KIND_EXPERIMENT || jget_bool(rq->body, "activate", false);
+    x->state = active && !s->unmanaged ? EXPERIMENT_ACTIVE : EXPERIMENT_PAUSED;
     by_id_put(&c->experiments, x->id, x);
     struct live *l = live_new(c, x, json_incref(s->config));
     char job[UUID_TEXT];
@@ -319,8 +321,10 @@ static void create(struct core *c, struct submission *s)
     l->owner = xstrdup(rq->principal.username);
     l->seed = s->seed;
     l->submitted_at = c->wall;
-    l->no_files = json_array_size(jget(rq->body, "modelDefinition")) == 0 &&
-                  !jget_int(rq->body, "parentId", 0);
+    l->no_files = s->no_files;
+    l->no_pause = s->no_pause;
+    l->ancestors = s->ancestors;
+    s->ancestors = NULL;
     l->unmanaged = s->unmanaged;
     l->external_id = s->external_id ? xstrdup(s->external_id) : NULL;
     l->search = s->search;
@@ -384,8 +388,8 @@ static int check_submission(struct core *c, struct submission *s)
 }
 
 // Whether there is one of that name already, which then is the answer. Another's is in the way.
-static int find_made(struct core *c, struct request *rq, const char *external_id, bool *made,
-                     struct error *e)
+static int find_made(struct core *c, struct request *rq, const char *key, const char *external_id,
+                     bool *made, struct error *e)
 {
     struct experiment *x = NULL;
     for (size_t i = 0; i < c->experiments.count && !x; i++) {
@@ -403,8 +407,7 @@ static int find_made(struct core *c, struct request *rq, const char *external_id
         return 0;
     rq->id = x->id;
     return core_may_change(c, rq, x, NULL)
-               ? error_set(e, ERR_CONFLICT,
-                           "externalExperimentId: \"%.64s\" is the name of another experiment",
+               ? error_set(e, ERR_CONFLICT, "%s: \"%.64s\" is the name of another already", key,
                            external_id)
                : 0;
 }
@@ -414,7 +417,7 @@ static void answer(struct core *c, struct submission *s)
     char *warning = s->unmanaged ? NULL : fits_warning(c, s->config);
     s->rq->warning = warning ? arena_strdup(&s->rq->arena, warning) : NULL;
     free(warning);
-    if (jget_bool(s->rq->body, "validateOnly", false))
+    if (s->kind == KIND_EXPERIMENT && jget_bool(s->rq->body, "validateOnly", false))
         write_preview(c, s);
     else
         create(c, s);
@@ -426,8 +429,10 @@ static void submitted(struct core *c, struct work *work)
     bool made = false;
     if (!s->err)
         s->err = check_submission(c, s);
+    if (!s->err && s->ancestors)
+        s->err = task_check_parent(c, s);
     if (!s->err && s->external_id)
-        s->err = find_made(c, s->rq, s->external_id, &made, &s->e);
+        s->err = find_made(c, s->rq, s->fields->external, s->external_id, &made, &s->e);
     if (s->err) {
         core_refuse(c, s->rq, &s->e);
     } else {
@@ -438,44 +443,65 @@ static void submitted(struct core *c, struct work *work)
     submission_free(work);
 }
 
-static size_t upload_bytes(const struct request *rq)
+static size_t upload_bytes(const struct request *rq, const struct submission_fields *fields)
 {
     size_t i, bytes = 0;
     json_t *file;
-    json_array_foreach(jget(rq->body, "modelDefinition"), i, file) bytes +=
+    json_array_foreach(jget(rq->body, fields->files), i, file) bytes +=
         json_string_length(json_object_get(file, "content"));
     return bytes;
 }
 
-static int submit(struct core *c, struct request *rq, const char *external_id, struct error *e)
+static int submit(struct core *c, struct request *rq, enum kind kind,
+                  const struct submission_fields *fields, const char *external_id, struct error *e)
 {
     bool made = false;
     if (rq->principal.kind != PRINCIPAL_USER)
-        return error_set(e, ERR_FORBIDDEN, "only users submit experiments");
+        return error_set(e, ERR_FORBIDDEN, "only users submit %s", kind_words[kind].list);
     if (external_id && (!*external_id || strlen(external_id) > LIMIT_NAME))
-        return error_set(e, ERR_INVALID, "externalExperimentId: not a name of 1 to %d bytes",
+        return error_set(e, ERR_INVALID, "%s: not a name of 1 to %d bytes", fields->external,
                          LIMIT_NAME);
-    int err = external_id ? find_made(c, rq, external_id, &made, e) : 0;
+    int err = external_id ? find_made(c, rq, fields->external, external_id, &made, e) : 0;
     if (err || made)
         return err;
     struct submission *s = xcalloc(1, sizeof *s);
     s->work = (struct work){.run = read_submission, .done = submitted, .drop = submission_free};
     s->rq = rq;
-    s->unmanaged = jget_bool(rq->body, "unmanaged", false);
+    s->kind = kind;
+    s->fields = fields;
+    s->unmanaged = kind == KIND_EXPERIMENT && jget_bool(rq->body, "unmanaged", false);
     s->external_id = external_id;
     s->default_storage = c->options.checkpoint_storage;
-    err = workers_send(c->workers, &s->work, upload_bytes(rq) > LARGE_UPLOAD, e);
+    err = workers_send(c->workers, &s->work, upload_bytes(rq, fields) > LARGE_UPLOAD, e);
     if (err)
         submission_free(&s->work);
     return err ? err : REQUEST_PARKED;
 }
 
+static const struct submission_fields experiment_fields = {
+    .files = "modelDefinition", .template = "template", .external = "externalExperimentId"};
+
 int core_experiment_create(struct core *c, struct request *rq, struct error *e)
 {
-    return submit(c, rq, jget_string(rq->body, "externalExperimentId", NULL), e);
+    return submit(c, rq, KIND_EXPERIMENT, &experiment_fields,
+                  jget_string(rq->body, experiment_fields.external, NULL), e);
 }
 
 int core_experiment_put(struct core *c, struct request *rq, struct error *e)
 {
-    return submit(c, rq, rq->params[0], e);
+    return submit(c, rq, KIND_EXPERIMENT, &experiment_fields, rq->params[0], e);
+}
+
+int core_command_create(struct core *c, struct request *rq, struct error *e)
+{
+    static const struct submission_fields fields = {
+        .files = "files", .template = "templateName", .external = "externalTaskId"};
+    return submit(c, rq, KIND_COMMAND, &fields, jget_string(rq->body, fields.external, NULL), e);
+}
+
+int core_generic_create(struct core *c, struct request *rq, struct error *e)
+{
+    static const struct submission_fields fields = {
+        .files = "contextDirectory", .template = "templateName", .external = "externalTaskId"};
+    return submit(c, rq, KIND_GENERIC, &fields, jget_string(rq->body, fields.external, NULL), e);
 }

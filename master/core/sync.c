@@ -88,6 +88,22 @@ static enum outcome judge_ranks(const json_t *ranks, bool native)
     return swept || unstarted || !json_array_size(ranks) ? OUTCOME_FAILED : OUTCOME_NONE;
 }
 
+// As a shell tells it. What never ran has none.
+static void keep_exit_code(struct core *c, const struct part *p, const json_t *ranks)
+{
+    int64_t found = -1;
+    size_t i;
+    json_t *rank;
+    json_array_foreach(ranks, i, rank)
+    {
+        int64_t sig = jget_int(rank, "signal", 0);
+        int64_t code = sig ? BY_SHELL + sig : jget_int(rank, "exitCode", -1);
+        found = found > 0 || code < 0 ? found : code;
+    }
+    if (found >= 0)
+        STORE(c, ALLOCATION_SET_EXIT_CODE, "is", found, p->allocation->id);
+}
+
 static void report_exit(struct core *c, struct part *p, const json_t *task)
 {
     const json_t *ranks = jget(task, "ranks");
@@ -95,6 +111,8 @@ static void report_exit(struct core *c, struct part *p, const json_t *task)
     enum outcome outcome = judge_ranks(ranks, p->allocation->trial->live->native);
     struct buf reason;
     buf_init(&reason, ERROR_TEXT_MAX);
+    if (p->state != PART_EXITED)
+        keep_exit_code(c, p, ranks);
     if (!strncmp(given, supervisor_lost, strlen(supervisor_lost)))
         outcome = OUTCOME_LOST;
     if (*given)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "master/core/handlers.h"
+#include "master/core/lives.h"
 #include "master/core/teams.h"
 
 static const char *const reason_codes[SCHED_REASON_COUNT] = {
@@ -113,8 +114,13 @@ static void say_others(struct core *c, const struct live *l, const struct sched_
                    "one machine has room",
                    r->needs, r->free, r->largest_free);
     } else if (r->code == SCHED_BEHIND) {
-        buf_printf(out, "waits behind experiment %lld, for which the free slots are kept",
-                   (long long)experiment_of_trial(c, r->behind));
+        const struct trial *first = core_trial_find(c, r->behind);
+        buf_puts(out, "waits behind ");
+        if (first)
+            live_write_name(first->live, out);
+        else
+            buf_puts(out, "another experiment");
+        buf_puts(out, ", for which the free slots are kept");
     } else if (r->code == SCHED_DRAINING) {
         buf_puts(out, "starts as soon as those that make room for it have saved their work");
         if (r->leaving)

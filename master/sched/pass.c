@@ -191,7 +191,7 @@ static void follow_jobs(struct pass *ps)
     for (size_t i = 0; i < ps->pool->running.count; i++) {
         int gang = ps->pool->running.items[i];
         const struct gang *g = &s->gangs[gang];
-        if (!g->leaving && g->pool != s->jobs[g->spec.job].spec.pool)
+        if (!g->leaving && !g->spec.stays && g->pool != s->jobs[g->spec.job].spec.pool)
             pass_drain(ps, gang, SCHED_TO_MOVE, SCHED_NONE, 0);
     }
 }

@@ -71,7 +71,7 @@ static void look_at(struct hunt *h, int victim)
     const struct gang *g = &s->gangs[h->gang], *v = &s->gangs[victim];
     bool behind = outranks(g, v);
     int gives = behind ? v->slots : spare(v);
-    if (v->leaving || v->spec.job == g->spec.job || gives <= 0)
+    if (v->leaving || v->spec.stays || v->spec.job == g->spec.job || gives <= 0)
         return;
     int64_t until = protected_until(s, g, v);
     if (until > s->now) {

@@ -31,6 +31,11 @@ static void keep_a_home(struct pass *ps, int gang)
     pass_claim(ps, s->pieces, pieces);
 }
 
+static bool may_leave(const struct gang *g)
+{
+    return g->placed && !g->leaving && !g->spec.stays;
+}
+
 static bool is_ripe(const struct sched *s, const struct gang *g)
 {
     return g->since + s->rules.shortest <= s->now;
@@ -105,6 +110,8 @@ void reach_count(struct pass *ps)
                 keep_a_home(ps, gang);
             continue;
         }
+        if (g->spec.stays)
+            continue;
         bool ripe = is_ripe(s, g);
         *(ripe ? &ps->spare : &ps->spare_later) += g->slots - g->least;
         tally_add(&s->all, ps, g);
@@ -142,7 +149,7 @@ static void enter_priority(const struct sched *s, const struct queue *q, struct 
     c->lower = 0;
     for (size_t i = q->count; i-- > 0 && q->items[i].first / LEVELS_CAP != c->priority;) {
         const struct gang *g = &s->gangs[q->items[i].gang];
-        c->lower += g->placed && !g->leaving && !is_ripe(s, g) ? g->slots : 0;
+        c->lower += may_leave(g) && !is_ripe(s, g) ? g->slots : 0;
     }
 }
 
@@ -169,7 +176,7 @@ static bool advance(struct pass *ps, struct share *share, int entitlement)
         if (q->items[c->at].first / LEVELS_CAP != c->priority)
             enter_priority(s, q, c);
         if (g->placed)
-            *(is_ripe(s, g) ? &c->ripe : &c->young) -= g->leaving ? 0 : g->slots;
+            *(is_ripe(s, g) ? &c->ripe : &c->young) -= may_leave(g) ? g->slots : 0;
         else if (g->rank.entitlement == entitlement && within_reach(ps, share, c, g))
             return true;
     }

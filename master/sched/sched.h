@@ -85,6 +85,7 @@ struct sched_gang {
     int job;
     int least, most; // equal: rigid
     bool one_agent;
+    bool stays;                                       // once it runs, it is never asked to leave
     int64_t tag;                                      // the caller's name for it
     int64_t waited;                                   // how long what it runs has waited before
     int excluded[SCHED_EXCLUDED_MAX], excluded_count; // agents that it must not run on
