@@ -149,17 +149,54 @@ static int check_storage(const struct yaml_doc *doc, struct error *e)
     return 0;
 }
 
+// The native trainer counts steps and ends by itself after so many.
+static int check_native_rungs(const struct yaml_doc *doc, const json_t *searcher, struct error *e)
+{
+    const json_t *steps = jget_path(doc->root, "trainer.steps"); // or "${name}"
+    long long most = json_integer_value(steps), time = jget_int(searcher, "max_time", 0);
+    const char *metric = jget_string(searcher, "time_metric", "batches");
+    if (strcmp(metric, "batches") != 0)
+        return expconf_fault(doc, "searcher.time_metric", e,
+                             "the native trainer reports no \"%.64s\"; leave time_metric out, and "
+                             "give max_time in steps",
+                             metric);
+    if (json_is_integer(steps) && time > most)
+        return expconf_fault(doc, "searcher.max_time", e,
+                             "%lld is more than trainer.steps (%lld), so no trial would come to "
+                             "the top rung; make them equal",
+                             time, most);
+    return 0;
+}
+
+static int check_bracket_rungs(const struct yaml_doc *doc, const json_t *searcher, struct error *e)
+{
+    const json_t *rungs = jget(searcher, "bracket_rungs");
+    for (size_t i = 0; i < json_array_size(rungs); i++) {
+        char path[64];
+        json_int_t value = json_integer_value(json_array_get(rungs, i));
+        snprintf(path, sizeof(path), "searcher.bracket_rungs.%zu", i);
+        if (value < 1 || value > 100)
+            return expconf_fault(doc, path, e, "a bracket has 1 to 100 rungs, not %lld",
+                                 (long long)value);
+    }
+    return 0;
+}
+
 static int check_searcher(const struct yaml_doc *doc, struct error *e)
 {
     const json_t *searcher = jget(doc->root, "searcher");
     const char *name = jget_string(searcher, "name", "");
-    bool halving = !strcmp(name, "async_halving") || !strcmp(name, "adaptive_asha");
-    if (halving && !jget(searcher, "max_time") && !jget(searcher, "max_length"))
+    if (strcmp(name, "async_halving") && strcmp(name, "adaptive_asha"))
+        return 0;
+    if (!jget(searcher, "max_time") && !jget(searcher, "max_length"))
         return expconf_fault(doc, "searcher", e,
                              "%s needs max_time, the length of a whole training in units of "
                              "time_metric (steps where there is none)",
                              name);
-    return 0;
+    int rc = check_bracket_rungs(doc, searcher, e);
+    if (!rc && jget(doc->root, "trainer"))
+        rc = check_native_rungs(doc, searcher, e);
+    return rc;
 }
 
 // --- the whole -----------------------------------------------------------------------------------
@@ -256,6 +293,11 @@ int expconf_parse(const char *text, size_t len, const char *file, struct yaml_do
 
 // --- overrides -----------------------------------------------------------------------------------
 
+static int no_key(const char *assignment, struct error *e)
+{
+    return error_set(e, ERR_INVALID, "%.200s: the path is no UTF-8 text", assignment);
+}
+
 // The value of `part` in a container: an object's key, or a list's index (one past its end makes
 // room). Missing objects on the way are made. NULL with *e when the path does not fit.
 static json_t *step_into(json_t *at, const char *part, const char *assignment, struct error *e)
@@ -264,7 +306,10 @@ static json_t *step_into(json_t *at, const char *part, const char *assignment, s
         json_t *next = json_object_get(at, part);
         if (!next || json_is_null(next)) {
             next = json_object();
-            json_object_set_new(at, part, next);
+            if (json_object_set_new(at, part, next)) {
+                no_key(assignment, e);
+                return NULL;
+            }
         }
         return next;
     }
@@ -285,10 +330,8 @@ static json_t *step_into(json_t *at, const char *part, const char *assignment, s
 static int put(json_t *at, const char *part, json_t *value, const char *assignment, struct error *e)
 {
     char *end;
-    if (json_is_object(at)) {
-        json_object_set(at, part, value);
-        return 0;
-    }
+    if (json_is_object(at))
+        return json_object_set(at, part, value) ? no_key(assignment, e) : 0;
     unsigned long i = strtoul(part, &end, 10);
     if (json_is_array(at) && *part && !*end && i <= json_array_size(at)) {
         if (i < json_array_size(at))

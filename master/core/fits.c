@@ -67,5 +67,5 @@ char *fits_warning(struct core *c, const json_t *config)
         return xasprintf("a trial needs %d slots on one machine, and the largest in resource pool "
                          "%s has %d: it waits until a larger one joins",
                          least, pool->name, largest);
-    return NULL;
+    return search_warning(config);
 }

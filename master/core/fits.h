@@ -10,7 +10,8 @@
 int fits_check(struct core *c, const json_t *config, int64_t project, int64_t user,
                struct error *e);
 
-// A sentence when the agents that are there now are too few or too small; heap, NULL: they are not.
+// A sentence when the agents that are there now are too few or too small, or its search is probably
+// not what was meant; heap, NULL: all is well.
 char *fits_warning(struct core *c, const json_t *config);
 
 #endif

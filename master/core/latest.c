@@ -2,6 +2,7 @@
 // validation, a summary of every metric. Lists and the searcher live on it.
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include "base/limits.h"
 #include "db/series_json.h"
 #include "master/core/lives.h"
+#include "master/core/logs.h"
 #include "master/core/loop.h"
 #include "master/core/reports.h"
 #include "master/core/summary.h"
@@ -239,14 +241,26 @@ static void store_with_checkpoint(struct core *c, const struct trial *t,
     buf_free(&out);
 }
 
-// What the searcher measures training by; 0 when the report does not have it.
-static double training_time(const struct live *l, const struct series_block *b, size_t at)
+// What the searcher measures training by. A report that does not have it passes no rung.
+static double training_time(struct core *c, struct trial *t, const struct series_block *b,
+                            size_t at)
 {
-    const char *metric = search_time_metric(l->config);
-    double value = 0;
-    if (!metric)
+    const char *metric = search_time_metric(t->live->config);
+    double value;
+    if (metric && series_value(b, at, metric, &value))
+        return value;
+    if (!metric || !strcmp(metric, "batches"))
         return (double)b->steps[at];
-    return series_value(b, at, metric, &value) ? value : 0;
+    if (!t->untimed && t->allocation) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "searcher.time_metric: the validation reports have no \"%.200s\", so the search "
+                 "cannot compare this trial with others: report it beside the metric",
+                 metric);
+        logs_say(c, t, t->allocation->id, "WARNING", text);
+        t->untimed = true;
+    }
+    return 0;
 }
 
 static void tell_searcher(struct core *c, struct trial *t, double value,
@@ -259,7 +273,7 @@ static void tell_searcher(struct core *c, struct trial *t, double value,
     struct search_event event = {.kind = SEARCH_VALIDATED,
                                  .request_id = t->request_id,
                                  .metric = value,
-                                 .time = training_time(t->live, b, at)};
+                                 .time = training_time(c, t, b, at)};
     experiment_tell(c, t->live, &event);
 }
 
@@ -268,11 +282,11 @@ static void take_validation(struct core *c, struct trial *t, const struct series
 {
     double value;
     char *text = workload_text(b, at);
-    bool counts = series_value(b, at, searcher_metric(t->live), &value) && isfinite(value);
+    bool known = series_value(b, at, searcher_metric(t->live), &value);
     webhooks_validation(c, t, b, at);
     if (b->steps[at] >= 0)
         store_with_checkpoint(c, t, b, at);
-    if (counts)
+    if (known && isfinite(value))
         keep_best(c, t, value, b->times[at], text);
     if (is_newer(&t->validation, b->runs[at], b->steps[at])) {
         free(t->validation.text);
@@ -281,7 +295,7 @@ static void take_validation(struct core *c, struct trial *t, const struct series
     }
     free(text);
     mark(c, t, DIRTY_NOW);
-    if (counts)
+    if (known)
         tell_searcher(c, t, value, b, at);
 }
 

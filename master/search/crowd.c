@@ -88,7 +88,8 @@ static void fill(struct search *s, struct search_commands *out)
 
 // --- rungs ---------------------------------------------------------------------------------------
 
-// Puts a trial's metric into its place; whether that is among those who go on. Equals: the first.
+// Puts a trial's metric into its place; whether that is among those who go on. Equals: the first;
+// what is no number: never.
 static bool enter_rung(const struct crowd *crowd, struct rung *rung, double metric, int64_t trial)
 {
     size_t at = rung->count;
@@ -100,7 +101,7 @@ static bool enter_rung(const struct crowd *crowd, struct rung *rung, double metr
         rung->marks[at] = rung->marks[at - 1];
     rung->marks[at] = (struct mark){metric, trial};
     double kept = floor((double)++rung->count / crowd->divisor);
-    return (double)at < (kept < 1 ? 1 : kept);
+    return isfinite(metric) && (double)at < (kept < 1 ? 1 : kept);
 }
 
 static void leave_rungs(struct bracket *b, int64_t trial)
@@ -121,7 +122,9 @@ static void climb(struct search *s, struct runner *runner, const struct search_e
 {
     struct crowd *crowd = &s->of.crowd;
     struct bracket *b = &crowd->brackets[runner->bracket];
-    double metric = crowd->smaller_is_better ? event->metric : -event->metric;
+    double metric = !isfinite(event->metric)   ? INFINITY
+                    : crowd->smaller_is_better ? event->metric
+                                               : -event->metric;
     bool stops = false;
     while (!stops && runner->rung < b->rung_count && event->time >= b->rungs[runner->rung].needs) {
         stops = !enter_rung(crowd, &b->rungs[runner->rung++], metric, runner->number) ||

@@ -56,6 +56,7 @@ struct crowd {
 
 // The brackets of a method, by its configuration: crowd_plan.c. ERR_INVALID, ERR_TOO_LARGE.
 int crowd_plan(struct crowd *crowd, const json_t *config, struct error *e);
+double crowd_lowest_rung(const json_t *config); // training time; 0: it has no rungs
 void crowd_free(struct crowd *crowd);
 
 #endif

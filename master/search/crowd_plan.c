@@ -187,6 +187,20 @@ int crowd_plan(struct crowd *crowd, const json_t *config, struct error *e)
     return 0;
 }
 
+double crowd_lowest_rung(const json_t *config)
+{
+    struct crowd crowd = {0};
+    double lowest = 0;
+    if (!crowd_plan(&crowd, config, NULL))
+        for (int i = 0; i < crowd.bracket_count; i++) {
+            const struct bracket *b = &crowd.brackets[i];
+            if (b->rung_count && (!lowest || b->rungs[0].needs < lowest))
+                lowest = b->rungs[0].needs;
+        }
+    crowd_free(&crowd);
+    return lowest;
+}
+
 void crowd_free(struct crowd *crowd)
 {
     for (int i = 0; i < crowd->bracket_count; i++) {

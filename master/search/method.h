@@ -40,6 +40,7 @@ struct search_command *search_command_add(struct search_commands *out,
 
 // One point of the space: constants as they are, ranges drawn. The caller's.
 json_t *search_draw(const json_t *space, struct rng *rng);
+bool search_varies(const json_t *space); // something in it is not a constant
 // The points of a grid: every combination, the last hyperparameter changing first.
 int64_t search_grid_points(const json_t *space); // INT64_MAX: more than can be counted
 json_t *search_grid_point(const json_t *space, int64_t number); // from 0; the caller's

@@ -144,6 +144,25 @@ const char *search_time_metric(const json_t *config)
     return NULL;
 }
 
+char *search_warning(const json_t *config)
+{
+    const json_t *every = jget_path(config, "trainer.validate_every");
+    json_int_t steps = json_integer_value(every);
+    const char *name = jget_string(jget(config, "searcher"), "name", "");
+    if (!strcmp(name, "single") || !strcmp(name, "custom"))
+        return NULL;
+    if (!search_varies(jget(config, "hyperparameters")))
+        return xasprintf("hyperparameters: none is a range, so the trials of searcher %s differ by "
+                         "their seed alone",
+                         name);
+    double lowest = crowd_lowest_rung(config);
+    if (!json_is_integer(every) || !lowest || (steps && (double)steps <= lowest))
+        return NULL;
+    return xasprintf("trainer.validate_every is %lld, and the lowest rung of the search is at step "
+                     "%.0f: trials are compared when they validate, so set it to %.0f or less",
+                     (long long)steps, lowest, lowest);
+}
+
 double search_progress(const struct search *s)
 {
     return s->progress;

@@ -31,7 +31,7 @@ enum search_end {
 struct search_event {
     enum search_event_kind kind;
     const char *request_id; // of the trial; not for SEARCH_BEGIN
-    double metric;          // SEARCH_VALIDATED
+    double metric;          // SEARCH_VALIDATED; NaN or infinite: worse than any other
     double time;            // SEARCH_VALIDATED: of training; grows from report to report
     double fraction;        // SEARCH_PROGRESS: 0..1
     enum search_end end;    // SEARCH_TRIAL_ENDED
@@ -73,6 +73,9 @@ void search_commands_free(struct search_commands *commands);
 bool search_changed(const struct search *s); // the last event has: it is to be saved
 // The metric that counts training time; NULL: steps completed. Borrowed from the configuration.
 const char *search_time_metric(const json_t *config);
+
+// A sentence about a search that is valid and probably not what was meant; heap, NULL: it is well.
+char *search_warning(const json_t *config);
 
 char *search_snapshot(const struct search *s);  // JSON, heap string: all of the state but progress
 double search_progress(const struct search *s); // of the whole search, 0..1

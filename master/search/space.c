@@ -56,6 +56,19 @@ json_t *search_draw(const json_t *space, struct rng *rng)
     return point;
 }
 
+bool search_varies(const json_t *space)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)space, key, value)
+    {
+        const char *type = jget_string(value, "type", NULL);
+        if (type ? strcmp(type, "const") != 0 : search_varies(value))
+            return true;
+    }
+    return false;
+}
+
 // --- grids ---------------------------------------------------------------------------------------
 
 // How many values a leaf has in a grid: of a range so many as its count says, whole numbers not

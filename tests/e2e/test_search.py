@@ -1,0 +1,339 @@
+"""Searches of many trials over a real master and agent: how many run, at a time and in all; who is stopped, and how
+it ends; what refuses, fails, is killed, paused, canceled; and that the master's end in the middle changes nothing.
+"""
+
+import base64
+import json
+import pathlib
+import struct
+import time
+import unittest
+
+from cluster import PASSWORD, Cluster, wait_for
+from test_api import Api
+
+# Trains for `steps` of a twentieth of a second, and is the worse the larger x. Writes down what happens to it.
+PROGRAM = b"""\
+import json, os, pathlib, sys, time, urllib.request, uuid
+
+config, hp = json.loads(os.environ["DET_EXPERIMENT_CONFIG"]), json.loads(os.environ["DET_HPARAMS"])
+trial, run = int(os.environ["DET_TRIAL_ID"]), int(os.environ["DET_TRIAL_RUN_ID"])
+task, allocation = os.environ["DET_TASK_ID"], os.environ["DET_ALLOCATION_ID"]
+
+def call(method, path, body=None):
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(os.environ["DET_MASTER"] + "/api/v1" + path, data, method=method)
+    request.add_header("Grpc-Metadata-x-allocation-token", "Bearer " + os.environ["DET_SESSION_TOKEN"])
+    for _ in range(200):  # the master may be away
+        try:
+            return json.loads(urllib.request.urlopen(request, timeout=10).read() or b"{}")
+        except urllib.error.HTTPError:
+            raise
+        except OSError:
+            time.sleep(0.1)
+    sys.exit("the master is away")
+
+def note(what):
+    line = json.dumps({"what": what, "trial": trial, "run": run, "at": time.time()}) + "\\n"
+    journal = os.open(hp["journal"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(journal, line.encode())
+    os.close(journal)
+
+def save(steps):
+    name = str(uuid.uuid4())
+    folder = pathlib.Path(config["checkpoint_storage"]["container_path"]) / name
+    folder.mkdir(parents=True)
+    (folder / "state").write_text(str(steps))
+    call("POST", "/checkpoints", {"uuid": name, "taskId": task, "allocationId": allocation, "state": "STATE_COMPLETED",
+                                  "metadata": {"steps_completed": steps}, "resources": {"state": "1"}})
+
+note("begins")
+if hp["x"] > hp.get("refused", 2):
+    call("POST", f"/trials/{trial}/early_exit", {"reason": "EXITED_REASON_INVALID_HP"})
+    note("refuses")
+    sys.exit(1)
+if hp["x"] > hp.get("fails", 2):
+    note("fails")
+    sys.exit(1)
+first, steps = int(os.environ["DET_STEPS_COMPLETED"]), int(hp["steps"])
+for step in range(first + 1, steps + 1):
+    time.sleep(0.05)
+    loss = "NaN" if hp["x"] > hp.get("diverges", 2) else hp["x"] + 1 / (1 + step)
+    call("POST", f"/trials/{trial}/metrics", {"group": "validation", "metrics": {
+        "trial_id": trial, "trial_run_id": run, "steps_completed": step,
+        "metrics": {"avg_metrics": {"loss": loss, "epochs": step / 2}}}})
+    call("POST", f"/trials/{trial}/progress", {"progress": step / steps, "is_raw": True})
+    leave = call("GET", f"/allocations/{allocation}/signals/preemption?timeout_seconds=0").get("preempt")
+    if leave and not hp.get("deaf"):
+        save(step)
+        call("POST", f"/allocations/{allocation}/signals/ack_preemption", {})
+        note("leaves")
+        sys.exit(0)
+note("ends")
+"""
+
+CONFIG = """\
+name: search
+entrypoint: python3 train.py
+resources: {resources}
+searcher: {{metric: loss, {searcher}}}
+hyperparameters: {{journal: {journal}, steps: {steps}, x: {{type: double, minval: 0, maxval: 1, count: 6}}, {more}}}
+max_restarts: {restarts}
+preemption_timeout: {timeout}
+reproducibility: {{experiment_seed: 3}}
+"""
+
+FILES = [{"path": "train.py", "type": 48, "content": base64.b64encode(PROGRAM).decode(), "mode": 420,
+          "mtime": "1700000000", "uid": 0, "gid": 0}]
+ENDED = ("STATE_COMPLETED", "STATE_ERROR", "STATE_CANCELED")
+ASHA = "name: async_halving, num_rungs: 2, divisor: 4, max_time: 8"
+ADAPTIVE = "name: adaptive_asha, max_time: 16, max_trials: {}, max_concurrent_trials: {}"
+
+
+def most_at_a_time(journal):
+    """How many ran at once at most."""
+    changes = sorted((line["at"], 1 if line["what"] == "begins" else -1) for line in journal)
+    running = most = 0
+    for _, change in changes:
+        running += change
+        most = max(most, running)
+    return most
+
+
+class SearchTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster("cluster", slots=(4,))
+        cls.cluster.__enter__()
+        cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
+        token = Api(cls.cluster.port).post("/auth/login", {"username": "determined", "password": PASSWORD})["token"]
+        cls.user = Api(cls.cluster.port, token)
+
+    def start(self, searcher, steps=4, more="", resources="{slots_per_trial: 1}", restarts=0, timeout=60):
+        self.journal_path = pathlib.Path(f"{self.id()}-{time.monotonic_ns()}.journal").resolve()
+        config = CONFIG.format(searcher=searcher, steps=steps, more=more, resources=resources, restarts=restarts,
+                               timeout=timeout, journal=self.journal_path)
+        return self.user.post("/experiments", {"config": config, "modelDefinition": FILES, "activate": True,
+                                               "projectId": 1})["experiment"]["id"]
+
+    def experiment(self, number):
+        return self.user.get(f"/experiments/{number}")["experiment"]
+
+    def trials(self, number):
+        return self.user.get(f"/experiments/{number}/trials?limit=500")["trials"]
+
+    def ended(self, number, state="STATE_COMPLETED", seconds=120):
+        """The experiment and its trials once it has ended; nothing of it runs then."""
+        def look():
+            seen = self.experiment(number)
+            return seen if seen["state"] in ENDED else None
+        seen = wait_for(f"search {number} to end", look, seconds)
+        self.assertEqual(seen["state"], state, self.cluster.run("experiment", "logs", number).stdout)
+        trials = self.trials(number)
+        for trial in trials:
+            self.assertIn(trial["state"], ENDED)
+        self.assertEqual(seen["numTrials"], len(trials))
+        if state == "STATE_COMPLETED":
+            self.assertEqual(seen["progress"], 1)
+        return seen, trials
+
+    def journal(self):
+        lines = [json.loads(line) for line in self.journal_path.read_text().splitlines()]
+        starts = [(line["trial"], line["run"]) for line in lines if line["what"] == "begins"]
+        self.assertEqual(len(starts), len(set(starts)), "a run began twice")
+        return lines
+
+    def count(self, trials, state):
+        return sum(trial["state"] == state for trial in trials)
+
+    def some_have_ended(self, number, count):
+        wait_for(f"{count} trials of {number} to end",
+                 lambda: sum(trial["state"] in ENDED for trial in self.trials(number)) >= count, 60)
+
+    # how many
+
+    def test_random(self):
+        seen, trials = self.ended(self.start("name: random, max_trials: 7, max_concurrent_trials: 2"))
+        self.assertEqual(len(trials), 7)
+        self.assertEqual({trial["state"] for trial in trials}, {"STATE_COMPLETED"})
+        self.assertEqual(len({trial["hparams"]["x"] for trial in trials}), 7)
+        self.assertEqual(most_at_a_time(self.journal()), 2)
+        best = min(trials, key=lambda trial: trial["hparams"]["x"])
+        self.assertAlmostEqual(seen["bestTrialSearcherMetric"], best["hparams"]["x"] + 1 / 5)
+        self.assertEqual(seen["bestTrialId"], best["id"])
+
+    def test_slots_are_shared(self):
+        _, trials = self.ended(self.start("name: random, max_trials: 5, max_concurrent_trials: 0",
+                                          resources="{slots_per_trial: 1, max_slots: 2}"))
+        self.assertEqual(len(trials), 5)
+        self.assertEqual(most_at_a_time(self.journal()), 2)
+
+    def test_grid(self):
+        """Every point once; one that is refused is not tried again."""
+        _, trials = self.ended(self.start("name: grid, max_concurrent_trials: 3", steps=2,
+                                          more="refused: 0.9, y: {type: categorical, vals: [a, b]}"))
+        points = [(round(trial["hparams"]["x"], 6), trial["hparams"]["y"]) for trial in trials]
+        self.assertEqual(sorted(points), [(x / 5, y) for x in range(6) for y in "ab"])
+        self.assertEqual(self.count(trials, "STATE_ERROR"), 2)
+        self.assertLessEqual(most_at_a_time(self.journal()), 3)
+
+    # who is stopped
+
+    def rungs_are_kept(self, trials, first, divisor, whole):
+        """Of what was reported at the first rung, not everything went on, and the best did."""
+        steps = {trial["id"]: trial["totalBatchesProcessed"] for trial in trials}
+        best = min(trials, key=lambda trial: trial["hparams"]["x"])
+        self.assertGreaterEqual(steps[best["id"]], whole, trials)
+        early = [number for number, done in steps.items() if first <= done < whole]
+        self.assertGreaterEqual(len(early), len(trials) / 2 - 1, steps)
+        left = {line["trial"] for line in self.journal() if line["what"] == "leaves"}
+        self.assertLessEqual(set(early), left, "stopped through the preemption signal")
+
+    def test_halving(self):
+        seen, trials = self.ended(self.start(f"{ASHA}, max_trials: 12, max_concurrent_trials: 2", steps=40))
+        self.assertEqual(len(trials), 12)
+        self.assertEqual({trial["state"] for trial in trials}, {"STATE_COMPLETED"})
+        self.assertEqual(most_at_a_time(self.journal()), 2)
+        self.rungs_are_kept(trials, 2, 4, 8)
+        for trial in trials:  # who reached the top was stopped there, long before its program's end
+            self.assertLess(trial["totalBatchesProcessed"], 30)
+
+    def test_time_metric(self):
+        _, trials = self.ended(self.start("name: async_halving, num_rungs: 1, max_time: 3, time_metric: epochs, "
+                                          "max_trials: 3", steps=60))
+        for trial in trials:
+            self.assertTrue(6 <= trial["totalBatchesProcessed"] < 40, trial)
+
+    def test_diverged(self):
+        """What has no number any more is worse than everything."""
+        _, trials = self.ended(self.start(f"{ASHA}, max_trials: 8, max_concurrent_trials: 2", steps=40,
+                                          more="diverges: 0.4"))
+        for trial in trials:
+            if trial["hparams"]["x"] > 0.4:
+                self.assertLess(trial["totalBatchesProcessed"], 8, trial)
+        self.assertEqual(len(trials), 8)
+
+    def test_deaf(self):
+        """Who does not leave is ended after preemption_timeout, and has completed all the same."""
+        _, trials = self.ended(self.start(f"{ASHA}, max_trials: 3, max_concurrent_trials: 3", steps=1000,
+                                          more="deaf: true", timeout=1), seconds=60)
+        self.assertEqual([trial["state"] for trial in trials], ["STATE_COMPLETED"] * 3)
+        self.assertNotIn("leaves", {line["what"] for line in self.journal()})
+
+    # what goes wrong
+
+    def test_refused_points_are_drawn_anew(self):
+        _, trials = self.ended(self.start("name: random, max_trials: 6, max_concurrent_trials: 2",
+                                          more="refused: 0.6", restarts=3))
+        self.assertEqual(self.count(trials, "STATE_COMPLETED"), 6)
+        self.assertEqual(len(trials) - 6, sum(trial["hparams"]["x"] > 0.6 for trial in trials))
+        self.assertGreater(len(trials), 6)
+        self.assertEqual({trial["restarts"] for trial in trials}, {0})
+
+    def test_failures(self):
+        _, trials = self.ended(self.start("name: random, max_trials: 6", more="fails: 0.5", restarts=1))
+        failed = [trial for trial in trials if trial["state"] == "STATE_ERROR"]
+        self.assertEqual(len(trials), 6)
+        self.assertTrue(0 < len(failed) < 6)
+        for trial in failed:
+            self.assertGreater(trial["hparams"]["x"], 0.5)
+        self.assertEqual(sum(line["what"] == "fails" for line in self.journal()), 2 * len(failed))
+        _, trials = self.ended(self.start("name: random, max_trials: 3", more="fails: -1"), "STATE_ERROR")
+        self.assertEqual([trial["state"] for trial in trials], ["STATE_ERROR"] * 3)
+
+    # what people do
+
+    def test_killed_trial(self):
+        number = self.start("name: random, max_trials: 3, max_concurrent_trials: 1", steps=20)
+        first = wait_for("a trial", lambda: self.trials(number))[0]["id"]
+        self.user.post(f"/trials/{first}/kill")
+        _, trials = self.ended(number)
+        self.assertEqual([trial["state"] for trial in sorted(trials, key=lambda t: t["id"])],
+                         ["STATE_CANCELED", "STATE_COMPLETED", "STATE_COMPLETED"])
+
+    def test_pause(self):
+        number = self.start(f"{ASHA}, max_trials: 10, max_concurrent_trials: 2", steps=40)
+        self.some_have_ended(number, 3)
+        self.user.post(f"/experiments/{number}/pause")
+        wait_for("nothing to run", lambda: self.experiment(number)["state"] == "STATE_PAUSED"
+                 and not self.cluster.processes_below("python3"))
+        there = len(self.trials(number))
+        time.sleep(0.5)
+        self.assertEqual(len(self.trials(number)), there)
+        self.assertLess(there, 10)
+        begun = len(self.journal())
+        self.user.post(f"/experiments/{number}/activate")
+        _, trials = self.ended(number)
+        self.assertEqual(len(trials), 10)
+        self.assertGreater(len(self.journal()), begun)
+        self.assertEqual(most_at_a_time(self.journal()), 2)
+
+    def test_cancel(self):
+        number = self.start("name: random, max_trials: 50, max_concurrent_trials: 3", steps=20)
+        self.some_have_ended(number, 3)
+        self.user.post(f"/experiments/{number}/cancel")
+        _, trials = self.ended(number, "STATE_CANCELED", 30)
+        self.assertEqual({trial["state"] for trial in trials}, {"STATE_COMPLETED", "STATE_CANCELED"})
+        self.assertLess(len(trials), 50)
+        self.assertFalse(self.cluster.processes_below("python3"))
+
+    # the master's end
+
+    def test_master_dies(self):
+        number = self.start(ADAPTIVE.format(20, 4), steps=40)
+        for ended in (2, 6, 11, 15):
+            self.some_have_ended(number, ended)
+            self.cluster.master.kill9()
+            self.cluster.start_master()
+        seen, trials = self.ended(number)
+        self.assertEqual(len(trials), 20)
+        self.assertEqual({trial["state"] for trial in trials}, {"STATE_COMPLETED"})
+        self.assertEqual(len({trial["hparams"]["x"] for trial in trials}), 20)
+        journal = self.journal()
+        self.assertEqual({line["trial"] for line in journal}, {trial["id"] for trial in trials})
+        self.assertLessEqual(most_at_a_time(journal), 4)
+        self.assertEqual({trial["restarts"] for trial in trials}, {0})
+        self.assertEqual(len([line for line in journal if line["what"] == "begins"]), 20, "nothing had to begin again")
+
+    # the native trainer
+
+    def test_native(self):
+        data = pathlib.Path("points")
+        data.mkdir(exist_ok=True)
+        rows = "\n".join(f"{i % 17},{i % 13},{(i % 17) * 3 - (i % 13)}" for i in range(400))
+        (data / "points.csv").write_text("a,b,y\n" + rows + "\n")
+        pathlib.Path("native.yaml").write_text(NATIVE)
+        number = self.cluster.create("native.yaml", data)
+        seen, trials = self.ended(number)
+        self.assertEqual(len(trials), 9)
+        self.assertEqual({trial["state"] for trial in trials}, {"STATE_COMPLETED"})
+        self.assertEqual(len({json.dumps(trial["hparams"]) for trial in trials}), 9)
+        steps = sorted(trial["totalBatchesProcessed"] for trial in trials)
+        self.assertEqual(steps[-1], 900)
+        self.assertLess(steps[0], 900)
+        best = min(trial["bestValidation"]["metrics"]["avgMetrics"]["validation_loss"] for trial in trials)
+        self.assertAlmostEqual(seen["bestTrialSearcherMetric"], best)
+
+
+NATIVE = """\
+name: native search
+resources: {slots_per_trial: 1}
+searcher: {name: adaptive_asha, metric: validation_loss, max_trials: 9, max_time: 900, divisor: 3, max_concurrent_trials: 3}
+reproducibility: {experiment_seed: 5}
+hyperparameters:
+  learning_rate: {type: log, base: 10, minval: -4, maxval: -1.5}
+  net: {width: {type: int, minval: 4, maxval: 64}}
+max_restarts: 0
+trainer:
+  model: {family: mlp, hidden: ["${net.width}"]}
+  data: {format: csv, path: points.csv, targets: [y], validation_count: 80, standardize: true}
+  global_batch_size: 16
+  micro_batch_size: 16
+  steps: 900
+  optimizer: {name: adamw, learning_rate: "${learning_rate}"}
+  validate_every: 50
+"""
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
