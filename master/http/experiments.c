@@ -100,6 +100,14 @@ static void write_trial_ids(struct view *v, int64_t id)
     db_rows_close(rows);
 }
 
+static void write_best_trial(struct view *v, int64_t id)
+{
+    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_BEST_TRIAL, "i", id);
+    if (db_next(rows) == 1)
+        jw_kv_int(&v->w, "bestTrialId", db_int(rows, 0));
+    db_rows_close(rows);
+}
+
 // Key "experiment" with everything there is about it.
 static int write_experiment_view(struct view *v, int64_t id, struct error *e)
 {
@@ -116,6 +124,7 @@ static int write_experiment_view(struct view *v, int64_t id, struct error *e)
         jw_kv_string(w, "searcherMetric", db_text(rows, E_SEARCHER_METRIC));
         jw_kv_int(w, "priority", db_int(rows, E_PRIORITY));
         jw_kv_int(w, "liveAllocations", db_int(rows, E_LIVE_ALLOCATIONS));
+        write_best_trial(v, id);
         write_trial_ids(v, id);
         jw_object_end(w);
     }

@@ -256,7 +256,7 @@ class SearchTest(unittest.TestCase):
         self.some_have_ended(number, 3)
         self.user.post(f"/experiments/{number}/pause")
         wait_for("nothing to run", lambda: self.experiment(number)["state"] == "STATE_PAUSED"
-                 and not self.cluster.processes_below("python3"))
+                 and not self.experiment(number)["liveAllocations"])
         there = len(self.trials(number))
         time.sleep(0.5)
         self.assertEqual(len(self.trials(number)), there)
@@ -272,10 +272,10 @@ class SearchTest(unittest.TestCase):
         number = self.start("name: random, max_trials: 50, max_concurrent_trials: 3", steps=20)
         self.some_have_ended(number, 3)
         self.user.post(f"/experiments/{number}/cancel")
-        _, trials = self.ended(number, "STATE_CANCELED", 30)
+        seen, trials = self.ended(number, "STATE_CANCELED", 30)
         self.assertEqual({trial["state"] for trial in trials}, {"STATE_COMPLETED", "STATE_CANCELED"})
         self.assertLess(len(trials), 50)
-        self.assertFalse(self.cluster.processes_below("python3"))
+        self.assertEqual(seen["liveAllocations"], 0)
 
     # the master's end
 
