@@ -102,8 +102,9 @@ bool log_packer_add(struct log_packer *p, const struct log_origin *origin, int64
     size_t number = number_of(p, origin);
     if (number == LOG_CHUNK_ORIGINS)
         return false;
-    if (!p->count) {
+    if (!p->lines.limit)
         buf_init(&p->lines, LOG_CHUNK_MAX);
+    if (!p->count) {
         p->first_time = p->last_time = time;
         p->time = 0;
     }

@@ -177,7 +177,7 @@ static void store_part(struct core *c, struct log_part *p)
     }
     for (size_t i = 0; i < p->chunk_count; i++)
         store_chunk(c, t, &p->chunks[i]);
-    if (t->tail >= TAIL_MOST || t->tail_bytes >= LOG_CHUNK_BYTES)
+    if (t->tail >= TAIL_MOST || t->tail_bytes >= LOG_MERGED_MOST - LOG_CHUNK_SMALL)
         logs_merge(c, t);
     if (p->chunk_count)
         core_tell_log(c, t->id);

@@ -7,7 +7,10 @@
 #include "db/loglines.h"
 #include "master/core/state.h"
 
-enum { LOG_CHUNK_SMALL = LOG_CHUNK_BYTES / 4 }; // bytes: one that should be merged
+enum {
+    LOG_CHUNK_SMALL = LOG_CHUNK_BYTES / 4,     // bytes: one that should be merged
+    LOG_MERGED_MOST = LOG_CHUNK_BYTES / 4 * 3, // numbers of origins may take more room
+};
 
 struct log_sender {
     char *allocation, *agent;
@@ -23,6 +26,7 @@ struct log_task {        // one whose log grows, until it has been quiet for a w
     int tail; // small chunks at its end that were not looked at for merging
     int64_t tail_bytes;
     bool merging;
+    uint64_t merged; // the commit that stores the last merging
 };
 
 struct logs {

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "db/logs.h"
 
 static void test_logs(void **state)
 {
@@ -129,6 +130,52 @@ static void test_logs_are_merged(void **state)
     assert_lines(203);
 }
 
+// Chunks are merged while others come, and while the merging before is not committed yet.
+static void test_logs_are_merged_under_load(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 12, POSTS = 48, LINES = 8 };
+    char *text = xcalloc(2000, 1);
+    memset(text, 'x', 1999);
+    submit_slots(1, "");
+    for (int round = 0, line = 0; round < ROUNDS; round++) {
+        struct call *calls[POSTS];
+        for (int i = 0; i < POSTS; i++) {
+            struct buf body;
+            buf_init(&body, 1 << 20);
+            buf_puts(&body, "[");
+            for (int k = 0; k < LINES; k++) {
+                line++;
+                buf_printf(&body,
+                           "%s{\"taskId\":\"1.1\",\"sequence\":%d,\"timestamp\":"
+                           "\"2026-11-21T09:00:00Z\",\"log\":\"%d %s\"}",
+                           k ? "," : "", line, line, text);
+            }
+            buf_puts(&body, "]");
+            calls[i] = call_start(core_task_logs, as_agent(), NULL, NULL, buf_str(&body));
+            buf_free(&body);
+        }
+        for (int i = 0; i < POSTS; i++)
+            json_decref(call_end(calls[i]));
+    }
+    advance(12 * SECOND);
+    assert_soon("SELECT count(*) < 150 FROM log_chunks", "1"); // of 576
+    struct log_reader log;
+    const struct log_line *line;
+    const struct log_origin *from;
+    int64_t id, expected = 0;
+    int step = LOG_ON;
+    log_reader_init(&log, "1.1", false, &log_wanted_all);
+    while ((step = log_reader_next(&log, cl.reader, &line, &from, &id, NULL)) > 0)
+        if (step == LOG_LINE) {
+            assert_int_equal(id, ++expected);
+            assert_int_equal(strtol(line->text, NULL, 10), expected);
+        }
+    log_reader_free(&log);
+    assert_int_equal(expected, ROUNDS * POSTS * LINES);
+    free(text);
+}
+
 // --- how long logs are kept ----------------------------------------------------------------------
 
 static void print_and_end(const char *task, const char *allocation)
@@ -189,6 +236,7 @@ int main(void)
         TEST(test_logs_of_users),
         TEST(test_logs_sent_again),
         TEST(test_logs_are_merged),
+        TEST(test_logs_are_merged_under_load),
         TEST(test_logs_expire),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
