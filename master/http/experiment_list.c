@@ -217,7 +217,6 @@ int view_experiments(struct view *v, struct error *e)
         .key = "experiments",
         .base = BRIEFS " NOT INDEXED",
         .size = "SELECT max(id) FROM experiment_briefs",
-        .newest = "SELECT * FROM experiment_briefs ORDER BY id DESC",
         .counts = "SELECT coalesce(sum(experiments), 0) FROM experiment_counts r",
         .columns = !config ? texts ? LISTED("e.description", "e.notes", "NULL")
                                    : LISTED("NULL", "NULL", "NULL")

@@ -180,26 +180,40 @@ static size_t letter_bytes(const char *p)
     return n;
 }
 
-// Every three letters in a row, as the index of names has them; NULL: it has fewer.
+// The three letters at `p`, as the index of names has them; what is behind, or NULL: fewer are
+// left.
+static char *put_three(char *to, const char *p)
+{
+    const char *end = p;
+    for (int letters = 0; letters < 3; letters++) {
+        if (!*end)
+            return NULL;
+        end += letter_bytes(end);
+    }
+    *to++ = '"';
+    for (; p < end; p++) {
+        if (*p == '"')
+            *to++ = '"';
+        *to++ = *p;
+    }
+    memcpy(to, "\" ", 2);
+    return to + 2;
+}
+
+// Threes of letters side by side, and the last: what has them all need not hold the part, but few
+// others have, and the index is asked for less than by every three. NULL: it has fewer letters.
 static const char *parts_query(struct arena *a, const char *part)
 {
-    char *query = arena_alloc(a, 16 * strlen(part) + 1), *to = query;
-    for (const char *p = part; *p; p += letter_bytes(p)) {
-        const char *end = p;
-        int letters = 0;
-        for (; letters < 3 && *end; letters++)
-            end += letter_bytes(end);
-        if (letters < 3)
-            break;
-        *to++ = '"';
-        for (const char *q = p; q < end; q++) {
-            if (*q == '"')
-                *to++ = '"';
-            *to++ = *q;
-        }
-        memcpy(to, "\" ", 2);
-        to += 2;
+    char *query = arena_alloc(a, 16 * strlen(part) + 1), *to = query, *next;
+    const char *last = part;
+    int letters = 0;
+    for (const char *p = part; *p; p += letter_bytes(p), letters++) {
+        last = letters >= 3 ? last + letter_bytes(last) : part; // two letters behind p
+        if (letters % 3 == 0 && (next = put_three(to, p)) != NULL)
+            to = next;
     }
+    if (letters > 3 && letters % 3 && (next = put_three(to, last)) != NULL)
+        to = next;
     return to == query ? NULL : query;
 }
 

@@ -10,7 +10,7 @@
 #include "base/log.h"
 
 enum {
-    COUNT_ROWS = 1000, // how many rows are looked at for a total that need not be exact
+    COUNT_ROWS = 2000, // so many rows are counted one by one, for every page
     DRIVE_LEAST = 256, // so few ids are always worth looking up
     DRIVE_MOST = 20 * 1000,
     CURSOR_MAX = 1500, // bytes; a row that is sorted by a longer text gives none
@@ -321,7 +321,7 @@ static void add_expression(struct pager *g, const struct plan *p, size_t key, st
     const struct sql_field *f = field_of(g, key);
     bool down = g->keys[key].descending;
     if (p->walk && !key) {
-        sql_add(out, f->walk_sort);
+        sql_add(out, p->walk->walk_sort);
         return;
     }
     if (p->walk && !strcmp(f->name, "id")) {
@@ -585,59 +585,38 @@ static bool is_counted(const struct pager *g)
     return counted;
 }
 
-// By the table of counts; by the ids that drive; else all rows when it must be exact; else the
-// newest rows, for a total that there is at least.
+// By the table of counts, else row by row: those that drive, or all.
 static int count(struct pager *g, struct error *e)
 {
     struct sql s;
-    bool counted = is_counted(g);
-    bool some = !counted && !g->driver && !g->exact && g->source->newest;
     sql_init(&s);
-    if (counted) {
+    if (is_counted(g)) {
         sql_add(&s, g->source->counts);
         sql_add(&s, " WHERE 1");
-    } else if (some) {
-        sql_add(&s, "SELECT count(*) FROM (");
-        sql_add(&s, g->source->newest);
-        sql_add(&s, " LIMIT ?) r WHERE 1");
-        sql_int(&s, COUNT_ROWS);
+        add_conditions(g, NULL, &s);
     } else {
         sql_add(&s, "SELECT count(*)");
         add_source(g, &(struct plan){0}, &s);
     }
-    if (counted || some)
-        add_conditions(g, NULL, &s);
     int err = ask(g, &s, &g->total, e);
     sql_free(&s);
-    g->least = some && g->all > COUNT_ROWS;
     return err;
 }
 
-// Full text that the rows did not come from.
-static bool has_words(const struct pager *g)
-{
-    bool words = g->words;
-    for (const struct filter_node *n = g->tests; n; n = n->next)
-        words |= n != g->driver && is_words(n);
-    return words;
-}
-
-// After the page has been read.
+// After the page has been read. Where the rows would have to be counted one by one and there are
+// many, the total says only that more follow, unless the caller pays for it.
 static int complete_total(struct pager *g, struct error *e)
 {
-    int64_t seen = g->offset + g->rows;
+    int64_t seen = g->offset + g->rows + g->more;
     bool last = !g->more && g->limit && (g->rows || !g->offset);
-    if (last && !g->after) {
-        g->total = seen;
-        return 0;
-    }
+    bool dear = !g->exact && !g->driver && g->all > COUNT_ROWS && !is_counted(g);
     int err = 0;
-    g->least = has_words(g) && !g->exact && g->more; // whose rows are dear to count
-    if (!g->least)
+    if (last && !g->after)
+        g->total = seen;
+    else if (!dear)
         err = count(g, e);
-    if (g->more)
-        seen++;
-    if (g->rows && g->total < seen) // of an answer that others overtook
+    g->least = dear && !(last && !g->after);
+    if (g->rows && g->total < seen) // or others have overtaken the page
         g->total = seen;
     return err;
 }

@@ -21,7 +21,6 @@ struct pager_source {
     const char *key;     // of the answer: "experiments"
     const char *base;    // "experiment_briefs r"; its column id is the rows' id
     const char *size;    // "SELECT max(id) FROM experiment_briefs": about how many rows; NULL: few
-    const char *newest;  // "SELECT * FROM experiment_briefs ORDER BY id DESC"; NULL: count them all
     const char *counts;  // "SELECT coalesce(sum(experiments), 0) FROM experiment_counts r", or NULL
     const char *columns; // "SELECT .."
     const char *joined;  // what the columns need, joined to k.id
