@@ -33,6 +33,15 @@ static size_t utf8_length(const unsigned char *s, size_t n)
     return overlong || outside ? 0 : len;
 }
 
+bool json_is_text(const char *s)
+{
+    size_t left = strlen(s), len = 0;
+    for (; left; s += len, left -= len)
+        if (!(len = utf8_length((const unsigned char *)s, left)))
+            return false;
+    return true;
+}
+
 static bool is_plain_ascii(unsigned char c)
 {
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';

@@ -50,6 +50,8 @@ double jget_double(const json_t *obj, const char *key, double fallback); // "NaN
 bool jget_bool(const json_t *obj, const char *key, bool fallback);
 json_t *jget_path(const json_t *obj, const char *dotted); // "resources.slots_per_trial"
 
+bool json_is_text(const char *s); // UTF-8, as all texts of JSON are
+
 // Text to value with the position in the error. `what` names the text ("request body").
 // Duplicate keys are refused; depth and size are limited.
 int json_parse(const char *text, size_t len, const char *what, json_t **out, struct error *e);

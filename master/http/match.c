@@ -136,7 +136,9 @@ static int decode_params(char **params, struct route_match *out, struct error *e
 {
     for (int i = 0; i < REQUEST_PARAMS_MAX && params[i]; i++) {
         if (query_decode(params[i], false))
-            return error_set(e, ERR_INVALID, "the path: broken %%-escape in \"%.64s\"", params[i]);
+            return error_set(e, ERR_INVALID,
+                             "the path: a broken %%-escape, or no UTF-8 text, in \"%.64s\"",
+                             params[i]);
         out->params[i] = params[i];
     }
     return 0;

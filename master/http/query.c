@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/json.h"
+
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -28,7 +30,7 @@ int query_decode(char *text, bool form)
         }
     }
     *to = '\0';
-    return 0;
+    return json_is_text(text) ? 0 : ERR_INVALID;
 }
 
 static size_t count_pairs(const char *text)
@@ -54,7 +56,9 @@ int query_parse(struct arena *arena, char *text, struct query *out, struct error
         if (value)
             *value++ = '\0';
         if (query_decode(part, true) || (value && query_decode(value, true)))
-            return error_set(e, ERR_INVALID, "query parameter \"%.64s\": broken %%-escape", part);
+            return error_set(e, ERR_INVALID,
+                             "query parameter \"%.64s\": a broken %%-escape, or no UTF-8 text",
+                             part);
         out->pairs[out->count++] = (struct query_pair){part, value ? value : ""};
     }
     return 0;

@@ -22,7 +22,7 @@ struct query {
     size_t count;
 };
 
-// Decodes %XX in place ('+' to a blank when `form`). ERR_INVALID: a broken escape or a NUL.
+// Decodes %XX in place ('+' to a blank when `form`). ERR_INVALID: a broken escape, a NUL, no UTF-8.
 int query_decode(char *text, bool form);
 
 // "a=1&b=2" to pairs, decoded. `text` is cut up. More than QUERY_PAIRS_MAX: ERR_TOO_LARGE.

@@ -3,15 +3,19 @@
 //   j JSON            t the types of a call's body (a byte: which call)
 //   l, m log lines    s server-sent events (a byte: where they are cut)
 //   c a chunk of log lines, as the store has it (two bytes: length of the first blob)
+//   a, k, b metrics: an axis, a column (a byte: of how many reports), a block; their checksum is
+//   made here
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/sse.h"
 #include "base/arena.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "db/loglines.h"
+#include "db/series.h"
 #include "master/core/logpost.h"
 #include "master/http/routes.h"
 #include "master/http/schemas.h"
@@ -74,13 +78,14 @@ static void read_post(body_reader *reader, struct piece p)
     char *text = piece_copy(p);
     if (!reader(&rq, text, p.len, &e)) {
         const struct log_post *post = rq.input;
-        size_t lines = 0;
         for (struct log_part *part = post->parts; part; part = part->next) {
+            size_t lines = 0;
             for (size_t i = 0; i < part->chunk_count; i++)
                 lines += read_packed(&part->chunks[i]);
+            must(lines == part->count && lines <= post->lines);
             log_part_drop(part, part->first_sequence);
+            must(part->count <= lines);
         }
-        must(lines == post->lines);
     }
     if (rq.input)
         rq.input_free(rq.input);
@@ -106,6 +111,98 @@ static void read_chunk(struct piece p)
     log_chunk_free(&chunk);
     free(origins);
     free(lines);
+}
+
+// --- metrics -------------------------------------------------------------------------------------
+
+// The blob with its checksum, of just that size.
+static void *with_sum(struct piece p, size_t *len)
+{
+    uint32_t crc = crc32c(0, p.text, p.len);
+    uint8_t *blob = xcalloc(1, p.len + sizeof crc);
+    memcpy(blob, p.text, p.len);
+    for (size_t i = 0; i < sizeof crc; i++)
+        blob[p.len + i] = (uint8_t)(crc >> 8 * i);
+    *len = p.len + sizeof crc;
+    return blob;
+}
+
+static void use_block(struct arena *a, const struct series_block *b)
+{
+    struct series_cut cut[] = {{2, 5}, {1, 0}};
+    struct series_cuts cuts = {cut, 2};
+    struct series_block joined, both[2] = {*b, *b};
+    double value;
+    series_cuts_sort(&cuts);
+    series_join(a, both, 2, &cuts, &joined);
+    must(joined.count <= 2 * b->count);
+    for (size_t i = 0; i < b->count && b->column_count; i++)
+        series_value(b, i, b->columns[i % b->column_count].name, &value);
+}
+
+// What was read is written, and read again, as the same.
+static void read_block(struct piece p)
+{
+    struct arena a = {0};
+    struct series_block b, again;
+    struct buf once, twice;
+    struct error e = {0};
+    size_t len;
+    void *blob = with_sum(p, &len);
+    buf_init(&once, SERIES_BLOB_MAX);
+    buf_init(&twice, SERIES_BLOB_MAX);
+    if (!series_get_block(&a, blob, len, NULL, &b, &e)) {
+        series_put_block(&once, &b, 0, b.count);
+        must(!series_get_block(&a, once.data, once.len, NULL, &again, &e));
+        must(again.count == b.count);
+        series_put_block(&twice, &again, 0, again.count);
+        must(once.len == twice.len && !memcmp(once.data, twice.data, once.len));
+        use_block(&a, &b);
+    }
+    buf_free(&once);
+    buf_free(&twice);
+    arena_free(&a);
+    free(blob);
+}
+
+static void read_axis(struct piece p)
+{
+    struct arena a = {0};
+    struct series_block b = {0}, again = {0};
+    struct buf out;
+    struct error e = {0};
+    size_t len;
+    void *blob = with_sum(p, &len);
+    buf_init(&out, SERIES_BLOB_MAX);
+    if (!series_get_axis(&a, blob, len, &b, &e)) {
+        series_put_axis(&out, &b, 0, b.count);
+        must(!series_get_axis(&a, out.data, out.len, &again, &e) && again.count == b.count);
+        must(!b.count || !memcmp(again.steps, b.steps, b.count * sizeof *b.steps));
+    }
+    buf_free(&out);
+    arena_free(&a);
+    free(blob);
+}
+
+static void read_column(struct piece p)
+{
+    struct arena a = {0};
+    struct series_column c = {0}, again = {0};
+    struct buf out;
+    struct error e = {0};
+    size_t len, count = p.len ? (uint8_t)*p.text : 0;
+    p.text += p.len != 0;
+    p.len -= p.len != 0;
+    void *blob = with_sum(p, &len);
+    buf_init(&out, SERIES_BLOB_MAX);
+    if (!series_get_column(&a, blob, len, count, &c, &e) && count) {
+        series_put_column(&out, &c, 0, count);
+        must(!series_get_column(&a, out.data, out.len, count, &again, &e));
+        must(!memcmp(c.kinds, again.kinds, count));
+    }
+    buf_free(&out);
+    arena_free(&a);
+    free(blob);
 }
 
 // --- server-sent events --------------------------------------------------------------------------
@@ -168,6 +265,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 'c':
         read_chunk(p);
+        break;
+    case 'a':
+        read_axis(p);
+        break;
+    case 'k':
+        read_column(p);
+        break;
+    case 'b':
+        read_block(p);
         break;
     case 's':
         read_stream(p);

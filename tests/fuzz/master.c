@@ -198,7 +198,7 @@ void master_end(struct master *m)
     db_reader_close(m->reader);
     db_close(m->db);
     free(m);
-    log_set_level(LOG_LEVEL_ERROR + 1); // a call can change it
+    be_quiet(); // a call can change it
 }
 
 void master_again(struct master *m)

@@ -19,6 +19,13 @@ const char *__asan_default_options(void)
 
 static char folder[64];
 
+static bool replays; // one input, which somebody looks at
+
+void be_quiet(void)
+{
+    log_set_level(replays ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR + 1);
+}
+
 static void remove_scratch(void)
 {
     dir_remove_tree(folder, NULL);
@@ -26,9 +33,9 @@ static void remove_scratch(void)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    (void)argc;
     (void)argv;
-    log_set_level(LOG_LEVEL_ERROR + 1); // what is refused would be most of the output
+    replays = *argc == 2;
+    be_quiet();
     return 0;
 }
 

@@ -27,6 +27,8 @@ const char *scratch_folder(void);
 char *scratch_path(const char *name); // heap string
 void scratch_write(const char *name, const void *data, size_t len);
 
+void be_quiet(void); // the log is for those who look at one input
+
 bool json_equal_as_text(const json_t *a, const json_t *b);
 
 #endif

@@ -795,6 +795,8 @@ static void bad_overrides(void **state)
     set_refused("labels.-1=c", "\"-1\" is no index");
     set_refused("labels.2.a=c", "there is no element \"2\"; the list has 2");
     set_refused("a..b=1", "not a path");
+    set_refused("a.\xff.b=1", "the path is no UTF-8 text");
+    set_refused("a.\xff=1", "the path is no UTF-8 text");
     set_refused(".a=1", "not a path");
     set_refused("a.=1", "not a path");
     set_refused("name=[1", "name=[1");

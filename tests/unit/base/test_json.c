@@ -98,6 +98,7 @@ static void bad_utf8_is_replaced(void **state)
         buf_reset(&t->out);
         jw_string(&t->w, rows[i][0]);
         assert_string_equal(buf_str(&t->out), rows[i][1]);
+        assert_int_equal(json_is_text(rows[i][0]), !strstr(rows[i][1], FFFD));
         json_t *again = json_loads(buf_str(&t->out), JSON_DECODE_ANY, NULL);
         assert_non_null(again);
         json_decref(again);

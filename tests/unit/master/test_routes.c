@@ -165,6 +165,9 @@ static void test_query(void **state)
     assert_false(query_flag(&q, "flag"));
 
     assert_int_equal(query_parse(&arena, arena_strdup(&arena, "a=%4"), &q, &e), ERR_INVALID);
+    assert_int_equal(query_parse(&arena, arena_strdup(&arena, "a=%c3%a9"), &q, &e), 0);
+    assert_int_equal(query_parse(&arena, arena_strdup(&arena, "a=%c3"), &q, &e), ERR_INVALID);
+    assert_int_equal(query_parse(&arena, arena_strdup(&arena, "\xff=1"), &q, &e), ERR_INVALID);
     assert_int_equal(query_parse(&arena, NULL, &q, &e), 0);
     assert_int_equal(q.count, 0);
 
