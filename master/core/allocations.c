@@ -358,6 +358,11 @@ static void do_action(struct core *c, struct allocation *a, enum allocation_acti
     }
 }
 
+void allocation_leaves(struct core *c, struct allocation *a)
+{
+    timer_set(&c->timers, &a->drain_timer, c->now + c->options.kill_grace_us);
+}
+
 // What runs makes the state that people see of a trial, and so of its experiment.
 static void tell_followers(struct core *c, const struct trial *t)
 {

@@ -38,6 +38,7 @@ void allocation_enqueue(struct core *c, struct allocation *a); // makes it a gan
 void allocation_event(struct core *c, struct allocation *a, enum allocation_event ev);
 void allocation_kill(struct core *c, struct allocation *a, enum outcome outcome,
                      const char *reason);
+void allocation_leaves(struct core *c, struct allocation *a); // by itself, else it is killed soon
 struct part *allocation_part(struct allocation *a, const struct agent *g); // NULL: none there
 // Its processes on one machine are gone. NONE: all exited with 0. May free the allocation.
 void part_exited(struct core *c, struct part *p, enum outcome outcome, const char *reason);

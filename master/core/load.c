@@ -474,10 +474,12 @@ static void resume_allocation(struct core *c, struct trial *t)
     if (a->state != ALLOCATION_QUEUED && !a->part_count) {
         allocation_kill(c, a, OUTCOME_LOST, "its machine is not in the cluster any more");
         allocation_event(c, a, ALLOCATION_EV_GONE);
-    } else if (t->state == TRIAL_STOPPING_KILLED || t->state == TRIAL_STOPPING_ERROR) {
+    } else if (t->state == TRIAL_STOPPING_KILLED) {
         allocation_kill(c, a, OUTCOME_KILLED, "killed");
     } else if (t->state != TRIAL_ACTIVE || leaving) {
         allocation_event(c, a, ALLOCATION_EV_DRAIN);
+        if (t->invalid && t->allocation)
+            allocation_leaves(c, t->allocation);
     }
 }
 

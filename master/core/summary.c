@@ -188,6 +188,8 @@ char *summary_text(const struct summary *s)
     jw_object(&w);
     for (size_t i = 0; i < s->group_count; i++) {
         const struct group *g = &s->groups[i];
+        if (!g->count) // none of its values was a number
+            continue;
         jw_key(&w, g->key);
         jw_object(&w);
         for (size_t k = 0; k < g->count; k++)

@@ -38,13 +38,6 @@ int core_trial_kill(struct core *c, struct request *rq, struct error *e)
     return 0;
 }
 
-// The program leaves by itself; it is killed only if it does not.
-static void expect_to_leave(struct core *c, struct allocation *a)
-{
-    if (a)
-        timer_set(&c->timers, &a->drain_timer, c->now + c->options.kill_grace_us);
-}
-
 static void exit_early(struct core *c, struct trial *t, bool invalid)
 {
     static const char why[] = "the program reports that its configuration or its data is not "
@@ -59,8 +52,8 @@ static void exit_early(struct core *c, struct trial *t, bool invalid)
     if (invalid)
         trial_set_reason(c, t, why);
     trial_event(c, t, invalid ? TRIAL_EV_INVALID : TRIAL_EV_STOP);
-    if (invalid)
-        expect_to_leave(c, t->allocation);
+    if (invalid && t->allocation)
+        allocation_leaves(c, t->allocation);
 }
 
 int core_trial_early_exit(struct core *c, struct request *rq, struct error *e)

@@ -1,5 +1,6 @@
 // What must hold, whatever happens: each a few lines under its name. Most look at the truth of the
 // models, not at what the master believes.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,6 +304,14 @@ static void check_agent(struct world *w, const struct agent *g)
         }
 }
 
+static void check_search(struct world *w, const struct live *l)
+{
+    int64_t most = jget_int(jget(l->config, "searcher"), "max_concurrent_trials", 1);
+    if (l->live_trials > most)
+        broken(w, "searches_keep_their_width", "experiment %lld has %d trials of %lld",
+               (long long)l->experiment->id, l->live_trials, (long long)most);
+}
+
 static bool is_heard(const struct allocation *a)
 {
     for (int i = 0; i < a->part_count; i++)
@@ -334,6 +343,7 @@ void check_core(struct world *w)
         const struct trial *t = c->trials.items[i].value;
         struct known_trial *k = known_trial(w, t->id);
         check_leaving(w, t);
+        check_search(w, t->live);
         if (t->allocation)
             count_drains(w, t->allocation);
         if (!holds(t) || t->allocation->epoch <= k->placed)
@@ -369,6 +379,9 @@ static void check_tables(struct world *w)
     none_of(w, "tokens_end_with_their_allocation",
             "SELECT count(*) FROM tokens k JOIN allocations a ON a.id = k.allocation_id "
             "WHERE a.state = 'TERMINATED'");
+    none_of(w, "requests_are_made_once",
+            "SELECT count(*) FROM (SELECT 1 FROM trials GROUP BY experiment_id, request_id "
+            "HAVING count(*) > 1)");
     none_of(w, "restarts_are_counted",
             "SELECT count(*) FROM trials t JOIN experiments e ON e.id = t.experiment_id WHERE "
             "t.restarts > json_extract(e.config, '$.max_restarts') + 1");
@@ -389,14 +402,40 @@ static void check_reports(struct world *w)
                    (long long)a->trial, (long long)a->epoch, (long long)a->steps);
 }
 
+// A trial completes at its end, or when its search has stopped it: at a rung.
 static void check_completed(struct world *w)
 {
-    struct db_rows *rows =
-        db_query_sql(w->reader, "SELECT id FROM trials WHERE state = 'COMPLETED'", NULL, 0);
-    while (db_next(rows) > 0)
-        if (!known_trial(w, db_int(rows, 0))->done)
+    struct db_rows *rows = db_query_sql(
+        w->reader,
+        "SELECT t.id, coalesce(json_extract(e.config, '$.searcher.max_time') / "
+        "pow(json_extract(e.config, '$.searcher.divisor'), coalesce(json_extract(e.config, "
+        "'$.searcher.num_rungs'), json_extract(e.config, '$.searcher.max_rungs')) - 1), 1e9) "
+        "FROM trials t JOIN experiments e ON e.id = t.experiment_id WHERE t.state = 'COMPLETED'",
+        NULL, 0);
+    while (db_next(rows) > 0) {
+        const struct known_trial *k = known_trial(w, db_int(rows, 0));
+        if (!k->done && (double)k->validated < fmax(1, floor(db_double(rows, 1))))
             broken(w, "completed_is_trained_to_the_end", "trial %lld", (long long)db_int(rows, 0));
+    }
     db_rows_close(rows);
+}
+
+static void check_searches(struct world *w)
+{
+    none_of(w, "searches_run_all_their_trials",
+            "SELECT count(*) FROM experiments e WHERE state IN ('COMPLETED', 'ERROR') AND "
+            "json_extract(config, '$.searcher.max_trials') <> (SELECT count(*) FROM trials WHERE "
+            "experiment_id = e.id AND NOT (state = 'ERROR' AND exit_reason LIKE 'the program "
+            "reports%'))");
+    none_of(w, "grids_are_whole",
+            "SELECT count(*) FROM experiments e WHERE state IN ('COMPLETED', 'ERROR') AND "
+            "searcher_type = 'grid' AND json_extract(config, '$.hyperparameters.x.count') <> "
+            "(SELECT count(*) FROM trials WHERE experiment_id = e.id)");
+    none_of(w, "a_search_fails_when_all_have_failed",
+            "SELECT count(*) FROM experiments e WHERE (state = 'ERROR' AND EXISTS (SELECT 1 FROM "
+            "trials WHERE experiment_id = e.id AND state = 'COMPLETED')) OR (state = 'COMPLETED' "
+            "AND NOT EXISTS (SELECT 1 FROM trials WHERE experiment_id = e.id AND state = "
+            "'COMPLETED'))");
 }
 
 void check_start(struct world *w)
@@ -413,6 +452,7 @@ void check_end(struct world *w)
     check_tables(w);
     check_reports(w);
     check_completed(w);
+    check_searches(w);
     none_of(w, "nothing_is_left", "SELECT count(*) FROM allocations WHERE state <> 'TERMINATED'");
     none_of(w, "nothing_is_left", "SELECT count(*) FROM tokens WHERE kind = 'allocation'");
     if (!c)

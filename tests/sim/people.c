@@ -67,13 +67,42 @@ static void write_resources(struct world *w, struct rng *r, struct buf *out)
     buf_puts(out, "}\n");
 }
 
+static void write_searcher(struct rng *r, struct buf *out)
+{
+    int trials = (int)between(r, 1, 8), rungs = (int)between(r, 1, 3);
+    if (!chance(r, 2500)) {
+        buf_puts(out, "searcher: {name: single, metric: loss}\n");
+        return;
+    }
+    buf_printf(out, "searcher: {metric: loss, max_concurrent_trials: %d", (int)between(r, 3, 5));
+    switch (rng_below(r, 4)) {
+    case 0:
+        buf_printf(out, ", name: random, max_trials: %d", trials);
+        break;
+    case 1:
+        buf_puts(out, ", name: grid");
+        break;
+    case 2:
+        buf_printf(out, ", name: async_halving, max_trials: %d, num_rungs: %d", trials, rungs);
+        break;
+    default:
+        buf_printf(out, ", name: adaptive_asha, max_trials: %d, max_rungs: %d", trials, rungs);
+        buf_printf(out, ", mode: %s", chance(r, 5000) ? "conservative" : "standard");
+    }
+    if (strstr(buf_str(out), "name: a"))
+        buf_printf(out, ", divisor: %d, max_time: %d", (int)between(r, 2, 4),
+                   (int)between(r, 2, 40));
+    buf_printf(out, "}\nhyperparameters: {x: {type: int, minval: 0, maxval: 99, count: %d}}\n",
+               trials);
+}
+
 static json_t *submission(struct world *w, struct rng *r)
 {
     struct buf yaml;
     buf_init(&yaml, 4096);
     buf_puts(&yaml, "name: simulated\nentrypoint: sh x.sh\nlaunch: per_slot\n");
     write_resources(w, r, &yaml);
-    buf_puts(&yaml, "searcher: {name: single, metric: loss}\n");
+    write_searcher(r, &yaml);
     buf_printf(&yaml, "max_restarts: %d\npreemption_timeout: %d\n", (int)between(r, 0, 4),
                (int)between(r, 5, 60));
     buf_printf(&yaml, "reproducibility: {experiment_seed: %d}\n", (int)between(r, 0, 1000));

@@ -40,16 +40,17 @@ struct outside { // an event of the plan
     bool left_out;
 };
 
-struct known_trial { // what the models know to be true of a trial, by its id
-    int64_t durable; // most steps of a checkpoint whose report was answered
-    int64_t epoch;   // newest that was begun anywhere
-    int64_t floor;   // steps it must not begin below
-    int64_t heard;   // newest epoch that the master has listened to
-    int64_t placed;  // newest epoch that the master has placed
-    bool done;       // a program of it has left as one does at its end
-    int drains;      // that the scheduler asked of it in calm
-    int64_t drained; // epoch of the last
-    int64_t leaving; // since when its allocation ends with all its agents heard; 0: it does not
+struct known_trial {   // what the models know to be true of a trial, by its id
+    int64_t durable;   // most steps of a checkpoint whose report was answered
+    int64_t epoch;     // newest that was begun anywhere
+    int64_t floor;     // steps it must not begin below
+    int64_t heard;     // newest epoch that the master has listened to
+    int64_t placed;    // newest epoch that the master has placed
+    int64_t validated; // most steps of a validation that a program of it sent
+    bool done;         // a program of it has left as one does at its end
+    int drains;        // that the scheduler asked of it in calm
+    int64_t drained;   // epoch of the last
+    int64_t leaving;   // since when its allocation ends with all its agents heard; 0: it does not
 };
 
 struct acknowledged { // a report that the master has answered
