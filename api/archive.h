@@ -35,6 +35,9 @@ int archive_pack_folder_as(const char *folder, enum archive_format format, int f
 // ARCHIVE_UPLOAD_MAX names the largest files.
 int archive_list_folder(const char *folder, json_t **files, struct error *e);
 
+// The names of the symbolic links in the folder, which the list is without.
+int archive_list_links(const char *folder, json_t **links, struct error *e);
+
 // One more file for such a list, under `path`, from the heap or elsewhere.
 int archive_list_add(json_t *files, const char *path, const void *data, size_t len,
                      struct error *e);

@@ -161,25 +161,54 @@ int archive_list_add(json_t *files, const char *path, const void *data, size_t l
     return add_entry(files, path, false, 0644, 0, data, len, e);
 }
 
+static int read_ignores(struct listing *l, const char *folder, struct error *e)
+{
+    int rc = read_ignore(folder, ".detignore", &l->ignore[0], &l->ignore_len[0], e);
+    return rc ? rc : read_ignore(folder, ".musterignore", &l->ignore[1], &l->ignore_len[1], e);
+}
+
+// Hands the list on, or frees it.
+static void finish(struct listing *l, int rc, json_t **files)
+{
+    *files = rc ? NULL : json_incref(l->files);
+    json_decref(l->files);
+    for (int i = 0; i < LARGEST; i++)
+        free(l->largest[i].path);
+    for (int i = 0; i < 2; i++)
+        free(l->ignore[i]);
+}
+
 int archive_list_folder(const char *folder, json_t **files, struct error *e)
 {
     struct listing l = {.files = json_array()};
-    *files = NULL;
-    int rc = read_ignore(folder, ".detignore", &l.ignore[0], &l.ignore_len[0], e);
-    if (!rc)
-        rc = read_ignore(folder, ".musterignore", &l.ignore[1], &l.ignore_len[1], e);
+    int rc = read_ignores(&l, folder, e);
     if (!rc)
         rc = walk_folder(folder, measure, &l, e);
     if (!rc && l.total > ARCHIVE_UPLOAD_MAX)
         rc = too_large(&l, folder, e);
     if (!rc)
         rc = walk_folder(folder, add_walked, &l, e);
+    finish(&l, rc, files);
+    return rc;
+}
+
+static int add_link(void *ctx, const struct walk_entry *entry, struct error *e)
+{
+    struct listing *l = ctx;
+    (void)e;
+    if (is_ignored(l, entry))
+        return WALK_SKIP;
+    if (!entry->is_folder)
+        json_array_append_new(l->files, json_string(entry->relative));
+    return 0;
+}
+
+int archive_list_links(const char *folder, json_t **links, struct error *e)
+{
+    struct listing l = {.files = json_array()};
+    int rc = read_ignores(&l, folder, e);
     if (!rc)
-        *files = json_incref(l.files);
-    json_decref(l.files);
-    for (int i = 0; i < LARGEST; i++)
-        free(l.largest[i].path);
-    for (int i = 0; i < 2; i++)
-        free(l.ignore[i]);
+        rc = walk_links(folder, add_link, &l, e);
+    finish(&l, rc, links);
     return rc;
 }

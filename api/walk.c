@@ -18,7 +18,7 @@ static int failed(const FTSENT *at, struct error *e)
     return error_set_errno(e, code, at->fts_errno, "cannot read %s", at->fts_path);
 }
 
-static int visit_one(FTS *walk, FTSENT *at, size_t prefix, walk_visit *visit, void *ctx,
+static int visit_one(FTS *tree, FTSENT *at, size_t prefix, walk_visit *visit, void *ctx,
                      struct error *e)
 {
     const struct stat *st = at->fts_statp;
@@ -34,26 +34,42 @@ static int visit_one(FTS *walk, FTSENT *at, size_t prefix, walk_visit *visit, vo
                          LIMIT_JSON_DEPTH);
     int rc = visit(ctx, &entry, e);
     if (rc == WALK_SKIP && entry.is_folder)
-        fts_set(walk, at, FTS_SKIP);
+        fts_set(tree, at, FTS_SKIP);
     return rc < 0 ? rc : 0;
 }
 
-int walk_folder(const char *folder, walk_visit *visit, void *ctx, struct error *e)
+static bool wanted(const FTSENT *at, bool links)
+{
+    bool link = at->fts_info == FTS_SL || at->fts_info == FTS_SLNONE;
+    return at->fts_level > 0 && (at->fts_info == FTS_D || (links ? link : at->fts_info == FTS_F));
+}
+
+static int walk(const char *folder, bool links, walk_visit *visit, void *ctx, struct error *e)
 {
     char *roots[] = {(char *)folder, NULL};
     int rc = 0;
     FTSENT *at;
-    FTS *walk = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
-    if (!walk)
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
+    if (!tree)
         return error_set_errno(e, ERR_IO, errno, "cannot read %s", folder);
-    while (!rc && (at = fts_read(walk))) {
+    while (!rc && (at = fts_read(tree))) {
         if (at->fts_info == FTS_ERR || at->fts_info == FTS_DNR || at->fts_info == FTS_NS)
             rc = failed(at, e);
         else if (at->fts_level == FTS_ROOTLEVEL && at->fts_info == FTS_F)
             rc = error_set(e, ERR_INVALID, "%s is no folder", folder);
-        else if (at->fts_level > 0 && (at->fts_info == FTS_D || at->fts_info == FTS_F))
-            rc = visit_one(walk, at, strlen(folder), visit, ctx, e);
+        else if (wanted(at, links))
+            rc = visit_one(tree, at, strlen(folder), visit, ctx, e);
     }
-    fts_close(walk);
+    fts_close(tree);
     return rc;
+}
+
+int walk_folder(const char *folder, walk_visit *visit, void *ctx, struct error *e)
+{
+    return walk(folder, false, visit, ctx, e);
+}
+
+int walk_links(const char *folder, walk_visit *visit, void *ctx, struct error *e)
+{
+    return walk(folder, true, visit, ctx, e);
 }

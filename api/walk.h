@@ -24,4 +24,7 @@ enum { WALK_SKIP = 1 };
 // ERR_NOT_FOUND: no such folder. ERR_TOO_LARGE: deeper than LIMIT_JSON_DEPTH folders.
 int walk_folder(const char *folder, walk_visit *visit, void *ctx, struct error *e);
 
+// The same over its folders and symbolic links, to say what a walk over the files leaves out.
+int walk_links(const char *folder, walk_visit *visit, void *ctx, struct error *e);
+
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 
-enum { FLAGS_MAX = 96, SHOWN_MAX = 128 };
+enum { FLAGS_MAX = 192, SHOWN_MAX = 128 };
 
 // How a message names where a value came from: "--slots" or "MUSTER_SLOTS".
 static int set_int(const struct flag *flag, const char *where, const char *value, struct error *e)

@@ -29,6 +29,13 @@ struct cli_options {
     bool paused, follow, watch, validate_only, wait, yes, all, latest, best, drain;
     const char *topics;
     long long since;
+    const char *template, *description, *display_name, *expires, *team, *notes, *comment;
+    const char *from, *until, *allocation, *container, *source, *stdtype, *log_retention;
+    const char *method, *path, *period, *lasts, *log_level, *body;
+    struct flag_list label, metadata, on;
+    bool no_admin, slack, specific, regex;
+    long long status;
+    const char *unread; // by flagset_probe()
     long long project_id, limit, tail, rank, experiment, trial;
     const char *trace, *policy, *teams, *window, *plot, *from_store; // simulate
     const char *data_dir;                                            // of backups
@@ -49,6 +56,8 @@ struct cli {
     const char *master; // URL
     const char *token;  // NULL when not signed in
     struct client *client;
+    int timeout_s;     // of a call; 0: as the client has it
+    json_t *names;     // of teams and users, by path: lookup.h
     const char **args; // positional words after noun and verb
     int arg_count;
 };
@@ -69,6 +78,9 @@ struct command {
 
 extern const struct command commands[]; // ends with noun == NULL
 extern const size_t command_count;
+// The word of the table for another one, such as "e" or "edit"; NULL stays NULL.
+const char *command_noun(const char *noun);
+const char *command_verb(const char *verb);
 
 // session.c: where the master is and who we are
 int session_open(struct cli *c, bool need_token, struct error *e);
@@ -90,6 +102,21 @@ int cli_id(struct cli *c, int i, const char *what, long long *id, struct error *
 // Asks a question before something is deleted; 0: yes, or --yes was given.
 int cli_confirm(struct cli *c, struct error *e, const char *question, ...)
     __attribute__((format(printf, 3, 4)));
+
+// Says what was done: a line for a person unless --quiet, `row` (consumed) in the other formats.
+int cli_report(struct cli *c, json_t *row, struct error *e, const char *line, ...)
+    __attribute__((format(printf, 4, 5)));
+
+// A flag's value as a moment, "2026-11-21", RFC 3339 or "90m" for so long ago, as RFC 3339 in the
+// arena; NULL stays NULL. ERR_INVALID names the flag.
+int cli_time(struct cli *c, const char *flag, const char *text, const char **time, struct error *e);
+
+// .. as a length of time ("90m", "30d"), in seconds as the wire takes it ("5400s").
+int cli_length(struct cli *c, const char *flag, const char *text, const char **length,
+               struct error *e);
+// What a flag collected, as a list; as an object of KEY=VALUE, whose values are JSON or text.
+json_t *cli_words(const struct flag_list *list);
+int cli_pairs(const char *flag, const struct flag_list *list, json_t **object, struct error *e);
 
 // A flag's value as a number of at least 0; ERR_INVALID names the flag ("--weight").
 int cli_number(const char *flag, const char *text, double *out, struct error *e);

@@ -26,10 +26,46 @@ int run_agent_set(struct cli *c, const struct command *self, struct error *e)
     char *id = client_escape(c->args[0]);
     json_t *body = json_pack("{s:b}", "drain", c->options.drain);
     int err = cli_call(c, "POST", body, NULL, e, "/api/v1/agents/%s/%s", id, self->verb);
-    if (err == 0 && !c->options.quiet) {
-        printf("Agent %s: %sd\n", c->args[0], self->verb);
-    }
     json_decref(body);
+    free(id);
+    return err != 0 ? err
+                    : cli_report(c, json_pack("{s:s, s:s}", "id", c->args[0], "done", self->verb),
+                                 e, "Agent %s: %s", c->args[0],
+                                 strcmp(self->verb, "enable") == 0 ? "enabled"
+                                 : c->options.drain ? "takes no more work; what runs there finishes"
+                                                    : "disabled");
+}
+
+int run_agent_describe(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    json_t *answer = NULL, *slots = json_array(), *slot;
+    char *id = client_escape(c->args[0]);
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/agents/%s", id);
+    if (err == 0) {
+        const json_t *agent = jget(answer, "agent");
+        const char *key;
+        json_t *row = row_agent(agent);
+        json_object_foreach(jget(agent, "slots"), key, slot)
+        {
+            json_array_append_new(slots, row_slot(agent, slot));
+        }
+        json_object_set_new(row, "host", json_string(jget_string(agent, "hostname", "")));
+        json_object_set_new(row, "rack", json_string(jget_string(agent, "rack", "")));
+        json_object_set(row, "addresses", jget(agent, "addresses"));
+        json_object_set(row, "slot_list", slots);
+        err = output_object(c, row,
+                            "id,host,addresses,pool,rack,slots,used,connected,enabled,draining,"
+                            "version,registered",
+                            e);
+        json_decref(row);
+    }
+    if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+        printf("\nSlots\n");
+        err = output_rows(c, slots, "slot,type,device,enabled,allocation", e);
+    }
+    json_decref(slots);
+    json_decref(answer);
     free(id);
     return err;
 }
@@ -61,14 +97,17 @@ int run_slot_list(struct cli *c, const struct command *self, struct error *e)
 int run_slot_set(struct cli *c, const struct command *self, struct error *e)
 {
     char *agent = client_escape(c->args[0]), *slot = client_escape(c->args[1]);
-    int err = cli_call(c, "POST", NULL, NULL, e, "/api/v1/agents/%s/slots/%s/%s", agent, slot,
+    json_t *body = json_pack("{s:b}", "drain", c->options.drain);
+    int err = cli_call(c, "POST", body, NULL, e, "/api/v1/agents/%s/slots/%s/%s", agent, slot,
                        self->verb);
-    if (err == 0 && !c->options.quiet) {
-        printf("Slot %s of agent %s: %sd\n", c->args[1], c->args[0], self->verb);
-    }
+    json_decref(body);
     free(slot);
     free(agent);
-    return err;
+    return err != 0 ? err
+                    : cli_report(c,
+                                 json_pack("{s:s, s:s, s:s}", "agent", c->args[0], "slot",
+                                           c->args[1], "done", self->verb),
+                                 e, "Slot %s of agent %s: %sd", c->args[1], c->args[0], self->verb);
 }
 
 int run_master_info(struct cli *c, const struct command *self, struct error *e)

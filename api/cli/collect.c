@@ -133,7 +133,7 @@ static int preview(struct cli *c, long long experiment, json_t **rows, struct er
 }
 
 // Determined's call takes all three numbers; those that were not given stay.
-static int set_policy(struct cli *c, long long experiment, struct error *e)
+int set_gc_policy(struct cli *c, long long experiment, struct error *e)
 {
     json_t *object = NULL;
     int err = fetch_experiment(c, experiment, &object, e);
@@ -171,7 +171,7 @@ int run_checkpoint_gc(struct cli *c, const struct command *self, struct error *e
         err = cli_confirm(c, e, "Delete these %zu checkpoints?", json_array_size(rows));
         if (err == 0) {
             err = has_policy(&c->options)
-                      ? set_policy(c, id, e)
+                      ? set_gc_policy(c, id, e)
                       : cli_call(c, "POST", NULL, NULL, e, "/api/v1/experiments/%lld/gc", id);
         }
         if (err == 0 && !c->options.quiet && c->format == OUTPUT_TABLE) {

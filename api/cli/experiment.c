@@ -8,15 +8,12 @@
 #include "api/cli/rows.h"
 #include "api/cli/verbs.h"
 #include "api/cli/waiting.h"
-#include "api/cli/watch.h"
 #include "api/expconf.h"
 #include "api/wire.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
-
-enum { WAIT_MOST_US = 10 * 1000000 };
 
 int fetch_experiment(struct cli *c, long long id, json_t **experiment, struct error *e)
 {
@@ -34,17 +31,10 @@ int fetch_trials(struct cli *c, long long experiment, json_t **trials, struct er
 
 // ---- create ----
 
-// Validates the file with --config and --name laid over it; *text is the YAML to send: the file's
-// own when nothing was laid over, else the changed document as JSON, which is YAML.
-static int load_config(struct cli *c, const char *path, char **text, struct error *e)
+int config_lay_over(struct cli *c, const char *name, char **text, struct error *e)
 {
-    size_t len = 0;
-    int err = file_read(path, LIMIT_CONFIG, text, &len, e);
-    if (err != 0) {
-        return err;
-    }
     struct yaml_doc doc = {0};
-    err = yaml_parse(*text, len, path, &doc, e);
+    int err = yaml_parse(*text, strlen(*text), name, &doc, e);
     for (int i = 0; i < c->options.config.count && err == 0; i++) {
         err = expconf_set(&doc, c->options.config.items[i], e);
     }
@@ -55,10 +45,22 @@ static int load_config(struct cli *c, const char *path, char **text, struct erro
         free(*text);
         *text = json_dumps(doc.root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     }
-    if (err == 0) {
-        err = expconf_finish(&doc, e); // the faults a person can mend here, with their place
+    if (err == 0 && c->options.template == NULL) { // what is left out may be in the template
+        err = expconf_finish(&doc, e);             // the faults a person can mend here
     }
     yaml_doc_free(&doc);
+    return err;
+}
+
+// *text: the YAML to send.
+static int load_config(struct cli *c, const char *path, char **text, struct error *e)
+{
+    size_t len = 0;
+    int err = file_read(path, LIMIT_CONFIG, text, &len, e);
+    if (err == 0 && strlen(*text) != len) {
+        err = error_set(e, ERR_INVALID, "%s: not a text file", path);
+    }
+    err = err != 0 ? err : config_lay_over(c, path, text, e);
     if (err != 0) {
         free(*text);
         *text = NULL;
@@ -71,6 +73,9 @@ static json_t *create_body(struct cli *c, const char *yaml, json_t *files)
     json_t *body =
         json_pack("{s:s, s:o, s:b, s:b}", "config", yaml, "modelDefinition", files, "activate",
                   !c->options.paused, "validateOnly", c->options.validate_only);
+    if (c->options.template != NULL) {
+        json_object_set_new(body, "template", json_string(c->options.template));
+    }
     if (c->options.project_id > 0) {
         json_object_set_new(body, "projectId", json_integer(c->options.project_id));
     }
@@ -87,7 +92,7 @@ static int write_id(struct cli *c, long long id, struct error *e)
     return file_write_durable(c->options.id_file, text, (size_t)n, 0644, e);
 }
 
-static int created(struct cli *c, const json_t *answer, struct error *e)
+int experiment_created(struct cli *c, const json_t *answer, struct error *e)
 {
     size_t i;
     json_t *warning;
@@ -112,6 +117,24 @@ static int created(struct cli *c, const json_t *answer, struct error *e)
     return err != 0 || !c->options.follow ? err : cli_follow(c, id, e);
 }
 
+// Links lead out of the folder, to what is not on the machines that run it.
+static int list_folder(const char *folder, json_t **files, struct error *e)
+{
+    json_t *links = NULL;
+    int err = archive_list_folder(folder, files, e);
+    err = err != 0 ? err : archive_list_links(folder, &links, e);
+    size_t count = json_array_size(links);
+    if (count > 0) {
+        fprintf(stderr,
+                "warning: %s: %zu symbolic link%s left out (%s%s); copy what the "
+                "experiment needs into the folder\n",
+                folder, count, count == 1 ? " is" : "s are",
+                json_string_value(json_array_get(links, 0)), count > 1 ? ", .." : "");
+    }
+    json_decref(links);
+    return err;
+}
+
 int run_experiment_create(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
@@ -122,7 +145,7 @@ int run_experiment_create(struct cli *c, const struct command *self, struct erro
         err = session_open(c, true, e);
     }
     if (err == 0) {
-        err = c->arg_count > 1 ? archive_list_folder(c->args[1], &files, e) : 0;
+        err = c->arg_count > 1 ? list_folder(c->args[1], &files, e) : 0;
         files = files != NULL ? files : json_array();
     }
     if (err == 0) {
@@ -131,7 +154,7 @@ int run_experiment_create(struct cli *c, const struct command *self, struct erro
         json_decref(body);
     }
     if (err == 0) {
-        err = created(c, answer, e);
+        err = experiment_created(c, answer, e);
     }
     json_decref(answer);
     json_decref(files);
@@ -309,132 +332,5 @@ int run_experiment_metrics(struct cli *c, const struct command *self, struct err
     err = err != 0 ? err : fetch_metrics(c, trial, c->options.group, &rows, e);
     err = err != 0 ? err : print_metrics(c, rows, e);
     json_decref(rows);
-    return err;
-}
-
-// ---- steer ----
-
-static bool state_is(const json_t *experiment, const char *word)
-{
-    return strcmp(jget_string(experiment, "state", ""), wire_name(WIRE_EXPERIMENT_STATE, word)) ==
-           0;
-}
-
-static bool has_ended(const json_t *experiment)
-{
-    const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(experiment, "state", ""));
-    return word != NULL && wire_state_is_terminal(word);
-}
-
-// Its trials have saved their work and left the slots.
-static bool has_paused(const json_t *experiment)
-{
-    return state_is(experiment, "PAUSED") && jget_int(experiment, "liveAllocations", 0) == 0;
-}
-
-static bool has_effect(const json_t *experiment, const char *verb)
-{
-    return has_ended(experiment) || (strcmp(verb, "pause") == 0 && has_paused(experiment)) ||
-           (strcmp(verb, "activate") == 0 && !state_is(experiment, "PAUSED"));
-}
-
-// Looks whenever something has changed until the verb has had its effect; a master that is away for
-// a while is waited for.
-static int wait_for_state(struct cli *c, long long id, const char *verb, json_t **experiment,
-                          struct error *e)
-{
-    struct events *stream = NULL;
-    const char *query = arena_printf(&c->arena, "topics=experiments,trials&experimentIds=%lld", id);
-    int err = watch_open(c, query, &stream, e);
-    bool away = false;
-    while (err == 0) {
-        err = watch_wait(away ? NULL : stream, WAIT_MOST_US, e); // at first for its start
-        json_decref(*experiment);
-        *experiment = NULL;
-        err = err != 0 ? err : fetch_experiment(c, id, experiment, e);
-        away = err == ERR_UNAVAILABLE || err == ERR_TIMEOUT;
-        err = away ? 0 : err;
-        if (*experiment != NULL && has_effect(*experiment, verb)) {
-            break;
-        }
-    }
-    events_close(stream);
-    return err;
-}
-
-int run_experiment_act(struct cli *c, const struct command *self, struct error *e)
-{
-    long long id;
-    json_t *experiment = NULL;
-    int err = cli_id(c, 0, "experiment", &id, e);
-    if (err == 0) {
-        err = cli_call(c, "POST", NULL, NULL, e, "/api/v1/experiments/%lld/%s", id, self->verb);
-    }
-    if (err == 0 && c->options.wait) {
-        err = wait_for_state(c, id, self->verb, &experiment, e);
-    }
-    if (err == 0 && !c->options.quiet) {
-        printf("Experiment %lld: %s %s\n", id, self->verb, c->options.wait ? "done" : "accepted");
-    }
-    json_decref(experiment);
-    return err;
-}
-
-int run_experiment_wait(struct cli *c, const struct command *self, struct error *e)
-{
-    (void)self;
-    long long id;
-    json_t *experiment = NULL;
-    int err = cli_id(c, 0, "experiment", &id, e);
-    err = err != 0 ? err : wait_for_state(c, id, "wait", &experiment, e);
-    if (err == 0) {
-        const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(experiment, "state", ""));
-        if (!c->options.quiet) {
-            printf("Experiment %lld: %s\n", id, word);
-        }
-        if (strcmp(word, "COMPLETED") != 0) {
-            err = error_set(e, ERR_FAILED,
-                            "experiment %lld ended as %s; see: muster experiment logs %lld", id,
-                            word, id);
-        }
-    }
-    json_decref(experiment);
-    return err;
-}
-
-int run_experiment_follow(struct cli *c, const struct command *self, struct error *e)
-{
-    (void)self;
-    long long id;
-    int err = cli_id(c, 0, "experiment", &id, e);
-    return err != 0 ? err : cli_follow(c, id, e);
-}
-
-int run_experiment_delete(struct cli *c, const struct command *self, struct error *e)
-{
-    (void)self;
-    long long id;
-    int err = cli_id(c, 0, "experiment", &id, e);
-    err = err != 0
-              ? err
-              : cli_confirm(c, e, "Delete experiment %lld with its metrics, logs and checkpoints?",
-                            id);
-    err = err != 0 ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/experiments/%lld", id);
-    for (int tries = 0; err == 0 && tries < 300; tries++) { // the files go in the background
-        json_t *experiment = NULL;
-        struct error gone = {0};
-        int found = fetch_experiment(c, id, &experiment, &gone);
-        bool failed = found == 0 && state_is(experiment, "DELETE_FAILED");
-        json_decref(experiment);
-        if (failed) {
-            return error_set(e, ERR_FAILED,
-                             "experiment %lld could not be deleted; the master's log says why", id);
-        }
-        if (found == ERR_NOT_FOUND) {
-            printf("Deleted experiment %lld\n", id);
-            return 0;
-        }
-        clock_sleep_us(100000);
-    }
     return err;
 }

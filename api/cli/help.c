@@ -32,7 +32,7 @@ static void list_commands(const char *noun, FILE *out)
     const char *last = "";
     for (size_t i = 0; i < command_count; i++) {
         const struct command *k = &commands[i];
-        if (noun != NULL && !same_noun(k, noun)) {
+        if ((noun != NULL && !same_noun(k, noun)) || k->help == NULL) {
             continue;
         }
         if (noun == NULL && strcmp(last, k->noun) != 0) {
@@ -58,27 +58,6 @@ static void list_flags(const char *names, FILE *out)
     flagset_select(&unused, NULL, flags);
     fputs("\nFlags of every command:\n", out);
     flags_help(flags, out);
-}
-
-void help_topic(const char *noun, FILE *out)
-{
-    if (noun == NULL) {
-        fputs("muster: submit, watch and steer training experiments.\n\n"
-              "  muster login USER\n"
-              "  muster experiment create experiment.yaml folder/ --follow\n"
-              "  muster experiment list\n",
-              out);
-    } else {
-        fprintf(out, "Commands of muster %s:\n\n", noun);
-    }
-    list_commands(noun, out);
-    list_flags(NULL, out);
-    fputs("\nmuster NOUN VERB --help explains one command; muster help config explains the "
-          "experiment\n"
-          "file, muster help filters how lists are filtered, muster help scheduling who gets the\n"
-          "slots, muster help data what is kept and for how long, muster help exit-codes the exit\n"
-          "codes.\n",
-          out);
 }
 
 void help_command(const struct command *k, FILE *out)
@@ -147,17 +126,32 @@ static void help_filters(FILE *out)
     buf_free(&text);
 }
 
+static const struct {
+    const char *name, *about;
+    void (*print)(FILE *out);
+} topics[] = {{"config", "the keys of the experiment file", help_config},
+              {"filters", "what --filter and --sort of lists take", help_filters},
+              {"scheduling", "who gets the slots, and pools", help_scheduling},
+              {"teams", "teams, their members, and what each role may do", help_teams},
+              {"data", "what is kept and for how long; backups, exports", help_data},
+              {"exit-codes", "how commands end", help_exit_codes}};
+enum { TOPICS = sizeof(topics) / sizeof(topics[0]) };
+
+const char *help_topics(void)
+{
+    return "config filters scheduling teams data exit-codes";
+}
+
+static void list_topics(FILE *out)
+{
+    fputs("\nTopics of muster help:\n", out);
+    for (size_t i = 0; i < TOPICS; i++) {
+        fprintf(out, "  %-12s  %s\n", topics[i].name, topics[i].about);
+    }
+}
+
 int run_help(struct cli *c, const struct command *self, struct error *e)
 {
-    static const struct {
-        const char *name;
-        void (*print)(FILE *out);
-    } topics[] = {{"config", help_config},
-                  {"filters", help_filters},
-                  {"scheduling", help_scheduling},
-                  {"data", help_data},
-                  {"exit-codes", help_exit_codes}};
-    enum { TOPICS = sizeof(topics) / sizeof(topics[0]) };
     const char *names[TOPICS + 1] = {NULL};
     (void)self;
     if (c->arg_count == 0) {
@@ -171,7 +165,32 @@ int run_help(struct cli *c, const struct command *self, struct error *e)
             return 0;
         }
     }
+    const char *noun = command_noun(c->args[0]);
+    if (help_is_topic(noun, NULL)) { // muster help experiment
+        help_topic(noun, stdout);
+        return 0;
+    }
     const char *near = nearest_word(c->args[0], names);
     return error_set(e, ERR_INVALID, "no help on \"%s\"; there is: %s", c->args[0],
-                     near != NULL ? near : "config, filters, scheduling, data, exit-codes");
+                     near != NULL ? near : help_topics());
+}
+
+void help_topic(const char *noun, FILE *out)
+{
+    if (noun == NULL) {
+        fputs("muster: submit, watch and steer training experiments.\n\n"
+              "  muster login USER\n"
+              "  muster experiment create experiment.yaml folder/ --follow\n"
+              "  muster experiment list\n",
+              out);
+    } else {
+        fprintf(out, "Commands of muster %s:\n\n", noun);
+    }
+    list_commands(noun, out);
+    list_flags(NULL, out);
+    if (noun == NULL) {
+        list_topics(out);
+        fputs("\nCtrl-C ends what is shown, never what runs. Manual pages: muster man.\n", out);
+    }
+    fputs("\nmuster NOUN VERB --help explains one command, with an example.\n", out);
 }

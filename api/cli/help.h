@@ -12,6 +12,9 @@ void help_topic(const char *noun, FILE *out); // NULL: the overview
 void help_command(const struct command *command, FILE *out);
 void help_scheduling(FILE *out); // scheduling.c
 void help_data(FILE *out);       // data.c
+void help_teams(FILE *out);      // teams.c
 void help_figures(FILE *out);    // simulate_table.c
+// The names of the topics, blank-separated.
+const char *help_topics(void);
 
 #endif

@@ -48,26 +48,6 @@ static const struct command *find_command(const char *noun, const char *verb, st
     return NULL;
 }
 
-static const char *full_noun(const char *noun)
-{
-    static const char *const aliases[][2] = {
-        {"exp", "experiment"}, {"e", "experiment"}, {"t", "trial"}, {"ckpt", "checkpoint"}};
-    for (size_t i = 0; noun != NULL && i < sizeof(aliases) / sizeof(aliases[0]); i++) {
-        if (strcmp(noun, aliases[i][0]) == 0) {
-            return aliases[i][1];
-        }
-    }
-    return noun;
-}
-
-static const char *full_verb(const char *verb)
-{
-    return verb == NULL                ? NULL
-           : strcmp(verb, "ls") == 0   ? "list"
-           : strcmp(verb, "show") == 0 ? "describe"
-                                       : verb;
-}
-
 static int parse_format(struct cli *c, struct error *e)
 {
     static const char *const words[] = {"table", "json", "jsonl", "csv", NULL};
@@ -117,15 +97,15 @@ static int dispatch(struct cli *c, int argc, char **argv, struct error *e)
 {
     struct cli_options probe_options = {0};
     struct flag flags[FLAGSET_MAX];
-    flagset_select(&probe_options, "*", flags);
+    flagset_probe(&probe_options, flags);
     const char **words = arena_alloc(&c->arena, (size_t)(argc + 1) * sizeof(*words));
     int count = 0;
     int err = flags_parse(flags, argc, argv, words, &count, e);
     if (err != 0) {
         return err;
     }
-    const char *noun = full_noun(count > 0 ? words[0] : NULL);
-    const char *verb = full_verb(count > 1 ? words[1] : NULL);
+    const char *noun = command_noun(count > 0 ? words[0] : NULL);
+    const char *verb = command_verb(count > 1 ? words[1] : NULL);
     if (noun == NULL || (probe_options.help && help_is_topic(noun, verb))) {
         help_topic(noun, stdout);
         return 0;
@@ -170,6 +150,7 @@ int main(int argc, char **argv)
     if (c.client != NULL) {
         client_close(c.client);
     }
+    json_decref(c.names);
     arena_free(&c.arena);
     if (fflush(stdout) != 0 && err == 0) {
         return err_exit_code(ERR_IO);

@@ -1,9 +1,11 @@
 #include "api/cli/output.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/cli/rows.h"
 #include "base/json.h"
 
 enum { OUTPUT_LIMIT = 1 << 30, OUTPUT_COLUMNS_MAX = 256 };
@@ -349,5 +351,46 @@ int output_object(struct cli *c, const json_t *object, const char *columns, stru
     json_t *rows = json_pack("[O]", object);
     int err = output_rows(c, rows, columns, e);
     json_decref(rows);
+    return err;
+}
+
+int output_list(struct cli *c, const struct command *self, const char *key,
+                json_t *(*row)(const json_t *), struct error *e, const char *path)
+{
+    json_t *list = NULL;
+    int err = cli_list(c, key, c->options.limit, &list, e, "%s", path);
+    if (err == 0) {
+        json_t *rows = rows_of(list, row);
+        err = output_rows(c, rows, self->columns, e);
+        json_decref(rows);
+    }
+    json_decref(list);
+    return err;
+}
+
+const char *output_labels(const json_t *object, struct arena *a)
+{
+    const char *labels = "", *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value)
+    {
+        labels = arena_printf(a, "%s%s%s", labels, *labels != '\0' ? "," : "", key);
+    }
+    return labels;
+}
+
+int cli_report(struct cli *c, json_t *row, struct error *e, const char *line, ...)
+{
+    int err = 0;
+    if (c->format != OUTPUT_TABLE && row != NULL) {
+        err = output_object(c, row, output_labels(row, &c->arena), e);
+    } else if (c->format == OUTPUT_TABLE && !c->options.quiet) {
+        va_list args;
+        va_start(args, line);
+        vprintf(line, args);
+        va_end(args);
+        putchar('\n');
+    }
+    json_decref(row);
     return err;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/cli/lookup.h"
 #include "api/cli/output.h"
 #include "api/cli/rows.h"
 #include "api/cli/verbs.h"
@@ -21,6 +22,9 @@ int run_queue_list(struct cli *c, const struct command *self, struct error *e)
     int err = cli_list(c, "jobs", part ? SCREENFUL + 1 : 0, &jobs, e,
                        "/api/v1/job-queues-v2?resourcePool=%s", pool);
     bool more = part && json_array_size(jobs) > SCREENFUL;
+    if (err == 0 && c->options.pool != NULL && json_array_size(jobs) == 0) {
+        err = lookup_pool(c, "--pool", c->options.pool, e); // an empty queue, or a slip of the pen
+    }
     if (more) {
         json_array_remove(jobs, SCREENFUL);
     }
@@ -82,24 +86,12 @@ static int fetch_answers(struct cli *c, long long id, struct answers *x, struct 
     return 0;
 }
 
-// The labels of an object, in its order, as the list of columns that output_object() takes.
-static const char *labels_of(const json_t *facts, struct arena *a)
-{
-    const char *labels = "", *key;
-    json_t *value;
-    json_object_foreach((json_t *)facts, key, value)
-    {
-        labels = arena_printf(a, "%s%s%s", labels, *labels != '\0' ? "," : "", key);
-    }
-    return labels;
-}
-
 static int show_group(struct cli *c, const struct waiting *w, const json_t *group, struct error *e)
 {
     json_t *facts = waiting_facts(w, group, &c->arena);
     json_t *remedies = waiting_remedies(w, group, &c->arena), *remedy;
     putchar('\n');
-    int err = output_object(c, facts, labels_of(facts, &c->arena), e);
+    int err = output_object(c, facts, output_labels(facts, &c->arena), e);
     size_t i;
     json_array_foreach(remedies, i, remedy)
     {

@@ -3,7 +3,6 @@
 // --token or MUSTER_TOKEN, else from the credentials file
 // ($XDG_CONFIG_HOME/muster/credentials.json, 0600):
 // {"last": URL, "tokens": {URL: token}}.
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +112,8 @@ int session_open(struct cli *c, bool need_token, struct error *e)
         .auth = c->token != NULL ? CLIENT_BEARER : CLIENT_NO_AUTH,
         .token = c->token,
         .ca_file = c->options.ca_file,
+        .timeout_s = c->timeout_s,
+        .connect_timeout_s = c->timeout_s,
     };
     return client_open(&options, &c->client, e);
 }
@@ -215,27 +216,6 @@ int cli_confirm(struct cli *c, struct error *e, const char *question, ...)
     fflush(stdout);
     if (fgets(answer, sizeof(answer), stdin) == NULL || (answer[0] != 'y' && answer[0] != 'Y')) {
         return error_set(e, ERR_CONFLICT, "nothing was deleted");
-    }
-    return 0;
-}
-
-int cli_id(struct cli *c, int i, const char *what, long long *id, struct error *e)
-{
-    char *end;
-    *id = strtoll(c->args[i], &end, 10);
-    if (*c->args[i] == '\0' || *end != '\0' || *id <= 0) {
-        return error_set(e, ERR_INVALID, "\"%s\" is no %s id; ids are numbers, see: muster %s list",
-                         c->args[i], what, what);
-    }
-    return 0;
-}
-
-int cli_number(const char *flag, const char *text, double *out, struct error *e)
-{
-    char *end;
-    *out = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(*out) || *out < 0) {
-        return error_set(e, ERR_INVALID, "%s takes a number of at least 0, not \"%s\"", flag, text);
     }
     return 0;
 }

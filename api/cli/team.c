@@ -2,65 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "api/cli/lookup.h"
 #include "api/cli/output.h"
 #include "api/cli/rows.h"
 #include "api/cli/verbs.h"
 #include "base/json.h"
-
-// --- finding -------------------------------------------------------------------------------------
-
-static int no_team(const json_t *teams, const char *name, struct error *e)
-{
-    size_t i, count = json_array_size(teams);
-    const char **names = xcalloc(count + 1, sizeof(*names));
-    json_t *team;
-    json_array_foreach(teams, i, team)
-    {
-        names[i] = jget_string(team, "name", "");
-    }
-    const char *near = nearest_word(name, names);
-    free(names);
-    if (near != NULL) {
-        return error_set(e, ERR_NOT_FOUND, "there is no team \"%s\"; did you mean \"%s\"?", name,
-                         near);
-    }
-    return error_set(e, ERR_NOT_FOUND, "there is no team \"%s\"; see: muster team list", name);
-}
-
-// The id of the team (workspace) of this name.
-static int find_team(struct cli *c, const char *name, long long *id, struct error *e)
-{
-    json_t *teams = NULL, *team;
-    size_t i;
-    int err = cli_list(c, "workspaces", 0, &teams, e, "/api/v1/workspaces");
-    *id = 0;
-    json_array_foreach(teams, i, team)
-    {
-        if (strcmp(jget_string(team, "name", ""), name) == 0) {
-            *id = jget_int(team, "id", 0);
-        }
-    }
-    if (err == 0 && *id == 0) {
-        err = no_team(teams, name, e);
-    }
-    json_decref(teams);
-    return err;
-}
-
-static int find_user(struct cli *c, const char *name, long long *id, struct error *e)
-{
-    json_t *answer = NULL;
-    char *escaped = client_escape(name);
-    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/users/%s/by-username", escaped);
-    *id = jget_int(jget(answer, "user"), "id", 0);
-    if (err == ERR_NOT_FOUND) {
-        err = error_set(e, err, "--user: there is no user \"%s\"; see: muster user list", name);
-    }
-    free(escaped);
-    json_decref(answer);
-    return err;
-}
 
 // --- what the flags ask for ----------------------------------------------------------------------
 
@@ -150,6 +98,44 @@ static int create_project(struct cli *c, long long team, const char *name, struc
     return err != 0 ? error_prefix(e, "the team was created, its project \"%s\" was not", name) : 0;
 }
 
+// As a value in an experiment file: quoted where YAML would read something else.
+static const char *yaml_text(struct cli *c, const char *name)
+{
+    static const char *const words[] = {"true", "false", "null", "yes", "no", "on",
+                                        "off",  "y",     "n",    "inf", "nan"};
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    bool plain = *name != '\0' && strchr(letters, *name) != NULL;
+    for (const char *p = name; *p != '\0' && plain; p++) {
+        plain = strchr(letters, *p) != NULL || strchr("0123456789_-.", *p) != NULL;
+    }
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        plain = plain && strcasecmp(name, words[i]) != 0;
+    }
+    if (plain) {
+        return name;
+    }
+    json_t *value = json_string(name);
+    char *text = json_text(value);
+    const char *quoted = arena_strdup(&c->arena, text);
+    free(text);
+    json_decref(value);
+    return quoted;
+}
+
+// As one word of a shell.
+static const char *shell_text(struct cli *c, const char *name)
+{
+    const char *out = "'";
+    for (const char *p = name; *p != '\0'; p++) {
+        out = *p == '\'' ? arena_printf(&c->arena, "%s'\\''", out)
+                         : arena_printf(&c->arena, "%s%c", out, *p);
+    }
+    bool plain =
+        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") ==
+        strlen(name);
+    return plain && *name != '\0' ? name : arena_printf(&c->arena, "%s'", out);
+}
+
 int run_team_create(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
@@ -169,11 +155,11 @@ int run_team_create(struct cli *c, const struct command *self, struct error *e)
     } else if (err == 0 && !c->options.quiet) {
         printf("Created team %s (workspace %lld); experiments go there with\n"
                "  workspace: %s\n  project: %s\n",
-               name, id, name, project);
+               name, id, yaml_text(c, name), yaml_text(c, project));
         if (jget_double(team, "weight", 1) < 1)
             printf("Its weight is %g: it gets the slots that no other team wants, until an\n"
                    "administrator gives it more: muster team set %s --weight 1\n",
-                   jget_double(team, "weight", 1), name);
+                   jget_double(team, "weight", 1), shell_text(c, name));
     }
     json_decref(answer);
     json_decref(body);
@@ -185,7 +171,7 @@ static int set_member(struct cli *c, long long team, json_t *body, struct error 
     long long user;
     int err = member_settings(&c->options, body, e);
     err = err != 0 ? err : need_settings(body, e);
-    err = err != 0 ? err : find_user(c, c->options.user, &user, e);
+    err = err != 0 ? err : lookup_user(c, "--user", c->options.user, &user, e);
     return err != 0 ? err
                     : cli_call(c, "PUT", body, NULL, e, "/api/v1/workspaces/%lld/members/%lld",
                                team, user);
@@ -203,14 +189,15 @@ int run_team_set(struct cli *c, const struct command *self, struct error *e)
     (void)self;
     long long team;
     json_t *body = json_object();
-    int err = find_team(c, c->args[0], &team, e);
+    int err = lookup_team(c, NULL, c->args[0], &team, e);
     if (err == 0) {
         err = c->options.user != NULL ? set_member(c, team, body, e) : set_team(c, team, body, e);
     }
-    if (err == 0 && !c->options.quiet) {
+    if (err == 0) {
         const char *user = c->options.user;
-        printf("Changed team %s%s%s\n", c->args[0], user != NULL ? ": user " : "",
-               user != NULL ? user : "");
+        json_object_set_new(body, "team", json_string(c->args[0]));
+        err = cli_report(c, json_incref(body), e, "Changed team %s%s%s", c->args[0],
+                         user != NULL ? ": user " : "", user != NULL ? user : "");
     }
     json_decref(body);
     return err;
@@ -220,7 +207,7 @@ int run_team_members(struct cli *c, const struct command *self, struct error *e)
 {
     long long team;
     json_t *answer = NULL;
-    int err = find_team(c, c->args[0], &team, e);
+    int err = lookup_team(c, NULL, c->args[0], &team, e);
     err = err != 0 ? err
                    : cli_call(c, "GET", NULL, &answer, e, "/api/v1/workspaces/%lld/members", team);
     if (err == 0) {
@@ -232,18 +219,89 @@ int run_team_members(struct cli *c, const struct command *self, struct error *e)
     return err;
 }
 
+static json_t *row_done(const struct cli *c, const struct command *self, long long id)
+{
+    return json_pack("{s:I, s:s, s:s}", "id", (json_int_t)id, "name", c->args[0], "done",
+                     self->verb);
+}
+
 int run_team_delete(struct cli *c, const struct command *self, struct error *e)
 {
-    (void)self;
     long long team;
-    int err = find_team(c, c->args[0], &team, e);
+    int err = lookup_team(c, NULL, c->args[0], &team, e);
     err = err != 0 ? err
                    : cli_confirm(c, e, "Delete team %s with its projects and members' roles?",
                                  c->args[0]);
     err = err != 0 ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/workspaces/%lld", team);
-    if (err == 0 && !c->options.quiet) {
-        printf("Deleted team %s\n", c->args[0]);
+    return err != 0 ? err
+                    : cli_report(c, row_done(c, self, team), e, "Deleted team %s", c->args[0]);
+}
+
+int run_team_archive(struct cli *c, const struct command *self, struct error *e)
+{
+    long long team;
+    int err = lookup_team(c, NULL, c->args[0], &team, e);
+    err = err != 0
+              ? err
+              : cli_call(c, "POST", NULL, NULL, e, "/api/v1/workspaces/%lld/%s", team, self->verb);
+    return err != 0
+               ? err
+               : cli_report(c, row_done(c, self, team), e, "Team %s: %sd", c->args[0], self->verb);
+}
+
+static int fetch_part(struct cli *c, long long team, const char *part, json_t **list,
+                      struct error *e)
+{
+    json_t *answer = NULL;
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/workspaces/%lld/%s", team, part);
+    *list = json_incref(jget(answer, part));
+    json_decref(answer);
+    return err;
+}
+
+static json_t *row_project(const json_t *project)
+{
+    return json_pack("{s:I, s:s, s:s, s:I, s:b}", "id", (json_int_t)jget_int(project, "id", 0),
+                     "name", jget_string(project, "name", ""), "description",
+                     jget_string(project, "description", ""), "experiments",
+                     (json_int_t)jget_int(project, "numExperiments", 0), "archived",
+                     jget_bool(project, "archived", false));
+}
+
+static int show_team(struct cli *c, const json_t *row, struct error *e)
+{
+    int err =
+        output_object(c, row, "id,name,owner,weight,guaranteed,max_slots,default_role,archived", e);
+    if (err != 0 || c->format != OUTPUT_TABLE || c->options.columns != NULL) {
+        return err;
     }
+    printf("\nMembers\n");
+    err = output_rows(c, json_object_get(row, "member_list"), "user,role,weight,max_slots", e);
+    printf("\nProjects\n");
+    return err != 0 ? err
+                    : output_rows(c, json_object_get(row, "project_list"),
+                                  "id,name,experiments,description", e);
+}
+
+int run_team_describe(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long team;
+    json_t *answer = NULL, *members = NULL, *projects = NULL;
+    int err = lookup_team(c, NULL, c->args[0], &team, e);
+    err = err != 0 ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/workspaces/%lld", team);
+    err = err != 0 ? err : fetch_part(c, team, "members", &members, e);
+    err = err != 0 ? err : fetch_part(c, team, "projects", &projects, e);
+    if (err == 0) {
+        json_t *row = row_team(jget(answer, "workspace"));
+        json_object_set_new(row, "member_list", rows_of(members, row_member));
+        json_object_set_new(row, "project_list", rows_of(projects, row_project));
+        err = show_team(c, row, e);
+        json_decref(row);
+    }
+    json_decref(projects);
+    json_decref(members);
+    json_decref(answer);
     return err;
 }
 
@@ -270,6 +328,9 @@ int run_team_shares(struct cli *c, const struct command *self, struct error *e)
     json_t *answer = NULL;
     char *pool = client_escape(c->options.pool != NULL ? c->options.pool : "");
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/shares?resourcePool=%s", pool);
+    if (err == 0 && c->options.pool != NULL && json_array_size(jget(answer, "shares")) == 0) {
+        err = lookup_pool(c, "--pool", c->options.pool, e);
+    }
     if (err == 0) {
         json_t *rows = share_rows(jget(answer, "shares"), c->format == OUTPUT_TABLE);
         err = output_rows(c, rows, self->columns, e);

@@ -182,30 +182,51 @@ static int on_log_line(void *ctx, const json_t *result, struct error *e)
     return 0;
 }
 
+static const char *upper_case(struct cli *c, const char *text)
+{
+    char *upper = arena_strdup(&c->arena, text);
+    for (char *p = upper; *p != '\0'; p++) {
+        *p = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
+    }
+    return upper;
+}
+
+static int log_times(struct cli *c, struct buf *path, struct error *e)
+{
+    const char *since, *until;
+    int err = cli_time(c, "--since", c->options.from, &since, e);
+    err = err != 0 ? err : cli_time(c, "--until", c->options.until, &until, e);
+    if (err == 0) {
+        buf_puts(path, cli_query(c, "timestampAfter", since));
+        buf_puts(path, cli_query(c, "timestampBefore", until));
+    }
+    return err;
+}
+
 static int log_filters(struct cli *c, struct buf *path, struct error *e)
 {
     const struct cli_options *o = &c->options;
+    const char *const texts[][2] = {
+        {"searchText", o->search},      {"agentIds", o->agent}, {"allocationIds", o->allocation},
+        {"containerIds", o->container}, {"sources", o->source}, {"stdtypes", o->stdtype}};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        buf_puts(path, cli_query(c, texts[i][0], texts[i][1]));
+    }
+    if (o->regex) {
+        buf_puts(path, "&enableRegex=true");
+    }
     if (o->rank >= 0) {
         buf_printf(path, "&rankIds=%lld", o->rank);
     }
     if (o->level != NULL) {
-        char *upper = arena_strdup(&c->arena, o->level);
-        for (char *p = upper; *p != '\0'; p++) {
-            *p = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
-        }
         const char *word = NULL;
-        int err = wire_parse(WIRE_LOG_LEVEL, upper, &word, e);
+        int err = wire_parse(WIRE_LOG_LEVEL, upper_case(c, o->level), &word, e);
         if (err != 0) {
-            return err;
+            return error_prefix(e, "--level");
         }
         buf_printf(path, "&levels=%s", wire_name(WIRE_LOG_LEVEL, word));
     }
-    if (o->search != NULL) {
-        char *escaped = client_escape(o->search);
-        buf_printf(path, "&searchText=%s", escaped);
-        free(escaped);
-    }
-    return 0;
+    return log_times(c, path, e);
 }
 
 struct tail {
@@ -266,8 +287,70 @@ int run_trial_kill(struct cli *c, const struct command *self, struct error *e)
     long long id;
     int err = cli_id(c, 0, "trial", &id, e);
     err = err != 0 ? err : cli_call(c, "POST", NULL, NULL, e, "/api/v1/trials/%lld/kill", id);
-    if (err == 0 && !c->options.quiet) {
-        printf("Trial %lld: kill accepted\n", id);
+    return err != 0 ? err
+                    : cli_report(c, json_pack("{s:I, s:s}", "id", (json_int_t)id, "done", "kill"),
+                                 e, "Trial %lld: kill accepted", id);
+}
+
+// --- files ---------------------------------------------------------------------------------------
+
+// The newest checkpoint, or the best by the searcher's metric.
+static int choose_checkpoint(struct cli *c, long long id, const char **uuid, struct error *e)
+{
+    json_t *list = NULL;
+    const char *by = c->options.best ? "sortByAttr=SORT_BY_SEARCHER_METRIC"
+                                     : "sortByAttr=SORT_BY_BATCH_NUMBER&orderBy=ORDER_BY_DESC";
+    int err = cli_list(c, "checkpoints", 1, &list, e,
+                       "/api/v1/trials/%lld/checkpoints?states=STATE_COMPLETED&%s", id, by);
+    *uuid = arena_strdup(&c->arena, jget_string(json_array_get(list, 0), "uuid", NULL));
+    if (err == 0 && *uuid == NULL) {
+        err = error_set(e, ERR_NOT_FOUND, "trial %lld has no checkpoint", id);
     }
+    json_decref(list);
+    return err;
+}
+
+int run_trial_download(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    const char *uuid = NULL;
+    int err = cli_id(c, 0, "trial", &id, e);
+    err = err != 0 ? err : choose_checkpoint(c, id, &uuid, e);
+    const char *folder = c->options.to != NULL ? c->options.to : uuid;
+    err = err != 0 ? err : fetch_checkpoint_files(c, uuid, folder, e);
+    return err != 0 ? err
+                    : cli_report(c,
+                                 json_pack("{s:I, s:s, s:s}", "trial", (json_int_t)id, "uuid", uuid,
+                                           "folder", folder),
+                                 e, "Checkpoint %s is in %s", uuid, folder);
+}
+
+// What can stand behind --agent, --source and so on.
+static int on_fields(void *ctx, const json_t *result, struct error *e)
+{
+    (void)e;
+    json_object_update(ctx, (json_t *)result);
+    return 0;
+}
+
+int run_trial_log_fields(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    int err = cli_id(c, 0, "trial", &id, e);
+    json_t *found = json_object();
+    const char *path = arena_printf(&c->arena, "/api/v1/trials/%lld/logs/fields", id);
+    err = err != 0 ? err : client_stream(c->client, path, on_fields, found, e);
+    if (err == 0) {
+        json_t *row =
+            json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "agents", jget(found, "agentIds"),
+                      "ranks", jget(found, "rankIds"), "allocations", jget(found, "allocationIds"),
+                      "containers", jget(found, "containerIds"), "sources", jget(found, "sources"),
+                      "stdtypes", jget(found, "stdtypes"));
+        err = output_object(c, row, "agents,ranks,allocations,containers,sources,stdtypes", e);
+        json_decref(row);
+    }
+    json_decref(found);
     return err;
 }

@@ -83,6 +83,9 @@ static const char *state_text(const struct waiting *w, struct arena *a)
     if (wire_state_is_terminal(state)) {
         return arena_printf(a, "has ended as %s: it waits for nothing", state);
     }
+    if (strcmp(state, "PAUSED") == 0 && jget_int(w->experiment, "liveAllocations", 0) > 0) {
+        return "is being paused: its trials save their work, then leave the slots";
+    }
     if (strcmp(state, "PAUSED") == 0) {
         return "is paused: it holds no slots and stands in no queue";
     }

@@ -1,0 +1,188 @@
+// Projects: the folders of a team (workspace) that experiments are in.
+#include <string.h>
+
+#include "api/cli/lookup.h"
+#include "api/cli/output.h"
+#include "api/cli/rows.h"
+#include "api/cli/verbs.h"
+#include "base/json.h"
+
+static json_t *row_project(const json_t *project)
+{
+    return json_pack(
+        "{s:I, s:s, s:s, s:s, s:I, s:I, s:s, s:b, s:I}", "id",
+        (json_int_t)jget_int(project, "id", 0), "team", jget_string(project, "workspaceName", ""),
+        "name", jget_string(project, "name", ""), "description",
+        jget_string(project, "description", ""), "experiments",
+        (json_int_t)jget_int(project, "numExperiments", 0), "active",
+        (json_int_t)jget_int(project, "numActiveExperiments", 0), "owner",
+        jget_string(project, "username", ""), "archived", jget_bool(project, "archived", false),
+        "team_id", (json_int_t)jget_int(project, "workspaceId", 0));
+}
+
+static int add_projects(struct cli *c, long long team, json_t *rows, struct error *e)
+{
+    json_t *list = NULL;
+    int err = cli_list(c, "projects", 0, &list, e, "/api/v1/workspaces/%lld/projects%s", team,
+                       c->options.all ? "" : "?archived=false");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_array_append_new(rows, row_project(json_array_get(list, i)));
+    }
+    json_decref(list);
+    return err;
+}
+
+static int add_all_projects(struct cli *c, json_t *rows, struct error *e)
+{
+    json_t *teams = NULL;
+    int err = cli_list(c, "workspaces", 0, &teams, e, "/api/v1/workspaces%s",
+                       c->options.all ? "" : "?archived=false");
+    for (size_t i = 0; i < json_array_size(teams) && err == 0; i++) {
+        err = add_projects(c, jget_int(json_array_get(teams, i), "id", 0), rows, e);
+    }
+    json_decref(teams);
+    return err;
+}
+
+int run_project_list(struct cli *c, const struct command *self, struct error *e)
+{
+    long long team;
+    json_t *rows = json_array();
+    int err = 0;
+    if (c->arg_count == 0) {
+        err = add_all_projects(c, rows, e);
+    } else {
+        err = lookup_team(c, NULL, c->args[0], &team, e);
+        err = err != 0 ? err : add_projects(c, team, rows, e);
+    }
+    err = err != 0 ? err : output_rows(c, rows, self->columns, e);
+    json_decref(rows);
+    return err;
+}
+
+// The project that the first two words name.
+static int named_project(struct cli *c, long long *id, struct error *e)
+{
+    long long team;
+    int err = lookup_team(c, NULL, c->args[0], &team, e);
+    return err != 0 ? err : lookup_project(c, team, c->args[1], id, e);
+}
+
+int run_project_create(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long team;
+    json_t *answer = NULL, *body = json_pack("{s:s}", "name", c->args[1]);
+    if (c->options.description != NULL) {
+        json_object_set_new(body, "description", json_string(c->options.description));
+    }
+    int err = lookup_team(c, NULL, c->args[0], &team, e);
+    if (err == 0) {
+        err = cli_call(c, "POST", body, &answer, e, "/api/v1/workspaces/%lld/projects", team);
+    }
+    if (err == 0) {
+        const json_t *project = jget(answer, "project");
+        err = cli_report(c, row_project(project), e, "Created project %s (%lld) in team %s",
+                         c->args[1], (long long)jget_int(project, "id", 0), c->args[0]);
+    }
+    json_decref(answer);
+    json_decref(body);
+    return err;
+}
+
+static void show_notes(const json_t *notes)
+{
+    for (size_t i = 0; i < json_array_size(notes); i++) {
+        const json_t *note = json_array_get(notes, i);
+        printf("\n%s\n  %s\n", jget_string(note, "name", ""), jget_string(note, "contents", ""));
+    }
+}
+
+int run_project_describe(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    json_t *answer = NULL;
+    int err = named_project(c, &id, e);
+    err = err != 0 ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/projects/%lld", id);
+    if (err == 0) {
+        const json_t *notes = jget(jget(answer, "project"), "notes");
+        json_t *row = row_project(jget(answer, "project"));
+        json_object_set(row, "notes", (json_t *)notes);
+        err =
+            output_object(c, row, "id,team,name,description,experiments,active,owner,archived", e);
+        if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+            show_notes(notes);
+        }
+        json_decref(row);
+    }
+    json_decref(answer);
+    return err;
+}
+
+int run_project_set(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    const struct cli_options *o = &c->options;
+    long long id;
+    json_t *answer = NULL, *body = json_object();
+    if (o->name != NULL) {
+        json_object_set_new(body, "name", json_string(o->name));
+    }
+    if (o->description != NULL) {
+        json_object_set_new(body, "description", json_string(o->description));
+    }
+    int err = json_object_size(body) > 0
+                  ? named_project(c, &id, e)
+                  : error_set(e, ERR_INVALID, "what is to change? give --name or --description");
+    err = err != 0 ? err : cli_call(c, "PATCH", body, &answer, e, "/api/v1/projects/%lld", id);
+    if (err == 0) {
+        err = cli_report(c, row_project(jget(answer, "project")), e,
+                         "Changed project %s of team %s", c->args[1], c->args[0]);
+    }
+    json_decref(answer);
+    json_decref(body);
+    return err;
+}
+
+int run_project_note(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id;
+    const char *name = c->options.name != NULL ? c->options.name : "Note";
+    json_t *body = json_pack("{s:s, s:s}", "name", name, "contents", c->args[2]);
+    int err = named_project(c, &id, e);
+    err = err != 0 ? err : cli_call(c, "POST", body, NULL, e, "/api/v1/projects/%lld/notes", id);
+    err = err != 0 ? err
+                   : cli_report(c, json_incref(body), e, "Left a note at project %s", c->args[1]);
+    json_decref(body);
+    return err;
+}
+
+static json_t *row_done(const struct cli *c, const struct command *self, long long id)
+{
+    return json_pack("{s:I, s:s, s:s}", "id", (json_int_t)id, "name", c->args[c->arg_count - 1],
+                     "done", self->verb);
+}
+
+int run_project_archive(struct cli *c, const struct command *self, struct error *e)
+{
+    long long id;
+    int err = named_project(c, &id, e);
+    err = err != 0 ? err
+                   : cli_call(c, "POST", NULL, NULL, e, "/api/v1/projects/%lld/%s", id, self->verb);
+    return err != 0
+               ? err
+               : cli_report(c, row_done(c, self, id), e, "Project %s: %sd", c->args[1], self->verb);
+}
+
+int run_project_delete(struct cli *c, const struct command *self, struct error *e)
+{
+    long long id;
+    int err = named_project(c, &id, e);
+    err =
+        err != 0 ? err : cli_confirm(c, e, "Delete project %s of team %s?", c->args[1], c->args[0]);
+    err = err != 0 ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/projects/%lld", id);
+    return err != 0 ? err
+                    : cli_report(c, row_done(c, self, id), e, "Deleted project %s", c->args[1]);
+}

@@ -1,0 +1,104 @@
+// Words of the command line as values, and what is said when they are none.
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/cli/cli.h"
+#include "base/clock.h"
+
+int cli_id(struct cli *c, int i, const char *what, long long *id, struct error *e)
+{
+    char *end;
+    *id = strtoll(c->args[i], &end, 10);
+    if (*c->args[i] == '\0' || *end != '\0' || *id <= 0) {
+        return error_set(e, ERR_INVALID, "\"%s\" is no %s id; ids are numbers, see: muster %s list",
+                         c->args[i], what, what);
+    }
+    return 0;
+}
+
+int cli_number(const char *flag, const char *text, double *out, struct error *e)
+{
+    char *end;
+    *out = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(*out) || *out < 0) {
+        return error_set(e, ERR_INVALID, "%s takes a number of at least 0, not \"%s\"", flag, text);
+    }
+    return 0;
+}
+
+// "2d" beside what Go writes.
+static int parse_length(const char *text, int64_t *us)
+{
+    char *end;
+    double days = strtod(text, &end);
+    if (end != text && strcmp(end, "d") == 0 && days > 0 && days < 36500) {
+        *us = (int64_t)(days * 86400e6);
+        return 0;
+    }
+    return duration_parse(text, us) == 0 && *us > 0 ? 0 : ERR_INVALID;
+}
+
+int cli_length(struct cli *c, const char *flag, const char *text, const char **length,
+               struct error *e)
+{
+    int64_t us = 0;
+    *length = NULL;
+    if (text == NULL) {
+        return 0;
+    }
+    if (parse_length(text, &us) != 0) {
+        return error_set(e, ERR_INVALID,
+                         "%s takes a length of time like 90m, 12h or 30d, not \"%s\"", flag, text);
+    }
+    *length = arena_printf(&c->arena, "%llds", (long long)(us / 1000000));
+    return 0;
+}
+
+int cli_time(struct cli *c, const char *flag, const char *text, const char **time, struct error *e)
+{
+    char out[CLOCK_RFC3339_MAX];
+    int64_t us = 0;
+    *time = NULL;
+    if (text == NULL) {
+        return 0;
+    }
+    char *day = arena_printf(&c->arena, "%sT00:00:00Z", text);
+    if (parse_length(text, &us) == 0) {
+        us = clock_wall_us() - us;
+    } else if (clock_parse(text, &us) != 0 && clock_parse(day, &us) != 0) {
+        return error_set(e, ERR_INVALID,
+                         "%s takes a time like 2026-11-21, 2026-11-21T09:00:00Z, or 90m or 2d for "
+                         "so long ago, not \"%s\"",
+                         flag, text);
+    }
+    *time = arena_strdup(&c->arena, clock_format(us, out));
+    return 0;
+}
+
+json_t *cli_words(const struct flag_list *list)
+{
+    json_t *words = json_array();
+    for (int i = 0; i < list->count; i++) {
+        json_array_append_new(words, json_string(list->items[i]));
+    }
+    return words;
+}
+
+int cli_pairs(const char *flag, const struct flag_list *list, json_t **object, struct error *e)
+{
+    *object = json_object();
+    for (int i = 0; i < list->count; i++) {
+        const char *text = list->items[i], *equals = strchr(text, '=');
+        if (equals == NULL || equals == text) {
+            json_decref(*object);
+            *object = NULL;
+            return error_set(e, ERR_INVALID, "%s takes KEY=VALUE, not \"%s\"", flag, text);
+        }
+        json_t *value = json_loads(equals + 1, JSON_DECODE_ANY, NULL); // 7, true; else a text
+        json_object_setn_new(*object, text, (size_t)(equals - text),
+                             value != NULL ? value : json_string(equals + 1));
+    }
+    return 0;
+}
