@@ -50,5 +50,7 @@ void request_write_warning(const struct request *rq, struct json_writer *w)
     jw_array(w);
     if (rq->warning)
         jw_string(w, rq->warning);
+    if (rq->note)
+        jw_string(w, rq->note);
     jw_array_end(w);
 }

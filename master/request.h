@@ -46,6 +46,7 @@ struct request {
     struct buf answer;
     int64_t id;          // what a core handler created or touched, for the route's render
     const char *warning; // of a submission: a sentence, in the arena; NULL: none
+    const char *note;    // .. and another, that is no warning of the wire
 
     // Set by the http layer:
     const char *(*query)(struct request *rq, const char *name); // NULL when absent; both key cases

@@ -59,8 +59,7 @@ int task_finish(struct submission *s, struct yaml_doc *doc)
     int err = taskconf_finish(doc, &experiment, &s->e);
     if (err)
         return err;
-    const char *warning = taskconf_warning(doc->root);
-    s->rq->warning = warning;
+    s->rq->note = taskconf_warning(doc->root);
     if (s->kind == KIND_COMMAND) { // kept as it is shown, with all of its keys
         free(s->text);
         s->text = json_text(doc->root);

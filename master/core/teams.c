@@ -99,12 +99,19 @@ static int check(struct core *c, const struct request *rq, const struct experime
     return error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)x->id);
 }
 
+static int name(const struct experiment *x, struct error *e)
+{
+    if (x->kind == KIND_EXPERIMENT)
+        return error_prefix(e, "experiment %lld", (long long)x->id);
+    return error_prefix(e, "%s %s", kind_words[x->kind].noun, x->live ? x->live->job_id : "");
+}
+
 int core_may_change(struct core *c, const struct request *rq, const struct experiment *x,
                     struct error *e)
 {
     bool own = rq->principal.kind == PRINCIPAL_USER && rq->principal.user_id == x->user_id;
     int err = check(c, rq, x, own ? ACT_CHANGE_OWN : ACT_CHANGE_OTHERS, e);
-    return err ? error_prefix(e, "experiment %lld", (long long)x->id) : 0;
+    return err ? name(x, e) : 0;
 }
 
 int core_may_overtake(struct core *c, const struct request *rq, const struct experiment *x,
@@ -112,7 +119,7 @@ int core_may_overtake(struct core *c, const struct request *rq, const struct exp
 {
     int err = core_may_change(c, rq, x, e);
     if (!err && check(c, rq, x, ACT_OVERTAKE, e))
-        err = error_prefix(e, "experiment %lld", (long long)x->id);
+        err = name(x, e);
     return err;
 }
 

@@ -268,8 +268,8 @@ static int refuse_full(const char *what, int64_t id, int64_t experiments, struct
     if (!experiments)
         return 0;
     return error_set(e, ERR_CONFLICT,
-                     "%s %lld holds %lld experiments: delete them first (muster experiment "
-                     "delete), or archive the %s",
+                     "%s %lld holds %lld experiments or tasks: delete them first (muster "
+                     "experiment delete, muster command delete), or archive the %s",
                      what, (long long)id, (long long)experiments, what);
 }
 

@@ -13,7 +13,7 @@
     "w.name, " COUNTED("experiments") "), " COUNTED(                                               \
         "experiments") " AND c.state NOT IN ('COMPLETED', 'CANCELED', 'ERROR')), "                 \
                        "(SELECT b.submitted_at FROM experiment_briefs b WHERE b.project_id = "     \
-                       "p.id "                                                                     \
+                       "p.id AND b.kind = 'EXPERIMENT' "                                           \
                        "ORDER BY b.id DESC LIMIT 1), " COUNTED("trials") "), p.notes"
 #define PROJECT_FROM   "FROM projects p"
 #define PROJECT_JOINED "JOIN users u ON u.id = p.user_id JOIN workspaces w ON w.id = p.workspace_id"

@@ -18,7 +18,7 @@ enum { PAGE_ROWS = 500, RAW_JSON_MAX = 100000, PERIODS_MAX = 4000 };
 
 struct used { // one start of a trial, as far as it lies within the time asked for
     int64_t experiment, slots, start, end;
-    const char *username, *pool;
+    const char *username, *pool, *kind;
     const json_t *labels;
 };
 
@@ -34,7 +34,9 @@ typedef void take_used(void *ctx, const struct used *u);
 
 #define USED_COLUMNS                                                                               \
     "SELECT coalesce(a.ended_at, 0), a.row, e.id, u.username, e.labels, a.slots, a.started_at, "   \
-    "a.pool, ? OR p.workspace_id IN (" SQL_SEEN_WORKSPACES ") FROM (SELECT rowid AS row, "         \
+    "a.pool, ? OR p.workspace_id IN (" SQL_SEEN_WORKSPACES                                         \
+    "), CASE e.kind WHEN 'EXPERIMENT' THEN 'training' ELSE lower(e.kind) END FROM (SELECT rowid "  \
+    "AS row, "                                                                                     \
     "trial_id, slots, started_at, ended_at, pool FROM allocations "
 #define USED_JOINED                                                                                \
     ") a JOIN trials t ON t.id = a.trial_id JOIN experiments e ON e.id = t.experiment_id "         \
@@ -55,7 +57,8 @@ static void show(struct scan *s, struct db_rows *rows, take_used *take, void *ct
                      .start = start > s->after ? start : s->after,
                      .end = end < s->before ? end : s->before,
                      .username = db_text(rows, 3),
-                     .pool = db_text(rows, 7)};
+                     .pool = db_text(rows, 7),
+                     .kind = db_text(rows, 9)};
     if (u.start >= u.end)
         return;
     json_t *labels = json_loads(db_text(rows, 4), 0, NULL);
@@ -166,7 +169,7 @@ static void put_raw_line(void *ctx, const struct used *u)
 {
     struct buf *out = ctx;
     char start[CLOCK_RFC3339_MAX], end[CLOCK_RFC3339_MAX];
-    buf_printf(out, "%lld,training,", (long long)u->experiment);
+    buf_printf(out, "%lld,%s,", (long long)u->experiment, u->kind);
     put_field(out, u->username);
     buf_puts(out, ",");
     put_labels(out, u->labels);
@@ -213,7 +216,7 @@ static void write_used(void *ctx, const struct used *u)
     if (l->count++ >= RAW_JSON_MAX)
         return;
     jw_object(l->w);
-    jw_kv_string(l->w, "kind", "training");
+    jw_kv_string(l->w, "kind", u->kind);
     jw_kv_int(l->w, "experimentId", u->experiment);
     jw_kv_string(l->w, "username", u->username);
     jw_key(l->w, "labels");

@@ -63,6 +63,36 @@
 #define NEW_EXPERIMENT                                                                             \
     "config?:string modelDefinition?:[File] activate?:bool projectId?:int template?:string "       \
     "parentId?:int validateOnly?:bool unmanaged?:bool"
+// What commands, shells, notebooks and tensorboards have in common; `Type_` is a schema, `cannot_`
+// why the call is refused, or NULL.
+#define TASK_ROWS(noun_, Type_, create_, render_created_, summary_)                                \
+    READ(V1 "/" #noun_ "s", AUTH_USER, view_##noun_##s, "users userIds workspaceId sortBy" PAGE,   \
+         "List " #noun_ "s, newest first",                                                         \
+         .answers = #noun_ "s:[" Type_ "] pagination:Pagination"),                                 \
+        {.method = "POST",                                                                         \
+         .path = V1 "/" #noun_ "s",                                                                \
+         .auth = AUTH_USER,                                                                        \
+         .kind = ROUTE_CORE,                                                                       \
+         .core = create_,                                                                          \
+         .view = render_created_,                                                                  \
+         .body = BODY_FILES,                                                                       \
+         .summary = summary_,                                                                      \
+         .takes = "config?:object templateName?:string workspaceId?:int files?:[File] "            \
+                  "seed?:int data?:string preview?:bool experimentIds?:[int] trialIds?:[int] "     \
+                  "filters?:object +externalTaskId?:string",                                       \
+         .answers =                                                                                \
+             #noun_ ":" Type_ " config:object warnings?:[LaunchWarning] +warningTexts?:[string]"}, \
+        READ(V1 "/" #noun_ "s/{taskId}", AUTH_USER, view_##noun_, NULL, "One " #noun_,             \
+             .answers = #noun_ ":" Type_ " config:object"),                                        \
+        CORE("POST", V1 "/" #noun_ "s/{taskId}/kill", AUTH_USER, core_##noun_##_kill,              \
+             render_##noun_, "End a " #noun_ " at once", .answers = #noun_ "?:" Type_),            \
+        CORE("POST", V1 "/" #noun_ "s/{taskId}/set_priority", AUTH_USER,                           \
+             core_##noun_##_set_priority, render_##noun_,                                          \
+             "Give a " #noun_ " another priority, 1 to 99, the smaller the sooner",                \
+             .takes = "priority:int " #noun_ "Id?:string", .answers = #noun_ "?:" Type_)
+#define NO_PROXY                                                                                   \
+    "Refused: programs cannot be reached from outside; the answer says what to do instead"
+
 #define EXPERIMENT_MADE                                                                            \
     "experiment:Experiment config:object warnings?:[LaunchWarning] +warningTexts?:[string]"
 
@@ -593,6 +623,51 @@ const struct route route_table[] = {
          .answers = "task:Task"),
     SLOW(V1 "/tasks/{taskId}/context_directory", EVERYBODY, view_context_directory, NULL,
          "The files of a task, as tar.gz in base64", .answers = "b64Tgz:base64"),
+    READ(V1 "/tasks/count", AUTH_USER, view_task_count, NULL,
+         "How many tasks of each kind have not ended",
+         .answers = "commands:int notebooks:int shells:int tensorboards:int +tasks:int"),
+    READ(V1 "/tasks/{taskId}/config", AUTH_USER, view_task_config, NULL,
+         "The configuration of a task, as text", .answers = "config:string"),
+    CORE("POST", V1 "/tasks/{taskId}/kill", AUTH_USER, core_task_kill, NULL,
+         "End a generic task and all that were made below it; killFromRoot: its whole tree",
+         .takes = "taskId?:string killFromRoot?:bool"),
+    CORE("POST", V1 "/tasks/{taskId}/pause", AUTH_USER, core_task_pause, NULL,
+         "End the program of a generic task, and of those below it, until it is unpaused",
+         .takes = "taskId?:string"),
+    CORE("POST", V1 "/tasks/{taskId}/unpause", AUTH_USER, core_task_unpause, NULL,
+         "Start a paused generic task, and those below it, again", .takes = "taskId?:string"),
+    {.method = "DELETE",
+     .path = V1 "/tasks/{taskId}",
+     .auth = AUTH_USER,
+     .kind = ROUTE_CORE,
+     .core = core_task_delete,
+     .ours = true,
+     .summary = "Delete a command or a generic task that has ended, with its log"},
+    {.method = "GET",
+     .path = V1 "/generic-tasks",
+     .auth = AUTH_USER,
+     .kind = ROUTE_READ,
+     .view = view_generic_tasks,
+     .query = "users userIds workspaceId sortBy" PAGE,
+     .ours = true,
+     .summary = "List generic tasks, newest first",
+     .answers = "tasks:[GenericTask] pagination:Pagination"},
+    {.method = "POST",
+     .path = V1 "/generic-tasks",
+     .auth = AUTH_USER,
+     .kind = ROUTE_CORE,
+     .core = core_generic_create,
+     .view = render_generic_created,
+     .body = BODY_FILES,
+     .summary = "Start a generic task: configuration as YAML text, and files",
+     .takes = "config?:string contextDirectory?:[File] projectId?:int parentId?:string "
+              "inheritContext?:bool forkedFrom?:string noPause?:bool +externalTaskId?:string",
+     .answers = "taskId:string warnings?:[LaunchWarning] +warningTexts?:[string]"},
+    TASK_ROWS(command, "Command", core_command_create, render_command_created,
+              "Run a program once"),
+    TASK_ROWS(shell, "Shell", core_shell_create, NULL, NO_PROXY),
+    TASK_ROWS(notebook, "Notebook", core_notebook_create, NULL, NO_PROXY),
+    TASK_ROWS(tensorboard, "Tensorboard", core_tensorboard_create, NULL, NO_PROXY),
     STREAM(V1 "/tasks/{taskId}/logs", AUTH_USER, stream_task_logs,
            "follow limit orderBy agentIds allocationIds containerIds rankIds sources stdtypes "
            "levels timestampBefore timestampAfter searchText enableRegex",

@@ -26,7 +26,7 @@
 #define TASK_FIELDS                                                                                \
     "id:string description:string state:AllocationState startTime:time container?:Container "      \
     "displayName?:string userId?:int username:string resourcePool:string exitStatus?:string "      \
-    "jobId:string workspaceId:int"
+    "jobId:string workspaceId:int +endTime?:time +exitCode?:int"
 
 const struct schema schema_table[] = {
     OBJECT("Error", "error:ErrorBody message?:string"),
@@ -198,6 +198,8 @@ const struct schema schema_table[] = {
     OBJECT("Notebook", TASK_FIELDS " serviceAddress?:string"),
     OBJECT("Tensorboard",
            TASK_FIELDS " serviceAddress?:string experimentIds?:[int] trialIds?:[int]"),
+    OURS("GenericTask", TASK_FIELDS " taskState:GenericTaskState parentId?:string "
+                                    "forkedFrom?:string noPause:bool"),
     WORDS("TaskType", "TASK_TYPE_",
           "TRIAL NOTEBOOK SHELL COMMAND TENSORBOARD CHECKPOINT_GC GENERIC"),
     WORDS("GenericTaskState", "GENERIC_TASK_STATE_",

@@ -5,14 +5,15 @@
 
 #include "base/log.h"
 #include "master/http/views.h"
+#include "master/kinds.h"
 #include "master/sight.h"
 
 #define ALLOCATION_COLUMNS                                                                         \
     "SELECT a.id, t.task_id, a.state, a.slots, a.started_at, a.ended_at, "                         \
-    "a.exit_reason, a.trial_id FROM allocations a "                                                \
+    "a.exit_reason, a.trial_id, a.exit_code FROM allocations a "                                   \
     "JOIN trials t ON t.id = a.trial_id "
 
-enum { A_ID, A_TASK, A_STATE, A_SLOTS, A_STARTED, A_ENDED, A_REASON, A_TRIAL };
+enum { A_ID, A_TASK, A_STATE, A_SLOTS, A_STARTED, A_ENDED, A_REASON, A_TRIAL, A_EXIT_CODE };
 
 static void write_allocation(struct json_writer *w, struct db_rows *rows)
 {
@@ -26,6 +27,8 @@ static void write_allocation(struct json_writer *w, struct db_rows *rows)
     write_time(w, "startTime", db_int(rows, A_STARTED));
     write_time(w, "endTime", db_int(rows, A_ENDED));
     jw_kv_string(w, "exitReason", db_text(rows, A_REASON));
+    if (!db_is_null(rows, A_EXIT_CODE))
+        jw_kv_int(w, "statusCode", db_int(rows, A_EXIT_CODE));
     jw_object_end(w);
 }
 
@@ -57,19 +60,6 @@ int view_allocation(struct view *v, struct error *e)
     return rc;
 }
 
-static const char *task_type(const char *kind)
-{
-    static const char *const types[][2] = {{"COMMAND", "TASK_TYPE_COMMAND"},
-                                           {"SHELL", "TASK_TYPE_SHELL"},
-                                           {"NOTEBOOK", "TASK_TYPE_NOTEBOOK"},
-                                           {"TENSORBOARD", "TASK_TYPE_TENSORBOARD"},
-                                           {"GENERIC", "TASK_TYPE_GENERIC"}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (!strcmp(types[i][0], kind))
-            return types[i][1];
-    return "TASK_TYPE_TRIAL";
-}
-
 // Of a generic task; a task is not both stopping and killed.
 static const char *task_state(const char *state)
 {
@@ -86,6 +76,18 @@ static const char *task_state(const char *state)
         if (!strcmp(states[i][0], state))
             return states[i][1];
     return "GENERIC_TASK_STATE_ACTIVE";
+}
+
+void write_generic_members(struct json_writer *w, const char *state, const char *ancestors,
+                           const char *forked_from, bool no_pause)
+{
+    const char *parent = strrchr(ancestors, '/');
+    jw_kv_string(w, "taskState", task_state(state));
+    if (parent)
+        jw_kv_string(w, "parentId", parent + 1);
+    if (forked_from)
+        jw_kv_string(w, "forkedFrom", forked_from);
+    jw_kv_bool(w, "noPause", no_pause);
 }
 
 static int write_allocations(struct view *v, const struct db_value *task)
@@ -109,7 +111,9 @@ int view_task(struct view *v, struct error *e)
     struct json_writer *w = &v->w;
     struct db_rows *rows =
         db_query_sql(v->db,
-                     "SELECT e.kind, t.state, t.started_at, t.ended_at, e.original_config "
+                     "SELECT e.kind, t.state, t.started_at, t.ended_at, e.original_config, "
+                     "e.ancestors, (SELECT task_id FROM trials WHERE experiment_id = e.parent_id "
+                     "AND e.kind = 'GENERIC'), e.no_pause "
                      "FROM trials t JOIN experiments e ON e.id = t.experiment_id "
                      "WHERE t.task_id = ?",
                      &value, 1);
@@ -119,8 +123,11 @@ int view_task(struct view *v, struct error *e)
         jw_key(w, "task");
         jw_object(w);
         jw_kv_string(w, "taskId", id);
-        jw_kv_string(w, "taskType", task_type(db_text(rows, 0)));
-        jw_kv_string(w, "taskState", task_state(db_text(rows, 1)));
+        jw_kv_string(w, "taskType",
+                     arena_printf(&v->rq->arena, "TASK_TYPE_%s",
+                                  kind_words[kind_of_word(db_text(rows, 0))].task));
+        write_generic_members(w, db_text(rows, 1), db_text(rows, 5), db_text(rows, 6),
+                              db_int(rows, 7));
         write_time(w, "startTime", db_int(rows, 2));
         write_time(w, "endTime", db_int(rows, 3));
         jw_kv_string(w, "config", db_text(rows, 4));

@@ -49,6 +49,15 @@ view_handler view_trial, view_trial_workloads, view_trial_series, view_context_d
 
 // starts.c, tasks.c
 view_handler view_trial_starts, view_task, view_allocation;
+// Of a generic task: its state and the tasks it belongs to; no text: none.
+void write_generic_members(struct json_writer *w, const char *state, const char *ancestors,
+                           const char *forked_from, bool no_pause);
+
+// commands.c; the renders take the experiment id in rq->id
+view_handler view_commands, view_command, view_shells, view_shell, view_notebooks, view_notebook,
+    view_tensorboards, view_tensorboard, view_generic_tasks, view_task_config, view_task_count;
+view_handler render_command_created, render_command, render_shell, render_notebook,
+    render_tensorboard, render_generic_created;
 
 // models.c
 view_handler model_create, model_patch, model_archive, model_unarchive, model_move, model_delete,

@@ -20,8 +20,6 @@ from det import Det, LiveAgent, NotServed
 
 # Calls that are yet to come: method and path as the client makes it, with * for a name or number.
 NOT_YET_SERVED = """
-POST /commands
-POST /generic-tasks
 """
 
 CONFIG = """\
@@ -604,7 +602,7 @@ class Contract(unittest.TestCase):
                               f"{answer} warnings?")[kind[:-1]]
         self.user.get(f"/{kind}", f"{kind}:[Command]", users=["determined"], limit=None, offset=0)
         self.user.get(f"/{kind}/{made['id']}", answer)
-        self.user.post(f"/{kind}/{made['id']}/set_priority", {"priority": 30, f"{kind[:-1]}Id": made["id"]},
+        self.user.post(f"/{kind}/{made['id']}/set_priority", {"priority": 60, f"{kind[:-1]}Id": made["id"]},
                        f"{kind[:-1]}?:Command")
         self.user.get(f"/tasks/{made['id']}", "task:Task")
         self.user.lines(f"/tasks/{made['id']}/logs", "id level:LogLevel log message taskId timestamp")
