@@ -102,8 +102,9 @@ int sse_feed(struct sse *s, const char *bytes, size_t len, sse_on_event *on_even
 {
     const char *end = bytes + len;
     while (bytes < end) {
-        if (s->after_cr && *bytes == '\n') { // the second half of a line's end
-            s->after_cr = false;
+        bool second_half = s->after_cr && *bytes == '\n'; // of a line's end
+        s->after_cr = false;
+        if (second_half) {
             bytes++;
             continue;
         }

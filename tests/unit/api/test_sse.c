@@ -67,6 +67,7 @@ static void every_end_of_a_line_counts(void **state)
     expect("data: a\r\ndata: b\r\n\r\n", "message|a\nb|;");
     expect("data: a\rdata: b\r\r", "message|a\nb|;");
     expect("data: a\n\r\ndata: b\r\n\n", "message|a|;message|b|;");
+    expect("data: a\rdata: b\n\n", "message|a\nb|;");
     expect("\xef\xbb\xbf"
            "data: after the mark\n\n",
            "message|after the mark|;");
