@@ -13,6 +13,7 @@
 #include "master/http/follow.h"
 #include "master/http/routes.h"
 #include "master/http/schemas.h"
+#include "master/http/series_cache.h"
 #include "master/http/views.h"
 
 enum {
@@ -119,6 +120,7 @@ static void start(struct master *m)
                                   .core = m->core,
                                   .follow = m->service.follow,
                                   .logins = m->service.logins,
+                                  .series = m->service.series,
                                   .cluster_id = "cluster",
                                   .cluster_name = "fuzz",
                                   .master_id = "fuzz",
@@ -156,6 +158,7 @@ struct master *master_begin(void)
     m->routes = routes_new(route_table, route_count);
     m->service.follow = follow_new();
     m->service.logins = throttle_new();
+    m->service.series = series_cache_new();
     start(m);
     return m;
 }
@@ -194,6 +197,7 @@ void master_end(struct master *m)
     stop(m);
     follow_free(m->service.follow);
     throttle_free(m->service.logins);
+    series_cache_free(m->service.series);
     routes_free(m->routes);
     db_reader_close(m->reader);
     db_close(m->db);
@@ -326,7 +330,38 @@ static void no_wake(struct stream *s)
     (void)s;
 }
 
-// As much of it as there is now; its lines are checked as they come.
+static void broken(const struct call *c, int status, const char *why)
+{
+    fprintf(stderr, "%s %s: status %d: %s: %s\n", c->rq.method, c->route->path, status, why,
+            buf_str(&c->rq.answer));
+    abort();
+}
+
+static void check_lines(const struct call *c)
+{
+    struct piece rest = {c->rq.answer.data, c->rq.answer.len}, line;
+    while (c->rq.answer.len && piece_next(&rest, "\n", &line)) {
+        json_t *value = NULL;
+        struct error e = {0};
+        if (line.len && json_parse(line.text, line.len, "a line", &value, &e))
+            broken(c, 200, e.text);
+        json_decref(value);
+    }
+}
+
+// Each filling goes into an empty buffer, as the http layer has it.
+static enum stream_turn fill(struct master *m, struct call *c, struct stream *s)
+{
+    struct buf part;
+    buf_init(&part, ANSWER_MAX);
+    enum stream_turn next = s->fill(s, m->reader, &part);
+    must(next != STREAM_BROKEN && !part.err);
+    buf_append(&c->rq.answer, buf_str(&part), part.len);
+    buf_free(&part);
+    return next;
+}
+
+// As much of it as there is now.
 static int run_stream(struct master *m, struct call *c, bool *is_json, struct error *e)
 {
     struct view v = view_of(m, c);
@@ -337,22 +372,15 @@ static int run_stream(struct master *m, struct call *c, bool *is_json, struct er
         return rc;
     s->wake = no_wake;
     enum stream_turn next = STREAM_MORE;
-    for (int i = 0; i < FILLS_MAX && next == STREAM_MORE; i++) {
-        next = s->fill(s, m->reader, &c->rq.answer);
-        must(next != STREAM_BROKEN);
-    }
+    for (int i = 0; i < FILLS_MAX && next == STREAM_MORE; i++)
+        next = fill(m, c, s);
     s->ending = true;
-    s->fill(s, m->reader, &c->rq.answer);
+    if (next != STREAM_END)
+        fill(m, c, s);
     if (s->close)
         s->close(s);
-    if (!s->content_type) {
-        struct piece rest = {c->rq.answer.data, c->rq.answer.len}, line;
-        while (c->rq.answer.len && piece_next(&rest, "\n", &line)) {
-            json_t *value = NULL;
-            must(!line.len || !json_parse(line.text, line.len, "a line", &value, e));
-            json_decref(value);
-        }
-    }
+    if (!s->content_type)
+        check_lines(c);
     return 0;
 }
 
@@ -383,13 +411,6 @@ static int run(struct master *m, struct call *c, struct piece body, bool *is_jso
         turn(m); // what it has committed
         return rc;
     }
-}
-
-static void broken(const struct call *c, int status, const char *why)
-{
-    fprintf(stderr, "%s %s: status %d: %s: %s\n", c->rq.method, c->route->path, status, why,
-            buf_str(&c->rq.answer));
-    abort();
 }
 
 static struct answer read_answer(struct call *c, bool is_json)
