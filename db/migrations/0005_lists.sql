@@ -27,12 +27,11 @@ CREATE INDEX experiment_briefs_state ON experiment_briefs (state);
 CREATE INDEX experiment_briefs_user ON experiment_briefs (user_id);
 CREATE INDEX experiment_briefs_project ON experiment_briefs (project_id);
 CREATE INDEX experiment_briefs_name ON experiment_briefs (name);
-CREATE INDEX experiment_briefs_slots ON experiment_briefs (slots);
 CREATE INDEX experiment_briefs_submitted ON experiment_briefs (submitted_at);
-CREATE INDEX experiment_briefs_ended ON experiment_briefs (ended_at);
-CREATE INDEX experiment_briefs_duration ON experiment_briefs (duration);
-CREATE INDEX experiment_briefs_progress ON experiment_briefs (progress);
-CREATE INDEX experiment_briefs_best ON experiment_briefs (best);
+-- those that submissions need not write
+CREATE INDEX experiment_briefs_ended ON experiment_briefs (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX experiment_briefs_duration ON experiment_briefs (duration) WHERE duration IS NOT NULL;
+CREATE INDEX experiment_briefs_best ON experiment_briefs (best) WHERE best IS NOT NULL;
 
 -- How many there are of each sort: totals without counting rows.
 CREATE TABLE experiment_counts (
@@ -200,10 +199,9 @@ CREATE TRIGGER briefs_uncounted AFTER DELETE ON experiment_briefs BEGIN
         WHERE project_id = old.project_id AND user_id = old.user_id AND kind = old.kind
             AND archived = old.archived AND state = old.state;
 END;
-CREATE TRIGGER briefs_recounted
-AFTER UPDATE OF project_id, user_id, kind, archived, state, trials ON experiment_briefs
-WHEN (new.project_id, new.user_id, new.archived, new.state, new.trials)
-    <> (old.project_id, old.user_id, old.archived, old.state, old.trials) BEGIN
+CREATE TRIGGER briefs_recounted AFTER UPDATE OF project_id, user_id, archived, state ON experiment_briefs
+WHEN (new.project_id, new.user_id, new.archived, new.state)
+    <> (old.project_id, old.user_id, old.archived, old.state) BEGIN
     UPDATE experiment_counts SET experiments = experiments - 1, trials = trials - old.trials
         WHERE project_id = old.project_id AND user_id = old.user_id AND kind = old.kind
             AND archived = old.archived AND state = old.state;
@@ -211,4 +209,9 @@ WHEN (new.project_id, new.user_id, new.archived, new.state, new.trials)
         VALUES (new.project_id, new.user_id, new.kind, new.archived, new.state, 1, new.trials)
         ON CONFLICT (project_id, user_id, kind, archived, state)
         DO UPDATE SET experiments = experiments + 1, trials = trials + excluded.trials;
+END;
+CREATE TRIGGER briefs_tried AFTER UPDATE OF trials ON experiment_briefs BEGIN
+    UPDATE experiment_counts SET trials = trials + new.trials - old.trials
+        WHERE project_id = new.project_id AND user_id = new.user_id AND kind = new.kind
+            AND archived = new.archived AND state = new.state;
 END;

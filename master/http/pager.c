@@ -647,20 +647,17 @@ static int write_page(struct pager *g, struct error *e)
 {
     const struct sql_field *first = field_of(g, 0);
     bool split = first->nullable && !g->offset; // those without a value are a query of their own
-    bool joined = first->walk_where;
     struct plan p = {.phase = split ? PHASE_HAVE : PHASE_ALL};
-    bool walked = !g->driver && first->walk_from && (split || !joined);
-    if (g->words)
-        first = g->context.table->words_walk;
     int err = 0;
     if (!g->limit)
         return 0;
-    p.walk = walked ? first : NULL;
+    if (!g->driver && first->walk_from && (split || !first->nullable))
+        p.walk = g->words ? g->context.table->words_walk : first;
     if (!split || !g->after || !json_is_null(after_value(g, 0)))
         err = write_rows(g, &p, e);
     if (err || !split || g->more)
         return err;
-    p = (struct plan){.phase = PHASE_NONE, .walk = walked && !joined ? first : NULL};
+    p = (struct plan){.phase = PHASE_NONE}; // whose index does not have them
     return write_rows(g, &p, e);
 }
 
