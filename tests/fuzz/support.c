@@ -14,7 +14,7 @@
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
-    return "malloc_context_size=3:quarantine_size_mb=16";
+    return "malloc_context_size=3:quarantine_size_mb=16:allow_addr2line=1";
 }
 
 static char folder[64];
