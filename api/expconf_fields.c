@@ -48,9 +48,18 @@ static const struct schema_field int_or_map[] = {
 
 #define MAX_TRIALS INT_REQUIRED("max_trials", 1, 1e6, "trials to run in all")
 #define CONCURRENT INT("max_concurrent_trials", 0, 1e6, "16", "trials running at a time; 0: all")
+#define CONCURRENT_RUNGS                                                                           \
+    INT("max_concurrent_trials", 0, 1e6, "16",                                                     \
+        "trials running at a time; 0: as many as the top rung needs below it, divisor to the "     \
+        "power of the rungs less one")
 #define RUNG_UNITS                                                                                 \
-    STRING_OR_NULL("time_metric", "metric that counts training time; null: steps completed"),      \
-        INT_OR_NULL("max_time", 1, BIG, "training time of the top rung, in units of time_metric"), \
+    STRING_OR_NULL(                                                                                \
+        "time_metric",                                                                             \
+        "metric that counts training time, reported with each validation; null: steps completed"), \
+        INT_OR_NULL(                                                                               \
+            "max_time", 1, BIG,                                                                    \
+            "training time of the top rung, in units of time_metric; the rung below needs "        \
+            "one in `divisor` of it. null: max_length"),                                           \
         BOOL("stop_once", "false", "accepted for older files; stopping is the only way")
 #define DIVISOR NUMBER("divisor", 1.000001, 1e6, "4", "a rung keeps one in this many of its trials")
 
@@ -62,7 +71,7 @@ static const struct schema_field async_halving_fields[] = {
     INT_REQUIRED("num_rungs", 1, 100, "rungs of the ladder"),
     MAX_TRIALS,
     DIVISOR,
-    CONCURRENT,
+    CONCURRENT_RUNGS,
     RUNG_UNITS,
     END,
 };
@@ -73,7 +82,7 @@ static const struct schema_field adaptive_asha_fields[] = {
     WORD("mode", asha_modes, "\"standard\"", "how early weak trials are stopped"),
     DIVISOR,
     INT("max_rungs", 1, 100, "5", "most rungs of a bracket"),
-    CONCURRENT,
+    CONCURRENT_RUNGS,
     LIST("bracket_rungs", &an_integer, "[]", "rungs of each bracket; empty: chosen by mode"),
     RUNG_UNITS,
     END,

@@ -87,6 +87,18 @@ static void slips_in_keys_are_told_with_what_is_near(void **state)
             "searcher.max_trials: missing");
     refused("entrypoint: x\nsearcher: {name: single, metric: loss, max_trials: 3}\n",
             "searcher.max_trials: unknown key");
+    refused("entrypoint: x\nsearcher: {name: adaptive_asha, metric: loss, max_trials: 4}\n",
+            "searcher: adaptive_asha needs max_time");
+    refused(
+        "entrypoint: x\nsearcher: {name: adaptive_asha, metric: loss, max_trials: 4, max_time: 9, "
+        "bracket_rungs: [2, 0]}\n",
+        "searcher.bracket_rungs.1: a bracket has 1 to 100 rungs, not 0");
+    refused("searcher: {name: async_halving, metric: validation_loss, num_rungs: 2, max_trials: 4, "
+            "max_time: 2001}\n" GPT,
+            "searcher.max_time: 2001 is more than trainer.steps (2000)");
+    refused("searcher: {name: async_halving, metric: validation_loss, num_rungs: 2, max_trials: 4, "
+            "max_time: 9, time_metric: epochs}\n" GPT,
+            "searcher.time_metric: the native trainer reports no \"epochs\"");
     refused("entrypoint: x\nsearcher: {name: adaptive_simple, metric: loss}\n",
             "searcher.name: expected ");
 }

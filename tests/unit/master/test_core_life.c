@@ -457,8 +457,7 @@ static void test_submissions_that_are_refused(void **state)
 {
     (void)state;
     refused("name: [", 400, "config:2");
-    refused("name: x\nentrypoint: x\nsearcher: {name: random, metric: m, max_trials: 3}\n", 400,
-            "single");
+    refused("name: x\nentrypoint: x\nsearcher: {name: custom, metric: m}\n", 400, "single");
     refused(BASE "resources: {slots_per_trial: 4, max_slots: 2}\n", 400, "max_slots");
     refused("name: x\nentrypoint: x\nsearcher: {name: single, metric: m, source_trial_id: 9}\n",
             400, "source_trial_id");

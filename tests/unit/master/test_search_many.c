@@ -1,5 +1,6 @@
 // Searches of many trials, played with made-up trainings: every search ends, never runs more than
 // it may, tries what it should, and goes on the same after it was saved and taken up anywhere.
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -395,6 +396,58 @@ static void test_taken_up_again(void **state)
     }
 }
 
+// What diverges never goes on, not even as the first, whichever way is better.
+static void test_no_number(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"", "\"smaller_is_better\":false,"};
+    for (int i = 0; i < 2; i++) {
+        char searcher[200];
+        snprintf(searcher, sizeof searcher,
+                 "%s\"name\":\"async_halving\",\"num_rungs\":2,\"max_trials\":3,\"max_time\":8",
+                 ways[i]);
+        struct play *p = play(searcher, 1);
+        tell(p, (struct search_event){.kind = SEARCH_BEGIN}, 0);
+        tell(p, (struct search_event){.kind = SEARCH_VALIDATED, .metric = NAN, .time = 2}, 1);
+        tell(p, (struct search_event){.kind = SEARCH_VALIDATED, .metric = -INFINITY, .time = 2}, 2);
+        tell(p, (struct search_event){.kind = SEARCH_VALIDATED, .metric = 1e300, .time = 2}, 3);
+        assert_true(p->trials[0].stopping);
+        assert_true(p->trials[1].stopping);
+        assert_false(p->trials[2].stopping); // the best of those there are
+        play_free(p);
+    }
+}
+
+static void test_warning(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *searcher, *rest, *text;
+    } cases[] = {
+        {"\"name\":\"single\"", "", NULL},
+        {"\"name\":\"random\",\"max_trials\":3", "", "differ by their seed alone"},
+        {"\"name\":\"random\",\"max_trials\":3", "," SPACE, NULL},
+        {ASHA, "," SPACE ",\"trainer\":{\"validate_every\":2}", NULL},
+        {ASHA, "," SPACE ",\"trainer\":{\"validate_every\":3}", "set it to 2 or less"},
+        {ASHA, "," SPACE ",\"trainer\":{\"validate_every\":0}", "is at step 2"},
+        {ASHA, "," SPACE ",\"trainer\":{\"validate_every\":\"${n}\"}", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[1024];
+        struct error e = {0};
+        json_t *config = NULL;
+        snprintf(text, sizeof text, "{\"searcher\":{%s}%s}", cases[i].searcher, cases[i].rest);
+        assert_int_equal(json_parse(text, strlen(text), "config", &config, &e), 0);
+        char *warning = search_warning(config);
+        if (cases[i].text)
+            assert_true(warning && strstr(warning, cases[i].text));
+        else
+            assert_null(warning);
+        free(warning);
+        json_decref(config);
+    }
+}
+
 static void test_time_metric(void **state)
 {
     (void)state;
@@ -433,6 +486,8 @@ int main(void)
         cmocka_unit_test(test_adaptive),
         cmocka_unit_test(test_more_brackets_than_trials),
         cmocka_unit_test(test_taken_up_again),
+        cmocka_unit_test(test_no_number),
+        cmocka_unit_test(test_warning),
         cmocka_unit_test(test_time_metric),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
