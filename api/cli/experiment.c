@@ -6,6 +6,7 @@
 #include "api/archive.h"
 #include "api/cli/output.h"
 #include "api/cli/rows.h"
+#include "api/cli/search_table.h"
 #include "api/cli/verbs.h"
 #include "api/cli/waiting.h"
 #include "api/expconf.h"
@@ -250,6 +251,20 @@ static int describe_trials(struct cli *c, long long id, const json_t *config, js
     return err;
 }
 
+// Those of a search the best first, with what they differ in.
+static int print_trials(struct cli *c, json_t *trials, const json_t *config, struct error *e)
+{
+    if (json_array_size(trials) < 2) {
+        printf("\nTrials (latest and best: %s)\n", searcher_metric(config));
+        return output_rows(c, trials, "id,state,steps,latest,best,restarts,duration", e);
+    }
+    printf("\nTrials, the best first (%s)\n", searcher_metric(config));
+    json_t *sorted = search_table(trials, config);
+    int err = output_rows(c, sorted, search_columns(sorted, &c->arena), e);
+    json_decref(sorted);
+    return err;
+}
+
 int run_experiment_describe(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
@@ -265,18 +280,18 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     json_object_set_new(row, "description",
                         json_string(jget_string(experiment, "description", "")));
     json_object_set_new(row, "metric", json_string(searcher_metric(config)));
+    json_object_set(row, "best", jget(experiment, "bestTrialSearcherMetric")); // none: not set
+    json_object_set(row, "best_trial", jget(experiment, "bestTrialId"));
     put_reason(c, id, row);
     err = describe_trials(c, id, config, row, e);
     if (err == 0) {
         err = output_object(c, row,
-                            "id,name,description,state,reason,place,start,percent,user,labels,"
-                            "started,ended,duration",
+                            "id,name,description,state,reason,place,start,percent,best,"
+                            "best_trial,user,labels,started,ended,duration",
                             e);
     }
     if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
-        printf("\nTrials (latest and best: %s)\n", searcher_metric(config));
-        err = output_rows(c, json_object_get(row, "trials"),
-                          "id,state,steps,latest,best,restarts,duration", e);
+        err = print_trials(c, json_object_get(row, "trials"), config, e);
     }
     json_decref(row);
     json_decref(experiment);

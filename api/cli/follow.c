@@ -63,12 +63,38 @@ static int read_experiment(struct follow *f, struct error *e)
     const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(experiment, "state", ""));
     snprintf(f->state, sizeof(f->state), "%s", word != NULL ? word : "UNKNOWN");
     f->now.fraction = jget_double(experiment, "progress", 0);
+    f->now.best = jget_double(experiment, "bestTrialSearcherMetric", NAN);
     if (f->config == NULL) {
+        const char *searcher = jget_string(experiment, "searcherType", "single");
         f->config = json_incref(jget(experiment, "config"));
         f->now.total = json_integer_value(jget_path(f->config, "trainer.steps"));
+        f->now.search = strcmp(searcher, "single") != 0;
+        f->now.trials_total = json_integer_value(jget_path(f->config, "searcher.max_trials"));
     }
     json_decref(experiment);
     return 0;
+}
+
+static bool trial_has_ended(const json_t *trial)
+{
+    const char *word = wire_word(WIRE_TRIAL_STATE, jget_string(trial, "state", ""));
+    return word != NULL && wire_state_is_terminal(word);
+}
+
+static void count_trials(struct follow *f, const json_t *trials)
+{
+    size_t i;
+    json_t *trial;
+    long long count = (long long)json_array_size(trials);
+    f->now.trials_ended = 0;
+    json_array_foreach((json_t *)trials, i, trial)
+    {
+        f->now.trials_ended += trial_has_ended(trial);
+    }
+    f->now.trials_live = count - f->now.trials_ended;
+    if (f->now.trials_total > 0 && count > f->now.trials_total) {
+        f->now.trials_total = count; // some refused what was drawn, others were drawn for them
+    }
 }
 
 static int read_trial(struct follow *f, struct error *e)
@@ -76,7 +102,9 @@ static int read_trial(struct follow *f, struct error *e)
     json_t *trials = NULL;
     int err = fetch_trials(f->c, f->experiment, &trials, e);
     const json_t *trial = json_array_get(trials, 0);
-    if (err == 0 && trial != NULL) {
+    if (f->now.search && err == 0) {
+        count_trials(f, trials);
+    } else if (err == 0 && trial != NULL) {
         const json_t *training = jget(trial, "latestTraining");
         f->trial = jget_int(trial, "id", 0);
         f->now.steps = jget_int(trial, "totalBatchesProcessed", 0);
@@ -174,7 +202,7 @@ static void take_metrics(struct follow *f, const json_t *data)
 {
     const json_t *values = jget(data, "metrics");
     const char *group = jget_string(data, "group", "");
-    if (jget_int(data, "trialId", 0) != f->trial) {
+    if (f->now.search || jget_int(data, "trialId", 0) != f->trial) {
         return;
     }
     if (strcmp(group, "validation") == 0) {
@@ -192,6 +220,7 @@ static void take_experiment(struct follow *f, const json_t *data)
 {
     const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(data, "state", ""));
     f->now.fraction = jget_double(data, "progress", f->now.fraction);
+    f->now.best = jget_double(data, "bestMetric", f->now.best);
     if (word == NULL || strcmp(word, f->state) != 0) {
         f->stale |= STALE_ALL;
     }
@@ -199,7 +228,9 @@ static void take_experiment(struct follow *f, const json_t *data)
 
 static void take_trial(struct follow *f, const json_t *data)
 {
-    if (f->trial == 0) {
+    if (f->now.search) {
+        f->stale |= trial_has_ended(data) ? STALE_ALL : 0;
+    } else if (f->trial == 0) {
         f->stale |= STALE_ALL;
     } else if (jget_int(data, "id", 0) == f->trial) {
         f->now.steps = jget_int(data, "steps", f->now.steps);
@@ -301,7 +332,7 @@ int cli_follow(struct cli *c, long long experiment, struct error *e)
     struct follow f = {.c = c, .experiment = experiment, .terminal = isatty(STDOUT_FILENO)};
     struct events *stream = NULL;
     f.now = (struct progress){
-        .loss = NAN, .validation = NAN, .samples_per_second = NAN, .step_ms = NAN};
+        .loss = NAN, .validation = NAN, .samples_per_second = NAN, .step_ms = NAN, .best = NAN};
     const char *query = arena_printf(
         &c->arena, "topics=experiments,trials,metrics,logs,queue&experimentIds=%lld", experiment);
     int err = watch_open(c, query, &stream, e);

@@ -46,6 +46,21 @@ static void lower(char *out, size_t cap, const char *word)
     out[i] = '\0';
 }
 
+static void add_search(const struct progress *p, int width, char *out, size_t cap)
+{
+    if (p->trials_total > 0) {
+        add(out, cap, width, "%lld of %lld trials", p->trials_ended, p->trials_total);
+    } else {
+        add(out, cap, width, "%lld trials ended", p->trials_ended);
+    }
+    if (p->trials_live > 0) {
+        add(out, cap, width, "%lld under way", p->trials_live);
+    }
+    if (!isnan(p->best)) {
+        add(out, cap, width, "best %.6g", p->best);
+    }
+}
+
 const char *progress_line(const struct progress *p, int width, char *out, size_t cap)
 {
     char state[32], bar[BAR_CELLS + 1], eta[32];
@@ -57,6 +72,10 @@ const char *progress_line(const struct progress *p, int width, char *out, size_t
     }
     put_bar(p->fraction, bar);
     snprintf(out, cap, "%s [%s] %3.0f%%", state, bar, p->fraction * 100);
+    if (p->search) {
+        add_search(p, width, out, cap);
+        return out;
+    }
     if (p->total > 0) {
         add(out, cap, width, "step %lld/%lld", p->steps, p->total);
     } else if (p->steps > 0) {

@@ -2,6 +2,7 @@
 #ifndef MUSTER_CLI_PROGRESS_H
 #define MUSTER_CLI_PROGRESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct progress {
@@ -11,10 +12,14 @@ struct progress {
     long long steps, total;                               // total 0: unknown
     double loss, validation, samples_per_second, step_ms; // NaN: not reported
     int restarts;
+    bool search; // of several trials; then the next four, and nothing of a single one
+    long long trials_ended, trials_total, trials_live; // total 0: unknown
+    double best;                                       // NaN: none yet
 };
 
-// At most `width` columns: a bar with step, loss, validation, samples/s and ETA while it runs; the
-// state and the reason while it waits. Returns out.
+// At most `width` columns: a bar with step, loss, validation, samples/s and ETA while it runs, or
+// with the trials of a search and the best so far; the state and the reason while it waits. Returns
+// out.
 const char *progress_line(const struct progress *p, int width, char *out, size_t cap);
 
 #endif

@@ -43,6 +43,26 @@ static void leaves_out_what_does_not_fit(void **state)
     }
 }
 
+static void counts_the_trials_of_a_search(void **state)
+{
+    (void)state;
+    struct progress p = training();
+    char line[256];
+    p.search = true;
+    p.trials_ended = 3;
+    p.trials_total = 12;
+    p.trials_live = 2;
+    p.best = 0.01234;
+    assert_string_equal(progress_line(&p, 120, line, sizeof(line)),
+                        "running [############............]  50%  3 of 12 trials  2 under way  "
+                        "best 0.01234");
+    p.trials_total = 0;
+    p.trials_live = 0;
+    p.best = NAN;
+    assert_string_equal(progress_line(&p, 120, line, sizeof(line)),
+                        "running [############............]  50%  3 trials ended");
+}
+
 static void says_why_it_waits(void **state)
 {
     (void)state;
@@ -88,6 +108,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shows_step_loss_speed_and_time_left),
         cmocka_unit_test(leaves_out_what_does_not_fit),
+        cmocka_unit_test(counts_the_trials_of_a_search),
         cmocka_unit_test(says_why_it_waits),
         cmocka_unit_test(bar_stays_inside_its_cells),
         cmocka_unit_test(a_program_without_steps_has_none),
