@@ -1,7 +1,8 @@
 // What is asked for in an address, and the filter language of lists, at a master that has something
 // to tell and is never changed. The first letter says which:
 //
-//   g a path with its query    e, t a filter of experiments, of trials; "\n", a sort
+//   g paths with their queries, a line each    e, t a filter of experiments, of trials; "\n", a
+//   sort
 //
 // A filter and its opposite share all rows between them; a list in pages is the list.
 #include <stdio.h>
@@ -12,6 +13,8 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "tests/fuzz/master.h"
+
+enum { LINES_MAX = 8 };
 
 #define SUBMIT(who_, name_, more_)                                                                 \
     who_ " POST /api/v1/experiments {\"config\":\"{name: " name_                                   \
@@ -220,13 +223,16 @@ static void take_filter(enum filter_list kind, struct piece p)
     free(sort);
 }
 
-static void take_get(struct piece p)
+static void take_get(struct piece lines)
 {
-    char *address = piece_copy(p);
-    char *line = xasprintf("a GET %.*s", (int)strcspn(address, " \n"), address);
-    json_decref(master_call(whole(), (struct piece){line, strlen(line)}).body);
-    free(line);
-    free(address);
+    struct piece one;
+    for (int i = 0; i < LINES_MAX && piece_next(&lines, "\n", &one); i++) {
+        char *address = piece_copy(one);
+        char *line = xasprintf("a GET %.*s", (int)strcspn(address, " "), address);
+        json_decref(master_call(whole(), (struct piece){line, strlen(line)}).body);
+        free(line);
+        free(address);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -23,7 +23,7 @@ static bool replays; // one input, which somebody looks at
 
 void be_quiet(void)
 {
-    log_set_level(replays ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR + 1);
+    log_set_level(replays ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
 }
 
 static void remove_scratch(void)
