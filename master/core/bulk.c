@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
+#include "master/core/logs.h"
 #include "master/core/teams.h"
 #include "master/core/verbs.h"
 #include "master/core/workers.h"
@@ -18,8 +19,8 @@ struct bulk {
     struct work work; // first
     struct request *rq;
     enum verb verb;
-    int64_t project;     // where they are; 0: anywhere
-    int64_t destination; // of a move
+    int64_t project;  // where they are; 0: anywhere
+    int64_t argument; // of the verb
     int64_t *ids;
     size_t count;
     int err;
@@ -197,7 +198,7 @@ static int do_one(struct core *c, const struct bulk *b, int64_t id, struct error
     if (b->project && x->project_id != b->project)
         return error_set(e, ERR_NOT_FOUND, "experiment %lld is not in project %lld", (long long)id,
                          (long long)b->project);
-    return verb_do(c, b->rq, x, b->verb, b->destination, e);
+    return verb_do(c, b->rq, x, b->verb, b->argument, e);
 }
 
 static void do_all(struct core *c, struct bulk *b)
@@ -253,9 +254,11 @@ static int read_call(struct core *c, struct bulk *b, struct error *e)
 {
     struct request *rq = b->rq;
     int err = rq->params[0] ? request_param_int(rq, 0, &b->project, e) : 0;
-    b->destination = jget_int(rq->body, "destinationProjectId", 0);
+    b->argument = jget_int(rq->body, "destinationProjectId", 0);
     if (!err && b->verb == VERB_MOVE)
-        err = core_may_submit(c, rq, b->destination, e);
+        err = core_may_submit(c, rq, b->argument, e);
+    if (!err && b->verb == VERB_RETAIN_LOGS)
+        err = logs_read_days(rq, &b->argument, e);
     if (!err && !jget(rq->body, "filters"))
         err = read_ids(b, e);
     else if (!err && !json_is_object(jget(rq->body, "filters")))
@@ -319,4 +322,9 @@ int core_experiments_delete(struct core *c, struct request *rq, struct error *e)
 int core_experiments_move(struct core *c, struct request *rq, struct error *e)
 {
     return bulk(c, rq, VERB_MOVE, e);
+}
+
+int core_experiments_retain_logs(struct core *c, struct request *rq, struct error *e)
+{
+    return bulk(c, rq, VERB_RETAIN_LOGS, e);
 }

@@ -21,8 +21,8 @@ core_handler core_experiments_activate, core_experiments_pause, core_experiments
 core_handler core_experiment_why;         // ours: why it waits, from the live queue
 core_handler core_experiment_best_metric; // searcher/best_searcher_validation_metric
 
-// Commands and what is like them, generic tasks (task_submit.c, task_verbs.c): each is an experiment
-// row of another kind, and its task id is params[0]. create sets rq->id, the others too.
+// Commands and what is like them, generic tasks (task_submit.c, task_verbs.c): each is an
+// experiment row of another kind, and its task id is params[0]. create sets rq->id, the others too.
 core_handler core_command_create, core_command_kill, core_command_set_priority, core_shell_create,
     core_shell_kill, core_shell_set_priority, core_notebook_create, core_notebook_kill,
     core_notebook_set_priority, core_tensorboard_create, core_tensorboard_kill,
@@ -60,8 +60,9 @@ core_handler core_allocation_preemption, core_allocation_ack_preemption, core_al
     core_allocation_rendezvous, core_allocation_accelerator_data, core_allocation_container_running,
     core_allocation_pending_preemption, core_allocation_proxy_address, core_allocation_daemon;
 core_handler core_task_logs; // POST /task/logs; rq->input: logpost.h
-core_handler core_experiment_retain_logs, core_trial_retain_logs; // PUT retain_logs
-core_handler core_checkpoint_report;                              // POST /checkpoints
+// PUT retain_logs; of many as above.
+core_handler core_experiment_retain_logs, core_experiments_retain_logs, core_trial_retain_logs;
+core_handler core_checkpoint_report; // POST /checkpoints
 // DELETE /checkpoints, POST /checkpoints/rm, PATCH /checkpoints; params[0] of the metadata: the
 // uuid, of gc (ours: chooses by the policy now): the experiment.
 core_handler core_checkpoints_delete, core_checkpoints_remove_files, core_checkpoints_patch,

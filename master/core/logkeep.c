@@ -116,7 +116,7 @@ void logs_expire(struct core *c, void *arg)
 
 // --- the calls -----------------------------------------------------------------------------------
 
-static int read_days(const struct request *rq, int64_t *days, struct error *e)
+int logs_read_days(const struct request *rq, int64_t *days, struct error *e)
 {
     *days = jget_int(rq->body, "numDays", -2);
     return *days < -1 || *days > DAYS_MOST
@@ -124,7 +124,7 @@ static int read_days(const struct request *rq, int64_t *days, struct error *e)
                : 0;
 }
 
-static void retain_experiment(struct core *c, const struct experiment *x, int64_t days)
+void logs_retain(struct core *c, const struct experiment *x, int64_t days)
 {
     STORE(c, EXPERIMENT_SET_LOG_RETENTION, "ii", days, x->id);
     STORE(c, TRIALS_CLEAR_LOG_RETENTION, "i", x->id);
@@ -138,9 +138,9 @@ int core_experiment_retain_logs(struct core *c, struct request *rq, struct error
     if (!err)
         err = core_may_change(c, rq, x, e);
     if (!err)
-        err = read_days(rq, &days, e);
+        err = logs_read_days(rq, &days, e);
     if (!err)
-        retain_experiment(c, x, days);
+        logs_retain(c, x, days);
     return err;
 }
 
@@ -157,7 +157,7 @@ int core_trial_retain_logs(struct core *c, struct request *rq, struct error *e)
         return error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
     err = core_may_change(c, rq, x, e);
     if (!err)
-        err = read_days(rq, &days, e);
+        err = logs_read_days(rq, &days, e);
     if (!err)
         STORE(c, TRIAL_SET_LOG_RETENTION, "ii", days, id);
     return err;

@@ -49,6 +49,8 @@ struct log_task *logs_task(struct core *c, const char *id); // NULL: there is no
 void logs_merge(struct core *c, struct log_task *t);
 
 // logkeep.c
-void logs_expire(struct core *c, void *arg); // fires logs.expire
+void logs_expire(struct core *c, void *arg);                                  // fires logs.expire
+void logs_retain(struct core *c, const struct experiment *x, int64_t days);   // -1: for ever
+int logs_read_days(const struct request *rq, int64_t *days, struct error *e); // of the body
 
 #endif

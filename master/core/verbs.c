@@ -11,6 +11,7 @@
 #include "master/core/gc.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
+#include "master/core/logs.h"
 #include "master/core/steer.h"
 #include "master/core/teams.h"
 #include "master/core/verbs.h"
@@ -60,7 +61,7 @@ static int move(struct core *c, const struct request *rq, struct experiment *x, 
 }
 
 int verb_do(struct core *c, const struct request *rq, struct experiment *x, enum verb verb,
-            int64_t project, struct error *e)
+            int64_t argument, struct error *e)
 {
     static const enum experiment_event events[] = {
         [VERB_ACTIVATE] = EXPERIMENT_EV_ACTIVATE, [VERB_PAUSE] = EXPERIMENT_EV_PAUSE,
@@ -75,7 +76,10 @@ int verb_do(struct core *c, const struct request *rq, struct experiment *x, enum
     case VERB_UNARCHIVE:
         return set_archived(c, x, verb == VERB_ARCHIVE, e);
     case VERB_MOVE:
-        return move(c, rq, x, project, e);
+        return move(c, rq, x, argument, e);
+    case VERB_RETAIN_LOGS:
+        logs_retain(c, x, argument);
+        return 0;
     default:
         return tell(c, x, events[verb], e);
     }

@@ -12,11 +12,12 @@ enum verb {
     VERB_DELETE,
     VERB_ARCHIVE,
     VERB_UNARCHIVE,
-    VERB_MOVE, // to another project
+    VERB_MOVE,        // to another project
+    VERB_RETAIN_LOGS, // for so many days
 };
 
-// Checks what the caller may. `project`: of VERB_MOVE.
+// Checks what the caller may. `argument`: the project of VERB_MOVE, the days of VERB_RETAIN_LOGS.
 int verb_do(struct core *c, const struct request *rq, struct experiment *x, enum verb verb,
-            int64_t project, struct error *e);
+            int64_t argument, struct error *e);
 
 #endif

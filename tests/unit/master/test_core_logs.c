@@ -219,6 +219,10 @@ static void test_logs_expire(void **state)
     must_tell(core_experiment_retain_logs, as_user(OWNER, false), "3", "{\"num_days\":0}");
     advance(3600LL * SECOND);
     assert_soon("SELECT count(*) FROM log_chunks", "0");
+    must_tell(core_experiments_retain_logs, as_user(OWNER, false), NULL,
+              "{\"experimentIds\":[1,2],\"numDays\":7}");
+    assert_stored("SELECT group_concat(coalesce(log_retention_days, 'null'), ' ') FROM experiments",
+                  "7 7 0 null");
     static const char *const bad[] = {"{}", "{\"numDays\":-2}", "{\"numDays\":32768}"};
     for (int i = 0; i < 3; i++)
         assert_int_equal(tell(core_experiment_retain_logs, as_user(OWNER, false), "3", bad[i]),
