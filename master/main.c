@@ -147,6 +147,14 @@ static void show_help(const struct flag *flags)
         "  muster --master http://HOST:8080 login admin   signs in\n\n"
         "Flags:\n");
     flags_help(flags, stdout);
+    printf("\nThe configuration file has the names of flags as keys, and pools with their "
+           "schedulers:\n\n"
+           "  port: 8080\n"
+           "  resource_pools:\n"
+           "    - pool_name: default\n"
+           "    - pool_name: interactive\n"
+           "      scheduler: {type: priority}    # fair_share, priority or fifo\n\n"
+           "An agent joins a pool with its --pool, an experiment with resources.resource_pool.\n");
     printf("\nThe address in use is written to DATA_DIR/master.url. SIGTERM stops the master;\n"
            "running trainers go on meanwhile, and are taken up again at the next start.\n");
 }

@@ -1,10 +1,9 @@
 // What administrators look after: the master's configuration, log and notice, the audit trail, what
 // the slots were used for; and any call of the API by its path.
-#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "api/cli/output.h"
@@ -13,7 +12,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
-#include "base/log.h"
 
 // --- master --------------------------------------------------------------------------------------
 
@@ -179,16 +177,53 @@ int run_audit_list(struct cli *c, const struct command *self, struct error *e)
 
 static json_t *row_used(const json_t *entry)
 {
-    return json_deep_copy(entry);
+    return json_pack(
+        "{s:I, s:s, s:O?, s:I, s:s?, s:s?, s:f}", "experiment",
+        (json_int_t)jget_int(entry, "experimentId", 0), "user", jget_string(entry, "username", ""),
+        "labels", jget(entry, "labels"), "slots", (json_int_t)jget_int(entry, "slots", 0),
+        "started", jget_string(entry, "startTime", NULL), "ended",
+        jget_string(entry, "endTime", NULL), "seconds", jget_double(entry, "seconds", 0));
 }
 
+static double hours(double seconds)
+{
+    return round(seconds / 3.6) / 1000;
+}
+
+// Slot-seconds by name as slot hours.
+static json_t *hours_by(const json_t *entry, const char *key)
+{
+    json_t *out = json_object(), *value;
+    const char *name;
+    json_object_foreach(jget(entry, key), name, value)
+    {
+        json_object_set_new(out, name, json_real(hours(json_number_value(value))));
+    }
+    return out;
+}
+
+static json_t *row_period(const json_t *entry)
+{
+    return json_pack("{s:s, s:f, s:o, s:o, s:o}", "period", jget_string(entry, "periodStart", ""),
+                     "slot_hours", hours(jget_double(entry, "seconds", 0)), "users",
+                     hours_by(entry, "byUsername"), "labels", hours_by(entry, "byExperimentLabel"),
+                     "pools", hours_by(entry, "byResourcePool"));
+}
+
+// Periods in which nothing ran are left out for people.
 static int show_entries(struct cli *c, const struct command *self, const char *path,
-                        struct error *e)
+                        json_t *(*row)(const json_t *), struct error *e)
 {
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "%s", path);
     if (err == 0) {
-        json_t *rows = rows_of(jget(answer, "resourceEntries"), row_used);
+        json_t *rows = rows_of(jget(answer, "resourceEntries"), row);
+        for (size_t i = json_array_size(rows); c->format == OUTPUT_TABLE && i-- > 0;) {
+            const json_t *sum = json_object_get(json_array_get(rows, i), "slot_hours");
+            if (sum != NULL && json_number_value(sum) <= 0) {
+                json_array_remove(rows, i);
+            }
+        }
         err = output_rows(c, rows, self->columns, e);
         json_decref(rows);
     }
@@ -208,7 +243,7 @@ int run_resources_raw(struct cli *c, const struct command *self, struct error *e
                                    arena_printf(&c->arena, "/api/v1/resources/allocation/raw?%s%s",
                                                 cli_query(c, "timestampAfter", since),
                                                 cli_query(c, "timestampBefore", until)),
-                                   e);
+                                   row_used, e);
 }
 
 int run_resources_aggregated(struct cli *c, const struct command *self, struct error *e)
@@ -233,7 +268,7 @@ int run_resources_aggregated(struct cli *c, const struct command *self, struct e
                      "/api/v1/resources/allocation/aggregated?startDate=%.*s&endDate=%.*s&period="
                      "RESOURCE_ALLOCATION_AGGREGATION_PERIOD_%s",
                      digits, since, digits, until, monthly ? "MONTHLY" : "DAILY"),
-        e);
+        row_period, e);
 }
 
 // --- pools ---------------------------------------------------------------------------------------

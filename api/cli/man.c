@@ -297,7 +297,7 @@ static void put_help(struct buf *out, const char *text)
     bool verbatim = false;
     for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
         size_t len = strcspn(line, "\n"), indent = strspn(line, " ");
-        bool flag = indent > 0 && indent < len && line[indent] == '-';
+        bool flag = (indent == 2 || indent == 6) && indent < len && line[indent] == '-';
         bool example = indent > 0 && indent < len && !flag;
         if (verbatim != example) {
             buf_puts(out, example ? ".PP\n.RS 4\n.nf\n" : ".fi\n.RE\n");

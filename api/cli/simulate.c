@@ -1,6 +1,7 @@
 // muster simulate: reads the input, runs the scheduler over it for each policy, shows the figures.
 #include "api/cli/simulate.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,11 +93,23 @@ static int write_plot(const char *path, const struct simulate_input *in,
     return err;
 }
 
+// Before minutes are spent on what could not be kept.
+static int check_plot(struct cli *c, struct error *e)
+{
+    const char *path = c->options.plot, *slash = path ? strrchr(path, '/') : NULL;
+    const char *folder = !slash ? "." : arena_printf(&c->arena, "%.*s/", (int)(slash - path), path);
+    if (!path || access(folder, W_OK) == 0)
+        return 0;
+    int code = errno == ENOENT ? ERR_NOT_FOUND : ERR_INVALID;
+    return error_set_errno(e, code, errno, "--plot: cannot write to %s", folder);
+}
+
 int run_simulate(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     struct simulate_input in;
-    int err = simulate_input_read(&c->options, &in, e);
+    int err = check_plot(c, e);
+    err = err ? err : simulate_input_read(&c->options, &in, e);
     if (err)
         return err;
     struct simulate_result *results = xcalloc(SIMULATE_RESULTS_MAX, sizeof *results);

@@ -165,6 +165,9 @@ static int make_cluster(const struct cli_options *o, struct simulate_input *in, 
                          "say --nodes");
     if (all > SIMULATE_NODES_MAX)
         return error_set(e, ERR_INVALID, "%zu nodes; possible are %d", all, SIMULATE_NODES_MAX);
+    if (o->racks > (long long)h->node_count)
+        return error_set(e, ERR_INVALID, "--racks %lld: %zu nodes cannot stand in so many racks",
+                         o->racks, h->node_count);
     h->nodes = xrealloc(h->nodes, all * sizeof *h->nodes);
     for (size_t i = o->nodes ? 0 : h->node_count; i < all; i++)
         h->nodes[i] = (struct simulate_node){slots, SCHED_NONE};
@@ -185,11 +188,38 @@ static int read_teams(const char *path, struct trace *t, struct error *e)
     return err;
 }
 
+static bool is_column(const char *name)
+{
+    for (const char *const *known = trace_job_columns; *known; known++)
+        if (strcmp(*known, name) == 0)
+            return true;
+    return false;
+}
+
+// A column that is passed over may be one that is written wrongly.
+static void tell_unknown_columns(const char *path, const char *text)
+{
+    text += strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    char *line = strndup(text, strcspn(text, "\r\n")), *rest = line, *name;
+    while ((name = strsep(&rest, ",")) != NULL) {
+        name += *name == '"';
+        name[strcspn(name, "\"")] = '\0';
+        if (is_column(name))
+            continue;
+        const char *near = nearest_word(name, trace_job_columns);
+        fprintf(stderr, "warning: %s: the column \"%s\" is passed over%s%s%s\n", path, name,
+                near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    }
+    free(line);
+}
+
 static int read_trace(const char *path, struct simulate_input *in, struct error *e)
 {
     char *text = NULL;
     size_t len = 0;
     int err = simulate_file_read(path, SIMULATE_TEXT_MAX, &text, &len, e);
+    if (!err)
+        tell_unknown_columns(path, text);
     err = err ? err : trace_read_jobs(&in->history.trace, text, len, path, in->from, in->to, e);
     free(text);
     return err;

@@ -301,6 +301,8 @@ int core_workspace_delete(struct core *c, struct request *rq, struct error *e)
     int err = param_workspace(c, rq, ACT_MANAGE, &ws, e);
     if (!err)
         err = refuse_first(ws->id, "workspace", "deleted", e);
+    if (!err && ws->guaranteed_slots > 0) // it was given by an administrator
+        err = role_check(core_role(rq, ws), ACT_SET_QUOTA, ws->name, e);
     for (size_t i = 0; !err && i < ws->projects.count; i++)
         experiments += ((const struct project *)ws->projects.items[i].value)->experiments;
     if (!err)

@@ -31,6 +31,7 @@ int trace_read_teams(struct trace *t, const char *text, size_t len, const char *
 // queue, priority, min_gpus; columns of other names are passed over. A job's team is the one that
 // has its user, else the one named like its queue, else a new one of weight 1. Jobs submitted
 // outside [from, to) microseconds are left out.
+extern const char *const trace_job_columns[]; // these names; ends with NULL
 int trace_read_jobs(struct trace *t, const char *text, size_t len, const char *file, int64_t from,
                     int64_t to, struct error *e);
 

@@ -12,8 +12,8 @@
 enum { COLUMNS_MAX = 256, FIELD_MAX = 255 };
 
 enum column { SUBMIT, GPUS, DURATION, USER, QUEUE, PRIORITY, MIN_GPUS, COLUMNS, OTHER = COLUMNS };
-static const char *const column_names[COLUMNS + 1] = {"submit_s", "gpus",     "duration_s", "user",
-                                                      "queue",    "priority", "min_gpus",   NULL};
+const char *const trace_job_columns[] = {"submit_s", "gpus",     "duration_s", "user",
+                                         "queue",    "priority", "min_gpus",   NULL};
 enum { REQUIRED = DURATION + 1 }; // the first columns must be there
 
 struct field {
@@ -129,9 +129,9 @@ static int read_name(struct reader *r, bool seen[COLUMNS], struct error *e)
     if (r->column_count == COLUMNS_MAX)
         return fault(r, f.column, e, "more than %d columns", COLUMNS_MAX);
     enum column c = 0;
-    while (c < COLUMNS && strcmp(column_names[c], f.text) != 0)
+    while (c < COLUMNS && strcmp(trace_job_columns[c], f.text) != 0)
         c++;
-    const char *near = c == OTHER ? nearest_word(f.text, column_names) : NULL;
+    const char *near = c == OTHER ? nearest_word(f.text, trace_job_columns) : NULL;
     if (near)
         return fault(r, f.column, e, "column \"%s\"; did you mean \"%s\"?", f.text, near);
     if (c != OTHER && seen[c])
@@ -160,7 +160,7 @@ static int read_header(struct reader *r, struct error *e)
             return fault(r, 1, e,
                          "no column \"%s\"; the first line names the columns, and submit_s, gpus "
                          "and duration_s must be there",
-                         column_names[c]);
+                         trace_job_columns[c]);
     end_line(r);
     return 0;
 }
@@ -195,10 +195,10 @@ static int seconds_of(const struct reader *r, enum column c, double most, int64_
     double value = strtod(f->text, &end);
     if (end == f->text || *end || isspace((unsigned char)f->text[0]) || !isfinite(value))
         return fault(r, f->column, e, "%s: expected a number of seconds, found \"%s\"",
-                     column_names[c], f->text);
+                     trace_job_columns[c], f->text);
     if (value < 0 || value > most)
-        return fault(r, f->column, e, "%s: %s is not between 0 and %.0f", column_names[c], f->text,
-                     most);
+        return fault(r, f->column, e, "%s: %s is not between 0 and %.0f", trace_job_columns[c],
+                     f->text, most);
     *out = llround(value * SIMULATE_SECOND);
     return 0;
 }
@@ -214,11 +214,11 @@ static int integer_of(const struct reader *r, enum column c, int least, int most
     errno = 0;
     long value = strtol(f->text, &end, 10);
     if (end == f->text || *end)
-        return fault(r, f->column, e, "%s: expected a whole number, found \"%s\"", column_names[c],
-                     f->text);
+        return fault(r, f->column, e, "%s: expected a whole number, found \"%s\"",
+                     trace_job_columns[c], f->text);
     if (errno || value < least || value > most)
-        return fault(r, f->column, e, "%s: %s is not between %d and %d", column_names[c], f->text,
-                     least, most);
+        return fault(r, f->column, e, "%s: %s is not between %d and %d", trace_job_columns[c],
+                     f->text, least, most);
     *out = (int)value;
     return 0;
 }

@@ -1,0 +1,511 @@
+"""Every command of muster against a real cluster. The commands are read from the program: a new one without a
+line here fails."""
+
+import csv
+import functools
+import http.server
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import threading
+import unittest
+
+import trainings
+from cluster import BIN, PASSWORD, SOURCE, Cluster, wait_for
+
+MUSTER = str(BIN / "muster")
+LONG = 100000  # steps of a training that does not end by itself
+NEW_PASSWORD = "another secret"
+
+
+@functools.cache
+def words(*typed):
+    """What the program offers behind these words."""
+    done = subprocess.run([MUSTER, "complete-words", "fish", "--", *typed], capture_output=True, text=True, check=True)
+    return [line.split("\t")[0] for line in done.stdout.splitlines()]
+
+
+@functools.cache
+def explained(*command):
+    return subprocess.run([MUSTER, *command, "--help"], capture_output=True, text=True, check=True).stdout
+
+
+@functools.cache
+def commands():
+    """All commands: ("experiment", "list"), ("login",)."""
+    found = []
+    for noun in words(""):
+        one_word = not explained(noun).startswith("Commands of")
+        found += [(noun,)] if one_word else [(noun, verb) for verb in words(noun, "")]
+    return found
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    heard = []
+
+    def do_POST(self):
+        self.heard.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+class Help(unittest.TestCase):
+    def test_every_command_is_explained(self):
+        all_commands = commands()
+        self.assertGreater(len(all_commands), 100)
+        for command in all_commands:
+            shown = explained(*command)
+            with self.subTest(command):
+                self.assertIn("muster " + " ".join(command), shown)
+                self.assertIn("Example:\n  ", shown)
+                flags = words(*command, "--")
+                self.assertIn("--output", flags)
+                for flag in flags:
+                    self.assertRegex(shown, rf"(?m)^ .*{flag}\b")
+                for flag in re.findall(r"(?m)^  (?:-\w,|   ) (--[a-z-]+)", shown):
+                    self.assertIn(flag, flags)
+
+    def test_examples_are_good(self):
+        """An example stands for its command and only has flags that the command has."""
+        for command in commands():
+            shown = explained(*command)
+            example = re.search(r"Example:\n  (.*)", shown)[1]
+            with self.subTest(example):
+                self.assertIn("muster " + " ".join(command), example)
+                for flag in re.findall(r" (--[a-z-]+)", re.sub(r"'[^']*'", "", example)):
+                    self.assertIn(flag, words(*command, "--"))
+
+    def test_topics(self):
+        for topic in words("help", ""):
+            self.assertGreater(len(subprocess.run([MUSTER, "help", topic], capture_output=True, text=True,
+                                                  check=True).stdout), 200)
+        self.assertIn("editor", subprocess.run([MUSTER, "help", "teams"], capture_output=True, text=True).stdout)
+
+    def test_manual_pages(self):
+        subprocess.run([MUSTER, "man", "--to", "man"], check=True)
+        pages = sorted(pathlib.Path("man").iterdir())
+        nouns = {c[0] for c in commands() if len(c) == 2}
+        self.assertEqual({p.name for p in pages},
+                         {"muster.1", "muster-master.8", "muster-agent.8", "muster-trainer.1"}
+                         | {f"muster-{noun}.1" for noun in nouns})
+        groff = any((pathlib.Path(d) / "groff").exists() for d in os.environ["PATH"].split(":"))
+        for page in pages:
+            text = page.read_text()
+            self.assertTrue(text.startswith('.\\"'), page)
+            if groff:
+                done = subprocess.run(["groff", "-mandoc", "-ww", "-Tutf8", page], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), page)
+                self.assertIn("SEE ALSO", re.sub(".\x08", "", done.stdout))
+        experiment = (pathlib.Path("man") / "muster-experiment.1").read_text()
+        for command in (c for c in commands() if c[0] == "experiment"):
+            self.assertIn("muster experiment " + command[1].replace("-", "\\-"), experiment)
+        self.assertIn("log\\-retention\\-days", (pathlib.Path("man") / "muster-master.8").read_text())
+        self.assertEqual(subprocess.run([MUSTER, "man", "nothing"], capture_output=True).returncode, 2)
+
+
+class All(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.ran = set()
+        cls.data = pathlib.Path("data")
+        cls.data.mkdir()
+        trainings.write_images(cls.data)
+        cls.cluster = Cluster("cluster", slots=(2, 1)).__enter__()
+        cls.cluster.muster("login", "admin", "--password-file", cls.cluster.folder / "password")
+        cls.config = pathlib.Path("config.yaml").resolve()
+        cls.config.write_text(trainings.config("mlp", 2, steps=40, every=10))
+        cls.trained = cls.cluster.create(cls.config, cls.data)
+        cls.cluster.wait(cls.trained)
+        cls.trial = cls.cluster.trial(cls.trained)["id"]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.__exit__(None, None, None)
+
+    # how commands are run here
+
+    def note(self, arguments):
+        plain = [str(a) for a in arguments if not str(a).startswith("-")]
+        self.ran.add(tuple(plain[:2]))
+        self.ran.add(tuple(plain[:1]))
+
+    def muster(self, *arguments):
+        self.note(arguments)
+        return self.cluster.muster(*arguments)
+
+    def says(self, text, *arguments):
+        out = self.muster(*arguments)
+        self.assertIn(str(text), out)
+        return out
+
+    def json(self, *arguments):
+        self.note(arguments)
+        return json.loads(self.cluster.muster(*arguments, "-o", "json"))
+
+    def table(self, *arguments):
+        """The rows of a command that lists, which are the same in every format."""
+        rows = self.json(*arguments)
+        self.assertIsInstance(rows, list)
+        lines = self.cluster.muster(*arguments).splitlines()
+        as_csv = list(csv.reader(io.StringIO(self.cluster.muster(*arguments, "-o", "csv"))))
+        self.assertGreaterEqual(len(rows) + 1, len(lines))
+        self.assertEqual(len(as_csv), len(rows) + 1)
+        self.assertEqual([json.loads(line) for line in self.cluster.muster(*arguments, "-o", "jsonl").splitlines()],
+                         rows)
+        for row in rows:
+            for column in as_csv[0]:
+                self.assertIn(column, row)
+        return rows
+
+    def shown(self, *arguments):
+        """One thing that is described: the object, and the text for people."""
+        thing = self.json(*arguments)
+        self.assertIsInstance(thing, dict)
+        return thing, self.cluster.muster(*arguments)
+
+    def refused(self, code, text, *arguments):
+        done = self.cluster.run(*arguments)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertIn(text, done.stderr)
+
+    def submit(self, *flags, steps=LONG):
+        path = pathlib.Path("long.yaml")
+        path.write_text(trainings.config("mlp", 2, steps=steps, every=50))
+        return self.cluster.create(path, self.data, *flags)
+
+    def state(self, experiment):
+        return self.cluster.rows("experiment", "describe", experiment)["state"]
+
+    # the commands
+
+    def test_accounts(self):
+        who, text = self.shown("whoami")
+        self.assertEqual((who["username"], who["admin"]), ("admin", True))
+        secret = pathlib.Path("secret")
+        secret.write_text(NEW_PASSWORD + "\n")
+        made = self.json("user", "create", "ann", "--display-name", "Ann Smith", "--password-file", secret)
+        self.assertEqual((made["username"], made["display_name"], made["admin"]), ("ann", "Ann Smith", False))
+        self.assertIn("ann", [row["username"] for row in self.table("user", "list")])
+        self.assertIn("Ann Smith", self.shown("user", "describe", "ann")[1])
+        self.assertTrue(self.json("user", "set", "ann", "--admin")["admin"])
+        self.assertFalse(self.json("user", "edit", "ann", "--no-admin", "--display-name", "A.")["admin"])
+        self.refused(2, "what is to change", "user", "set", "ann")
+        self.says("is now anna", "user", "rename", "ann", "anna")
+        self.refused(3, 'did you mean "anna"', "user", "describe", "annna")
+        self.says("may not sign in", "user", "deactivate", "anna")
+        self.refused(4, "", "login", "anna", "--password-file", secret)
+        self.says("may sign in", "user", "activate", "anna")
+        secret.write_text("a third one\n")
+        self.says("changed", "user", "change-password", "anna", "--password-file", secret)
+        other = {**self.cluster.env, "XDG_CONFIG_HOME": str(pathlib.Path("anna").resolve())}
+
+        def as_anna(*arguments, text=None):
+            return subprocess.run([MUSTER, *arguments], env=other, input=text, capture_output=True, text=True,
+                                  timeout=60)
+        self.assertEqual(as_anna("login", "anna", "--password-stdin", text=NEW_PASSWORD + "\n").returncode, 4)
+        done = as_anna("login", "anna", "--password-stdin", text="a third one\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.note(["login"])
+        done = as_anna("user", "change-password", "--password-stdin", text="a fourth\n")
+        self.assertEqual(done.returncode, 0, done.stderr)  # his own
+        self.assertEqual(as_anna("master", "config").returncode, 4)
+        self.assertEqual(as_anna("logout").returncode, 0)
+        self.note(["logout"])
+        self.assertIn("muster login", as_anna("whoami").stderr)
+
+    def test_tokens(self):
+        self.note(["token", "create"])
+        done = self.cluster.run("token", "create", "--expires", "2h", "--description", "nightly")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        token = done.stdout.strip()
+        self.assertNotIn(" ", token)
+        self.assertEqual(json.loads(self.cluster.muster("whoami", "--token", token, "-o", "json"))["username"], "admin")
+        rows = [row for row in self.table("token", "list") if row["description"] == "nightly"]
+        self.assertEqual((rows[0]["user"], rows[0]["state"], rows[0]["type"]), ("admin", "good", "access"))
+        number = rows[0]["id"]
+        self.assertEqual(self.json("token", "set", number, "--description", "daily")["description"], "daily")
+        for_determined = self.json("token", "create", "--user", "determined", "--expires", "never")
+        self.says("revoked", "token", "revoke", for_determined["id"])
+        self.says("revoked", "token", "revoke", number)
+        self.assertEqual(self.cluster.run("whoami", "--token", token).returncode, 4)
+        self.assertNotIn(number, [row["id"] for row in self.json("token", "list")])
+        self.assertIn("revoked", [row["state"] for row in self.json("token", "list", "--all")])
+        self.refused(2, "--expires takes", "token", "create", "--expires", "soon")
+
+    def test_teams_and_projects(self):
+        out = self.says("Created team", "team", "create", "42: \"x\" team", "--weight", "0.5", "--project", "yes")
+        self.assertIn('workspace: "42: \\"x\\" team"\n  project: "yes"', out)
+        self.muster("team", "create", "vision", "--guaranteed", "1", "--default-role", "viewer")
+        team, text = self.shown("team", "describe", "vision")
+        self.assertEqual((team["guaranteed"], [p["name"] for p in team["project_list"]]), (1, ["default"]))
+        self.assertIn("Projects", text)
+        self.assertIn("vision", [row["name"] for row in self.table("team", "list")])
+        self.says("Changed", "team", "set", "vision", "--user", "determined", "--role", "editor", "--weight", "2")
+        self.assertEqual([(m["user"], m["role"]) for m in self.table("team", "members", "vision")
+                          if m["user"] == "determined"], [("determined", "editor")])
+        self.assertIn("default", [row["pool"] for row in self.table("team", "shares")])
+        self.refused(3, "muster pool list", "team", "shares", "--pool", "nowhere-at-all")
+        self.refused(3, 'did you mean "default"', "queue", "list", "--pool", "defautl")
+        self.says("(", "project", "create", "vision", "cats", "--description", "cats and dogs")
+        self.assertEqual([row["name"] for row in self.table("project", "list", "vision")], ["default", "cats"])
+        self.assertIn("Uncategorized", [row["team"] for row in self.table("project", "list")])
+        self.says("Changed", "project", "set", "vision", "cats", "--name", "felines")
+        self.says("Left a note", "project", "note", "vision", "felines", "the data moved", "--name", "Data")
+        project, text = self.shown("project", "describe", "vision", "felines")
+        self.assertEqual((project["notes"][0]["contents"], project["description"]), ("the data moved", "cats and dogs"))
+        self.assertIn("the data moved", text)
+        self.refused(3, 'did you mean "felines"', "project", "describe", "vision", "feline")
+        self.says("archived", "project", "archive", "vision", "felines")
+        self.assertEqual([row["name"] for row in self.json("project", "list", "vision")], ["default"])
+        self.says("unarchived", "project", "unarchive", "vision", "felines")
+        self.says("Deleted", "project", "delete", "vision", "felines", "--yes")
+        self.says("archived", "team", "archive", "vision")
+        self.assertNotIn("vision", [row["name"] for row in self.json("team", "list")])
+        self.says("unarchived", "team", "unarchive", "vision")
+        self.says("Deleted", "workspace", "delete", "vision", "--yes")  # det's word
+        self.muster("team", "delete", "42: \"x\" team", "--yes")
+
+    def test_models(self):
+        newest = self.cluster.rows("checkpoint", "list", "--experiment", self.trained, "--latest")[0]["uuid"]
+        self.json("model", "create", "digits", "--description", "reads digits", "--label", "a", "--metadata", "lr=0.1")
+        self.assertEqual([row["name"] for row in self.table("model", "list", "--label", "a")], ["digits"])
+        version = self.json("model", "register-version", "digits", newest, "--comment", "first")
+        self.assertEqual((version["version"], version["checkpoint"], version["experiment"]), (1, newest, self.trained))
+        self.assertEqual([row["comment"] for row in self.table("model", "versions", "digits")], ["first"])
+        self.json("model", "set-version", "digits", 1, "--comment", "the one", "--name", "v1")
+        self.assertEqual(self.json("model", "set", "digits", "--description", "reads")["description"], "reads")
+        self.assertEqual(self.json("model", "label", "add", "digits", "b", "c")["labels"], ["a", "b", "c"])
+        self.assertEqual(self.json("model", "label", "remove", "digits", "a", "c")["labels"], ["b"])
+        model, text = self.shown("model", "describe", "digits")
+        self.assertEqual((model["metadata"], model["version_list"][0]["name"]), ({"lr": 0.1}, "v1"))
+        self.assertIn("the one", text)
+        self.cluster.muster("team", "create", "models")
+        self.says("is in team models", "model", "move", "digits", "models")
+        self.assertEqual(self.json("model", "describe", "digits")["team"], "models")
+        self.says("archived", "model", "archive", "digits")
+        self.assertEqual(self.json("model", "list"), [])
+        self.says("unarchived", "model", "unarchive", "digits")
+        self.refused(2, "is no version", "model", "delete-version", "digits", "first", "--yes")
+        self.says("Deleted", "model", "delete-version", "digits", 1, "--yes")
+        self.says("Deleted", "model", "delete", "digits", "--yes")
+        self.refused(3, "", "model", "describe", "digits")
+
+    def test_templates(self):
+        small = pathlib.Path("small.yaml")
+        small.write_text("description: of a template\nresources: {slots_per_trial: 1}\n")
+        self.says("--template", "template", "create", "small", small)
+        self.refused(5, "", "template", "create", "small", small)
+        small.write_text("description: of the template\nresources: {slots_per_trial: 1}\n")
+        self.json("template", "set", "small", small)
+        self.assertEqual([(row["name"], row["team"]) for row in self.table("template", "list")],
+                         [("small", "Uncategorized")])
+        template, text = self.shown("template", "describe", "small")
+        self.assertEqual(template["config"], json.loads(text))
+        experiment = self.cluster.create(self.config, self.data, "--template", "small", "--paused")
+        self.assertEqual(self.json("experiment", "describe", experiment)["description"], "of the template")
+        self.cluster.muster("experiment", "kill", experiment, "--wait")
+        small.write_text("- a list\n")
+        self.refused(2, "a template is", "template", "set", "small", small)
+        self.says("Deleted", "template", "delete", "small", "--yes")
+
+    def test_webhooks(self):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/hook"
+        made = self.json("webhook", "create", url, "--name", "pager", "--on", "error", "--on", "val_loss<0.5",
+                         "--on", "log:out of memory")
+        self.assertEqual(made["on"], ["ERROR", "val_loss<0.5", "log:out of memory"])
+        self.assertEqual([(row["name"], row["url"]) for row in self.table("webhook", "list")], [("pager", url)])
+        self.assertIn(url, self.shown("webhook", "describe", "pager")[1])
+        self.says("delivered", "webhook", "test", "pager")
+        self.assertEqual(len(Hook.heard), 1)
+        self.says("goes to", "webhook", "set", made["id"], url + "/2")
+        self.says("Deleted", "webhook", "delete", "pager", "--yes")
+        self.refused(2, "--on takes", "webhook", "create", url, "--on", "whenever")
+        self.refused(3, "muster webhook list", "webhook", "test", "pager")
+        server.shutdown()
+
+    def test_agents_and_slots(self):
+        self.assertEqual(sorted(row["id"] for row in self.table("agent", "list")), ["agent-0", "agent-1"])
+        agent, text = self.shown("agent", "describe", "agent-0")
+        self.assertEqual((agent["slots"], len(agent["slot_list"])), (2, 2))
+        self.says("takes no more work", "agent", "disable", "agent-1", "--drain")
+        self.assertFalse(self.json("agent", "describe", "agent-1")["enabled"])
+        self.says("enabled", "agent", "enable", "agent-1")
+        self.says("disabled", "slot", "disable", "agent-0", 1, "--drain")
+        self.assertEqual([row["enabled"] for row in self.table("slot", "list", "--agent", "agent-0")], [True, False])
+        self.says("enabled", "slot", "enable", "agent-0", 1)
+        self.assertEqual([(row["name"], row["slots"]) for row in self.table("pool", "list")], [("default", 3)])
+
+    def test_master(self):
+        self.assertEqual(self.shown("master", "info")[0]["address"], self.cluster.url)
+        self.assertEqual(json.loads(self.muster("master", "config"))["scheduler"], "fair_share")
+        self.says("debug", "master", "set", "--log-level", "debug")
+        self.cluster.muster("master", "set", "--log-level", "info")
+        self.refused(2, "what is to change", "master", "set")
+        self.assertEqual(len(self.muster("master", "logs", "--tail", "3").splitlines()), 3)
+        self.assertIn("message", json.loads(self.cluster.muster("master", "logs", "-o", "jsonl").splitlines()[0]))
+        self.says("no message", "master", "message", "get")
+        self.says("down at noon", "master", "message", "set", "down at noon", "--for", "2h")
+        self.assertEqual(self.json("master", "message", "get")["message"], "down at noon")
+        self.says("cleared", "master", "message", "clear")
+        self.refused(2, "TEXT", "master", "message", "set")
+        self.muster("master", "backup", "copy.db")
+        self.muster("master", "restore", "copy.db", "--data-dir", "restored")
+        self.assertTrue(pathlib.Path("restored/muster.db").exists())
+        rows = self.table("audit", "list", "--user", "admin", "--method", "post", "--path", "login")
+        self.assertTrue(all(row["path"] == "/api/v1/auth/login" and row["method"] == "POST" for row in rows) and rows)
+        self.assertEqual(self.json("audit", "list", "--until", "2020-01-01"), [])
+        self.refused(2, "--since takes", "audit", "list", "--since", "yesterday")
+        self.assertIn(self.trained, [row["experiment"] for row in self.table("resources", "raw")])
+        for period in ("daily", "monthly"):
+            days = self.json("resources", "aggregated", "--period", period)
+            self.assertGreater(sum(day["slot_hours"] for day in days), 0)
+        self.assertIn("admin", self.muster("resources", "aggregated"))
+        answer = json.loads(self.muster("api", "get", "me"))
+        self.assertEqual(answer["user"]["username"], "admin")
+        answer = self.muster("api", "POST", "/api/v1/workspaces", "--body", '{"name": "made by hand"}')
+        self.assertIn("made by hand", answer)
+
+    def test_simulate(self):
+        pathlib.Path("jobs.csv").write_text("submit_s,gpus,duration_s,user\n0,1,60,ann\n5,2,60,bob\n")
+        trace = ["simulate", "--trace", "jobs.csv", "--nodes", "1", "--slots-per-node", "2"]
+        self.assertEqual(len(self.json(*trace, "--policy", "fair_share,fifo")), 2)
+        pathlib.Path("odd.csv").write_text("submit_s,gpus,duration_s,usr\n0,1,60,ann\n")
+        done = self.cluster.run("simulate", "--trace", "odd.csv", "--nodes", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('"usr" is passed over; did you mean "user"', done.stderr)
+        self.refused(2, "--racks", *trace, "--racks", "2")
+        self.refused(3, "no-such-folder", *trace, "--plot", "no-such-folder/x.svg")
+
+    def test_help_commands(self):
+        self.says("Who gets the slots", "help", "scheduling")
+        self.says("complete", "completion", "fish")
+        self.says(".TH", "man", "experiment")
+
+    def test_reading_an_experiment(self):
+        experiment = self.trained
+        self.assertIn(experiment, [row["id"] for row in self.table("experiment", "list", "--state", "completed")])
+        described, text = self.shown("experiment", "describe", experiment)
+        self.assertEqual((described["state"], len(described["trials"])), ("COMPLETED", 1))
+        self.says("COMPLETED", "experiment", "wait", experiment)
+        self.muster("experiment", "follow", experiment)
+        self.assertTrue(self.muster("experiment", "logs", experiment))
+        metrics = self.json("experiment", "metrics", experiment, "--group", "validation")
+        self.assertEqual(metrics[-1]["steps"], 40)
+        self.assertEqual(self.muster("experiment", "config", experiment), self.config.read_text())
+        files = self.table("experiment", "files", experiment)
+        self.assertEqual({row["path"] for row in files}, {"images.idx", "labels.idx"})
+        labels = subprocess.run([MUSTER, "experiment", "files", str(experiment), "labels.idx"], env=self.cluster.env,
+                                capture_output=True, check=True).stdout
+        self.assertEqual(labels, (self.data / "labels.idx").read_bytes())
+        self.says("model-def", "experiment", "download-model-def", experiment, "--to", "model-def")
+        self.assertEqual(sorted(p.name for p in pathlib.Path("model-def").iterdir()), ["images.idx", "labels.idx"])
+        self.muster("experiment", "export", experiment, "out.tar")
+        self.muster("experiment", "import", "out.tar", "--name", "from elsewhere")
+        self.assertEqual([t["id"] for t in self.table("trial", "list", experiment)], [self.trial])
+        self.assertIn("starts", self.shown("trial", "describe", self.trial)[0])
+        self.assertTrue(self.table("trial", "metrics", self.trial, "--group", "training", "--metric", "loss"))
+        lines = self.muster("trial", "logs", self.trial).splitlines()
+        self.assertEqual(self.cluster.muster("trial", "logs", self.trial, "--tail", "2").splitlines(), lines[-2:])
+        self.assertEqual(self.cluster.muster("trial", "logs", self.trial, "--until", "2020-01-01"), "")
+        self.assertEqual(self.cluster.muster("trial", "logs", self.trial, "--agent", "no-such"), "")
+        self.assertEqual(self.cluster.muster("trial", "logs", self.trial, "--search", "^[^a]$x", "--regex"), "")
+        fields = self.json("trial", "log-fields", self.trial)
+        self.assertTrue(set(fields["agents"]) <= {"agent-0", "agent-1"})
+        self.assertEqual(self.cluster.muster("trial", "logs", self.trial, "--agent", fields["agents"][0]).splitlines(),
+                         lines)
+        self.says("changed", "trial", "set", self.trial, "--log-retention", "forever")
+        checkpoints = self.table("checkpoint", "list", "--experiment", experiment)
+        uuid = next(row["uuid"] for row in checkpoints if row["state"] == "COMPLETED" and row["steps"] == 40)
+        self.assertIn(uuid, self.shown("checkpoint", "describe", uuid)[1])
+        whole = self.json("checkpoint", "digest", uuid)
+        self.muster("checkpoint", "download", uuid, "--to", "fetched")
+        self.assertEqual(self.json("checkpoint", "digest", "fetched")["state"], whole["state"])
+        self.says("weights-of-trial", "trial", "download", self.trial, "--to", "weights-of-trial")
+        self.assertEqual(self.cluster.rows("checkpoint", "digest", "weights-of-trial")["state"], whole["state"])
+        self.cluster.muster("trial", "download", self.trial, "--best", "--to", "best")
+        self.muster("events", "--limit", "1", "--since", "1")
+
+    def test_changing_an_experiment(self):
+        experiment = self.cluster.create(self.config, self.data)
+        self.cluster.wait(experiment)
+        self.says("changed", "experiment", "set", experiment, "--name", "renamed", "--notes", "n", "--description", "d",
+                  "--log-retention", "30", "--save-trial-latest", "2")
+        self.refused(2, "what is to change", "experiment", "set", experiment)
+        self.refused(2, "--log-retention takes", "experiment", "set", experiment, "--log-retention", "soon")
+        self.assertEqual(self.json("experiment", "label", "add", experiment, "a b", "c")["labels"], ["a b", "c"])
+        self.assertEqual(self.json("e", "label", "remove", experiment, "c")["labels"], ["a b"])
+        described = self.json("experiment", "describe", experiment)
+        self.assertEqual((described["name"], described["labels"], described["description"]),
+                         ("renamed", ["a b"], "d"))
+        self.cluster.muster("team", "create", "there")
+        self.says("is in project default", "experiment", "move", experiment, "there", "default")
+        self.assertEqual(self.json("experiment", "describe", experiment)["workspace"], "there")
+        fork = self.json("experiment", "fork", experiment, "--config", "trainer.steps=20", "--name", "less")
+        self.assertNotEqual(fork["id"], experiment)
+        self.cluster.wait(fork["id"])
+        self.assertEqual(self.cluster.trial(fork["id"])["steps"], 20)
+        self.says("goes on", "experiment", "continue", fork["id"], "--config", "trainer.steps=30")
+        self.cluster.wait(fork["id"])
+        self.assertEqual(self.cluster.trial(fork["id"])["steps"], 30)
+        self.json("checkpoint", "gc", experiment, "--dry-run", "--save-trial-latest", "1")
+        self.says("deleted", "checkpoint", "gc", experiment, "--save-trial-latest", "1", "--yes")
+        kept = [row for row in self.cluster.rows("checkpoint", "list", "--experiment", experiment)
+                if row["state"] == "COMPLETED"]
+        self.says("thinned out", "checkpoint", "rm", kept[0]["uuid"], "--files", "*optimizer*", "--yes")
+        self.says("1 checkpoint is deleted", "checkpoint", "delete", kept[0]["uuid"], "--yes")
+        self.muster("experiment", "archive", experiment, fork["id"])
+        self.assertNotIn(experiment, [row["id"] for row in self.json("experiment", "list")])
+        self.muster("experiment", "unarchive", experiment, fork["id"])
+        self.assertIn(experiment, [row["id"] for row in self.json("experiment", "list")])
+        self.says(f"Deleted experiment {experiment}", "experiment", "delete", experiment, fork["id"], "--yes")
+        self.refused(3, "", "experiment", "describe", fork["id"])
+
+    def test_steering(self):
+        self.note(["experiment", "create"])
+        one, two = self.submit(), self.submit("--paused")
+        wait_for("the first steps", lambda: self.cluster.trial(one)["steps"] > 0)
+        self.assertEqual([row["state"] for row in self.table("queue", "list") if row["id"] == str(one)], ["SCHEDULED"])
+        self.assertIn("id", self.table("job", "list")[0])
+        self.says("paused", "queue", "why", two)
+        done = self.cluster.run("experiment", "pause", one, "--wait")
+        self.note(["experiment", "pause"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("save their work", done.stderr)
+        self.assertIn("pause done", done.stdout)
+        self.says("activate", "experiment", "activate", one, two, "--wait")
+        self.says("priority 30", "queue", "move", two, "--priority", "30")
+        self.says("cancel done", "experiment", "cancel", one, "--wait")
+        self.assertEqual(self.state(one), "CANCELED")
+        self.says("kill accepted", "trial", "kill", self.cluster.trial(two)["id"])
+        self.says("kill", "experiment", "kill", two)
+        self.cluster.run("experiment", "wait", two)
+        self.refused(5, f"experiment {one}", "experiment", "pause", one, two)
+
+    def test_links_are_told(self):
+        folder = pathlib.Path("with-link")
+        folder.mkdir()
+        (folder / "there.txt").write_text("x")
+        (folder / "link.txt").symlink_to("there.txt")
+        hello = SOURCE / "examples" / "hello" / "experiment.yaml"
+        done = self.cluster.run("experiment", "create", hello, folder, "--paused", "--config",
+                                "resources.slots_per_trial=1")
+        self.assertIn("1 symbolic link is left out (link.txt)", done.stderr)
+        (folder / ".musterignore").write_text("link.txt\n")
+        done = self.cluster.run("experiment", "create", hello, folder, "--paused", "--config",
+                                "resources.slots_per_trial=1")
+        self.assertEqual(done.stderr, "")
+
+    def test_zz_every_command_was_run(self):
+        self.assertEqual(sorted(set(commands()) - self.ran), [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
