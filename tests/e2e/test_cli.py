@@ -1,4 +1,4 @@
-"""The muster command by itself: help, suggestions, formats, exit codes, completion."""
+"""The muster command by itself: help, suggestions, formats, exit codes."""
 
 import json
 import pathlib
@@ -54,16 +54,6 @@ class Alone(unittest.TestCase):
         self.assertIn("8  experiment failed", muster("help", "exit-codes").stdout)
         self.assertIn("min_slots", muster("help", "scheduling").stdout)
         self.assertIn("scheduling", muster("help", "sheduling").stderr)
-
-    def test_completion(self):
-        script = muster("completion", "bash").stdout
-        words = subprocess.run(
-            ["bash", "-c", script + "\nCOMP_WORDS=(muster experiment pa); COMP_CWORD=2; _muster; "
-             "echo ${COMPREPLY[@]}; COMP_WORDS=(muster experiment create --fo); COMP_CWORD=3; _muster; "
-             "echo ${COMPREPLY[@]}"], capture_output=True, text=True, check=True).stdout.split()
-        self.assertEqual(words, ["pause", "--follow"])
-        self.assertIn("complete -c muster", muster("completion", "fish").stdout)
-        self.assertEqual(muster("completion", "csh").returncode, 2)
 
     def test_examples_are_valid(self):
         for example in sorted(SOURCE.glob("examples/**/*.yaml")):

@@ -78,7 +78,7 @@ class Help(unittest.TestCase):
             example = re.search(r"Example:\n  (.*)", shown)[1]
             with self.subTest(example):
                 self.assertIn("muster " + " ".join(command), example)
-                for flag in re.findall(r" (--[a-z-]+)", re.sub(r"'[^']*'", "", example)):
+                for flag in re.findall(r" (--[a-z-]+)", re.sub(r"'[^']*'| -- .*", "", example)):
                     self.assertIn(flag, words(*command, "--"))
 
     def test_topics(self):
@@ -300,8 +300,8 @@ class All(unittest.TestCase):
         small = pathlib.Path("small.yaml")
         small.write_text("description: of a template\nresources: {slots_per_trial: 1}\n")
         self.says("--template", "template", "create", "small", small)
-        self.refused(5, "", "template", "create", "small", small)
         small.write_text("description: of the template\nresources: {slots_per_trial: 1}\n")
+        self.refused(5, "small", "template", "create", "small", small)
         self.json("template", "set", "small", small)
         self.assertEqual([(row["name"], row["team"]) for row in self.table("template", "list")],
                          [("small", "Uncategorized")])
@@ -330,6 +330,7 @@ class All(unittest.TestCase):
         self.refused(2, "--on takes", "webhook", "create", url, "--on", "whenever")
         self.refused(3, "muster webhook list", "webhook", "test", "pager")
         server.shutdown()
+        server.server_close()
 
     def test_agents_and_slots(self):
         self.assertEqual(sorted(row["id"] for row in self.table("agent", "list")), ["agent-0", "agent-1"])
@@ -376,7 +377,8 @@ class All(unittest.TestCase):
     def test_simulate(self):
         pathlib.Path("jobs.csv").write_text("submit_s,gpus,duration_s,user\n0,1,60,ann\n5,2,60,bob\n")
         trace = ["simulate", "--trace", "jobs.csv", "--nodes", "1", "--slots-per-node", "2"]
-        self.assertEqual(len(self.json(*trace, "--policy", "fair_share,fifo")), 2)
+        figures = self.json(*trace, "--policy", "fair_share,fifo")
+        self.assertTrue(all({"fair_share", "fifo"} <= set(row) for row in figures) and figures)
         pathlib.Path("odd.csv").write_text("submit_s,gpus,duration_s,usr\n0,1,60,ann\n")
         done = self.cluster.run("simulate", "--trace", "odd.csv", "--nodes", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -411,7 +413,8 @@ class All(unittest.TestCase):
         self.muster("experiment", "import", "out.tar", "--name", "from elsewhere")
         self.assertEqual([t["id"] for t in self.table("trial", "list", experiment)], [self.trial])
         self.assertIn("starts", self.shown("trial", "describe", self.trial)[0])
-        self.assertTrue(self.table("trial", "metrics", self.trial, "--group", "training", "--metric", "loss"))
+        training = self.json("trial", "metrics", self.trial, "--group", "training", "--metric", "loss")
+        self.assertEqual([list(row["metrics"]) for row in training], [["loss"]] * 40)
         lines = self.muster("trial", "logs", self.trial).splitlines()
         self.assertEqual(self.cluster.muster("trial", "logs", self.trial, "--tail", "2").splitlines(), lines[-2:])
         self.assertEqual(self.cluster.muster("trial", "logs", self.trial, "--until", "2020-01-01"), "")
@@ -460,7 +463,7 @@ class All(unittest.TestCase):
         kept = [row for row in self.cluster.rows("checkpoint", "list", "--experiment", experiment)
                 if row["state"] == "COMPLETED"]
         self.says("thinned out", "checkpoint", "rm", kept[0]["uuid"], "--files", "*optimizer*", "--yes")
-        self.says("1 checkpoint is deleted", "checkpoint", "delete", kept[0]["uuid"], "--yes")
+        self.says("1 checkpoint deleted", "checkpoint", "delete", kept[0]["uuid"], "--yes")
         self.muster("experiment", "archive", experiment, fork["id"])
         self.assertNotIn(experiment, [row["id"] for row in self.json("experiment", "list")])
         self.muster("experiment", "unarchive", experiment, fork["id"])
