@@ -249,7 +249,7 @@ static int write_page(struct workloads *l, struct list *page, struct error *e)
         page->offset = page->offset + total > 0 ? page->offset + total : 0;
     int64_t left = page->offset < total ? total - page->offset : 0;
     int64_t count = page->limit >= 0 && page->limit < left ? page->limit : left;
-    struct item *items = l->items + (left ? page->offset : 0);
+    struct item *items = left ? l->items + page->offset : l->items; // which is NULL without any
     int err = read_reports(l, items, (size_t)count, TRAINING, e);
     if (!err)
         err = read_reports(l, items, (size_t)count, VALIDATION, e);

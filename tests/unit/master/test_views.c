@@ -333,6 +333,7 @@ static void test_workloads(void **state)
                                      {"filter=FILTER_OPTION_CHECKPOINT_OR_VALIDATION", "4"},
                                      {"filter=FILTER_OPTION_UNSPECIFIED", "6"},
                                      {"group=training", "5"},
+                                     {"group=training&filter=FILTER_OPTION_VALIDATION", "0"},
                                      {"removeDeletedCheckpoints=true", "5"}};
     for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
         char path[128];
