@@ -5,11 +5,12 @@ it ends; what refuses, fails, is killed, paused, canceled; and that the master's
 import base64
 import json
 import pathlib
-import struct
+import re
+import subprocess
 import time
 import unittest
 
-from cluster import PASSWORD, Cluster, wait_for
+from cluster import BIN, PASSWORD, SOURCE, Cluster, wait_for
 from test_api import Api
 
 # Trains for `steps` of a twentieth of a second, and is the worse the larger x. Writes down what happens to it.
@@ -313,6 +314,39 @@ class SearchTest(unittest.TestCase):
         self.assertLess(steps[0], 900)
         best = min(trial["bestValidation"]["metrics"]["avgMetrics"]["validation_loss"] for trial in trials)
         self.assertAlmostEqual(seen["bestTrialSearcherMetric"], best)
+
+    def test_example(self):
+        """examples/search.yaml as its head says, and what people see of it."""
+        folder = pathlib.Path("spirals")
+        folder.mkdir(exist_ok=True)
+        with open(folder / "spirals.csv", "w") as out:
+            subprocess.run(["python3", SOURCE / "examples" / "spirals.py"], stdout=out, check=True)
+        example = SOURCE / "examples" / "search.yaml"
+        refused = subprocess.run([BIN / "muster-trainer", "run", example, "--folder", folder], capture_output=True,
+                                 text=True)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("describes a search, which a cluster runs", refused.stderr)
+        told = self.cluster.muster("experiment", "create", example, folder, "--follow")
+        number = int(re.search(r"Created experiment (\d+)", told).group(1))
+        self.assertRegex(told, r"completed \[#+\] 100%  24 of 24 trials  best 0\.9")
+        seen, trials = self.ended(number)
+        self.assertGreater(seen["bestTrialSearcherMetric"], 0.97)
+        steps = [trial["totalBatchesProcessed"] for trial in trials]
+        self.assertLess(sum(steps), 24 * 1600 / 2, "most are stopped early")
+        lines = self.cluster.muster("experiment", "describe", number).splitlines()
+        print("\n".join(lines))
+        table = lines[lines.index("Trials, the best first (validation_accuracy)") + 1:]
+        self.assertEqual(table[0].lower().split(), ["id", "learning", "rate", "width", "best", "steps", "state", "duration"])
+        self.assertEqual(int(table[1].split()[0]), seen["bestTrialId"])
+        best = [float(row.split()[3]) for row in table[1:]]
+        self.assertEqual(best, sorted(best, reverse=True))
+
+    def test_warning(self):
+        late = (SOURCE / "examples" / "search.yaml").read_text().replace("validate_every: 100", "validate_every: 200")
+        pathlib.Path("late.yaml").write_text(late)
+        told = self.cluster.run("experiment", "create", "late.yaml", "--validate-only")
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertIn("the lowest rung of the search is at step 100", told.stderr)
 
 
 NATIVE = """\
