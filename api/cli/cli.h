@@ -47,6 +47,10 @@ struct cli_options {
     const char *pool, *weight, *role, *default_role, *project;
     long long ahead_of, behind, priority;
     long long max_slots, guaranteed; // 0 is a value of both, -1 not given
+    long long slots;                 // .. and of this
+    struct flag_list env;
+    const char *folder, *work_dir, *parent, *fork;
+    bool detach, no_pause, tree;
 };
 
 struct cli {
@@ -60,6 +64,7 @@ struct cli {
     json_t *names;     // of teams and users, by path: lookup.h
     const char **args; // positional words after noun and verb
     int arg_count;
+    int exit_code; // of a program that was run, when nothing else went wrong
 };
 
 struct command;

@@ -5,6 +5,7 @@
 #include "api/cli/cli.h"
 #include "api/cli/verbs.h"
 
+#define TASK_COLUMNS "id,name,state,exit,user,pool,duration,started"
 #define QUEUE_COLUMNS "place,id,name,state,priority,slots,waits,start,reason"
 #define SIMULATE_FLAGS                                                                             \
     "trace from-store pool nodes slots-per-node add-nodes racks policy teams preempt-cost "        \
@@ -131,6 +132,27 @@ const struct command commands[] = {
     {"webhook", "test", "WEBHOOK", NULL, NULL, "Send a message that means nothing, now", "muster webhook test pager", run_webhook_test, false},
     {"webhook", "delete", "WEBHOOK", "yes", NULL, "Delete a webhook, and what it has not delivered yet", "muster webhook delete pager", run_webhook_delete, false},
 
+    {"command", "run", "PROGRAM...", "slots pool env files:run work-dir name:run priority template detach", NULL,
+     "Run a program once on the cluster, show what it prints, and end with its exit code",
+     "muster command run --slots 1 --files src/ --env LR=0.1 -- python3 train.py --epochs 3", run_command_run, false},
+    {"command", "list", "", "user limit watch", TASK_COLUMNS, "List commands, newest first", "muster command list --user ann", run_task_list, false},
+    {"command", "describe", "ID", "watch", NULL, "Show one command: state, exit code, configuration", "muster command describe 7", run_task_describe, false},
+    {"command", "logs", "ID", LOG_FLAGS, NULL, "Print what a command has printed", "muster command logs 7 --follow", run_task_logs, false},
+    {"command", "kill", "ID...", NULL, NULL, "End commands at once", "muster command kill 7", run_task_act, false},
+    {"command", "set", "ID", "priority", NULL, "Give a command another priority", "muster command set 7 --priority 60", run_task_set, false},
+    {"command", "delete", "ID...", "yes", NULL, "Delete commands that have ended, with their logs", "muster command delete 7", run_task_delete, false},
+
+    {"task", "run", "FILE [FOLDER]", "project-id parent fork no-pause detach", NULL,
+     "Run a task file, with the files of FOLDER, like a command; it can be paused, and have tasks below it",
+     "muster task run evaluate.yaml src/", run_task_run, false},
+    {"task", "list", "", "user limit watch", TASK_COLUMNS, "List tasks, newest first", "muster task list", run_task_list, false},
+    {"task", "describe", "ID", "watch", NULL, "Show one task: state, exit code, what it is below, configuration", "muster task describe 7", run_task_describe, false},
+    {"task", "logs", "ID", LOG_FLAGS, NULL, "Print what a task has printed", "muster task logs 7 --tail 50", run_task_logs, false},
+    {"task", "kill", "ID...", "tree", NULL, "End tasks, and those below them, at once", "muster task kill 7 --tree", run_task_act, false},
+    {"task", "pause", "ID...", NULL, NULL, "End the programs of tasks, and of those below them, until they are unpaused", "muster task pause 7", run_task_act, false},
+    {"task", "unpause", "ID...", NULL, NULL, "Start paused tasks, and those below them, again", "muster task unpause 7", run_task_act, false},
+    {"task", "delete", "ID...", "yes", NULL, "Delete tasks that have ended, with their logs", "muster task delete 7", run_task_delete, false},
+
     {"agent", "list", "", "watch", "id,slots,used,connected,enabled,draining,pool,version,registered", "List agents, and whether they are connected", "muster agent list --watch", run_agent_list, false},
     {"agent", "describe", "AGENT", NULL, NULL, "Show one agent and its slots", "muster agent describe gpu-1", run_agent_describe, false},
     {"agent", "enable", "AGENT", NULL, NULL, "Let an agent take tasks again", "muster agent enable gpu-1", run_agent_set, false},
@@ -203,9 +225,9 @@ const struct command commands[] = {
 
     {"audit", "list", "", "user method path status since:time until limit", "time,user,method,path,status,address,detail",
      "List who changed what, and who was refused (administrators); the newest 100", "muster audit list --user ann --since 2d", run_audit_list, false},
-    {"resources", "raw", "", "since:time until", "experimentId,username,slots,startTime,endTime,seconds", "List who had which slots when: of the last 30 days",
+    {"resources", "raw", "", "since:time until", "experiment,user,slots,started,ended,seconds", "List who had which slots when: of the last 30 days",
      "muster resources raw --since 2026-11-01 -o csv", run_resources_raw, false},
-    {"resources", "aggregated", "", "period since:time until", "periodStart,seconds,byUsername", "Sum slot-seconds by day or month, and by user, label and pool",
+    {"resources", "aggregated", "", "period since:time until", "period,slot_hours,users", "Sum slot hours by day or month, and by user, label and pool",
      "muster resources aggregated --period monthly -o json", run_resources_aggregated, false},
     {"api", NULL, "METHOD PATH", "body", NULL, "Make any call of the API, and print the answer (GET openapi.json lists the calls)",
      "muster api get experiments/7/why", run_api, false},

@@ -137,6 +137,7 @@ int main(int argc, char **argv)
     struct cli c = {.options = {.rank = -1, // 0 is a value of these
                                 .max_slots = -1,
                                 .guaranteed = -1,
+                                .slots = -1,
                                 .save_experiment_best = -1,
                                 .save_trial_best = -1,
                                 .save_trial_latest = -1,
@@ -155,5 +156,5 @@ int main(int argc, char **argv)
     if (fflush(stdout) != 0 && err == 0) {
         return err_exit_code(ERR_IO);
     }
-    return err_exit_code(err);
+    return err != 0 ? err_exit_code(err) : c.exit_code;
 }

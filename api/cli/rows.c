@@ -75,6 +75,28 @@ json_t *row_experiment(const json_t *experiment)
     return row;
 }
 
+// A generic task also says in other words how it is, for it may be paused.
+json_t *row_task(const json_t *task)
+{
+    static const char prefix[] = "GENERIC_TASK_STATE_";
+    json_t *row = json_object();
+    const char *state = jget_string(task, "taskState", NULL);
+    set_string(row, "id", jget_string(task, "id", ""));
+    set_string(row, "state",
+               state != NULL && strncmp(state, prefix, sizeof(prefix) - 1) == 0
+                   ? state + sizeof(prefix) - 1
+                   : plain_state(WIRE_ALLOCATION_STATE, task));
+    set_string(row, "name", jget_string(task, "description", NULL));
+    set_copy(row, "exit", jget(task, "exitCode"));
+    set_string(row, "exit_status", jget_string(task, "exitStatus", NULL));
+    set_string(row, "user", jget_string(task, "username", NULL));
+    set_string(row, "pool", jget_string(task, "resourcePool", NULL));
+    set_times(row, task);
+    set_string(row, "parent", jget_string(task, "parentId", NULL));
+    set_string(row, "forked_from", jget_string(task, "forkedFrom", NULL));
+    return row;
+}
+
 const char *searcher_metric(const json_t *config)
 {
     const char *metric = json_string_value(jget_path(config, "searcher.metric"));

@@ -253,11 +253,11 @@ static int print_tail(struct cli *c, const char *path, struct error *e)
     return err;
 }
 
-int print_trial_logs(struct cli *c, long long trial, struct error *e)
+int print_logs(struct cli *c, const char *of, const char *id, struct error *e)
 {
     struct buf path;
     buf_init(&path, 1 << 16);
-    buf_printf(&path, "/api/v1/trials/%lld/logs?", trial);
+    buf_printf(&path, "/api/v1/%s/%s/logs?", of, id);
     int err = log_filters(c, &path, e);
     if (err == 0 && c->options.tail > 0) {
         size_t base = path.len;
@@ -271,6 +271,13 @@ int print_trial_logs(struct cli *c, long long trial, struct error *e)
     }
     buf_free(&path);
     return err;
+}
+
+int print_trial_logs(struct cli *c, long long trial, struct error *e)
+{
+    char id[24];
+    snprintf(id, sizeof(id), "%lld", trial);
+    return print_logs(c, "trials", id, e);
 }
 
 int run_trial_logs(struct cli *c, const struct command *self, struct error *e)

@@ -28,6 +28,8 @@ cli_verb run_master_config, run_master_set, run_master_logs, run_master_message,
     run_resources_raw, run_resources_aggregated, run_pool_list, run_api; // admin.c
 cli_verb run_master_backup, run_master_restore;                          // backup.c
 cli_verb run_queue_list, run_queue_why, run_queue_move;                  // queue.c
+cli_verb run_command_run, run_task_run, run_task_list, run_task_describe, run_task_logs,
+    run_task_act, run_task_set, run_task_delete; // task.c
 cli_verb run_events;                                                     // watch.c
 cli_verb run_experiment_export;                                          // export.c
 cli_verb run_experiment_import;                                          // import.c
@@ -44,7 +46,9 @@ cli_verb run_template_list, run_template_describe, run_template_set,
 cli_verb run_webhook_list, run_webhook_create, run_webhook_describe, run_webhook_set,
     run_webhook_test, run_webhook_delete; // webhook.c
 
-// trial.c: log lines of a trial to standard output by the options' filters.
+// trial.c: log lines of a trial, or of one of "trials" or "tasks", to standard output by the
+// options' filters.
+int print_logs(struct cli *c, const char *of, const char *id, struct error *e);
 int print_trial_logs(struct cli *c, long long trial, struct error *e);
 // trial.c: metric reports of a trial as rows, overtaken ones left out.
 int fetch_metrics(struct cli *c, long long trial, const char *group, json_t **rows,

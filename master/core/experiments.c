@@ -76,10 +76,7 @@ bool live_runs_once(const struct live *l)
 void live_write_name(const struct live *l, struct buf *out)
 {
     const struct experiment *x = l->experiment;
-    if (x->kind == KIND_EXPERIMENT)
-        buf_printf(out, "experiment %lld", (long long)x->id);
-    else
-        buf_printf(out, "%s %s", kind_words[x->kind].noun, l->job_id);
+    buf_printf(out, "%s %lld", kind_words[x->kind].noun, (long long)x->id);
 }
 
 static struct sched_job job_of(struct core *c, const struct live *l)

@@ -59,13 +59,24 @@ struct trial *core_trial_find(struct core *c, int64_t id)
     return by_id_find(&c->trials, id);
 }
 
-// Allocation ids are EXPERIMENT.TRIAL.EPOCH.
+// Task ids are EXPERIMENT.TRIAL; of what is no search, and has one trial, EXPERIMENT.JOB, which
+// Determined's tools take for one of theirs.
+struct trial *core_trial_of_task(struct core *c, const char *id)
+{
+    char *end;
+    int64_t experiment = strtoll(id, &end, 10);
+    if (end == id || *end != '.')
+        return NULL;
+    const struct experiment *x = core_experiment_find(c, experiment);
+    if (x && x->kind != KIND_EXPERIMENT)
+        return x->live ? x->live->trials : NULL;
+    return core_trial_find(c, strtoll(end + 1, NULL, 10));
+}
+
+// Allocation ids are TASK.EPOCH.
 struct allocation *core_allocation_find(struct core *c, const char *id)
 {
-    long long experiment, trial;
-    if (!id || sscanf(id, "%lld.%lld.", &experiment, &trial) != 2)
-        return NULL;
-    struct trial *t = core_trial_find(c, trial);
+    struct trial *t = id ? core_trial_of_task(c, id) : NULL;
     return t && t->allocation && !strcmp(t->allocation->id, id) ? t->allocation : NULL;
 }
 

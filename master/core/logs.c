@@ -78,13 +78,24 @@ static struct log_task *load_task(struct core *c, const char *id)
     return t;
 }
 
-// Task ids are EXPERIMENT.TRIAL. Lines may come after the end, but not of what was deleted.
+static int64_t trial_of(struct core *c, const struct experiment *x, const char *id)
+{
+    const struct trial *t = core_trial_of_task(c, id);
+    if (t || x->kind == KIND_EXPERIMENT)
+        return t ? t->id : strtoll(strchr(id, '.') + 1, NULL, 10);
+    struct db_rows *rows = db_query(c->reader, STMT_LOG_TASK, "s", id);
+    int64_t trial = db_next(rows) == 1 ? db_int(rows, 0) : 0;
+    db_rows_close(rows);
+    return trial;
+}
+
+// Lines may come after the end, but not of what was deleted.
 struct log_task *logs_task(struct core *c, const char *id)
 {
-    long long experiment, trial;
-    if (sscanf(id, "%lld.%lld", &experiment, &trial) != 2 || !core_experiment_find(c, experiment))
+    const struct experiment *x = core_experiment_find(c, strtoll(id, NULL, 10));
+    if (!x || !strchr(id, '.'))
         return NULL;
-    struct log_task *t = by_id_find(&c->logs->tasks, trial);
+    struct log_task *t = by_id_find(&c->logs->tasks, trial_of(c, x, id));
     if (!t)
         t = load_task(c, id);
     if (!t || strcmp(t->id, id))
@@ -146,7 +157,7 @@ static void store_chunk(struct core *c, struct log_task *t, const struct log_pac
 // Each line of a trial whose log is watched.
 static void look_at_lines(struct core *c, const struct log_part *p)
 {
-    struct trial *t = core_trial_find(c, strtoll(strchr(p->task, '.') + 1, NULL, 10));
+    struct trial *t = core_trial_of_task(c, p->task);
     bool watched = t && (t->live->policies || webhooks_want_lines(c));
     for (size_t i = 0; watched && i < p->chunk_count; i++) {
         struct log_chunk chunk;

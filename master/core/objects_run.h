@@ -11,7 +11,7 @@
 #include "master/core/timers.h"
 #include "master/sched/explain.h"
 
-enum { TASK_ID = 48, ALLOCATION_ID = 72 }; // bytes of their texts: "7.12", "7.12.3"
+enum { TASK_ID = 64, ALLOCATION_ID = 88 }; // bytes of their texts: "7.12", "7.12.3"
 
 enum outcome { // how an allocation ends; the first cause counts
     OUTCOME_NONE,

@@ -136,7 +136,7 @@ static void write_job(struct core *c, const struct request *rq, struct json_writ
     jw_kv_bool(w, "isPreemptible", l->pool->policy != SCHED_IN_ORDER && !live_runs_once(l));
     jw_kv_int(w, "priority", l->priority);
     jw_kv_double(w, "weight", l->weight);
-    jw_kv_string(w, "entityId", x->kind == KIND_EXPERIMENT ? id : l->job_id);
+    jw_kv_string(w, "entityId", x->kind == KIND_EXPERIMENT ? id : l->trials->task_id);
     jw_kv_string(w, "jobId", l->job_id);
     jw_kv_int(w, "requestedSlots", wanted);
     jw_kv_int(w, "allocatedSlots", held);

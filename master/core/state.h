@@ -112,6 +112,7 @@ void by_id_remove(struct by_id *set, int64_t id);
 
 struct experiment *core_experiment_find(struct core *c, int64_t id);
 struct trial *core_trial_find(struct core *c, int64_t id);
+struct trial *core_trial_of_task(struct core *c, const char *id); // or of its allocation; live
 struct allocation *core_allocation_find(struct core *c, const char *id); // live ones
 struct agent *core_agent_find(struct core *c, const char *id);
 struct pool *core_pool(struct core *c, const char *name); // made when there is none; "": default

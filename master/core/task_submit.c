@@ -116,6 +116,14 @@ static int read_original(struct submission *s, struct db_reader *db)
     return err;
 }
 
+static int depth_of(const char *ancestors)
+{
+    int depth = 0;
+    while ((ancestors = strchr(ancestors, '/')))
+        ancestors++, depth++;
+    return depth;
+}
+
 static int read_parent(struct submission *s, struct db_reader *db)
 {
     struct db_rows *rows;
@@ -126,7 +134,7 @@ static int read_parent(struct submission *s, struct db_reader *db)
                                    "inheritContext: there is no parentId whose files are meant")
                        : 0;
     int err = find_task(s, db, "parentId", id, &rows);
-    if (!err && strlen(db_text(rows, 2)) / UUID_TEXT >= LIMIT_TASK_DEPTH - 1)
+    if (!err && depth_of(db_text(rows, 2)) >= LIMIT_TASK_DEPTH - 1)
         err = error_set(&s->e, ERR_TOO_LARGE, "parentId: tasks lie at most %d below each other",
                         LIMIT_TASK_DEPTH);
     if (!err)

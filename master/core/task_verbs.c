@@ -144,9 +144,9 @@ static int each_below(struct core *c, struct request *rq, const char *id,
     for (size_t i = 0; i < c->experiments.count; i++) {
         struct experiment *x = c->experiments.items[i].value;
         if (!x->live || x->kind != KIND_GENERIC || experiment_is_terminal(x->state) ||
-            !(is_below(x->live, id) || !strcmp(x->live->job_id, id)))
+            !(is_below(x->live, id) || !strcmp(x->live->trials->task_id, id)))
             continue;
-        int err = check ? may_change(c, rq, x, x->live->job_id, e) : act(c, x, e);
+        int err = check ? may_change(c, rq, x, x->live->trials->task_id, e) : act(c, x, e);
         if (err)
             return err;
     }
@@ -179,12 +179,13 @@ static int unpause_task(struct core *c, struct experiment *x, struct error *e)
 }
 
 // The first of its tree, as bytes of the text of its ancestors; "" where it is that itself.
-static int find_root(struct core *c, const char *id, char root[UUID_TEXT], struct error *e)
+static int find_root(struct core *c, const char *id, char root[TASK_ID], struct error *e)
 {
     struct db_rows *rows = db_query(c->reader, STMT_TASK_HOME, "s", id);
     bool found = db_next(rows) > 0;
     const char *ancestors = found ? db_text(rows, 2) : "";
-    snprintf(root, UUID_TEXT, "%s", *ancestors ? ancestors + 1 : id);
+    const char *first = *ancestors ? ancestors + 1 : id;
+    snprintf(root, TASK_ID, "%.*s", (int)strcspn(first, "/"), first);
     db_rows_close(rows);
     return found ? 0 : no_task(KIND_GENERIC, id, e);
 }
@@ -192,7 +193,7 @@ static int find_root(struct core *c, const char *id, char root[UUID_TEXT], struc
 int core_task_kill(struct core *c, struct request *rq, struct error *e)
 {
     struct experiment *x;
-    char root[UUID_TEXT];
+    char root[TASK_ID];
     int err = find(c, rq, KIND_GENERIC, &x, e);
     if (err || !jget_bool(rq->body, "killFromRoot", false))
         return err ? err : each(c, rq, rq->params[0], kill_task, e);

@@ -101,9 +101,7 @@ static int check(struct core *c, const struct request *rq, const struct experime
 
 static int name(const struct experiment *x, struct error *e)
 {
-    if (x->kind == KIND_EXPERIMENT)
-        return error_prefix(e, "experiment %lld", (long long)x->id);
-    return error_prefix(e, "%s %s", kind_words[x->kind].noun, x->live ? x->live->job_id : "");
+    return error_prefix(e, "%s %lld", kind_words[x->kind].noun, (long long)x->id);
 }
 
 int core_may_change(struct core *c, const struct request *rq, const struct experiment *x,

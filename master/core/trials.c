@@ -19,7 +19,7 @@ struct trial *trial_new(struct live *l, int64_t id, const char *request_id)
         snprintf(t->task_id, sizeof t->task_id, "%lld.%lld", (long long)l->experiment->id,
                  (long long)id);
     else
-        snprintf(t->task_id, sizeof t->task_id, "%s", l->job_id);
+        snprintf(t->task_id, sizeof t->task_id, "%lld.%s", (long long)l->experiment->id, l->job_id);
     *l->trials_end = t;
     l->trials_end = &t->next;
     return t;

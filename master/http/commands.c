@@ -69,6 +69,15 @@ static void write_row(struct json_writer *w, struct db_rows *rows)
     jw_object_end(w);
 }
 
+static void write_generic(struct json_writer *w, struct db_rows *rows)
+{
+    jw_object(w);
+    write_members(w, rows);
+    write_generic_members(w, db_text(rows, C_TASK_STATE), db_text(rows, C_ANCESTORS),
+                          db_text(rows, C_FORKED_FROM), db_int(rows, C_NO_PAUSE));
+    jw_object_end(w);
+}
+
 // --- commands and what is like them --------------------------------------------------------------
 
 static int list(struct view *v, enum kind kind, const char *key, list_writer *write,
@@ -103,8 +112,13 @@ static int answer(struct view *v, struct db_rows *rows, enum kind kind, bool con
     if (found == 1) {
         jw_object(&v->w);
         jw_key(&v->w, kind_words[kind].noun);
-        write_row(&v->w, rows);
-        if (config)
+        if (kind == KIND_GENERIC)
+            write_generic(&v->w, rows);
+        else
+            write_row(&v->w, rows);
+        if (config && kind == KIND_GENERIC) // as it was written, in YAML
+            jw_kv_string(&v->w, "config", db_text(rows, C_CONFIG));
+        else if (config)
             jw_kv_raw(&v->w, "config", db_text(rows, C_CONFIG));
         if (config && v->rq->id)
             request_write_warning(v->rq, &v->w);
@@ -163,27 +177,25 @@ VIEWS(tensorboard, KIND_TENSORBOARD)
 
 // --- generic tasks -------------------------------------------------------------------------------
 
-static void write_generic(struct json_writer *w, struct db_rows *rows)
-{
-    jw_object(w);
-    write_members(w, rows);
-    write_generic_members(w, db_text(rows, C_TASK_STATE), db_text(rows, C_ANCESTORS),
-                          db_text(rows, C_FORKED_FROM), db_int(rows, C_NO_PAUSE));
-    jw_object_end(w);
-}
-
 int view_generic_tasks(struct view *v, struct error *e)
 {
     return list(v, KIND_GENERIC, "tasks", write_generic, e);
 }
 
+int view_generic_task(struct view *v, struct error *e)
+{
+    return view_one(v, KIND_GENERIC, e);
+}
+
 int render_generic_created(struct view *v, struct error *e)
 {
-    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_BY_ID, "i", v->rq->id);
+    const struct db_value value = {.type = 'i', .i = v->rq->id};
+    struct db_rows *rows =
+        db_query_sql(v->db, "SELECT task_id FROM trials WHERE experiment_id = ?", &value, 1);
     int found = db_next(rows);
     jw_object(&v->w);
     if (found == 1)
-        jw_kv_string(&v->w, "taskId", db_text(rows, 8)); // as its job
+        jw_kv_string(&v->w, "taskId", db_text(rows, 0));
     request_write_warning(v->rq, &v->w);
     jw_object_end(&v->w);
     db_rows_close(rows);
