@@ -1,6 +1,5 @@
 // What administrators look after: the master's configuration, log and notice, the audit trail, what
 // the slots were used for; and any call of the API by its path.
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,10 +184,7 @@ static json_t *row_used(const json_t *entry)
         jget_string(entry, "endTime", NULL), "seconds", jget_double(entry, "seconds", 0));
 }
 
-static double hours(double seconds)
-{
-    return round(seconds / 3.6) / 1000;
-}
+enum { HOUR_S = 3600 };
 
 // Slot-seconds by name as slot hours.
 static json_t *hours_by(const json_t *entry, const char *key)
@@ -197,7 +193,7 @@ static json_t *hours_by(const json_t *entry, const char *key)
     const char *name;
     json_object_foreach(jget(entry, key), name, value)
     {
-        json_object_set_new(out, name, json_real(hours(json_number_value(value))));
+        json_object_set_new(out, name, json_real(json_number_value(value) / HOUR_S));
     }
     return out;
 }
@@ -205,7 +201,7 @@ static json_t *hours_by(const json_t *entry, const char *key)
 static json_t *row_period(const json_t *entry)
 {
     return json_pack("{s:s, s:f, s:o, s:o, s:o}", "period", jget_string(entry, "periodStart", ""),
-                     "slot_hours", hours(jget_double(entry, "seconds", 0)), "users",
+                     "slot_hours", jget_double(entry, "seconds", 0) / HOUR_S, "users",
                      hours_by(entry, "byUsername"), "labels", hours_by(entry, "byExperimentLabel"),
                      "pools", hours_by(entry, "byResourcePool"));
 }
