@@ -50,7 +50,7 @@ static const struct row rows[] = {
     YES("password-stdin", 0, password_stdin, "read the password from standard input"),
     YES("admin", 0, admin, "the user may do everything"),
     {0, {"config", 'c', FLAG_LIST, AT(config), "KEY=VALUE", "set one key of the configuration, e.g. resources.slots_per_trial=4", 0, 0, NULL}, NULL},
-    TEXT("name", 'n', name, "NAME", "its name, in place of the one in the file"),
+    TEXT("name", 'n', name, "NAME", "its name, in place of the one in the configuration"),
     OF("new", "name", 'n', FLAG_STRING, name, "NAME", "its new name"),
     OF("version", "name", 'n', FLAG_STRING, name, "NAME", "a name for the version, such as its release"),
     OF("hook", "name", 'n', FLAG_STRING, name, "NAME", "what experiment files call it (webhook-N)"),
