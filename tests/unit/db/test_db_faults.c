@@ -92,7 +92,7 @@ static int64_t check(const char *dir, int64_t acknowledged)
     struct db_reader *r = reader_open(db);
     int64_t rows = ask(r, "SELECT count(*) FROM metrics");
     int64_t weights = ask(r, "SELECT count(*) FROM model_definitions");
-    int64_t top = ask(r, "SELECT coalesce(max(steps), -1) FROM metrics");
+    int64_t top = ask(r, "SELECT coalesce(max(reports), -1) FROM metrics");
     assert_int_equal(rows, top + 1);
     assert_int_equal(rows, weights * ROWS);
     assert_true(weights > acknowledged);
