@@ -347,9 +347,9 @@ static int take_value(struct parser *p, const struct filter_field *f, enum filte
     skip(p);
     const char *start = p->at;
     bool quoted = *p->at == '"' || *p->at == '\'';
-    *v = (struct filter_value){.text = ""};
-    if (++p->values > FILTER_VALUES_MAX)
+    if (++p->values > FILTER_VALUES_MAX) // so `v` is not behind the end of a list of them
         return fail(p, ERR_TOO_LARGE, start, "more than %d values", FILTER_VALUES_MAX);
+    *v = (struct filter_value){.text = ""};
     if (quoted) {
         v->text = take_quoted(p);
         if (!v->text)
