@@ -153,15 +153,22 @@ static int check_storage(const struct yaml_doc *doc, struct error *e)
 static int check_native_rungs(const struct yaml_doc *doc, const json_t *searcher, struct error *e)
 {
     const json_t *steps = jget_path(doc->root, "trainer.steps"); // or "${name}"
+    const json_t *length = jget(searcher, "max_length"), *batches = jget(length, "batches");
+    bool timed = jget(searcher, "max_time") != NULL;
     long long most = json_integer_value(steps), time = jget_int(searcher, "max_time", 0);
     const char *metric = jget_string(searcher, "time_metric", "batches");
+    if (!timed && json_is_object(length) && !batches)
+        return expconf_fault(doc, "searcher.max_length", e,
+                             "the native trainer counts steps; give max_time, in steps, instead");
+    if (!timed)
+        time = json_integer_value(batches ? batches : length);
     if (strcmp(metric, "batches") != 0)
         return expconf_fault(doc, "searcher.time_metric", e,
                              "the native trainer reports no \"%.64s\"; leave time_metric out, and "
                              "give max_time in steps",
                              metric);
     if (json_is_integer(steps) && time > most)
-        return expconf_fault(doc, "searcher.max_time", e,
+        return expconf_fault(doc, timed ? "searcher.max_time" : "searcher.max_length", e,
                              "%lld is more than trainer.steps (%lld), so no trial would come to "
                              "the top rung; make them equal",
                              time, most);

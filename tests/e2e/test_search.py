@@ -204,6 +204,10 @@ class SearchTest(unittest.TestCase):
                                           "max_trials: 3", steps=60))
         for trial in trials:
             self.assertTrue(6 <= trial["totalBatchesProcessed"] < 40, trial)
+        _, trials = self.ended(self.start("name: async_halving, num_rungs: 1, max_time: 3, time_metric: hours, "
+                                          "max_trials: 1", steps=5))
+        self.assertEqual(trials[0]["totalBatchesProcessed"], 5, "nobody knows its time, so it is not stopped")
+        self.assertEqual(self.cluster.muster("trial", "logs", trials[0]["id"]).count('have no "hours"'), 1)
 
     def test_diverged(self):
         """What has no number any more is worse than everything."""

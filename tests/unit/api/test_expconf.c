@@ -97,6 +97,12 @@ static void slips_in_keys_are_told_with_what_is_near(void **state)
             "max_time: 2001}\n" GPT,
             "searcher.max_time: 2001 is more than trainer.steps (2000)");
     refused("searcher: {name: async_halving, metric: validation_loss, num_rungs: 2, max_trials: 4, "
+            "max_length: {epochs: 3}}\n" GPT,
+            "searcher.max_length: the native trainer counts steps");
+    refused("searcher: {name: async_halving, metric: validation_loss, num_rungs: 2, max_trials: 4, "
+            "max_length: {batches: 3000}}\n" GPT,
+            "searcher.max_length: 3000 is more than trainer.steps (2000)");
+    refused("searcher: {name: async_halving, metric: validation_loss, num_rungs: 2, max_trials: 4, "
             "max_time: 9, time_metric: epochs}\n" GPT,
             "searcher.time_metric: the native trainer reports no \"epochs\"");
     refused("entrypoint: x\nsearcher: {name: adaptive_simple, metric: loss}\n",
