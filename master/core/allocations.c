@@ -310,7 +310,8 @@ static void signal_drain(struct core *c, struct allocation *a)
         return;
     a->draining = true;
     tell_leaving(c, a);
-    timer_set(&c->timers, &a->drain_timer, c->now + a->trial->live->preemption_timeout_us);
+    if (!live_runs_once(a->trial->live)) // it leaves by its own will alone
+        timer_set(&c->timers, &a->drain_timer, c->now + a->trial->live->preemption_timeout_us);
     signals_wake(c, a);
 }
 

@@ -59,6 +59,30 @@ static void test_who_may(void **state)
 }
 
 // In a pool of policy `priority` nobody is covered, so the rest of the order shows.
+static void test_who_stays(void **state)
+{
+    static const struct scene scenes[] = {
+        {"not for a higher priority",
+         "agents 2; gang a 2 stays; pass a; wait 1h; gang b 2 priority=1;"
+         "pass; why b busy; end a; pass b"},
+        {"another is taken in its place",
+         "agents 2; gang a 1 stays priority=90; gang b 1 priority=80; pass a b;"
+         "gang c 1 priority=1; pass -b:priority:c; drain; pass c; queue b"},
+        {"not for a team below its share",
+         "agents 2; team x; team y; gang a 1 team=x stays; gang b 1 team=x stays; pass a b;"
+         "wait 1h; gang c 1 team=y; pass; why c busy"},
+        {"nor to make room on one agent",
+         "agents 2 2; gang a 1 stays; gang b 1 stays not=0; pass a=0.0 b=1.0; wait 1h;"
+         "gang c 2 one; pass; why c spread"},
+        {"nor because its job was moved to another pool",
+         "pool fair_share; pool fair_share; agents 1; agents 1 pool=1; job j;"
+         "gang a 1 job=j stays; pass a=0.0;"
+         "wait 1h; job j pool=1; pass"},
+    };
+    (void)state;
+    SCENES_RUN(scenes);
+}
+
 static void test_who_first(void **state)
 {
     static const struct scene scenes[] = {
@@ -234,8 +258,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_may),   cmocka_unit_test(test_who_first),
-        cmocka_unit_test(test_elastic),   cmocka_unit_test(test_moving),
-        cmocka_unit_test(test_hand_over), cmocka_unit_test(test_adopted),
+        cmocka_unit_test(test_who_stays), cmocka_unit_test(test_elastic),
+        cmocka_unit_test(test_moving),    cmocka_unit_test(test_hand_over),
+        cmocka_unit_test(test_adopted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,7 +168,7 @@ static void submit(struct day *d, int team)
     struct work *w = &d->work[i];
     *w = (struct work){.used = true, .team = team, .slots = demand->slots, .left = demand->length};
     w->job = sched_job_add(d->s, &job);
-    struct sched_gang gang = {w->job, w->slots, w->slots, false, i, 0, {0}, 0};
+    struct sched_gang gang = {w->job, w->slots, w->slots, false, false, i, 0, {0}, 0};
     w->gang = sched_gang_add(d->s, &gang, d->now);
     w->came = d->now;
 }
@@ -180,7 +180,7 @@ static void stop(struct day *d, int i, bool again)
     w->placed = w->leaving = false;
     if (again) {
         w->left -= d->now - w->since;
-        struct sched_gang gang = {w->job, w->slots, w->slots, false, i, 0, {0}, 0};
+        struct sched_gang gang = {w->job, w->slots, w->slots, false, false, i, 0, {0}, 0};
         w->gang = sched_gang_add(d->s, &gang, d->now);
         w->came = d->now;
         return;

@@ -190,7 +190,7 @@ static void book_drain(struct walk *w, const struct sched_command *c)
     const struct job *j = &w->jobs[g->job];
     bool follows = g->pool != j->spec.pool;
     int64_t ran = w->now - g->since;
-    EXPECT(w, g->used && g->placed && !g->leaving && g->slots);
+    EXPECT(w, g->used && g->placed && !g->leaving && g->slots && !g->spec.stays);
     g->leaving = true;
     w->drains++;
     mix(w, c->tag, c->cause, c->in_favour);
@@ -508,11 +508,14 @@ static void add_gang(struct walk *w, int tag)
                                   .least = least,
                                   .most = least + (least && one_in(w, 3) ? below(w, 8) : 0),
                                   .one_agent = one_in(w, 2),
+                                  .stays = one_in(w, 8),
                                   .tag = tag,
                                   .waited = one_in(w, 8) ? below(w, 150) * HOUR : 0};
     for (int i = 0; least && i < AGENTS && g->spec.excluded_count < SCHED_EXCLUDED_MAX; i++)
         if (w->agents[i].used && one_in(w, 16))
             g->spec.excluded[g->spec.excluded_count++] = w->agents[i].handle;
+    if (g->spec.stays)
+        g->spec.most = least; // rigid
     g->handle = sched_gang_add(w->s, &g->spec, w->now);
 }
 

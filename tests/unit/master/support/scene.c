@@ -332,6 +332,7 @@ static void do_gang(struct play *p)
         if (not )
             spec.excluded[spec.excluded_count++] = (int)number(p, not );
         spec.one_agent |= !strcmp(p->words[i], "one");
+        spec.stays |= !strcmp(p->words[i], "stays");
     }
     spec.job = p->jobs.handle[job >= 0 ? job : make_job(p, p->words[1])];
     p->actors[tag] = (struct actor){.spec = spec, .since = p->now};

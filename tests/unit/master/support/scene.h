@@ -6,7 +6,7 @@
 //   one agents SLOTS[/RACK] ... [pool=0]  numbered from 0 lost AGENT; back AGENT; gone AGENT; off
 //   AGENT.SLOT; on AGENT.SLOT team PATH [weight= guarantee= max=]   eng, eng/ann; said again:
 //   changes it job NAME [team= priority= order= limit= weight= service= pool=]   said again:
-//   changes it gang NAME SLOTS|LEAST-MOST [one] [not=AGENT]... [waited=] [job=NAME | keys of a job
+//   changes it gang NAME SLOTS|LEAST-MOST [one] [stays] [not=AGENT]... [waited=] [job=NAME | keys of a job
 //   of its own] end GANG...; again GANG...      ended; left and waits again leave GANG; saved GANG;
 //   expect GANG TIME; adopt GANG AGENT.SLOT,... [TIME ago] restore TEAM HOURS; wait TIME pass
 //   [GANG[=AGENT.SLOT,...]]... [-GANG[:CAUSE[:FOR]]]...   exactly these commands drain all who were
