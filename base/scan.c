@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/limits.h"
 
 enum { REPLACEMENT = 0xfffd };
@@ -268,6 +269,21 @@ bool scan_int(struct scan *s, int64_t *out)
     if (!end || errno || is_digit(*end) || *end == '.' || (*end | 32) == 'e')
         return wrong(s, "expected an integer");
     *out = value;
+    return true;
+}
+
+bool scan_number(struct scan *s, double *out, bool *whole)
+{
+    if (s->err)
+        return false;
+    scan_peek(s);
+    const char *text = s->at;
+    if (!skip_number(s))
+        return false;
+    *out = decimal_read(text);
+    *whole = !memchr(text, '.', (size_t)(s->at - text)) &&
+             !memchr(text, 'e', (size_t)(s->at - text)) &&
+             !memchr(text, 'E', (size_t)(s->at - text));
     return true;
 }
 

@@ -42,8 +42,9 @@ bool scan_member(struct scan *s, char **key);   // the next of the object; false
 bool scan_element(struct scan *s);              // the next of the list; false: it has ended
 char *scan_string(struct scan *s, size_t *len); // NULL: not a string. U+0000 becomes U+FFFD
 bool scan_int(struct scan *s, int64_t *out);    // also as a string of digits
-void scan_skip(struct scan *s);                 // any value
-bool scan_null(struct scan *s);                 // reads a null, and nothing else
+bool scan_number(struct scan *s, double *out, bool *whole); // whole: without a point or exponent
+void scan_skip(struct scan *s);                             // any value
+bool scan_null(struct scan *s);                             // reads a null, and nothing else
 
 int scan_fail(struct scan *s, int err, const char *text); // the caller's own complaint
 int scan_end(struct scan *s); // nothing but blanks follow: 0, or the error, with its place

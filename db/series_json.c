@@ -69,8 +69,8 @@ int series_from_json(struct arena *a, const json_t *values, const json_t *batche
         int err = series_check_name(name, e);
         if (err)
             return err;
-        columns[n] =
-            (struct series_column){.name = name, .kinds = kinds + n, .values = numbers + n};
+        columns[n] = (struct series_column){
+            .name = arena_strdup(a, name), .kinds = kinds + n, .values = numbers + n};
         if (!series_number(value, &kinds[n], &numbers[n]))
             put_text(a, &columns[n], value);
         n++;

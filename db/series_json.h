@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "db/series.h"
 
-// One report as a block. `batches` may be NULL. Texts and names are the arena's or the values'.
+// One report as a block in the arena. `batches` may be NULL.
 // ERR_INVALID: a name that begins with a control character; ERR_TOO_LARGE: one of more than
 // LIMIT_METRIC_NAME bytes.
 int series_from_json(struct arena *a, const json_t *values, const json_t *batches,

@@ -103,13 +103,12 @@ static void write_training(struct trial *t)
 {
     struct arena arena = {0};
     struct series_block b;
-    if (!t->training_block)
+    if (!t->training_block.len)
         return;
-    must(!series_get_block(&arena, t->training_block, t->training_len, NULL, &b, NULL));
+    must(!series_get_block(&arena, t->training_block.data, t->training_block.len, NULL, &b, NULL));
     free(t->training.text);
     t->training.text = workload_text(&b, 0);
-    free(t->training_block);
-    t->training_block = NULL;
+    buf_reset(&t->training_block);
     arena_free(&arena);
 }
 
@@ -185,12 +184,9 @@ static bool is_newer(const struct report *kept, int64_t run, int64_t steps)
 
 static void keep_training(struct trial *t, const struct series_block *b, size_t at)
 {
-    struct buf out;
-    buf_init(&out, SERIES_BLOB_MAX);
-    series_put_block(&out, b, at, 1);
-    free(t->training_block);
-    t->training_len = out.len;
-    t->training_block = buf_take(&out);
+    t->training_block.limit = SERIES_BLOB_MAX;
+    buf_reset(&t->training_block);
+    series_put_block(&t->training_block, b, at, 1);
     t->training.there = true;
     t->training.run = b->runs[at];
     t->training.steps = b->steps[at];
@@ -401,7 +397,7 @@ void metrics_forget(struct trial *t)
 {
     listing_forget(t);
     free(t->training.text);
-    free(t->training_block);
+    buf_free(&t->training_block);
     free(t->validation.text);
     free(t->best_text);
     summary_free(t->summary);

@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/rng.h"
 #include "master/core/listing.h"
 #include "master/core/objects_run.h"
@@ -89,9 +90,8 @@ struct trial {
     int64_t told_steps; // the searcher knows validations up to here; -1: none
     bool untimed;       // its log says that its reports lack searcher.time_metric
     struct summary *summary;
-    char *training_block; // the newest report, not yet as text; NULL: there is none
-    size_t training_len;
-    unsigned dirty; // DIRTY_ bits of latest.c, written at the end of the turn
+    struct buf training_block; // the newest report, not yet as text; empty: there is none
+    unsigned dirty;            // DIRTY_ bits of latest.c, written at the end of the turn
     struct timer metrics_timer;
     int64_t metrics_flushed;       // monotonic; 0: never
     size_t new_reports, new_bytes; // that were not folded, about

@@ -95,9 +95,13 @@ void exchange_end(struct exchange *x)
     if (x->rq.input)
         x->rq.input_free(x->rq.input);
     release_body(x);
+    atomic_fetch_sub(&x->server->bodies, x->held);
     recycle(&x->rq.answer);
     struct arena arena = x->rq.arena;
-    arena_reset(&arena);
+    if (arena.used > KEEP_BYTES)
+        arena_free(&arena);
+    else
+        arena_reset(&arena);
     struct exchange kept = {.rq.arena = arena,
                             .rq.answer = x->rq.answer,
                             .body = x->body,
@@ -300,7 +304,8 @@ static int parse_body(struct exchange *x, struct error *e)
     if (x->route->read)
         return x->route->read(&x->rq, x->body.data, x->body.len, e);
     int rc = json_parse(buf_str(&x->body), x->body.len, "the request body", &x->json, e);
-    release_body(x);
+    x->held = x->body.len; // it counts on as the tree, until the answer has left
+    recycle(&x->body);
     if (rc)
         return rc;
     if (json_is_null(x->json)) {

@@ -67,7 +67,7 @@ struct exchange {
     char token[65];
 
     struct buf body;
-    size_t body_limit, drained;
+    size_t body_limit, drained, held;
     json_t *json;
     bool parsed; // the body was read, and is in rq
 

@@ -5,6 +5,7 @@
 
 #include "master/core/handlers.h"
 #include "master/core/logpost.h"
+#include "master/core/metricpost.h"
 #include "master/http/views.h"
 
 #define V1            "/api/v1"
@@ -434,12 +435,14 @@ const struct route route_table[] = {
          .takes = "trialSourceInfo:TrialSourceInfo",
          .answers = "trialId:int checkpointUuid:string"),
     CORE("POST", V1 "/trials/{trialId}/metrics", ANY_USER_TASK, core_trial_metrics, NULL,
-         "Report metrics", .takes = "group:string metrics:TrialMetrics"),
+         "Report metrics", .read = metric_report_read,
+         .takes = "group:string metrics:TrialMetrics"),
     {.method = "POST",
      .path = V1 "/trials/{trialId}/metrics/columns",
      .auth = ANY_USER_TASK,
      .kind = ROUTE_CORE,
      .core = core_trial_metric_columns,
+     .read = metric_columns_read,
      .body = BODY_SMALL,
      .ours = true,
      .summary = "Report metrics of many steps, each metric as a list",

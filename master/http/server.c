@@ -238,7 +238,7 @@ static struct server *new_server(const struct server_options *o)
 {
     struct server *s = xcalloc(1, sizeof *s);
     s->listener = -1;
-    s->bodies_max = o->bodies_max ? o->bodies_max : (size_t)1 << 30;
+    s->bodies_max = o->bodies_max ? o->bodies_max : (size_t)512 << 20;
     uuid_make(s->master_id);
     s->routes = routes_new(route_table, route_count);
     s->openapi = routes_openapi(route_table, route_count);

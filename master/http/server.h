@@ -26,7 +26,7 @@ struct server_options {
     const char *bind;                      // address or name
     int port;                              // 0: any free one
     const char *cert_file, *key_file;      // PEM, for https; NULL: http
-    size_t bodies_max;                     // bytes of all bodies held at once; 0: 1 GiB
+    size_t bodies_max;                     // bytes of all bodies held at once; 0: 512 MiB
 };
 
 // ERR_CONFLICT: the port is in use. ERR_INVALID: a bad address or certificate.

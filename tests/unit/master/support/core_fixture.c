@@ -216,7 +216,8 @@ json_t *call_end(struct call *call)
         fail_msg("%s: %s", e.text, text);
     snprintf(last_error, sizeof last_error, "%s", jget_string(jget(answer, "error"), "error", ""));
     json_decref(call->body);
-    log_post_free(call->rq.input);
+    if (call->rq.input)
+        call->rq.input_free(call->rq.input);
     buf_free(&call->rq.answer);
     arena_free(&call->rq.arena);
     pthread_mutex_destroy(&call->lock);

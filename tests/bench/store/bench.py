@@ -1,0 +1,79 @@
+"""What the benches of the store share: a real master with a user, its cost, lines of results."""
+
+import http.client
+import json
+import os
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Lines:
+    """Prints one JSON line a measure."""
+
+    def __init__(self, bench):
+        self.bench = bench
+
+    def emit(self, measure, value, unit, goal=None, at_most=True, peer=None, **more):
+        met = None if goal is None else (value <= goal if at_most else value >= goal)
+        line = {"bench": self.bench, "measure": measure, "value": round(value, 3), "unit": unit,
+                "peer": peer and round(peer, 3), "ratio": round(value / peer, 3) if peer else None,
+                "goal": goal, "met": met}
+        print(json.dumps(line | more), flush=True)
+
+
+def use(build):
+    """The programs of a build folder, for tests/e2e/cluster.py."""
+    os.environ["MUSTER_BIN"], os.environ["MUSTER_SOURCE"] = str(build.resolve() / "bin"), str(ROOT)
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_mb(pid, what="VmHWM"):
+    """Peak resident memory; VmRSS: now."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(status.split(what + ":")[1].split()[0]) / 1024
+
+
+class Master:
+    def __init__(self, folder):
+        from cluster import Cluster
+        self.folder = pathlib.Path(folder)
+        self.cluster = Cluster(folder, slots=())
+        self.start()
+
+    def start(self):
+        from cluster import PASSWORD
+        self.cluster.start_master()
+        self.pid = self.cluster.master.process.pid
+        self.host, self.port = self.cluster.url.split("//")[1].split(":")
+        self.agent = (self.folder / "master" / "agent.token").read_text().strip()
+        self.connection = http.client.HTTPConnection(self.host, int(self.port))
+        self.token = ""
+        self.token = json.loads(self.call("POST", "/api/v1/auth/login", {
+            "username": "determined", "password": PASSWORD, "isHashed": False}))["token"]
+
+    def stop(self):
+        self.connection.close()
+        self.cluster.master.stop()
+
+    def call(self, method, path, body=None):
+        self.connection.request(method, path, None if body is None else json.dumps(body),
+                                {"Authorization": "Bearer " + self.token})
+        answer = self.connection.getresponse()
+        data = answer.read()
+        if answer.status != 200:
+            raise RuntimeError(f"{method} {path}: {answer.status} {data[:300]}")
+        return data
+
+    def store_bytes(self):
+        return sum(path.stat().st_size for path in (self.folder / "master").glob("muster.db*"))
