@@ -79,8 +79,9 @@ static int resolve(struct experiment *x, struct error *e)
                          x->file);
     int err = expconf_const_hparams(x->doc.root, &hparams, e);
     if (err)
-        return error_prefix(e, "%s describes a search, which a cluster runs (muster experiment "
-                               "create); one of its trials can be run here",
+        return error_prefix(e,
+                            "%s describes a search, which a cluster runs (muster experiment "
+                            "create); one of its trials can be run here",
                             x->file);
     if (!err)
         err = expconf_resolve_trainer(x->doc.root, hparams, &x->trainer, e);
