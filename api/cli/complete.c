@@ -57,6 +57,8 @@ static const struct source sources[] = {
      "/api/v1/experiments?limit=200&sortBy=SORT_BY_ID&orderBy=ORDER_BY_DESC&omit=config,"
      "originalConfig,description,notes",
      "experiments", "id", "name"},
+    {"command", "/api/v1/commands?limit=200", "commands", "id", "description"},
+    {"task", "/api/v1/generic-tasks?limit=200", "tasks", "id", "name"},
     {"agent", "/api/v1/agents", "agents", "id", "hostname"},
     {"team", "/api/v1/workspaces", "workspaces", "name", NULL},
     {"user", "/api/v1/users", "users", "username", "displayName"},

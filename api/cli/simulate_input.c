@@ -196,7 +196,7 @@ static bool is_column(const char *name)
     return false;
 }
 
-// A column that is passed over may be one that is written wrongly.
+// What is close to a name that is known is an error already.
 static void tell_unknown_columns(const char *path, const char *text)
 {
     text += strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
@@ -204,11 +204,8 @@ static void tell_unknown_columns(const char *path, const char *text)
     while ((name = strsep(&rest, ",")) != NULL) {
         name += *name == '"';
         name[strcspn(name, "\"")] = '\0';
-        if (is_column(name))
-            continue;
-        const char *near = nearest_word(name, trace_job_columns);
-        fprintf(stderr, "warning: %s: the column \"%s\" is passed over%s%s%s\n", path, name,
-                near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+        if (!is_column(name))
+            fprintf(stderr, "warning: %s: the column \"%s\" is passed over\n", path, name);
     }
     free(line);
 }
@@ -218,9 +215,9 @@ static int read_trace(const char *path, struct simulate_input *in, struct error 
     char *text = NULL;
     size_t len = 0;
     int err = simulate_file_read(path, SIMULATE_TEXT_MAX, &text, &len, e);
+    err = err ? err : trace_read_jobs(&in->history.trace, text, len, path, in->from, in->to, e);
     if (!err)
         tell_unknown_columns(path, text);
-    err = err ? err : trace_read_jobs(&in->history.trace, text, len, path, in->from, in->to, e);
     free(text);
     return err;
 }
