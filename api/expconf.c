@@ -208,9 +208,27 @@ static int check_searcher(const struct yaml_doc *doc, struct error *e)
 
 // --- the whole -----------------------------------------------------------------------------------
 
+// As it is with all defaults: what is complete must be taken again.
+static int check_depth(const struct yaml_doc *doc, struct error *e)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(doc->root, key, value)
+    {
+        if (json_is_deeper(value, LIMIT_JSON_DEPTH - 1))
+            return expconf_fault(doc, key, e,
+                                 "more than %d levels deep; a hyperparameter's value is one more "
+                                 "than is written",
+                                 LIMIT_JSON_DEPTH - 1);
+    }
+    return 0;
+}
+
 static int check_fields(const struct yaml_doc *doc, bool detached, struct error *e)
 {
     int rc = check_texts(doc, e);
+    if (!rc)
+        rc = check_depth(doc, e);
     if (!rc)
         rc = check_program(doc, detached, e);
     if (!rc)

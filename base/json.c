@@ -465,7 +465,7 @@ static bool find_too_deep(const char *text, size_t len, struct place *at)
             step(at, text[i++]);
         else if (c == '"')
             in_string = !in_string;
-        else if (!in_string && (c == '[' || c == '{') && ++depth > LIMIT_JSON_DEPTH)
+        else if (!in_string && (c == '[' || c == '{') && ++depth > LIMIT_ANSWER_DEPTH)
             return true;
         else if (!in_string && (c == ']' || c == '}'))
             depth--;
@@ -483,13 +483,35 @@ int json_parse(const char *text, size_t len, const char *what, json_t **out, str
     struct place at;
     if (find_too_deep(text, len, &at))
         return error_set(e, ERR_INVALID, "%s:%d:%d: more than %d levels of JSON", what, at.line,
-                         at.column, LIMIT_JSON_DEPTH);
+                         at.column, LIMIT_ANSWER_DEPTH);
     json_error_t fault;
     *out = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &fault);
     if (!*out)
         return error_set(e, ERR_INVALID, "%s:%d:%d: not valid JSON: %s", what, fault.line,
                          fault.column, fault.text);
     return 0;
+}
+
+bool json_is_deeper(const json_t *v, int levels)
+{
+    const char *key;
+    json_t *value;
+    size_t i;
+    if (!json_is_object(v) && !json_is_array(v))
+        return false;
+    if (!levels)
+        return true;
+    json_array_foreach((json_t *)v, i, value)
+    {
+        if (json_is_deeper(value, levels - 1))
+            return true;
+    }
+    json_object_foreach((json_t *)v, key, value)
+    {
+        if (json_is_deeper(value, levels - 1))
+            return true;
+    }
+    return false;
 }
 
 bool json_deep_merge(json_t *into, const json_t *over)

@@ -55,6 +55,7 @@ bool json_is_text(const char *s); // UTF-8, as all texts of JSON are
 // Text to value with the position in the error. `what` names the text ("request body").
 // Duplicate keys are refused; depth and size are limited.
 int json_parse(const char *text, size_t len, const char *what, json_t **out, struct error *e);
+bool json_is_deeper(const json_t *v, int levels); // of lists and objects
 // Compact, keys in the order they have, numbers as jw_double writes them; heap string.
 char *json_text(const json_t *v);
 // Objects merge, all else replaces; tells whether `into` has changed.

@@ -11,7 +11,8 @@ enum {
     LIMIT_MODEL_DEFINITION = 96 << 20, // bytes of an experiment's files, decoded
     LIMIT_BODY = 144 << 20,            // bytes of any request body
     LIMIT_BODY_SMALL = 8 << 20,        // bytes of a request body that carries no files
-    LIMIT_JSON_DEPTH = 32,
+    LIMIT_JSON_DEPTH = 32,             // levels of request bodies and configurations
+    LIMIT_ANSWER_DEPTH = 64,           // .. of any JSON that is read: answers wrap what was taken
     LIMIT_SLOTS_PER_AGENT = 1024,
     LIMIT_SLOTS_PER_TRIAL = 8192,
     LIMIT_CONCURRENT_TRIALS = 1000, // of a search

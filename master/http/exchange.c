@@ -313,6 +313,9 @@ static int parse_body(struct exchange *x, struct error *e)
         x->json = NULL;
     } else if (!json_is_object(x->json)) {
         return error_set(e, ERR_INVALID, "the request body is not a JSON object");
+    } else if (json_is_deeper(x->json, LIMIT_JSON_DEPTH)) {
+        return error_set(e, ERR_INVALID, "the request body has more than %d levels of JSON",
+                         LIMIT_JSON_DEPTH);
     }
     x->rq.body = x->json;
     return x->json && x->route->takes ? schema_check(x->route->takes, x->json, e) : 0;

@@ -289,6 +289,8 @@ static int read_body(struct call *c, struct piece text, struct error *e)
         c->body = NULL;
     } else if (!json_is_object(c->body)) {
         return error_set(e, ERR_INVALID, "no object");
+    } else if (json_is_deeper(c->body, LIMIT_JSON_DEPTH)) {
+        return error_set(e, ERR_INVALID, "too deep");
     }
     c->rq.body = c->body;
     return c->body && c->route->takes ? schema_check(c->route->takes, c->body, e) : 0;

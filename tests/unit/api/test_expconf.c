@@ -787,6 +787,37 @@ static void a_program_has_no_trainer_to_resolve(void **state)
     json_decref(config);
 }
 
+// A program whose only hyperparameter lies in so many maps.
+static char *deep_program(int maps)
+{
+    struct buf text;
+    buf_init(&text, 4096);
+    buf_puts(&text, "name: x\nentrypoint: x\nsearcher: {name: single, metric: l}\n"
+                    "hyperparameters: ");
+    for (int i = 0; i < maps; i++)
+        buf_puts(&text, "{a: ");
+    buf_puts(&text, "1");
+    for (int i = 0; i < maps; i++)
+        buf_puts(&text, "}");
+    buf_puts(&text, "\n");
+    return buf_take(&text);
+}
+
+// A complete configuration has one level more than was written, and must be taken again.
+static void depth_at_the_limit_and_past_it(void **state)
+{
+    (void)state;
+    char *fits = deep_program(LIMIT_JSON_DEPTH - 2), *past = deep_program(LIMIT_JSON_DEPTH - 1);
+    json_t *config = accepted(fits);
+    char *complete = json_text(config);
+    json_decref(accepted(complete));
+    refused(past, "hyperparameters: more than 31 levels deep");
+    json_decref(config);
+    free(complete);
+    free(fits);
+    free(past);
+}
+
 // --- overrides -----------------------------------------------------------------------------------
 
 static void set_refused(const char *assignment, const char *expected)
@@ -961,6 +992,7 @@ int main(void)
         cmocka_unit_test(ranges_are_checked_by_their_first_value),
         cmocka_unit_test(a_trial_is_resolved_and_checked),
         cmocka_unit_test(a_program_has_no_trainer_to_resolve),
+        cmocka_unit_test(depth_at_the_limit_and_past_it),
         cmocka_unit_test(bad_overrides),
         cmocka_unit_test(overrides_set_values_of_any_type),
         cmocka_unit_test(storage_is_completed_from_the_masters),

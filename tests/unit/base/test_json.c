@@ -315,11 +315,14 @@ static char *deep_text(int depth)
 static void depth_at_the_limit_and_past_it(void **state)
 {
     (void)state;
-    char *text = deep_text(LIMIT_JSON_DEPTH);
-    json_decref(parse(text));
+    char *text = deep_text(LIMIT_ANSWER_DEPTH);
+    json_t *deep = parse(text);
+    assert_true(json_is_deeper(deep, LIMIT_ANSWER_DEPTH - 1));
+    assert_false(json_is_deeper(deep, LIMIT_ANSWER_DEPTH));
+    json_decref(deep);
     free(text);
-    text = deep_text(LIMIT_JSON_DEPTH + 1);
-    refuses(text, "body:2:32: more than 32 levels");
+    text = deep_text(LIMIT_ANSWER_DEPTH + 1);
+    refuses(text, "body:2:64: more than 64 levels");
     free(text);
     json_t *v;
     assert_int_equal(json_parse("[", (size_t)LIMIT_BODY + 1, "body", &v, NULL), ERR_TOO_LARGE);

@@ -242,6 +242,9 @@ static void test_body_limits(void **state)
     assert_non_null(strstr(at(r.json, "message"), "8388608"));
     reply_free(&r);
     assert_int_equal(status_of_chunked("/api/v1/trials/1/kill", past), 413);
+    static const char levels[] =
+        "{\"a\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}";
+    assert_int_equal(status_of("POST", "/api/v1/trials/1/kill", BY_USER, levels), 400);
     // Files are larger; what has no right to call is refused whatever it sends.
     assert_int_equal(status_of("POST", "/api/v1/experiments", BY_USER, past), 400);
     assert_int_equal(status_of("POST", "/api/v1/experiments", BY_NONE, past), 401);
