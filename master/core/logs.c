@@ -65,43 +65,56 @@ static struct log_task *add_task(struct core *c, int64_t trial, const char *id, 
     return t;
 }
 
-static struct log_task *load_task(struct core *c, const char *id)
+static int cannot_read(struct error *e)
 {
-    struct db_rows *rows = db_query(c->reader, STMT_LOG_TASK, "s", id);
-    bool found = db_next(rows) == 1;
-    struct log_task *t = found ? add_task(c, db_int(rows, 0), id, db_int(rows, 1)) : NULL;
-    db_rows_close(rows);
-    rows = t ? db_query(c->reader, STMT_LOG_SENDERS, "s", id) : NULL;
-    while (rows && db_next(rows) == 1)
+    return error_set(e, ERR_UNAVAILABLE, "the store cannot be read; send the lines again");
+}
+
+static int load_senders(struct core *c, struct log_task *t, struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_LOG_SENDERS, "s", t->id);
+    int more;
+    while ((more = db_next(rows)) == 1)
         add_sender(t, db_text(rows, 0), db_text(rows, 1), db_int(rows, 2));
     db_rows_close(rows);
-    return t;
+    return more < 0 ? cannot_read(e) : 0;
 }
 
-static int64_t trial_of(struct core *c, const struct experiment *x, const char *id)
+static void forget_task(struct logs *l, struct log_task *t)
 {
-    const struct trial *t = core_trial_of_task(c, id);
-    if (t || x->kind == KIND_EXPERIMENT)
-        return t ? t->id : strtoll(strchr(id, '.') + 1, NULL, 10);
+    by_id_remove(&l->tasks, t->trial);
+    free_task(t);
+}
+
+static int load_task(struct core *c, const char *id, struct log_task **out, struct error *e)
+{
     struct db_rows *rows = db_query(c->reader, STMT_LOG_TASK, "s", id);
-    int64_t trial = db_next(rows) == 1 ? db_int(rows, 0) : 0;
+    int found = db_next(rows);
+    *out = found == 1 ? add_task(c, db_int(rows, 0), id, db_int(rows, 1)) : NULL;
     db_rows_close(rows);
-    return trial;
+    int err = found < 0 ? cannot_read(e) : *out ? load_senders(c, *out, e) : 0;
+    if (err && *out)
+        forget_task(c->logs, *out);
+    return err;
 }
 
-// Lines may come after the end, but not of what was deleted.
-struct log_task *logs_task(struct core *c, const char *id)
+// Task ids are EXPERIMENT.TRIAL. Lines may come after the end, but not of what was deleted: *out is
+// NULL then.
+static int find_task(struct core *c, const char *id, struct log_task **out, struct error *e)
 {
-    const struct experiment *x = core_experiment_find(c, strtoll(id, NULL, 10));
-    if (!x || !strchr(id, '.'))
-        return NULL;
-    struct log_task *t = by_id_find(&c->logs->tasks, trial_of(c, x, id));
-    if (!t)
-        t = load_task(c, id);
-    if (!t || strcmp(t->id, id))
-        return NULL;
-    t->used = c->now;
-    return t;
+    long long experiment, trial;
+    *out = NULL;
+    if (sscanf(id, "%lld.%lld", &experiment, &trial) != 2 || !core_experiment_find(c, experiment))
+        return 0;
+    *out = by_id_find(&c->logs->tasks, trial);
+    int err = *out ? 0 : load_task(c, id, out, e);
+    if (err)
+        return err;
+    if (*out && strcmp((*out)->id, id))
+        *out = NULL;
+    if (*out)
+        (*out)->used = c->now;
+    return 0;
 }
 
 static void look_at_quiet(struct core *c, void *arg)
@@ -112,10 +125,8 @@ static void look_at_quiet(struct core *c, void *arg)
         int64_t quiet = c->now - t->used;
         if (quiet >= QUIET_US && t->tail > 1)
             logs_merge(c, t);
-        if (quiet >= FORGET_US && !t->merging) {
-            by_id_remove(&l->tasks, t->trial);
-            free_task(t);
-        }
+        if (quiet >= FORGET_US && !t->merging)
+            forget_task(l, t);
     }
     timer_set(&c->timers, &l->quiet, c->now + LOOK_EVERY_US);
 }
@@ -172,11 +183,8 @@ static void look_at_lines(struct core *c, const struct log_part *p)
     }
 }
 
-static void store_part(struct core *c, struct log_part *p)
+static void store_part(struct core *c, struct log_task *t, struct log_part *p)
 {
-    struct log_task *t = logs_task(c, p->task);
-    if (!t)
-        return; // deleted meanwhile: nobody will ask for it
     if (p->first_sequence >= 0) {
         struct log_sender *s = sender_of(t, p->allocation, p->agent);
         if (p->first_sequence <= s->last)
@@ -198,7 +206,7 @@ static void store_part(struct core *c, struct log_part *p)
 void logs_say(struct core *c, const struct trial *trial, const char *allocation, const char *level,
               const char *text)
 {
-    struct log_task *t = logs_task(c, trial->task_id);
+    struct log_task *t;
     struct log_packer packer = {0};
     struct log_packed chunk;
     const struct log_origin o = {.text = {[LOG_ALLOCATION] = allocation,
@@ -208,6 +216,8 @@ void logs_say(struct core *c, const struct trial *trial, const char *allocation,
                                           [LOG_STDTYPE] = "stdout",
                                           [LOG_LEVEL] = level},
                                  .rank = -1};
+    if (find_task(c, trial->task_id, &t, NULL))
+        return;
     if (!t) // its row is not committed yet
         t = add_task(c, trial->id, trial->task_id, 0);
     must(log_packer_add(&packer, &o, c->wall, text, strlen(text)));
@@ -220,15 +230,21 @@ void logs_say(struct core *c, const struct trial *trial, const char *allocation,
 
 // --- the call ------------------------------------------------------------------------------------
 
-static int check_part(struct core *c, const struct request *rq, const struct log_part *p,
-                      const char *own, struct error *e)
+static int check_part(struct core *c, const struct request *rq, struct log_part *p, const char *own,
+                      struct error *e)
 {
-    if (rq->principal.kind == PRINCIPAL_TASK && *p->task && strcmp(p->task, own))
+    struct log_task *t;
+    if (!*p->task) {
+        free(p->task);
+        p->task = xstrdup(own);
+    }
+    if (rq->principal.kind == PRINCIPAL_TASK && strcmp(p->task, own))
         return error_set(e, ERR_FORBIDDEN, "logs.%zu.taskId: this token is of task %s", p->first,
                          own);
-    if (rq->principal.kind != PRINCIPAL_USER)
-        return 0;
-    const struct experiment *x = core_experiment_find(c, strtoll(p->task, NULL, 10));
+    int err = find_task(c, p->task, &t, e);
+    if (err || rq->principal.kind != PRINCIPAL_USER)
+        return err;
+    const struct experiment *x = t ? core_experiment_find(c, strtoll(p->task, NULL, 10)) : NULL;
     return x ? core_may_change(c, rq, x, e)
              : error_set(e, ERR_NOT_FOUND, "logs.%zu.taskId: there is no task \"%.64s\"", p->first,
                          p->task);
@@ -238,6 +254,7 @@ int core_task_logs(struct core *c, struct request *rq, struct error *e)
 {
     struct log_post *post = rq->input;
     struct allocation *a = NULL;
+    struct log_task *t;
     const char *own = "";
     int err = 0;
     if (rq->principal.kind == PRINCIPAL_TASK) {
@@ -249,12 +266,8 @@ int core_task_logs(struct core *c, struct request *rq, struct error *e)
         err = error_set(e, ERR_INVALID, "logs: not a list of lines");
     for (struct log_part *p = err ? NULL : post->parts; p && !err; p = p->next)
         err = check_part(c, rq, p, own, e);
-    for (struct log_part *p = err ? NULL : post->parts; p; p = p->next) {
-        if (!*p->task) {
-            free(p->task);
-            p->task = xstrdup(own);
-        }
-        store_part(c, p);
-    }
+    for (struct log_part *p = err ? NULL : post->parts; p; p = p->next)
+        if (!find_task(c, p->task, &t, NULL) && t) // else it was deleted: nobody will ask for it
+            store_part(c, t, p);
     return err;
 }

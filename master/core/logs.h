@@ -43,8 +43,6 @@ void logs_free(struct logs *l);        // NULL is fine
 void logs_say(struct core *c, const struct trial *t, const char *allocation, const char *level,
               const char *text);
 
-struct log_task *logs_task(struct core *c, const char *id); // NULL: there is no such task
-
 // logmerge.c: small chunks at the end of the task's log become one, soon.
 void logs_merge(struct core *c, struct log_task *t);
 

@@ -33,7 +33,7 @@ struct unflushed {                     // a write since the last flush of its fi
 struct faulty_file {
     sqlite3_file base;
     sqlite3_file *real; // behind this struct
-    bool kept; // its writes are remembered: the store and its log
+    bool kept;          // its writes are remembered: the store and its log
     struct unflushed *newest;
     struct faulty_file *next;
 };
