@@ -5,7 +5,7 @@
 #include "api/cli/cli.h"
 #include "api/cli/verbs.h"
 
-#define TASK_COLUMNS "id,name,state,exit,user,pool,duration,started"
+#define TASK_COLUMNS  "id,name,state,exit,user,pool,duration,started"
 #define QUEUE_COLUMNS "place,id,name,state,priority,slots,waits,start,reason"
 #define SIMULATE_FLAGS                                                                             \
     "trace from-store pool nodes slots-per-node add-nodes racks policy teams preempt-cost "        \

@@ -10,7 +10,7 @@ json_t *row_experiment(const json_t *experiment);
 json_t *row_trial(const json_t *trial, const json_t *experiment_config);
 json_t *row_checkpoint(const json_t *checkpoint, const char *metric);
 json_t *row_start(const json_t *start); // one allocation of a trial
-json_t *row_task(const json_t *task); // a command or a generic task
+json_t *row_task(const json_t *task);   // a command or a generic task
 json_t *row_agent(const json_t *agent);
 json_t *row_job(const json_t *job); // of the queue
 json_t *row_slot(const json_t *agent, const json_t *slot);

@@ -30,10 +30,10 @@ cli_verb run_master_backup, run_master_restore;                          // back
 cli_verb run_queue_list, run_queue_why, run_queue_move;                  // queue.c
 cli_verb run_command_run, run_task_run, run_task_list, run_task_describe, run_task_logs,
     run_task_act, run_task_set, run_task_delete; // task.c
-cli_verb run_events;                                                     // watch.c
-cli_verb run_experiment_export;                                          // export.c
-cli_verb run_experiment_import;                                          // import.c
-cli_verb run_simulate;                                                   // simulate.c
+cli_verb run_events;                             // watch.c
+cli_verb run_experiment_export;                  // export.c
+cli_verb run_experiment_import;                  // import.c
+cli_verb run_simulate;                           // simulate.c
 cli_verb run_team_list, run_team_create, run_team_describe, run_team_set, run_team_members,
     run_team_archive, run_team_delete, run_team_shares; // team.c
 cli_verb run_project_list, run_project_create, run_project_describe, run_project_set,
