@@ -27,8 +27,8 @@
 
 // What the core reads beside them of what lives. Of experiments: 23 the owner's name,
 // 24 queue_order, 25 weight, 26 service, 27 resource_pool, 28 external_id, 29 kind, 30 ancestors,
-// 31 no_pause. Of trials: 20 the steps of the latest checkpoint, 21 how long it has waited for slots
-// that it got, 22 external_id, 23 metrics_known.
+// 31 no_pause. Of trials: 20 the steps of the latest checkpoint, 21 how long it has waited for
+// slots that it got, 22 external_id, 23 metrics_known.
 #define SQL_LIVE_EXPERIMENT                                                                        \
     ", (SELECT username FROM users WHERE users.id = user_id), queue_order, weight, service,"       \
     " resource_pool, external_id, kind, ancestors, no_pause"

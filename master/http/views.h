@@ -55,7 +55,8 @@ void write_generic_members(struct json_writer *w, const char *state, const char 
 
 // commands.c; the renders take the experiment id in rq->id
 view_handler view_commands, view_command, view_shells, view_shell, view_notebooks, view_notebook,
-    view_tensorboards, view_tensorboard, view_generic_tasks, view_generic_task, view_task_config, view_task_count;
+    view_tensorboards, view_tensorboard, view_generic_tasks, view_generic_task, view_task_config,
+    view_task_count;
 view_handler render_command_created, render_command, render_shell, render_notebook,
     render_tensorboard, render_generic_created;
 

@@ -75,6 +75,8 @@ static void test_malformed_bodies(void **state)
                                          "not json", "{}x", "\xff\xfe", NULL};
     STORE(CHECKPOINT_UPSERT, "sssiisisssni", "1", "1.task", "1.task.1", (int64_t)1, (int64_t)1,
           "COMPLETED", (int64_t)1, "{}", "{}", "{}", (int64_t)1);
+    STORE(TRIAL_INSERT, "iissssii", (int64_t)99, (int64_t)1, "other", "1", "COMPLETED", "{}",
+          (int64_t)0, (int64_t)1);
     for (size_t i = 0; i < route_count; i++) {
         const struct route *r = &route_table[i];
         char path[256];

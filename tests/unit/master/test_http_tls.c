@@ -100,6 +100,7 @@ static void test_over_tls(void **state)
     struct server_options options = {.db = fx.db,
                                      .core = fx.core,
                                      .follow = fx.follow,
+                                     .hub = fx.hub,
                                      .cluster_id = "id",
                                      .cluster_name = "over tls",
                                      .config = "{}",
