@@ -1,7 +1,7 @@
 // Archives, lists of files, and paths. The first letter says which:
 //
 //   a a tar, packed here    z a tar.gz as it is    f a list of files as JSON
-//   g a pattern, "\n", a path                      p a path
+//   i a tar that is imported as an experiment      g a pattern, "\n", a path    p a path
 //
 // Whatever comes, nothing is made outside the folder, and all ways to look at an archive agree.
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "api/archive.h"
+#include "api/cli/verbs.h"
 #include "api/walk.h"
 #include "base/arena.h"
 #include "base/file.h"
@@ -114,6 +115,53 @@ static void take_tar(struct piece p)
     free(tgz);
 }
 
+// --- an import -----------------------------------------------------------------------------------
+
+// The master of it: takes everything, and keeps checkpoints in the folder "store".
+int client_call(struct client *c, const char *method, const char *path, const json_t *body,
+                json_t **answer, struct error *e)
+{
+    (void)c, (void)method, (void)path, (void)e;
+    if (body) // as it would be sent
+        free(json_text(body));
+    if (!answer)
+        return 0;
+    char *store = scratch_path("store");
+    *answer = json_pack("{s:{s:i, s:{s:{s:s, s:s}}}, s:{s:i}}", "experiment", "id", 7, "config",
+                        "checkpoint_storage", "type", "directory", "container_path", store, "trial",
+                        "id", 9);
+    free(store);
+    return 0;
+}
+
+static int see_imported(void *ctx, const struct walk_entry *entry, struct error *e)
+{
+    (void)ctx, (void)e;
+    must(!strncmp(entry->relative, "store", 5) || !strcmp(entry->relative, "import.tar"));
+    return 0;
+}
+
+static void take_import(struct piece p)
+{
+    struct error e = {0};
+    char *path = scratch_path("import.tar"), *store = scratch_path("store");
+    const char *args[] = {path};
+    struct cli c = {.args = args, .arg_count = 1, .options.quiet = true};
+    static bool silent;
+    if (!silent)
+        silent = freopen("/dev/null", "w", stdout) != NULL; // it says what it has made
+    setenv("TMPDIR", scratch_folder(), 1);
+    must(!dir_make(store, 0700, &e));
+    scratch_write("import.tar", p.text, p.len);
+    int err = run_experiment_import(&c, NULL, &e);
+    must(!err || *e.text);
+    must(!walk_folder(scratch_folder(), see_imported, NULL, &e));
+    must(!dir_remove_tree(store, &e) && !dir_remove_tree(path, &e));
+    arena_free(&c.arena);
+    free(path);
+    free(store);
+}
+
 // --- a list of files -----------------------------------------------------------------------------
 
 static void take_list(struct piece p)
@@ -174,6 +222,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 'z':
         take_archive(p.text, p.len);
+        break;
+    case 'i':
+        take_import(p);
         break;
     case 'f':
         take_list(p);
