@@ -794,12 +794,8 @@ static char *deep_program(int maps)
     buf_init(&text, 4096);
     buf_puts(&text, "name: x\nentrypoint: x\nsearcher: {name: single, metric: l}\n"
                     "hyperparameters: ");
-    for (int i = 0; i < maps; i++)
-        buf_puts(&text, "{a: ");
-    buf_puts(&text, "1");
-    for (int i = 0; i < maps; i++)
-        buf_puts(&text, "}");
-    buf_puts(&text, "\n");
+    for (int i = 0; i < 2 * maps; i++)
+        buf_puts(&text, i < maps ? "{a: " : i == maps ? "1}" : "}");
     return buf_take(&text);
 }
 
