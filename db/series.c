@@ -30,7 +30,7 @@ static void put_number(struct buf *out, uint64_t v)
 // Differences wrap around, so that every pair of integers has one.
 static void put_signed(struct buf *out, uint64_t v)
 {
-    put_number(out, (v << 1) ^ (uint64_t) - (int64_t)(v >> 63));
+    put_number(out, (v << 1) ^ (0 - (v >> 63)));
 }
 
 static void put_integers(struct buf *out, const int64_t *v, size_t count)
@@ -152,23 +152,40 @@ static void fail(struct input *in, const char *why)
     in->at = in->end;
 }
 
+// Where the number at `at` ends; NULL: nowhere.
+static const uint8_t *read_number(const uint8_t *at, const uint8_t *end, uint64_t *out)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; at < end && shift < 64; shift += 7) {
+        uint8_t byte = *at++;
+        v |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80)) {
+            *out = v;
+            return at;
+        }
+    }
+    return NULL;
+}
+
 static uint64_t get_number(struct input *in)
 {
     uint64_t v = 0;
-    for (unsigned shift = 0; in->at < in->end && shift < 64; shift += 7) {
-        uint8_t byte = *in->at++;
-        v |= (uint64_t)(byte & 0x7f) << shift;
-        if (!(byte & 0x80))
-            return v;
-    }
-    fail(in, "a number without an end");
-    return 0;
+    const uint8_t *end = read_number(in->at, in->end, &v);
+    if (end)
+        in->at = end;
+    else
+        fail(in, "a number without an end");
+    return v;
+}
+
+static uint64_t from_zigzag(uint64_t v)
+{
+    return (v >> 1) ^ (0 - (v & 1));
 }
 
 static uint64_t get_signed(struct input *in)
 {
-    uint64_t v = get_number(in);
-    return (v >> 1) ^ (uint64_t) - (int64_t)(v & 1);
+    return from_zigzag(get_number(in));
 }
 
 static const void *get_bytes(struct input *in, size_t len)
@@ -182,6 +199,21 @@ static const void *get_bytes(struct input *in, size_t len)
     return p;
 }
 
+// What comes after the first.
+static void get_deltas(struct input *in, int64_t *out, size_t count)
+{
+    const uint8_t *at = in->at;
+    uint64_t v = (uint64_t)out[0], delta = 0;
+    for (size_t i = 1; i < count; i++) {
+        at = read_number(at, in->end, &delta);
+        if (!at)
+            return fail(in, "a number without an end");
+        v += from_zigzag(delta);
+        out[i] = (int64_t)v;
+    }
+    in->at = at;
+}
+
 static int64_t *get_integers(struct input *in, struct arena *a, size_t count)
 {
     int64_t *out = arena_alloc(a, count * sizeof *out);
@@ -190,10 +222,10 @@ static int64_t *get_integers(struct input *in, struct arena *a, size_t count)
     if (mode > DELTAS)
         fail(in, "integers of an unknown form");
     out[0] = (int64_t)v;
-    for (size_t i = 1; i < count && !in->bad; i++) {
-        v += mode == STRIDE ? stride : get_signed(in);
-        out[i] = (int64_t)v;
-    }
+    for (size_t i = 1; i < count && mode == STRIDE; i++)
+        out[i] = (int64_t)(v += stride);
+    if (mode == DELTAS)
+        get_deltas(in, out, count);
     return out;
 }
 

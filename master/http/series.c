@@ -66,13 +66,20 @@ static int read_chart(struct view *v, struct chart *c, struct error *e)
 
 // --- reading -------------------------------------------------------------------------------------
 
+static bool is_number(uint8_t kind)
+{
+    return kind == SERIES_REAL || kind == SERIES_INTEGER;
+}
+
 static void add_span(struct thin *t, const struct reports_span *span, size_t column)
 {
     const struct series_block *b = span->block;
     const struct series_column *c = &b->columns[column];
-    for (size_t i = span->first; c->kinds && i < span->end; i++)
-        if (c->kinds[i] == SERIES_REAL || c->kinds[i] == SERIES_INTEGER)
-            thin_add(t, (struct thin_point){b->steps[i], b->times[i], c->values[i]});
+    for (size_t i = span->first, end; c->kinds && i < span->end; i = end + 1) {
+        for (end = i; end < span->end && is_number(c->kinds[end]);)
+            end++;
+        thin_add(t, &(struct thin_run){b->steps + i, b->times + i, c->values + i, end - i});
+    }
 }
 
 static int read_series(struct db_reader *db, const struct chart *c,

@@ -74,20 +74,55 @@ static void take(struct thin_stretch *s, const struct thin_point *p, uint64_t at
     }
 }
 
-void thin_add(struct thin *t, struct thin_point p)
+static struct thin_point point(const struct thin_run *r, size_t i)
 {
-    if (!(t->total & (t->width - 1)))
-        while (t->count >= room_for(t))
-            widen(t);
-    // After widening, this point may belong to the last stretch.
-    if (t->total & (t->width - 1))
-        take(&t->stretches[t->count - 1], &p, t->total);
-    else
-        t->stretches[t->count++] = (struct thin_stretch){p, p, t->total, t->total};
-    if (!t->total)
-        t->first = p;
-    t->last = p;
+    return (struct thin_point){r->steps[i], r->times[i], r->values[i]};
+}
+
+// Points that go into the last stretch, which most of them change nothing of.
+static void take_run(struct thin *t, const struct thin_run *r, size_t from, size_t end)
+{
+    struct thin_stretch *s = &t->stretches[t->count - 1];
+    double least = s->least.value, greatest = s->greatest.value;
+    for (size_t i = from; i < end; i++) {
+        if (r->values[i] >= least && r->values[i] <= greatest)
+            continue;
+        struct thin_point p = point(r, i);
+        take(s, &p, t->total + (i - from));
+        least = s->least.value;
+        greatest = s->greatest.value;
+    }
+    t->total += end - from;
+}
+
+static void begin_stretch(struct thin *t, struct thin_point p)
+{
+    t->stretches[t->count++] = (struct thin_stretch){p, p, t->total, t->total};
     t->total++;
+}
+
+void thin_add(struct thin *t, const struct thin_run *r)
+{
+    if (!r->count)
+        return;
+    if (!t->total)
+        t->first = point(r, 0);
+    t->last = point(r, r->count - 1);
+    for (size_t i = 0; i < r->count;) {
+        uint64_t in = t->total & (t->width - 1);
+        if (!in && t->count >= room_for(t)) {
+            widen(t); // after which this point may belong to the last stretch
+            continue;
+        }
+        if (!in) {
+            begin_stretch(t, point(r, i++));
+            continue;
+        }
+        size_t left = r->count - i, fits = (size_t)(t->width - in);
+        size_t end = i + (left < fits ? left : fits);
+        take_run(t, r, i, end);
+        i = end;
+    }
 }
 
 // --- the choice ----------------------------------------------------------------------------------

@@ -13,6 +13,12 @@ struct thin_point {
     double value;
 };
 
+struct thin_run { // points of a series that follow each other
+    const int64_t *steps, *times;
+    const double *values;
+    size_t count;
+};
+
 struct thin_stretch {
     struct thin_point least, greatest;
     uint64_t least_at, greatest_at; // place in the series
@@ -31,7 +37,7 @@ enum { THIN_MIN = 8 };
 
 void thin_init(struct thin *t, size_t max); // max >= THIN_MIN
 void thin_free(struct thin *t);
-void thin_add(struct thin *t, struct thin_point p);
+void thin_add(struct thin *t, const struct thin_run *r);
 void thin_finish(struct thin *t); // once, after the last point
 
 #endif

@@ -295,6 +295,12 @@ class ApiTest(unittest.TestCase):
         series = self.user.get(f"/trials/{trial}/series?metric=loss")
         self.assertEqual([(s["steps"], s["values"]) for s in series["series"]], [([10, 20], [0.5, 0.25])])
         self.assertEqual(self.user.get(f"/trials/{trial}/workloads")["pagination"]["total"], 5)
+        for _ in range(2):  # a report that is made again changes nothing
+            caller.post(f"/trials/{trial}/metrics/columns", {
+                "group": "curve", "steps": [1, 2, 3], "metrics": {"a": [1, None, "NaN"], "b": [0.5, 0.25, 0.125]}})
+        curve = self.user.get(f"/trials/{trial}/series?group=curve&metric=a&metric=b&from=2")["series"]
+        self.assertEqual([(s["metric"], s["steps"], s["values"]) for s in curve],
+                         [("a", [3], ["NaN"]), ("b", [2, 3], [0.25, 0.125])])
 
         preempt = caller.get(f"/allocations/{allocation}/signals/preemption?timeout_seconds=0")
         self.assertEqual(preempt, {"preempt": False})
@@ -307,6 +313,8 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(followed, [f"[2026-11-21T09:00:00.500000Z] c0ffee00 [rank=0] || INFO: line {n}\n"
                                     for n in range(5)])
         status, answer = caller.call("POST", f"/api/v1/trials/{trial}/metrics", {})
+        self.assertEqual(status, 403)
+        status, answer = caller.call("POST", f"/api/v1/trials/{trial}/metrics/columns", {})
         self.assertEqual(status, 403)
         self.assertIn("allocation has ended", answer["error"]["error"])
 

@@ -45,7 +45,7 @@ static int64_t *integers(struct arena *a, size_t count)
     int64_t *out = arena_alloc(a, count * sizeof *out), first = any_integer();
     bool strides = rng_below(&rng, 2);
     for (size_t i = 0; i < count; i++)
-        out[i] = strides ? first + (int64_t)i * 10 : any_integer();
+        out[i] = strides ? (int64_t)((uint64_t)first + i * 10) : any_integer();
     return out;
 }
 

@@ -27,8 +27,16 @@ static struct kept thinned(const double *values, size_t n, size_t max)
     struct thin t;
     struct kept k = {xcalloc(max, sizeof *k.points), 0};
     thin_init(&t, max);
-    for (size_t i = 0; i < n; i++)
-        thin_add(&t, (struct thin_point){(int64_t)i, (int64_t)i * 10, values[i]});
+    int64_t *steps = xcalloc(2 * n, sizeof *steps), *times = steps + n;
+    for (size_t i = 0; i < n; i++) {
+        steps[i] = (int64_t)i;
+        times[i] = (int64_t)i * 10;
+    }
+    for (size_t i = 0, part = 0; i < n; i += part) { // in parts of any size
+        part = n - i < 1 + i % 37 ? n - i : 1 + i % 37;
+        thin_add(&t, &(struct thin_run){steps + i, times + i, values + i, part});
+    }
+    free(steps);
     assert_int_equal(t.total, n);
     thin_finish(&t);
     assert_true(t.shown <= max);
