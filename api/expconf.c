@@ -208,8 +208,35 @@ static int check_searcher(const struct yaml_doc *doc, struct error *e)
 
 // --- the whole -----------------------------------------------------------------------------------
 
+// A key that YAML may write before its colon is at most 1,024 characters long, escapes included.
+static bool is_long_key(const char *key)
+{
+    size_t len = 0;
+    for (; *key; key++)
+        len += (unsigned char)*key < ' ' || *key == 0x7f ? 6 : 1;
+    return len > LIMIT_NAME;
+}
+
+static bool has_long_key(const json_t *v)
+{
+    const char *key;
+    json_t *value;
+    size_t i;
+    json_array_foreach((json_t *)v, i, value)
+    {
+        if (has_long_key(value))
+            return true;
+    }
+    json_object_foreach((json_t *)v, key, value)
+    {
+        if (is_long_key(key) || has_long_key(value))
+            return true;
+    }
+    return false;
+}
+
 // As it is with all defaults: what is complete must be taken again.
-static int check_depth(const struct yaml_doc *doc, struct error *e)
+static int check_shape(const struct yaml_doc *doc, struct error *e)
 {
     const char *key;
     json_t *value;
@@ -220,6 +247,8 @@ static int check_depth(const struct yaml_doc *doc, struct error *e)
                                  "more than %d levels deep; a hyperparameter's value is one more "
                                  "than is written",
                                  LIMIT_JSON_DEPTH - 1);
+        if (has_long_key(value))
+            return expconf_fault(doc, key, e, "a key of more than %d characters", LIMIT_NAME);
     }
     return 0;
 }
@@ -228,7 +257,7 @@ static int check_fields(const struct yaml_doc *doc, bool detached, struct error 
 {
     int rc = check_texts(doc, e);
     if (!rc)
-        rc = check_depth(doc, e);
+        rc = check_shape(doc, e);
     if (!rc)
         rc = check_program(doc, detached, e);
     if (!rc)

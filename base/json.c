@@ -44,15 +44,29 @@ bool json_is_text(const char *s)
 
 static bool is_plain_ascii(unsigned char c)
 {
-    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+// The code of a character that JSON may hold as it is, and YAML not, as which configurations are
+// read again: C1 controls, U+2028 and U+2029, U+FFFE and U+FFFF. 0: another one.
+static unsigned not_in_yaml(const unsigned char *s)
+{
+    if (s[0] == 0xc2 && s[1] < 0xa0)
+        return s[1];
+    if (s[0] == 0xe2 && s[1] == 0x80 && (s[2] | 1) == 0xa9)
+        return 0x2000U | (s[2] & 0x3fU);
+    if (s[0] == 0xef && s[1] == 0xbf && s[2] >= 0xbe)
+        return 0xffc0U | (s[2] & 0x3fU);
+    return 0;
 }
 
 // Bytes of the character at `s` when it may stand in a JSON string as it is, else 0.
 static size_t plain_length(const unsigned char *s, size_t n)
 {
-    if (*s >= 0x80)
-        return utf8_length(s, n);
-    return is_plain_ascii(*s);
+    if (*s < 0x80)
+        return is_plain_ascii(*s);
+    size_t len = utf8_length(s, n);
+    return len && !not_in_yaml(s) ? len : 0;
 }
 
 // An ASCII character that may not stand in a string as it is.
@@ -79,11 +93,14 @@ static void put_string(struct buf *out, const char *text, size_t n)
         buf_append(out, run, (size_t)(s - run));
         if (s == end)
             break;
-        if (*s >= 0x80)
+        size_t len = utf8_length(s, (size_t)(end - s));
+        if (!len)
             buf_puts(out, "\xef\xbf\xbd"); // U+FFFD
+        else if (len > 1)
+            buf_printf(out, "\\u%04x", not_in_yaml(s));
         else
             put_escape(out, *s);
-        s++;
+        s += len ? len : 1;
     }
     buf_append(out, "\"", 1);
 }

@@ -787,94 +787,6 @@ static void a_program_has_no_trainer_to_resolve(void **state)
     json_decref(config);
 }
 
-// A program whose only hyperparameter lies in so many maps.
-static char *deep_program(int maps)
-{
-    struct buf text;
-    buf_init(&text, 4096);
-    buf_puts(&text, "name: x\nentrypoint: x\nsearcher: {name: single, metric: l}\n"
-                    "hyperparameters: ");
-    for (int i = 0; i < 2 * maps; i++)
-        buf_puts(&text, i < maps ? "{a: " : i == maps ? "1}" : "}");
-    return buf_take(&text);
-}
-
-// A complete configuration has one level more than was written, and must be taken again.
-static void depth_at_the_limit_and_past_it(void **state)
-{
-    (void)state;
-    char *fits = deep_program(LIMIT_JSON_DEPTH - 2), *past = deep_program(LIMIT_JSON_DEPTH - 1);
-    json_t *config = accepted(fits);
-    char *complete = json_text(config);
-    json_decref(accepted(complete));
-    refused(past, "hyperparameters: more than 31 levels deep");
-    json_decref(config);
-    free(complete);
-    free(fits);
-    free(past);
-}
-
-// --- overrides -----------------------------------------------------------------------------------
-
-static void set_refused(const char *assignment, const char *expected)
-{
-    static const char yaml[] = "name: x\nlabels: [a, b]\nresources: {priority: 3}\n";
-    struct yaml_doc doc;
-    struct error e;
-    assert_int_equal(yaml_parse(yaml, strlen(yaml), "e.yaml", &doc, &e), 0);
-    assert_int_equal(expconf_set(&doc, assignment, &e), ERR_INVALID);
-    assert_contains(e.text, expected);
-    yaml_doc_free(&doc);
-}
-
-static void bad_overrides(void **state)
-{
-    (void)state;
-    set_refused("name", "\"name\" sets nothing; write key.path=value");
-    set_refused("=3", "sets nothing");
-    set_refused("", "sets nothing");
-    set_refused("name.first=3", "name.first=3: nothing can be set below a single value");
-    set_refused("name.first.second=3", "nothing can be set below a single value");
-    set_refused("labels.x=3", "\"x\" is no index of a list with 2 elements");
-    set_refused("labels.3=c", "\"3\" is no index of a list with 2 elements");
-    set_refused("labels.-1=c", "\"-1\" is no index");
-    set_refused("labels.2.a=c", "there is no element \"2\"; the list has 2");
-    set_refused("a..b=1", "not a path");
-    set_refused("a.\xff.b=1", "the path is no UTF-8 text");
-    set_refused("a.\xff=1", "the path is no UTF-8 text");
-    set_refused(".a=1", "not a path");
-    set_refused("a.=1", "not a path");
-    set_refused("name=[1", "name=[1");
-    set_refused("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z.1.2.3.4.5.6.7=1",
-                "not a path");
-}
-
-static void overrides_set_values_of_any_type(void **state)
-{
-    static const char *const sets[] = {"name=second",
-                                       "labels.0=c",
-                                       "labels.2={a: [1, 2]}",
-                                       "resources.slots_per_trial=3",
-                                       "hyperparameters.net.lr=1e-3",
-                                       "searcher=",
-                                       "text='a=b'"};
-    struct yaml_doc doc = {0};
-    struct error e;
-    (void)state;
-    for (int round = 0; round < 2; round++) { // setting twice changes nothing
-        assert_int_equal(expconf_set(&doc, "labels=[a, b, z]", &e), 0);
-        for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++)
-            if (expconf_set(&doc, sets[i], &e))
-                fail_msg("%s: %s", sets[i], e.text);
-    }
-    char *text = json_text(doc.root);
-    assert_string_equal(text, "{\"labels\":[\"c\",\"b\",{\"a\":[1,2]}],\"name\":\"second\","
-                              "\"resources\":{\"slots_per_trial\":3},\"hyperparameters\":{\"net\":"
-                              "{\"lr\":0.001}},\"searcher\":null,\"text\":\"a=b\"}");
-    free(text);
-    yaml_doc_free(&doc);
-}
-
 // --- the master's storage ------------------------------------------------------------------------
 
 static void check_merge(const char *own, const char *defaults, const char *expected)
@@ -988,9 +900,6 @@ int main(void)
         cmocka_unit_test(ranges_are_checked_by_their_first_value),
         cmocka_unit_test(a_trial_is_resolved_and_checked),
         cmocka_unit_test(a_program_has_no_trainer_to_resolve),
-        cmocka_unit_test(depth_at_the_limit_and_past_it),
-        cmocka_unit_test(bad_overrides),
-        cmocka_unit_test(overrides_set_values_of_any_type),
         cmocka_unit_test(storage_is_completed_from_the_masters),
         cmocka_unit_test(the_reference_names_every_section),
         cmocka_unit_test(changed_bytes_never_crash),

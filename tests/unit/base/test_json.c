@@ -69,11 +69,23 @@ static void strings(void **state)
 {
     struct writer *t = *state;
     jw_string(&t->w, "\" \\ / \n\r\t\b\f \x01 \x1f \x7f gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80");
-    assert_string_equal(buf_str(&t->out), "\"\\\" \\\\ / \\n\\r\\t\\b\\f \\u0001 \\u001f \x7f "
+    assert_string_equal(buf_str(&t->out), "\"\\\" \\\\ / \\n\\r\\t\\b\\f \\u0001 \\u001f \\u007f "
                                           "gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80\"");
     buf_reset(&t->out);
     jw_stringn(&t->w, "a\0b", 3);
     assert_string_equal(buf_str(&t->out), "\"a\\u0000b\"");
+}
+
+// JSON that we write can be read as YAML.
+static void what_yaml_does_not_take_is_escaped(void **state)
+{
+    struct writer *t = *state;
+    jw_string(&t->w,
+              "\x7f|\xc2\x80|\xc2\x85|\xc2\x9f|\xc2\xa0|\xe2\x80\xa7|\xe2\x80\xa8|\xe2\x80\xa9|"
+              "\xe2\x80\xaa|\xef\xbf\xbd|\xef\xbf\xbe|\xef\xbf\xbf");
+    assert_string_equal(buf_str(&t->out),
+                        "\"\\u007f|\\u0080|\\u0085|\\u009f|\xc2\xa0|\xe2\x80\xa7|\\u2028|\\u2029|"
+                        "\xe2\x80\xaa|\xef\xbf\xbd|\\ufffe|\\uffff\"");
 }
 
 static void bad_utf8_is_replaced(void **state)
@@ -362,6 +374,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nested, begin, end),
         cmocka_unit_test_setup_teardown(strings, begin, end),
         cmocka_unit_test_setup_teardown(bad_utf8_is_replaced, begin, end),
+        cmocka_unit_test_setup_teardown(what_yaml_does_not_take_is_escaped, begin, end),
         cmocka_unit_test_setup_teardown(doubles_are_short, begin, end),
         cmocka_unit_test_setup_teardown(doubles_read_back_equal, begin, end),
         cmocka_unit_test_setup_teardown(depth_of_the_writer, begin, end),
