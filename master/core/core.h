@@ -33,9 +33,9 @@ struct core_options {
     int64_t preemption_timeout_us;         // 3600 s unless the experiment says otherwise
     int64_t log_days; // logs are kept so long after the end of their task, when their experiment
                       // does not say; 0: for ever
-    int64_t schedule_gap_us;               // passes of the scheduler are so far apart; 0: each turn
-    enum sched_policy scheduler;           // of pools that are not named here
-    const struct core_pool_option *pools;  // read by core_new() alone
+    int64_t schedule_gap_us;              // passes of the scheduler are so far apart; 0: each turn
+    enum sched_policy scheduler;          // of pools that are not named here
+    const struct core_pool_option *pools; // read by core_new() alone
     size_t pool_count;
     const struct sched_rules *rules; // NULL: the scheduler's own; read by core_new() alone
     int64_t (*mono_us)(void);        // NULL: clock_mono_us; tests move time

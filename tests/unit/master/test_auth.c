@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "api/wire.h"
@@ -71,6 +72,13 @@ static void test_passwords(void **state)
     assert_false(auth_password_sent(sent, true, other));
 }
 
+static int64_t own_time_us(void) // that this thread has had: others do not count
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
 // An unknown user takes as long as a known one, so that names cannot be found out by the clock.
 static void test_constant_effort(void **state)
 {
@@ -84,9 +92,9 @@ static void test_constant_effort(void **state)
     for (int i = 0; i < 3; i++) {
         least[i] = INT64_MAX;
         for (int round = 0; round < 5; round++) {
-            int64_t start = clock_mono_us();
+            int64_t start = own_time_us();
             auth_password_matches("0", stored[i]);
-            int64_t took = clock_mono_us() - start;
+            int64_t took = own_time_us() - start;
             least[i] = took < least[i] ? took : least[i];
         }
     }

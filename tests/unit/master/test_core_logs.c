@@ -104,7 +104,7 @@ static void test_logs_sent_again(void **state)
 // What is done in steps, beside the core.
 static void assert_soon(const char *sql, const char *expected)
 {
-    for (int i = 0; i < 200 && strcmp(stored(sql), expected); i++) {
+    for (int i = 0; i < 2000 && strcmp(stored(sql), expected); i++) {
         advance(SECOND);
         clock_sleep_us(5000);
     }

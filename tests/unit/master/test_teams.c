@@ -428,6 +428,8 @@ static void test_a_workspace_of_ones_own(void **state)
     refused("POST", text("%s/projects", path), SUE, "{\"name\":\"q\"}", 409, "archived");
     assert_int_equal(total("/workspaces?archived=true", SUE), 1);
     done("POST", text("%s/unarchive", path), SUE, NULL, 200);
+    refused("DELETE", path, SUE, NULL, 403, "administrator"); // who gave it guaranteed slots
+    done("PATCH", path, BY_ADMIN, "{\"guaranteedSlots\":0}", 200);
     refused("DELETE", path, SUE, NULL, 409, "holds 1 experiments");
     refused("DELETE", text(V1 "/projects/%lld", (long long)project), SUE, NULL, 409, "delete them");
 
