@@ -98,16 +98,32 @@ static int load_task(struct core *c, const char *id, struct log_task **out, stru
     return err;
 }
 
-// Task ids are EXPERIMENT.TRIAL. Lines may come after the end, but not of what was deleted: *out is
-// NULL then.
+// 0: there is no such task.
+static int trial_of(struct core *c, const struct experiment *x, const char *id, int64_t *trial,
+                    struct error *e)
+{
+    const struct trial *t = core_trial_of_task(c, id);
+    *trial = t ? t->id : strtoll(strchr(id, '.') + 1, NULL, 10);
+    if (t || x->kind == KIND_EXPERIMENT)
+        return 0;
+    struct db_rows *rows = db_query(c->reader, STMT_LOG_TASK, "s", id); // one that has ended
+    int found = db_next(rows);
+    *trial = found == 1 ? db_int(rows, 0) : 0;
+    db_rows_close(rows);
+    return found < 0 ? cannot_read(e) : 0;
+}
+
+// Lines may come after the end, but not of what was deleted: *out is NULL then.
 static int find_task(struct core *c, const char *id, struct log_task **out, struct error *e)
 {
-    long long experiment, trial;
+    int64_t trial;
+    const struct experiment *x = core_experiment_find(c, strtoll(id, NULL, 10));
     *out = NULL;
-    if (sscanf(id, "%lld.%lld", &experiment, &trial) != 2 || !core_experiment_find(c, experiment))
-        return 0;
+    int err = x && strchr(id, '.') ? trial_of(c, x, id, &trial, e) : 0;
+    if (err || !x || !strchr(id, '.'))
+        return err;
     *out = by_id_find(&c->logs->tasks, trial);
-    int err = *out ? 0 : load_task(c, id, out, e);
+    err = *out ? 0 : load_task(c, id, out, e);
     if (err)
         return err;
     if (*out && strcmp((*out)->id, id))
