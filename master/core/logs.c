@@ -119,11 +119,13 @@ static int find_task(struct core *c, const char *id, struct log_task **out, stru
     int64_t trial;
     const struct experiment *x = core_experiment_find(c, strtoll(id, NULL, 10));
     *out = NULL;
-    int err = x && strchr(id, '.') ? trial_of(c, x, id, &trial, e) : 0;
-    if (err || !x || !strchr(id, '.'))
-        return err;
-    *out = by_id_find(&c->logs->tasks, trial);
-    err = *out ? 0 : load_task(c, id, out, e);
+    if (!x || !strchr(id, '.'))
+        return 0;
+    int err = trial_of(c, x, id, &trial, e);
+    if (!err)
+        *out = by_id_find(&c->logs->tasks, trial);
+    if (!err && !*out)
+        err = load_task(c, id, out, e);
     if (err)
         return err;
     if (*out && strcmp((*out)->id, id))
