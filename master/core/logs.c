@@ -61,6 +61,8 @@ static struct log_task *add_task(struct core *c, int64_t trial, const char *id, 
     t->id = xstrdup(id);
     t->newest = newest;
     t->used = c->now;
+    if (!c->logs->tasks.count)
+        timer_set(&c->timers, &c->logs->quiet, c->now + LOOK_EVERY_US);
     by_id_put(&c->logs->tasks, trial, t);
     return t;
 }
@@ -146,7 +148,8 @@ static void look_at_quiet(struct core *c, void *arg)
         if (quiet >= FORGET_US && !t->merging)
             forget_task(l, t);
     }
-    timer_set(&c->timers, &l->quiet, c->now + LOOK_EVERY_US);
+    if (l->tasks.count)
+        timer_set(&c->timers, &l->quiet, c->now + LOOK_EVERY_US);
 }
 
 struct logs *logs_new(struct core *c)
@@ -154,7 +157,6 @@ struct logs *logs_new(struct core *c)
     struct logs *l = xcalloc(1, sizeof *l);
     l->quiet = (struct timer){.fire = look_at_quiet, .arg = l};
     l->expire = (struct timer){.fire = logs_expire, .arg = l};
-    timer_set(&c->timers, &l->quiet, c->now + LOOK_EVERY_US);
     timer_set(&c->timers, &l->expire, c->now + EXPIRE_FIRST_US);
     return l;
 }
