@@ -238,6 +238,7 @@ static bool read_duration(const char *word, double *seconds)
         char unit;
         double seconds;
     } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 7 * 86400}};
+    const char *start = word;
     double sum = 0;
     if (read_number(word, seconds))
         return *seconds >= 0;
@@ -252,7 +253,7 @@ static bool read_duration(const char *word, double *seconds)
         word = end + 1;
         *seconds = sum;
     }
-    return !*word && isfinite(sum);
+    return word != start && !*word && isfinite(sum);
 }
 
 static bool read_time(const char *word, struct filter_value *v)

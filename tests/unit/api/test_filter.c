@@ -127,6 +127,8 @@ static void test_errors(void **state)
     expect_error("state = RUNING", 9, "did you mean");
     expect_error("started > soon", 11, "started takes a time");
     expect_error("started > 2026-13-01", 11, "started takes a time");
+    expect_error("started > -", 11, "started takes a time");
+    expect_error("duration > \"\"", 12, "duration takes a duration");
     expect_error("duration > -5m", 12, "duration takes a duration");
     expect_error("duration > 5 m", 14, "not \"m\"");
     expect_error("archived = 2", 12, "true or false");
