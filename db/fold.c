@@ -41,14 +41,6 @@ size_t fold_put_row(struct db_batch *batch, int64_t trial, const char *group,
     return bytes;
 }
 
-static bool is_absent(const struct series_column *c, size_t first, size_t count)
-{
-    for (size_t i = first; c->kinds && i < first + count; i++)
-        if (c->kinds[i] != SERIES_ABSENT)
-            return false;
-    return true;
-}
-
 void fold_put_chunk(struct db_batch *batch, int64_t trial, const char *group,
                     const struct series_block *b, size_t first, size_t count)
 {
@@ -60,7 +52,7 @@ void fold_put_chunk(struct db_batch *batch, int64_t trial, const char *group,
                  b->steps[first + count - 1], last_id(b, first, count), (int64_t)count, out.data,
                  out.len);
     for (size_t i = 0; i < b->column_count; i++) {
-        if (is_absent(&b->columns[i], first, count))
+        if (!series_has(&b->columns[i], first, count))
             continue;
         buf_reset(&out);
         series_put_column(&out, &b->columns[i], first, count);
@@ -90,6 +82,11 @@ static int take_row(struct group *g, struct db_rows *row, struct error *e)
     return series_get_block(&g->arena, data, len, NULL, &g->rows[g->count++], e);
 }
 
+static bool is_full(const struct group *g)
+{
+    return g->count == FOLD_ROWS_MAX || g->bytes >= FOLD_BYTES_MAX;
+}
+
 static int read_group(struct db_reader *db, int64_t trial, const char *name, struct group *g,
                       struct error *e)
 {
@@ -97,7 +94,7 @@ static int read_group(struct db_reader *db, int64_t trial, const char *name, str
     g->rows = arena_alloc(&g->arena, FOLD_ROWS_MAX * sizeof *g->rows);
     struct db_rows *rows = db_query(db, STMT_METRICS_OF_GROUP, "isii", trial, name,
                                     (int64_t)INT64_MIN, (int64_t)FOLD_ROWS_MAX);
-    while (!err && (more = db_next(rows)) != 0)
+    while (!err && !is_full(g) && (more = db_next(rows)) != 0)
         err = more < 0 ? error_set(e, ERR_IO, "the store cannot be read") : take_row(g, rows, e);
     db_rows_close(rows);
     return err ? error_prefix(e, "metrics of trial %lld, group %.64s", (long long)trial, name) : 0;
@@ -159,7 +156,7 @@ static int fold_group(struct db_reader *db, int64_t trial, const char *name, boo
     if (!err)
         err = reports_cuts(db, trial, &g.arena, &cuts, e);
     if (!err) {
-        bool full = g.count == FOLD_ROWS_MAX;
+        bool full = is_full(&g);
         series_join(&g.arena, g.rows, g.count, &cuts, &joined);
         write_group(batch, trial, name, &g, &joined, ended && !full);
         *more |= full;

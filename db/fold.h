@@ -8,10 +8,11 @@
 #include "db/series.h"
 
 enum {
-    FOLD_AT = 1536,           // reports of a group: worth folding
-    FOLD_AT_BYTES = 4 << 20,  // of their blocks
-    FOLD_KEEP = 512,          // newest reports of a live trial that stay; least of a chunk
-    FOLD_ROWS_MAX = 16 * 1024 // rows of a group that are taken at once
+    FOLD_AT = 1536,            // reports of a group: worth folding
+    FOLD_AT_BYTES = 4 << 20,   // of their blocks
+    FOLD_KEEP = 512,           // newest reports of a live trial that stay; least of a chunk
+    FOLD_ROWS_MAX = 16 * 1024, // rows of a group that are taken at once
+    FOLD_BYTES_MAX = 64 << 20  // .. and bytes
 };
 
 // All groups of the trial; `ended`: nothing more will be reported. *more: there is more to fold

@@ -298,10 +298,11 @@ static struct series_block one_of(struct arena *a, const struct series_block *b,
     for (size_t i = 0; i < b->column_count; i++) {
         const struct series_column *c = &b->columns[i];
         one.columns[i] = (struct series_column){.name = c->name};
-        if (c->kinds) {
-            one.columns[i].kinds = c->kinds + at;
-            one.columns[i].values = c->values + at;
-            one.columns[i].texts = c->texts ? c->texts + at : NULL;
+        if (series_kind_at(c, at) != SERIES_ABSENT) {
+            one.columns[i].end = 1;
+            one.columns[i].kinds = c->kinds + (at - c->first);
+            one.columns[i].values = c->values + (at - c->first);
+            one.columns[i].texts = c->texts ? c->texts + (at - c->first) : NULL;
         }
     }
     return one;

@@ -79,30 +79,39 @@ void series_put_axis(struct buf *out, const struct series_block *b, size_t first
     put_crc(out, start);
 }
 
-static size_t run_of_kind(const uint8_t *kinds, size_t from, size_t end)
+static bool is_number(enum series_kind kind)
 {
+    return kind == SERIES_REAL || kind == SERIES_INTEGER;
+}
+
+// Where the run of equal kind that begins at `from` ends.
+static size_t end_of_run(const struct series_column *c, size_t from, size_t end)
+{
+    enum series_kind kind = series_kind_at(c, from);
     size_t i = from + 1;
-    while (i < end && kinds[i] == kinds[from])
+    if (from >= c->end)
+        return end;
+    while (i < end && series_kind_at(c, i) == kind)
         i++;
-    return i - from;
+    return i;
 }
 
 static void put_values(struct buf *out, const struct series_column *c, size_t first, size_t end)
 {
-    for (size_t i = first, n; i < end; i += n) {
-        n = run_of_kind(c->kinds, i, end);
-        put_number(out, n << 2 | c->kinds[i]);
+    for (size_t i = first, next; i < end; i = next) {
+        next = end_of_run(c, i, end);
+        put_number(out, (next - i) << 2 | series_kind_at(c, i));
     }
-    for (size_t i = first, n; i < end; i += n) {
-        n = run_of_kind(c->kinds, i, end);
-        if (c->kinds[i] == SERIES_REAL || c->kinds[i] == SERIES_INTEGER)
-            buf_append(out, c->values + i, n * sizeof *c->values);
+    for (size_t i = first, next; i < end; i = next) {
+        next = end_of_run(c, i, end);
+        if (is_number(series_kind_at(c, i)))
+            buf_append(out, c->values + (i - c->first), (next - i) * sizeof *c->values);
     }
     for (size_t i = first; c->texts && i < end; i++)
-        if (c->kinds[i] == SERIES_JSON) {
-            size_t len = strlen(c->texts[i]);
-            put_number(out, len);
-            buf_append(out, c->texts[i], len);
+        if (series_kind_at(c, i) == SERIES_JSON) {
+            const char *text = c->texts[i - c->first];
+            put_number(out, strlen(text));
+            buf_append(out, text, strlen(text));
         }
 }
 
@@ -113,10 +122,14 @@ void series_put_column(struct buf *out, const struct series_column *c, size_t fi
     put_crc(out, start);
 }
 
-static bool is_present(const struct series_column *c, size_t first, size_t count)
+bool series_has(const struct series_column *c, size_t first, size_t count)
 {
-    return c->kinds && (c->kinds[first] != SERIES_ABSENT ||
-                        run_of_kind(c->kinds, first, first + count) < count);
+    size_t from = first > c->first ? first : c->first;
+    size_t end = first + count < c->end ? first + count : c->end;
+    for (size_t i = from; i < end; i++)
+        if (c->kinds[i - c->first] != SERIES_ABSENT)
+            return true;
+    return false;
 }
 
 void series_put_block(struct buf *out, const struct series_block *b, size_t first, size_t count)
@@ -124,11 +137,11 @@ void series_put_block(struct buf *out, const struct series_block *b, size_t firs
     size_t start = put_head(out, 'B'), columns = 0;
     put_points(out, b, first, count);
     for (size_t i = 0; i < b->column_count; i++)
-        columns += is_present(&b->columns[i], first, count);
+        columns += series_has(&b->columns[i], first, count);
     put_number(out, columns);
     for (size_t i = 0; i < b->column_count; i++) {
         const struct series_column *c = &b->columns[i];
-        if (!is_present(c, first, count))
+        if (!series_has(c, first, count))
             continue;
         size_t len = strlen(c->name);
         put_number(out, len);
@@ -277,7 +290,8 @@ int series_get_axis(struct arena *a, const void *data, size_t len, struct series
 
 struct kinds { // what the runs of a column say
     size_t numbers, texts;
-    const uint8_t *at; // where they begin
+    size_t first, end; // it is in none outside of these
+    const uint8_t *at; // where the runs begin
 };
 
 // Reads over the runs; they are applied once it is known that the column is wanted.
@@ -292,6 +306,10 @@ static struct kinds get_kinds(struct input *in, size_t count)
             break;
         k.numbers += kind == SERIES_REAL || kind == SERIES_INTEGER ? (size_t)n : 0;
         k.texts += kind == SERIES_JSON ? (size_t)n : 0;
+        if (kind != SERIES_ABSENT) {
+            k.first = k.end ? k.first : i;
+            k.end = i + (size_t)n;
+        }
         i += (size_t)n;
     }
     return k;
@@ -305,8 +323,9 @@ static void skip_values(struct input *in, size_t count)
         get_bytes(in, get_number(in));
 }
 
-static void get_texts(struct input *in, struct arena *a, size_t count, struct series_column *c)
+static void get_texts(struct input *in, struct arena *a, struct series_column *c)
 {
+    size_t count = c->end - c->first;
     c->texts = arena_alloc(a, count * sizeof *c->texts);
     for (size_t i = 0; i < count && !in->bad; i++)
         if (c->kinds[i] == SERIES_JSON) {
@@ -322,22 +341,25 @@ static void get_values(struct input *in, struct arena *a, size_t count, struct s
     const uint8_t *numbers = get_bytes(in, k.numbers * sizeof(double));
     if (in->bad)
         return;
-    c->kinds = arena_alloc(a, count);
-    c->values = arena_alloc(a, count * sizeof *c->values);
+    c->first = k.first;
+    c->end = k.end;
+    c->kinds = arena_alloc(a, k.end - k.first);
+    c->values = arena_alloc(a, (k.end - k.first) * sizeof *c->values);
     struct input runs = {.at = k.at, .end = in->end};
-    for (size_t i = 0; i < count;) {
+    for (size_t i = 0; i < k.end;) {
         uint64_t run = get_number(&runs);
         size_t n = (size_t)(run >> 2);
-        uint8_t kind = run & 3;
-        memset(c->kinds + i, kind, n);
-        if (kind == SERIES_REAL || kind == SERIES_INTEGER) {
-            memcpy(c->values + i, numbers, n * sizeof(double));
+        enum series_kind kind = run & 3;
+        if (i >= k.first)
+            memset(c->kinds + (i - k.first), (int)kind, n);
+        if (is_number(kind)) {
+            memcpy(c->values + (i - k.first), numbers, n * sizeof(double));
             numbers += n * sizeof(double);
         }
         i += n;
     }
     if (k.texts)
-        get_texts(in, a, count, c);
+        get_texts(in, a, c);
 }
 
 int series_get_column(struct arena *a, const void *data, size_t len, size_t count,
@@ -361,7 +383,7 @@ static struct series_column *place(struct arena *a, const struct series_names *o
 {
     for (size_t i = 0; only && i < only->count; i++)
         if (is_name(only->names[i], name, len))
-            return out->columns[i].kinds ? NULL : &out->columns[i];
+            return out->columns[i].end ? NULL : &out->columns[i];
     if (only)
         return NULL;
     struct series_column *c = &out->columns[out->column_count++];
@@ -404,14 +426,18 @@ int series_get_block(struct arena *a, const void *data, size_t len, const struct
     return close_input(&in, "a block", e);
 }
 
+bool series_number_at(const struct series_column *c, size_t at, double *out)
+{
+    if (!is_number(series_kind_at(c, at)))
+        return false;
+    *out = c->values[at - c->first];
+    return true;
+}
+
 bool series_value(const struct series_block *b, size_t at, const char *name, double *out)
 {
-    for (size_t i = 0; i < b->column_count; i++) {
-        const struct series_column *c = &b->columns[i];
-        if (!c->kinds || strcmp(c->name, name))
-            continue;
-        *out = c->values[at];
-        return c->kinds[at] == SERIES_REAL || c->kinds[at] == SERIES_INTEGER;
-    }
+    for (size_t i = 0; i < b->column_count; i++)
+        if (!strcmp(b->columns[i].name, name))
+            return series_number_at(&b->columns[i], at, out);
     return false;
 }

@@ -38,12 +38,21 @@ enum {
 
 enum series_kind { SERIES_ABSENT, SERIES_REAL, SERIES_INTEGER, SERIES_JSON };
 
+// The metric may be in reports first .. end - 1 and is in none beside them, so that one that came
+// but once takes no room for all. The arrays are those of these reports.
 struct series_column {
     const char *name;
-    uint8_t *kinds;     // enum series_kind, one a report; NULL: the metric is in none
+    size_t first, end;  // equal: it is in none
+    uint8_t *kinds;     // enum series_kind
     double *values;     // of reals and integers; these have at most 53 bits
     const char **texts; // of JSON; NULL: there is none
 };
+
+static inline enum series_kind series_kind_at(const struct series_column *c, size_t at)
+{
+    bool inside = at >= c->first && at < c->end;
+    return inside ? (enum series_kind)c->kinds[at - c->first] : SERIES_ABSENT;
+}
 
 struct series_block {
     size_t count;
@@ -59,13 +68,14 @@ struct series_names { // NULL instead of it: all
 
 // --- blobs ---------------------------------------------------------------------------------------
 
-// Of `count` reports from `first` on. Values that are nowhere present are left out of a block.
+// Of `count` reports from `first` on. Metrics that are in none of them are left out of a block.
+bool series_has(const struct series_column *c, size_t first, size_t count);
 void series_put_axis(struct buf *out, const struct series_block *b, size_t first, size_t count);
 void series_put_column(struct buf *out, const struct series_column *c, size_t first, size_t count);
 void series_put_block(struct buf *out, const struct series_block *b, size_t first, size_t count);
 
 // Everything is checked: ERR_CORRUPT says what is wrong. A block has the columns that `only` names,
-// in that order (kinds NULL: not in it), or all. Nothing points into `data` afterwards.
+// in that order, or all. Nothing points into `data` afterwards.
 int series_get_axis(struct arena *a, const void *data, size_t len, struct series_block *out,
                     struct error *e);
 int series_get_column(struct arena *a, const void *data, size_t len, size_t count,
@@ -73,7 +83,8 @@ int series_get_column(struct arena *a, const void *data, size_t len, size_t coun
 int series_get_block(struct arena *a, const void *data, size_t len, const struct series_names *only,
                      struct series_block *out, struct error *e);
 
-// The number that metric `name` has in report `at`; false: none.
+// The number of one value, and that which metric `name` has in report `at`; false: none.
+bool series_number_at(const struct series_column *c, size_t at, double *out);
 bool series_value(const struct series_block *b, size_t at, const char *name, double *out);
 
 // --- restarts ------------------------------------------------------------------------------------

@@ -187,33 +187,48 @@ static uint32_t **map_columns(struct arena *a, const struct series_block *blocks
     return maps;
 }
 
-static void put_value(struct arena *a, struct series_column *to, size_t row, size_t rows,
-                      const struct series_column *from, size_t at)
+// The rows that each column is in, before there are arrays.
+static void widen(struct series_column *to, size_t row)
 {
-    if (!to->kinds) {
-        to->kinds = arena_alloc(a, rows);
-        to->values = arena_alloc(a, rows * sizeof *to->values);
-    }
-    to->kinds[row] = from->kinds[at];
-    to->values[row] = from->values[at];
-    if (from->kinds[at] != SERIES_JSON)
-        return;
-    if (!to->texts)
-        to->texts = arena_alloc(a, rows * sizeof *to->texts);
-    to->texts[row] = from->texts[at];
+    if (to->end == to->first)
+        to->first = row;
+    to->end = row + 1; // rows come in order
 }
 
+static void put_value(struct arena *a, struct series_column *to, size_t row,
+                      const struct series_column *from, size_t at)
+{
+    size_t count = to->end - to->first;
+    if (!to->kinds) {
+        to->kinds = arena_alloc(a, count);
+        to->values = arena_alloc(a, count * sizeof *to->values);
+    }
+    to->kinds[row - to->first] = from->kinds[at - from->first];
+    to->values[row - to->first] = from->values[at - from->first];
+    if (series_kind_at(from, at) != SERIES_JSON)
+        return;
+    if (!to->texts)
+        to->texts = arena_alloc(a, count * sizeof *to->texts);
+    to->texts[row - to->first] = from->texts[at - from->first];
+}
+
+// Calls for every value: once to see where they go, once to put them there.
 static void fill_columns(struct arena *a, const struct series_block *blocks, const struct refs *r,
-                         uint32_t *const *maps, struct names *n)
+                         uint32_t *const *maps, struct names *n, bool put)
 {
     for (size_t row = 0; row < r->rows; row++)
         for (size_t i = r->starts[row]; i < r->starts[row + 1]; i++) {
             const struct series_block *b = &blocks[r->list[i].block];
             const uint32_t *map = maps[r->list[i].block];
             size_t at = r->list[i].at;
-            for (size_t k = 0; k < b->column_count; k++)
-                if (b->columns[k].kinds && b->columns[k].kinds[at] != SERIES_ABSENT)
-                    put_value(a, &n->columns[map[k]], row, r->rows, &b->columns[k], at);
+            for (size_t k = 0; k < b->column_count; k++) {
+                if (series_kind_at(&b->columns[k], at) == SERIES_ABSENT)
+                    continue;
+                if (put)
+                    put_value(a, &n->columns[map[k]], row, &b->columns[k], at);
+                else
+                    widen(&n->columns[map[k]], row);
+            }
         }
 }
 
@@ -227,7 +242,8 @@ void series_join(struct arena *a, const struct series_block *blocks, size_t coun
     make_rows(a, &refs);
     fill_axis(a, blocks, &refs, out);
     uint32_t **maps = map_columns(a, blocks, count, &names);
-    fill_columns(a, blocks, &refs, maps, &names);
+    fill_columns(a, blocks, &refs, maps, &names, false);
+    fill_columns(a, blocks, &refs, maps, &names, true);
     out->columns = names.columns;
     out->column_count = names.count;
 }

@@ -70,14 +70,14 @@ int series_from_json(struct arena *a, const json_t *values, const json_t *batche
         if (err)
             return err;
         columns[n] = (struct series_column){
-            .name = arena_strdup(a, name), .kinds = kinds + n, .values = numbers + n};
+            .name = arena_strdup(a, name), .end = 1, .kinds = kinds + n, .values = numbers + n};
         if (!series_number(value, &kinds[n], &numbers[n]))
             put_text(a, &columns[n], value);
         n++;
     }
     if (batches && !json_is_null(batches)) {
         columns[n] = (struct series_column){
-            .name = SERIES_BATCHES, .kinds = kinds + n, .values = numbers + n};
+            .name = SERIES_BATCHES, .end = 1, .kinds = kinds + n, .values = numbers + n};
         put_text(a, &columns[n++], batches);
     }
     *out = (struct series_block){.count = 1, .column_count = n, .columns = columns};
@@ -100,33 +100,32 @@ static void write_real(struct json_writer *w, double v)
 
 static void write_value(struct json_writer *w, const struct series_column *c, size_t at)
 {
+    enum series_kind kind = series_kind_at(c, at);
     jw_key(w, c->name);
-    if (c->kinds[at] == SERIES_JSON)
-        jw_raw(w, c->texts[at]);
-    else if (c->kinds[at] == SERIES_INTEGER)
-        jw_int(w, (int64_t)c->values[at]);
+    if (kind == SERIES_JSON)
+        jw_raw(w, c->texts[at - c->first]);
+    else if (kind == SERIES_INTEGER)
+        jw_int(w, (int64_t)c->values[at - c->first]);
     else
-        write_real(w, c->values[at]);
-}
-
-static bool has(const struct series_column *c, size_t at)
-{
-    return c->kinds && c->kinds[at] != SERIES_ABSENT;
+        write_real(w, c->values[at - c->first]);
 }
 
 void series_write_values(struct json_writer *w, const struct series_block *b, size_t at)
 {
     jw_object(w);
     for (size_t i = 0; i < b->column_count; i++)
-        if (has(&b->columns[i], at) && strcmp(b->columns[i].name, SERIES_BATCHES))
+        if (series_kind_at(&b->columns[i], at) != SERIES_ABSENT &&
+            strcmp(b->columns[i].name, SERIES_BATCHES))
             write_value(w, &b->columns[i], at);
     jw_object_end(w);
 }
 
 const char *series_batches(const struct series_block *b, size_t at)
 {
-    for (size_t i = 0; i < b->column_count; i++)
-        if (has(&b->columns[i], at) && !strcmp(b->columns[i].name, SERIES_BATCHES))
-            return b->columns[i].texts ? b->columns[i].texts[at] : NULL;
+    for (size_t i = 0; i < b->column_count; i++) {
+        const struct series_column *c = &b->columns[i];
+        if (series_kind_at(c, at) == SERIES_JSON && !strcmp(c->name, SERIES_BATCHES))
+            return c->texts[at - c->first];
+    }
     return NULL;
 }

@@ -120,6 +120,7 @@ static int parse_column(struct arena *a, const json_t *values, size_t count,
     if (json_array_size(values) != count)
         return error_set(e, ERR_INVALID, "metrics.%.64s: not a list of %zu, one for each step",
                          out->name, count);
+    out->end = count;
     out->kinds = arena_alloc(a, count);
     out->values = arena_alloc(a, count * sizeof *out->values);
     for (size_t i = 0; i < count; i++) {
@@ -254,6 +255,7 @@ static bool scan_values(struct arena *a, struct scan *s, struct series_block *b)
         return false;
     while (scan_member(s, &name)) {
         struct series_column *c = new_column(a, b, &cap, name);
+        c->end = 1;
         c->kinds = arena_alloc(a, sizeof *c->kinds);
         c->values = arena_alloc(a, sizeof *c->values);
         if (!is_plain_name(name) || !scan_value(s, c->kinds, c->values) ||
@@ -386,6 +388,7 @@ static bool scan_times(struct scan *s, struct series_block *b)
 static bool scan_column(struct arena *a, struct scan *s, size_t count, struct series_column *c)
 {
     size_t n = 0;
+    c->end = count;
     c->kinds = arena_alloc(a, count);
     c->values = arena_alloc(a, count * sizeof *c->values);
     if (scan_peek(s) != '[' || !scan_enter(s, '['))

@@ -114,12 +114,6 @@ static void take(struct metric *m, double value, int64_t steps)
     m->count++;
 }
 
-static bool is_number(const struct series_column *c, size_t at)
-{
-    return (c->kinds[at] == SERIES_REAL || c->kinds[at] == SERIES_INTEGER) &&
-           isfinite(c->values[at]);
-}
-
 void summary_add(struct summary *s, const char *group, const struct series_block *b)
 {
     struct group *g = find_group(s, group);
@@ -127,12 +121,13 @@ void summary_add(struct summary *s, const char *group, const struct series_block
     for (size_t i = 0; i < b->column_count; i++) {
         const struct series_column *c = &b->columns[i];
         struct metric *m = NULL;
-        for (size_t at = 0; c->kinds && at < b->count; at++) {
-            if (!is_number(c, at))
+        double value;
+        for (size_t at = c->first; at < c->end; at++) {
+            if (!series_number_at(c, at, &value) || !isfinite(value))
                 continue;
             if (!m && !(m = find_metric(s, g, c->name, i)))
                 break;
-            take(m, c->values[at], b->steps[at]);
+            take(m, value, b->steps[at]);
         }
     }
 }

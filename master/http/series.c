@@ -66,8 +66,9 @@ static int read_chart(struct view *v, struct chart *c, struct error *e)
 
 // --- reading -------------------------------------------------------------------------------------
 
-static bool is_number(uint8_t kind)
+static bool is_number(const struct series_column *c, size_t at)
 {
+    enum series_kind kind = series_kind_at(c, at);
     return kind == SERIES_REAL || kind == SERIES_INTEGER;
 }
 
@@ -75,10 +76,13 @@ static void add_span(struct thin *t, const struct reports_span *span, size_t col
 {
     const struct series_block *b = span->block;
     const struct series_column *c = &b->columns[column];
-    for (size_t i = span->first, end; c->kinds && i < span->end; i = end + 1) {
-        for (end = i; end < span->end && is_number(c->kinds[end]);)
+    size_t first = span->first > c->first ? span->first : c->first;
+    size_t last = span->end < c->end ? span->end : c->end;
+    for (size_t i = first, end; i < last; i = end + 1) {
+        for (end = i; end < last && is_number(c, end);)
             end++;
-        thin_add(t, &(struct thin_run){b->steps + i, b->times + i, c->values + i, end - i});
+        thin_add(
+            t, &(struct thin_run){b->steps + i, b->times + i, c->values + (i - c->first), end - i});
     }
 }
 

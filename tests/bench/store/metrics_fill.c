@@ -45,6 +45,7 @@ static void make_reports(struct filling *f, int64_t first, size_t count, struct 
     for (size_t k = 0; k < METRICS; k++) {
         struct series_column *c = &b->columns[k];
         c->name = names[k];
+        c->end = count;
         c->kinds = arena_alloc(&f->arena, count);
         c->values = arena_alloc(&f->arena, count * sizeof *c->values);
         memset(c->kinds, SERIES_REAL, count);

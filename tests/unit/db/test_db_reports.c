@@ -93,7 +93,7 @@ static size_t expected(const struct history *h, struct seen *out)
 static const struct series_column *column_named(const struct series_block *b, const char *name)
 {
     for (size_t i = 0; i < b->column_count; i++)
-        if (!strcmp(b->columns[i].name, name) && b->columns[i].kinds)
+        if (!strcmp(b->columns[i].name, name))
             return &b->columns[i];
     return NULL;
 }
@@ -104,8 +104,7 @@ static struct seen read_one(const struct series_block *b, size_t at)
         .id = b->ids[at], .run = b->runs[at], .steps = b->steps[at], .time = b->times[at]};
     for (int i = 0; i < NAMES; i++) {
         const struct series_column *c = column_named(b, names[i]);
-        one.has[i] = c && c->kinds[at] != SERIES_ABSENT;
-        one.value[i] = one.has[i] ? c->values[at] : 0;
+        one.has[i] = c && series_number_at(c, at, &one.value[i]);
     }
     return one;
 }
@@ -223,6 +222,7 @@ static void store_said(struct db_batch *b, const struct said *s, size_t count)
     block.columns = columns;
     for (int k = 0; k < NAMES; k++)
         columns[k] = (struct series_column){.name = names[k],
+                                            .end = count,
                                             .kinds = arena_alloc(&arena, count),
                                             .values = arena_alloc(&arena, count * sizeof(double))};
     for (size_t i = 0; i < count; i++) {
@@ -395,6 +395,51 @@ static void a_snapshot_is_one_moment(void **state)
     free(want);
 }
 
+// Metrics whose names come but once, as when a program writes the step into them.
+static void a_name_that_comes_once_takes_no_room_for_all(void **state)
+{
+    enum { REPORTS = FOLD_AT, EACH = 20 };
+    struct fixture *f = *state;
+    struct arena arena = {0};
+    struct db_batch *b = db_batch_new();
+    uint8_t kind = SERIES_REAL;
+    double value = 0.5;
+    for (int64_t i = 0; i < REPORTS; i++) {
+        int64_t id = i + 1, run = 1, step = i, time = i;
+        struct series_column columns[EACH];
+        for (int k = 0; k < EACH; k++)
+            columns[k] =
+                (struct series_column){.name = arena_printf(&arena, "%lld of %d", (long long)i, k),
+                                       .end = 1,
+                                       .kinds = &kind,
+                                       .values = &value};
+        const struct series_block one = {1, &id, &run, &step, &time, EACH, columns};
+        fold_put_row(b, TRIAL, "training", &one, 0, 1);
+    }
+    commit(f->db, b);
+    for (int folded = 0; folded < 2; folded++) {
+        struct reports *r;
+        struct reports_span span;
+        struct error e = {0};
+        const struct reports_query q = REPORTS_ALL(TRIAL, "training");
+        size_t reports = 0, cells = 0;
+        assert_int_equal(db_snapshot_begin(f->r, &e), 0);
+        assert_int_equal(reports_open(f->r, &q, &r, &e), 0);
+        while (reports_next(r, &span, &e) == 1) {
+            reports += span.end - span.first;
+            for (size_t i = 0; i < span.block->column_count; i++)
+                cells += span.block->columns[i].end - span.block->columns[i].first;
+        }
+        assert_int_equal(reports, REPORTS);
+        assert_int_equal(cells, REPORTS * EACH);
+        reports_close(r);
+        db_snapshot_end(f->r);
+        fold(f, true);
+    }
+    assert_int_equal(ask(f->r, "SELECT count(*) FROM metric_columns"), REPORTS * EACH);
+    arena_free(&arena);
+}
+
 static void damage_is_told(void **state)
 {
     struct fixture *f = *state;
@@ -421,6 +466,7 @@ int main(void)
         with_store(any_history_reads_as_it_was_said),
         with_store(a_long_run_becomes_full_chunks),
         with_store(a_snapshot_is_one_moment),
+        with_store(a_name_that_comes_once_takes_no_room_for_all),
         with_store(damage_is_told),
     };
     rng_seed(&rng, 5, 1);
