@@ -57,6 +57,18 @@ void agent_free(struct agent *g)
     free(g);
 }
 
+// What an operator has said of a slot stays when the machine comes back without it: it may have it
+// again the time after.
+static void reserve_use(struct agent *g, int count)
+{
+    if (count <= g->use_count && g->slot_use)
+        return;
+    g->slot_use = xrealloc(g->slot_use, ((size_t)count + 1) * sizeof *g->slot_use);
+    for (int i = g->use_count; i < count; i++)
+        g->slot_use[i] = SLOT_USED;
+    g->use_count = count;
+}
+
 int agent_set_slots(struct agent *g, json_t *slots, struct error *e)
 {
     size_t i;
@@ -70,12 +82,8 @@ int agent_set_slots(struct agent *g, json_t *slots, struct error *e)
         if (jget_int(slot, "id", -1) != (int64_t)i)
             return error_set(e, ERR_INVALID, "slots.%zu.id: slots are numbered from 0", i);
     }
-    enum slot_use *use = xcalloc(count + 1, sizeof *use);
-    for (i = 0; i < count && (int)i < g->slot_count; i++)
-        use[i] = g->slot_use[i];
-    free(g->slot_use);
+    reserve_use(g, (int)count);
     json_decref(g->slots);
-    g->slot_use = use;
     g->slot_count = (int)count;
     g->slots = json_incref(slots);
     return 0;
@@ -92,8 +100,10 @@ void agent_disable_slots(struct agent *g, const json_t *list)
         bool draining = json_is_object(entry);
         int64_t slot =
             draining ? jget_int(entry, "draining", -1) : (int64_t)json_integer_value(entry);
-        if (slot >= 0 && slot < g->slot_count)
-            g->slot_use[slot] = draining ? SLOT_DRAINING : SLOT_DISABLED;
+        if (slot < 0 || slot >= LIMIT_SLOTS_PER_AGENT)
+            continue;
+        reserve_use(g, (int)slot + 1);
+        g->slot_use[slot] = draining ? SLOT_DRAINING : SLOT_DISABLED;
     }
 }
 
@@ -104,7 +114,7 @@ char *agent_disabled_slots(const struct agent *g)
     buf_init(&text, LIMIT_BODY_SMALL);
     jw_init(&w, &text);
     jw_array(&w);
-    for (int i = 0; i < g->slot_count; i++) {
+    for (int i = 0; i < g->use_count; i++) {
         if (g->slot_use[i] == SLOT_DISABLED)
             jw_int(&w, i);
         if (g->slot_use[i] != SLOT_DRAINING)

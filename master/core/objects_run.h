@@ -71,6 +71,7 @@ struct agent {
     bool enabled, draining; // what an operator set; draining: disabled, but what runs may end
     json_t *slots;          // as reported
     enum slot_use { SLOT_USED, SLOT_DISABLED, SLOT_DRAINING } * slot_use; // as an operator set it
+    int use_count; // of slot_use: not less than slot_count
     int slot_count;
     char *rack;                            // "": not known
     int handle, handle_slots, handle_rack; // of the scheduler; SCHED_NONE: none yet

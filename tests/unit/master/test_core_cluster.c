@@ -708,6 +708,23 @@ static void test_disable(void **state)
     assert_int_equal(last_status, 404);
 }
 
+// The machine comes back without the slot that an operator disabled, and later with it.
+static void test_a_disabled_slot_that_was_away(void **state)
+{
+    (void)state;
+    report("agent-1", 2, "");
+    json_decref(ask(core_slot_disable, as_user(OWNER, true), "agent-1", "1", "{}"));
+    report("agent-1", 1, "");
+    assert_stored("SELECT disabled_slots FROM agents", "[1]");
+    restart_core();
+    report("agent-1", 1, "");
+    report("agent-1", 2, "");
+    submit_slots(2, "");
+    assert_stored("SELECT state FROM allocations", "QUEUED");
+    json_decref(ask(core_slot_enable, as_user(OWNER, true), "agent-1", "1", "{}"));
+    assert_stored("SELECT state FROM allocations", "ASSIGNED");
+}
+
 static void test_views(void **state)
 {
     (void)state;
@@ -775,6 +792,7 @@ int main(void)
         TEST(test_rendezvous),
         TEST(test_preemption_poll_ends),
         TEST(test_disable),
+        TEST(test_a_disabled_slot_that_was_away),
         TEST(test_views),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
