@@ -77,18 +77,8 @@ int connection_error(sqlite3 *sql, struct error *e, const char *what)
                      sqlite3_errmsg(sql), rc);
 }
 
-// What a batch changes is kept aside until it is released, so that it can be refused alone: in
-// memory up to here, then in a file of its own. SQLite's 64 KiB would make every third write one
-// to that file.
-static void configure(void)
-{
-    sqlite3_config(SQLITE_CONFIG_STMTJRNL_SPILL, 4 << 20);
-}
-
 int connection_open(struct connection *c, const char *path, int flags, struct error *e)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, configure); // before SQLite is first used
     *c = (struct connection){0};
     flags |= SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
     int rc = sqlite3_open_v2(path, &c->sql, flags, NULL);

@@ -2,8 +2,10 @@
 // transaction, and tells the senders after its commit; while a commit is on its way to the disk the
 // next group gathers, so the flush is shared by as many as come.
 //
-// Two kinds of failure are kept apart. A batch that the schema refuses (a constraint, a type) is
-// rolled back to its savepoint and fails alone. When the store itself fails (disk full, input or
+// Two kinds of failure are kept apart. A batch that the schema refuses (a constraint, a type) fails
+// alone: the transaction is rolled back and run once more, now with a savepoint before each batch.
+// That is rare, and savepoints are not free: SQLite keeps aside every page that is changed after
+// one, in a file when they are many. When the store itself fails (disk full, input or
 // output error, damage), every batch of the group fails and so does every later one until the
 // process starts again: batches commit in order, and one that was made in the belief that an
 // earlier one stands must not be written without it. After a failed flush nobody can know what is
@@ -101,12 +103,21 @@ static int run_batch(struct db *db, struct db_batch *b, struct error *e)
     return run_control(db, CONTROL_KEEP, e);
 }
 
-static int run_group(struct db *db, void **group, size_t n, struct error *e)
+static int run_transaction(struct db *db, void **group, size_t n, bool careful, struct error *e)
 {
     int err = run_control(db, CONTROL_BEGIN, e);
     for (size_t i = 0; !err && i < n; i++)
-        err = run_batch(db, group[i], e);
+        err = careful ? run_batch(db, group[i], e) : run_statements(db, group[i], e);
     return err ? err : run_control(db, CONTROL_COMMIT, e);
+}
+
+static int run_group(struct db *db, void **group, size_t n, struct error *e)
+{
+    int err = run_transaction(db, group, n, false, e);
+    if (!err || !is_refusal(db, err))
+        return err;
+    err = connection_exec(db->connection.sql, "ROLLBACK", e);
+    return err ? err : run_transaction(db, group, n, true, e);
 }
 
 static const char *advice(int err)

@@ -222,6 +222,11 @@ static bool is_key(const char *key, const char *camel, const char *snake)
     return !strcmp(key, camel) || !strcmp(key, snake);
 }
 
+static bool enters(struct scan *s, char bracket)
+{
+    return scan_peek(s) == bracket && scan_enter(s, bracket);
+}
+
 static bool scan_value(struct scan *s, uint8_t *kind, double *out)
 {
     bool whole;
@@ -251,7 +256,7 @@ static bool scan_values(struct arena *a, struct scan *s, struct series_block *b)
 {
     char *name;
     size_t cap = 0;
-    if (scan_peek(s) != '{' || !scan_enter(s, '{'))
+    if (!enters(s, '{'))
         return false;
     while (scan_member(s, &name)) {
         struct series_column *c = new_column(a, b, &cap, name);
@@ -269,7 +274,7 @@ static bool scan_inner(struct arena *a, struct scan *s, struct series_block *b)
 {
     char *key;
     bool there = false;
-    if (scan_peek(s) != '{' || !scan_enter(s, '{'))
+    if (!enters(s, '{'))
         return false;
     while (scan_member(s, &key)) {
         if (is_key(key, "avgMetrics", "avg_metrics")) {
@@ -292,7 +297,7 @@ static bool scan_report(struct arena *a, struct scan *s, struct metric_post *p)
     bool there = false;
     make_axis(a, 1, &p->block);
     *p->block.steps = -1;
-    if (scan_peek(s) != '{' || !scan_enter(s, '{'))
+    if (!enters(s, '{'))
         return false;
     while (scan_member(s, &key)) {
         bool good = true;
@@ -321,7 +326,7 @@ static bool scan_report_body(struct arena *a, struct scan *s, struct metric_post
 {
     char *key;
     bool there = false;
-    if (scan_peek(s) != '{' || !scan_enter(s, '{'))
+    if (!enters(s, '{'))
         return false;
     while (scan_member(s, &key)) {
         if (!strcmp(key, "group") && !p->group && scan_peek(s) == '"') {
@@ -342,7 +347,7 @@ static bool scan_steps(struct arena *a, struct scan *s, struct series_block *b)
     size_t cap = 0;
     int64_t *steps = NULL;
     size_t count = 0;
-    if (scan_peek(s) != '[' || !scan_enter(s, '['))
+    if (!enters(s, '['))
         return false;
     while (scan_element(s)) {
         if (count == cap) {
@@ -366,7 +371,7 @@ static bool scan_steps(struct arena *a, struct scan *s, struct series_block *b)
 static bool scan_times(struct scan *s, struct series_block *b)
 {
     size_t count = 0;
-    if (scan_peek(s) != '[' || !scan_enter(s, '['))
+    if (!enters(s, '['))
         return false;
     while (scan_element(s)) {
         double seconds;
@@ -391,7 +396,7 @@ static bool scan_column(struct arena *a, struct scan *s, size_t count, struct se
     c->end = count;
     c->kinds = arena_alloc(a, count);
     c->values = arena_alloc(a, count * sizeof *c->values);
-    if (scan_peek(s) != '[' || !scan_enter(s, '['))
+    if (!enters(s, '['))
         return false;
     for (; scan_element(s); n++) {
         if (n == count)
@@ -406,7 +411,7 @@ static bool scan_columns(struct arena *a, struct scan *s, struct series_block *b
 {
     char *name;
     size_t cap = 0;
-    if (scan_peek(s) != '{' || !scan_enter(s, '{'))
+    if (!enters(s, '{'))
         return false;
     while (scan_member(s, &name)) {
         struct series_column *c = new_column(a, b, &cap, name);
@@ -422,7 +427,7 @@ static bool scan_columns_body(struct arena *a, struct scan *s, struct metric_pos
 {
     char *key;
     bool there = false;
-    if (scan_peek(s) != '{' || !scan_enter(s, '{'))
+    if (!enters(s, '{'))
         return false;
     while (scan_member(s, &key)) {
         bool good = true;
