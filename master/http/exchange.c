@@ -116,8 +116,10 @@ void exchange_begin(struct exchange *x, struct MHD_Connection *connection, const
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    x->parked = (struct parked){
-        .connection = connection, .fd = info ? info->connect_fd : -1, .gone = exchange_gone};
+    x->parked = (struct parked){.connection = connection,
+                                .fd = info ? info->connect_fd : -1,
+                                .bell = x->thread->bell,
+                                .gone = exchange_gone};
     x->path = arena_strdup(&x->rq.arena, uri);
     x->rq.http = x;
     x->rq.query = exchange_query;
@@ -167,8 +169,6 @@ static int exchange_headers(struct exchange *x, const char *method, struct error
     rq->path = arena_strdup(&rq->arena, x->path);
     if (atomic_load(&x->server->draining))
         return error_set(e, ERR_UNAVAILABLE, "the master is stopping; try again in a moment");
-    if (!x->thread->db)
-        return error_set(e, ERR_UNAVAILABLE, "the master cannot read its store");
 
     struct route_match match;
     int rc = routes_match(x->server->routes, &rq->arena, method, x->path, &match, e);

@@ -23,10 +23,18 @@ enum {
     ADDRESS_TEXT = 64,
 };
 
-struct http_thread { // of libmicrohttpd's pool
+enum { HTTP_THREADS = 2 };
+
+// Each has a libmicrohttpd of its own on the common listener. The fields are the thread's alone
+// while it runs, but for the bell, which others ring.
+struct http_thread {
     struct server *server;
-    struct db_reader *db; // NULL: could not be opened
+    struct MHD_Daemon *daemon;
+    struct db_reader *db;
     struct exchange *spare;
+    int bell; // eventfd: a connection was resumed, or it is time to stop
+    pthread_t thread;
+    bool running;
 };
 
 struct server {
@@ -41,9 +49,9 @@ struct server {
     atomic_size_t bodies; // bytes of all bodies being held
     size_t bodies_max;
 
-    struct MHD_Daemon *daemon;
+    struct http_thread threads[HTTP_THREADS];
+    atomic_bool stopping;
     int listener;
-    pthread_key_t thread_key; // struct http_thread
     char *url, *openapi;
     char master_id[37];
     char *cert, *key; // PEM

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 
 #include "base/arena.h"
@@ -31,7 +32,9 @@ static void unlink_parked(struct parking *k, struct parked *p)
         p->next->link = p->link;
     p->suspended = false;
     k->count--;
+    int bell = p->bell; // once resumed, it is no longer ours
     MHD_resume_connection(p->connection);
+    eventfd_write(bell, 1);
 }
 
 bool parking_wait(struct parking *k, struct parked *p)

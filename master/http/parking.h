@@ -17,6 +17,7 @@ struct parking; // opaque
 struct parked { // part of what waits; zeroed at first
     struct MHD_Connection *connection;
     int fd;
+    int bell; // eventfd of the connection's thread: rung when it is resumed
     // The peer has closed; called at most once a wait, under the lock: must not come back here.
     // True: wake it; false: somebody else will, soon.
     bool (*gone)(struct parked *p);

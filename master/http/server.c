@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,7 +21,6 @@
 #include "master/http/series_cache.h"
 
 enum {
-    HTTP_THREADS = 2,
     CONNECTION_MEMORY = 32 * 1024, // bytes for the headers of one connection; a parameter takes 64
     IDLE_S = 75,                   // seconds an idle connection is kept
     LISTEN_BACKLOG = 1024,
@@ -28,41 +29,11 @@ enum {
     URL_MAX = 320,
 };
 
-// The thread of libmicrohttpd's pool that runs this: made at its first request, freed at its end.
-static struct http_thread *this_thread(struct server *s)
-{
-    struct http_thread *t = pthread_getspecific(s->thread_key);
-    if (t)
-        return t;
-    struct error e;
-    t = xcalloc(1, sizeof *t);
-    t->server = s;
-    if (db_reader_open(s->service.db, &t->db, &e)) {
-        log_error("a thread cannot read the store", "err=\"%s\"", e.text);
-        t->db = NULL;
-    }
-    must(!pthread_setspecific(s->thread_key, t));
-    return t;
-}
-
-static void end_thread(void *arg)
-{
-    struct http_thread *t = arg;
-    while (t->spare) {
-        struct exchange *x = t->spare;
-        t->spare = x->spare;
-        exchange_free(x);
-    }
-    if (t->db)
-        db_reader_close(t->db);
-    free(t);
-}
-
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection)
 {
-    struct server *s = cls;
-    struct exchange *x = exchange_new(this_thread(s));
-    atomic_fetch_add(&s->active, 1);
+    struct http_thread *t = cls;
+    struct exchange *x = exchange_new(t);
+    atomic_fetch_add(&t->server->active, 1);
     exchange_begin(x, connection, uri);
     return x;
 }
@@ -78,13 +49,13 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **x,
                          enum MHD_RequestTerminationCode how)
 {
-    struct server *s = cls;
+    struct http_thread *t = cls;
     (void)connection, (void)how;
     if (!*x)
         return;
     exchange_end(*x);
     *x = NULL;
-    atomic_fetch_sub(&s->active, 1);
+    atomic_fetch_sub(&t->server->active, 1);
 }
 
 __attribute__((format(printf, 2, 0))) static void on_log(void *cls, const char *format,
@@ -189,34 +160,107 @@ static int read_certificate(struct server *s, const struct server_options *o, st
     return rc ? rc : read_pem(o->key_file, &s->key, e);
 }
 
-static int start_daemon(struct server *s, struct error *e)
+// What the thread waits for: a connection that is ready, the first that has been idle too long, its
+// bell.
+static void wait_for_work(struct http_thread *t)
 {
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
-                     MHD_USE_ERROR_LOG | (s->cert ? MHD_USE_TLS : 0);
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(t->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    must(info && info->epoll_fd >= 0);
+    struct pollfd ready[] = {{.fd = info->epoll_fd, .events = POLLIN},
+                             {.fd = t->bell, .events = POLLIN}};
+    MHD_UNSIGNED_LONG_LONG left;
+    bool bounded = MHD_get_timeout(t->daemon, &left) == MHD_YES;
+    eventfd_t rung;
+    if (poll(ready, 2, bounded ? (int)left : -1) > 0 && ready[1].revents)
+        eventfd_read(t->bell, &rung);
+}
+
+// The threads are ours, and MHD_run() never waits: a thread of libmicrohttpd's own that finds
+// exactly 128 connections ready (its MAX_EVENTS) asks epoll for more before it serves them, and
+// waits there as if it had nothing to do. MHD_run() may also swallow its own signal that a
+// connection was resumed, and MHD_get_timeout() does not know of it; so who resumes rings the bell
+// as well.
+static void *run_thread(void *arg)
+{
+    struct http_thread *t = arg;
+    while (!atomic_load(&t->server->stopping)) {
+        wait_for_work(t);
+        MHD_run(t->daemon);
+    }
+    return NULL;
+}
+
+static struct MHD_Daemon *new_daemon(struct http_thread *t)
+{
+    const struct server *s = t->server;
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG |
+                     (s->cert ? MHD_USE_TLS : 0);
     struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, s->cert},
                                    {MHD_OPTION_HTTPS_MEM_KEY, 0, s->key},
                                    {MHD_OPTION_END, 0, NULL}};
-    MHD_set_panic_func(on_panic, NULL);
     // MHD_OPTION_EXTERNAL_LOGGER comes first, so that what is wrong with the rest is logged.
-    s->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-        MHD_OPTION_LISTEN_SOCKET, s->listener, MHD_OPTION_THREAD_POOL_SIZE, HTTP_THREADS,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)LIMIT_CONNECTIONS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_URI_LOG_CALLBACK, on_uri, s,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_UNESCAPE_CALLBACK, leave_as_is,
-        NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY, s->cert ? tls : tls + 2,
-        MHD_OPTION_END);
-    if (!s->daemon)
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, NULL, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+        MHD_OPTION_LISTEN_SOCKET, s->listener, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)LIMIT_CONNECTIONS / HTTP_THREADS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+        MHD_OPTION_URI_LOG_CALLBACK, on_uri, t, MHD_OPTION_NOTIFY_COMPLETED, on_completed, t,
+        MHD_OPTION_UNESCAPE_CALLBACK, leave_as_is, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+        MHD_OPTION_ARRAY, s->cert ? tls : tls + 2, MHD_OPTION_END);
+}
+
+static int start_thread(struct http_thread *t, struct server *s, struct error *e)
+{
+    t->server = s;
+    t->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (t->bell < 0)
+        return error_set_errno(e, ERR_INTERNAL, errno, "cannot make an event");
+    int rc = db_reader_open(s->service.db, &t->db, e);
+    if (rc)
+        return rc;
+    t->daemon = new_daemon(t);
+    if (!t->daemon)
         return error_set(e, s->cert ? ERR_INVALID : ERR_INTERNAL,
                          s->cert ? "cannot serve https with this certificate and key (PEM files "
                                    "that belong together?)"
                                  : "libmicrohttpd does not start; --log-level debug says why");
-    return 0;
+    int err = pthread_create(&t->thread, NULL, run_thread, t);
+    t->running = !err;
+    return err ? error_set_errno(e, ERR_INTERNAL, err, "cannot start a thread") : 0;
+}
+
+// Also of one that did not start whole.
+static void stop_thread(struct http_thread *t)
+{
+    if (t->running) {
+        eventfd_write(t->bell, 1);
+        pthread_join(t->thread, NULL);
+    }
+    if (t->daemon) {
+        MHD_quiesce_daemon(t->daemon); // the listener is not its to close
+        MHD_stop_daemon(t->daemon);
+    }
+    while (t->spare) {
+        struct exchange *x = t->spare;
+        t->spare = x->spare;
+        exchange_free(x);
+    }
+    if (t->db)
+        db_reader_close(t->db);
+    if (t->bell >= 0)
+        close(t->bell);
+}
+
+static void stop_threads(struct server *s)
+{
+    atomic_store(&s->stopping, true);
+    for (int i = 0; i < HTTP_THREADS; i++)
+        stop_thread(&s->threads[i]);
 }
 
 static void free_server(struct server *s)
 {
+    stop_threads(s);
     if (s->listener >= 0)
         close(s->listener);
     offload_free(s->offload);
@@ -224,7 +268,6 @@ static void free_server(struct server *s)
     routes_free(s->routes);
     throttle_free(s->service.logins);
     series_cache_free(s->service.series);
-    pthread_key_delete(s->thread_key);
     if (s->key)
         explicit_bzero(s->key, strlen(s->key));
     free(s->key);
@@ -255,7 +298,8 @@ static struct server *new_server(const struct server_options *o)
                                   .master_id = s->master_id,
                                   .config = o->config,
                                   .openapi = s->openapi};
-    must(!pthread_key_create(&s->thread_key, end_thread));
+    for (int i = 0; i < HTTP_THREADS; i++)
+        s->threads[i].bell = -1;
     return s;
 }
 
@@ -269,10 +313,11 @@ int server_start(const struct server_options *o, struct server **out, struct err
         rc = parking_new(&s->parking, e);
     if (!rc)
         rc = offload_new(o->db, &s->offload, e);
-    if (!rc) {
+    if (!rc)
         s->url = url_of(s->listener, s->cert);
-        rc = start_daemon(s, e);
-    }
+    MHD_set_panic_func(on_panic, NULL);
+    for (int i = 0; !rc && i < HTTP_THREADS; i++)
+        rc = start_thread(&s->threads[i], s, e);
     if (rc) {
         free_server(s);
         return rc;
@@ -289,7 +334,8 @@ const char *server_url(const struct server *s)
 void server_drain(struct server *s)
 {
     atomic_store(&s->draining, true);
-    MHD_quiesce_daemon(s->daemon);
+    for (int i = 0; i < HTTP_THREADS; i++)
+        MHD_quiesce_daemon(s->threads[i].daemon);
     follow_end_all(s->service.follow);
     hub_end_all(s->service.hub);
 }
@@ -305,6 +351,5 @@ void server_stop(struct server *s)
     if (atomic_load(&s->active))
         log_warn("stopping with requests under way", "count=%d", atomic_load(&s->active));
     parking_close(s->parking); // libmicrohttpd may not stop with suspended connections
-    MHD_stop_daemon(s->daemon);
     free_server(s);
 }

@@ -342,6 +342,43 @@ class ApiTest(unittest.TestCase):
         self.end(experiment)
 
 
+class ManyAtOnce(unittest.TestCase):
+    """However many connections become ready in the same moment, each is answered at once."""
+
+    CONNECTIONS = 400
+    REQUEST = b"GET /api/v1/master HTTP/1.1\r\nHost: muster\r\n\r\n"
+
+    def answers(self, connections):
+        for connection in connections:
+            text = b""
+            while b"\r\n\r\n" not in text:
+                text += connection.recv(65536)
+            head, _, body = text.partition(b"\r\n\r\n")
+            self.assertIn(b" 200 ", head.splitlines()[0])
+            length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
+            while len(body) < length:
+                body += connection.recv(65536)
+
+    def test_every_number(self):
+        with Cluster("many", slots=()) as cluster:
+            connections = [socket.create_connection(("127.0.0.1", cluster.port), 5)
+                           for _ in range(self.CONNECTIONS)]
+            for connection in connections:
+                connection.sendall(self.REQUEST)
+            self.answers(connections)
+            # A master that stands still finds all of these ready when it goes on: one more each time,
+            # so that each of its threads has met every number up to its share.
+            for number in range(100, self.CONNECTIONS + 1):
+                os.kill(cluster.master.process.pid, signal.SIGSTOP)
+                for connection in connections[:number]:
+                    connection.sendall(self.REQUEST)
+                os.kill(cluster.master.process.pid, signal.SIGCONT)
+                with self.subTest(ready=number):
+                    self.answers(connections[:number])
+            for connection in connections:
+                connection.close()
+
+
 class Lifecycle(unittest.TestCase):
     """Starting and stopping: each test has a data folder of its own."""
 
