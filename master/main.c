@@ -19,9 +19,9 @@
 #include "base/yaml.h"
 #include "master/backups.h"
 #include "master/core/core.h"
-#include "master/http/first_start.h"
-#include "master/http/follow.h"
+#include "master/first_start.h"
 #include "master/http/server.h"
+#include "master/live/follow.h"
 #include "master/sched/rules.h"
 
 struct options {

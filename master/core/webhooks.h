@@ -1,6 +1,6 @@
 // Webhooks: addresses outside the cluster that are told when something happens. What happens is
 // put into the outbox, a table, in the batch of the change itself, so neither is ever there without
-// the other; master/http/delivery.h sends what lies there. Core thread alone; the core owns them.
+// the other; master/delivery.h sends what lies there. Core thread alone; the core owns them.
 //
 // One of a workspace hears of its experiments, one of the cluster of all; of mode SPECIFIC of those
 // alone whose configuration names it:

@@ -6,7 +6,7 @@
 #include "master/core/handlers.h"
 #include "master/core/logpost.h"
 #include "master/core/metricpost.h"
-#include "master/http/views.h"
+#include "master/views/views.h"
 
 #define V1            "/api/v1"
 #define ANY_USER_TASK (AUTH_USER | AUTH_TASK)

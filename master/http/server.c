@@ -18,7 +18,7 @@
 #include "base/rng.h"
 #include "master/http/auth.h"
 #include "master/http/exchange.h"
-#include "master/http/series_cache.h"
+#include "master/views/series_cache.h"
 
 enum {
     CONNECTION_MEMORY = 32 * 1024, // bytes for the headers of one connection; a parameter takes 64

@@ -7,10 +7,10 @@
 #define MUSTER_MASTER_HTTP_SERVER_H
 
 #include "master/core/core.h"
-#include "master/http/delivery.h"
-#include "master/http/follow.h"
-#include "master/http/hub.h"
-#include "master/http/journal.h"
+#include "master/delivery.h"
+#include "master/journal.h"
+#include "master/live/follow.h"
+#include "master/live/hub.h"
 
 struct server; // opaque
 

@@ -10,11 +10,11 @@
 #include "base/log.h"
 #include "db/db.h"
 #include "master/http/auth.h"
-#include "master/http/follow.h"
 #include "master/http/routes.h"
 #include "master/http/schemas.h"
-#include "master/http/series_cache.h"
-#include "master/http/views.h"
+#include "master/live/follow.h"
+#include "master/views/series_cache.h"
+#include "master/views/views.h"
 
 enum {
     SECOND = 1000 * 1000,

@@ -17,8 +17,8 @@
 
 #include "base/file.h"
 #include "master/audit.h"
-#include "master/http/delivery.h"
-#include "master/http/journal.h"
+#include "master/delivery.h"
+#include "master/journal.h"
 
 static void expect_detail(const char *body, const char *expected)
 {

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "master/http/auth.h"
-#include "master/http/hub.h"
+#include "master/live/hub.h"
 
 struct reader { // of one stream
     int fd;

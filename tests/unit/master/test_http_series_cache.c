@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "master/http/series_cache.h"
+#include "master/views/series_cache.h"
 
 static const struct reports_version now = {7, 1};
 

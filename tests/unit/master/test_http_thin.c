@@ -14,7 +14,7 @@
 
 #include "base/arena.h"
 #include "base/rng.h"
-#include "master/http/thin.h"
+#include "master/views/thin.h"
 
 struct kept {
     struct thin_point *points;

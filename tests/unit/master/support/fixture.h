@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
+#include "master/first_start.h"
 #include "master/http/auth.h"
-#include "master/http/first_start.h"
-#include "master/http/follow.h"
 #include "master/http/server.h"
+#include "master/live/follow.h"
 #include "tests/unit/master/support/client.h"
 #include "tests/unit/master/support/core_stub.h"
 

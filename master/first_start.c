@@ -1,0 +1,200 @@
+#include "master/first_start.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "master/http/auth.h"
+
+enum { PASSWORD_FILE_MAX = 4096, RANDOM_PASSWORD = 20 };
+
+#define INITIAL_PASSWORD_ENV "MUSTER_INITIAL_PASSWORD"
+
+static void make_password(char out[RANDOM_PASSWORD + 1])
+{
+    // Without letters that look like others; 32 of them, so that every byte is used evenly.
+    static const char letters[] = "abcdefghijkmnpqrstuvwxyz23456789";
+    uint8_t bytes[RANDOM_PASSWORD];
+    rng_secret(bytes, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        out[i] = letters[bytes[i] % 32];
+    out[RANDOM_PASSWORD] = '\0';
+}
+
+static int read_password(const char *path, char **out, struct error *e)
+{
+    size_t len;
+    int rc = file_read(path, PASSWORD_FILE_MAX, out, &len, e);
+    if (!rc)
+        (*out)[strcspn(*out, "\r\n")] = '\0';
+    return rc;
+}
+
+// The password of the first users; *shown when nobody knows it yet.
+static int initial_password(const struct first_start *o, char **out, bool *shown, struct error *e)
+{
+    const char *given = getenv(INITIAL_PASSWORD_ENV);
+    *shown = false;
+    if (o->password_file) {
+        int rc = read_password(o->password_file, out, e);
+        if (rc)
+            return error_prefix(e, "--initial-password-file");
+    } else if (given) {
+        *out = xstrdup(given);
+    } else {
+        *out = xcalloc(1, RANDOM_PASSWORD + 1);
+        make_password(*out);
+        *shown = true;
+    }
+    if (**out)
+        return 0;
+    return error_set(e, ERR_INVALID,
+                     "the initial password is blank; put one into the first line of the file given "
+                     "with --initial-password-file, or leave that away to get a random one");
+}
+
+static int add_users(struct db_batch *b, const char *password, struct error *e)
+{
+    static const struct {
+        const char *name;
+        bool admin;
+    } users[] = {{"admin", true}, {"determined", false}};
+    char sent[SHA512_HEX], hash[PASSWORD_HASH_MAX];
+    auth_password_sent(password, false, sent);
+    int64_t now = clock_wall_us();
+    int rc = 0;
+    for (size_t i = 0; !rc && i < sizeof users / sizeof *users; i++) {
+        rc = auth_password_hash(sent, hash, e);
+        db_batch_add(b, STMT_USER_INSERT, "ssiisi", users[i].name, "", (int64_t)users[i].admin,
+                     (int64_t)1, hash, now);
+    }
+    explicit_bzero(sent, sizeof sent);
+    // The users table was empty: admin has id 1.
+    db_batch_add(b, STMT_WORKSPACE_INSERT, "isii", (int64_t)1, "Uncategorized", (int64_t)1, now);
+    db_batch_add(b, STMT_PROJECT_INSERT, "isisii", (int64_t)1, "Uncategorized", (int64_t)1, "",
+                 (int64_t)1, now);
+    return rc;
+}
+
+static char *meta_of(struct db_reader *db, const char *key)
+{
+    struct db_rows *rows = db_query(db, STMT_META_GET, "s", key);
+    char *value = db_next(rows) == 1 ? xstrdup(db_text(rows, 0)) : NULL;
+    db_rows_close(rows);
+    return value;
+}
+
+static int name_cluster(struct db_reader *db, const struct first_start *o, struct db_batch *b,
+                        struct cluster_identity *out, struct error *e)
+{
+    if (o->cluster_name && (!*o->cluster_name || strlen(o->cluster_name) > LIMIT_NAME))
+        return error_set(e, ERR_INVALID, "--cluster-name: give 1 to %d bytes", LIMIT_NAME);
+    out->id = meta_of(db, "cluster_id");
+    if (!out->id) {
+        out->id = xcalloc(1, UUID_TEXT);
+        uuid_make(out->id);
+        db_batch_add(b, STMT_META_SET, "ss", "cluster_id", out->id);
+    }
+    out->name = meta_of(db, "cluster_name");
+    if (o->cluster_name || !out->name) {
+        free(out->name);
+        out->name = xstrdup(o->cluster_name ? o->cluster_name : "muster");
+        db_batch_add(b, STMT_META_SET, "ss", "cluster_name", out->name);
+    }
+    return 0;
+}
+
+// The one token of all agents: what stands in the file is what counts, so that replacing the file
+// and starting the master again replaces the token.
+static int grant_agents(const char *path, struct db_batch *b, struct db_reader *db, struct error *e)
+{
+    char token[TOKEN_TEXT], hash[SHA256_HEX], *text = NULL;
+    int rc = 0;
+    if (path_exists(path)) {
+        rc = read_password(path, &text, e);
+        if (!rc && strlen(text) < 16)
+            rc = error_set(e, ERR_INVALID, "%s holds no token; remove the file to get a new one",
+                           path);
+        if (!rc)
+            sha256_hex(text, strlen(text), hash);
+    } else {
+        auth_token_make(token, hash);
+        text = xasprintf("%s\n", token);
+        rc = file_write_durable(path, text, strlen(text), 0600, e);
+    }
+    free(text);
+    if (rc)
+        return rc;
+    struct db_rows *rows = db_query(db, STMT_TOKEN_PRINCIPAL, "s", hash);
+    bool known = db_next(rows) == 1;
+    db_rows_close(rows);
+    if (!known) {
+        db_batch_add(b, STMT_TOKENS_DELETE_AGENTS, "s", hash);
+        db_batch_add(b, STMT_TOKEN_INSERT, "ssnnii", hash, "agent", clock_wall_us(), (int64_t)0);
+    }
+    return 0;
+}
+
+static bool has_users(struct db_reader *db)
+{
+    struct db_rows *rows = db_query(db, STMT_USERS, "");
+    bool some = db_next(rows) == 1;
+    db_rows_close(rows);
+    return some;
+}
+
+// On the terminal and nowhere else: not a log line, and kept as a hash only.
+static void show_password(const char *password)
+{
+    fprintf(stderr,
+            "\n  The first users of this cluster are \"admin\" and \"determined\".\n"
+            "  Their password, shown this once:  %s\n"
+            "  Sign in with:  muster login admin\n\n",
+            password);
+}
+
+int first_start(struct db *db, const struct first_start *o, struct cluster_identity *out,
+                struct error *e)
+{
+    struct db_reader *reader = NULL;
+    struct db_batch *b = db_batch_new();
+    char *password = NULL, *token_path = path_join(o->data_dir, "agent.token");
+    bool shown = false;
+    *out = (struct cluster_identity){0};
+    int rc = db_reader_open(db, &reader, e);
+    if (!rc)
+        rc = name_cluster(reader, o, b, out, e);
+    if (!rc && !has_users(reader)) {
+        rc = initial_password(o, &password, &shown, e);
+        if (!rc)
+            rc = add_users(b, password, e);
+    }
+    if (!rc)
+        rc = grant_agents(token_path, b, reader, e);
+    if (!rc && shown) // before it counts: a password that nobody saw would lock everybody out
+        show_password(password);
+    if (!rc && !db_batch_empty(b)) {
+        rc = db_commit_wait(db, b, e);
+        b = NULL;
+    }
+    if (password)
+        explicit_bzero(password, strlen(password));
+    free(password);
+    free(token_path);
+    if (b)
+        db_batch_free(b);
+    if (reader)
+        db_reader_close(reader);
+    if (rc) {
+        free(out->id);
+        free(out->name);
+        *out = (struct cluster_identity){0};
+    }
+    return rc;
+}

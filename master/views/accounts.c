@@ -1,0 +1,366 @@
+// Users and their tokens. Writes run on a worker and answer after the commit.
+
+#include "master/http/auth.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "master/views/list.h"
+#include "master/views/views.h"
+
+static void write_user(struct json_writer *w, struct db_rows *rows)
+{
+    jw_object(w);
+    jw_kv_int(w, "id", db_int(rows, 0));
+    jw_kv_string(w, "username", db_text(rows, 1));
+    jw_kv_string(w, "displayName", db_text(rows, 2));
+    jw_kv_bool(w, "admin", db_int(rows, 3));
+    jw_kv_bool(w, "active", db_int(rows, 4));
+    write_time(w, "modifiedAt", db_int(rows, 5));
+    jw_kv_bool(w, "remote", false);
+    jw_kv_raw(w, "agentUserGroup", db_text(rows, 6));
+    write_time(w, "lastAuthAt", db_int(rows, 7));
+    jw_object_end(w);
+}
+
+// {"user": {..}}, or with more before it when the object is open already.
+static int write_user_row(struct view *v, struct db_rows *rows, struct error *e)
+{
+    int found = db_next(rows);
+    if (found == 1) {
+        jw_key(&v->w, "user");
+        write_user(&v->w, rows);
+    }
+    db_rows_close(rows);
+    return found < 0    ? store_failed(e)
+           : found == 0 ? error_set(e, ERR_NOT_FOUND,
+                                    "there is no such user; GET /api/v1/users "
+                                    "lists all")
+                        : 0;
+}
+
+static int answer_user(struct view *v, int64_t id, struct error *e)
+{
+    jw_object(&v->w);
+    int rc = write_user_row(v, db_query(v->db, STMT_USER_BY_ID, "i", id), e);
+    jw_object_end(&v->w);
+    return rc;
+}
+
+int account_me(struct view *v, struct error *e)
+{
+    return answer_user(v, v->rq->principal.user_id, e);
+}
+
+int account_get(struct view *v, struct error *e)
+{
+    int64_t id;
+    int rc = request_param_int(v->rq, 0, &id, e);
+    return rc ? rc : answer_user(v, id, e);
+}
+
+int account_get_by_name(struct view *v, struct error *e)
+{
+    char *name = arena_strdup(&v->rq->arena, v->rq->params[0]);
+    for (char *c = name; *c; c++) // as user_name() keeps it
+        *c = (char)tolower((unsigned char)*c);
+    jw_object(&v->w);
+    int rc = write_user_row(v, db_query(v->db, STMT_USER_BY_NAME, "s", name), e);
+    jw_object_end(&v->w);
+    return rc;
+}
+
+int account_list(struct view *v, struct error *e)
+{
+    static const struct list_sort sorts[] = {{"SORT_BY_USER_NAME", "username"},
+                                             {"SORT_BY_DISPLAY_NAME", "display_name"},
+                                             {"SORT_BY_ADMIN", "admin"},
+                                             {"SORT_BY_ACTIVE", "active"},
+                                             {"SORT_BY_MODIFIED_TIME", "modified_at"},
+                                             {"SORT_BY_NAME", "username"},
+                                             {"SORT_BY_LAST_AUTH_TIME", "last_auth_at"},
+                                             {NULL, NULL}};
+    struct list l;
+    list_init(&l, v);
+    list_filter_bool(&l, "active", "active");
+    list_filter_bool(&l, "admin", "admin");
+    list_filter_part(&l, "name", "username || ' ' || display_name");
+    list_sort(&l, "sortBy", sorts, "id", "id");
+    list_page(&l);
+    static const struct list_source source = {"users", "SELECT " DB_USER_COLUMNS, "FROM users",
+                                              NULL, write_user};
+    return list_answer(&l, &source, e);
+}
+
+// As it is kept: without letter case, as det has it. ERR_INVALID: empty, too long, odd characters.
+static int user_name(const json_t *body, char out[LIMIT_NAME + 1], struct error *e)
+{
+    const char *name = jget_string(body, "username", "");
+    size_t len = strlen(name);
+    if (!len || len > LIMIT_NAME)
+        return error_set(e, ERR_INVALID, "username: give 1 to %d bytes", LIMIT_NAME);
+    for (size_t i = 0; i <= len; i++) {
+        out[i] = (char)tolower((unsigned char)name[i]);
+        if (i < len && (iscntrl((unsigned char)name[i]) || strchr(" /\"\\<>", name[i])))
+            return error_set(e, ERR_INVALID,
+                             "username: no blanks, control characters, or any of / \" \\ < >");
+    }
+    return 0;
+}
+
+// The id and stored password of the user who may log in; false: no such user.
+static bool find_login(struct view *v, const char *name, int64_t *id, bool *active,
+                       char stored[PASSWORD_HASH_MAX])
+{
+    struct db_rows *rows = db_query(v->db, STMT_USER_PASSWORD, "s", name);
+    bool found = db_next(rows) == 1;
+    if (found) {
+        *id = db_int(rows, 0);
+        *active = db_int(rows, 1);
+        snprintf(stored, PASSWORD_HASH_MAX, "%s", db_text(rows, 2));
+    }
+    db_rows_close(rows);
+    return found;
+}
+
+static int grant_token(struct view *v, int64_t user_id, char token[TOKEN_TEXT], struct error *e)
+{
+    char hash[SHA256_HEX];
+    int64_t now = clock_wall_us();
+    auth_token_make(token, hash);
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_TOKENS_DELETE_EXPIRED, "i", now);
+    db_batch_add(b, STMT_TOKEN_COUNT, "");
+    db_batch_add(b, STMT_TOKEN_INSERT_USER, "siiiis", hash, user_id, now,
+                 now + LIMIT_TOKEN_DAYS * 86400LL * 1000000, (int64_t)0, "");
+    db_batch_add(b, STMT_TOKENS_KEEP_SESSIONS, "ii", user_id, (int64_t)LIMIT_SESSIONS);
+    db_batch_add(b, STMT_USER_SET_LAST_AUTH, "ii", now, user_id);
+    return view_commit(v, b, e);
+}
+
+int account_login(struct view *v, struct error *e)
+{
+    char name[LIMIT_NAME + 1], sent[SHA512_HEX], stored[PASSWORD_HASH_MAX], token[TOKEN_TEXT];
+    const json_t *body = v->rq->body;
+    int rc = user_name(body, name, e);
+    if (!rc)
+        rc = throttle_check(v->service->logins, name, v->address, &v->rq->retry_after, e);
+    if (rc)
+        return rc;
+    struct principal *caller = &v->rq->principal; // for the audit trail
+    snprintf(caller->username, sizeof caller->username, "%s", name);
+
+    int64_t id = 0;
+    bool active = false;
+    bool known = find_login(v, name, &id, &active, stored);
+    bool fits = auth_password_sent(jget_string(body, "password", ""),
+                                   jget_bool(body, "isHashed", false), sent);
+    bool right = auth_password_matches(fits ? sent : "-", known ? stored : NULL) && fits;
+    explicit_bzero(sent, sizeof sent);
+    if (!right) {
+        throttle_failed(v->service->logins, name, v->address);
+        return error_set(e, ERR_FORBIDDEN, "wrong user name or password");
+    }
+    if (!active)
+        return error_set(e, ERR_FORBIDDEN, "the user %s is not active; ask an administrator", name);
+    throttle_passed(v->service->logins, name, v->address);
+    caller->kind = PRINCIPAL_USER;
+    caller->user_id = id;
+    rc = grant_token(v, id, token, e);
+    if (rc)
+        return rc;
+    jw_object(&v->w);
+    jw_kv_string(&v->w, "token", token);
+    rc = write_user_row(v, db_query(v->db, STMT_USER_BY_ID, "i", id), e);
+    jw_object_end(&v->w);
+    return rc;
+}
+
+int account_logout(struct view *v, struct error *e)
+{
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_TOKEN_DELETE, "s", v->token);
+    return view_commit(v, b, e);
+}
+
+// What to keep of the password in a body; "" when blank.
+static int new_password(const json_t *body, char hash[PASSWORD_HASH_MAX], struct error *e)
+{
+    char sent[SHA512_HEX];
+    if (!auth_password_sent(jget_string(body, "password", ""), jget_bool(body, "isHashed", false),
+                            sent))
+        return error_set(e, ERR_INVALID,
+                         "password: isHashed is true, but this is not a hex SHA-512");
+    int rc = auth_password_hash(sent, hash, e);
+    explicit_bzero(sent, sizeof sent);
+    return rc;
+}
+
+static int check_display_name(const char *name, struct error *e)
+{
+    if (strlen(name) > LIMIT_NAME)
+        return error_set(e, ERR_INVALID, "displayName: at most %d bytes", LIMIT_NAME);
+    return 0;
+}
+
+// Who its tasks would run as on an agent: kept and shown, since scripts set it. Tasks run as the
+// user of their agent.
+static int read_agent_user(struct view *v, const json_t *body, const char **out, struct error *e)
+{
+    const json_t *group = jget(body, "agentUserGroup");
+    *out = NULL;
+    if (!group)
+        return 0;
+    char *text = json_text(group);
+    *out = arena_strdup(&v->rq->arena, text);
+    free(text);
+    if (!json_is_object(group) || strlen(*out) > 4 * LIMIT_NAME)
+        return error_set(e, ERR_INVALID,
+                         "agentUserGroup: an object of agentUid, agentGid, agentUser, agentGroup");
+    return 0;
+}
+
+static int id_of(struct view *v, const char *name, int64_t *id, struct error *e)
+{
+    struct db_rows *rows = db_query(v->db, STMT_USER_BY_NAME, "s", name);
+    int found = db_next(rows);
+    *id = found == 1 ? db_int(rows, 0) : 0;
+    db_rows_close(rows);
+    return found < 0 ? store_failed(e) : 0;
+}
+
+int account_create(struct view *v, struct error *e)
+{
+    char name[LIMIT_NAME + 1], hash[PASSWORD_HASH_MAX];
+    const json_t *user = jget(v->rq->body, "user");
+    const char *display = jget_string(user, "displayName", ""), *agent;
+    int64_t id = 0, now = clock_wall_us();
+    int rc = user_name(user, name, e);
+    if (!rc)
+        rc = check_display_name(display, e);
+    if (!rc)
+        rc = id_of(v, name, &id, e);
+    if (!rc && id)
+        rc = error_set(e, ERR_CONFLICT, "the user %s exists already", name);
+    if (!rc)
+        rc = read_agent_user(v, user, &agent, e);
+    if (!rc)
+        rc = new_password(v->rq->body, hash, e);
+    if (rc)
+        return rc;
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_USER_INSERT, "ssiisi", name, display,
+                 (int64_t)jget_bool(user, "admin", false), (int64_t)jget_bool(user, "active", true),
+                 hash, now);
+    if (agent)
+        db_batch_add(b, STMT_USER_SET_AGENT_OF_NAME, "ss", agent, name);
+    rc = view_commit(v, b, e);
+    if (!rc)
+        rc = id_of(v, name, &id, e);
+    return rc ? rc : answer_user(v, id, e);
+}
+
+struct patch { // what is to change; NULL, -1: nothing
+    char name[LIMIT_NAME + 1];
+    const char *display, *agent;
+    int admin, active;
+    bool renames, has_password;
+    char hash[PASSWORD_HASH_MAX];
+};
+
+static int flag_of(const json_t *body, const char *key)
+{
+    return jget(body, key) ? jget_bool(body, key, false) : -1;
+}
+
+static int read_patch(struct view *v, struct patch *p, struct error *e)
+{
+    const json_t *body = v->rq->body;
+    int rc = read_agent_user(v, body, &p->agent, e);
+    p->admin = flag_of(body, "admin");
+    p->active = flag_of(body, "active");
+    p->display = jget_string(body, "displayName", NULL);
+    p->renames = jget(body, "username");
+    p->has_password = jget(body, "password");
+    if (!rc && p->display)
+        rc = check_display_name(p->display, e);
+    if (!rc && p->renames)
+        rc = user_name(body, p->name, e);
+    if (!rc && p->has_password)
+        rc = new_password(body, p->hash, e);
+    return rc;
+}
+
+// One can change one's own password and display name; the rest is for administrators, of whom one
+// has to be left.
+static int may_patch(struct view *v, const struct patch *p, int64_t id, struct error *e)
+{
+    const struct principal *me = &v->rq->principal;
+    if (!me->admin &&
+        (me->user_id != id || p->renames || p->agent || p->admin >= 0 || p->active >= 0))
+        return error_set(e, ERR_FORBIDDEN,
+                         "only an administrator may change other users, or whether a user is "
+                         "active or an administrator");
+    if (p->admin != 0 && p->active != 0)
+        return 0;
+    struct db_rows *rows = db_query(v->db, STMT_USER_OTHER_ADMINS, "i", id);
+    bool others = db_next(rows) == 1 && db_int(rows, 0) > 0;
+    db_rows_close(rows);
+    return others ? 0
+                  : error_set(e, ERR_CONFLICT,
+                              "this would leave no active administrator; make another one first");
+}
+
+static struct db_batch *patch_batch(struct view *v, const struct patch *p, int64_t id)
+{
+    int64_t now = clock_wall_us();
+    struct db_batch *b = db_batch_new();
+    if (p->renames)
+        db_batch_add(b, STMT_USER_SET_NAME, "sii", p->name, now, id);
+    if (p->display)
+        db_batch_add(b, STMT_USER_SET_DISPLAY_NAME, "sii", p->display, now, id);
+    if (p->admin >= 0)
+        db_batch_add(b, STMT_USER_SET_ADMIN, "iii", (int64_t)p->admin, now, id);
+    if (p->active >= 0)
+        db_batch_add(b, STMT_USER_SET_ACTIVE, "iii", (int64_t)p->active, now, id);
+    if (p->agent)
+        db_batch_add(b, STMT_USER_SET_AGENT, "sii", p->agent, now, id);
+    if (p->has_password) { // whoever knew the old one is out
+        db_batch_add(b, STMT_USER_SET_PASSWORD, "sii", p->hash, now, id);
+        db_batch_add(b, STMT_TOKENS_DELETE_OTHERS, "is", id, v->token);
+        db_batch_add(b, STMT_TOKENS_REVOKE_OTHERS, "is", id, v->token);
+    }
+    return b;
+}
+
+int account_patch(struct view *v, struct error *e)
+{
+    int64_t id, same = 0;
+    struct patch p = {0};
+    int rc = request_param_int(v->rq, 0, &id, e);
+    if (!rc)
+        rc = answer_user(v, id, e); // is there such a user?
+    buf_reset(&v->rq->answer);
+    jw_init(&v->w, &v->rq->answer);
+    if (!rc)
+        rc = read_patch(v, &p, e);
+    if (!rc)
+        rc = may_patch(v, &p, id, e);
+    if (!rc && p.renames)
+        rc = id_of(v, p.name, &same, e);
+    if (!rc && same && same != id)
+        rc = error_set(e, ERR_CONFLICT, "the user %s exists already", p.name);
+    if (rc)
+        return rc;
+    struct db_batch *b = patch_batch(v, &p, id);
+    if (db_batch_empty(b))
+        db_batch_free(b);
+    else
+        rc = view_commit(v, b, e);
+    return rc ? rc : answer_user(v, id, e);
+}

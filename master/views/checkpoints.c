@@ -1,0 +1,269 @@
+// Checkpoints as the wire has them.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "master/core/gc.h"
+#include "master/views/list.h"
+#include "master/views/views.h"
+
+enum { // columns of SQL_CHECKPOINT_COLUMNS
+    C_UUID,
+    C_TASK_ID,
+    C_ALLOCATION_ID,
+    C_TRIAL_ID,
+    C_EXPERIMENT_ID,
+    C_STATE,
+    C_STEPS,
+    C_METADATA,
+    C_RESOURCES,
+    C_STORAGE,
+    C_VALIDATION,
+    C_REPORTED_AT,
+    C_CONFIG,
+    C_HPARAMS,
+    C_SEARCHER_METRIC,
+};
+
+// {path: bytes}, the bytes as strings: 64-bit numbers are strings on the wire.
+static void write_resources(struct json_writer *w, const char *text)
+{
+    const char *path;
+    json_t *size, *resources = json_loads(text ? text : "{}", 0, NULL);
+    jw_key(w, "resources");
+    jw_object(w);
+    json_object_foreach(resources, path, size)
+    {
+        char digits[32];
+        jw_key(w, path);
+        if (json_is_string(size)) {
+            jw_string(w, json_string_value(size));
+            continue;
+        }
+        snprintf(digits, sizeof digits, "%lld", (long long)json_integer_value(size));
+        jw_string(w, digits);
+    }
+    jw_object_end(w);
+    json_decref(resources);
+}
+
+void write_checkpoint_workload(struct json_writer *w, struct db_rows *rows, int first)
+{
+    jw_object(w);
+    jw_kv_string(w, "uuid", db_text(rows, first));
+    jw_kv_string(w, "state", wire_name(WIRE_CHECKPOINT_STATE, db_text(rows, first + 1)));
+    jw_kv_int(w, "totalBatches", db_int(rows, first + 2));
+    write_time(w, "endTime", db_int(rows, first + 3));
+    write_resources(w, db_text(rows, first + 4));
+    jw_kv_raw(w, "metadata", db_text(rows, first + 5));
+    jw_object_end(w);
+}
+
+static void write_training(struct json_writer *w, struct db_rows *rows)
+{
+    jw_key(w, "training");
+    jw_object(w);
+    if (!db_is_null(rows, C_TRIAL_ID))
+        jw_kv_int(w, "trialId", db_int(rows, C_TRIAL_ID));
+    if (!db_is_null(rows, C_EXPERIMENT_ID))
+        jw_kv_int(w, "experimentId", db_int(rows, C_EXPERIMENT_ID));
+    jw_kv_raw(w, "experimentConfig", db_text(rows, C_CONFIG));
+    jw_kv_raw(w, "hparams", db_text(rows, C_HPARAMS));
+    jw_kv_raw(w, "validationMetrics", db_text(rows, C_VALIDATION));
+    if (!db_is_null(rows, C_SEARCHER_METRIC))
+        jw_kv_double(w, "searcherMetric", db_double(rows, C_SEARCHER_METRIC));
+    jw_object_end(w);
+}
+
+void write_checkpoint_object(struct json_writer *w, struct db_rows *rows)
+{
+    jw_object(w);
+    jw_kv_string(w, "uuid", db_text(rows, C_UUID));
+    jw_kv_string(w, "taskId", db_text(rows, C_TASK_ID));
+    jw_kv_string(w, "allocationId", db_text(rows, C_ALLOCATION_ID));
+    jw_kv_string(w, "state", wire_name(WIRE_CHECKPOINT_STATE, db_text(rows, C_STATE)));
+    jw_kv_int(w, "stepsCompleted", db_int(rows, C_STEPS));
+    write_time(w, "reportTime", db_int(rows, C_REPORTED_AT));
+    jw_kv_raw(w, "metadata", db_text(rows, C_METADATA));
+    write_resources(w, db_text(rows, C_RESOURCES));
+    jw_kv_raw(w, "storage", db_text(rows, C_STORAGE));
+    write_training(w, rows);
+    jw_object_end(w);
+}
+
+int no_checkpoint(const char *uuid, struct error *e)
+{
+    return error_set(e, ERR_NOT_FOUND, "there is no checkpoint %.64s", uuid);
+}
+
+int view_checkpoint(struct view *v, struct error *e)
+{
+    struct db_rows *rows = db_query(v->db, STMT_CHECKPOINT_VIEW, "s", v->rq->params[0]);
+    int found = db_next(rows);
+    if (found == 1) {
+        jw_object(&v->w);
+        jw_key(&v->w, "checkpoint");
+        write_checkpoint_object(&v->w, rows);
+        jw_object_end(&v->w);
+    }
+    db_rows_close(rows);
+    return found < 0 ? store_failed(e) : found == 0 ? no_checkpoint(v->rq->params[0], e) : 0;
+}
+
+// Best first, when the caller names no order for the searcher's metric.
+#define BEST_FIRST                                                                                 \
+    SQL_CHECKPOINT_METRIC " IS NULL, " SQL_CHECKPOINT_METRIC                                       \
+                          " * iif(json_extract(e.config, '$.searcher.smaller_is_better'), 1, -1)"
+
+// By any metric of its validation. The name is bound once, by its number, for the condition and the
+// order both.
+static void sort_by_metric(struct list *l, const char *metric)
+{
+    char text[64];
+    const char *way = query_get(l->v->query, "orderBy");
+    int number = (int)l->value_count + 1;
+    snprintf(text, sizeof text, "?%d IS NOT NULL", number);
+    list_and(l, text);
+    list_bind_text(l, metric);
+    for (int part = 0; part < 2; part++)
+        buf_printf(&l->order,
+                   "%s json_extract(c.validation, '$.avgMetrics.\"' || replace(?%d, '\"', '') || "
+                   "'\"')%s",
+                   part ? "," : " ORDER BY", number, part ? "" : " IS NULL");
+    buf_printf(&l->order, "%s, c.uuid", way && !strcmp(way, "ORDER_BY_DESC") ? " DESC" : "");
+}
+
+static void sort_checkpoints(struct list *l)
+{
+    static const struct list_sort sorts[] = {{"SORT_BY_UUID", "c.uuid"},
+                                             {"SORT_BY_TRIAL_ID", "c.trial_id"},
+                                             {"SORT_BY_BATCH_NUMBER", "c.steps"},
+                                             {"SORT_BY_START_TIME", "c.reported_at"},
+                                             {"SORT_BY_END_TIME", "c.reported_at"},
+                                             {"SORT_BY_STATE", "c.state"},
+                                             {"SORT_BY_SEARCHER_METRIC", SQL_CHECKPOINT_METRIC},
+                                             {NULL, NULL}};
+    const char *name = query_get(l->v->query, "sortByAttr") ? "sortByAttr" : "sortBy";
+    const char *by = query_get(l->v->query, name);
+    const char *metric = query_get(l->v->query, "sortByMetric");
+    if (metric)
+        sort_by_metric(l, metric);
+    else if (by && !strcmp(by, "SORT_BY_SEARCHER_METRIC") && !query_get(l->v->query, "orderBy"))
+        buf_puts(&l->order, " ORDER BY " BEST_FIRST ", c.steps DESC, c.uuid");
+    else
+        list_sort(l, name, sorts, "c.steps DESC, c.reported_at DESC, c.uuid", "c.uuid");
+}
+
+static int list_checkpoints(struct view *v, const char *condition, int64_t id, struct error *e)
+{
+    struct list l;
+    list_init(&l, v);
+    list_and(&l, condition);
+    list_bind_int(&l, id);
+    list_filter_words(&l, "states", "c.state", WIRE_CHECKPOINT_STATE);
+    sort_checkpoints(&l);
+    list_page(&l);
+    static const struct list_source source = {"checkpoints", SQL_CHECKPOINT_COLUMNS,
+                                              SQL_CHECKPOINT_FROM, SQL_CHECKPOINT_JOINED,
+                                              write_checkpoint_object};
+    return list_answer(&l, &source, e);
+}
+
+int view_trial_checkpoints(struct view *v, struct error *e)
+{
+    int64_t id;
+    int rc = request_param_int(v->rq, 0, &id, e);
+    return rc ? rc : list_checkpoints(v, "c.trial_id = ?", id, e);
+}
+
+int view_experiment_checkpoints(struct view *v, struct error *e)
+{
+    int64_t id;
+    int rc = request_param_int(v->rq, 0, &id, e);
+    return rc ? rc : list_checkpoints(v, "c.experiment_id = ?", id, e);
+}
+
+// --- what a policy would delete ------------------------------------------------------------------
+
+// With the keys of the wire's own rows, which are not those of its other calls.
+static void write_victim(struct json_writer *w, struct db_rows *rows)
+{
+    json_t *validation = NULL;
+    const char *text = db_text(rows, C_VALIDATION);
+    if (text)
+        json_parse(text, strlen(text), "validation", &validation, NULL);
+    jw_object(w);
+    jw_kv_string(w, "UUID", db_text(rows, C_UUID));
+    jw_kv_int(w, "TrialID", db_int(rows, C_TRIAL_ID));
+    jw_kv_int(w, "StepsCompleted", db_int(rows, C_STEPS));
+    jw_kv_string(w, "State", db_text(rows, C_STATE));
+    write_time(w, "ReportTime", db_int(rows, C_REPORTED_AT));
+    jw_kv_raw(w, "Resources", db_text(rows, C_RESOURCES));
+    jw_key(w, "ValidationMetrics");
+    jw_json(w, jget(validation, "avgMetrics"));
+    jw_key(w, "step");
+    jw_object(w);
+    jw_kv_raw(w, "validation", text);
+    jw_object_end(w);
+    jw_object_end(w);
+    json_decref(validation);
+}
+
+static void write_victims(struct view *v, const struct keep_row *rows, size_t count)
+{
+    jw_key(&v->w, "checkpoints");
+    jw_array(&v->w);
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].keep)
+            continue;
+        struct db_rows *found = db_query(v->db, STMT_CHECKPOINT_VIEW, "s", rows[i].uuid);
+        if (db_next(found) == 1)
+            write_victim(&v->w, found);
+        db_rows_close(found);
+    }
+    jw_array_end(&v->w);
+}
+
+static void write_metric_name(struct view *v, int64_t experiment)
+{
+    json_t *config = NULL;
+    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_BY_ID, "i", experiment);
+    if (db_next(rows) == 1)
+        json_parse(db_text(rows, 11), strlen(db_text(rows, 11)), "config", &config, NULL);
+    db_rows_close(rows);
+    jw_kv_string(&v->w, "metric_name", jget_string(jget(config, "searcher"), "metric", ""));
+    json_decref(config);
+}
+
+static int read_policy(struct view *v, struct keep_policy *out, struct error *e)
+{
+    int rc = request_query_int(v->rq, "saveExperimentBest", -1, &out->experiment_best, e);
+    if (!rc)
+        rc = request_query_int(v->rq, "saveTrialBest", -1, &out->trial_best, e);
+    if (!rc)
+        rc = request_query_int(v->rq, "saveTrialLatest", -1, &out->trial_latest, e);
+    return rc;
+}
+
+int view_preview_gc(struct view *v, struct error *e)
+{
+    struct keep_policy policy;
+    struct keep_row *rows = NULL;
+    size_t count = 0;
+    int64_t id;
+    int rc = request_param_int(v->rq, 0, &id, e);
+    if (!rc)
+        rc = read_policy(v, &policy, e);
+    if (!rc)
+        rc = gc_choose(v->db, id, &policy, &rows, &count, e);
+    if (!rc) {
+        jw_object(&v->w);
+        write_victims(v, rows, count);
+        write_metric_name(v, id);
+        jw_object_end(&v->w);
+    }
+    free(rows);
+    return rc;
+}

@@ -1,0 +1,212 @@
+// GET /events: what changes, as server-sent events. A follower sends what the hub has written, for
+// whom it is; it looks again and again whether the caller may still see that.
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "master/http/auth.h"
+#include "master/http/routes.h"
+#include "master/live/hub.h"
+#include "master/sight.h"
+#include "master/views/views.h"
+
+enum {
+    BEAT_US = 15 * 1000000,
+    CHECK_US = 2 * 1000000, // a token or a role that was taken away works no longer than this
+    BATCH = 64,             // events taken from the hub at a time
+    SEEN_MAX = 64,          // workspaces that are remembered
+};
+
+struct events_stream {
+    struct stream stream;
+    struct hub *hub;
+    struct hub_follower follower;
+    bool listens;
+    struct event_filter filter;
+    const char *token; // SHA-256
+    struct principal who;
+    uint64_t place; // number of the last event that was sent or passed over
+    int64_t beat_at, check_at;
+    struct {
+        int64_t workspace;
+        bool yes;
+    } seen[SEEN_MAX];
+    size_t seen_count;
+};
+
+// --- what the caller may see ---------------------------------------------------------------------
+
+static bool sees_workspace(struct events_stream *s, struct db_reader *db, int64_t workspace)
+{
+    char id[32];
+    for (size_t i = 0; i < s->seen_count; i++)
+        if (s->seen[i].workspace == workspace)
+            return s->seen[i].yes;
+    snprintf(id, sizeof id, "%lld", (long long)workspace);
+    bool yes = s->who.admin || !sight_check(db, &s->who, THING_WORKSPACE, id, NULL);
+    if (s->seen_count == SEEN_MAX)
+        s->seen_count = 0;
+    s->seen[s->seen_count].workspace = workspace;
+    s->seen[s->seen_count++].yes = yes;
+    return yes;
+}
+
+// Agents and the lengths of queues are everybody's; the rest belongs to a workspace.
+static bool may_see(struct events_stream *s, struct db_reader *db, const struct event *ev)
+{
+    if (ev->topic == EVENT_AGENT || ev->topic == EVENT_QUEUE)
+        return true;
+    return ev->workspace_id && sees_workspace(s, db, ev->workspace_id);
+}
+
+static bool still_known(struct events_stream *s, struct db_reader *db, int64_t now)
+{
+    if (now < s->check_at)
+        return true;
+    s->check_at = now + CHECK_US;
+    s->seen_count = 0;
+    return !auth_check_hash(db, AUTH_USER, s->token, &s->who, NULL);
+}
+
+// --- what is sent --------------------------------------------------------------------------------
+
+static void say(struct events_stream *s, struct buf *out, const char *event, const char *reason)
+{
+    buf_printf(out, "id: %" PRIu64 "\nevent: %s\ndata: {\"sequence\":%" PRIu64, s->place, event,
+               s->place);
+    if (reason)
+        buf_printf(out, ",\"reason\":\"%s\"", reason);
+    buf_puts(out, "}\n\n");
+}
+
+static void reset(struct events_stream *s, struct buf *out)
+{
+    s->place = hub_last(s->hub);
+    say(s, out, "reset", "events were missed; read anew what you show");
+}
+
+// False: there is nothing more now.
+static bool send_batch(struct events_stream *s, struct db_reader *db, struct buf *out)
+{
+    struct event *batch[BATCH];
+    int count = hub_read(s->hub, &s->place, &s->filter, batch, BATCH);
+    if (count < 0) {
+        reset(s, out);
+        return false;
+    }
+    for (int i = 0; i < count; i++) {
+        if (may_see(s, db, batch[i]))
+            buf_append(out, batch[i]->text, batch[i]->len);
+        event_release(batch[i]);
+    }
+    return count == BATCH;
+}
+
+static enum stream_turn fill_events(struct stream *stream, struct db_reader *db, struct buf *out)
+{
+    struct events_stream *s = (struct events_stream *)stream;
+    int64_t now = clock_mono_us();
+    if (!s->listens) { // before the first look, so that nothing is missed
+        hub_listen(s->hub, &s->follower);
+        s->listens = true;
+        s->beat_at = now + BEAT_US;
+        say(s, out, "start", NULL);
+    }
+    if (atomic_load(&stream->ending) || !still_known(s, db, now))
+        return STREAM_END;
+    bool more = true;
+    while (more && out->len < STREAM_CHUNK)
+        more = send_batch(s, db, out);
+    if (!out->len && now >= s->beat_at)
+        buf_puts(out, ":\n\n");
+    if (out->len) {
+        s->beat_at = now + BEAT_US;
+        return STREAM_MORE;
+    }
+    stream->wait_until = s->beat_at < s->check_at ? s->beat_at : s->check_at;
+    return STREAM_WAIT;
+}
+
+static void close_events(struct stream *stream)
+{
+    struct events_stream *s = (struct events_stream *)stream;
+    hub_remove(s->hub, &s->follower);
+}
+
+// --- what is asked for ---------------------------------------------------------------------------
+
+static int read_topics(const struct query *q, unsigned *bits, struct error *e)
+{
+    const char *texts[QUERY_PAIRS_MAX];
+    size_t count = query_all(q, "topics", texts, QUERY_PAIRS_MAX);
+    int rc = 0;
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = event_read_topics(texts[i], bits, e);
+    if (!rc && !*bits)
+        *bits = (1U << EVENT_TOPICS) - 1;
+    return rc;
+}
+
+// "3,4", also repeated, into numbers of the arena.
+static int read_ids(struct view *v, const char *name, const int64_t **out, size_t *count,
+                    struct error *e)
+{
+    const char *texts[QUERY_PAIRS_MAX];
+    size_t given = query_all(v->query, name, texts, QUERY_PAIRS_MAX), most = 0;
+    for (size_t i = 0; i < given; i++)
+        most += strlen(texts[i]) / 2 + 1;
+    int64_t *ids = arena_alloc(&v->rq->arena, (most + 1) * sizeof *ids);
+    *out = ids;
+    for (size_t i = 0; i < given; i++) {
+        for (const char *text = texts[i]; *text; text += *text == ',') {
+            char *end;
+            int64_t id = strtoll(text, &end, 10);
+            if (end == text || (*end && *end != ',') || id < 1)
+                return error_set(e, ERR_INVALID, "query parameter %s: \"%.64s\" is no list of ids",
+                                 name, texts[i]);
+            ids[(*count)++] = id;
+            text = end;
+        }
+    }
+    return 0;
+}
+
+// Where to go on: the header that a browser repeats wins, as it is the newer one.
+static int read_place(struct view *v, struct events_stream *s, struct error *e)
+{
+    const char *text = v->last_event ? v->last_event : query_get(v->query, "since");
+    char *end;
+    s->place = hub_last(s->hub);
+    if (!text || !*text)
+        return 0;
+    s->place = strtoull(text, &end, 10);
+    if (*end || *text < '0' || *text > '9')
+        return error_set(e, ERR_INVALID, "\"%.64s\" is not the id of an event", text);
+    return 0;
+}
+
+int stream_events(struct view *v, struct stream **out, struct error *e)
+{
+    struct events_stream *s = arena_alloc(&v->rq->arena, sizeof *s);
+    *s = (struct events_stream){.hub = v->service->hub, .token = v->token, .who = v->rq->principal};
+    s->stream.fill = fill_events;
+    s->stream.close = close_events;
+    s->stream.content_type = "text/event-stream";
+    s->follower = (struct hub_follower){
+        .stream = &s->stream, .filter = &s->filter, .user_id = s->who.user_id};
+    int rc = read_topics(v->query, &s->filter.topics, e);
+    if (!rc)
+        rc = read_ids(v, "experimentIds", &s->filter.experiments, &s->filter.experiment_count, e);
+    if (!rc)
+        rc = read_ids(v, "trialIds", &s->filter.trials, &s->filter.trial_count, e);
+    if (!rc)
+        rc = read_place(v, s, e);
+    if (!rc)
+        rc = hub_add(s->hub, &s->follower, e);
+    if (!rc)
+        *out = &s->stream;
+    return rc;
+}

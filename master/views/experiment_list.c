@@ -1,0 +1,247 @@
+// The list of experiments: what its fields are in SQL, and how their indexes are walked.
+//
+// Rows are found in the small tables of 0005_lists.sql alone; the wide ones are joined to a page
+// that is found.
+
+#include <string.h>
+
+#include "master/views/pager.h"
+#include "master/views/views.h"
+
+#define BRIEFS         "experiment_briefs r"
+#define IDS(condition) "SELECT id FROM experiment_briefs WHERE " condition
+
+// A column of the briefs that has an index, one that has none.
+#define COLUMN(name_, column_)                                                                     \
+    .name = name_, .open = "r." column_, .close = "", .sort = "r." column_
+#define WALK(column_, index_)                                                                      \
+    .drive_open = IDS(column_), .drive_close = "",                                                 \
+    .walk_from = BRIEFS " INDEXED BY experiment_briefs_" index_, .walk_sort = "r." column_,        \
+    .walk_id = "r.id"
+#define BY_NAME(name_, column_, ids_)                                                              \
+    .name = name_, .counted = true, .open = "r." column_ " IN (SELECT " ids_, .close = ")",        \
+    .drive_open = IDS(column_ " IN (SELECT " ids_), .drive_close = ")"
+#define PLAIN(name_, column_)                                                                      \
+    .name = name_, .open = "(SELECT " column_ " FROM experiments WHERE id = r.id)", .close = "",   \
+    .sort = "(SELECT " column_ " FROM experiments WHERE id = r.id)"
+#define METRIC_OF(column_)                                                                         \
+    "(SELECT m." column_ " FROM experiment_metrics m WHERE m.experiment_id = r.id AND m.name = ?)"
+#define METRIC(name_, pick_, column_)                                                              \
+    {                                                                                              \
+        .name = name_, .pick = pick_, .key = SQL_KEY_NAME, .nullable = true,                       \
+        .open = METRIC_OF(column_), .close = "",                                                   \
+        .drive_open = "SELECT experiment_id FROM experiment_metrics WHERE name = ? AND " column_,  \
+        .drive_close = "", .sort = METRIC_OF(column_),                                             \
+        .walk_from = "experiment_metrics s INDEXED BY experiment_metrics_" column_                 \
+                     " CROSS JOIN experiment_briefs r ON r.id = s.experiment_id",                  \
+        .walk_where = "s.name = ?", .walk_sort = "s." column_, .walk_id = "s.experiment_id"        \
+    }
+#define HPARAM_OF(which_)                                                                          \
+    "(SELECT " which_ "(h.value) FROM experiment_hparams h WHERE h.experiment_id = r.id AND "      \
+    "h.name = ?)"
+#define HPARAM_IS(which_)                                                                          \
+    "s.name = ? AND s.value = (SELECT " which_ "(h.value) FROM experiment_hparams h WHERE "        \
+    "h.experiment_id = s.experiment_id AND h.name = s.name)"
+
+static const struct sql_field fields[] = {
+    {COLUMN("id", "id"), .drive_open = IDS("id"), .drive_close = "",
+     .walk_from = BRIEFS " NOT INDEXED", .walk_sort = "r.id", .walk_id = "r.id"},
+    {COLUMN("name", "name"), WALK("name", "name")},
+    {PLAIN("description", "description")},
+    {PLAIN("notes", "notes")},
+    {COLUMN("forked_from", "parent_id"), .nullable = true},
+    {.name = "text",
+     .open = "r.id IN (SELECT rowid FROM experiments_text WHERE experiments_text",
+     .close = ")",
+     .drive_open = "SELECT rowid FROM experiments_text WHERE experiments_text",
+     .drive_close = ""},
+    {.name = "label",
+     .open = "EXISTS (SELECT 1 FROM experiment_labels l WHERE l.experiment_id = r.id AND l.label",
+     .close = ")",
+     .drive_open = "SELECT experiment_id FROM experiment_labels WHERE label",
+     .drive_close = ""},
+    {COLUMN("state", "state"), WALK("state", "state"), .counted = true},
+    {COLUMN("archived", "archived"), .counted = true},
+    {COLUMN("unmanaged", "unmanaged")},
+    {BY_NAME("owner", "user_id", "id FROM users WHERE username"),
+     .sort = "(SELECT username FROM users WHERE id = r.user_id)",
+     .walk_from = "users u CROSS JOIN experiment_briefs r INDEXED BY experiment_briefs_user "
+                  "ON r.user_id = u.id",
+     .walk_sort = "u.username", .walk_id = "r.id"},
+    {COLUMN("user_id", "user_id"), WALK("user_id", "user"), .counted = true},
+    {BY_NAME("workspace", "project_id",
+             "p.id FROM projects p JOIN workspaces w ON w.id = p.workspace_id WHERE w.name"),
+     .sort = "(SELECT w.name FROM projects p JOIN workspaces w ON w.id = p.workspace_id "
+             "WHERE p.id = r.project_id)"},
+    {BY_NAME("project", "project_id", "id FROM projects WHERE name"),
+     .sort = "(SELECT name FROM projects WHERE id = r.project_id)"},
+    {COLUMN("project_id", "project_id"), WALK("project_id", "project"), .counted = true},
+    {COLUMN("searcher", "searcher")},
+    {COLUMN("resource_pool", "pool")},
+    {COLUMN("slots", "slots")},
+    {COLUMN("trials", "trials")},
+    {COLUMN("progress", "progress")},
+    {COLUMN("metric", "best"), WALK("best", "best"), .nullable = true},
+    {COLUMN("started", "submitted_at"), WALK("submitted_at", "submitted")},
+    {COLUMN("ended", "ended_at"), WALK("ended_at", "ended"), .nullable = true},
+    // That of one that runs grows, so no index has it; sorted, it comes last.
+    {.name = "duration",
+     .nullable = true,
+     .open = "coalesce(r.duration, (? - r.submitted_at) / 1e6)",
+     .close = "",
+     .sort = "r.duration",
+     .walk_from = BRIEFS " INDEXED BY experiment_briefs_duration",
+     .walk_sort = "r.duration",
+     .walk_id = "r.id"},
+    {.name = "hparams",
+     .key = SQL_KEY_NAME,
+     .nullable = true,
+     .open = "EXISTS (SELECT 1 FROM experiment_hparams h WHERE h.experiment_id = r.id AND "
+             "h.name = ? AND h.value",
+     .close = ")",
+     .drive_open = "SELECT experiment_id FROM experiment_hparams WHERE name = ? AND value",
+     .drive_close = "",
+     .sort = HPARAM_OF("min"),
+     .sort_down = HPARAM_OF("max"),
+     .walk_from = "experiment_hparams s INDEXED BY experiment_hparams_value "
+                  "CROSS JOIN experiment_briefs r ON r.id = s.experiment_id",
+     .walk_where = HPARAM_IS("min"),
+     .walk_where_down = HPARAM_IS("max"),
+     .walk_sort = "s.value",
+     .walk_id = "s.experiment_id"},
+    METRIC("training", FILTER_LAST, "last"),
+    METRIC("training", FILTER_MIN, "low"),
+    METRIC("training", FILTER_MAX, "high"),
+    METRIC("validation", FILTER_LAST, "last"),
+    METRIC("validation", FILTER_MIN, "low"),
+    METRIC("validation", FILTER_MAX, "high"),
+    {0},
+};
+
+static const struct sql_field words_walk = {
+    .walk_from = "experiments_text s CROSS JOIN experiment_briefs r ON r.id = s.rowid",
+    .walk_where = "s.experiments_text MATCH ?",
+    .walk_sort = "s.rowid",
+    .walk_id = "s.rowid"};
+
+// What runs, starts or pulls is little, however much is queued.
+static const struct sql_table table = {
+    .list = FILTER_EXPERIMENTS,
+    .fields = fields,
+    .id = "r.id",
+    .active_ids = IDS("state = 'ACTIVE'"),
+    .words_walk = &words_walk,
+    .live_open = "SELECT t.experiment_id FROM allocations a JOIN trials t ON t.id = a.trial_id "
+                 "WHERE a.state <> 'TERMINATED' AND a.state IN ('RUNNING', 'TERMINATING', "
+                 "'STARTING', 'PULLING') GROUP BY t.experiment_id HAVING max(CASE a.state "
+                 "WHEN 'STARTING' THEN 2 WHEN 'PULLING' THEN 1 ELSE 3 END) IN (",
+    .live_close = ")",
+};
+
+// The columns of write_experiment_members(). What is large stands in the wide rows: who leaves all
+// of it out has a light list, which does not read them.
+#define LISTED(description_, notes_, config_)                                                      \
+    "SELECT r.id, CASE r.state WHEN 'ACTIVE' THEN " SQL_LIVE_STATE(                                \
+        SQL_LISTED_RUNS) " ELSE r.state END, r.name, " description_ ", " notes_                    \
+                         ", r.labels, r.user_id, u.username, "                                     \
+                         "u.display_name, r.project_id, p.name, p.user_id, w.id, w.name, "         \
+                         "p.archived OR w.archived, "                                              \
+                         "r.job_id, r.parent_id, " config_                                         \
+                         ", r.searcher, r.progress, r.best, r.archived, "                          \
+                         "r.unmanaged, r.submitted_at, r.ended_at, r.trials, r.pool"
+#define SQL_LISTED_RUNS                                                                            \
+    "trials t JOIN allocations a ON a.trial_id = t.id WHERE t.experiment_id = r.id"
+#define LIGHT_JOINED                                                                               \
+    "CROSS JOIN experiment_briefs r ON r.id = k.id CROSS JOIN users u ON u.id = r.user_id "        \
+    "CROSS JOIN projects p ON p.id = r.project_id CROSS JOIN workspaces w ON w.id = "              \
+    "p.workspace_id"
+#define LISTED_JOINED LIGHT_JOINED " CROSS JOIN experiments e ON e.id = r.id"
+
+enum { LISTED_COLUMNS = 27 };
+
+// One of `words` in the parameter omit, which may be repeated or hold several with commas between.
+static bool is_omitted(struct view *v, const char *word)
+{
+    const char *given[QUERY_PAIRS_MAX];
+    size_t count = query_all(v->query, "omit", given, QUERY_PAIRS_MAX), n = strlen(word);
+    for (size_t i = 0; i < count && i < QUERY_PAIRS_MAX; i++)
+        for (const char *at = given[i]; *at; at += strcspn(at, ","), at += *at == ',')
+            if (strcspn(at, ",") == n && !strncmp(at, word, n))
+                return true;
+    return false;
+}
+
+static void write_light_row(struct json_writer *w, struct db_rows *rows)
+{
+    jw_object(w);
+    write_experiment_members(w, rows);
+    jw_object_end(w);
+}
+
+static void write_row(struct json_writer *w, struct db_rows *rows)
+{
+    jw_object(w);
+    write_experiment_members(w, rows);
+    jw_kv_string(w, "originalConfig", ""); // required by the client; see the description
+    jw_object_end(w);
+}
+
+static const struct pager_sort sorts[] = {{"SORT_BY_ID", "id"},
+                                          {"SORT_BY_NAME", "name"},
+                                          {"SORT_BY_DESCRIPTION", "description"},
+                                          {"SORT_BY_START_TIME", "started"},
+                                          {"SORT_BY_END_TIME", "ended"},
+                                          {"SORT_BY_STATE", "state"},
+                                          {"SORT_BY_PROGRESS", "progress"},
+                                          {"SORT_BY_USER", "owner"},
+                                          {"SORT_BY_NUM_TRIALS", "trials"},
+                                          {"SORT_BY_FORKED_FROM", "forked_from"},
+                                          {"SORT_BY_PROJECT_ID", "project_id"},
+                                          {"SORT_BY_SEARCHER_METRIC_VAL", "metric"},
+                                          {"SORT_BY_RESOURCE_POOL", "resource_pool"},
+                                          {NULL, NULL}};
+
+// A project that is no number is refused, and 0 is that of every project.
+static void test_project(struct pager *g, struct view *v)
+{
+    const char *project = query_get(v->query, "projectId");
+    if (project && strcmp(project, "0"))
+        pager_any_of(g, "projectId", "project_id");
+}
+
+int view_experiments(struct view *v, struct error *e)
+{
+    bool config = !is_omitted(v, "config");
+    bool texts = !is_omitted(v, "description") || !is_omitted(v, "notes");
+    const struct pager_source source = {
+        .key = "experiments",
+        .base = BRIEFS " NOT INDEXED",
+        .size = "SELECT max(id) FROM experiment_briefs",
+        .counts = "SELECT coalesce(sum(experiments), 0) FROM experiment_counts r",
+        .columns = !config ? texts ? LISTED("e.description", "e.notes", "NULL")
+                                   : LISTED("NULL", "NULL", "NULL")
+                           : LISTED("e.description", "e.notes", "e.config"),
+        .column_count = LISTED_COLUMNS,
+        .joined = config || texts ? LISTED_JOINED : LIGHT_JOINED,
+        .order = "-id",
+        .write = is_omitted(v, "originalConfig") ? write_light_row : write_row};
+    struct pager g;
+    pager_init(&g, v, &table, &source);
+    pager_fixed(&g, "r.kind = 'EXPERIMENT'", true);
+    if (!v->rq->principal.admin) // the + keeps indexes out of it: it is told by row
+        pager_fixed_int(&g,
+                        "+r.project_id IN (SELECT id FROM projects WHERE workspace_id IN "
+                        "(" SQL_SEEN_WORKSPACES "))",
+                        true, v->rq->principal.user_id);
+    pager_any_of(&g, "states", "state");
+    pager_all_of(&g, "labels", "label");
+    pager_any_of(&g, "users", "owner");
+    pager_any_of(&g, "userIds", "user_id");
+    pager_any_of(&g, "archived", "archived");
+    pager_part(&g, "name", "name");
+    pager_part(&g, "description", "description");
+    test_project(&g, v);
+    pager_any_of(&g, "experimentIdFilter.incl", "id");
+    pager_sort(&g, "sortBy", sorts);
+    return pager_answer(&g, e);
+}

@@ -1,0 +1,198 @@
+// The files of an experiment without downloading all of them: their names as a tree, one by itself.
+// On a worker: the archive is read through for it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/archive.h"
+#include "base/arena.h"
+#include "base/hash.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "master/views/views.h"
+
+struct node { // of the tree
+    char *path;
+    bool folder;
+    int64_t bytes, mtime;
+};
+
+struct nodes {
+    struct node *items;
+    size_t count, cap;
+};
+
+static void add_node(struct nodes *n, struct node node)
+{
+    if (n->count == n->cap) {
+        n->cap = n->cap ? 2 * n->cap : 64;
+        n->items = xrealloc(n->items, n->cap * sizeof *n->items);
+    }
+    n->items[n->count++] = node;
+}
+
+static bool see(void *ctx, const struct archive_item *item)
+{
+    add_node(ctx,
+             (struct node){xstrdup(item->path), item->folder, item->bytes, item->mtime * 1000000});
+    return true;
+}
+
+// By the parts of the path, so that a folder is followed by what is in it.
+static int by_path(const void *left, const void *right)
+{
+    const char *a = ((const struct node *)left)->path, *b = ((const struct node *)right)->path;
+    while (*a && *a == *b)
+        a++, b++;
+    int x = *a == '/' ? 1 : (unsigned char)*a, y = *b == '/' ? 1 : (unsigned char)*b;
+    return (x > y) - (x < y);
+}
+
+// Folders that the archive only has as parts of paths.
+static void add_parents(struct nodes *n)
+{
+    size_t count = n->count;
+    for (size_t i = 0; i < count; i++)
+        for (const char *slash = strchr(n->items[i].path, '/'); slash;
+             slash = strchr(slash + 1, '/'))
+            add_node(n, (struct node){
+                            xasprintf("%.*s", (int)(slash - n->items[i].path), n->items[i].path),
+                            true, 0, 0});
+}
+
+// One of each path, in order: of what the archive says and what was added, what it says.
+static void tidy(struct nodes *n)
+{
+    size_t kept = 0;
+    if (n->count)
+        qsort(n->items, n->count, sizeof *n->items, by_path);
+    for (size_t i = 0; i < n->count; i++) {
+        if (kept && !strcmp(n->items[kept - 1].path, n->items[i].path)) {
+            if (n->items[i].mtime)
+                n->items[kept - 1].mtime = n->items[i].mtime;
+            free(n->items[i].path);
+            continue;
+        }
+        n->items[kept++] = n->items[i];
+    }
+    n->count = kept;
+}
+
+static bool is_inside(const struct node *n, const char *folder, size_t len)
+{
+    return !len || (!strncmp(n->path, folder, len) && n->path[len] == '/');
+}
+
+static const char *content_type(const char *path)
+{
+    static const struct {
+        const char *ending, *type;
+    } types[] = {{".py", "text/x-python"},
+                 {".yaml", "text/yaml"},
+                 {".yml", "text/yaml"},
+                 {".json", "application/json"},
+                 {".md", "text/markdown"}};
+    size_t len = strlen(path);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        size_t ending = strlen(types[i].ending);
+        if (len > ending && !strcmp(path + len - ending, types[i].ending))
+            return types[i].type;
+    }
+    return "text/plain";
+}
+
+// What is in a folder, from items[at] on; the place after it. Deeper than the writer can nest is
+// left out.
+static size_t write_nodes(struct json_writer *w, const struct nodes *n, size_t at,
+                          const char *folder)
+{
+    size_t len = strlen(folder);
+    jw_array(w);
+    while (at < n->count && is_inside(&n->items[at], folder, len)) {
+        const struct node *node = &n->items[at++];
+        const char *name = strrchr(node->path, '/');
+        jw_object(w);
+        jw_kv_string(w, "path", node->path);
+        jw_kv_string(w, "name", name ? name + 1 : node->path);
+        write_time(w, "modifiedTime", node->mtime);
+        jw_kv_int(w, "contentLength", node->bytes);
+        jw_kv_bool(w, "isDir", node->folder);
+        jw_kv_string(w, "contentType", node->folder ? "" : content_type(node->path));
+        jw_key(w, "files");
+        if (node->folder && w->depth + 4 < JSON_DEPTH_MAX)
+            at = write_nodes(w, n, at, node->path);
+        else
+            jw_raw(w, "[]");
+        jw_object_end(w);
+        while (at < n->count && is_inside(&n->items[at], node->path, strlen(node->path)))
+            at++;
+    }
+    jw_array_end(w);
+    return at;
+}
+
+// The archive of the experiment of the path, as the first column; NULL: *e says why.
+static struct db_rows *open_archive(struct view *v, struct error *e)
+{
+    int64_t id;
+    if (request_param_int(v->rq, 0, &id, e))
+        return NULL;
+    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_ARCHIVE, "i", id);
+    int found = db_next(rows);
+    if (found == 1)
+        return rows;
+    db_rows_close(rows);
+    if (found < 0)
+        store_failed(e);
+    else
+        error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
+    return NULL;
+}
+
+int view_file_tree(struct view *v, struct error *e)
+{
+    struct nodes n = {0};
+    size_t len = 0;
+    struct db_rows *rows = open_archive(v, e);
+    if (!rows)
+        return e->code;
+    const void *archive = db_blob(rows, 0, &len);
+    int rc = len ? archive_look(archive, len, see, &n, e) : 0;
+    db_rows_close(rows);
+    if (!rc) {
+        add_parents(&n);
+        tidy(&n);
+        jw_object(&v->w);
+        jw_key(&v->w, "files");
+        write_nodes(&v->w, &n, 0, "");
+        jw_object_end(&v->w);
+    }
+    for (size_t i = 0; i < n.count; i++)
+        free(n.items[i].path);
+    free(n.items);
+    return rc;
+}
+
+int view_file(struct view *v, struct error *e)
+{
+    const char *path = jget_string(v->rq->body, "path", "");
+    void *data = NULL;
+    size_t len = 0, file_len = 0;
+    struct db_rows *rows = open_archive(v, e);
+    if (!rows)
+        return e->code;
+    const void *archive = db_blob(rows, 0, &len);
+    while (path[0] == '.' && path[1] == '/')
+        path += 2;
+    int rc = len ? archive_read_file(archive, len, path, LIMIT_FILE_SHOWN, &data, &file_len, e)
+                 : error_set(e, ERR_NOT_FOUND, "the experiment was submitted without files");
+    db_rows_close(rows);
+    if (rc)
+        return rc;
+    char *text = base64_encode(data, file_len);
+    buf_puts(&v->rq->answer, "{\"file\":\""); // base64 needs no escapes
+    buf_puts(&v->rq->answer, text);
+    buf_puts(&v->rq->answer, "\"}");
+    free(text);
+    free(data);
+    return 0;
+}

@@ -1,0 +1,82 @@
+// A page of a list that can be filtered, sorted and walked through by a cursor. A cursor names the
+// last row of a page by what it is sorted by, so the next page costs what the first did, and rows
+// that come or go between move nothing. One thread, during one call.
+//
+// Three ways to a page, by what an index can do for it:
+//   driven   an outermost test passes few rows: these are looked up, tested and sorted
+//   walked   rows are read in the order of an index and tested until the page is full
+//   sorted   all rows are tested and sorted
+//
+//   struct pager g;
+//   pager_init(&g, v, &table, &source);
+//   pager_test_texts(&g, "owner", query values);   // Determined's parameters become tests, too
+//   return pager_answer(&g, e);
+#ifndef MUSTER_MASTER_VIEWS_PAGER_H
+#define MUSTER_MASTER_VIEWS_PAGER_H
+
+#include "master/views/filter_sql.h"
+#include "master/views/list.h"
+
+struct pager_source {
+    const char *key;     // of the answer: "experiments"
+    const char *base;    // "experiment_briefs r"; its column id is the rows' id
+    const char *size;    // "SELECT max(id) FROM experiment_briefs": about how many rows; NULL: few
+    const char *counts;  // "SELECT coalesce(sum(experiments), 0) FROM experiment_counts r", or NULL
+    const char *columns; // "SELECT .."
+    const char *joined;  // what the columns need, joined to k.id
+    const char *order;   // sort keys without the caller's: "-id"
+    int column_count;    // of `columns`
+    list_writer *write;
+};
+
+enum { PAGER_FIXED_MAX = 8 };
+
+struct pager {
+    struct view *v;
+    struct filter_context context;
+    const struct pager_source *source;
+    struct filter_node *tests, **tests_end; // all must be true
+    struct {
+        const char *sql; // and these, which are constant: conditions with one ? at most
+        bool counted, bound;
+        int64_t value;
+    } fixed[PAGER_FIXED_MAX];
+    size_t fixed_count;
+    struct filter_key keys[FILTER_KEYS_MAX + 1]; // the last is always id
+    size_t key_count;
+    int64_t offset, limit; // -1: all
+    bool exact;            // the total is wanted exactly, at any price
+    json_t *after;         // values of the cursor; NULL: from the beginning
+    struct error error;    // the first
+    // The answer's:
+    int64_t rows, total, all; // all: about how many rows there are to test
+    bool more;                // rows follow
+    bool least;               // there may be more than `total`
+    struct buf next;
+    const struct filter_node *driver; // of a driven page, and
+    const char *ids;                  // what passes it, a JSON list
+    const struct filter_node *words;  // full text that is walked by id
+};
+
+void pager_init(struct pager *g, struct view *v, const struct sql_table *table,
+                const struct pager_source *source);
+
+// A condition of the list itself.
+void pager_fixed(struct pager *g, const char *sql, bool counted);
+void pager_fixed_int(struct pager *g, const char *sql, bool counted, int64_t value);
+
+// A query parameter as a test of a field; nothing when the caller did not send it.
+void pager_any_of(struct pager *g, const char *parameter, const char *field); // one of its values
+void pager_all_of(struct pager *g, const char *parameter, const char *field); // each of its values
+void pager_part(struct pager *g, const char *parameter, const char *field);   // contains
+
+// Determined's orderBy and `parameter` (sortBy); ends with NULL. `by` is a name of the language.
+struct pager_sort {
+    const char *name, *by;
+};
+void pager_sort(struct pager *g, const char *parameter, const struct pager_sort *sorts);
+
+// Reads filter, sort, cursor, offset, limit, count; writes {KEY: [..], "pagination", "nextCursor"}.
+int pager_answer(struct pager *g, struct error *e);
+
+#endif

@@ -1,0 +1,439 @@
+// Who has used what: the allocations of a time, one by one or by day and month, as CSV and as JSON.
+// A second counts for each slot in what is summed up. Callers see the workspaces they see
+// elsewhere.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "master/views/list.h"
+#include "master/views/views.h"
+
+enum { PAGE_ROWS = 500, RAW_JSON_MAX = 100000, PERIODS_MAX = 4000 };
+
+// --- the allocations of a time -------------------------------------------------------------------
+
+struct used { // one start of a trial, as far as it lies within the time asked for
+    int64_t experiment, slots, start, end;
+    const char *username, *pool, *kind;
+    const json_t *labels;
+};
+
+struct scan {
+    int64_t after, before, now; // wall
+    int64_t last_end, last_row; // of what has ended: how far it was read
+    bool admin;
+    int64_t user;
+    bool over;
+};
+
+typedef void take_used(void *ctx, const struct used *u);
+
+#define USED_COLUMNS                                                                               \
+    "SELECT coalesce(a.ended_at, 0), a.row, e.id, u.username, e.labels, a.slots, a.started_at, "   \
+    "a.pool, ? OR p.workspace_id IN (" SQL_SEEN_WORKSPACES                                         \
+    "), CASE e.kind WHEN 'EXPERIMENT' THEN 'training' ELSE lower(e.kind) END FROM (SELECT rowid "  \
+    "AS row, "                                                                                     \
+    "trial_id, slots, started_at, ended_at, pool FROM allocations "
+#define USED_JOINED                                                                                \
+    ") a JOIN trials t ON t.id = a.trial_id JOIN experiments e ON e.id = t.experiment_id "         \
+    "JOIN users u ON u.id = e.user_id JOIN projects p ON p.id = e.project_id"
+
+// In the order of their ends, so that a page begins where the last one ended.
+static const char ended[] = USED_COLUMNS "WHERE ended_at >= ? AND (ended_at > ? OR rowid > ?) "
+                                         "ORDER BY ended_at, rowid LIMIT ?" USED_JOINED;
+static const char living[] = USED_COLUMNS "WHERE state <> 'TERMINATED'" USED_JOINED;
+
+static void show(struct scan *s, struct db_rows *rows, take_used *take, void *ctx)
+{
+    int64_t end = db_int(rows, 0) ? db_int(rows, 0) : s->now, start = db_int(rows, 6);
+    if (!start || !db_int(rows, 8))
+        return;
+    struct used u = {.experiment = db_int(rows, 2),
+                     .slots = db_int(rows, 5),
+                     .start = start > s->after ? start : s->after,
+                     .end = end < s->before ? end : s->before,
+                     .username = db_text(rows, 3),
+                     .pool = db_text(rows, 7),
+                     .kind = db_text(rows, 9)};
+    if (u.start >= u.end)
+        return;
+    json_t *labels = json_loads(db_text(rows, 4), 0, NULL);
+    u.labels = labels;
+    take(ctx, &u);
+    json_decref(labels);
+}
+
+// The next page; s->over after the last one.
+static int scan_page(struct scan *s, struct db_reader *db, take_used *take, void *ctx)
+{
+    const struct db_value values[] = {
+        {.type = 'i', .i = s->admin},    {.type = 'i', .i = s->user},
+        {.type = 'i', .i = s->last_end}, {.type = 'i', .i = s->last_end},
+        {.type = 'i', .i = s->last_row}, {.type = 'i', .i = PAGE_ROWS},
+    };
+    bool more = s->last_row >= 0;
+    struct db_rows *rows = db_query_sql(db, more ? ended : living, values, more ? 6 : 2);
+    int rc, count = 0;
+    for (; (rc = db_next(rows)) == 1; count++) {
+        show(s, rows, take, ctx);
+        if (more) {
+            s->last_end = db_int(rows, 0);
+            s->last_row = db_int(rows, 1);
+        }
+    }
+    db_rows_close(rows);
+    s->over = !more;
+    if (more && count < PAGE_ROWS)
+        s->last_row = -1; // those that live come last
+    return rc;
+}
+
+static int read_moment(struct view *v, const char *name, int64_t *out, struct error *e)
+{
+    const char *text = query_get(v->query, name);
+    if (text && !clock_parse(text, out))
+        return 0;
+    return error_set(e, ERR_INVALID, "query parameter %s: give a time like 2026-11-21T09:00:00Z",
+                     name);
+}
+
+static void begin(struct view *v, struct scan *s, int64_t after, int64_t before)
+{
+    *s = (struct scan){.after = after,
+                       .before = before,
+                       .now = clock_wall_us(),
+                       .last_end = after,
+                       .admin = v->rq->principal.admin,
+                       .user = v->rq->principal.user_id};
+}
+
+static int begin_raw(struct view *v, struct scan *s, struct error *e)
+{
+    int64_t after = 0, before = 0;
+    int rc = read_moment(v, "timestampAfter", &after, e);
+    if (!rc)
+        rc = read_moment(v, "timestampBefore", &before, e);
+    if (!rc && after > before)
+        rc = error_set(e, ERR_INVALID, "timestampAfter is later than timestampBefore");
+    begin(v, s, after, before);
+    return rc;
+}
+
+static double seconds_of(int64_t start, int64_t end)
+{
+    return (double)(end - start) / 1e6;
+}
+
+// --- one by one, as CSV --------------------------------------------------------------------------
+
+static void put_field(struct buf *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        buf_puts(out, text);
+        return;
+    }
+    buf_puts(out, "\"");
+    for (const char *c = text; *c; c++) {
+        if (*c == '"')
+            buf_puts(out, "\"");
+        buf_append(out, c, 1);
+    }
+    buf_puts(out, "\"");
+}
+
+static void put_labels(struct buf *out, const json_t *labels)
+{
+    struct buf all;
+    size_t i;
+    json_t *label;
+    buf_init(&all, 1 << 20);
+    json_array_foreach(labels, i, label)
+    {
+        if (i)
+            buf_puts(&all, ",");
+        for (const char *c = json_string_value(label); c && *c; c++) {
+            if (*c == ',' || *c == '\\')
+                buf_puts(&all, "\\");
+            buf_append(&all, c, 1);
+        }
+    }
+    put_field(out, buf_str(&all));
+    buf_free(&all);
+}
+
+static void put_raw_line(void *ctx, const struct used *u)
+{
+    struct buf *out = ctx;
+    char start[CLOCK_RFC3339_MAX], end[CLOCK_RFC3339_MAX];
+    buf_printf(out, "%lld,%s,", (long long)u->experiment, u->kind);
+    put_field(out, u->username);
+    buf_puts(out, ",");
+    put_labels(out, u->labels);
+    buf_printf(out, ",%lld,%s,%s,%.6f\n", (long long)u->slots, clock_format(u->start, start),
+               clock_format(u->end, end), seconds_of(u->start, u->end));
+}
+
+struct raw_stream {
+    struct stream stream;
+    struct scan scan;
+    bool begun;
+};
+
+static enum stream_turn fill_raw(struct stream *s, struct db_reader *db, struct buf *out)
+{
+    struct raw_stream *r = (struct raw_stream *)s;
+    if (!r->begun)
+        buf_puts(out, "experiment_id,kind,username,labels,slots,start_time,end_time,seconds\n");
+    r->begun = true;
+    if (scan_page(&r->scan, db, put_raw_line, out) < 0)
+        return STREAM_BROKEN;
+    return r->scan.over ? STREAM_END : STREAM_MORE;
+}
+
+int stream_resources_raw(struct view *v, struct stream **out, struct error *e)
+{
+    struct raw_stream *r = arena_alloc(&v->rq->arena, sizeof *r);
+    r->stream.fill = fill_raw;
+    r->stream.content_type = "text/csv";
+    *out = &r->stream;
+    return begin_raw(v, &r->scan, e);
+}
+
+// --- one by one, as JSON -------------------------------------------------------------------------
+
+struct raw_list {
+    struct json_writer *w;
+    int64_t count;
+};
+
+static void write_used(void *ctx, const struct used *u)
+{
+    struct raw_list *l = ctx;
+    if (l->count++ >= RAW_JSON_MAX)
+        return;
+    jw_object(l->w);
+    jw_kv_string(l->w, "kind", u->kind);
+    jw_kv_int(l->w, "experimentId", u->experiment);
+    jw_kv_string(l->w, "username", u->username);
+    jw_key(l->w, "labels");
+    jw_json(l->w, u->labels);
+    jw_kv_int(l->w, "slots", u->slots);
+    write_time(l->w, "startTime", u->start);
+    write_time(l->w, "endTime", u->end);
+    jw_kv_double(l->w, "seconds", seconds_of(u->start, u->end));
+    jw_object_end(l->w);
+}
+
+int view_resources_raw(struct view *v, struct error *e)
+{
+    struct scan s;
+    struct raw_list l = {.w = &v->w};
+    int rc = begin_raw(v, &s, e);
+    if (rc)
+        return rc;
+    jw_object(&v->w);
+    jw_key(&v->w, "resourceEntries");
+    jw_array(&v->w);
+    while (!s.over && !rc)
+        rc = scan_page(&s, v->db, write_used, &l) < 0 ? store_failed(e) : 0;
+    jw_array_end(&v->w);
+    jw_object_end(&v->w);
+    if (!rc && l.count > RAW_JSON_MAX)
+        rc = error_set(e, ERR_TOO_LARGE,
+                       "more than %d allocations: ask for a shorter time, or for CSV at "
+                       "/resources/allocation/raw",
+                       RAW_JSON_MAX);
+    return rc;
+}
+
+// --- by day or month -----------------------------------------------------------------------------
+
+enum { BY_LABEL, BY_USER, BY_POOL, SUMS };
+static const struct {
+    const char *csv, *json;
+} sum_names[SUMS] = {[BY_LABEL] = {"experiment_label", "byExperimentLabel"},
+                     [BY_USER] = {"username", "byUsername"},
+                     [BY_POOL] = {"resource_pool", "byResourcePool"}};
+
+struct period {
+    int64_t start, end;
+    char name[16]; // "2026-11-21", "2026-11"
+    double total;
+    json_t *sums[SUMS]; // {key: slot-seconds}
+};
+
+struct periods {
+    struct period *items;
+    size_t count;
+    bool monthly;
+};
+
+static void add_sum(json_t *sums, const char *key, double seconds)
+{
+    json_t *sum = json_object_get(sums, key);
+    must(!json_object_set_new(sums, key, json_real(json_number_value(sum) + seconds)));
+}
+
+// The first period that ends after a moment.
+static size_t period_at(const struct periods *p, int64_t moment)
+{
+    size_t low = 0, high = p->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (p->items[middle].end <= moment)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void sum_used(void *ctx, const struct used *u)
+{
+    struct periods *p = ctx;
+    for (size_t i = period_at(p, u->start); i < p->count && p->items[i].start < u->end; i++) {
+        struct period *d = &p->items[i];
+        int64_t start = u->start > d->start ? u->start : d->start;
+        int64_t end = u->end < d->end ? u->end : d->end;
+        double seconds = seconds_of(start, end) * (double)u->slots;
+        size_t k;
+        json_t *label;
+        if (start >= end)
+            continue;
+        d->total += seconds;
+        add_sum(d->sums[BY_USER], u->username, seconds);
+        add_sum(d->sums[BY_POOL], u->pool, seconds);
+        json_array_foreach(u->labels, k, label)
+        {
+            if (json_is_string(label))
+                add_sum(d->sums[BY_LABEL], json_string_value(label), seconds);
+        }
+    }
+}
+
+// The first moment of a day or month.
+static bool parse_date(const char *text, bool monthly, struct tm *out)
+{
+    *out = (struct tm){.tm_mday = 1};
+    const char *end = text ? strptime(text, monthly ? "%Y-%m" : "%Y-%m-%d", out) : NULL;
+    return end && !*end;
+}
+
+static int64_t moment_of(struct tm date)
+{
+    return (int64_t)timegm(&date) * 1000000;
+}
+
+static int make_periods(struct view *v, struct periods *out, struct error *e)
+{
+    const char *period = query_get(v->query, "period");
+    struct tm date, last;
+    *out = (struct periods){
+        .monthly = period && !strcmp(period, "RESOURCE_ALLOCATION_AGGREGATION_PERIOD_MONTHLY")};
+    if (!out->monthly &&
+        (!period || strcmp(period, "RESOURCE_ALLOCATION_AGGREGATION_PERIOD_DAILY")))
+        return error_set(e, ERR_INVALID,
+                         "query parameter period: RESOURCE_ALLOCATION_AGGREGATION_PERIOD_DAILY or "
+                         "_MONTHLY");
+    if (!parse_date(query_get(v->query, "startDate"), out->monthly, &date) ||
+        !parse_date(query_get(v->query, "endDate"), out->monthly, &last) ||
+        moment_of(date) > moment_of(last))
+        return error_set(e, ERR_INVALID,
+                         "query parameters startDate, endDate: give dates like %s, in order",
+                         out->monthly ? "2026-11" : "2026-11-21");
+    out->items = arena_alloc(&v->rq->arena, PERIODS_MAX * sizeof *out->items);
+    int64_t end = moment_of(last);
+    for (int64_t at; (at = moment_of(date)) <= end; out->count++) {
+        if (out->count == PERIODS_MAX)
+            return error_set(e, ERR_TOO_LARGE, "more than %d days: ask for less", PERIODS_MAX);
+        struct period *d = &out->items[out->count];
+        strftime(d->name, sizeof d->name, out->monthly ? "%Y-%m" : "%Y-%m-%d", &date);
+        *(out->monthly ? &date.tm_mon : &date.tm_mday) += 1;
+        d->start = at;
+        d->end = moment_of(date);
+        time_t next = (time_t)(d->end / 1000000);
+        gmtime_r(&next, &date);
+    }
+    return 0;
+}
+
+static int sum_up(struct view *v, struct periods *p, struct error *e)
+{
+    struct scan s;
+    int rc = 0;
+    for (size_t i = 0; i < p->count; i++)
+        for (int k = 0; k < SUMS; k++)
+            p->items[i].sums[k] = json_object();
+    begin(v, &s, p->items[0].start, p->items[p->count - 1].end);
+    while (!s.over && !rc)
+        rc = scan_page(&s, v->db, sum_used, p) < 0 ? store_failed(e) : 0;
+    return rc;
+}
+
+static void free_sums(struct periods *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        for (int k = 0; k < SUMS; k++)
+            json_decref(p->items[i].sums[k]);
+}
+
+int view_resources_aggregated(struct view *v, struct error *e)
+{
+    struct periods p;
+    int rc = make_periods(v, &p, e);
+    if (!rc)
+        rc = sum_up(v, &p, e);
+    jw_object(&v->w);
+    jw_key(&v->w, "resourceEntries");
+    jw_array(&v->w);
+    for (size_t i = 0; !rc && i < p.count; i++) {
+        jw_object(&v->w);
+        jw_kv_string(&v->w, "periodStart", p.items[i].name);
+        jw_kv_string(&v->w, "period",
+                     p.monthly ? "RESOURCE_ALLOCATION_AGGREGATION_PERIOD_MONTHLY"
+                               : "RESOURCE_ALLOCATION_AGGREGATION_PERIOD_DAILY");
+        jw_kv_double(&v->w, "seconds", p.items[i].total);
+        jw_kv_raw(&v->w, "byAgentLabel", "{}");
+        for (int k = 0; k < SUMS; k++) {
+            jw_key(&v->w, sum_names[k].json);
+            jw_json(&v->w, p.items[i].sums[k]);
+        }
+        jw_object_end(&v->w);
+    }
+    jw_array_end(&v->w);
+    jw_object_end(&v->w);
+    free_sums(&p);
+    return rc;
+}
+
+static void put_period(struct buf *out, const struct period *d)
+{
+    const char *key;
+    json_t *sum;
+    for (int k = 0; k < SUMS; k++)
+        json_object_foreach(d->sums[k], key, sum)
+        {
+            buf_printf(out, "%s,", sum_names[k].csv);
+            put_field(out, key);
+            buf_printf(out, ",%s,%.6f\n", d->name, json_number_value(sum));
+        }
+    buf_printf(out, "total,total,%s,%.6f\n", d->name, d->total);
+}
+
+int view_resources_aggregated_csv(struct view *v, struct error *e)
+{
+    struct periods p;
+    int rc = make_periods(v, &p, e);
+    if (!rc)
+        rc = sum_up(v, &p, e);
+    v->content_type = "text/csv";
+    buf_puts(&v->rq->answer, "aggregation_type,aggregation_key,date,seconds\n");
+    for (size_t i = 0; !rc && i < p.count; i++)
+        put_period(&v->rq->answer, &p.items[i]);
+    free_sums(&p);
+    return rc;
+}

@@ -1,0 +1,181 @@
+// Access tokens: made by people for their programs, with a description, a life of their own, and a
+// revocation that works at once. What is shown of one is never its text, which nobody has.
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "master/http/auth.h"
+#include "master/views/list.h"
+#include "master/views/views.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKEN_COLUMNS                                                                              \
+    "SELECT k.id, k.user_id, k.expires_at, k.created_at, k.access, k.revoked, k.description"
+#define TOKEN_FROM "FROM tokens k"
+
+static void write_token(struct json_writer *w, struct db_rows *rows)
+{
+    jw_object(w);
+    jw_kv_int(w, "id", db_int(rows, 0));
+    jw_kv_int(w, "userId", db_int(rows, 1));
+    write_time(w, "expiry", db_int(rows, 2)); // null: never
+    write_time(w, "createdAt", db_int(rows, 3));
+    jw_kv_string(w, "tokenType",
+                 db_int(rows, 4) ? "TOKEN_TYPE_ACCESS_TOKEN" : "TOKEN_TYPE_USER_SESSION");
+    jw_kv_bool(w, "revoked", db_int(rows, 5));
+    jw_kv_string(w, "description", db_text(rows, 6));
+    jw_object_end(w);
+}
+
+// Access tokens that work; others when they are asked for: showInactive, tokenIds, and ours:
+// sessions, which logins leave.
+int token_list(struct view *v, struct error *e)
+{
+    static const struct list_sort sorts[] = {{"SORT_BY_USER_ID", "k.user_id"},
+                                             {"SORT_BY_EXPIRY", "k.expires_at"},
+                                             {"SORT_BY_CREATED_AT", "k.created_at"},
+                                             {"SORT_BY_TOKEN_TYPE", "k.access"},
+                                             {"SORT_BY_REVOKED", "k.revoked"},
+                                             {"SORT_BY_DESCRIPTION", "k.description"},
+                                             {NULL, NULL}};
+    const struct principal *me = &v->rq->principal;
+    struct list l;
+    list_init(&l, v);
+    list_and(&l, "k.kind = 'user' AND k.id IS NOT NULL");
+    if (!me->admin) {
+        list_and(&l, "k.user_id = ?");
+        list_bind_int(&l, me->user_id);
+    }
+    if (!query_flag(v->query, "showInactive") && !query_get(v->query, "tokenIds")) {
+        list_and(&l, "k.revoked = 0 AND (k.expires_at = 0 OR k.expires_at > ?)");
+        list_bind_int(&l, clock_wall_us());
+    }
+    if (!query_flag(v->query, "sessions") && !query_get(v->query, "tokenIds"))
+        list_and(&l, "k.access = 1");
+    list_filter_ints(&l, "tokenIds", "k.id");
+    list_filter_texts(&l, "username", "SELECT username FROM users WHERE id = k.user_id");
+    list_sort(&l, "sortBy", sorts, "k.id", "k.id");
+    list_page(&l);
+    static const struct list_source source = {"tokenInfo", TOKEN_COLUMNS, TOKEN_FROM, NULL,
+                                              write_token};
+    return list_answer(&l, &source, e);
+}
+
+// --- made ----------------------------------------------------------------------------------------
+
+// "72h", as Go writes it; "-1": for ever. Without one, 30 days.
+static int read_lifespan(const json_t *body, int64_t now, int64_t *expires, struct error *e)
+{
+    const char *text = jget_string(body, "lifespan", NULL);
+    int64_t lasts = LIMIT_TOKEN_DAYS * 86400LL * 1000000;
+    *expires = 0;
+    if (text && !strcmp(text, "-1"))
+        return 0;
+    if (text && (duration_parse(text, &lasts) || lasts <= 0 || lasts > INT64_MAX - now))
+        return error_set(e, ERR_INVALID, "lifespan: not a length of time like 72h, or -1 for ever");
+    *expires = now + lasts;
+    return 0;
+}
+
+// An administrator makes them for others too, for programs that have a user of their own.
+static int check_user(struct view *v, int64_t user, int64_t now, struct error *e)
+{
+    const struct principal *me = &v->rq->principal;
+    if (user != me->user_id && !me->admin)
+        return error_set(e, ERR_FORBIDDEN, "only an administrator makes tokens for other users");
+    struct db_rows *rows = db_query(v->db, STMT_USER_BY_ID, "i", user);
+    bool active = db_next(rows) == 1 && db_int(rows, 4);
+    db_rows_close(rows);
+    if (!active)
+        return error_set(e, ERR_NOT_FOUND, "there is no active user %lld", (long long)user);
+    rows = db_query(v->db, STMT_TOKENS_ACTIVE, "ii", user, now);
+    int64_t count = db_next(rows) == 1 ? db_int(rows, 0) : 0;
+    db_rows_close(rows);
+    if (count >= LIMIT_ACCESS_TOKENS)
+        return error_set(e, ERR_CONFLICT, "the user has %d access tokens already; revoke one first",
+                         LIMIT_ACCESS_TOKENS);
+    return 0;
+}
+
+int token_create(struct view *v, struct error *e)
+{
+    char token[TOKEN_TEXT], hash[SHA256_HEX];
+    const json_t *body = v->rq->body;
+    const char *description = jget_string(body, "description", "");
+    int64_t now = clock_wall_us(), expires;
+    int64_t user = jget_int(body, "userId", v->rq->principal.user_id);
+    int rc = check_user(v, user, now, e);
+    if (!rc)
+        rc = read_lifespan(body, now, &expires, e);
+    if (!rc && strlen(description) > LIMIT_NAME)
+        rc = error_set(e, ERR_TOO_LARGE, "description: more than %d bytes", LIMIT_NAME);
+    if (rc)
+        return rc;
+    auth_token_make(token, hash);
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_TOKENS_DELETE_EXPIRED, "i", now);
+    db_batch_add(b, STMT_TOKEN_COUNT, "");
+    db_batch_add(b, STMT_TOKEN_INSERT_USER, "siiiis", hash, user, now, expires, (int64_t)1,
+                 description);
+    rc = view_commit(v, b, e);
+    if (rc)
+        return rc;
+    struct db_rows *rows = db_query(v->db, STMT_TOKEN_BY_HASH, "s", hash);
+    jw_object(&v->w);
+    jw_kv_string(&v->w, "token", token);
+    jw_kv_int(&v->w, "tokenId", db_next(rows) == 1 ? db_int(rows, 0) : 0);
+    jw_object_end(&v->w);
+    db_rows_close(rows);
+    return 0;
+}
+
+// --- changed -------------------------------------------------------------------------------------
+
+// Of the path, and that the caller may change it.
+static int find_token(struct view *v, int64_t *id, struct error *e)
+{
+    const struct principal *me = &v->rq->principal;
+    int rc = request_param_int(v->rq, 0, id, e);
+    if (rc)
+        return rc;
+    struct db_rows *rows = db_query(v->db, STMT_TOKEN_BY_ID, "i", *id);
+    int found = db_next(rows);
+    bool seen = found == 1 && (me->admin || db_int(rows, 0) == me->user_id);
+    bool ended =
+        seen && (db_int(rows, 1) || (db_int(rows, 2) && db_int(rows, 2) < clock_wall_us()));
+    db_rows_close(rows);
+    if (found < 0)
+        return store_failed(e);
+    if (!seen)
+        return error_set(e, ERR_NOT_FOUND, "there is no token %lld", (long long)*id);
+    return ended
+               ? error_set(e, ERR_CONFLICT, "token %lld has expired or was revoked", (long long)*id)
+               : 0;
+}
+
+int token_patch(struct view *v, struct error *e)
+{
+    int64_t id = 0;
+    const char *description = jget_string(v->rq->body, "description", NULL);
+    bool revoke = jget_bool(v->rq->body, "setRevoked", false);
+    int rc = find_token(v, &id, e);
+    if (!rc && description && strlen(description) > LIMIT_NAME)
+        rc = error_set(e, ERR_TOO_LARGE, "description: more than %d bytes", LIMIT_NAME);
+    if (rc)
+        return rc;
+    struct db_batch *b = db_batch_new();
+    if (description)
+        db_batch_add(b, STMT_TOKEN_SET_DESCRIPTION, "si", description, id);
+    if (revoke)
+        db_batch_add(b, STMT_TOKEN_REVOKE, "i", id);
+    rc = view_commit(v, b, e);
+    if (rc)
+        return rc;
+    v->rq->id = id;
+    jw_object(&v->w);
+    rc = write_one(v, "tokenInfo", TOKEN_COLUMNS " " TOKEN_FROM " WHERE k.id = ?", write_token, e);
+    jw_object_end(&v->w);
+    return rc;
+}
