@@ -244,14 +244,15 @@ static int post_metadata(struct import *m, long long old, struct error *e)
 
 static void note_trial(struct import *m, const json_t *trial, long long old)
 {
+    static const char *const kept[] = {"startTime", "endTime", "state", "progress", "seed"};
     char key[24];
     snprintf(key, sizeof(key), "%lld", old);
     json_object_set_new(m->trials, key, json_integer(m->trial));
     json_t *one = json_pack("{s:I, s:I}", "id", (json_int_t)m->trial, "restarts",
                             (json_int_t)jget_int(trial, "restarts", 0));
-    json_object_set(one, "startTime", json_object_get(trial, "startTime"));
-    json_object_set(one, "endTime", json_object_get(trial, "endTime"));
-    json_object_set(one, "state", json_object_get(trial, "state"));
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        json_object_set(one, kept[i], json_object_get(trial, kept[i]));
+    }
     json_array_append_new(json_object_get(m->history, "trials"), one);
 }
 
@@ -456,11 +457,12 @@ static int describe(struct import *m, const json_t *manifest, const json_t *old,
     return err;
 }
 
-// When it ran; last, since the calls before say that it runs now.
+// When it ran and how far it came; last, since the calls before say that it runs now.
 static int tell_history(struct import *m, const json_t *old, struct error *e)
 {
     json_object_set(m->history, "startTime", json_object_get(old, "startTime"));
     json_object_set(m->history, "endTime", json_object_get(old, "endTime"));
+    json_object_set(m->history, "progress", json_object_get(old, "progress"));
     return cli_call(m->c, "POST", m->history, NULL, e, "/api/v1/experiments/%lld/history",
                     m->experiment);
 }

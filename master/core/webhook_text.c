@@ -36,10 +36,11 @@ static void write_experiment(struct core *c, struct json_writer *w, const struct
     jw_object_end(w);
 }
 
+// A state is a bare word here, however the webhook was told of it: COMPLETED.
 static void write_condition(struct json_writer *w, const struct trigger *t, const struct subject *s)
 {
     jw_key(w, "condition");
-    if (t->kind != TRIGGER_CUSTOM) {
+    if (t->kind == TRIGGER_LINE || t->kind == TRIGGER_METRIC) {
         jw_json(w, t->condition);
         return;
     }

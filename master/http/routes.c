@@ -535,8 +535,9 @@ const struct route route_table[] = {
      .core = core_experiment_history,
      .body = BODY_SMALL,
      .ours = true,
-     .summary = "Say when an unmanaged experiment that has ended, and its trials, ran",
-     .takes = "startTime:time endTime?:time trials?:[object]"},
+     .summary = "Say when an unmanaged experiment that has ended ran, and how far it came; of its "
+                "trials also their seeds",
+     .takes = "startTime:time endTime?:time progress?:number trials?:[object]"},
 
     READ(V1 "/models", AUTH_USER, model_list,
          "name description labels archived users userIds id workspaceIds workspaceName sortBy" PAGE,

@@ -59,6 +59,9 @@ class Life(unittest.TestCase):
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.headers["Content-Type"], answer.read()
 
+    def api(self, path):
+        return json.loads(self.call("/api/v1" + path)[1])
+
     def test_the_end_of_an_experiment_collects(self):
         experiment = self.submit()
         self.cluster.wait(experiment)
@@ -163,6 +166,15 @@ class Life(unittest.TestCase):
         there, here = (self.cluster.rows("experiment", "describe", id) for id in (experiment, new))
         for key in ("name", "state", "started", "ended"):
             self.assertEqual(there[key], here[key], key)
+        self.assertEqual(self.api(f"/experiments/{new}")["experiment"]["progress"], 1)
+        there, here = (self.api(f"/experiments/{id}/trials")["trials"] for id in (experiment, new))
+        for key in ("progress", "restarts", "seed", "hparams"):
+            self.assertEqual([trial[key] for trial in there], [trial[key] for trial in here], key)
+        # All of its reports came as columns, as the trail says.
+        with sqlite3.connect(f"file:{self.cluster.folder}/master/muster.db?mode=ro", uri=True) as store:
+            told = [path.split("/metrics")[1] for path, in store.execute(
+                "SELECT path FROM audit WHERE path LIKE ?", (f"/api/v1/trials/{here[0]['id']}/metrics%",))]
+        self.assertEqual(set(told), {"/columns"})
         for group in ("training", "validation"):
             rows = [self.cluster.rows("experiment", "metrics", id, "--group", group) for id in (experiment, new)]
             self.assertEqual(rows[0], rows[1])

@@ -262,6 +262,42 @@ static void test_what_people_can_do(void **state)
     assert_stored("SELECT state FROM experiments WHERE id = 2", "CANCELED");
 }
 
+// What an import says of what ran elsewhere, at its end.
+static void test_history(void **state)
+{
+    static const char *const bad[] = {
+        "{\"startTime\": \"soon\"}",
+        "{\"startTime\": \"2026-01-01T00:00:00Z\", \"progress\": 2}",
+        "{\"startTime\": \"2026-01-01T00:00:00Z\", \"progress\": \"much\"}",
+        "{\"startTime\": \"2026-01-01T00:00:00Z\", \"trials\": [{\"id\": 1, \"seed\": -1, "
+        "\"startTime\": \"2026-01-01T00:00:00Z\"}]}",
+        "{\"startTime\": \"2026-01-01T00:00:00Z\", \"trials\": [{\"id\": 1, \"progress\": -1, "
+        "\"startTime\": \"2026-01-01T00:00:00Z\"}]}",
+    };
+    (void)state;
+    make_experiment("");
+    make_trial(1);
+    make_trial(1);
+    must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_ERROR\"}");
+    must_tell(core_trial_patch, owner(), "2", "{\"state\": \"STATE_CANCELED\"}");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(tell(core_experiment_history, owner(), "1", bad[i]), 400);
+    const char *body =
+        "{\"startTime\": \"2026-01-01T00:00:00Z\", \"endTime\": \"2026-01-01T01:00:00Z\", "
+        "\"progress\": 0.75, \"trials\": [{\"id\": 1, \"seed\": 77, \"restarts\": 2, "
+        "\"progress\": 0.5, \"startTime\": \"2026-01-01T00:00:00Z\"}]}";
+    must_tell(core_experiment_history, owner(), "1", body);
+    assert_stored("SELECT e.progress || ' ' || t.progress || ' ' || t.seed || ' ' || t.restarts"
+                  " FROM experiments e, trials t WHERE t.id = 1",
+                  "0.75 0.5 77 2");
+    // What has completed came to its end.
+    must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_COMPLETED\"}");
+    must_tell(core_experiment_history, owner(), "1", body);
+    assert_stored("SELECT e.state || e.progress || t.progress FROM experiments e, trials t"
+                  " WHERE t.id = 1",
+                  "COMPLETED1.01.0");
+}
+
 static void test_who_may(void **state)
 {
     (void)state;
@@ -327,6 +363,7 @@ int main(void)
         TEST(test_silence),
         TEST(test_several_trials),
         TEST(test_what_people_can_do),
+        TEST(test_history),
         TEST(test_who_may),
         TEST(test_metadata),
     };

@@ -22,8 +22,9 @@ static int64_t make(struct principal who, const char *body)
 static void test_states(void **state)
 {
     (void)state;
-    assert_int_equal(make(as_user(OWNER, true), STATE_HOOK("all", "PAUSED", "")), 1);
-    assert_int_equal(make(as_user(OWNER, true), STATE_HOOK("all", "PAUSED", "")), 1); // repeated
+    assert_int_equal(make(as_user(OWNER, true), STATE_HOOK("all", "STATE_PAUSED", "")), 1);
+    assert_int_equal(make(as_user(OWNER, true), STATE_HOOK("all", "STATE_PAUSED", "")),
+                     1); // repeated
     assert_int_equal(make(as_user(OWNER, true), STATE_HOOK("all", "ERROR", "")), 0);
     assert_int_equal(last_status, 409);
     assert_int_equal(make(as_user(OTHER, false), STATE_HOOK("mine", "PAUSED", "")), 0);
