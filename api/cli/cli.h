@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "api/client.h"
+#include "api/wire.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/flags.h"
@@ -36,7 +37,7 @@ struct cli_options {
     bool no_admin, slack, specific, regex;
     long long status;
     const char *unread; // by flagset_probe()
-    long long project_id, limit, tail, rank, experiment, trial;
+    long long project_id, timeout, limit, tail, rank, experiment, trial;
     const char *trace, *policy, *teams, *window, *plot, *from_store; // simulate
     const char *data_dir;                                            // of backups
     bool force, dry_run, checkpoints;
@@ -60,6 +61,7 @@ struct cli {
     const char *master; // URL
     const char *token;  // NULL when not signed in
     struct client *client;
+    int64_t began_us;  // monotonic
     int timeout_s;     // of a call; 0: as the client has it
     json_t *names;     // of teams and users, by path: lookup.h
     const char **args; // positional words after noun and verb
@@ -111,6 +113,11 @@ int cli_confirm(struct cli *c, struct error *e, const char *question, ...)
 // Says what was done: a line for a person unless --quiet, `row` (consumed) in the other formats.
 int cli_report(struct cli *c, json_t *row, struct error *e, const char *line, ...)
     __attribute__((format(printf, 4, 5)));
+
+// A flag's value as a word of a table of the wire, in any case ("running"); ERR_INVALID lists those
+// that it takes, and `more` (NULL: none) before them.
+int cli_word(const char *flag, const char *text, enum wire_names table, const char *more,
+             const char **word, struct error *e);
 
 // A flag's value as a moment, "2026-11-21", RFC 3339 or "90m" for so long ago, as RFC 3339 in the
 // arena; NULL stays NULL. ERR_INVALID names the flag.

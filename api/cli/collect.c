@@ -6,6 +6,7 @@
 #include "api/cli/output.h"
 #include "api/cli/rows.h"
 #include "api/cli/verbs.h"
+#include "api/wire.h"
 #include "base/json.h"
 
 static json_t *uuids_of(const struct cli *c)
@@ -57,11 +58,39 @@ static int tell(struct cli *c, const json_t *uuids, const char *state, struct er
     return err;
 }
 
+// Those that are deleted already are told of, and left out.
+static int leave_out_deleted(struct cli *c, json_t *uuids, struct error *e)
+{
+    int err = 0;
+    for (size_t i = json_array_size(uuids); i-- > 0 && err == 0;) {
+        const char *uuid = json_string_value(json_array_get(uuids, i));
+        char *escaped = client_escape(uuid);
+        json_t *answer = NULL;
+        err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/checkpoints/%s", escaped);
+        const char *state = jget_string(jget(answer, "checkpoint"), "state", "");
+        if (strcmp(state, wire_name(WIRE_CHECKPOINT_STATE, "DELETED")) == 0) {
+            fprintf(stderr, "Checkpoint %s is deleted already\n", uuid);
+            json_array_remove(uuids, i);
+        }
+        json_decref(answer);
+        free(escaped);
+    }
+    return err;
+}
+
 int run_checkpoint_delete(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     json_t *uuids = uuids_of(c);
-    int err = cli_confirm(c, e, "Delete %zu checkpoints with their files?", json_array_size(uuids));
+    int err = leave_out_deleted(c, uuids, e);
+    size_t count = json_array_size(uuids);
+    if (err != 0 || count == 0) {
+        err = err != 0 || c->format == OUTPUT_TABLE ? err : tell(c, uuids, "deleted", e);
+        json_decref(uuids);
+        return err;
+    }
+    err = cli_confirm(c, e, "Delete %zu checkpoint%s with %s files?", count, count == 1 ? "" : "s",
+                      count == 1 ? "its" : "their");
     if (err == 0) {
         json_t *body = json_pack("{s:O}", "checkpointUuids", uuids);
         err = cli_call(c, "DELETE", body, NULL, e, "/api/v1/checkpoints");

@@ -178,12 +178,8 @@ static int state_query(struct cli *c, const char **query, struct error *e)
         *query = state != NULL ? active_states : "";
         return 0;
     }
-    char *upper = arena_strdup(&c->arena, state);
-    for (char *p = upper; *p != '\0'; p++) {
-        *p = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
-    }
     const char *word = NULL;
-    int err = wire_parse(WIRE_EXPERIMENT_STATE, upper, &word, e);
+    int err = cli_word("--state", state, WIRE_EXPERIMENT_STATE, NULL, &word, e);
     if (err == 0) {
         *query = arena_printf(&c->arena, "&states=%s", wire_name(WIRE_EXPERIMENT_STATE, word));
     }

@@ -68,6 +68,7 @@ static const struct row rows[] = {
     TEXT("until", 0, until, "TIME", "not after TIME"),
     YES("validate-only", 0, validate_only, "check the configuration, create nothing"),
     YES("wait", 'w', wait, "return when it has happened"),
+    NUMBER("timeout", 0, timeout, "SECONDS", "wait so long at most; then the exit code is 6, and what was begun goes on", 1, INT32_MAX),
     YES("yes", 'y', yes, "do not ask"),
     YES("all", 'a', all, "leave none out: archived ones, the end of a long queue"),
     OF("tokens", "all", 'a', FLAG_BOOL, all, NULL, "also those that were revoked or have expired, and those of logins"),

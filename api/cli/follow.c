@@ -299,7 +299,7 @@ static int watch(struct follow *f, struct events *stream, struct error *e)
 {
     int err = 0;
     f->stale = STALE_ALL;
-    while (err == 0 && !watch_interrupted() && !has_ended(f)) {
+    while (err == 0 && !watch_interrupted() && !has_ended(f) && watch_left(f->c) > 0) {
         int64_t now = clock_mono_us();
         if (now >= f->looked_at + OLD_US) {
             f->stale |= STALE_REASON;
@@ -320,8 +320,8 @@ static int ended(struct follow *f, struct error *e)
     if (f->terminal) {
         putchar('\n');
     }
-    if (strcmp(f->state, "COMPLETED") == 0) {
-        return 0;
+    if (strcmp(f->state, "COMPLETED") == 0 || !has_ended(f)) {
+        return 0; // .. or --timeout has passed, which is told by who waits
     }
     return error_set(e, ERR_FAILED, "experiment %lld ended as %s; see: muster experiment logs %lld",
                      f->experiment, f->state, f->experiment);

@@ -94,6 +94,24 @@ int lookup_pool(struct cli *c, const char *flag, const char *name, struct error 
     return lookup(c, &pools, flag, name, &unused, e);
 }
 
+int lookup_none(struct cli *c, const char *what, const char *path, const char *name,
+                struct error *e)
+{
+    json_t *answer = NULL;
+    struct error why = {0};
+    int err = cli_call(c, "GET", NULL, &answer, &why, "%s", path);
+    if (err == 0 && strcmp(name_of(jget(answer, what)), name) == 0) {
+        err = error_set(e, ERR_CONFLICT, "there is a %s \"%s\" already; see: muster %s describe %s",
+                        what, name, what, name);
+    } else if (err == ERR_NOT_FOUND) {
+        err = 0;
+    } else if (err != 0 && e != NULL) {
+        *e = why;
+    }
+    json_decref(answer);
+    return err;
+}
+
 // One call for each name, kept for the rows to come.
 static const char *name_at(struct cli *c, const char *path, const char *key, long long id)
 {

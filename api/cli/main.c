@@ -10,6 +10,7 @@
 #include "api/cli/flagset.h"
 #include "api/cli/help.h"
 #include "api/cli/watch.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 // The command `noun verb` or the one-word command `noun`; NULL with *e filled.
@@ -63,6 +64,25 @@ static int parse_format(struct cli *c, struct error *e)
                            c->options.format);
 }
 
+// Nothing is called "": such a word is a variable of a script that was not set. Programs take it.
+static int check_empty(const struct cli *c, const struct command *command, struct error *e)
+{
+    const char *name = command->args;
+    for (int i = 0; i < c->arg_count; i++) {
+        size_t len = strcspn(name, " .]") - (*name == '[');
+        const char *word = name + (*name == '[');
+        if (*c->args[i] == '\0' && strncmp(word, "PROGRAM", 7) != 0 &&
+            strncmp(word, "WORD", 4) != 0) {
+            return error_set(e, ERR_INVALID, "%.*s of muster %s%s%s is empty", (int)len, word,
+                             command->noun, command->verb != NULL ? " " : "",
+                             command->verb != NULL ? command->verb : "");
+        }
+        const char *next = strchr(name, ' ');
+        name = next != NULL ? next + 1 : name; // the last one repeats
+    }
+    return 0;
+}
+
 // Positional words against "FILE [FOLDER]".
 static int check_arguments(const struct cli *c, const struct command *command, struct error *e)
 {
@@ -72,7 +92,7 @@ static int check_arguments(const struct cli *c, const struct command *command, s
         most = strstr(p, "...") != NULL ? 1 << 20 : most + 1;
     }
     if (c->arg_count >= least && c->arg_count <= most) {
-        return 0;
+        return check_empty(c, command, e);
     }
     return error_set(e, ERR_INVALID, "usage: muster %s%s%s %s", command->noun,
                      command->verb != NULL ? " " : "", command->verb != NULL ? command->verb : "",
@@ -143,6 +163,7 @@ int main(int argc, char **argv)
                                 .save_trial_latest = -1,
                                 .preempt_cost = -1}};
     struct error e = {0};
+    c.began_us = clock_mono_us();
     int err = dispatch(&c, argc, argv, &e);
     if (err != 0 && e.text[0] != '\0') {
         fflush(stdout);

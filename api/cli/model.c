@@ -1,4 +1,5 @@
 // The registry of models: names, and the checkpoints that are their versions.
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,8 +54,9 @@ static const char *model_path(struct cli *c)
 static int version_path(struct cli *c, const char **path, struct error *e)
 {
     char *end;
+    errno = 0;
     long long number = strtoll(c->args[1], &end, 10);
-    if (*end != '\0' || number <= 0) {
+    if (*end != '\0' || number <= 0 || errno == ERANGE) {
         return error_set(e, ERR_INVALID,
                          "\"%s\" is no version; they are numbers, see: muster "
                          "model versions %s",
@@ -114,6 +116,7 @@ int run_model_create(struct cli *c, const struct command *self, struct error *e)
         err = lookup_team(c, "--team", c->options.team, &team, e);
         json_object_set_new(body, "workspaceId", json_integer(team));
     }
+    err = err != 0 ? err : lookup_none(c, "model", model_path(c), c->args[0], e);
     err = err != 0 ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/models");
     err = err != 0 ? err
                    : cli_report(c, row_model(jget(answer, "model")), e,
@@ -172,11 +175,33 @@ int run_model_versions(struct cli *c, const struct command *self, struct error *
     return err;
 }
 
+// To make one checkpoint two versions of a model is a slip of the finger.
+static int check_unregistered(struct cli *c, const char *uuid, struct error *e)
+{
+    json_t *rows = NULL, *row;
+    size_t i;
+    int err = fetch_versions(c, &rows, e);
+    json_array_foreach(rows, i, row)
+    {
+        long long version = jget_int(row, "version", 0);
+        if (strcmp(jget_string(row, "checkpoint", ""), uuid) == 0) {
+            err = error_set(e, ERR_CONFLICT,
+                            "checkpoint %s is version %lld of model %s already; to change what is "
+                            "said of it: muster model set-version %s %lld",
+                            uuid, version, c->args[0], c->args[0], version);
+            break;
+        }
+    }
+    json_decref(rows);
+    return err;
+}
+
 int run_model_register(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     json_t *answer = NULL, *body = json_pack("{s:s}", "checkpointUuid", c->args[1]);
     int err = put_words(c, body, e);
+    err = err != 0 ? err : check_unregistered(c, c->args[1], e);
     err = err != 0 ? err : cli_call(c, "POST", body, &answer, e, "%s/versions", model_path(c));
     if (err == 0) {
         const json_t *version = jget(answer, "modelVersion");

@@ -4,7 +4,7 @@
 
 #include "api/cli/cli.h"
 
-enum { PASSWORD_MAX = 1024 };
+enum { PASSWORD_MAX = 1024, PASSWORD_LEAST = 8 }; // characters; least of a new one
 
 // Of `user`, as the options say. `repeated`: a new one, which a person types twice. The caller
 // wipes it.

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/cli/output.h"
 #include "api/cli/rows.h"
@@ -47,6 +48,14 @@ static void tell_saving(struct cli *c, long long id, const char *verb, const jso
     }
 }
 
+static int timed_out(const struct cli *c, long long id, struct error *e)
+{
+    return error_set(e, ERR_TIMEOUT,
+                     "experiment %lld: not yet after %lld seconds; to watch it: muster experiment "
+                     "follow %lld",
+                     id, c->options.timeout, id);
+}
+
 // Looks whenever something has changed until the verb has had its effect; a master that is away for
 // a while is waited for.
 static int wait_for_state(struct cli *c, long long id, const char *verb, json_t **experiment,
@@ -57,7 +66,13 @@ static int wait_for_state(struct cli *c, long long id, const char *verb, json_t 
     int err = watch_open(c, query, &stream, e);
     bool away = false, told = false;
     while (err == 0) {
-        err = watch_wait(away ? NULL : stream, WAIT_MOST_US, e); // at first for its start
+        int64_t left = watch_left(c);
+        if (left <= 0) {
+            err = timed_out(c, id, e);
+            break;
+        }
+        err = watch_wait(away ? NULL : stream, left < WAIT_MOST_US ? left : WAIT_MOST_US,
+                         e); // at first for its start
         json_decref(*experiment);
         *experiment = NULL;
         err = err != 0 ? err : fetch_experiment(c, id, experiment, e);
@@ -113,17 +128,55 @@ static int act_on_many(struct cli *c, const char *verb, const long long *ids, st
     return err;
 }
 
-static int report_act(struct cli *c, const char *verb, long long id, struct error *e)
+// What a verb would bring about when it is so already; NULL: it is not.
+static const char *already(struct cli *c, const char *verb, const json_t *experiment)
 {
-    const char *how = c->options.wait ? "done" : "accepted";
+    bool archived = jget_bool(experiment, "archived", false);
+    const char *state = jget_string(experiment, "state", "");
+    if (strcmp(verb, "archive") == 0 || strcmp(verb, "unarchive") == 0) {
+        bool archives = strcmp(verb, "archive") == 0;
+        return archived != archives ? NULL : archives ? "is archived already" : "is not archived";
+    }
+    if (has_ended(experiment)) {
+        const char *word = wire_word(WIRE_EXPERIMENT_STATE, state);
+        return arena_printf(&c->arena, "has ended already (%s)", word);
+    }
+    if (strcmp(verb, "pause") == 0 && state_is(experiment, "PAUSED")) {
+        return "is paused already";
+    }
+    return strcmp(verb, "activate") == 0 && !state_is(experiment, "PAUSED") ? "is not paused"
+                                                                            : NULL;
+}
+
+static int look_before(struct cli *c, const char *verb, long long id, const char **was,
+                       struct error *e)
+{
+    json_t *experiment = NULL;
+    int err = fetch_experiment(c, id, &experiment, e);
+    *was = err == 0 ? already(c, verb, experiment) : NULL;
+    json_decref(experiment);
+    return err;
+}
+
+// `was`: how it was before, when the verb had nothing to do; else NULL.
+static int report_act(struct cli *c, const char *verb, long long id, const char *was,
+                      struct error *e)
+{
+    const char *how = was != NULL ? "already" : c->options.wait ? "done" : "accepted";
     json_t *row = json_pack("{s:I, s:s, s:s}", "id", (json_int_t)id, "verb", verb, "result", how);
-    return cli_report(c, row, e, "Experiment %lld: %s %s", id, verb, how);
+    return was != NULL ? cli_report(c, row, e, "Experiment %lld %s", id, was)
+                       : cli_report(c, row, e, "Experiment %lld: %s %s", id, verb, how);
 }
 
 int run_experiment_act(struct cli *c, const struct command *self, struct error *e)
 {
     long long *ids = arena_alloc(&c->arena, (size_t)c->arg_count * sizeof(*ids));
+    const char **was = arena_alloc(&c->arena, (size_t)c->arg_count * sizeof(*was));
     int err = all_ids(c, ids, e);
+    for (int i = 0; i < c->arg_count && err == 0; i++) { // one that is not there: the call tells
+        int found = look_before(c, self->verb, ids[i], &was[i], e);
+        err = found == ERR_NOT_FOUND ? 0 : found;
+    }
     if (err == 0 && c->arg_count == 1) {
         err = cli_call(c, "POST", NULL, NULL, e, "/api/v1/experiments/%lld/%s", ids[0], self->verb);
     } else if (err == 0) {
@@ -134,7 +187,7 @@ int run_experiment_act(struct cli *c, const struct command *self, struct error *
         if (c->options.wait) {
             err = wait_for_state(c, ids[i], self->verb, &experiment, e);
         }
-        err = err != 0 ? err : report_act(c, self->verb, ids[i], e);
+        err = err != 0 ? err : report_act(c, self->verb, ids[i], was[i], e);
         json_decref(experiment);
     }
     return err;
@@ -146,6 +199,13 @@ int run_experiment_wait(struct cli *c, const struct command *self, struct error 
     long long id;
     json_t *experiment = NULL;
     int err = cli_id(c, 0, "experiment", &id, e);
+    if (err == 0 && c->format == OUTPUT_TABLE && !c->options.quiet && isatty(STDOUT_FILENO)) {
+        err = cli_follow(c, id, e); // a person looks on
+        if (watch_interrupted()) {
+            c->exit_code = 130; // it has not ended: what stands behind && must not run
+            return err;
+        }
+    }
     err = err != 0 ? err : wait_for_state(c, id, "wait", &experiment, e);
     if (err == 0) {
         const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(experiment, "state", ""));

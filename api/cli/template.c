@@ -93,6 +93,9 @@ int run_template_set(struct cli *c, const struct command *self, struct error *e)
     bool creates = strcmp(self->verb, "create") == 0;
     json_t *body = NULL, *answer = NULL;
     int err = template_body(c, &body, e);
+    if (err == 0 && creates) {
+        err = lookup_none(c, "template", template_path(c), c->args[0], e);
+    }
     err = err != 0
               ? err
               : cli_call(c, creates ? "POST" : "PUT", body, &answer, e, "%s", template_path(c));

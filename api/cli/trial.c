@@ -182,15 +182,6 @@ static int on_log_line(void *ctx, const json_t *result, struct error *e)
     return 0;
 }
 
-static const char *upper_case(struct cli *c, const char *text)
-{
-    char *upper = arena_strdup(&c->arena, text);
-    for (char *p = upper; *p != '\0'; p++) {
-        *p = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
-    }
-    return upper;
-}
-
 static int log_times(struct cli *c, struct buf *path, struct error *e)
 {
     const char *since, *until;
@@ -220,9 +211,9 @@ static int log_filters(struct cli *c, struct buf *path, struct error *e)
     }
     if (o->level != NULL) {
         const char *word = NULL;
-        int err = wire_parse(WIRE_LOG_LEVEL, upper_case(c, o->level), &word, e);
+        int err = cli_word("--level", o->level, WIRE_LOG_LEVEL, NULL, &word, e);
         if (err != 0) {
-            return error_prefix(e, "--level");
+            return err;
         }
         buf_printf(path, "&levels=%s", wire_name(WIRE_LOG_LEVEL, word));
     }

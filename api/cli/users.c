@@ -30,6 +30,12 @@ static int put_password(struct cli *c, const char *user, json_t *body, struct er
 {
     char password[PASSWORD_MAX], hashed[SHA512_HEX];
     int err = password_get(c, user, true, password, e);
+    if (err == 0 && strlen(password) < PASSWORD_LEAST) {
+        err =
+            error_set(e, ERR_INVALID,
+                      "the password is too short: give at least %d characters; nothing was changed",
+                      PASSWORD_LEAST);
+    }
     if (err == 0) {
         wire_password_hash(password, hashed);
         json_object_set_new(body, "password", json_string(hashed));

@@ -1,21 +1,53 @@
 // Words of the command line as values, and what is said when they are none.
+#include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/cli/cli.h"
+#include "base/buf.h"
 #include "base/clock.h"
 
 int cli_id(struct cli *c, int i, const char *what, long long *id, struct error *e)
 {
     char *end;
+    errno = 0;
     *id = strtoll(c->args[i], &end, 10);
+    if (errno == ERANGE && *end == '\0') {
+        return error_set(e, ERR_INVALID, "%s is no %s id; ids go from 1 to %lld", c->args[i], what,
+                         LLONG_MAX);
+    }
     if (*c->args[i] == '\0' || *end != '\0' || *id <= 0) {
         return error_set(e, ERR_INVALID, "\"%s\" is no %s id; ids are numbers, see: muster %s list",
                          c->args[i], what, what);
     }
     return 0;
+}
+
+int cli_word(const char *flag, const char *text, enum wire_names table, const char *more,
+             const char **word, struct error *e)
+{
+    struct buf all;
+    const char *const *words = wire_words(table);
+    buf_init(&all, ERROR_TEXT_MAX);
+    buf_puts(&all, more != NULL ? more : "");
+    *word = NULL;
+    for (; *words != NULL && *word == NULL; words++) {
+        if (strcasecmp(*words, text) == 0 || strcasecmp(wire_name(table, *words), text) == 0) {
+            *word = *words;
+        }
+        buf_puts(&all, all.len > 0 ? ", " : "");
+        for (const char *p = *words; *p != '\0'; p++) {
+            buf_printf(&all, "%c", tolower((unsigned char)*p));
+        }
+    }
+    int err = *word != NULL ? 0
+                            : error_set(e, ERR_INVALID, "%s takes one of %s, not \"%s\"", flag,
+                                        buf_str(&all), text);
+    buf_free(&all);
+    return err;
 }
 
 int cli_number(const char *flag, const char *text, double *out, struct error *e)

@@ -42,6 +42,12 @@ void watch_end(void)
     sigaction(SIGINT, &before, NULL);
 }
 
+int64_t watch_left(const struct cli *c)
+{
+    return c->options.timeout > 0 ? c->began_us + c->options.timeout * 1000000 - clock_mono_us()
+                                  : INT64_MAX;
+}
+
 int watch_open(struct cli *c, const char *query, struct events **out, struct error *e)
 {
     const struct client_options options = {

@@ -15,6 +15,9 @@ int watch_open(struct cli *c, const char *query, struct events **out, struct err
 // Without a stream (NULL) it waits, a second at most.
 int watch_wait(struct events *s, int64_t most_us, struct error *e);
 
+// Microseconds until --timeout has passed since the program began; without one, very many.
+int64_t watch_left(const struct cli *c);
+
 // Ctrl-C ends the watching alone: between the two, watch_interrupted() tells of it.
 void watch_begin(void);
 bool watch_interrupted(void);

@@ -144,11 +144,29 @@ static int webhook_body(struct cli *c, json_t *body, struct error *e)
     return err;
 }
 
+// A POST in the same words finds the one that is there.
+static int check_new(struct cli *c, struct error *e)
+{
+    json_t *list = NULL;
+    int err =
+        c->options.name != NULL ? cli_list(c, "webhooks", 0, &list, e, "/api/v1/webhooks") : 0;
+    for (size_t i = 0; i < json_array_size(list) && err == 0; i++) {
+        if (strcmp(jget_string(json_array_get(list, i), "name", ""), c->options.name) == 0) {
+            err = error_set(e, ERR_CONFLICT,
+                            "there is a webhook \"%s\" already; see: muster webhook describe %s",
+                            c->options.name, c->options.name);
+        }
+    }
+    json_decref(list);
+    return err;
+}
+
 int run_webhook_create(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     json_t *body = json_object(), *answer = NULL;
     int err = webhook_body(c, body, e);
+    err = err != 0 ? err : check_new(c, e);
     err = err != 0 ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/webhooks");
     if (err == 0) {
         const json_t *hook = jget(answer, "webhook");

@@ -96,6 +96,31 @@ class WithMaster(unittest.TestCase):
         self.assertEqual(self.cluster.run("checkpoint", "describe", "no-such").returncode, 3)
         self.assertEqual(self.cluster.run("experiment", "describe", "seven").returncode, 2)
 
+    def test_words_that_cannot_be(self):
+        for words, said in (
+                (["experiment", "list", "--state", "foo"], "--state takes one of active, queued,"),
+                (["trial", "logs", 1, "--level", "loud"], "--level takes one of trace, debug,"),
+                (["experiment", "describe", "99999999999999999999"], "ids go from 1 to 9223372036854775807"),
+                (["experiment", "label", "add", self.experiment, ""], "LABEL of muster experiment label is empty"),
+                (["model", "describe", ""], "NAME of muster model describe is empty")):
+            done = self.cluster.run(*words)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertNotIn("STATE_", done.stderr)
+            self.assertNotIn("/api/", done.stderr)
+
+    def test_waiting_and_steering_twice(self):
+        hello = SOURCE / "examples" / "hello"
+        experiment = self.cluster.create(hello / "experiment.yaml", hello, "--paused")
+        done = self.cluster.run("experiment", "wait", experiment, "--timeout", 1)
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("not yet after 1 seconds", done.stderr)
+        for verb, said in (("pause", "is paused already"), ("kill", "kill done"), ("kill", "has ended already (CANCELED)"),
+                           ("unarchive", "is not archived"), ("archive", "archive done"), ("archive", "is archived already")):
+            wait = [] if "archive" in verb else ["--wait", "--timeout", "60"]
+            out = self.cluster.muster("experiment", verb, experiment, *wait)
+            self.assertIn(said if wait else said.replace("done", "accepted"), out)
+
     def test_config_as_submitted(self):
         text = (SOURCE / "examples" / "hello" / "experiment.yaml").read_text()
         hello = SOURCE / "examples" / "hello"

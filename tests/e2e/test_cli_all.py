@@ -201,6 +201,9 @@ class All(unittest.TestCase):
         self.says("may not sign in", "user", "deactivate", "anna")
         self.refused(4, "", "login", "anna", "--password-file", secret)
         self.says("may sign in", "user", "activate", "anna")
+        secret.write_text("1234567\n")
+        self.refused(2, "at least 8 characters", "user", "change-password", "anna", "--password-file", secret)
+        self.refused(2, "at least 8 characters", "user", "create", "bob", "--password-file", secret)
         secret.write_text("a third one\n")
         self.says("changed", "user", "change-password", "anna", "--password-file", secret)
         other = {**self.cluster.env, "XDG_CONFIG_HOME": str(pathlib.Path("anna").resolve())}
@@ -275,8 +278,12 @@ class All(unittest.TestCase):
         newest = self.cluster.rows("checkpoint", "list", "--experiment", self.trained, "--latest")[0]["uuid"]
         self.json("model", "create", "digits", "--description", "reads digits", "--label", "a", "--metadata", "lr=0.1")
         self.assertEqual([row["name"] for row in self.table("model", "list", "--label", "a")], ["digits"])
+        self.refused(5, 'there is a model "digits" already', "model", "create", "digits", "--description", "reads digits",
+                     "--label", "a", "--metadata", "lr=0.1")
         version = self.json("model", "register-version", "digits", newest, "--comment", "first")
         self.assertEqual((version["version"], version["checkpoint"], version["experiment"]), (1, newest, self.trained))
+        self.refused(5, "is version 1 of model digits already", "model", "register-version", "digits", newest,
+                     "--comment", "first")
         self.assertEqual([row["comment"] for row in self.table("model", "versions", "digits")], ["first"])
         self.json("model", "set-version", "digits", 1, "--comment", "the one", "--name", "v1")
         self.assertEqual(self.json("model", "set", "digits", "--description", "reads")["description"], "reads")
@@ -300,6 +307,7 @@ class All(unittest.TestCase):
         small = pathlib.Path("small.yaml")
         small.write_text("description: of a template\nresources: {slots_per_trial: 1}\n")
         self.says("--template", "template", "create", "small", small)
+        self.refused(5, 'there is a template "small" already', "template", "create", "small", small)
         small.write_text("description: of the template\nresources: {slots_per_trial: 1}\n")
         self.refused(5, "small", "template", "create", "small", small)
         self.json("template", "set", "small", small)
@@ -321,6 +329,8 @@ class All(unittest.TestCase):
         made = self.json("webhook", "create", url, "--name", "pager", "--on", "error", "--on", "val_loss<0.5",
                          "--on", "log:out of memory")
         self.assertEqual(made["on"], ["ERROR", "val_loss<0.5", "log:out of memory"])
+        self.refused(5, 'there is a webhook "pager" already', "webhook", "create", url, "--name", "pager", "--on", "error",
+                     "--on", "val_loss<0.5", "--on", "log:out of memory")
         self.assertEqual([(row["name"], row["url"]) for row in self.table("webhook", "list")], [("pager", url)])
         self.assertIn(url, self.shown("webhook", "describe", "pager")[1])
         self.says("delivered", "webhook", "test", "pager")
@@ -466,6 +476,9 @@ class All(unittest.TestCase):
                 if row["state"] == "COMPLETED"]
         self.says("thinned out", "checkpoint", "rm", kept[0]["uuid"], "--files", "*optimizer*", "--yes")
         self.says("1 checkpoint deleted", "checkpoint", "delete", kept[0]["uuid"], "--yes")
+        again = self.cluster.run("checkpoint", "delete", kept[0]["uuid"], "--yes")
+        self.assertEqual((again.returncode, again.stdout), (0, ""))
+        self.assertIn("is deleted already", again.stderr)
         self.muster("experiment", "archive", experiment, fork["id"])
         self.assertNotIn(experiment, [row["id"] for row in self.json("experiment", "list")])
         self.muster("experiment", "unarchive", experiment, fork["id"])
