@@ -5,6 +5,7 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,17 +20,24 @@
 #include "base/limits.h"
 #include "base/log.h"
 
-void archive_locale_enter(struct archive_locale *l)
+static locale_t utf8;
+
+static void load_locale(void)
 {
-    l->own = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-    must(l->own);
-    l->before = uselocale(l->own);
+    utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    must(utf8);
 }
 
-void archive_locale_leave(struct archive_locale *l)
+locale_t archive_locale_enter(void)
 {
-    uselocale(l->before);
-    freelocale(l->own);
+    static pthread_once_t once = PTHREAD_ONCE_INIT; // it is read from a file
+    pthread_once(&once, load_locale);
+    return uselocale(utf8);
+}
+
+void archive_locale_leave(locale_t before)
+{
+    uselocale(before);
 }
 
 unsigned archive_plain_mode(unsigned mode, bool is_folder)
@@ -204,12 +212,38 @@ static int pack_item(struct archive *a, const struct item *item, size_t *total, 
     return rc;
 }
 
+static int pack_items(const json_t *files, struct buf *out, struct error *e)
+{
+    struct archive *a = NULL;
+    size_t total = 0, count = json_array_size(files);
+    struct item *items = xcalloc(count + 1, sizeof(*items));
+    locale_t before = archive_locale_enter();
+    int rc = check_items(files, items, e);
+    if (!rc)
+        rc = write_open(write_to_buf, out, ARCHIVE_TAR_GZ, &a, e);
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = pack_item(a, &items[i], &total, e);
+    if (a)
+        rc = write_close(a, rc, e);
+    archive_locale_leave(before);
+    free_items(items, count);
+    return rc;
+}
+
+static struct buf nothing; // an archive of no files
+
+static void pack_nothing(void)
+{
+    buf_init(&nothing, LIMIT_BODY);
+    must(!pack_items(NULL, &nothing, NULL));
+}
+
 int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error *e)
 {
-    struct archive_locale locale;
-    struct archive *a = NULL;
+    // Submissions without files come in thousands, and a compressor is large to set up.
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct buf out;
-    size_t total = 0, count = json_array_size(files);
+    size_t count = json_array_size(files);
     *tgz = NULL;
     *len = 0;
     if (files && !json_is_null(files) && !json_is_array(files))
@@ -217,18 +251,9 @@ int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error
     if (count > ARCHIVE_FILES_MAX)
         return error_set(e, ERR_TOO_LARGE, "modelDefinition: %zu files; at most %d", count,
                          ARCHIVE_FILES_MAX);
-    struct item *items = xcalloc(count + 1, sizeof(*items));
     buf_init(&out, LIMIT_BODY);
-    archive_locale_enter(&locale);
-    int rc = check_items(files, items, e);
-    if (!rc)
-        rc = write_open(write_to_buf, &out, ARCHIVE_TAR_GZ, &a, e);
-    for (size_t i = 0; !rc && i < count; i++)
-        rc = pack_item(a, &items[i], &total, e);
-    if (a)
-        rc = write_close(a, rc, e);
-    archive_locale_leave(&locale);
-    free_items(items, count);
+    pthread_once(&once, pack_nothing);
+    int rc = count ? pack_items(files, &out, e) : buf_append(&out, nothing.data, nothing.len);
     if (!rc) {
         *len = out.len;
         *tgz = buf_take(&out);
@@ -272,14 +297,13 @@ static int pack_entry(void *ctx, const struct walk_entry *entry, struct error *e
 
 int archive_pack_folder_as(const char *folder, enum archive_format format, int fd, struct error *e)
 {
-    struct archive_locale locale;
     struct archive *a = NULL;
-    archive_locale_enter(&locale);
+    locale_t before = archive_locale_enter();
     int rc = write_open(write_to_fd, &fd, format, &a, e);
     if (!rc)
         rc = walk_folder(folder, pack_entry, a, e);
     rc = write_close(a, rc, e);
-    archive_locale_leave(&locale);
+    archive_locale_leave(before);
     return rc;
 }
 

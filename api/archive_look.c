@@ -121,12 +121,11 @@ static int look_at(struct archive *a, struct archive_entry *entry, struct look *
 
 static int look(const void *tgz, size_t len, struct look *l, struct error *e)
 {
-    struct archive_locale locale;
     struct archive_entry *entry;
     size_t entries = 0;
     int more = 1, rc = 0;
     struct archive *a = archive_reader();
-    archive_locale_enter(&locale);
+    locale_t before = archive_locale_enter();
     if (archive_read_open_memory(a, tgz, len) < ARCHIVE_WARN)
         rc = archive_failed(a, e);
     while (!rc && more) {
@@ -135,7 +134,7 @@ static int look(const void *tgz, size_t len, struct look *l, struct error *e)
             rc = look_at(a, entry, l, &entries, &more, e);
     }
     archive_read_free(a);
-    archive_locale_leave(&locale);
+    archive_locale_leave(before);
     return rc;
 }
 

@@ -12,12 +12,10 @@
 enum { ARCHIVE_TYPE_FILE = '0', ARCHIVE_TYPE_FOLDER = '5' }; // as tar and the wire have it
 
 // libarchive turns names into the locale's encoding; daemons run in locale C, where names beyond
-// ASCII would be lost. Between enter and leave this thread speaks UTF-8.
-struct archive_locale {
-    locale_t own, before;
-};
-void archive_locale_enter(struct archive_locale *l);
-void archive_locale_leave(struct archive_locale *l);
+// ASCII would be lost. Between enter and leave, which takes what enter gave, this thread speaks
+// UTF-8.
+locale_t archive_locale_enter(void);
+void archive_locale_leave(locale_t before);
 
 struct archive;
 struct archive_entry;

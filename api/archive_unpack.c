@@ -119,14 +119,13 @@ static int move_into_place(const char *aside, const char *folder, struct error *
 static int unpack(struct archive *from, int opened, const char *folder, uint64_t limit,
                   struct error *e)
 {
-    struct archive_locale locale;
     size_t len = strlen(folder);
     while (len > 1 && folder[len - 1] == '/')
         len--;
     char *place = xasprintf("%.*s", (int)len, folder);
     char *aside = xasprintf("%s.tmp", place);
     struct unpack u = {.from = from, .folder = aside, .room = limit};
-    archive_locale_enter(&locale);
+    locale_t before = archive_locale_enter();
     int rc = opened < ARCHIVE_WARN ? archive_failed(from, e) : dir_remove_tree(aside, e);
     if (!rc)
         rc = dir_make(aside, 0755, e);
@@ -137,7 +136,7 @@ static int unpack(struct archive *from, int opened, const char *folder, uint64_t
     if (rc)
         dir_remove_tree(aside, NULL);
     archive_read_free(from);
-    archive_locale_leave(&locale);
+    archive_locale_leave(before);
     free(aside);
     free(place);
     return rc;

@@ -15,13 +15,15 @@
 // synchronous FULL: each commit is flushed; group commit makes that cheap. secure_delete: the
 // system's SQLite has it on, and would write zeros over every freed page. The log is folded into
 // the file every 4,000 pages (16 MiB), since each folding costs two flushes, and is cut back to
-// 64 MiB when a slow reader or a large transaction made it grow. The schema is trusted: its
-// triggers write the text index, which this SQLite would else refuse, and no function that a schema
-// could name reaches out of the store.
+// 64 MiB when a slow reader or a large transaction made it grow. temp_store: what a statement or a
+// savepoint changes is kept aside in memory, not in a file once it is more than 64 KiB. The schema
+// is trusted: its triggers write the text index, which this SQLite would else refuse, and no
+// function that a schema could name reaches out of the store.
 static const char *const pragmas[] = {
     "PRAGMA synchronous = FULL",  "PRAGMA foreign_keys = ON",
     "PRAGMA secure_delete = OFF", "PRAGMA wal_autocheckpoint = 4000",
     "PRAGMA cache_size = -8192",  "PRAGMA journal_size_limit = 67108864",
+    "PRAGMA temp_store = MEMORY",
 };
 
 // The first line of the lock file, which names the process that has it.

@@ -73,7 +73,17 @@ enum stmt batch_next(const struct db_batch *b, size_t *offset, struct db_value v
 
 enum { WRITER_GROUP_MAX = 1024 }; // batches in one transaction
 
-enum control { CONTROL_BEGIN, CONTROL_COMMIT, CONTROL_MARK, CONTROL_KEEP, CONTROL_COUNT };
+enum control {
+    CONTROL_BEGIN,
+    CONTROL_COMMIT,
+    CONTROL_MARK,
+    CONTROL_KEEP,
+    CONTROL_INDEX_TEXTS,
+    CONTROL_INDEX_NAMES,
+    CONTROL_INDEXED,
+    CONTROL_UNINDEXED,
+    CONTROL_COUNT,
+};
 
 struct db {
     char *path;

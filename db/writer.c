@@ -10,6 +10,8 @@
 // process starts again: batches commit in order, and one that was made in the belief that an
 // earlier one stands must not be written without it. After a failed flush nobody can know what is
 // on the disk, either.
+//
+// What triggers have noted in experiments_unindexed goes into the text index before each commit.
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +25,25 @@ static const char *const control_sql[CONTROL_COUNT] = {
     [CONTROL_COMMIT] = "COMMIT",
     [CONTROL_MARK] = "SAVEPOINT batch",
     [CONTROL_KEEP] = "RELEASE batch",
+    [CONTROL_INDEX_TEXTS] =
+        "INSERT INTO experiments_text (rowid, name, description, labels, notes)"
+        " SELECT e.id, e.name, e.description, e.labels, e.notes FROM experiments_unindexed u"
+        " CROSS JOIN experiments e ON e.id = u.id",
+    [CONTROL_INDEX_NAMES] = "INSERT INTO experiments_names (rowid, name) SELECT e.id, e.name"
+                            " FROM experiments_unindexed u CROSS JOIN experiments e ON e.id = u.id",
+    [CONTROL_INDEXED] = "DELETE FROM experiments_unindexed",
+    [CONTROL_UNINDEXED] = "SELECT 1 FROM experiments_unindexed LIMIT 1",
 };
 
+// 1 when the statement has a row, 0 when it has none.
 static int run_control(struct db *db, enum control control, struct error *e)
 {
     int rc = sqlite3_step(db->control[control]);
-    int err = rc == SQLITE_DONE ? 0 : connection_error(db->connection.sql, e, control_sql[control]);
+    int found = rc == SQLITE_DONE  ? 0
+                : rc == SQLITE_ROW ? 1
+                                   : connection_error(db->connection.sql, e, control_sql[control]);
     sqlite3_reset(db->control[control]);
-    return err;
+    return found;
 }
 
 static int run_statement(struct db *db, enum stmt stmt, const struct db_value *values, size_t count,
@@ -103,11 +116,24 @@ static int run_batch(struct db *db, struct db_batch *b, struct error *e)
     return run_control(db, CONTROL_KEEP, e);
 }
 
+static int index_texts(struct db *db, struct error *e)
+{
+    int err = run_control(db, CONTROL_UNINDEXED, e);
+    if (err <= 0)
+        return err;
+    err = run_control(db, CONTROL_INDEX_TEXTS, e);
+    if (!err)
+        err = run_control(db, CONTROL_INDEX_NAMES, e);
+    return err ? err : run_control(db, CONTROL_INDEXED, e);
+}
+
 static int run_transaction(struct db *db, void **group, size_t n, bool careful, struct error *e)
 {
     int err = run_control(db, CONTROL_BEGIN, e);
     for (size_t i = 0; !err && i < n; i++)
         err = careful ? run_batch(db, group[i], e) : run_statements(db, group[i], e);
+    if (!err)
+        err = index_texts(db, e);
     return err ? err : run_control(db, CONTROL_COMMIT, e);
 }
 

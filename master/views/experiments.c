@@ -108,8 +108,8 @@ static void write_best_trial(struct view *v, int64_t id)
     db_rows_close(rows);
 }
 
-// Key "experiment" with everything there is about it.
-static int write_experiment_view(struct view *v, int64_t id, struct error *e)
+// Key "experiment" with everything there is about it; `config`: and that key beside it.
+static int write_experiment_view(struct view *v, int64_t id, bool config, struct error *e)
 {
     struct json_writer *w = &v->w;
     struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_VIEW, "i", id);
@@ -127,6 +127,8 @@ static int write_experiment_view(struct view *v, int64_t id, struct error *e)
         write_best_trial(v, id);
         write_trial_ids(v, id);
         jw_object_end(w);
+        if (config)
+            jw_kv_raw(w, "config", db_text(rows, E_CONFIG));
     }
     db_rows_close(rows);
     return found < 0    ? store_failed(e)
@@ -137,7 +139,7 @@ static int write_experiment_view(struct view *v, int64_t id, struct error *e)
 int render_experiment(struct view *v, struct error *e)
 {
     jw_object(&v->w);
-    int rc = write_experiment_view(v, v->rq->id, e);
+    int rc = write_experiment_view(v, v->rq->id, false, e);
     jw_object_end(&v->w);
     return rc;
 }
@@ -151,11 +153,7 @@ int view_experiment(struct view *v, struct error *e)
 int render_experiment_created(struct view *v, struct error *e)
 {
     jw_object(&v->w);
-    int rc = write_experiment_view(v, v->rq->id, e);
-    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_VIEW, "i", v->rq->id);
-    if (db_next(rows) == 1)
-        jw_kv_raw(&v->w, "config", db_text(rows, E_CONFIG));
-    db_rows_close(rows);
+    int rc = write_experiment_view(v, v->rq->id, true, e);
     request_write_warning(v->rq, &v->w);
     jw_object_end(&v->w);
     return rc;
