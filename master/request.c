@@ -2,19 +2,28 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/wire.h"
+
+bool request_number(const char *text, int64_t *out)
+{
+    const char *digits = text + (*text == '-');
+    size_t count = strspn(digits, "0123456789");
+    if (!count || digits[count])
+        return false;
+    errno = 0;
+    *out = strtoll(text, NULL, 10);
+    return !errno;
+}
 
 static int parse_int(const char *what, const char *name, const char *text, int64_t *out,
                      struct error *e)
 {
-    char *end = NULL;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (errno || end == text || *end)
-        return error_set(e, ERR_INVALID, "%s%s: \"%.64s\" is not an integer", what, name, text);
-    *out = value;
-    return 0;
+    if (request_number(text, out))
+        return 0;
+    return error_set(e, ERR_INVALID, "%s%s: \"%.64s\" is not an integer of 64 bits", what, name,
+                     text);
 }
 
 int request_param_int(struct request *rq, int index, int64_t *out, struct error *e)

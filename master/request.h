@@ -62,6 +62,10 @@ struct request {
 
 enum { REQUEST_PARKED = 1 }; // a core handler kept the request and will complete it later
 
+// A whole number of 64 bits, in decimal digits behind an optional minus; false: it is none, or too
+// large. Nothing is ever rounded to the next that fits.
+bool request_number(const char *text, int64_t *out);
+
 // Path parameter or query value as an integer; ERR_INVALID names it.
 int request_param_int(struct request *rq, int index, int64_t *out, struct error *e);
 int request_query_int(struct request *rq, const char *name, int64_t fallback, int64_t *out,

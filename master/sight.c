@@ -21,14 +21,12 @@ static const struct {
 static struct db_rows *ask(struct db_reader *db, const struct principal *who, enum thing what,
                            const char *id, struct error *e)
 {
-    char *end = NULL;
-    errno = 0;
-    long long number = things[what].by_number ? strtoll(id, &end, 10) : 0;
-    if (!end)
+    int64_t number;
+    if (!things[what].by_number)
         return db_query(db, things[what].standing, "si", id, who->user_id);
-    if (!errno && end != id && !*end)
-        return db_query(db, things[what].standing, "ii", (int64_t)number, who->user_id);
-    error_set(e, ERR_INVALID, "the path: \"%.64s\" is not an integer", id);
+    if (request_number(id, &number))
+        return db_query(db, things[what].standing, "ii", number, who->user_id);
+    error_set(e, ERR_INVALID, "the path: \"%.64s\" is not an integer of 64 bits", id);
     return NULL;
 }
 

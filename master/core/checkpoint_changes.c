@@ -249,20 +249,17 @@ static int check_item(struct core *c, struct change *ch, const struct gc_forks *
 // The trial lives, and would have gone on from what has been taken away.
 static void step_back(struct core *c, struct trial *t)
 {
-    struct db_rows *rows =
-        db_query(c->reader, STMT_CHECKPOINT_BEFORE, "ii", t->id, t->checkpoint_steps);
-    bool found = db_next(rows) > 0;
-    snprintf(t->checkpoint, sizeof t->checkpoint, "%s", found ? db_text(rows, 0) : "");
-    t->checkpoint_steps = found ? db_int(rows, 1) : 0;
-    db_rows_close(rows);
-    STORE(c, TRIAL_SET_LATEST_CHECKPOINT, "si", found ? t->checkpoint : NULL, t->id);
+    gc_step_back(c, t, t->checkpoint_steps + 1);
+    STORE(c, TRIAL_SET_LATEST_CHECKPOINT, "si", t->checkpoint[0] ? t->checkpoint : NULL, t->id);
 }
 
 static void apply_item(struct core *c, const struct change *ch, const struct item *it)
 {
     struct trial *t = core_trial_find(c, it->trial);
-    if (!it->state)
-        return;
+    const struct gc_taken *taken = gc_taken(c, it->uuid);
+    if (!it->state || (taken && taken->whole))
+        return; // said again
+    gc_take(c, it->uuid, !strcmp(it->state, "DELETED"));
     if (ch->kind == CHANGE_PATCH)
         STORE(c, CHECKPOINT_SET_RESOURCES, "sss", it->resources, it->state, it->uuid);
     else

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "master/core/detached.h"
+#include "master/core/gc.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 
@@ -84,7 +85,7 @@ static int check_known(struct core *c, const struct trial *t, const char *uuid, 
     bool found = db_next(rows) > 0;
     bool mine = found && !strcmp(db_text(rows, 0), t->task_id);
     const char *state = found ? db_text(rows, 1) : "";
-    *over = !strcmp(state, "DELETED") || !strcmp(state, "PARTIALLY_DELETED");
+    *over = !strcmp(state, "DELETED") || !strcmp(state, "PARTIALLY_DELETED") || gc_taken(c, uuid);
     db_rows_close(rows);
     if (!found || mine)
         return 0;

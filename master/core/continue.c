@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "master/core/fits.h"
+#include "master/core/gc.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 #include "master/core/policies.h"
@@ -136,16 +137,6 @@ static int check(struct core *c, const struct request *rq, const struct experime
     return err;
 }
 
-// The newest that is there; it may be another than the trial had when its files were collected.
-static void find_checkpoint(struct core *c, struct trial *t)
-{
-    struct db_rows *rows = db_query(c->reader, STMT_TRIAL_NEWEST_CHECKPOINT, "i", t->id);
-    bool found = db_next(rows) > 0;
-    snprintf(t->checkpoint, sizeof t->checkpoint, "%s", found ? db_text(rows, 0) : "");
-    t->checkpoint_steps = found ? db_int(rows, 1) : 0;
-    db_rows_close(rows);
-}
-
 static void revive(struct core *c, struct trial *t, json_t *hparams)
 {
     json_decref(t->hparams);
@@ -154,7 +145,7 @@ static void revive(struct core *c, struct trial *t, json_t *hparams)
     t->exited_early = t->invalid = t->no_retries = false;
     free(t->exit_reason);
     t->exit_reason = NULL;
-    find_checkpoint(c, t);
+    gc_step_back(c, t, INT64_MAX); // to another than it had, when that has been collected
     by_id_put(&c->trials, t->id, t);
     t->live->live_trials++;
     char *text = json_text(t->hparams);

@@ -147,16 +147,68 @@ bool gc_is_needed(struct core *c, const struct gc_forks *forks, int64_t trial_id
     return false;
 }
 
+// Those that every store to be read from now on has are forgotten.
+static void forget_taken(struct core *c)
+{
+    uint64_t known = c->sweep.running ? c->sweep.began : atomic_load(&c->committed);
+    size_t old = 0;
+    while (old < c->sweep.taken_count && c->sweep.taken[old].batch <= known)
+        old++;
+    c->sweep.taken_count -= old;
+    memmove(c->sweep.taken, c->sweep.taken + old, c->sweep.taken_count * sizeof *c->sweep.taken);
+}
+
+void gc_take(struct core *c, const char *uuid, bool whole)
+{
+    if (c->sweep.taken_count == c->sweep.taken_cap && c->sweep.taken_count)
+        forget_taken(c);
+    if (c->sweep.taken_count == c->sweep.taken_cap) {
+        c->sweep.taken_cap = c->sweep.taken_cap ? 2 * c->sweep.taken_cap : 64;
+        c->sweep.taken = xrealloc(c->sweep.taken, c->sweep.taken_cap * sizeof *c->sweep.taken);
+    }
+    struct gc_taken *one = &c->sweep.taken[c->sweep.taken_count++];
+    *one = (struct gc_taken){.whole = whole, .batch = c->submitted + 1};
+    snprintf(one->uuid, sizeof one->uuid, "%s", uuid);
+}
+
+// The newest word of the first `count`, by a batch after `known`.
+static const struct gc_taken *find_taken(const struct core *c, const char *uuid, size_t count,
+                                         uint64_t known)
+{
+    for (size_t i = count; i > 0 && c->sweep.taken[i - 1].batch > known; i--)
+        if (!strcmp(c->sweep.taken[i - 1].uuid, uuid))
+            return &c->sweep.taken[i - 1];
+    return NULL;
+}
+
+const struct gc_taken *gc_taken(const struct core *c, const char *uuid)
+{
+    return find_taken(c, uuid, c->sweep.taken_count, atomic_load(&c->committed));
+}
+
+void gc_step_back(struct core *c, struct trial *t, int64_t below)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_CHECKPOINTS_BELOW, "ii", t->id, below);
+    bool found;
+    while ((found = db_next(rows) > 0) && gc_taken(c, db_text(rows, 0)))
+        ;
+    snprintf(t->checkpoint, sizeof t->checkpoint, "%s", found ? db_text(rows, 0) : "");
+    t->checkpoint_steps = found ? db_int(rows, 1) : 0;
+    db_rows_close(rows);
+}
+
 // What the policy leaves out, at most `room` rows; how many.
 static size_t delete_chosen(struct core *c, const struct gc_forks *forks, const struct due *d,
                             size_t room)
 {
-    size_t deleted = 0;
+    size_t deleted = 0, before = c->sweep.taken_count; // its own are taken once each
     char who[64];
     for (size_t i = 0; i < d->count && deleted < room; i++) {
         const struct keep_row *row = &d->rows[i];
-        if (row->keep || gc_is_needed(c, forks, row->trial_id, row->uuid, who))
+        if (row->keep || gc_is_needed(c, forks, row->trial_id, row->uuid, who) ||
+            find_taken(c, row->uuid, before, c->sweep.began))
             continue;
+        gc_take(c, row->uuid, true);
         STORE(c, CHECKPOINT_REMOVE, "snsss", "DELETED", "[\"**\"]", row->uuid, "COMPLETED");
         STORE(c, TRIAL_FORGET_CHECKPOINT, "s", row->uuid);
         core_event(c, EVENT_CHECKPOINT, d->experiment, row->trial_id, row->uuid);
@@ -252,4 +304,5 @@ void gc_pass(struct core *c)
     }
     c->sweep.wanted = false;
     c->sweep.running = true;
+    c->sweep.began = c->sweep.commit;
 }

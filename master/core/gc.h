@@ -16,6 +16,20 @@ void gc_ask(struct core *c);    // rows of this turn say what is to be removed
 void gc_resume(struct core *c); // what the end of the master had interrupted
 void gc_pass(struct core *c);   // loop.c, after a turn: begins a sweep if one is due
 
+// What has been taken away, fully or in part, by a turn that is not on disk yet: whoever is about
+// to start from a checkpoint that the store still has asks here.
+struct gc_taken {
+    char uuid[UUID_TEXT];
+    bool whole;     // it is deleted
+    uint64_t batch; // that says so
+};
+void gc_take(struct core *c, const char *uuid, bool whole);
+const struct gc_taken *gc_taken(const struct core *c, const char *uuid); // NULL: the store knows
+
+// Makes a trial go on from its newest checkpoint that is there, of one with fewer steps than
+// `below`. The caller stores it.
+void gc_step_back(struct core *c, struct trial *t, int64_t below);
+
 // Experiments that live and start from a checkpoint, for their trials that have none of their own.
 struct gc_forks {
     struct gc_fork {

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "master/core/detached.h"
+#include "master/core/gc.h"
 #include "master/core/lives.h"
 #include "master/core/logs.h"
 #include "master/core/loop.h"
@@ -280,6 +281,9 @@ int live_again(struct core *c, struct experiment *x, json_t *config, struct erro
     while (!err && (more = db_next(rows)) > 0)
         err = load_trial(c, rows, e);
     db_rows_close(rows);
+    for (struct trial *t = err ? NULL : x->live->trials; t; t = t->next)
+        if (gc_taken(c, t->checkpoint))
+            gc_step_back(c, t, INT64_MAX);
     json_decref(config);
     if (err)
         forget_again(c, x);
@@ -599,6 +603,7 @@ static void free_experiments(struct core *c)
     }
     free(c->experiments.items);
     free(c->trials.items);
+    free(c->sweep.taken);
 }
 
 static void free_agents(struct core *c)

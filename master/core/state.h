@@ -69,6 +69,9 @@ struct core {
         uint64_t commit;       // not before this one
         char after[UUID_TEXT]; // checkpoints up to here have been looked at
         struct timer retry;
+        uint64_t began;         // what the sweep that runs has seen at least
+        struct gc_taken *taken; // the oldest first
+        size_t taken_count, taken_cap;
     } sweep; // gc.h
 
     struct timers timers;

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/rng.h"
 #include "master/core/fits.h"
+#include "master/core/gc.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 #include "master/core/policies.h"
@@ -159,6 +160,13 @@ static int find_project(struct submission *s, struct db_reader *db)
     return error_set(&s->e, ERR_NOT_FOUND, "there is no project %lld", (long long)(id ? id : 1));
 }
 
+static int source_is_gone(struct submission *s, const char *uuid)
+{
+    return error_set(
+        &s->e, ERR_CONFLICT,
+        "searcher.source_checkpoint_uuid: checkpoint %s is deleted; start from another", uuid);
+}
+
 // One that this master does not know may still lie in the storage.
 static int check_source(struct submission *s, struct db_reader *db, const char *uuid)
 {
@@ -166,9 +174,9 @@ static int check_source(struct submission *s, struct db_reader *db, const char *
     bool known = db_next(rows) > 0, gone = known && !strcmp(db_text(rows, 1), "DELETED");
     db_rows_close(rows);
     int err = known ? sight_check(db, &s->rq->principal, THING_CHECKPOINT, uuid, &s->e) : 0;
-    if (!err && gone)
-        err = error_set(&s->e, ERR_CONFLICT, "checkpoint %s is deleted; start from another", uuid);
-    return err ? error_prefix(&s->e, "searcher.source_checkpoint_uuid") : 0;
+    if (err)
+        return error_prefix(&s->e, "searcher.source_checkpoint_uuid");
+    return gone ? source_is_gone(s, uuid) : 0;
 }
 
 // searcher.source_trial_id becomes the checkpoint that the trial had last.
@@ -368,11 +376,24 @@ static void write_preview(struct core *c, const struct submission *s)
     jw_object_end(&w);
 }
 
+static int check_source_again(struct core *c, struct submission *s)
+{
+    const char *uuid = jget_string(jget(s->config, "searcher"), "source_checkpoint_uuid", NULL);
+    const struct gc_taken *taken = uuid ? gc_taken(c, uuid) : NULL;
+    struct db_rows *rows = uuid ? db_query(c->reader, STMT_CHECKPOINT_STORAGE, "s", uuid) : NULL;
+    bool gone = (taken && taken->whole) ||
+                (rows && db_next(rows) > 0 && !strcmp(db_text(rows, 1), "DELETED"));
+    db_rows_close(rows);
+    return gone ? source_is_gone(s, uuid) : 0;
+}
+
 // By the live state: what the worker read may have changed since.
 static int check_submission(struct core *c, struct submission *s)
 {
     int64_t priority = jget_int(jget(s->config, "resources"), "priority", SCHED_PRIORITY_DEFAULT);
     int err = core_may_submit(c, s->rq, s->project, &s->e);
+    if (!err)
+        err = check_source_again(c, s);
     if (err || s->unmanaged)
         return err;
     if (!err)

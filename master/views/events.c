@@ -1,6 +1,7 @@
 // GET /events: what changes, as server-sent events. A follower sends what the hub has written, for
 // whom it is; it looks again and again whether the caller may still see that.
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,8 +164,9 @@ static int read_ids(struct view *v, const char *name, const int64_t **out, size_
     for (size_t i = 0; i < given; i++) {
         for (const char *text = texts[i]; *text; text += *text == ',') {
             char *end;
+            errno = 0;
             int64_t id = strtoll(text, &end, 10);
-            if (end == text || (*end && *end != ',') || id < 1)
+            if (errno || end == text || (*end && *end != ',') || id < 1)
                 return error_set(e, ERR_INVALID, "query parameter %s: \"%.64s\" is no list of ids",
                                  name, texts[i]);
             ids[(*count)++] = id;
@@ -182,8 +184,9 @@ static int read_place(struct view *v, struct events_stream *s, struct error *e)
     s->place = hub_last(s->hub);
     if (!text || !*text)
         return 0;
+    errno = 0;
     s->place = strtoull(text, &end, 10);
-    if (*end || *text < '0' || *text > '9')
+    if (errno || *end || *text < '0' || *text > '9')
         return error_set(e, ERR_INVALID, "\"%.64s\" is not the id of an event", text);
     return 0;
 }

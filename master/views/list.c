@@ -71,12 +71,12 @@ void list_filter_ints(struct list *l, const char *name, const char *column)
     if (count)
         open_in(l, column, count);
     for (size_t i = 0; i < count; i++) {
-        char *end;
-        errno = 0;
-        list_bind_int(l, strtoll(values[i], &end, 10));
-        if ((errno || end == values[i] || *end) && !l->error.code)
-            error_set(&l->error, ERR_INVALID, "query parameter %s: \"%.64s\" is not an integer",
-                      name, values[i]);
+        int64_t number = 0;
+        if (!request_number(values[i], &number) && !l->error.code)
+            error_set(&l->error, ERR_INVALID,
+                      "query parameter %s: \"%.64s\" is not an integer of 64 bits", name,
+                      values[i]);
+        list_bind_int(l, number);
     }
 }
 

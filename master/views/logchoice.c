@@ -37,10 +37,9 @@ static int read_ranks(struct view *v, struct log_choice *c, struct error *e)
     c->rank_count = values_of(v, "rankIds", &texts);
     c->ranks = arena_alloc(&v->rq->arena, (c->rank_count + 1) * sizeof *c->ranks);
     for (size_t i = 0; i < c->rank_count; i++) {
-        char *end;
-        c->ranks[i] = strtoll(texts[i], &end, 10);
-        if (end == texts[i] || *end)
-            return error_set(e, ERR_INVALID, "query parameter rankIds: \"%.64s\" is not an integer",
+        if (!request_number(texts[i], &c->ranks[i]))
+            return error_set(e, ERR_INVALID,
+                             "query parameter rankIds: \"%.64s\" is not an integer of 64 bits",
                              texts[i]);
     }
     return 0;

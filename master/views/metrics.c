@@ -136,11 +136,10 @@ static int open_metrics(struct view *v, const char *group, struct stream **out, 
     if (!count)
         return error_set(e, ERR_INVALID, "query parameter trialIds: give at least one trial");
     for (size_t i = 0; i < count; i++) {
-        char *end;
-        trials[i] = strtoll(texts[i], &end, 10);
-        if (end == texts[i] || *end)
+        if (!request_number(texts[i], &trials[i]))
             return error_set(e, ERR_INVALID,
-                             "query parameter trialIds: \"%.64s\" is not an integer", texts[i]);
+                             "query parameter trialIds: \"%.64s\" is not an integer of 64 bits",
+                             texts[i]);
         int rc = sight_check(v->db, &v->rq->principal, THING_TRIAL, texts[i], e);
         if (rc)
             return rc;

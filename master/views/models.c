@@ -142,9 +142,11 @@ struct model {
 
 static struct db_rows *query_model(struct view *v, const char *key)
 {
-    if (is_number(key))
-        return db_query(v->db, STMT_MODEL_BY_ID, "i", (int64_t)strtoll(key, NULL, 10));
-    return db_query(v->db, STMT_MODEL_BY_NAME, "s", key);
+    int64_t id = 0; // of none
+    if (!is_number(key))
+        return db_query(v->db, STMT_MODEL_BY_NAME, "s", key);
+    (void)request_number(key, &id);
+    return db_query(v->db, STMT_MODEL_BY_ID, "i", id);
 }
 
 // Of the path.

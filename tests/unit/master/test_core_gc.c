@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sqlite3.h>
+
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -378,6 +380,114 @@ static void test_reports_that_are_not_theirs(void **state)
     assert_int_equal(tell(core_checkpoints_patch, as_task("2.2.1"), NULL, body), 404);
 }
 
+// The writer of the store is held up, so that what turns decide is not on disk.
+static sqlite3 *hold(void)
+{
+    sqlite3 *sql = NULL;
+    char path[64];
+    snprintf(path, sizeof path, "%s/muster.db", cl.folder);
+    assert_int_equal(sqlite3_open(path, &sql), SQLITE_OK);
+    sqlite3_busy_timeout(sql, 10000);
+    assert_int_equal(sqlite3_exec(sql, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    return sql;
+}
+
+static void let_go(sqlite3 *sql)
+{
+    assert_int_equal(sqlite3_exec(sql, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(sql), SQLITE_OK);
+}
+
+static struct call *start_change(core_handler *handler, int number, const char *format)
+{
+    char body[512];
+    snprintf(body, sizeof body, format, uuid_of(number));
+    struct call *call = call_start(handler, as_user(OWNER, false), NULL, NULL, body);
+    clock_sleep_us(300 * 1000); // a worker reads, then the core decides
+    return call;
+}
+
+static int end_change(struct call *call)
+{
+    json_decref(call_end(call));
+    return last_status;
+}
+
+#define DELETE_ONE "{\"checkpointUuids\":[\"%s\"]}"
+
+// What is being taken away by a turn that is not on disk yet is nothing to start from: not for a
+// continuation, nor for a fork; and it is not taken away twice.
+static void test_what_goes_is_not_started_from(void **state)
+{
+    (void)state;
+    run_one("checkpoint_storage: {save_trial_latest: 3}\n");
+    for (int i = 1; i <= 3; i++)
+        save("1.1.1", i, 10 * i, i);
+    finish();
+    swept();
+    assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(3));
+    sqlite3 *held = hold();
+    struct call *first = start_change(core_checkpoints_delete, 3, DELETE_ONE);
+    struct call *again = start_change(core_checkpoints_delete, 3, DELETE_ONE);
+    struct call *fork =
+        start_change(core_experiment_create, 3,
+                     "{\"activate\": true, \"parentId\": 1, \"config\": \"name: f\\n"
+                     "entrypoint: sh x.sh\\nsearcher: {name: single, metric: loss, "
+                     "source_checkpoint_uuid: %s}\\n\"}");
+    struct call *on = start_change(core_experiment_continue, 3, "{\"id\": 1} %.0s");
+    assert_false(call_is_done(first));
+    let_go(held);
+    assert_int_equal(end_change(first), 200);
+    assert_int_equal(end_change(again), 200);
+    assert_int_equal(end_change(fork), 409);
+    assert_non_null(strstr(last_error, "is deleted"));
+    assert_int_equal(end_change(on), 200);
+    assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(2));
+    swept();
+    assert_state(3, "DELETED");
+    json_t *answer = sync_agent("agent-1", "session", 1, "");
+    const json_t *env = jget(wanted(answer, "1.1.2"), "env");
+    assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), uuid_of(2));
+    json_decref(answer);
+}
+
+// The older first: the trial steps back over both.
+static void test_two_at_once(void **state)
+{
+    char body[512];
+    (void)state;
+    run_one("");
+    for (int i = 1; i <= 3; i++)
+        save("1.1.1", i, 10 * i, i);
+    snprintf(
+        body, sizeof body,
+        "{\"checkpoints\":[{\"uuid\":\"%s\",\"resources\":{}},{\"uuid\":\"%s\",\"resources\":{}}]}",
+        uuid_of(2), uuid_of(3));
+    must_tell(core_checkpoints_patch, as_task("1.1.1"), NULL, body);
+    assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(1));
+}
+
+// A collection is at work when a trial is continued whose checkpoints the policy all leaves out.
+static void test_a_continuation_beside_a_collection(void **state)
+{
+    (void)state;
+    run_one("checkpoint_storage: {save_trial_best: 0, save_trial_latest: 0}\n");
+    for (int i = 1; i <= 3; i++)
+        save("1.1.1", i, 10 * i, i);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
+    for (int i = 0;
+         i < 50 && tell(core_experiment_continue, as_user(OWNER, false), NULL, "{\"id\":1}") != 200;
+         i++)
+        settle();
+    swept();
+    const char *latest = stored("SELECT coalesce(latest_checkpoint, '') FROM trials");
+    if (*latest) { // it came first: then it is kept
+        char sql[200];
+        snprintf(sql, sizeof sql, "SELECT state FROM checkpoints WHERE uuid = '%.40s'", latest);
+        assert_stored(sql, "COMPLETED");
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
 
 int main(void)
@@ -394,6 +504,9 @@ int main(void)
         TEST(test_an_end_in_the_middle),
         TEST(test_a_task_takes_away_its_own),
         TEST(test_reports_that_are_not_theirs),
+        TEST(test_what_goes_is_not_started_from),
+        TEST(test_two_at_once),
+        TEST(test_a_continuation_beside_a_collection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

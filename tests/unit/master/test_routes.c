@@ -14,6 +14,7 @@
 #include "master/http/query.h"
 #include "master/http/routes.h"
 #include "master/http/schemas.h"
+#include "master/request.h"
 
 static struct routes *routes;
 
@@ -318,6 +319,35 @@ static void test_bodies(void **state)
     }
 }
 
+static void test_numbers(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "-",
+                                      "+1",
+                                      " 1",
+                                      "1 ",
+                                      "0x10",
+                                      "1.0",
+                                      "1e3",
+                                      "--1",
+                                      "1-",
+                                      "9223372036854775808",
+                                      "-9223372036854775809",
+                                      "99999999999999999999999999",
+                                      "18446744073709551616"};
+    int64_t number;
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (request_number(bad[i], &number))
+            fail_msg("\"%s\": %lld", bad[i], (long long)number);
+    assert_true(request_number("9223372036854775807", &number));
+    assert_int_equal(number, INT64_MAX);
+    assert_true(request_number("-9223372036854775808", &number));
+    assert_int_equal(number, INT64_MIN);
+    assert_true(request_number("007", &number));
+    assert_int_equal(number, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_openapi),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_numbers),
     };
     return cmocka_run_group_tests(tests, make, drop);
 }

@@ -43,6 +43,33 @@ static void expect_and_drop(json_t *json, const char *path, const char *value)
     json_decref(json);
 }
 
+// A number that 64 bits do not hold is nobody's id, and never the next that they do.
+static void test_ids_that_are_too_large(void **state)
+{
+#define LARGE "18446744073709551617" // 1, if it were cut off
+    static const char *const refused[] = {
+        "/api/v1/experiments/" LARGE,
+        "/api/v1/trials/" LARGE,
+        "/api/v1/trials/" LARGE "/logs",
+        "/api/v1/experiments?offset=" LARGE,
+        "/api/v1/tokens?tokenIds=" LARGE,
+        "/api/v1/trials/metrics/training_metrics?trialIds=" LARGE,
+        "/api/v1/trials/1/logs?rankIds=" LARGE,
+        "/api/v1/events?experimentIds=" LARGE,
+        "/api/v1/events?since=" LARGE,
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        int status = status_of("GET", refused[i], BY_USER, NULL);
+        if (status != 400)
+            fail_msg("%s: %d", refused[i], status);
+    }
+    assert_int_equal(status_of("GET", "/api/v1/models/" LARGE, BY_USER, NULL), 404);
+    assert_int_equal(status_of("GET", "/api/v1/tasks/1." LARGE, BY_USER, NULL), 404);
+    assert_int_equal(
+        status_of("POST", "/api/v1/trials/1/progress", BY_TASK, "{\"progress\": " LARGE "}"), 400);
+}
+
 static void test_cluster(void **state)
 {
     (void)state;
@@ -675,6 +702,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cluster),
+        cmocka_unit_test(test_ids_that_are_too_large),
         cmocka_unit_test(test_experiment),
         cmocka_unit_test(test_experiment_list),
         cmocka_unit_test(test_trial),
