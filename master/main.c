@@ -26,7 +26,7 @@
 
 struct options {
     const char *config_file, *data_dir, *bind, *cluster_name, *checkpoint_dir, *master_url;
-    const char *webhook_key_file;
+    const char *webhook_key_file, *webui_dir;
     const char *password_file, *tls_cert, *tls_key, *log_level, *scheduler;
     long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout, preempt_after,
         log_retention_days, grow_after, backup_every, backup_keep;
@@ -110,6 +110,9 @@ static const struct {
      "logs are kept so long after their task has ended, where its experiment does not say (0: for "
      "ever)",
      0, 32767, NULL},
+    {"webui-dir", 0, FLAG_STRING, offsetof(struct options, webui_dir), "DIR",
+     "serve the web page from there, for those who work on it (the one that is built in)", 0, 0,
+     NULL},
     {"log-level", 0, FLAG_STRING, offsetof(struct options, log_level), "LEVEL",
      "debug, info, warn or error (info)", 0, 0, NULL},
     {"config", 'c', FLAG_STRING, offsetof(struct options, config_file), "FILE",
@@ -523,6 +526,7 @@ static int start_services(struct master *m, struct error *e)
         .cluster_id = m->cluster.id,
         .cluster_name = m->cluster.name,
         .config = m->config,
+        .page = {page_files, o->webui_dir},
         .bind = o->bind,
         .port = (int)o->port,
         .cert_file = o->tls_cert,

@@ -22,6 +22,7 @@ struct principal { // who calls; proved by the token before a handler sees the r
     enum principal_kind kind;
     int64_t user_id; // user; of a task: the experiment's owner
     bool admin;
+    bool session; // by the cookie of the web page
     char username[256];
     char allocation_id[128]; // task
     int64_t experiment_id;   // task
@@ -49,7 +50,8 @@ struct request {
     const char *note;    // .. and another, that is no warning of the wire
 
     // Set by the http layer:
-    const char *(*query)(struct request *rq, const char *name); // NULL when absent; both key cases
+    const char *(*query)(struct request *rq, const char *name);  // NULL when absent; both key cases
+    const char *(*header)(struct request *rq, const char *name); // NULL when absent
     void (*complete)(struct request *rq); // the answer is ready; any thread, once; gives it up
     atomic_bool client_gone;              // the peer of a parked request has closed
     void *http;

@@ -7,8 +7,6 @@ export default defineConfig({
     esbuild: { jsx: "automatic", jsxImportSource: "preact", legalComments: "none" },
     build: {
         target: "es2022",
-        outDir: process.env.MUSTER_WEBUI_OUT ?? "dist",
-        emptyOutDir: true,
         assetsInlineLimit: 0,
         modulePreload: { polyfill: false },
         reportCompressedSize: false,

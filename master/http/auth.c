@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "master/http/routes.h"
+#include "master/http/session.h"
 #include "master/sight.h"
 
 // "Bearer T" -> T.
@@ -127,6 +128,14 @@ int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers
     if (!token) {
         token = bearer(given->allocation);
         allocation = token;
+    }
+    char cookie[TOKEN_TEXT];
+    unsigned users = allowed & (AUTH_USER | AUTH_ADMIN);
+    bool alone = !given->authorization && !given->allocation;
+    out->session = alone && users && session_token(given->cookie, cookie);
+    if (out->session) {
+        token = cookie;
+        allowed = users;
     }
     if (!token)
         return error_set(e, ERR_AUTH,

@@ -11,6 +11,7 @@
 
 struct auth_headers { // as they came; NULL: absent
     const char *authorization, *allocation;
+    const char *cookie; // counts without the others, and for users alone
 };
 
 // Proves the caller by token. `allowed` are AUTH_ bits (routes.h). ERR_AUTH: no token, or none of

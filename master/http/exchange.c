@@ -10,6 +10,7 @@
 #include "master/audit.h"
 #include "master/http/auth.h"
 #include "master/http/schemas.h"
+#include "master/http/session.h"
 
 enum {
     KEEP_BYTES = 64 * 1024, // of a buffer that is kept for the next request
@@ -25,6 +26,11 @@ static struct exchange *exchange_of(struct request *rq)
 static const char *exchange_query(struct request *rq, const char *name)
 {
     return query_get(&exchange_of(rq)->query, name);
+}
+
+static const char *exchange_header(struct request *rq, const char *name)
+{
+    return MHD_lookup_connection_value(exchange_of(rq)->parked.connection, MHD_HEADER_KIND, name);
 }
 
 static void exchange_complete(struct request *rq)
@@ -123,6 +129,7 @@ void exchange_begin(struct exchange *x, struct MHD_Connection *connection, const
     x->path = arena_strdup(&x->rq.arena, uri);
     x->rq.http = x;
     x->rq.query = exchange_query;
+    x->rq.header = exchange_header;
     x->rq.complete = exchange_complete;
     x->rq.address = x->address;
     atomic_init(&x->rq.client_gone, false);
@@ -130,7 +137,7 @@ void exchange_begin(struct exchange *x, struct MHD_Connection *connection, const
 
 static const char *header(struct exchange *x, const char *name)
 {
-    return MHD_lookup_connection_value(x->parked.connection, MHD_HEADER_KIND, name);
+    return exchange_header(&x->rq, name);
 }
 
 static int check_length(struct exchange *x, struct error *e)
@@ -158,6 +165,36 @@ static void remember_address(struct exchange *x)
                   sizeof x->address);
 }
 
+// Proves who calls, and that he may know of what the path names.
+static int prove_caller(struct exchange *x, struct error *e)
+{
+    struct request *rq = &x->rq;
+    const struct auth_headers given = {.authorization = header(x, MHD_HTTP_HEADER_AUTHORIZATION),
+                                       .allocation = header(x, "Grpc-Metadata-x-allocation-token"),
+                                       .cookie = header(x, MHD_HTTP_HEADER_COOKIE)};
+    int rc = auth_check(x->thread->db, x->route->auth, &given, &rq->principal, x->token, e);
+    if (!rc && rq->principal.session && strcmp(x->route->method, "GET"))
+        rc = session_check_origin(rq, x->server->service.tls, e);
+    return rc ? rc : auth_check_sight(x->thread->db, x->route, rq, e);
+}
+
+// Finds the call, or that a browser asks for one of the page's views.
+static int find_route(struct exchange *x, struct error *e)
+{
+    struct request *rq = &x->rq;
+    struct route_match match;
+    int rc = routes_match(x->server->routes, &rq->arena, rq->method, x->path, &match, e);
+    if (rc == ERR_NOT_FOUND &&
+        page_shows(rq->method, rq->path, header(x, MHD_HTTP_HEADER_ACCEPT))) {
+        char index[] = "/";
+        rc = routes_match(x->server->routes, &rq->arena, rq->method, index, &match, e);
+    }
+    x->route = match.route;
+    x->allow = match.allow;
+    memcpy(rq->params, match.params, sizeof rq->params);
+    return rc;
+}
+
 // Everything that the headers decide. A refusal is kept in x->failed until the body has been read.
 static int exchange_headers(struct exchange *x, const char *method, struct error *e)
 {
@@ -170,26 +207,15 @@ static int exchange_headers(struct exchange *x, const char *method, struct error
     if (atomic_load(&x->server->draining))
         return error_set(e, ERR_UNAVAILABLE, "the master is stopping; try again in a moment");
 
-    struct route_match match;
-    int rc = routes_match(x->server->routes, &rq->arena, method, x->path, &match, e);
-    x->allow = match.allow;
+    int rc = find_route(x, e);
     if (rc)
         return rc;
-    x->route = match.route;
     if (strcmp(method, "GET"))
         remember_address(x);
-    memcpy(rq->params, match.params, sizeof rq->params);
-    if (x->route->auth != AUTH_NONE) {
-        const struct auth_headers given = {
-            .authorization = header(x, MHD_HTTP_HEADER_AUTHORIZATION),
-            .allocation = header(x, "Grpc-Metadata-x-allocation-token")};
-        rc = auth_check(x->thread->db, x->route->auth, &given, &rq->principal, x->token, e);
-        if (!rc)
-            rc = auth_check_sight(x->thread->db, x->route, rq, e);
-        if (rc)
-            return rc;
-    }
-    rc = query_parse(&rq->arena, query, &x->query, e);
+    if (x->route->auth != AUTH_NONE)
+        rc = prove_caller(x, e);
+    if (!rc && x->route->view != view_page) // whose query is for the page itself to read
+        rc = query_parse(&rq->arena, query, &x->query, e);
     return rc ? rc : check_length(x, e);
 }
 
@@ -210,6 +236,7 @@ static enum MHD_Result send_response(struct exchange *x, int status, struct MHD_
                    arena_printf(&x->rq.arena, "%d", x->rq.retry_after ? x->rq.retry_after : 1));
     if (status == 405 || status == 204)
         add_header(response, MHD_HTTP_HEADER_ALLOW, x->allow);
+    add_header(response, "X-Content-Type-Options", "nosniff");
     if (atomic_load(&x->server->draining))
         add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     enum MHD_Result rc = MHD_queue_response(x->parked.connection, (unsigned)status, response);
@@ -237,6 +264,23 @@ static void audit_refusal(struct exchange *x)
     db_commit(x->server->service.db, b, NULL, NULL);
 }
 
+void view_add_header(struct view *v, const char *name, const char *value)
+{
+    must(v->header_count < VIEW_HEADERS_MAX);
+    v->headers[v->header_count].name = name;
+    v->headers[v->header_count++].value = value;
+}
+
+static void add_view_headers(struct exchange *x, struct MHD_Response *response)
+{
+    const struct view *v = &x->view;
+    const char *type = v->content_type ? v->content_type : "application/json";
+    add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, v->cache ? v->cache : "no-store");
+    for (int i = 0; i < v->header_count; i++)
+        add_header(response, v->headers[i].name, v->headers[i].value);
+}
+
 // The whole answer. It stays in the exchange until the connection is done with it, so nothing is
 // copied.
 static enum MHD_Result exchange_answer(struct exchange *x)
@@ -245,30 +289,24 @@ static enum MHD_Result exchange_answer(struct exchange *x)
     audit_refusal(x);
     if (x->failed.code) {
         request_fail(rq, &x->failed);
-        x->view.content_type = x->view.policy = x->view.text = NULL;
+        x->view = (struct view){0};
     } else if (rq->answer.err) {
         error_set(&x->failed, ERR_TOO_LARGE,
                   "the answer is larger than %d MB; ask for less with limit=", ANSWER_MAX >> 20);
         request_fail(rq, &x->failed);
     }
     const char *text = x->view.text ? x->view.text : buf_str(&rq->answer);
-    size_t len = x->view.text ? strlen(text) : rq->answer.len;
-    if (!len) {
+    size_t len = !x->view.text      ? rq->answer.len
+                 : x->view.text_len ? x->view.text_len
+                                    : strlen(text);
+    if (!len && rq->status != 304) {
         text = "{}";
         len = 2;
     }
     struct MHD_Response *response =
         MHD_create_response_from_buffer(len, (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
-    if (response) {
-        const char *type = x->view.content_type;
-        add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type ? type : "application/json");
-        add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-        if (x->view.policy) {
-            add_header(response, "Content-Security-Policy", x->view.policy);
-            add_header(response, "X-Content-Type-Options", "nosniff");
-            add_header(response, "Referrer-Policy", "no-referrer");
-        }
-    }
+    if (response)
+        add_view_headers(x, response);
     return send_response(x, rq->status ? rq->status : 200, response);
 }
 
@@ -422,8 +460,6 @@ static enum MHD_Result open_stream(struct exchange *x)
 {
     struct stream *s = NULL;
     fill_view(x, x->thread->db);
-    x->view.last_event = header(x, "Last-Event-ID");
-    x->view.accept = header(x, MHD_HTTP_HEADER_ACCEPT);
     x->failed.code = x->route->stream(&x->view, &s, &x->failed);
     if (x->failed.code)
         return exchange_answer(x);

@@ -211,7 +211,8 @@ static void write_path(struct json_writer *w, const struct route *table, size_t 
 
 static const char security_schemes[] =
     "{\"user\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":"
-    "\"The token of POST /api/v1/auth/login\"},"
+    "\"The token of POST /api/v1/auth/login; without this header also in the cookie that "
+    "cookie=true asks for\"},"
     "\"admin\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":"
     "\"The token of a user who is an administrator\"},"
     "\"agent\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":"

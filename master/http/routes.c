@@ -98,8 +98,10 @@
     "experiment:Experiment config:object warnings?:[LaunchWarning] +warningTexts?:[string]"
 
 const struct route route_table[] = {
-    READ("/", AUTH_NONE, view_page, NULL, "A page that says what runs here",
+    READ("/", AUTH_NONE, view_page, NULL, "The web page; a browser gets it for other paths too",
          .content = "text/html"),
+    READ("/assets/{file}", AUTH_NONE, view_page_asset, NULL, "What the web page loads",
+         .content = "application/octet-stream"),
     READ("/info", AUTH_NONE, view_info, NULL, "Names and version of this cluster",
          .answers = "version:string master_id:string cluster_id:string cluster_name:string"),
     {.method = "GET",
@@ -137,8 +139,9 @@ const struct route route_table[] = {
     READ(V1 "/master/cluster_message", EVERYBODY, view_cluster_message, NULL,
          "The notice to all users", .answers = "clusterMessage?:ClusterMessage"),
 
-    WORKER("POST", V1 "/auth/login", AUTH_NONE, account_login, "Log in: a token for a password",
-           .takes = "username:string password:string isHashed?:bool",
+    WORKER("POST", V1 "/auth/login", AUTH_NONE, account_login,
+           "Log in: a token for a password; cookie=true: in a cookie, for the web page",
+           .query = "cookie:bool", .takes = "username:string password:string isHashed?:bool",
            .answers = "token:string user:User"),
     WORKER("POST", V1 "/auth/logout", AUTH_USER, account_logout, "Revoke the token of this call"),
     READ(V1 "/me", ANY_USER_TASK, account_me, NULL, "The user of this token",

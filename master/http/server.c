@@ -297,6 +297,8 @@ static struct server *new_server(const struct server_options *o)
                                   .cluster_name = o->cluster_name,
                                   .master_id = s->master_id,
                                   .config = o->config,
+                                  .page = o->page,
+                                  .tls = o->cert_file,
                                   .openapi = s->openapi};
     for (int i = 0; i < HTTP_THREADS; i++)
         s->threads[i].bell = -1;
@@ -306,7 +308,9 @@ static struct server *new_server(const struct server_options *o)
 int server_start(const struct server_options *o, struct server **out, struct error *e)
 {
     struct server *s = new_server(o);
-    int rc = read_certificate(s, o, e);
+    int rc = page_check(&o->page, e);
+    if (!rc)
+        rc = read_certificate(s, o, e);
     if (!rc)
         rc = open_listener(o->bind, o->port, &s->listener, e);
     if (!rc)

@@ -8,6 +8,7 @@
 
 #include "master/core/core.h"
 #include "master/delivery.h"
+#include "master/http/page.h"
 #include "master/journal.h"
 #include "master/live/follow.h"
 #include "master/live/hub.h"
@@ -23,6 +24,7 @@ struct server_options {
     struct journal *journal;               // of the master's log; NULL: none
     const char *cluster_id, *cluster_name; // these live as long as the server
     const char *config;                    // JSON for GET /api/v1/master/config
+    struct page page;                      // the web page
     const char *bind;                      // address or name
     int port;                              // 0: any free one
     const char *cert_file, *key_file;      // PEM, for https; NULL: http

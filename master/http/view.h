@@ -4,6 +4,7 @@
 #define MUSTER_MASTER_HTTP_VIEW_H
 
 #include "db/db.h"
+#include "master/http/page.h"
 #include "master/http/query.h"
 #include "master/request.h"
 
@@ -19,29 +20,36 @@ struct service {
     struct delivery *delivery;   // of webhooks; NULL: none is sent
     atomic_bool testing;         // a webhook is being tried
     const char *cluster_id, *cluster_name, *master_id;
-    const char *config;   // JSON: what the master was started with
-    const char *openapi;  // JSON: the route table
+    const char *config;  // JSON: what the master was started with
+    const char *openapi; // JSON: the route table
+    struct page page;
+    bool tls;             // calls come by https
     atomic_int downloads; // of checkpoints, under way
     atomic_int backups;   // being sent
 };
 
-enum { DOWNLOADS_MAX = 4 };
+enum { DOWNLOADS_MAX = 4, VIEW_HEADERS_MAX = 8 };
 
 struct view {
     struct request *rq;
     struct service *service;
     struct db_reader *db; // this thread's
     const struct query *query;
-    const char *address;    // of the caller, "192.0.2.1"
-    const char *token;      // SHA-256 of the caller's token, hex; "" without one
-    const char *last_event; // header Last-Event-ID, of a stream that goes on; NULL: none
-    const char *accept;     // header Accept, of a stream; NULL: none
-    struct json_writer w;   // on rq->answer
+    const char *address;  // of the caller, "192.0.2.1"
+    const char *token;    // SHA-256 of the caller's token, hex; "" without one
+    struct json_writer w; // on rq->answer
 
     const char *content_type; // NULL: application/json
-    const char *policy;       // of a page: what it may load; NULL: this is none
+    const char *cache;        // Cache-Control; NULL: no-store
     const char *text;         // an answer that outlives the request, instead of rq->answer
+    size_t text_len;          // of it; 0: up to its NUL
+    struct {
+        const char *name, *value;
+    } headers[VIEW_HEADERS_MAX]; // further ones, of a good answer
+    int header_count;
 };
+
+void view_add_header(struct view *v, const char *name, const char *value); // both outlive it
 
 // Runs on an http thread (reads, renders) or on a worker. 0: the answer stands in rq->answer;
 // negative: *e is the answer.

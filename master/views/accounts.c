@@ -1,6 +1,7 @@
 // Users and their tokens. Writes run on a worker and answer after the commit.
 
 #include "master/http/auth.h"
+#include "master/http/session.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -147,7 +148,10 @@ int account_login(struct view *v, struct error *e)
 {
     char name[LIMIT_NAME + 1], sent[SHA512_HEX], stored[PASSWORD_HASH_MAX], token[TOKEN_TEXT];
     const json_t *body = v->rq->body;
+    bool cookie = query_flag(v->query, "cookie");
     int rc = user_name(body, name, e);
+    if (!rc && cookie)
+        rc = session_check_origin(v->rq, v->service->tls, e);
     if (!rc)
         rc = throttle_check(v->service->logins, name, v->address, &v->rq->retry_after, e);
     if (rc)
@@ -174,8 +178,10 @@ int account_login(struct view *v, struct error *e)
     rc = grant_token(v, id, token, e);
     if (rc)
         return rc;
+    if (cookie)
+        view_add_header(v, "Set-Cookie", session_cookie(&v->rq->arena, token, v->service->tls));
     jw_object(&v->w);
-    jw_kv_string(&v->w, "token", token);
+    jw_kv_string(&v->w, "token", cookie ? "" : token); // which scripts of the page cannot read
     rc = write_user_row(v, db_query(v->db, STMT_USER_BY_ID, "i", id), e);
     jw_object_end(&v->w);
     return rc;
@@ -185,6 +191,8 @@ int account_logout(struct view *v, struct error *e)
 {
     struct db_batch *b = db_batch_new();
     db_batch_add(b, STMT_TOKEN_DELETE, "s", v->token);
+    if (v->rq->principal.session)
+        view_add_header(v, "Set-Cookie", session_cookie(&v->rq->arena, "", v->service->tls));
     return view_commit(v, b, e);
 }
 

@@ -1,4 +1,4 @@
-// The cluster as a whole: who this is, what it was started with, the page at /.
+// The cluster as a whole: who this is, what it was started with.
 
 #include <string.h>
 
@@ -80,44 +80,5 @@ int view_master(struct view *v, struct error *e)
     jw_kv_bool(&v->w, "hasCustomLogo", false);
     write_cluster_message(v, false);
     jw_object_end(&v->w);
-    return 0;
-}
-
-// Of what stands between <style> and </style>; a test tells when it no longer fits.
-#define PAGE_STYLE_HASH "sha256-+uEkvFxmUPTGe6fTlNN3jWo3t1bvzWie1DSrXoEXgAo="
-
-static const char page[] =
-    "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-    "<title>Muster</title>\n"
-    "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:44rem;margin:3rem auto;"
-    "padding:0 1rem;color:#222;background:#fff}pre{background:#f3f3f3;padding:.75rem;"
-    "overflow:auto}a{color:#0a58ca}@media(prefers-color-scheme:dark){body{color:#ddd;"
-    "background:#181818}pre{background:#262626}a{color:#7db3ff}}</style>\n"
-    "<h1>Muster</h1>\n"
-    "<p>This is the muster-master, version " MUSTER_VERSION ": it runs training experiments on the "
-    "slots of this cluster. There is no graphical page in this version; the command line and the "
-    "API show everything.</p>\n"
-    "<h2>Command line</h2>\n"
-    "<pre>muster login USER                  sign in\n"
-    "muster experiment create FILE      train\n"
-    "muster experiment list             what runs, waits and is done\n"
-    "muster experiment describe ID      one experiment, and why it waits\n"
-    "muster experiment logs ID -f       its output as it comes\n"
-    "muster agent list                  the machines\n"
-    "muster --help                      all commands</pre>\n"
-    "<p>Scripts for Determined AI and its command <code>det</code> work with the same address: "
-    "the calls are Determined's REST API v1.</p>\n"
-    "<h2>API</h2>\n"
-    "<p><a href=\"/api/v1/openapi.json\">/api/v1/openapi.json</a> describes every call. "
-    "<a href=\"/info\">/info</a> names this cluster.</p>\n</html>\n";
-
-int view_page(struct view *v, struct error *e)
-{
-    (void)e;
-    v->content_type = "text/html; charset=utf-8";
-    v->policy = "default-src 'none'; style-src '" PAGE_STYLE_HASH "'; base-uri 'none'; "
-                "form-action 'none'; frame-ancestors 'none'";
-    v->text = page;
     return 0;
 }

@@ -213,7 +213,7 @@ static int find_folder(struct view *v, const char *uuid, char **folder, struct e
 int stream_checkpoint_archive(struct view *v, struct stream **out, struct error *e)
 {
     const char *uuid = v->rq->params[0];
-    const struct kind *kind = choose_kind(v->accept);
+    const struct kind *kind = choose_kind(v->rq->header(v->rq, "Accept"));
     char *folder = NULL;
     int rc = find_folder(v, uuid, &folder, e);
     if (!rc)

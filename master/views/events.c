@@ -179,7 +179,9 @@ static int read_ids(struct view *v, const char *name, const int64_t **out, size_
 // Where to go on: the header that a browser repeats wins, as it is the newer one.
 static int read_place(struct view *v, struct events_stream *s, struct error *e)
 {
-    const char *text = v->last_event ? v->last_event : query_get(v->query, "since");
+    const char *text = v->rq->header(v->rq, "Last-Event-ID");
+    if (!text)
+        text = query_get(v->query, "since");
     char *end;
     s->place = hub_last(s->hub);
     if (!text || !*text)

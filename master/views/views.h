@@ -8,7 +8,7 @@
 #include "master/views/list.h"
 
 // cluster.c
-view_handler view_page, view_info, view_openapi, view_master;
+view_handler view_info, view_openapi, view_master;
 
 // master.c
 view_handler master_patch_config, master_set_message, master_delete_message; // worker

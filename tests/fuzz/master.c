@@ -90,6 +90,12 @@ static const char *query(struct request *rq, const char *name)
     return query_get(&((struct call *)rq->http)->query, name);
 }
 
+static const char *no_header(struct request *rq, const char *name)
+{
+    (void)rq, (void)name;
+    return NULL;
+}
+
 static void complete(struct request *rq)
 {
     ((struct call *)rq->http)->done = true;
@@ -494,6 +500,7 @@ struct answer master_call(struct master *m, struct piece line)
     c->route = match.route;
     memcpy(c->rq.params, match.params, sizeof c->rq.params);
     c->rq.query = query;
+    c->rq.header = no_header;
     c->rq.complete = complete;
     c->rq.http = c;
     c->rq.address = "192.0.2.1";

@@ -1,0 +1,23 @@
+# cmake -DSTEP=packages|page -DSOURCE=webui -DBUILD=folder -DNODE=node -DNPM=npm -P WebuiStep.cmake
+#
+# packages: what package-lock.json names, into the folder; page: the page, from a copy of the sources there.
+function(run what)
+    execute_process(COMMAND ${ARGN} WORKING_DIRECTORY ${BUILD} RESULT_VARIABLE failed)
+    if(failed)
+        message(FATAL_ERROR "${what} (${failed}); what went wrong stands above. "
+                            "-DMUSTER_WEBUI=OFF builds a master without its web page.")
+    endif()
+endfunction()
+
+if(STEP STREQUAL "packages")
+    file(COPY ${SOURCE}/package.json ${SOURCE}/package-lock.json ${SOURCE}/.npmrc DESTINATION ${BUILD})
+    run("npm could not fetch what the web page is built with (is there a network?)"
+        ${NPM} ci --ignore-scripts --omit=dev --no-progress --loglevel=error)
+    file(TOUCH ${BUILD}/packages.stamp)
+else()
+    file(REMOVE_RECURSE ${BUILD}/src ${BUILD}/dist)
+    file(COPY ${SOURCE}/src ${SOURCE}/index.html ${SOURCE}/vite.config.ts ${SOURCE}/tsconfig.json
+         ${SOURCE}/embed.mjs DESTINATION ${BUILD})
+    run("The web page was not built" ${NODE} node_modules/vite/bin/vite.js build --logLevel warn)
+    run("The web page was not embedded" ${NODE} embed.mjs dist include)
+endif()
