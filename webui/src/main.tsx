@@ -1,3 +1,29 @@
-import { render } from "preact";
+// Where the page begins.
 
-render(<main>Muster</main>, document.getElementById("app")!);
+import { render } from "preact";
+import { toastError } from "./lib/notices";
+import { readSession, user } from "./lib/session";
+import { watchTheme } from "./lib/theme";
+import { watchLinks } from "./lib/url";
+import { Notices } from "./parts/notices";
+import { Frame } from "./shell/frame";
+import { watchKeys } from "./shell/keys";
+import { paletteIsOpen } from "./shell/palette";
+import { SignIn } from "./shell/sign_in";
+import "./style/tokens.css";
+import "./style/base.css";
+
+function App() {
+    return (
+        <>
+            {user.value === null ? <SignIn /> : <Frame />}
+            <Notices />
+        </>
+    );
+}
+
+watchTheme();
+watchLinks();
+watchKeys(() => (paletteIsOpen.value = user.peek() !== null));
+readSession().catch(toastError);
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,29 @@
+// Things of the page as files.
+
+type Cell = string | number | boolean | null | undefined;
+
+function csvCell(cell: Cell): string {
+    const text = cell === null || cell === undefined ? "" : String(cell);
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** RFC 4180. */
+export function csv(head: readonly string[], rows: Iterable<readonly Cell[]>): string {
+    const lines = [head.map(csvCell).join(",")];
+    for (const row of rows) lines.push(row.map(csvCell).join(","));
+    return `${lines.join("\r\n")}\r\n`;
+}
+
+/** A name that every file system takes. */
+export function fileName(name: string): string {
+    return name.replace(/[^\w.-]+/g, "-").replace(/^[-.]+|-+$/g, "") || "muster";
+}
+
+export function save(name: string, type: string, what: string | Blob): void {
+    const url = URL.createObjectURL(typeof what === "string" ? new Blob([what], { type }) : what);
+    const anchor = document.createElement("a");
+    anchor.href = url;
+    anchor.download = fileName(name);
+    anchor.click();
+    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

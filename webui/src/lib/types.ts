@@ -1,0 +1,355 @@
+// The objects of the wire, as far as the page uses them. The master's own list of them is
+// master/http/schemas_table.c, and GET /api/v1/openapi.json.
+
+export interface Pagination {
+    offset: number;
+    limit: number;
+    startIndex: number;
+    endIndex: number;
+    total: number;
+}
+
+export interface Paged {
+    pagination: Pagination;
+    nextCursor?: string | null;
+    totalIsLeast?: boolean;
+}
+
+export interface User {
+    id: number;
+    username: string;
+    admin: boolean;
+    active: boolean;
+    displayName?: string;
+    modifiedAt?: string;
+    lastAuthAt?: string;
+}
+
+export type Role = "none" | "viewer" | "editor" | "admin";
+
+export interface Workspace {
+    id: number;
+    name: string;
+    archived: boolean;
+    username: string;
+    userId: number;
+    immutable: boolean;
+    numProjects: number;
+    numExperiments: number;
+    weight?: number;
+    guaranteedSlots?: number;
+    maxSlots?: number;
+    defaultRole?: Role;
+    numMembers?: number;
+}
+
+export interface Member {
+    userId: number;
+    username: string;
+    role: Role;
+    weight: number;
+    maxSlots: number;
+}
+
+export interface Project {
+    id: number;
+    name: string;
+    workspaceId: number;
+    workspaceName?: string;
+    description?: string;
+    numExperiments: number;
+    numActiveExperiments: number;
+    archived: boolean;
+    userId: number;
+}
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type JsonObject = { [key: string]: Json };
+
+export interface Experiment {
+    id: number;
+    name: string;
+    description?: string;
+    notes?: string;
+    labels?: string[];
+    state: string;
+    archived: boolean;
+    startTime: string;
+    endTime?: string | null;
+    numTrials: number;
+    trialIds?: number[];
+    userId?: number;
+    username: string;
+    displayName?: string;
+    resourcePool?: string;
+    searcherType: string;
+    searcherMetric?: string;
+    jobId: string;
+    forkedFrom?: number | null;
+    progress?: number;
+    projectId: number;
+    projectName?: string;
+    workspaceId?: number;
+    workspaceName?: string;
+    parentArchived?: boolean;
+    config?: JsonObject;
+    originalConfig?: string;
+    checkpointCount?: number;
+    checkpointSize?: string;
+    bestTrialId?: number;
+    bestTrialSearcherMetric?: number | null;
+    duration?: number;
+    unmanaged?: boolean;
+    hyperparameters?: JsonObject;
+    seed?: number;
+    priority?: number;
+    liveAllocations?: number;
+    /** Of the list: what `show` asked for, by name. */
+    values?: Record<string, number | string | boolean | null>;
+}
+
+export interface Metrics {
+    avgMetrics: JsonObject;
+    batchMetrics?: JsonObject[];
+}
+
+export interface MetricsWorkload {
+    endTime?: string;
+    metrics: Metrics;
+    numInputs: number;
+    totalBatches: number;
+}
+
+export interface CheckpointWorkload {
+    uuid?: string;
+    endTime?: string;
+    state: string;
+    resources?: Record<string, string>;
+    totalBatches: number;
+    metadata?: JsonObject;
+}
+
+export interface Trial {
+    id: number;
+    experimentId: number;
+    state: string;
+    startTime: string;
+    endTime?: string | null;
+    hparams: JsonObject;
+    totalBatchesProcessed: number;
+    restarts: number;
+    bestValidation?: MetricsWorkload | null;
+    latestValidation?: MetricsWorkload | null;
+    latestTraining?: MetricsWorkload | null;
+    bestCheckpoint?: CheckpointWorkload | null;
+    runnerState?: string;
+    wallClockTime?: number;
+    warmStartCheckpointUuid?: string | null;
+    taskId?: string;
+    taskIds?: string[];
+    totalCheckpointSize?: string;
+    checkpointCount?: number;
+    summaryMetrics?: JsonObject;
+    searcherMetricValue?: number | null;
+    logRetentionDays?: number;
+    metadata?: JsonObject;
+    latestCheckpoint?: string | null;
+    progress?: number;
+    exitReason?: string | null;
+    runId?: number;
+    seed?: number;
+    unmanaged?: boolean;
+}
+
+/** One metric of a trial for a chart: GET /trials/{id}/series. `times` are seconds since 1970. */
+export interface Series {
+    metric: string;
+    total: number;
+    shown: number;
+    steps: number[];
+    times: number[];
+    values: (number | string | null)[];
+}
+
+export interface Start {
+    allocationId: string;
+    epoch: number;
+    state: string;
+    slots: number;
+    agents: string[];
+    queuedTime?: string | null;
+    startTime?: string | null;
+    endTime?: string | null;
+    reason: string;
+    cause: string;
+    preemptedForTrialId?: number | null;
+}
+
+export interface WaitReason {
+    trialId: number;
+    allocationId: string;
+    code: string;
+    reason: string;
+    resource: string;
+    needs: number;
+    free: number;
+    largestFree: number;
+    largestAgent: number;
+    total: number;
+    place: number;
+    ahead: number;
+    leaving: number;
+    estimatedStart?: string | null;
+    behindExperimentId?: number | null;
+    teamName: string;
+}
+
+export interface TaskLog {
+    id: string;
+    timestamp: string;
+    level: string;
+    message: string;
+    taskId?: string;
+    log?: string;
+    allocationId?: string;
+    agentId?: string;
+    containerId?: string;
+    rankId?: number;
+    source?: string;
+    stdtype?: string;
+}
+
+export interface Checkpoint {
+    uuid: string;
+    taskId?: string;
+    allocationId?: string;
+    reportTime?: string;
+    resources: Record<string, string>;
+    metadata: JsonObject;
+    state: string;
+    training: {
+        trialId?: number;
+        experimentId?: number;
+        experimentConfig?: JsonObject;
+        hparams?: JsonObject;
+        trainingMetrics?: Metrics;
+        validationMetrics?: Metrics;
+        searcherMetric?: number | null;
+    };
+    stepsCompleted?: number;
+    storage?: JsonObject;
+}
+
+export interface Model {
+    id: number;
+    name: string;
+    description?: string;
+    metadata: JsonObject;
+    creationTime: string;
+    lastUpdatedTime: string;
+    numVersions: number;
+    labels?: string[];
+    username: string;
+    userId: number;
+    archived: boolean;
+    notes?: string;
+    workspaceId: number;
+}
+
+export interface ModelVersion {
+    id: number;
+    version: number;
+    model: Model;
+    checkpoint: Checkpoint;
+    creationTime: string;
+    lastUpdatedTime: string;
+    name?: string;
+    metadata?: JsonObject;
+    comment?: string;
+    username?: string;
+    userId?: number;
+    labels?: string[];
+    notes?: string;
+}
+
+export interface Slot {
+    id?: string;
+    device?: { id?: number; brand?: string; uuid?: string; type?: string };
+    enabled?: boolean;
+    draining?: boolean;
+    container?: { id: string; state: string; allocationId?: string };
+}
+
+export interface Agent {
+    id: string;
+    registeredTime?: string;
+    slots?: Record<string, Slot>;
+    resourcePools?: string[];
+    addresses?: string[];
+    enabled?: boolean;
+    draining?: boolean;
+    version?: string;
+    label?: string;
+    hostname?: string;
+    rack?: string;
+    connected?: boolean;
+}
+
+export interface ResourcePool {
+    name: string;
+    description: string;
+    numAgents: number;
+    slotsAvailable: number;
+    slotsUsed: number;
+    slotType: string;
+    defaultComputePool: boolean;
+    stats?: { queuedCount: number; scheduledCount: number };
+    scheduler?: string;
+}
+
+export interface Job {
+    summary?: { state: string; jobsAhead: number };
+    type: string;
+    submissionTime: string;
+    username: string;
+    userId?: number;
+    resourcePool: string;
+    isPreemptible: boolean;
+    priority?: number;
+    weight?: number;
+    entityId: string;
+    jobId: string;
+    requestedSlots: number;
+    allocatedSlots: number;
+    name: string;
+    progress?: number;
+    workspaceId: number;
+    place?: number;
+    reason?: string;
+    reasonCode?: string;
+    estimatedStart?: string | null;
+}
+
+export interface Share {
+    resourcePool: string;
+    workspaceId: number;
+    workspaceName: string;
+    userId?: number;
+    username: string;
+    weight: number;
+    guaranteedSlots: number;
+    maxSlots: number;
+    usedSlots: number;
+    wantedSlots: number;
+    entitledSlots: number;
+    usageSlotHours: number;
+    debtSlotHours: number;
+    waitingJobs: number;
+    runningJobs: number;
+}
+
+/** What became of each of many experiments; an empty error: done. */
+export interface ActionResult {
+    id: number;
+    error: string;
+}

@@ -1,0 +1,41 @@
+// All pages: what address each has, and the module that draws it, which is loaded when it is opened.
+
+import type { ComponentType } from "preact";
+import type { Given } from "../lib/routes";
+import type { IconName } from "../parts/icon";
+
+export interface PageRow {
+    /** "/trials/:id": what stands for :id is given to the page. */
+    pattern: string;
+    title: string;
+    load: () => Promise<{ Page: ComponentType<Given> | ComponentType<never> }>;
+    /** g and this letter goes there. */
+    key?: string;
+    /** It stands in the navigation, in the order of this table. */
+    icon?: IconName;
+}
+
+export const pages: readonly PageRow[] = [
+    {
+        pattern: "/experiments",
+        title: "Experiments",
+        load: () => import("./experiments"),
+        key: "e",
+        icon: "experiments",
+    },
+];
+
+/** Addresses that lead elsewhere: what det prints, and what has moved. */
+export const moved: readonly (readonly [pattern: string, to: string])[] = [
+    ["/", "/experiments"],
+    ["/det", "/"],
+    ["/det/experiments/:id", "/experiments/:id"],
+    ["/det/experiments/:id/:tab", "/experiments/:id?tab=:tab"],
+    ["/det/experiments/:experiment/trials/:id", "/trials/:id"],
+    ["/det/experiments/:experiment/trials/:id/:tab", "/trials/:id?tab=:tab"],
+    ["/det/trials/:id", "/trials/:id"],
+    ["/det/trials/:id/:tab", "/trials/:id?tab=:tab"],
+    ["/det/models/:name", "/models/:name"],
+    ["/det/models/:name/:tab", "/models/:name"],
+    ["/det/:name", "/:name"],
+];

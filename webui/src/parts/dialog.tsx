@@ -1,0 +1,47 @@
+// Modal dialogs, by the browser's own element: it keeps the focus inside, and Esc closes it.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { Button } from "./button";
+import "./dialog.css";
+
+export function Dialog(props: {
+    title: string;
+    onClose: () => void;
+    children: ComponentChildren;
+    /** At its foot: buttons. */
+    actions?: ComponentChildren;
+    wide?: boolean;
+}) {
+    const dialog = useRef<HTMLDialogElement>(null);
+    const id = useId();
+    useEffect(() => {
+        const before = document.activeElement;
+        dialog.current!.showModal();
+        return () => before instanceof HTMLElement && before.focus();
+    }, []);
+    const onBackdrop = (event: MouseEvent) => {
+        if (event.target === dialog.current) props.onClose();
+    };
+    return (
+        <dialog
+            ref={dialog}
+            class={`dialog${props.wide ? " dialog-wide" : ""}`}
+            aria-labelledby={id}
+            onCancel={(event) => {
+                event.preventDefault();
+                props.onClose();
+            }}
+            onMouseDown={onBackdrop}
+        >
+            <div class="dialog-box">
+                <div class="dialog-head">
+                    <h2 id={id}>{props.title}</h2>
+                    <Button icon="close" kind="quiet" label="Close" onClick={props.onClose} />
+                </div>
+                <div class="dialog-body">{props.children}</div>
+                {props.actions && <div class="dialog-foot">{props.actions}</div>}
+            </div>
+        </dialog>
+    );
+}

@@ -1,0 +1,13 @@
+// The parts that every page may need. Those that weigh more, or that few pages have, are taken from
+// their own modules: chart, code, columns, log_view, table.
+
+export { ActionButton, Button, LinkButton } from "./button";
+export { Copy, CopyAs } from "./copy";
+export { Dialog } from "./dialog";
+export { Field, Search, Select, Switch, TextInput } from "./field";
+export { Icon, type IconName } from "./icon";
+export { Menu, type MenuItem, Popover } from "./menu";
+export { Bar, Progress, Spark } from "./meter";
+export { ActionBar, Ago, Empty, ErrorBox, Head, Kbd, Loaded, Time, useTitle, Waiting } from "./page";
+export { StateBadge, stateText, stateTone } from "./state";
+export { Tabs } from "./tabs";

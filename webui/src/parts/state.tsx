@@ -1,0 +1,58 @@
+// The state of anything: an icon and a word, and a colour besides.
+
+import { stateWord } from "../lib/format";
+import { Icon, type IconName } from "./icon";
+import "./state.css";
+
+type Tone = "good" | "bad" | "warn" | "busy" | "idle";
+
+const known: Record<string, readonly [Tone, IconName, string]> = {
+    ACTIVE: ["busy", "clock", "Active"],
+    QUEUED: ["idle", "clock", "Queued"],
+    WAITING: ["idle", "clock", "Waiting"],
+    PULLING: ["busy", "download", "Pulling"],
+    STARTING: ["busy", "spinner", "Starting"],
+    RUNNING: ["busy", "play", "Running"],
+    TERMINATING: ["warn", "spinner", "Ending"],
+    TERMINATED: ["idle", "stop", "Ended"],
+    PAUSED: ["warn", "pause", "Paused"],
+    STOPPING_PAUSED: ["warn", "spinner", "Pausing"],
+    STOPPING_COMPLETED: ["good", "spinner", "Completing"],
+    STOPPING_CANCELED: ["idle", "spinner", "Canceling"],
+    STOPPING_KILLED: ["idle", "spinner", "Being killed"],
+    STOPPING_ERROR: ["bad", "spinner", "Failing"],
+    COMPLETED: ["good", "check", "Completed"],
+    CANCELED: ["idle", "slash", "Canceled"],
+    ERROR: ["bad", "warning", "Failed"],
+    DELETING: ["warn", "spinner", "Deleting"],
+    DELETE_FAILED: ["bad", "warning", "Deletion failed"],
+    DELETED: ["idle", "close", "Deleted"],
+    PARTIALLY_DELETED: ["warn", "slash", "Partly deleted"],
+    SCHEDULED: ["busy", "play", "Scheduled"],
+    SCHEDULED_BACKFILLED: ["busy", "play", "Backfilled"],
+    ENABLED: ["good", "check", "Enabled"],
+    DISABLED: ["warn", "pause", "Disabled"],
+    DRAINING: ["warn", "spinner", "Draining"],
+    LOST: ["bad", "warning", "Not connected"],
+    FREE: ["idle", "ring", "Free"],
+};
+
+/** The word for people: "STATE_ERROR" -> "Failed". */
+export function stateText(state: string): string {
+    const word = stateWord(state);
+    return known[word]?.[2] ?? word.charAt(0) + word.slice(1).toLowerCase().replaceAll("_", " ");
+}
+
+export function stateTone(state: string): Tone {
+    return known[stateWord(state)]?.[0] ?? "idle";
+}
+
+export function StateBadge({ state, note }: { state: string; note?: string }) {
+    const [tone, icon] = known[stateWord(state)] ?? (["idle", "ring"] as const);
+    return (
+        <span class={`state state-${tone}`} title={note}>
+            <Icon name={icon} />
+            {stateText(state)}
+        </span>
+    );
+}

@@ -1,0 +1,61 @@
+// The form in front of everything. Where one wanted to go stays in the address.
+
+import { signal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
+import { ApiError } from "../lib/api";
+import { errorText } from "../lib/notices";
+import { signIn } from "../lib/session";
+import { Button } from "../parts/button";
+import { Field, TextInput } from "../parts/field";
+import { ErrorBox, useTitle } from "../parts/page";
+import { Mark } from "./mark";
+
+const username = signal("");
+
+export function SignIn() {
+    useTitle("Sign in");
+    const password = useSignal("");
+    const busy = useSignal(false);
+    const failure = useSignal<unknown>(undefined);
+    const refused = failure.value instanceof ApiError && failure.value.status === 401;
+    const submit = async (event: Event) => {
+        event.preventDefault();
+        busy.value = true;
+        try {
+            await signIn(username.value, password.value);
+        } catch (error) {
+            failure.value = error;
+        }
+        busy.value = false;
+    };
+    return (
+        <main class="sign-in">
+            <form class="card sign-in-form" onSubmit={(event) => void submit(event)}>
+                <h1 class="sign-in-title">
+                    <Mark /> Muster
+                </h1>
+                {failure.value !== undefined && !refused && <ErrorBox error={failure.value} />}
+                <Field label="User">
+                    <TextInput at={username} autocomplete="username" required autofocus />
+                </Field>
+                <Field
+                    label="Password"
+                    error={refused ? errorText(failure.value) : undefined}
+                >
+                    <TextInput
+                        at={password}
+                        type="password"
+                        autocomplete="current-password"
+                    />
+                </Field>
+                <Button type="submit" kind="main" disabled={busy.value}>
+                    Sign in
+                </Button>
+                <p class="muted">
+                    No account? An administrator makes one under Admin, or with{" "}
+                    <code>muster user create</code>.
+                </p>
+            </form>
+        </main>
+    );
+}
