@@ -51,7 +51,7 @@ static int reserve(struct buf *b, size_t more)
     return 0;
 }
 
-int buf_append(struct buf *b, const void *data, size_t len)
+int buf_append_growing(struct buf *b, const void *data, size_t len)
 {
     if (reserve(b, len) != 0)
         return b->err;

@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 struct buf {
     char *data; // NULL until the first write; use buf_str() for a string
@@ -18,12 +19,24 @@ struct buf {
 void buf_init(struct buf *b, size_t limit);
 void buf_free(struct buf *b);
 void buf_reset(struct buf *b); // len = 0, err = 0, memory kept
-int buf_append(struct buf *b, const void *data, size_t len);
 int buf_puts(struct buf *b, const char *s);
 int buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int buf_vprintf(struct buf *b, const char *fmt, va_list args);
 void buf_drop_front(struct buf *b, size_t n);
 const char *buf_str(const struct buf *b); // "" when empty
 char *buf_take(struct buf *b);            // the heap string; b is empty afterwards
+
+int buf_append_growing(struct buf *b, const void *data, size_t len); // what does not fit yet
+
+// Inline, as answers are written in many small pieces that mostly fit.
+static inline int buf_append(struct buf *b, const void *data, size_t len)
+{
+    if (!len || len >= b->cap - b->len || b->err)
+        return buf_append_growing(b, data, len);
+    memcpy(b->data + b->len, data, len);
+    b->len += len;
+    b->data[b->len] = '\0';
+    return 0;
+}
 
 #endif

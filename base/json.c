@@ -120,11 +120,12 @@ static void put_int(struct buf *out, int64_t v)
 
 // Fifteen digits always survive the way to a double and back, so a shorter form of a normal number
 // shows at once (%g drops trailing zeros); subnormal numbers have fewer digits to begin with.
+// Seventeen digits are always enough.
 static void format_double(double v, char out[NUMBER_TEXT_MAX])
 {
     for (int digits = isnormal(v) ? 15 : 1; digits <= 17; digits++) {
         snprintf(out, NUMBER_TEXT_MAX, "%.*g", digits, v);
-        if (strtod(out, NULL) == v)
+        if (digits == 17 || strtod(out, NULL) == v)
             return;
     }
 }

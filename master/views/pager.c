@@ -519,27 +519,41 @@ static int ask_constant(struct pager *g, const char *text, int64_t *out, struct 
     return err;
 }
 
-// The ids of a test's drive as a JSON list, if there are at most `most` of them; else NULL.
-static int drive(struct pager *g, const struct filter_node *n, int64_t most, int64_t *count,
-                 const char **ids, struct error *e)
+// How many ids a test's drive has, if at most `most`; -1: more, or the test has no drive.
+static int measure_drive(struct pager *g, const struct filter_node *n, int64_t most, int64_t *count,
+                         struct error *e)
+{
+    struct sql s;
+    int err = 0;
+    *count = -1;
+    sql_init(&s);
+    sql_add(&s, "SELECT count(*) FROM (");
+    if (filter_drive(&g->context, n, &s)) {
+        sql_add(&s, " LIMIT ?)");
+        sql_int(&s, most + 1);
+        err = ask(g, &s, count, e);
+        *count = *count > most ? -1 : *count;
+    }
+    sql_free(&s);
+    return err;
+}
+
+// The ids of a test's drive as a JSON list.
+static int drive(struct pager *g, const struct filter_node *n, struct error *e)
 {
     struct sql s;
     struct buf list;
     int state = 0;
-    *ids = NULL;
     sql_init(&s);
     buf_init(&list, (size_t)DRIVE_MOST * 24);
-    if (filter_drive(&g->context, n, &s)) {
-        sql_add(&s, " LIMIT ?");
-        sql_int(&s, most + 1);
-        struct db_rows *rows = sql_query(g->v->db, &s);
-        for (*count = 0; (state = db_next(rows)) == 1; ++*count)
-            buf_printf(&list, "%c%lld", *count ? ',' : '[', (long long)db_int(rows, 0));
-        db_rows_close(rows);
-        buf_puts(&list, *count ? "]" : "[]");
-        if (*count <= most)
-            *ids = arena_strdup(g->context.arena, buf_str(&list));
-    }
+    must(filter_drive(&g->context, n, &s));
+    struct db_rows *rows = sql_query(g->v->db, &s);
+    while ((state = db_next(rows)) == 1)
+        buf_printf(&list, "%c%lld", list.len ? ',' : '[', (long long)db_int(rows, 0));
+    db_rows_close(rows);
+    buf_puts(&list, list.len ? "]" : "[]");
+    g->driver = n;
+    g->ids = arena_strdup(g->context.arena, buf_str(&list));
     buf_free(&list);
     sql_free(&s);
     return state < 0 ? error_set(e, ERR_INTERNAL, "the store cannot be read") : 0;
@@ -558,16 +572,17 @@ static int choose_driver(struct pager *g, struct error *e)
     int64_t least = even < DRIVE_LEAST  ? DRIVE_LEAST
                     : even > DRIVE_MOST ? DRIVE_MOST
                                         : (int64_t)even;
+    const struct filter_node *fewest = NULL;
     for (const struct filter_node *t = g->tests; t && !err && least >= 0; t = t->next) {
-        const char *ids;
-        err = drive(g, t, least, &n, &ids, e);
-        if (ids) {
-            g->driver = t;
-            g->ids = ids;
+        err = measure_drive(g, t, least, &n, e);
+        if (n >= 0) {
+            fewest = t;
             least = n - 1;
         }
         g->words = is_words(t) ? t : g->words;
     }
+    if (fewest && !err)
+        err = drive(g, fewest, e);
     if (g->driver || g->keys[0].name.field != g->keys[g->key_count - 1].name.field)
         g->words = NULL;
     return err;
