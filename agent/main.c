@@ -7,6 +7,7 @@
 #include "base/flags.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/version.h"
 
 static const char intro[] =
     "Usage: muster-agent --master URL --token-file FILE --work-dir DIR [flags]\n"
@@ -120,7 +121,7 @@ static int run(int argc, char **argv, struct error *e)
         flags_help(flags, stdout);
         fputs(outro, stdout);
     } else if (rc == 0 && a.version) {
-        puts("muster-agent " MUSTER_VERSION);
+        printf("muster-agent %s\n", muster_version);
     } else if (rc == 0 && rest_count > 0) {
         rc = error_set(e, ERR_INVALID, "\"%s\" is no flag; --help lists them", rest[0]);
     } else if (rc == 0) {

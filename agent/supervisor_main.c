@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "agent/spawner.h"
+#include "base/version.h"
 
 static const char usage[] =
     "Usage: muster-supervisor FOLDER\n"
@@ -14,7 +15,7 @@ int main(int argc, char **argv)
     struct error e = {0};
     bool help = argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-        puts("muster-supervisor " MUSTER_VERSION);
+        printf("muster-supervisor %s\n", muster_version);
         return 0;
     }
     if (argc != 2 || help) {

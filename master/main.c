@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "base/yaml.h"
 #include "master/backups.h"
 #include "master/core/core.h"
@@ -632,7 +633,7 @@ int main(int argc, char **argv)
         describe_flags(&m.options, flags);
         show_help(flags);
     } else if (!rc && m.options.version) {
-        printf("muster-master %s\n", MUSTER_VERSION);
+        printf("muster-master %s\n", muster_version);
     } else {
         if (!rc && (rc = log_parse_level(m.options.log_level, &level)))
             error_set(&e, rc, "--log-level: \"%s\" is none of debug, info, warn, error",

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/version.h"
 #include "trainer/commands.h"
 
 static const struct command {
@@ -60,7 +61,7 @@ int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "--help";
     if (strcmp(word, "--version") == 0) {
-        puts("muster-trainer " MUSTER_VERSION);
+        printf("muster-trainer %s\n", muster_version);
         return 0;
     }
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {

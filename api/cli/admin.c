@@ -8,6 +8,7 @@
 #include "api/cli/output.h"
 #include "api/cli/rows.h"
 #include "api/cli/verbs.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
@@ -47,24 +48,36 @@ int run_master_set(struct cli *c, const struct command *self, struct error *e)
                                  "The master logs at level %s until its next start", level);
 }
 
+struct entries {
+    struct cli *c;
+    char last[CLOCK_RFC3339_MAX]; // the time of what was shown last
+    bool away;                    // the master, since then
+};
+
 static int on_entry(void *ctx, const json_t *result, struct error *e)
 {
     (void)e;
-    struct cli *c = ctx;
+    struct entries *shown = ctx;
+    struct cli *c = shown->c;
+    shown->away = false;
     const json_t *entry = jget(result, "logEntry");
     entry = entry != NULL ? entry : result;
+    const char *time = jget_string(entry, "timestamp", "");
+    if (strcmp(time, shown->last) < 0) {
+        return 0; // of a stream that was lost
+    }
+    snprintf(shown->last, sizeof(shown->last), "%s", time);
     const char *level = jget_string(entry, "level", "");
     level = strncmp(level, "LOG_LEVEL_", 10) == 0 ? level + 10 : level;
     if (c->format != OUTPUT_TABLE) {
-        json_t *row = json_pack("{s:I, s:s, s:s, s:s}", "id", (json_int_t)jget_int(entry, "id", 0),
-                                "time", jget_string(entry, "timestamp", ""), "level", level,
-                                "message", jget_string(entry, "message", ""));
+        json_t *row =
+            json_pack("{s:I, s:s, s:s, s:s}", "id", (json_int_t)jget_int(entry, "id", 0), "time",
+                      time, "level", level, "message", jget_string(entry, "message", ""));
         json_dumpf(row, stdout, JSON_COMPACT);
         putchar('\n');
         json_decref(row);
     } else {
-        printf("%s %-7s %s\n", jget_string(entry, "timestamp", ""), level,
-               jget_string(entry, "message", ""));
+        printf("%s %-7s %s\n", time, level, jget_string(entry, "message", ""));
     }
     fflush(stdout);
     return 0;
@@ -73,10 +86,19 @@ static int on_entry(void *ctx, const json_t *result, struct error *e)
 int run_master_logs(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
-    const char *path = arena_printf(&c->arena, "/api/v1/master/logs?offset=%lld%s",
-                                    c->options.tail > 0 ? -c->options.tail : 0,
-                                    c->options.follow ? "&follow=true" : "");
-    return client_stream(c->client, path, on_entry, c, e);
+    struct entries shown = {.c = c};
+    long long offset = c->options.tail > 0 ? -c->options.tail : 0;
+    bool again = true;
+    int err = 0;
+    while (again) { // a master that starts begins its log anew
+        const char *path = arena_printf(&c->arena, "/api/v1/master/logs?offset=%lld%s", offset,
+                                        c->options.follow ? "&follow=true" : "");
+        err = client_stream(c->client, path, on_entry, &shown, e);
+        err = err == 0 && c->options.follow ? ERR_UNAVAILABLE : err; // it stops
+        again = c->options.follow && cli_await_master(err, &shown.away);
+        offset = 0;
+    }
+    return err;
 }
 
 static int show_message(struct cli *c, struct error *e)

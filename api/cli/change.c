@@ -117,10 +117,15 @@ int run_trial_set(struct cli *c, const struct command *self, struct error *e)
     (void)self;
     long long id;
     int err = cli_id(c, 0, "trial", &id, e);
-    if (err == 0 && c->options.log_retention == NULL) {
-        err = error_set(e, ERR_INVALID, "what is to change? give --log-retention");
+    if (err == 0 && c->options.log_retention == NULL && c->options.metadata.count == 0) {
+        err = error_set(e, ERR_INVALID, "what is to change? give --log-retention or --metadata");
     }
-    err = err != 0 ? err : set_retention(c, "trial", id, e);
+    if (err == 0 && c->options.log_retention != NULL) {
+        err = set_retention(c, "trial", id, e);
+    }
+    if (err == 0 && c->options.metadata.count > 0) {
+        err = set_trial_metadata(c, id, e);
+    }
     return err != 0 ? err
                     : cli_report(c, json_pack("{s:I, s:s}", "id", (json_int_t)id, "done", "set"), e,
                                  "Trial %lld: changed", id);
@@ -233,7 +238,7 @@ int run_experiment_fork(struct cli *c, const struct command *self, struct error 
     if (err == 0) {
         const char *name = arena_printf(&c->arena, "experiment %lld", id);
         text = xstrdup(jget_string(parent, "originalConfig", ""));
-        err = config_lay_over(c, name, &text, e);
+        err = config_lay_over(c, name, &text, NULL, e);
     }
     if (err == 0) {
         body = json_pack("{s:s, s:I, s:b, s:b}", "config", text, "parentId", (json_int_t)id,

@@ -129,8 +129,8 @@ int run_checkpoint_describe(struct cli *c, const struct command *self, struct er
         json_t *row = row_checkpoint(checkpoint, searcher_metric(config));
         json_object_set(row, "files", jget(checkpoint, "resources"));
         json_object_set(row, "metadata", jget(checkpoint, "metadata"));
-        err =
-            output_object(c, row, "uuid,experiment,trial,steps,metric,state,size,reported,path", e);
+        err = output_object(
+            c, row, "uuid,experiment,trial,steps,metric,state,size,reported,path,metadata", e);
         json_decref(row);
     }
     json_decref(checkpoint);

@@ -85,6 +85,8 @@ struct command {
 
 extern const struct command commands[]; // ends with noun == NULL
 extern const size_t command_count;
+// The command `noun verb`, or the one-word command `noun`; NULL: *e says what is near.
+const struct command *command_find(const char *noun, const char *verb, struct error *e);
 // The word of the table for another one, such as "e" or "edit"; NULL stays NULL.
 const char *command_noun(const char *noun);
 const char *command_verb(const char *verb);
@@ -96,6 +98,11 @@ int session_forget(struct cli *c, struct error *e);
 // client_call with the path formatted; unauthenticated answers say how to sign in.
 int cli_call(struct cli *c, const char *method, const json_t *body, json_t **answer,
              struct error *e, const char *path, ...) __attribute__((format(printf, 6, 7)));
+// After a call of what is watched or followed: true when the master was away, which is told once
+// and waited for a moment, so that the caller tries again. *away is where that is kept.
+bool cli_await_master(int err, bool *away);
+void cli_note_away(bool gone, bool *away); // the telling alone
+
 // All pages of a list: the array under `key`, owned by the caller.
 int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, struct error *e,
              const char *path, ...) __attribute__((format(printf, 6, 7)));

@@ -37,9 +37,9 @@ const struct command commands[] = {
     {"experiment", "follow", "ID", NULL, NULL, "Watch an experiment until it ends", "muster experiment follow 7", run_experiment_follow, false},
     {"experiment", "wait", "ID", "timeout", NULL, "Wait until it has ended; the exit code says how: 8 when it did not complete, 6 when --timeout has passed",
      "muster experiment wait 7 --timeout 3600 && ./publish", run_experiment_wait, false},
-    {"experiment", "logs", "ID", LOG_FLAGS, NULL, "Print the log of its first trial",
+    {"experiment", "logs", "ID", LOG_FLAGS " trial all:trials", NULL, "Print the log of its trial; of several: the best, or --trial, or --all",
      "muster experiment logs 7 --follow --level warning", run_experiment_logs, false},
-    {"experiment", "metrics", "ID", "group metric", "group,steps,metrics", "Print the metrics of its first trial",
+    {"experiment", "metrics", "ID", "group metric trial all:trials", "group,steps,metrics", "Print the metrics of its trial; of several: the best, or --trial, or --all",
      "muster experiment metrics 7 --group validation -o csv", run_experiment_metrics, false},
     {"experiment", "config", "ID", NULL, NULL, "Print its configuration as submitted (-o json: with all defaults)",
      "muster experiment config 7 > again.yaml", run_experiment_config, false},
@@ -81,7 +81,8 @@ const struct command commands[] = {
     {"trial", "kill", "ID", NULL, NULL, "End one trial at once", "muster trial kill 3", run_trial_kill, false},
     {"trial", "download", "ID", "best:trial to", NULL, "Fetch the files of its newest checkpoint, or of its best, into a folder",
      "muster trial download 3 --best --to weights/", run_trial_download, false},
-    {"trial", "set", "ID", "log-retention", NULL, "Say how long its log is kept", "muster trial set 3 --log-retention forever", run_trial_set, false},
+    {"trial", "set", "ID", "log-retention metadata:key", NULL, "Say how long its log is kept; change its metadata",
+     "muster trial set 3 --log-retention forever --metadata reviewed=true", run_trial_set, false},
 
     {"checkpoint", "list", "", "experiment trial latest best limit", "uuid,experiment,trial,steps,metric,size,state,reported",
      "List checkpoints of an experiment or a trial", "muster checkpoint list --experiment 7 --latest", run_checkpoint_list, false},
@@ -89,6 +90,8 @@ const struct command commands[] = {
      "muster checkpoint describe 1f0c3e58-0d0b-4a3c-9d3b-6c7f8e5d4a21", run_checkpoint_describe, false},
     {"checkpoint", "digest", "UUID|FOLDER", NULL, "weights,state",
      "Verify a checkpoint and print SHA-256 of its weights and of all its state", "muster checkpoint digest ./weights", run_checkpoint_digest, true},
+    {"checkpoint", "set", "UUID", "metadata:key", NULL, "Change the metadata of a checkpoint",
+     "muster checkpoint set 1f0c3e58-0d0b-4a3c-9d3b-6c7f8e5d4a21 --metadata 'note=\"the one in use\"'", run_checkpoint_set, false},
     {"checkpoint", "download", "UUID", "to", NULL, "Fetch a checkpoint's files into a folder",
      "muster checkpoint download 1f0c3e58-0d0b-4a3c-9d3b-6c7f8e5d4a21 --to weights/", run_checkpoint_download, false},
     {"checkpoint", "delete", "UUID...", "yes", NULL, "Delete checkpoints with their files",
@@ -233,18 +236,54 @@ const struct command commands[] = {
     {"api", NULL, "METHOD PATH", "body", NULL, "Make any call of the API, and print the answer (GET openapi.json lists the calls)",
      "muster api get experiments/7/why", run_api, false},
 
-    {"help", NULL, "[TOPIC]", NULL, NULL, "Explain: config (the experiment file), filters (of lists), scheduling (who gets the slots), data (what is kept, backups, exports), teams (roles), exit-codes", "muster help config", run_help, true},
+    {"help", NULL, "[TOPIC] [VERB]", NULL, NULL, "Explain: config (the experiment file), filters (of lists), scheduling (who gets the slots), data (what is kept, backups, exports), teams (roles), exit-codes", "muster help config", run_help, true},
     {"completion", NULL, "SHELL", NULL, NULL, "Print completion for bash, zsh or fish", "eval \"$(muster completion bash)\"", run_completion, true},
     {"complete-words", NULL, "[WORD...]", NULL, NULL, NULL, NULL, run_complete_words, true},
-    {"man", NULL, "[COMMAND]", "to:man", NULL, "Print a manual page, or write all into a folder", "muster man experiment | man -l -", run_man, true},
+    {"man", NULL, "[COMMAND] [VERB]", "to:man", NULL, "Print the manual page of a command, or write all into a folder", "muster man experiment | man -l -", run_man, true},
     {0},
 };
 // clang-format on
 
 const size_t command_count = sizeof(commands) / sizeof(commands[0]) - 1;
 
-// --- other words for the same
-// ---------------------------------------------------------------------
+// --- finding one ---------------------------------------------------------------------------------
+
+const struct command *command_find(const char *noun, const char *verb, struct error *e)
+{
+    const char *nouns[128] = {NULL}, *verbs[128] = {NULL};
+    size_t noun_count = 0, verb_count = 0;
+    for (size_t i = 0; i < command_count; i++) {
+        const struct command *command = &commands[i];
+        if (noun_count == 0 || strcmp(nouns[noun_count - 1], command->noun) != 0) {
+            nouns[noun_count++] = command->noun;
+        }
+        if (strcmp(command->noun, noun) != 0) {
+            continue;
+        }
+        if (command->verb == NULL || (verb != NULL && strcmp(command->verb, verb) == 0)) {
+            return command;
+        }
+        verbs[verb_count++] = command->verb;
+    }
+    if (verb_count == 0) {
+        const char *near = nearest_word(noun, nouns);
+        error_set(e, ERR_INVALID, "unknown command \"%s\"%s%s%s", noun,
+                  near != NULL ? "; did you mean \"" : "; see muster --help",
+                  near != NULL ? near : "", near != NULL ? "\"?" : "");
+        return NULL;
+    }
+    const char *near = verb != NULL ? nearest_word(verb, verbs) : NULL;
+    if (near != NULL) {
+        error_set(e, ERR_INVALID, "unknown command \"%s %s\"; did you mean \"%s %s\"?", noun, verb,
+                  noun, near);
+    } else {
+        error_set(e, ERR_INVALID, "\"%s\" wants one of its commands; see muster %s --help", noun,
+                  noun);
+    }
+    return NULL;
+}
+
+// --- other words for the same --------------------------------------------------------------------
 
 static const char *full_word(const char *word, const char *const (*aliases)[2], size_t count)
 {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/cli/columns.h"
 #include "api/cli/flagset.h"
 #include "api/cli/help.h"
 #include "api/cli/lookup.h"
@@ -52,11 +53,12 @@ struct source {
     const char *kind, *path, *list, *word, *help;
 };
 
+#define NEWEST                                                                                     \
+    "/api/v1/experiments?sortBy=SORT_BY_ID&orderBy=ORDER_BY_DESC&omit=config,originalConfig,"      \
+    "description,notes"
+
 static const struct source sources[] = {
-    {"experiment",
-     "/api/v1/experiments?limit=200&sortBy=SORT_BY_ID&orderBy=ORDER_BY_DESC&omit=config,"
-     "originalConfig,description,notes",
-     "experiments", "id", "name"},
+    {"experiment", NEWEST "&limit=200", "experiments", "id", "name"},
     {"command", "/api/v1/commands?limit=200", "commands", "id", "description"},
     {"task", "/api/v1/generic-tasks?limit=200", "tasks", "id", "name"},
     {"agent", "/api/v1/agents", "agents", "id", "hostname"},
@@ -94,20 +96,61 @@ static void offer_list(const struct completion *k, const struct source *s, const
     json_decref(answer);
 }
 
+// Of the experiment that stands before it, else of the newest ones.
 static void offer_trials(const struct completion *k)
 {
-    json_t *answer = ask(k, sources[0].path), *one, *id;
+    bool named = k->arg_count > 0 && strcmp(k->noun, "experiment") == 0;
+    json_t *answer = named ? json_pack("{s:[{s:I}]}", "experiments", "id",
+                                       (json_int_t)strtoll(k->args[0], NULL, 10))
+                           : ask(k, NEWEST "&limit=10");
+    json_t *one, *trial;
     size_t i, n;
     json_array_foreach(jget(answer, "experiments"), i, one)
     {
-        json_array_foreach(jget(one, "trialIds"), n, id)
+        json_t *list = ask(k, arena_printf(&k->c->arena, "/api/v1/experiments/%lld/trials?limit=50",
+                                           (long long)jget_int(one, "id", 0)));
+        json_array_foreach(jget(list, "trials"), n, trial)
         {
             char number[32];
-            snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(id));
+            snprintf(number, sizeof(number), "%lld", (long long)jget_int(trial, "id", 0));
             offer(k, number, jget_string(one, "name", ""));
         }
+        json_decref(list);
     }
     json_decref(answer);
+}
+
+// The last of "id,name,..": those of the table, and of the newest trials' metrics and
+// hyperparameters.
+static void offer_columns(struct completion *k)
+{
+    const char *comma = strrchr(k->word, ','), *key;
+    json_t *list, *value;
+    if (comma != NULL) {
+        k->before =
+            arena_printf(&k->c->arena, "%s%.*s", k->before, (int)(comma + 1 - k->word), k->word);
+        k->word = comma + 1;
+    }
+    char *rest = arena_strdup(&k->c->arena, k->command->columns), *name;
+    while ((name = strsep(&rest, ",")) != NULL) {
+        offer(k, name, NULL);
+    }
+    if (k->command->run != run_experiment_list && k->command->run != run_trial_list) {
+        return;
+    }
+    list = ask(k, NEWEST "&limit=1");
+    long long newest = jget_int(json_array_get(jget(list, "experiments"), 0), "id", 0);
+    json_t *trials =
+        ask(k, arena_printf(&k->c->arena, "/api/v1/experiments/%lld/trials?limit=1",
+                            k->arg_count > 0 ? strtoll(k->args[0], NULL, 10) : newest));
+    json_t *names = columns_of(json_array_get(jget(trials, "trials"), 0));
+    json_object_foreach(names, key, value)
+    {
+        offer(k, key, NULL);
+    }
+    json_decref(names);
+    json_decref(trials);
+    json_decref(list);
 }
 
 // Of the team that stands before it.
@@ -160,10 +203,10 @@ static void offer_nouns(const struct completion *k)
     }
 }
 
-static void offer_verbs(const struct completion *k)
+static void offer_verbs(const struct completion *k, const char *noun)
 {
     for (size_t i = 0; i < command_count; i++) {
-        if (strcmp(commands[i].noun, k->noun) == 0 && commands[i].verb != NULL) {
+        if (strcmp(commands[i].noun, noun) == 0 && commands[i].verb != NULL) {
             offer(k, commands[i].verb, commands[i].help);
         }
     }
@@ -212,7 +255,7 @@ static bool offer_capitals(const struct completion *k, const char *name)
     return false;
 }
 
-static void offer_value(const struct completion *k)
+static void offer_value(struct completion *k)
 {
     static const char *const words[][2] = {
         {"output", "table json jsonl csv"},
@@ -230,6 +273,12 @@ static void offer_value(const struct completion *k)
     };
     static const char *const of_experiments[] = {"experiment", "ahead-of", "behind"};
     const char *name = k->flag->name, *value = k->flag->value_name;
+    if (strcmp(name, "columns") == 0) {
+        if (k->command != NULL && k->command->columns != NULL) {
+            offer_columns(k);
+        }
+        return;
+    }
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(name, words[i][0]) == 0) {
             offer_words(k, words[i][1]);
@@ -280,6 +329,9 @@ static void offer_argument(const struct completion *k)
         offer_nouns(k);
     } else if (strcmp(name, "TOPIC") == 0) {
         offer_words(k, help_topics());
+        offer_nouns(k);
+    } else if (strcmp(name, "VERB") == 0) {
+        offer_verbs(k, command_noun(k->args[0]));
     } else if (*name >= 'a' && *name <= 'z') {
         offer_words(k, name);
     } else {
@@ -320,18 +372,6 @@ static int join_words(struct cli *c, const char **words, int count)
     return n;
 }
 
-static const struct command *find(const char *noun, const char *verb)
-{
-    for (size_t i = 0; i < command_count; i++) {
-        const struct command *one = &commands[i];
-        if (strcmp(one->noun, noun) == 0 &&
-            (one->verb == NULL || (verb != NULL && strcmp(one->verb, verb) == 0))) {
-            return one;
-        }
-    }
-    return NULL;
-}
-
 // Which command, which of its words, or whose value the last word is.
 static void read_words(struct completion *k, const struct flag *flags, const char **words,
                        int count)
@@ -353,7 +393,9 @@ static void read_words(struct completion *k, const struct flag *flags, const cha
     }
     k->noun = k->arg_count > 0 ? command_noun(k->args[0]) : NULL;
     k->command =
-        k->noun != NULL ? find(k->noun, k->arg_count > 1 ? command_verb(k->args[1]) : NULL) : NULL;
+        k->noun != NULL
+            ? command_find(k->noun, k->arg_count > 1 ? command_verb(k->args[1]) : NULL, NULL)
+            : NULL;
     int skip = k->command == NULL ? 0 : k->command->verb != NULL ? 2 : 1;
     k->args += skip;
     k->arg_count -= skip;
@@ -413,7 +455,7 @@ int run_complete_words(struct cli *c, const struct command *self, struct error *
     } else if (k.noun == NULL) {
         offer_nouns(&k);
     } else if (k.command == NULL) {
-        offer_verbs(&k);
+        offer_verbs(&k, k.noun);
     } else {
         offer_argument(&k);
     }

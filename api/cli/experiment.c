@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/archive.h"
+#include "api/cli/columns.h"
 #include "api/cli/output.h"
 #include "api/cli/rows.h"
 #include "api/cli/search_table.h"
@@ -32,7 +33,8 @@ int fetch_trials(struct cli *c, long long experiment, json_t **trials, struct er
 
 // ---- create ----
 
-int config_lay_over(struct cli *c, const char *name, char **text, struct error *e)
+int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_doc *out,
+                    struct error *e)
 {
     struct yaml_doc doc = {0};
     int err = yaml_parse(*text, strlen(*text), name, &doc, e);
@@ -49,19 +51,24 @@ int config_lay_over(struct cli *c, const char *name, char **text, struct error *
     if (err == 0 && c->options.template == NULL) { // what is left out may be in the template
         err = expconf_finish(&doc, e);             // the faults a person can mend here
     }
-    yaml_doc_free(&doc);
+    if (out != NULL) {
+        *out = doc;
+    } else {
+        yaml_doc_free(&doc);
+    }
     return err;
 }
 
 // *text: the YAML to send.
-static int load_config(struct cli *c, const char *path, char **text, struct error *e)
+static int load_config(struct cli *c, const char *path, char **text, struct yaml_doc *doc,
+                       struct error *e)
 {
     size_t len = 0;
     int err = file_read(path, LIMIT_CONFIG, text, &len, e);
     if (err == 0 && strlen(*text) != len) {
         err = error_set(e, ERR_INVALID, "%s: not a text file", path);
     }
-    err = err != 0 ? err : config_lay_over(c, path, text, e);
+    err = err != 0 ? err : config_lay_over(c, path, text, doc, e);
     if (err != 0) {
         free(*text);
         *text = NULL;
@@ -140,14 +147,19 @@ int run_experiment_create(struct cli *c, const struct command *self, struct erro
 {
     (void)self;
     char *yaml = NULL;
+    struct yaml_doc doc = {0};
     json_t *files = NULL, *answer = NULL;
-    int err = load_config(c, c->args[0], &yaml, e);
+    const char *folder = c->arg_count > 1 ? c->args[1] : NULL;
+    int err = load_config(c, c->args[0], &yaml, &doc, e);
     if (err == 0) {
         err = session_open(c, true, e);
     }
     if (err == 0) {
-        err = c->arg_count > 1 ? list_folder(c->args[1], &files, e) : 0;
+        err = folder != NULL ? list_folder(folder, &files, e) : 0;
         files = files != NULL ? files : json_array();
+    }
+    if (err == 0 && (folder != NULL || !c->options.validate_only)) {
+        err = inputs_check(&doc, files, folder, e);
     }
     if (err == 0) {
         json_t *body = create_body(c, yaml, json_incref(files));
@@ -159,6 +171,7 @@ int run_experiment_create(struct cli *c, const struct command *self, struct erro
     }
     json_decref(answer);
     json_decref(files);
+    yaml_doc_free(&doc);
     free(yaml);
     return err;
 }
@@ -201,7 +214,8 @@ int run_experiment_list(struct cli *c, const struct command *self, struct error 
         cli_query(c, "filter", c->options.filter), cli_query(c, "sort", c->options.sort));
     if (err == 0) {
         json_t *rows = rows_of(list, row_experiment);
-        err = output_rows(c, rows, self->columns, e);
+        err = columns_add_experiments(c, rows, e);
+        err = err != 0 ? err : output_rows(c, rows, self->columns, e);
         json_decref(rows);
     }
     json_decref(list);
@@ -311,37 +325,113 @@ int run_experiment_config(struct cli *c, const struct command *self, struct erro
     return err;
 }
 
-// The first trial, which is where a single-trial experiment's logs and metrics are.
-static int first_trial(struct cli *c, long long *trial, struct error *e)
+// --trial, or without it the best of the trials (else the first): then it is said which of several
+// that is.
+static int choose_trial(struct cli *c, const char *verb, json_t **trial, struct error *e)
 {
     long long id;
-    json_t *trials = NULL;
+    json_t *experiment = NULL, *answer = NULL;
+    *trial = NULL;
     int err = cli_id(c, 0, "experiment", &id, e);
-    err = err != 0 ? err : fetch_trials(c, id, &trials, e);
-    *trial = jget_int(json_array_get(trials, 0), "id", 0);
-    json_decref(trials);
-    if (err == 0 && *trial == 0) {
+    if (err == 0 && c->options.trial > 0) {
+        err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/trials/%lld", c->options.trial);
+        *trial = json_incref(jget(answer, "trial"));
+        if (err == 0 && jget_int(*trial, "experimentId", 0) != id) {
+            err = error_set(e, ERR_NOT_FOUND,
+                            "trial %lld is not of experiment %lld; see: muster trial list %lld",
+                            c->options.trial, id, id);
+        }
+    } else if (err == 0) {
+        err = columns_best_trial(c, id, trial, e);
+        err = err != 0 ? err : fetch_experiment(c, id, &experiment, e);
+    }
+    if (err == 0 && *trial == NULL) {
         err = error_set(e, ERR_NOT_FOUND, "experiment %lld has no trial yet", id);
     }
+    size_t count = json_array_size(jget(experiment, "trialIds"));
+    if (err == 0 && count > 1 && !c->options.quiet) {
+        long long shown = jget_int(*trial, "id", 0);
+        bool best = jget_int(experiment, "bestTrialId", 0) == shown;
+        fprintf(stderr,
+                "Experiment %lld has %zu trials; this is trial %lld, the %s. Another one: muster "
+                "experiment %s %lld --trial ID; all: --all\n",
+                id, count, shown, best ? "best" : "first", verb, id);
+    }
+    json_decref(answer);
+    json_decref(experiment);
+    return err;
+}
+
+static int logs_of_all(struct cli *c, struct error *e)
+{
+    long long id;
+    size_t i;
+    json_t *trials = NULL, *trial;
+    if (c->options.follow) {
+        return error_set(e, ERR_INVALID,
+                         "--follow goes with one trial: give --trial ID, not --all");
+    }
+    int err = cli_id(c, 0, "experiment", &id, e);
+    err = err != 0 ? err : fetch_trials(c, id, &trials, e);
+    json_array_foreach(trials, i, trial)
+    {
+        long long one = jget_int(trial, "id", 0);
+        if (c->format == OUTPUT_TABLE && !c->options.quiet) {
+            printf("%s--- trial %lld ---\n", i > 0 ? "\n" : "", one);
+        }
+        err = err != 0 ? err : print_trial_logs(c, one, e);
+    }
+    json_decref(trials);
     return err;
 }
 
 int run_experiment_logs(struct cli *c, const struct command *self, struct error *e)
 {
-    (void)self;
-    long long trial;
-    int err = first_trial(c, &trial, e);
-    return err != 0 ? err : print_trial_logs(c, trial, e);
+    json_t *trial = NULL;
+    if (c->options.all) {
+        return logs_of_all(c, e);
+    }
+    int err = choose_trial(c, self->verb, &trial, e);
+    err = err != 0 ? err : print_trial_logs(c, jget_int(trial, "id", 0), e);
+    json_decref(trial);
+    return err;
+}
+
+// The reports of every trial, with its id in each row.
+static int metrics_of_all(struct cli *c, struct error *e)
+{
+    long long id;
+    size_t i, n;
+    json_t *trials = NULL, *trial, *row, *all = json_array();
+    int err = cli_id(c, 0, "experiment", &id, e);
+    err = err != 0 ? err : fetch_trials(c, id, &trials, e);
+    json_array_foreach(trials, i, trial)
+    {
+        json_t *rows = NULL;
+        err = err != 0 ? err : fetch_metrics(c, trial, &rows, e);
+        json_array_foreach(rows, n, row)
+        {
+            json_object_set(row, "trial", jget(trial, "id"));
+        }
+        json_array_extend(all, rows);
+        json_decref(rows);
+    }
+    err = err != 0 ? err : print_metrics(c, all, e);
+    json_decref(all);
+    json_decref(trials);
+    return err;
 }
 
 int run_experiment_metrics(struct cli *c, const struct command *self, struct error *e)
 {
-    (void)self;
-    long long trial;
-    json_t *rows = NULL;
-    int err = first_trial(c, &trial, e);
-    err = err != 0 ? err : fetch_metrics(c, trial, c->options.group, &rows, e);
+    json_t *trial = NULL, *rows = NULL;
+    if (c->options.all) {
+        return metrics_of_all(c, e);
+    }
+    int err = choose_trial(c, self->verb, &trial, e);
+    err = err != 0 ? err : fetch_metrics(c, trial, &rows, e);
     err = err != 0 ? err : print_metrics(c, rows, e);
     json_decref(rows);
+    json_decref(trial);
     return err;
 }

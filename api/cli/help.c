@@ -29,20 +29,58 @@ bool help_is_topic(const char *noun, const char *verb)
 
 static void list_commands(const char *noun, FILE *out)
 {
-    const char *last = "";
     for (size_t i = 0; i < command_count; i++) {
         const struct command *k = &commands[i];
-        if ((noun != NULL && !same_noun(k, noun)) || k->help == NULL) {
-            continue;
+        if (same_noun(k, noun) && k->help != NULL) {
+            char line[96];
+            snprintf(line, sizeof(line), "%s %s %s", k->noun, k->verb, k->args);
+            fprintf(out, "  %-36s %s\n", line, k->help);
         }
-        if (noun == NULL && strcmp(last, k->noun) != 0) {
-            fputc('\n', out);
+    }
+}
+
+// What people come for, and the nouns it is done with.
+static const struct {
+    const char *group; // NULL: the same as before
+    const char *noun, *about;
+} nouns[] = {
+    {"Run", "experiment",
+     "train: create, list, describe, follow, logs, metrics, pause, kill, fork, export, .."},
+    {NULL, "command", "run a program once: run, logs, kill, .."},
+    {NULL, "task",
+     "run a task file, which can be paused and have tasks below it: run, logs, pause, .."},
+    {NULL, "template", "configurations that experiments are put upon: create, list, .."},
+    {"Look", "trial", "the runs of an experiment: list, describe, metrics, logs, download, .."},
+    {NULL, "events", "what changes, as it does"},
+    {NULL, "resources", "who used which slots: raw, aggregated"},
+    {"Decide", "queue", "what runs and waits, and why: list, why, move"},
+    {NULL, "team",
+     "workspaces: parts of the slots, members and their roles: create, set, shares, .."},
+    {NULL, "project", "folders of experiments in a team: create, move, note, .."},
+    {NULL, "simulate", "what another policy or a larger cluster would do"},
+    {"Keep", "checkpoint", "saved states of trainings: list, download, digest, delete, gc, .."},
+    {NULL, "model",
+     "the registry: checkpoints as versions of a model: create, register-version, .."},
+    {NULL, "webhook", "addresses that are told when something happens: create, test, .."},
+    {"Operate", "agent", "machines: list, describe, enable, disable"},
+    {NULL, "slot", "their GPUs or CPU shares: list, enable, disable"},
+    {NULL, "pool", "agents that jobs share: list"},
+    {NULL, "master", "the master: info, config, logs, message, backup, restore, .."},
+    {NULL, "user", "people: create, set, change-password, deactivate, .."},
+    {NULL, "token", "access of programs: create, list, revoke, .."},
+    {NULL, "audit", "who changed what: list"},
+    {NULL, "api", "any call of the master, by its path"},
+    {"This command", "login", "sign in; logout, whoami"},
+    {NULL, "help", "explain a command or a topic; man: manual pages; completion: for the shell"},
+};
+
+static void list_nouns(FILE *out)
+{
+    for (size_t i = 0; i < sizeof(nouns) / sizeof(nouns[0]); i++) {
+        if (nouns[i].group != NULL) {
+            fprintf(out, "\n%s\n", nouns[i].group);
         }
-        last = k->noun;
-        char line[96];
-        snprintf(line, sizeof(line), "%s%s%s %s", k->noun, k->verb != NULL ? " " : "",
-                 k->verb != NULL ? k->verb : "", k->args);
-        fprintf(out, "  %-36s %s\n", line, k->help);
+        fprintf(out, "  %-11s  %s\n", nouns[i].noun, nouns[i].about);
     }
 }
 
@@ -150,47 +188,69 @@ static void list_topics(FILE *out)
     }
 }
 
+static int no_help_on(const char *word, struct error *e)
+{
+    const char *names[256] = {NULL};
+    size_t count = 0;
+    for (size_t i = 0; i < TOPICS; i++) {
+        names[count++] = topics[i].name;
+    }
+    for (size_t i = 0; i < command_count; i++) {
+        if (i == 0 || !same_noun(&commands[i], commands[i - 1].noun)) {
+            names[count++] = commands[i].noun;
+        }
+    }
+    const char *near = nearest_word(word, names);
+    return near != NULL
+               ? error_set(e, ERR_INVALID, "no help on \"%s\"; did you mean \"%s\"?", word, near)
+               : error_set(e, ERR_INVALID,
+                           "no help on \"%s\"; muster --help lists the commands; the topics: %s",
+                           word, help_topics());
+}
+
+// A topic, a noun, or a command: muster help experiment create.
 int run_help(struct cli *c, const struct command *self, struct error *e)
 {
-    const char *names[TOPICS + 1] = {NULL};
     (void)self;
-    if (c->arg_count == 0) {
-        help_topic(NULL, stdout);
-        return 0;
-    }
-    for (size_t i = 0; i < TOPICS; i++) {
-        names[i] = topics[i].name;
-        if (strcmp(c->args[0], names[i]) == 0) {
+    const char *word = c->arg_count > 0 ? c->args[0] : NULL, *noun = command_noun(word);
+    const char *verb = c->arg_count > 1 ? command_verb(c->args[1]) : NULL;
+    for (size_t i = 0; i < TOPICS && word != NULL; i++) {
+        if (strcmp(word, topics[i].name) == 0) {
             topics[i].print(stdout);
             return 0;
         }
     }
-    const char *noun = command_noun(c->args[0]);
-    if (help_is_topic(noun, NULL)) { // muster help experiment
+    if (noun == NULL || help_is_topic(noun, verb)) {
         help_topic(noun, stdout);
         return 0;
     }
-    const char *near = nearest_word(c->args[0], names);
-    return error_set(e, ERR_INVALID, "no help on \"%s\"; there is: %s", c->args[0],
-                     near != NULL ? near : help_topics());
+    const struct command *command = command_find(noun, verb, e);
+    if (command != NULL) {
+        help_command(command, stdout);
+        return 0;
+    }
+    return verb == NULL ? no_help_on(word, e) : e->code;
 }
 
 void help_topic(const char *noun, FILE *out)
 {
-    if (noun == NULL) {
-        fputs("muster: submit, watch and steer training experiments.\n\n"
-              "  muster login USER\n"
-              "  muster experiment create experiment.yaml folder/ --follow\n"
-              "  muster experiment list\n",
-              out);
-    } else {
+    if (noun != NULL) {
         fprintf(out, "Commands of muster %s:\n\n", noun);
+        list_commands(noun, out);
+        list_flags(NULL, out);
+        fputs("\nmuster NOUN VERB --help explains one command, with an example.\n", out);
+        return;
     }
-    list_commands(noun, out);
+    fputs("muster: submit, watch and steer training experiments.\n\n"
+          "  muster login USER\n"
+          "  muster experiment create experiment.yaml folder/ --follow\n"
+          "  muster experiment list\n",
+          out);
+    list_nouns(out);
+    list_topics(out);
     list_flags(NULL, out);
-    if (noun == NULL) {
-        list_topics(out);
-        fputs("\nCtrl-C ends what is shown, never what runs. Manual pages: muster man.\n", out);
-    }
-    fputs("\nmuster NOUN VERB --help explains one command, with an example.\n", out);
+    fputs("\nmuster help NOUN lists the commands of one, muster help NOUN VERB explains one, with "
+          "an\n"
+          "example. Ctrl-C ends what is shown, never what runs.\n",
+          out);
 }

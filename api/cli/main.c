@@ -12,42 +12,7 @@
 #include "api/cli/watch.h"
 #include "base/clock.h"
 #include "base/log.h"
-
-// The command `noun verb` or the one-word command `noun`; NULL with *e filled.
-static const struct command *find_command(const char *noun, const char *verb, struct error *e)
-{
-    const char *nouns[128] = {NULL}, *verbs[128] = {NULL};
-    size_t noun_count = 0, verb_count = 0;
-    for (size_t i = 0; i < command_count; i++) {
-        const struct command *command = &commands[i];
-        if (noun_count == 0 || strcmp(nouns[noun_count - 1], command->noun) != 0) {
-            nouns[noun_count++] = command->noun;
-        }
-        if (strcmp(command->noun, noun) != 0) {
-            continue;
-        }
-        if (command->verb == NULL || (verb != NULL && strcmp(command->verb, verb) == 0)) {
-            return command;
-        }
-        verbs[verb_count++] = command->verb;
-    }
-    if (verb_count == 0) {
-        const char *near = nearest_word(noun, nouns);
-        error_set(e, ERR_INVALID, "unknown command \"%s\"%s%s%s", noun,
-                  near != NULL ? "; did you mean \"" : "; see muster --help",
-                  near != NULL ? near : "", near != NULL ? "\"?" : "");
-        return NULL;
-    }
-    const char *near = verb != NULL ? nearest_word(verb, verbs) : NULL;
-    if (near != NULL) {
-        error_set(e, ERR_INVALID, "unknown command \"%s %s\"; did you mean \"%s %s\"?", noun, verb,
-                  noun, near);
-    } else {
-        error_set(e, ERR_INVALID, "\"%s\" wants one of its commands; see muster %s --help", noun,
-                  noun);
-    }
-    return NULL;
-}
+#include "base/version.h"
 
 static int parse_format(struct cli *c, struct error *e)
 {
@@ -130,7 +95,7 @@ static int dispatch(struct cli *c, int argc, char **argv, struct error *e)
         help_topic(noun, stdout);
         return 0;
     }
-    const struct command *command = find_command(noun, verb, e);
+    const struct command *command = command_find(noun, verb, e);
     if (command == NULL) {
         return e->code;
     }
@@ -151,7 +116,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     log_set_level(LOG_LEVEL_ERROR);
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-        printf("muster %s\n", MUSTER_VERSION);
+        printf("muster %s\n", muster_version);
         return 0;
     }
     struct cli c = {.options = {.rank = -1, // 0 is a value of these

@@ -207,6 +207,18 @@ static void page_of_all(struct buf *out)
     put_tail(out);
 }
 
+// One command alone, also one of one word.
+static void page_of_command(struct buf *out, const struct command *k)
+{
+    char *name = xasprintf("muster-%s%s%s", k->noun, k->verb != NULL ? "-" : "",
+                           k->verb != NULL ? k->verb : "");
+    put_title(out, name, 1, k->help);
+    buf_puts(out, ".SH COMMANDS\n");
+    put_command(out, k);
+    put_tail(out);
+    free(name);
+}
+
 static void page_of_noun(struct buf *out, const char *noun)
 {
     char *name = xasprintf("muster-%s", noun), *about = xasprintf("commands of muster %s", noun);
@@ -366,8 +378,10 @@ static int page_of_program(struct buf *out, int index, struct error *e)
 
 // --- the command ---------------------------------------------------------------------------------
 
-// The page called "muster", "experiment", "muster-experiment" or "muster-master".
-static int make_page(const char *name, struct buf *out, int *section, struct error *e)
+// The page called "muster", "experiment", "muster-experiment" or "muster-master"; with a verb, of
+// that command alone.
+static int make_page(const char *name, const char *verb, struct buf *out, int *section,
+                     struct error *e)
 {
     *section = 1;
     for (int i = 0; i < PROGRAMS; i++) {
@@ -381,13 +395,16 @@ static int make_page(const char *name, struct buf *out, int *section, struct err
         return 0;
     }
     const char *noun = command_noun(strncmp(name, "muster-", 7) == 0 ? name + 7 : name);
-    if (!help_is_topic(noun, NULL)) {
-        return error_set(e, ERR_INVALID,
-                         "there is no page \"%s\"; muster man shows the commands "
-                         "that have one",
-                         name);
+    if (help_is_topic(noun, verb)) {
+        page_of_noun(out, noun);
+        return 0;
     }
-    page_of_noun(out, noun);
+    const struct command *command = command_find(noun, verb, e);
+    if (command == NULL || command->help == NULL) {
+        return command == NULL ? e->code
+                               : error_set(e, ERR_INVALID, "there is no page \"%s\"", name);
+    }
+    page_of_command(out, command);
     return 0;
 }
 
@@ -396,7 +413,7 @@ static int write_page(const char *folder, const char *name, struct error *e)
     struct buf out;
     int section;
     buf_init(&out, PAGE_MAX);
-    int err = make_page(name, &out, &section, e);
+    int err = make_page(name, NULL, &out, &section, e);
     if (err == 0) {
         bool of_noun = strncmp(name, "muster", 6) != 0;
         char *path = xasprintf("%s/%s%s.%d", folder, of_noun ? "muster-" : "", name, section);
@@ -433,7 +450,8 @@ int run_man(struct cli *c, const struct command *self, struct error *e)
     struct buf out;
     int section;
     buf_init(&out, PAGE_MAX);
-    int err = make_page(c->arg_count > 0 ? c->args[0] : "muster", &out, &section, e);
+    int err = make_page(c->arg_count > 0 ? c->args[0] : "muster",
+                        c->arg_count > 1 ? command_verb(c->args[1]) : NULL, &out, &section, e);
     if (err == 0) {
         fwrite(out.data, 1, out.len, stdout);
     }

@@ -10,11 +10,12 @@
 #include <unistd.h>
 
 #include "api/cli/cli.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
 
-enum { CREDENTIALS_MAX = 1 << 20 };
+enum { CREDENTIALS_MAX = 1 << 20, AWAY_US = 500 * 1000 };
 
 static const char default_master[] = "http://127.0.0.1:8080";
 
@@ -140,6 +141,24 @@ int cli_call(struct cli *c, const char *method, const json_t *body, json_t **ans
     int err = n < 0 ? ERR_NO_MEMORY : call_path(c, method, body, answer, full, e);
     free(full);
     return err;
+}
+
+void cli_note_away(bool gone, bool *away)
+{
+    if (gone && !*away) {
+        fputs("muster: the master is away; this goes on when it is back, Ctrl-C ends it\n", stderr);
+    }
+    *away = gone;
+}
+
+bool cli_await_master(int err, bool *away)
+{
+    bool gone = err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_PEER || err == ERR_BUSY;
+    cli_note_away(gone, away);
+    if (gone) {
+        clock_sleep_us(AWAY_US);
+    }
+    return gone;
 }
 
 const char *cli_query(struct cli *c, const char *name, const char *value)

@@ -84,18 +84,14 @@ static void interrupted(int sig)
 
 struct lines {
     struct cli *c;
-    long long seen, skip;
+    char last[24]; // the number of the line that was shown last
 };
 
 static int on_line(void *ctx, const json_t *line, struct error *e)
 {
     (void)e;
     struct lines *l = ctx;
-    if (l->skip > 0) {
-        l->skip--;
-        return 0;
-    }
-    l->seen++;
+    snprintf(l->last, sizeof(l->last), "%s", jget_string(line, "id", l->last));
     bool is_out = strcmp(jget_string(line, "stdtype", "stdout"), "stdout") == 0;
     FILE *to = is_out ? stdout : stderr;
     if (l->c->format == OUTPUT_JSON || l->c->format == OUTPUT_JSONL) {
@@ -137,19 +133,18 @@ static int ended(struct cli *c, const struct noun *noun, const char *id, const j
                      jget_string(task, "exitStatus", "killed"));
 }
 
-// Its lines until it has ended. A stream that breaks is opened again, past the lines that were
-// shown.
+// Its lines until it has ended. A stream that breaks is opened again, behind the line that was
+// shown last.
 static int follow(struct cli *c, const struct noun *noun, const char *id, struct error *e)
 {
-    struct lines l = {.c = c};
+    struct lines l = {.c = c, .last = "0"};
     int64_t away_since = 0;
     int err = 0;
     for (bool over = false; !over && err == 0;) {
         json_t *answer = NULL;
-        l.skip = l.seen;
-        err = client_stream(c->client,
-                            arena_printf(&c->arena, "/api/v1/tasks/%s/logs?follow=true", id),
-                            on_line, &l, e);
+        char *path = xasprintf("/api/v1/tasks/%s/logs?follow=true&after=%s", id, l.last);
+        err = client_stream(c->client, path, on_line, &l, e);
+        free(path);
         err = err != 0 ? err : fetch(c, noun, id, &answer, e);
         const json_t *task = jget(answer, noun->name);
         over = err == 0 && jget(task, "endTime") != NULL;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/cli/columns.h"
 #include "api/cli/output.h"
 #include "api/cli/rows.h"
 #include "api/cli/verbs.h"
@@ -25,6 +26,7 @@ int run_trial_list(struct cli *c, const struct command *self, struct error *e)
     {
         json_array_append_new(rows, row_trial(trial, jget(experiment, "config")));
     }
+    err = err != 0 ? err : columns_add(c, rows, trials, e);
     err = err != 0 ? err : output_rows(c, rows, self->columns, e);
     json_decref(rows);
     json_decref(trials);
@@ -46,23 +48,28 @@ int run_trial_describe(struct cli *c, const struct command *self, struct error *
     (void)self;
     long long id;
     json_t *trial = NULL, *experiment = NULL, *answer = NULL, *starts = NULL, *row = NULL;
+    json_t *metadata = NULL;
     int err = cli_id(c, 0, "trial", &id, e);
     err = err != 0 ? err : fetch_trial(c, id, &trial, e);
     err = err != 0 ? err : fetch_experiment(c, jget_int(trial, "experimentId", 0), &experiment, e);
     err = err != 0 ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/trials/%lld/starts", id);
+    err = err != 0 ? err : fetch_trial_metadata(c, id, &metadata, e);
     if (err == 0) {
         starts = rows_of(jget(answer, "starts"), row_start);
         row = row_trial(trial, jget(experiment, "config"));
         json_object_set(row, "starts", starts);
-        err = output_object(
-            c, row, "id,experiment,state,steps,latest,best,restarts,hparams,started,ended,duration",
-            e);
+        json_object_set(row, "metadata", metadata);
+        err = output_object(c, row,
+                            "id,experiment,state,steps,latest,best,restarts,hparams,metadata,"
+                            "started,ended,duration",
+                            e);
     }
     if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
         printf("\nStarts\n");
         err = output_rows(c, starts, "epoch,state,slots,agents,duration,reason", e);
     }
     json_decref(row);
+    json_decref(metadata);
     json_decref(starts);
     json_decref(answer);
     json_decref(experiment);
@@ -101,14 +108,21 @@ static int gather_group(struct cli *c, long long trial, struct gather *g, struct
     return err;
 }
 
-int fetch_metrics(struct cli *c, long long trial, const char *group, json_t **rows, struct error *e)
+int fetch_metrics(struct cli *c, const json_t *trial, json_t **rows, struct error *e)
 {
     static const char *const both[] = {"training", "validation"};
+    const char *group = c->options.group, *groups = columns_groups(trial, &c->arena);
+    long long id = jget_int(trial, "id", 0);
     struct gather g = {.rows = json_array(), .metric = c->options.metric};
     int err = 0;
     for (int i = 0; i < (group != NULL ? 1 : 2) && err == 0; i++) {
         g.group = group != NULL ? group : both[i];
-        err = gather_group(c, trial, &g, e);
+        err = gather_group(c, id, &g, e);
+    }
+    if (err == 0 && group != NULL && json_array_size(g.rows) == 0 && *groups != '\0') {
+        err = error_set(e, ERR_NOT_FOUND,
+                        "trial %lld has reported no metrics of a group \"%s\"; there is: %s", id,
+                        group, groups);
     }
     *rows = g.rows;
     return err;
@@ -118,7 +132,8 @@ int fetch_metrics(struct cli *c, long long trial, const char *group, json_t **ro
 static json_t *flatten(const json_t *rows, struct buf *columns)
 {
     json_t *flat = json_array(), *names = json_object();
-    buf_puts(columns, "group,steps");
+    bool of_all = json_object_get(json_array_get(rows, 0), "trial") != NULL;
+    buf_puts(columns, of_all ? "trial,group,steps" : "group,steps");
     size_t i;
     json_t *row, *value;
     const char *key;
@@ -126,6 +141,7 @@ static json_t *flatten(const json_t *rows, struct buf *columns)
     {
         json_t *one = json_pack("{s:O, s:O}", "group", json_object_get(row, "group"), "steps",
                                 json_object_get(row, "steps"));
+        json_object_set(one, "trial", json_object_get(row, "trial")); // none: not set
         json_object_foreach(json_object_get(row, "metrics"), key, value)
         {
             json_object_set(one, key, value);
@@ -158,118 +174,17 @@ int run_trial_metrics(struct cli *c, const struct command *self, struct error *e
 {
     (void)self;
     long long id;
-    json_t *rows = NULL;
+    json_t *trial = NULL, *rows = NULL;
     int err = cli_id(c, 0, "trial", &id, e);
-    err = err != 0 ? err : fetch_metrics(c, id, c->options.group, &rows, e);
+    err = err != 0 ? err : fetch_trial(c, id, &trial, e);
+    err = err != 0 ? err : fetch_metrics(c, trial, &rows, e);
     err = err != 0 ? err : print_metrics(c, rows, e);
     json_decref(rows);
+    json_decref(trial);
     return err;
 }
 
-// ---- logs ----
-
-static int on_log_line(void *ctx, const json_t *result, struct error *e)
-{
-    (void)e;
-    struct cli *c = ctx;
-    if (c->format == OUTPUT_JSON || c->format == OUTPUT_JSONL) {
-        json_dumpf(result, stdout, JSON_COMPACT);
-        putchar('\n');
-    } else {
-        fputs(jget_string(result, "message", ""), stdout);
-    }
-    fflush(stdout);
-    return 0;
-}
-
-static int log_times(struct cli *c, struct buf *path, struct error *e)
-{
-    const char *since, *until;
-    int err = cli_time(c, "--since", c->options.from, &since, e);
-    err = err != 0 ? err : cli_time(c, "--until", c->options.until, &until, e);
-    if (err == 0) {
-        buf_puts(path, cli_query(c, "timestampAfter", since));
-        buf_puts(path, cli_query(c, "timestampBefore", until));
-    }
-    return err;
-}
-
-static int log_filters(struct cli *c, struct buf *path, struct error *e)
-{
-    const struct cli_options *o = &c->options;
-    const char *const texts[][2] = {
-        {"searchText", o->search},      {"agentIds", o->agent}, {"allocationIds", o->allocation},
-        {"containerIds", o->container}, {"sources", o->source}, {"stdtypes", o->stdtype}};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        buf_puts(path, cli_query(c, texts[i][0], texts[i][1]));
-    }
-    if (o->regex) {
-        buf_puts(path, "&enableRegex=true");
-    }
-    if (o->rank >= 0) {
-        buf_printf(path, "&rankIds=%lld", o->rank);
-    }
-    if (o->level != NULL) {
-        const char *word = NULL;
-        int err = cli_word("--level", o->level, WIRE_LOG_LEVEL, NULL, &word, e);
-        if (err != 0) {
-            return err;
-        }
-        buf_printf(path, "&levels=%s", wire_name(WIRE_LOG_LEVEL, word));
-    }
-    return log_times(c, path, e);
-}
-
-struct tail {
-    json_t *lines;
-};
-
-static int on_tail_line(void *ctx, const json_t *result, struct error *e)
-{
-    (void)e;
-    struct tail *t = ctx;
-    json_array_append(t->lines, (json_t *)result);
-    return 0;
-}
-
-// --tail: the newest lines come first over the wire; they are printed in order of time.
-static int print_tail(struct cli *c, const char *path, struct error *e)
-{
-    struct tail t = {.lines = json_array()};
-    int err = client_stream(c->client, path, on_tail_line, &t, e);
-    for (size_t i = json_array_size(t.lines); i-- > 0;) {
-        on_log_line(c, json_array_get(t.lines, i), e);
-    }
-    json_decref(t.lines);
-    return err;
-}
-
-int print_logs(struct cli *c, const char *of, const char *id, struct error *e)
-{
-    struct buf path;
-    buf_init(&path, 1 << 16);
-    buf_printf(&path, "/api/v1/%s/%s/logs?", of, id);
-    int err = log_filters(c, &path, e);
-    if (err == 0 && c->options.tail > 0) {
-        size_t base = path.len;
-        buf_printf(&path, "&orderBy=ORDER_BY_DESC&limit=%lld", c->options.tail);
-        err = print_tail(c, buf_str(&path), e);
-        path.len = base;
-        path.data[base] = '\0';
-    } else if (err == 0) {
-        buf_puts(&path, c->options.follow ? "&follow=true" : "");
-        err = client_stream(c->client, buf_str(&path), on_log_line, c, e);
-    }
-    buf_free(&path);
-    return err;
-}
-
-int print_trial_logs(struct cli *c, long long trial, struct error *e)
-{
-    char id[24];
-    snprintf(id, sizeof(id), "%lld", trial);
-    return print_logs(c, "trials", id, e);
-}
+// ---- logs, kill ----
 
 int run_trial_logs(struct cli *c, const struct command *self, struct error *e)
 {

@@ -3,6 +3,7 @@
 #define MUSTER_CLI_VERBS_H
 
 #include "api/cli/cli.h"
+#include "base/yaml.h"
 
 cli_verb run_login, run_logout, run_whoami; // account.c
 cli_verb run_user_list, run_user_create, run_user_describe, run_user_set, run_user_rename,
@@ -21,6 +22,7 @@ cli_verb run_trial_list, run_trial_describe, run_trial_metrics, run_trial_logs, 
     run_trial_download, run_trial_log_fields; // trial.c
 cli_verb run_checkpoint_list, run_checkpoint_describe, run_checkpoint_digest,
     run_checkpoint_download;                                          // checkpoint.c
+cli_verb run_checkpoint_set;                                          // metadata.c
 cli_verb run_checkpoint_delete, run_checkpoint_rm, run_checkpoint_gc; // collect.c
 cli_verb run_agent_list, run_agent_describe, run_agent_set, run_slot_list, run_slot_set,
     run_master_info; // cluster.c
@@ -46,21 +48,30 @@ cli_verb run_template_list, run_template_describe, run_template_set,
 cli_verb run_webhook_list, run_webhook_create, run_webhook_describe, run_webhook_set,
     run_webhook_test, run_webhook_delete; // webhook.c
 
-// trial.c: log lines of a trial, or of one of "trials" or "tasks", to standard output by the
+// logs.c: log lines of a trial, or of one of "trials" or "tasks", to standard output by the
 // options' filters.
 int print_logs(struct cli *c, const char *of, const char *id, struct error *e);
 int print_trial_logs(struct cli *c, long long trial, struct error *e);
-// trial.c: metric reports of a trial as rows, overtaken ones left out.
-int fetch_metrics(struct cli *c, long long trial, const char *group, json_t **rows,
-                  struct error *e);
+// trial.c: metric reports of a trial of the API as rows, by --group and --metric; overtaken ones
+// are left out.
+int fetch_metrics(struct cli *c, const json_t *trial, json_t **rows, struct error *e);
 int print_metrics(struct cli *c, const json_t *rows, struct error *e);
 // checkpoint.c: its files into a folder that is not there yet.
 int fetch_checkpoint_files(struct cli *c, const char *uuid, const char *folder, struct error *e);
 // collect.c: sets the checkpoint policy that the options name, and keeps the rest of it.
 int set_gc_policy(struct cli *c, long long experiment, struct error *e);
 // experiment.c: --config and --name laid over a configuration, and checked; `name` is for messages.
-// *text (heap) is replaced where they change it: by JSON, which is YAML.
-int config_lay_over(struct cli *c, const char *name, char **text, struct error *e);
+// *text (heap) is replaced where they change it: by JSON, which is YAML. `doc` (NULL: not wanted)
+// is the caller's, whatever is returned.
+int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_doc *doc,
+                    struct error *e);
+// inputs.c: that the files a trainer section reads are among `files`, which come from `folder`
+// (NULL: none was given). ERR_INVALID says where in the experiment file the other one is named.
+int inputs_check(const struct yaml_doc *doc, const json_t *files, const char *folder,
+                 struct error *e);
+// metadata.c: of a trial; what --metadata says of it.
+int fetch_trial_metadata(struct cli *c, long long trial, json_t **metadata, struct error *e);
+int set_trial_metadata(struct cli *c, long long trial, struct error *e);
 // experiment.c: says which was created, by the answer to its submission, and follows it if asked.
 int experiment_created(struct cli *c, const json_t *answer, struct error *e);
 // experiment.c: the experiment object of the API.

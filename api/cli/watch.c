@@ -201,12 +201,14 @@ int run_events(struct cli *c, const struct command *self, struct error *e)
     (void)self;
     struct events *stream = NULL;
     struct events_item item;
+    bool away = false;
     int err = watch_open(c, events_query(c), &stream, e);
     watch_begin();
     for (long long left = c->options.limit; err == 0 && !interrupted;) {
         int found = events_next(stream, clock_mono_us() + GAP_US / 2, &item, e);
         err = found < 0 ? found : 0;
         if (found > 0) {
+            cli_note_away(strcmp(item.name, "away") == 0, &away);
             print_event(c, &item);
         }
         if (found > 0 && left > 0 && --left == 0) {

@@ -415,8 +415,9 @@ const struct route route_table[] = {
      .answers = "group:string series:[Series]"},
     STREAM(V1 "/trials/{trialId}/logs", AUTH_USER, stream_trial_logs,
            "follow limit orderBy agentIds allocationIds containerIds rankIds sources stdtypes "
-           "levels timestampBefore timestampAfter searchText enableRegex",
-           "The log of a trial", .answers = "TrialLog"),
+           "levels timestampBefore timestampAfter searchText enableRegex after:int",
+           "The log of a trial; after (ours): only lines behind the one of this id",
+           .answers = "TrialLog"),
     CORE("PUT", V1 "/trials/{trialId}/retain_logs", AUTH_USER, core_trial_retain_logs, NULL,
          "Say for how many days after its end the log of a trial is kept; -1: for ever",
          .takes = "trialId?:int numDays:int"),
@@ -694,8 +695,9 @@ const struct route route_table[] = {
     TASK_ROWS(tensorboard, "Tensorboard", core_tensorboard_create, NULL, NO_PROXY),
     STREAM(V1 "/tasks/{taskId}/logs", AUTH_USER, stream_task_logs,
            "follow limit orderBy agentIds allocationIds containerIds rankIds sources stdtypes "
-           "levels timestampBefore timestampAfter searchText enableRegex",
-           "The log of a task", .answers = "TaskLog"),
+           "levels timestampBefore timestampAfter searchText enableRegex after:int",
+           "The log of a task; after (ours): only lines behind the one of this id",
+           .answers = "TaskLog"),
     STREAM(V1 "/tasks/{taskId}/logs/fields", AUTH_USER, stream_task_log_fields, "follow",
            "What the log of a task can be filtered by", .answers = "LogFields"),
 

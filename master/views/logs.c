@@ -23,6 +23,7 @@ struct log_stream {
     bool follows, registered;
     int64_t trial_id; // 0: asked for by task
     int64_t left;     // lines still to send; -1: all
+    int64_t after;    // only lines behind the one of this number
     struct log_choice choice;
     struct log_reader log;
     struct buf line;
@@ -157,7 +158,7 @@ static int read_options(struct view *v, struct log_stream *l, bool *newest_first
         rc = error_set(e, ERR_INVALID, "query parameter limit: at least 0 (0: all)");
     if (!l->left)
         l->left = -1;
-    return rc;
+    return rc ? rc : request_query_int(v->rq, "after", 0, &l->after, e);
 }
 
 static int open_logs(struct view *v, int64_t trial_id, const char *task_id, struct stream **out,
@@ -179,6 +180,8 @@ static int open_logs(struct view *v, int64_t trial_id, const char *task_id, stru
     }
     const struct log_wanted wanted = log_choice_wanted(&l->choice);
     log_reader_init(&l->log, task_id, newest_first, &wanted);
+    if (!newest_first && l->after > 0)
+        l->log.place = l->after;
     *out = &l->stream;
     return 0;
 }

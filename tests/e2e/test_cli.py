@@ -6,7 +6,7 @@ import re
 import subprocess
 import unittest
 
-from cluster import BIN, SOURCE, Cluster
+from cluster import BIN, SOURCE, Cluster, wait_for
 
 
 def muster(*arguments, **options):
@@ -18,13 +18,36 @@ class Alone(unittest.TestCase):
     def test_help_of_every_command(self):
         overview = muster("--help")
         self.assertEqual(overview.returncode, 0)
-        commands = re.findall(r"^  (?!muster)([a-z]+(?: [a-z]+)?) +[A-Z\[]", overview.stdout, re.MULTILINE)
-        self.assertGreater(len(commands), 30)
-        for command in commands:
-            shown = muster(*command.split(), "--help")
-            self.assertEqual(shown.returncode, 0, command)
-            self.assertIn(f"muster {command}", shown.stdout)
+        self.assertLess(len(overview.stdout.splitlines()), 65)
+        offered = [line.split("\t")[0] for line in muster("complete-words", "fish", "--", "").stdout.splitlines()]
+        self.assertGreater(len(offered), 25)
+        for noun in offered:
+            if noun != "job":  # another name of the queue
+                self.assertRegex(overview.stdout, rf"(?m)^  .*\b{noun}\b")
+            shown = muster(noun, "--help")
+            self.assertEqual((shown.returncode, shown.stdout), (0, muster("help", noun).stdout), noun)
+            self.assertIn(f"muster {noun}", shown.stdout)
             self.assertIn("--output", shown.stdout)
+
+    def test_help_of_one_command(self):
+        one = muster("help", "experiment", "create")
+        self.assertEqual((one.returncode, one.stdout), (0, muster("experiment", "create", "--help").stdout))
+        self.assertEqual(muster("help", "ckpt", "ls").stdout, muster("checkpoint", "list", "--help").stdout)
+        page = muster("man", "experiment", "create").stdout
+        self.assertIn("muster experiment create", page)
+        self.assertNotIn("muster experiment list", page)
+        self.assertIn("muster login", muster("man", "login").stdout)
+        self.assertIn("create", muster("complete-words", "bash", "--", "help", "experiment", "").stdout)
+        for words, near in ((["help", "experimant"], "experiment"), (["help", "experiment", "craete"], "create"),
+                            (["man", "experiment", "craete"], "create")):
+            done = muster(*words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(near, done.stderr)
+
+    def test_version(self):
+        for program in ("muster", "muster-master", "muster-agent", "muster-supervisor", "muster-trainer"):
+            shown = subprocess.run([str(BIN / program), "--version"], capture_output=True, text=True, timeout=60)
+            self.assertRegex(shown.stdout, rf"^{program} \d+\.\d+\.\d+(\+[0-9a-f]{{7,}}(-dirty)?)?\n$")
 
     def test_slips_of_the_finger(self):
         for words, near in ((["experimnet", "list"], "experiment"), (["experiment", "lits"], "list"),
@@ -132,6 +155,38 @@ class WithMaster(unittest.TestCase):
         (pathlib.Path(self.cluster.folder) / "ada").write_text("a secret\n")
         done = self.cluster.run("user", "create", "ada", "--password-file", self.cluster.folder / "ada")
         self.assertEqual(done.returncode, 4, "only an administrator creates users")
+
+    def test_zz_followers_come_back(self):
+        """The master is killed and started again: what is followed goes on, no line twice, none left out."""
+        path = pathlib.Path("count.yaml")
+        path.write_text("entrypoint: [sh, -c, 'for i in $(seq 80); do echo line $i; sleep 0.1; done']\n"
+                        "resources: {slots_per_trial: 1}\nsearcher: {name: single, metric: loss}\n")
+        experiment = self.cluster.create(path, self.cluster.folder / "config")
+        logs = ["experiment", "logs", str(experiment)]
+        wait_for("its first lines", lambda: "line 3" in self.cluster.muster(*logs))
+        followers = [subprocess.Popen([str(BIN / "muster"), *words], env=self.cluster.env, text=True, stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                     for words in ([*logs, "--follow"], [*logs, "--follow", "--tail", "2"],
+                                   ["events", "--topics", "experiments", "-o", "jsonl"])]
+        wait_for("more lines", lambda: "line 20" in self.cluster.muster(*logs))
+        self.cluster.master.kill9()
+        self.cluster.start_master()
+        try:
+            for follower, first in zip(followers, (1, None)):
+                out, err = follower.communicate(timeout=120)
+                self.assertEqual(follower.returncode, 0, err)
+                self.assertEqual(len(err.splitlines()), 1, err)
+                self.assertIn("the master is away; this goes on when it is back", err)
+                numbers = [int(n) for n in re.findall(r"line (\d+)", out)]
+                self.assertEqual(numbers, list(range(first or numbers[0], 81)))
+        finally:
+            for follower in followers:
+                follower.terminate()
+        out, err = followers[2].communicate(timeout=60)
+        self.assertIn("the master is away", err)
+        names = [json.loads(line)["event"] for line in out.splitlines()]
+        self.assertIn("away", names)
+        self.assertIn("experiment", names[names.index("away"):])
 
 
 if __name__ == "__main__":

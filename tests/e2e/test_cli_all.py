@@ -28,6 +28,12 @@ def words(*typed):
     return [line.split("\t")[0] for line in done.stdout.splitlines()]
 
 
+def words_with(env, *typed):
+    """.. when it may ask the master."""
+    done = subprocess.run([MUSTER, "complete-words", "fish", "--", *typed], capture_output=True, text=True, env=env)
+    return [line.split("\t")[0] for line in done.stdout.splitlines()]
+
+
 @functools.cache
 def explained(*command):
     return subprocess.run([MUSTER, *command, "--help"], capture_output=True, text=True, check=True).stdout
@@ -414,6 +420,14 @@ class All(unittest.TestCase):
         metrics = self.json("experiment", "metrics", experiment, "--group", "validation")
         self.assertEqual(metrics[-1]["steps"], 40)
         self.assertEqual(self.muster("experiment", "config", experiment), self.config.read_text())
+        self.refused(3, 'no metrics of a group "foo"; there is: ', "experiment", "metrics", experiment, "--group", "foo")
+        rows = self.json("experiment", "list", "--columns", "id,validation.validation_loss,training.loss.min")
+        row = next(row for row in rows if row["id"] == experiment)
+        self.assertEqual(row["validation.validation_loss"], metrics[-1]["metrics"]["validation_loss"])
+        self.assertLessEqual(row["training.loss.min"], 10)
+        self.refused(3, "validation.validation_loss", "trial", "list", experiment, "--columns", "id,validation.los")
+        offered = words_with(self.cluster.env, "trial", "list", str(experiment), "--columns", "id,training.lo")
+        self.assertEqual(offered, ["id,training.loss"])
         files = self.table("experiment", "files", experiment)
         self.assertEqual({row["path"] for row in files}, {"images.idx", "labels.idx"})
         labels = subprocess.run([MUSTER, "experiment", "files", str(experiment), "labels.idx"], env=self.cluster.env,
@@ -437,9 +451,18 @@ class All(unittest.TestCase):
         self.assertEqual(self.cluster.muster("trial", "logs", self.trial, "--agent", fields["agents"][0]).splitlines(),
                          lines)
         self.says("changed", "trial", "set", self.trial, "--log-retention", "forever")
+        self.says("changed", "trial", "set", self.trial, "--metadata", "a=1", "--metadata", "bc=words")
+        self.says("changed", "trial", "set", self.trial, "--metadata", "a=null", "--metadata", "d=true")
+        self.assertEqual(self.json("trial", "describe", self.trial)["metadata"], {"bc": "words", "d": True})
         checkpoints = self.table("checkpoint", "list", "--experiment", experiment)
         uuid = next(row["uuid"] for row in checkpoints if row["state"] == "COMPLETED" and row["steps"] == 40)
         self.assertIn(uuid, self.shown("checkpoint", "describe", uuid)[1])
+        before = self.json("checkpoint", "describe", uuid)["metadata"]
+        self.assertIn("steps_completed", before)
+        self.says("changed", "checkpoint", "set", uuid, "--metadata", "note=the one in use", "--metadata", "n=1")
+        self.json("checkpoint", "set", uuid, "--metadata", "n=null")
+        self.assertEqual(self.json("checkpoint", "describe", uuid)["metadata"], {**before, "note": "the one in use"})
+        self.refused(2, "what is to change", "checkpoint", "set", uuid)
         whole = self.json("checkpoint", "digest", uuid)
         self.muster("checkpoint", "download", uuid, "--to", "fetched")
         self.assertEqual(self.json("checkpoint", "digest", "fetched")["state"], whole["state"])
@@ -447,6 +470,37 @@ class All(unittest.TestCase):
         self.assertEqual(self.cluster.rows("checkpoint", "digest", "weights-of-trial")["state"], whole["state"])
         self.cluster.muster("trial", "download", self.trial, "--best", "--to", "best")
         self.muster("events", "--limit", "1", "--since", "1")
+
+    def test_a_search_has_several_trials(self):
+        path = pathlib.Path("search.yaml")
+        text = trainings.config("mlp", 1, steps=20, every=10)
+        path.write_text(text.replace("searcher: {name: single,", "searcher: {name: random, max_trials: 2,")
+                        + "hyperparameters: {seed: {type: int, minval: 1, maxval: 9}}\n")
+        experiment = self.cluster.create(path, self.data)
+        self.cluster.wait(experiment)
+        one, two = [row["id"] for row in self.json("trial", "list", experiment)]
+        best = self.json("experiment", "describe", experiment)["best_trial"]
+        shown = self.cluster.run("experiment", "metrics", experiment, "--group", "validation", "-o", "json")
+        self.assertIn(f"has 2 trials; this is trial {best}, the best", shown.stderr)
+        self.assertEqual(json.loads(shown.stdout), self.json("trial", "metrics", best, "--group", "validation"))
+        other = two if best == one else one
+        self.assertEqual(self.json("experiment", "metrics", experiment, "--trial", other), self.json("trial", "metrics", other))
+        self.assertEqual({row["trial"] for row in self.json("experiment", "metrics", experiment, "--all")}, {one, two})
+        self.assertIn(f"trial {best}, the best", self.cluster.run("experiment", "logs", experiment).stderr)
+        self.says(f"--- trial {two} ---", "experiment", "logs", experiment, "--all")
+        self.refused(3, "is not of experiment", "experiment", "logs", experiment, "--trial", self.trial)
+        rows = self.json("experiment", "list", "--columns", "id,hparams.seed")
+        self.assertIn(next(row for row in rows if row["id"] == experiment)["hparams.seed"], range(1, 10))
+
+    def test_files_that_are_not_sent(self):
+        path = pathlib.Path("wrong.yaml")
+        path.write_text(trainings.config("mlp", 1).replace("images: images.idx", "images: image.idx"))
+        line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "image.idx" in text)
+        self.refused(2, f"wrong.yaml:{line}:", "experiment", "create", path, self.data)
+        self.refused(2, 'trainer.data.images: there is no file "image.idx" in data; did you mean "images.idx"?',
+                     "experiment", "create", path, self.data)
+        self.refused(2, "no folder is sent along", "experiment", "create", path)
+        self.assertIn("is valid", self.cluster.muster("experiment", "create", path, "--validate-only"))
 
     def test_changing_an_experiment(self):
         experiment = self.cluster.create(self.config, self.data)
@@ -503,7 +557,7 @@ class All(unittest.TestCase):
         self.says("cancel done", "experiment", "cancel", one, "--wait")
         self.assertEqual(self.state(one), "CANCELED")
         self.says("kill accepted", "trial", "kill", self.cluster.trial(two)["id"])
-        self.says("kill", "experiment", "kill", two)
+        self.muster("experiment", "kill", two)  # may have ended with its trial
         self.cluster.run("experiment", "wait", two)
         self.refused(5, f"experiment {one}", "experiment", "pause", one, two)
 
