@@ -1,5 +1,5 @@
 // node embed.mjs DIST OUT: compresses the files of the built page into OUT, and lists them for
-// master/http/page_files.c. The same page gives the same bytes.
+// master/http/page_files.c. The same page gives the same bytes by the same Node.js.
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";

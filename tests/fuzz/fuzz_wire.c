@@ -1,7 +1,7 @@
 // What is read from bytes alone. The first letter says by what:
 //
 //   j JSON            t the types of a call's body (a byte: which call)
-//   l, m log lines    s server-sent events (a byte: where they are cut)
+//   l, m log lines    s server-sent events (a byte: where they are cut)    h headers
 //   c a chunk of log lines, as the store has it (two bytes: length of the first blob)
 //   a, k, b metrics: an axis, a column (a byte: of how many reports), a block; their checksum is
 //   made here
@@ -17,8 +17,10 @@
 #include "db/loglines.h"
 #include "db/series.h"
 #include "master/core/logpost.h"
+#include "master/http/page.h"
 #include "master/http/routes.h"
 #include "master/http/schemas.h"
+#include "master/http/session.h"
 #include "tests/fuzz/support.h"
 
 // --- JSON ----------------------------------------------------------------------------------------
@@ -247,6 +249,20 @@ static void read_stream(struct piece p)
     buf_free(&cut);
 }
 
+// --- headers -------------------------------------------------------------------------------------
+
+// A session is one of the cookies; a word that a list names stands in it.
+static void read_headers(struct piece p)
+{
+    char token[TOKEN_TEXT], *text = piece_copy(p);
+    if (session_token(text, token))
+        must(strlen(token) == TOKEN_TEXT - 1 && strstr(text, token));
+    if (page_header_names(text, "gzip"))
+        must(strcasestr(text, "gzip"));
+    page_shows("GET", text, text);
+    free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct piece p = {(const char *)data + 1, size - 1};
@@ -277,6 +293,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 's':
         read_stream(p);
+        break;
+    case 'h':
+        read_headers(p);
         break;
     default:
         return -1;

@@ -1,5 +1,5 @@
-// The server over TLS: a certificate made here, a call, a parked call whose client leaves, the
-// stop.
+// The server over TLS: a certificate made here, a call, the session of the web page, a parked call
+// whose client leaves, the stop.
 
 #include "tests/unit/master/support/fixture.h"
 
@@ -85,11 +85,37 @@ static void tls_close(struct tls *t)
     close(t->fd);
 }
 
-static void tls_send(struct tls *t, const char *path, const char *header)
+static void tls_send(struct tls *t, const char *call, const char *header)
 {
     char text[512];
-    int n = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n", path, header);
+    int n = snprintf(text, sizeof text, "%s HTTP/1.1\r\nHost: x\r\n%s\r\n", call, header);
     assert_true(gnutls_record_send(t->session, text, (size_t)n) == n);
+}
+
+// Logs out by the cookie of the web page, from a page of `origin`; the answer's beginning.
+static void log_out(const char *origin, char *text, size_t max)
+{
+    char headers[256];
+    struct tls t = tls_dial();
+    snprintf(headers, sizeof headers,
+             "Content-Length: 0\r\nOrigin: %s\r\nCookie: muster_session=%s\r\n", origin, fx.user);
+    tls_send(&t, "POST /api/v1/auth/logout", headers);
+    ssize_t n = gnutls_record_recv(t.session, text, max - 1);
+    assert_true(n > 0);
+    text[n] = '\0';
+    tls_close(&t);
+}
+
+// A page that came without TLS may be anybody's, and the cookie never goes back that way.
+static void check_session(void)
+{
+    char text[4096];
+    log_out("http://x", text, sizeof text);
+    assert_non_null(strstr(text, " 403 "));
+    log_out("https://x", text, sizeof text);
+    assert_non_null(strstr(text, " 200 "));
+    assert_non_null(strstr(text, "\r\nSet-Cookie: muster_session=; "));
+    assert_non_null(strstr(text, "; Secure\r\n"));
 }
 
 static void test_over_tls(void **state)
@@ -115,17 +141,18 @@ static void test_over_tls(void **state)
 
     char text[4096] = "";
     struct tls t = tls_dial();
-    tls_send(&t, "/info", "");
+    tls_send(&t, "GET /info", "");
     ssize_t n = gnutls_record_recv(t.session, text, sizeof text - 1);
     assert_true(n > 0);
     assert_non_null(strstr(text, "200 OK"));
     tls_close(&t);
+    check_session();
 
     char header[256];
     snprintf(header, sizeof header, "Grpc-Metadata-x-allocation-token: Bearer %s\r\n", fx.task);
     for (int i = 0; i < 2; i++) {
         t = tls_dial();
-        tls_send(&t, "/api/v1/allocations/1.task.1/signals/preemption", header);
+        tls_send(&t, "GET /api/v1/allocations/1.task.1/signals/preemption", header);
         assert_true(reaches(&fx.core->parked_count, 1));
         if (i == 0) { // says good-bye and leaves
             tls_close(&t);

@@ -1,0 +1,167 @@
+// The cookie of the web page: reading it from what a caller sends, and where a call comes from.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "master/http/session.h"
+
+#define T64   "0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789ABCDEF"
+#define OTHER "1123456789abcdef0123456789ABCDEF0123456789abcdef0123456789ABCDEF"
+#define NAME  "muster_session="
+
+static bool reads(const char *cookies)
+{
+    char token[TOKEN_TEXT];
+    memset(token, 'x', sizeof token);
+    bool found = session_token(cookies, token);
+    assert_true(!found || !strcmp(token, T64));
+    return found;
+}
+
+static void test_cookies(void **state)
+{
+    (void)state;
+    const char *good[] = {NAME T64,
+                          "a=b; " NAME T64,
+                          NAME T64 "; a=b",
+                          "a=b;" NAME T64 ";c=d",
+                          "  \t" NAME T64 " \t;",
+                          NAME "\"" T64 "\"",
+                          NAME T64 "; " NAME T64,
+                          NAME T64 "; " NAME "\"" T64 "\"",
+                          ";;; ; =; =x; a; " NAME T64 ";;",
+                          "muster_sessions=1; " NAME T64,
+                          "x\x01\xff\xfe=\x80; " NAME T64};
+    const char *bad[] = {NULL,
+                         "",
+                         ";",
+                         "=",
+                         "a=b",
+                         T64,
+                         "muster_session",
+                         NAME,
+                         NAME "\"",
+                         NAME "\"\"",
+                         NAME "0",
+                         NAME T64 "0",
+                         NAME "\"" T64,
+                         NAME T64 "\"",
+                         NAME "'" T64 "'",
+                         NAME " " T64,
+                         "Muster_session=" T64,
+                         "xmuster_session=" T64,
+                         "muster_session =" T64,
+                         NAME T64 "," NAME T64,
+                         NAME T64 "; " NAME OTHER,
+                         NAME OTHER "; " NAME T64,
+                         NAME T64 "; " NAME,
+                         NAME "g123456789abcdef0123456789ABCDEF0123456789abcdef0123456789ABCDEF",
+                         NAME "\xff"
+                              "123456789abcdef0123456789ABCDEF0123456789abcdef0123456789ABCDE"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        if (!reads(good[i]))
+            fail_msg("not read: %s", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (reads(bad[i]))
+            fail_msg("read: %s", bad[i]);
+}
+
+// As long as a header can be: far more cookies than a browser keeps.
+static void test_many_cookies(void **state)
+{
+    (void)state;
+    struct buf text;
+    buf_init(&text, 1 << 20);
+    for (int i = 0; i < 20000; i++)
+        buf_printf(&text, "cookie%d=%d; ", i, i);
+    assert_false(reads(buf_str(&text)));
+    buf_puts(&text, NAME T64);
+    assert_true(reads(buf_str(&text)));
+    buf_reset(&text);
+    for (int i = 0; i < 100000; i++)
+        buf_puts(&text, "0");
+    assert_false(reads(buf_str(&text)));
+    buf_free(&text);
+}
+
+static const char *origin, *host, *site;
+
+static const char *header(struct request *rq, const char *name)
+{
+    (void)rq;
+    return !strcmp(name, "Origin") ? origin
+           : !strcmp(name, "Host") ? host
+                                   : (must(!strcmp(name, "Sec-Fetch-Site")), site);
+}
+
+static bool comes(const char *from, const char *to, const char *fetch_site, bool tls)
+{
+    struct request rq = {.header = header};
+    struct error e = {0};
+    origin = from, host = to, site = fetch_site;
+    int rc = session_check_origin(&rq, tls, &e);
+    assert_true(!rc || rc == ERR_FORBIDDEN);
+    assert_true(!rc || *e.text);
+    return !rc;
+}
+
+static void test_origins(void **state)
+{
+    (void)state;
+    assert_true(comes("http://m:8080", "m:8080", NULL, false));
+    assert_true(comes("http://M.example", "m.Example", NULL, false));
+    assert_true(comes("http://[::1]:8080", "[::1]:8080", NULL, false));
+    assert_true(comes("https://m", "m", NULL, false)); // by a proxy
+    assert_true(comes("https://m", "m", NULL, true));
+    assert_false(
+        comes("http://m", "m", NULL, true)); // whoever is between could have made that page
+    assert_true(comes(NULL, "m", "same-origin", true));
+
+    assert_false(comes("http://m:8081", "m:8080", NULL, false));
+    assert_false(comes("http://m", "m:8080", NULL, false));
+    assert_false(comes("http://m:8080.evil", "m:8080", NULL, false));
+    assert_false(comes("http://evil@m:8080", "m:8080", NULL, false));
+    assert_false(comes("http://m:8080/", "m:8080", NULL, false));
+    assert_false(comes("m:8080", "m:8080", NULL, false));
+    assert_false(comes("null", "null", NULL, false));
+    assert_false(comes("", "", NULL, false));
+    assert_false(comes("http://", NULL, NULL, false));
+    assert_false(comes("http://m", NULL, NULL, false));
+    assert_false(comes("http://m", "n", "same-origin", false)); // Origin has the last word
+    assert_false(comes(NULL, "m", NULL, false));
+    assert_false(comes(NULL, "m", "none", false));
+    assert_false(comes(NULL, "m", "same-site", false));
+    assert_false(comes(NULL, "m", "same-origin, same-origin", false));
+}
+
+static void test_set_cookie(void **state)
+{
+    (void)state;
+    struct arena arena = {0};
+    assert_string_equal(session_cookie(&arena, T64, false),
+                        NAME T64 "; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict");
+    assert_string_equal(session_cookie(&arena, T64, true),
+                        NAME T64 "; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure");
+    assert_string_equal(session_cookie(&arena, "", true),
+                        NAME "; Path=/; Max-Age=0; HttpOnly; SameSite=Strict; Secure");
+    arena_free(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cookies),
+        cmocka_unit_test(test_many_cookies),
+        cmocka_unit_test(test_origins),
+        cmocka_unit_test(test_set_cookie),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
