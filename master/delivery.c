@@ -5,6 +5,7 @@
 #include <gnutls/crypto.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,10 +40,11 @@ struct delivery {
     struct db *db;
     struct db_reader *reader;
     char *key;
-    CURLM *multi;
+    _Atomic(CURLM *) multi;   // NULL until there is something to send: libcurl is large
     struct send sends[SENDS]; // easy NULL: free
     int active;
     pthread_t thread;
+    sem_t stop; // posted beside `stopping`
     bool started;
     atomic_bool stopping;
 };
@@ -234,6 +236,8 @@ static void take(struct delivery *d)
     while (s && db_next(rows) == 1) {
         if (is_under_way(d, db_int(rows, 1)))
             continue;
+        if (!d->multi)
+            must(d->multi = curl_multi_init());
         s->row = db_int(rows, 0);
         s->webhook = db_int(rows, 1);
         s->attempts = db_int(rows, 5);
@@ -271,21 +275,36 @@ static void settle(struct delivery *d, struct send *s, CURLcode code)
     d->active--;
 }
 
+static void go_on(struct delivery *d)
+{
+    int running, left;
+    curl_multi_perform(d->multi, &running);
+    for (const CURLMsg *m; (m = curl_multi_info_read(d->multi, &left));) {
+        struct send *s = NULL;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&s);
+        settle(d, s, m->data.result);
+        running = -1; // its webhook may have more
+    }
+    if (running >= 0)
+        curl_multi_poll(d->multi, NULL, 0, LOOK_MS, NULL);
+}
+
+static void wait_for_stop(struct delivery *d)
+{
+    int64_t until = clock_mono_us() + LOOK_MS * 1000;
+    struct timespec at = {.tv_sec = until / 1000000, .tv_nsec = until % 1000000 * 1000};
+    sem_clockwait(&d->stop, CLOCK_MONOTONIC, &at);
+}
+
 static void *run(void *arg)
 {
     struct delivery *d = arg;
     while (!atomic_load(&d->stopping)) {
-        int running, left;
         take(d);
-        curl_multi_perform(d->multi, &running);
-        for (const CURLMsg *m; (m = curl_multi_info_read(d->multi, &left));) {
-            struct send *s = NULL;
-            curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&s);
-            settle(d, s, m->data.result);
-            running = -1; // its webhook may have more
-        }
-        if (running >= 0)
-            curl_multi_poll(d->multi, NULL, 0, LOOK_MS, NULL);
+        if (d->multi)
+            go_on(d);
+        else
+            wait_for_stop(d);
     }
     return NULL;
 }
@@ -295,8 +314,7 @@ int delivery_start(struct db *db, const char *key, struct delivery **out, struct
     struct delivery *d = xcalloc(1, sizeof *d);
     d->db = db;
     d->key = xstrdup(key);
-    d->multi = curl_multi_init();
-    must(d->multi);
+    sem_init(&d->stop, 0, 0);
     int rc = db_reader_open(db, &d->reader, e);
     if (!rc) {
         int err = pthread_create(&d->thread, NULL, run, d);
@@ -316,7 +334,9 @@ void delivery_stop(struct delivery *d)
     if (!d)
         return;
     atomic_store(&d->stopping, true);
-    curl_multi_wakeup(d->multi);
+    sem_post(&d->stop);
+    if (d->multi)
+        curl_multi_wakeup(d->multi);
     if (d->started)
         pthread_join(d->thread, NULL);
     for (int i = 0; i < SENDS; i++)
@@ -324,7 +344,9 @@ void delivery_stop(struct delivery *d)
             curl_multi_remove_handle(d->multi, d->sends[i].easy);
             clear(&d->sends[i]);
         }
-    curl_multi_cleanup(d->multi);
+    if (d->multi)
+        curl_multi_cleanup(d->multi);
+    sem_destroy(&d->stop);
     if (d->reader)
         db_reader_close(d->reader);
     explicit_bzero(d->key, strlen(d->key));
