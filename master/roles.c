@@ -12,7 +12,6 @@ static const struct {
     [ACT_SUBMIT] = {ROLE_EDITOR, "to submit experiments, or add anything else"},
     [ACT_CHANGE_OWN] = {ROLE_EDITOR, "to change anything"},
     [ACT_CHANGE_OTHERS] = {ROLE_ADMIN, "to change what belongs to another user"},
-    [ACT_OVERTAKE] = {ROLE_ADMIN, "to put a job ahead of others"},
     [ACT_MANAGE] = {ROLE_ADMIN, "to change its name, roles, members or projects"},
     [ACT_SET_QUOTA] = {ROLE_CLUSTER_ADMIN, "to change its weight and slots, or a member's slots"},
 };

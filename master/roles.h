@@ -22,7 +22,6 @@ enum act {
     ACT_SUBMIT,        // experiments into its projects, models and templates into it
     ACT_CHANGE_OWN,    // what is the caller's own
     ACT_CHANGE_OTHERS, // what is anybody's
-    ACT_OVERTAKE,      // put a job before those of others
     ACT_MANAGE,        // name, default role, members and their weights, projects
     ACT_SET_QUOTA,     // its weight, and guaranteed and most slots, also of a member
     ACTS

@@ -10,11 +10,16 @@
 #include "master/core/notes.h"
 
 struct core;
+struct experiment;
 
 // `experiment_id`, `trial_id` 0: of none. `name`: the agent, task, pool, group of metrics, uuid of
 // the checkpoint, id of the model; NULL: none. A trial's experiment may be left out.
 void core_event(struct core *c, enum event_topic topic, int64_t experiment_id, int64_t trial_id,
                 const char *name);
+
+// That an experiment is about to be moved out of its workspace: those who see that one are told,
+// and of where it goes nothing.
+void core_event_left(struct core *c, const struct experiment *x);
 
 // That a workspace, its projects or its members did.
 void core_event_workspace(struct core *c, int64_t workspace_id);

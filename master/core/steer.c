@@ -18,15 +18,12 @@ enum { UPDATES_MAX = 1000 };
 
 // --- settings ------------------------------------------------------------------------------------
 
-static int read_priority(struct core *c, const struct request *rq, const struct experiment *x,
-                         const char *path, const struct steer *s, struct error *e)
+static int read_priority(const char *path, const struct steer *s, struct error *e)
 {
     if (s->priority < SCHED_PRIORITY_MIN || s->priority > SCHED_PRIORITY_MAX)
         return error_set(e, ERR_INVALID, "%s.priority: %d to %d, the smaller the sooner", path,
                          SCHED_PRIORITY_MIN, SCHED_PRIORITY_MAX);
-    bool sooner =
-        s->priority < SCHED_PRIORITY_DEFAULT && x->live && s->priority < x->live->priority;
-    return sooner ? core_may_overtake(c, rq, x, e) : 0;
+    return 0;
 }
 
 static int read_max_slots(const struct experiment *x, const char *path, const struct steer *s,
@@ -42,8 +39,8 @@ static int read_max_slots(const struct experiment *x, const char *path, const st
     return 0;
 }
 
-int steer_read(struct core *c, const struct request *rq, const struct experiment *x,
-               const json_t *from, const char *path, struct steer *out, struct error *e)
+int steer_read(struct core *c, const struct experiment *x, const json_t *from, const char *path,
+               struct steer *out, struct error *e)
 {
     const char *pool = jget_string(from, "resourcePool", NULL);
     int err = 0;
@@ -51,7 +48,7 @@ int steer_read(struct core *c, const struct request *rq, const struct experiment
                           .max_slots = jget_int(from, "maxSlots", -1),
                           .weight = jget_double(from, "weight", -1)};
     if (jget(from, "priority"))
-        err = read_priority(c, rq, x, path, out, e);
+        err = read_priority(path, out, e);
     if (!err && jget(from, "maxSlots"))
         err = read_max_slots(x, path, out, e);
     if (!err && jget(from, "weight") && !(out->weight >= 0 && out->weight <= 1e6))
@@ -233,7 +230,7 @@ static int read_anchor(struct core *c, const struct request *rq, const json_t *e
             "move it there first",
             path, key, (long long)u->anchor->experiment->id, u->anchor->pool->name,
             (long long)u->l->experiment->id, u->l->pool->name);
-    return core_may_overtake(c, rq, u->l->experiment, e);
+    return 0;
 }
 
 static int read_update(struct core *c, const struct request *rq, const json_t *entry, size_t index,
@@ -246,7 +243,7 @@ static int read_update(struct core *c, const struct request *rq, const json_t *e
     if (!err && (err = core_may_change(c, rq, u->l->experiment, e)))
         error_prefix(e, "%s", path);
     if (!err)
-        err = steer_read(c, rq, u->l->experiment, entry, path, &u->steer, e);
+        err = steer_read(c, u->l->experiment, entry, path, &u->steer, e);
     bool beside = jget(entry, "aheadOf") || jget(entry, "behindOf");
     if (!err && jget(entry, "aheadOf") && jget(entry, "behindOf"))
         err = error_set(e, ERR_INVALID, "%s: aheadOf and behindOf: one of the two", path);

@@ -12,10 +12,9 @@ struct steer { // -1, NULL: stays as it is
 };
 
 // From {"priority", "weight", "maxSlots", "resourcePool"}, found at `path` of the body, for an
-// experiment that the caller may change. Refuses what could never run, and to overtake others to
-// those who must not.
-int steer_read(struct core *c, const struct request *rq, const struct experiment *x,
-               const json_t *from, const char *path, struct steer *out, struct error *e);
+// experiment that the caller may change. Refuses what could never run.
+int steer_read(struct core *c, const struct experiment *x, const json_t *from, const char *path,
+               struct steer *out, struct error *e);
 bool steer_is_empty(const struct steer *s);
 
 // Its configuration and its place in the queue; the caller stores priority and configuration.

@@ -390,22 +390,12 @@ static int check_source_again(struct core *c, struct submission *s)
 // By the live state: what the worker read may have changed since.
 static int check_submission(struct core *c, struct submission *s)
 {
-    int64_t priority = jget_int(jget(s->config, "resources"), "priority", SCHED_PRIORITY_DEFAULT);
     int err = core_may_submit(c, s->rq, s->project, &s->e);
     if (!err)
         err = check_source_again(c, s);
     if (err || s->unmanaged)
         return err;
-    if (!err)
-        err = fits_check(c, s->config, s->project, s->rq->principal.user_id, &s->e);
-    if (!err && priority < SCHED_PRIORITY_DEFAULT) {
-        const struct workspace *ws = core_project(c, s->project)->workspace;
-        err = role_check(core_role(s->rq, ws), ACT_OVERTAKE, ws->name, &s->e);
-        if (err)
-            error_prefix(&s->e, "resources.priority: %lld is ahead of the usual %d",
-                         (long long)priority, SCHED_PRIORITY_DEFAULT);
-    }
-    return err;
+    return fits_check(c, s->config, s->project, s->rq->principal.user_id, &s->e);
 }
 
 // Whether there is one of that name already, which then is the answer. Another's is in the way.

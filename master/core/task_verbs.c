@@ -69,7 +69,7 @@ static int set_priority(struct core *c, struct request *rq, enum kind kind, stru
     const json_t *only = err ? NULL : jget(rq->body, "priority");
     json_t *from = only ? json_pack("{s:O}", "priority", only) : NULL;
     if (!err)
-        err = steer_read(c, rq, x, from, "body", &steer, e);
+        err = steer_read(c, x, from, "body", &steer, e);
     if (!err) {
         steer_apply(c, x->live, &steer);
         STORE(c, EXPERIMENT_PATCH, "nnnnisi", steer.priority, x->live->config_text, x->id);

@@ -112,15 +112,6 @@ int core_may_change(struct core *c, const struct request *rq, const struct exper
     return err ? name(x, e) : 0;
 }
 
-int core_may_overtake(struct core *c, const struct request *rq, const struct experiment *x,
-                      struct error *e)
-{
-    int err = core_may_change(c, rq, x, e);
-    if (!err && check(c, rq, x, ACT_OVERTAKE, e))
-        err = name(x, e);
-    return err;
-}
-
 int core_may_submit(struct core *c, const struct request *rq, int64_t project, struct error *e)
 {
     const struct project *p = core_project(c, project);

@@ -58,9 +58,6 @@ bool core_sees(struct core *c, const struct request *rq, const struct experiment
 // ERR_FORBIDDEN; ERR_NOT_FOUND where the caller must not even know of it.
 int core_may_change(struct core *c, const struct request *rq, const struct experiment *x,
                     struct error *e);
-// .. and put it ahead of others: a priority smaller than SCHED_PRIORITY_DEFAULT, aheadOf, behindOf.
-int core_may_overtake(struct core *c, const struct request *rq, const struct experiment *x,
-                      struct error *e);
 // .. and submit into a project; ERR_CONFLICT: it is archived.
 int core_may_submit(struct core *c, const struct request *rq, int64_t project, struct error *e);
 

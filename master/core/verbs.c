@@ -50,10 +50,12 @@ static int move(struct core *c, const struct request *rq, struct experiment *x, 
         err = fits_check(c, x->live->config, project, x->user_id, e);
     if (err || from == to)
         return err;
-    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    if (from->workspace != to->workspace)
+        core_event_left(c, x);
     from->experiments--;
     to->experiments++;
     x->project_id = project;
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     STORE(c, EXPERIMENT_SET_PROJECT, "ii", project, x->id);
     if (x->live && !experiment_is_terminal(x->state))
         live_changed(c, x->live);
@@ -233,7 +235,7 @@ static int read_kept(const json_t *body, struct settings *s, struct error *e)
 static int read_resources(struct core *c, const struct request *rq, const struct experiment *x,
                           struct settings *s, struct error *e)
 {
-    int err = steer_read(c, rq, x, jget(rq->body, "resources"), "resources", &s->steer, e);
+    int err = steer_read(c, x, jget(rq->body, "resources"), "resources", &s->steer, e);
     if (err)
         return err;
     if (!steer_is_empty(&s->steer) && !lives(x))

@@ -105,6 +105,15 @@ static void say_own_side(struct core *c, const struct live *l, const struct sche
                (long long)r->team_limit);
 }
 
+static void say_could(const struct sched_reason *r, struct buf *out)
+{
+    if (r->could)
+        buf_printf(out,
+                   "; with %d it would start now: lower slots_per_trial, or allow fewer with "
+                   "min_slots",
+                   r->could);
+}
+
 static void say_others(struct core *c, const struct live *l, const struct sched_reason *r,
                        struct buf *out)
 {
@@ -113,6 +122,7 @@ static void say_others(struct core *c, const struct live *l, const struct sched_
                    "needs %d slots on one machine; %d are free, but at most %d on one: waits until "
                    "one machine has room",
                    r->needs, r->free, r->largest_free);
+        say_could(r, out);
     } else if (r->code == SCHED_BEHIND) {
         const struct trial *first = core_trial_find(c, r->behind);
         buf_puts(out, "waits behind ");
@@ -130,6 +140,7 @@ static void say_others(struct core *c, const struct live *l, const struct sched_
                    slots_text(r->needs), r->free, r->total, l->pool->name);
         if (r->ahead)
             buf_printf(out, "; %d before it in the queue", r->ahead);
+        say_could(r, out);
     }
 }
 

@@ -95,6 +95,32 @@ static enum sched_reason_code reason_of(const struct sched *s, int gang, struct 
     return SCHED_BEHIND;
 }
 
+// Whether nobody has a better right to what is free: it is not kept, and nobody is leaving.
+static bool is_free_for_all(const struct sched *s, const struct pool *p, int gang)
+{
+    bool leaving = false;
+    for (int i = 0; i < s->gang_handles.count; i++) {
+        const struct gang *other = &s->gangs[i];
+        leaving |= other->used && other->placed && other->leaving && &s->pools[other->pool] == p;
+    }
+    return (p->policy == SCHED_FAIR_SHARE || p->policy == SCHED_PRIORITY) && !leaving &&
+           (p->keeper == SCHED_NONE || p->keeper == gang);
+}
+
+// It waits since it asks for so many, while others that ask for less are placed: with how many it
+// would be too.
+static int could_do_with(const struct sched *s, int gang, const struct sched_reason *r)
+{
+    const struct gang *g = &s->gangs[gang];
+    const struct pool *p = &s->pools[g->pool];
+    int free, largest;
+    if ((r->code != SCHED_BUSY && r->code != SCHED_SPREAD) || !is_free_for_all(s, p, gang))
+        return 0;
+    look_free(s, p, g, &free, &largest);
+    int room = g->spec.one_agent ? largest : free;
+    return room < r->needs ? room : 0;
+}
+
 // Gangs that wait before it, and those that leave for it.
 static void count_others(const struct sched *s, int gang, struct sched_reason *out)
 {
@@ -133,6 +159,7 @@ void sched_why(struct sched *s, int gang, int64_t now, struct sched_reason *out)
     if (g->placed || !g->considered)
         return;
     count_others(s, gang, out);
+    out->could = could_do_with(s, gang, out);
     bool could = out->code >= SCHED_BUSY;
     if (could)
         estimate_starts(s, &s->pools[g->pool], now);

@@ -38,7 +38,8 @@ struct sched_reason {
     int team;                      // TEAM_FULL, OVER_MAXIMUM: whose maximum it is
     int64_t team_used, team_limit; // of that team
     int leaving;                   // DRAINING: gangs that are still to leave for it
-    int64_t start;                 // about when it starts, if nothing new comes; 0: cannot be said
+    int could; // BUSY, SPREAD: slots, fewer than it needs, with which it would start now; 0: none
+    int64_t start; // about when it starts, if nothing new comes; 0: cannot be said
 };
 void sched_why(struct sched *s, int gang, int64_t now, struct sched_reason *out);
 

@@ -15,12 +15,11 @@ int view_labels(struct view *v, struct error *e)
     int more;
     list_init(&l, v);
     buf_init(&sql, SQL_MAX);
-    list_filter_seen(&l, "SELECT workspace_id FROM projects WHERE id = b.project_id");
-    list_filter_ints(&l, "projectId", "b.project_id");
+    list_filter_seen(&l, "SELECT workspace_id FROM projects WHERE id = c.project_id");
+    list_filter_ints(&l, "projectId", "c.project_id");
     buf_printf(&sql,
-               "SELECT l.label FROM experiment_labels l JOIN experiment_briefs b"
-               " ON b.id = l.experiment_id WHERE b.kind = 'EXPERIMENT'%s"
-               " GROUP BY l.label ORDER BY count(*) DESC, l.label",
+               "SELECT c.label FROM label_counts c WHERE c.experiments > 0%s"
+               " GROUP BY c.label ORDER BY sum(c.experiments) DESC, c.label",
                buf_str(&l.where));
     struct db_rows *rows =
         l.error.code ? NULL : db_query_sql(v->db, buf_str(&sql), l.values, l.value_count);

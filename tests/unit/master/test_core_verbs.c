@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
+#include "master/core/notes.h"
 
 #define UUID_1 "11111111-1111-4111-8111-111111111111"
 
@@ -136,6 +138,50 @@ static int64_t make_project(const char *workspace_name)
     return last_id;
 }
 
+// What followers were told of an experiment: "WORKSPACE:DATA ", of those who see that workspace.
+static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
+static char told[1024];
+
+static void keep_told(void *ctx, struct notes *notes)
+{
+    (void)ctx;
+    pthread_mutex_lock(&told_lock);
+    for (size_t i = 0; i < notes->count; i++) {
+        const struct note *n = &notes->items[i];
+        size_t len = strlen(told);
+        if (n->topic == EVENT_EXPERIMENT)
+            snprintf(told + len, sizeof told - len, "%lld:%s ", (long long)n->workspace_id,
+                     n->data ? n->data : "stored");
+    }
+    pthread_mutex_unlock(&told_lock);
+    notes_free(notes);
+}
+
+static void test_a_move_is_told_to_those_it_leaves(void **state)
+{
+    char body[64];
+    (void)state;
+    cl.more.events_committed = keep_told;
+    restart_core();
+    int64_t to = make_project("theirs");
+    snprintf(body, sizeof body, "{\"destinationProjectId\": %lld}", (long long)to);
+    submit_slots(1, "");
+    settle();
+    told[0] = '\0';
+    must_tell(core_experiment_move, owner(), "1", body);
+    settle();
+    assert_string_equal(told, "1:{\"id\":1,\"workspaceId\":1,\"moved\":true} 2:stored ");
+    told[0] = '\0';
+    must_tell(core_project_create, as_user(OTHER, false), "2", "{\"name\": \"another\"}");
+    snprintf(body, sizeof body, "{\"destinationProjectId\": %lld}", (long long)last_id);
+    must_tell(core_experiment_move, owner(), "1", body);
+    settle();
+    assert_string_equal(told, "2:stored "); // it stays in sight
+    stop_core();
+    cl.more.events_committed = NULL;
+    start_core();
+}
+
 static void test_move(void **state)
 {
     (void)state;
@@ -185,6 +231,37 @@ static void test_labels(void **state)
         json_decref(ask(core_experiment_add_label, owner(), "1", label, NULL));
         assert_int_equal(last_status, i < LIMIT_LABELS ? 200 : 413);
     }
+}
+
+// How many experiments of a project have a label, whatever happens to them.
+#define COUNTED "SELECT group_concat(label || ' ' || project_id || ' ' || experiments) FROM"
+static void test_labels_are_counted(void **state)
+{
+    char body[64];
+    (void)state;
+    int64_t to = make_project("theirs");
+    snprintf(body, sizeof body, "{\"destinationProjectId\": %lld}", (long long)to);
+    submit_slots(1, "labels: [a, b]\n");
+    submit_slots(1, "labels: [b, b, c]\n");
+#define assert_counted(expected)                                                                   \
+    do {                                                                                           \
+        assert_stored(COUNTED " (SELECT * FROM label_counts WHERE experiments > 0)", expected);    \
+        assert_stored(COUNTED " (SELECT l.label, b.project_id, count(*) AS experiments"            \
+                              " FROM experiment_labels l JOIN experiment_briefs b"                 \
+                              " ON b.id = l.experiment_id GROUP BY 1, 2)",                         \
+                      expected);                                                                   \
+    } while (0)
+    assert_counted("a 1 1,b 1 2,c 1 1");
+    json_decref(ask(core_experiment_remove_label, owner(), "1", "b", NULL));
+    json_decref(ask(core_experiment_add_label, owner(), "1", "c", NULL));
+    assert_counted("a 1 1,b 1 1,c 1 2");
+    must_tell(core_experiment_move, owner(), "2", body);
+    assert_counted("a 1 1,b 2 1,c 1 1,c 2 1");
+    must_tell(core_experiment_kill, owner(), "2", NULL);
+    must_tell(core_experiment_delete, owner(), "2", NULL);
+    for (int i = 0; i < 1000 && strcmp(stored("SELECT count(*) FROM experiments"), "1"); i++)
+        clock_sleep_us(5000);
+    assert_counted("a 1 1,c 1 1");
 }
 
 static void test_kept_checkpoints(void **state)
@@ -278,8 +355,10 @@ int main(void)
         TEST(test_made_once),
         TEST(test_continue),
         TEST(test_continue_refused),
+        TEST(test_a_move_is_told_to_those_it_leaves),
         TEST(test_move),
         TEST(test_labels),
+        TEST(test_labels_are_counted),
         TEST(test_kept_checkpoints),
         TEST(test_many),
     };

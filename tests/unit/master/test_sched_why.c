@@ -54,6 +54,31 @@ static void test_reasons(void **state)
     SCENES_RUN(scenes);
 }
 
+// With fewer slots it would start now: that is only said where it is so.
+static void test_with_fewer(void **state)
+{
+    static const struct scene scenes[] = {
+        {"what is free is enough for less",
+         "agents 4; gang a 2; pass a; gang b 4; pass; why b busy free=2 could=2; gang c 2; pass c;"
+         "why b busy free=0 could=0"},
+        {"behind others that wait, too", "agents 4; gang a 3; pass a; gang b 4; gang c 3; pass;"
+                                         "why c busy ahead=1 could=1; gang d 1; pass d"},
+        {"an elastic one has a least that it waits for",
+         "agents 4; gang a 3; pass a; gang b 2-4; pass; why b busy needs=2 could=1"},
+        {"one that must be on one agent",
+         "agents 3 3; gang a 2; gang b 2; adopt a 0.0,0.1 6m; adopt b 1.0,1.1 6m; gang c 2 one;"
+         "pass; why c spread free=2 could=1; gang d 1 one; pass d"},
+        {"nothing is free", "agents 1; gang a 1; pass a; gang b 1; pass; why b busy could=0"},
+        {"what is free is kept for another",
+         "agents 4; gang a 2; gang b 2; pass a b; gang c 4 priority=1; pass -a -b; end a; gang d 3;"
+         "pass; why d busy could=0"},
+        {"the first of a fifo pool holds up the rest",
+         "pool fifo; agents 4; gang a 3; pass a; gang b 2; gang c 2; pass; why c busy could=0"},
+    };
+    (void)state;
+    SCENES_RUN(scenes);
+}
+
 static void test_places(void **state)
 {
     static const struct scene scenes[] = {
@@ -109,6 +134,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reasons),
+        cmocka_unit_test(test_with_fewer),
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_estimates),
     };

@@ -186,8 +186,8 @@ static const struct {
      ROLE_EDITOR, false},
     {"POST", "/experiments",
      "{\"config\":\"" CONFIG
-     "resources: {priority: 41}\\n\",\"projectId\":%p,\"validateOnly\":true}",
-     ROLE_ADMIN, false},
+     "resources: {priority: 1}\\n\",\"projectId\":%p,\"validateOnly\":true}",
+     ROLE_EDITOR, false},
     {"PATCH", "/experiments/%x", "{\"notes\":\"n\"}", ROLE_ADMIN, false},
     {"POST", "/experiments/%x/pause", NULL, ROLE_ADMIN, false},
     {"PATCH", "/workspaces/%w", "{}", ROLE_ADMIN, false},

@@ -56,6 +56,7 @@ void start_core(void)
         .schedule_gap_us = cl.more.schedule_gap_us,
         .log_days = cl.more.log_days,
         .logs_committed = log_notice,
+        .events_committed = cl.more.events_committed,
     };
     if (core_new(cl.db, &options, &cl.core, &e) || core_start(cl.core, &e))
         fail_msg("%s", e.text);

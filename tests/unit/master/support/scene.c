@@ -536,6 +536,7 @@ static void do_why(struct play *p)
                                      {"team_used", r.team_used},
                                      {"team_limit", r.team_limit},
                                      {"leaving", r.leaving},
+                                     {"could", r.could},
                                      {"start", r.start ? r.start - p->now : -1}};
     check_answers(p, answers, sizeof answers / sizeof *answers);
 }
