@@ -254,13 +254,12 @@ const struct route route_table[] = {
     CORE("POST", V1 "/projects/{projectId}/unarchive", AUTH_USER, core_project_unarchive, NULL,
          "Open an archived project again"),
 
-    READ(
-        V1 "/experiments", AUTH_USER, view_experiments,
-        "states users userIds archived name description labels projectId sortBy filter sort cursor "
-        "omit count" PAGE,
-        "List experiments; filter, sort, cursor, omit and count are ours",
-        .answers = "experiments:[Experiment] pagination:Pagination +nextCursor?:string "
-                   "+totalIsLeast?:bool"),
+    READ(V1 "/experiments", AUTH_USER, view_experiments,
+         "states users userIds archived name description labels projectId sortBy filter sort show "
+         "cursor omit count" PAGE,
+         "List experiments; filter, sort, show, cursor, omit and count are ours",
+         .answers = "experiments:[Experiment] pagination:Pagination +nextCursor?:string "
+                    "+totalIsLeast?:bool +values?:[any]"),
     {.method = "POST",
      .path = V1 "/experiments",
      .auth = AUTH_USER,
@@ -304,6 +303,17 @@ const struct route route_table[] = {
     BULK("POST", "move", core_experiments_move, "Move many experiments to another project"),
     SLOW(V1 "/experiment/labels", AUTH_USER, view_labels, "projectId",
          "The labels in use, the most frequent first", .answers = "labels:[string]"),
+    {.method = "GET",
+     .path = V1 "/experiment/fields",
+     .auth = AUTH_USER,
+     .kind = ROUTE_WORKER,
+     .view = view_fields,
+     .query = "archived",
+     .ours = true,
+     .summary =
+         "What lists of experiments can be filtered, sorted and shown by, and how many there "
+         "are of each sort",
+     .answers = "fields:[Field] states:[object] users:[object] projects:[object]"},
     READ(V1 "/experiments/{experimentId}", ANY_USER_TASK, view_experiment, NULL, "One experiment",
          .answers = "experiment:Experiment config?:object jobSummary?:JobSummary"),
     CORE("PATCH", V1 "/experiments/{experimentId}", AUTH_USER, core_experiment_patch,
@@ -355,9 +365,10 @@ const struct route route_table[] = {
          "Say for how many days after their end the logs of its trials are kept; -1: for ever",
          .takes = "experimentId?:int numDays:int"),
     READ(V1 "/experiments/{experimentId}/trials", AUTH_USER, view_experiment_trials,
-         "states sortBy filter sort cursor count" PAGE,
-         "List the trials of an experiment; filter, sort, cursor and count are ours",
-         .answers = "trials:[Trial] pagination:Pagination +nextCursor?:string +totalIsLeast?:bool"),
+         "states sortBy filter sort show cursor count" PAGE,
+         "List the trials of an experiment; filter, sort, show, cursor and count are ours",
+         .answers = "trials:[Trial] pagination:Pagination +nextCursor?:string +totalIsLeast?:bool "
+                    "+values?:[any]"),
     READ(V1 "/experiments/{experimentId}/checkpoints", AUTH_USER, view_experiment_checkpoints,
          "states sortByAttr sortByMetric" PAGE, "List the checkpoints of an experiment",
          .answers = "checkpoints:[Checkpoint] pagination:Pagination"),

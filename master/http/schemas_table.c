@@ -88,6 +88,8 @@ const struct schema schema_table[] = {
            "bestTrialSearcherMetric?:float duration?:int unmanaged?:bool modelDefinitionSize?:int "
            "hyperparameters?:object externalExperimentId?:string externalTrialId?:string "
            "pachydermIntegration?:object +seed?:int +priority?:int +liveAllocations?:int"),
+    OURS("Field", "name:string type:string lists:[string] optional:bool sortable:bool help:string "
+                  "names?:[string]"),
     OBJECT("File", "path:string type:int content:base64 mode:int mtime:digits uid:int gid:int"),
     OBJECT("FileNode", "path?:string name?:string modifiedTime?:time contentLength?:int "
                        "isDir?:bool contentType?:string files?:[FileNode]"),

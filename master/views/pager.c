@@ -13,7 +13,8 @@ enum {
     COUNT_ROWS = 2000, // so many rows are counted one by one, for every page
     DRIVE_LEAST = 256, // so few ids are always worth looking up
     DRIVE_MOST = 20 * 1000,
-    CURSOR_MAX = 1500, // bytes; a row that is sorted by a longer text gives none
+    CURSOR_MAX = 1500,             // bytes; a row that is sorted by a longer text gives none
+    VALUES_MAX = 32 * 1024 * 1024, // bytes of all that is also shown
 };
 
 void pager_init(struct pager *g, struct view *v, const struct sql_table *table,
@@ -161,6 +162,32 @@ void pager_sort(struct pager *g, const char *parameter, const struct pager_sort 
                   "query parameter %s: this list cannot be sorted by \"%.64s\"", parameter, by);
 }
 
+// "show=validation.loss&show=hparams.width": what could also be sorted by.
+static void read_shown(struct pager *g)
+{
+    const char *const *names;
+    size_t count = values_of(g, "show", &names);
+    struct error why = {0};
+    if (count > PAGER_SHOWN_MAX) {
+        error_set(first_error(g), ERR_TOO_LARGE, "query parameter show: more than %d",
+                  PAGER_SHOWN_MAX);
+        return;
+    }
+    for (size_t i = 0; i < count && !why.code; i++) {
+        struct filter_key keys[FILTER_KEYS_MAX];
+        size_t parsed;
+        if (!filter_parse_sort(g->context.arena, g->context.table->list, names[i], keys, &parsed,
+                               &why) &&
+            parsed != 1)
+            error_set(&why, ERR_INVALID, "sort: one name in each");
+        g->shown[g->shown_count++] = keys[0].name;
+    }
+    if (why.code) {
+        const char *said = strstr(why.text, ": ");
+        error_set(first_error(g), why.code, "query parameter show: %s", said ? said + 2 : why.text);
+    }
+}
+
 static void read_page(struct pager *g)
 {
     bool named = query_get(g->v->query, "limit");
@@ -267,7 +294,7 @@ static void read_cursor(struct pager *g)
         error_set(first_error(g), ERR_INVALID, "query parameters cursor and offset: one of them");
 }
 
-static void write_cursor_value(struct json_writer *w, struct db_rows *rows, int column)
+static void write_value(struct json_writer *w, struct db_rows *rows, int column)
 {
     switch (db_type(rows, column)) {
     case 'i':
@@ -293,8 +320,33 @@ static void keep_cursor(struct pager *g, struct db_rows *rows)
     jw_array(&w);
     jw_int(&w, order_mark(g));
     for (size_t i = 0; i < g->key_count; i++)
-        write_cursor_value(&w, rows, g->source->column_count + (int)i);
+        write_value(&w, rows, g->source->column_count + (int)i);
     jw_array_end(&w);
+}
+
+// Of the row, which is the latest.
+static void keep_values(struct pager *g, struct db_rows *rows)
+{
+    struct json_writer w;
+    if (!g->shown_count)
+        return;
+    buf_puts(&g->values, g->rows ? "," : "[");
+    jw_init(&w, &g->values);
+    jw_array(&w);
+    for (size_t i = 0; i < g->shown_count; i++)
+        write_value(&w, rows, g->source->column_count + (int)(g->key_count + i));
+    jw_array_end(&w);
+}
+
+static int write_values(struct pager *g, struct error *e)
+{
+    if (!g->shown_count)
+        return 0;
+    buf_puts(&g->values, g->rows ? "]" : "[]");
+    if (g->values.err)
+        return error_set(e, ERR_TOO_LARGE, "query parameter show: ask for fewer rows at a time");
+    jw_kv_raw(&g->v->w, "values", buf_str(&g->values));
+    return 0;
 }
 
 static void write_cursor(struct pager *g)
@@ -485,6 +537,12 @@ static void add_page(struct pager *g, const struct plan *p, struct sql *out)
         sql_add(out, ", k.");
         sql_add(out, alias_of(g, i));
     }
+    for (size_t i = 0; i < g->shown_count; i++) {
+        const struct sql_field *f = sql_field_of(g->context.table, &g->shown[i]);
+        sql_add(out, ", ");
+        sql_add(out, f->sort);
+        sql_key_bind(out, g->context.arena, f, &g->shown[i]);
+    }
     sql_add(out, " FROM (");
     add_inner(g, p, out);
     sql_int(out, g->limit < 0 ? -1 : g->limit + 1 - g->rows);
@@ -650,6 +708,7 @@ static int write_rows(struct pager *g, const struct plan *p, struct error *e)
         if (g->more)
             break;
         g->source->write(&g->v->w, rows);
+        keep_values(g, rows);
         if (++g->rows == g->limit)
             keep_cursor(g, rows);
     }
@@ -685,6 +744,7 @@ static int prepare(struct pager *g, struct error *e)
         add_tests(g, tree);
     if (sort && *sort)
         set_order(g, sort);
+    read_shown(g);
     read_page(g);
     if (!g->error.code)
         close_order(g);
@@ -706,6 +766,7 @@ int pager_answer(struct pager *g, struct error *e)
 {
     struct json_writer *w = &g->v->w;
     buf_init(&g->next, CURSOR_MAX);
+    buf_init(&g->values, VALUES_MAX);
     int err = prepare(g, e);
     if (!err) {
         jw_object(w);
@@ -716,6 +777,8 @@ int pager_answer(struct pager *g, struct error *e)
     }
     if (!err)
         err = complete_total(g, e);
+    if (!err)
+        err = write_values(g, e);
     if (!err) {
         wire_write_pagination(w, g->offset, g->limit < 0 ? 0 : g->limit, g->rows, g->total);
         write_cursor(g);
@@ -724,5 +787,6 @@ int pager_answer(struct pager *g, struct error *e)
     }
     json_decref(g->after);
     buf_free(&g->next);
+    buf_free(&g->values);
     return err;
 }

@@ -29,7 +29,7 @@ struct pager_source {
     list_writer *write;
 };
 
-enum { PAGER_FIXED_MAX = 8 };
+enum { PAGER_FIXED_MAX = 8, PAGER_SHOWN_MAX = 32 };
 
 struct pager {
     struct view *v;
@@ -44,6 +44,8 @@ struct pager {
     size_t fixed_count;
     struct filter_key keys[FILTER_KEYS_MAX + 1]; // the last is always id
     size_t key_count;
+    struct filter_name shown[PAGER_SHOWN_MAX]; // values of each row that the caller also wants
+    size_t shown_count;
     int64_t offset, limit; // -1: all
     bool exact;            // the total is wanted exactly, at any price
     json_t *after;         // values of the cursor; NULL: from the beginning
@@ -52,7 +54,7 @@ struct pager {
     int64_t rows, total, all; // all: about how many rows there are to test
     bool more;                // rows follow
     bool least;               // there may be more than `total`
-    struct buf next;
+    struct buf next, values;
     const struct filter_node *driver; // of a driven page, and
     const char *ids;                  // what passes it, a JSON list
     const struct filter_node *words;  // full text that is walked by id
@@ -76,7 +78,8 @@ struct pager_sort {
 };
 void pager_sort(struct pager *g, const char *parameter, const struct pager_sort *sorts);
 
-// Reads filter, sort, cursor, offset, limit, count; writes {KEY: [..], "pagination", "nextCursor"}.
+// Reads filter, sort, show, cursor, offset, limit, count; writes {KEY: [..], "pagination",
+// "nextCursor"}, and with show "values": of each row a list, as long as that of the names.
 int pager_answer(struct pager *g, struct error *e);
 
 #endif

@@ -41,7 +41,7 @@ view_handler render_experiment_created, render_experiment;
 
 // files.c (worker), asides.c
 view_handler view_file_tree, view_file;
-view_handler view_labels, view_validation_history, view_run_metadata;
+view_handler view_fields, view_labels, view_validation_history, view_run_metadata;
 
 // trials.c, workloads.c, series.c
 view_handler render_trial; // takes the id in rq->id

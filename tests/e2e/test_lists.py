@@ -2,6 +2,7 @@
 
 import json
 import unittest
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -62,7 +63,7 @@ class Lists(unittest.TestCase):
             return json.load(answer)["token"]
 
     def get(self, path, token, **query):
-        request = urllib.request.Request(f"{self.cluster.url}{path}?{urllib.parse.urlencode(query)}",
+        request = urllib.request.Request(f"{self.cluster.url}{path}?{urllib.parse.urlencode(query, True)}",
                                          headers={"Authorization": "Bearer " + token})
         with urllib.request.urlopen(request) as answer:
             return json.load(answer)
@@ -118,6 +119,31 @@ class Lists(unittest.TestCase):
             cursor = page["nextCursor"]
         self.assertEqual(seen, ["resnet-b", "gpt-a", "resnet-a"])
 
+    def test_values_beside_rows(self):
+        token = self.login("determined")
+        names = ["validation.loss", "validation.loss.max", "hparams.optimizer.name", "slots", "training.none"]
+        page = self.get("/api/v1/experiments", token, sort="validation.loss", limit=2, show=names)
+        self.assertEqual([x["name"] for x in page["experiments"]], ["resnet-a", "gpt-a"])
+        self.assertEqual(page["values"], [[0.1, 1.1, "adam", 1, None], [0.3, 1.3, "adam", 1, None]])
+        page = self.get("/api/v1/experiments", token, filter="name = nobody", show=names)
+        self.assertEqual(page["values"], [])
+        page = self.get(f"/api/v1/experiments/{self.ids['resnet-b']}/trials", token, show=names[:2] + ["hparams.rate"])
+        self.assertEqual(page["values"], [[0.5, 1.5, 0.5]])
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            self.get("/api/v1/experiments", token, show=["id", "notes"])
+        self.assertIn("show: nothing is sorted by notes", json.load(refused.exception)["message"])
+
+    def test_fields(self):
+        token = self.login("determined")
+        answer = self.get("/api/v1/experiment/fields", token, archived="false")
+        fields = {field["name"]: field for field in answer["fields"]}
+        self.assertEqual(fields["validation"]["names"], ["loss"])
+        self.assertEqual(fields["hparams"]["names"], ["optimizer.name", "rate"])
+        self.assertEqual(fields["steps"]["lists"], ["trials"])
+        self.assertEqual(answer["states"], [{"name": "COMPLETED", "count": 3}])
+        self.assertEqual([(x["name"], x["count"]) for x in answer["users"]], [("determined", 3)])
+        self.assertEqual([x["count"] for x in answer["projects"]], [3])
+
     def test_changes_are_found_at_once(self):
         experiment = self.ids["gpt-a"]
         token = self.login("determined")
@@ -159,6 +185,9 @@ class Lists(unittest.TestCase):
             self.assertNotIn("secret", [x["name"] for x in page["experiments"]], query)
             self.assertEqual(page["pagination"]["total"],
                              len(page["experiments"]) if query != {"limit": -2} else 3, query)
+        known = self.get("/api/v1/experiment/fields", token)
+        self.assertNotIn("hidden", [x.get("workspaceName") for x in known["projects"]])
+        self.assertEqual([x["count"] for x in known["states"]], [3])
 
 
 if __name__ == "__main__":
