@@ -1,6 +1,8 @@
-# cmake -DSTEP=packages|page -DSOURCE=webui -DBUILD=folder -DNODE=node -DNPM=npm -P WebuiStep.cmake
+# cmake -DSTEP=packages|page|check -DSOURCE=webui -DBUILD=folder -DNODE=node -DNPM=npm -P WebuiStep.cmake
 #
-# packages: what package-lock.json names, into the folder; page: the page, from a copy of the sources there.
+# packages: what package-lock.json names, into the folder
+# page: the page, from a copy of the sources there
+# check: its types and its own tests, in that copy
 function(run what)
     execute_process(COMMAND ${ARGN} WORKING_DIRECTORY ${BUILD} RESULT_VARIABLE failed)
     if(failed)
@@ -12,12 +14,17 @@ endfunction()
 if(STEP STREQUAL "packages")
     file(COPY ${SOURCE}/package.json ${SOURCE}/package-lock.json ${SOURCE}/.npmrc DESTINATION ${BUILD})
     run("npm could not fetch what the web page is built with (is there a network?)"
-        ${NPM} ci --ignore-scripts --omit=dev --no-progress --loglevel=error)
+        ${NPM} ci --ignore-scripts --no-progress --loglevel=error)
     file(TOUCH ${BUILD}/packages.stamp)
-else()
+elseif(STEP STREQUAL "page")
     file(REMOVE_RECURSE ${BUILD}/src ${BUILD}/dist)
     file(COPY ${SOURCE}/src ${SOURCE}/index.html ${SOURCE}/vite.config.ts ${SOURCE}/tsconfig.json
          ${SOURCE}/embed.mjs DESTINATION ${BUILD})
     run("The web page was not built" ${NODE} node_modules/vite/bin/vite.js build --logLevel warn)
     run("The web page was not embedded" ${NODE} embed.mjs dist include)
+else()
+    file(REMOVE_RECURSE ${BUILD}/test ${BUILD}/node_modules/.test)
+    file(COPY ${SOURCE}/test DESTINATION ${BUILD})
+    run("The types of the web page do not fit" ${NPM} run --silent check)
+    run("A test of the web page failed" ${NPM} run --silent test)
 endif()
