@@ -16,38 +16,19 @@
 
 // --- set -----------------------------------------------------------------------------------------
 
-static int put_resources(const struct cli_options *o, json_t *body, struct error *e)
+static int put_changes(struct cli *c, json_t *body, struct error *e)
 {
-    json_t *resources = json_object();
-    double weight = 0;
-    int err = o->weight != NULL ? cli_number("--weight", o->weight, &weight, e) : 0;
-    if (o->weight != NULL) {
-        json_object_set_new(resources, "weight", json_real(weight));
-    }
-    if (o->priority > 0) {
-        json_object_set_new(resources, "priority", json_integer(o->priority));
-    }
-    if (o->max_slots >= 0) {
-        json_object_set_new(resources, "maxSlots", json_integer(o->max_slots));
-    }
+    const struct cli_options *o = &c->options;
+    json_t *resources = NULL;
+    cli_put(body, "name", o->name);
+    cli_put(body, "description", o->description);
+    cli_put(body, "notes", o->notes);
+    int err = cli_resources(o, &resources, e);
     if (json_object_size(resources) > 0) {
         json_object_set(body, "resources", resources);
     }
     json_decref(resources);
     return err;
-}
-
-static int put_changes(struct cli *c, json_t *body, struct error *e)
-{
-    const struct cli_options *o = &c->options;
-    const char *const texts[][2] = {
-        {"name", o->name}, {"description", o->description}, {"notes", o->notes}};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        if (texts[i][1] != NULL) {
-            json_object_set_new(body, texts[i][0], json_string(texts[i][1]));
-        }
-    }
-    return put_resources(o, body, e);
 }
 
 // "30" or "forever" as days; -1 is for ever.
@@ -135,17 +116,12 @@ int run_trial_set(struct cli *c, const struct command *self, struct error *e)
 
 int run_experiment_label(struct cli *c, const struct command *self, struct error *e)
 {
-    (void)self;
-    bool adds = strcmp(c->args[0], "add") == 0;
-    long long id;
+    bool adds = false;
+    long long id = 0;
     json_t *answer = NULL;
-    if (!adds && strcmp(c->args[0], "remove") != 0) {
-        return error_set(e, ERR_INVALID,
-                         "labels are added or removed: muster experiment label "
-                         "add|remove ID LABEL...");
-    }
-    int err = cli_id(c, 1, "experiment", &id, e);
-    for (int i = 2; i < c->arg_count && err == 0; i++) {
+    int err = cli_add_or_remove(c, self, &adds, e);
+    err = err != 0 ? err : cli_id(c, 0, "experiment", &id, e);
+    for (int i = 1; i < c->arg_count && err == 0; i++) {
         char *label = client_escape(c->args[i]);
         json_decref(answer);
         answer = NULL;

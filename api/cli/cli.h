@@ -10,7 +10,6 @@
 #include <stdbool.h>
 
 #include "api/client.h"
-#include "api/wire.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/flags.h"
@@ -103,15 +102,15 @@ int cli_call(struct cli *c, const char *method, const json_t *body, json_t **ans
 bool cli_await_master(int err, bool *away);
 void cli_note_away(bool gone, bool *away); // the telling alone
 
-// All pages of a list: the array under `key`, owned by the caller.
+// All pages of a list: the array under `key`, owned by the caller. What the master shows beside a
+// row
+// (?show=..) is put into it, under CLI_LIST_VALUES.
+#define CLI_LIST_VALUES "+values"
 int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, struct error *e,
              const char *path, ...) __attribute__((format(printf, 6, 7)));
 
 // "&NAME=VALUE", escaped; "" when the value is NULL. The memory is the arena's.
 const char *cli_query(struct cli *c, const char *name, const char *value);
-
-// Positional word `i` as an id; ERR_INVALID says what it was to be ("experiment").
-int cli_id(struct cli *c, int i, const char *what, long long *id, struct error *e);
 
 // Asks a question before something is deleted; 0: yes, or --yes was given.
 int cli_confirm(struct cli *c, struct error *e, const char *question, ...)
@@ -120,25 +119,6 @@ int cli_confirm(struct cli *c, struct error *e, const char *question, ...)
 // Says what was done: a line for a person unless --quiet, `row` (consumed) in the other formats.
 int cli_report(struct cli *c, json_t *row, struct error *e, const char *line, ...)
     __attribute__((format(printf, 4, 5)));
-
-// A flag's value as a word of a table of the wire, in any case ("running"); ERR_INVALID lists those
-// that it takes, and `more` (NULL: none) before them.
-int cli_word(const char *flag, const char *text, enum wire_names table, const char *more,
-             const char **word, struct error *e);
-
-// A flag's value as a moment, "2026-11-21", RFC 3339 or "90m" for so long ago, as RFC 3339 in the
-// arena; NULL stays NULL. ERR_INVALID names the flag.
-int cli_time(struct cli *c, const char *flag, const char *text, const char **time, struct error *e);
-
-// .. as a length of time ("90m", "30d"), in seconds as the wire takes it ("5400s").
-int cli_length(struct cli *c, const char *flag, const char *text, const char **length,
-               struct error *e);
-// What a flag collected, as a list; as an object of KEY=VALUE, whose values are JSON or text.
-json_t *cli_words(const struct flag_list *list);
-int cli_pairs(const char *flag, const struct flag_list *list, json_t **object, struct error *e);
-
-// A flag's value as a number of at least 0; ERR_INVALID names the flag ("--weight").
-int cli_number(const char *flag, const char *text, double *out, struct error *e);
 
 // follow.c: watches an experiment to its end; 0 completed, ERR_FAILED otherwise
 int cli_follow(struct cli *c, long long experiment, struct error *e);

@@ -9,31 +9,24 @@
 #include "api/wire.h"
 #include "base/json.h"
 
+// "a,b" as det takes lists, each part behind what is in the list already.
+static void add_parts(json_t *list, const char *text)
+{
+    char *copy = xstrdup(text), *rest = copy, *part;
+    while ((part = strsep(&rest, ",")) != NULL) {
+        if (*part != '\0') {
+            json_array_append_new(list, json_string(part));
+        }
+    }
+    free(copy);
+}
+
 static json_t *uuids_of(const struct cli *c)
 {
     json_t *list = json_array();
     for (int i = 0; i < c->arg_count; i++) {
-        char *copy = xstrdup(c->args[i]), *rest = copy, *uuid;
-        while ((uuid = strsep(&rest, ",")) != NULL) { // as det takes them
-            if (*uuid != '\0') {
-                json_array_append_new(list, json_string(uuid));
-            }
-        }
-        free(copy);
+        add_parts(list, c->args[i]);
     }
-    return list;
-}
-
-static json_t *patterns_of(const char *text)
-{
-    json_t *list = json_array();
-    char *copy = xstrdup(text != NULL ? text : ""), *rest = copy, *pattern;
-    while ((pattern = strsep(&rest, ",")) != NULL) {
-        if (*pattern != '\0') {
-            json_array_append_new(list, json_string(pattern));
-        }
-    }
-    free(copy);
     return list;
 }
 
@@ -109,9 +102,11 @@ int run_checkpoint_rm(struct cli *c, const struct command *self, struct error *e
                          "say which files with --files, as in --files 'optimizer*,**/*.log'; "
                          "muster checkpoint describe lists them");
     }
-    json_t *uuids = uuids_of(c), *patterns = patterns_of(c->options.file_patterns);
-    int err = cli_confirm(c, e, "Remove %s from %zu checkpoints?", c->options.file_patterns,
-                          json_array_size(uuids));
+    json_t *uuids = uuids_of(c), *patterns = json_array();
+    add_parts(patterns, c->options.file_patterns);
+    size_t count = json_array_size(uuids);
+    int err = cli_confirm(c, e, "Remove %s from %zu checkpoint%s?", c->options.file_patterns, count,
+                          count == 1 ? "" : "s");
     if (err == 0) {
         json_t *body =
             json_pack("{s:O, s:O}", "checkpointUuids", uuids, "checkpointGlobs", patterns);

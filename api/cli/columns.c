@@ -1,188 +1,88 @@
 #include "api/cli/columns.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "api/cli/verbs.h"
 #include "base/buf.h"
 #include "base/json.h"
 
-static const struct {
-    const char *prefix, *key; // in --columns; of the trial's summary, NULL: hyperparameters
-} kinds[] = {
-    {"validation.", "validation_metrics"}, {"training.", "avg_metrics"}, {"hparams.", NULL}};
-enum { KINDS = sizeof(kinds) / sizeof(kinds[0]), NAME_LEN = 256 };
-
-static int kind_of(const char *name)
+static bool is_one(const char *name)
 {
-    for (int i = 0; i < KINDS; i++) {
-        if (strncmp(name, kinds[i].prefix, strlen(kinds[i].prefix)) == 0) {
-            return i;
-        }
-    }
-    return -1;
+    return strncmp(name, "validation.", 11) == 0 || strncmp(name, "training.", 9) == 0 ||
+           strncmp(name, "hparams.", 8) == 0;
 }
 
-// The next name of a list with commas that is of such a kind; false: there is none.
-static bool next_name(const char **at, char name[NAME_LEN])
+// The next of --columns that is one, in the arena; NULL: there is none.
+static const char *next_name(struct cli *c, const char **at)
 {
     while (*at != NULL && **at != '\0') {
         size_t len = strcspn(*at, ",");
-        snprintf(name, NAME_LEN, "%.*s", (int)len, *at);
+        const char *name = arena_printf(&c->arena, "%.*s", (int)len, *at);
         *at += len + ((*at)[len] == ',');
-        if (kind_of(name) >= 0) {
-            return true;
+        if (is_one(name)) {
+            return name;
         }
     }
-    return false;
+    return NULL;
 }
 
-// "loss" is the last value, "loss.min" the least; a metric may have dots in its name.
-static const json_t *metric(const json_t *summary, const char *name)
+const char *columns_query(struct cli *c)
 {
-    const json_t *last = json_object_get(json_object_get(summary, name), "last");
-    const char *dot = strrchr(name, '.');
-    char whole[NAME_LEN];
-    if (last != NULL || dot == NULL) {
-        return last;
+    const char *at = c->options.columns, *name, *query = "";
+    while ((name = next_name(c, &at)) != NULL) {
+        query = arena_printf(&c->arena, "%s%s", query, cli_query(c, "show", name));
     }
-    snprintf(whole, sizeof(whole), "%.*s", (int)(dot - name), name);
-    return json_object_get(json_object_get(summary, whole), dot + 1);
+    return query;
 }
 
-static const json_t *value_of(const json_t *trial, const char *name)
+json_t *columns_known(const json_t *fields)
 {
-    int kind = kind_of(name);
-    const char *rest = name + strlen(kinds[kind].prefix);
-    if (kinds[kind].key != NULL) {
-        return metric(jget(jget(trial, "summaryMetrics"), kinds[kind].key), rest);
-    }
-    const json_t *value = json_object_get(jget(trial, "hparams"), rest);
-    return value != NULL ? value : jget_path(jget(trial, "hparams"), rest);
-}
-
-static void add_hparams(json_t *names, const char *prefix, const json_t *hparams)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)hparams, key, value)
+    json_t *known = json_array(), *field, *name;
+    size_t i, n;
+    json_array_foreach(jget(fields, "fields"), i, field)
     {
-        char name[NAME_LEN];
-        snprintf(name, sizeof(name), "%s%s", prefix, key);
-        if (json_is_object(value)) {
-            snprintf(name, sizeof(name), "%s%s.", prefix, key);
-            add_hparams(names, name, value);
-        } else {
-            json_object_set_new(names, name, json_true());
-        }
-    }
-}
-
-json_t *columns_of(const json_t *trial)
-{
-    json_t *names = json_object(), *value;
-    const char *key;
-    for (int i = 0; i < KINDS; i++) {
-        const json_t *summary =
-            kinds[i].key != NULL ? jget(jget(trial, "summaryMetrics"), kinds[i].key) : NULL;
-        json_object_foreach((json_t *)summary, key, value)
+        json_array_foreach(jget(field, "names"), n, name)
         {
-            char name[NAME_LEN];
-            snprintf(name, sizeof(name), "%s%s", kinds[i].prefix, key);
-            json_object_set_new(names, name, json_true());
+            json_array_append_new(known, json_sprintf("%s.%s", jget_string(field, "name", ""),
+                                                      json_string_value(name)));
         }
     }
-    add_hparams(names, "hparams.", jget(trial, "hparams"));
-    return names;
+    return known;
 }
 
-static int not_there(const char *name, const json_t *trials, struct error *e)
+static int not_there(struct cli *c, const char *name, struct error *e)
 {
+    json_t *fields = NULL;
     struct buf all;
-    size_t i;
-    json_t *trial, *known = json_object(), *value;
-    const char *key, *glue = "";
+    int err = cli_call(c, "GET", NULL, &fields, e, COLUMNS_FIELDS);
+    if (err != 0) {
+        return err;
+    }
+    json_t *known = columns_known(fields);
     buf_init(&all, ERROR_TEXT_MAX / 2);
-    json_array_foreach((json_t *)trials, i, trial)
-    {
-        json_t *names = columns_of(trial);
-        json_object_update(known, names);
-        json_decref(names);
+    for (size_t i = 0; i < json_array_size(known); i++) {
+        buf_printf(&all, "%s%s", i > 0 ? ", " : "", json_string_value(json_array_get(known, i)));
     }
-    json_object_foreach(known, key, value)
-    {
-        buf_printf(&all, "%s%s", glue, key);
-        glue = ", ";
-    }
-    int err = error_set(e, ERR_NOT_FOUND, "nothing in this list has %s; there is: %s", name,
-                        all.len > 0 ? buf_str(&all) : "no metric and no hyperparameter");
+    err = error_set(e, ERR_NOT_FOUND, "nothing in this list has %s; there is: %s", name,
+                    all.len > 0 ? buf_str(&all) : "no metric and no hyperparameter");
     buf_free(&all);
     json_decref(known);
+    json_decref(fields);
     return err;
 }
 
-int columns_add(struct cli *c, json_t *rows, const json_t *trials, struct error *e)
+int columns_add(struct cli *c, const json_t *list, json_t *rows, struct error *e)
 {
-    char name[NAME_LEN];
-    int err = 0;
-    for (const char *at = c->options.columns; err == 0 && next_name(&at, name);) {
+    const char *at = c->options.columns, *name;
+    for (size_t n = 0; (name = next_name(c, &at)) != NULL; n++) {
         bool any = json_array_size(rows) == 0;
         for (size_t i = 0; i < json_array_size(rows); i++) {
-            const json_t *value = value_of(json_array_get(trials, i), name);
-            any |= value != NULL;
-            json_object_set_new(json_array_get(rows, i), name,
-                                value != NULL ? json_deep_copy(value) : json_null());
+            json_t *value = json_array_get(jget(json_array_get(list, i), CLI_LIST_VALUES), n);
+            any |= value != NULL && !json_is_null(value);
+            json_object_set(json_array_get(rows, i), name, value);
         }
-        err = any ? 0 : not_there(name, trials, e);
-    }
-    return err;
-}
-
-int columns_add_experiments(struct cli *c, json_t *rows, struct error *e)
-{
-    char name[NAME_LEN];
-    const char *at = c->options.columns;
-    json_t *row, *trials = json_array();
-    size_t i;
-    int err = 0;
-    if (next_name(&at, name)) {
-        json_array_foreach(rows, i, row)
-        {
-            json_t *trial = NULL;
-            err = err != 0 ? err : columns_best_trial(c, jget_int(row, "id", 0), &trial, e);
-            json_array_append_new(trials, trial != NULL ? trial : json_null());
+        if (!any) {
+            return not_there(c, name, e);
         }
-        err = err != 0 ? err : columns_add(c, rows, trials, e);
     }
-    json_decref(trials);
-    return err;
-}
-
-const char *columns_groups(const json_t *trial, struct arena *a)
-{
-    const char *groups = "", *key;
-    json_t *value;
-    json_object_foreach(jget(trial, "summaryMetrics"), key, value)
-    {
-        const char *group = strcmp(key, "avg_metrics") == 0          ? "training"
-                            : strcmp(key, "validation_metrics") == 0 ? "validation"
-                                                                     : key;
-        groups = arena_printf(a, "%s%s%s", groups, *groups != '\0' ? ", " : "", group);
-    }
-    return groups;
-}
-
-int columns_best_trial(struct cli *c, long long experiment, json_t **trial, struct error *e)
-{
-    json_t *object = NULL, *answer = NULL;
-    int err = fetch_experiment(c, experiment, &object, e);
-    long long first = json_integer_value(json_array_get(jget(object, "trialIds"), 0));
-    long long id = jget_int(object, "bestTrialId", first);
-    if (err == 0 && id > 0) {
-        err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/trials/%lld", id);
-    }
-    *trial = err == 0 ? json_incref(jget(answer, "trial")) : NULL;
-    json_decref(answer);
-    json_decref(object);
-    return err;
+    return 0;
 }

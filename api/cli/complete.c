@@ -120,12 +120,10 @@ static void offer_trials(const struct completion *k)
     json_decref(answer);
 }
 
-// The last of "id,name,..": those of the table, and of the newest trials' metrics and
-// hyperparameters.
+// The last of "id,name,..": those of the table; metrics and hyperparameters.
 static void offer_columns(struct completion *k)
 {
-    const char *comma = strrchr(k->word, ','), *key;
-    json_t *list, *value;
+    const char *comma = strrchr(k->word, ',');
     if (comma != NULL) {
         k->before =
             arena_printf(&k->c->arena, "%s%.*s", k->before, (int)(comma + 1 - k->word), k->word);
@@ -138,19 +136,14 @@ static void offer_columns(struct completion *k)
     if (k->command->run != run_experiment_list && k->command->run != run_trial_list) {
         return;
     }
-    list = ask(k, NEWEST "&limit=1");
-    long long newest = jget_int(json_array_get(jget(list, "experiments"), 0), "id", 0);
-    json_t *trials =
-        ask(k, arena_printf(&k->c->arena, "/api/v1/experiments/%lld/trials?limit=1",
-                            k->arg_count > 0 ? strtoll(k->args[0], NULL, 10) : newest));
-    json_t *names = columns_of(json_array_get(jget(trials, "trials"), 0));
-    json_object_foreach(names, key, value)
+    json_t *fields = ask(k, COLUMNS_FIELDS), *known = columns_known(fields), *one;
+    size_t i;
+    json_array_foreach(known, i, one)
     {
-        offer(k, key, NULL);
+        offer(k, json_string_value(one), NULL);
     }
-    json_decref(names);
-    json_decref(trials);
-    json_decref(list);
+    json_decref(known);
+    json_decref(fields);
 }
 
 // Of the team that stands before it.

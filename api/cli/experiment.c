@@ -207,14 +207,15 @@ int run_experiment_list(struct cli *c, const struct command *self, struct error 
         return err;
     }
     json_t *list = NULL;
-    err = cli_list(
-        c, "experiments", c->options.limit, &list, e,
-        "/api/v1/experiments?omit=config,originalConfig,description,notes%s%s%s%s%s",
-        c->options.all ? "" : "&archived=false", states, cli_query(c, "users", c->options.user),
-        cli_query(c, "filter", c->options.filter), cli_query(c, "sort", c->options.sort));
+    err =
+        cli_list(c, "experiments", c->options.limit, &list, e,
+                 "/api/v1/experiments?omit=config,originalConfig,description,notes%s%s%s%s%s%s",
+                 c->options.all ? "" : "&archived=false", states,
+                 cli_query(c, "users", c->options.user), cli_query(c, "filter", c->options.filter),
+                 cli_query(c, "sort", c->options.sort), columns_query(c));
     if (err == 0) {
         json_t *rows = rows_of(list, row_experiment);
-        err = columns_add_experiments(c, rows, e);
+        err = columns_add(c, list, rows, e);
         err = err != 0 ? err : output_rows(c, rows, self->columns, e);
         json_decref(rows);
     }
@@ -325,25 +326,32 @@ int run_experiment_config(struct cli *c, const struct command *self, struct erro
     return err;
 }
 
+// The best by the searcher's metric, else the first; NULL: there is none yet.
+static int best_trial(struct cli *c, const json_t *experiment, json_t **trial, struct error *e)
+{
+    long long first = json_integer_value(json_array_get(jget(experiment, "trialIds"), 0));
+    long long id = jget_int(experiment, "bestTrialId", first);
+    return id > 0 ? fetch_trial(c, id, trial, e) : 0;
+}
+
 // --trial, or without it the best of the trials (else the first): then it is said which of several
 // that is.
 static int choose_trial(struct cli *c, const char *verb, json_t **trial, struct error *e)
 {
     long long id;
-    json_t *experiment = NULL, *answer = NULL;
+    json_t *experiment = NULL;
     *trial = NULL;
     int err = cli_id(c, 0, "experiment", &id, e);
     if (err == 0 && c->options.trial > 0) {
-        err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/trials/%lld", c->options.trial);
-        *trial = json_incref(jget(answer, "trial"));
+        err = fetch_trial(c, c->options.trial, trial, e);
         if (err == 0 && jget_int(*trial, "experimentId", 0) != id) {
             err = error_set(e, ERR_NOT_FOUND,
                             "trial %lld is not of experiment %lld; see: muster trial list %lld",
                             c->options.trial, id, id);
         }
     } else if (err == 0) {
-        err = columns_best_trial(c, id, trial, e);
-        err = err != 0 ? err : fetch_experiment(c, id, &experiment, e);
+        err = fetch_experiment(c, id, &experiment, e);
+        err = err != 0 ? err : best_trial(c, experiment, trial, e);
     }
     if (err == 0 && *trial == NULL) {
         err = error_set(e, ERR_NOT_FOUND, "experiment %lld has no trial yet", id);
@@ -357,7 +365,6 @@ static int choose_trial(struct cli *c, const char *verb, json_t **trial, struct 
                 "experiment %s %lld --trial ID; all: --all\n",
                 id, count, shown, best ? "best" : "first", verb, id);
     }
-    json_decref(answer);
     json_decref(experiment);
     return err;
 }

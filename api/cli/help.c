@@ -98,6 +98,23 @@ static void list_flags(const char *names, FILE *out)
     flags_help(flags, out);
 }
 
+static const char hyperparameters[] =
+    "Hyperparameters and searches:\n"
+    "  hyperparameters: {lr: 0.01}   # or a range to search: {type: log, base: 10, minval: -4, "
+    "maxval: -1}\n"
+    "  trainer: {optimizer: {name: adamw, learning_rate: \"${lr}\"}, ..}\n"
+    "In the trainer section \"${lr}\" is the value of that name, \"${group.lr}\" one within a "
+    "group; a\n"
+    "program finds them all, as JSON, in its variable DET_HPARAMS. muster help config explains "
+    "the\n"
+    "searchers; examples/search.yaml is a search.\n";
+
+const char *help_note(const struct command *command)
+{
+    bool submits = command->run == run_experiment_create || command->run == run_experiment_fork;
+    return submits ? hyperparameters : NULL;
+}
+
 void help_command(const struct command *k, FILE *out)
 {
     fprintf(out, "%s\n\n  muster %s%s%s%s%s%s\n", k->help, k->noun, k->verb != NULL ? " " : "",
@@ -110,6 +127,9 @@ void help_command(const struct command *k, FILE *out)
         fprintf(out, "\nColumns shown by default: %s\n", k->columns);
     }
     list_flags(k->flags, out);
+    if (help_note(k) != NULL) {
+        fprintf(out, "\n%s", help_note(k));
+    }
     if (k->run == run_simulate) {
         help_figures(out);
     }

@@ -14,6 +14,8 @@ void help_scheduling(FILE *out); // scheduling.c
 void help_data(FILE *out);       // data.c
 void help_teams(FILE *out);      // teams.c
 void help_figures(FILE *out);    // simulate_table.c
+// What is said of a command beside its flags; NULL: nothing.
+const char *help_note(const struct command *command);
 // The names of the topics, blank-separated.
 const char *help_topics(void);
 

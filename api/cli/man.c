@@ -154,6 +154,9 @@ static void put_command(struct buf *out, const struct command *k)
     if (k->example != NULL) {
         put_example(out, k->example);
     }
+    if (help_note(k) != NULL) {
+        put_example(out, help_note(k));
+    }
 }
 
 static void put_tail(struct buf *out)

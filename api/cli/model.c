@@ -85,15 +85,10 @@ int run_model_list(struct cli *c, const struct command *self, struct error *e)
 static int put_words(struct cli *c, json_t *body, struct error *e)
 {
     const struct cli_options *o = &c->options;
-    const char *const texts[][2] = {{"name", o->name},
-                                    {"description", o->description},
-                                    {"comment", o->comment},
-                                    {"notes", o->notes}};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        if (texts[i][1] != NULL) {
-            json_object_set_new(body, texts[i][0], json_string(texts[i][1]));
-        }
-    }
+    cli_put(body, "name", o->name);
+    cli_put(body, "description", o->description);
+    cli_put(body, "comment", o->comment);
+    cli_put(body, "notes", o->notes);
     if (o->label.count > 0) {
         json_object_set_new(body, "labels", cli_words(&o->label));
     }
@@ -273,17 +268,10 @@ static bool holds(const json_t *labels, const char *label, size_t *at)
 
 int run_model_label(struct cli *c, const struct command *self, struct error *e)
 {
-    (void)self;
     json_t *answer = NULL;
-    bool adds = strcmp(c->args[0], "add") == 0;
-    if (!adds && strcmp(c->args[0], "remove") != 0) {
-        return error_set(e, ERR_INVALID,
-                         "labels are added or removed: muster model label add|remove "
-                         "NAME LABEL...");
-    }
-    c->args++; // the model is the first word now
-    c->arg_count--;
-    int err = cli_call(c, "GET", NULL, &answer, e, "%s", model_path(c));
+    bool adds = false;
+    int err = cli_add_or_remove(c, self, &adds, e);
+    err = err != 0 ? err : cli_call(c, "GET", NULL, &answer, e, "%s", model_path(c));
     json_t *labels = copy(jget(jget(answer, "model"), "labels"));
     for (int i = 1; i < c->arg_count; i++) {
         size_t at;

@@ -73,9 +73,7 @@ int run_project_create(struct cli *c, const struct command *self, struct error *
     (void)self;
     long long team;
     json_t *answer = NULL, *body = json_pack("{s:s}", "name", c->args[1]);
-    if (c->options.description != NULL) {
-        json_object_set_new(body, "description", json_string(c->options.description));
-    }
+    cli_put(body, "description", c->options.description);
     int err = lookup_team(c, NULL, c->args[0], &team, e);
     if (err == 0) {
         err = cli_call(c, "POST", body, &answer, e, "/api/v1/workspaces/%lld/projects", team);
@@ -126,12 +124,8 @@ int run_project_set(struct cli *c, const struct command *self, struct error *e)
     const struct cli_options *o = &c->options;
     long long id;
     json_t *answer = NULL, *body = json_object();
-    if (o->name != NULL) {
-        json_object_set_new(body, "name", json_string(o->name));
-    }
-    if (o->description != NULL) {
-        json_object_set_new(body, "description", json_string(o->description));
-    }
+    cli_put(body, "name", o->name);
+    cli_put(body, "description", o->description);
     int err = json_object_size(body) > 0
                   ? named_project(c, &id, e)
                   : error_set(e, ERR_INVALID, "what is to change? give --name or --description");

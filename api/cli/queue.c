@@ -230,21 +230,9 @@ static const char *given_settings(const struct cli_options *o, struct arena *a)
 static int move_settings(struct cli *c, long long id, struct error *e)
 {
     const struct cli_options *o = &c->options;
-    json_t *resources = json_object();
-    double weight;
-    int err = o->weight != NULL ? cli_number("--weight", o->weight, &weight, e) : 0;
-    if (err == 0 && o->weight != NULL) {
-        json_object_set_new(resources, "weight", json_real(weight));
-    }
-    if (o->priority > 0) {
-        json_object_set_new(resources, "priority", json_integer(o->priority));
-    }
-    if (o->max_slots >= 0) {
-        json_object_set_new(resources, "maxSlots", json_integer(o->max_slots));
-    }
-    if (o->pool != NULL) {
-        json_object_set_new(resources, "resourcePool", json_string(o->pool));
-    }
+    json_t *resources = NULL;
+    int err = cli_resources(o, &resources, e);
+    cli_put(resources, "resourcePool", o->pool);
     json_t *body = json_pack("{s:o}", "resources", resources);
     if (err == 0) {
         err = cli_call(c, "PATCH", body, NULL, e, "/api/v1/experiments/%lld", id);

@@ -200,6 +200,10 @@ int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, str
         err = call_path(c, "GET", NULL, &answer, paged, e);
         free(paged);
         json_t *got = jget(answer, key);
+        for (size_t i = 0; i < json_array_size(jget(answer, "values")); i++) {
+            json_object_set(json_array_get(got, i), CLI_LIST_VALUES,
+                            json_array_get(jget(answer, "values"), i));
+        }
         json_array_extend(*rows, got);
         long long total = jget_int(jget(answer, "pagination"), "total", 0);
         have = (long long)json_array_size(*rows);

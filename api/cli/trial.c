@@ -17,16 +17,16 @@ int run_trial_list(struct cli *c, const struct command *self, struct error *e)
     err = err != 0 ? err : fetch_experiment(c, id, &experiment, e);
     err = err != 0 ? err
                    : cli_list(c, "trials", c->options.limit, &trials, e,
-                              "/api/v1/experiments/%lld/trials?orderBy=ORDER_BY_ASC%s%s", id,
+                              "/api/v1/experiments/%lld/trials?orderBy=ORDER_BY_ASC%s%s%s", id,
                               cli_query(c, "filter", c->options.filter),
-                              cli_query(c, "sort", c->options.sort));
+                              cli_query(c, "sort", c->options.sort), columns_query(c));
     size_t i;
     json_t *trial;
     json_array_foreach(trials, i, trial)
     {
         json_array_append_new(rows, row_trial(trial, jget(experiment, "config")));
     }
-    err = err != 0 ? err : columns_add(c, rows, trials, e);
+    err = err != 0 ? err : columns_add(c, trials, rows, e);
     err = err != 0 ? err : output_rows(c, rows, self->columns, e);
     json_decref(rows);
     json_decref(trials);
@@ -34,7 +34,7 @@ int run_trial_list(struct cli *c, const struct command *self, struct error *e)
     return err;
 }
 
-static int fetch_trial(struct cli *c, long long id, json_t **trial, struct error *e)
+int fetch_trial(struct cli *c, long long id, json_t **trial, struct error *e)
 {
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/trials/%lld", id);
@@ -108,10 +108,25 @@ static int gather_group(struct cli *c, long long trial, struct gather *g, struct
     return err;
 }
 
+// Those that it has reported: "training, validation".
+static const char *groups_of(const json_t *trial, struct arena *a)
+{
+    const char *groups = "", *key;
+    json_t *value;
+    json_object_foreach(jget(trial, "summaryMetrics"), key, value)
+    {
+        const char *group = strcmp(key, "avg_metrics") == 0          ? "training"
+                            : strcmp(key, "validation_metrics") == 0 ? "validation"
+                                                                     : key;
+        groups = arena_printf(a, "%s%s%s", groups, *groups != '\0' ? ", " : "", group);
+    }
+    return groups;
+}
+
 int fetch_metrics(struct cli *c, const json_t *trial, json_t **rows, struct error *e)
 {
     static const char *const both[] = {"training", "validation"};
-    const char *group = c->options.group, *groups = columns_groups(trial, &c->arena);
+    const char *group = c->options.group, *groups = groups_of(trial, &c->arena);
     long long id = jget_int(trial, "id", 0);
     struct gather g = {.rows = json_array(), .metric = c->options.metric};
     int err = 0;

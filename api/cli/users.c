@@ -52,9 +52,7 @@ int run_user_create(struct cli *c, const struct command *self, struct error *e)
     json_t *answer = NULL;
     json_t *body = json_pack("{s:{s:s, s:b, s:b}}", "user", "username", c->args[0], "admin",
                              o->admin, "active", 1);
-    if (o->display_name != NULL) {
-        json_object_set_new(jget(body, "user"), "displayName", json_string(o->display_name));
-    }
+    cli_put(jget(body, "user"), "displayName", o->display_name);
     int err = put_password(c, c->args[0], body, e);
     err = err != 0 ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/users");
     err = err != 0
@@ -104,12 +102,8 @@ int run_user_set(struct cli *c, const struct command *self, struct error *e)
         return error_set(e, ERR_INVALID, "--admin and --no-admin: give one of the two");
     }
     json_t *body = json_object();
-    if (o->display_name != NULL) {
-        json_object_set_new(body, "displayName", json_string(o->display_name));
-    }
-    if (o->name != NULL) {
-        json_object_set_new(body, "username", json_string(o->name));
-    }
+    cli_put(body, "displayName", o->display_name);
+    cli_put(body, "username", o->name);
     if (o->admin || o->no_admin) {
         json_object_set_new(body, "admin", json_boolean(o->admin));
     }

@@ -1,4 +1,5 @@
-// Words of the command line as values, and what is said when they are none.
+#include "api/cli/values.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -6,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cli/cli.h"
 #include "base/buf.h"
 #include "base/clock.h"
 
@@ -106,6 +106,42 @@ int cli_time(struct cli *c, const char *flag, const char *text, const char **tim
                          flag, text);
     }
     *time = arena_strdup(&c->arena, clock_format(us, out));
+    return 0;
+}
+
+void cli_put(json_t *object, const char *key, const char *text)
+{
+    if (text != NULL) {
+        json_object_set_new(object, key, json_string(text));
+    }
+}
+
+int cli_resources(const struct cli_options *o, json_t **resources, struct error *e)
+{
+    double weight = 0;
+    int err = o->weight != NULL ? cli_number("--weight", o->weight, &weight, e) : 0;
+    *resources = json_object();
+    if (o->weight != NULL) {
+        json_object_set_new(*resources, "weight", json_real(weight));
+    }
+    if (o->priority > 0) {
+        json_object_set_new(*resources, "priority", json_integer(o->priority));
+    }
+    if (o->max_slots >= 0) {
+        json_object_set_new(*resources, "maxSlots", json_integer(o->max_slots));
+    }
+    return err;
+}
+
+int cli_add_or_remove(struct cli *c, const struct command *self, bool *adds, struct error *e)
+{
+    *adds = strcmp(c->args[0], "add") == 0;
+    if (!*adds && strcmp(c->args[0], "remove") != 0) {
+        return error_set(e, ERR_INVALID, "labels are added or removed: muster %s %s %s", self->noun,
+                         self->verb, self->args);
+    }
+    c->args++;
+    c->arg_count--;
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #define MUSTER_CLI_VERBS_H
 
 #include "api/cli/cli.h"
+#include "api/cli/values.h"
 #include "base/yaml.h"
 
 cli_verb run_login, run_logout, run_whoami; // account.c
@@ -52,6 +53,8 @@ cli_verb run_webhook_list, run_webhook_create, run_webhook_describe, run_webhook
 // options' filters.
 int print_logs(struct cli *c, const char *of, const char *id, struct error *e);
 int print_trial_logs(struct cli *c, long long trial, struct error *e);
+// trial.c: the trial object of the API.
+int fetch_trial(struct cli *c, long long id, json_t **trial, struct error *e);
 // trial.c: metric reports of a trial of the API as rows, by --group and --metric; overtaken ones
 // are left out.
 int fetch_metrics(struct cli *c, const json_t *trial, json_t **rows, struct error *e);

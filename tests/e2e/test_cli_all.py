@@ -114,6 +114,27 @@ class Help(unittest.TestCase):
         self.assertIn("log\\-retention\\-days", (pathlib.Path("man") / "muster-master.8").read_text())
         self.assertEqual(subprocess.run([MUSTER, "man", "nothing"], capture_output=True).returncode, 2)
 
+    def test_installing(self):
+        """Everything that runs is installed, with its manual pages and completion."""
+        if not (BIN.parent / "cmake_install.cmake").exists():
+            self.skipTest("these programs were not built by CMake here")
+        subprocess.run(["cmake", "--install", BIN.parent, "--prefix", "installed"], check=True, capture_output=True)
+        there = pathlib.Path("installed")
+        self.assertEqual({path.name for path in (there / "bin").iterdir()},
+                         {"muster", "muster-master", "muster-agent", "muster-supervisor", "muster-trainer"})
+        for name in ("man1/muster.1", "man1/muster-experiment.1", "man1/muster-trainer.1", "man8/muster-master.8"):
+            self.assertTrue((there / "share" / "man" / name).exists(), name)
+        for name in ("bash-completion/completions/muster", "zsh/site-functions/_muster", "fish/vendor_completions.d/muster.fish"):
+            self.assertTrue((there / "share" / name).exists(), name)
+        shown = subprocess.run([there / "bin" / "muster", "--version"], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(shown, subprocess.run([MUSTER, "--version"], capture_output=True, text=True).stdout)
+
+    def test_hyperparameters_are_explained(self):
+        for text in (explained("experiment", "create"), subprocess.run(
+                [MUSTER, "man", "experiment", "create"], capture_output=True, text=True).stdout,
+                (SOURCE / "examples" / "README.md").read_text()):
+            self.assertIn("${lr}", text)
+
 
 class All(unittest.TestCase):
     @classmethod
