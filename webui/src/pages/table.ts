@@ -17,17 +17,31 @@ export interface PageRow {
 
 export const pages: readonly PageRow[] = [
     {
+        pattern: "/",
+        title: "Overview",
+        load: () => import("./overview"),
+        key: "o",
+        icon: "overview",
+    },
+    {
         pattern: "/experiments",
         title: "Experiments",
         load: () => import("./experiments"),
         key: "e",
         icon: "experiments",
     },
+    {
+        pattern: "/cluster",
+        title: "Cluster",
+        load: () => import("./cluster"),
+        key: "c",
+        icon: "cluster",
+    },
+    { pattern: "/queue", title: "Queue", load: () => import("./queue"), key: "q", icon: "queue" },
 ];
 
 /** Addresses that lead elsewhere: what det prints, and what has moved. */
 export const moved: readonly (readonly [pattern: string, to: string])[] = [
-    ["/", "/experiments"],
     ["/det", "/"],
     ["/det/experiments/:id", "/experiments/:id"],
     ["/det/experiments/:id/:tab", "/experiments/:id?tab=:tab"],

@@ -1,0 +1,125 @@
+// An agent in full, and its slots one by one.
+
+import type { Action } from "../../lib/actions";
+import { experimentOf, healthOf, slotsOf } from "../../lib/cluster";
+import { isAdmin } from "../../lib/session";
+import type { Agent, Slot } from "../../lib/types";
+import { ActionBar, ActionButton, Dialog, StateBadge, Time } from "../../parts";
+import { agentActions } from "./agent";
+
+function slotAction(agent: Agent, slot: Slot): Action {
+    const path = `/agents/${encodeURIComponent(agent.id)}/slots/${slot.id}`;
+    const words = [agent.id, slot.id!];
+    if (slot.enabled === false)
+        return {
+            name: "Enable",
+            done: `Slot ${slot.id} of ${agent.id} takes work again`,
+            call: { method: "POST", path: `${path}/enable`, muster: ["slot", "enable", ...words] },
+        };
+    return {
+        name: "Drain",
+        done: `Slot ${slot.id} of ${agent.id} is given no more work`,
+        call: {
+            method: "POST",
+            path: `${path}/disable`,
+            body: { drain: true },
+            muster: ["slot", "disable", ...words, "--drain"],
+        },
+    };
+}
+
+const stateOf = (slot: Slot) =>
+    slot.enabled === false
+        ? slot.container
+            ? "DRAINING"
+            : "DISABLED"
+        : slot.container
+          ? "RUNNING"
+          : "FREE";
+
+export function AgentDialog(props: {
+    agent: Agent;
+    names: ReadonlyMap<string, string>;
+    onClose: () => void;
+    onChanged: () => void;
+}) {
+    const { agent, names, onChanged } = props;
+    const then = (action: Action): Action => ({ ...action, run: onChanged });
+    const facts: [string, string | undefined][] = [
+        ["Host", agent.hostname],
+        ["Address", agent.addresses?.join(", ")],
+        ["Pool", agent.resourcePools?.join(", ")],
+        ["Rack", agent.rack],
+        ["Label", agent.label],
+        ["Version", agent.version],
+    ];
+    return (
+        <Dialog title={`Agent ${agent.id}`} onClose={props.onClose} wide>
+            <div class="stack">
+                <div class="spread">
+                    <StateBadge state={healthOf(agent)} />
+                    <ActionBar actions={agentActions(agent).map(then)} />
+                </div>
+                <dl class="facts">
+                    {facts.map(
+                        ([name, value]) =>
+                            value && (
+                                <>
+                                    <dt>{name}</dt>
+                                    <dd>{value}</dd>
+                                </>
+                            ),
+                    )}
+                    <dt>Connected since</dt>
+                    <dd>
+                        <Time at={agent.registeredTime} />
+                    </dd>
+                </dl>
+                <table class="agent-slots">
+                    <thead>
+                        <tr>
+                            <th scope="col">Slot</th>
+                            <th scope="col">Device</th>
+                            <th scope="col">State</th>
+                            <th scope="col">Held by</th>
+                            {isAdmin() && (
+                                <th scope="col">
+                                    <span class="hidden">Actions</span>
+                                </th>
+                            )}
+                        </tr>
+                    </thead>
+                    <tbody>
+                        {slotsOf(agent).map((slot) => {
+                            const id = experimentOf(slot.container?.allocationId);
+                            const name = names.get(slot.container?.allocationId ?? "");
+                            return (
+                                <tr key={slot.id}>
+                                    <td class="num">{slot.id}</td>
+                                    <td>{slot.device?.brand}</td>
+                                    <td>
+                                        <StateBadge state={stateOf(slot)} />
+                                    </td>
+                                    <td>
+                                        {id !== undefined && name ? (
+                                            <a href={`/experiments/${id}`}>
+                                                #{id} {name}
+                                            </a>
+                                        ) : (
+                                            (name ?? "")
+                                        )}
+                                    </td>
+                                    {isAdmin() && (
+                                        <td>
+                                            <ActionButton action={then(slotAction(agent, slot))} />
+                                        </td>
+                                    )}
+                                </tr>
+                            );
+                        })}
+                    </tbody>
+                </table>
+            </div>
+        </Dialog>
+    );
+}

@@ -1,0 +1,99 @@
+// What has failed lately, each in a sentence: what the master says of it, and the last words of the
+// program.
+
+import { get, stream } from "../../lib/api";
+import { duration, millis } from "../../lib/format";
+import { useLive } from "../../lib/live";
+import { useLoad } from "../../lib/load";
+import type { Experiment, TaskLog, Trial } from "../../lib/types";
+import { Ago, Icon, Loaded } from "../../parts";
+
+const SHOWN = 5;
+
+interface Failure {
+    experiment: Experiment;
+    trial?: Trial;
+    lastWords: string;
+}
+
+async function lastWords(trialId: number, abort: AbortSignal): Promise<string> {
+    let said = "";
+    const query = { limit: 1, orderBy: "ORDER_BY_DESC", sources: "task", stdtypes: "stderr" };
+    const each = (lines: TaskLog[]) => (said = lines[0]?.log ?? said);
+    await stream<TaskLog>(`/trials/${trialId}/logs`, query, each, abort);
+    return said.trim();
+}
+
+async function explain(experiment: Experiment, abort: AbortSignal): Promise<Failure> {
+    const { trials } = await get<{ trials: Trial[] }>(
+        `/experiments/${experiment.id}/trials`,
+        { filter: "state = error", sort: "-id", limit: 1 },
+        abort,
+    );
+    const trial = trials[0];
+    if (!trial) return { experiment, lastWords: "" };
+    return { experiment, trial, lastWords: await lastWords(trial.id, abort) };
+}
+
+async function read(abort: AbortSignal): Promise<Failure[]> {
+    const { experiments } = await get<{ experiments: Experiment[] }>(
+        "/experiments",
+        { filter: "state = error", sort: "-ended", limit: SHOWN, omit: "config" },
+        abort,
+    );
+    return Promise.all(experiments.map((experiment) => explain(experiment, abort)));
+}
+
+function Line({ experiment, trial, lastWords }: Failure) {
+    const seconds = (millis(experiment.endTime) - millis(experiment.startTime)) / 1000;
+    return (
+        <li>
+            <p>
+                <span class="bad">
+                    <Icon name="warning" label="Failed" />
+                </span>{" "}
+                <a href={`/experiments/${experiment.id}`}>
+                    #{experiment.id} {experiment.name}
+                </a>{" "}
+                failed <Ago at={experiment.endTime} /> after {duration(seconds)}
+                {trial?.exitReason ? `: ${trial.exitReason}.` : "."}{" "}
+                {trial && <a href={`/trials/${trial.id}?tab=logs`}>Log</a>}
+            </p>
+            {lastWords && <p class="mono overview-words">{lastWords}</p>}
+        </li>
+    );
+}
+
+export function Failures() {
+    const failures = useLoad(read);
+    useLive(
+        { topics: ["experiments"] },
+        (event) => {
+            const known = failures.data.peek() ?? [];
+            if (event.topic !== "experiments") return;
+            const isKnown = known.some(({ experiment }) => experiment.id === event.id);
+            if (isKnown ? event.deleted : event.state === "STATE_ERROR") failures.reload();
+        },
+        failures.reload,
+    );
+    return (
+        <section class="card stack" aria-label="Recent failures">
+            <div class="spread">
+                <h2>Failed lately</h2>
+                <a href="/experiments?filter=state+%3D+ERROR">All</a>
+            </div>
+            <Loaded of={failures}>
+                {(given) => (
+                    <>
+                        {given.length === 0 && <p class="muted">Nothing has failed.</p>}
+                        <ul class="overview-list">
+                            {given.map((failure) => (
+                                <Line key={failure.experiment.id} {...failure} />
+                            ))}
+                        </ul>
+                    </>
+                )}
+            </Loaded>
+        </section>
+    );
+}

@@ -1,0 +1,49 @@
+// The way to a first experiment, for a cluster that has had none.
+
+import { quote } from "../../lib/commands";
+import { count } from "../../lib/format";
+import { user } from "../../lib/session";
+import { Copy, Icon } from "../../parts";
+
+function Step(props: { title: string; command: string; done?: string | undefined }) {
+    return (
+        <li class="greeting-step">
+            <h3>{props.title}</h3>
+            {props.done ? (
+                <p class="line good">
+                    <Icon name="check" /> {props.done}
+                </p>
+            ) : (
+                <div class="greeting-command">
+                    <code>{props.command}</code>
+                    <Copy text={props.command} label={`Copy: ${props.title}`} />
+                </div>
+            )}
+        </li>
+    );
+}
+
+export function Greeting({ agents }: { agents: number }) {
+    const master = quote(location.origin);
+    return (
+        <section class="card greeting" aria-labelledby="greeting">
+            <h2 id="greeting">Three commands to a first experiment</h2>
+            <ol class="stack">
+                <Step
+                    title="Bring a machine in, with the token that lies in the master's data folder"
+                    command={`muster-agent --master ${master} --token-file agent.token`}
+                    done={agents > 0 ? `${count(agents, "agent")} connected` : undefined}
+                />
+                <Step
+                    title="Sign in on the command line"
+                    command={`muster --master ${master} login ${quote(user.value?.username ?? "")}`}
+                />
+                <Step
+                    title="Submit an example, from a clone of Muster's repository"
+                    command="muster experiment create examples/hello/experiment.yaml examples/hello --follow"
+                />
+            </ol>
+            <p class="muted">What it does appears here as it happens.</p>
+        </section>
+    );
+}

@@ -1,0 +1,133 @@
+// What the cluster does now: who holds it, what runs, what waits, what has failed lately.
+
+import { get } from "../../lib/api";
+import { type Jobs, jobHref, jobTitle, readJobs } from "../../lib/cluster";
+import { count } from "../../lib/format";
+import { useLoad } from "../../lib/load";
+import type { Agent, Paged, ResourcePool, Share } from "../../lib/types";
+import { Ago, Bar, Head, Loaded, ShareKey, Shares } from "../../parts";
+import { Failures } from "./failures";
+import { Greeting } from "./greeting";
+import { RunningExperiments } from "./running";
+import "./overview.css";
+
+const FIRST = 6; // of what waits
+
+interface Overview {
+    pools: ResourcePool[];
+    shares: Share[];
+    waiting: Jobs;
+    agents: number;
+    experiments: number;
+}
+
+async function read(abort: AbortSignal): Promise<Overview> {
+    const [{ resourcePools: pools }, { shares }, waiting, agents, experiments] = await Promise.all([
+        get<{ resourcePools: ResourcePool[] }>("/resource-pools", {}, abort),
+        get<{ shares: Share[] }>("/shares", {}, abort),
+        readJobs({ states: "STATE_QUEUED", limit: FIRST }, abort),
+        get<{ agents: Agent[] } & Paged>("/agents", { limit: 1 }, abort),
+        get<Paged>("/experiments", { limit: 1, omit: "config" }, abort),
+    ]);
+    return {
+        pools,
+        shares,
+        waiting,
+        agents: agents.pagination.total,
+        experiments: experiments.pagination.total,
+    };
+}
+
+function Pool({ pool, shares }: { pool: ResourcePool; shares: readonly Share[] }) {
+    const { name, slotsUsed: used, slotsAvailable: all, numAgents, stats } = pool;
+    const teams = shares.filter((share) => share.resourcePool === name && !share.userId);
+    const waiting = stats?.queuedCount ?? 0;
+    return (
+        <section class="card stack" aria-label={`Pool ${name}`}>
+            <div class="spread">
+                <h2>
+                    <a href={`/cluster?pool=${encodeURIComponent(name)}`}>{name}</a>{" "}
+                    <span class="muted">{count(numAgents, "agent")}</span>
+                </h2>
+                <a href={`/queue?pool=${encodeURIComponent(name)}`}>
+                    {waiting ? `${waiting} waiting` : "nothing waits"}
+                </a>
+            </div>
+            <p class="overview-use">
+                <b class="num">
+                    {used} of {all}
+                </b>{" "}
+                slots in use
+                <Bar value={used} of={all} label={`${used} of ${count(all, "slot")} in use`} />
+            </p>
+            {teams.length > 0 && <Shares shares={teams} slots={all} brief />}
+        </section>
+    );
+}
+
+function Queue({ waiting }: { waiting: Jobs }) {
+    return (
+        <section class="card stack" aria-label="Queue">
+            <div class="spread">
+                <h2>Waiting</h2>
+                <a href="/queue">{waiting.total > FIRST ? `All ${waiting.total}` : "Queue"}</a>
+            </div>
+            {waiting.total === 0 && <p class="muted">Nothing waits.</p>}
+            <ol class="overview-list">
+                {waiting.jobs.map((job) => (
+                    <li key={job.jobId}>
+                        <div class="spread">
+                            {jobHref(job) ? (
+                                <a href={jobHref(job)}>{jobTitle(job)}</a>
+                            ) : (
+                                <span>{jobTitle(job)}</span>
+                            )}
+                            <span class="muted">
+                                {job.estimatedStart ? (
+                                    <>
+                                        starts <Ago at={job.estimatedStart} />
+                                    </>
+                                ) : (
+                                    "start not foreseen"
+                                )}
+                            </span>
+                        </div>
+                        <p class="overview-why">{job.reason}</p>
+                    </li>
+                ))}
+            </ol>
+        </section>
+    );
+}
+
+export function Page() {
+    const overview = useLoad(read, { topics: ["queue", "agents", "workspaces"], every: 1 });
+    return (
+        <main>
+            <Head title="Overview" />
+            <Loaded of={overview}>
+                {({ pools, shares, waiting, agents, experiments }) =>
+                    experiments === 0 ? (
+                        <Greeting agents={agents} />
+                    ) : (
+                        <>
+                            <div class="overview-pools">
+                                {pools.map((pool) => (
+                                    <Pool key={pool.name} pool={pool} shares={shares} />
+                                ))}
+                            </div>
+                            {shares.length > 0 && <ShareKey />}
+                            <div class="overview-columns">
+                                <RunningExperiments />
+                                <div class="stack">
+                                    <Queue waiting={waiting} />
+                                    <Failures />
+                                </div>
+                            </div>
+                        </>
+                    )
+                }
+            </Loaded>
+        </main>
+    );
+}
