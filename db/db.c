@@ -13,18 +13,22 @@
 #include "db/store.h"
 
 // synchronous FULL: each commit is flushed; group commit makes that cheap. secure_delete: the
-// system's SQLite has it on, and would write zeros over every freed page. The log is folded into
-// the file every 4,000 pages (16 MiB), since each folding costs two flushes, and is cut back to
-// 64 MiB when a slow reader or a large transaction made it grow. temp_store: what a statement or a
+// system's SQLite has it on, and would write zeros over every freed page. The log is copied into
+// the file by wal.c, and cut back to 64 MiB when a slow reader or a large transaction made it
+// grow. temp_store: what a statement or a
 // savepoint changes is kept aside in memory, not in a file once it is more than 64 KiB. The schema
 // is trusted: its triggers write the text index, which this SQLite would else refuse, and no
 // function that a schema could name reaches out of the store.
 static const char *const pragmas[] = {
-    "PRAGMA synchronous = FULL",  "PRAGMA foreign_keys = ON",
-    "PRAGMA secure_delete = OFF", "PRAGMA wal_autocheckpoint = 4000",
-    "PRAGMA cache_size = -8192",  "PRAGMA journal_size_limit = 67108864",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA secure_delete = OFF",
+    "PRAGMA cache_size = -8192",
+    "PRAGMA journal_size_limit = 67108864",
     "PRAGMA temp_store = MEMORY",
 };
+
+enum { LOG_PAGES = 2000 }; // 8 MiB
 
 // The first line of the lock file, which names the process that has it.
 static long holder_of(const char *path)
@@ -129,6 +133,8 @@ static int open_store(struct db *db, struct error *e)
     if (!err)
         err = set_pragmas(db, &why);
     if (!err)
+        err = wal_start(db, &why);
+    if (!err)
         err = writer_start(db, &why);
     return err ? explain(db, &why, e) : 0;
 }
@@ -137,6 +143,7 @@ int db_open(const char *dir, struct db **out, struct error *e)
 {
     struct db *db = xcalloc(1, sizeof *db);
     db->lock = -1;
+    db->log_pages = LOG_PAGES;
     db->path = path_join(dir, "muster.db");
     int err = dir_make(dir, 0700, e);
     if (!err)
@@ -191,6 +198,7 @@ void db_close(struct db *db)
         return;
     must(atomic_load(&db->readers) == 0);
     writer_stop(db);
+    wal_stop(db);
     connection_close(&db->connection);
     if (db->lock >= 0)
         close(db->lock); // which unlocks it

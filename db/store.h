@@ -91,13 +91,22 @@ struct db {
     bool by_hand; // in memory, written by db_write()
     atomic_int readers;
     struct mailbox *queue; // of struct db_batch; NULL: the writer does not run
+    struct wal *wal;       // NULL: in memory
 
     // The writer thread's:
     pthread_t thread;
     struct connection connection;
     sqlite3_stmt *control[CONTROL_COUNT];
     struct error broken; // once set, no batch is written any more
+    int log_pages;       // committed to the log before they are copied into the file
 };
+
+// wal.c: the thread that copies the log into the file, from before writer_start() until
+// after writer_stop().
+
+int wal_start(struct db *db, struct error *e);
+void wal_stop(struct db *db);
+int wal_check(struct db *db, struct error *e); // whether it could; any thread
 
 // db.c: the folder is this process's, until the descriptor is closed; also after an error, when it
 // is not -1. ERR_CONFLICT: another master's.

@@ -172,7 +172,7 @@ static void break_store(struct db *db, const struct error *why)
 static void commit_group(struct db *db, void **group, size_t n)
 {
     struct error e = {0};
-    if (!db->broken.code && run_group(db, group, n, &e))
+    if (!db->broken.code && (wal_check(db, &e) || run_group(db, group, n, &e)))
         break_store(db, &e);
     for (size_t i = 0; i < n; i++) {
         struct db_batch *b = group[i];

@@ -62,7 +62,7 @@ static void ingest(const char *dir, int fd, int64_t n, enum fault fault, int at,
     int err = db_open(dir, &db, &e);
     if (err)
         _exit(faulty_met() ? STATUS_BROKEN : STATUS_WRONG);
-    sqlite3_wal_autocheckpoint(db->connection.sql, CHECKPOINT);
+    db->log_pages = CHECKPOINT;
     for (int i = 0; !err && i < BATCHES; i++, n++) {
         err = commit_batch(db, n, &e);
         if (!err && write(fd, &n, sizeof n) != sizeof n)

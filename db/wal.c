@@ -1,0 +1,140 @@
+// Copies what was committed from the write-ahead log into the file, which SQLite calls a
+// checkpoint, on a thread of its own: it takes two flushes and the copying of thousands of pages,
+// and nobody's commit is to wait for that. The writer goes on meanwhile at the log's end.
+//
+// A log is only begun anew by a write that finds all of it copied. Under a load that never pauses
+// there is always something more; so once the log is long the writer copies the little that is
+// left by itself, and its next transaction begins the log anew.
+//
+// A failure means the disk's, and breaks the store as that of a commit does: see writer.c.
+
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "db/store.h"
+
+enum { LONG = 8 }; // times the pages after which the thread copies
+
+struct wal {
+    pthread_t thread;
+    struct connection connection; // the thread's
+    struct db *db;
+    int seen; // pages in the log when the thread was last woken; the writer's
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool due, stopping;
+    struct error broken;
+};
+
+// SQLITE_BUSY: the other one is at it, or a reader holds an older state. It is for another time.
+static int copy(sqlite3 *sql)
+{
+    int rc = sqlite3_wal_checkpoint_v2(sql, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    return rc == SQLITE_BUSY || rc == SQLITE_LOCKED ? SQLITE_OK : rc;
+}
+
+static void *wal_main(void *arg)
+{
+    struct wal *w = arg;
+    pthread_mutex_lock(&w->lock);
+    while (!w->stopping) {
+        if (!w->due) {
+            pthread_cond_wait(&w->changed, &w->lock);
+            continue;
+        }
+        w->due = false;
+        pthread_mutex_unlock(&w->lock);
+        struct error e = {0};
+        if (copy(w->connection.sql) != SQLITE_OK)
+            connection_error(w->connection.sql, &e, "copying the write-ahead log");
+        pthread_mutex_lock(&w->lock);
+        if (e.code)
+            w->broken = e;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+// After each commit, on the writer; what it returns is what the commit returns.
+static int on_commit(void *arg, sqlite3 *sql, const char *schema, int pages)
+{
+    struct wal *w = arg;
+    (void)schema;
+    if (pages < w->seen) // begun anew
+        w->seen = 0;
+    if (pages >= LONG * w->db->log_pages)
+        return copy(sql);
+    if (pages - w->seen < w->db->log_pages)
+        return SQLITE_OK;
+    w->seen = pages;
+    pthread_mutex_lock(&w->lock);
+    w->due = true;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    return SQLITE_OK;
+}
+
+// A connection knows of the log only once it has read.
+static int open_connection(struct connection *c, const char *path, struct error *e)
+{
+    int64_t tables;
+    int err = connection_open(c, path, SQLITE_OPEN_READWRITE, e);
+    if (err)
+        return err;
+    err = connection_exec(c->sql, "PRAGMA synchronous = FULL", e);
+    if (!err)
+        err = connection_ask_int(c->sql, "SELECT count(*) FROM sqlite_schema", &tables, e);
+    if (err)
+        connection_close(c);
+    return err;
+}
+
+int wal_start(struct db *db, struct error *e)
+{
+    struct wal *w = xcalloc(1, sizeof *w);
+    int err = open_connection(&w->connection, db->path, e);
+    if (err) {
+        free(w);
+        return err;
+    }
+    w->db = db;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->changed, NULL);
+    must(!pthread_create(&w->thread, NULL, wal_main, w));
+    sqlite3_wal_hook(db->connection.sql, on_commit, w);
+    db->wal = w;
+    return 0;
+}
+
+void wal_stop(struct db *db)
+{
+    struct wal *w = db->wal;
+    if (!w)
+        return;
+    sqlite3_wal_hook(db->connection.sql, NULL, NULL);
+    pthread_mutex_lock(&w->lock);
+    w->stopping = true;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    must(!pthread_join(w->thread, NULL));
+    connection_close(&w->connection);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+    db->wal = NULL;
+}
+
+int wal_check(struct db *db, struct error *e)
+{
+    struct wal *w = db->wal;
+    if (!w)
+        return 0;
+    pthread_mutex_lock(&w->lock);
+    if (w->broken.code)
+        *e = w->broken;
+    int err = w->broken.code;
+    pthread_mutex_unlock(&w->lock);
+    return err;
+}
