@@ -135,6 +135,39 @@ static void test_bad_tokens(void **state)
     memcpy(fx.task, kept, sizeof kept);
 }
 
+static int by_cookie(const char *method, const char *path, const char *token)
+{
+    char text[512];
+    struct reply r;
+    int fd = dial();
+    int n = snprintf(text, sizeof text,
+                     "%s %s HTTP/1.1\r\nHost: x\r\nOrigin: http://x\r\n"
+                     "Cookie: theme=dark; muster_session=%s\r\nContent-Length: 0\r\n\r\n",
+                     method, path, token);
+    send_all(fd, text, (size_t)n);
+    read_reply(fd, &r, true);
+    close(fd);
+    int status = r.status;
+    reply_free(&r);
+    return status;
+}
+
+// The cookie of the web page holds a user's token, for calls that users make.
+static void test_sessions(void **state)
+{
+    (void)state;
+    char expired[TOKEN_TEXT];
+    grant(expired, "user", 2, NULL, clock_wall_us() - 1);
+    assert_int_equal(by_cookie("GET", "/api/v1/me", fx.user), 200);
+    assert_int_equal(by_cookie("GET", "/api/v1/me", expired), 401);
+    assert_int_equal(by_cookie("GET", "/api/v1/me", fx.task), 403); // which by its header may
+    assert_int_equal(status_of("GET", "/api/v1/me", BY_TASK, NULL), 200);
+    assert_int_equal(by_cookie("GET", "/api/v1/me", fx.agent), 403);
+    assert_int_equal(by_cookie("GET", "/api/v1/master/config", fx.user), 403);
+    assert_int_equal(by_cookie("GET", "/api/v1/master/config", fx.admin), 200);
+    assert_int_equal(by_cookie("POST", "/api/v1/agents/a/sync", fx.agent), 401);
+}
+
 static void test_what_a_handler_sees(void **state)
 {
     (void)state;
@@ -556,6 +589,7 @@ int main(void)
         cmocka_unit_test(test_who_may_call_what),
         cmocka_unit_test(test_malformed_bodies),
         cmocka_unit_test(test_bad_tokens),
+        cmocka_unit_test(test_sessions),
         cmocka_unit_test(test_what_a_handler_sees),
         cmocka_unit_test(test_head_options_and_404),
         cmocka_unit_test(test_body_limits),
