@@ -287,13 +287,12 @@ static enum MHD_Result exchange_answer(struct exchange *x)
 {
     struct request *rq = &x->rq;
     audit_refusal(x);
+    if (!x->failed.code && rq->answer.err)
+        error_set(&x->failed, ERR_TOO_LARGE,
+                  "the answer is larger than %d MB; ask for less with limit=", ANSWER_MAX >> 20);
     if (x->failed.code) {
         request_fail(rq, &x->failed);
         x->view = (struct view){0};
-    } else if (rq->answer.err) {
-        error_set(&x->failed, ERR_TOO_LARGE,
-                  "the answer is larger than %d MB; ask for less with limit=", ANSWER_MAX >> 20);
-        request_fail(rq, &x->failed);
     }
     const char *text = x->view.text ? x->view.text : buf_str(&rq->answer);
     size_t len = !x->view.text      ? rq->answer.len
