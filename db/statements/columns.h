@@ -110,7 +110,9 @@
     "t.latest_training, t.latest_validation, t.best_validation, t.latest_checkpoint, "             \
     "t.progress, t.exit_reason, t.run_id, t.seed, "                                                \
     "(SELECT count(*) FROM checkpoints c WHERE c.trial_id = t.id), "                               \
-    "json_extract(t.best_validation, '$.metrics.avgMetrics.' || " SQL_METRIC_LABEL ")"
+    "json_extract(t.best_validation, '$.metrics.avgMetrics.' || " SQL_METRIC_LABEL "), "           \
+    "coalesce(t.log_retention_days, e.log_retention_days, "                                        \
+    "json_extract(e.config, '$.retention_policy.log_retention_days'))"
 #define SQL_TRIAL_FROM   "FROM trials t"
 #define SQL_TRIAL_JOINED "JOIN experiments e ON e.id = t.experiment_id"
 #define SQL_TRIAL_TABLES SQL_TRIAL_FROM " " SQL_TRIAL_JOINED

@@ -197,6 +197,14 @@ void gc_step_back(struct core *c, struct trial *t, int64_t below)
     db_rows_close(rows);
 }
 
+// Its trial runs and reports validations, of which that of this step may be on its way: then it may
+// be the best.
+static bool may_be_validated(struct core *c, const struct keep_row *row)
+{
+    const struct trial *t = core_trial_find(c, row->trial_id);
+    return t && t->validation.there && !row->has_metric && row->steps > t->validation.steps;
+}
+
 // What the policy leaves out, at most `room` rows; how many.
 static size_t delete_chosen(struct core *c, const struct gc_forks *forks, const struct due *d,
                             size_t room)
@@ -205,7 +213,8 @@ static size_t delete_chosen(struct core *c, const struct gc_forks *forks, const 
     char who[64];
     for (size_t i = 0; i < d->count && deleted < room; i++) {
         const struct keep_row *row = &d->rows[i];
-        if (row->keep || gc_is_needed(c, forks, row->trial_id, row->uuid, who) ||
+        if (row->keep || may_be_validated(c, row) ||
+            gc_is_needed(c, forks, row->trial_id, row->uuid, who) ||
             find_taken(c, row->uuid, before, c->sweep.began))
             continue;
         gc_take(c, row->uuid, true);

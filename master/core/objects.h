@@ -36,6 +36,7 @@ struct live { // what an experiment needs until it is terminal
     struct policies *policies;          // NULL: none that does anything
     struct trial *trials, **trials_end; // oldest first
     int live_trials;                    // that are not terminal
+    int ended_trials, collected;        // of those at the last collection of their checkpoints
     struct pool *pool;
     int job;          // of the scheduler
     int least, slots; // of a trial: it runs with any number between them

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "master/core/detached.h"
+#include "master/core/gc.h"
 #include "master/core/lives.h"
 
 struct trial *trial_new(struct live *l, int64_t id, const char *request_id)
@@ -99,6 +100,17 @@ static enum search_end end_for_search(const struct trial *t)
     return t->invalid ? SEARCH_END_INVALID_HP : SEARCH_END_ERROR;
 }
 
+// A search collects checkpoints as its trials end, the more rarely the more there are: what all of
+// it looks at stays in proportion to what there is. The last is its own end's.
+static void collect(struct core *c, struct live *l)
+{
+    l->ended_trials++;
+    if (!l->live_trials || l->ended_trials - l->collected <= l->ended_trials / 16)
+        return;
+    l->collected = l->ended_trials;
+    gc_experiment(c, l->experiment);
+}
+
 static void end(struct core *c, struct trial *t)
 {
     struct live *l = t->live;
@@ -115,6 +127,7 @@ static void end(struct core *c, struct trial *t)
     struct search_event ended = {
         .kind = SEARCH_TRIAL_ENDED, .request_id = t->request_id, .end = end_for_search(t)};
     experiment_tell(c, l, &ended);
+    collect(c, l);
     experiment_settle(c, l);
 }
 

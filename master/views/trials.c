@@ -29,6 +29,7 @@ enum { // columns of SQL_TRIAL_COLUMNS, then of STMT_TRIAL_VIEW
     T_SEED,
     T_CHECKPOINTS,
     T_SEARCHER_METRIC,
+    T_LOG_DAYS,
     T_WALL_CLOCK,
 };
 
@@ -61,9 +62,11 @@ static void write_trial(struct json_writer *w, struct db_rows *rows)
     jw_kv_int(w, "checkpointCount", db_int(rows, T_CHECKPOINTS));
     if (!db_is_null(rows, T_SEARCHER_METRIC))
         jw_kv_double(w, "searcherMetricValue", db_double(rows, T_SEARCHER_METRIC));
+    if (!db_is_null(rows, T_LOG_DAYS))
+        jw_kv_int(w, "logRetentionDays", db_int(rows, T_LOG_DAYS));
 }
 
-_Static_assert(T_SEARCHER_METRIC + 1 == TRIAL_LIST_COLUMNS, "what the list selects");
+_Static_assert(T_LOG_DAYS + 1 == TRIAL_LIST_COLUMNS, "what the list selects");
 
 void write_trial_row(struct json_writer *w, struct db_rows *rows)
 {

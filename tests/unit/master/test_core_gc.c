@@ -129,6 +129,40 @@ static void test_the_end_collects(void **state)
     assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(4));
 }
 
+// Two trials on one agent; the second runs.
+static void report_both(const char *state, const char *ranks)
+{
+    char tasks[1024];
+    int len = snprintf(tasks, sizeof tasks, "%s,", task_in("1.1.1", state, ranks));
+    snprintf(tasks + len, sizeof tasks - (size_t)len, "%s", task_in("1.2.1", "RUNNING", ""));
+    report("agent-1", 2, tasks);
+}
+
+// A search does not wait for its last trial; what a running one may still validate stays.
+static void test_a_search_collects_as_it_goes(void **state)
+{
+    (void)state;
+    submit(
+        "name: x\nentrypoint: sh x.sh\nlaunch: per_slot\nhyperparameters: {a: {type: categorical, "
+        "vals: [1, 2]}}\nsearcher: {name: grid, metric: loss}\n",
+        true);
+    report("agent-1", 2, "");
+    report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
+    for (int i = 1; i <= 3; i++)
+        save("1.1.1", i, 10 * i, i);
+    report_both("RUNNING", "");
+    for (int i = 4; i <= 6; i++)
+        assert_int_equal(post_checkpoint("1.2.1", uuid_of(i), 10 * i), 200);
+    must_tell(core_trial_metrics, as_task("1.2.1"), "2",
+              "{\"group\":\"validation\",\"metrics\":{\"trialId\":2,\"stepsCompleted\":40,"
+              "\"metrics\":{\"avgMetrics\":{\"loss\":1}}}}");
+    report_both("EXITED", EXIT_0);
+    assert_stored("SELECT group_concat(state) FROM trials", "COMPLETED,ACTIVE");
+    swept();
+    assert_stored("SELECT group_concat(state) FROM (SELECT * FROM checkpoints ORDER BY uuid)",
+                  "COMPLETED,DELETED,COMPLETED,COMPLETED,COMPLETED,COMPLETED");
+}
+
 static void test_larger_may_be_better(void **state)
 {
     (void)state;
@@ -494,6 +528,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_the_end_collects),
+        TEST(test_a_search_collects_as_it_goes),
         TEST(test_larger_may_be_better),
         TEST(test_on_demand_while_it_trains),
         TEST(test_deleting),

@@ -258,6 +258,10 @@ static void test_trial(void **state)
     STORE(TRIAL_SET_LATEST_VALIDATION, "si", VALIDATION("0.75", "200"), I(1));
     STORE(TRIAL_SET_BEST_VALIDATION, "si", VALIDATION("0.5", "100"), I(1));
     STORE(TRIAL_SET_STEPS, "ii", I(230), I(1));
+    expect_and_drop(get_json("/api/v1/trials/1", BY_TASK), "trial.logRetentionDays", "");
+    STORE(EXPERIMENT_SET_LOG_RETENTION, "ii", I(30), I(1));
+    expect_and_drop(get_json("/api/v1/trials/1", BY_TASK), "trial.logRetentionDays", "30");
+    STORE(TRIAL_SET_LOG_RETENTION, "ii", I(7), I(1));
     checkpoint("c1", "COMPLETED", 100, "{\"avgMetrics\":{\"validation_loss\":0.5}}");
     checkpoint("c2", "COMPLETED", 200, "{\"avgMetrics\":{\"validation_loss\":0.75}}");
     checkpoint("c3", "DELETED", 50, NULL);
@@ -274,6 +278,7 @@ static void test_trial(void **state)
     expect(t, "bestCheckpoint.uuid", "c1");
     expect(t, "taskIds.0", "1.task");
     expect(t, "checkpointCount", "3");
+    expect(t, "logRetentionDays", "7");
     json_decref(j);
     STORE(ALLOCATION_SET_CAUSE, "sis", "SHARE", I(7), "1.task.1");
     j = get_json("/api/v1/trials/1/starts", BY_USER);
