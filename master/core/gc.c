@@ -197,12 +197,12 @@ void gc_step_back(struct core *c, struct trial *t, int64_t below)
     db_rows_close(rows);
 }
 
-// Its trial runs and reports validations, of which that of this step may be on its way: then it may
-// be the best.
-static bool may_be_validated(struct core *c, const struct keep_row *row)
+// Of a running trial, unless a person has asked: the validation of a step may still be on its way,
+// after its checkpoint.
+static bool is_left_alone(struct core *c, const struct keep_row *row)
 {
     const struct trial *t = core_trial_find(c, row->trial_id);
-    return t && t->validation.there && !row->has_metric && row->steps > t->validation.steps;
+    return t && !t->live->collect_all;
 }
 
 // What the policy leaves out, at most `room` rows; how many.
@@ -213,7 +213,7 @@ static size_t delete_chosen(struct core *c, const struct gc_forks *forks, const 
     char who[64];
     for (size_t i = 0; i < d->count && deleted < room; i++) {
         const struct keep_row *row = &d->rows[i];
-        if (row->keep || may_be_validated(c, row) ||
+        if (row->keep || is_left_alone(c, row) ||
             gc_is_needed(c, forks, row->trial_id, row->uuid, who) ||
             find_taken(c, row->uuid, before, c->sweep.began))
             continue;
@@ -289,10 +289,17 @@ void gc_ask(struct core *c)
     c->sweep.commit = c->submitted + (c->batch && !db_batch_empty(c->batch));
 }
 
-void gc_experiment(struct core *c, struct experiment *x)
+void gc_ended_trials(struct core *c, struct experiment *x)
 {
     STORE(c, GC_ASK, "i", x->id);
     gc_ask(c);
+}
+
+void gc_experiment(struct core *c, struct experiment *x)
+{
+    if (x->live)
+        x->live->collect_all = true;
+    gc_ended_trials(c, x);
 }
 
 void gc_resume(struct core *c)

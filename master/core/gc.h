@@ -12,6 +12,7 @@
 
 // Core thread: chooses among the checkpoints of an experiment, after the commit of this turn.
 void gc_experiment(struct core *c, struct experiment *x);
+void gc_ended_trials(struct core *c, struct experiment *x); // .. of those that do not run any more
 void gc_ask(struct core *c);    // rows of this turn say what is to be removed
 void gc_resume(struct core *c); // what the end of the master had interrupted
 void gc_pass(struct core *c);   // loop.c, after a turn: begins a sweep if one is due

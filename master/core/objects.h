@@ -37,6 +37,7 @@ struct live { // what an experiment needs until it is terminal
     struct trial *trials, **trials_end; // oldest first
     int live_trials;                    // that are not terminal
     int ended_trials, collected;        // of those at the last collection of their checkpoints
+    bool collect_all;                   // a person has asked for one: also of those that run
     struct pool *pool;
     int job;          // of the scheduler
     int least, slots; // of a trial: it runs with any number between them

@@ -108,7 +108,7 @@ static void collect(struct core *c, struct live *l)
     if (!l->live_trials || l->ended_trials - l->collected <= l->ended_trials / 16)
         return;
     l->collected = l->ended_trials;
-    gc_experiment(c, l->experiment);
+    gc_ended_trials(c, l->experiment);
 }
 
 static void end(struct core *c, struct trial *t)

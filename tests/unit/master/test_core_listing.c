@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "master/core/listing.h"
 
 #define LISTED(what) "SELECT " what " FROM experiment_metrics WHERE experiment_id = 1"
@@ -49,18 +50,29 @@ static void test_few_are_listed_at_once(void **state)
                   "2.0 2.0 5.0");
 }
 
+static void stored_last(char last[32])
+{
+    snprintf(last, 32, "%s", stored(LISTED("last") " AND name = 'validation.m0'"));
+}
+
 static void test_many_wait_for_their_turn(void **state)
 {
+    char last[32];
     (void)state;
     run_two();
+    int64_t until = clock_mono_us() + SECOND; // the core's clock goes on: a slow machine sees less
     post("1.1.1", "1", 1, LISTING_BURST + LISTING_RATE, 0); // more than a second's worth
     settle();
     assert_stored(LISTED("count(*)"), decimal(LISTING_BURST + LISTING_RATE));
     post("1.1.1", "1", 2, 1, 7);
     settle();
-    assert_stored(LISTED("last") " AND name = 'validation.m0'", "0.0");
+    stored_last(last);
+    if (clock_mono_us() < until)
+        assert_string_equal(last, "0.0");
     advance(SECOND / 2);
-    assert_stored(LISTED("last") " AND name = 'validation.m0'", "0.0");
+    stored_last(last);
+    if (clock_mono_us() < until - SECOND / 2)
+        assert_string_equal(last, "0.0");
     advance(SECOND);
     assert_stored(LISTED("last") " AND name = 'validation.m0'", "7.0");
 }
