@@ -60,20 +60,27 @@ function Line({ share, slots }: { share: Share; slots: number }) {
                 {share.usedSlots} of {share.entitledSlots}
                 <span class="hidden"> entitled</span>
             </td>
-            <td class="num">{share.waitingJobs ? count(share.waitingJobs, "job") : "–"}</td>
+            <td class="num">{share.waitingJobs || "–"}</td>
             <td class="muted shares-limits">{limits(share)}</td>
         </tr>
     );
 }
 
-/** The teams of one pool; `brief`: without what is set for them. */
+function isIdle(share: Share): boolean {
+    return !share.usedSlots && !share.wantedSlots && !share.waitingJobs;
+}
+
+/** The teams of one pool; `brief`: those alone that have or want slots, without their settings. */
 export function Shares(props: {
     shares: readonly Share[];
     slots: number;
     users?: boolean;
     brief?: boolean;
 }) {
-    const lines = props.users ? props.shares : props.shares.filter((share) => !share.userId);
+    const lines = props.shares.filter(
+        (share) => (props.users || !share.userId) && !(props.brief && isIdle(share)),
+    );
+    if (lines.length === 0) return null;
     return (
         <table class={`shares${props.brief ? " shares-brief" : ""}`}>
             <caption class="hidden">Shares of teams</caption>

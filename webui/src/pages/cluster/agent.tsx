@@ -58,11 +58,11 @@ function RunOfSlots({ run, name, lit }: { run: Run; name: string; lit: Lit }) {
     const where = size > 1 ? `slots ${first} to ${first + size - 1}` : `slot ${first}`;
     const style = { "--span": size };
     if (experimentId !== undefined) {
-        const said = `${where}: experiment ${experimentId}, ${name || "of another team"}`;
+        const said = `#${experimentId} ${name || "of another team"}: ${where}`;
         const isDim = lit !== undefined && lit !== experimentId;
         const inside = (
             <>
-                <b class="num">#{experimentId}</b>
+                <b class="num">#{experimentId}</b>{" "}
                 {size > 1 && <span class="cut">{name}</span>}
             </>
         );

@@ -48,7 +48,7 @@ function Line({ experiment, trial, lastWords }: Failure) {
     const seconds = (millis(experiment.endTime) - millis(experiment.startTime)) / 1000;
     return (
         <li>
-            <p>
+            <p class="overview-failure">
                 <span class="bad">
                     <Icon name="warning" label="Failed" />
                 </span>{" "}

@@ -118,11 +118,11 @@ export function Page() {
                             </div>
                             {shares.length > 0 && <ShareKey />}
                             <div class="overview-columns">
-                                <RunningExperiments />
                                 <div class="stack">
-                                    <Queue waiting={waiting} />
+                                    <RunningExperiments />
                                     <Failures />
                                 </div>
+                                <Queue waiting={waiting} />
                             </div>
                         </>
                     )

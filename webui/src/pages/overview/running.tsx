@@ -2,7 +2,7 @@
 
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { get, isAbort } from "../../lib/api" ;
+import { get, isAbort } from "../../lib/api";
 import { metric } from "../../lib/format";
 import { useLive } from "../../lib/live";
 import { useLoad } from "../../lib/load";
@@ -105,7 +105,7 @@ function Row({ experiment }: { experiment: Experiment }) {
                     #{experiment.id} {experiment.name}
                 </a>
                 <p class="muted">
-                    {experiment.username} in {experiment.workspaceName}, since{" "}
+                    {experiment.username} in {experiment.workspaceName}, submitted{" "}
                     <Ago at={experiment.startTime} />
                 </p>
             </div>

@@ -51,6 +51,7 @@ function Pool(props: { pool: ResourcePool; queue: Queue; steer: Steer }) {
     const waiting = queue.waiting.jobs.filter((job) => job.resourcePool === own.name);
     const running = queue.running.jobs.filter(isOurs);
     const shares = queue.shares.filter((share) => share.resourcePool === own.name);
+    const teams = new Map(shares.map((share) => [share.workspaceId, share.workspaceName]));
     const said = `${own.slotsUsed} of ${count(own.slotsAvailable, "slot")} in use`;
     return (
         <section class="card stack" aria-label={`Pool ${own.name}`}>
@@ -70,9 +71,10 @@ function Pool(props: { pool: ResourcePool; queue: Queue; steer: Steer }) {
                 jobs={waiting}
                 isShown={isOurs}
                 isShared={own.scheduler === "fair_share"}
+                teams={teams}
                 steer={steer}
             />
-            {running.length > 0 && <Running jobs={running} steer={steer} />}
+            {running.length > 0 && <Running jobs={running} teams={teams} steer={steer} />}
         </section>
     );
 }

@@ -71,6 +71,16 @@ function Title({ job }: { job: Job }) {
     );
 }
 
+type Teams = ReadonlyMap<number, string>; // names by workspace
+
+function Owner({ job, teams }: { job: Job; teams: Teams }) {
+    return (
+        <span class="muted">
+            {[job.username, teams.get(job.workspaceId)].filter(Boolean).join(" in ")}
+        </span>
+    );
+}
+
 function jobMenu(job: Job, moves: Moves, steer: Steer): MenuItem[] {
     const move = (action: Action | undefined, icon: string): MenuItem[] =>
         action ? [{ ...action, icon, run: steer.moved }] : [];
@@ -105,6 +115,7 @@ interface RowProps {
     job: Job;
     place: number;
     moves: Moves;
+    teams: Teams;
     steer: Steer;
     mark: "before" | "behind" | "";
     onMove: (action: Action | undefined) => void;
@@ -170,7 +181,7 @@ function WaitingRow(props: RowProps) {
             <div class="job-main">
                 <div class="line">
                     <Title job={job} />
-                    <span class="muted">{job.username}</span>
+                    <Owner job={job} teams={props.teams} />
                 </div>
                 <p class="job-why">{job.reason || "has just been queued"}</p>
             </div>
@@ -192,7 +203,7 @@ function WaitingRow(props: RowProps) {
                     </dd>
                 </div>
                 <div>
-                    <dt>Waits since</dt>
+                    <dt>Submitted</dt>
                     <dd>
                         <Ago at={job.submissionTime} />
                     </dd>
@@ -225,6 +236,7 @@ export function Waiting(props: {
     jobs: readonly Job[];
     isShown: (job: Job) => boolean;
     isShared: boolean;
+    teams: Teams;
     steer: Steer;
 }) {
     const { jobs, isShown, isShared, steer } = props;
@@ -270,6 +282,7 @@ export function Waiting(props: {
                                 job={job}
                                 place={i + 1}
                                 moves={movesOf(jobs, i, isShared)}
+                                teams={props.teams}
                                 steer={steer}
                                 mark={isOver ? (held!.ahead ? "before" : "behind") : ""}
                                 onMove={(action) => void move(action)}
@@ -287,7 +300,7 @@ export function Waiting(props: {
 
 // --- what runs -----------------------------------------------------------------------------------
 
-function RunningRow({ job, steer }: { job: Job; steer: Steer }) {
+function RunningRow({ job, teams, steer }: { job: Job; teams: Teams; steer: Steer }) {
     const { allocatedSlots: held, requestedSlots: wanted } = job;
     return (
         <li class="job">
@@ -297,7 +310,7 @@ function RunningRow({ job, steer }: { job: Job; steer: Steer }) {
             <div class="job-main">
                 <div class="line">
                     <Title job={job} />
-                    <span class="muted">{job.username}</span>
+                    <Owner job={job} teams={teams} />
                 </div>
                 {job.reason && <p class="job-why">{job.reason}</p>}
             </div>
@@ -337,7 +350,8 @@ function RunningRow({ job, steer }: { job: Job; steer: Steer }) {
     );
 }
 
-export function Running({ jobs, steer }: { jobs: readonly Job[]; steer: Steer }) {
+export function Running(props: { jobs: readonly Job[]; teams: Teams; steer: Steer }) {
+    const { jobs, teams, steer } = props;
     const slots = jobs.reduce((sum, job) => sum + job.allocatedSlots, 0);
     return (
         <div>
@@ -346,7 +360,7 @@ export function Running({ jobs, steer }: { jobs: readonly Job[]; steer: Steer })
             </h3>
             <ul class="jobs">
                 {jobs.map((job) => (
-                    <RunningRow key={job.jobId} job={job} steer={steer} />
+                    <RunningRow key={job.jobId} job={job} teams={teams} steer={steer} />
                 ))}
             </ul>
         </div>
