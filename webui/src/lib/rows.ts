@@ -90,6 +90,7 @@ export class PagedRows<T> implements Rows<T> {
     private wanted: [number, number] = [0, 0];
     private isDown = true; // the way one scrolls
     private round = 0;
+    private isRefused = false; // until the next question
     private abort = new AbortController();
 
     constructor(
@@ -127,6 +128,7 @@ export class PagedRows<T> implements Rows<T> {
         this.abort = new AbortController();
         this.loading.clear();
         this.round++;
+        this.isRefused = false;
         this.busy.value = true;
         this.more();
     }
@@ -164,7 +166,7 @@ export class PagedRows<T> implements Rows<T> {
     private more(): void {
         // The first answer tells how many there are; before it there is nothing else to ask.
         const most = this.pages.get(0) || this.wanted[0] ? AT_ONCE : 1;
-        while (this.loading.size < most) {
+        while (this.loading.size < most && !this.isRefused) {
             const page = this.nextMissing();
             if (page === undefined) return;
             void this.fetch(page);
@@ -187,8 +189,9 @@ export class PagedRows<T> implements Rows<T> {
                 this.error.value = error;
                 this.busy.value = false;
             });
+            this.isRefused = true;
             this.loading.delete(page);
-            return; // asked for again when one scrolls, or says so
+            return;
         }
         if (abort.signal.aborted) return;
         this.loading.delete(page);

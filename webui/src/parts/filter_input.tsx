@@ -9,8 +9,13 @@ import type { At } from "./field";
 import { Icon } from "./icon";
 import "./filter_input.css";
 
+/** Whether an error is about what was written here, which then shows it. */
+export function isFault(error: unknown): error is ApiError {
+    return error instanceof ApiError && error.status === 400;
+}
+
 function Fault({ text, error }: { text: string; error: unknown }) {
-    if (!(error instanceof ApiError) || error.status !== 400) return null;
+    if (!isFault(error)) return null;
     const column = faultColumn(error.message);
     return (
         <div class="fault" role="alert">
@@ -56,11 +61,9 @@ export function FilterInput(props: {
         if (!found) return;
         const before = typed.value.slice(0, found.from) + one.text;
         const rest = typed.value.slice(found.to).replace(/^ ?/, " ");
-        typed.value = before + rest;
-        requestAnimationFrame(() => {
-            input.current!.setSelectionRange(before.length + 1, before.length + 1);
-            look();
-        });
+        input.current!.value = before + rest;
+        input.current!.setSelectionRange(before.length + 1, before.length + 1);
+        look();
     };
     const onKey = (event: KeyboardEvent) => {
         const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;

@@ -49,6 +49,8 @@ export interface TableProps<T> {
     /** As high as its rows, at most so many pixels; else it fills what is around it. */
     height?: number;
     rowClass?: (row: T) => string | undefined;
+    /** Who shows the table shows its errors, too. */
+    hidesError?: boolean;
 }
 
 const ROW = 32;
@@ -254,7 +256,7 @@ export function Table<T>(props: TableProps<T>) {
     const fit = props.height ? `min(${props.height}px, ${(count + 1) * ROW + 16}px)` : "";
     return (
         <>
-            {rows.error.value !== undefined && (
+            {rows.error.value !== undefined && !props.hidesError && (
                 <ErrorBox error={rows.error.value} retry={rows.reload.bind(rows)} />
             )}
             <div

@@ -17,7 +17,7 @@ export function SignIn() {
     const password = useSignal("");
     const busy = useSignal(false);
     const failure = useSignal<unknown>(undefined);
-    const refused = failure.value instanceof ApiError && failure.value.status === 401;
+    const refused = failure.value instanceof ApiError && /^40[13]$/.test(String(failure.value.status));
     const submit = async (event: Event) => {
         event.preventDefault();
         busy.value = true;

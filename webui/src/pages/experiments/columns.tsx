@@ -168,7 +168,7 @@ function numberColumn(
 ): Built {
     return {
         title,
-        width: 120,
+        width: pin.value ? 160 : 120,
         end: true,
         sort: name,
         value: of,
@@ -188,7 +188,7 @@ function numberColumn(
 
 function titleOf(id: string): string {
     const [group, ...rest] = id.split(".");
-    const name = rest.join(".").replaceAll('"', "");
+    const name = rest.join(".").replaceAll('"', "").replace(/\.(min|max)$/, " $1");
     return group === "training" ? `train ${name}` : name || id;
 }
 
@@ -221,8 +221,7 @@ export function makeColumns(ids: readonly string[], baseline: Baseline): Column<
         }
         if (isValue(id)) {
             const of = (row: Row) => row.values[id];
-            const width = pin.value ? 150 : 120;
-            return [{ id, ...numberColumn(titleOf(id), id, of, baseline), width, help: id }];
+            return [{ id, ...numberColumn(titleOf(id), id, of, baseline), help: id }];
         }
         return built[id] ? [{ id, ...built[id] }] : [];
     });

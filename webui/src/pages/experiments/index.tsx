@@ -9,7 +9,7 @@ import { number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { Button, Empty, Head, Switch } from "../../parts";
 import { ColumnChooser } from "../../parts/columns";
-import { FilterInput } from "../../parts/filter_input";
+import { FilterInput, isFault } from "../../parts/filter_input";
 import { type Column, Table } from "../../parts/table";
 import { Bulk } from "./bulk";
 import { choices, makeColumns } from "./columns";
@@ -179,6 +179,7 @@ export function Page() {
                 rows={rows}
                 sort={sort}
                 selected={selected}
+                hidesError={isFault(rows.error.value)}
                 name={(row) => `${row.id} ${row.name}`}
                 href={(row) => `/experiments/${row.id}`}
                 empty={
