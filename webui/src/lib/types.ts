@@ -348,6 +348,63 @@ export interface Share {
     runningJobs: number;
 }
 
+export interface Token {
+    id: number;
+    userId: number;
+    expiry?: string | null;
+    createdAt?: string;
+    tokenType?: string;
+    revoked?: boolean;
+    description?: string;
+}
+
+export interface AuditRow {
+    id: number;
+    time: string;
+    userId?: number;
+    username: string;
+    address: string;
+    method: string;
+    path: string;
+    status: number;
+    detail: string;
+}
+
+export interface Trigger {
+    id?: number;
+    triggerType: string;
+    condition?: JsonObject;
+}
+
+export interface Webhook {
+    id: number;
+    url: string;
+    name: string;
+    webhookType: string;
+    mode: string;
+    workspaceId?: number;
+    triggers?: Trigger[];
+}
+
+export interface Template {
+    name: string;
+    config: JsonObject;
+    workspaceId: number;
+}
+
+export interface ClusterMessage {
+    message: string;
+    startTime: string;
+    endTime?: string | null;
+}
+
+export interface LogEntry {
+    id: number;
+    message: string;
+    timestamp: string;
+    level: string;
+}
+
 /** What became of each of many experiments; an empty error: done. */
 export interface ActionResult {
     id: number;

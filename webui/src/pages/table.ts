@@ -38,6 +38,22 @@ export const pages: readonly PageRow[] = [
         icon: "cluster",
     },
     { pattern: "/queue", title: "Queue", load: () => import("./queue"), key: "q", icon: "queue" },
+    {
+        pattern: "/compare",
+        title: "Compare",
+        load: () => import("./compare"),
+        key: "v",
+        icon: "compare",
+    },
+    {
+        pattern: "/models",
+        title: "Registry",
+        load: () => import("./registry"),
+        key: "m",
+        icon: "registry",
+    },
+    { pattern: "/models/:name", title: "Model", load: () => import("./registry/model") },
+    { pattern: "/admin", title: "Admin", load: () => import("./admin"), key: "a", icon: "admin" },
 ];
 
 /** Addresses that lead elsewhere: what det prints, and what has moved. */

@@ -53,6 +53,20 @@ export function TextInput(props: {
     );
 }
 
+/** Several lines. */
+export function TextArea(props: { at: At<string>; label?: string; rows?: number; placeholder?: string }) {
+    const { at, label, ...rest } = props;
+    return (
+        <textarea
+            class="input"
+            {...rest}
+            value={at.value}
+            aria-label={label}
+            onInput={(event) => (at.value = event.currentTarget.value)}
+        />
+    );
+}
+
 const QUIET_MS = 250;
 
 /** Sets `at` a moment after the last key, or at once by Enter. `/` goes to the first on the page. */

@@ -4,7 +4,8 @@
 export { ActionButton, Button, LinkButton } from "./button";
 export { Copy, CopyAs } from "./copy";
 export { Dialog } from "./dialog";
-export { Field, Search, Select, Switch, TextInput } from "./field";
+export { Field, Search, Select, Switch, TextArea, TextInput } from "./field";
+export { FormDialog } from "./form";
 export { Icon, type IconName } from "./icon";
 export { Menu, type MenuItem, Popover } from "./menu";
 export { Bar, Progress, Spark } from "./meter";
