@@ -327,10 +327,10 @@ export function Chart(props: ChartProps) {
     }, [props.logX, props.logY]);
     useEffect(() => {
         const { x: across, y: up } = picture.current!;
-        plot.current!.setData([
-            [across.from, across.to],
-            [up.from, up.to],
-        ]);
+        plot.current!.batch((u: uPlot) => {
+            u.setScale("x", { min: across.from, max: across.to });
+            u.setScale("y", { min: up.from, max: up.to });
+        });
         plot.current!.redraw(false, true);
     }, [lines, smooth, x, hidden.value, zoom.value, props.logX, props.logY]);
     useSignalEffect(() => {

@@ -1,0 +1,187 @@
+// Who may sign in.
+
+import { useSignal } from "@preact/signals";
+import type { Action } from "../../lib/actions";
+import { get, send } from "../../lib/api";
+import { useLoad } from "../../lib/load";
+import { isAdmin, user as me } from "../../lib/session";
+import type { User } from "../../lib/types";
+import { Ago, Button, Field, FormDialog, Search, StateBadge, Switch, TextInput } from "../../parts";
+import type { Column } from "../../parts/table";
+import { find, ListTable, menuColumn } from "./list";
+
+type Open = { what: "create" } | { what: "edit" | "password"; user: User };
+
+function useText(initial = "") {
+    return useSignal(initial);
+}
+
+function UserForm({ user, onClose }: { user: User | undefined; onClose: () => void }) {
+    const name = useText(user?.username);
+    const shown = useText(user?.displayName);
+    const password = useText();
+    const admin = useSignal(user?.admin ?? false);
+    const submit = async () => {
+        const rights = isAdmin() ? { admin: admin.value } : {};
+        const body = { username: name.value.trim(), displayName: shown.value.trim(), ...rights };
+        if (user) return send("PATCH", `/users/${user.id}`, body);
+        const fresh = { user: { ...body, active: true }, password: password.value, isHashed: false };
+        return send("POST", "/users", fresh);
+    };
+    return (
+        <FormDialog
+            title={user ? `Edit ${user.username}` : "New user"}
+            verb={user ? "Save" : "Make it"}
+            done={user ? "Saved" : "The user can sign in"}
+            onClose={onClose}
+            submit={submit}
+        >
+            <Field label="Name" help="What one signs in with">
+                <TextInput at={name} required autocomplete="off" />
+            </Field>
+            <Field label="Display name">
+                <TextInput at={shown} autocomplete="off" />
+            </Field>
+            {!user && (
+                <Field label="Password">
+                    <TextInput at={password} type="password" required autocomplete="new-password" />
+                </Field>
+            )}
+            {isAdmin() && <Switch label="Administrator of the cluster" at={admin} />}
+        </FormDialog>
+    );
+}
+
+function PasswordForm({ user, onClose }: { user: User; onClose: () => void }) {
+    const password = useText();
+    const again = useText();
+    const submit = async () => {
+        if (password.value !== again.value) throw new Error("The two are not the same: type it again.");
+        await send("PATCH", `/users/${user.id}`, { password: password.value, isHashed: false });
+    };
+    return (
+        <FormDialog
+            title={`Password of ${user.username}`}
+            verb="Set it"
+            done="The password was set"
+            onClose={onClose}
+            submit={submit}
+        >
+            <Field label="New password">
+                <TextInput at={password} type="password" required autocomplete="new-password" />
+            </Field>
+            <Field label="Once more">
+                <TextInput at={again} type="password" required autocomplete="new-password" />
+            </Field>
+        </FormDialog>
+    );
+}
+
+function columnsFor(actions: (user: User) => Action[]): Column<User>[] {
+    return [
+        {
+            id: "name",
+            title: "Name",
+            width: 170,
+            sort: "name",
+            value: (user) => user.username,
+            cell: (user) => (
+                <>
+                    {user.username}
+                    {user.id === me.value?.id && <span class="muted"> (you)</span>}
+                </>
+            ),
+        },
+        {
+            id: "shown",
+            title: "Display name",
+            width: 200,
+            sort: "shown",
+            value: (user) => user.displayName,
+            cell: (user) => user.displayName,
+        },
+        {
+            id: "role",
+            title: "Role",
+            width: 130,
+            sort: "role",
+            value: (user) => (user.admin ? "Administrator" : "User"),
+            cell: (user) => (user.admin ? "Administrator" : "User"),
+        },
+        {
+            id: "state",
+            title: "Sign-in",
+            width: 120,
+            sort: "state",
+            value: (user) => (user.active ? 0 : 1),
+            cell: (user) => <StateBadge state={user.active ? "ENABLED" : "DISABLED"} />,
+        },
+        {
+            id: "seen",
+            title: "Last signed in",
+            width: 130,
+            sort: "seen",
+            value: (user) => user.lastAuthAt,
+            cell: (user) => <Ago at={user.lastAuthAt} />,
+        },
+        menuColumn((user) => user.username, actions),
+    ];
+}
+
+export function Users() {
+    const open = useSignal<Open | null>(null);
+    const load = useLoad((abort) => get<{ users: User[] }>("/users", {}, abort));
+    const actions = (user: User): Action[] => {
+        const isOwn = user.id === me.value?.id;
+        const refused = isAdmin() ? undefined : "This takes an administrator";
+        const verb = user.active ? "deactivate" : "activate";
+        return [
+            { name: "Edit", refused: isOwn ? undefined : refused, run: () => (open.value = { what: "edit", user }) },
+            {
+                name: "Set password",
+                refused: isOwn ? undefined : refused,
+                run: () => (open.value = { what: "password", user }),
+            },
+            {
+                name: user.active ? "Deactivate" : "Activate",
+                refused: isOwn ? "One does not shut oneself out" : refused,
+                danger: user.active && `${user.username} cannot sign in any more; what is theirs stays.`,
+                call: {
+                    method: "PATCH",
+                    path: `/users/${user.id}`,
+                    body: { active: !user.active },
+                    muster: ["user", verb, user.username],
+                },
+                run: load.reload,
+            },
+        ];
+    };
+    const close = () => {
+        open.value = null;
+        load.reload();
+    };
+    return (
+        <>
+            <div class="spread">
+                <Search at={find} label="Users by name" />
+                {isAdmin() && (
+                    <Button icon="plus" onClick={() => (open.value = { what: "create" })}>
+                        New user
+                    </Button>
+                )}
+            </div>
+            <ListTable
+                label="Users"
+                of={load}
+                pick={({ users }) => users}
+                columns={columnsFor(actions)}
+                name={(user) => user.username}
+                id={(user) => String(user.id)}
+                words={(user) => `${user.username} ${user.displayName ?? ""}`}
+            />
+            {open.value?.what === "create" && <UserForm user={undefined} onClose={close} />}
+            {open.value?.what === "edit" && <UserForm user={open.value.user} onClose={close} />}
+            {open.value?.what === "password" && <PasswordForm user={open.value.user} onClose={close} />}
+        </>
+    );
+}
