@@ -138,7 +138,8 @@ static void report_both(const char *state, const char *ranks)
     report("agent-1", 2, tasks);
 }
 
-// A search does not wait for its last trial; what a running one has, which it may still validate, stays.
+// A search does not wait for its last trial; what a running one has, which it may still validate,
+// stays.
 static void test_a_search_collects_as_it_goes(void **state)
 {
     (void)state;
