@@ -40,6 +40,13 @@ export function metric(value: number | string | null | undefined): string {
     return String(Number(given.toPrecision(size >= 1000 ? 6 : 4)));
 }
 
+const compactly = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 });
+
+/** 1500000 -> "1.5M", for the ticks of axes. */
+export function compact(value: number): string {
+    return Math.abs(value) < 10_000 ? whole.format(value) : compactly.format(value);
+}
+
 export function percent(share: number): string {
     const points = 100 * share;
     return `${points > 0 && points < 10 ? points.toFixed(1) : Math.floor(points)} %`;

@@ -4,7 +4,7 @@
 import { useComputed, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { clock, duration, fullTime, metric, number } from "../lib/format";
+import { clock, compact, duration, fullTime, metric, number } from "../lib/format";
 import {
     colourOf,
     COLOURS,
@@ -62,12 +62,24 @@ export function xText(kind: XKind, value: number): string {
 function tickText(kind: XKind, value: number): string {
     if (kind === "time") return clock(value * 1000);
     if (kind === "elapsed") return duration(value);
-    return value >= 1e6 ? metric(value) : number(value);
+    return compact(value);
 }
 
 /** Colours of the theme, read when something is drawn. */
 function css(name: string): string {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+const averages = new WeakMap<object, { weight: number; y: ArrayLike<number> }>();
+
+/** The values as they are drawn: smoothed, once for each array and weight. */
+function drawn(y: ArrayLike<number>, weight: number): ArrayLike<number> {
+    if (weight <= 0) return y;
+    const known = averages.get(y);
+    if (known?.weight === weight) return known.y;
+    const made = { weight, y: smoothed(y, weight) };
+    averages.set(y, made);
+    return made.y;
 }
 
 // --- what is drawn -------------------------------------------------------------------------------
@@ -244,6 +256,7 @@ export function Swatch({ kind }: { kind: number }) {
 function Legend(props: {
     lines: readonly Line[];
     hidden: ReadonlySet<string>;
+    smooth: number;
     at: number | undefined;
     onLit: (id: string) => void;
     onToggle: (id: string) => void;
@@ -252,6 +265,7 @@ function Legend(props: {
         <ul class="legend">
             {props.lines.map((line, i) => {
                 const place = props.at === undefined ? line.x.length - 1 : nearest(line.x, props.at);
+                const y = drawn(line.y, props.smooth);
                 return (
                     <li key={line.id}>
                         <button
@@ -267,7 +281,7 @@ function Legend(props: {
                         >
                             <Swatch kind={line.kind ?? i} />
                             <span class="cut">{line.label}</span>
-                            <span class="legend-value num">{metric(line.y[place] ?? null)}</span>
+                            <span class="legend-value num">{metric(y[place] ?? null)}</span>
                         </button>
                     </li>
                 );
@@ -296,7 +310,7 @@ export function Chart(props: ChartProps) {
     picture.current = {
         props,
         shown,
-        smooth: shown.map((line) => (smooth > 0 ? smoothed(line.y, smooth) : undefined)),
+        smooth: shown.map((line) => (smooth > 0 ? drawn(line.y, smooth) : undefined)),
         lit: lit.peek(),
         x: zoom.value ?? whole,
         y: yRange(shown, zoom.value, props.logY ?? false),
@@ -398,6 +412,7 @@ export function Chart(props: ChartProps) {
                 <Legend
                     lines={lines}
                     hidden={hidden.value}
+                    smooth={smooth}
                     at={at.value}
                     onLit={(id) => (lit.value = id)}
                     onToggle={(id) => {

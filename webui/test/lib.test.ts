@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type ApiError, link, pause } from "../src/lib/api";
+import { curlLine, musterLine, quote } from "../src/lib/commands";
+import { diffLines } from "../src/lib/diff";
+import { csv, fileName } from "../src/lib/download";
+import { bytes, compact, count, duration, metric, percent } from "../src/lib/format";
+import { fits, type LiveEvent, question } from "../src/lib/live";
+import { fillPath, findRow, matchPath } from "../src/lib/routes";
+import { hrefOf, list } from "../src/lib/url";
+import { toYaml } from "../src/lib/yaml";
+
+test("numbers for people", () => {
+    assert.equal(metric(0.023456789), "0.02346");
+    assert.equal(metric(1e-7), "1e-7");
+    assert.equal(metric(12345678.9), "1.235e7");
+    assert.equal(metric("Infinity"), "∞");
+    assert.equal(metric(null), "–");
+    assert.equal(duration(3725), "1h 02m");
+    assert.equal(duration(0.25), "250ms");
+    assert.equal(duration(90000), "1d 1h");
+    assert.equal(bytes("1536"), "1.5 KiB");
+    assert.equal(percent(0.999), "99 %");
+    assert.equal(compact(1_500_000), "1.5M");
+    assert.equal(count(1, "trial") + count(1200, "trial"), "1 trial1,200 trials");
+});
+
+test("a page of the table of routes, and what stands for its names", () => {
+    assert.deepEqual(matchPath("/trials/:id", "/trials/7/"), { id: "7" });
+    assert.deepEqual(matchPath("/", "/"), {});
+    assert.equal(matchPath("/trials/:id", "/trials"), undefined);
+    assert.equal(matchPath("/models/:name", "/models/a%2Fb")?.["name"], "a/b");
+    const rows = ["/a/:x", "/a/b"];
+    assert.equal(findRow(rows, (row) => row, "/a/b")?.row, "/a/:x");
+    assert.equal(fillPath("/models/:name", { name: "a/b" }), "/models/a%2Fb");
+});
+
+test("addresses", () => {
+    assert.equal(link("/x", { a: [1, 2], b: undefined, c: "ä b" }), "/api/v1/x?a=1&a=2&c=%C3%A4+b");
+    const words = ["a,b", "50%", "plain"];
+    const codec = list();
+    assert.deepEqual(codec.read(codec.write(words)), words);
+    assert.equal(hrefOf("/x", new URLSearchParams({ t: "1,2" })), "/x?t=1,2");
+});
+
+test("tries again after what the master asks for, else ever later", () => {
+    assert.deepEqual([0, 1, 2].map((tried) => pause(tried, null)), [0.5, 1, 2]);
+    assert.equal(pause(0, "3"), 3);
+    assert.equal(pause(0, "1000"), 30);
+});
+
+test("an answer that is no success says what to do next", async () => {
+    const { get } = await import("../src/lib/api");
+    const body = { error: { reason: "NotFound", error: "there is no trial 7" } };
+    globalThis.fetch = () => Promise.resolve(Response.json(body, { status: 404 }));
+    await assert.rejects(get("/trials/7"), (error: ApiError) => {
+        assert.equal(error.message, "there is no trial 7");
+        assert.match(error.advice, /deleted/);
+        return true;
+    });
+});
+
+test("a call that changes nothing is made again while the master is busy, others are not", async () => {
+    const { get, send } = await import("../src/lib/api");
+    let calls = 0;
+    globalThis.fetch = () =>
+        Promise.resolve(
+            ++calls < 3
+                ? Response.json({}, { status: 503, headers: { "Retry-After": "0" } })
+                : Response.json({ calls }),
+        );
+    assert.deepEqual(await get("/x"), { calls: 3 });
+    calls = 0;
+    await assert.rejects(send("POST", "/x"));
+    assert.equal(calls, 1);
+});
+
+test("commands to copy", () => {
+    const call = { method: "POST", path: "/x", body: { a: "it's" }, muster: ["label", "two words"] } as const;
+    assert.equal(musterLine(call), "muster label 'two words'");
+    assert.equal(
+        curlLine(call, "http://m:8080"),
+        `curl -sS -X POST -H 'Content-Type: application/json' -H "Authorization: Bearer $MUSTER_TOKEN"` +
+            ` -d '{"a":"it'\\''s"}' http://m:8080/api/v1/x`,
+    );
+    assert.equal(quote("a-b.c"), "a-b.c");
+});
+
+test("files", () => {
+    assert.equal(csv(["a", "b"], [[1, 'x,"y"'], [null, true]]), 'a,b\r\n1,"x,""y"""\r\n,true\r\n');
+    assert.equal(fileName("../loss of / trial 7.svg"), "loss-of-trial-7.svg");
+});
+
+test("what differs, line by line", () => {
+    const kinds = (a: string, b: string) =>
+        diffLines(a, b).map((line) => ({ same: " ", gone: "-", new: "+" })[line.kind] + line.text);
+    assert.deepEqual(kinds("a\nb\nc", "a\nx\nc"), [" a", "-b", "+x", " c"]);
+    assert.deepEqual(kinds("", "a"), ["-", "+a"]);
+    assert.deepEqual(kinds("a\nb", "a\nb"), [" a", " b"]);
+    assert.deepEqual(kinds("a\nb\nc\nd", "b\nc\nd\ne"), ["-a", " b", " c", " d", "+e"]);
+    const last = diffLines("a\nb\nc", "c").at(-1)!;
+    assert.deepEqual([last.before, last.after], [3, 1]);
+});
+
+test("configurations as YAML", () => {
+    const config = { name: "a: b", list: [1, "x"], deep: { a: true, none: null }, empty: {}, no: "yes" };
+    assert.equal(
+        toYaml(config),
+        'name: "a: b"\nlist: [1, x]\ndeep:\n  a: true\n  none: null\nempty: {}\n"no": "yes"\n',
+    );
+});
+
+test("one stream asks for what all views want, and each hears its own", () => {
+    const all = { topics: ["experiments"] } as const;
+    const one = { topics: ["metrics"], trialId: 7 } as const;
+    assert.equal(question([]), "");
+    assert.equal(question([one]), "/api/v1/events?topics=metrics&trialIds=7");
+    assert.equal(question([all, one]), "/api/v1/events?topics=experiments%2Cmetrics");
+    const event = (trialId: number): LiveEvent => ({
+        topic: "metrics",
+        trialId,
+        experimentId: 1,
+        group: "training",
+    });
+    assert.ok(fits(one, event(7)));
+    assert.ok(!fits(one, event(8)));
+    assert.ok(!fits(all, event(7)));
+});

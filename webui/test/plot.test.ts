@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { lineOf, lowerBound, nearest, smoothed, thinnedText, ticks, timeTicks, within, xRange, yRange } from "../src/lib/plot";
+import { compareValues, nextSort, type PageWanted, pagedRows, sortOf } from "../src/lib/rows";
+
+const line = (x: number[], y: number[], total?: number) => ({
+    id: "a",
+    label: "a",
+    x,
+    y,
+    ...(total ? { total } : {}),
+});
+
+test("ticks are round numbers within the range", () => {
+    assert.deepEqual(ticks({ from: 0, to: 1 }, 5, false), [0, 0.2, 0.4, 0.6, 0.8, 1]);
+    assert.deepEqual(ticks({ from: 0.02, to: 300 }, 6, true), [0.1, 1, 10, 100]);
+    assert.deepEqual(timeTicks({ from: 10, to: 130 }, 3, 0), [60, 120]);
+});
+
+test("places by x", () => {
+    const x = [1, 2, 4, 8];
+    assert.equal(lowerBound(x, 3), 2);
+    assert.equal(nearest(x, 2.9), 1);
+    assert.equal(nearest(x, 100), 3);
+    assert.equal(nearest([], 1), -1);
+    assert.deepEqual(within(x, { from: 2, to: 3 }), [0, 4]);
+});
+
+test("ranges leave out what cannot be drawn", () => {
+    const one = line([0, 10, 100], [NaN, 5, -1]);
+    assert.deepEqual(xRange([one], false), { from: 0, to: 100 });
+    assert.deepEqual(xRange([one], true), { from: 10, to: 100 });
+    assert.ok(yRange([one], null, false).from < -1);
+    assert.ok(yRange([one], null, true).from > 0);
+    assert.deepEqual(yRange([], null, false), { from: 0, to: 1 });
+});
+
+test("smoothing is not pulled to zero, and passes over gaps", () => {
+    assert.deepEqual([...smoothed([4, 4, 4], 0.9)], [4, 4, 4]);
+    const found = smoothed([1, NaN, 3], 0.5);
+    assert.equal(found[0], 1);
+    assert.ok(Number.isNaN(found[1]));
+    assert.ok(Math.abs(found[2]! - 7 / 3) < 1e-12);
+});
+
+test("a series as a line", () => {
+    const series = { metric: "loss", total: 9, shown: 2, steps: [1, 5], times: [100, 160], values: [1, "NaN"] };
+    const made = lineOf(series, "elapsed", { id: "a", label: "a" });
+    assert.deepEqual([...Array.from(made.x)], [0, 60]);
+    assert.ok(Number.isNaN(made.y[1]));
+    assert.equal(thinnedText([line([1, 2], [1, 2], 1_000_000)]), "2 of 1,000,000 points shown");
+    assert.equal(thinnedText([line([1, 2], [1, 2])]), "");
+});
+
+test("orders by clicks", () => {
+    assert.equal(nextSort("", "a", false), "a");
+    assert.equal(nextSort("a", "a", false), "-a");
+    assert.equal(nextSort("-a", "a", false), "");
+    assert.equal(nextSort("-a", "b", true), "-a,b");
+    assert.equal(nextSort("-a,b", "a", true), "b");
+    assert.equal(sortOf("-a,b", "a"), -1);
+    assert.deepEqual([3, undefined, 1].sort((a, b) => compareValues(a, b, -1)), [3, 1, undefined]);
+});
+
+const settled = () => new Promise((done) => setTimeout(done, 5));
+
+/** A server with so many rows, and what it was asked for. */
+function server(total: number) {
+    const asked: PageWanted[] = [];
+    const rows = pagedRows<{ id: number }>(
+        (page) => {
+            asked.push(page);
+            const from = page.cursor ? Number(page.cursor) : page.offset;
+            const size = Math.max(0, Math.min(page.limit, total - from));
+            return Promise.resolve({
+                rows: Array.from({ length: size }, (_, i) => ({ id: from + i })),
+                total,
+                next: from + size < total ? String(from + size) : null,
+            });
+        },
+        (row) => String(row.id),
+        { size: 10 },
+    );
+    return { rows, asked };
+}
+
+test("pages are asked for as one scrolls, by cursor where there is one", async () => {
+    const { rows, asked } = server(1000);
+    rows.want(0, 10);
+    await settled();
+    assert.equal(rows.count.value, 1000);
+    assert.equal(rows.at(5)?.id, 5);
+    assert.equal(rows.at(900), undefined);
+    assert.ok(asked.slice(1).every((page) => page.cursor), "ahead by cursor");
+    rows.want(900, 910);
+    await settled();
+    assert.equal(rows.at(905)?.id, 905);
+    assert.ok(asked.some((page) => page.offset === 900));
+});
+
+test("what was there stays until the new comes, and a row changes in its place", async () => {
+    const { rows } = server(30);
+    rows.want(0, 10);
+    await settled();
+    rows.reload();
+    assert.equal(rows.at(3)?.id, 3);
+    await settled();
+    const before = rows.version.value;
+    assert.ok(rows.patch("3", { id: 3 }));
+    assert.ok(!rows.patch("999", { id: 3 }));
+    assert.equal(rows.version.value, before + 1);
+});
+
+test("a question that is refused is not asked again by scrolling", async () => {
+    let calls = 0;
+    const rows = pagedRows<{ id: number }>(
+        () => (calls++, Promise.reject(new Error("no"))),
+        (row) => String(row.id),
+    );
+    rows.want(0, 10);
+    await settled();
+    rows.want(0, 20);
+    await settled();
+    assert.equal(calls, 1);
+    rows.reload();
+    await settled();
+    assert.equal(calls, 2);
+});
