@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +21,6 @@ struct transfer {
     struct error *e;
     int result; // of `data`
     int fd;
-    const char *accept; // NULL: anything
     client_on_line *on_line;
     void *ctx;
 };
@@ -41,150 +39,106 @@ static int on_progress(void *ctx, curl_off_t down, curl_off_t now, curl_off_t up
     return c->cancel && atomic_load(c->cancel);
 }
 
-// Those that libcurl reads; the capital spelling of the first could come from a web server.
-static bool has_proxy(void)
-{
-    static const char *const names[] = {"http_proxy", "all_proxy", "ALL_PROXY"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *value = getenv(names[i]);
-        if (value && *value)
-            return true;
-    }
-    return false;
-}
-
 static bool is_loopback(const char *host)
 {
     return !strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]");
 }
 
-// What is more than a host, a port and a path.
-static bool read_by_curl(struct client *c)
+// The address in its full form, and whether proxies of the environment are left out for it.
+static int read_url(struct client *c, const char *text, bool *loopback, struct error *e)
 {
     char *host = NULL;
-    bool web = !strncmp(c->url, "http://", 7) || !strncmp(c->url, "https://", 8);
-    if (!web)
-        return false;
     CURLU *url = curl_url();
     must(url);
-    bool good = !curl_url_set(url, CURLUPART_URL, c->url, 0) &&
-                !curl_url_get(url, CURLUPART_HOST, &host, 0);
-    c->loopback = good && is_loopback(host);
-    curl_free(host);
-    curl_url_cleanup(url);
-    return good;
-}
-
-static int read_url(struct client *c, const char *text, struct error *e)
-{
     c->url = strstr(text, "://") ? xstrdup(text) : xasprintf("http://%s", text);
     for (size_t len = strlen(c->url); len && c->url[len - 1] == '/'; len--)
         c->url[len - 1] = '\0';
-    c->plain = plain_new(c->url);
-    c->loopback = c->plain && plain_is_loopback(c->plain);
-    if (!c->plain && !read_by_curl(c))
+    bool web = !strncmp(c->url, "http://", 7) || !strncmp(c->url, "https://", 8);
+    bool good = web && !curl_url_set(url, CURLUPART_URL, c->url, 0) &&
+                !curl_url_get(url, CURLUPART_HOST, &host, 0);
+    *loopback = good && is_loopback(host);
+    curl_free(host);
+    curl_url_cleanup(url);
+    if (!good)
         return error_set(e, ERR_INVALID,
                          "\"%.200s\" is no address of a master; write it as http://host:8080",
                          text);
-    if (c->plain && !c->loopback && has_proxy()) {
-        plain_free(c->plain);
-        c->plain = NULL;
-    }
     return 0;
 }
 
-CURL *client_easy(struct client *c)
+static void set_options(struct client *c, const struct client_options *o, bool loopback)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (c->easy)
-        return c->easy;
-    pthread_once(&once, init_curl);
-    CURL *h = c->easy = curl_easy_init();
-    must(h);
+    CURL *h = c->easy;
     curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT, c->connect_timeout_s);
+    curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT,
+                     (long)(o->connect_timeout_s ? o->connect_timeout_s : 5));
     curl_easy_setopt(h, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(h, CURLOPT_ERRORBUFFER, c->detail);
     curl_easy_setopt(h, CURLOPT_USERAGENT, "muster/" MUSTER_VERSION);
     curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress);
     curl_easy_setopt(h, CURLOPT_XFERINFODATA, c);
-    if (c->ca_file)
-        curl_easy_setopt(h, CURLOPT_CAINFO, c->ca_file);
-    if (c->loopback)
+    if (o->ca_file)
+        curl_easy_setopt(h, CURLOPT_CAINFO, o->ca_file);
+    if (loopback)
         curl_easy_setopt(h, CURLOPT_PROXY, "");
-    return h;
 }
 
 int client_open(const struct client_options *options, struct client **out, struct error *e)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    bool loopback;
+    pthread_once(&once, init_curl);
+    *out = NULL;
     struct client *c = xcalloc(1, sizeof(*c));
+    c->easy = curl_easy_init();
+    must(c->easy);
     c->cancel = options->cancel;
     c->timeout_s = options->timeout_s ? options->timeout_s : 60;
-    c->connect_timeout_s = options->connect_timeout_s ? options->connect_timeout_s : 5;
-    c->ca_file = options->ca_file ? xstrdup(options->ca_file) : NULL;
-    int rc = read_url(c, options->url ? options->url : "", e);
-    client_set_token(c, options->auth, options->token);
+    int rc = read_url(c, options->url ? options->url : "", &loopback, e);
     if (rc) {
         client_close(c);
-        c = NULL;
+        return rc;
     }
+    set_options(c, options, loopback);
+    client_set_token(c, options->auth, options->token);
     *out = c;
-    return rc;
-}
-
-static void forget_token(struct client *c)
-{
-    if (c->token)
-        explicit_bzero(c->token, strlen(c->token));
-    free(c->token);
-    c->token = NULL;
+    return 0;
 }
 
 void client_close(struct client *c)
 {
     if (!c)
         return;
-    if (c->easy)
-        curl_easy_cleanup(c->easy);
-    plain_free(c->plain);
-    forget_token(c);
-    free(c->ca_file);
+    curl_easy_cleanup(c->easy);
+    curl_slist_free_all(c->headers);
     free(c->url);
     free(c);
+}
+
+static void add_header(struct client *c, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(c->headers, line);
+    must(longer);
+    c->headers = longer;
 }
 
 void client_set_token(struct client *c, enum client_auth auth, const char *token)
 {
     static const char *const names[] = {
         [CLIENT_BEARER] = "Authorization", [CLIENT_TASK] = "Grpc-Metadata-x-allocation-token"};
-    forget_token(c);
+    curl_slist_free_all(c->headers);
+    c->headers = NULL;
+    add_header(c, "Content-Type: application/json");
+    add_header(c, "Expect:"); // no round trip before a large body
     if (auth == CLIENT_NO_AUTH || !token)
         return;
     int len = (int)strcspn(token, " \t\r\n"); // as read from a file, with its newline
-    c->token = xasprintf("%s: Bearer %.*s", names[auth], len, token);
-}
-
-static void add_header(struct curl_slist **list, const char *line)
-{
-    struct curl_slist *longer = curl_slist_append(*list, line);
-    must(longer);
-    *list = longer;
-}
-
-struct curl_slist *client_headers(const struct client *c, const char *accept)
-{
-    struct curl_slist *list = NULL;
-    char *line = accept ? xasprintf("Accept: %s", accept) : NULL;
-    add_header(&list, "Content-Type: application/json");
-    add_header(&list, "Expect:"); // no round trip before a large body
-    if (line)
-        add_header(&list, line);
-    if (c->token)
-        add_header(&list, c->token);
+    char *line = xasprintf("%s: Bearer %.*s", names[auth], len, token);
+    add_header(c, line);
+    explicit_bzero(line, strlen(line));
     free(line);
-    return list;
 }
 
 // --- one exchange --------------------------------------------------------------------------------
@@ -197,19 +151,14 @@ static int keep_body(struct transfer *t, const char *bytes, size_t len, struct e
                      t->body.limit);
 }
 
-static int take(void *ctx, int status, const char *bytes, size_t len)
-{
-    struct transfer *t = ctx;
-    t->result = status >= 300 ? keep_body(t, bytes, len, t->e) : t->data(t, bytes, len, t->e);
-    return t->result;
-}
-
 static size_t on_data(char *bytes, size_t size, size_t count, void *ctx)
 {
-    const struct transfer *t = ctx;
+    struct transfer *t = ctx;
     long status = 0;
     curl_easy_getinfo(t->client->easy, CURLINFO_RESPONSE_CODE, &status);
-    return take(ctx, (int)status, bytes, size * count) ? 0 : size * count;
+    t->result = status >= 300 ? keep_body(t, bytes, size * count, t->e)
+                              : t->data(t, bytes, size * count, t->e);
+    return t->result ? 0 : size * count;
 }
 
 int client_transport_failed(struct client *c, CURLcode code, struct error *e)
@@ -259,14 +208,10 @@ int client_http_failed(struct client *c, const char *method, const char *path,
     return code;
 }
 
-static bool has_body(const char *method, const char *body)
-{
-    return body || (strcmp(method, "GET") && strcmp(method, "DELETE"));
-}
-
 static void set_method(struct client *c, const char *method, const char *body)
 {
-    if (has_body(method, body)) { // a POST of nothing still says that its length is 0
+    bool has_body = body || (strcmp(method, "GET") && strcmp(method, "DELETE"));
+    if (has_body) { // a POST of nothing still says that its length is 0
         curl_easy_setopt(c->easy, CURLOPT_POST, 1L);
         curl_easy_setopt(c->easy, CURLOPT_POSTFIELDS, body ? body : "");
         curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE,
@@ -277,73 +222,32 @@ static void set_method(struct client *c, const char *method, const char *body)
     curl_easy_setopt(c->easy, CURLOPT_CUSTOMREQUEST, method);
 }
 
-static CURLcode run_curl(struct client *c, const char *method, const char *path, const char *body,
-                         long timeout_s, struct transfer *t)
-{
-    long status = 0;
-    char *url = xasprintf("%s%s", c->url, path);
-    CURL *h = client_easy(c);
-    struct curl_slist *headers = client_headers(c, t->accept);
-    set_method(c, method, body);
-    curl_easy_setopt(h, CURLOPT_URL, url);
-    curl_easy_setopt(h, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(h, CURLOPT_TIMEOUT, timeout_s);
-    curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_data);
-    curl_easy_setopt(h, CURLOPT_WRITEDATA, t);
-    CURLcode code = curl_easy_perform(h);
-    curl_easy_getinfo(h, CURLINFO_RESPONSE_CODE, &status);
-    c->status = (int)status;
-    curl_slist_free_all(headers);
-    free(url);
-    return code;
-}
-
-static CURLcode run_plain(struct client *c, const char *method, const char *path, const char *body,
-                          long timeout_s, struct transfer *t)
-{
-    static const CURLcode codes[] = {[PLAIN_DONE] = CURLE_OK,
-                                     [PLAIN_STOPPED] = CURLE_WRITE_ERROR,
-                                     [PLAIN_CANCELLED] = CURLE_ABORTED_BY_CALLBACK,
-                                     [PLAIN_TIMEOUT] = CURLE_OPERATION_TIMEDOUT,
-                                     [PLAIN_FAILED] = CURLE_COULDNT_CONNECT};
-    char *head = xasprintf("%s %s%s HTTP/1.1\r\nUser-Agent: muster/" MUSTER_VERSION
-                           "\r\nContent-Type: application/json\r\nAccept: %s\r\n%s%s",
-                           method, plain_path(c->plain), path, t->accept ? t->accept : "*/*",
-                           c->token ? c->token : "", c->token ? "\r\n" : "");
-    const char *sent = has_body(method, body) && !body ? "" : body;
-    struct plain_call call = {.head = head,
-                              .body = sent,
-                              .body_len = sent ? strlen(sent) : 0,
-                              .connect_us = c->connect_timeout_s * 1000000,
-                              .deadline =
-                                  timeout_s ? clock_mono_us() + timeout_s * 1000000 : INT64_MAX,
-                              .cancel = c->cancel,
-                              .take = take,
-                              .ctx = t};
-    enum plain_end end = plain_perform(c->plain, &call);
-    c->status = call.status;
-    snprintf(c->detail, sizeof c->detail, "%s", call.detail);
-    explicit_bzero(head, strlen(head));
-    free(head);
-    return codes[end];
-}
-
 // Runs one request; t->data, t->body and what they need are set.
 static int exchange(struct client *c, const char *method, const char *path, const char *body,
                     long timeout_s, struct transfer *t, struct error *e)
 {
     struct error own;
+    long status = 0;
+    char *url = xasprintf("%s%s", c->url, path);
     t->client = c;
     t->e = e ? e : &own;
     c->may_retry = false;
     *c->detail = '\0';
-    CURLcode code = c->plain ? run_plain(c, method, path, body, timeout_s, t)
-                             : run_curl(c, method, path, body, timeout_s, t);
+    set_method(c, method, body);
+    curl_easy_setopt(c->easy, CURLOPT_URL, url);
+    curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, c->headers);
+    curl_easy_setopt(c->easy, CURLOPT_TIMEOUT, timeout_s);
+    curl_easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(c->easy, CURLOPT_WRITEDATA, t);
+    CURLcode code = curl_easy_perform(c->easy);
+    curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+    c->status = (int)status;
+    free(url);
     if (t->result)
         return t->result == STOP ? 0 : t->result;
     if (code)
         return client_transport_failed(c, code, e);
-    return c->status >= 300 ? client_http_failed(c, method, path, &t->body, e) : 0;
+    return status >= 300 ? client_http_failed(c, method, path, &t->body, e) : 0;
 }
 
 // --- calls ---------------------------------------------------------------------------------------
@@ -495,23 +399,31 @@ static int write_fd(struct transfer *t, const char *bytes, size_t len, struct er
 
 int client_download(struct client *c, const char *path, const char *accept, int fd, struct error *e)
 {
-    struct transfer t = {.data = write_fd, .fd = fd, .accept = accept};
+    struct transfer t = {.data = write_fd, .fd = fd};
+    struct curl_slist *plain = c->headers;
+    char *line = accept ? xasprintf("Accept: %s", accept) : NULL;
     buf_init(&t.body, LIMIT_BODY_SMALL);
+    if (line) { // before the others for this call alone; the list is shared behind it
+        c->headers = curl_slist_append(NULL, line);
+        must(c->headers);
+        c->headers->next = plain;
+    }
     int rc = exchange(c, "GET", path, NULL, 0, &t, e);
+    if (line) {
+        c->headers->next = NULL;
+        curl_slist_free_all(c->headers);
+        c->headers = plain;
+    }
+    free(line);
     buf_free(&t.body);
     return rc;
 }
 
 char *client_escape(const char *text)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "-._~";
-    char *escaped = xcalloc(3 * strlen(text) + 1, 1), *to = escaped;
-    for (; *text; text++) {
-        if (strchr(plain, *text))
-            *to++ = *text;
-        else
-            to += snprintf(to, 4, "%%%02X", (unsigned)(unsigned char)*text);
-    }
-    return escaped;
+    char *escaped = curl_easy_escape(NULL, text, (int)strlen(text));
+    must(escaped);
+    char *copy = xstrdup(escaped);
+    curl_free(escaped);
+    return copy;
 }

@@ -1,6 +1,5 @@
-// HTTP client: blocking JSON calls, over a plain socket or libcurl (TLS, proxies). A client belongs
-// to one thread at a time (it keeps its connection open between calls); another thread ends its
-// calls through the cancel flag.
+// HTTP client: blocking JSON calls over libcurl. A client belongs to one thread at a time (it keeps
+// its connection open between calls); another thread ends its calls through the cancel flag.
 //
 // Paths are given whole ("/api/v1/me"). Answers belong to the caller (json_decref); `answer` may be
 // NULL when it does not matter. Errors carry the server's own sentence where there is one

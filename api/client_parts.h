@@ -5,26 +5,18 @@
 #include <curl/curl.h>
 
 #include "api/client.h"
-#include "api/plain.h"
 #include "base/buf.h"
 
 struct client {
-    struct plain *plain; // NULL: what libcurl is needed for
-    CURL *easy;          // NULL: not needed yet, see client_easy()
-    char *url;           // without a slash at the end
-    char *token;         // header with the token; NULL: none
-    char *ca_file;
-    bool loopback; // no proxy is asked
+    CURL *easy;
+    char *url; // without a slash at the end
+    struct curl_slist *headers;
     const atomic_bool *cancel;
-    long timeout_s, connect_timeout_s;
+    long timeout_s;
     int status;
     bool may_retry; // the last call failed in a way that another try may mend
     char detail[CURL_ERROR_SIZE];
 };
-
-CURL *client_easy(struct client *c);
-// The caller's. `accept` NULL: anything.
-struct curl_slist *client_headers(const struct client *c, const char *accept);
 
 // Fill *e by what became of a call, and set may_retry.
 int client_transport_failed(struct client *c, CURLcode code, struct error *e);

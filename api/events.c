@@ -100,11 +100,13 @@ static size_t on_data(char *bytes, size_t size, size_t count, void *ctx)
 
 static void connect_to(struct events *s)
 {
-    CURL *h = client_easy(s->client);
+    CURL *h = s->client->easy;
     char *url = xasprintf("%s%s", s->client->url, s->path);
     char *last = *s->parser.id ? xasprintf("Last-Event-ID: %s", s->parser.id) : NULL;
     curl_slist_free_all(s->headers);
-    s->headers = client_headers(s->client, "text/event-stream");
+    s->headers = curl_slist_append(NULL, "Accept: text/event-stream");
+    for (const struct curl_slist *line = s->client->headers; line; line = line->next)
+        s->headers = curl_slist_append(s->headers, line->data);
     if (last)
         s->headers = curl_slist_append(s->headers, last);
     must(s->headers);
