@@ -160,7 +160,9 @@ export class PagedRows<T> implements Rows<T> {
         const to = Math.floor(this.wanted[1] / this.size);
         const ahead = this.isDown ? [to + 1, to + 2, from - 1] : [from - 1, from - 2, to + 1];
         for (let page = from; page <= to; page++) if (this.isMissing(page)) return page;
-        return ahead.find((page) => this.isMissing(page) && !this.loading.has(page - 1));
+        const isNext = (page: number) =>
+            page < from || this.pages.get(page - 1)?.round === this.round;
+        return ahead.find((page) => this.isMissing(page) && isNext(page));
     }
 
     private more(): void {
