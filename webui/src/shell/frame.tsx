@@ -11,6 +11,7 @@ import { pages } from "../pages/table";
 import { Button } from "../parts/button";
 import { Icon } from "../parts/icon";
 import { Menu } from "../parts/menu";
+import { Banner } from "./banner";
 import { KeyHelp } from "./help";
 import { Mark } from "./mark";
 import { Palette, paletteIsOpen } from "./palette";
@@ -136,6 +137,7 @@ export function Frame() {
                     <UserMenu />
                 </div>
             </header>
+            <Banner />
             <Router />
             {paletteIsOpen.value && <Palette />}
             {helpIsOpen.value && <KeyHelp onClose={() => (helpIsOpen.value = false)} />}

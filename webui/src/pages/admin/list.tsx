@@ -3,12 +3,12 @@
 import { type ReadonlySignal, useComputed } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
-import type { Action } from "../../lib/actions";
+import { type Action, useActions } from "../../lib/actions";
 import type { Load } from "../../lib/load";
 import { listRows } from "../../lib/rows";
 import type { Workspace } from "../../lib/types";
 import { param, text } from "../../lib/url";
-import { ErrorBox, Menu } from "../../parts";
+import { ActionButton, ErrorBox, Menu } from "../../parts";
 import { copyItems } from "../../parts/menu";
 import { type Column, Table } from "../../parts/table";
 
@@ -50,6 +50,13 @@ export function ListTable<T, D>(props: {
             />
         </>
     );
+}
+
+/** What makes a new one, also by the key n. */
+export function NewButton({ name, run }: { name: string; run: () => void }) {
+    const action: Action = { name, icon: "plus", key: "n", run };
+    useActions([action]);
+    return <ActionButton action={action} />;
 }
 
 /** The menu of a row: only what the caller may, and the commands that do it. */

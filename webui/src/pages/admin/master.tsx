@@ -3,8 +3,7 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { act } from "../../lib/actions";
-import { get, send, stream } from "../../lib/api";
-import { errorText } from "../../lib/notices";
+import { get, send, sleep, stream } from "../../lib/api";
 import { useLoad } from "../../lib/load";
 import type { ClusterMessage, LogEntry } from "../../lib/types";
 import { flag, param, text } from "../../lib/url";
@@ -104,6 +103,7 @@ export function Notice() {
 // --- the log -------------------------------------------------------------------------------------
 
 const KEPT = 20_000;
+const RETRY_S = 3;
 const levels = ["trace", "debug", "info", "warning", "error", "critical"] as const;
 const least = param("level", text("info"));
 const following = param("follow", flag(true));
@@ -119,6 +119,24 @@ function lineOf(entry: LogEntry): LogLine {
     return { id: String(entry.id), time: entry.timestamp, level, text: plain(entry.message) };
 }
 
+/** Reads the log from its beginning, and again when the master was away. */
+async function readOn(
+    take: (found: { logEntry: LogEntry }[]) => void,
+    abort: AbortSignal,
+    broke: (error: unknown) => void,
+): Promise<void> {
+    while (!abort.aborted) {
+        broke(undefined);
+        try {
+            await stream("/master/logs", { follow: true }, take, abort);
+        } catch (error) {
+            if (abort.aborted) return;
+            broke(error);
+        }
+        await sleep(RETRY_S, abort).catch(() => undefined);
+    }
+}
+
 export function Log() {
     const all = useSignal<readonly LogLine[]>([]);
     const error = useSignal<unknown>(undefined);
@@ -128,11 +146,10 @@ export function Log() {
             const lines = found.map((one) => lineOf(one.logEntry));
             all.value = [...all.peek(), ...lines].slice(-KEPT);
         };
-        stream<{ logEntry: LogEntry }>("/master/logs", { follow: true }, take, abort.signal).catch(
-            (failure: unknown) => {
-                if (!abort.signal.aborted) error.value = failure;
-            },
-        );
+        void readOn(take, abort.signal, (failure) => {
+            error.value = failure;
+            all.value = failure ? all.peek() : [];
+        });
         return () => abort.abort();
     }, []);
     const lines = useComputed(() => {
@@ -149,7 +166,7 @@ export function Log() {
                 <Select label="From level" at={least} options={levels} />
                 <Switch label="Follow" at={following} />
             </div>
-            {error.value !== undefined && <ErrorBox error={new Error(errorText(error.value))} />}
+            {error.value !== undefined && <ErrorBox error={error.value} />}
             <LogView
                 label="The master's log"
                 lines={lines}

@@ -20,10 +20,17 @@ import {
     TextInput,
 } from "../../parts";
 import type { Column } from "../../parts/table";
-import { find, ListTable, menuColumn } from "./list";
+import { find, ListTable, menuColumn, NewButton } from "./list";
 
 const chosen = param("team", text());
 const roles: readonly Role[] = ["none", "viewer", "editor", "admin"];
+
+const others: Record<Role, string> = {
+    none: "nobody else sees it",
+    viewer: "everybody else may look",
+    editor: "everybody else may submit, too",
+    admin: "everybody else may manage it, too",
+};
 
 interface Teams {
     teams: Workspace[];
@@ -72,6 +79,7 @@ function columnsFor(shares: readonly Share[], actions: (team: Workspace) => Acti
             help: "Of how many it is entitled to now",
             cell: (team) => {
                 const { used, entitled } = slotsOf(team, shares);
+                if (used === 0 && entitled === 0) return <span class="muted">none wanted</span>;
                 return (
                     <span class="num">
                         <Bar value={used} of={entitled} label={`${used} of ${entitled} slots`} />{" "}
@@ -253,7 +261,7 @@ function Team({ team, actions }: { team: Workspace; actions: readonly Action[] }
                 </div>
             </div>
             <p class="muted">
-                {count(members.value.length, "member")}; everybody else is {team.defaultRole}.
+                {count(members.value.length, "member")}; {others[team.defaultRole ?? "editor"]}.
             </p>
             <ListTable
                 label={`Members of ${team.name}`}
@@ -319,9 +327,7 @@ export function TeamsTab() {
         <>
             <div class="spread">
                 <Search at={find} label="Teams by name" />
-                <Button icon="plus" onClick={() => (editing.value = "new")}>
-                    New team
-                </Button>
+                <NewButton name="New team" run={() => (editing.value = "new")} />
             </div>
             <ListTable
                 label="Teams"

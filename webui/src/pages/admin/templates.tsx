@@ -8,10 +8,10 @@ import { mayChange } from "../../lib/session";
 import type { JsonObject, Template, Workspace } from "../../lib/types";
 import { param, text } from "../../lib/url";
 import { toYaml } from "../../lib/yaml";
-import { Button, Field, FormDialog, Search, Select, TextArea, TextInput } from "../../parts";
+import { Field, FormDialog, Search, Select, TextArea, TextInput } from "../../parts";
 import { Code } from "../../parts/code";
 import type { Column } from "../../parts/table";
-import { find, ListTable, menuColumn, teamOptions } from "./list";
+import { find, ListTable, menuColumn, NewButton, teamOptions } from "./list";
 
 const chosen = param("template", text());
 
@@ -127,9 +127,7 @@ export function TemplatesTab() {
         <>
             <div class="spread">
                 <Search at={find} label="Templates by name" />
-                <Button icon="plus" onClick={() => (open.value = "new")}>
-                    New template
-                </Button>
+                <NewButton name="New template" run={() => (open.value = "new")} />
             </div>
             <ListTable
                 label="Templates"

@@ -10,7 +10,7 @@ import type { Token, User } from "../../lib/types";
 import { flag, param } from "../../lib/url";
 import { Ago, Button, Copy, Dialog, Field, FormDialog, Search, Select, Switch, TextInput } from "../../parts";
 import type { Column } from "../../parts/table";
-import { find, ListTable, menuColumn } from "./list";
+import { find, ListTable, menuColumn, NewButton } from "./list";
 
 const ended = param("ended", flag());
 const sessions = param("sessions", flag());
@@ -162,9 +162,7 @@ export function TokensTab() {
                     <Switch label="Also ended ones" at={ended} />
                     <Switch label="Also sign-ins" at={sessions} />
                 </div>
-                <Button icon="plus" onClick={() => (making.value = true)}>
-                    New token
-                </Button>
+                <NewButton name="New token" run={() => (making.value = true)} />
             </div>
             <ListTable
                 label="Tokens"

@@ -6,9 +6,9 @@ import { get, send } from "../../lib/api";
 import { useLoad } from "../../lib/load";
 import { isAdmin, user as me } from "../../lib/session";
 import type { User } from "../../lib/types";
-import { Ago, Button, Field, FormDialog, Search, StateBadge, Switch, TextInput } from "../../parts";
+import { Ago, Field, FormDialog, Search, StateBadge, Switch, TextInput } from "../../parts";
 import type { Column } from "../../parts/table";
-import { find, ListTable, menuColumn } from "./list";
+import { find, ListTable, menuColumn, NewButton } from "./list";
 
 type Open = { what: "create" } | { what: "edit" | "password"; user: User };
 
@@ -165,9 +165,7 @@ export function Users() {
             <div class="spread">
                 <Search at={find} label="Users by name" />
                 {isAdmin() && (
-                    <Button icon="plus" onClick={() => (open.value = { what: "create" })}>
-                        New user
-                    </Button>
+                    <NewButton name="New user" run={() => (open.value = { what: "create" })} />
                 )}
             </div>
             <ListTable

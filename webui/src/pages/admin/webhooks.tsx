@@ -6,9 +6,9 @@ import { get, send } from "../../lib/api";
 import { useLoad } from "../../lib/load";
 import { isAdmin } from "../../lib/session";
 import type { Trigger, Webhook, Workspace } from "../../lib/types";
-import { Button, Field, FormDialog, Search, Select, stateText, Switch, TextInput } from "../../parts";
+import { Field, FormDialog, Search, Select, stateText, Switch, TextInput } from "../../parts";
 import type { Column } from "../../parts/table";
-import { find, ListTable, menuColumn, teamOptions } from "./list";
+import { find, ListTable, menuColumn, NewButton, teamOptions } from "./list";
 
 interface Hooks {
     webhooks: Webhook[];
@@ -187,9 +187,7 @@ export function Webhooks() {
         <>
             <div class="spread">
                 <Search at={find} label="Webhooks by name or address" />
-                <Button icon="plus" onClick={() => (open.value = "new")}>
-                    New webhook
-                </Button>
+                <NewButton name="New webhook" run={() => (open.value = "new")} />
             </div>
             <ListTable
                 label="Webhooks"

@@ -81,7 +81,7 @@ function Finder() {
     });
     return (
         <div class="compare-finder">
-            <Search at={typed} label="Experiments by name, label, owner or number" />
+            <Search at={typed} label="Name, label, owner or number" />
             <Loaded of={found}>
                 {({ experiments }) => (
                     <ul aria-label="Experiments found">

@@ -11,6 +11,9 @@ import * as state from "./state";
 
 const NAMED = 8; // runs that each chart's own legend names; more are told by the table
 
+/** Which group it is of, where its name does not say so. */
+const titleOf = ({ group, name }: Metric) => (name.startsWith(group) ? name : `${group} ${name}`);
+
 interface Zoom {
     kind: XKind;
     range: Range;
@@ -48,7 +51,7 @@ function MetricChart({ metric, runs }: { metric: Metric; runs: ReadonlySignal<re
     return (
         <Chart
             key={kind.value}
-            title={`${metric.group} ${metric.name}`}
+            title={titleOf(metric)}
             lines={lines.value}
             x={kind.value}
             logX={state.logX.value}

@@ -16,7 +16,7 @@ import { Values } from "./values";
 import "../../parts/table.css";
 import "./compare.css";
 
-const COLUMNS = 6; // metrics of the table, unless one asks for others by name
+const COLUMNS = 5; // metrics of the table, unless one asks for others by name
 
 const panels = [
     { id: "charts", title: "Charts" },

@@ -16,6 +16,12 @@ export function flatten(value: Json, path = "", out: Flat = new Map()): Flat {
     return out;
 }
 
+/** A number with as many digits as one reads; all of them are in the title. */
+function short(value: string): string {
+    const isLong = value.length > 8 && /^-?\d*\.?\d+(e[-+]?\d+)?$/.test(value);
+    return isLong ? String(Number(Number(value).toPrecision(6))) : value;
+}
+
 export interface SettingRow {
     path: string;
     values: (string | undefined)[];
@@ -56,7 +62,7 @@ function Section(props: { title: string; rows: readonly SettingRow[]; runs: read
                             title={value}
                             class={row.differs && value !== row.values[props.base] ? "compare-other" : undefined}
                         >
-                            {value ?? <span class="muted">–</span>}
+                            {value === undefined ? <span class="muted">–</span> : short(value)}
                         </td>
                     ))}
                 </tr>

@@ -13,11 +13,17 @@ const picks = [
     { value: "mean", title: "mean" },
 ];
 
-/** "+0.012 (+3.1 %)" */
+/** "+0.012 (+3.1 %)", or "+8.9 (×90)". */
 export function deltaText(value: number, base: number): string {
     const delta = value - base;
     const sign = delta > 0 ? "+" : delta < 0 ? "−" : "±";
-    const share = base === 0 ? "" : ` (${sign}${percent(Math.abs(delta / base))})`;
+    const times = value / base;
+    const share =
+        !Number.isFinite(times) || times < 0
+            ? ""
+            : times >= 10
+              ? ` (×${metricText(Math.round(times))})`
+              : ` (${sign}${percent(Math.abs(delta / base))})`;
     return sign + metricText(Math.abs(delta)) + share;
 }
 

@@ -161,7 +161,7 @@ function About({ model, team }: { model: Model; team: Workspace }) {
                     <Ago at={model.lastUpdatedTime} />
                 </dd>
             </dl>
-            <Labels labels={model.labels} />
+            {model.labels && model.labels.length > 0 && <Labels labels={model.labels} />}
             <Described {...(model.notes ? { notes: model.notes } : {})} metadata={model.metadata} />
         </aside>
     );

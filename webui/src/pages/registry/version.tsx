@@ -1,11 +1,13 @@
 // One version of a model: where it comes from, what it is, and how to take it along.
 
-import { useSignal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { Action } from "../../lib/actions";
-import { send } from "../../lib/api";
+import { get, send } from "../../lib/api";
 import { bytes, count, metric, number } from "../../lib/format";
-import type { ModelVersion } from "../../lib/types";
+import { useLoad } from "../../lib/load";
+import { errorText } from "../../lib/notices";
+import type { Checkpoint, ModelVersion } from "../../lib/types";
 import {
     ActionBar,
     Ago,
@@ -13,10 +15,13 @@ import {
     Field,
     FormDialog,
     LinkButton,
+    Select,
     StateBadge,
     TextInput,
 } from "../../parts";
 import { Described, Labels, WordFields, wordsBody, wordsOf } from "./words";
+
+const FOUND = 50;
 
 const pathOf = (version: ModelVersion) =>
     `/models/${encodeURIComponent(version.model.name)}/versions/${version.version}`;
@@ -131,6 +136,40 @@ function EditVersion({ version, onClose }: { version: ModelVersion; onClose: () 
     );
 }
 
+/** The checkpoints of an experiment, the best first. */
+function Finder({ at }: { at: Signal<string> }) {
+    const experiment = useSignal("");
+    const found = useLoad(async (abort) => {
+        const id = Number(experiment.value);
+        if (!id) return [];
+        const query = { sortByAttr: "SORT_BY_SEARCHER_METRIC", states: "COMPLETED", limit: FOUND };
+        const path = `/experiments/${id}/checkpoints`;
+        return (await get<{ checkpoints: Checkpoint[] }>(path, query, abort)).checkpoints;
+    });
+    const options = (found.data.value ?? []).map(({ uuid, training, stepsCompleted }) => {
+        const value = training.searcherMetric;
+        const best = typeof value === "number" ? `, metric ${metric(value)}` : "";
+        return { value: uuid, title: `trial ${training.trialId}, step ${stepsCompleted ?? 0}${best}` };
+    });
+    const first = { value: "", title: options.length ? "choose" : "none" };
+    return (
+        <>
+            <Field
+                label="Experiment"
+                help="Its number; its checkpoints are then offered, the best first"
+                error={found.error.value === undefined ? undefined : errorText(found.error.value)}
+            >
+                <TextInput at={experiment} type="number" />
+            </Field>
+            {experiment.value && (
+                <Field label="Its checkpoints">
+                    <Select label="Checkpoint" quiet at={at} options={[first, ...options]} />
+                </Field>
+            )}
+        </>
+    );
+}
+
 export function RegisterVersion({ model, onClose }: { model: string; onClose: () => void }) {
     const uuid = useSignal("");
     const words = useMemo(() => wordsOf({}), []);
@@ -147,7 +186,8 @@ export function RegisterVersion({ model, onClose }: { model: string; onClose: ()
             onClose={onClose}
             submit={submit}
         >
-            <Field label="Checkpoint" help="Its name, as the checkpoints of a trial list it">
+            <Finder at={uuid} />
+            <Field label="Checkpoint">
                 <TextInput at={uuid} required placeholder="00000000-0000-0000-0000-000000000000" />
             </Field>
             <WordFields words={words} about="Comment" />
@@ -198,7 +238,7 @@ export function Version(props: {
                 </div>
             </div>
             {version.comment && <p>{version.comment}</p>}
-            <Labels labels={version.labels} />
+            {version.labels && version.labels.length > 0 && <Labels labels={version.labels} />}
             <Lineage version={version} />
             <Described
                 {...(version.notes ? { notes: version.notes } : {})}
