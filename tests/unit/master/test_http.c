@@ -297,6 +297,17 @@ static void test_body_limits(void **state)
     close(fd);
 }
 
+// The room of a body is given back once its answer is on its way, which may be after it came.
+static int status_with_room(const char *body)
+{
+    int status = 429;
+    for (int i = 0; i < 500 && status == 429; i++) {
+        clock_sleep_us(i ? 10000 : 0);
+        status = status_of("POST", "/api/v1/trials/1/kill", BY_USER, body);
+    }
+    return status;
+}
+
 static void test_all_bodies_together(void **state)
 {
     (void)state;
@@ -316,7 +327,7 @@ static void test_all_bodies_together(void **state)
     assert_int_equal(server_start(&options, &fx.server, &e), 0);
     fx.port = (int)strtol(strrchr(server_url(fx.server), ':') + 1, NULL, 10);
     for (int i = 0; i < 3; i++) { // each gives its room back
-        assert_int_equal(status_of("POST", "/api/v1/trials/1/kill", BY_USER, fits), 200);
+        assert_int_equal(status_with_room(fits), 200);
         assert_int_equal(status_of("POST", "/api/v1/trials/1/kill", BY_USER, past), 429);
     }
     free(fits);
