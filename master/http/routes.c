@@ -357,6 +357,24 @@ const struct route route_table[] = {
      .summary = "Why an experiment waits",
      .answers = "experimentId:int reason:string resourcePool?:string priority?:int "
                 "requestedSlots?:int allocatedSlots?:int waiting:[WaitReason]"},
+    {.method = "GET",
+     .path = V1 "/experiments/{experimentId}/search",
+     .auth = AUTH_USER,
+     .kind = ROUTE_WORKER,
+     .view = view_experiment_search,
+     .ours = true,
+     .summary = "Where the trials of a search stand: brackets, their rungs, who reached them",
+     .answers = "method:string metric:string smallerIsBetter:bool divisor:number "
+                "timeMetric?:string brackets:[SearchBracket]"},
+    {.method = "GET",
+     .path = V1 "/experiments/{experimentId}/starts",
+     .auth = AUTH_USER,
+     .kind = ROUTE_READ,
+     .view = view_experiment_starts,
+     .query = "offset limit",
+     .ours = true,
+     .summary = "Every start of an experiment's trials, newest first",
+     .answers = "starts:[Start] pagination:Pagination"},
     CORE_GET(V1 "/experiments/{experimentId}/searcher/best_searcher_validation_metric",
              ANY_USER_TASK, core_experiment_best_metric, NULL,
              "The best value of the searcher's metric so far", .answers = "metric?:float"),
@@ -426,8 +444,9 @@ const struct route route_table[] = {
      .answers = "group:string series:[Series]"},
     STREAM(V1 "/trials/{trialId}/logs", AUTH_USER, stream_trial_logs,
            "follow limit orderBy agentIds allocationIds containerIds rankIds sources stdtypes "
-           "levels timestampBefore timestampAfter searchText enableRegex after:int",
-           "The log of a trial; after (ours): only lines behind the one of this id",
+           "levels timestampBefore timestampAfter searchText enableRegex after:int before:int",
+           "The log of a trial; after and, newest first, before (ours): only lines behind, or "
+           "before, the one of this id",
            .answers = "TrialLog"),
     CORE("PUT", V1 "/trials/{trialId}/retain_logs", AUTH_USER, core_trial_retain_logs, NULL,
          "Say for how many days after its end the log of a trial is kept; -1: for ever",
@@ -704,11 +723,15 @@ const struct route route_table[] = {
     TASK_ROWS(shell, "Shell", core_shell_create, NULL, NO_PROXY),
     TASK_ROWS(notebook, "Notebook", core_notebook_create, NULL, NO_PROXY),
     TASK_ROWS(tensorboard, "Tensorboard", core_tensorboard_create, NULL, NO_PROXY),
-    STREAM(V1 "/tasks/{taskId}/logs", AUTH_USER, stream_task_logs,
-           "follow limit orderBy agentIds allocationIds containerIds rankIds sources stdtypes "
-           "levels timestampBefore timestampAfter searchText enableRegex after:int",
-           "The log of a task; after (ours): only lines behind the one of this id",
-           .answers = "TaskLog"),
+    STREAM(
+        V1
+        "/tasks/{taskId}/logs",
+        AUTH_USER, stream_task_logs,
+        "follow limit orderBy agentIds allocationIds containerIds rankIds sources stdtypes "
+        "levels timestampBefore timestampAfter searchText enableRegex after:int before:int",
+        "The log of a task; after and, newest first, before (ours): only lines behind, or before, "
+        "the one of this id",
+        .answers = "TaskLog"),
     STREAM(V1 "/tasks/{taskId}/logs/fields", AUTH_USER, stream_task_log_fields, "follow",
            "What the log of a task can be filtered by", .answers = "LogFields"),
 

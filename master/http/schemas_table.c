@@ -136,9 +136,13 @@ const struct schema schema_table[] = {
     WORDS("TrialSourceInfoType", "TRIAL_SOURCE_INFO_TYPE_", "INFERENCE FINE_TUNING"),
     WORDS("ExitedReason", "EXITED_REASON_", "INVALID_HP USER_REQUESTED_STOP INIT_INVALID_HP"),
     OURS("Series", "metric:string total:int shown:int steps:[int] times:[number] values:[float]"),
-    OURS("Start", "allocationId:string epoch:int state:AllocationState slots:int agents:[string] "
-                  "queuedTime?:time startTime?:time endTime?:time reason:string cause:string "
-                  "preemptedForTrialId?:int"),
+    OURS("Start", "allocationId:string trialId:int epoch:int state:AllocationState slots:int "
+                  "agents:[string] parts:[StartPart] queuedTime?:time startTime?:time "
+                  "endTime?:time reason:string cause:string preemptedForTrialId?:int"),
+    OURS("StartPart", "agent:string slots:[int] ranks:[int]"),
+    OURS("SearchBracket", "trials:int concurrent:int created:int rungs:[SearchRung]"),
+    OURS("SearchRung", "time:number goOn:int marks:[SearchMark]"),
+    OURS("SearchMark", "trialId:int metric?:number"),
 
     // logs
     OBJECT("TrialLog", "id:string timestamp:time level:LogLevel message:string trialId:int "

@@ -88,6 +88,13 @@ static void fill(struct search *s, struct search_commands *out)
 
 // --- rungs ---------------------------------------------------------------------------------------
 
+// How many of those that have reached a rung go on.
+static size_t kept_of(const struct crowd *crowd, size_t count)
+{
+    double kept = floor((double)count / crowd->divisor);
+    return kept < 1 ? 1 : (size_t)kept;
+}
+
 // Puts a trial's metric into its place; whether that is among those who go on. Equals: the first;
 // what is no number: never.
 static bool enter_rung(const struct crowd *crowd, struct rung *rung, double metric, int64_t trial)
@@ -100,8 +107,7 @@ static bool enter_rung(const struct crowd *crowd, struct rung *rung, double metr
     for (; at && metric < rung->marks[at - 1].metric; at--)
         rung->marks[at] = rung->marks[at - 1];
     rung->marks[at] = (struct mark){metric, trial};
-    double kept = floor((double)++rung->count / crowd->divisor);
-    return isfinite(metric) && (double)at < (kept < 1 ? 1 : kept);
+    return isfinite(metric) && at < kept_of(crowd, ++rung->count);
 }
 
 static void leave_rungs(struct bracket *b, int64_t trial)
@@ -289,6 +295,45 @@ static void crowd_load(struct search *s, const json_t *saved)
     set_progress(s);
 }
 
+// --- for people ----------------------------------------------------------------------------------
+
+static json_t *show_rung(const struct crowd *crowd, const struct rung *rung, bool top)
+{
+    json_t *marks = json_array();
+    for (size_t i = 0; i < rung->count; i++) {
+        const struct mark *m = &rung->marks[i];
+        json_t *mark = json_pack("{s:I}", "trial", (json_int_t)m->trial);
+        if (isfinite(m->metric))
+            json_object_set_new(mark, "metric",
+                                json_real(crowd->smaller_is_better ? m->metric : -m->metric));
+        must(!json_array_append_new(marks, mark));
+    }
+    size_t kept = top || !rung->count ? 0 : kept_of(crowd, rung->count);
+    return json_pack("{s:f, s:I, s:o}", "time", rung->needs, "goOn", (json_int_t)kept, "marks",
+                     marks);
+}
+
+static json_t *crowd_ladder(const struct search *s)
+{
+    const struct crowd *crowd = &s->of.crowd;
+    json_t *brackets = json_array();
+    for (int i = 0; i < crowd->bracket_count; i++) {
+        const struct bracket *b = &crowd->brackets[i];
+        json_t *rungs = json_array();
+        for (int r = 0; r < b->rung_count; r++)
+            must(!json_array_append_new(rungs,
+                                        show_rung(crowd, &b->rungs[r], r + 1 == b->rung_count)));
+        if (b->rung_count)
+            must(!json_array_append_new(
+                brackets, json_pack("{s:I, s:I, s:I, s:o}", "trials", (json_int_t)b->most,
+                                    "concurrent", (json_int_t)b->concurrent, "created",
+                                    (json_int_t)b->created, "rungs", rungs)));
+        else
+            json_decref(rungs);
+    }
+    return brackets;
+}
+
 static int crowd_set_up(struct search *s, const json_t *config, struct error *e)
 {
     return crowd_plan(&s->of.crowd, config, e);
@@ -302,7 +347,7 @@ static void crowd_drop(struct search *s)
 #define CROWD(name_)                                                                               \
     {                                                                                              \
         .name = name_, .set_up = crowd_set_up, .tell = crowd_tell, .save = crowd_save,             \
-        .load = crowd_load, .drop = crowd_drop                                                     \
+        .load = crowd_load, .ladder = crowd_ladder, .drop = crowd_drop                             \
     }
 const struct search_method search_random = CROWD("random"), search_grid = CROWD("grid"),
                            search_halving = CROWD("async_halving"),

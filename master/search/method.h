@@ -13,7 +13,8 @@ struct search_method {
     void (*tell)(struct search *s, const struct search_event *event, struct search_commands *out);
     json_t *(*save)(const struct search *s); // an object
     void (*load)(struct search *s, const json_t *saved);
-    void (*drop)(struct search *s); // NULL: nothing to give back
+    json_t *(*ladder)(const struct search *s); // NULL: it has no rungs
+    void (*drop)(struct search *s);            // NULL: nothing to give back
 };
 
 struct search {

@@ -127,6 +127,11 @@ char *search_snapshot(const struct search *s)
     return text;
 }
 
+json_t *search_ladder(const struct search *s)
+{
+    return s->method->ladder ? s->method->ladder(s) : json_array();
+}
+
 bool search_changed(const struct search *s)
 {
     return s->changed;

@@ -80,4 +80,9 @@ char *search_warning(const json_t *config);
 char *search_snapshot(const struct search *s);  // JSON, heap string: all of the state but progress
 double search_progress(const struct search *s); // of the whole search, 0..1
 
+// Where its trials stand, for people: [{"trials", "concurrent", "created", "rungs": [{"time",
+// "goOn", "marks": [{"trial", "metric"}]}]}], the best mark first; no metric: it is no number, or
+// the trial failed. goOn: so many marks are kept for now. Empty without rungs; the caller's.
+json_t *search_ladder(const struct search *s);
+
 #endif

@@ -23,7 +23,8 @@ struct log_stream {
     bool follows, registered;
     int64_t trial_id; // 0: asked for by task
     int64_t left;     // lines still to send; -1: all
-    int64_t after;    // only lines behind the one of this number
+    int64_t after;    // oldest first: only lines behind the one of this number; 0: all
+    int64_t before;   // newest first: only lines before it; 0: all
     struct log_choice choice;
     struct log_reader log;
     struct buf line;
@@ -158,7 +159,9 @@ static int read_options(struct view *v, struct log_stream *l, bool *newest_first
         rc = error_set(e, ERR_INVALID, "query parameter limit: at least 0 (0: all)");
     if (!l->left)
         l->left = -1;
-    return rc ? rc : request_query_int(v->rq, "after", 0, &l->after, e);
+    if (!rc)
+        rc = request_query_int(v->rq, "after", 0, &l->after, e);
+    return rc ? rc : request_query_int(v->rq, "before", 0, &l->before, e);
 }
 
 static int open_logs(struct view *v, int64_t trial_id, const char *task_id, struct stream **out,
@@ -180,8 +183,9 @@ static int open_logs(struct view *v, int64_t trial_id, const char *task_id, stru
     }
     const struct log_wanted wanted = log_choice_wanted(&l->choice);
     log_reader_init(&l->log, task_id, newest_first, &wanted);
-    if (!newest_first && l->after > 0)
-        l->log.place = l->after;
+    int64_t passed = newest_first ? l->before : l->after;
+    if (passed > 0)
+        l->log.place = passed;
     *out = &l->stream;
     return 0;
 }

@@ -1,9 +1,13 @@
-// The starts of a trial: each of its allocations, where it ran and why it ended.
+// The starts of a trial, or of all trials of an experiment: each allocation, where it ran and why
+// it ended.
 #include <string.h>
 
 #include "api/wire.h"
 #include "base/json.h"
+#include "master/views/list.h"
 #include "master/views/views.h"
+
+#define START_COLUMNS "SELECT " DB_ALLOCATION_COLUMNS ", cause, preempted_for"
 
 // Columns of DB_ALLOCATION_COLUMNS.
 enum {
@@ -22,7 +26,8 @@ enum {
     S_FAVOURED
 };
 
-static void write_agents(struct json_writer *w, const char *placement)
+// Which agents; and of each its slots and ranks, as they were stored.
+static void write_places(struct json_writer *w, const char *placement)
 {
     json_t *parts = NULL, *part;
     size_t i;
@@ -36,16 +41,18 @@ static void write_agents(struct json_writer *w, const char *placement)
     }
     jw_array_end(w);
     json_decref(parts);
+    jw_kv_raw(w, "parts", placement);
 }
 
 static void write_start(struct json_writer *w, struct db_rows *rows)
 {
     jw_object(w);
     jw_kv_string(w, "allocationId", db_text(rows, S_ID));
+    jw_kv_int(w, "trialId", db_int(rows, S_TRIAL));
     jw_kv_int(w, "epoch", db_int(rows, S_EPOCH));
     jw_kv_string(w, "state", wire_name(WIRE_ALLOCATION_STATE, db_text(rows, S_STATE)));
     jw_kv_int(w, "slots", db_int(rows, S_SLOTS));
-    write_agents(w, db_text(rows, S_PLACEMENT));
+    write_places(w, db_text(rows, S_PLACEMENT));
     write_time(w, "queuedTime", db_int(rows, S_QUEUED));
     write_time(w, "startTime", db_int(rows, S_STARTED));
     write_time(w, "endTime", db_int(rows, S_ENDED));
@@ -78,4 +85,21 @@ int view_trial_starts(struct view *v, struct error *e)
     jw_object_end(&v->w);
     db_rows_close(rows);
     return more < 0 ? store_failed(e) : 0;
+}
+
+int view_experiment_starts(struct view *v, struct error *e)
+{
+    static const struct list_source source = {"starts", START_COLUMNS, "FROM allocations", "",
+                                              write_start};
+    int64_t id;
+    struct list l;
+    int err = request_param_int(v->rq, 0, &id, e);
+    if (err)
+        return err;
+    list_init(&l, v);
+    list_and(&l, "trial_id IN (SELECT t.id FROM trials t WHERE t.experiment_id = ?)");
+    list_bind_int(&l, id);
+    buf_puts(&l.order, " ORDER BY queued_at DESC, id");
+    list_page(&l);
+    return list_answer(&l, &source, e);
 }

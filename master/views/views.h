@@ -47,8 +47,11 @@ view_handler view_fields, view_labels, view_validation_history, view_run_metadat
 view_handler render_trial; // takes the id in rq->id
 view_handler view_trial, view_trial_workloads, view_trial_series, view_context_directory;
 
+// search.c (worker)
+view_handler view_experiment_search;
+
 // starts.c, tasks.c
-view_handler view_trial_starts, view_task, view_allocation;
+view_handler view_trial_starts, view_experiment_starts, view_task, view_allocation;
 // Of a generic task: its state and the tasks it belongs to; no text: none.
 void write_generic_members(struct json_writer *w, const char *state, const char *ancestors,
                            const char *forked_from, bool no_pause);

@@ -179,6 +179,26 @@ static struct play *play(const char *searcher, uint64_t seed)
     return play_new(config, seed);
 }
 
+// "time>goOn: trial=metric .., .." of every rung of the first bracket.
+static void expect_ladder(const struct play *p, const char *wanted)
+{
+    char text[512] = "";
+    size_t r, m, used = 0;
+    json_t *brackets = search_ladder(p->search), *rung, *mark;
+    json_array_foreach(jget(json_array_get(brackets, 0), "rungs"), r, rung)
+    {
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "%g>%d:", jget_double(rung, "time", 0),
+                                 (int)jget_int(rung, "goOn", -1));
+        json_array_foreach(jget(rung, "marks"), m, mark) used +=
+            (size_t)snprintf(text + used, sizeof text - used, " %d=%g",
+                             (int)jget_int(mark, "trial", 0), jget_double(mark, "metric", NAN));
+        used += (size_t)snprintf(text + used, sizeof text - used, "; ");
+    }
+    assert_string_equal(text, wanted);
+    json_decref(brackets);
+}
+
 static void test_random(void **state)
 {
     (void)state;
@@ -289,6 +309,7 @@ static void test_rungs(void **state)
         tell(p, report, i + 1);
         assert_int_equal(p->trials[i].stopping, stops[i]);
     }
+    expect_ladder(p, "2>2: 9=1 8=2 5=3 6=3.5 3=4 1=5 2=6 7=8 4=9; 8>0:; 32>0:; ");
     // The first at the second rung goes on, and one that jumps over it to the top always stops.
     struct search_event report = {.kind = SEARCH_VALIDATED, .metric = 7, .time = 8};
     tell(p, report, 1);
@@ -313,6 +334,7 @@ static void test_larger_is_better(void **state)
     assert_false(p->trials[0].stopping);
     assert_true(p->trials[1].stopping);
     assert_false(p->trials[2].stopping);
+    expect_ladder(p, "2>1: 3=6 1=5 2=4; 8>0:; ");
     play_free(p);
 }
 

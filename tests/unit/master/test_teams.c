@@ -164,6 +164,8 @@ static const struct {
     {"GET", "/projects/%p", NULL, ROLE_VIEWER, false},
     {"GET", "/experiments/%x", NULL, ROLE_VIEWER, true},
     {"GET", "/experiments/%x/why", NULL, ROLE_VIEWER, false},
+    {"GET", "/experiments/%x/search", NULL, ROLE_VIEWER, false},
+    {"GET", "/experiments/%x/starts", NULL, ROLE_VIEWER, false},
     {"GET", "/experiments/%x/trials", NULL, ROLE_VIEWER, false},
     {"GET", "/experiments/%x/checkpoints", NULL, ROLE_VIEWER, false},
     {"GET", "/experiments/%x/model_def", NULL, ROLE_VIEWER, false},

@@ -285,6 +285,11 @@ static void test_trial(void **state)
     expect(j, "starts.0.cause", "SHARE");
     expect(j, "starts.0.preemptedForTrialId", "7");
     json_decref(j);
+    j = get_json("/api/v1/experiments/1/starts?limit=1", BY_USER);
+    expect(j, "starts.0.trialId", "1");
+    expect_keys(json_array_get(jget(j, "starts"), 0), "agents epoch parts reason state trialId");
+    expect_and_drop(j, "pagination.total", "1");
+    assert_int_equal(status_of("GET", "/api/v1/experiments/99/starts", BY_USER, NULL), 404);
     expect_and_drop(get_json("/api/v1/experiments/1", BY_USER), "experiment.liveAllocations", "1");
     j = get_json("/api/v1/experiments/1/trials?sortBy=SORT_BY_BEST_VALIDATION_METRIC", BY_USER);
     expect(j, "trials.0.searcherMetricValue", "0.5");
@@ -292,6 +297,8 @@ static void test_trial(void **state)
     j = get_json("/api/v1/experiments/1/trials?states=STATE_PAUSED", BY_USER);
     expect_and_drop(j, "pagination.total", "0");
     assert_int_equal(status_of("GET", "/api/v1/experiments/99/trials", BY_USER, NULL), 404);
+    expect_and_drop(get_json("/api/v1/experiments/1/search", BY_USER), "metric", "validation_loss");
+    assert_int_equal(status_of("GET", "/api/v1/experiments/99/search", BY_USER, NULL), 404);
     assert_int_equal(status_of("GET", "/api/v1/trials/99", BY_USER, NULL), 404);
 }
 
@@ -582,6 +589,7 @@ static void test_logs(void **state)
                               "&sources=task&allocationIds=1.task.1"),
                      3000);
     assert_int_equal(lines_of("agentIds=agent-b"), 0);
+    assert_int_equal(lines_of("orderBy=ORDER_BY_DESC&before=3"), 2);
     assert_int_equal(lines_of("timestampBefore=2023-11-14T22:13:20Z"), 0);
     assert_int_equal(lines_of("timestampAfter=2023-11-14T22:13:19.5Z"), 3000);
     assert_int_equal(lines_of("searchText=STEP%2029"), 111); // 29, 290-299, 2900-2999

@@ -173,16 +173,42 @@ export interface Series {
 
 export interface Start {
     allocationId: string;
+    trialId: number;
     epoch: number;
     state: string;
     slots: number;
     agents: string[];
+    parts: { agent: string; slots: number[]; ranks: number[] }[];
     queuedTime?: string | null;
     startTime?: string | null;
     endTime?: string | null;
     reason: string;
     cause: string;
     preemptedForTrialId?: number | null;
+}
+
+/** GET /experiments/{id}/search: where its trials stand. */
+export interface SearchState {
+    method: string;
+    metric: string;
+    smallerIsBetter: boolean;
+    divisor: number;
+    timeMetric?: string;
+    brackets: SearchBracket[];
+}
+
+export interface SearchBracket {
+    trials: number;
+    concurrent: number;
+    created: number;
+    rungs: SearchRung[];
+}
+
+export interface SearchRung {
+    time: number;
+    goOn: number;
+    /** The best first; without a metric: it failed, or was no number. */
+    marks: { trialId: number; metric?: number }[];
 }
 
 export interface WaitReason {

@@ -31,6 +31,12 @@ export const pages: readonly PageRow[] = [
         icon: "experiments",
     },
     {
+        pattern: "/experiments/:id",
+        title: "Experiment",
+        load: () => import("./experiment"),
+    },
+    { pattern: "/trials/:id", title: "Trial", load: () => import("./trial") },
+    {
         pattern: "/cluster",
         title: "Cluster",
         load: () => import("./cluster"),

@@ -1,0 +1,136 @@
+// One experiment: how it stands and why, its trials, its search, and what one can do with it.
+
+import { useComputed } from "@preact/signals";
+import { useActions } from "../../lib/actions";
+import { get } from "../../lib/api";
+import { useLoad } from "../../lib/load";
+import type { Experiment, Paged, Trial } from "../../lib/types";
+import { param, text } from "../../lib/url";
+import { Empty, ErrorBox, Head, Loaded, Tabs } from "../../parts";
+import { CheckpointTable } from "../../parts/checkpoint_table";
+import { type Asked, actionsOf, Dialogs, useAsked } from "./actions";
+import { Config } from "./config";
+import { Headline } from "./headline";
+import { Hyperparameters } from "./hyperparameters";
+import type { Known } from "./known";
+import { Logs } from "./logs";
+import { Metrics } from "./metrics";
+import { Search } from "./search";
+import { Timeline } from "./timeline";
+import { Trials } from "./trials";
+import "./experiment.css";
+
+const LOOKED_AT = 300; // trials, the best first, that charts and views of hyperparameters know
+
+const tab = param("tab", text("metrics"));
+
+const sortOf = (experiment: Experiment): string => {
+    const searcher = experiment.config?.["searcher"] as { smaller_is_better?: boolean } | undefined;
+    return searcher?.smaller_is_better === false ? "-metric" : "metric";
+};
+
+async function readExperiment(id: string, abort: AbortSignal): Promise<Known> {
+    const { experiment } = await get<{ experiment: Experiment }>(`/experiments/${id}`, {}, abort);
+    const { trials } = await get<{ trials: Trial[] } & Paged>(
+        `/experiments/${id}/trials`,
+        { sort: sortOf(experiment), limit: LOOKED_AT },
+        abort,
+    );
+    return { experiment, trials };
+}
+
+function Panel({ known, asked }: { known: Known; asked: Asked }) {
+    const { experiment } = known;
+    switch (tab.value) {
+        case "metrics":
+            return <Metrics {...known} />;
+        case "hyperparameters":
+            return <Hyperparameters {...known} />;
+        case "trials":
+            return <Trials experiment={experiment} />;
+        case "search":
+            return <Search {...known} />;
+        case "checkpoints":
+            return <CheckpointTable experiment={experiment} />;
+        case "config":
+            return <Config experiment={experiment} asked={asked} />;
+        case "logs":
+            return <Logs {...known} />;
+        case "timeline":
+            return <Timeline {...known} />;
+        default:
+            return (
+                <Empty title="There is no such tab">
+                    <p>
+                        <a href={`/experiments/${experiment.id}`}>The metrics</a> are here.
+                    </p>
+                </Empty>
+            );
+    }
+}
+
+function Everything({ known, asked }: { known: Known; asked: Asked }) {
+    const { experiment } = known;
+    return (
+        <>
+            <Headline {...known} asked={asked} />
+            <Tabs
+                label="About the experiment"
+                at={tab}
+                tabs={[
+                    { id: "metrics", title: "Metrics" },
+                    { id: "trials", title: "Trials", count: experiment.numTrials },
+                    { id: "hyperparameters", title: "Hyperparameters" },
+                    { id: "search", title: "Search" },
+                    {
+                        id: "checkpoints",
+                        title: "Checkpoints",
+                        count: experiment.checkpointCount ?? 0,
+                    },
+                    { id: "logs", title: "Logs" },
+                    { id: "timeline", title: "Timeline" },
+                    { id: "config", title: "Configuration" },
+                ]}
+            />
+            <Panel known={known} asked={asked} />
+            <Dialogs experiment={experiment} asked={asked} />
+        </>
+    );
+}
+
+export function Page({ id }: { id: string }) {
+    const experimentId = Number(id);
+    const load = useLoad((abort) => readExperiment(id, abort), {
+        topics: ["experiments", "trials"],
+        experimentId,
+        every: 2,
+    });
+    const asked = useAsked();
+    const experiment = useComputed(() => load.data.value?.experiment).value;
+    const actions = experiment ? actionsOf(experiment, asked) : [];
+    useActions(actions);
+    return (
+        <main>
+            <Head
+                title={experiment ? `${experiment.id} · ${experiment.name}` : `Experiment ${id}`}
+                crumbs={[
+                    { title: "Experiments", href: "/experiments" },
+                    ...(experiment
+                        ? [
+                              {
+                                  title: `${experiment.workspaceName} / ${experiment.projectName}`,
+                                  href: `/experiments?filter=${encodeURIComponent(`project = "${experiment.projectName}"`)}`,
+                              },
+                          ]
+                        : []),
+                ]}
+                actions={actions}
+            />
+            {!Number.isInteger(experimentId) ? (
+                <ErrorBox error="An experiment has a number: /experiments/7" />
+            ) : (
+                <Loaded of={load}>{(known) => <Everything known={known} asked={asked} />}</Loaded>
+            )}
+        </main>
+    );
+}

@@ -1,0 +1,319 @@
+// Checkpoints of an experiment or a trial: which is best, what is in it, and what to do with it.
+
+import { useComputed, useSignal } from "@preact/signals";
+import type { Action } from "../lib/actions";
+import { get, send } from "../lib/api";
+import { copyText } from "../lib/clipboard";
+import { bytes, metric, number, stateWord } from "../lib/format";
+import { useLoad } from "../lib/load";
+import { toast, toastError } from "../lib/notices";
+import { listRows } from "../lib/rows";
+import { mayChange } from "../lib/session";
+import type { Checkpoint, Experiment, Model, Paged } from "../lib/types";
+import { param, text } from "../lib/url";
+import { Button } from "./button";
+import { Dialog } from "./dialog";
+import { Field, TextInput } from "./field";
+import { Menu, type MenuItem } from "./menu";
+import { Ago, Empty, Loaded } from "./page";
+import { StateBadge } from "./state";
+import { type Column, Table } from "./table";
+
+const PAGE = 500;
+
+const sort = param("csort", text("-steps"));
+
+const isThere = (checkpoint: Checkpoint) => stateWord(checkpoint.state) !== "DELETED";
+
+const sizeOf = ({ resources }: Checkpoint) =>
+    Object.values(resources).reduce((sum, size) => sum + Number(size), 0);
+
+// --- into the registry ---------------------------------------------------------------------------
+
+function Register(props: { checkpoint: Checkpoint; workspaceId: number; onClose: () => void }) {
+    const { checkpoint, workspaceId, onClose } = props;
+    const models = useLoad((abort) => get<{ models: Model[] }>("/models", { limit: 200 }, abort));
+    const name = useSignal("");
+    const comment = useSignal("");
+    const error = useSignal("");
+    const register = async () => {
+        const model = name.value.trim();
+        if (!model) {
+            error.value = "Give the name of a model: one that is there, or a new one.";
+            return;
+        }
+        const path = `/models/${encodeURIComponent(model)}`;
+        try {
+            if (!models.data.value?.models.some((one) => one.name === model))
+                await send("POST", "/models", { name: model, workspaceId });
+            const body = { checkpointUuid: checkpoint.uuid, comment: comment.value };
+            const { modelVersion } = await send<{ modelVersion: { version: number } }>(
+                "POST",
+                `${path}/versions`,
+                body,
+            );
+            toast(`Registered as version ${modelVersion.version} of ${model}`, "good");
+            onClose();
+        } catch (failure) {
+            toastError(failure);
+        }
+    };
+    return (
+        <Dialog
+            title="Register as a version of a model"
+            onClose={onClose}
+            actions={
+                <>
+                    <Button onClick={onClose}>Leave it</Button>
+                    <Button kind="main" onClick={() => void register()}>
+                        Register
+                    </Button>
+                </>
+            }
+        >
+            <div class="stack">
+                <p class="muted">
+                    Checkpoint <span class="mono">{checkpoint.uuid}</span>, step{" "}
+                    {number(checkpoint.stepsCompleted ?? 0)}
+                </p>
+                <Field label="Model" help="A new name makes a new model." error={error.value}>
+                    <input
+                        class="input"
+                        list="models-there"
+                        value={name.value}
+                        onInput={(event) => (name.value = event.currentTarget.value)}
+                    />
+                </Field>
+                <datalist id="models-there">
+                    {models.data.value?.models.map((model) => (
+                        <option key={model.id} value={model.name} />
+                    ))}
+                </datalist>
+                <Field label="Comment">
+                    <TextInput at={comment} />
+                </Field>
+            </div>
+        </Dialog>
+    );
+}
+
+// --- the table -----------------------------------------------------------------------------------
+
+function Files({ checkpoint, onClose }: { checkpoint: Checkpoint; onClose: () => void }) {
+    const files = Object.entries(checkpoint.resources).filter(([path]) => !path.endsWith("/"));
+    return (
+        <Dialog title={`Files of checkpoint ${checkpoint.uuid.slice(0, 8)}`} onClose={onClose} wide>
+            <dl class="facts mono">
+                {files.map(([path, size]) => (
+                    <>
+                        <dt key={path}>{bytes(size)}</dt>
+                        <dd>{path}</dd>
+                    </>
+                ))}
+            </dl>
+            <p class="muted mono">{checkpoint.uuid}</p>
+        </Dialog>
+    );
+}
+
+export interface CheckpointTableProps {
+    experiment: Pick<Experiment, "id" | "workspaceId" | "userId" | "config">;
+    /** Only of this trial. */
+    trialId?: number;
+}
+
+export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
+    const path = trialId ? `/trials/${trialId}` : `/experiments/${experiment.id}`;
+    const load = useLoad(
+        (abort) =>
+            get<{ checkpoints: Checkpoint[] } & Paged>(`${path}/checkpoints`, { limit: PAGE }, abort),
+        { topics: ["checkpoints"], experimentId: experiment.id },
+    );
+    const registering = useSignal<Checkpoint | undefined>(undefined);
+    const listing = useSignal<Checkpoint | undefined>(undefined);
+    const all = useComputed(() => load.data.value?.checkpoints);
+    const rows = useSignal(listRows(all, (checkpoint) => checkpoint.uuid)).value;
+    const workspaceId = experiment.workspaceId ?? 1;
+    const refused = mayChange(workspaceId, experiment.userId);
+    const searcher = experiment.config?.["searcher"] as
+        | { smaller_is_better?: boolean; metric?: string }
+        | undefined;
+    const way = searcher?.smaller_is_better === false ? -1 : 1;
+    const best = useComputed(() => {
+        const rated = (all.value ?? []).filter(
+            (one) => isThere(one) && typeof one.training.searcherMetric === "number",
+        );
+        rated.sort((a, b) => way * (a.training.searcherMetric! - b.training.searcherMetric!));
+        return rated[0]?.uuid;
+    });
+    const itemsOf = (checkpoint: Checkpoint): MenuItem[] => {
+        const { uuid } = checkpoint;
+        const remove: Action = {
+            name: "Delete",
+            danger: `The files of checkpoint ${uuid} go; what it says of itself stays.`,
+            refused,
+            call: {
+                method: "DELETE",
+                path: "/checkpoints",
+                body: { checkpointUuids: [uuid] },
+                muster: ["checkpoint", "delete", uuid, "--yes"],
+            },
+        };
+        return [
+            { name: "Download", icon: "download", href: `/checkpoints/${uuid}`, download: `${uuid}.tar.gz` },
+            { name: "Files", run: () => (listing.value = checkpoint) },
+            {
+                name: "Register as a model",
+                icon: "registry",
+                refused: mayChange(workspaceId),
+                run: () => (registering.value = checkpoint),
+            },
+            "-",
+            {
+                name: "Copy the muster command to download",
+                icon: "copy",
+                run: () => copyText(`muster checkpoint download ${uuid} --to ${uuid.slice(0, 8)}`),
+            },
+            { name: "Copy the uuid", icon: "copy", run: () => copyText(uuid) },
+            "-",
+            remove,
+        ];
+    };
+    const columns: Column<Checkpoint>[] = [
+        {
+            id: "uuid",
+            title: "Checkpoint",
+            width: 150,
+            cell: (row) => (
+                <span class="line">
+                    <span class="mono" title={row.uuid}>
+                        {row.uuid.slice(0, 8)}
+                    </span>
+                    {row.uuid === best.value && <strong class="good">★ best</strong>}
+                </span>
+            ),
+        },
+        ...(trialId
+            ? []
+            : [
+                  {
+                      id: "trial",
+                      title: "Trial",
+                      width: 80,
+                      sort: "trial",
+                      value: (row: Checkpoint) => row.training.trialId,
+                      cell: (row: Checkpoint) => (
+                          <a href={`/trials/${row.training.trialId}`}>{row.training.trialId}</a>
+                      ),
+                  },
+              ]),
+        {
+            id: "steps",
+            title: "Step",
+            width: 90,
+            end: true,
+            sort: "steps",
+            value: (row) => row.stepsCompleted,
+            cell: (row) => number(row.stepsCompleted ?? 0),
+        },
+        {
+            id: "metric",
+            title: searcher?.metric ?? "Metric",
+            width: 150,
+            end: true,
+            sort: "metric",
+            value: (row) => row.training.searcherMetric,
+            cell: (row) => metric(row.training.searcherMetric),
+        },
+        {
+            id: "size",
+            title: "Size",
+            width: 90,
+            end: true,
+            sort: "size",
+            value: sizeOf,
+            cell: (row) => bytes(sizeOf(row)),
+        },
+        {
+            id: "state",
+            title: "State",
+            width: 130,
+            sort: "state",
+            value: (row) => row.state,
+            cell: (row) => <StateBadge state={row.state} />,
+        },
+        {
+            id: "reported",
+            title: "Saved",
+            width: 100,
+            sort: "reported",
+            value: (row) => row.reportTime,
+            cell: (row) => <Ago at={row.reportTime} />,
+        },
+        {
+            id: "do",
+            title: "",
+            width: 90,
+            cell: (row) =>
+                isThere(row) && (
+                    <span class="line">
+                        <a
+                            class="button button-quiet button-bare"
+                            href={`/checkpoints/${row.uuid}`}
+                            download={`${row.uuid}.tar.gz`}
+                            aria-label={`Download checkpoint ${row.uuid.slice(0, 8)}`}
+                            title="Download"
+                        >
+                            ↓
+                        </a>
+                        <Menu
+                            kind="quiet"
+                            icon="more"
+                            label={`Checkpoint ${row.uuid.slice(0, 8)}`}
+                            items={itemsOf(row)}
+                        />
+                    </span>
+                ),
+        },
+    ];
+    return (
+        <Loaded of={load}>
+            {({ checkpoints, pagination }) =>
+                checkpoints.length ? (
+                    <>
+                        {pagination.total > checkpoints.length && (
+                            <p class="muted">
+                                The newest {number(checkpoints.length)} of{" "}
+                                {number(pagination.total)} checkpoints.
+                            </p>
+                        )}
+                        <Table
+                            label="Checkpoints"
+                            columns={columns}
+                            rows={rows}
+                            sort={sort}
+                            height={640}
+                        />
+                        {registering.value && (
+                            <Register
+                                checkpoint={registering.value}
+                                workspaceId={workspaceId}
+                                onClose={() => (registering.value = undefined)}
+                            />
+                        )}
+                        {listing.value && (
+                            <Files
+                                checkpoint={listing.value}
+                                onClose={() => (listing.value = undefined)}
+                            />
+                        )}
+                    </>
+                ) : (
+                    <Empty title="No checkpoint yet" icon="download">
+                        <p>One is written when a trial validates, pauses, or every trainer.checkpoint_every steps.</p>
+                    </Empty>
+                )
+            }
+        </Loaded>
+    );
+}
