@@ -72,10 +72,10 @@ function Rung(props: {
                 {found.map(({ trialId, metric: value, outcome }) => {
                     const [icon, words] = outcomes[outcome];
                     return (
-                        <li key={trialId} class={`mark mark-${outcome}`}>
+                        <li key={trialId} class={`rung-mark rung-mark-${outcome}`}>
                             <Icon name={icon} label={words} />
                             <a href={`/trials/${trialId}`}>trial {trialId}</a>
-                            <span class="grow muted mark-words">{words}</span>
+                            <span class="grow muted rung-mark-words">{words}</span>
                             <span class="num">{value === undefined ? "no number" : metric(value)}</span>
                         </li>
                     );
