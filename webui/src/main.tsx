@@ -8,7 +8,7 @@ import { watchLinks } from "./lib/url";
 import { Notices } from "./parts/notices";
 import { Frame } from "./shell/frame";
 import { watchKeys } from "./shell/keys";
-import { paletteIsOpen } from "./shell/palette";
+import { openPalette } from "./shell/palette";
 import { SignIn } from "./shell/sign_in";
 import "./style/tokens.css";
 import "./style/base.css";
@@ -24,6 +24,6 @@ function App() {
 
 watchTheme();
 watchLinks();
-watchKeys(() => (paletteIsOpen.value = user.peek() !== null));
+watchKeys(openPalette);
 readSession().catch(toastError);
 render(<App />, document.getElementById("app")!);

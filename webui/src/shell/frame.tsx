@@ -14,7 +14,7 @@ import { Menu } from "../parts/menu";
 import { Banner } from "./banner";
 import { KeyHelp } from "./help";
 import { Mark } from "./mark";
-import { Palette, paletteIsOpen } from "./palette";
+import { openPalette, Palette } from "./palette";
 import { Router } from "./router";
 import "./frame.css";
 
@@ -121,7 +121,7 @@ export function Frame() {
                     <button
                         type="button"
                         class="button find"
-                        onClick={() => (paletteIsOpen.value = true)}
+                        onClick={openPalette}
                     >
                         <Icon name="search" />
                         <span class="find-word">Find or do</span>
@@ -139,7 +139,7 @@ export function Frame() {
             </header>
             <Banner />
             <Router />
-            {paletteIsOpen.value && <Palette />}
+            <Palette />
             {helpIsOpen.value && <KeyHelp onClose={() => (helpIsOpen.value = false)} />}
         </>
     );

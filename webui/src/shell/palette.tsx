@@ -3,16 +3,23 @@
 import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { act, type Action, actions } from "../lib/actions";
-import { get } from "../lib/api";
+import { get, sleep } from "../lib/api";
 import { quoteValue } from "../lib/filter";
-import { sleep } from "../lib/api";
 import type { Experiment } from "../lib/types";
 import { go } from "../lib/url";
 import { Icon, isIcon } from "../parts/icon";
 import { StateBadge } from "../parts/state";
 import "./palette.css";
 
-export const paletteIsOpen = signal(false);
+const isOpen = signal(false);
+let element: HTMLDialogElement | null = null;
+
+/** At once, so that what is typed next is in it already. */
+export function openPalette(): void {
+    if (!element || element.open) return;
+    isOpen.value = true;
+    element.showModal();
+}
 
 interface Entry {
     id: string;
@@ -90,11 +97,9 @@ function Line({ entry, isAt, onRun }: { entry: Entry; isAt: boolean; onRun: () =
 }
 
 export function Palette() {
-    const dialog = useRef<HTMLDialogElement>(null);
     const typed = useSignal("");
     const at = useSignal(0);
     const found = useSignal<Entry[]>([]);
-    useEffect(() => dialog.current!.showModal(), []);
     useEffect(() => {
         at.value = 0;
         if (!typed.value.trim()) {
@@ -110,8 +115,12 @@ export function Palette() {
             );
         return () => abort.abort();
     }, [typed.value]);
-    const entries = [...actionEntries(typed.value), ...found.value];
-    const close = () => (paletteIsOpen.value = false);
+    const entries = isOpen.value ? [...actionEntries(typed.value), ...found.value] : [];
+    const close = () => element!.close();
+    const onClose = () => {
+        isOpen.value = false;
+        typed.value = "";
+    };
     const run = (entry: Entry | undefined) => {
         if (!entry) return;
         close();
@@ -127,12 +136,11 @@ export function Palette() {
     const current = entries[at.value];
     return (
         <dialog
-            ref={dialog}
+            ref={(dialog) => void (element = dialog)}
             class="dialog palette"
             aria-label="Find or do anything"
-            onCancel={close}
-            onClose={close}
-            onMouseDown={(event) => event.target === dialog.current && close()}
+            onClose={onClose}
+            onMouseDown={(event) => event.target === element && close()}
         >
             <input
                 class="palette-input"
