@@ -10,6 +10,7 @@ export default defineConfig({
         assetsInlineLimit: 0,
         modulePreload: { polyfill: false },
         reportCompressedSize: false,
+        manifest: true, // for embed.mjs
     },
     // Host stays what the browser sent, so that the master finds it equal to the Origin.
     server: { proxy: { "/api": { target: master, changeOrigin: false } } },

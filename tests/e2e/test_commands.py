@@ -143,7 +143,8 @@ class CommandsTest(unittest.TestCase):
         self.user.ok("POST", f"/commands/{waiting}/set_priority", {"priority": 50})
         jobs = {j["full"]["entityId"]: j["full"] for j in self.user.ok("GET", "/job-queues-v2")["jobs"]}
         self.assertEqual(jobs[waiting]["priority"], 50)
-        status, answer = self.user.call("POST", f"/api/v1/commands/{waiting}/set_priority", {"priority": 1})
+        theirs = self.launch("true", slots=1, user=self.admin)
+        status, answer = self.user.call("POST", f"/api/v1/commands/{theirs}/set_priority", {"priority": 1})
         self.assertEqual(status, 403, answer)
         self.user.ok("POST", f"/commands/{holder}/kill")
         self.assertEqual(self.wait_for_end(holder)["exitCode"], 143)
