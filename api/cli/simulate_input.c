@@ -134,27 +134,12 @@ static int parse_policies(const char *text, struct simulate_input *in, struct er
 
 // --- cluster -------------------------------------------------------------------------------------
 
-static int usual_slots(const struct history *h)
-{
-    int best = DEFAULT_SLOTS;
-    size_t most = 0;
-    for (size_t i = 0; i < h->node_count; i++) {
-        size_t same = 0;
-        for (size_t k = 0; k < h->node_count; k++)
-            same += h->nodes[k].slots == h->nodes[i].slots;
-        if (same > most) {
-            most = same;
-            best = h->nodes[i].slots;
-        }
-    }
-    return best;
-}
-
 // Nodes of the options in place of, or behind, those of the store.
 static int make_cluster(const struct cli_options *o, struct simulate_input *in, struct error *e)
 {
     struct history *h = &in->history;
-    int slots = o->slots_per_node ? (int)o->slots_per_node : usual_slots(h);
+    int usual = history_usual_slots(h);
+    int slots = o->slots_per_node ? (int)o->slots_per_node : usual ? usual : DEFAULT_SLOTS;
     if (o->nodes)
         h->node_count = (size_t)o->nodes;
     in->added = (size_t)o->add_nodes;

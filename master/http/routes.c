@@ -664,6 +664,17 @@ const struct route route_table[] = {
          "Slot-seconds by day or month, user, label and pool",
          .answers = "resourceEntries:[object]"),
 
+    {.method = "GET",
+     .path = V1 "/simulate",
+     .auth = AUTH_ADMIN,
+     .kind = ROUTE_WORKER,
+     .view = view_simulate,
+     .query = "resourcePool scheduler days:int addNodes:int slotsPerNode:int",
+     .ours = true,
+     .summary = "What more agents would have done with the jobs of the last days",
+     .answers =
+         "jobs:int unfinished:int unstarted:int slotsPerNode:int now:Simulated then:Simulated"},
+
     CORE_GET(V1 "/tasks", AUTH_USER, core_tasks, NULL, "What runs: the live allocations",
              .answers = "allocationIdToSummary?:{AllocationSummary}"),
     READ(V1 "/tasks/{taskId}", ANY_USER_TASK, view_task, NULL, "One task, with all of its starts",

@@ -267,6 +267,11 @@ const struct schema schema_table[] = {
     WORDS("JobState", "STATE_", "QUEUED SCHEDULED SCHEDULED_BACKFILLED"),
     WORDS("JobType", "TYPE_",
           "EXPERIMENT NOTEBOOK TENSORBOARD SHELL COMMAND CHECKPOINT_GC EXTERNAL GENERIC"),
+    OURS("Simulated", "nodes:int slots:int jobs:int tooLarge:int neverStarted:int "
+                      "completionHours:SimulatedSpread "
+                      "waits:[SimulatedWait] use:number makespanHours:number preemptions:int"),
+    OURS("SimulatedSpread", "count:int mean:number median:number p99:number max:number"),
+    OURS("SimulatedWait", "slots:string hours:SimulatedSpread"),
     OURS("Share", "resourcePool:string workspaceId:int workspaceName:string userId?:int "
                   "username:string weight:number guaranteedSlots:int maxSlots:int usedSlots:int "
                   "wantedSlots:int entitledSlots:int usageSlotHours:number debtSlotHours:number "

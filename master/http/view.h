@@ -23,9 +23,10 @@ struct service {
     const char *config;  // JSON: what the master was started with
     const char *openapi; // JSON: the route table
     struct page page;
-    bool tls;             // calls come by https
-    atomic_int downloads; // of checkpoints, under way
-    atomic_int backups;   // being sent
+    bool tls;               // calls come by https
+    atomic_int downloads;   // of checkpoints, under way
+    atomic_int backups;     // being sent
+    atomic_int simulations; // under way
 };
 
 enum { DOWNLOADS_MAX = 4, VIEW_HEADERS_MAX = 8 };

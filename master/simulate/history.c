@@ -177,23 +177,51 @@ static int read_trials(struct db_reader *r, const char *pool, int64_t from, int6
     return err < 0 ? error_set(e, err, "the store's allocations cannot be read") : 0;
 }
 
+int history_of(struct db_reader *r, const char *pool, int64_t from, int64_t to, struct history *out,
+               struct error *e)
+{
+    char chosen[256];
+    *out = (struct history){0};
+    int err = choose_pool(r, pool, chosen, sizeof chosen, e);
+    err = err ? err : read_agents(r, chosen, out, e);
+    err = err ? err : read_teams(r, &out->trace, e);
+    err = err ? err : read_trials(r, chosen, from, to, out, e);
+    if (err)
+        history_free(out);
+    return err;
+}
+
 int history_read(const char *path, const char *pool, int64_t from, int64_t to, struct history *out,
                  struct error *e)
 {
-    *out = (struct history){0};
     struct db_reader *r = NULL;
     int err = db_reader_open_path(path, &r, e);
     if (err)
         return err;
-    char chosen[256];
-    err = choose_pool(r, pool, chosen, sizeof chosen, e);
-    err = err ? err : read_agents(r, chosen, out, e);
-    err = err ? err : read_teams(r, &out->trace, e);
-    err = err ? err : read_trials(r, chosen, from, to, out, e);
+    err = history_of(r, pool, from, to, out, e);
     db_reader_close(r);
-    if (err) {
-        error_prefix(e, "%s", path);
-        history_free(out);
+    return err ? error_prefix(e, "%s", path) : 0;
+}
+
+void history_add_nodes(struct history *h, size_t count, int slots)
+{
+    h->nodes = xrealloc(h->nodes, (h->node_count + count) * sizeof *h->nodes);
+    for (size_t i = 0; i < count; i++)
+        h->nodes[h->node_count++] = (struct simulate_node){slots, SCHED_NONE};
+}
+
+int history_usual_slots(const struct history *h)
+{
+    int best = 0;
+    size_t most = 0;
+    for (size_t i = 0; i < h->node_count; i++) {
+        size_t same = 0;
+        for (size_t k = 0; k < h->node_count; k++)
+            same += h->nodes[k].slots == h->nodes[i].slots;
+        if (same > most) {
+            most = same;
+            best = h->nodes[i].slots;
+        }
     }
-    return err;
+    return best;
 }

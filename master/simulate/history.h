@@ -5,6 +5,8 @@
 
 #include "master/simulate/trace.h"
 
+struct db_reader;
+
 struct history {
     struct trace trace;          // a trial is one job, of team workspace and user
     struct simulate_node *nodes; // its agents of the pool that are enabled
@@ -18,6 +20,11 @@ struct history {
 // held slots, summed. Only jobs submitted in [from, to), microseconds after the first of them all.
 int history_read(const char *path, const char *pool, int64_t from, int64_t to, struct history *out,
                  struct error *e);
+// The same of a store that is open.
+int history_of(struct db_reader *r, const char *pool, int64_t from, int64_t to, struct history *out,
+               struct error *e);
+int history_usual_slots(const struct history *h); // of a node; 0: it has none
+void history_add_nodes(struct history *h, size_t count, int slots);
 void history_free(struct history *h);
 
 #endif

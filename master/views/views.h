@@ -31,6 +31,9 @@ view_handler view_experiments, view_experiment_trials;
 view_handler view_resources_raw, view_resources_aggregated, view_resources_aggregated_csv; // worker
 stream_handler stream_resources_raw;
 
+// simulate.c
+view_handler view_simulate; // worker
+
 // tokens.c, settings.c, audit.c
 view_handler token_create, token_patch, settings_set, settings_reset; // worker
 view_handler token_list, settings_get, audit_list;

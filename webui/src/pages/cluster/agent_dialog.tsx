@@ -12,12 +12,12 @@ function slotAction(agent: Agent, slot: Slot): Action {
     const words = [agent.id, slot.id!];
     if (slot.enabled === false)
         return {
-            name: "Enable",
+            name: `Enable slot ${slot.id}`,
             done: `Slot ${slot.id} of ${agent.id} takes work again`,
             call: { method: "POST", path: `${path}/enable`, muster: ["slot", "enable", ...words] },
         };
     return {
-        name: "Drain",
+        name: `Drain slot ${slot.id}`,
         done: `Slot ${slot.id} of ${agent.id} is given no more work`,
         call: {
             method: "POST",

@@ -2,8 +2,9 @@
 
 import { get, link } from "../../lib/api";
 import { tintOf } from "../../lib/cluster";
-import { metric } from "../../lib/format";
+import { count, metric, number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
+import type { ResourcePool } from "../../lib/types";
 import { param, text } from "../../lib/url";
 import { Empty, Loaded, Select } from "../../parts";
 
@@ -70,6 +71,15 @@ function hoursOf(entry: Entry, name: string, names: readonly string[]): number {
     return rest.reduce((sum, [, seconds]) => sum + seconds / 3600, 0);
 }
 
+function titleOf(entry: Entry, names: readonly string[]): string {
+    const said = (name: string, hours: number) => `${name}: ${metric(Number(hours.toPrecision(4)))}`;
+    const parts = names.map((name) => [name, hoursOf(entry, name, names)] as const);
+    return [
+        said(`${entry.periodStart}, slot-hours`, entry.seconds / 3600),
+        ...parts.filter(([, hours]) => hours > 0).map(([name, hours]) => said(name, hours)),
+    ].join("\n");
+}
+
 function Columns({ entries, names }: { entries: readonly Entry[]; names: readonly string[] }) {
     const most = Math.max(...entries.map((entry) => entry.seconds / 3600), 1e-9);
     return (
@@ -80,7 +90,7 @@ function Columns({ entries, names }: { entries: readonly Entry[]; names: readonl
                     <div
                         key={entry.periodStart}
                         class="column"
-                        title={`${entry.periodStart}: ${metric(entry.seconds / 3600)} slot-hours`}
+                        title={titleOf(entry, names)}
                     >
                         {names.map((name, i) => (
                             <span
@@ -102,7 +112,7 @@ function Columns({ entries, names }: { entries: readonly Entry[]; names: readonl
     );
 }
 
-function Sums({ entries }: { entries: readonly Entry[] }) {
+function Sums({ entries, slots }: { entries: readonly Entry[]; slots: number }) {
     const sorted = namesOf(entries);
     const names = sorted.map(([name]) => name);
     const total = entries.reduce((sum, entry) => sum + entry.seconds / 3600, 0);
@@ -144,15 +154,22 @@ function Sums({ entries }: { entries: readonly Entry[] }) {
                         <td />
                     </tr>
                 </tbody>
+                <caption class="muted">
+                    Today's {count(slots, "slot")} could give {number(24 * slots)} slot-hours a day.
+                </caption>
             </table>
         </div>
     );
 }
 
 export function History() {
-    const history = useLoad((abort) => {
+    const history = useLoad(async (abort) => {
         const path = "/resources/allocation/aggregated";
-        return get<{ resourceEntries: Entry[] }>(path, question(), abort);
+        const [{ resourceEntries: entries }, { resourcePools: pools }] = await Promise.all([
+            get<{ resourceEntries: Entry[] }>(path, question(), abort),
+            get<{ resourcePools: ResourcePool[] }>("/resource-pools", {}, abort),
+        ]);
+        return { entries, slots: pools.reduce((sum, pool) => sum + pool.slotsAvailable, 0) };
     });
     const csv = link("/resources/allocation/aggregated", question()).replace("/api/v1", "");
     return (
@@ -166,7 +183,7 @@ export function History() {
                     Download as CSV
                 </a>
             </div>
-            <Loaded of={history}>{(given) => <Sums entries={given.resourceEntries} />}</Loaded>
+            <Loaded of={history}>{(given) => <Sums {...given} />}</Loaded>
         </section>
     );
 }

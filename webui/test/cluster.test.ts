@@ -1,0 +1,50 @@
+// Slots as runs, and whose an allocation is.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { experimentOf, healthOf, jobTitle, runsOf, slotsOf } from "../src/lib/cluster";
+import type { Job, Slot } from "../src/lib/types";
+
+const held = (allocationId: string): Slot => ({
+    enabled: true,
+    container: { id: "c", state: "STATE_RUNNING", allocationId },
+});
+const free: Slot = { enabled: true };
+const off: Slot = { enabled: false };
+
+test("an allocation is of an experiment, unless it is another task's", () => {
+    assert.equal(experimentOf("12.34.2"), 12);
+    assert.equal(experimentOf("8a0e-command.1"), undefined);
+    assert.equal(experimentOf(undefined), undefined);
+});
+
+test("slots are runs of what is the same, and no run goes over the end of a row", () => {
+    const slots = [held("1.1.1"), held("1.1.1"), held("2.2.1"), free, off, off];
+    const runs = runsOf(slots, 8).map((run) => [run.first, run.count, run.experimentId, run.isOff]);
+    assert.deepEqual(runs, [
+        [0, 2, 1, false],
+        [2, 1, 2, false],
+        [3, 1, undefined, false],
+        [4, 2, undefined, true],
+    ]);
+    const cut = runsOf(Array.from({ length: 5 }, () => held("1.1.1")), 2);
+    assert.deepEqual(cut.map((run) => run.count), [2, 2, 1]);
+});
+
+test("slots stand in the order of their numbers", () => {
+    const slots = { 10: free, 9: free, 1: free };
+    assert.deepEqual(slotsOf({ id: "a", slots }).map((slot) => slot.id), ["1", "9", "10"]);
+});
+
+test("an agent that is not connected is that, whatever its switches say", () => {
+    assert.equal(healthOf({ id: "a", connected: false, enabled: true }), "LOST");
+    assert.equal(healthOf({ id: "a", enabled: false, draining: true }), "DRAINING");
+    assert.equal(healthOf({ id: "a", enabled: false }), "DISABLED");
+    assert.equal(healthOf({ id: "a", enabled: true, draining: false }), "ENABLED");
+});
+
+test("a job of a team that one does not see has no name", () => {
+    const job = { type: "TYPE_EXPERIMENT", entityId: "7", name: "unet" } as Job;
+    assert.equal(jobTitle(job), "#7 unet");
+    assert.equal(jobTitle({ ...job, name: "" }), "A job of another team");
+});
