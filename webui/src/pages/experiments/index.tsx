@@ -9,12 +9,12 @@ import { number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { Button, Empty, Head, Switch } from "../../parts";
 import { ColumnChooser } from "../../parts/columns";
+import { Greeting } from "../../parts/greeting";
 import { FilterInput, isFault } from "../../parts/filter_input";
 import { type Column, Table } from "../../parts/table";
 import { Bulk } from "./bulk";
 import { choices, makeColumns } from "./columns";
 import { type Counts, FacetMenu, stateFacets } from "./facets";
-import { Greeting } from "./greeting";
 import { fresh, readBaseline, type Row, useRows } from "./rows";
 import {
     archived,
@@ -188,7 +188,9 @@ export function Page() {
                             <Button onClick={clear}>Clear the filter</Button>
                         </Empty>
                     ) : (
-                        <Greeting />
+                        <div class="line welcome">
+                            <Greeting />
+                        </div>
                     )
                 }
             />

@@ -4,10 +4,10 @@ import { get } from "../../lib/api";
 import { type Jobs, jobHref, jobTitle, readJobs } from "../../lib/cluster";
 import { count } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import type { Agent, Paged, ResourcePool, Share } from "../../lib/types";
+import type { Paged, ResourcePool, Share } from "../../lib/types";
 import { Ago, Bar, Head, Loaded, ShareKey, Shares } from "../../parts";
+import { Greeting } from "../../parts/greeting";
 import { Failures } from "./failures";
-import { Greeting } from "./greeting";
 import { RunningExperiments } from "./running";
 import "./overview.css";
 
@@ -17,23 +17,20 @@ interface Overview {
     pools: ResourcePool[];
     shares: Share[];
     waiting: Jobs;
-    agents: number;
     experiments: number;
 }
 
 async function read(abort: AbortSignal): Promise<Overview> {
-    const [{ resourcePools: pools }, { shares }, waiting, agents, experiments] = await Promise.all([
+    const [{ resourcePools: pools }, { shares }, waiting, experiments] = await Promise.all([
         get<{ resourcePools: ResourcePool[] }>("/resource-pools", {}, abort),
         get<{ shares: Share[] }>("/shares", {}, abort),
         readJobs({ states: "STATE_QUEUED", limit: FIRST }, abort),
-        get<{ agents: Agent[] } & Paged>("/agents", { limit: 1 }, abort),
         get<Paged>("/experiments", { limit: 1, omit: "config" }, abort),
     ]);
     return {
         pools,
         shares,
         waiting,
-        agents: agents.pagination.total,
         experiments: experiments.pagination.total,
     };
 }
@@ -106,9 +103,9 @@ export function Page() {
         <main>
             <Head title="Overview" />
             <Loaded of={overview}>
-                {({ pools, shares, waiting, agents, experiments }) =>
+                {({ pools, shares, waiting, experiments }) =>
                     experiments === 0 ? (
-                        <Greeting agents={agents} />
+                        <Greeting />
                     ) : (
                         <>
                             <div class="overview-pools">

@@ -1,9 +1,14 @@
 // The way to a first experiment, for a cluster that has had none.
 
-import { quote } from "../../lib/commands";
-import { count } from "../../lib/format";
-import { user } from "../../lib/session";
-import { Copy, Icon } from "../../parts";
+import { get } from "../lib/api";
+import { quote } from "../lib/commands";
+import { count } from "../lib/format";
+import { useLoad } from "../lib/load";
+import { user } from "../lib/session";
+import type { Agent } from "../lib/types";
+import { Copy } from "./copy";
+import { Icon } from "./icon";
+import "./greeting.css";
 
 function Step(props: { title: string; command: string; done?: string | undefined }) {
     return (
@@ -23,7 +28,11 @@ function Step(props: { title: string; command: string; done?: string | undefined
     );
 }
 
-export function Greeting({ agents }: { agents: number }) {
+export function Greeting() {
+    const load = useLoad((abort) => get<{ agents: Agent[] }>("/agents", {}, abort), {
+        topics: ["agents"],
+    });
+    const agents = load.data.value?.agents.length ?? 0;
     const master = quote(location.origin);
     return (
         <section class="card greeting" aria-labelledby="greeting">
