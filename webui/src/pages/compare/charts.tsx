@@ -6,13 +6,10 @@ import { useLoad } from "../../lib/load";
 import { lineOf, type Line, type Range, type XKind } from "../../lib/plot";
 import { Empty, ErrorBox, Search, Select, Switch } from "../../parts";
 import { Chart } from "../../parts/chart";
-import { batchOf, type Drawn, loadSeries, type Metric, round, type Run, startOf } from "./runs";
+import { batchOf, type Drawn, loadSeries, type Metric, type Run, startOf, titleOf } from "./runs";
 import * as state from "./state";
 
 const NAMED = 8; // runs that each chart's own legend names; more are told by the table
-
-/** Which group it is of, where its name does not say so. */
-const titleOf = ({ group, name }: Metric) => (name.startsWith(group) ? name : `${group} ${name}`);
 
 interface Zoom {
     kind: XKind;
@@ -22,10 +19,7 @@ interface Zoom {
 function MetricChart({ metric, runs }: { metric: Metric; runs: ReadonlySignal<readonly Run[]> }) {
     const zoom = useSignal<Zoom | null>(null);
     const kind = useComputed(() => state.xAxis.value as XKind);
-    const full = useLoad(() => {
-        void round.value;
-        return loadSeries(runs.value, metric);
-    });
+    const full = useLoad(() => loadSeries(runs.value, metric));
     const near = useLoad(async (): Promise<Drawn[] | null> => {
         const of = full.data.value;
         const at = zoom.value;
@@ -33,7 +27,8 @@ function MetricChart({ metric, runs }: { metric: Metric; runs: ReadonlySignal<re
     });
     const lines = useComputed((): Line[] => {
         const drawn = (zoom.value && near.data.value) || (full.data.value ?? []);
-        return drawn.map(({ run, series }) =>
+        const shown = drawn.filter(({ run }) => !state.hidden.value.includes(String(run.id)));
+        return shown.map(({ run, series }) =>
             lineOf(series, kind.value, {
                 id: String(run.id),
                 label: run.label,

@@ -9,7 +9,7 @@ import { useLoad } from "../../lib/load";
 import { Empty, Head, Loaded, Tabs } from "../../parts";
 import { AddRuns } from "./add";
 import { Charts } from "./charts";
-import { loadRuns, metricsOf, type Metric, round, type Run, useRunEvents, valueOf } from "./runs";
+import { loadRuns, metricsOf, type Metric, type Run, useRunEvents, valueOf } from "./runs";
 import { Settings } from "./settings";
 import * as state from "./state";
 import { Values } from "./values";
@@ -55,17 +55,11 @@ function viewActions(runs: readonly Run[], metrics: readonly Metric[]): Action[]
 export function Page() {
     const load = useLoad(loadRuns);
     const all = useComputed(() => load.data.value?.runs ?? []);
-    const drawn = useComputed(() =>
-        all.value.filter((run) => !state.hidden.value.includes(String(run.id))),
-    );
     const metrics = useComputed(() => {
         const letters = state.wanted.value.toLowerCase();
         return metricsOf(all.value).filter((metric) => metric.id.toLowerCase().includes(letters));
     });
-    useRunEvents(all, () => {
-        round.value++;
-        load.reload();
-    });
+    useRunEvents(all, load.reload);
     const actions = viewActions(all.value, metrics.value);
     useActions(actions);
     return (
@@ -96,7 +90,7 @@ export function Page() {
                                 {state.tab.value === "settings" ? (
                                     <Settings runs={runs} />
                                 ) : (
-                                    <Charts metrics={metrics.value} runs={drawn} />
+                                    <Charts metrics={metrics.value} runs={all} />
                                 )}
                             </>
                         )}

@@ -1,6 +1,6 @@
 // The runs that are compared, what they reported, and their lines, read in few calls.
 
-import { type ReadonlySignal, signal, useSignalEffect } from "@preact/signals";
+import { type ReadonlySignal, useSignalEffect } from "@preact/signals";
 import { get } from "../../lib/api";
 import { millis } from "../../lib/format";
 import { follow } from "../../lib/live";
@@ -89,6 +89,10 @@ export interface Metric {
     name: string;
 }
 
+/** With its group, where its name does not say it. */
+export const titleOf = ({ group, name }: Metric) =>
+    name.startsWith(group) || (group === "training" && name !== "loss") ? name : `${group} ${name}`;
+
 interface Summary {
     last?: number | string | null;
     min?: number | null;
@@ -157,9 +161,9 @@ interface Wishes {
 const wishes = new Map<string, Wishes>();
 
 /** What several charts want of a trial at the same time is one call. */
-function wish(trial: number, metric: Metric, range: Range | null): Promise<Series> {
+function wish(trial: number, metric: Metric, max: number, range: Range | null): Promise<Series> {
     const path = `/trials/${trial}/series`;
-    const query = { group: metric.group, ...(range ?? {}) };
+    const query = { group: metric.group, max, ...(range ?? {}) };
     const key = JSON.stringify([path, query]);
     if (wishes.size === 0) setTimeout(grant);
     return new Promise((give, fail) => {
@@ -178,6 +182,11 @@ async function ask(path: string, query: Wishes["query"], all: readonly Wish[]): 
         for (const one of all) one.fail(error);
     }
 }
+
+// Of a line. Many lines hide each other before one sees what fewer points leave out.
+const POINTS = 2000;
+const POINTS_OF_MANY = 800;
+const FEW = 10;
 
 const AT_ONCE = 60; // metrics of a call
 
@@ -226,12 +235,13 @@ export async function loadSeries(
     metric: Metric,
     zoom?: { kind: XKind; range: Range; of: readonly Drawn[] },
 ): Promise<Drawn[]> {
+    const points = runs.length > FEW ? POINTS_OF_MANY : POINTS;
     const all = runs.map(async (run): Promise<Drawn[]> => {
         if (valueOf(run, metric, "last") === null) return [];
         const before = zoom?.of.find((drawn) => drawn.run.id === run.id);
         const steps = zoom && before ? stepsIn(before, zoom.kind, zoom.range) : null;
         if (zoom && !steps) return before ? [before] : [];
-        return [{ run, series: await wish(run.id, metric, steps) }];
+        return [{ run, series: await wish(run.id, metric, points, steps) }];
     });
     return (await Promise.all(all)).flat();
 }
@@ -239,12 +249,14 @@ export async function loadSeries(
 // --- live ----------------------------------------------------------------------------------------
 
 const QUIET_MS = 2000;
+const QUIET_OF_RUN_MS = 100; // more, for each run that is read again
 
 /** Calls `changed` some time after one of the runs has reported something. */
 export function useRunEvents(runs: ReadonlySignal<readonly Run[]>, changed: () => void): void {
     useSignalEffect(() => {
         let timer: ReturnType<typeof setTimeout> | undefined;
-        const soon = () => (timer ??= setTimeout(changed, QUIET_MS));
+        const quiet = QUIET_MS + QUIET_OF_RUN_MS * runs.value.length;
+        const soon = () => (timer ??= setTimeout(changed, quiet));
         const topics = ["trials", "metrics"] as const;
         const ends = runs.value
             .filter((run) => !run.trial.endTime)
@@ -255,6 +267,3 @@ export function useRunEvents(runs: ReadonlySignal<readonly Run[]>, changed: () =
         };
     });
 }
-
-/** Grows when lines are to be read again. */
-export const round = signal(0);

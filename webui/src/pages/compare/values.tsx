@@ -3,7 +3,7 @@
 import { duration, metric as metricText, millis, now, percent } from "../../lib/format";
 import { Bar, Button, Select, StateBadge } from "../../parts";
 import { Swatch } from "../../parts/chart";
-import { type Metric, removeRun, type Run, valueOf } from "./runs";
+import { type Metric, removeRun, type Run, titleOf, valueOf } from "./runs";
 import * as state from "./state";
 
 const picks = [
@@ -121,7 +121,7 @@ export function Values({ runs, metrics }: { runs: readonly Run[]; metrics: reado
                             </th>
                             {metrics.map((metric) => (
                                 <th key={metric.id} scope="col" class="table-end" title={metric.id}>
-                                    {metric.name}
+                                    {titleOf(metric)}
                                 </th>
                             ))}
                         </tr>
