@@ -79,7 +79,8 @@ export function LogView(props: LogViewProps) {
     const first = useRef<string | undefined>(undefined);
     const lines = props.lines.value;
     const look = () => {
-        const { scrollTop, clientHeight } = box.current!;
+        if (!box.current) return;
+        const { scrollTop, clientHeight } = box.current;
         const from = Math.max(0, Math.floor(scrollTop / ROW / 10) * 10 - AROUND);
         const to = Math.ceil((scrollTop + clientHeight) / ROW / 10) * 10 + AROUND;
         if (span.peek().from !== from || span.peek().to !== to) span.value = { from, to };

@@ -167,7 +167,8 @@ export function Table<T>(props: TableProps<T>) {
     void rows.version.value;
 
     const look = () => {
-        const next = spanOf(box.current!, rows.count.peek());
+        if (!box.current) return;
+        const next = spanOf(box.current, rows.count.peek());
         const { from, to } = span.peek();
         if (next.from !== from || next.to !== to) span.value = next;
     };

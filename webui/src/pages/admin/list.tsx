@@ -77,8 +77,8 @@ export function RowMenu({ name, actions }: { name: string; actions: readonly Act
 export function menuColumn<T>(name: (row: T) => string, actions: (row: T) => readonly Action[]): Column<T> {
     return {
         id: "menu",
-        title: "",
-        width: 56,
+        title: "Actions",
+        width: 80,
         cell: (row) => <RowMenu name={name(row)} actions={actions(row)} />,
     };
 }

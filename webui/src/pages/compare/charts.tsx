@@ -121,6 +121,7 @@ export function Charts(props: {
 }) {
     return (
         <>
+            <h2 class="hidden">Charts</h2>
             <Controls />
             {props.metrics.length === 0 && (
                 <Empty title="No metric of that name">

@@ -65,7 +65,7 @@ function columnsFor(teams: ReadonlyMap<number, string>): Column<Model>[] {
             sort: "updated",
             cell: (model) => <Ago at={model.lastUpdatedTime} />,
         },
-        { id: "archived", title: "", width: 90, cell: (model) => (model.archived ? "Archived" : "") },
+        { id: "archived", title: "State", width: 90, cell: (model) => (model.archived ? "Archived" : "") },
     ];
 }
 
