@@ -185,12 +185,6 @@ export function complete(
     return { from: at?.from ?? caret, to: at?.to ?? caret, suggestions: found };
 }
 
-/** Both must be true. */
-export function both(filter: string, test: string): string {
-    const needs = /\bor\b/i.test(filter) && !/^\(.*\)$/.test(filter.trim());
-    return filter.trim() ? `${needs ? `(${filter.trim()})` : filter.trim()} and ${test}` : test;
-}
-
 /** Where the master's message says the fault is, from 0; undefined when it does not. */
 export function faultColumn(message: string): number | undefined {
     const found = /column (\d+)/.exec(message);
