@@ -36,11 +36,13 @@ export function metricsOf(trials: readonly Pick<Trial, "summaryMetrics">[]): Met
                 if (isObject(facts) && facts["type"] === "number")
                     found.set(`${group}.${name}`, { group, name });
         }
+    const weight = (name: string) => (/loss/.test(name) ? 2 : /acc|error|score/.test(name) ? 1 : 0);
     const rank = (group: string) => (group === "validation" ? 0 : group === "training" ? 1 : 2);
     return [...found.values()].sort(
         (a, b) =>
             rank(a.group) - rank(b.group) ||
             a.group.localeCompare(b.group) ||
+            weight(b.name) - weight(a.name) ||
             a.name.localeCompare(b.name),
     );
 }

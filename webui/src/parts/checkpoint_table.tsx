@@ -1,6 +1,7 @@
 // Checkpoints of an experiment or a trial: which is best, what is in it, and what to do with it.
 
 import { useComputed, useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
 import type { Action } from "../lib/actions";
 import { get, send } from "../lib/api";
 import { copyText } from "../lib/clipboard";
@@ -10,10 +11,10 @@ import { toast, toastError } from "../lib/notices";
 import { listRows } from "../lib/rows";
 import { mayChange } from "../lib/session";
 import type { Checkpoint, Experiment, Model, Paged } from "../lib/types";
-import { param, text } from "../lib/url";
+import { flag, param, text } from "../lib/url";
 import { Button } from "./button";
 import { Dialog } from "./dialog";
-import { Field, TextInput } from "./field";
+import { Field, Switch, TextInput } from "./field";
 import { Menu, type MenuItem } from "./menu";
 import { Ago, Empty, Loaded } from "./page";
 import { StateBadge } from "./state";
@@ -22,6 +23,7 @@ import { type Column, Table } from "./table";
 const PAGE = 500;
 
 const sort = param("csort", text("-steps"));
+const showsDeleted = param("deleted", flag());
 
 const isThere = (checkpoint: Checkpoint) => stateWord(checkpoint.state) !== "DELETED";
 
@@ -132,7 +134,10 @@ export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
     const registering = useSignal<Checkpoint | undefined>(undefined);
     const listing = useSignal<Checkpoint | undefined>(undefined);
     const all = useComputed(() => load.data.value?.checkpoints);
-    const rows = useSignal(listRows(all, (checkpoint) => checkpoint.uuid)).value;
+    const shown = useComputed(() =>
+        showsDeleted.value ? all.value : all.value?.filter(isThere),
+    );
+    const rows = useMemo(() => listRows(shown, (checkpoint) => checkpoint.uuid), []);
     const workspaceId = experiment.workspaceId ?? 1;
     const refused = mayChange(workspaceId, experiment.userId);
     const searcher = experiment.config?.["searcher"] as
@@ -252,7 +257,7 @@ export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
         },
         {
             id: "do",
-            title: "",
+            title: "Take",
             width: 90,
             cell: (row) =>
                 isThere(row) && (
@@ -280,19 +285,27 @@ export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
         <Loaded of={load}>
             {({ checkpoints, pagination }) =>
                 checkpoints.length ? (
-                    <>
-                        {pagination.total > checkpoints.length && (
-                            <p class="muted">
-                                The newest {number(checkpoints.length)} of{" "}
-                                {number(pagination.total)} checkpoints.
-                            </p>
-                        )}
+                    <div class="stack">
+                        <div class="spread">
+                            <Switch label="Show deleted ones" at={showsDeleted} />
+                            {pagination.total > checkpoints.length && (
+                                <span class="muted">
+                                    The newest {number(checkpoints.length)} of{" "}
+                                    {number(pagination.total)} checkpoints
+                                </span>
+                            )}
+                        </div>
                         <Table
                             label="Checkpoints"
                             columns={columns}
                             rows={rows}
                             sort={sort}
                             height={640}
+                            empty={
+                                <Empty title="None is kept">
+                                    <p>Its policy of checkpoints left none, or somebody deleted them.</p>
+                                </Empty>
+                            }
                         />
                         {registering.value && (
                             <Register
@@ -307,7 +320,7 @@ export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
                                 onClose={() => (listing.value = undefined)}
                             />
                         )}
-                    </>
+                    </div>
                 ) : (
                     <Empty title="No checkpoint yet" icon="download">
                         <p>One is written when a trial validates, pauses, or every trainer.checkpoint_every steps.</p>

@@ -91,7 +91,7 @@ export function Headline(props: { experiment: Experiment; trials: readonly Trial
                 {!hasEnded(state) && <Progress value={experiment.progress ?? 0} label="Progress" />}
                 <Left experiment={experiment} />
                 {labels.map((label) => (
-                    <a key={label} class="label" href={`/experiments?filter=${encodeURIComponent(`label = "${label}"`)}`}>
+                    <a key={label} class="headline-label" href={`/experiments?filter=${encodeURIComponent(`label = "${label}"`)}`}>
                         {label}
                     </a>
                 ))}

@@ -2,7 +2,7 @@
 // simple measure of which matter.
 
 import { useSignal } from "@preact/signals";
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { metric, number } from "../../lib/format";
 import type { Range } from "../../lib/plot";
 import { correlationRatio, flatten, metricsOf, spearman, summaryOf, varying } from "../../lib/runs";
@@ -15,7 +15,7 @@ const taken = param("value", text("best"));
 
 const LEAST = 3; // trials from which on anything can be said
 
-export interface Point {
+interface Point {
     trialId: number;
     values: ReadonlyMap<number | string, number | string>;
     y: number;
@@ -77,9 +77,16 @@ function Parallel(props: { axes: readonly Axis[]; points: readonly Point[]; wors
     const kept = useSignal<ReadonlyMap<string, Range>>(new Map());
     const lit = useSignal<number | undefined>(undefined);
     const drag = useSignal<{ name: string; from: number } | undefined>(undefined);
-    const width = Math.max(640, axes.length * 150);
-    const gap = (width - 140) / Math.max(1, axes.length - 1);
-    const xOf = (place: number) => 70 + place * gap;
+    const box = useRef<HTMLDivElement>(null);
+    const room = useSignal(640);
+    useEffect(() => {
+        const watcher = new ResizeObserver(([entry]) => (room.value = entry!.contentRect.width));
+        watcher.observe(box.current!);
+        return () => watcher.disconnect();
+    }, []);
+    const width = Math.max(room.value, axes.length * 130);
+    const gap = (width - 130) / Math.max(1, axes.length - 1);
+    const xOf = (place: number) => 60 + place * gap;
     const yOf = (share: number) => TOP + (1 - share) * INNER;
     const last = axes.at(-1)!;
     const valueOf = (point: Point, axis: Axis) => axis.place(axis === last ? point.y : point.values.get(axis.name));
@@ -114,7 +121,7 @@ function Parallel(props: { axes: readonly Axis[]; points: readonly Point[]; wors
                     {lit.value !== undefined && ` · trial ${lit.value}`}
                 </span>
             </figcaption>
-            <div class="parallel" tabIndex={0} role="region" aria-label="Parallel coordinates of the trials">
+            <div ref={box} class="parallel" tabIndex={0} role="region" aria-label="Parallel coordinates of the trials">
                 <svg
                     width={width}
                     height={HEIGHT}
@@ -188,7 +195,7 @@ const SIDE = { width: 300, height: 180, left: 46, foot: 24 };
 
 function Scatter({ axis, up, points }: { axis: Axis; up: Axis; points: readonly Point[] }) {
     const { width, height, left, foot } = SIDE;
-    const x = (share: number) => left + share * (width - left - 14);
+    const x = (share: number) => left + share * (width - left - 30);
     const y = (share: number) => height - foot - share * (height - foot - 12);
     return (
         <figure class="card">
@@ -201,7 +208,7 @@ function Scatter({ axis, up, points }: { axis: Axis; up: Axis; points: readonly 
             <svg
                 class="scatter"
                 viewBox={`0 0 ${width} ${height}`}
-                role="img"
+                role="group"
                 aria-label={`${up.name} over ${axis.name}, ${points.length} trials`}
             >
                 <path class="axis-line" d={`M${left} 8V${height - foot}H${width - 8}`} fill="none" />

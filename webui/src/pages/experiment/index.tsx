@@ -6,7 +6,7 @@ import { get } from "../../lib/api";
 import { useLoad } from "../../lib/load";
 import type { Experiment, Paged, Trial } from "../../lib/types";
 import { param, text } from "../../lib/url";
-import { Empty, ErrorBox, Head, Loaded, Tabs } from "../../parts";
+import { Empty, Head, Loaded, Tabs } from "../../parts";
 import { CheckpointTable } from "../../parts/checkpoint_table";
 import { type Asked, actionsOf, Dialogs, useAsked } from "./actions";
 import { Config } from "./config";
@@ -71,27 +71,21 @@ function Panel({ known, asked }: { known: Known; asked: Asked }) {
 
 function Everything({ known, asked }: { known: Known; asked: Asked }) {
     const { experiment } = known;
+    const tabs = [
+        { id: "metrics", title: "Metrics" },
+        { id: "trials", title: "Trials", count: experiment.numTrials },
+        { id: "hyperparameters", title: "Hyperparameters" },
+        { id: "search", title: "Search" },
+        { id: "checkpoints", title: "Checkpoints", count: experiment.checkpointCount ?? 0 },
+        { id: "logs", title: "Logs" },
+        { id: "timeline", title: "Timeline" },
+        { id: "config", title: "Configuration" },
+    ];
     return (
         <>
             <Headline {...known} asked={asked} />
-            <Tabs
-                label="About the experiment"
-                at={tab}
-                tabs={[
-                    { id: "metrics", title: "Metrics" },
-                    { id: "trials", title: "Trials", count: experiment.numTrials },
-                    { id: "hyperparameters", title: "Hyperparameters" },
-                    { id: "search", title: "Search" },
-                    {
-                        id: "checkpoints",
-                        title: "Checkpoints",
-                        count: experiment.checkpointCount ?? 0,
-                    },
-                    { id: "logs", title: "Logs" },
-                    { id: "timeline", title: "Timeline" },
-                    { id: "config", title: "Configuration" },
-                ]}
-            />
+            <Tabs label="About the experiment" at={tab} tabs={tabs} />
+            <h2 class="hidden">{tabs.find(({ id }) => id === tab.value)?.title}</h2>
             <Panel known={known} asked={asked} />
             <Dialogs experiment={experiment} asked={asked} />
         </>
@@ -126,11 +120,7 @@ export function Page({ id }: { id: string }) {
                 ]}
                 actions={actions}
             />
-            {!Number.isInteger(experimentId) ? (
-                <ErrorBox error="An experiment has a number: /experiments/7" />
-            ) : (
-                <Loaded of={load}>{(known) => <Everything known={known} asked={asked} />}</Loaded>
-            )}
+            <Loaded of={load}>{(known) => <Everything known={known} asked={asked} />}</Loaded>
         </main>
     );
 }

@@ -1,12 +1,12 @@
 // What happened, when, and why: each start of each trial as a bar in time, and as a sentence.
 
 import { get } from "../../lib/api";
-import { clock, count, duration, millis, now, number } from "../../lib/format";
+import { clock, count, duration, fullTime, millis, now, number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { hasEnded, whyEnded, whyStarted } from "../../lib/runs";
 import type { Experiment, Paged, Start, Trial } from "../../lib/types";
 import { flag, param } from "../../lib/url";
-import { Icon, type IconName, Loaded, stateText, Switch, Time } from "../../parts";
+import { Icon, type IconName, Loaded, stateText, Switch } from "../../parts";
 import type { Known } from "./known";
 
 const PAGE = 400;
@@ -25,32 +25,69 @@ interface Happening {
 
 const isFailure = (start: Start) => start.endTime && /signal|exit [1-9]|lost|fail/i.test(start.reason);
 
-function ofStarts(starts: readonly Start[]): Happening[] {
-    const last = new Map<number, Start>();
+function ofStart(start: Start, before: Start | undefined, isLast: boolean): Happening[] {
+    const { trialId, epoch, startTime, endTime } = start;
     const out: Happening[] = [];
-    for (const start of [...starts].sort((a, b) => a.trialId - b.trialId || a.epoch - b.epoch)) {
-        const { trialId, epoch } = start;
-        if (start.startTime)
-            out.push({
-                at: start.startTime,
-                icon: "play",
-                tone: "busy",
-                trialId,
-                text: `start ${epoch} on ${start.agents.join(", ")}, ${count(start.slots, "slot")}`,
-                reason: whyStarted(epoch > 1 ? (last.get(trialId) ?? start) : undefined),
-            });
-        if (start.endTime && whyEnded(start) !== "came to its end")
-            out.push({
-                at: start.endTime,
-                icon: isFailure(start) ? "warning" : "stop",
-                tone: isFailure(start) ? "bad" : "idle",
-                trialId,
-                text: `start ${epoch} ended`,
-                reason: whyEnded(start),
-            });
-        last.set(trialId, start);
-    }
+    if (startTime)
+        out.push({
+            at: startTime,
+            icon: "play",
+            tone: "busy",
+            trialId,
+            text: `${epoch > 1 ? `started again (${epoch})` : "started"} on ${start.agents.join(", ")}, ${count(start.slots, "slot")}`,
+            ...(before ? { reason: whyStarted(before) } : {}),
+        });
+    if (endTime && !isLast)
+        out.push({
+            at: endTime,
+            icon: isFailure(start) ? "warning" : "stop",
+            tone: isFailure(start) ? "bad" : "idle",
+            trialId,
+            text: isFailure(start) ? "failed" : "left its slots",
+            reason: whyEnded(start),
+        });
     return out;
+}
+
+function ofTrial(trial: Trial, last: Start | undefined): Happening[] {
+    if (!trial.endTime || !hasEnded(trial.state)) return [];
+    const failed = trial.state.endsWith("ERROR");
+    const wasAsked = last && /asked/.test(last.reason);
+    const reason = failed ? trial.exitReason : wasAsked ? "the search stopped it" : "";
+    return [
+        {
+            at: trial.endTime,
+            icon: failed ? "warning" : "check",
+            tone: failed ? "bad" : "good",
+            trialId: trial.id,
+            text: `${stateText(trial.state).toLowerCase()} after ${count(trial.totalBatchesProcessed, "step")}`,
+            ...(reason ? { reason } : {}),
+        },
+    ];
+}
+
+function submitted({ startTime, displayName, username, forkedFrom }: Experiment): Happening {
+    return {
+        at: startTime,
+        icon: "plus",
+        tone: "idle",
+        text: `Submitted by ${displayName || username}`,
+        ...(forkedFrom ? { reason: `a fork of experiment ${forkedFrom}` } : {}),
+    };
+}
+
+function ended({ startTime, endTime, state }: Experiment): Happening[] {
+    if (!endTime || !hasEnded(state)) return [];
+    const failed = state.endsWith("ERROR");
+    return [
+        {
+            at: endTime,
+            icon: failed ? "warning" : "check",
+            tone: failed ? "bad" : "good",
+            text: `The experiment ${failed ? "failed" : `is ${stateText(state).toLowerCase()}`}`,
+            reason: `after ${duration((millis(endTime) - millis(startTime)) / 1000)}`,
+        },
+    ];
 }
 
 function happenings(
@@ -58,34 +95,18 @@ function happenings(
     trials: readonly Trial[],
     starts: readonly Start[],
 ): Happening[] {
-    const all: Happening[] = [
-        {
-            at: experiment.startTime,
-            icon: "plus",
-            tone: "idle",
-            text: `Submitted by ${experiment.displayName || experiment.username}`,
-            ...(experiment.forkedFrom ? { reason: `a fork of experiment ${experiment.forkedFrom}` } : {}),
-        },
-        ...ofStarts(starts),
-    ];
-    for (const trial of trials)
-        if (trial.endTime && hasEnded(trial.state))
-            all.push({
-                at: trial.endTime,
-                icon: trial.state.endsWith("ERROR") ? "warning" : "check",
-                tone: trial.state.endsWith("ERROR") ? "bad" : "good",
-                trialId: trial.id,
-                text: `${stateText(trial.state).toLowerCase()} after ${number(trial.totalBatchesProcessed)} steps`,
-                ...(trial.exitReason ? { reason: trial.exitReason } : {}),
-            });
-    if (experiment.endTime)
-        all.push({
-            at: experiment.endTime,
-            icon: experiment.state.endsWith("ERROR") ? "warning" : "check",
-            tone: experiment.state.endsWith("ERROR") ? "bad" : "good",
-            text: `The experiment ${stateText(experiment.state).toLowerCase()}`,
-            reason: `after ${duration((millis(experiment.endTime) - millis(experiment.startTime)) / 1000)}`,
-        });
+    const known = new Map(trials.map((trial) => [trial.id, trial]));
+    const all = [submitted(experiment)];
+    const inOrder = [...starts].sort((a, b) => a.trialId - b.trialId || a.epoch - b.epoch);
+    const last = new Map(inOrder.map((start) => [start.trialId, start]));
+    inOrder.forEach((start, i) => {
+        const before = inOrder[i - 1]?.trialId === start.trialId ? inOrder[i - 1] : undefined;
+        const trial = known.get(start.trialId);
+        const isLast = last.get(start.trialId) === start && Boolean(trial && hasEnded(trial.state));
+        all.push(...ofStart(start, before, isLast));
+    });
+    for (const trial of trials) all.push(...ofTrial(trial, last.get(trial.id)));
+    all.push(...ended(experiment)); // at its time it comes last
     return all.sort((a, b) => millis(a.at) - millis(b.at));
 }
 
@@ -165,6 +186,7 @@ export function Timeline({ experiment, trials }: Known) {
     return (
         <Loaded of={load}>
             {({ starts, pagination }) => {
+                const isToday = now.value - millis(experiment.startTime) < 86_400_000;
                 const all = happenings(experiment, trials, starts);
                 return (
                     <div class="stack">
@@ -180,8 +202,8 @@ export function Timeline({ experiment, trials }: Known) {
                         <ol class="timeline card">
                             {(newestFirst.value ? all.reverse() : all).map((one, i) => (
                                 <li key={i} class="happening">
-                                    <span class="muted">
-                                        <Time at={one.at} />
+                                    <span class="muted num" title={fullTime(one.at)}>
+                                        {isToday ? new Date(one.at).toLocaleTimeString("en-GB") : fullTime(one.at)}
                                     </span>
                                     <span class={`state-${one.tone}`}>
                                         <Icon name={one.icon} />

@@ -1,6 +1,5 @@
 // One trial: what it measured, what it wrote, where it ran and why it started, what it kept.
 
-import { useComputed } from "@preact/signals";
 import type { Action } from "../../lib/actions";
 import { useActions } from "../../lib/actions";
 import { get } from "../../lib/api";
@@ -10,7 +9,7 @@ import { flatten, hasEnded } from "../../lib/runs";
 import { mayChange } from "../../lib/session";
 import type { Experiment, Start, Trial } from "../../lib/types";
 import { param, text } from "../../lib/url";
-import { Ago, ErrorBox, Head, Loaded, Progress, StateBadge, Tabs, Time } from "../../parts";
+import { Ago, Head, Loaded, Progress, StateBadge, Tabs, Time } from "../../parts";
 import { CheckpointTable } from "../../parts/checkpoint_table";
 import { TaskLog } from "../../parts/task_log";
 import { Charts } from "./charts";
@@ -38,8 +37,19 @@ async function readTrial(id: string, abort: AbortSignal): Promise<Whole> {
 /** What runs now, and where; or how it ended. */
 function Cause({ trial, starts }: { trial: Trial; starts: readonly Start[] }) {
     const last = starts.at(-1);
+    if (trial.state.endsWith("COMPLETED"))
+        return trial.restarts > 0 && trial.exitReason ? (
+            <p class="cause muted">
+                It failed {trial.restarts === 1 ? "once" : `${trial.restarts} times`} on the way:{" "}
+                {trial.exitReason}
+            </p>
+        ) : null;
     if (hasEnded(trial.state))
-        return trial.exitReason ? <p class="cause">{trial.exitReason}</p> : null;
+        return trial.exitReason ? (
+            <p class="cause">
+                <strong>{trial.exitReason}</strong> <a href="?tab=log">See its log</a>
+            </p>
+        ) : null;
     if (!last || last.endTime || !last.agents.length) {
         return <p class="cause muted">It waits for slots: see why at its experiment.</p>;
     }
@@ -123,86 +133,80 @@ function Hyperparameters({ trial }: { trial: Trial }) {
     );
 }
 
-export function Page({ id }: { id: string }) {
-    const trialId = Number(id);
-    const whole = useLoad((abort) => readTrial(id, abort), { topics: ["trials"], trialId });
-    const refused = useComputed(() => {
-        const data = whole.data.value;
-        if (!data) return "Loading";
-        if (hasEnded(data.trial.state)) return "It has ended";
-        return mayChange(data.experiment.workspaceId, data.experiment.userId);
-    });
-    const actions: Action[] = [
+function Panel({ trial, experiment, starts }: Whole) {
+    switch (tab.value) {
+        case "log":
+            return <TaskLog trialId={trial.id} />;
+        case "starts":
+            return <Starts starts={starts} />;
+        case "checkpoints":
+            return <CheckpointTable experiment={experiment} trialId={trial.id} />;
+        case "hyperparameters":
+            return <Hyperparameters trial={trial} />;
+        default:
+            return <Charts trial={trial} experiment={experiment} starts={starts} />;
+    }
+}
+
+function Everything(whole: Whole) {
+    const { trial, starts } = whole;
+    const tabs = [
+        { id: "metrics", title: "Metrics" },
+        { id: "log", title: "Log" },
+        { id: "starts", title: "Starts and ranks", count: starts.length },
+        { id: "checkpoints", title: "Checkpoints", count: trial.checkpointCount ?? 0 },
+        { id: "hyperparameters", title: "Hyperparameters" },
+    ];
+    return (
+        <>
+            <div class="headline card">
+                <div class="line">
+                    <StateBadge state={trial.state} />
+                    {!hasEnded(trial.state) && (
+                        <Progress value={trial.progress ?? 0} label="Progress" />
+                    )}
+                </div>
+                <Cause trial={trial} starts={starts} />
+                <Facts {...whole} />
+            </div>
+            <Tabs label="About the trial" at={tab} tabs={tabs} />
+            <h2 class="hidden">{tabs.find(({ id }) => id === tab.value)?.title}</h2>
+            <Panel {...whole} />
+        </>
+    );
+}
+
+function actionsOf({ trial, experiment }: Whole): Action[] {
+    const { id } = trial;
+    if (hasEnded(trial.state)) return [];
+    return [
         {
             name: `Kill trial ${id}`,
             icon: "kill",
             danger: "Its program ends at once; what it has not checkpointed is lost.",
-            refused: refused.value,
+            refused: mayChange(experiment.workspaceId, experiment.userId),
             call: { method: "POST", path: `/trials/${id}/kill`, muster: ["trial", "kill", id] },
         },
     ];
-    useActions(actions);
+}
+
+export function Page({ id }: { id: string }) {
+    const trialId = Number(id);
+    const whole = useLoad((abort) => readTrial(id, abort), { topics: ["trials"], trialId });
     const data = whole.data.value;
     const experiment = data?.experiment;
+    const actions = data ? actionsOf(data) : [];
+    useActions(actions);
+    const crumbs = [{ title: "Experiments", href: "/experiments" }];
+    if (experiment)
+        crumbs.push({
+            title: `${experiment.id} ${experiment.name}`,
+            href: `/experiments/${experiment.id}`,
+        });
     return (
         <main>
-            <Head
-                title={`Trial ${id}`}
-                crumbs={[
-                    { title: "Experiments", href: "/experiments" },
-                    ...(experiment
-                        ? [
-                              {
-                                  title: `${experiment.id} ${experiment.name}`,
-                                  href: `/experiments/${experiment.id}`,
-                              },
-                          ]
-                        : []),
-                ]}
-                actions={actions}
-            />
-            {!Number.isInteger(trialId) ? (
-                <ErrorBox error="A trial has a number: /trials/3" />
-            ) : (
-                <Loaded of={whole}>
-                    {({ trial, experiment, starts }) => (
-                        <>
-                            <div class="headline card">
-                                <div class="line">
-                                    <StateBadge state={trial.state} />
-                                    {!hasEnded(trial.state) && (
-                                        <Progress value={trial.progress ?? 0} label="Progress" />
-                                    )}
-                                </div>
-                                <Cause trial={trial} starts={starts} />
-                                <Facts trial={trial} experiment={experiment} starts={starts} />
-                            </div>
-                            <Tabs
-                                label="About the trial"
-                                at={tab}
-                                tabs={[
-                                    { id: "metrics", title: "Metrics" },
-                                    { id: "log", title: "Log" },
-                                    { id: "starts", title: "Starts and ranks", count: starts.length },
-                                    {
-                                        id: "checkpoints",
-                                        title: "Checkpoints",
-                                        count: trial.checkpointCount ?? 0,
-                                    },
-                                    { id: "hyperparameters", title: "Hyperparameters" },
-                                ]}
-                            />
-                            {tab.value === "metrics" && <Charts trial={trial} experiment={experiment} starts={starts} />}
-                            {tab.value === "log" && <TaskLog trialId={trial.id} />}
-                            {tab.value === "starts" && <Starts starts={starts} />}
-                            {tab.value === "checkpoints" && (
-                                <CheckpointTable experiment={experiment} trialId={trial.id} />
-                            )}
-                            {tab.value === "hyperparameters" && <Hyperparameters trial={trial} />}
-                        </>
-                    )}
-                </Loaded>
-            )}
+            <Head title={`Trial ${id}`} crumbs={crumbs} actions={actions} />
+            <Loaded of={whole}>{(all) => <Everything {...all} />}</Loaded>
         </main>
     );
 }

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+    correlationRatio,
+    flatten,
+    linesOf,
+    metricsOf,
+    ranks,
+    secondsLeft,
+    spearman,
+    stepsWithin,
+    varying,
+    whyEnded,
+    whyStarted,
+} from "../src/lib/runs";
+import type { Start } from "../src/lib/types";
+
+const start = (more: Partial<Start>): Start => ({
+    allocationId: "1.1.1",
+    trialId: 1,
+    epoch: 1,
+    state: "STATE_TERMINATED",
+    slots: 1,
+    agents: [],
+    parts: [],
+    reason: "",
+    cause: "",
+    endTime: "2026-11-21T09:00:00Z",
+    ...more,
+});
+
+test("equal values share the middle of their ranks", () => {
+    assert.deepEqual(ranks([30, 10, 20, 20]), [4, 1, 2.5, 2.5]);
+});
+
+test("rank correlation sees order alone, and nothing where nothing varies", () => {
+    assert.equal(spearman([1, 10, 100, 1000], [1, 2, 3, 4]), 1);
+    assert.equal(spearman([1, 2, 3], [9, 5, 1]), -1);
+    assert.equal(spearman([7, 7, 7], [1, 2, 3]), 0);
+});
+
+test("words that split the metric wholly have a ratio of nearly one", () => {
+    assert.equal(correlationRatio(["a", "b", "a", "b"], [1, 1, 1, 1]), 0);
+    assert.ok(correlationRatio(["a", "a", "b", "b"], [1, 2, 9, 10]) > 0.85);
+    assert.ok(correlationRatio(["a", "b", "a", "b"], [1, 2, 9, 10]) < 0.5);
+});
+
+test("hyperparameters are flat, and those that vary are found", () => {
+    const one = flatten({ optimizer: { lr: 1, name: "sgd" }, deep: true, layers: [1, 2] });
+    assert.deepEqual([...one], [["optimizer.lr", 1], ["optimizer.name", "sgd"], ["deep", "true"], ["layers", "[1,2]"]]);
+    assert.deepEqual(varying([one, flatten({ optimizer: { lr: 2, name: "sgd" }, deep: true, layers: [1, 2] })]), ["optimizer.lr"]);
+});
+
+test("metrics: validation first, losses first, words are none", () => {
+    const number = { type: "number", last: 1 };
+    const summaryMetrics = {
+        avg_metrics: { speed: number, loss: number, note: { type: "string" } },
+        validation_metrics: { accuracy: number },
+        gpu: { heat: number },
+    };
+    const names = metricsOf([{ summaryMetrics }, {}]).map(({ group, name }) => `${group}.${name}`);
+    assert.deepEqual(names, ["validation.accuracy", "training.loss", "training.speed", "gpu.heat"]);
+});
+
+test("a range of x is a range of steps, with a point more at both sides", () => {
+    const series = { metric: "loss", total: 4, shown: 4, steps: [0, 10, 20, 30], times: [100, 101, 105, 110], values: [4, 3, 2, 1] };
+    const [line] = linesOf([series], "elapsed", { id: "1", label: "", start: 100 });
+    assert.deepEqual(Array.from(line!.x), [0, 1, 5, 10]);
+    assert.deepEqual(stepsWithin(line!, series.steps, { from: 2, to: 6 }), { from: 10, to: 30 });
+});
+
+test("why a start ended, and why the next took place", () => {
+    const moved = start({ cause: "SHARE", preemptedForTrialId: 7, reason: "left when it was asked to" });
+    assert.match(whyEnded(moved), /less than its share \(trial 7\)/);
+    assert.equal(whyEnded(start({ reason: "rank 0: exit 3" })), "rank 0: exit 3");
+    assert.equal(whyEnded(start({})), "came to its end");
+    assert.equal(whyEnded(start({ endTime: null })), "");
+    assert.equal(whyStarted(undefined), "first start");
+    assert.equal(whyStarted(start({ reason: "rank 0: exit 3" })), "again: rank 0: exit 3");
+});
+
+test("nobody can say how long it takes at the very start", () => {
+    assert.equal(secondsLeft(0, 10), undefined);
+    assert.equal(secondsLeft(0.25, 10), 30);
+});
