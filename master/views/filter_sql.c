@@ -248,6 +248,18 @@ static void add_operator(const struct filter_context *c, const struct filter_nod
     }
 }
 
+bool filter_sql_of(const struct filter_context *c, const struct filter_node *n,
+                   const char *expression, struct sql *out)
+{
+    bool bound = n->op == FILTER_EQ || n->op == FILTER_LT || n->op == FILTER_LE ||
+                 n->op == FILTER_GT || n->op == FILTER_GE;
+    if (n->shape != FILTER_TEST || !bound)
+        return false;
+    sql_add(out, expression);
+    add_operator(c, n, out);
+    return true;
+}
+
 // --- states --------------------------------------------------------------------------------------
 
 // What the allocations of something active make of it; the place is the rank.

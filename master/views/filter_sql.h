@@ -67,6 +67,11 @@ struct filter_context {
 
 void filter_sql(const struct filter_context *c, const struct filter_node *n, struct sql *out);
 
+// The same test of another expression that has the field's value; false: it is none that an order
+// could stop at, and nothing is added.
+bool filter_sql_of(const struct filter_context *c, const struct filter_node *n,
+                   const char *expression, struct sql *out);
+
 // The ids that may pass, as a query; false: no index knows.
 bool filter_drive(const struct filter_context *c, const struct filter_node *n, struct sql *out);
 

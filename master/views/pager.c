@@ -470,6 +470,24 @@ static void add_conditions(struct pager *g, const struct filter_node *covered, s
     }
 }
 
+// Tests of the metric that the walk follows end it where they end: from 1.7 down, nothing below 0.3
+// would be met for long. (A column of the list itself is compared as it is walked.)
+static void add_bounds(struct pager *g, const struct sql_field *walk, struct sql *out)
+{
+    const struct filter_name *key = &g->keys[0].name;
+    if (key->field->type != FILTER_METRIC)
+        return;
+    for (const struct filter_node *t = g->tests; t; t = t->next) {
+        const struct filter_name *name = &t->name;
+        if (t->shape == FILTER_TEST && sql_field_of(g->context.table, name) == walk &&
+            !strcmp(name->key, key->key)) {
+            sql_add(out, " AND ");
+            if (!filter_sql_of(&g->context, t, walk->walk_sort, out))
+                sql_add(out, "1");
+        }
+    }
+}
+
 // FROM and WHERE with the conditions.
 static void add_source(struct pager *g, const struct plan *p, struct sql *out)
 {
@@ -485,6 +503,8 @@ static void add_source(struct pager *g, const struct plan *p, struct sql *out)
             sql_text(out, filter_words(g->context.arena, g->words));
         else
             sql_key_bind(out, g->context.arena, p->walk, &g->keys[0].name);
+        if (!g->words)
+            add_bounds(g, p->walk, out);
         covered = g->words;
     } else if (!p->walk && g->driver) {
         sql_add(out, " AND ");
