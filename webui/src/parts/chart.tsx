@@ -330,7 +330,8 @@ export function Chart(props: ChartProps) {
         });
         plot.current = made;
         const watcher = new ResizeObserver(() => {
-            const { clientWidth: width, clientHeight: height } = box.current!;
+            if (!box.current) return;
+            const { clientWidth: width, clientHeight: height } = box.current;
             if (width && height) made.setSize({ width, height });
         });
         watcher.observe(box.current!);

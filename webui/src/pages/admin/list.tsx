@@ -60,8 +60,8 @@ export function NewButton({ name, run }: { name: string; run: () => void }) {
 }
 
 /** The menu of a row: only what the caller may, and the commands that do it. */
-export function RowMenu({ name, actions }: { name: string; actions: readonly Action[] }) {
-    const offered = actions.filter((action) => !action.refused);
+export function RowMenu({ name, actions }: { name: string; actions: () => readonly Action[] }) {
+    const offered = actions().filter((action) => !action.refused);
     if (offered.length === 0) return null;
     const copies = copyItems(offered.filter((action) => action.call));
     return (
@@ -79,7 +79,7 @@ export function menuColumn<T>(name: (row: T) => string, actions: (row: T) => rea
         id: "menu",
         title: "Actions",
         width: 80,
-        cell: (row) => <RowMenu name={name(row)} actions={actions(row)} />,
+        cell: (row) => <RowMenu name={name(row)} actions={() => actions(row)} />,
     };
 }
 

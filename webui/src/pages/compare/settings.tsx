@@ -3,38 +3,9 @@
 import type { Json } from "../../lib/types";
 import { Button, Switch } from "../../parts";
 import { csv, save } from "../../lib/download";
+import { flatten, type SettingRow, short, sideBySide } from "./differ";
 import type { Run } from "./runs";
 import * as state from "./state";
-
-export type Flat = Map<string, string>;
-
-/** {a: {b: 1}} -> "a.b": "1"; lists are one value. */
-export function flatten(value: Json, path = "", out: Flat = new Map()): Flat {
-    if (value !== null && typeof value === "object" && !Array.isArray(value))
-        for (const [key, one] of Object.entries(value)) flatten(one, path ? `${path}.${key}` : key, out);
-    else out.set(path, typeof value === "string" ? value : JSON.stringify(value));
-    return out;
-}
-
-/** A number with as many digits as one reads; all of them are in the title. */
-function short(value: string): string {
-    const isLong = value.length > 8 && /^-?\d*\.?\d+(e[-+]?\d+)?$/.test(value);
-    return isLong ? String(Number(Number(value).toPrecision(6))) : value;
-}
-
-export interface SettingRow {
-    path: string;
-    values: (string | undefined)[];
-    differs: boolean;
-}
-
-export function sideBySide(all: readonly Flat[]): SettingRow[] {
-    const paths = [...new Set(all.flatMap((one) => [...one.keys()]))];
-    return paths.map((path) => {
-        const values = all.map((one) => one.get(path));
-        return { path, values, differs: new Set(values).size > 1 };
-    });
-}
 
 function configOf(run: Run): Json {
     const { hyperparameters: _, ...rest } = run.experiment.config ?? {};

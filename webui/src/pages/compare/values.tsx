@@ -1,8 +1,9 @@
 // The runs, and the value each ended with: how it stands among the others, and to the baseline.
 
-import { duration, metric as metricText, millis, now, percent } from "../../lib/format";
+import { duration, metric as metricText, millis, now } from "../../lib/format";
 import { Bar, Button, Select, StateBadge } from "../../parts";
 import { Swatch } from "../../parts/chart";
+import { deltaText } from "./differ";
 import { type Metric, removeRun, type Run, titleOf, valueOf } from "./runs";
 import * as state from "./state";
 
@@ -12,20 +13,6 @@ const picks = [
     { value: "max", title: "greatest value" },
     { value: "mean", title: "mean" },
 ];
-
-/** "+0.012 (+3.1 %)", or "+8.9 (×90)". */
-export function deltaText(value: number, base: number): string {
-    const delta = value - base;
-    const sign = delta > 0 ? "+" : delta < 0 ? "−" : "±";
-    const times = value / base;
-    const share =
-        !Number.isFinite(times) || times < 0
-            ? ""
-            : times >= 10
-              ? ` (×${metricText(Math.round(times))})`
-              : ` (${sign}${percent(Math.abs(delta / base))})`;
-    return sign + metricText(Math.abs(delta)) + share;
-}
 
 function Cell(props: { value: number | null; most: number; base: number | null; name: string }) {
     const { value, base } = props;

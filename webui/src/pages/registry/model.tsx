@@ -121,9 +121,10 @@ function MoveModel({ model, onClose }: { model: Model; onClose: () => void }) {
 function actionsOf(model: Model, refused: string | undefined, open: (what: Open) => void, changed: () => void): Action[] {
     const path = `/models/${model.id}`;
     const closed = model.archived ? "The model is archived: unarchive it first" : undefined;
+    const mayAdd = mayChange(model.workspaceId);
     const verb = model.archived ? "unarchive" : "archive";
     return [
-        { name: "New version", icon: "plus", key: "n", refused: refused ?? closed, run: () => open("register") },
+        { name: "New version", icon: "plus", key: "n", refused: mayAdd ?? closed, run: () => open("register") },
         { name: "Edit", key: "e", refused, run: () => open("edit") },
         { name: "Move to another team", icon: "move", refused, run: () => open("move") },
         {
@@ -201,7 +202,7 @@ export function Page({ name }: { name: string }) {
             <Head
                 title={name}
                 crumbs={[{ title: "Registry", href: "/models" }]}
-                actions={refused ? [] : actions}
+                actions={actions.filter((action) => !action.refused)}
                 sub={model && [model.description, model.archived && "archived"].filter(Boolean).join(" · ")}
             />
             <Loaded of={load}>
@@ -230,7 +231,7 @@ export function Page({ name }: { name: string }) {
                                     <Version
                                         key={shown.version}
                                         version={shown}
-                                        refused={refused}
+                                        refused={mayChange(model.workspaceId, shown.userId)}
                                         changed={load.reload}
                                     />
                                 )}
