@@ -200,6 +200,7 @@ const struct command commands[] = {
     {"project", "note", "TEAM PROJECT TEXT", "name:title", NULL, "Leave a note at a project", "muster project note vision cats 'the data moved' --name Data", run_project_note, false},
     {"project", "archive", "TEAM PROJECT", NULL, NULL, "Let nobody submit into a project any more", "muster project archive vision cats", run_project_archive, false},
     {"project", "unarchive", "TEAM PROJECT", NULL, NULL, "Open an archived project again", "muster project unarchive vision cats", run_project_archive, false},
+    {"project", "move", "TEAM PROJECT NEW-TEAM", NULL, NULL, "Put a project, with all that is in it, into another team", "muster project move vision cats animals", run_project_move, false},
     {"project", "delete", "TEAM PROJECT", "yes", NULL, "Delete a project that holds no experiments", "muster project delete vision cats", run_project_delete, false},
 
     {"user", "list", "", NULL, "id,username,display_name,admin,active,last_login", "List users", "muster user list", run_user_list, false},

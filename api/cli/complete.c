@@ -220,9 +220,15 @@ static void offer_flags(const struct completion *k)
 // What the capitals in a row of the table, or behind a flag, stand for.
 static bool offer_capitals(const struct completion *k, const char *name)
 {
-    static const char *const things[][2] = {
-        {"EXPERIMENT", "experiment"}, {"AGENT", "agent"}, {"SLOT", "slot"},       {"TEAM", "team"},
-        {"PROJECT", "project"},       {"USER", "user"},   {"WEBHOOK", "webhook"}, {"POOL", "pool"}};
+    static const char *const things[][2] = {{"EXPERIMENT", "experiment"},
+                                            {"AGENT", "agent"},
+                                            {"SLOT", "slot"},
+                                            {"TEAM", "team"},
+                                            {"PROJECT", "project"},
+                                            {"NEW-TEAM", "team"},
+                                            {"USER", "user"},
+                                            {"WEBHOOK", "webhook"},
+                                            {"POOL", "pool"}};
     static const char *const words[][2] = {{"SHELL", "bash zsh fish"},
                                            {"METHOD", "GET POST PUT PATCH DELETE"}};
     for (size_t i = 0; i < sizeof(things) / sizeof(things[0]); i++) {

@@ -170,6 +170,25 @@ int run_project_archive(struct cli *c, const struct command *self, struct error 
                : cli_report(c, row_done(c, self, id), e, "Project %s: %sd", c->args[1], self->verb);
 }
 
+int run_project_move(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    long long id, team;
+    int err = named_project(c, &id, e);
+    err = err != 0 ? err : lookup_team(c, NULL, c->args[2], &team, e);
+    if (err != 0) {
+        return err;
+    }
+    json_t *body = json_pack("{s:I}", "destinationWorkspaceId", (json_int_t)team);
+    err = cli_call(c, "POST", body, NULL, e, "/api/v1/projects/%lld/move", id);
+    json_decref(body);
+    return err != 0 ? err
+                    : cli_report(c,
+                                 json_pack("{s:I, s:s, s:s}", "id", (json_int_t)id, "name",
+                                           c->args[1], "team", c->args[2]),
+                                 e, "Project %s is in team %s", c->args[1], c->args[2]);
+}
+
 int run_project_delete(struct cli *c, const struct command *self, struct error *e)
 {
     long long id;

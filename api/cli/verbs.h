@@ -40,7 +40,7 @@ cli_verb run_simulate;                           // simulate.c
 cli_verb run_team_list, run_team_create, run_team_describe, run_team_set, run_team_members,
     run_team_archive, run_team_delete, run_team_shares; // team.c
 cli_verb run_project_list, run_project_create, run_project_describe, run_project_set,
-    run_project_note, run_project_archive, run_project_delete; // project.c
+    run_project_note, run_project_archive, run_project_move, run_project_delete; // project.c
 cli_verb run_model_list, run_model_create, run_model_describe, run_model_versions,
     run_model_register, run_model_set, run_model_set_version, run_model_label, run_model_archive,
     run_model_move, run_model_delete, run_model_delete_version; // model.c

@@ -206,7 +206,7 @@ static void continued(struct core *c, struct work *work)
     if (!n->err)
         n->err = check(c, rq, x, &n->e);
     if (!n->err)
-        n->err = fits_check(c, n->config, x->project_id, x->user_id, &n->e);
+        n->err = fits_check(c, n->config, core_workspace_of(c, x), x->user_id, &n->e);
     if (!n->err)
         n->err = go_on(c, x, n);
     if (n->err) {

@@ -1,7 +1,6 @@
 #include "master/core/fits.h"
 
 #include "base/arena.h"
-#include "master/core/teams.h"
 
 static int64_t least_slots(const json_t *config)
 {
@@ -21,11 +20,11 @@ static int check_maximum(int64_t least, int64_t maximum, const char *whose, cons
                      (long long)least, whose, team, (long long)maximum);
 }
 
-int fits_check(struct core *c, const json_t *config, int64_t project, int64_t user, struct error *e)
+int fits_check(struct core *c, const json_t *config, const struct workspace *ws, int64_t user,
+               struct error *e)
 {
     struct pool *pool;
     int64_t least = least_slots(config);
-    const struct workspace *ws = core_project(c, project)->workspace;
     const struct member *m = by_id_find(&ws->members, user);
     const char *name = jget_string(jget(config, "resources"), "resource_pool", "");
     int err = core_pool_known(c, name, &pool, e);

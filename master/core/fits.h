@@ -3,11 +3,11 @@
 #define MUSTER_MASTER_CORE_FITS_H
 
 #include "base/json.h"
-#include "master/core/state.h"
+#include "master/core/teams.h"
 
 // ERR_INVALID: never as things are configured (a pool that is not there, over the maximum of the
 // workspace or of the user in it).
-int fits_check(struct core *c, const json_t *config, int64_t project, int64_t user,
+int fits_check(struct core *c, const json_t *config, const struct workspace *ws, int64_t user,
                struct error *e);
 
 // A sentence when the agents that are there now are too few or too small, or its search is probably

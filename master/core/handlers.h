@@ -33,8 +33,8 @@ core_handler core_generic_create, core_task_kill, core_task_pause, core_task_unp
 // Workspaces (params[0]), their projects and members (params[1]: the user): teams.h.
 core_handler core_workspace_create, core_workspace_patch, core_workspace_delete,
     core_workspace_archive, core_workspace_unarchive, core_project_create, core_project_patch,
-    core_project_delete, core_project_archive, core_project_unarchive, core_project_note_add,
-    core_project_notes_set, core_member_set, core_member_remove;
+    core_project_delete, core_project_archive, core_project_unarchive, core_project_move,
+    core_project_note_add, core_project_notes_set, core_member_set, core_member_remove;
 
 // Trials and what running tasks report; params[0] is the trial id, and the caller's allocation must
 // be the live one of that trial (else ERR_FORBIDDEN "allocation has ended").

@@ -395,7 +395,8 @@ static int check_submission(struct core *c, struct submission *s)
         err = check_source_again(c, s);
     if (err || s->unmanaged)
         return err;
-    return fits_check(c, s->config, s->project, s->rq->principal.user_id, &s->e);
+    const struct workspace *ws = core_project(c, s->project)->workspace;
+    return fits_check(c, s->config, ws, s->rq->principal.user_id, &s->e);
 }
 
 // Whether there is one of that name already, which then is the answer. Another's is in the way.

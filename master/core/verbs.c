@@ -47,7 +47,7 @@ static int move(struct core *c, const struct request *rq, struct experiment *x, 
         err = error_set(e, ERR_CONFLICT, "project %lld is archived; unarchive it first",
                         (long long)from->id);
     if (!err && x->live && !x->live->unmanaged)
-        err = fits_check(c, x->live->config, project, x->user_id, e);
+        err = fits_check(c, x->live->config, to->workspace, x->user_id, e);
     if (err || from == to)
         return err;
     if (from->workspace != to->workspace)

@@ -7,8 +7,10 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "master/core/fits.h"
 #include "master/core/handlers.h"
-#include "master/core/teams.h"
+#include "master/core/lives.h"
+#include "master/kinds.h"
 
 static const double weight_max = 1e6;
 
@@ -140,6 +142,14 @@ static int refuse_first(int64_t id, const char *what, const char *verb, struct e
     return error_set(e, ERR_CONFLICT,
                      "%s %d is where every experiment goes that names none: it cannot be %s", what,
                      UNCATEGORIZED, verb);
+}
+
+static int refuse_archived(const struct workspace *ws, struct error *e)
+{
+    if (!ws->archived)
+        return 0;
+    return error_set(e, ERR_CONFLICT, "workspace \"%.64s\" is archived; unarchive it first",
+                     ws->name);
 }
 
 static int check_workspace_name(struct core *c, const char *name, const struct workspace *except,
@@ -341,9 +351,8 @@ int core_project_create(struct core *c, struct request *rq, struct error *e)
         err = error_set(e, ERR_INVALID, "name: missing");
     if (!err)
         err = check_project_name(ws, name, NULL, e);
-    if (!err && ws->archived)
-        err = error_set(e, ERR_CONFLICT, "workspace \"%.64s\" is archived; unarchive it first",
-                        ws->name);
+    if (!err)
+        err = refuse_archived(ws, e);
     if (err)
         return err;
     const struct project *p = project_new(c, c->next_project, ws, name);
@@ -399,6 +408,96 @@ int core_project_archive(struct core *c, struct request *rq, struct error *e)
 int core_project_unarchive(struct core *c, struct request *rq, struct error *e)
 {
     return archive_project(c, rq, false, e);
+}
+
+// As what is made there and taken away here: its experiments count for the other workspace then.
+static int check_move(const struct request *rq, const struct project *p, const struct workspace *to,
+                      struct error *e)
+{
+    int err = refuse_first(p->id, "project", "moved", e);
+    if (!err)
+        err = check_manage(rq, to, ACT_MANAGE, e);
+    if (!err)
+        err = refuse_archived(p->workspace, e);
+    if (!err)
+        err = refuse_archived(to, e);
+    if (!err && p->archived)
+        err = error_set(e, ERR_CONFLICT, "project %lld is archived; unarchive it first",
+                        (long long)p->id);
+    return err ? err : check_project_name(to, p->name, p, e);
+}
+
+static bool still_runs(const struct experiment *x)
+{
+    return x->live && !experiment_is_terminal(x->state);
+}
+
+// Those of it that are not at their end must be able to run there.
+static int check_fits(struct core *c, const struct project *p, const struct workspace *to,
+                      struct error *e)
+{
+    int err = 0;
+    for (size_t i = 0; !err && i < c->experiments.count; i++) {
+        const struct experiment *x = c->experiments.items[i].value;
+        if (x->project_id != p->id || !still_runs(x) || x->live->unmanaged)
+            continue;
+        err = fits_check(c, x->live->config, to, x->user_id, e);
+        if (err)
+            error_prefix(e, "%s %lld", kind_words[x->kind].noun, (long long)x->id);
+    }
+    return err;
+}
+
+// Before it moves: who does not see the other workspace is told here, of where it goes nothing.
+static void leave_workspace(struct core *c, const struct project *p)
+{
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        const struct experiment *x = c->experiments.items[i].value;
+        if (x->project_id == p->id)
+            core_event_left(c, x);
+    }
+    core_event_workspace(c, p->workspace->id);
+}
+
+static void enter_workspace(struct core *c, const struct project *p)
+{
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        const struct experiment *x = c->experiments.items[i].value;
+        if (x->project_id != p->id)
+            continue;
+        core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+        if (still_runs(x))
+            live_changed(c, x->live);
+    }
+    core_event_workspace(c, p->workspace->id);
+}
+
+static void move_project(struct core *c, struct project *p, struct workspace *to)
+{
+    leave_workspace(c, p);
+    by_id_remove(&p->workspace->projects, p->id);
+    by_id_put(&to->projects, p->id, p);
+    p->workspace = to;
+    STORE(c, PROJECT_SET_WORKSPACE, "ii", to->id, p->id);
+    enter_workspace(c, p);
+}
+
+int core_project_move(struct core *c, struct request *rq, struct error *e)
+{
+    struct project *p;
+    int64_t id = jget_int(rq->body, "destinationWorkspaceId", 0);
+    struct workspace *to = core_workspace(c, id);
+    int err = param_project(c, rq, &p, e);
+    if (!err && (!to || !role_may(core_role(rq, to), ACT_SEE)))
+        err = error_set(e, ERR_NOT_FOUND, "destinationWorkspaceId: there is no workspace %lld",
+                        (long long)id);
+    if (!err)
+        err = check_move(rq, p, to, e);
+    if (!err)
+        err = check_fits(c, p, to, e);
+    if (!err && p->workspace != to)
+        move_project(c, p, to);
+    return err;
 }
 
 int core_project_delete(struct core *c, struct request *rq, struct error *e)

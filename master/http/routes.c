@@ -253,6 +253,9 @@ const struct route route_table[] = {
          "Let nobody submit into a project any more"),
     CORE("POST", V1 "/projects/{projectId}/unarchive", AUTH_USER, core_project_unarchive, NULL,
          "Open an archived project again"),
+    CORE("POST", V1 "/projects/{projectId}/move", AUTH_USER, core_project_move, NULL,
+         "Move a project, with all that is in it, to another workspace",
+         .takes = "destinationWorkspaceId:int projectId?:int"),
 
     READ(V1 "/experiments", AUTH_USER, view_experiments,
          "states users userIds archived name description labels projectId sortBy filter sort show "

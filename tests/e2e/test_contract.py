@@ -560,7 +560,10 @@ class Contract(unittest.TestCase):
         self.user.get("/experiments", f"experiments:[Experiment] {PAGE}", projectId=project)
         self.user.call("PATCH", f"/projects/{project}", {"name": "study two", "description": None, "key": None},
                        "project:Project")
-        for path in (f"/projects/{project}", f"/workspaces/{workspace}"):
+        other = self.user.post("/workspaces", {"name": "another team"})["workspace"]["id"]
+        self.user.post(f"/projects/{project}/move", {"destinationWorkspaceId": other, "projectId": project})
+        self.assertEqual(self.user.get(f"/projects/{project}")["project"]["workspaceId"], other)
+        for path in (f"/projects/{project}", f"/workspaces/{workspace}", f"/workspaces/{other}"):
             self.user.post(path + "/archive")
             self.user.post(path + "/unarchive")
             self.user.call("DELETE", path, None, "completed")

@@ -182,6 +182,40 @@ static void test_a_move_is_told_to_those_it_leaves(void **state)
     start_core();
 }
 
+static void test_a_project_moves_with_all_in_it(void **state)
+{
+    const struct principal other = as_user(OTHER, false);
+    char body[80], from[24];
+    (void)state;
+    cl.more.events_committed = keep_told;
+    restart_core();
+    snprintf(from, sizeof from, "%s", decimal(make_project("small")));
+    must_tell(core_workspace_patch, as_user(OWNER, true), "2", "{\"maxSlots\": 1}");
+    must_tell(core_workspace_create, other, NULL, "{\"name\": \"large\"}");
+    submit_slots(2, "");
+    snprintf(body, sizeof body, "{\"destinationProjectId\": %s}", from);
+    assert_int_equal(tell(core_experiment_move, owner(), "1", body), 400); // too large for it
+    must_tell(core_project_move, other, from, "{\"destinationWorkspaceId\": 3}");
+    must_tell(core_experiment_move, owner(), "1", body);
+    settle();
+    told[0] = '\0';
+    const char *back = "{\"destinationWorkspaceId\": 2}";
+    assert_int_equal(tell(core_project_move, other, from, back), 400); // so with its project
+    must_tell(core_workspace_patch, as_user(OWNER, true), "2", "{\"maxSlots\": 0}");
+    must_tell(core_project_move, other, from, back);
+    must_tell(core_project_move, other, from, back); // again is the same
+    settle();
+    assert_string_equal(told, "3:{\"id\":1,\"workspaceId\":3,\"moved\":true} 2:stored ");
+    assert_stored("SELECT workspace_id FROM projects WHERE id > 1", "2");
+    assert_int_equal(tell(core_workspace_delete, other, "2", NULL), 409);
+    must_tell(core_workspace_delete, other, "3", NULL);
+    stop_core();
+    cl.more.events_committed = NULL;
+    start_core();
+    report("agent-1", 2, "");
+    assert_int_equal(tell(core_workspace_delete, other, "2", NULL), 409);
+}
+
 static void test_move(void **state)
 {
     (void)state;
@@ -356,6 +390,7 @@ int main(void)
         TEST(test_continue),
         TEST(test_continue_refused),
         TEST(test_a_move_is_told_to_those_it_leaves),
+        TEST(test_a_project_moves_with_all_in_it),
         TEST(test_move),
         TEST(test_labels),
         TEST(test_labels_are_counted),

@@ -199,6 +199,7 @@ static const struct {
     {"POST", "/workspaces/%w/unarchive", NULL, ROLE_ADMIN, false},
     {"PATCH", "/projects/%p", "{\"description\":\"d\"}", ROLE_ADMIN, false},
     {"POST", "/projects/%p/unarchive", NULL, ROLE_ADMIN, false},
+    {"POST", "/projects/%p/move", "{\"destinationWorkspaceId\":%w}", ROLE_ADMIN, false},
     {"PUT", "/workspaces/%w/members/4", "{\"weight\":1}", ROLE_ADMIN, false},
     {"PUT", "/workspaces/%w/members/4", "{\"role\":\"editor\"}", ROLE_ADMIN, false},
     {"PUT", "/workspaces/%w/members/4", "{\"maxSlots\":0}", ROLE_CLUSTER_ADMIN, false},
@@ -461,6 +462,49 @@ static void test_the_first_workspace_stays(void **state)
     done("PATCH", V1 "/workspaces/1", BY_ADMIN, "{\"weight\":1}", 200);
 }
 
+static void test_moved_between_workspaces(void **state)
+{
+    (void)state;
+    int64_t from = create_workspace("from", SUE), to = create_workspace("to", ANN);
+    int64_t project = create_project(from, "p", SUE);
+    char move[64], there[64], members[80];
+    snprintf(move, sizeof move, V1 "/projects/%lld/move", (long long)project);
+    snprintf(there, sizeof there, "{\"destinationWorkspaceId\":%lld}", (long long)to);
+    snprintf(members, sizeof members, V1 "/workspaces/%lld/members/%lld", (long long)to,
+             (long long)user_id(SUE));
+    done("PUT", members, ANN, "{\"role\":\"none\"}", 200);
+    refused("POST", move, SUE, there, 404, "there is no workspace");
+    refused("POST", move, SUE, "{\"destinationWorkspaceId\":99}", 404, "there is no workspace 99");
+    refused("POST", move, SUE, "{}", 404, "destinationWorkspaceId");
+    done("PUT", members, ANN, "{\"role\":\"editor\"}", 200);
+    refused("POST", move, SUE, there, 403, "\"to\"");
+    refused("POST", move, ANN, there, 403, "\"from\""); // an editor of where it is
+    refused("POST", V1 "/projects/1/move", BY_ADMIN, there, 409, "cannot be moved");
+    done("PUT", members, ANN, "{\"role\":\"admin\"}", 200);
+
+    const int64_t ids[] = {from, to, project};
+    for (size_t i = 0; i < 3; i++) {
+        const char *path =
+            text(i < 2 ? V1 "/workspaces/%lld" : V1 "/projects/%lld", (long long)ids[i]);
+        done("POST", text("%s/archive", path), BY_ADMIN, NULL, 200);
+        refused("POST", move, SUE, there, 409, "archived");
+        done("POST", text("%s/unarchive", path), BY_ADMIN, NULL, 200);
+    }
+    int64_t twin = create_project(to, "p", ANN);
+    refused("POST", move, SUE, there, 409, "already");
+    done("DELETE", text(V1 "/projects/%lld", (long long)twin), ANN, NULL, 200);
+    done("POST", move, SUE, there, 200);
+    json_t *j = get_json(text(V1 "/projects/%lld", (long long)project), ANN);
+    assert_string_equal(at(j, "project.workspaceName"), "to");
+    json_decref(j);
+    j = get_json(V1 "/audit?limit=1", BY_ADMIN);
+    assert_string_equal(at(j, "audit.0.path"), move);
+    json_decref(j);
+    done("DELETE", text(V1 "/workspaces/%lld", (long long)from), SUE, NULL, 200);
+    done("DELETE", text(V1 "/workspaces/%lld", (long long)to), ANN, NULL, 200);
+    done("GET", text(V1 "/projects/%lld", (long long)project), BY_ADMIN, NULL, 404);
+}
+
 static void test_limits(void **state)
 {
     (void)state;
@@ -568,6 +612,7 @@ int main(void)
         cmocka_unit_test(test_sql_and_c_agree),
         cmocka_unit_test(test_a_workspace_of_ones_own),
         cmocka_unit_test(test_the_first_workspace_stays),
+        cmocka_unit_test(test_moved_between_workspaces),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_members),
         cmocka_unit_test(test_after_a_restart),
