@@ -7,7 +7,7 @@ export { Dialog } from "./dialog";
 export { Field, Search, Select, Switch, TextArea, TextInput } from "./field";
 export { FormDialog } from "./form";
 export { Icon, type IconName } from "./icon";
-export { Menu, type MenuItem, Popover } from "./menu";
+export { copyItems, Menu, type MenuItem, Popover } from "./menu";
 export { Bar, Progress, Spark } from "./meter";
 export { ActionBar, Ago, Empty, ErrorBox, Head, Kbd, Loaded, Time, useTitle, Waiting } from "./page";
 export { ShareBar, ShareKey, Shares } from "./share";

@@ -70,7 +70,7 @@ function isIdle(share: Share): boolean {
     return !share.usedSlots && !share.wantedSlots && !share.waitingJobs;
 }
 
-/** The teams of one pool; `brief`: those alone that have or want slots, without their settings. */
+/** Teams that have or want slots of a pool; `brief`: without what is set for them. */
 export function Shares(props: {
     shares: readonly Share[];
     slots: number;
@@ -78,7 +78,7 @@ export function Shares(props: {
     brief?: boolean;
 }) {
     const lines = props.shares.filter(
-        (share) => (props.users || !share.userId) && !(props.brief && isIdle(share)),
+        (share) => (props.users || !share.userId) && !isIdle(share),
     );
     if (lines.length === 0) return null;
     return (

@@ -5,7 +5,7 @@ import { healthOf, type Run, runsOf, slotsOf, tintOf } from "../../lib/cluster";
 import { count } from "../../lib/format";
 import { isAdmin } from "../../lib/session";
 import type { Agent } from "../../lib/types";
-import { Icon, Menu, StateBadge } from "../../parts";
+import { copyItems, Icon, Menu, StateBadge } from "../../parts";
 
 const WIDTH = 8; // slots in a row
 
@@ -107,7 +107,7 @@ function RunOfSlots({ run, name, lit }: { run: Run; name: string; lit: Lit }) {
 function note(agent: Agent, used: number): string {
     if (agent.connected === false) return "its tasks are given up soon, and start elsewhere";
     if (!agent.draining) return "";
-    return used ? `until ${count(used, "slot")} are free` : "drained: it may be switched off";
+    return used ? `${count(used, "slot")} still at work` : "drained: it may be switched off";
 }
 
 export function AgentCard(props: {
@@ -138,6 +138,7 @@ export function AgentCard(props: {
                     items={[
                         { name: "Slots and details", icon: "cluster", run: props.onOpen },
                         ...actions,
+                        ...(actions.length ? ["-" as const, ...copyItems(actions)] : []),
                     ]}
                 />
             </div>

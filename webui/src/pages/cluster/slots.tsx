@@ -7,7 +7,7 @@ import { count } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import type { Agent } from "../../lib/types";
 import { param, text } from "../../lib/url";
-import { Bar, Empty, Loaded, Search, Select, stateText } from "../../parts";
+import { Bar, Empty, LinkButton, Loaded, Search, Select, stateText } from "../../parts";
 import { AgentCard, type Lit } from "./agent";
 import { AgentDialog } from "./agent_dialog";
 
@@ -185,9 +185,7 @@ export function Slots() {
                 if (agents.length === 0)
                     return (
                         <Empty title="No agent has connected yet" icon="cluster">
-                            <p>
-                                The <a href="/">overview</a> says how to start one.
-                            </p>
+                            <LinkButton href="/">How to start one</LinkButton>
                         </Empty>
                     );
                 return (

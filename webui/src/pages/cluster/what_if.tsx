@@ -194,13 +194,9 @@ function Simulation({ own }: { own: ResourcePool }) {
 }
 
 function Ask({ pools }: { pools: readonly ResourcePool[] }) {
-    const own = pools.find((one) => one.name === pool.value) ?? pools[0];
-    if (!own)
-        return (
-            <Empty title="There is no pool yet" icon="cluster">
-                <p>It is there as soon as an agent connects.</p>
-            </Empty>
-        );
+    const own = pools.find((one) => one.name === pool.value) ?? pools[0]!;
+    if (!pools.some((one) => one.numAgents > 0))
+        return <Empty title="No agent has connected yet" icon="cluster" />;
     const chosen = {
         get value() {
             return own.name;

@@ -1,10 +1,11 @@
 // What the cluster does now: who holds it, what runs, what waits, what has failed lately.
 
+import { useSignal } from "@preact/signals";
 import { get } from "../../lib/api";
 import { type Jobs, jobHref, jobTitle, readJobs } from "../../lib/cluster";
 import { count } from "../../lib/format";
-import { useLoad } from "../../lib/load";
-import type { Paged, ResourcePool, Share } from "../../lib/types";
+import { type Load, useLoad } from "../../lib/load";
+import type { Experiment, ResourcePool, Share } from "../../lib/types";
 import { Ago, Bar, Head, Loaded, ShareKey, Shares } from "../../parts";
 import { Greeting } from "../../parts/greeting";
 import { Failures } from "./failures";
@@ -17,22 +18,15 @@ interface Overview {
     pools: ResourcePool[];
     shares: Share[];
     waiting: Jobs;
-    experiments: number;
 }
 
 async function read(abort: AbortSignal): Promise<Overview> {
-    const [{ resourcePools: pools }, { shares }, waiting, experiments] = await Promise.all([
+    const [{ resourcePools: pools }, { shares }, waiting] = await Promise.all([
         get<{ resourcePools: ResourcePool[] }>("/resource-pools", {}, abort),
         get<{ shares: Share[] }>("/shares", {}, abort),
         readJobs({ states: "STATE_QUEUED", limit: FIRST }, abort),
-        get<Paged>("/experiments", { limit: 1, omit: "config" }, abort),
     ]);
-    return {
-        pools,
-        shares,
-        waiting,
-        experiments: experiments.pagination.total,
-    };
+    return { pools, shares, waiting };
 }
 
 function Pool({ pool, shares }: { pool: ResourcePool; shares: readonly Share[] }) {
@@ -97,34 +91,51 @@ function Queue({ waiting }: { waiting: Jobs }) {
     );
 }
 
-export function Page() {
+function Now() {
     const overview = useLoad(read, { topics: ["queue", "agents", "workspaces"], every: 1 });
+    return (
+        <Loaded of={overview}>
+            {({ pools, shares, waiting }) => (
+                <>
+                    <div class="overview-pools">
+                        {pools.map((pool) => (
+                            <Pool key={pool.name} pool={pool} shares={shares} />
+                        ))}
+                    </div>
+                    {shares.length > 0 && <ShareKey />}
+                    <div class="overview-columns">
+                        <div class="stack">
+                            <RunningExperiments />
+                            <Failures />
+                        </div>
+                        <Queue waiting={waiting} />
+                    </div>
+                </>
+            )}
+        </Loaded>
+    );
+}
+
+/** Whether there is any experiment; asked again only until there is one. */
+function useAny(): Load<boolean> {
+    const known = useSignal(false);
+    return useLoad(
+        async (abort) => {
+            const query = { limit: 1, omit: "config" };
+            type Listed = { experiments: Experiment[] };
+            const { experiments } = await get<Listed>("/experiments", query, abort);
+            return (known.value = experiments.length > 0);
+        },
+        known.value ? undefined : { topics: ["experiments"] },
+    );
+}
+
+export function Page() {
+    const any = useAny();
     return (
         <main>
             <Head title="Overview" />
-            <Loaded of={overview}>
-                {({ pools, shares, waiting, experiments }) =>
-                    experiments === 0 ? (
-                        <Greeting />
-                    ) : (
-                        <>
-                            <div class="overview-pools">
-                                {pools.map((pool) => (
-                                    <Pool key={pool.name} pool={pool} shares={shares} />
-                                ))}
-                            </div>
-                            {shares.length > 0 && <ShareKey />}
-                            <div class="overview-columns">
-                                <div class="stack">
-                                    <RunningExperiments />
-                                    <Failures />
-                                </div>
-                                <Queue waiting={waiting} />
-                            </div>
-                        </>
-                    )
-                }
-            </Loaded>
+            <Loaded of={any}>{(isAny) => (isAny ? <Now /> : <Greeting />)}</Loaded>
         </main>
     );
 }

@@ -8,7 +8,7 @@ import { useLoad } from "../../lib/load";
 import { user } from "../../lib/session";
 import type { Job, ResourcePool, Share } from "../../lib/types";
 import { flag, number, param, text } from "../../lib/url";
-import { Bar, Button, Empty, Head, Loaded, Select, ShareKey, Shares, Switch } from "../../parts";
+import { Bar, Button, Empty, Head, LinkButton, Loaded, Select, ShareKey, Shares, Switch } from "../../parts";
 import { Running, type Steer, Waiting } from "./jobs";
 import { PriorityDialog } from "./priority";
 import "./queue.css";
@@ -130,11 +130,8 @@ export function Page() {
                         <Rest jobs={queue.waiting} word="wait" />
                         <Rest jobs={queue.running} word="run" />
                         {queue.pools.length === 0 && (
-                            <Empty title="There is no resource pool yet" icon="queue">
-                                <p>
-                                    A pool is there as soon as an agent connects. The{" "}
-                                    <a href="/">overview</a> says how to start one.
-                                </p>
+                            <Empty title="No agent has connected yet" icon="queue">
+                                <LinkButton href="/">How to start one</LinkButton>
                             </Empty>
                         )}
                     </>

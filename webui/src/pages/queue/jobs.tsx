@@ -7,7 +7,17 @@ import { jobHref, jobTitle } from "../../lib/cluster";
 import { count } from "../../lib/format";
 import { mayChange } from "../../lib/session";
 import type { Job } from "../../lib/types";
-import { Ago, Button, Icon, Menu, type MenuItem, Progress, StateBadge, Time } from "../../parts";
+import {
+    Ago,
+    Button,
+    copyItems,
+    Icon,
+    Menu,
+    type MenuItem,
+    Progress,
+    StateBadge,
+    Time,
+} from "../../parts";
 import { musterMove } from "./priority";
 
 export interface Steer {
@@ -82,9 +92,9 @@ function Owner({ job, teams }: { job: Job; teams: Teams }) {
 }
 
 function jobMenu(job: Job, moves: Moves, steer: Steer): MenuItem[] {
-    const move = (action: Action | undefined, icon: string): MenuItem[] =>
+    const move = (action: Action | undefined, icon: string): Action[] =>
         action ? [{ ...action, icon, run: steer.moved }] : [];
-    const items: MenuItem[] = [
+    const items: Action[] = [
         ...move(moves.front, "ascending"),
         { name: "Priority…", icon: "queue", run: () => steer.choosePriority(job) },
     ];
@@ -100,7 +110,8 @@ function jobMenu(job: Job, moves: Moves, steer: Steer): MenuItem[] {
             },
             run: steer.moved,
         });
-    return items;
+    const copies = copyItems(items);
+    return copies.length ? [...items, "-", ...copies] : items;
 }
 
 // --- what waits ----------------------------------------------------------------------------------
