@@ -150,6 +150,8 @@ export function MetricChart(props: MetricChartProps) {
     }, [key]);
 
     const kind = view.x.value as XKind;
+    // Another x has other units: what was zoomed to means nothing there.
+    useEffect(() => void (range.value = null), [kind]);
     const found = load.data.value;
     const drawn = (run: Run, series: readonly Series[], place: number) =>
         linesOf(series, kind, {
@@ -180,6 +182,7 @@ export function MetricChart(props: MetricChartProps) {
             )}
             {lines.length > 0 ? (
                 <Chart
+                    key={kind}
                     title={title}
                     lines={lines}
                     x={kind}

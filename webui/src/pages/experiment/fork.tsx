@@ -22,30 +22,24 @@ type Verdict =
     | { kind: "good"; warnings: readonly string[] }
     | { kind: "bad"; message: string; marks: readonly Mark[] };
 
-/** "config: line 3, column 5: ..." -> a mark at line 3; a key it names is looked for. */
-export function marksOf(message: string, config: string): Mark[] {
-    const line = /\bline (\d+)/.exec(message)?.[1];
-    if (line) return [{ line: Number(line), message }];
-    const path = /^(?:config: )?([A-Za-z_][\w.]*):/.exec(message)?.[1]?.split(".") ?? [];
-    const lines = config.split("\n");
-    let at = -1;
-    for (const key of path) {
-        const next = lines.findIndex((text, i) => i > at && new RegExp(`(^|[\\s{,-])${key}:`).test(text));
-        if (next < 0) break;
-        at = next;
-    }
-    return at < 0 ? [] : [{ line: at + 1, message }];
+/** "config:13:15: searcher.max_trials: .." is about line 13. */
+const PLACE = /^config:(\d+):(\d+): /;
+
+function verdictOf(error: unknown): Verdict {
+    const said = errorText(error);
+    const line = PLACE.exec(said)?.[1];
+    const message = said.replace(PLACE, "Line $1, column $2: ");
+    return { kind: "bad", message, marks: line ? [{ line: Number(line), message }] : [] };
 }
 
-async function check(body: object, config: string, abort: AbortSignal): Promise<Verdict> {
+async function check(body: object, abort: AbortSignal): Promise<Verdict> {
     try {
         await sleep(QUIET_S, abort);
         const answer = await send<Made>("POST", "/experiments", { ...body, validateOnly: true }, abort);
         return { kind: "good", warnings: answer.warningTexts ?? [] };
     } catch (error) {
         if (isAbort(error) || (error instanceof ApiError && error.status >= 500)) throw error;
-        const message = errorText(error);
-        return { kind: "bad", message, marks: marksOf(message, config) };
+        return verdictOf(error);
     }
 }
 
@@ -116,7 +110,7 @@ export function Fork({ experiment, onClose, isContinued = false }: ForkProps) {
         }
         const abort = new AbortController();
         verdict.value = { kind: "checking" };
-        check({ config: config.value, parentId: id, projectId }, config.value, abort.signal).then(
+        check({ config: config.value, parentId: id, projectId }, abort.signal).then(
             (found) => abort.signal.aborted || (verdict.value = found),
             (error: unknown) => abort.signal.aborted || toastError(error),
         );

@@ -16,11 +16,6 @@ interface Why {
     waiting: WaitReason[];
 }
 
-function sentence(text: string): string {
-    const said = text.charAt(0).toUpperCase() + text.slice(1);
-    return /[.!?]$/.test(said) ? said : `${said}.`;
-}
-
 /** Why it waits, runs, or came to its end. */
 function Cause({ experiment, trials }: { experiment: Experiment; trials: readonly Trial[] }) {
     const { id, state } = experiment;
@@ -36,12 +31,10 @@ function Cause({ experiment, trials }: { experiment: Experiment; trials: readonl
             {why && !hasEnded(state) && (
                 <p class="cause">
                     {why.reason
-                        ? sentence(why.reason)
+                        ? `It ${why.reason}.`
                         : why.allocatedSlots
                           ? `It runs on ${count(why.allocatedSlots, "slot")}.`
-                          : stateWord(state) === "PAUSED"
-                            ? "It is paused: it holds no slots."
-                            : ""}
+                          : ""}
                     {start && (
                         <>
                             {" "}

@@ -121,6 +121,46 @@ function Section(props: {
     );
 }
 
+function Machine({ trial, starts }: { trial: Trial; starts: readonly Start[] }) {
+    const has = (name: string) => summaryOf(trial, training(name)) !== undefined;
+    const run = { trialId: trial.id, label: "" };
+    const slots = slotLines(starts);
+    if (!has("step_ms") && !MEMORY.some(has) && !slots.length) return null;
+    return (
+        <section class="stack">
+            <h2>Machine</h2>
+            <StepParts trial={trial} />
+            <div class="grid">
+                {has("step_ms") && (
+                    <MetricChart
+                        title="Time of a step by part, in ms"
+                        group="training"
+                        metrics={PARTS.map(([name]) => name).filter(has)}
+                        runs={[run]}
+                    />
+                )}
+                {MEMORY.some(has) && (
+                    <MetricChart
+                        title="Memory of rank 0, in MiB"
+                        group="training"
+                        metrics={MEMORY.filter(has)}
+                        runs={[run]}
+                    />
+                )}
+                {slots.length > 0 && (
+                    <div>
+                        <Chart
+                            title={`Slots held: ${duration(slotSeconds(starts))} of slot time`}
+                            lines={slots}
+                            x="time"
+                        />
+                    </div>
+                )}
+            </div>
+        </section>
+    );
+}
+
 const words = (group: string) => group.charAt(0).toUpperCase() + group.slice(1);
 
 export function Charts({ trial, experiment, starts }: { trial: Trial; experiment: Experiment; starts: readonly Start[] }) {
@@ -130,13 +170,10 @@ export function Charts({ trial, experiment, starts }: { trial: Trial; experiment
     const taken = new Set([...PARTS.map(([name]) => name), ...MEMORY]);
     const rest = fit.filter((one) => isOfMachine(one) && !taken.has(one.name));
     const groups = [...new Set(own.map(({ group }) => group))];
-    const has = (name: string) => summaryOf(trial, training(name)) !== undefined;
     const trainer = experiment.config?.["trainer"] as JsonObject | undefined;
     const batch = trainer?.["global_batch_size"];
     const size = typeof batch === "number" ? batch : undefined;
-    const run = { trialId: trial.id, label: "" };
-    const slots = slotLines(starts);
-    if (!all.length && !slots.length)
+    if (!all.length && !starts.length)
         return (
             <Empty title="Nothing measured yet" icon="compare">
                 <p>Charts appear with the first report of its program.</p>
@@ -157,37 +194,7 @@ export function Charts({ trial, experiment, starts }: { trial: Trial; experiment
                     names={own.filter((one) => one.group === group)}
                 />
             ))}
-            <section class="stack">
-                <h2>Machine</h2>
-                <StepParts trial={trial} />
-                <div class="grid">
-                    {has("step_ms") && (
-                        <MetricChart
-                            title="Time of a step by part, in ms"
-                            group="training"
-                            metrics={PARTS.map(([name]) => name).filter(has)}
-                            runs={[run]}
-                        />
-                    )}
-                    {MEMORY.some(has) && (
-                        <MetricChart
-                            title="Memory of rank 0, in MiB"
-                            group="training"
-                            metrics={MEMORY.filter(has)}
-                            runs={[run]}
-                        />
-                    )}
-                    {slots.length > 0 && (
-                        <div>
-                            <Chart
-                                title={`Slots held: ${duration(slotSeconds(starts))} of slot time`}
-                                lines={slots}
-                                x="time"
-                            />
-                        </div>
-                    )}
-                </div>
-            </section>
+            <Machine trial={trial} starts={starts} />
             <Section title="Speed" trial={trial} batch={size} names={rest} />
         </div>
     );

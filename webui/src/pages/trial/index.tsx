@@ -35,7 +35,7 @@ async function readTrial(id: string, abort: AbortSignal): Promise<Whole> {
 }
 
 /** What runs now, and where; or how it ended. */
-function Cause({ trial, starts }: { trial: Trial; starts: readonly Start[] }) {
+function Cause({ trial, experiment, starts }: Whole) {
     const last = starts.at(-1);
     if (trial.state.endsWith("COMPLETED"))
         return trial.restarts > 0 && trial.exitReason ? (
@@ -50,9 +50,14 @@ function Cause({ trial, starts }: { trial: Trial; starts: readonly Start[] }) {
                 <strong>{trial.exitReason}</strong> <a href="?tab=log">See its log</a>
             </p>
         ) : null;
-    if (!last || last.endTime || !last.agents.length) {
-        return <p class="cause muted">It waits for slots: see why at its experiment.</p>;
-    }
+    if (experiment.unmanaged)
+        return <p class="cause muted">Its program runs outside of the cluster.</p>;
+    if (!last || last.endTime || !last.agents.length)
+        return (
+            <p class="cause">
+                It has no slots now: <a href={`/experiments/${experiment.id}`}>its experiment</a> says why.
+            </p>
+        );
     return (
         <p class="cause muted">
             On {count(last.slots, "slot")} of {last.agents.join(", ")}
@@ -166,7 +171,7 @@ function Everything(whole: Whole) {
                         <Progress value={trial.progress ?? 0} label="Progress" />
                     )}
                 </div>
-                <Cause trial={trial} starts={starts} />
+                <Cause {...whole} />
                 <Facts {...whole} />
             </div>
             <Tabs label="About the trial" at={tab} tabs={tabs} />
