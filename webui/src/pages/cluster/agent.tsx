@@ -62,7 +62,10 @@ function RunOfSlots({ run, name, lit }: { run: Run; name: string; lit: Lit }) {
         const isDim = lit !== undefined && lit !== experimentId;
         const inside = (
             <>
-                <b class="num">#{experimentId}</b>{" "}
+                <b class="num">
+                    <span class="slot-hash">#</span>
+                    {experimentId}
+                </b>{" "}
                 {size > 1 && <span class="cut">{name}</span>}
             </>
         );

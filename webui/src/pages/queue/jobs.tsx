@@ -281,7 +281,7 @@ export function Waiting(props: {
         <div>
             <h3>Waiting{rows.length > 0 && ` · ${rows.length}`}</h3>
             {rows.length === 0 ? (
-                <p class="muted">Nothing waits.</p>
+                <p class="muted">{jobs.length ? "None of yours waits." : "Nothing waits."}</p>
             ) : (
                 <ol class="jobs" onDragOver={over} onDrop={drop}>
                     {rows.map(({ job, i }) => {
