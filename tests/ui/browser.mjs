@@ -1,0 +1,103 @@
+// A browser, people signed in to the page, and what is asked of every page: that nothing goes wrong in
+// its scripts, and that axe finds no fault with it.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+
+const require = createRequire(import.meta.url); // looks in NODE_PATH, too
+const { chromium } = require("playwright-core");
+const axeSource = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+export const master = process.env.MUSTER_UI_URL;
+export const PASSWORD = "correct horse battery staple";
+export const WIDTHS = { 1440: 900, 390: 844 };
+
+let browser;
+
+export async function launch() {
+    const args = process.getuid() === 0 ? ["--no-sandbox"] : [];
+    browser ??= await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args });
+    return browser;
+}
+
+export async function close() {
+    await browser?.close();
+    browser = undefined;
+}
+
+/** A window of its own, with its own cookies, of whom nobody knows. Its `faults` are what its scripts did wrong. */
+export async function open({ theme = "light", width = 1440, reducedMotion = "reduce" } = {}) {
+    const context = await (await launch()).newContext({
+        baseURL: master,
+        viewport: { width, height: WIDTHS[width] },
+        colorScheme: theme,
+        reducedMotion,
+        timezoneId: "UTC",
+        locale: "en-GB",
+    });
+    context.setDefaultTimeout(20_000);
+    const page = await context.newPage();
+    page.faults = [];
+    page.on("pageerror", (error) => page.faults.push(error.stack ?? String(error)));
+    page.on("console", (message) => {
+        // What the server refused is told to the user; that the browser tells it, too, is no fault.
+        const isFault = message.type() === "error" && !message.text().startsWith("Failed to load resource");
+        if (isFault) page.faults.push(message.text());
+    });
+    return page;
+}
+
+/** A window of somebody who has signed in. */
+export async function signedIn(name = "determined", options = {}) {
+    const page = await open(options);
+    const answer = await page.request.post("/api/v1/auth/login?cookie=true", {
+        data: { username: name, password: PASSWORD, isHashed: false },
+        headers: { Origin: master },
+    });
+    assert.equal(answer.status(), 200, await answer.text());
+    return page;
+}
+
+/** Closes the window; whatever went wrong in it fails the test. */
+export async function done(page) {
+    const { faults } = page;
+    await page.context().close();
+    assert.deepEqual(faults, []);
+}
+
+/** Waits until the page shows it. */
+export const see = (locator) => locator.filter({ visible: true }).first().waitFor();
+
+/** Waits until the page shows it no more. */
+export const gone = (locator) => locator.first().waitFor({ state: "hidden" });
+
+export async function until(what, condition, seconds = 20) {
+    const end = Date.now() + seconds * 1000;
+    for (;;) {
+        const value = await condition();
+        if (value) return value;
+        if (Date.now() > end) throw new Error(`waited ${seconds} s in vain until ${what}`);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+}
+
+/** Waits until nothing on the page is on its way any more. */
+export async function settled(page) {
+    await see(page.getByRole("main"));
+    const busy = page.locator(".waiting, .table-wait, [aria-busy=true]");
+    await until("the page has all it shows", async () => (await busy.count()) === 0);
+}
+
+/** What axe finds, in words; nothing wider than the window either. */
+export async function faultsOf(page) {
+    if (!(await page.evaluate("typeof axe"))?.includes("object")) await page.evaluate(axeSource);
+    const { violations } = await page.evaluate("axe.run()");
+    const faults = violations.map(({ id, help, nodes }) => {
+        const places = nodes.slice(0, 4).map(({ target, any }) => `  ${target.join(" ")}: ${any[0]?.message ?? ""}`);
+        return `${id}: ${help}, in ${nodes.length}\n${places.join("\n")}`;
+    });
+    const across = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+    if (across > 0) faults.push(`the page is ${across} pixels wider than the window`);
+    return faults;
+}
