@@ -2,6 +2,7 @@
 // One is moved by dragging, by its buttons, or by Alt and an arrow.
 
 import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { type Action, act } from "../../lib/actions";
 import { jobHref, jobTitle } from "../../lib/cluster";
 import { count } from "../../lib/format";
@@ -88,6 +89,15 @@ function Owner({ job, teams }: { job: Job; teams: Teams }) {
         <span class="muted">
             {[job.username, teams.get(job.workspaceId)].filter(Boolean).join(" in ")}
         </span>
+    );
+}
+
+function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+    return (
+        <div>
+            <dt>{name}</dt>
+            <dd>{children}</dd>
+        </div>
     );
 }
 
@@ -197,36 +207,24 @@ function WaitingRow(props: RowProps) {
                 <p class="job-why">{job.reason || "has just been queued"}</p>
             </div>
             <dl class="job-facts num">
-                <div>
-                    <dt>Starts</dt>
-                    <dd>
-                        {job.estimatedStart ? (
-                            <>
-                                about <Time at={job.estimatedStart} />
-                                <span class="muted">
-                                    {" "}
-                                    (<Ago at={job.estimatedStart} />)
-                                </span>
-                            </>
-                        ) : (
-                            "not foreseen"
-                        )}
-                    </dd>
-                </div>
-                <div>
-                    <dt>Submitted</dt>
-                    <dd>
-                        <Ago at={job.submissionTime} />
-                    </dd>
-                </div>
-                <div>
-                    <dt>Slots</dt>
-                    <dd>{job.requestedSlots}</dd>
-                </div>
-                <div>
-                    <dt>Priority</dt>
-                    <dd>{job.priority}</dd>
-                </div>
+                <Fact name="Starts">
+                    {job.estimatedStart ? (
+                        <>
+                            about <Time at={job.estimatedStart} />
+                            <span class="muted">
+                                {" "}
+                                (<Ago at={job.estimatedStart} />)
+                            </span>
+                        </>
+                    ) : (
+                        "not foreseen"
+                    )}
+                </Fact>
+                <Fact name="Submitted">
+                    <Ago at={job.submissionTime} />
+                </Fact>
+                <Fact name="Slots">{job.requestedSlots}</Fact>
+                <Fact name="Priority">{job.priority}</Fact>
             </dl>
             <span class="job-tools">
                 {canMove && <Handles {...props} />}
@@ -326,26 +324,14 @@ function RunningRow({ job, teams, steer }: { job: Job; teams: Teams; steer: Stee
                 {job.reason && <p class="job-why">{job.reason}</p>}
             </div>
             <dl class="job-facts num">
-                <div>
-                    <dt>Progress</dt>
-                    <dd>
-                        <Progress value={job.progress ?? 0} label={`Progress of ${jobTitle(job)}`} />
-                    </dd>
-                </div>
-                <div>
-                    <dt>Submitted</dt>
-                    <dd>
-                        <Ago at={job.submissionTime} />
-                    </dd>
-                </div>
-                <div>
-                    <dt>Slots</dt>
-                    <dd>{held < wanted ? `${held} of ${wanted}` : held}</dd>
-                </div>
-                <div>
-                    <dt>Priority</dt>
-                    <dd>{job.priority}</dd>
-                </div>
+                <Fact name="Progress">
+                    <Progress value={job.progress ?? 0} label={`Progress of ${jobTitle(job)}`} />
+                </Fact>
+                <Fact name="Submitted">
+                    <Ago at={job.submissionTime} />
+                </Fact>
+                <Fact name="Slots">{held < wanted ? `${held} of ${wanted}` : held}</Fact>
+                <Fact name="Priority">{job.priority}</Fact>
             </dl>
             <span class="job-tools">
                 {!refusal(job) && (
