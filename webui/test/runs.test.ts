@@ -47,8 +47,19 @@ test("words that split the metric wholly have a ratio of nearly one", () => {
 
 test("hyperparameters are flat, and those that vary are found", () => {
     const one = flatten({ optimizer: { lr: 1, name: "sgd" }, deep: true, layers: [1, 2] });
-    assert.deepEqual([...one], [["optimizer.lr", 1], ["optimizer.name", "sgd"], ["deep", "true"], ["layers", "[1,2]"]]);
-    assert.deepEqual(varying([one, flatten({ optimizer: { lr: 2, name: "sgd" }, deep: true, layers: [1, 2] })]), ["optimizer.lr"]);
+    assert.deepEqual(
+        [...one],
+        [
+            ["optimizer.lr", 1],
+            ["optimizer.name", "sgd"],
+            ["deep", "true"],
+            ["layers", "[1,2]"],
+        ],
+    );
+    assert.deepEqual(
+        varying([one, flatten({ optimizer: { lr: 2, name: "sgd" }, deep: true, layers: [1, 2] })]),
+        ["optimizer.lr"],
+    );
 });
 
 test("metrics: validation first, losses first, words are none", () => {
@@ -63,14 +74,25 @@ test("metrics: validation first, losses first, words are none", () => {
 });
 
 test("a range of x is a range of steps, with a point more at both sides", () => {
-    const series = { metric: "loss", total: 4, shown: 4, steps: [0, 10, 20, 30], times: [100, 101, 105, 110], values: [4, 3, 2, 1] };
+    const series = {
+        metric: "loss",
+        total: 4,
+        shown: 4,
+        steps: [0, 10, 20, 30],
+        times: [100, 101, 105, 110],
+        values: [4, 3, 2, 1],
+    };
     const [line] = linesOf([series], "elapsed", { id: "1", label: "", start: 100 });
     assert.deepEqual(Array.from(line!.x), [0, 1, 5, 10]);
     assert.deepEqual(stepsWithin(line!, series.steps, { from: 2, to: 6 }), { from: 10, to: 30 });
 });
 
 test("why a start ended, and why the next took place", () => {
-    const moved = start({ cause: "SHARE", preemptedForTrialId: 7, reason: "left when it was asked to" });
+    const moved = start({
+        cause: "SHARE",
+        preemptedForTrialId: 7,
+        reason: "left when it was asked to",
+    });
     assert.match(whyEnded(moved), /less than its share \(trial 7\)/);
     assert.equal(whyEnded(start({ reason: "rank 0: exit 3" })), "rank 0: exit 3");
     assert.equal(whyEnded(start({})), "came to its end");

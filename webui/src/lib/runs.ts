@@ -117,7 +117,7 @@ export function varying(points: readonly Flat[]): string[] {
 export function ranks(values: readonly number[]): number[] {
     const order = values.map((_, i) => i).sort((a, b) => values[a]! - values[b]!);
     const out = new Array<number>(values.length).fill(0);
-    for (let i = 0; i < order.length; ) {
+    for (let i = 0; i < order.length;) {
         let end = i;
         while (end < order.length && values[order[end]!] === values[order[i]!]) end++;
         for (let k = i; k < end; k++) out[order[k]!] = (i + 1 + end) / 2;

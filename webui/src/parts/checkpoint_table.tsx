@@ -128,21 +128,22 @@ export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
     const path = trialId ? `/trials/${trialId}` : `/experiments/${experiment.id}`;
     const load = useLoad(
         (abort) =>
-            get<{ checkpoints: Checkpoint[] } & Paged>(`${path}/checkpoints`, { limit: PAGE }, abort),
+            get<{ checkpoints: Checkpoint[] } & Paged>(
+                `${path}/checkpoints`,
+                { limit: PAGE },
+                abort,
+            ),
         { topics: ["checkpoints"], experimentId: experiment.id },
     );
     const registering = useSignal<Checkpoint | undefined>(undefined);
     const listing = useSignal<Checkpoint | undefined>(undefined);
     const all = useComputed(() => load.data.value?.checkpoints);
-    const shown = useComputed(() =>
-        showsDeleted.value ? all.value : all.value?.filter(isThere),
-    );
+    const shown = useComputed(() => (showsDeleted.value ? all.value : all.value?.filter(isThere)));
     const rows = useMemo(() => listRows(shown, (checkpoint) => checkpoint.uuid), []);
     const workspaceId = experiment.workspaceId ?? 1;
     const refused = mayChange(workspaceId, experiment.userId);
     const searcher = experiment.config?.["searcher"] as
-        | { smaller_is_better?: boolean; metric?: string }
-        | undefined;
+        { smaller_is_better?: boolean; metric?: string } | undefined;
     const way = searcher?.smaller_is_better === false ? -1 : 1;
     const best = useComputed(() => {
         const rated = (all.value ?? []).filter(
@@ -165,7 +166,12 @@ export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
             },
         };
         return [
-            { name: "Download", icon: "download", href: `/checkpoints/${uuid}`, download: `${uuid}.tar.gz` },
+            {
+                name: "Download",
+                icon: "download",
+                href: `/checkpoints/${uuid}`,
+                download: `${uuid}.tar.gz`,
+            },
             { name: "Files", run: () => (listing.value = checkpoint) },
             {
                 name: "Register as a model",
@@ -303,7 +309,10 @@ export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
                             height={640}
                             empty={
                                 <Empty title="None is kept">
-                                    <p>Its policy of checkpoints left none, or somebody deleted them.</p>
+                                    <p>
+                                        Its policy of checkpoints left none, or somebody deleted
+                                        them.
+                                    </p>
                                 </Empty>
                             }
                         />
@@ -323,7 +332,10 @@ export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
                     </div>
                 ) : (
                     <Empty title="No checkpoint yet" icon="download">
-                        <p>One is written when a trial validates, pauses, or every trainer.checkpoint_every steps.</p>
+                        <p>
+                            One is written when a trial validates, pauses, or every
+                            trainer.checkpoint_every steps.
+                        </p>
                     </Empty>
                 )
             }

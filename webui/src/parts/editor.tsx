@@ -6,7 +6,12 @@ import type { Mark } from "./code";
 import type { At } from "./field";
 import "./editor.css";
 
-export function Editor(props: { at: At<string>; label: string; marks?: readonly Mark[]; rows?: number }) {
+export function Editor(props: {
+    at: At<string>;
+    label: string;
+    marks?: readonly Mark[];
+    rows?: number;
+}) {
     const { at, label, marks = [], rows = 22 } = props;
     const gutter = useRef<HTMLDivElement>(null);
     const leaves = useRef(true);
@@ -29,7 +34,12 @@ export function Editor(props: { at: At<string>; label: string; marks?: readonly 
         <div class="editor">
             <div ref={gutter} class="editor-gutter" aria-hidden="true">
                 {Array.from({ length: lines }, (_, i) => (
-                    <div key={i} class={marks.some((mark) => mark.line === i + 1) ? "editor-wrong" : undefined}>
+                    <div
+                        key={i}
+                        class={
+                            marks.some((mark) => mark.line === i + 1) ? "editor-wrong" : undefined
+                        }
+                    >
                         {i + 1}
                     </div>
                 ))}

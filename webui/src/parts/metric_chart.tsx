@@ -117,7 +117,8 @@ export function MetricChart(props: MetricChartProps) {
     };
     useLive(
         interest,
-        (event) => event.topic === "metrics" && event.group === group && known.delete(event.trialId),
+        (event) =>
+            event.topic === "metrics" && event.group === group && known.delete(event.trialId),
         () => known.clear(),
     );
     const load = useLoad(
@@ -196,9 +197,7 @@ export function MetricChart(props: MetricChartProps) {
             ) : (
                 <div class="card metric-chart-empty">
                     <h3>{title}</h3>
-                    <p class="muted">
-                        {isEmpty ? "Nothing has been reported yet." : "Loading…"}
-                    </p>
+                    <p class="muted">{isEmpty ? "Nothing has been reported yet." : "Loading…"}</p>
                 </div>
             )}
         </div>

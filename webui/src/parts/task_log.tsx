@@ -97,7 +97,11 @@ class Stretch {
         const first = this.lines.peek()[0];
         if (this.hasStart || !first) return;
         void this.guard(async () => {
-            const query: Query = { ...wanted(), orderBy: "ORDER_BY_DESC", before: Number(first.id) };
+            const query: Query = {
+                ...wanted(),
+                orderBy: "ORDER_BY_DESC",
+                before: Number(first.id),
+            };
             const lines = await this.read(query);
             this.hasStart = lines.length < PAGE;
             const all = [...lines, ...this.lines.peek()];
@@ -129,7 +133,11 @@ class Stretch {
 
     /** The nearest line before that tells of trouble; undefined: there is none. */
     async trouble(before: string): Promise<string | undefined> {
-        const query: Query = { orderBy: "ORDER_BY_DESC", limit: 1, ...(rank.value ? { rankIds: rank.value } : {}) };
+        const query: Query = {
+            orderBy: "ORDER_BY_DESC",
+            limit: 1,
+            ...(rank.value ? { rankIds: rank.value } : {}),
+        };
         if (before) query["before"] = Number(before);
         const found = await Promise.all([
             this.read({ ...query, levels: ["LOG_LEVEL_ERROR", "LOG_LEVEL_CRITICAL"] }),
@@ -231,7 +239,10 @@ export function TaskLog({ trialId, height }: { trialId: number; height?: number 
                         at={rank}
                         options={[
                             { value: "", title: "all" },
-                            ...log.ranks.value.map((one) => ({ value: String(one), title: String(one) })),
+                            ...log.ranks.value.map((one) => ({
+                                value: String(one),
+                                title: String(one),
+                            })),
                         ]}
                     />
                 )}
@@ -258,13 +269,22 @@ export function TaskLog({ trialId, height }: { trialId: number; height?: number 
                     label="Take the log along"
                     icon="download"
                     items={[
-                        { name: "Open as lines of JSON", href: link(path, filters), download: `trial-${trialId}.log.json` },
+                        {
+                            name: "Open as lines of JSON",
+                            href: link(path, filters),
+                            download: `trial-${trialId}.log.json`,
+                        },
                         {
                             name: "Copy as a command",
                             call: {
                                 method: "GET",
                                 path,
-                                muster: ["trial", "logs", trialId, ...(rank.value ? ["--rank", rank.value] : [])],
+                                muster: [
+                                    "trial",
+                                    "logs",
+                                    trialId,
+                                    ...(rank.value ? ["--rank", rank.value] : []),
+                                ],
                             },
                         },
                     ]}
@@ -281,7 +301,11 @@ export function TaskLog({ trialId, height }: { trialId: number; height?: number 
                     at={line.value || undefined}
                     follow={log.follows}
                     height={height ?? 560}
-                    empty={<p class="muted log-empty">{question === "{}" ? "It has written nothing yet." : "No line fits."}</p>}
+                    empty={
+                        <p class="muted log-empty">
+                            {question === "{}" ? "It has written nothing yet." : "No line fits."}
+                        </p>
+                    }
                 />
             ) : (
                 <Waiting />

@@ -47,7 +47,8 @@ function whyNot(verb: Verb, { state, archived }: Experiment): string | undefined
     }
     if (hasEnded(state)) return "It has ended";
     if (verb === "activate") return word === "PAUSED" ? undefined : "It is not paused";
-    if (verb === "pause") return word === "PAUSED" || isStopping(state) ? "It is paused or ends" : undefined;
+    if (verb === "pause")
+        return word === "PAUSED" || isStopping(state) ? "It is paused or ends" : undefined;
     return undefined;
 }
 

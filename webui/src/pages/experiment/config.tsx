@@ -64,13 +64,22 @@ function File({ id, file, onClose }: { id: number; file: FileNode; onClose: () =
                             <span class="muted">{bytes(content.length)}</span>
                             <Button
                                 icon="download"
-                                onClick={() => save(file.name, "application/octet-stream", new Blob([content as BlobPart]))}
+                                onClick={() =>
+                                    save(
+                                        file.name,
+                                        "application/octet-stream",
+                                        new Blob([content as BlobPart]),
+                                    )
+                                }
                             >
                                 Download
                             </Button>
                         </div>
                         {isText(content) ? (
-                            <Code text={new TextDecoder().decode(content.subarray(0, MOST))} label={file.path} />
+                            <Code
+                                text={new TextDecoder().decode(content.subarray(0, MOST))}
+                                label={file.path}
+                            />
                         ) : (
                             <p class="muted">It is no text.</p>
                         )}
@@ -82,7 +91,9 @@ function File({ id, file, onClose }: { id: number; file: FileNode; onClose: () =
 }
 
 function Files({ id }: { id: number }) {
-    const tree = useLoad((abort) => get<{ files: FileNode[] }>(`/experiments/${id}/file_tree`, {}, abort));
+    const tree = useLoad((abort) =>
+        get<{ files: FileNode[] }>(`/experiments/${id}/file_tree`, {}, abort),
+    );
     const open = useSignal<FileNode | undefined>(undefined);
     return (
         <section class="card stack">
@@ -95,7 +106,11 @@ function Files({ id }: { id: number }) {
                         <ul class="files">
                             {all.map((file) => (
                                 <li key={file.path} class="spread">
-                                    <button type="button" class="as-link mono" onClick={() => (open.value = file)}>
+                                    <button
+                                        type="button"
+                                        class="as-link mono"
+                                        onClick={() => (open.value = file)}
+                                    >
                                         {file.path}
                                     </button>
                                     <span class="muted num">{bytes(file.contentLength)}</span>
@@ -105,7 +120,9 @@ function Files({ id }: { id: number }) {
                     );
                 }}
             </Loaded>
-            {open.value && <File id={id} file={open.value} onClose={() => (open.value = undefined)} />}
+            {open.value && (
+                <File id={id} file={open.value} onClose={() => (open.value = undefined)} />
+            )}
         </section>
     );
 }
@@ -125,7 +142,12 @@ export function Config({ experiment, asked }: { experiment: Experiment; asked: A
                         { value: "complete", title: "complete, with all defaults" },
                         { value: "added", title: "what differs between these" },
                         ...(experiment.forkedFrom
-                            ? [{ value: "parent", title: `what differs from experiment ${experiment.forkedFrom}` }]
+                            ? [
+                                  {
+                                      value: "parent",
+                                      title: `what differs from experiment ${experiment.forkedFrom}`,
+                                  },
+                              ]
                             : []),
                     ]}
                 />
@@ -133,7 +155,9 @@ export function Config({ experiment, asked }: { experiment: Experiment; asked: A
                     <Copy text={content} label="Copy it" />
                     <Button
                         icon="download"
-                        onClick={() => save(`experiment-${experiment.id}.yaml`, "application/yaml", content)}
+                        onClick={() =>
+                            save(`experiment-${experiment.id}.yaml`, "application/yaml", content)
+                        }
                     >
                         Download
                     </Button>

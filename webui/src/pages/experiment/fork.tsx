@@ -35,7 +35,12 @@ function verdictOf(error: unknown): Verdict {
 async function check(body: object, abort: AbortSignal): Promise<Verdict> {
     try {
         await sleep(QUIET_S, abort);
-        const answer = await send<Made>("POST", "/experiments", { ...body, validateOnly: true }, abort);
+        const answer = await send<Made>(
+            "POST",
+            "/experiments",
+            { ...body, validateOnly: true },
+            abort,
+        );
         return { kind: "good", warnings: answer.warningTexts ?? [] };
     } catch (error) {
         if (isAbort(error) || (error instanceof ApiError && error.status >= 500)) throw error;
@@ -120,7 +125,12 @@ export function Fork({ experiment, onClose, isContinued = false }: ForkProps) {
         isBusy.value = true;
         try {
             const made = await perform<Made>(call.value);
-            toast(isContinued ? `Experiment ${id} goes on` : `Submitted as experiment ${made.experiment.id}`, "good");
+            toast(
+                isContinued
+                    ? `Experiment ${id} goes on`
+                    : `Submitted as experiment ${made.experiment.id}`,
+                "good",
+            );
             onClose();
             if (!isContinued) go(`/experiments/${made.experiment.id}`);
         } catch (error) {

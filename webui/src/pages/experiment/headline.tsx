@@ -45,8 +45,11 @@ function Cause({ experiment, trials }: { experiment: Experiment; trials: readonl
             )}
             {trouble && (
                 <p class="cause">
-                    <Icon name="warning" label="Failure" /> <a href={`/trials/${trouble.id}`}>Trial {trouble.id}</a>
-                    {hasEnded(trouble.state) ? " failed: " : ` failed ${trouble.restarts === 1 ? "once" : `${trouble.restarts} times`} and started again: `}
+                    <Icon name="warning" label="Failure" />{" "}
+                    <a href={`/trials/${trouble.id}`}>Trial {trouble.id}</a>
+                    {hasEnded(trouble.state)
+                        ? " failed: "
+                        : ` failed ${trouble.restarts === 1 ? "once" : `${trouble.restarts} times`} and started again: `}
                     <strong>{trouble.exitReason}</strong>{" "}
                     <a href={`/trials/${trouble.id}?tab=log`}>See its log</a>
                 </p>
@@ -68,10 +71,16 @@ function Left({ experiment }: { experiment: Experiment }) {
     const seconds = (now.value - millis(experiment.startTime)) / 1000;
     const left = secondsLeft(experiment.progress ?? 0, seconds);
     const runs = stateWord(experiment.state) === "RUNNING";
-    return left !== undefined && runs ? <span class="muted num">about {duration(left)} left</span> : null;
+    return left !== undefined && runs ? (
+        <span class="muted num">about {duration(left)} left</span>
+    ) : null;
 }
 
-export function Headline(props: { experiment: Experiment; trials: readonly Trial[]; asked: Asked }) {
+export function Headline(props: {
+    experiment: Experiment;
+    trials: readonly Trial[];
+    asked: Asked;
+}) {
     const { experiment, trials, asked } = props;
     const { state, labels = [] } = experiment;
     const end = experiment.endTime ? millis(experiment.endTime) : now.value;
@@ -84,7 +93,11 @@ export function Headline(props: { experiment: Experiment; trials: readonly Trial
                 {!hasEnded(state) && <Progress value={experiment.progress ?? 0} label="Progress" />}
                 <Left experiment={experiment} />
                 {labels.map((label) => (
-                    <a key={label} class="headline-label" href={`/experiments?filter=${encodeURIComponent(`label = "${label}"`)}`}>
+                    <a
+                        key={label}
+                        class="headline-label"
+                        href={`/experiments?filter=${encodeURIComponent(`label = "${label}"`)}`}
+                    >
                         {label}
                     </a>
                 ))}
@@ -98,7 +111,9 @@ export function Headline(props: { experiment: Experiment; trials: readonly Trial
                         <dd class="num headline-best">
                             {metric(experiment.bestTrialSearcherMetric)}
                             {experiment.bestTrialId !== undefined && (
-                                <a href={`/trials/${experiment.bestTrialId}`}>trial {experiment.bestTrialId}</a>
+                                <a href={`/trials/${experiment.bestTrialId}`}>
+                                    trial {experiment.bestTrialId}
+                                </a>
                             )}
                         </dd>
                     </div>
@@ -112,7 +127,8 @@ export function Headline(props: { experiment: Experiment; trials: readonly Trial
                 <div>
                     <dt>Submitted</dt>
                     <dd>
-                        <Ago at={experiment.startTime} /> by {experiment.displayName || experiment.username}
+                        <Ago at={experiment.startTime} /> by{" "}
+                        {experiment.displayName || experiment.username}
                     </dd>
                 </div>
                 <div>
@@ -129,7 +145,9 @@ export function Headline(props: { experiment: Experiment; trials: readonly Trial
                     <div>
                         <dt>Forked from</dt>
                         <dd>
-                            <a href={`/experiments/${experiment.forkedFrom}`}>{experiment.forkedFrom}</a>
+                            <a href={`/experiments/${experiment.forkedFrom}`}>
+                                {experiment.forkedFrom}
+                            </a>
                         </dd>
                     </div>
                 )}

@@ -48,7 +48,8 @@ function wordAxis(name: string, values: readonly string[]): Axis {
 }
 
 function axisOf(name: string, values: readonly (number | string)[]): Axis {
-    if (values.some((value) => typeof value !== "number")) return wordAxis(name, values.map(String));
+    if (values.some((value) => typeof value !== "number"))
+        return wordAxis(name, values.map(String));
     const numbers = values as readonly number[];
     const [least, most] = [Math.min(...numbers), Math.max(...numbers)];
     const isLog = least > 0 && most / least >= 100;
@@ -72,7 +73,11 @@ const TOP = 34;
 const FOOT = 26;
 const INNER = HEIGHT - TOP - FOOT;
 
-function Parallel(props: { axes: readonly Axis[]; points: readonly Point[]; worse: (share: number) => number }) {
+function Parallel(props: {
+    axes: readonly Axis[];
+    points: readonly Point[];
+    worse: (share: number) => number;
+}) {
     const { axes, points, worse } = props;
     const kept = useSignal<ReadonlyMap<string, Range>>(new Map());
     const lit = useSignal<number | undefined>(undefined);
@@ -89,7 +94,8 @@ function Parallel(props: { axes: readonly Axis[]; points: readonly Point[]; wors
     const xOf = (place: number) => 60 + place * gap;
     const yOf = (share: number) => TOP + (1 - share) * INNER;
     const last = axes.at(-1)!;
-    const valueOf = (point: Point, axis: Axis) => axis.place(axis === last ? point.y : point.values.get(axis.name));
+    const valueOf = (point: Point, axis: Axis) =>
+        axis.place(axis === last ? point.y : point.values.get(axis.name));
     const isKept = (point: Point) =>
         axes.every((axis) => {
             const range = kept.value.get(axis.name);
@@ -121,7 +127,13 @@ function Parallel(props: { axes: readonly Axis[]; points: readonly Point[]; wors
                     {lit.value !== undefined && ` · trial ${lit.value}`}
                 </span>
             </figcaption>
-            <div ref={box} class="parallel" tabIndex={0} role="region" aria-label="Parallel coordinates of the trials">
+            <div
+                ref={box}
+                class="parallel"
+                tabIndex={0}
+                role="region"
+                aria-label="Parallel coordinates of the trials"
+            >
                 <svg
                     width={width}
                     height={HEIGHT}
@@ -132,9 +144,14 @@ function Parallel(props: { axes: readonly Axis[]; points: readonly Point[]; wors
                         <path
                             key={point.trialId}
                             class={`parallel-line${keeps ? "" : " parallel-out"}${lit.value === point.trialId ? " parallel-lit" : ""}`}
-                            style={{ "--share": `${Math.round(100 * (1 - worse(last.place(point.y))))}%` }}
+                            style={{
+                                "--share": `${Math.round(100 * (1 - worse(last.place(point.y))))}%`,
+                            }}
                             d={axes
-                                .map((axis, i) => `${i ? "L" : "M"}${xOf(i)} ${yOf(valueOf(point, axis)).toFixed(1)}`)
+                                .map(
+                                    (axis, i) =>
+                                        `${i ? "L" : "M"}${xOf(i)} ${yOf(valueOf(point, axis)).toFixed(1)}`,
+                                )
                                 .join("")}
                             onPointerEnter={() => (lit.value = point.trialId)}
                             onPointerLeave={() => (lit.value = undefined)}
@@ -152,7 +169,10 @@ function Parallel(props: { axes: readonly Axis[]; points: readonly Point[]; wors
                                     <title>{axis.name}</title>
                                 </text>
                                 <line class="axis-line" y1={TOP} y2={TOP + INNER} />
-                                {(axis.words?.length ? axis.words.map((_, k) => k / axis.high) : [0, 0.5, 1]).map((share) => (
+                                {(axis.words?.length
+                                    ? axis.words.map((_, k) => k / axis.high)
+                                    : [0, 0.5, 1]
+                                ).map((share) => (
                                     <text key={share} class="axis-text" x="6" y={yOf(share) + 4}>
                                         {axis.said(share)}
                                     </text>
@@ -211,19 +231,30 @@ function Scatter({ axis, up, points }: { axis: Axis; up: Axis; points: readonly 
                 role="group"
                 aria-label={`${up.name} over ${axis.name}, ${points.length} trials`}
             >
-                <path class="axis-line" d={`M${left} 8V${height - foot}H${width - 8}`} fill="none" />
+                <path
+                    class="axis-line"
+                    d={`M${left} 8V${height - foot}H${width - 8}`}
+                    fill="none"
+                />
                 {[0, 1].map((share) => (
                     <text key={share} class="axis-text axis-end" x={left - 5} y={y(share) + 4}>
                         {up.said(share)}
                     </text>
                 ))}
-                {(axis.words ? axis.words.map((_, k) => k / axis.high) : [0, 0.5, 1]).map((share) => (
-                    <text key={share} class="axis-text axis-middle" x={x(share)} y={height - 8}>
-                        {axis.said(share)}
-                    </text>
-                ))}
+                {(axis.words ? axis.words.map((_, k) => k / axis.high) : [0, 0.5, 1]).map(
+                    (share) => (
+                        <text key={share} class="axis-text axis-middle" x={x(share)} y={height - 8}>
+                            {axis.said(share)}
+                        </text>
+                    ),
+                )}
                 {points.map((point) => (
-                    <a key={point.trialId} href={`/trials/${point.trialId}`} tabIndex={-1} aria-label={`trial ${point.trialId}`}>
+                    <a
+                        key={point.trialId}
+                        href={`/trials/${point.trialId}`}
+                        tabIndex={-1}
+                        aria-label={`trial ${point.trialId}`}
+                    >
                         <circle
                             class="scatter-dot"
                             cx={x(axis.place(point.values.get(axis.name)))}
@@ -241,7 +272,11 @@ function Scatter({ axis, up, points }: { axis: Axis; up: Axis; points: readonly 
 
 // --- which matter --------------------------------------------------------------------------------
 
-function Importance(props: { names: readonly string[]; points: readonly Point[]; metricName: string }) {
+function Importance(props: {
+    names: readonly string[];
+    points: readonly Point[];
+    metricName: string;
+}) {
     const { names, points, metricName } = props;
     const y = points.map((point) => point.y);
     const found = names
@@ -258,9 +293,10 @@ function Importance(props: { names: readonly string[]; points: readonly Point[];
         <section class="card stack">
             <h3>Which go with {metricName}</h3>
             <p class="muted">
-                Rank correlation (Spearman) over {number(points.length)} trials, one hyperparameter at a
-                time; of words, the correlation ratio of ranks, which has no sign. It tells what goes
-                together, not what causes what: trials that were stopped early were trained for less.
+                Rank correlation (Spearman) over {number(points.length)} trials, one hyperparameter
+                at a time; of words, the correlation ratio of ranks, which has no sign. It tells
+                what goes together, not what causes what: trials that were stopped early were
+                trained for less.
             </p>
             <table class="importance">
                 <thead>
@@ -278,7 +314,11 @@ function Importance(props: { names: readonly string[]; points: readonly Point[];
                             </th>
                             <td>
                                 <span class="line">
-                                    <meter value={Math.abs(size)} max={1} aria-label={`Strength of ${name}`} />
+                                    <meter
+                                        value={Math.abs(size)}
+                                        max={1}
+                                        aria-label={`Strength of ${name}`}
+                                    />
                                     <span class="num">{size.toFixed(2)}</span>
                                 </span>
                             </td>
@@ -302,12 +342,19 @@ function Importance(props: { names: readonly string[]; points: readonly Point[];
 // --- all of it -----------------------------------------------------------------------------------
 
 export function Hyperparameters({ experiment, trials }: Known) {
-    const metrics = metricsOf(trials).filter(({ group }) => group === "validation" || group === "training");
+    const metrics = metricsOf(trials).filter(
+        ({ group }) => group === "validation" || group === "training",
+    );
     const keyOf = ({ group, name }: { group: string; name: string }) => `${group}.${name}`;
-    const own = metrics.find(({ group, name }) => group === "validation" && name === experiment.searcherMetric);
+    const own = metrics.find(
+        ({ group, name }) => group === "validation" && name === experiment.searcherMetric,
+    );
     const at = metrics.find((one) => keyOf(one) === chosen.value) ?? own ?? metrics[0];
     const searcher = experiment.config?.["searcher"] as { smaller_is_better?: boolean } | undefined;
-    const isSmaller = at === own ? searcher?.smaller_is_better !== false : !/accuracy|score|f1|auc|reward/.test(at?.name ?? "");
+    const isSmaller =
+        at === own
+            ? searcher?.smaller_is_better !== false
+            : !/accuracy|score|f1|auc|reward/.test(at?.name ?? "");
     const { points, names } = useMemo(() => {
         const field = taken.value === "last" ? "last" : isSmaller ? "min" : "max";
         const flats = trials.map((trial) => flatten(trial.hparams));
@@ -319,7 +366,10 @@ export function Hyperparameters({ experiment, trials }: Known) {
     }, [trials, at && keyOf(at), taken.value, isSmaller]);
     if (!names.length || points.length < LEAST || !at)
         return (
-            <Empty title={names.length ? "Too few trials yet" : "Nothing varies here"} icon="compare">
+            <Empty
+                title={names.length ? "Too few trials yet" : "Nothing varies here"}
+                icon="compare"
+            >
                 <p>
                     {names.length
                         ? `From ${LEAST} trials with a metric on, this shows what goes with what.`
@@ -328,8 +378,16 @@ export function Hyperparameters({ experiment, trials }: Known) {
             </Empty>
         );
     const complete = points.filter((point) => names.every((name) => point.values.has(name)));
-    const axes = names.map((name) => axisOf(name, complete.map((point) => point.values.get(name)!)));
-    const up = axisOf(at.name, complete.map((point) => point.y));
+    const axes = names.map((name) =>
+        axisOf(
+            name,
+            complete.map((point) => point.values.get(name)!),
+        ),
+    );
+    const up = axisOf(
+        at.name,
+        complete.map((point) => point.y),
+    );
     const by = {
         get value() {
             return keyOf(at);
@@ -351,10 +409,16 @@ export function Hyperparameters({ experiment, trials }: Known) {
                     ]}
                 />
                 {trials.length < experiment.numTrials && (
-                    <span class="muted">The best {number(trials.length)} of {number(experiment.numTrials)} trials</span>
+                    <span class="muted">
+                        The best {number(trials.length)} of {number(experiment.numTrials)} trials
+                    </span>
                 )}
             </div>
-            <Parallel axes={[...axes, up]} points={complete} worse={(share) => (isSmaller ? share : 1 - share)} />
+            <Parallel
+                axes={[...axes, up]}
+                points={complete}
+                worse={(share) => (isSmaller ? share : 1 - share)}
+            />
             <Importance names={names} points={complete} metricName={at.name} />
             <div class="grid scatters">
                 {axes.map((axis) => (

@@ -28,14 +28,21 @@ export function Logs({ experiment, trials }: Known) {
     const listed = trials.some(({ id }) => id === trialId) ? trials : [];
     const options = [...listed]
         .sort((a, b) => a.id - b.id)
-        .map(({ id, state }) => ({ value: String(id), title: `trial ${id} · ${stateText(state)}` }));
+        .map(({ id, state }) => ({
+            value: String(id),
+            title: `trial ${id} · ${stateText(state)}`,
+        }));
     return (
         <div class="stack">
             {experiment.numTrials > 1 && (
                 <Select
                     label="Log of"
                     at={at}
-                    options={options.length ? options : [{ value: String(trialId), title: `trial ${trialId}` }]}
+                    options={
+                        options.length
+                            ? options
+                            : [{ value: String(trialId), title: `trial ${trialId}` }]
+                    }
                 />
             )}
             <TaskLog key={trialId} trialId={trialId} />

@@ -48,9 +48,11 @@ export function Metrics({ experiment, trials }: Known) {
     const size = typeof batch === "number" ? batch : undefined;
     const runs = useMemo(() => {
         const names = varying(trials.map((trial) => flatten(trial.hparams)));
-        return chosen.map(
-            (trial): Run => ({ trialId: trial.id, label: labelOf(trial, names), batch: size }),
-        );
+        return chosen.map((trial): Run => ({
+            trialId: trial.id,
+            label: labelOf(trial, names),
+            batch: size,
+        }));
     }, [ids]);
     const all = metricsOf(trials);
     if (!all.length)
@@ -79,7 +81,10 @@ export function Metrics({ experiment, trials }: Known) {
                                 { value: "5", title: "best 5" },
                                 { value: "10", title: "best 10" },
                                 { value: "25", title: "best 25" },
-                                { value: "all", title: experiment.numTrials > 100 ? "best 100" : "all" },
+                                {
+                                    value: "all",
+                                    title: experiment.numTrials > 100 ? "best 100" : "all",
+                                },
                             ]}
                         />
                     )}
@@ -95,9 +100,7 @@ export function Metrics({ experiment, trials }: Known) {
             <Charts names={own} runs={runs} id={experiment.id} />
             {machine.length > 0 && (
                 <details class="stack" open={wanted.value !== ""}>
-                    <summary>
-                        Speed and machine ({number(machine.length)})
-                    </summary>
+                    <summary>Speed and machine ({number(machine.length)})</summary>
                     <Charts names={machine} runs={runs} id={experiment.id} />
                 </details>
             )}

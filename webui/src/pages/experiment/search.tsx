@@ -66,7 +66,9 @@ function Rung(props: {
             </h3>
             <p class="muted">
                 {count(found.length, "trial")} reached it
-                {!isTop && found.length > 0 && `; ${number(on)} went on, ${number(stopped)} stopped`}
+                {!isTop &&
+                    found.length > 0 &&
+                    `; ${number(on)} went on, ${number(stopped)} stopped`}
             </p>
             <ol class="marks">
                 {found.map(({ trialId, metric: value, outcome }) => {
@@ -76,7 +78,9 @@ function Rung(props: {
                             <Icon name={icon} label={words} />
                             <a href={`/trials/${trialId}`}>trial {trialId}</a>
                             <span class="grow muted rung-mark-words">{words}</span>
-                            <span class="num">{value === undefined ? "no number" : metric(value)}</span>
+                            <span class="num">
+                                {value === undefined ? "no number" : metric(value)}
+                            </span>
                         </li>
                     );
                 })}
@@ -98,8 +102,8 @@ function Bracket(props: {
             <h2>{title}</h2>
             <p class="muted">
                 {number(bracket.created)} of {count(bracket.trials, "trial")} made, at most{" "}
-                {number(bracket.concurrent)} at a time. At each rung a trial goes on if, among those that
-                have come that far, it is in the best {share} by {state.metric} (
+                {number(bracket.concurrent)} at a time. At each rung a trial goes on if, among those
+                that have come that far, it is in the best {share} by {state.metric} (
                 {state.smallerIsBetter ? "smaller" : "larger"} is better); the first always does.
             </p>
             <div class="rungs">
@@ -142,8 +146,8 @@ export function Search({ experiment, trials }: Known) {
                     ))}
                     {state.brackets.length === 0 && (
                         <p class="muted">
-                            {count(experiment.numTrials, "trial")} so far. No trial is stopped early: there
-                            are no rungs. The trials tab has what became of each.
+                            {count(experiment.numTrials, "trial")} so far. No trial is stopped
+                            early: there are no rungs. The trials tab has what became of each.
                         </p>
                     )}
                 </div>

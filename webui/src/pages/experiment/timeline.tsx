@@ -23,7 +23,8 @@ interface Happening {
     reason?: string;
 }
 
-const isFailure = (start: Start) => start.endTime && /signal|exit [1-9]|lost|fail/i.test(start.reason);
+const isFailure = (start: Start) =>
+    start.endTime && /signal|exit [1-9]|lost|fail/i.test(start.reason);
 
 function ofStart(start: Start, before: Start | undefined, isLast: boolean): Happening[] {
     const { trialId, epoch, startTime, endTime } = start;
@@ -145,12 +146,20 @@ function Bars({ experiment, starts }: { experiment: Experiment; starts: readonly
                         >
                             {ofTrial.map((start) => {
                                 const queued = place(millis(start.queuedTime));
-                                const began = start.startTime ? place(millis(start.startTime)) : place(to);
+                                const began = start.startTime
+                                    ? place(millis(start.startTime))
+                                    : place(to);
                                 const end = start.endTime ? place(millis(start.endTime)) : 1000;
                                 return (
                                     <g key={start.allocationId}>
                                         <title>{`start ${start.epoch}: ${whyEnded(start) || "runs"}`}</title>
-                                        <rect class="bar-waited" x={queued} y="5" width={Math.max(0, began - queued)} height="6" />
+                                        <rect
+                                            class="bar-waited"
+                                            x={queued}
+                                            y="5"
+                                            width={Math.max(0, began - queued)}
+                                            height="6"
+                                        />
                                         <rect
                                             class={isFailure(start) ? "bar-failed" : "bar-ran"}
                                             x={began}
@@ -195,7 +204,8 @@ export function Timeline({ experiment, trials }: Known) {
                             <Switch label="Newest first" at={newestFirst} />
                             {pagination.total > starts.length && (
                                 <span class="muted">
-                                    The newest {number(starts.length)} of {number(pagination.total)} starts
+                                    The newest {number(starts.length)} of {number(pagination.total)}{" "}
+                                    starts
                                 </span>
                             )}
                         </div>
@@ -203,14 +213,18 @@ export function Timeline({ experiment, trials }: Known) {
                             {(newestFirst.value ? all.reverse() : all).map((one, i) => (
                                 <li key={i} class="happening">
                                     <span class="muted num" title={fullTime(one.at)}>
-                                        {isToday ? new Date(one.at).toLocaleTimeString("en-GB") : fullTime(one.at)}
+                                        {isToday
+                                            ? new Date(one.at).toLocaleTimeString("en-GB")
+                                            : fullTime(one.at)}
                                     </span>
                                     <span class={`state-${one.tone}`}>
                                         <Icon name={one.icon} />
                                     </span>
                                     <span class="grow">
                                         {one.trialId !== undefined && (
-                                            <a href={`/trials/${one.trialId}`}>Trial {one.trialId}</a>
+                                            <a href={`/trials/${one.trialId}`}>
+                                                Trial {one.trialId}
+                                            </a>
                                         )}{" "}
                                         {one.text}
                                         {one.reason && <span class="muted"> · {one.reason}</span>}

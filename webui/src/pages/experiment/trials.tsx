@@ -35,15 +35,31 @@ function hparamColumns(names: readonly string[]): Column<Trial>[] {
 
 function columnsOf(experiment: Experiment, names: readonly string[]): Column<Trial>[] {
     return [
-        { id: "id", title: "Trial", width: 80, sort: "id", cell: ({ id }) => <a href={`/trials/${id}`}>{id}</a> },
-        { id: "state", title: "State", width: 130, sort: "state", cell: ({ state }) => <StateBadge state={state} /> },
+        {
+            id: "id",
+            title: "Trial",
+            width: 80,
+            sort: "id",
+            cell: ({ id }) => <a href={`/trials/${id}`}>{id}</a>,
+        },
+        {
+            id: "state",
+            title: "State",
+            width: 130,
+            sort: "state",
+            cell: ({ state }) => <StateBadge state={state} />,
+        },
         {
             id: "progress",
             title: "Progress",
             width: 150,
             sort: "progress",
             cell: (trial) =>
-                hasEnded(trial.state) ? "" : <Progress value={trial.progress ?? 0} label={`Progress of trial ${trial.id}`} />,
+                hasEnded(trial.state) ? (
+                    ""
+                ) : (
+                    <Progress value={trial.progress ?? 0} label={`Progress of trial ${trial.id}`} />
+                ),
         },
         {
             id: "metric",
@@ -82,7 +98,11 @@ function columnsOf(experiment: Experiment, names: readonly string[]): Column<Tri
             end: true,
             sort: "duration",
             cell: (trial) =>
-                duration(((trial.endTime ? millis(trial.endTime) : now.value) - millis(trial.startTime)) / 1000),
+                duration(
+                    ((trial.endTime ? millis(trial.endTime) : now.value) -
+                        millis(trial.startTime)) /
+                        1000,
+                ),
         },
         {
             id: "reason",
@@ -103,12 +123,29 @@ export function Trials({ experiment }: { experiment: Experiment }) {
             pagedRows<Trial>(
                 async ({ cursor, offset, limit }, abort) => {
                     const page = cursor ? { cursor } : { offset };
-                    const query = { sort: sort.value, ...(filter.value ? { filter: filter.value } : {}), limit, ...page };
-                    const answer = await get<{ trials: Trial[] } & Paged>(`/experiments/${id}/trials`, query, abort);
+                    const query = {
+                        sort: sort.value,
+                        ...(filter.value ? { filter: filter.value } : {}),
+                        limit,
+                        ...page,
+                    };
+                    const answer = await get<{ trials: Trial[] } & Paged>(
+                        `/experiments/${id}/trials`,
+                        query,
+                        abort,
+                    );
                     const { trials, pagination, nextCursor, totalIsLeast = false } = answer;
-                    const found = new Set([...names.peek(), ...trials.flatMap(({ hparams }) => [...flatten(hparams).keys()])]);
+                    const found = new Set([
+                        ...names.peek(),
+                        ...trials.flatMap(({ hparams }) => [...flatten(hparams).keys()]),
+                    ]);
                     if (found.size > names.peek().length) names.value = [...found];
-                    return { rows: trials, total: pagination.total, least: totalIsLeast, next: nextCursor };
+                    return {
+                        rows: trials,
+                        total: pagination.total,
+                        least: totalIsLeast,
+                        next: nextCursor,
+                    };
                 },
                 (trial) => String(trial.id),
                 { size: PAGE },
@@ -127,7 +164,13 @@ export function Trials({ experiment }: { experiment: Experiment }) {
         (event) => {
             if (event.topic !== "trials") return;
             const { state, progress, steps, restarts } = event;
-            const change = { state, progress, restarts, totalBatchesProcessed: steps, exitReason: event.exitReason ?? null };
+            const change = {
+                state,
+                progress,
+                restarts,
+                totalBatchesProcessed: steps,
+                exitReason: event.exitReason ?? null,
+            };
             if (!rows.patch(String(event.id), change)) rows.reload();
         },
         () => rows.reload(),
@@ -157,7 +200,11 @@ export function Trials({ experiment }: { experiment: Experiment }) {
                 height={640}
                 empty={
                     <Empty title={filter.value ? "No trial fits" : "No trial yet"}>
-                        <p>{filter.value ? "Clear the filter to see all." : "The searcher makes them when the experiment begins."}</p>
+                        <p>
+                            {filter.value
+                                ? "Clear the filter to see all."
+                                : "The searcher makes them when the experiment begins."}
+                        </p>
                     </Empty>
                 }
             />

@@ -41,7 +41,12 @@ function StepParts({ trial }: { trial: Trial }) {
     return (
         <section class="card step-parts">
             <h3>Where the {metric(whole)} ms of a step go, on average</h3>
-            <svg viewBox="0 0 1000 22" preserveAspectRatio="none" aria-hidden="true" class="step-bar">
+            <svg
+                viewBox="0 0 1000 22"
+                preserveAspectRatio="none"
+                aria-hidden="true"
+                class="step-bar"
+            >
                 {all.map((part) => {
                     const x = (1000 * at) / total;
                     at += part.mean;
@@ -60,7 +65,10 @@ function StepParts({ trial }: { trial: Trial }) {
                 {all.map((part) => (
                     <li key={part.words} class="line">
                         <span class={`step-mark step-part-${part.kind}`} aria-hidden="true" />
-                        {part.words} <span class="num muted">{metric(part.mean)} ms · {percent(part.mean / total)}</span>
+                        {part.words}{" "}
+                        <span class="num muted">
+                            {metric(part.mean)} ms · {percent(part.mean / total)}
+                        </span>
                     </li>
                 ))}
             </ul>
@@ -163,7 +171,15 @@ function Machine({ trial, starts }: { trial: Trial; starts: readonly Start[] }) 
 
 const words = (group: string) => group.charAt(0).toUpperCase() + group.slice(1);
 
-export function Charts({ trial, experiment, starts }: { trial: Trial; experiment: Experiment; starts: readonly Start[] }) {
+export function Charts({
+    trial,
+    experiment,
+    starts,
+}: {
+    trial: Trial;
+    experiment: Experiment;
+    starts: readonly Start[];
+}) {
     const all = metricsOf([trial]);
     const fit = all.filter(({ name }) => name.toLowerCase().includes(wanted.value.toLowerCase()));
     const own = fit.filter((one) => !isOfMachine(one));

@@ -55,7 +55,8 @@ function Cause({ trial, experiment, starts }: Whole) {
     if (!last || last.endTime || !last.agents.length)
         return (
             <p class="cause">
-                It has no slots now: <a href={`/experiments/${experiment.id}`}>its experiment</a> says why.
+                It has no slots now: <a href={`/experiments/${experiment.id}`}>its experiment</a>{" "}
+                says why.
             </p>
         );
     return (
@@ -85,7 +86,9 @@ function Facts({ trial, experiment, starts }: Whole) {
                 <dt>Starts</dt>
                 <dd class="num">
                     {starts.length}
-                    {trial.restarts > 0 && <span class="bad"> · {count(trial.restarts, "failure")}</span>}
+                    {trial.restarts > 0 && (
+                        <span class="bad"> · {count(trial.restarts, "failure")}</span>
+                    )}
                 </dd>
             </div>
             <div>

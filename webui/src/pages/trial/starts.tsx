@@ -45,7 +45,8 @@ export function Starts({ starts }: { starts: readonly Start[] }) {
                     <li key={start.allocationId} class="card stack">
                         <div class="spread">
                             <h3>
-                                Start {start.epoch} <span class="muted">· {whyStarted(starts[i - 1])}</span>
+                                Start {start.epoch}{" "}
+                                <span class="muted">· {whyStarted(starts[i - 1])}</span>
                             </h3>
                             <StateBadge state={start.state} />
                         </div>
