@@ -211,7 +211,7 @@ function makePlot(
         width: box.clientWidth || 300,
         height: box.clientHeight || 200,
         legend: { show: false },
-        padding: [8, 12, 0, 0],
+        padding: [8, 20, 0, 0],
         scales: { x: scale("x", logX ?? false), y: scale("y", logY ?? false) },
         axes: [axis("x", picture), axis("y", picture)],
         series: [{}, { show: true, points: { show: false }, paths: () => null }],
