@@ -31,6 +31,11 @@ export const pages: readonly PageRow[] = [
         icon: "experiments",
     },
     {
+        pattern: "/experiments/new",
+        title: "New experiment",
+        load: () => import("./new_experiment"),
+    },
+    {
         pattern: "/experiments/:id",
         title: "Experiment",
         load: () => import("./experiment"),

@@ -2,13 +2,8 @@
 
 import type { ComponentChildren } from "preact";
 import { diffLines } from "../lib/diff";
+import type { Mark } from "../lib/marks";
 import "./code.css";
-
-export interface Mark {
-    /** From 1. */
-    line: number;
-    message: string;
-}
 
 /** A line of YAML or JSON in the parts that a reader looks for: key, text, number, comment. */
 function painted(line: string): ComponentChildren {

@@ -2,7 +2,7 @@
 // as long as one has typed something; Esc, then Tab, leaves.
 
 import { useRef } from "preact/hooks";
-import type { Mark } from "./code";
+import type { Mark } from "../lib/marks";
 import type { At } from "./field";
 import "./editor.css";
 

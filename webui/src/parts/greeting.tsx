@@ -52,7 +52,10 @@ export function Greeting() {
                     command="muster experiment create examples/hello/experiment.yaml examples/hello --follow"
                 />
             </ol>
-            <p class="muted">What it does appears here as it happens.</p>
+            <p class="muted">
+                Or submit one <a href="/experiments/new">in the browser</a>: it needs nothing but an agent. What it does
+                appears here as it happens.
+            </p>
         </section>
     );
 }

@@ -98,6 +98,7 @@ const general: readonly Action[] = [
     ...pages.flatMap(({ pattern, title, key, icon }) =>
         icon ? [{ name: `Go to ${title}`, key: `g ${key}`, icon, run: () => go(pattern) }] : [],
     ),
+    { name: "New experiment", icon: "plus", run: () => go("/experiments/new") },
     { name: "Search this page", key: "/", icon: "search", run: focusSearch },
     { name: "Show all keys", key: "?", icon: "keyboard", run: () => (helpIsOpen.value = true) },
     {

@@ -1,79 +1,15 @@
 // Submitting it again with another configuration, which the master checks while one types; or going
 // on with it, with what one writes put over its configuration.
 
-import { useComputed, useSignal, useSignalEffect } from "@preact/signals";
-import { ApiError, type Call, isAbort, perform, send, sleep } from "../../lib/api";
-import { errorText, toast, toastError } from "../../lib/notices";
+import { useComputed, useSignal } from "@preact/signals";
+import { type Call, perform } from "../../lib/api";
+import { toast, toastError } from "../../lib/notices";
 import type { Experiment } from "../../lib/types";
 import { go } from "../../lib/url";
-import { Button, CopyAs, Dialog, Icon, Switch } from "../../parts";
-import { Diff, type Mark } from "../../parts/code";
+import { Button, CopyAs, Dialog, Switch } from "../../parts";
+import { Diff } from "../../parts/code";
 import { Editor } from "../../parts/editor";
-
-const QUIET_S = 0.4;
-
-interface Made {
-    experiment: Experiment;
-    warningTexts?: string[];
-}
-
-type Verdict =
-    | { kind: "checking" }
-    | { kind: "good"; warnings: readonly string[] }
-    | { kind: "bad"; message: string; marks: readonly Mark[] };
-
-/** "config:13:15: searcher.max_trials: .." is about line 13. */
-const PLACE = /^config:(\d+):(\d+): /;
-
-function verdictOf(error: unknown): Verdict {
-    const said = errorText(error);
-    const line = PLACE.exec(said)?.[1];
-    const message = said.replace(PLACE, "Line $1, column $2: ");
-    return { kind: "bad", message, marks: line ? [{ line: Number(line), message }] : [] };
-}
-
-async function check(body: object, abort: AbortSignal): Promise<Verdict> {
-    try {
-        await sleep(QUIET_S, abort);
-        const answer = await send<Made>(
-            "POST",
-            "/experiments",
-            { ...body, validateOnly: true },
-            abort,
-        );
-        return { kind: "good", warnings: answer.warningTexts ?? [] };
-    } catch (error) {
-        if (isAbort(error) || (error instanceof ApiError && error.status >= 500)) throw error;
-        return verdictOf(error);
-    }
-}
-
-function Said({ verdict }: { verdict: Verdict }) {
-    if (verdict.kind === "checking")
-        return (
-            <p class="muted" role="status">
-                <Icon name="spinner" /> The master looks at it…
-            </p>
-        );
-    if (verdict.kind === "bad")
-        return (
-            <p class="bad" role="status">
-                <Icon name="warning" /> {verdict.message}
-            </p>
-        );
-    return (
-        <div role="status">
-            <p class="good">
-                <Icon name="check" /> The master would take it.
-            </p>
-            {verdict.warnings.map((warning) => (
-                <p key={warning}>
-                    <Icon name="warning" /> {warning}
-                </p>
-            ))}
-        </div>
-    );
-}
+import { type Made, marksIn, useVerdict, Verdict } from "../../parts/verdict";
 
 export interface ForkProps {
     experiment: Experiment;
@@ -85,11 +21,11 @@ export interface ForkProps {
 export function Fork({ experiment, onClose, isContinued = false }: ForkProps) {
     const before = isContinued ? "" : (experiment.originalConfig ?? "");
     const config = useSignal(before);
-    const verdict = useSignal<Verdict>({ kind: "checking" });
     const isPaused = useSignal(false);
     const showsDiff = useSignal(false);
     const isBusy = useSignal(false);
     const { id, projectId } = experiment;
+    const verdict = useVerdict(() => (isContinued ? undefined : { config: config.value, parentId: id, projectId }));
     const call = useComputed<Call>(() =>
         isContinued
             ? {
@@ -108,19 +44,6 @@ export function Fork({ experiment, onClose, isContinued = false }: ForkProps) {
                   },
               },
     );
-    useSignalEffect(() => {
-        if (isContinued) {
-            verdict.value = { kind: "good", warnings: [] };
-            return;
-        }
-        const abort = new AbortController();
-        verdict.value = { kind: "checking" };
-        check({ config: config.value, parentId: id, projectId }, abort.signal).then(
-            (found) => abort.signal.aborted || (verdict.value = found),
-            (error: unknown) => abort.signal.aborted || toastError(error),
-        );
-        return () => abort.abort();
-    });
     const submit = async () => {
         isBusy.value = true;
         try {
@@ -168,11 +91,11 @@ export function Fork({ experiment, onClose, isContinued = false }: ForkProps) {
                     label="Configuration"
                     at={config}
                     rows={isContinued ? 8 : 22}
-                    marks={said.kind === "bad" ? said.marks : []}
+                    marks={marksIn(said)}
                 />
                 {!isContinued && (
                     <>
-                        <Said verdict={said} />
+                        <Verdict of={said} />
                         <div class="line">
                             <Switch label="Submit paused" at={isPaused} />
                             <Switch label="Show what differs" at={showsDiff} />

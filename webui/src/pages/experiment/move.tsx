@@ -1,28 +1,12 @@
 // Into another project.
 
 import { useSignal } from "@preact/signals";
-import { type Call, get, perform } from "../../lib/api";
+import { type Call, perform } from "../../lib/api";
 import { useLoad } from "../../lib/load";
 import { toast, toastError } from "../../lib/notices";
-import type { Experiment, Project, Workspace } from "../../lib/types";
+import type { Experiment } from "../../lib/types";
+import { projectOptions, readProjects } from "../../lib/projects";
 import { Button, CopyAs, Dialog, Loaded, Select } from "../../parts";
-
-async function readProjects(abort: AbortSignal): Promise<Project[]> {
-    const { workspaces } = await get<{ workspaces: Workspace[] }>(
-        "/workspaces",
-        { limit: 200, archived: false },
-        abort,
-    );
-    const lists = await Promise.all(
-        workspaces.map(async ({ id, name }) => {
-            const path = `/workspaces/${id}/projects`;
-            const query = { limit: 200, archived: false };
-            const { projects } = await get<{ projects: Project[] }>(path, query, abort);
-            return projects.map((project) => ({ ...project, workspaceName: name }));
-        }),
-    );
-    return lists.flat();
-}
 
 export function Move({ experiment, onClose }: { experiment: Experiment; onClose: () => void }) {
     const projects = useLoad(readProjects);
@@ -73,10 +57,7 @@ export function Move({ experiment, onClose }: { experiment: Experiment; onClose:
                     <Select
                         label="Project"
                         at={to}
-                        options={all.map((project) => ({
-                            value: String(project.id),
-                            title: `${project.workspaceName} / ${project.name}`,
-                        }))}
+                        options={projectOptions(all)}
                     />
                 )}
             </Loaded>

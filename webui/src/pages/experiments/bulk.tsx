@@ -5,13 +5,13 @@ import { type Action, useActions } from "../../lib/actions";
 import { get, perform, send } from "../../lib/api";
 import { count } from "../../lib/format";
 import { confirm, toast, toastError } from "../../lib/notices";
-import type { ActionResult, Experiment } from "../../lib/types";
+import { projectOptions, readProjects } from "../../lib/projects";
+import type { ActionResult, Experiment, Project } from "../../lib/types";
 import { go } from "../../lib/url";
 import { ActionButton, Button } from "../../parts/button";
 import { Dialog } from "../../parts/dialog";
 import { Field, Select, TextInput } from "../../parts/field";
 import { copyItems, Menu } from "../../parts/menu";
-import type { Counts } from "./facets";
 
 const COMPARED = 50;
 
@@ -95,8 +95,8 @@ function LabelDialog(props: { known: readonly string[]; onLabel: (label: string)
 }
 
 function MoveDialog(props: {
-    projects: readonly Counts[];
-    onMove: (project: Counts) => void;
+    projects: readonly Project[];
+    onMove: (project: Project) => void;
     onClose: () => void;
 }) {
     const at = useSignal(String(props.projects[0]?.id ?? ""));
@@ -117,25 +117,10 @@ function MoveDialog(props: {
             <Select
                 label="Project"
                 at={at}
-                options={props.projects.map((one) => ({
-                    value: String(one.id),
-                    title: `${one.workspaceName} / ${one.name}`,
-                }))}
+                options={projectOptions(props.projects)}
             />
         </Dialog>
     );
-}
-
-async function allProjects(): Promise<Counts[]> {
-    const { workspaces } = await get<{ workspaces: { id: number; name: string }[] }>("/workspaces");
-    const lists = await Promise.all(
-        workspaces.map(async ({ id, name }) => {
-            const path = `/workspaces/${id}/projects`;
-            const { projects } = await get<{ projects: { id: number; name: string }[] }>(path);
-            return projects.map((one) => ({ ...one, workspaceName: name, count: 0 }));
-        }),
-    );
-    return lists.flat();
 }
 
 /** The trial of each that did best, or its first. */
@@ -159,7 +144,7 @@ export function Bulk(props: {
     const ids = [...selected.value].sort((a, b) => Number(a) - Number(b));
     const outcome = useSignal<Outcome | null>(null);
     const open = useSignal<"label" | "move" | null>(null);
-    const projects = useSignal<readonly Counts[]>([]);
+    const projects = useSignal<readonly Project[]>([]);
     const some = count(ids.length, "experiment");
 
     const finish = (title: string, past: string, results: readonly ActionResult[]) => {
@@ -197,7 +182,7 @@ export function Bulk(props: {
         const path = (id: string) => `/experiments/${id}/labels/${encodeURIComponent(label)}`;
         doEach(`Add the label ${label}`, "Labelled", path).catch(toastError);
     };
-    const onMove = (project: Counts) => {
+    const onMove = (project: Project) => {
         open.value = null;
         const body = { experimentIds: ids.map(Number), destinationProjectId: project.id, projectId: 0 };
         send<{ results: ActionResult[] }>("POST", "/experiments/move", body).then(
@@ -206,7 +191,7 @@ export function Bulk(props: {
         );
     };
     const openMove = async () => {
-        projects.value = await allProjects();
+        projects.value = await readProjects();
         open.value = "move";
     };
     const compare = async () => go(`/compare?trials=${(await trialsOf(ids)).join(",")}`);

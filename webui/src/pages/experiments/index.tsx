@@ -7,7 +7,7 @@ import { csv, save } from "../../lib/download";
 import type { FilterField } from "../../lib/filter";
 import { number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { Button, Empty, Head, Switch } from "../../parts";
+import { Button, Empty, Head, LinkButton, Switch } from "../../parts";
 import { ColumnChooser } from "../../parts/columns";
 import { Greeting } from "../../parts/greeting";
 import { FilterInput, isFault } from "../../parts/filter_input";
@@ -139,6 +139,9 @@ export function Page() {
                     label="Save the rows that are here as CSV"
                     onClick={() => saveCsv(shown, rows.known())}
                 />
+                <LinkButton href="/experiments/new" icon="plus" main>
+                    New experiment
+                </LinkButton>
             </Head>
             <Views />
             <div class="narrow">

@@ -6,7 +6,7 @@ import { type Jobs, jobHref, jobTitle, readJobs } from "../../lib/cluster";
 import { count } from "../../lib/format";
 import { type Load, useLoad } from "../../lib/load";
 import type { Experiment, ResourcePool, Share } from "../../lib/types";
-import { Ago, Bar, Head, Loaded, ShareKey, Shares } from "../../parts";
+import { Ago, Bar, Head, LinkButton, Loaded, ShareKey, Shares } from "../../parts";
 import { Greeting } from "../../parts/greeting";
 import { Failures } from "./failures";
 import { RunningExperiments } from "./running";
@@ -134,7 +134,11 @@ export function Page() {
     const any = useAny();
     return (
         <main>
-            <Head title="Overview" />
+            <Head title="Overview">
+                <LinkButton href="/experiments/new" icon="plus" main>
+                    New experiment
+                </LinkButton>
+            </Head>
             <Loaded of={any}>{(isAny) => (isAny ? <Now /> : <Greeting />)}</Loaded>
         </main>
     );

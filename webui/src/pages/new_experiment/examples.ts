@@ -1,0 +1,125 @@
+// Experiments to begin with. Each runs as it stands, on one slot of any cluster; the data of those
+// that train is made here.
+
+import type { Upload } from "../../lib/uploads";
+
+export interface Example {
+    id: string;
+    title: string;
+    about: string;
+    config: string;
+    files: () => Upload[];
+}
+
+const text = (path: string, content: string): Upload => ({ path, file: new File([content], path) });
+
+const POINTS = 3000;
+
+/** Numbers in [0, 1) that are the same every time. */
+function randoms(seed: number): () => number {
+    let state = seed;
+    return () => {
+        state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+        return state / 2 ** 32;
+    };
+}
+
+/** Points of two classes, wound round each other, that no straight line parts. */
+export function spirals(points = POINTS): string {
+    const random = randoms(1);
+    const noise = () => 0.3 * Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+    const lines = ["x,y,spiral"];
+    for (let i = 0; i < points; i++) {
+        const spiral = random() < 0.5 ? 0 : 1;
+        const turn = 3 * Math.PI * Math.sqrt(random());
+        const angle = turn + Math.PI * spiral;
+        const x = turn * Math.cos(angle) + noise();
+        const y = turn * Math.sin(angle) + noise();
+        lines.push(`${x.toFixed(4)},${y.toFixed(4)},${spiral}`);
+    }
+    return `${lines.join("\n")}\n`;
+}
+
+const data = () => [text("spirals.csv", spirals())];
+
+const train = `# A small network learns to tell two spirals apart. The data is in spirals.csv.
+name: spirals
+resources: {slots_per_trial: 1}
+searcher: {name: single, metric: validation_accuracy, smaller_is_better: false}
+reproducibility: {experiment_seed: 1}
+trainer:
+  model: {family: mlp, hidden: [64, 64]}
+  data: {format: csv, path: spirals.csv, label: spiral, standardize: true, validation_count: 500}
+  global_batch_size: 128
+  micro_batch_size: 32
+  steps: 1600
+  optimizer: {name: adamw, learning_rate: 0.01}
+  validate_every: 100
+  checkpoint_every: 400
+`;
+
+const search = `# A search for a learning rate and a width: many short trainings, of which only the best go on.
+name: search
+resources: {slots_per_trial: 1}
+searcher:
+  name: adaptive_asha
+  metric: validation_accuracy
+  smaller_is_better: false
+  max_trials: 12
+  max_concurrent_trials: 2
+  max_time: 1600                  # steps of a whole training
+reproducibility: {experiment_seed: 1}
+hyperparameters:
+  learning_rate: {type: log, base: 10, minval: -5, maxval: -1}   # 10^-5 to 10^-1
+  width: {type: int, minval: 4, maxval: 256}
+trainer:
+  model: {family: mlp, hidden: ["\${width}", "\${width}"]}
+  data: {format: csv, path: spirals.csv, label: spiral, standardize: true, validation_count: 500}
+  global_batch_size: 128
+  micro_batch_size: 32
+  steps: 1600
+  optimizer: {name: adamw, learning_rate: "\${learning_rate}"}
+  validate_every: 100
+`;
+
+const script = `# Any program can be an experiment. What it writes is its log.
+name: script
+entrypoint: sh run.sh
+launch: per_slot                  # a copy for every slot
+resources: {slots_per_trial: 1}
+searcher: {name: single, metric: none}
+max_restarts: 0
+`;
+
+const run = `#!/bin/sh
+# Ranks are told apart by the names that torchrun uses.
+echo "INFO: rank $RANK of $WORLD_SIZE: trial $DET_TRIAL_ID of experiment $DET_EXPERIMENT_ID"
+for step in 1 2 3 4 5; do
+    echo "INFO: step $step"
+    sleep 1
+done
+`;
+
+export const examples: readonly Example[] = [
+    {
+        id: "train",
+        title: "Train a network",
+        about: "Muster's own trainer; half a minute",
+        config: train,
+        files: data,
+    },
+    {
+        id: "search",
+        title: "Search hyperparameters",
+        about: "12 trials, of which the best go on",
+        config: search,
+        files: data,
+    },
+    {
+        id: "script",
+        title: "Run a program of my own",
+        about: "a shell script, or any other program",
+        config: script,
+        files: () => [text("run.sh", run)],
+    },
+];
