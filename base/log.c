@@ -55,12 +55,16 @@ int log_parse_level(const char *text, enum log_level *out)
     return ERR_INVALID;
 }
 
-// One line per record whatever a value holds: a line break in it must not forge a second record.
+// One line per record whatever a value holds: a line break in it must not forge a second record,
+// nor what a terminal takes for one, or for a command (U+0080 to U+009F).
 static void blank_controls(char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
-        if ((unsigned char)text[i] < 0x20)
+        unsigned char byte = (unsigned char)text[i];
+        if (byte < 0x20 || byte == 0x7f)
             text[i] = ' ';
+        else if (byte == 0xc2 && i + 1 < len && (unsigned char)text[i + 1] < 0xa0)
+            text[i] = text[i + 1] = ' ';
     }
 }
 

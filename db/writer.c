@@ -29,8 +29,9 @@ static const char *const control_sql[CONTROL_COUNT] = {
         "INSERT INTO experiments_text (rowid, name, description, labels, notes)"
         " SELECT e.id, e.name, e.description, e.labels, e.notes FROM experiments_unindexed u"
         " CROSS JOIN experiments e ON e.id = u.id",
-    [CONTROL_INDEX_NAMES] = "INSERT INTO experiments_names (rowid, name) SELECT e.id, e.name"
-                            " FROM experiments_unindexed u CROSS JOIN experiments e ON e.id = u.id",
+    [CONTROL_INDEX_NAMES] =
+        ("INSERT INTO experiments_names (rowid, name) SELECT e.id, e.name"
+         " FROM experiments_unindexed u CROSS JOIN experiments e ON e.id = u.id"),
     [CONTROL_INDEXED] = "DELETE FROM experiments_unindexed",
     [CONTROL_UNINDEXED] = "SELECT 1 FROM experiments_unindexed LIMIT 1",
 };

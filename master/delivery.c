@@ -237,7 +237,8 @@ static void take(struct delivery *d)
         if (is_under_way(d, db_int(rows, 1)))
             continue;
         if (!d->multi)
-            must(d->multi = curl_multi_init());
+            d->multi = curl_multi_init();
+        must(d->multi);
         s->row = db_int(rows, 0);
         s->webhook = db_int(rows, 1);
         s->attempts = db_int(rows, 5);

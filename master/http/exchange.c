@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "master/audit.h"
 #include "master/http/auth.h"
+#include "master/http/framing.h"
 #include "master/http/schemas.h"
 #include "master/http/session.h"
 
@@ -237,6 +238,7 @@ static enum MHD_Result send_response(struct exchange *x, int status, struct MHD_
     if (status == 405 || status == 204)
         add_header(response, MHD_HTTP_HEADER_ALLOW, x->allow);
     add_header(response, "X-Content-Type-Options", "nosniff");
+    add_header(response, "Cross-Origin-Resource-Policy", "same-origin");
     if (atomic_load(&x->server->draining))
         add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     enum MHD_Result rc = MHD_queue_response(x->parked.connection, (unsigned)status, response);
@@ -527,6 +529,9 @@ enum MHD_Result exchange_step(struct exchange *x, const char *method, const char
     switch (x->stage) {
     case STAGE_HEADERS: {
         x->stage = STAGE_BODY;
+        x->failed.code = framing_check(x->parked.connection, &x->failed);
+        if (x->failed.code)
+            return exchange_answer(x); // before its body: the connection ends with it
         x->failed.code = exchange_headers(x, method, &x->failed);
         const char *expect = header(x, MHD_HTTP_HEADER_EXPECT);
         return x->failed.code && expect ? exchange_answer(x) : MHD_YES;

@@ -78,8 +78,10 @@ int session_check_origin(struct request *rq, bool tls, struct error *e)
                      from, to ? to : "no host named");
 }
 
-const char *session_cookie(struct arena *arena, const char *token, bool tls)
+const char *session_cookie(struct request *rq, const char *token, bool tls)
 {
-    return arena_printf(arena, COOKIE "=%s; Path=/; Max-Age=%lld; HttpOnly; SameSite=Strict%s",
-                        token, *token ? LIMIT_TOKEN_DAYS * 86400LL : 0LL, tls ? "; Secure" : "");
+    const char *from = rq->header(rq, "Origin");
+    bool secure = tls || (from && !strncasecmp(from, "https://", 8)); // a proxy speaks it
+    return arena_printf(&rq->arena, COOKIE "=%s; Path=/; Max-Age=%lld; HttpOnly; SameSite=Strict%s",
+                        token, *token ? LIMIT_TOKEN_DAYS * 86400LL : 0LL, secure ? "; Secure" : "");
 }

@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "master/http/auth.h"
 #include "master/request.h"
@@ -16,7 +15,7 @@ bool session_token(const char *cookies, char out[TOKEN_TEXT]);
 // ERR_FORBIDDEN: the call comes from elsewhere, or does not say from where. `tls`: by https.
 int session_check_origin(struct request *rq, bool tls, struct error *e);
 
-// The value of Set-Cookie; token "": forget it.
-const char *session_cookie(struct arena *arena, const char *token, bool tls);
+// The value of Set-Cookie; token "": forget it. In the request's arena.
+const char *session_cookie(struct request *rq, const char *token, bool tls);
 
 #endif

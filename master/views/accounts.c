@@ -179,7 +179,7 @@ int account_login(struct view *v, struct error *e)
     if (rc)
         return rc;
     if (cookie)
-        view_add_header(v, "Set-Cookie", session_cookie(&v->rq->arena, token, v->service->tls));
+        view_add_header(v, "Set-Cookie", session_cookie(v->rq, token, v->service->tls));
     jw_object(&v->w);
     jw_kv_string(&v->w, "token", cookie ? "" : token); // which scripts of the page cannot read
     rc = write_user_row(v, db_query(v->db, STMT_USER_BY_ID, "i", id), e);
@@ -192,7 +192,7 @@ int account_logout(struct view *v, struct error *e)
     struct db_batch *b = db_batch_new();
     db_batch_add(b, STMT_TOKEN_DELETE, "s", v->token);
     if (v->rq->principal.session)
-        view_add_header(v, "Set-Cookie", session_cookie(&v->rq->arena, "", v->service->tls));
+        view_add_header(v, "Set-Cookie", session_cookie(v->rq, "", v->service->tls));
     return view_commit(v, b, e);
 }
 
@@ -336,6 +336,8 @@ static struct db_batch *patch_batch(struct view *v, const struct patch *p, int64
         db_batch_add(b, STMT_USER_SET_ADMIN, "iii", (int64_t)p->admin, now, id);
     if (p->active >= 0)
         db_batch_add(b, STMT_USER_SET_ACTIVE, "iii", (int64_t)p->active, now, id);
+    if (!p->active) // nor do they come back with him
+        db_batch_add(b, STMT_TOKENS_DELETE_OTHERS, "is", id, "");
     if (p->agent)
         db_batch_add(b, STMT_USER_SET_AGENT, "sii", p->agent, now, id);
     if (p->has_password) { // whoever knew the old one is out

@@ -130,13 +130,15 @@ static double seconds_of(int64_t start, int64_t end)
 
 // --- one by one, as CSV --------------------------------------------------------------------------
 
+// A spreadsheet computes what begins like a formula; behind a quote it is text.
 static void put_field(struct buf *out, const char *text)
 {
+    const char *quote = *text && strchr("=+-@\t\r", *text) ? "'" : "";
     if (!strpbrk(text, ",\"\r\n")) {
-        buf_puts(out, text);
+        buf_printf(out, "%s%s", quote, text);
         return;
     }
-    buf_puts(out, "\"");
+    buf_printf(out, "\"%s", quote);
     for (const char *c = text; *c; c++) {
         if (*c == '"')
             buf_puts(out, "\"");

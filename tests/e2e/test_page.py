@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import socket
 import unittest
 import zlib
 
@@ -222,6 +223,54 @@ class Page(unittest.TestCase):
             answer = self.browser.ask("POST", LOGIN, {"username": "determined", "password": PASSWORD}, **headers)
             self.assertEqual((answer.status, answer.headers["Set-Cookie"]), (403, None))
 
+    def test_no_other_site_reads(self):
+        """No answer may be read, framed or kept by anybody else, and browsers are told so."""
+        self.browser.sign_in()
+        for path in ("/api/v1/me", "/api/v1/nothing", "/info", "/",
+                     "/resources/allocation/raw?timestampAfter=2026-01-01T00:00:00Z&timestampBefore=2026-01-02T00:00:00Z"):
+            answer = self.browser.get(path, Origin="http://evil.example")
+            self.assertEqual(answer.headers["Cross-Origin-Resource-Policy"], "same-origin", path)
+            self.assertIn(answer.headers["Cache-Control"], ("no-store", "no-cache") if path == "/" else ("no-store",), path)
+            self.assertEqual([name for name in answer.headers if name.lower().startswith("access-control")], [], path)
+        asked = self.browser.ask("OPTIONS", "/api/v1/me", Origin="http://evil.example", Access_Control_Request_Method="POST")
+        self.assertEqual([name for name in asked.headers if name.lower().startswith("access-control")], [])
+
+    def test_behind_https(self):
+        """A cookie that was given over https goes over nothing else, whoever speaks it for the master."""
+        self.browser.origin = f"https://{self.browser.host}"
+        self.assertTrue(self.browser.sign_in().headers["Set-Cookie"].endswith("; Secure"))
+
+    def test_two_readers(self):
+        """What a proxy could take for two requests where the master sees one, or the other way round, is refused."""
+        host = f"Host: {self.browser.host}\r\n"
+        hidden = f"GET /info HTTP/1.1\r\n{host}\r\n"
+
+        def ask(head, body):
+            with socket.create_connection(("127.0.0.1", self.cluster.port), timeout=30) as wire:
+                wire.sendall(f"POST /api/v1/auth/login HTTP/1.1\r\n{host}{head}\r\n{body}".encode())
+                wire.shutdown(socket.SHUT_WR)
+                got = b""
+                try:
+                    while part := wire.recv(65536):
+                        got += part
+                except ConnectionResetError:
+                    pass  # it was closed with our bytes unread
+                return got
+
+        self.assertEqual(ask("Content-Length: 2\r\n", "{}" + hidden).count(b"HTTP/1.1 "), 2)  # two, clearly
+        self.assertEqual(ask("Transfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n" + hidden).count(b"HTTP/1.1 "), 2)
+        for head in ("Content-Length: 2\r\nContent-Length: 2\r\n", f"Content-Length: 2\r\nContent-Length: {2 + len(hidden)}\r\n",
+                     "Content-Length: 2, 2\r\n", "Content-Length: +2\r\n", "Content-Length : 2\r\n", "Content-Length:\r\n 2\r\n",
+                     "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n",
+                     "Transfer-Encoding: xchunked\r\nContent-Length: 2\r\n", "Transfer-Encoding: identity\r\n",
+                     "Transfer-Encoding: chunked, identity\r\n", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+                     "Transfer-Encoding : chunked\r\nContent-Length: 2\r\n", "Transfer-Encoding:\r\n chunked\r\nContent-Length: 2\r\n",
+                     "X: a\rContent-Length: 9\r\nContent-Length: 2\r\n", "X: a\r\n Content-Length: 9\r\nContent-Length: 2\r\n",
+                     "Host: evil.example\r\nContent-Length: 2\r\n"):
+            got = ask(head, "{}" + hidden)
+            self.assertNotIn(b"cluster_id", got, head)
+            self.assertTrue(got.startswith(b"HTTP/1.1 400 ") or not got, head)
+
     def test_token_wins(self):
         """A cookie counts only where there is no other word on who calls."""
         self.browser.sign_in("admin")
@@ -256,6 +305,32 @@ class Page(unittest.TestCase):
         self.assertEqual(answer.status, 200)
         self.assertRegex(answer.headers["Set-Cookie"], r"^muster_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict$")
         self.assertEqual(self.browser.get("/api/v1/me").status, 401)
+
+    def test_sessions_end(self):
+        """With the password they were opened with, and with their user, whom they do not come back with."""
+        admin, other = Browser(self.cluster.port), Browser(self.cluster.port)
+        admin.sign_in("admin")
+        admin.ask("POST", "/api/v1/users", {"user": {"username": "leaver", "active": True}, "password": PASSWORD})
+
+        def signed_in():
+            return [browser.get("/api/v1/me").status for browser in (self.browser, other)]
+
+        self.browser.cookie = "muster_session=" + "a" * 64  # somebody else's choice
+        path = f"/api/v1/users/{self.browser.sign_in('leaver').json['user']['id']}"
+        self.assertNotEqual(self.browser.cookie, "muster_session=" + "a" * 64)
+        other.sign_in("leaver")
+        self.assertEqual(signed_in(), [200, 200])
+        self.assertEqual(self.browser.ask("PATCH", path, {"password": PASSWORD}).status, 200)
+        self.assertEqual(signed_in(), [200, 401])
+        admin.ask("PATCH", path, {"password": PASSWORD})
+        self.assertEqual(signed_in(), [401, 401])
+        self.browser.sign_in("leaver")
+        admin.ask("PATCH", path, {"active": False})
+        self.assertEqual(self.browser.get("/api/v1/me").status, 401)
+        self.assertEqual(other.sign_in("leaver").status, 403)
+        admin.ask("PATCH", path, {"active": True})
+        self.assertEqual(signed_in(), [401, 401])
+        self.assertEqual(other.sign_in("leaver").status, 200)
 
     def test_events(self):
         """An EventSource sends the cookie and nothing else; it ends with the session."""

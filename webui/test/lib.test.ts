@@ -88,6 +88,8 @@ test("commands to copy", () => {
 
 test("files", () => {
     assert.equal(csv(["a", "b"], [[1, 'x,"y"'], [null, true]]), 'a,b\r\n1,"x,""y"""\r\n,true\r\n');
+    assert.equal(csv(["=a"], [['=HYPERLINK("x")'], ["@b"], ["-1e-3"], [-2], ["a-b"]]),
+        "'=a\r\n\"'=HYPERLINK(\"\"x\"\")\"\r\n'@b\r\n-1e-3\r\n-2\r\na-b\r\n");
     assert.equal(fileName("../loss of / trial 7.svg"), "loss-of-trial-7.svg");
 });
 

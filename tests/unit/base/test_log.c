@@ -45,7 +45,9 @@ static void write_plain(void)
 
 static void write_forged(void)
 {
-    log_warn("m", "value=%s", "a\nts=forged level=error");
+    log_warn("m", "value=%s",
+             "a\nts=forged level=error \xc2\x85\xc2\x9b"
+             "31m\x7f\u00a0\xc2");
 }
 
 static void write_long(void)
@@ -86,6 +88,7 @@ static void no_value_begins_a_line(void **state)
     (void)state;
     const char *line = capture(write_forged);
     assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
+    assert_non_null(strstr(line, "value=a ts=forged level=error     31m \u00a0\xc2\n"));
 }
 
 static void long_lines_are_cut_and_say_so(void **state)

@@ -145,14 +145,20 @@ static void test_origins(void **state)
 static void test_set_cookie(void **state)
 {
     (void)state;
-    struct arena arena = {0};
-    assert_string_equal(session_cookie(&arena, T64, false),
+    struct request rq = {.header = header};
+    origin = "http://m";
+    assert_string_equal(session_cookie(&rq, T64, false),
                         NAME T64 "; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict");
-    assert_string_equal(session_cookie(&arena, T64, true),
+    assert_string_equal(session_cookie(&rq, T64, true),
                         NAME T64 "; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure");
-    assert_string_equal(session_cookie(&arena, "", true),
+    origin = "https://m"; // by a proxy
+    assert_string_equal(session_cookie(&rq, T64, false),
+                        NAME T64 "; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure");
+    origin = NULL;
+    assert_string_equal(session_cookie(&rq, "", true),
                         NAME "; Path=/; Max-Age=0; HttpOnly; SameSite=Strict; Secure");
-    arena_free(&arena);
+    assert_null(strstr(session_cookie(&rq, "", false), "Secure"));
+    arena_free(&rq.arena);
 }
 
 int main(void)

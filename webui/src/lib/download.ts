@@ -2,8 +2,13 @@
 
 type Cell = string | number | boolean | null | undefined;
 
+/** A spreadsheet computes what begins like a formula; behind a quote it is text. */
+function inert(text: string): string {
+    return /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;
+}
+
 function csvCell(cell: Cell): string {
-    const text = cell === null || cell === undefined ? "" : String(cell);
+    const text = typeof cell === "string" ? inert(cell) : String(cell ?? "");
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
