@@ -458,11 +458,13 @@ class DeskTest(unittest.TestCase):
         entry = [e for e in self.user.get(f"/resources/allocation/raw?{span}")["resourceEntries"]
                  if e["experimentId"] == experiment][0]
         self.assertEqual((entry["slots"], entry["labels"]), (2, ["one", "two"]))
+        self.user.ok("PUT", f"/experiments/{experiment}/labels/%3D1%2B1")
         today = time.strftime("%Y-%m-%d", time.gmtime(time.time()))
         daily = f"start_date={today}&end_date={today}&period=RESOURCE_ALLOCATION_AGGREGATION_PERIOD_DAILY"
         status, text = self.user.call("GET", f"/resources/allocation/aggregated?{daily}")
         sums = {(r["aggregation_type"], r["aggregation_key"]): float(r["seconds"])
                 for r in csv.DictReader(io.StringIO(text.decode()))}
+        self.assertIn(("experiment_label", "'=1+1"), sums)  # which a spreadsheet would compute
         self.assertGreaterEqual(sums["total", "total"] + 0.01, 2 * seconds)
         self.assertAlmostEqual(sums["total", "total"], sums["username", "determined"], 3)
         month = f"startDate={today[:7]}&endDate={today[:7]}&period=RESOURCE_ALLOCATION_AGGREGATION_PERIOD_MONTHLY"
