@@ -4,7 +4,7 @@ import { type ApiError, link, pause } from "../src/lib/api";
 import { curlLine, musterLine, quote } from "../src/lib/commands";
 import { diffLines } from "../src/lib/diff";
 import { csv, fileName } from "../src/lib/download";
-import { bytes, compact, count, duration, metric, percent } from "../src/lib/format";
+import { bytes, compact, count, due, duration, metric, percent } from "../src/lib/format";
 import { fits, type LiveEvent, question } from "../src/lib/live";
 import { fillPath, findRow, matchPath } from "../src/lib/routes";
 import { hrefOf, list } from "../src/lib/url";
@@ -23,6 +23,13 @@ test("numbers for people", () => {
     assert.equal(percent(0.999), "99 %");
     assert.equal(compact(1_500_000), "1.5M");
     assert.equal(count(1, "trial") + count(1200, "trial"), "1 trial1,200 trials");
+});
+
+test("what is late, or about to begin, begins soon", () => {
+    const from = Date.now();
+    assert.equal(due(from - 60_000), "soon");
+    assert.equal(due(from + 1000), "soon");
+    assert.match(due(from + 7_300_000), /^in 2h$/);
 });
 
 test("a page of the table of routes, and what stands for its names", () => {

@@ -117,6 +117,12 @@ export function since(time: string | number | null | undefined): string {
     return s > 0 ? `${text} ago` : `in ${text}`;
 }
 
+/** When something is foreseen to begin: "in 2h"; what is about to, or is late, begins "soon". */
+export function due(time: string | number | null | undefined): string {
+    const text = since(time);
+    return text === "now" || text.endsWith(" ago") ? "soon" : text;
+}
+
 /** "STATE_STOPPING_COMPLETED" -> "STOPPING_COMPLETED". */
 export function stateWord(state: string): string {
     return state.replace(/^(STATE|GENERIC_TASK_STATE|WORKSPACE_STATE)_/, "");

@@ -9,7 +9,7 @@ export { FormDialog } from "./form";
 export { Icon, type IconName } from "./icon";
 export { copyItems, Menu, type MenuItem, Popover } from "./menu";
 export { Bar, Progress, Spark } from "./meter";
-export { ActionBar, Ago, Empty, ErrorBox, Head, Kbd, Loaded, Time, useTitle, Waiting } from "./page";
+export { ActionBar, Ago, Due, Empty, ErrorBox, Head, Kbd, Loaded, Time, useTitle, Waiting } from "./page";
 export { ShareBar, ShareKey, Shares } from "./share";
 export { StateBadge, stateText, stateTone } from "./state";
 export { Tabs } from "./tabs";

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import type { Action } from "../lib/actions";
-import { clock, fullTime, since } from "../lib/format";
+import { clock, due, fullTime, since } from "../lib/format";
 import type { Load } from "../lib/load";
 import { errorAdvice, errorText } from "../lib/notices";
 import { ActionButton, Button } from "./button";
@@ -145,6 +145,15 @@ export function Ago({ at }: { at: Moment }) {
         </time>
     ) : (
         <span>–</span>
+    );
+}
+
+/** "in 3m", or "soon". */
+export function Due({ at }: { at: string }) {
+    return (
+        <time class="num" dateTime={new Date(at).toISOString()} title={fullTime(at)}>
+            {due(at)}
+        </time>
     );
 }
 

@@ -5,7 +5,7 @@ import { count, duration, metric, millis, now, number, stateWord } from "../../l
 import { useLoad } from "../../lib/load";
 import { hasEnded, secondsLeft } from "../../lib/runs";
 import type { Experiment, Trial, WaitReason } from "../../lib/types";
-import { Ago, Icon, Progress, StateBadge } from "../../parts";
+import { Ago, Due, Icon, Progress, StateBadge } from "../../parts";
 import type { Asked } from "./actions";
 import { troubledTrial } from "./known";
 
@@ -38,7 +38,7 @@ function Cause({ experiment, trials }: { experiment: Experiment; trials: readonl
                     {start && (
                         <>
                             {" "}
-                            It may start <Ago at={start} />.
+                            It may start <Due at={start} />.
                         </>
                     )}
                 </p>
@@ -105,7 +105,7 @@ export function Headline(props: {
             <Cause experiment={experiment} trials={trials} />
             {experiment.description && <p class="cause">{experiment.description}</p>}
             <dl class="headline-facts">
-                {experiment.searcherMetric && (
+                {experiment.searcherMetric && experiment.searcherMetric !== "none" && (
                     <div>
                         <dt>Best {experiment.searcherMetric}</dt>
                         <dd class="num headline-best">

@@ -58,7 +58,10 @@ export function Metrics({ experiment, trials }: Known) {
     if (!all.length)
         return (
             <Empty title="Nothing measured yet" icon="compare">
-                <p>Charts appear with the first report of a trial.</p>
+                <p>
+                    Charts appear with the first report of a trial. What its programs write is in the{" "}
+                    <a href={`/experiments/${experiment.id}?tab=logs`}>log</a>.
+                </p>
             </Empty>
         );
     const isFirst = ({ group, name }: MetricName) =>

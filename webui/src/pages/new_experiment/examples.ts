@@ -27,7 +27,7 @@ function randoms(seed: number): () => number {
 /** Points of two classes, wound round each other, that no straight line parts. */
 export function spirals(points = POINTS): string {
     const random = randoms(1);
-    const noise = () => 0.3 * Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+    const noise = () => 0.7 * Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
     const lines = ["x,y,spiral"];
     for (let i = 0; i < points; i++) {
         const spiral = random() < 0.5 ? 0 : 1;
@@ -52,10 +52,10 @@ trainer:
   data: {format: csv, path: spirals.csv, label: spiral, standardize: true, validation_count: 500}
   global_batch_size: 128
   micro_batch_size: 32
-  steps: 1600
-  optimizer: {name: adamw, learning_rate: 0.01}
-  validate_every: 100
-  checkpoint_every: 400
+  steps: 6000
+  optimizer: {name: adamw, learning_rate: 0.003}
+  validate_every: 200
+  checkpoint_every: 1000
 `;
 
 const search = `# A search for a learning rate and a width: many short trainings, of which only the best go on.
@@ -104,7 +104,7 @@ export const examples: readonly Example[] = [
     {
         id: "train",
         title: "Train a network",
-        about: "Muster's own trainer; half a minute",
+        about: "with Muster's own trainer; takes some seconds",
         config: train,
         files: data,
     },

@@ -6,7 +6,7 @@ import { type Jobs, jobHref, jobTitle, readJobs } from "../../lib/cluster";
 import { count } from "../../lib/format";
 import { type Load, useLoad } from "../../lib/load";
 import type { Experiment, ResourcePool, Share } from "../../lib/types";
-import { Ago, Bar, Head, LinkButton, Loaded, ShareKey, Shares } from "../../parts";
+import { Bar, Due, Head, LinkButton, Loaded, ShareKey, Shares } from "../../parts";
 import { Greeting } from "../../parts/greeting";
 import { Failures } from "./failures";
 import { RunningExperiments } from "./running";
@@ -76,7 +76,7 @@ function Queue({ waiting }: { waiting: Jobs }) {
                             <span class="muted">
                                 {job.estimatedStart ? (
                                     <>
-                                        starts <Ago at={job.estimatedStart} />
+                                        starts <Due at={job.estimatedStart} />
                                     </>
                                 ) : (
                                     "start not foreseen"

@@ -12,6 +12,7 @@ import {
     Ago,
     Button,
     copyItems,
+    Due,
     Icon,
     Menu,
     type MenuItem,
@@ -213,7 +214,7 @@ function WaitingRow(props: RowProps) {
                             about <Time at={job.estimatedStart} />
                             <span class="muted">
                                 {" "}
-                                (<Ago at={job.estimatedStart} />)
+                                (<Due at={job.estimatedStart} />)
                             </span>
                         </>
                     ) : (
