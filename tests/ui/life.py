@@ -52,22 +52,21 @@ max_restarts: 0
 
 # Reports every half second, until it is told to stop.
 REPORTER = r'''
-import datetime, json, math, os, signal, sys, time, urllib.request
+import datetime, json, math, os, time, urllib.request
 
-def post(path, body):
-    request = urllib.request.Request(os.environ["DET_MASTER"] + "/api/v1" + path, json.dumps(body).encode())
+def call(path, body=None):
+    request = urllib.request.Request(os.environ["DET_MASTER"] + "/api/v1" + path, body and json.dumps(body).encode())
     request.add_header("Grpc-Metadata-x-allocation-token", "Bearer " + os.environ["DET_SESSION_TOKEN"])
-    urllib.request.urlopen(request).read()
+    return json.load(urllib.request.urlopen(request))
 
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 trial, run = int(os.environ["DET_TRIAL_ID"]), int(os.environ["DET_TRIAL_RUN_ID"])
 print("INFO begins", flush=True)
 step = 0
-while True:
+while not call(f"/allocations/{os.environ['DET_ALLOCATION_ID']}/signals/preemption?timeoutSeconds=0")["preempt"]:
     step += 10
     group = "validation" if step % 100 == 0 else "training"
     name = "validation_loss" if group == "validation" else "loss"
-    post(f"/trials/{trial}/metrics", {"group": group, "metrics": {
+    call(f"/trials/{trial}/metrics", {"group": group, "metrics": {
         "trialId": trial, "trialRunId": run, "stepsCompleted": step,
         "reportTime": datetime.datetime.utcnow().isoformat() + "Z",
         "metrics": {"avgMetrics": {name: 2.5 * math.exp(-step / 900) + 0.1 * math.sin(step / 40)}}}})
@@ -124,6 +123,7 @@ class Life:
         self.in_state(parked, "RUNNING")
         self.cluster.muster("experiment", "pause", parked)
         self.in_state(parked, "PAUSED")
+        wait_for("its slot to be free", lambda: self.user.get("/resource-pools")["resourcePools"][0]["slotsUsed"] == 1)
         self.submit("fine-print", "python3 reporter.py", "ocr", team="Vision", project="letters", slots=2)
         for experiment in (5, 7):
             self.in_state(experiment, "RUNNING")

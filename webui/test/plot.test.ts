@@ -55,7 +55,7 @@ test("a series as a line", () => {
 test("orders by clicks", () => {
     assert.equal(nextSort("", "a", false), "a");
     assert.equal(nextSort("a", "a", false), "-a");
-    assert.equal(nextSort("-a", "a", false), "");
+    assert.equal(nextSort("-a", "a", false), "a");
     assert.equal(nextSort("-a", "b", true), "-a,b");
     assert.equal(nextSort("-a,b", "a", true), "b");
     assert.equal(sortOf("-a,b", "a"), -1);

@@ -268,8 +268,9 @@ export function reloadOn(rows: Pick<Rows<unknown>, "reload">, question: () => un
 export function nextSort(sort: string, key: string, add: boolean): string {
     const keys = sort ? sort.split(",") : [];
     const place = keys.findIndex((one) => one.replace(/^-/, "") === key);
-    const next = place < 0 ? key : keys[place]!.startsWith("-") ? "" : `-${key}`;
-    if (!add) return next;
+    const isDown = place >= 0 && keys[place]!.startsWith("-");
+    if (!add) return place < 0 || isDown ? key : `-${key}`;
+    const next = place < 0 ? key : isDown ? "" : `-${key}`;
     if (place < 0) keys.push(next);
     else keys.splice(place, 1, ...(next ? [next] : []));
     return keys.join(",");
