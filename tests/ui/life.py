@@ -50,7 +50,7 @@ searcher: {{name: single, metric: validation_loss}}
 max_restarts: 0
 """
 
-# Reports every half second, until it is told to stop.
+# Reports every half second, until it has to leave its slot.
 REPORTER = r'''
 import datetime, json, math, os, time, urllib.request
 
@@ -62,7 +62,8 @@ def call(path, body=None):
 trial, run = int(os.environ["DET_TRIAL_ID"]), int(os.environ["DET_TRIAL_RUN_ID"])
 print("INFO begins", flush=True)
 step = 0
-while not call(f"/allocations/{os.environ['DET_ALLOCATION_ID']}/signals/preemption?timeoutSeconds=0")["preempt"]:
+signals = f"/allocations/{os.environ['DET_ALLOCATION_ID']}/signals"
+while not call(signals + "/preemption?timeoutSeconds=0")["preempt"]:
     step += 10
     group = "validation" if step % 100 == 0 else "training"
     name = "validation_loss" if group == "validation" else "loss"
@@ -72,6 +73,7 @@ while not call(f"/allocations/{os.environ['DET_ALLOCATION_ID']}/signals/preempti
         "metrics": {"avgMetrics": {name: 2.5 * math.exp(-step / 900) + 0.1 * math.sin(step / 40)}}}})
     print(f"INFO step {step}", flush=True)
     time.sleep(0.5)
+call(signals + "/ack_preemption", {"allocationId": os.environ["DET_ALLOCATION_ID"]})
 '''
 
 # What must stay text, and an end that has a cause.

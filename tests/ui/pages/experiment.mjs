@@ -1,0 +1,137 @@
+// One experiment, and one trial.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { done, gone, see, settled, signedIn, until } from "../browser.mjs";
+
+async function at(path, heading) {
+    const page = await signedIn();
+    await page.goto(path);
+    await see(page.getByRole("heading", { name: heading, level: 1 }));
+    await settled(page);
+    return page;
+}
+
+/** How many different colours are drawn on the first chart: an empty one has few. */
+const colours = (page) =>
+    page.locator(".chart canvas").first().evaluate((canvas) => {
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        return new Set(new Uint32Array(data.buffer)).size;
+    });
+
+test("every tab of an experiment", async () => {
+    const page = await at("/experiments/3", "spirals-search");
+    await see(page.getByText("Completed").first());
+    const tab = async (name, shows) => {
+        await page.getByRole("tab", { name }).click();
+        await settled(page);
+        await see(shows());
+    };
+    await tab("Metrics", () => page.getByRole("img", { name: /^Chart of .*validation_loss: trial/ }));
+    await tab("Trials", () => page.getByRole("grid").getByRole("link", { name: /^\d+$/ }));
+    await tab("Hyperparameters", () => page.getByText("learning_rate"));
+    await tab("Search", () => page.getByText(/random/i));
+    await tab("Checkpoints", () => page.getByRole("grid").getByText(/^\d+$/));
+    await tab("Logs", () => page.getByRole("log"));
+    await tab("Timeline", () => page.getByText(/submitted|created/i));
+    await tab("Configuration", () => page.getByText("max_concurrent_trials"));
+    await page.getByRole("tab", { name: "Configuration" }).press("ArrowLeft");
+    assert.match(page.url(), /tab=timeline/);
+    await done(page);
+});
+
+test("a chart is drawn, zooms and comes back", async () => {
+    const page = await at("/trials/1", "Trial 1");
+    const plot = page.getByRole("img", { name: /^Chart of loss/ }).first();
+    await see(plot);
+    await until("lines are drawn", async () => (await colours(page)) > 4);
+    await plot.scrollIntoViewIfNeeded();
+    const box = await plot.boundingBox();
+    const y = box.y + box.height / 2;
+    await page.mouse.move(box.x + box.width * 0.4, y);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.7, y, { steps: 4 });
+    await page.mouse.up();
+    const all = page.getByRole("button", { name: "Show all" });
+    await see(all);
+    await all.click();
+    await gone(all);
+    await plot.focus(); // and by the keyboard
+    await page.keyboard.press("+");
+    await see(all);
+    await page.keyboard.press("0");
+    await gone(all);
+    const [saved] = await Promise.all([
+        page.waitForEvent("download"),
+        page.getByRole("button", { name: "Chart of loss: export" }).first().click()
+            .then(() => page.getByRole("menuitem", { name: /CSV/ }).click()),
+    ]);
+    assert.match(saved.suggestedFilename(), /\.csv$/);
+    await done(page);
+});
+
+test("a log is text, whatever is in it; it is searched, and leads to the error", async () => {
+    const page = await at("/experiments/4", "broken-loader");
+    await see(page.getByText(/exit|code 3/i));
+    await page.getByRole("link", { name: "See its log" }).click();
+    await see(page.getByRole("heading", { name: "Trial", level: 1 }));
+    const log = page.getByRole("log");
+    await see(log.getByText("the list names images/0042.png"));
+    const search = page.getByRole("searchbox", { name: "Search the log" });
+    await search.fill("taken over");
+    await see(log.getByText("<script>document.title = 'taken over'</script><img src=x"));
+    assert.equal(await log.locator("script, img, [onerror]").count(), 0);
+    assert.doesNotMatch(await page.title(), /taken over/);
+    await search.fill("and bold");
+    await see(log.getByText(/red .*and bold/));
+    assert.equal(await log.getByText("file 7").count(), 0, "other lines are hidden");
+    await search.fill("");
+    await see(log.getByText("looked at file 119"));
+    await page.getByRole("button", { name: "Last error" }).click();
+    await see(page.locator(".log-at"));
+    assert.match(await page.locator(".log-at").innerText(), /0042|ERROR/);
+    await done(page);
+});
+
+test("every tab of a trial; a checkpoint is downloaded", async () => {
+    const page = await at("/trials/2", "Trial 2");
+    await page.getByRole("tab", { name: "Starts and ranks" }).click();
+    await see(page.getByText(/agent-\d/));
+    await page.getByRole("tab", { name: "Hyperparameters" }).click();
+    await see(page.getByText("learning_rate"));
+    await page.getByRole("tab", { name: "Checkpoints" }).click();
+    const [saved] = await Promise.all([
+        page.waitForEvent("download"),
+        page.getByRole("link", { name: /Download/ }).first().click(),
+    ]);
+    assert.match(saved.suggestedFilename(), /\.(tar|tgz|zip)/);
+    assert.equal(await saved.failure(), null);
+    await done(page);
+});
+
+test("pausing asks nothing, killing asks first; what runs is seen to go on", async () => {
+    const page = await at("/experiments/5", "night-run");
+    const step = () => page.locator(".chart .legend-value").first().innerText();
+    const before = await step();
+    await until("the chart has moved", async () => (await step()) !== before, 30);
+    await page.getByRole("button", { name: "More actions" }).click();
+    await page.getByRole("menuitem", { name: "Kill", exact: true }).click();
+    const asked = page.getByRole("dialog", { name: /Kill/ });
+    await see(asked.getByText(/lost/));
+    await asked.getByRole("button", { name: "Leave it" }).click();
+    await gone(asked);
+    await see(page.getByText("Running").first());
+    await done(page);
+});
+
+test("a fork is validated as one types", async () => {
+    const page = await at("/experiments/2", "spirals-deep");
+    await page.getByRole("button", { name: "Fork", exact: true }).click();
+    const dialog = page.getByRole("dialog");
+    const text = dialog.getByRole("textbox", { name: /Configuration|experiment file/i });
+    const given = await text.inputValue();
+    await text.fill(given.replace(/steps: \d+/, "stepps: 10"));
+    await see(dialog.getByText(/stepps/).last());
+    await page.keyboard.press("Escape");
+    await done(page);
+});
