@@ -225,8 +225,10 @@ export function Table<T>(props: TableProps<T>) {
         cursor.value = index;
         const isBox = target.closest(".table-box") !== null;
         if (isBox || (event.shiftKey && selected)) {
-            if (target instanceof HTMLInputElement) event.preventDefault();
             toggle(index, event.shiftKey);
+            const row = rows.at(index);
+            if (target instanceof HTMLInputElement && row !== undefined)
+                target.checked = selected?.peek().has(rows.key(row)) ?? false; // a range may leave it as it was
         }
     };
 
@@ -370,6 +372,7 @@ function AllBox<T>(props: { rows: Rows<T>; selected: Signal<ReadonlySet<string>>
         <input
             type="checkbox"
             checked={some}
+            indeterminate={some && selected.value.size < rows.count.value}
             aria-label={some ? `Choose none of ${number(selected.value.size)}` : "Choose all loaded"}
             onChange={onChange}
         />

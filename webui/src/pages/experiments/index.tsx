@@ -167,15 +167,6 @@ export function Page() {
                     <Button kind="quiet" icon="close" label="Unpin" onClick={() => (pin.value = 0)} />
                 </p>
             )}
-            <Bulk
-                selected={selected}
-                labels={labelNames}
-                onDone={reload}
-                onPin={(id) => {
-                    pin.value = id;
-                    selected.value = new Set();
-                }}
-            />
             <Table
                 label="Experiments"
                 columns={shown}
@@ -196,6 +187,15 @@ export function Page() {
                         </div>
                     )
                 }
+            />
+            <Bulk
+                selected={selected}
+                labels={labelNames}
+                onDone={reload}
+                onPin={(id) => {
+                    pin.value = id;
+                    selected.value = new Set();
+                }}
             />
         </main>
     );
