@@ -5,6 +5,7 @@ export const places = [
     { name: "overview", path: "/" },
     { name: "experiments", path: "/experiments" },
     { name: "experiments-filtered", path: "/experiments?filter=label+%3D+spirals&sort=name&columns=state,progress,validation.validation_loss,labels" },
+    { name: "experiment-new", path: "/experiments/new" },
     { name: "experiment", path: "/experiments/3" },
     ...["trials", "hyperparameters", "search", "checkpoints", "logs", "timeline", "config"].map((tab) => ({
         name: `experiment-${tab}`,
