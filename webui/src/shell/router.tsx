@@ -6,7 +6,7 @@ import { useEffect } from "preact/hooks";
 import { fillPath, findRow, type Given } from "../lib/routes";
 import { go, here } from "../lib/url";
 import { moved, pages } from "../pages/table";
-import { Empty, ErrorBox, useTitle, Waiting } from "../parts/page";
+import { Empty, ErrorBox, Head, Waiting } from "../parts/page";
 
 interface Shown {
     path: string;
@@ -18,9 +18,9 @@ const shown = signal<Shown | null>(null);
 const failure = signal<unknown>(undefined);
 
 function Unknown() {
-    useTitle("Not found");
     return (
         <main>
+            <Head title="Not found" />
             <Empty title="There is nothing at this address" icon="search">
                 <p>It may be misspelt, or from another version of Muster.</p>
                 <p>
