@@ -342,10 +342,12 @@ class DeskTest(unittest.TestCase):
         short = person.post("/tokens", {"lifespan": "200ms"})["token"]
         time.sleep(0.3)
         self.assertEqual(Api(self.port, short).call("GET", "/api/v1/me")[0], 401)
-        # deactivated: at once, with every token
-        self.admin.ok("PATCH", f"/users/{me}", {"active": False})
-        self.assertEqual(person.call("GET", "/api/v1/me")[0], 403)
-        self.admin.ok("PATCH", f"/users/{me}", {"active": True})
+        # deactivated: at once; sessions do not come back with their user
+        for active in (False, True):
+            self.admin.ok("PATCH", f"/users/{me}", {"active": active})
+            self.assertEqual(person.call("GET", "/api/v1/me")[0], 401)
+        person = Api(self.port, self.login("robot-keeper"))
+        self.assertEqual(person.call("GET", "/api/v1/me")[0], 200)
         # a new password ends everything else
         self.admin.ok("PATCH", f"/users/{me}", {"password": "something else", "isHashed": False})
         self.assertEqual(person.call("GET", "/api/v1/me")[0], 401)

@@ -203,7 +203,7 @@ class BadInput(unittest.TestCase):
         self.cluster.muster("experiment", "delete", experiment, "--yes")
 
     def test_data(self):
-        self.fails(CONFIG.replace("text.txt", "other.txt"), "other.txt")
+        self.refused(CONFIG.replace("text.txt", "other.txt"), "bad.yaml:8:31", "other.txt")
         self.fails(CONFIG.replace("context: 32", "context: 30000"), "text.txt")
 
     def test_a_program_that_is_not_there(self):
