@@ -59,7 +59,7 @@ test("an address of nothing says so", async () => {
     await page.goto("/experiments/4711");
     await see(page.getByText(/there is no experiment 4711/i));
     await page.goto("/trials/x");
-    await see(page.getByText("A trial has a number"));
+    await see(page.getByText(/"x" is not an integer/));
     await page.goto("/det/experiments/1/overview"); // what det prints
     await see(page.getByRole("heading", { name: "spirals-wide" }));
     await done(page);
