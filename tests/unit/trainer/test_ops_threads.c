@@ -69,11 +69,30 @@ static void *nothing(void *ctx)
     return ctx;
 }
 
+struct call {
+    void *(*function)(void *);
+    void *argument;
+    pid_t tid;
+};
+
+static void *run_call(void *ctx)
+{
+    struct call *c = ctx;
+    c->tid = gettid();
+    return c->function(c->argument);
+}
+
+// A joined thread stands in /proc a moment longer; afterwards it is gone from there, too.
 static void run_in_thread(void *(*function)(void *), void *argument)
 {
+    struct call c = {function, argument, 0};
+    char path[64];
     pthread_t thread;
-    must(pthread_create(&thread, NULL, function, argument) == 0);
+    must(pthread_create(&thread, NULL, run_call, &c) == 0);
     must(pthread_join(thread, NULL) == 0);
+    snprintf(path, sizeof path, "/proc/self/task/%d", c.tid);
+    while (access(path, F_OK) == 0)
+        usleep(100);
 }
 
 // A case: the threads that are left over by work in this thread and in another. A sanitizer may
