@@ -109,7 +109,7 @@
     "t.steps_completed, t.started_at, t.ended_at, t.task_id, t.runner_state, t.summary_metrics, "  \
     "t.latest_training, t.latest_validation, t.best_validation, t.latest_checkpoint, "             \
     "t.progress, t.exit_reason, t.run_id, t.seed, "                                                \
-    "(SELECT count(*) FROM checkpoints c WHERE c.trial_id = t.id), "                               \
+    "(SELECT count(*) FROM checkpoints c WHERE c.trial_id = t.id AND c.state <> 'DELETED'), "      \
     "json_extract(t.best_validation, '$.metrics.avgMetrics.' || " SQL_METRIC_LABEL "), "           \
     "coalesce(t.log_retention_days, e.log_retention_days, "                                        \
     "json_extract(e.config, '$.retention_policy.log_retention_days'))"

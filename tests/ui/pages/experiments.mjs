@@ -145,3 +145,29 @@ test("what others do is seen without loading anew", async () => {
     await done(other);
     await done(page);
 });
+
+test("what was submitted meanwhile is told of, if it belongs in the list", async () => {
+    const page = await list("?filter=label+%3D+meanwhile+or+id+%3D+1");
+    const other = await signedIn();
+    const headers = { Origin: master };
+    const made = [];
+    const submit = async (label) => {
+        const config = `{name: ${label}, labels: [${label}], entrypoint: "true", searcher: {name: single, metric: loss}}`;
+        const data = { config, activate: false, modelDefinition: [] };
+        const answer = await other.request.post("/api/v1/experiments", { data, headers });
+        assert.equal(answer.status(), 200, await answer.text());
+        made.push((await answer.json()).experiment.id);
+    };
+    await submit("elsewhere");
+    await submit("meanwhile");
+    await submit("meanwhile");
+    await page.getByRole("button", { name: "2 new" }).click();
+    await until("they stand in the list", async () => (await names(page)).length === 3);
+    await gone(page.getByRole("button", { name: /new$/ }));
+    for (const id of made) {
+        await other.request.post(`/api/v1/experiments/${id}/kill`, { headers });
+        await other.request.delete(`/api/v1/experiments/${id}`, { headers });
+    }
+    await done(other);
+    await done(page);
+});

@@ -105,7 +105,7 @@ export function since(time: string | number | null | undefined): string {
     if (Number.isNaN(at)) return "–";
     const s = (now.value - at) / 1000;
     const size = Math.abs(s);
-    if (size < 5) return "now";
+    if (size < 5) return "just now";
     const text =
         size < 60
             ? `${Math.floor(size)}s`
@@ -120,7 +120,7 @@ export function since(time: string | number | null | undefined): string {
 /** When something is foreseen to begin: "in 2h"; what is about to, or is late, begins "soon". */
 export function due(time: string | number | null | undefined): string {
     const text = since(time);
-    return text === "now" || text.endsWith(" ago") ? "soon" : text;
+    return text === "just now" || text.endsWith(" ago") ? "soon" : text;
 }
 
 /** "STATE_STOPPING_COMPLETED" -> "STOPPING_COMPLETED". */

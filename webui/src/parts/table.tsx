@@ -256,7 +256,6 @@ export function Table<T>(props: TableProps<T>) {
         );
     }
     const width = columns.reduce((sum, column) => sum + (column.width ?? 120), selected ? 36 : 0);
-    const fit = props.height ? `min(${props.height}px, ${(count + 1) * ROW + 16}px)` : "";
     return (
         <>
             {rows.error.value !== undefined && !props.hidesError && (
@@ -265,7 +264,7 @@ export function Table<T>(props: TableProps<T>) {
             <div
                 ref={box}
                 class={`table${props.height ? "" : " table-fill"}`}
-                style={fit ? { height: fit } : undefined}
+                style={props.height ? { maxHeight: `${props.height}px` } : undefined}
                 onScroll={look}
             >
                 <table

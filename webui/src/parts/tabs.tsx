@@ -1,6 +1,7 @@
 import { useId } from "preact/hooks";
 import { number } from "../lib/format";
 import type { At } from "./field";
+import { useInSight } from "./in_sight";
 import "./tabs.css";
 
 export interface Tab {
@@ -13,6 +14,7 @@ export interface Tab {
 export function Tabs(props: { tabs: readonly Tab[]; at: At<string>; label: string }) {
     const { tabs, at } = props;
     const id = useId();
+    const row = useInSight<HTMLDivElement>("[aria-selected=true]", at.value);
     const onKey = (event: KeyboardEvent) => {
         const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
         const now = tabs.findIndex((tab) => tab.id === at.value);
@@ -23,7 +25,7 @@ export function Tabs(props: { tabs: readonly Tab[]; at: At<string>; label: strin
         document.getElementById(id + next.id)?.focus();
     };
     return (
-        <div class="tabs" role="tablist" aria-label={props.label} onKeyDown={onKey}>
+        <div ref={row} class="tabs" role="tablist" aria-label={props.label} onKeyDown={onKey}>
             {tabs.map((tab) => (
                 <button
                     key={tab.id}

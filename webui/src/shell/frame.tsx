@@ -10,6 +10,7 @@ import { go, here } from "../lib/url";
 import { pages } from "../pages/table";
 import { Button } from "../parts/button";
 import { Icon } from "../parts/icon";
+import { useInSight } from "../parts/in_sight";
 import { Menu } from "../parts/menu";
 import { Banner } from "./banner";
 import { KeyHelp } from "./help";
@@ -25,8 +26,9 @@ const isAt = (pattern: string, path: string) =>
 
 function Navigation() {
     const path = here.value.path;
+    const row = useInSight<HTMLElement>("[aria-current]", path);
     return (
-        <nav class="nav" aria-label="Pages">
+        <nav ref={row} class="nav" aria-label="Pages">
             {pages.map(
                 ({ pattern, title, icon, load, key }) =>
                     icon && (

@@ -124,9 +124,9 @@ export function Page() {
                     {rows.least.value ? "at least " : ""}
                     {number(total)}
                 </span>
-                {fresh.value.size > 0 && (
+                {fresh.value > 0 && (
                     <Button icon="refresh" kind="main" onClick={reload}>
-                        {fresh.value.size} new
+                        {number(fresh.value)} new
                     </Button>
                 )}
                 <ColumnChooser

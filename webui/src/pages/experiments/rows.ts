@@ -2,9 +2,9 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { get } from "../../lib/api";
+import { get, type Query } from "../../lib/api";
 import { type LiveEvent, useLive } from "../../lib/live";
-import { pagedRows, reloadOn } from "../../lib/rows";
+import { type PagedRows, pagedRows, reloadOn } from "../../lib/rows";
 import type { Experiment, Paged } from "../../lib/types";
 import { LIGHT, question, shown } from "./state";
 
@@ -17,6 +17,8 @@ interface Answer extends Paged {
     values?: (number | string | null)[][];
 }
 
+type ExperimentEvent = Extract<LiveEvent, { topic: "experiments" }>;
+
 export function toRows(answer: Answer, names: readonly string[]): Row[] {
     return answer.experiments.map((experiment, i) => ({
         ...experiment,
@@ -24,8 +26,8 @@ export function toRows(answer: Answer, names: readonly string[]): Row[] {
     }));
 }
 
-/** Experiments that were submitted since the list was read. */
-export const fresh = signal<ReadonlySet<number>>(new Set());
+/** How many experiments that belong into the list were submitted since it was read. */
+export const fresh = signal(0);
 
 export function useRows() {
     const rows = useMemo(
@@ -52,24 +54,32 @@ export function useRows() {
             ),
         [],
     );
+    const submitted = useMemo(watchSubmitted, []);
     const reload = () => {
-        fresh.value = new Set();
+        submitted.begin();
         rows.reload();
     };
     useEffect(() => {
         const end = reloadOn({ reload }, () => question.value);
         return () => {
             end();
+            submitted.stop();
             rows.stop();
         };
     }, [rows]);
-    useLive({ topics: ["experiments"] }, (event) => hear(rows, event), reload);
+    useLive(
+        { topics: ["experiments"] },
+        (event) => {
+            if (event.topic === "experiments" && (event.kind ?? "EXPERIMENT") === "EXPERIMENT")
+                if (!hear(rows, event)) submitted.hear(event.id, event.state);
+        },
+        reload,
+    );
     return { rows, reload };
 }
 
-/** A row changes in its place; a new experiment is told of, and moves nothing. */
-function hear(rows: ReturnType<typeof pagedRows<Row>>, event: LiveEvent): void {
-    if (event.topic !== "experiments" || (event.kind && event.kind !== "EXPERIMENT")) return;
+/** A row changes in its place, and nothing moves. False: there is no such row. */
+function hear(rows: PagedRows<Row>, event: ExperimentEvent): boolean {
     const key = String(event.id);
     const row = rows.find(key);
     if (row && event.deleted) rows.patch(key, { state: "STATE_DELETED" });
@@ -84,15 +94,58 @@ function hear(rows: ReturnType<typeof pagedRows<Row>>, event: LiveEvent): void {
             endTime: endTime ?? null,
             bestTrialSearcherMetric: best,
         });
-    } else if (!event.deleted && event.id > newest(rows)) {
-        fresh.value = new Set([...fresh.peek(), event.id]);
     }
+    return row !== undefined || event.deleted === true;
 }
 
-function newest(rows: ReturnType<typeof pagedRows<Row>>): number {
-    let most = 0;
-    for (const row of rows.known()) if (row.id > most) most = row.id;
-    return most;
+const SUBMITTED_MS = 1000; // between two questions
+
+/** Counts the experiments of the list's question that are newer than all that were there when it began. */
+function watchSubmitted() {
+    let newest = Infinity;
+    let heard = new Set<string>();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let abort = new AbortController();
+
+    const stop = () => {
+        abort.abort();
+        clearTimeout(timer);
+        timer = undefined;
+    };
+    const ask = async <T>(query: Query, use: (answer: Answer) => T) => {
+        const { signal } = abort;
+        const answer = await get<Answer>("/experiments", { ...query, limit: 1, omit: LIGHT }, signal);
+        if (!signal.aborted) use(answer);
+    };
+    const count = () => {
+        timer = undefined;
+        const { filter } = question.peek();
+        const isNewer = `id > ${newest}`;
+        const query = {
+            ...question.peek(),
+            show: [],
+            count: "exact",
+            filter: filter ? `(${filter}) and ${isNewer}` : isNewer,
+        };
+        ask(query, (answer) => (fresh.value = answer.pagination.total)).catch(() => undefined);
+    };
+    return {
+        begin() {
+            stop();
+            abort = new AbortController();
+            heard = new Set();
+            newest = Infinity;
+            fresh.value = 0;
+            ask({ sort: "-id" }, ({ experiments: [first] }) => (newest = first?.id ?? 0)).catch(() => undefined);
+        },
+        hear(id: number, state: string) {
+            const word = `${id} ${state}`;
+            if (id <= newest || heard.has(word)) return;
+            heard.add(word);
+            timer ??= setTimeout(count, SUBMITTED_MS);
+        },
+        stop,
+    };
 }
 
 /** One experiment with the values that are shown; null: there is none. */
