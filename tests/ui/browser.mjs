@@ -89,6 +89,21 @@ export async function settled(page) {
     await until("the page has all it shows", async () => (await busy.count()) === 0);
 }
 
+/** Brings every part of the page into sight once: what waits for that, such as a chart, is then there. */
+export async function lookThrough(page) {
+    await page.evaluate(async () => {
+        const frames = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+        const root = document.documentElement;
+        for (let y = 0; y < root.scrollHeight; y += root.clientHeight / 2) {
+            scrollTo(0, y);
+            await frames();
+        }
+        scrollTo(0, 0);
+        await frames();
+    });
+    await settled(page);
+}
+
 /** What axe finds, in words; nothing wider than the window either. */
 export async function faultsOf(page) {
     if (!(await page.evaluate("typeof axe"))?.includes("object")) await page.evaluate(axeSource);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { rangeCodec } from "../src/lib/chart_view";
 import { lineOf, lowerBound, nearest, smoothed, thinnedText, ticks, timeTicks, within, xRange, yRange } from "../src/lib/plot";
 import { compareValues, nextSort, type PageWanted, pagedRows, sortOf } from "../src/lib/rows";
 
@@ -15,6 +16,17 @@ test("ticks are round numbers within the range", () => {
     assert.deepEqual(ticks({ from: 0, to: 1 }, 5, false), [0, 0.2, 0.4, 0.6, 0.8, 1]);
     assert.deepEqual(ticks({ from: 0.02, to: 300 }, 6, true), [0.1, 1, 10, 100]);
     assert.deepEqual(timeTicks({ from: 10, to: 130 }, 3, 0), [60, 120]);
+});
+
+test("a range is written with as many digits as one sees, and read again", () => {
+    const { read, write } = rangeCodec;
+    assert.equal(write({ from: 1200.0312, to: 2400.0471 }), "1200:2400");
+    assert.equal(write({ from: 0.00123456, to: 4000 }), "0.001235:4000"); // of a logarithmic axis
+    assert.equal(write({ from: 1763770000.21, to: 1763770031.57 }), "1763770000.21:1763770031.57");
+    assert.equal(write(null), "");
+    assert.deepEqual(read("-2.5:1e3"), { from: -2.5, to: 1000 });
+    for (const wrong of ["", "5", "5:", ":5", "5:5", "6:5", "a:b", "1:2:3", "0:Infinity", "NaN:1"])
+        assert.equal(read(wrong), null, wrong);
 });
 
 test("places by x", () => {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { done, see, settled, signedIn } from "../browser.mjs";
+import { done, see, settled, signedIn, until } from "../browser.mjs";
 
 test("curves, what they ended with, and what was set differently", async () => {
     const page = await signedIn();
@@ -17,12 +17,27 @@ test("curves, what they ended with, and what was set differently", async () => {
     await settled(page);
     await page.getByRole("checkbox", { name: "log y" }).check();
     await page.getByRole("slider").fill("0.8");
-    await page.getByRole("combobox", { name: "by" }).selectOption("samples");
+    await page.getByRole("combobox", { name: "x", exact: true }).selectOption("samples");
     for (const part of ["logy", "smooth=0.8", "x=samples"]) assert.ok(page.url().includes(part), page.url());
     await page.getByRole("tab", { name: "Settings" }).click();
     await see(page.getByRole("rowheader", { name: "trainer.model.hidden" }));
     await page.reload();
     await see(page.getByRole("rowheader", { name: "trainer.model.hidden" }));
+    await done(page);
+});
+
+test("what is zoomed to stands in the address, for all charts", async () => {
+    const page = await signedIn();
+    const zoomed = page.getByRole("figure").filter({ has: page.getByRole("button", { name: "Show all", exact: true }) });
+    await page.goto("/compare?trials=1,2&zoom=100:200&smooth=0.5");
+    await until("two charts show the cut", async () => (await zoomed.count()) >= 2);
+    await page.getByRole("img", { name: /^Chart of validation_loss/ }).press("ArrowRight");
+    await page.waitForURL(/zoom=125:225/);
+    await page.reload();
+    await until("it is there again", async () => (await zoomed.count()) >= 2);
+    await page.getByRole("combobox", { name: "x", exact: true }).selectOption("elapsed"); // has other units
+    await page.waitForURL((url) => url.search.includes("x=elapsed") && !url.search.includes("zoom"));
+    await until("all is shown", async () => (await zoomed.count()) === 0);
     await done(page);
 });
 

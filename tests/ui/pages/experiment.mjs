@@ -1,6 +1,7 @@
 // One experiment, and one trial.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { done, gone, see, settled, signedIn, until } from "../browser.mjs";
 
@@ -18,6 +19,30 @@ const colours = (page) =>
         const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
         return new Set(new Uint32Array(data.buffer)).size;
     });
+
+/** A click brings a tar.gz that is not empty. */
+async function isArchive(page, link) {
+    const [saved] = await Promise.all([page.waitForEvent("download"), link.click()]);
+    assert.match(saved.suggestedFilename(), /\.tar\.gz$/);
+    const bytes = readFileSync(await saved.path());
+    assert.equal(bytes.readUInt16BE(0), 0x1f8b);
+    assert.ok(bytes.length > 500, `${bytes.length} bytes`);
+}
+
+test("the best checkpoint is downloaded from the head of an experiment, and of a trial", async () => {
+    const page = await at("/experiments/1", "spirals-wide");
+    const link = page.getByRole("link", { name: "Download the best checkpoint" });
+    await isArchive(page, link);
+    const best = await link.getAttribute("href");
+    for (const gone of ["Search", "Hyperparameters"]) // it has one trial
+        assert.equal(await page.getByRole("tab", { name: gone }).count(), 0);
+    await page.goto("/experiments/1?tab=search");
+    await see(page.getByText(/there is nothing to search/));
+    await page.goto("/trials/1");
+    await see(link);
+    assert.equal(await link.getAttribute("href"), best);
+    await done(page);
+});
 
 test("every tab of an experiment", async () => {
     const page = await at("/experiments/3", "spirals-search");
@@ -52,10 +77,15 @@ test("a chart is drawn, zooms and comes back", async () => {
     await page.mouse.down();
     await page.mouse.move(box.x + box.width * 0.7, y, { steps: 4 });
     await page.mouse.up();
-    const all = page.getByRole("button", { name: "Show all" });
+    const all = page.getByRole("button", { name: "Show all", exact: true });
     await see(all);
-    await all.click();
+    const zoom = new URL(page.url()).searchParams.get("zoom").split(":").map(Number);
+    assert.ok(zoom[0] > 0 && zoom[0] < zoom[1] && zoom[1] < 400, String(zoom));
+    await page.reload();
+    await see(all);
+    await all.first().click();
     await gone(all);
+    assert.doesNotMatch(page.url(), /zoom/);
     await plot.focus(); // and by the keyboard
     await page.keyboard.press("+");
     await see(all);
@@ -100,12 +130,8 @@ test("every tab of a trial; a checkpoint is downloaded", async () => {
     await page.getByRole("tab", { name: "Hyperparameters" }).click();
     await see(page.getByText("learning_rate"));
     await page.getByRole("tab", { name: "Checkpoints" }).click();
-    const [saved] = await Promise.all([
-        page.waitForEvent("download"),
-        page.getByRole("link", { name: /Download/ }).first().click(),
-    ]);
-    assert.match(saved.suggestedFilename(), /\.(tar|tgz|zip)/);
-    assert.equal(await saved.failure(), null);
+    const rows = page.getByRole("grid", { name: "Checkpoints" });
+    await isArchive(page, rows.getByRole("link", { name: /^Download checkpoint/ }).first());
     await done(page);
 });
 

@@ -44,12 +44,16 @@ export function LinkButton(props: {
     icon?: IconName;
     main?: boolean;
     download?: boolean | string;
+    /** Its name, where what it shows is not enough of one. */
+    label?: string;
 }) {
     return (
         <a
             class={`button button-${props.main ? "main" : "plain"}`}
             href={props.href}
             download={props.download}
+            aria-label={props.label}
+            title={props.label}
         >
             {props.icon && <Icon name={props.icon} />}
             {props.children}

@@ -36,9 +36,9 @@ export interface ChartProps {
     logY?: boolean;
     /** 0 to 0.99; the raw line stays, faint. */
     smooth?: number;
-    /** A range of x was chosen, or all again: load it, and hand in its lines. */
-    onZoom?: (range: Range | null) => void;
-    /** What is asked for again after onZoom comes later. */
+    /** The range of x that is shown, which can be shared: when it changes, more detailed lines may come. */
+    zoom?: { value: Range | null };
+    /** They have not come yet. */
     busy?: boolean;
     height?: number;
     legend?: boolean;
@@ -299,7 +299,8 @@ export function Chart(props: ChartProps) {
     const at = useSignal<number | undefined>(undefined);
     const lit = useSignal("");
     const hidden = useSignal<ReadonlySet<string>>(new Set());
-    const zoom = useSignal<Range | null>(null);
+    const own = useSignal<Range | null>(null);
+    const zoom = props.zoom ?? own;
     const picture = useRef<Picture | undefined>(undefined);
 
     // Colours go by the place among all lines, so that hiding one changes no other.
@@ -316,10 +317,7 @@ export function Chart(props: ChartProps) {
         y: yRange(shown, zoom.value, props.logY ?? false),
     };
 
-    const setZoom = (range: Range | null) => {
-        zoom.value = range;
-        props.onZoom?.(range);
-    };
+    const setZoom = (range: Range | null) => void (zoom.value = range);
     const latest = useRef(setZoom);
     latest.current = setZoom;
 
@@ -376,7 +374,7 @@ export function Chart(props: ChartProps) {
         if (range === undefined || event.target !== event.currentTarget) return;
         event.preventDefault();
         event.stopPropagation();
-        const all = range && (range.from < whole.from || range.to > whole.to) && !zoom.peek();
+        const all = range && (range.from < whole.from || range.to > whole.to) && !zoom.value;
         setZoom(all ? null : range);
     };
     const note = useComputed(() => (at.value === undefined ? "" : xText(x, at.value)));

@@ -13,6 +13,7 @@ import { mayChange } from "../lib/session";
 import type { Checkpoint, Experiment, Model, Paged } from "../lib/types";
 import { flag, param, text } from "../lib/url";
 import { Button } from "./button";
+import { DownloadCheckpoint, sizeOf } from "./checkpoint";
 import { Dialog } from "./dialog";
 import { Field, Switch, TextInput } from "./field";
 import { Menu, type MenuItem } from "./menu";
@@ -26,9 +27,6 @@ const sort = param("csort", text("-steps"));
 const showsDeleted = param("deleted", flag());
 
 const isThere = (checkpoint: Checkpoint) => stateWord(checkpoint.state) !== "DELETED";
-
-const sizeOf = ({ resources }: Checkpoint) =>
-    Object.values(resources).reduce((sum, size) => sum + Number(size), 0);
 
 // --- into the registry ---------------------------------------------------------------------------
 
@@ -166,12 +164,6 @@ export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
             },
         };
         return [
-            {
-                name: "Download",
-                icon: "download",
-                href: `/checkpoints/${uuid}`,
-                download: `${uuid}.tar.gz`,
-            },
             { name: "Files", run: () => (listing.value = checkpoint) },
             {
                 name: "Register as a model",
@@ -203,6 +195,23 @@ export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
                     {row.uuid === best.value && <strong class="good">★ best</strong>}
                 </span>
             ),
+        },
+        {
+            id: "do",
+            title: "Download",
+            width: 170,
+            cell: (row) =>
+                isThere(row) && (
+                    <span class="line">
+                        <DownloadCheckpoint checkpoint={row} />
+                        <Menu
+                            kind="quiet"
+                            icon="more"
+                            label={`Checkpoint ${row.uuid.slice(0, 8)}`}
+                            items={itemsOf(row)}
+                        />
+                    </span>
+                ),
         },
         ...(trialId
             ? []
@@ -260,31 +269,6 @@ export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
             sort: "reported",
             value: (row) => row.reportTime,
             cell: (row) => <Ago at={row.reportTime} />,
-        },
-        {
-            id: "do",
-            title: "Take",
-            width: 90,
-            cell: (row) =>
-                isThere(row) && (
-                    <span class="line">
-                        <a
-                            class="button button-quiet button-bare"
-                            href={`/checkpoints/${row.uuid}`}
-                            download={`${row.uuid}.tar.gz`}
-                            aria-label={`Download checkpoint ${row.uuid.slice(0, 8)}`}
-                            title="Download"
-                        >
-                            ↓
-                        </a>
-                        <Menu
-                            kind="quiet"
-                            icon="more"
-                            label={`Checkpoint ${row.uuid.slice(0, 8)}`}
-                            items={itemsOf(row)}
-                        />
-                    </span>
-                ),
         },
     ];
     return (

@@ -12,4 +12,4 @@ export { Bar, Progress, Spark } from "./meter";
 export { ActionBar, Ago, Due, Empty, ErrorBox, Head, Kbd, Loaded, Time, useTitle, Waiting } from "./page";
 export { ShareBar, ShareKey, Shares } from "./share";
 export { StateBadge, stateText, stateTone } from "./state";
-export { Tabs } from "./tabs";
+export { type Tab, Tabs } from "./tabs";

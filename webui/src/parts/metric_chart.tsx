@@ -4,14 +4,13 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { get } from "../lib/api";
+import { view } from "../lib/chart_view";
 import { useLive } from "../lib/live";
 import { useLoad } from "../lib/load";
-import type { Range, XKind } from "../lib/plot";
+import type { Line, Range } from "../lib/plot";
 import { linesOf, stepsWithin } from "../lib/runs";
 import type { Series } from "../lib/types";
-import { flag, number, param, text } from "../lib/url";
 import { Chart } from "./chart";
-import { Select, Switch } from "./field";
 import { ErrorBox } from "./page";
 import "./metric_chart.css";
 
@@ -26,47 +25,6 @@ export interface Run {
 const POINTS = 2000; // of a line
 const ALL_POINTS = 24000; // of a chart
 const QUIET_S = 2;
-
-// --- how charts are drawn: the same for all of a view, in its address ----------------------------
-
-export const view = {
-    x: param("x", text("step")),
-    smooth: param("smooth", number(0)),
-    logX: param("logx", flag()),
-    logY: param("logy", flag()),
-};
-
-export function ChartControls({ samples }: { samples?: boolean }) {
-    const { x, smooth, logX, logY } = view;
-    return (
-        <div class="line chart-controls">
-            <Select
-                label="x"
-                at={x}
-                options={[
-                    { value: "step", title: "steps" },
-                    { value: "elapsed", title: "time since start" },
-                    { value: "time", title: "clock" },
-                    ...(samples ? [{ value: "samples", title: "samples" }] : []),
-                ]}
-            />
-            <label class="chart-smooth">
-                <span class="muted">Smoothing</span>
-                <input
-                    type="range"
-                    min="0"
-                    max="0.99"
-                    step="0.01"
-                    value={smooth.value}
-                    onInput={(event) => (smooth.value = Number(event.currentTarget.value))}
-                />
-                <output class="num">{smooth.value.toFixed(2)}</output>
-            </label>
-            <Switch label="log x" at={logX} />
-            <Switch label="log y" at={logY} />
-        </div>
-    );
-}
 
 // --- the points ----------------------------------------------------------------------------------
 
@@ -102,13 +60,30 @@ export interface MetricChartProps {
     height?: number;
 }
 
+/** When each trial began to report, for x since the start. */
+const beganAt = (series: readonly Series[]) => Math.min(...series.map((one) => one.times[0] ?? Infinity));
+
+/** The steps that a range of x spans in any of the lines; null: none of them. */
+function stepsOf(lines: readonly Line[], series: readonly Series[], range: Range): Range | null {
+    const spans = series.map((one, i) => stepsWithin(lines[i]!, one.steps, range));
+    const from = Math.min(...spans.map((span) => span.from));
+    const to = Math.max(...spans.map((span) => span.to));
+    return from <= to ? { from, to } : null;
+}
+
+type Found = Map<number, Series[]>; // by trial
+
+/** What was read of each trial, and for which steps; read again when it is not of them. */
+function useKept(key: string) {
+    return useMemo(() => new Map<number, { steps: string; series: Series[] }>(), [key]);
+}
+
 export function MetricChart(props: MetricChartProps) {
     const { title, runs, group, metrics, height = 240 } = props;
     const { box, seen } = useSeen();
-    const range = useSignal<Range | null>(null); // of steps
-    const known = useMemo(() => new Map<number, Series[]>(), [group, metrics.join()]);
-    const zeros = useMemo(() => new Map<number, number>(), []); // when each trial began to report
-    const asked = useRef<Range | null>(null);
+    const of = `${group} ${metrics.join()}`;
+    const whole = useKept(of);
+    const near = useKept(of);
     const only = runs.length === 1 ? { trialId: runs[0]!.trialId } : {};
     const interest = {
         topics: ["metrics"] as const,
@@ -118,69 +93,79 @@ export function MetricChart(props: MetricChartProps) {
     useLive(
         interest,
         (event) =>
-            event.topic === "metrics" && event.group === group && known.delete(event.trialId),
-        () => known.clear(),
+            event.topic === "metrics" && event.group === group && whole.delete(event.trialId),
+        () => whole.clear(),
     );
-    const load = useLoad(
-        async (abort) => {
-            const span = range.value;
-            if (!seen.value) return new Map<number, Series[]>();
-            if (asked.current !== span) known.clear();
-            asked.current = span;
-            const max = pointsOf(runs.length, metrics.length);
-            const query = { group, metric: metrics, max, ...(span ?? {}) };
-            await Promise.all(
-                runs.map(async ({ trialId }) => {
-                    if (known.has(trialId)) return;
-                    const path = `/trials/${trialId}/series`;
-                    const { series } = await get<{ series: Series[] }>(path, query, abort);
-                    known.set(trialId, series);
-                    const began = Math.min(...series.map((one) => one.times[0] ?? Infinity));
-                    if (!zeros.has(trialId) && began < Infinity) zeros.set(trialId, began);
-                }),
-            );
-            return new Map(known);
-        },
-        { ...interest, every: QUIET_S },
-    );
-    const key = `${group} ${metrics.join()} ${runs.map((run) => run.trialId).join()}`;
-    const first = useRef(true);
-    useEffect(() => {
-        if (!first.current) load.reload();
-        first.current = false;
-    }, [key]);
-
-    const kind = view.x.value as XKind;
-    // Another x has other units: what was zoomed to means nothing there.
-    useEffect(() => void (range.value = null), [kind]);
-    const found = load.data.value;
-    const drawn = (run: Run, series: readonly Series[], place: number) =>
-        linesOf(series, kind, {
+    const read = async (
+        kept: typeof whole,
+        { trialId }: Run,
+        span: Range | null,
+        abort: AbortSignal,
+    ): Promise<Series[]> => {
+        const steps = span ? `${span.from}:${span.to}` : "";
+        const known = kept.get(trialId);
+        if (known?.steps === steps) return known.series;
+        const max = pointsOf(runs.length, metrics.length);
+        const query = { group, metric: metrics, max, ...(span ?? {}) };
+        const { series } = await get<{ series: Series[] }>(`/trials/${trialId}/series`, query, abort);
+        kept.set(trialId, { steps, series });
+        return series;
+    };
+    const drawn = (run: Run, series: readonly Series[], all: readonly Series[], place: number) =>
+        linesOf(series, view.x.value, {
             id: String(run.trialId),
             label: run.label,
             kind: run.kind ?? place,
-            start: zeros.get(run.trialId) ?? 0,
+            start: beganAt(all),
             ...(run.batch ? { batch: run.batch } : {}),
         });
-    const seriesOf = (run: Run) => found?.get(run.trialId)?.filter((one) => one.shown > 0) ?? [];
+    const full = useLoad(
+        async (abort): Promise<Found> => {
+            if (!seen.value) return new Map();
+            const all = runs.map(
+                async (run) => [run.trialId, await read(whole, run, null, abort)] as const,
+            );
+            return new Map(await Promise.all(all));
+        },
+        { ...interest, every: QUIET_S },
+    );
+    // Of what is zoomed to, the points that were left out of the whole.
+    const detail = useLoad(async (abort): Promise<{ range: Range; found: Found } | null> => {
+        const range = view.zoom.value;
+        const known = full.data.value;
+        if (!range || !known) return null;
+        const all = runs.map(async (run): Promise<[number, Series[]]> => {
+            const series = known.get(run.trialId) ?? [];
+            const span = stepsOf(drawn(run, series, series, 0), series, range);
+            const isWhole = series.every(({ total, shown }) => total <= shown);
+            return [run.trialId, span && !isWhole ? await read(near, run, span, abort) : series];
+        });
+        return { range, found: new Map(await Promise.all(all)) };
+    });
+    const key = `${of} ${runs.map((run) => run.trialId).join()}`;
+    const first = useRef(true);
+    useEffect(() => {
+        if (!first.current) full.reload();
+        first.current = false;
+    }, [key]);
+
+    const kind = view.x.value;
+    const all = full.data.value;
+    const closer = detail.data.value;
+    const found = closer && closer.range === view.zoom.value ? closer.found : all;
     const lines = useMemo(
-        () => runs.flatMap((run, i) => drawn(run, seriesOf(run), i)),
+        () =>
+            runs.flatMap((run, i) => {
+                const series = found?.get(run.trialId)?.filter((one) => one.shown > 0) ?? [];
+                return drawn(run, series, all?.get(run.trialId) ?? [], i);
+            }),
         [found, kind, key],
     );
-    const zoom = (to: Range | null) => {
-        const spans = runs.flatMap((run) =>
-            seriesOf(run).map((one) => to && stepsWithin(drawn(run, [one], 0)[0]!, one.steps, to)),
-        );
-        const from = Math.min(...spans.map((span) => span?.from ?? Infinity));
-        const end = Math.max(...spans.map((span) => span?.to ?? -Infinity));
-        range.value = from <= end ? { from, to: end } : null;
-    };
-    const isEmpty = seen.value && !load.busy.value;
+    const error = full.error.value ?? detail.error.value;
+    const isBusy = full.busy.value || detail.busy.value;
     return (
         <div ref={box} class="metric-chart" style={{ minHeight: `${height + 70}px` }}>
-            {load.error.value !== undefined && (
-                <ErrorBox error={load.error.value} retry={load.reload} />
-            )}
+            {error !== undefined && <ErrorBox error={error} retry={full.reload} />}
             {lines.length > 0 ? (
                 <Chart
                     key={kind}
@@ -190,14 +175,16 @@ export function MetricChart(props: MetricChartProps) {
                     logX={view.logX.value}
                     logY={view.logY.value}
                     smooth={view.smooth.value}
-                    onZoom={zoom}
-                    busy={load.busy.value}
+                    zoom={view.zoom}
+                    busy={isBusy}
                     height={height}
                 />
             ) : (
-                <div class="card metric-chart-empty">
+                <div class="card metric-chart-empty" aria-busy={seen.value && isBusy}>
                     <h3>{title}</h3>
-                    <p class="muted">{isEmpty ? "Nothing has been reported yet." : "Loading…"}</p>
+                    <p class="muted">
+                        {seen.value && !isBusy ? "Nothing has been reported yet." : "Loading…"}
+                    </p>
                 </div>
             )}
         </div>

@@ -3,6 +3,7 @@
 import { useComputed } from "@preact/signals";
 import type { Action } from "../../lib/actions";
 import { useActions } from "../../lib/actions";
+import { view } from "../../lib/chart_view";
 import { csv, save } from "../../lib/download";
 import { count } from "../../lib/format";
 import { useLoad } from "../../lib/load";
@@ -35,17 +36,17 @@ function exportValues(runs: readonly Run[], metrics: readonly Metric[]): void {
     save("compare.csv", "text/csv", csv(head, rows));
 }
 
-const order = ["step", "elapsed", "time", "samples"];
+const order = ["step", "elapsed", "time", "samples"] as const;
 
 function viewActions(runs: readonly Run[], metrics: readonly Metric[]): Action[] {
     const turn = (at: { value: boolean }) => () => (at.value = !at.value);
-    const next = order[(order.indexOf(state.xAxis.value) + 1) % order.length]!;
-    const smoother = () => (state.smooth.value = state.smooth.peek() ? 0 : 0.8);
+    const next = order[(order.indexOf(view.x.value) + 1) % order.length]!;
+    const smoother = () => (view.smooth.value = view.smooth.peek() ? 0 : 0.8);
     return [
         { name: "Export values as CSV", icon: "download", run: () => exportValues(runs, metrics) },
-        { name: "Logarithmic y", key: "l", run: turn(state.logY) },
+        { name: "Logarithmic y", key: "l", run: turn(view.logY) },
         { name: "Smooth the lines, or not", key: "s", run: smoother },
-        { name: `Draw by ${next}`, key: "x", run: () => (state.xAxis.value = next) },
+        { name: `Draw by ${next}`, key: "x", run: () => (view.x.value = next) },
         { name: "Show what is the same, or not", key: "d", run: turn(state.whole) },
         { name: "Unpin the baseline", run: () => (state.base.value = "") },
         { name: "Show all runs", run: () => (state.hidden.value = []) },

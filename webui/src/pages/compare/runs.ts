@@ -240,7 +240,8 @@ export async function loadSeries(
         if (valueOf(run, metric, "last") === null) return [];
         const before = zoom?.of.find((drawn) => drawn.run.id === run.id);
         const steps = zoom && before ? stepsIn(before, zoom.kind, zoom.range) : null;
-        if (zoom && !steps) return before ? [before] : [];
+        const isWhole = before && before.series.total <= before.series.shown;
+        if (zoom && (!steps || isWhole)) return before ? [before] : [];
         return [{ run, series: await wish(run.id, metric, points, steps) }];
     });
     return (await Promise.all(all)).flat();

@@ -1,6 +1,6 @@
 // What the page compares and how, all of it in the address.
 
-import { flag, list, number, param, text } from "../../lib/url";
+import { flag, list, param, text } from "../../lib/url";
 
 export const MOST = 50;
 
@@ -13,10 +13,6 @@ export const hidden = param("hidden", list());
 export const tab = param("tab", text("charts"));
 export const wanted = param("metrics", text());
 export const pick = param("value", text("last"));
-export const xAxis = param("x", text("step"));
-export const logX = param("logx", flag());
-export const logY = param("logy", flag());
-export const smooth = param("smooth", number(0));
 export const whole = param("all", flag());
 
 export function toggle(at: { value: readonly string[] }, word: string): void {

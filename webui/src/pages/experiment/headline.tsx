@@ -6,6 +6,7 @@ import { useLoad } from "../../lib/load";
 import { hasEnded, secondsLeft } from "../../lib/runs";
 import type { Experiment, Trial, WaitReason } from "../../lib/types";
 import { Ago, Due, Icon, Progress, StateBadge } from "../../parts";
+import { BestCheckpoint } from "../../parts/checkpoint";
 import type { Asked } from "./actions";
 import { troubledTrial } from "./known";
 
@@ -117,6 +118,9 @@ export function Headline(props: {
                             )}
                         </dd>
                     </div>
+                )}
+                {(experiment.checkpointCount ?? 0) > 0 && (
+                    <BestCheckpoint experimentId={experiment.id} />
                 )}
                 <div>
                     <dt>Trials</dt>

@@ -6,7 +6,7 @@ import { get } from "../../lib/api";
 import { useLoad } from "../../lib/load";
 import type { Experiment, Paged, Trial } from "../../lib/types";
 import { param, text } from "../../lib/url";
-import { Empty, Head, Loaded, Tabs } from "../../parts";
+import { Empty, Head, Loaded, type Tab, Tabs } from "../../parts";
 import { CheckpointTable } from "../../parts/checkpoint_table";
 import { type Asked, actionsOf, Dialogs, useAsked } from "./actions";
 import { Config } from "./config";
@@ -69,9 +69,11 @@ function Panel({ known, asked }: { known: Known; asked: Asked }) {
     }
 }
 
-function Everything({ known, asked }: { known: Known; asked: Asked }) {
-    const { experiment } = known;
-    const tabs = [
+const ofSearches = new Set(["hyperparameters", "search"]); // one trial has nothing to show in them
+
+function tabsOf(experiment: Experiment): Tab[] {
+    const isSearch = experiment.searcherType !== "single" || experiment.numTrials > 1;
+    return [
         { id: "metrics", title: "Metrics" },
         { id: "trials", title: "Trials", count: experiment.numTrials },
         { id: "hyperparameters", title: "Hyperparameters" },
@@ -80,7 +82,12 @@ function Everything({ known, asked }: { known: Known; asked: Asked }) {
         { id: "logs", title: "Logs" },
         { id: "timeline", title: "Timeline" },
         { id: "config", title: "Configuration" },
-    ];
+    ].filter(({ id }) => isSearch || !ofSearches.has(id) || id === tab.value);
+}
+
+function Everything({ known, asked }: { known: Known; asked: Asked }) {
+    const { experiment } = known;
+    const tabs = tabsOf(experiment);
     return (
         <>
             <Headline {...known} asked={asked} />

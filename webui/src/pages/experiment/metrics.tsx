@@ -6,7 +6,8 @@ import { flatten, isOfMachine, type MetricName, metricsOf, varying } from "../..
 import type { JsonObject, Trial } from "../../lib/types";
 import { param, text } from "../../lib/url";
 import { Empty, Search, Select } from "../../parts";
-import { ChartControls, MetricChart, type Run } from "../../parts/metric_chart";
+import { ChartControls } from "../../parts/chart_controls";
+import { MetricChart, type Run } from "../../parts/metric_chart";
 import type { Known } from "./known";
 
 const wanted = param("metric", text());

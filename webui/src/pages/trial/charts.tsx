@@ -1,5 +1,6 @@
 // All metrics of a trial by group; where the time of a step goes; slots and memory.
 
+import { view } from "../../lib/chart_view";
 import { duration, metric, millis, now, percent } from "../../lib/format";
 import type { Line } from "../../lib/plot";
 import { isOfMachine, type MetricName, metricsOf, summaryOf } from "../../lib/runs";
@@ -7,7 +8,8 @@ import type { Experiment, JsonObject, Start, Trial } from "../../lib/types";
 import { param, text } from "../../lib/url";
 import { Empty, Search } from "../../parts";
 import { Chart } from "../../parts/chart";
-import { ChartControls, MetricChart } from "../../parts/metric_chart";
+import { ChartControls } from "../../parts/chart_controls";
+import { MetricChart } from "../../parts/metric_chart";
 
 const wanted = param("metric", text());
 
@@ -161,6 +163,7 @@ function Machine({ trial, starts }: { trial: Trial; starts: readonly Start[] }) 
                             title={`Slots held: ${duration(slotSeconds(starts))} of slot time`}
                             lines={slots}
                             x="time"
+                            {...(view.x.value === "time" ? { zoom: view.zoom } : {})}
                         />
                     </div>
                 )}

@@ -10,6 +10,7 @@ import { mayChange } from "../../lib/session";
 import type { Experiment, Start, Trial } from "../../lib/types";
 import { param, text } from "../../lib/url";
 import { Ago, Head, Loaded, Progress, StateBadge, Tabs, Time } from "../../parts";
+import { BestCheckpoint } from "../../parts/checkpoint";
 import { CheckpointTable } from "../../parts/checkpoint_table";
 import { TaskLog } from "../../parts/task_log";
 import { Charts } from "./charts";
@@ -81,6 +82,9 @@ function Facts({ trial, experiment, starts }: Whole) {
                     <dt>Best {searcher}</dt>
                     <dd class="num">{metric(trial.searcherMetricValue)}</dd>
                 </div>
+            )}
+            {(trial.checkpointCount ?? 0) > 0 && (
+                <BestCheckpoint experimentId={experiment.id} trialId={trial.id} />
             )}
             <div>
                 <dt>Starts</dt>
