@@ -97,10 +97,9 @@ static int build_attention(struct compiler *c, struct layer *l, const json_t *sp
     int rc = read_heads(l, spec, &heads, e);
     if (rc || (rc = spec_rate(spec, "dropout", &l->rate, e)))
         return rc;
-    int64_t width = layer_width(l) / 3, probabilities = samples * heads * context * context;
+    int64_t width = layer_width(l) / 3;
     l->attention = (struct ops_attention){samples, context, heads, width};
-    // What follows the probabilities are the bytes of dropout's draws.
-    compiler_save(c, l, probabilities + (l->rate > 0 ? (probabilities + 3) / 4 : 0));
+    compiler_save(c, l, ops_attention_saved(&l->attention, l->rate));
     compiler_need_scratch(c, ops_attention_scratch(&l->attention));
     l->out.dim[1] = width;
     // Two products forward, four backward. Counted whole, as is usual, though half is never done.
@@ -108,30 +107,24 @@ static int build_attention(struct compiler *c, struct layer *l, const json_t *sp
     return 0;
 }
 
-static uint8_t *attention_draws(const struct layer *l, const struct pass *p)
-{
-    const struct ops_attention *a = &l->attention;
-    return (uint8_t *)(pass_value(p, l->saved) + a->samples * a->heads * a->context * a->context);
-}
-
 static void attention_forward(const struct layer *l, const struct pass *p)
 {
     struct ops_draw draw = pass_draw(p, l);
     ops_attention_forward(&l->attention, &draw, pass_value(p, l->x), pass_value(p, l->saved),
-                          attention_draws(l, p), pass_value(p, p->model->scratch),
-                          pass_value(p, l->y));
+                          pass_value(p, p->model->scratch), pass_value(p, l->y));
 }
 
 static void attention_backward(const struct layer *l, const struct pass *p)
 {
-    ops_attention_backward(&l->attention, l->rate, pass_value(p, l->x), pass_value(p, l->saved),
-                           attention_draws(l, p), pass_value(p, p->model->scratch),
+    struct ops_draw draw = pass_draw(p, l);
+    ops_attention_backward(&l->attention, &draw, pass_value(p, l->x), pass_value(p, l->y),
+                           pass_value(p, l->saved), pass_value(p, p->model->scratch),
                            pass_value(p, l->dy), pass_value(p, l->dx));
 }
 
 const struct layer_kind layer_attention = {
     .word = "attention",
-    .flags = LAYER_NEEDS_X,
+    .flags = LAYER_NEEDS_X | (OPS_ATTENTION_NEEDS_Y ? LAYER_NEEDS_Y : 0),
     .build = build_attention,
     .forward = attention_forward,
     .backward = attention_backward,

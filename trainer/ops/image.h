@@ -19,11 +19,11 @@ void ops_conv_free(struct ops_conv *c);
 // are rounded up to some 1e-5 of their terms off, and NaN may reach places beside its own.
 // `scratch` (NULL for none) has room for this many floats, and keeps nothing from pass to pass.
 int64_t ops_conv_scratch(const struct ops_conv *c);
-void ops_conv_forward(struct ops_conv *c, const float *x, const float *w, const float *bias,
-                      float *scratch, float *y);
-void ops_conv_backward_data(struct ops_conv *c, const float *w, const float *dy, float *scratch,
-                            float *dx);
-void ops_conv_backward_weights(struct ops_conv *c, const float *x, const float *dy, float *scratch,
+void ops_conv_forward(struct ops_conv *c, const real *x, const real *w, const real *bias,
+                      float *scratch, real *y);
+void ops_conv_backward_data(struct ops_conv *c, const real *w, const real *dy, float *scratch,
+                            real *dx);
+void ops_conv_backward_weights(struct ops_conv *c, const real *x, const real *dy, float *scratch,
                                float *dw, float *db);
 
 // --- max_pool and avg_pool: places left over at the right and bottom edge are not looked at. The
@@ -40,13 +40,13 @@ int ops_pool_new(const struct ops_pool_shape *s, struct ops_pool **out,
 void ops_pool_free(struct ops_pool *p);
 // From now on max(0, y): what relu before or after a max_pool gives, and its gradient.
 void ops_pool_add_relu(struct ops_pool *p);
-void ops_pool_forward(struct ops_pool *p, const float *x, float *y);
-void ops_pool_backward(struct ops_pool *p, const float *dy, float *dx);
+void ops_pool_forward(struct ops_pool *p, const real *x, real *y);
+void ops_pool_backward(struct ops_pool *p, const real *dy, real *dx);
 
 // --- global_pool: the mean over height and width, y[samples, channels]
-void ops_global_pool_forward(int64_t samples, int64_t places, int64_t channels, const float *x,
-                             float *y);
-void ops_global_pool_backward(int64_t samples, int64_t places, int64_t channels, const float *dy,
-                              float *dx);
+void ops_global_pool_forward(int64_t samples, int64_t places, int64_t channels, const real *x,
+                             real *y);
+void ops_global_pool_backward(int64_t samples, int64_t places, int64_t channels, const real *dy,
+                              real *dx);
 
 #endif

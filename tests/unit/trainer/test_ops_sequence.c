@@ -110,22 +110,24 @@ static void check_attention(struct arithmetic *a, struct sequence *s)
 {
     const struct ops_attention *n = &s->attention;
     int64_t outputs = n->samples * n->context * n->width, inputs = 3 * outputs;
-    int64_t matrix = n->samples * n->heads * n->context * n->context;
+    const int64_t matrices = n->samples * n->heads * n->context * n->context;
     const int64_t samples[] = {41, 7, 1000000007};
     struct ops_draw draw = {99, s->rate, samples};
     float *qkv = floats_random(a, inputs, 1.5), *y = floats_new(a, outputs);
-    float *probabilities = floats_new(a, matrix),
+    float *saved = floats_new(a, ops_attention_saved(n, s->rate)),
           *scratch = floats_new(a, ops_attention_scratch(n));
-    uint8_t *keep = aligned_block(a, (size_t)matrix);
+    uint8_t *keep = aligned_block(a, (size_t)matrices);
     float *dy = floats_random(a, outputs, 1), *dqkv = floats_new(a, inputs);
     double *in[] = {doubles_of(a, qkv, inputs)}, *expected = doubles_new(a, outputs);
     struct reference r = {reference_attention, s, in, outputs};
 
-    ops_attention_forward(n, &draw, qkv, probabilities, keep, scratch, y);
+    ops_attention_forward(n, &draw, qkv, saved, scratch, y);
+    for (int64_t i = 0, one = matrices / n->samples; i < n->samples; i++)
+        ops_draw(&draw, i, 0, one, keep + i * one);
     s->keep = s->rate > 0 ? keep : NULL;
     reference_attention(s, in, expected);
     expect_close(y, expected, outputs, 1e-5, "y");
-    ops_attention_backward(n, s->rate, qkv, probabilities, keep, scratch, dy, dqkv);
+    ops_attention_backward(n, &draw, qkv, y, saved, scratch, dy, dqkv);
     expect_gradient(a, &r, 0, inputs, dy, dqkv, 1e-4, "dqkv");
 }
 

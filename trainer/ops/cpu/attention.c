@@ -81,6 +81,17 @@ LOOPS_CLONED static void softmax_backward(int64_t rows, int64_t columns, int64_t
     }
 }
 
+static int64_t matrices(const struct ops_attention *s)
+{
+    return s->samples * s->heads * s->context * s->context;
+}
+
+// Probabilities; what follows them are the bytes of dropout's draws.
+int64_t ops_attention_saved(const struct ops_attention *s, double rate)
+{
+    return matrices(s) + (rate > 0 ? (matrices(s) + 3) / 4 : 0);
+}
+
 int64_t ops_attention_scratch(const struct ops_attention *s)
 {
     return 2 * s->context * s->context; // dropped probabilities; gradient of the scores
@@ -137,37 +148,40 @@ static void head_backward(const struct head *h, double rate, const uint8_t *keep
 }
 
 void ops_attention_forward(const struct ops_attention *s, const struct ops_draw *draw,
-                           const float *qkv, float *probabilities, uint8_t *keep, float *scratch,
-                           float *y)
+                           const float *qkv, float *saved, float *scratch, float *y)
 {
     int64_t matrix = s->context * s->context, one = s->heads * matrix;
+    uint8_t *keep = (uint8_t *)(saved + matrices(s));
     for (int64_t sample = 0; sample < s->samples; sample++) {
         if (draw->rate > 0)
             ops_draw(draw, sample, 0, one, keep + sample * one);
         for (int64_t i = 0; i < s->heads; i++) {
             struct head h = head_of(s, qkv, sample, i);
             int64_t at = sample * one + i * matrix;
-            head_forward(&h, draw->rate, keep + at, probabilities + at, scratch,
+            head_forward(&h, draw->rate, keep + at, saved + at, scratch,
                          y + sample * s->context * s->width + i * h.width);
         }
     }
 }
 
-void ops_attention_backward(const struct ops_attention *s, double rate, const float *qkv,
-                            const float *probabilities, const uint8_t *keep, float *scratch,
+void ops_attention_backward(const struct ops_attention *s, const struct ops_draw *draw,
+                            const float *qkv, const float *y, const float *saved, float *scratch,
                             const float *dy, float *dqkv)
 {
     int64_t matrix = s->context * s->context, one = s->heads * matrix;
+    const uint8_t *keep = (const uint8_t *)(saved + matrices(s));
+    double rate = draw->rate;
+    (void)y;
     for (int64_t sample = 0; sample < s->samples; sample++) {
         for (int64_t i = 0; i < s->heads; i++) {
             struct head h = head_of(s, qkv, sample, i);
             int64_t at = sample * one + i * matrix;
-            const float *weights = probabilities + at;
+            const float *weights = saved + at;
             if (rate > 0) {
                 ops_dropout_backward(matrix, rate, keep + at, weights, scratch);
                 weights = scratch;
             }
-            head_backward(&h, rate, keep + at, probabilities + at, weights, scratch + matrix,
+            head_backward(&h, rate, keep + at, saved + at, weights, scratch + matrix,
                           dy + sample * s->context * s->width + i * h.width,
                           dqkv + (h.query - qkv));
         }

@@ -1,9 +1,23 @@
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/arena.h"
+#include "trainer/ops/device.h"
 #include "trainer/ops/loops.h"
-#include "trainer/ops/ops.h"
+
+int ops_open(enum ops_precision precision, struct error *e)
+{
+    if (precision == OPS_FLOAT)
+        return 0;
+    return error_set(e, ERR_INVALID, "CPU slots compute in float32; set trainer.precision to it");
+}
+
+void ops_close(void)
+{
+}
 
 void ops_enter(void)
 {
@@ -44,6 +58,70 @@ static const char *loops_isa(void)
         return "x86-64-v3";
 #endif
     return "baseline";
+}
+
+int ops_alloc(size_t bytes, void **out, struct error *e)
+{
+    *out = block_alloc(bytes);
+    return *out ? 0 : error_set(e, ERR_NO_MEMORY, "no room for %zu MiB", bytes >> 20);
+}
+
+void ops_free(void *memory)
+{
+    free(memory);
+}
+
+int64_t ops_floats_of_reals(int64_t n)
+{
+    return n;
+}
+
+void ops_upload(void *device, const void *host, size_t bytes)
+{
+    if (bytes > 0)
+        memcpy(device, host, bytes);
+}
+
+void ops_download(void *host, const void *device, size_t bytes)
+{
+    ops_upload(host, device, bytes);
+}
+
+void ops_copy(void *to, const void *from, size_t bytes)
+{
+    ops_upload(to, from, bytes);
+}
+
+void ops_zero(void *to, size_t bytes)
+{
+    if (bytes > 0)
+        memset(to, 0, bytes);
+}
+
+const real *ops_reals_at(const real *reals, size_t index)
+{
+    return reals + index;
+}
+
+void ops_to_reals(int64_t n, const float *x, real *y)
+{
+    ops_copy(y, x, (size_t)n * sizeof *y);
+}
+
+void ops_upload_reals(int64_t n, const float *host, real *device)
+{
+    ops_to_reals(n, host, device);
+}
+
+void ops_download_reals(int64_t n, const real *device, float *host)
+{
+    ops_to_reals(n, device, host);
+}
+
+int ops_wait(struct error *e)
+{
+    (void)e;
+    return 0;
 }
 
 const char *ops_fingerprint(char *out, size_t cap)

@@ -1,0 +1,61 @@
+// The device that ops compute on, and its memory. A program is linked with one backend: ops/cpu, or
+// with MUSTER_CUDA defined ops/cuda. Its upper layers are the same sources.
+//
+// A GPU's ops return before they are done. They run one after the other on the device's stream, as
+// do the copies here, and its addresses are for ops alone to read. On a CPU everything is done on
+// return, and addresses are ordinary. One thread drives a device.
+#ifndef MUSTER_TRAINER_OPS_DEVICE_H
+#define MUSTER_TRAINER_OPS_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+// What layers hand to each other: float on a CPU. On a GPU bf16 or float, as the device was opened,
+// at an address that nobody above ops can read, or reckon with: ops_reals_at() does.
+#ifdef MUSTER_CUDA
+typedef struct ops_real real;
+enum { OPS_ATTENTION_NEEDS_Y = 1 };
+#else
+typedef float real;
+enum { OPS_ATTENTION_NEEDS_Y = 0 };
+#endif
+
+// What products are computed in: sums are floats in all of them. A CPU has OPS_FLOAT alone.
+enum ops_precision { OPS_FLOAT, OPS_TF32, OPS_BF16 };
+
+// Opens the device for this process, before anything else here. ERR_NOT_FOUND: there is none;
+// ERR_VERSION: driver or library are too old; ERR_INVALID: it has no such precision.
+int ops_open(enum ops_precision precision, struct error *e);
+void ops_close(void);
+
+// Holds oneDNN to one thread in the calling thread: a slot is one core. OpenMP keeps the number per
+// thread, so whoever calls ops calls this first; it costs nothing to call again. On a GPU: nothing.
+void ops_enter(void);
+
+// What the bits depend on beside the inputs: library and its version, instruction set or kind of
+// device, precision. "oneDNN 2.6.3 avx512_core, loops x86-64-v4". Returns out.
+enum { OPS_FINGERPRINT_MAX = 128 };
+const char *ops_fingerprint(char *out, size_t cap);
+
+// Memory of the device, zeroed, aligned to 256 bytes. ERR_NO_MEMORY tells how much there is.
+int ops_alloc(size_t bytes, void **out, struct error *e);
+void ops_free(void *memory); // NULL is fine
+
+void ops_upload(void *device, const void *host, size_t bytes);   // host may change on return
+void ops_download(void *host, const void *device, size_t bytes); // there after ops_wait()
+void ops_copy(void *to, const void *from, size_t bytes);         // within the device
+void ops_zero(void *to, size_t bytes);
+
+// Reals are made of floats to nearest, ties to even.
+int64_t ops_floats_of_reals(int64_t n); // floats whose room n reals take
+const real *ops_reals_at(const real *reals, size_t index);
+void ops_to_reals(int64_t n, const float *x, real *y); // within the device
+void ops_upload_reals(int64_t n, const float *host, real *device);
+void ops_download_reals(int64_t n, const real *device, float *host);
+
+// Waits for all work so far. ERR_IO: the device failed, and at what.
+int ops_wait(struct error *e);
+
+#endif
