@@ -17,6 +17,7 @@
 #include "agent/slots.h"
 #include "agent/sync.h"
 #include "agent/tasks.h"
+#include "agent/watch.h"
 #include "agent/worker.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -50,7 +51,10 @@ struct agent {
     struct sync *sync;
     struct worker *worker;
     struct shipper *shipper;
+    struct watch *watch; // of GPUs
     struct tasks *tasks;
+    json_t *use;       // newest, as the watch told it; NULL: none
+    bool struck;       // a slot has met with a fault that the master has not been told of
     int64_t seen;      // version of the desired set that was applied
     int64_t posted_at; // monotonic
     int64_t post_at;   // not before
@@ -65,20 +69,26 @@ static json_t *make_request(struct agent *a)
 {
     if (!a->address[0])
         sync_local_address(a->sync, a->address, sizeof a->address);
-    json_t *request = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o}", "version", MUSTER_VERSION, "session",
-        a->session, "pool", a->o->pool, "rack", a->o->rack ? a->o->rack : "", "hostname",
-        a->hostname, "address", a->address, "masterUrl", a->link.url, "slots",
-        slots_json(&a->slots), "seen", (json_int_t)a->seen, "tasks", tasks_report(a->tasks));
+    json_t *request =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:O*}", "version",
+                  MUSTER_VERSION, "session", a->session, "pool", a->o->pool, "rack",
+                  a->o->rack ? a->o->rack : "", "hostname", a->hostname, "address", a->address,
+                  "masterUrl", a->link.url, "slots", slots_json(&a->slots), "seen",
+                  (json_int_t)a->seen, "tasks", tasks_report(a->tasks), "use", a->use);
+    a->struck = false;
     must(request != NULL);
     return request;
+}
+
+static bool has_news(const struct agent *a)
+{
+    return a->struck || tasks_changed(a->tasks);
 }
 
 static void post_when_due(struct agent *a, int64_t now)
 {
     bool due = !sync_is_posted(a->sync) && now >= a->post_at;
-    bool news =
-        sync_is_posted(a->sync) && tasks_changed(a->tasks) && now >= a->posted_at + DROP_AFTER_US;
+    bool news = sync_is_posted(a->sync) && has_news(a) && now >= a->posted_at + DROP_AFTER_US;
     if (due || news) {
         a->posted_at = now;
         sync_post(a->sync, make_request(a));
@@ -89,7 +99,7 @@ static int64_t next_post(const struct agent *a)
 {
     if (!sync_is_posted(a->sync))
         return a->post_at;
-    return tasks_changed(a->tasks) ? a->posted_at + DROP_AFTER_US : INT64_MAX;
+    return has_news(a) ? a->posted_at + DROP_AFTER_US : INT64_MAX;
 }
 
 // Told once for each change, not for each try.
@@ -168,11 +178,35 @@ static void take_signals(struct agent *a)
         ;
 }
 
+static void take_fault(struct agent *a, size_t number, long long xid)
+{
+    char quoted[ERROR_TEXT_MAX];
+    struct slot *slot = &a->slots.items[number];
+    if (!slot_strike_xid(slot, xid, clock_wall_us()))
+        return;
+    a->struck = true;
+    log_warn("a GPU has met with a fault", "agent=%s slot=%zu uuid=%s grade=%s reason=%s", a->id,
+             number, slot->uuid, fault_grade_names[slot->fault.grade],
+             log_quote(quoted, sizeof quoted, slot->fault.reason));
+}
+
+static void take_use(struct agent *a, struct note *note)
+{
+    json_decref(a->use);
+    a->use = note->use;
+    note->use = NULL;
+}
+
 static void take_notes(struct agent *a)
 {
     struct note *note;
     while ((note = notes_take(&a->notes))) {
-        tasks_note(a->tasks, note);
+        if (note->kind == NOTE_FAULT)
+            take_fault(a, note->slot, note->xid);
+        else if (note->kind == NOTE_USE)
+            take_use(a, note);
+        else
+            tasks_note(a->tasks, note);
         note_free(note);
     }
 }
@@ -329,6 +363,8 @@ static int start_rooms(struct agent *a, struct error *e)
     a->notes.wake = sync_wake;
     a->notes.wake_ctx = a->sync;
     rc = worker_start(&a->link, &a->notes, &a->worker, e);
+    if (rc == 0 && a->slots.cuda)
+        rc = watch_start(&a->slots, &a->notes, &a->watch, e);
     if (rc == 0)
         rc = shipper_start(&a->link, &a->notes, &a->shipper, e);
     if (rc != 0)
@@ -363,6 +399,7 @@ static void end(struct agent *a)
 {
     if (a->notes.box)
         mailbox_close(a->notes.box);
+    watch_stop(a->watch);
     worker_stop(a->worker);
     shipper_stop(a->shipper);
     struct note *note;
@@ -371,6 +408,7 @@ static void end(struct agent *a)
     mailbox_free(a->notes.box);
     tasks_close(a->tasks);
     sync_close(a->sync);
+    json_decref(a->use);
     slots_free(&a->slots);
     if (a->signal_fd >= 0)
         close(a->signal_fd);

@@ -3,7 +3,8 @@
 //   sync answer -> desired set -> reconcile -> actions -> supervisors
 //   supervisors -> observed set -> sync request
 //
-// Two threads beside it: the log shipper, and a worker for files. They send notes to the loop.
+// Threads beside it: the log shipper, a worker for files, and with GPUs a watch of them. They send
+// notes to the loop.
 #ifndef MUSTER_AGENT_AGENT_H
 #define MUSTER_AGENT_AGENT_H
 

@@ -6,9 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/nvml.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+
+enum { AGAIN_US = 60 * 1000 * 1000 };
 
 static long long usable_cores(void)
 {
@@ -67,8 +71,79 @@ int slots_find(struct slots *s, long long cpu_slots, bool gpus, struct error *e)
 
 void slots_free(struct slots *s)
 {
+    nvml_close(s->driver);
     free(s->items);
     *s = (struct slots){0};
+}
+
+// ---- faults ----
+
+bool slot_strike(struct slot *slot, const struct slot_fault *fault)
+{
+    const struct slot_fault *old = &slot->fault;
+    bool same = old->grade == fault->grade && strcmp(old->reason, fault->reason) == 0;
+    if (fault->grade < old->grade || (same && fault->at < old->at + AGAIN_US))
+        return false;
+    slot->fault = *fault;
+    return true;
+}
+
+bool slot_strike_xid(struct slot *slot, long long xid, int64_t wall)
+{
+    struct slot_fault fault = {.at = wall};
+    const char *words = xid_words(xid, &fault.grade);
+    snprintf(fault.reason, sizeof fault.reason, "Xid %lld, %s", xid, words);
+    return slot_strike(slot, &fault);
+}
+
+// ---- which lie near each other ----
+
+static void spread(const bool *near, size_t count, size_t from, int number, int *group)
+{
+    group[from] = number;
+    for (size_t i = 0; i < count; i++)
+        if (group[i] < 0 && i != from && near[from * count + i])
+            spread(near, count, i, number, group);
+}
+
+void slots_group(const bool *near, size_t count, int *group)
+{
+    int next = 0;
+    for (size_t i = 0; i < count; i++)
+        group[i] = -1;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < count && group[i] < 0; k++)
+            if (k != i && near[i * count + k])
+                spread(near, count, i, next++, group);
+}
+
+// ---- for the master ----
+
+static void put(json_t *to, const char *key, json_t *value)
+{
+    must(json_object_set_new(to, key, value) == 0);
+}
+
+static void put_gpu(json_t *to, const struct slot_gpu *gpu)
+{
+    if (gpu->bus_id[0])
+        put(to, "pciBusId", json_string(gpu->bus_id));
+    if (gpu->driver[0])
+        put(to, "driver", json_string(gpu->driver));
+    if (gpu->nvlink >= 0)
+        put(to, "nvlinkGroup", json_integer(gpu->nvlink));
+    if (gpu->numa >= 0)
+        put(to, "numaGroup", json_integer(gpu->numa));
+}
+
+static json_t *fault_json(const struct slot_fault *fault)
+{
+    char time[CLOCK_RFC3339_MAX];
+    json_t *json =
+        json_pack("{s:s, s:s}", "grade", fault_grade_names[fault->grade], "reason", fault->reason);
+    if (fault->at)
+        put(json, "time", json_string(clock_format(fault->at, time)));
+    return json;
 }
 
 json_t *slots_json(const struct slots *s)
@@ -80,6 +155,10 @@ json_t *slots_json(const struct slots *s)
                                 s->cuda ? "CUDA" : "CPU", "name", slot->name, "uuid", slot->uuid,
                                 "memory", (json_int_t)slot->memory);
         must(one != NULL && json_array_append_new(list, one) == 0);
+        if (s->cuda)
+            put_gpu(one, &slot->gpu);
+        if (slot->fault.grade != FAULT_NONE)
+            put(one, "fault", fault_json(&slot->fault));
     }
     return list;
 }

@@ -96,13 +96,32 @@ static json_t *common_environment(const json_t *task, const struct spec_place *p
     return env;
 }
 
-static json_t *rank_entry(const json_t *rank, const json_t *common, bool cuda)
+// A process can use one MIG instance alone, the first that it sees.
+static bool has_instances(const struct slots *slots, const json_t *ids)
+{
+    size_t i;
+    json_t *id;
+    json_array_foreach(ids, i, id)
+    {
+        if (strncmp(slots->items[json_integer_value(id)].uuid, "MIG-", 4) == 0)
+            return true;
+    }
+    return false;
+}
+
+static json_t *rank_entry(const json_t *rank, const json_t *common, const struct slots *here)
 {
     json_t *env = json_object();
-    size_t slots = json_array_size(jget(rank, "slots"));
-    if (!cuda && !jget(common, "OMP_NUM_THREADS"))
+    const json_t *own = jget(rank, "slots");
+    size_t slots = json_array_size(own);
+    if (!here->cuda && !jget(common, "OMP_NUM_THREADS"))
         set_int(env, "OMP_NUM_THREADS", slots > 0 ? (int64_t)slots : 1);
     json_object_update(env, jget(rank, "env"));
+    if (here->cuda && has_instances(here, own)) {
+        char *devices = visible_devices(here, own);
+        set(env, "CUDA_VISIBLE_DEVICES", devices);
+        free(devices);
+    }
     set_int(env, "RANK", jget_int(rank, "rank", 0));
     set_int(env, "LOCAL_RANK", jget_int(rank, "localRank", 0));
     return json_pack("{s:I, s:o}", "rank", (json_int_t)jget_int(rank, "rank", 0), "env", env);
@@ -131,7 +150,7 @@ int spec_build(const struct desired_task *task, const struct spec_place *place, 
     size_t i;
     json_t *rank;
     json_array_foreach(ranks, i, rank)
-        must(json_array_append_new(entries, rank_entry(rank, env, place->slots->cuda)) == 0);
+        must(json_array_append_new(entries, rank_entry(rank, env, place->slots)) == 0);
     *out =
         json_pack("{s:s, s:s, s:s, s:s, s:s*, s:b, s:I, s:o, s:o, s:O}", "allocationId", task->id,
                   "taskId", jget_string(task->json, "taskId", ""), "agentId", place->agent_id,

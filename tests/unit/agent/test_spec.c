@@ -98,6 +98,20 @@ static void devices(void **state)
     json_decref(spec);
 }
 
+// A process can use one instance alone, so each rank sees its own.
+static void instances(void **state)
+{
+    (void)state;
+    json_t *spec;
+    struct error e = {0};
+    static struct slot cut[] = {{.uuid = "MIG-a"}, {.uuid = "MIG-b"}, {.uuid = "MIG-c"}};
+    static const struct slots migs = {.items = cut, .count = 3, .cuda = true};
+    assert_int_equal(build(two_ranks, &migs, &spec, &e), 0);
+    assert_string_equal(env_of(spec, 0, "CUDA_VISIBLE_DEVICES"), "MIG-a");
+    assert_string_equal(env_of(spec, 1, "CUDA_VISIBLE_DEVICES"), "MIG-c");
+    json_decref(spec);
+}
+
 static void task(char *out, size_t cap, const char *env, const char *slots)
 {
     snprintf(out, cap,
@@ -149,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(complete),
         cmocka_unit_test(devices),
+        cmocka_unit_test(instances),
         cmocka_unit_test(threads_and_tasks_without_slots),
         cmocka_unit_test(slots_that_are_not_here),
     };
