@@ -70,7 +70,8 @@ static int try_out(struct describe *d, int64_t samples, struct error *e)
     must(weights);
     model_init(d->model, 0, weights);
     batch->count = samples;
-    int err = model_train(d->model, weights, batch, &key, &sink, losses, e);
+    model_set_parameters(d->model, weights);
+    int err = model_train(d->model, batch, &key, &sink, losses, e);
     memory_read(&d->tried);
     free(losses);
     free(weights);

@@ -22,13 +22,14 @@ static int evaluate_share(struct training *t, struct sums *sums, struct error *e
 {
     int64_t count = dataset_count(t->validation), size = t->plan.micro_batch;
     struct share share = order_share((count + size - 1) / size, t->job->world, t->job->rank);
+    model_set_parameters(t->model, t->weights);
     for (int64_t m = share.first; m < share.first + share.count; m++) {
         int64_t n = count - m * size < size ? count - m * size : size;
         for (int64_t i = 0; i < n; i++)
             t->indices[i] = m * size + i;
         int err = dataset_fetch(t->validation, t->indices, n, NULL, t->batches[0], e);
         if (!err)
-            err = model_evaluate(t->model, t->weights, t->batches[0], t->losses, t->correct, e);
+            err = model_evaluate(t->model, t->batches[0], t->losses, t->correct, e);
         if (err)
             return err;
         loss_add(&sums->loss, t->losses, n);

@@ -99,14 +99,13 @@ static int build(struct training *t, struct error *e)
         return err;
     size_t micro_batch = (size_t)t->plan.micro_batch;
     t->prefetch = prefetch_new(t->train, t->plan.micro_batch);
-    t->batch_count = 1;
-    if (model_needs_together(t->model)) // of equal shares the first is the largest
-        t->batch_count = order_share(t->plan.micro_batches, t->job->world, 0).count;
+    size_t largest = (size_t)order_share(t->plan.micro_batches, t->job->world, 0).count;
+    t->batch_count = model_needs_together(t->model) ? (int64_t)largest : 1;
     t->batches = xcalloc((size_t)t->batch_count, sizeof(struct batch *));
     for (int64_t i = 0; i < t->batch_count; i++)
         t->batches[i] = batch_new(dataset_shape(t->train), t->plan.micro_batch);
     t->indices = xcalloc(micro_batch, sizeof *t->indices);
-    t->losses = xcalloc(micro_batch * (size_t)t->batch_count, sizeof *t->losses);
+    t->losses = xcalloc(micro_batch * largest, sizeof *t->losses);
     t->correct = xcalloc(micro_batch, sizeof *t->correct);
     state->optimizer = t->optimizer;
     state->exponents = xcalloc((size_t)state->parameter_count, sizeof *state->exponents);

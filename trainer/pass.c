@@ -57,24 +57,31 @@ static int take(struct training *t, int64_t m, struct batch **batch, struct erro
     return err;
 }
 
-// One after the other. The weights of the step before may still be under way while the first
-// samples are fetched.
+// The weights of the step before may still be under way while the first samples are fetched.
+static int await_weights(struct training *t, struct error *e)
+{
+    int err = sync_await_weights(t->sync, e);
+    if (!err)
+        model_set_parameters(t->model, t->weights);
+    return err;
+}
+
+// One after the other.
 static int pass_in_turn(struct training *t, struct share share, const struct gradient_sink *sink,
-                        struct loss_sum *loss, struct error *e)
+                        struct error *e)
 {
     const struct draw_key key = samples_of(t, 0, 0).key;
     int err = 0;
     for (int64_t i = 0; i < share.count && !err; i++) {
         sync_micro_batch(t->sync, i == share.count - 1);
         err = take(t, share.first + i, &t->batches[0], e);
-        if (!err)
-            err = sync_await_weights(t->sync, e);
+        if (!err && i == 0)
+            err = await_weights(t, e);
         struct span span = span_begin(t);
         if (!err)
-            err = model_train(t->model, t->weights, t->batches[0], &key, sink, t->losses, e);
+            err = model_train(t->model, t->batches[0], &key, sink,
+                              t->losses + i * t->plan.micro_batch, e);
         span_end(t, &span);
-        if (!err)
-            loss_add(loss, t->losses, t->plan.micro_batch);
     }
     return err;
 }
@@ -109,13 +116,13 @@ static int train_together(struct training *t, struct share share, const struct g
         .ctx = peers.ctx,
     };
     struct span span = span_begin(t);
-    int err = model_train_together(t->model, t->weights, &together, &key, e);
+    int err = model_train_together(t->model, &together, &key, e);
     span_end(t, &span);
     return err;
 }
 
 static int pass_together(struct training *t, struct share share, const struct gradient_sink *sink,
-                         struct loss_sum *loss, struct error *e)
+                         struct error *e)
 {
     struct gradient_sink *sinks = xcalloc((size_t)share.count + 1, sizeof *sinks);
     struct turn *turns = xcalloc((size_t)share.count + 1, sizeof *turns);
@@ -126,11 +133,9 @@ static int pass_together(struct training *t, struct share share, const struct gr
         err = take(t, share.first + i, &t->batches[i], e);
     }
     if (!err)
-        err = sync_await_weights(t->sync, e);
+        err = await_weights(t, e);
     if (!err)
         err = train_together(t, share, sinks, e);
-    if (!err)
-        loss_add(loss, t->losses, share.count * t->plan.micro_batch);
     free(turns);
     free(sinks);
     return err;
@@ -139,6 +144,11 @@ static int pass_together(struct training *t, struct share share, const struct gr
 int training_pass(struct training *t, struct share share, const struct gradient_sink *sink,
                   struct loss_sum *loss, struct error *e)
 {
-    return model_needs_together(t->model) ? pass_together(t, share, sink, loss, e)
-                                          : pass_in_turn(t, share, sink, loss, e);
+    int err = model_needs_together(t->model) ? pass_together(t, share, sink, e)
+                                             : pass_in_turn(t, share, sink, e);
+    if (!err)
+        err = ops_wait(e);
+    if (!err)
+        loss_add(loss, t->losses, share.count * t->plan.micro_batch);
+    return err;
 }

@@ -110,9 +110,10 @@ static int32_t draw(const struct sampler *s, int64_t position)
 static int write_text(struct sampler *s, const char *prompt, int64_t bytes, struct error *e)
 {
     int err = feed(s, prompt, e);
+    model_set_parameters(s->model, s->weights);
     fputs(prompt, stdout);
     for (int64_t i = 0; i < bytes && !err; i++) {
-        err = model_next_logits(s->model, s->weights, s->tokens, s->length, s->logits, e);
+        err = model_next_logits(s->model, s->tokens, s->length, s->logits, e);
         if (err)
             break;
         int32_t token = draw(s, i);

@@ -43,7 +43,7 @@ struct training {
     struct snapshots *snapshots; // rank 0
     int64_t *totals;             // [TRAINING_TOTALS] of the communicator
     int64_t *indices;            // [micro_batch]
-    float *losses;               // [batch_count * micro_batch]
+    float *losses;               // [micro_batch] of each of this rank's micro-batches of a step
     int32_t *correct;            // [micro_batch]
     float *weights;              // [block_size] of the sync
     struct train_state state;

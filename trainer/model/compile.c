@@ -242,6 +242,7 @@ static int compile_list(struct compiler *c, const json_t *list, const char *pref
 static void start(struct compiler *c)
 {
     struct model *m = c->m;
+    const int64_t micro_batch = m->micro_batch;
     const struct sample_shape *s = &m->sample;
     struct shape shape = {.rank = 1, .dim = {s->channels}};
     m->positions = 1;
@@ -254,7 +255,9 @@ static void start(struct compiler *c)
         m->outputs = s->vocabulary;
     }
     c->at = new_value(c, &shape, false);
-    must(c->at == INPUT && plan_add(&m->plan, 0, 0) == INPUT); // it lies in the batch
+    m->input_size = shape.tokens ? 0 : shape_size(&shape);
+    must(c->at == INPUT &&
+         plan_add(&m->plan, ops_floats_of_reals(micro_batch * m->input_size), 0) == INPUT);
 }
 
 static int check_end(const struct compiler *c, struct error *e)

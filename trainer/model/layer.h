@@ -17,7 +17,7 @@
 #include "trainer/ops/norm.h"
 #include "trainer/ops/sequence.h"
 
-enum { NONE = -1, INPUT = 0 }; // values and tensors: none at all; what the batch holds
+enum { NONE = -1, INPUT = 0 }; // values and tensors: none at all; images or features of a batch
 
 // Shape of one sample's value. Tokens are integers straight from the batch: rank 1, [context].
 struct shape {
@@ -84,6 +84,7 @@ struct model {
     struct sample_shape sample;
     struct loss loss;
     int64_t micro_batch, positions; // positions: predictions per sample
+    int64_t input_size;             // values of a sample; not of tokens
     int64_t outputs;                // values per prediction
     struct layer *layers;
     int layer_count;
@@ -96,7 +97,14 @@ struct model {
     int logits, dlogits;  // may be the same tensor
     int scratch;          // tensor shared by all ops that need room of their own; NONE
     int row_losses, hits; // tensors [rows]: loss and 0/1 of each prediction
-    float *arena;         // plan.floats floats
+    int losses, correct;  // tensors [micro_batch]
+    struct staged {       // the rest of a batch; tensors, NONE where the data has no such
+        int labels, values, tokens, targets, samples;
+    } staged;
+    float *arena;         // plan.floats floats of the device
+    const float *floats;  // the parameters as they are learnt
+    const real *reals;    // and as ops read them
+    real *room;           // for these, where reals are no floats
     struct batch *padded; // for batches that are not full
     json_t *list;         // of layers that this was compiled from
     struct model **twins; // the same model again, for micro-batches that are computed together

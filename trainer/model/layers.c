@@ -55,7 +55,7 @@ static void linear_forward(const struct layer *l, const struct pass *p)
 
 static void linear_backward(const struct layer *l, const struct pass *p)
 {
-    const float *dy = pass_value(p, l->dy);
+    const real *dy = pass_value(p, l->dy);
     if (l->dx != NONE)
         ops_linear_backward_data(&l->linear, pass_parameter(p, l, WEIGHT), dy, pass_value(p, l->dx),
                                  l->add);
@@ -184,20 +184,20 @@ static int build_dropout(struct compiler *c, struct layer *l, const json_t *spec
 
 static void dropout_forward(const struct layer *l, const struct pass *p)
 {
-    const float *x = pass_value(p, l->x);
-    float *y = pass_value(p, l->y);
+    const real *x = pass_value(p, l->x);
+    real *y = pass_value(p, l->y);
     struct ops_draw draw = pass_draw(p, l);
     if (p->training)
         ops_dropout_forward(p->model->micro_batch, shape_size(&l->in), &draw, x, y,
-                            (uint8_t *)pass_value(p, l->saved));
+                            pass_value(p, l->saved));
     else if (x != y)
-        memcpy(y, x, (size_t)pass_count(p, l) * sizeof *y);
+        ops_copy(y, x, (size_t)ops_floats_of_reals(pass_count(p, l)) * sizeof(float));
 }
 
 static void dropout_backward(const struct layer *l, const struct pass *p)
 {
-    ops_dropout_backward(pass_count(p, l), l->rate, (const uint8_t *)pass_value(p, l->saved),
-                         pass_value(p, l->dy), pass_value(p, l->dx));
+    ops_dropout_backward(pass_count(p, l), l->rate, pass_value(p, l->saved), pass_value(p, l->dy),
+                         pass_value(p, l->dx));
 }
 
 const struct layer_kind layer_dropout = {

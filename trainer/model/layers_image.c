@@ -90,7 +90,7 @@ static void conv2d_forward(const struct layer *l, const struct pass *p)
 
 static void conv2d_backward(const struct layer *l, const struct pass *p)
 {
-    const float *dy = pass_value(p, l->dy);
+    const real *dy = pass_value(p, l->dy);
     float *scratch = pass_value(p, p->model->scratch);
     if (l->dx != NONE)
         ops_conv_backward_data(l->conv, pass_parameter(p, l, WEIGHT), dy, scratch,

@@ -119,14 +119,14 @@ static float *saved_mean(const struct layer *l, const struct pass *p)
 static struct ops_batch_norm norm_of(const struct layer *l, const struct pass *p, bool relu)
 {
     int64_t channels = layer_width(l);
-    const float *mean = p->training ? saved_mean(l, p) : pass_parameter(p, l, MEAN);
+    const float *mean = p->training ? saved_mean(l, p) : pass_statistic(p, l, MEAN);
     return (struct ops_batch_norm){
         .rows = pass_count(p, l) / channels,
         .channels = channels,
         .relu = relu,
         .x = pass_value(p, l->x),
         .mean = mean,
-        .variance = p->training ? mean + channels : pass_parameter(p, l, VARIANCE),
+        .variance = p->training ? mean + channels : pass_statistic(p, l, VARIANCE),
         .gain = pass_parameter(p, l, WEIGHT),
         .bias = pass_parameter(p, l, BIAS),
     };
@@ -163,13 +163,10 @@ static void give_statistics(const struct layer *l, const struct pass *p)
 {
     int64_t channels = layer_width(l);
     const float *mean = saved_mean(l, p), *variance = mean + channels;
-    float *dmean = pass_gradient(p, l, MEAN), *dvariance = pass_gradient(p, l, VARIANCE);
     double samples = (double)p->model->micro_batch, n = population(l, p);
     double unbiased = n > 1 ? n / (n - 1) : 1;
-    for (int64_t i = 0; i < channels; i++) {
-        dmean[i] = (float)(samples * (double)mean[i]);
-        dvariance[i] = (float)(samples * unbiased * (double)variance[i]);
-    }
+    ops_scale(channels, samples, mean, pass_gradient(p, l, MEAN));
+    ops_scale(channels, samples * unbiased, variance, pass_gradient(p, l, VARIANCE));
 }
 
 // After a sum with another value relu has a backward pass of its own.
@@ -182,13 +179,10 @@ static bool masks(const struct layer *l)
 static void batch_norm_backward_sums(const struct layer *l, const struct pass *p, double *sums)
 {
     int64_t channels = layer_width(l);
-    float *dgain = pass_gradient(p, l, WEIGHT), *dbias = pass_gradient(p, l, BIAS);
     const struct ops_batch_norm n = norm_of(l, p, masks(l));
     ops_batch_norm_gradient_sums(&n, pass_value(p, l->dy), sums);
-    for (int64_t i = 0; i < channels; i++) {
-        dbias[i] = (float)sums[i];
-        dgain[i] = (float)sums[channels + i];
-    }
+    ops_scale_doubles(channels, 1, sums, pass_gradient(p, l, BIAS));
+    ops_scale_doubles(channels, 1, sums + channels, pass_gradient(p, l, WEIGHT));
 }
 
 static void batch_norm_backward(const struct layer *l, const struct pass *p)

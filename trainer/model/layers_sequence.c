@@ -31,15 +31,17 @@ static int build_embedding(struct compiler *c, struct layer *l, const json_t *sp
 
 static void embedding_forward(const struct layer *l, const struct pass *p)
 {
-    ops_embedding_forward(p->model->micro_batch * l->out.dim[0], l->out.dim[1], p->batch->tokens,
-                          pass_parameter(p, l, WEIGHT), pass_value(p, l->y));
+    ops_embedding_forward(p->model->micro_batch * l->out.dim[0], l->out.dim[1],
+                          pass_value(p, p->model->staged.tokens), pass_parameter(p, l, WEIGHT),
+                          pass_value(p, l->y));
 }
 
 static void embedding_backward(const struct layer *l, const struct pass *p)
 {
     ops_embedding_backward(p->model->micro_batch * l->out.dim[0], l->out.dim[1],
-                           p->model->sample.vocabulary, p->batch->tokens, pass_value(p, l->dy),
-                           pass_gradient(p, l, WEIGHT), l->add_gradient[WEIGHT]);
+                           p->model->sample.vocabulary, pass_value(p, p->model->staged.tokens),
+                           pass_value(p, l->dy), pass_gradient(p, l, WEIGHT),
+                           l->add_gradient[WEIGHT]);
 }
 
 const struct layer_kind layer_embedding = {
@@ -170,10 +172,10 @@ static void rotary_fill(const struct layer *l, float *table)
 
 static void turn(const struct layer *l, const struct pass *p, int from, int to, bool back)
 {
-    const float *x = pass_value(p, from);
-    float *y = pass_value(p, to);
+    const real *x = pass_value(p, from);
+    real *y = pass_value(p, to);
     if (x != y)
-        memcpy(y, x, (size_t)pass_count(p, l) * sizeof *y);
+        ops_copy(y, x, (size_t)ops_floats_of_reals(pass_count(p, l)) * sizeof(float));
     ops_rotary_turn(&l->rotary, pass_value(p, l->table), back, y);
 }
 

@@ -42,7 +42,8 @@ void model_free(struct model *m)
     free(m->parameters);
     free(m->initials);
     free(m->gradients);
-    free(m->arena);
+    ops_free(m->room);
+    ops_free(m->arena);
     free(m);
 }
 
@@ -55,6 +56,17 @@ const struct parameter *model_parameters(const struct model *m, int *count)
 size_t model_block_size(const struct model *m)
 {
     return m->block_size;
+}
+
+void model_set_parameters(struct model *m, const float *parameters)
+{
+    must((uintptr_t)parameters % 64 == 0);
+    m->floats = parameters;
+    m->reals = (const real *)(const void *)parameters;
+    if (!m->room)
+        return;
+    ops_to_reals((int64_t)m->block_size, parameters, m->room);
+    m->reals = m->room;
 }
 
 // --- evaluation
@@ -91,28 +103,23 @@ static const struct batch *fill_up(struct model *m, const struct batch *batch)
     return full;
 }
 
-int model_evaluate(struct model *m, const float *parameters, const struct batch *batch,
-                   float *losses, int32_t *correct, struct error *e)
+int model_evaluate(struct model *m, const struct batch *batch, float *losses, int32_t *correct,
+                   struct error *e)
 {
     must(batch->count > 0 && batch->count <= m->micro_batch);
     int rc = pass_check_batch(m, batch, e);
     if (rc)
         return rc;
     ops_enter();
-    struct pass p = {m, parameters, fill_up(m, batch), .training = false};
-    int32_t *hits = (int32_t *)pass_value(&p, m->hits);
+    struct pass p = {m, m->floats, m->reals, fill_up(m, batch), .training = false};
+    pass_stage(&p);
     pass_forward(&p, 0, m->layer_count);
-    pass_loss(&p, batch->count, losses, hits);
-    for (int64_t s = 0; s < batch->count; s++) {
-        correct[s] = 0;
-        for (int64_t i = 0; i < m->positions && !m->loss.squares; i++)
-            correct[s] += hits[s * m->positions + i];
-    }
-    return 0;
+    pass_loss(&p, batch->count, losses, correct);
+    return ops_wait(e);
 }
 
-int model_next_logits(struct model *m, const float *parameters, const int32_t *tokens,
-                      int64_t length, float *logits, struct error *e)
+int model_next_logits(struct model *m, const int32_t *tokens, int64_t length, float *logits,
+                      struct error *e)
 {
     if (m->sample.kind != SAMPLE_TOKENS)
         return error_set(e, ERR_INVALID,
@@ -129,10 +136,11 @@ int model_next_logits(struct model *m, const float *parameters, const int32_t *t
     if (rc)
         return rc;
     ops_enter();
-    struct pass p = {m, parameters, b, .training = false};
+    struct pass p = {m, m->floats, m->reals, b, .training = false};
+    pass_stage(&p);
     pass_forward(&p, 0, m->layer_count);
     // Positions do not see what follows them, so what fills up the sequence does not matter.
-    memcpy(logits, pass_value(&p, m->logits) + (length - 1) * m->outputs,
-           (size_t)m->outputs * sizeof *logits);
-    return 0;
+    size_t last = (size_t)((length - 1) * m->outputs);
+    ops_download_reals(m->outputs, ops_reals_at(pass_value(&p, m->logits), last), logits);
+    return ops_wait(e);
 }

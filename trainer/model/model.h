@@ -65,12 +65,16 @@ struct gradient_sink {
     void *ctx;
 };
 
+// The parameters of all passes from now on (block_size floats in the device's memory, which stay
+// the caller's). Has to be called again whenever they have changed.
+void model_set_parameters(struct model *m, const float *parameters);
+
 // Training pass over batch->count == micro_batch samples. losses[i] is sample i's loss (for tokens
-// the mean over its positions, for values over its outputs). The gradient is of the sum of
-// losses[]. ERR_CORRUPT names sample and position of a label or token out of range.
-int model_train(struct model *m, const float *parameters, const struct batch *batch,
-                const struct draw_key *key, const struct gradient_sink *sink, float *losses,
-                struct error *e);
+// the mean over its positions, for values over its outputs), there after ops_wait(). The gradient
+// is of the sum of losses[]. ERR_CORRUPT names sample and position of a label or token out of
+// range.
+int model_train(struct model *m, const struct batch *batch, const struct draw_key *key,
+                const struct gradient_sink *sink, float *losses, struct error *e);
 
 // Whether layers take statistics over the whole step (batch_norm with sync), so that a step's
 // micro-batches have to be computed together, layer by layer, each with memory of its own.
@@ -91,7 +95,7 @@ size_t model_together_doubles(const struct model *m, int64_t all);
 
 // model_train() of several micro-batches. The result is the same however the step's micro-batches
 // are shared among ranks; without such layers it is that of model_train() for each.
-int model_train_together(struct model *m, const float *parameters, const struct model_together *t,
+int model_train_together(struct model *m, const struct model_together *t,
                          const struct draw_key *key, struct error *e);
 
 // Microseconds of the last training pass until the backward pass began.
@@ -99,12 +103,12 @@ int64_t model_forward_us(const struct model *m);
 
 // Evaluation pass without dropout and label smoothing; batch->count <= micro_batch. correct[i]:
 // right predictions of sample i (0 or 1; for tokens 0..context; for values 0).
-int model_evaluate(struct model *m, const float *parameters, const struct batch *batch,
-                   float *losses, int32_t *correct, struct error *e);
+int model_evaluate(struct model *m, const struct batch *batch, float *losses, int32_t *correct,
+                   struct error *e);
 
 // Logits of the last position of one token sequence of length 1..context, for sampling. ERR_INVALID
 // for models that learn from no tokens.
-int model_next_logits(struct model *m, const float *parameters, const int32_t *tokens,
-                      int64_t length, float *logits, struct error *e);
+int model_next_logits(struct model *m, const int32_t *tokens, int64_t length, float *logits,
+                      struct error *e);
 
 #endif

@@ -4,13 +4,9 @@
 
 // --- what layers ask of a pass
 
-float *pass_value(const struct pass *p, int tensor)
+void *pass_value(const struct pass *p, int tensor)
 {
-    if (tensor == NONE)
-        return NULL;
-    if (tensor == INPUT)
-        return p->batch->images; // only ever read
-    return p->model->arena + p->model->plan.tensors[tensor].offset;
+    return tensor == NONE ? NULL : p->model->arena + p->model->plan.tensors[tensor].offset;
 }
 
 int64_t pass_count(const struct pass *p, const struct layer *l)
@@ -20,13 +16,18 @@ int64_t pass_count(const struct pass *p, const struct layer *l)
 
 double *pass_sums(const struct pass *p, const struct layer *l)
 {
-    return (double *)pass_value(p, l->saved);
+    return pass_value(p, l->saved);
 }
 
-const float *pass_parameter(const struct pass *p, const struct layer *l, int slot)
+const real *pass_parameter(const struct pass *p, const struct layer *l, int slot)
 {
     int index = l->parameter[slot];
-    return index == NONE ? NULL : p->parameters + p->model->parameters[index].offset;
+    return index == NONE ? NULL : ops_reals_at(p->reals, p->model->parameters[index].offset);
+}
+
+const float *pass_statistic(const struct pass *p, const struct layer *l, int slot)
+{
+    return p->floats + p->model->parameters[l->parameter[slot]].offset;
 }
 
 float *pass_gradient(const struct pass *p, const struct layer *l, int slot)
@@ -38,14 +39,35 @@ float *pass_gradient(const struct pass *p, const struct layer *l, int slot)
 struct ops_draw pass_draw(const struct pass *p, const struct layer *l)
 {
     uint64_t key = ops_draw_key(p->key.seed, p->key.step, (uint64_t)l->position);
-    return (struct ops_draw){key, p->training ? l->rate : 0, p->batch->samples};
+    return (struct ops_draw){key, p->training ? l->rate : 0,
+                             pass_value(p, p->model->staged.samples)};
 }
 
 // --- layers
 
+static void stage(const struct pass *p, int tensor, const void *values, int64_t bytes_per_sample)
+{
+    if (tensor != NONE)
+        ops_upload(pass_value(p, tensor), values,
+                   (size_t)(p->model->micro_batch * bytes_per_sample));
+}
+
+void pass_stage(const struct pass *p)
+{
+    const struct model *m = p->model;
+    const struct batch *b = p->batch;
+    const int64_t number = (int64_t)sizeof(float); // labels, tokens and values alike
+    if (m->sample.kind != SAMPLE_TOKENS)
+        ops_upload_reals(m->micro_batch * m->input_size, b->images, pass_value(p, INPUT));
+    stage(p, m->staged.labels, b->labels, number);
+    stage(p, m->staged.values, b->values, m->outputs * number);
+    stage(p, m->staged.tokens, b->tokens, m->positions * number);
+    stage(p, m->staged.targets, b->targets, m->positions * number);
+    stage(p, m->staged.samples, b->samples, (int64_t)sizeof *b->samples);
+}
+
 void pass_forward(const struct pass *p, int from, int to)
 {
-    must((uintptr_t)p->parameters % 64 == 0);
     for (const struct layer *l = p->model->layers + from; l < p->model->layers + to; l++) {
         if (l->kind->forward_sums && p->training)
             l->kind->forward_sums(l, p, pass_sums(p, l));
@@ -109,23 +131,27 @@ int pass_check_batch(const struct model *m, const struct batch *b, struct error 
     return rc ? rc : check_range(b, b->targets, m->positions, m->outputs, "target", e);
 }
 
-void pass_loss(const struct pass *p, int64_t count, float *losses, int32_t *hits)
+void pass_loss(const struct pass *p, int64_t count, float *losses, int32_t *correct)
 {
     const struct model *m = p->model;
-    const struct batch *b = p->batch;
-    float *rows = pass_value(p, m->row_losses), *logits = pass_value(p, m->logits);
-    float *dlogits = p->training ? pass_value(p, m->dlogits) : NULL;
+    const bool tokens = m->sample.kind == SAMPLE_TOKENS;
+    const real *logits = pass_value(p, m->logits);
+    real *dlogits = p->training ? pass_value(p, m->dlogits) : NULL;
+    float *rows = pass_value(p, m->row_losses), *means = pass_value(p, m->losses);
+    int32_t *hits = correct ? pass_value(p, m->hits) : NULL, *counts = pass_value(p, m->correct);
     if (m->loss.squares) {
-        ops_mse(count, m->outputs, logits, b->values, losses, 1, dlogits);
-        return;
+        ops_mse(count, m->outputs, logits, pass_value(p, m->staged.values), means, 1, dlogits);
+        if (correct) // nothing is right or wrong
+            ops_zero(counts, (size_t)count * sizeof *counts);
+    } else {
+        ops_cross_entropy(count * m->positions, m->outputs, logits,
+                          pass_value(p, tokens ? m->staged.targets : m->staged.labels), rows, hits,
+                          p->training ? m->loss.smoothing : 0, 1.0f / (float)m->positions, dlogits);
+        ops_means(count, m->positions, rows, means);
+        if (correct)
+            ops_counts(count, m->positions, hits, counts);
     }
-    ops_cross_entropy(count * m->positions, m->outputs, logits,
-                      m->sample.kind == SAMPLE_TOKENS ? b->targets : b->labels, rows, hits,
-                      p->training ? m->loss.smoothing : 0, 1.0f / (float)m->positions, dlogits);
-    for (int64_t s = 0; s < count; s++) { // the mean of the positions, in a fixed order, in double
-        double sum = 0;
-        for (int64_t i = 0; i < m->positions; i++)
-            sum += (double)rows[s * m->positions + i];
-        losses[s] = (float)(sum / (double)m->positions);
-    }
+    ops_download(losses, means, (size_t)count * sizeof *losses);
+    if (correct)
+        ops_download(correct, counts, (size_t)count * sizeof *correct);
 }

@@ -6,19 +6,23 @@
 
 struct pass {
     const struct model *model;
-    const float *parameters;
-    const struct batch *batch; // count == micro_batch
+    const float *floats; // the parameters
+    const real *reals;
+    const struct batch *batch; // count == micro_batch; what layers see of it is staged
     bool training;
     struct draw_key key;
     int64_t together; // micro-batches that layers in sync take statistics of
 };
-float *pass_value(const struct pass *p, int tensor);             // NULL for NONE
+void *pass_value(const struct pass *p, int tensor); // in the device's memory; NULL for NONE
 int64_t pass_count(const struct pass *p, const struct layer *l); // floats of x
 double *pass_sums(const struct pass *p, const struct layer *l);  // in front of `saved`
-const float *pass_parameter(const struct pass *p, const struct layer *l, int slot); // or NULL
-float *pass_gradient(const struct pass *p, const struct layer *l, int slot);        // or NULL
+const real *pass_parameter(const struct pass *p, const struct layer *l, int slot); // or NULL
+const float *pass_statistic(const struct pass *p, const struct layer *l, int slot);
+float *pass_gradient(const struct pass *p, const struct layer *l, int slot); // or NULL
 struct ops_draw pass_draw(const struct pass *p, const struct layer *l);
 
+// Brings the batch into the device's memory; comes first.
+void pass_stage(const struct pass *p);
 // Layers from .. to - 1 in this order.
 void pass_forward(const struct pass *p, int from, int to);
 // The same layers, last first; each gradient of a parameter goes to the sink.
@@ -29,8 +33,8 @@ void pass_backward_layer(const struct pass *p, const struct layer *l,
 
 // ERR_CORRUPT: a label or a token is out of range.
 int pass_check_batch(const struct model *m, const struct batch *b, struct error *e);
-// Losses of the first `count` samples; in training the gradient of their sum, else (hits given)
-// which predictions were right.
-void pass_loss(const struct pass *p, int64_t count, float *losses, int32_t *hits);
+// Losses of the first `count` samples; in training the gradient of their sum, else how many
+// predictions were right. Both are there after ops_wait().
+void pass_loss(const struct pass *p, int64_t count, float *losses, int32_t *correct);
 
 #endif

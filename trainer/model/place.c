@@ -97,21 +97,27 @@ static void find_last_reads(struct compiler *c)
 
 static bool may_write_over(const struct compiler *c, const struct layer *l)
 {
-    int tensor = c->values[l->input].tensor;
-    return tensor != INPUT && c->m->plan.tensors[tensor].last <= l->position;
+    return c->m->plan.tensors[c->values[l->input].tensor].last <= l->position;
+}
+
+// Floats for so many reals of each sample.
+static int64_t room(const struct model *m, int64_t size)
+{
+    return ops_floats_of_reals(m->micro_batch * size);
 }
 
 static void place_values(struct compiler *c)
 {
     struct model *m = c->m;
     c->values[INPUT].tensor = INPUT;
+    plan_use(&m->plan, INPUT, c->values[INPUT].last);
     for (struct layer *l = m->layers; l < m->layers + m->layer_count; l++) {
         struct value *y = &c->values[l->output];
         l->x = c->values[l->input].tensor;
         if (l->flags & LAYER_IDENTITY || (l->flags & LAYER_IN_PLACE && may_write_over(c, l)))
             l->y = l->x;
         else
-            l->y = plan_add(&m->plan, m->micro_batch * shape_size(&l->out), l->position);
+            l->y = plan_add(&m->plan, room(m, shape_size(&l->out)), l->position);
         y->tensor = l->y;
         plan_use(&m->plan, l->y, y->last);
         if (l->other != NONE) // fused, it is the layer before that adds
@@ -125,21 +131,40 @@ static void place_values(struct compiler *c)
     }
 }
 
+// A tensor that is there from before the first layer to after the last. Empty: NONE.
+static int place_throughout(struct model *m, int64_t floats)
+{
+    if (floats == 0)
+        return NONE;
+    int tensor = plan_add(&m->plan, floats, 0);
+    plan_use(&m->plan, tensor, 2 * m->layer_count);
+    return tensor;
+}
+
+static void place_batch(struct model *m)
+{
+    const struct sample_shape *s = &m->sample;
+    int64_t n = m->micro_batch, context = s->kind == SAMPLE_TOKENS ? n * m->positions : 0;
+    m->staged.labels = place_throughout(m, s->classes > 0 ? n : 0);
+    m->staged.values = place_throughout(m, n * s->outputs);
+    m->staged.tokens = place_throughout(m, context);
+    m->staged.targets = place_throughout(m, context);
+    m->staged.samples = place_throughout(m, n * (int64_t)(sizeof(int64_t) / sizeof(float)));
+}
+
 static void place_loss(struct compiler *c)
 {
     struct model *m = c->m;
     int64_t rows = m->micro_batch * m->positions;
     int now = m->layer_count;
     m->logits = c->values[c->at].tensor;
-    bool kept = m->logits == INPUT || m->plan.tensors[m->logits].last > now;
-    m->dlogits = kept ? plan_add(&m->plan, rows * m->outputs, now) : m->logits;
+    bool kept = m->plan.tensors[m->logits].last > now;
+    m->dlogits = kept ? plan_add(&m->plan, room(m, m->positions * m->outputs), now) : m->logits;
     m->row_losses = plan_add(&m->plan, rows, now);
     m->hits = plan_add(&m->plan, rows, now);
-    m->scratch = NONE;
-    if (c->scratch > 0) {
-        m->scratch = plan_add(&m->plan, c->scratch, 0);
-        plan_use(&m->plan, m->scratch, 2 * now);
-    }
+    m->losses = plan_add(&m->plan, m->micro_batch, now);
+    m->correct = plan_add(&m->plan, m->micro_batch, now);
+    m->scratch = place_throughout(m, c->scratch);
 }
 
 // --- gradients of values
@@ -152,7 +177,7 @@ static void hold(struct compiler *c, int value, int tensor)
 
 static int new_gradient(struct compiler *c, const struct layer *l, int64_t size)
 {
-    return plan_add(&c->m->plan, c->m->micro_batch * size, backward_moment(c->m, l));
+    return plan_add(&c->m->plan, room(c->m, size), backward_moment(c->m, l));
 }
 
 // `part` is what l hands down to `value`. Its sum with what later layers did goes over one of both,
@@ -248,12 +273,19 @@ static int allocate(struct model *m, struct error *e)
     }
     plan_place(&m->plan);
     size_t size = (m->plan.floats + 16) * sizeof *m->arena;
-    m->arena = block_alloc(size);
-    if (!m->arena)
-        return error_set(e, ERR_NO_MEMORY,
+    void *arena = NULL, *reals = NULL;
+    int rc = ops_alloc(size, &arena, e);
+    if (rc)
+        return error_set(e, rc,
                          "no memory for the %.1f GiB of one micro-batch of %lld samples; choose a "
                          "smaller micro_batch_size",
                          (double)size / 0x1p30, (long long)m->micro_batch);
+    m->arena = arena;
+    int64_t weights = ops_floats_of_reals((int64_t)m->block_size);
+    if (weights < (int64_t)m->block_size &&
+        (rc = ops_alloc((size_t)weights * sizeof(float), &reals, e)))
+        return rc;
+    m->room = reals;
     m->padded = batch_new(&m->sample, m->micro_batch);
     return 0;
 }
@@ -263,6 +295,7 @@ int compiler_place(struct compiler *c, struct error *e)
     struct model *m = c->m;
     fuse(c);
     find_last_reads(c);
+    place_batch(m);
     place_values(c);
     place_loss(c);
     place_gradients(c);

@@ -36,15 +36,17 @@ static int share_sums(const struct lockstep *s, int position, struct error *e)
     double *all = s->m->gathered;
     memset(all, 0, (size_t)t->all * n * sizeof *all);
     for (int64_t k = 0; k < t->count; k++)
-        memcpy(all + (size_t)(t->first + k) * n, sums_at(s, k, position), n * sizeof *all);
-    int rc = t->gather ? t->gather(t->ctx, all, (size_t)t->all * n, e) : 0;
+        ops_download(all + (size_t)(t->first + k) * n, sums_at(s, k, position), n * sizeof *all);
+    int rc = ops_wait(e);
+    if (!rc && t->gather)
+        rc = t->gather(t->ctx, all, (size_t)t->all * n, e);
     if (rc)
         return rc;
     for (size_t v = 1; v < (size_t)t->all; v++)
         for (size_t i = 0; i < n; i++)
             all[i] += all[v * n + i];
     for (int64_t k = 0; k < t->count; k++)
-        memcpy(sums_at(s, k, position), all, n * sizeof *all);
+        ops_upload(sums_at(s, k, position), all, n * sizeof *all);
     return 0;
 }
 
@@ -130,19 +132,22 @@ static int prepare(struct model *m, const struct model_together *t, struct error
     return 0;
 }
 
-static int train_together(struct model *m, const float *parameters, const struct model_together *t,
+static int train_together(struct model *m, const struct model_together *t,
                           const struct draw_key *key, struct error *e)
 {
     struct lockstep s = {m, t, xcalloc((size_t)t->count + 1, sizeof *s.passes)};
     int rc = prepare(m, t, e);
     for (int64_t k = 0; k < t->count && !rc; k++)
         s.passes[k] = (struct pass){.model = k == 0 ? m : m->twins[k - 1],
-                                    .parameters = parameters,
+                                    .floats = m->floats,
+                                    .reals = m->reals,
                                     .batch = t->batches[k],
                                     .training = true,
                                     .key = *key,
                                     .together = t->all};
     int64_t begin = clock_mono_us();
+    for (int64_t k = 0; k < t->count && !rc; k++)
+        pass_stage(&s.passes[k]);
     if (!rc)
         rc = forward_together(&s, e);
     for (int64_t k = 0; k < t->count && !rc; k++)
@@ -154,7 +159,7 @@ static int train_together(struct model *m, const float *parameters, const struct
     return rc;
 }
 
-int model_train_together(struct model *m, const float *parameters, const struct model_together *t,
+int model_train_together(struct model *m, const struct model_together *t,
                          const struct draw_key *key, struct error *e)
 {
     int rc = 0;
@@ -165,23 +170,21 @@ int model_train_together(struct model *m, const float *parameters, const struct 
         rc = pass_check_batch(m, t->batches[k], e);
     }
     if (rc || model_needs_together(m))
-        return rc ? rc : train_together(m, parameters, t, key, e);
+        return rc ? rc : train_together(m, t, key, e);
     for (int64_t k = 0; k < t->count && !rc; k++)
-        rc = model_train(m, parameters, t->batches[k], key, &t->sinks[k],
-                         t->losses + k * m->micro_batch, e);
+        rc = model_train(m, t->batches[k], key, &t->sinks[k], t->losses + k * m->micro_batch, e);
     return rc;
 }
 
-int model_train(struct model *m, const float *parameters, const struct batch *batch,
-                const struct draw_key *key, const struct gradient_sink *sink, float *losses,
-                struct error *e)
+int model_train(struct model *m, const struct batch *batch, const struct draw_key *key,
+                const struct gradient_sink *sink, float *losses, struct error *e)
 {
     const struct model_together alone = {
         .batches = &batch, .sinks = sink, .losses = losses, .count = 1, .all = 1};
     must(batch->count == m->micro_batch);
     int rc = pass_check_batch(m, batch, e);
     ops_enter();
-    return rc ? rc : train_together(m, parameters, &alone, key, e);
+    return rc ? rc : train_together(m, &alone, key, e);
 }
 
 int64_t model_forward_us(const struct model *m)

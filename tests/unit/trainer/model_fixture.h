@@ -88,6 +88,7 @@ static inline void fixture_begin(struct fixture *f, const char *text,
     f->losses = floats_new(&f->a, micro_batch);
     f->batch = batch_new(shape, micro_batch);
     model_init(f->model, seed, f->weights);
+    model_set_parameters(f->model, f->weights);
     fill_batch(f, f->batch, micro_batch);
 }
 
@@ -115,7 +116,7 @@ static inline double fixture_train(struct fixture *f, const struct batch *b)
     struct error e;
     double sum = 0;
     f->delivered = 0;
-    if (model_train(f->model, f->weights, b, &f->key, &sink, f->losses, &e))
+    if (model_train(f->model, b, &f->key, &sink, f->losses, &e))
         fail_msg("%s", e.text);
     for (int64_t i = 0; i < b->count; i++)
         sum += (double)f->losses[i];

@@ -179,6 +179,7 @@ static void begin(struct run *r, const char *name, int64_t micro_batches,
     r->correct = aligned_block(&r->a, (size_t)r->micro_batch * sizeof *r->correct);
     r->batch = batch_new(&r->shape, r->micro_batch);
     fill_weights(r);
+    model_set_parameters(r->model, r->weights);
 }
 
 static void end(struct run *r)
@@ -197,7 +198,7 @@ static void pass(const struct run *r, int64_t step, int64_t m, const struct grad
     const struct draw_key key = {.seed = 1, .step = step};
     struct error e;
     fill_batch(r, step, m);
-    if (model_train(r->model, r->weights, r->batch, &key, sink, r->losses, &e))
+    if (model_train(r->model, r->batch, &key, sink, r->losses, &e))
         fail_msg("%s", e.text);
 }
 
@@ -243,8 +244,7 @@ static double evaluate(const struct run *r)
     struct error e;
     for (int64_t m = 0; m < r->batch_size / r->micro_batch; m++) {
         fill_batch(r, 0, m);
-        assert_int_equal(model_evaluate(r->model, r->weights, r->batch, r->losses, r->correct, &e),
-                         0);
+        assert_int_equal(model_evaluate(r->model, r->batch, r->losses, r->correct, &e), 0);
         loss_add(&sum, r->losses, r->micro_batch);
     }
     return loss_mean(&sum, r->batch_size);

@@ -70,20 +70,20 @@ static void test_evaluation(void **state)
     int32_t correct[MICRO_BATCH];
     fixture_begin(&f, plain, &image_6x6x4, MICRO_BATCH, 2);
     fixture_train(&f, f.batch);
-    assert_int_equal(model_evaluate(f.model, f.weights, f.batch, first, correct, &e), 0);
+    assert_int_equal(model_evaluate(f.model, f.batch, first, correct, &e), 0);
     for (int64_t c = 0; c < 4; c++) {
         double batch[2];
         moments(&f, f.batch, c, batch);
         f.weights[find(&f, "norm.running_mean")->offset + (size_t)c] = (float)batch[0];
         f.weights[find(&f, "norm.running_var")->offset + (size_t)c] = (float)batch[1];
     }
-    assert_int_equal(model_evaluate(f.model, f.weights, f.batch, whole, correct, &e), 0);
+    assert_int_equal(model_evaluate(f.model, f.batch, whole, correct, &e), 0);
     for (int i = 0; i < MICRO_BATCH; i++) {
         assert_true(fabsf(whole[i] - f.losses[i]) < 1e-5f);
         assert_true(fabsf(first[i] - f.losses[i]) > 1e-3f);
     }
     f.batch->count = 1;
-    assert_int_equal(model_evaluate(f.model, f.weights, f.batch, one, correct, &e), 0);
+    assert_int_equal(model_evaluate(f.model, f.batch, one, correct, &e), 0);
     expect_same_bits(one, whole, 1, "loss of the first sample alone");
     fixture_end(&f);
 }
@@ -214,7 +214,7 @@ static void *run_rank(void *arg)
                                      .all = ALL,
                                      .gather = gather,
                                      .ctx = seat};
-    if (model_train_together(seat->model, s->data.weights, &t, &s->data.key, &e))
+    if (model_train_together(seat->model, &t, &s->data.key, &e))
         log_die(__FILE__, __LINE__, e.text);
     return NULL;
 }
@@ -259,6 +259,7 @@ static void step_run(struct step *s, const int64_t *shares, int ranks)
         first += shares[r];
         assert_int_equal(compile_text(in_sync, &s->data.shape, MICRO_BATCH, &seats[r].model, &e),
                          0);
+        model_set_parameters(seats[r].model, s->data.weights);
     }
     for (int r = 0; r < ranks; r++)
         must(pthread_create(&seats[r].thread, NULL, run_rank, &seats[r]) == 0);
@@ -355,7 +356,7 @@ static void test_alone(void **state)
         .batches = twice, .sinks = sinks, .losses = losses, .count = 2, .all = 2};
     f.delivered = g.delivered = 0;
     memcpy(alone, g.gradients, model_block_size(g.model) * sizeof *alone);
-    assert_int_equal(model_train_together(g.model, g.weights, &t, &g.key, &e), 0);
+    assert_int_equal(model_train_together(g.model, &t, &g.key, &e), 0);
     expect_same_bits(losses, g.losses, MICRO_BATCH, "losses of the first");
     expect_same_bits(losses + MICRO_BATCH, g.losses, MICRO_BATCH, "losses of the second");
     for (int p = 0; p < g.count; p++)

@@ -60,10 +60,12 @@ static void disturb(struct fixture *f)
         hurt[i] = i % 3 ? NAN : 1e30f;
     fill_batch(f, other, MICRO_BATCH);
     f->weights = hurt;
+    model_set_parameters(f->model, hurt);
     fixture_train(f, other);
     fill_batch(f, other, 1);
-    assert_int_equal(model_evaluate(f->model, hurt, other, f->losses, correct, &e), 0);
+    assert_int_equal(model_evaluate(f->model, other, f->losses, correct, &e), 0);
     f->weights = weights;
+    model_set_parameters(f->model, weights);
     batch_free(other);
 }
 
@@ -165,12 +167,12 @@ static void test_evaluation(void **state)
         int32_t hits[MICRO_BATCH], hit[MICRO_BATCH];
         struct error e;
         fixture_begin(&f, texts[i], families[i].shape, MICRO_BATCH, 5);
-        assert_int_equal(model_evaluate(f.model, f.weights, f.batch, whole, hits, &e), 0);
+        assert_int_equal(model_evaluate(f.model, f.batch, whole, hits, &e), 0);
         fixture_train(&f, f.batch);
         expect_same_bits(f.losses, whole, MICRO_BATCH, "loss of training without dropout");
         for (int64_t n = 1; n < MICRO_BATCH; n++) {
             f.batch->count = n;
-            assert_int_equal(model_evaluate(f.model, f.weights, f.batch, few, hit, &e), 0);
+            assert_int_equal(model_evaluate(f.model, f.batch, few, hit, &e), 0);
             expect_same_bits(few, whole, n, "losses of the first samples alone");
             assert_memory_equal(hit, hits, (size_t)n * sizeof *hit);
         }
@@ -195,11 +197,10 @@ static void test_next_logits(void **state)
     double sum = 0;
     struct error e;
     fixture_begin(&f, gpt, &tokens_6, MICRO_BATCH, 6);
-    assert_int_equal(model_evaluate(f.model, f.weights, f.batch, whole, hits, &e), 0);
+    assert_int_equal(model_evaluate(f.model, f.batch, whole, hits, &e), 0);
     for (int64_t length = 1; length <= 6; length++) {
         int32_t target = f.batch->targets[length - 1], best = 0;
-        assert_int_equal(model_next_logits(f.model, f.weights, f.batch->tokens, length, logits, &e),
-                         0);
+        assert_int_equal(model_next_logits(f.model, f.batch->tokens, length, logits, &e), 0);
         sum += cross_entropy(logits, 11, target);
         for (int32_t i = 1; i < 11; i++)
             best = logits[i] > logits[best] ? i : best;
@@ -210,7 +211,7 @@ static void test_next_logits(void **state)
     fixture_end(&f);
 
     fixture_begin(&f, mlp, &image_4x3, MICRO_BATCH, 6);
-    assert_int_equal(model_next_logits(f.model, f.weights, hits, 1, logits, &e), ERR_INVALID);
+    assert_int_equal(model_next_logits(f.model, hits, 1, logits, &e), ERR_INVALID);
     fixture_end(&f);
 }
 
@@ -219,13 +220,11 @@ static void expect_refused(struct fixture *f, const char *text)
     struct gradient_sink sink = {keep_gradient, f};
     struct error e;
     f->delivered = 0;
-    assert_int_equal(model_train(f->model, f->weights, f->batch, &f->key, &sink, f->losses, &e),
-                     ERR_CORRUPT);
+    assert_int_equal(model_train(f->model, f->batch, &f->key, &sink, f->losses, &e), ERR_CORRUPT);
     assert_string_equal(e.text, text);
     assert_int_equal(f->delivered, 0);
     int32_t correct[MICRO_BATCH];
-    assert_int_equal(model_evaluate(f->model, f->weights, f->batch, f->losses, correct, &e),
-                     ERR_CORRUPT);
+    assert_int_equal(model_evaluate(f->model, f->batch, f->losses, correct, &e), ERR_CORRUPT);
     assert_string_equal(e.text, text);
 }
 
@@ -240,7 +239,7 @@ static void test_values(void **state)
     fixture_begin(&f, "[{\"layer\": \"linear\", \"out\": 3}]", &features_7, MICRO_BATCH, 8);
     fixture_train(&f, f.batch);
     f.batch->count = 3;
-    assert_int_equal(model_evaluate(f.model, f.weights, f.batch, losses, correct, &e), 0);
+    assert_int_equal(model_evaluate(f.model, f.batch, losses, correct, &e), 0);
     for (int i = 0; i < 3; i++) {
         double sum = 0;
         for (int o = 0; o < 3; o++) {
@@ -271,8 +270,8 @@ static void test_smoothing(void **state)
     fixture_begin(&f, text, &image_4x3, MICRO_BATCH, 9);
     fixture_begin(&g, "{\"family\": \"mlp\", \"hidden\": [4], \"classes\": 5}", &image_4x3,
                   MICRO_BATCH, 9);
-    assert_int_equal(model_evaluate(f.model, f.weights, f.batch, smooth, correct, &e), 0);
-    assert_int_equal(model_evaluate(g.model, g.weights, g.batch, sharp, correct, &e), 0);
+    assert_int_equal(model_evaluate(f.model, f.batch, smooth, correct, &e), 0);
+    assert_int_equal(model_evaluate(g.model, g.batch, sharp, correct, &e), 0);
     expect_same_bits(smooth, sharp, MICRO_BATCH, "losses of an evaluation");
     fixture_train(&f, f.batch);
     fixture_train(&g, g.batch);
