@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { File } from "node:buffer";
 import { test } from "node:test";
+import { rulesOf } from "../src/lib/ignore";
 import { readPlace } from "../src/lib/marks";
 import { fromFolder, joined, refusal, totalOf } from "../src/lib/uploads";
 import { examples, spirals } from "../src/pages/new_experiment/examples";
@@ -19,9 +20,55 @@ test("a message that names a place is marked there", () => {
     assert.deepEqual(readPlace("project 9 does not exist").marks, []);
 });
 
-test("a folder's files are named from within it, without what git keeps", () => {
-    const files = [upload("mine/a.py"), upload("mine/.git/HEAD"), upload("mine/lib/.gitignore")];
-    assert.deepEqual(paths(fromFolder(files)), ["a.py", "lib/.gitignore"]);
+/** What goes along of a folder, and what is left out. */
+async function folder(files: Record<string, string>) {
+    const all = Object.entries(files).map(([path, content]) => upload(`mine/${path}`, content));
+    const { uploads, leftOut } = await fromFolder(all);
+    return [paths(uploads).sort().join(" "), leftOut.sort().join(" ")];
+}
+
+test("a folder's files are named from within it, without what git keeps", async () => {
+    assert.deepEqual(await folder({ "a.py": "", ".git/HEAD": "", "lib/.gitignore": "" }), ["a.py lib/.gitignore", ".git/"]);
+});
+
+// The cases of ignored_files_are_left_out() in tests/unit/api/test_archive.c.
+test("what .detignore and .musterignore name is left out, as the command line does", async () => {
+    const work: Record<string, string> = {
+        "model.py": "m",
+        "notes.log": "l",
+        "data/big.bin": "b",
+        "data/keep.log": "k",
+        "src/data": "a file of that name",
+        "src/deep/x.tmp": "x",
+        ".git/config": "g",
+    };
+    const left = async (more: Record<string, string>) => folder(Object.assign(work, more));
+    assert.deepEqual(await left({}), ["data/big.bin data/keep.log model.py notes.log src/data src/deep/x.tmp", ".git/"]);
+    assert.deepEqual(await left({ ".detignore": "# comment\n*.log\n\ndata/\r\n" }), [
+        ".detignore model.py src/data src/deep/x.tmp",
+        ".git/ data/ notes.log",
+    ]);
+    assert.deepEqual(await left({ ".musterignore": "!notes.log\nsrc/deep/*.tmp\n/src/dat?\n.*ignore" }), [
+        "model.py notes.log",
+        ".detignore .git/ .musterignore data/ src/data src/deep/x.tmp",
+    ]);
+    assert.deepEqual(await left({ ".musterignore": "src/**.tmp\n.*ignore" }), [
+        "model.py src/data",
+        ".detignore .git/ .musterignore data/ notes.log src/deep/x.tmp",
+    ]);
+});
+
+test("patterns are those of fnmatch", () => {
+    const fits = (pattern: string, path: string, isFolder = false) => rulesOf([pattern])(path, isFolder);
+    const yes = ["*.log a/.log", "[a-c]x bx", "[!a-c]x dx", "[]-]x ]x", "[]-]x -x", "\\*x *x", "[ab [ab", "a/*/c a/b/c"];
+    yes.push("**/c a/b/c", "[[:digit:]]? 7x", "/a a", "a+(b) a+(b)", "? \u{1f600}");
+    const no = ["*.log a.logs", "[a-c]x dx", "[!a-c]x bx", "[z-a] b", "a\\ a", "a/* a/b/c", "/a b/a", "a/b x/a/b"];
+    no.push("a?b a/b", "a[/]b a/b", ". a", "a/ a");
+    for (const one of yes) assert.ok(fits(...(one.split(" ") as [string, string])), one);
+    for (const one of no) assert.ok(!fits(...(one.split(" ") as [string, string])), one);
+    assert.ok(fits("a/", "b/a", true));
+    assert.ok(!fits("!.git", ".git", true), "it can be taken back");
+    assert.ok(!fits("#a", "#a"));
 });
 
 test("a file that comes again takes the place of the former", () => {
@@ -31,9 +78,14 @@ test("a file that comes again takes the place of the former", () => {
 });
 
 test("too much is refused with what to do", () => {
-    assert.equal(refusal(100_000, 95_000_000), undefined);
-    assert.match(refusal(1, 95_000_001)!, /96 MB; an experiment takes 95 MB\. Leave out/);
-    assert.match(refusal(100_001, 1)!, /100001 files/);
+    const sized = (path: string, size: number) => ({ path, file: { size } as globalThis.File });
+    const huge = [sized("a.bin", 20e6), sized("b.bin", 50e6), sized("c.bin", 25e6)];
+    assert.equal(refusal(huge), undefined);
+    const said = refusal([...huge, sized("small", 1e5)])!;
+    assert.match(said, /have 95\.1 MB, and an experiment takes 95 MB\./);
+    assert.match(said, /The largest: b\.bin \(50\.0 MB\), c\.bin \(25\.0 MB\), a\.bin \(20\.0 MB\)\. .*\.musterignore/);
+    assert.equal(refusal(Array(100_000).fill(sized("a", 1))), undefined);
+    assert.match(refusal(Array(100_001).fill(sized("a", 0)))!, /100001 files/);
 });
 
 test("the data of the examples is the same every time, and half of each kind", () => {

@@ -1,5 +1,7 @@
 // The files of a new experiment: what was chosen or dropped, and what is sent of it.
 
+import { IGNORE_FILES, leftOutOf, type Rules, rulesOf } from "./ignore";
+
 /** What the master takes of files, which are a third longer on their way. */
 export const UPLOAD_MAX = 95_000_000;
 export const UPLOAD_FILES_MAX = 100_000;
@@ -34,19 +36,41 @@ export function joined(before: readonly Upload[], added: readonly Upload[]): Upl
     return [...all.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** A folder's own name is no part of the paths in it, and what git keeps stays behind. */
-export function fromFolder(files: Iterable<{ path: string; file: File }>): Upload[] {
-    const inside = [...files].map(({ path, file }) => ({ path: path.slice(path.indexOf("/") + 1), file }));
-    return inside.filter(({ path }) => path !== ".git" && !path.startsWith(".git/"));
+export interface Gathered {
+    uploads: Upload[];
+    /** What the folder's rules leave out: files, and folders as "data/". */
+    leftOut: string[];
+    /** One folder alone is the experiment's folder; several things keep their names. */
+    folder?: string;
 }
 
+/** All files of a folder; its own name, with which their paths begin, is no part of them. */
+export async function fromFolder(files: readonly Upload[]): Promise<Gathered> {
+    const inside = files.map(({ path, file }) => ({ path: path.slice(path.indexOf("/") + 1), file }));
+    const said = IGNORE_FILES.map((name) => inside.find(({ path }) => path === name)?.file.text() ?? "");
+    const rules = rulesOf(await Promise.all(said));
+    const leftOut = new Set<string>();
+    const uploads = inside.filter(({ path }) => {
+        const out = leftOutOf(rules, path);
+        if (out) leftOut.add(out);
+        return !out;
+    });
+    return { uploads, leftOut: [...leftOut] };
+}
+
+const LARGEST = 3; // that are named
+
 /** Why the master would not take so much; undefined: it would. */
-export function refusal(count: number, total: number): string | undefined {
-    const most = (UPLOAD_MAX / 1e6).toFixed(0);
-    if (total > UPLOAD_MAX)
-        return `These files are ${Math.ceil(total / 1e6)} MB; an experiment takes ${most} MB. Leave out what it does not need, or let it read large data from a shared folder.`;
-    if (count > UPLOAD_FILES_MAX)
-        return `These are ${count} files; an experiment takes ${UPLOAD_FILES_MAX}. Pack some of them together.`;
+export function refusal(uploads: readonly Upload[]): string | undefined {
+    const said = (size: number, digits: number) => `${(size / 1e6).toFixed(digits)} MB`;
+    const total = totalOf(uploads);
+    if (total > UPLOAD_MAX) {
+        const bySize = [...uploads].sort((a, b) => b.file.size - a.file.size).slice(0, LARGEST);
+        const largest = bySize.map(({ path, file }) => `${path} (${said(file.size, 1)})`).join(", ");
+        return `These files have ${said(total, 1)}, and an experiment takes ${said(UPLOAD_MAX, 0)}. The largest: ${largest}. Leave out what it does not need, name it in .musterignore, or let it read large data from a shared folder.`;
+    }
+    if (uploads.length > UPLOAD_FILES_MAX)
+        return `These are ${uploads.length} files; an experiment takes ${UPLOAD_FILES_MAX}. Name in .musterignore what it does not need.`;
     return undefined;
 }
 
@@ -79,9 +103,11 @@ export async function toWire(uploads: readonly Upload[]): Promise<WireFile[]> {
 
 // --- what was dropped ----------------------------------------------------------------------------
 
+const fileOf = (entry: FileSystemEntry) =>
+    new Promise<File>((done, failed) => (entry as FileSystemFileEntry).file(done, failed));
 
-async function readFolder(folder: FileSystemDirectoryEntry): Promise<FileSystemEntry[]> {
-    const reader = folder.createReader();
+async function readFolder(folder: FileSystemEntry): Promise<FileSystemEntry[]> {
+    const reader = (folder as FileSystemDirectoryEntry).createReader();
     const all: FileSystemEntry[] = [];
     for (;;) {
         const some = await new Promise<FileSystemEntry[]>((done, failed) => reader.readEntries(done, failed));
@@ -90,28 +116,30 @@ async function readFolder(folder: FileSystemDirectoryEntry): Promise<FileSystemE
     }
 }
 
-async function readEntry(entry: FileSystemEntry, path: string): Promise<Upload[]> {
-    if (entry.isFile) {
-        const file = await new Promise<File>((done, failed) => (entry as FileSystemFileEntry).file(done, failed));
-        return [{ path, file }];
+async function readRules(entries: readonly FileSystemEntry[]): Promise<Rules> {
+    const texts = IGNORE_FILES.map(async (name) => {
+        const entry = entries.find((one) => one.isFile && one.name === name);
+        return entry ? (await fileOf(entry)).text() : "";
+    });
+    return rulesOf(await Promise.all(texts));
+}
+
+/** What is left out is not even looked into: it may be large. */
+async function gather(entries: readonly FileSystemEntry[], head: string, rules: Rules, into: Gathered): Promise<void> {
+    for (const entry of entries) {
+        const path = head + entry.name;
+        if (rules(path, entry.isDirectory)) into.leftOut.push(entry.isDirectory ? `${path}/` : path);
+        else if (entry.isFile) into.uploads.push({ path, file: await fileOf(entry) });
+        else await gather(await readFolder(entry), `${path}/`, rules, into);
     }
-    if (entry.name === ".git") return [];
-    const uploads: Upload[] = [];
-    for (const one of await readFolder(entry as FileSystemDirectoryEntry))
-        uploads.push(...(await readEntry(one, `${path}/${one.name}`)));
-    return uploads;
 }
 
-export interface Drop {
-    uploads: Upload[];
-    /** One folder alone is the experiment's folder; several things keep their names. */
-    folder?: string;
-}
-
-export async function readDrop(data: DataTransfer): Promise<Drop> {
-    const entries = [...data.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
-    const lists = await Promise.all(entries.map((entry) => readEntry(entry, entry.name)));
-    const [first] = entries;
-    if (entries.length !== 1 || !first!.isDirectory) return { uploads: lists.flat() };
-    return { uploads: fromFolder(lists.flat()), folder: first!.name };
+export async function readDrop(data: DataTransfer): Promise<Gathered> {
+    const dropped = [...data.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
+    const [first] = dropped;
+    const isFolder = dropped.length === 1 && first!.isDirectory;
+    const entries = isFolder ? await readFolder(first!) : dropped;
+    const into: Gathered = { uploads: [], leftOut: [], ...(isFolder ? { folder: first!.name } : {}) };
+    await gather(entries, "", await readRules(entries), into);
+    return into;
 }

@@ -2,13 +2,15 @@
 
 import { computed, signal } from "@preact/signals";
 import { confirm } from "../../lib/notices";
-import { type Drop, fromFolder, joined, refusal, totalOf, type Upload } from "../../lib/uploads";
+import { fromFolder, type Gathered, joined, refusal, totalOf, type Upload } from "../../lib/uploads";
 import { examples, type Example } from "./examples";
 
 const first = examples[0]!;
 
 export const config = signal(first.config);
 export const files = signal<readonly Upload[]>(first.files());
+/** What the rules of folders that were given have left out. */
+export const leftOut = signal<readonly string[]>([]);
 export const folder = signal("FOLDER");
 export const template = signal("");
 export const projectId = signal("");
@@ -16,7 +18,7 @@ export const projectId = signal("");
 const given = signal({ config: config.value, files: files.value });
 
 export const total = computed(() => totalOf(files.value));
-export const refused = computed(() => refusal(files.value.length, total.value));
+export const refused = computed(() => refusal(files.value));
 export const example = computed(() =>
     examples.find((one) => one.config === config.value && files.value === given.value.files),
 );
@@ -25,6 +27,7 @@ function replace(newConfig: string, newFiles: readonly Upload[]): void {
     config.value = newConfig;
     files.value = newFiles;
     given.value = { config: newConfig, files: newFiles };
+    leftOut.value = [];
     folder.value = "FOLDER";
 }
 
@@ -43,15 +46,23 @@ function ownFiles(): readonly Upload[] {
     return files.value === given.value.files ? [] : files.value;
 }
 
-export function addFiles(uploads: readonly Upload[]): void {
-    if (uploads.length) files.value = joined(ownFiles(), uploads);
+function add(given: Gathered): void {
+    if (given.folder) folder.value = given.folder;
+    if (given.uploads.length) files.value = joined(ownFiles(), given.uploads);
+    const all = new Set([...leftOut.value, ...given.leftOut]);
+    for (const { path } of files.value) all.delete(path); // it was given by itself
+    leftOut.value = [...all].sort();
 }
 
-export function addChosen(list: FileList | null): void {
+export function removeAll(): void {
+    files.value = [];
+    leftOut.value = [];
+}
+
+export async function addChosen(list: FileList | null): Promise<void> {
     const chosen = [...(list ?? [])].map((file) => ({ path: file.webkitRelativePath || file.name, file }));
     const root = chosen[0]?.file.webkitRelativePath.split("/")[0];
-    if (root) folder.value = root;
-    addFiles(root ? fromFolder(chosen) : chosen);
+    add(root ? { ...(await fromFolder(chosen)), folder: root } : { uploads: chosen, leftOut: [] });
 }
 
 const isYaml = ({ path }: Upload) => /^[^/]+\.ya?ml$/.test(path);
@@ -62,8 +73,8 @@ export async function openConfig(file: File): Promise<void> {
 }
 
 /** One YAML file alone is the configuration. */
-export async function addDropped({ uploads, folder: name }: Drop): Promise<void> {
-    if (uploads.length === 1 && isYaml(uploads[0]!) && !name) return openConfig(uploads[0]!.file);
-    if (name) folder.value = name;
-    addFiles(uploads);
+export async function addDropped(given: Gathered): Promise<void> {
+    const [only, ...others] = given.uploads;
+    if (only && !others.length && isYaml(only) && !given.folder) await openConfig(only.file);
+    else add(given);
 }

@@ -3,9 +3,11 @@
 import { useRef } from "preact/hooks";
 import { save } from "../../lib/download";
 import { bytes, count } from "../../lib/format";
+import { IGNORE_FILES } from "../../lib/ignore";
+import { toastError } from "../../lib/notices";
 import { UPLOAD_MAX } from "../../lib/uploads";
 import { Bar, Button } from "../../parts";
-import { addChosen, files, refused, total } from "./draft";
+import { addChosen, files, leftOut, refused, removeAll, total } from "./draft";
 
 const SHOWN = 200;
 
@@ -13,7 +15,7 @@ const SHOWN = 200;
 function Choose({ name, isFolder = false }: { name: string; isFolder?: boolean }) {
     const input = useRef<HTMLInputElement>(null);
     const onChange = () => {
-        addChosen(input.current!.files);
+        addChosen(input.current!.files).catch(toastError);
         input.current!.value = ""; // so that the same can be chosen again
     };
     return (
@@ -62,6 +64,21 @@ function List() {
     );
 }
 
+function LeftOut() {
+    const all = leftOut.value;
+    return (
+        <details>
+            <summary>{count(all.length, "path")} left out</summary>
+            <ul class="new-files mono" aria-label="Left out" tabIndex={0}>
+                {all.slice(0, SHOWN).map((path) => (
+                    <li key={path}>{path}</li>
+                ))}
+                {all.length > SHOWN && <li class="muted">and {count(all.length - SHOWN, "more path")}</li>}
+            </ul>
+        </details>
+    );
+}
+
 export function Files() {
     const many = files.value.length;
     return (
@@ -73,6 +90,7 @@ export function Files() {
                 </span>
             </div>
             {many > 0 && <List />}
+            {leftOut.value.length > 0 && <LeftOut />}
             {total.value > UPLOAD_MAX / 10 && (
                 <Bar
                     value={Math.min(total.value, UPLOAD_MAX)}
@@ -89,12 +107,15 @@ export function Files() {
                 <Choose name="Add files" />
                 <Choose name="Add a folder" isFolder />
                 {many > 1 && (
-                    <Button kind="quiet" onClick={() => (files.value = [])}>
+                    <Button kind="quiet" onClick={removeAll}>
                         Leave all out
                     </Button>
                 )}
             </div>
-            <p class="muted">Its processes start in a folder with these files. They can be dropped anywhere on this page.</p>
+            <p class="muted">
+                Its processes start in a folder with these files. They can be dropped anywhere on this page.
+                What {IGNORE_FILES.join(" or ")} in a folder names stays behind.
+            </p>
         </section>
     );
 }
