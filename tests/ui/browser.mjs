@@ -37,6 +37,7 @@ export async function open({ theme = "light", width = 1440, reducedMotion = "red
         locale: "en-GB",
     });
     context.setDefaultTimeout(20_000);
+    await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: master });
     const page = await context.newPage();
     page.faults = [];
     page.on("pageerror", (error) => page.faults.push(error.stack ?? String(error)));
@@ -82,6 +83,10 @@ export async function until(what, condition, seconds = 20) {
     }
 }
 
+/** Waits until this text is on the clipboard. */
+export const copied = (page, text) =>
+    until(`${text} is copied`, async () => (await page.evaluate(() => navigator.clipboard.readText())) === text, 5);
+
 /** Waits until nothing on the page is on its way any more. */
 export async function settled(page) {
     await see(page.getByRole("main"));
@@ -104,10 +109,17 @@ export async function lookThrough(page) {
     await settled(page);
 }
 
-/** What axe finds, in words; nothing wider than the window either. */
-export async function faultsOf(page) {
+/** Makes the system's theme this one, which the open page follows. */
+export async function turn(page, theme) {
+    await page.emulateMedia({ colorScheme: theme });
+    await page.locator(`html[data-theme=${theme}]`).waitFor({ state: "attached" });
+}
+
+/** What axe finds, in words; nothing wider than the window either. `only`: by some of its rules. */
+export async function faultsOf(page, only) {
     if (!(await page.evaluate("typeof axe"))?.includes("object")) await page.evaluate(axeSource);
-    const { violations } = await page.evaluate("axe.run()");
+    const options = { resultTypes: ["violations"], ...(only ? { runOnly: only } : {}) };
+    const { violations } = await page.evaluate((given) => axe.run(given), options);
     const faults = violations.map(({ id, help, nodes }) => {
         const places = nodes.slice(0, 4).map(({ target, any }) => `  ${target.join(" ")}: ${any[0]?.message ?? ""}`);
         return `${id}: ${help}, in ${nodes.length}\n${places.join("\n")}`;

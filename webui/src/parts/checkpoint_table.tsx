@@ -7,15 +7,15 @@ import { get, send } from "../lib/api";
 import { copyText } from "../lib/clipboard";
 import { bytes, metric, number, stateWord } from "../lib/format";
 import { useLoad } from "../lib/load";
-import { toast, toastError } from "../lib/notices";
+import { toast } from "../lib/notices";
 import { listRows } from "../lib/rows";
 import { mayChange } from "../lib/session";
 import type { Checkpoint, Experiment, Model, Paged } from "../lib/types";
 import { flag, param, text } from "../lib/url";
-import { Button } from "./button";
 import { DownloadCheckpoint, sizeOf } from "./checkpoint";
 import { Dialog } from "./dialog";
 import { Field, Switch, TextInput } from "./field";
+import { FormDialog } from "./form";
 import { Menu, type MenuItem } from "./menu";
 import { Ago, Empty, Loaded } from "./page";
 import { StateBadge } from "./state";
@@ -35,65 +35,42 @@ function Register(props: { checkpoint: Checkpoint; workspaceId: number; onClose:
     const models = useLoad((abort) => get<{ models: Model[] }>("/models", { limit: 200 }, abort));
     const name = useSignal("");
     const comment = useSignal("");
-    const error = useSignal("");
+    const model = name.value.trim();
     const register = async () => {
-        const model = name.value.trim();
-        if (!model) {
-            error.value = "Give the name of a model: one that is there, or a new one.";
-            return;
-        }
-        const path = `/models/${encodeURIComponent(model)}`;
-        try {
-            if (!models.data.value?.models.some((one) => one.name === model))
-                await send("POST", "/models", { name: model, workspaceId });
-            const body = { checkpointUuid: checkpoint.uuid, comment: comment.value };
-            const { modelVersion } = await send<{ modelVersion: { version: number } }>(
-                "POST",
-                `${path}/versions`,
-                body,
-            );
-            toast(`Registered as version ${modelVersion.version} of ${model}`, "good");
-            onClose();
-        } catch (failure) {
-            toastError(failure);
-        }
+        if (!models.data.value?.models.some((one) => one.name === model))
+            await send("POST", "/models", { name: model, workspaceId });
+        const body = { checkpointUuid: checkpoint.uuid, comment: comment.value };
+        const path = `/models/${encodeURIComponent(model)}/versions`;
+        const made = await send<{ modelVersion: { version: number } }>("POST", path, body);
+        toast(`Registered as version ${made.modelVersion.version} of ${model}`, "good");
     };
     return (
-        <Dialog
+        <FormDialog
             title="Register as a version of a model"
+            verb="Register"
+            submit={register}
             onClose={onClose}
-            actions={
-                <>
-                    <Button onClick={onClose}>Leave it</Button>
-                    <Button kind="main" onClick={() => void register()}>
-                        Register
-                    </Button>
-                </>
-            }
         >
-            <div class="stack">
-                <p class="muted">
-                    Checkpoint <span class="mono">{checkpoint.uuid}</span>, step{" "}
-                    {number(checkpoint.stepsCompleted ?? 0)}
-                </p>
-                <Field label="Model" help="A new name makes a new model." error={error.value}>
-                    <input
-                        class="input"
-                        list="models-there"
-                        value={name.value}
-                        onInput={(event) => (name.value = event.currentTarget.value)}
-                    />
-                </Field>
-                <datalist id="models-there">
-                    {models.data.value?.models.map((model) => (
-                        <option key={model.id} value={model.name} />
-                    ))}
-                </datalist>
-                <Field label="Comment">
-                    <TextInput at={comment} />
-                </Field>
-            </div>
-        </Dialog>
+            <p class="muted">
+                Checkpoint <span class="mono">{checkpoint.uuid}</span>, step{" "}
+                {number(checkpoint.stepsCompleted ?? 0)}
+            </p>
+            <Field label="Model" help="A new name makes a new model.">
+                <input
+                    class="input"
+                    list="models-there"
+                    required
+                    value={name.value}
+                    onInput={(event) => (name.value = event.currentTarget.value)}
+                />
+            </Field>
+            <datalist id="models-there">
+                {models.data.value?.models.map((one) => <option key={one.id} value={one.name} />)}
+            </datalist>
+            <Field label="Comment">
+                <TextInput at={comment} />
+            </Field>
+        </FormDialog>
     );
 }
 

@@ -4,8 +4,10 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
+import type { Call } from "../lib/api";
 import { toast } from "../lib/notices";
 import { Button } from "./button";
+import { CopyAs } from "./copy";
 import { Dialog } from "./dialog";
 import { ErrorBox } from "./page";
 
@@ -17,6 +19,8 @@ export function FormDialog(props: {
     submit: () => Promise<unknown>;
     /** Said when it worked. */
     done?: string;
+    /** What it does, to copy as a command. */
+    call?: Call;
     wide?: boolean;
     children: ComponentChildren;
 }) {
@@ -44,6 +48,7 @@ export function FormDialog(props: {
             wide={props.wide ?? false}
             actions={
                 <>
+                    {props.call && <CopyAs call={props.call} />}
                     <Button onClick={props.onClose}>Leave it</Button>
                     <Button
                         kind="main"

@@ -1,34 +1,44 @@
 // Notices and questions of lib/notices, drawn once for the whole page.
 
+import { useEffect, useRef } from "preact/hooks";
 import { dismiss, notices, question } from "../lib/notices";
 import { Button } from "./button";
 import { Dialog } from "./dialog";
 import { Icon } from "./icon";
 import "./notices.css";
 
+/** Above everything, also above a dialog that was opened before. */
 function Toasts() {
+    const shown = notices.value;
+    const box = useRef<HTMLDivElement>(null);
+    useEffect(() => {
+        box.current!.hidePopover();
+        if (shown.length) box.current!.showPopover();
+    }, [shown]);
     return (
-        <div class="toasts" aria-live="polite" role="status">
-            {notices.value.map((notice) => (
-                <div key={notice.id} class={`toast toast-${notice.kind}`}>
-                    {notice.kind !== "plain" && (
-                        <Icon
-                            name={notice.kind === "good" ? "check" : "warning"}
-                            label={notice.kind === "good" ? "Done" : "Error"}
+        <div aria-live="polite" role="status">
+            <div ref={box} class="toasts" popover="manual">
+                {shown.map((notice) => (
+                    <div key={notice.id} class={`toast toast-${notice.kind}`}>
+                        {notice.kind !== "plain" && (
+                            <Icon
+                                name={notice.kind === "good" ? "check" : "warning"}
+                                label={notice.kind === "good" ? "Done" : "Error"}
+                            />
+                        )}
+                        <div class="grow">
+                            {notice.text}
+                            {notice.more && <div class="muted">{notice.more}</div>}
+                        </div>
+                        <Button
+                            icon="close"
+                            kind="quiet"
+                            label="Close the notice"
+                            onClick={() => dismiss(notice.id)}
                         />
-                    )}
-                    <div class="grow">
-                        {notice.text}
-                        {notice.more && <div class="muted">{notice.more}</div>}
                     </div>
-                    <Button
-                        icon="close"
-                        kind="quiet"
-                        label="Close the notice"
-                        onClick={() => dismiss(notice.id)}
-                    />
-                </div>
-            ))}
+                ))}
+            </div>
         </div>
     );
 }

@@ -60,7 +60,7 @@ export const marksIn = (verdict: Verdict): readonly Mark[] => (verdict.kind === 
 export function Verdict({ of }: { of: Verdict }) {
     if (of.kind === "checking")
         return (
-            <p class="muted" role="status">
+            <p class="muted" role="status" aria-busy="true">
                 <Icon name="spinner" /> The master looks at it…
             </p>
         );

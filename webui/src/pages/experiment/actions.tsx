@@ -4,12 +4,11 @@ import { type Signal, useSignal } from "@preact/signals";
 import type { Action } from "../../lib/actions";
 import { perform, type Call } from "../../lib/api";
 import { stateWord } from "../../lib/format";
-import { toast, toastError } from "../../lib/notices";
 import { hasEnded, isStopping } from "../../lib/runs";
 import { mayChange } from "../../lib/session";
 import type { Experiment } from "../../lib/types";
 import { go } from "../../lib/url";
-import { Button, CopyAs, Dialog, Field, TextInput } from "../../parts";
+import { Field, FormDialog, TextArea, TextInput } from "../../parts";
 import { Fork } from "./fork";
 import { Move } from "./move";
 
@@ -52,7 +51,8 @@ function whyNot(verb: Verb, { state, archived }: Experiment): string | undefined
     return undefined;
 }
 
-export function actionsOf(experiment: Experiment, asked: Asked): Action[] {
+/** `reload` is called when one has changed it, so that one sees that at once. */
+export function actionsOf(experiment: Experiment, asked: Asked, reload: () => void): Action[] {
     const { id, state, archived } = experiment;
     const refused = mayChange(experiment.workspaceId, experiment.userId);
     const ended = hasEnded(state);
@@ -64,6 +64,7 @@ export function actionsOf(experiment: Experiment, asked: Asked): Action[] {
             path: `/experiments/${id}/${which}`,
             muster: ["experiment", which, id],
         },
+        run: reload,
     });
     const ask = (which: Asked["value"], name: string, icon: string, why?: string): Action => ({
         name,
@@ -105,30 +106,13 @@ export function actionsOf(experiment: Experiment, asked: Asked): Action[] {
 
 // --- dialogs -------------------------------------------------------------------------------------
 
-/** Does a call, says so, and closes; what went wrong is said and the dialog stays. */
-async function settle(calls: readonly Call[], done: string, close: () => void): Promise<void> {
-    try {
-        for (const call of calls) await perform(call);
-        toast(done, "good");
-        close();
-    } catch (error) {
-        toastError(error);
-    }
+export interface DialogProps {
+    experiment: Experiment;
+    onClose: () => void;
+    reload: () => void;
 }
 
-function Foot(props: { onClose: () => void; onSave: () => void; verb: string; call?: Call }) {
-    return (
-        <>
-            {props.call && <CopyAs call={props.call} />}
-            <Button onClick={props.onClose}>Leave it</Button>
-            <Button kind="main" onClick={props.onSave}>
-                {props.verb}
-            </Button>
-        </>
-    );
-}
-
-function About({ experiment, onClose }: { experiment: Experiment; onClose: () => void }) {
+function About({ experiment, onClose, reload }: DialogProps) {
     const name = useSignal(experiment.name);
     const description = useSignal(experiment.description ?? "");
     const notes = useSignal(experiment.notes ?? "");
@@ -141,35 +125,30 @@ function About({ experiment, onClose }: { experiment: Experiment; onClose: () =>
             ...["--description", description.value, "--notes", notes.value],
         ],
     };
-    const save = () => void settle([call], "Saved", onClose);
     return (
-        <Dialog
+        <FormDialog
             wide
             title="Name and notes"
+            verb="Save"
+            done="Saved"
+            call={call}
+            submit={() => perform(call).then(reload)}
             onClose={onClose}
-            actions={<Foot onClose={onClose} onSave={save} verb="Save" call={call} />}
         >
-            <div class="stack">
-                <Field label="Name">
-                    <TextInput at={name} required />
-                </Field>
-                <Field label="Description" help="A line, shown below the name.">
-                    <TextInput at={description} />
-                </Field>
-                <Field label="Notes">
-                    <textarea
-                        class="input"
-                        rows={10}
-                        value={notes.value}
-                        onInput={(event) => (notes.value = event.currentTarget.value)}
-                    />
-                </Field>
-            </div>
-        </Dialog>
+            <Field label="Name">
+                <TextInput at={name} required />
+            </Field>
+            <Field label="Description" help="A line, shown below the name.">
+                <TextInput at={description} />
+            </Field>
+            <Field label="Notes">
+                <TextArea at={notes} rows={10} />
+            </Field>
+        </FormDialog>
     );
 }
 
-function Labels({ experiment, onClose }: { experiment: Experiment; onClose: () => void }) {
+function Labels({ experiment, onClose, reload }: DialogProps) {
     const before = experiment.labels ?? [];
     const typed = useSignal(before.join(", "));
     const wanted = [
@@ -185,27 +164,29 @@ function Labels({ experiment, onClose }: { experiment: Experiment; onClose: () =
         path: `/experiments/${experiment.id}`,
         body: { labels: wanted },
     };
-    const save = () => void settle([call], "Saved", onClose);
     return (
-        <Dialog
+        <FormDialog
             title="Labels"
+            verb="Save"
+            done="Saved"
+            call={call}
+            submit={() => perform(call).then(reload)}
             onClose={onClose}
-            actions={<Foot onClose={onClose} onSave={save} verb="Save" call={call} />}
         >
             <Field label="Labels, with commas between">
-                <TextInput at={typed} onEnter={save} />
+                <TextInput at={typed} />
             </Field>
-        </Dialog>
+        </FormDialog>
     );
 }
 
-export function Dialogs({ experiment, asked }: { experiment: Experiment; asked: Asked }) {
-    const close = () => void (asked.value = "");
-    const props = { experiment, onClose: close };
-    if (asked.value === "about") return <About {...props} />;
-    if (asked.value === "labels") return <Labels {...props} />;
-    if (asked.value === "move") return <Move {...props} />;
-    if (asked.value === "fork") return <Fork {...props} />;
-    if (asked.value === "continue") return <Fork {...props} isContinued />;
+export function Dialogs(props: { experiment: Experiment; asked: Asked; reload: () => void }) {
+    const { experiment, asked, reload } = props;
+    const common = { experiment, reload, onClose: () => void (asked.value = "") };
+    if (asked.value === "about") return <About {...common} />;
+    if (asked.value === "labels") return <Labels {...common} />;
+    if (asked.value === "move") return <Move {...common} />;
+    if (asked.value === "fork") return <Fork {...common} />;
+    if (asked.value === "continue") return <Fork {...common} isContinued />;
     return null;
 }

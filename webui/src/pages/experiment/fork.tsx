@@ -4,21 +4,19 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { type Call, perform } from "../../lib/api";
 import { toast, toastError } from "../../lib/notices";
-import type { Experiment } from "../../lib/types";
 import { go } from "../../lib/url";
 import { Button, CopyAs, Dialog, Switch } from "../../parts";
 import { Diff } from "../../parts/code";
 import { Editor } from "../../parts/editor";
 import { type Made, marksIn, useVerdict, Verdict } from "../../parts/verdict";
+import type { DialogProps } from "./actions";
 
-export interface ForkProps {
-    experiment: Experiment;
-    onClose: () => void;
+export interface ForkProps extends DialogProps {
     /** Goes on with it, rather than beginning anew. */
     isContinued?: boolean;
 }
 
-export function Fork({ experiment, onClose, isContinued = false }: ForkProps) {
+export function Fork({ experiment, onClose, reload, isContinued = false }: ForkProps) {
     const before = isContinued ? "" : (experiment.originalConfig ?? "");
     const config = useSignal(before);
     const isPaused = useSignal(false);
@@ -55,7 +53,8 @@ export function Fork({ experiment, onClose, isContinued = false }: ForkProps) {
                 "good",
             );
             onClose();
-            if (!isContinued) go(`/experiments/${made.experiment.id}`);
+            if (isContinued) reload();
+            else go(`/experiments/${made.experiment.id}`);
         } catch (error) {
             toastError(error);
         }

@@ -85,7 +85,7 @@ function tabsOf(experiment: Experiment): Tab[] {
     ].filter(({ id }) => isSearch || !ofSearches.has(id) || id === tab.value);
 }
 
-function Everything({ known, asked }: { known: Known; asked: Asked }) {
+function Everything({ known, asked, reload }: { known: Known; asked: Asked; reload: () => void }) {
     const { experiment } = known;
     const tabs = tabsOf(experiment);
     return (
@@ -94,7 +94,7 @@ function Everything({ known, asked }: { known: Known; asked: Asked }) {
             <Tabs label="About the experiment" at={tab} tabs={tabs} />
             <h2 class="hidden">{tabs.find(({ id }) => id === tab.value)?.title}</h2>
             <Panel known={known} asked={asked} />
-            <Dialogs experiment={experiment} asked={asked} />
+            <Dialogs experiment={experiment} asked={asked} reload={reload} />
         </>
     );
 }
@@ -108,7 +108,7 @@ export function Page({ id }: { id: string }) {
     });
     const asked = useAsked();
     const experiment = useComputed(() => load.data.value?.experiment).value;
-    const actions = experiment ? actionsOf(experiment, asked) : [];
+    const actions = experiment ? actionsOf(experiment, asked, load.reload) : [];
     useActions(actions);
     return (
         <main>
@@ -127,7 +127,9 @@ export function Page({ id }: { id: string }) {
                 ]}
                 actions={actions}
             />
-            <Loaded of={load}>{(known) => <Everything known={known} asked={asked} />}</Loaded>
+            <Loaded of={load}>
+                {(known) => <Everything known={known} asked={asked} reload={load.reload} />}
+            </Loaded>
         </main>
     );
 }

@@ -3,12 +3,11 @@
 import { useSignal } from "@preact/signals";
 import { type Call, perform } from "../../lib/api";
 import { useLoad } from "../../lib/load";
-import { toast, toastError } from "../../lib/notices";
-import type { Experiment } from "../../lib/types";
 import { projectOptions, readProjects } from "../../lib/projects";
-import { Button, CopyAs, Dialog, Loaded, Select } from "../../parts";
+import { FormDialog, Loaded, Select } from "../../parts";
+import type { DialogProps } from "./actions";
 
-export function Move({ experiment, onClose }: { experiment: Experiment; onClose: () => void }) {
+export function Move({ experiment, onClose, reload }: DialogProps) {
     const projects = useLoad(readProjects);
     const to = useSignal(String(experiment.projectId));
     const chosen = projects.data.value?.find((project) => String(project.id) === to.value);
@@ -25,42 +24,18 @@ export function Move({ experiment, onClose }: { experiment: Experiment; onClose:
               }
             : {}),
     };
-    const move = async () => {
-        try {
-            await perform(call);
-            toast(`Moved to ${chosen?.workspaceName} / ${chosen?.name}`, "good");
-            onClose();
-        } catch (error) {
-            toastError(error);
-        }
-    };
     return (
-        <Dialog
+        <FormDialog
             title="Move to another project"
+            verb="Move"
+            done={`Moved to ${chosen?.workspaceName} / ${chosen?.name}`}
+            call={call}
+            submit={() => perform(call).then(reload)}
             onClose={onClose}
-            actions={
-                <>
-                    <CopyAs call={call} />
-                    <Button onClick={onClose}>Leave it</Button>
-                    <Button
-                        kind="main"
-                        disabled={to.value === String(experiment.projectId)}
-                        onClick={() => void move()}
-                    >
-                        Move
-                    </Button>
-                </>
-            }
         >
             <Loaded of={projects}>
-                {(all) => (
-                    <Select
-                        label="Project"
-                        at={to}
-                        options={projectOptions(all)}
-                    />
-                )}
+                {(all) => <Select label="Project" at={to} options={projectOptions(all)} />}
             </Loaded>
-        </Dialog>
+        </FormDialog>
     );
 }
