@@ -1,0 +1,244 @@
+// The device of the emulation: coroutines for the threads of a block, and the host's memory. A
+// coroutine runs one thread after the other until one of them has to wait; then the next coroutine
+// takes over, so that kernels without barriers need one alone.
+#include "tests/unit/trainer/cuda/emulate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#include "trainer/ops/cuda/launch.h"
+
+#define _Noreturn __attribute__((noreturn))
+extern "C" {
+#include "base/log.h"
+}
+
+dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+enum { THREADS_MAX = 1024, WARPS_MAX = THREADS_MAX / 32, STACK = 256 << 10, WIDEST = 16 };
+
+struct barrier {
+    unsigned arrived, generation;
+};
+
+struct warp {
+    struct barrier barrier;
+    unsigned char given[2][32][WIDEST];
+};
+
+struct fiber {
+    ucontext_t context;
+    unsigned char *stack;
+    dim3 index; // of the thread that it is running
+    bool done;
+    const struct barrier *at;
+    unsigned generation; // it waits until the barrier's is another one
+};
+
+static struct {
+    void (*thread)(void *);
+    void *ctx;
+    unsigned threads, begun, finished;
+    struct barrier barrier;
+    struct warp warps[WARPS_MAX];
+    struct fiber fibers[THREADS_MAX];
+    struct fiber *running;
+    ucontext_t scheduler;
+    unsigned char *shared;
+    enum ops_precision precision;
+} e;
+
+static void run_threads(void)
+{
+    while (e.begun < e.threads) {
+        unsigned i = e.begun++;
+        threadIdx = dim3(i % blockDim.x, i / blockDim.x);
+        e.running->index = threadIdx;
+        e.thread(e.ctx);
+        e.finished++;
+    }
+    e.running->done = true;
+    swapcontext(&e.running->context, &e.scheduler);
+}
+
+static void resume(struct fiber *f)
+{
+    e.running = f;
+    threadIdx = f->index;
+    must(swapcontext(&e.scheduler, &f->context) == 0);
+}
+
+static void begin(struct fiber *f)
+{
+    if (!f->stack)
+        f->stack = (unsigned char *)malloc(STACK);
+    must(f->stack && getcontext(&f->context) == 0);
+    f->context.uc_stack.ss_sp = f->stack;
+    f->context.uc_stack.ss_size = STACK;
+    f->context.uc_link = NULL;
+    f->done = false;
+    f->at = NULL;
+    makecontext(&f->context, run_threads, 0);
+    resume(f);
+}
+
+static void run_block(void)
+{
+    unsigned fibers = 0;
+    e.begun = e.finished = 0;
+    while (e.finished < e.threads) {
+        bool moved = e.begun < e.threads;
+        if (moved)
+            begin(&e.fibers[fibers++]);
+        else
+            for (unsigned i = 0; i < fibers; i++) {
+                struct fiber *f = &e.fibers[i];
+                if (f->done || f->at->generation == f->generation)
+                    continue;
+                resume(f);
+                moved = true;
+            }
+        must(moved); // else threads wait at different barriers, or for one that has returned
+    }
+}
+
+void emulate_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*thread)(void *), void *ctx)
+{
+    must(block.z == 1 && block.x * block.y <= THREADS_MAX && block.x * block.y % 32 == 0);
+    must(grid.x > 0 && grid.y > 0 && grid.z > 0 && grid.y < 65536 && grid.z < 65536);
+    must(shared_bytes <= (160u << 10)); // what compute capability 8.0 has
+    e.thread = thread;
+    e.ctx = ctx;
+    e.threads = block.x * block.y;
+    blockDim = block;
+    gridDim = grid;
+    e.shared = (unsigned char *)aligned_alloc(64, (shared_bytes + 64) / 64 * 64);
+    must(e.shared);
+    for (unsigned z = 0; z < grid.z; z++)
+        for (unsigned y = 0; y < grid.y; y++)
+            for (unsigned x = 0; x < grid.x; x++) {
+                blockIdx = dim3(x, y, z);
+                memset(e.shared, 0x7f, shared_bytes); // nobody may count on zeros
+                run_block();
+            }
+    free(e.shared);
+}
+
+unsigned char *emulate_shared(void)
+{
+    return e.shared;
+}
+
+static void wait_at(struct barrier *b, unsigned threads)
+{
+    struct fiber *me = e.running;
+    me->at = b;
+    me->generation = b->generation;
+    if (++b->arrived == threads) {
+        b->arrived = 0;
+        b->generation++;
+        return;
+    }
+    must(swapcontext(&me->context, &e.scheduler) == 0);
+}
+
+void emulate_block_barrier(void)
+{
+    must(e.finished == 0); // every thread of the block comes here
+    wait_at(&e.barrier, e.threads);
+}
+
+static unsigned linear_index(void)
+{
+    return threadIdx.x + threadIdx.y * blockDim.x;
+}
+
+void emulate_warp_barrier(unsigned mask)
+{
+    must(mask == 0xffffffffu);
+    wait_at(&e.warps[linear_index() / 32].barrier, 32);
+}
+
+void emulate_exchange(unsigned mask, const void *mine, size_t size, unsigned from, void *theirs)
+{
+    must(size <= WIDEST);
+    struct warp *w = &e.warps[linear_index() / 32];
+    unsigned turn = w->barrier.generation % 2; // so that the next exchange disturbs none
+    memcpy(w->given[turn][linear_index() % 32], mine, size);
+    emulate_warp_barrier(mask);
+    memcpy(theirs, w->given[turn][from], size);
+}
+
+// --- the device
+
+bool cuda_reals_are_bf16(void)
+{
+    return e.precision == OPS_BF16;
+}
+
+void *cuda_workspace(void)
+{
+    static unsigned char workspace[CUDA_WORKSPACE_BYTES] __attribute__((aligned(256)));
+    return workspace;
+}
+
+extern "C" {
+int ops_open(enum ops_precision precision, struct error *)
+{
+    e.precision = precision;
+    return 0;
+}
+
+void ops_close(void)
+{
+    e.precision = OPS_FLOAT;
+}
+
+void ops_enter(void)
+{
+}
+
+int ops_alloc(size_t bytes, void **out, struct error *err)
+{
+    bytes = (bytes + 256) / 256 * 256;
+    *out = aligned_alloc(256, bytes);
+    if (!*out)
+        return error_set(err, ERR_NO_MEMORY, "no room for %zu bytes", bytes);
+    memset(*out, 0, bytes);
+    return 0;
+}
+
+void ops_free(void *memory)
+{
+    free(memory);
+}
+
+void ops_zero(void *to, size_t bytes)
+{
+    memset(to, 0, bytes);
+}
+
+void ops_copy(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+void ops_upload_reals(int64_t n, const float *host, real *device)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (cuda_reals_are_bf16())
+            reals<__nv_bfloat16>(device)[i] = __float2bfloat16_rn(host[i]);
+        else
+            reals<float>(device)[i] = host[i];
+}
+
+void ops_download_reals(int64_t n, const real *device, float *host)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (cuda_reals_are_bf16())
+            host[i] = __bfloat162float(reals<__nv_bfloat16>(device)[i]);
+        else
+            host[i] = reals<float>(device)[i];
+}
+}

@@ -1,0 +1,94 @@
+// CUDA on the host, as far as the kernels of ops/cuda use it; comes before the first line of each
+// .cu file, which is compiled as C++. Blocks run one after the other, a block's threads as
+// coroutines that change at barriers and shuffles. One thread of the program at a time.
+//
+// It is stricter than a GPU: a barrier that a thread left out, or a shuffle without its whole warp,
+// ends the program. What it cannot see are races between threads.
+#ifndef MUSTER_TESTS_TRAINER_CUDA_EMULATE_H
+#define MUSTER_TESTS_TRAINER_CUDA_EMULATE_H
+
+#include <cuda_bf16.h>
+#include <math.h>
+#include <string.h>
+#include <vector_types.h>
+
+#undef __shared__
+#undef __launch_bounds__
+#define __shared__ static // one block at a time
+#define __launch_bounds__(...)
+#define SHARED_BYTES(name) unsigned char *name = emulate_shared()
+
+extern dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+void emulate_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*thread)(void *), void *ctx);
+unsigned char *emulate_shared(void);
+void emulate_block_barrier(void);
+void emulate_warp_barrier(unsigned mask);
+// Gives `mine` to the warp and takes what the lane `from` gave.
+void emulate_exchange(unsigned mask, const void *mine, size_t size, unsigned from, void *theirs);
+
+template <typename F> static void emulate_call(void *f)
+{
+    (*static_cast<F *>(f))();
+}
+
+template <typename F> static void emulate_kernel(dim3 grid, dim3 block, size_t shared_bytes, F f)
+{
+    emulate_launch(grid, block, shared_bytes, emulate_call<F>, &f);
+}
+
+#define LAUNCH(kernel, grid, block, shared_bytes, ...)                                             \
+    emulate_kernel(dim3(grid), dim3(block), (size_t)(shared_bytes), [=] { kernel(__VA_ARGS__); })
+
+static inline void __syncthreads(void)
+{
+    emulate_block_barrier();
+}
+
+static inline void __syncwarp(void)
+{
+    emulate_warp_barrier(0xffffffffu);
+}
+
+template <typename V> static inline V __shfl_xor_sync(unsigned mask, V v, int lane)
+{
+    V other;
+    emulate_exchange(mask, &v, sizeof v, (threadIdx.x % 32) ^ (unsigned)lane, &other);
+    return other;
+}
+
+template <typename V> static inline V __shfl_sync(unsigned mask, V v, int lane)
+{
+    V other;
+    emulate_exchange(mask, &v, sizeof v, (unsigned)lane % 32, &other);
+    return other;
+}
+
+template <typename V> static inline V atomicMax(V *at, V v)
+{
+    V before = *at;
+    *at = v > before ? v : before;
+    return before;
+}
+
+template <typename V> static inline V atomicAdd(V *at, V v)
+{
+    V before = *at;
+    *at = before + v;
+    return before;
+}
+
+// Fast forms of functions, which are less exact on a GPU.
+#define __expf(x)        expf(x)
+#define __logf(x)        logf(x)
+#define __fdividef(x, y) ((x) / (y))
+#define rsqrtf(x)        (1.0f / sqrtf(x))
+
+static inline int __float_as_int(float x)
+{
+    int bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+#endif
