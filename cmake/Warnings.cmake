@@ -1,6 +1,8 @@
 # Warnings are errors everywhere; sanitizers by preset (MUSTER_SANITIZE=address,undefined or thread).
-add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror
-                    -fno-omit-frame-pointer)
+add_compile_options("$<$<COMPILE_LANGUAGE:C>:-Wall;-Wextra;-Wshadow;-Wconversion;-Wstrict-prototypes;-Wvla;-Werror>"
+                    "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-missing-field-initializers;-Werror>"
+                    "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers,-Werror>"
+                    "$<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer>")
 add_compile_definitions(_GNU_SOURCE MUSTER_VERSION="${PROJECT_VERSION}")
 
 set(MUSTER_SANITIZE "" CACHE STRING "Sanitizers to build with, comma-separated")

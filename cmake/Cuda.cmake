@@ -1,0 +1,61 @@
+# NVIDIA's GPUs: the CUDA toolkit with cuBLASLt, cuDNN 9 and NCCL. All optional: without them the trainer
+# computes on CPUs.
+#
+# MUSTER_CUDA_FOUND: all are there; muster_cuda is what to link, and .cu files compile.
+# MUSTER_CUDA_INCLUDE: the toolkit's headers; also where its programs are not wanted (sanitizers).
+set(MUSTER_CUDA AUTO CACHE STRING "Build for NVIDIA's GPUs: AUTO (where all that it takes is found), ON, OFF")
+set_property(CACHE MUSTER_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(MUSTER_CUDA_FOUND OFF)
+set(MUSTER_CUDA_INCLUDE "")
+if(NOT MUSTER_CUDA OR MUSTER_FUZZ)
+    return()
+endif()
+
+# What a library is called, and one of its headers.
+function(find_cuda_part library header)
+    find_library(MUSTER_LIB_${library} ${library} HINTS ${CUDAToolkit_LIBRARY_DIR})
+    find_path(MUSTER_INCLUDE_${library} ${header} HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    mark_as_advanced(MUSTER_LIB_${library} MUSTER_INCLUDE_${library})
+    if(NOT MUSTER_LIB_${library} OR NOT MUSTER_INCLUDE_${library})
+        list(APPEND cuda_missing ${library})
+        set(cuda_missing ${cuda_missing} PARENT_SCOPE)
+    endif()
+endfunction()
+
+set(cuda_missing "")
+find_package(CUDAToolkit 12 QUIET)
+if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
+    find_cuda_part(cublasLt cublasLt.h)
+    find_cuda_part(cudnn cudnn_backend.h)
+    find_cuda_part(nccl nccl.h)
+else()
+    set(cuda_missing "the CUDA toolkit")
+endif()
+if(cuda_missing)
+    list(JOIN cuda_missing ", " cuda_missing)
+    if(NOT MUSTER_CUDA STREQUAL "AUTO")
+        message(FATAL_ERROR "MUSTER_CUDA=${MUSTER_CUDA}, but not found: ${cuda_missing}. CMAKE_PREFIX_PATH says where "
+                            "else to look.")
+    endif()
+    message(STATUS "GPUs: not built for; not found: ${cuda_missing}")
+    return()
+endif()
+set(MUSTER_CUDA_INCLUDE ${CUDAToolkit_INCLUDE_DIRS})
+if(MUSTER_SANITIZE) # the driver's mappings are none that sanitizers could live with
+    return()
+endif()
+
+set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+# A100, H100 and B200; what is newer still compiles the last one's code for itself when it starts.
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+enable_language(CUDA)
+
+add_library(muster_cuda INTERFACE)
+target_include_directories(muster_cuda SYSTEM INTERFACE ${MUSTER_INCLUDE_cudnn} ${MUSTER_INCLUDE_nccl})
+target_link_libraries(muster_cuda INTERFACE ${MUSTER_LIB_cublasLt} ${MUSTER_LIB_cudnn} ${MUSTER_LIB_nccl})
+set(MUSTER_CUDA_FOUND ON)
+message(STATUS "GPUs: CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, ${MUSTER_LIB_cudnn}, "
+               "${MUSTER_LIB_nccl}")
