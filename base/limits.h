@@ -46,6 +46,7 @@ enum {
     LIMIT_BULK = 10000,             // experiments changed in one call
     LIMIT_TASK_DEPTH = 32,          // generic tasks below each other
     LIMIT_SILENCE_S = 300,          // an unmanaged trial that is not heard for so long has failed
+    LIMIT_LOST_AGENT_H = 72,        // hours for which one that was given up is shown: a weekend
     LIMIT_UNMANAGED_TRIALS = 10000, // of an experiment
     LIMIT_FILE_SHOWN = 8 << 20,     // bytes of a file of an experiment that is sent by itself
     LIMIT_METADATA_KEYS = 1000,     // of a run: as Determined has them, and the next four

@@ -25,6 +25,7 @@ enum {
 struct checker {
     const struct yaml_doc *doc; // NULL: positions are paths
     const char *what;           // names the value when there is no doc
+    bool partial;               // what is not there is not missed
     struct buf path;            // dotted, of the value in hand
     struct error *e;
 };
@@ -218,6 +219,8 @@ static int check_union(struct checker *c, const struct schema_field *field, json
     list_variants(field, words);
     struct schema_field tag = {.name = field->tag, .type = SCHEMA_ENUM, .words = words};
     json_t *chosen = json_object_get(value, field->tag);
+    if (c->partial && (!chosen || json_is_null(chosen)))
+        return 0; // of which kind it is, is said elsewhere
     size_t before = enter(c, field->tag);
     int err = 0;
     if ((!chosen || json_is_null(chosen)) && field->tag_fallback) {
@@ -434,7 +437,7 @@ static int check_members(struct checker *c, const struct keys *keys, json_t *map
             return err;
     }
     for (const struct schema_field *field = keys->fields; field->name && err == 0; field++) {
-        if (json_object_get(map, field->name))
+        if (c->partial || json_object_get(map, field->name))
             continue;
         size_t before = enter(c, field->name);
         err = complete_member(c, field, map);
@@ -457,6 +460,12 @@ int schema_apply(const struct schema_field *fields, struct yaml_doc *doc, struct
     if (json_is_null(doc->root)) // an empty file leaves everything to the defaults
         doc->root = json_object();
     struct checker c = {.doc = doc, .e = e};
+    return check_root(&c, fields, doc->root);
+}
+
+int schema_check_part(const struct schema_field *fields, struct yaml_doc *doc, struct error *e)
+{
+    struct checker c = {.doc = doc, .e = e, .partial = true};
     return check_root(&c, fields, doc->root);
 }
 

@@ -51,7 +51,11 @@ struct schema_variant {
 // known word: "exp.yaml:4:3: trainer.optimiser: unknown key; did you mean \"optimizer\"?"
 int schema_apply(const struct schema_field *fields, struct yaml_doc *doc, struct error *e);
 
-// The same for a bare JSON value; positions are JSON paths, prefixed with `what`.
+// Checks what is there of a document that is a part of one: nothing is missing, and no default
+// comes in.
+int schema_check_part(const struct schema_field *fields, struct yaml_doc *doc, struct error *e);
+
+// As schema_apply() for a bare JSON value; positions are JSON paths, prefixed with `what`.
 int schema_apply_json(const struct schema_field *fields, json_t *value, const char *what,
                       struct error *e);
 

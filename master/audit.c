@@ -59,6 +59,15 @@ void audit_describe(const json_t *body, struct buf *out)
         describe(body, "", out);
 }
 
+void audit_subject(const char *path, char out[AUDIT_SUBJECT])
+{
+    static const char base[] = "/api/v1/";
+    size_t len = path && !strncmp(path, base, sizeof base - 1) ? sizeof base - 1 : 0;
+    size_t most = len ? strcspn(path + len, "/") : 0;
+    snprintf(out, AUDIT_SUBJECT, "%.*s", (int)(most < AUDIT_SUBJECT ? most : 0),
+             path ? path + len : "");
+}
+
 void audit_add(struct db_batch *b, struct request *rq, int status, int64_t wall_us)
 {
     const struct principal *who = &rq->principal;

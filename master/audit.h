@@ -16,6 +16,10 @@ bool audit_wants(const struct request *rq, int status);
 
 void audit_add(struct db_batch *b, struct request *rq, int status, int64_t wall_us);
 
+// What a call is of, for those who follow: "users" of /api/v1/users/3; "" of any other path.
+enum { AUDIT_SUBJECT = 32 };
+void audit_subject(const char *path, char out[AUDIT_SUBJECT]);
+
 // What a call asked for, in words: "active=false, user.username=bob, config". Of texts only those
 // that name things are shown: others may hold a secret, as passwords and addresses of webhooks do.
 void audit_describe(const json_t *body, struct buf *out);

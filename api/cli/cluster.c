@@ -11,7 +11,7 @@
 int run_agent_list(struct cli *c, const struct command *self, struct error *e)
 {
     json_t *answer = NULL;
-    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/agents");
+    int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/agents?lost=true");
     if (err == 0) {
         json_t *rows = rows_of(jget(answer, "agents"), row_agent);
         err = output_rows(c, rows, self->columns, e);
@@ -34,6 +34,17 @@ int run_agent_set(struct cli *c, const struct command *self, struct error *e)
                                  strcmp(self->verb, "enable") == 0 ? "enabled"
                                  : c->options.drain ? "takes no more work; what runs there finishes"
                                                     : "disabled");
+}
+
+int run_agent_forget(struct cli *c, const struct command *self, struct error *e)
+{
+    (void)self;
+    char *id = client_escape(c->args[0]);
+    int err = cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/agents/%s", id);
+    free(id);
+    return err != 0 ? err
+                    : cli_report(c, json_pack("{s:s, s:s}", "id", c->args[0], "done", "forget"), e,
+                                 "Agent %s is forgotten", c->args[0]);
 }
 
 int run_agent_describe(struct cli *c, const struct command *self, struct error *e)

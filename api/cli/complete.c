@@ -267,7 +267,8 @@ static void offer_value(struct completion *k)
         {"method", "POST PUT PATCH DELETE"},
         {"stdtype", "stdout stderr"},
         {"on", "completed error canceled running custom"},
-        {"topics", "experiments trials metrics logs checkpoints queue agents workspaces models"},
+        {"topics",
+         "experiments trials metrics logs checkpoints queue agents workspaces models audit"},
         {"policy", "fair_share priority fifo easy"},
     };
     static const char *const of_experiments[] = {"experiment", "ahead-of", "behind"};

@@ -61,7 +61,7 @@ static const struct row rows[] = {
     YES("paused", 0, paused, "create it without starting"),
     YES("follow", 'f', follow, "watch until it ends (Ctrl-C stops watching only)"),
     YES("watch", 0, watch, "show it again whenever it changes, until Ctrl-C"),
-    TEXT("topics", 0, topics, "A,B,C", "only these: experiments, trials, metrics, logs, checkpoints, queue, agents, workspaces, models"),
+    TEXT("topics", 0, topics, "A,B,C", "only these: experiments, trials, metrics, logs, checkpoints, queue, agents, workspaces, models, audit"),
     NUMBER("since", 0, since, "ID", "go on after the event of this id", 1, INT64_MAX),
     OF("time", "since", 0, FLAG_STRING, from, "TIME", "not before TIME: 2026-11-21, 2026-11-21T09:00:00Z, or 90m, 2d for so long ago"),
     OF("begin", "since", 0, FLAG_STRING, from, "TIME", "shown from TIME on"),

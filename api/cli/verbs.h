@@ -25,7 +25,8 @@ cli_verb run_checkpoint_list, run_checkpoint_describe, run_checkpoint_digest,
     run_checkpoint_download;                                          // checkpoint.c
 cli_verb run_checkpoint_set;                                          // metadata.c
 cli_verb run_checkpoint_delete, run_checkpoint_rm, run_checkpoint_gc; // collect.c
-cli_verb run_agent_list, run_agent_describe, run_agent_set, run_slot_list, run_slot_set,
+cli_verb run_agent_list, run_agent_describe, run_agent_set, run_agent_forget, run_slot_list,
+    run_slot_set,
     run_master_info; // cluster.c
 cli_verb run_master_config, run_master_set, run_master_logs, run_master_message, run_audit_list,
     run_resources_raw, run_resources_aggregated, run_pool_list, run_api; // admin.c

@@ -40,7 +40,7 @@ struct agent *agent_new(struct core *c, const char *id)
     g->master_url = xstrdup("");
     g->rack = xstrdup("");
     g->desired = c->wall;
-    g->registered_at = c->wall;
+    g->registered_at = g->heard_at = c->wall;
     g->silence = (struct timer){.fire = silent, .arg = g};
     g->grace = (struct timer){.fire = grace_over, .arg = g};
     return g;
@@ -53,8 +53,24 @@ void agent_free(struct agent *g)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
     json_decref(g->slots);
+    json_decref(g->ran);
     free(g->slot_use);
     free(g);
+}
+
+// Its place stays, which trials may remember as one to keep away from; without a version it is none
+// that anybody sees.
+void agent_forget(struct agent *g)
+{
+    free(g->version);
+    g->version = NULL;
+    g->enabled = true;
+    g->draining = false;
+    for (int i = 0; i < g->use_count; i++)
+        g->slot_use[i] = SLOT_USED;
+    json_decref(g->ran);
+    g->ran = NULL;
+    g->lost_at = 0;
 }
 
 // What an operator has said of a slot stays when the machine comes back without it: it may have it
@@ -188,9 +204,34 @@ void agent_changed(struct core *c, struct agent *g)
 
 // --- events --------------------------------------------------------------------------------------
 
+static json_t *runs_of(const struct agent *g)
+{
+    json_t *runs = json_array();
+    for (const struct part *p = g->parts; p; p = p->next_on_agent) {
+        json_t *slots = json_array();
+        for (int i = 0; i < p->slot_count; i++)
+            json_array_append_new(slots, json_integer(p->slots[i]));
+        json_array_append_new(
+            runs, json_pack("{s:s, s:o}", "allocationId", p->allocation->id, "slots", slots));
+    }
+    return runs;
+}
+
+// It is shown as lost, with what ran there, until it comes back or is forgotten.
+static void set_lost(struct agent *g, int64_t at, json_t *runs)
+{
+    json_decref(g->ran);
+    g->lost_at = at;
+    g->ran = runs;
+}
+
 static void give_up(struct core *c, struct agent *g)
 {
     char span[32];
+    set_lost(g, c->wall, runs_of(g));
+    char *ran = json_text(g->ran);
+    STORE(c, AGENT_LOST, "iss", g->lost_at, ran, g->id);
+    free(ran);
     clock_duration(c->options.agent_silence_us + c->options.agent_reconnect_us, span, sizeof span);
     char *reason = xasprintf("agent %s was lost: not heard for %s", g->id, span);
     for (struct part *p = g->parts, *next; p; p = next) {
@@ -234,8 +275,10 @@ void agent_event(struct core *c, struct agent *g, enum agent_event ev)
              "agent=%s slots=%d", g->id, g->slot_count);
     g->state = (enum agent_state)to.next;
     core_event(c, EVENT_AGENT, 0, 0, g->id);
-    if (g->state != AGENT_LOST)
-        STORE(c, AGENT_SEEN, "is", c->wall, g->id);
+    if (g->state != AGENT_LOST) {
+        STORE(c, AGENT_SEEN, "is", g->heard_at, g->id);
+        set_lost(g, 0, NULL);
+    }
     switch ((enum agent_action)to.action) {
     case AGENT_DO_NOTHING:
         break;

@@ -77,7 +77,7 @@ core_handler core_webhooks, core_webhook, core_webhook_create, core_webhook_patc
 
 // Agents and slots; params[0] is the agent id, params[1] the slot.
 core_handler core_agent_sync, core_agents, core_agent, core_agent_enable, core_agent_disable,
-    core_slots, core_slot, core_slot_enable, core_slot_disable;
+    core_agent_forget, core_slots, core_slot, core_slot_enable, core_slot_disable;
 core_handler core_job_queue, core_job_queue_stats, core_job_queue_update, core_shares,
     core_resource_pools;
 

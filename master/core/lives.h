@@ -71,6 +71,7 @@ void signals_free(struct allocation *a);
 // agents.c
 struct agent *agent_new(struct core *c, const char *id);
 void agent_free(struct agent *g);
+void agent_forget(struct agent *g); // one that is lost: as if it had never come
 void agent_event(struct core *c, struct agent *g, enum agent_event ev);
 void agent_changed(struct core *c, struct agent *g); // what should run there has changed
 void agent_refresh(struct core *c, struct agent *g); // the scheduler learns what may be used

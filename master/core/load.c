@@ -87,7 +87,10 @@ enum {
     G_DISABLED,
     G_VERSION,
     G_REGISTERED_AT,
-    G_RACK = 9
+    G_SEEN_AT,
+    G_RACK,
+    G_LOST_AT,
+    G_LOST_RUNS
 };
 
 static const char *text_of(struct db_rows *rows, int column)
@@ -124,13 +127,24 @@ static int load_ids(struct core *c, struct db_rows *rows, struct error *e)
     return 0;
 }
 
+// One that was not given up may be there; when it was last heard nobody knows.
+static void await(struct core *c, struct agent *g, int64_t seen_at)
+{
+    g->state = g->lost_at ? AGENT_LOST : AGENT_AWAY;
+    g->heard_at = g->lost_at ? seen_at : c->wall;
+    if (!g->lost_at)
+        timer_set(&c->timers, &g->grace, c->now + c->options.agent_reconnect_us);
+}
+
 static int load_agent(struct core *c, struct db_rows *rows, struct error *e)
 {
-    json_t *slots = NULL, *disabled = NULL;
+    json_t *slots = NULL, *disabled = NULL, *ran = NULL;
     struct agent *g = agent_new(c, text_of(rows, G_ID));
     int err = parse(text_of(rows, G_SLOTS), "agents.slots", &slots, e);
     if (!err)
         err = parse(text_of(rows, G_DISABLED), "agents.disabled_slots", &disabled, e);
+    if (!err)
+        err = parse(text_of(rows, G_LOST_RUNS), "agents.lost_runs", &ran, e);
     if (!err)
         err = agent_set_slots(g, slots, e);
     if (!err) {
@@ -142,10 +156,12 @@ static int load_agent(struct core *c, struct db_rows *rows, struct error *e)
         g->rack = xstrdup(text_of(rows, G_RACK));
         g->version = xstrdup(text_of(rows, G_VERSION));
         g->registered_at = db_int(rows, G_REGISTERED_AT);
-        g->state = AGENT_AWAY;
-        timer_set(&c->timers, &g->grace, c->now + c->options.agent_reconnect_us);
+        g->lost_at = db_int(rows, G_LOST_AT);
+        g->ran = json_incref(ran);
+        await(c, g, db_int(rows, G_SEEN_AT));
         agent_refresh(c, g);
     }
+    json_decref(ran);
     json_decref(slots);
     json_decref(disabled);
     return err;

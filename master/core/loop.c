@@ -108,8 +108,12 @@ static void outbox_add(struct core *c, struct outgoing out)
 void core_complete(struct core *c, struct request *rq)
 {
     int status = rq->status ? rq->status : 200;
-    if (audit_wants(rq, status))
+    if (audit_wants(rq, status)) {
+        char subject[AUDIT_SUBJECT];
+        audit_subject(rq->path, subject);
         audit_add(core_batch(c), rq, status, c->wall);
+        core_event(c, EVENT_AUDIT, 0, 0, subject);
+    }
     outbox_add(c, (struct outgoing){.rq = rq});
 }
 

@@ -16,6 +16,7 @@ enum event_topic {
     EVENT_AGENT,
     EVENT_WORKSPACE,
     EVENT_MODEL,
+    EVENT_AUDIT, // its name: of what, audit_subject()
     EVENT_TOPICS
 };
 

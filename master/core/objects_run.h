@@ -84,7 +84,9 @@ struct agent {
     bool answer_due;
     struct agent *due_next;
     struct timer silence, grace;
-    int64_t registered_at; // wall
+    int64_t registered_at, heard_at; // wall
+    int64_t lost_at;                 // wall: when it was given up; 0: it was not
+    json_t *ran;                     // .. and what ran there; NULL: nothing
 };
 
 struct pool {

@@ -1,6 +1,7 @@
 // Agents, slots and pools as people see them, and what operators set.
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/wire.h"
 #include "base/arena.h"
@@ -164,6 +165,12 @@ static void write_agent(struct json_writer *w, const struct agent *g)
     jw_kv_string(w, "hostname", g->hostname);
     jw_kv_string(w, "rack", g->rack);
     jw_kv_bool(w, "connected", g->state == AGENT_CONNECTED);
+    jw_kv_bool(w, "lost", g->state == AGENT_LOST);
+    jw_kv_string(w, "lastSeen", clock_format(g->heard_at, time));
+    if (g->ran) {
+        jw_key(w, "ran");
+        jw_json(w, g->ran);
+    }
     jw_key(w, "slotStats");
     jw_object(w);
     write_stats(w, "typeStats", g, true);
@@ -197,18 +204,25 @@ static bool page_takes(struct page *p)
     return takes;
 }
 
-// Those that are connected or were a moment ago.
-static bool is_shown(const struct agent *g)
+static const int64_t LOST_US = (int64_t)LIMIT_LOST_AGENT_H * 3600 * 1000000;
+
+// Those that are connected or were a moment ago; and for people, who look here when something is
+// gone, those that were given up lately.
+static bool is_shown(const struct core *c, const struct agent *g, bool lost)
 {
-    return g->version && g->state != AGENT_LOST;
+    if (g->state == AGENT_LOST)
+        return g->version && lost && g->lost_at > c->wall - LOST_US;
+    return g->version;
 }
 
 int core_agents(struct core *c, struct request *rq, struct error *e)
 {
     struct json_writer w;
     struct page page = {0};
+    const char *also = rq->query(rq, "lost");
+    bool lost = also && (!strcasecmp(also, "true") || !strcmp(also, "1"));
     for (size_t i = 0; i < c->agent_count; i++)
-        page.total += is_shown(c->agents[i]);
+        page.total += is_shown(c, c->agents[i], lost);
     int err = page_read(rq, &page, e);
     if (err)
         return err;
@@ -217,7 +231,7 @@ int core_agents(struct core *c, struct request *rq, struct error *e)
     jw_key(&w, "agents");
     jw_array(&w);
     for (size_t i = 0; i < c->agent_count; i++)
-        if (is_shown(c->agents[i]) && page_takes(&page))
+        if (is_shown(c, c->agents[i], lost) && page_takes(&page))
             write_agent(&w, c->agents[i]);
     jw_array_end(&w);
     wire_write_pagination(&w, page.offset, page.limit, page.shown, page.total);
@@ -345,6 +359,28 @@ int core_agent_enable(struct core *c, struct request *rq, struct error *e)
 int core_agent_disable(struct core *c, struct request *rq, struct error *e)
 {
     return set_agent(c, rq, false, e);
+}
+
+// Nothing of it stays, so one of its name that comes is a new one.
+int core_agent_forget(struct core *c, struct request *rq, struct error *e)
+{
+    struct agent *g;
+    int err = check_operator(rq, e);
+    if (!err)
+        err = find_agent(c, rq, &g, e);
+    if (err)
+        return err;
+    if (g->state == AGENT_CONNECTED)
+        return error_set(e, ERR_CONFLICT, "agent %s is connected: stop it first", g->id);
+    if (g->state == AGENT_AWAY)
+        return error_set(e, ERR_CONFLICT,
+                         "agent %s is not given up yet, its tasks may still run: try again in a "
+                         "moment",
+                         g->id);
+    agent_forget(g);
+    STORE(c, AGENT_DELETE, "s", g->id);
+    core_event(c, EVENT_AGENT, 0, 0, g->id);
+    return 0;
 }
 
 static int set_slot(struct core *c, struct request *rq, bool enabled, struct error *e)

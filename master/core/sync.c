@@ -210,6 +210,8 @@ static int enroll(struct core *c, struct agent *g, const json_t *body, struct er
     if (slots_before != g->slot_count || pool != g->pool)
         lose_parts(c, g);
     g->pool = pool;
+    if (!g->version)
+        g->registered_at = c->wall;
     replace(&g->version, jget_string(body, "version", ""));
     replace(&g->address, jget_string(body, "address", ""));
     replace(&g->hostname, jget_string(body, "hostname", ""));
@@ -393,6 +395,7 @@ int core_agent_sync(struct core *c, struct request *rq, struct error *e)
         err = enroll(c, g, rq->body, e);
     if (err)
         return err;
+    g->heard_at = c->wall;
     if (fresh)
         begin_session(g, session);
     if (!is_late(g, jget_int(rq->body, "seen", -1))) {

@@ -12,6 +12,7 @@
 #include "master/http/framing.h"
 #include "master/http/schemas.h"
 #include "master/http/session.h"
+#include "master/live/hub.h"
 
 enum {
     KEEP_BYTES = 64 * 1024, // of a buffer that is kept for the next request
@@ -256,6 +257,12 @@ static bool is_too_many(struct server *s)
     return atomic_fetch_add(&s->refusals, 1) >= REFUSALS_PER_MINUTE;
 }
 
+static void refusal_stored(void *hub, int err)
+{
+    if (!err)
+        hub_note_audit(hub, "");
+}
+
 // Who was refused, and what; the rest has left its row where it was done.
 static void audit_refusal(struct exchange *x)
 {
@@ -263,7 +270,7 @@ static void audit_refusal(struct exchange *x)
         return;
     struct db_batch *b = db_batch_new();
     audit_add(b, &x->rq, 403, clock_wall_us());
-    db_commit(x->server->service.db, b, NULL, NULL);
+    db_commit(x->server->service.db, b, refusal_stored, x->server->service.hub);
 }
 
 void view_add_header(struct view *v, const char *name, const char *value)

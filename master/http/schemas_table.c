@@ -220,7 +220,9 @@ const struct schema schema_table[] = {
     OBJECT("Agent", "id:string registeredTime?:time slots?:{Slot} containers?:{Container} "
                     "resourcePools?:[string] addresses?:[string] enabled?:bool draining?:bool "
                     "version?:string slotStats:SlotStats +label?:string +hostname?:string "
-                    "+rack?:string +connected?:bool"),
+                    "+rack?:string +connected?:bool +lost?:bool +lastSeen?:time "
+                    "+ran?:[AgentRun]"),
+    OBJECT("AgentRun", "allocationId:string slots:[int]"),
     OBJECT("SlotStats", "typeStats:{DeviceStats} brandStats:{DeviceStats}"),
     OBJECT("DeviceStats", "states?:{int} disabled:int draining:int total:int"),
     OBJECT("Slot", "id?:string device?:Device enabled?:bool container?:Container draining?:bool"),

@@ -177,6 +177,15 @@ static bool write_gone(struct json_writer *w, struct note *n)
     }
 }
 
+// That there are new rows, and of what: the rows themselves are for administrators.
+static bool write_audit(struct json_writer *w, const struct note *n)
+{
+    jw_object(w);
+    jw_kv_string(w, "of", n->name);
+    jw_object_end(w);
+    return true;
+}
+
 bool event_text(struct db_reader *db, struct note *n, struct buf *out)
 {
     static void (*const writers[EVENT_TOPICS])(struct json_writer *, struct db_rows *,
@@ -191,9 +200,11 @@ bool event_text(struct db_reader *db, struct note *n, struct buf *out)
     struct json_writer w;
     if (n->data)
         return !buf_puts(out, n->data);
+    jw_init(&w, out);
+    if (n->topic == EVENT_AUDIT)
+        return write_audit(&w, n);
     if (!writers[n->topic])
         return false;
-    jw_init(&w, out);
     jw_object(&w);
     struct db_rows *rows = ask(db, n);
     int found = db_next(rows);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "master/audit.h"
 
 enum {
     TEXT_MAX = 64 * 1024, // bytes of one event's data
@@ -40,7 +41,8 @@ struct hub {
 
 static bool is_lazy(enum event_topic topic)
 {
-    return topic == EVENT_METRICS || topic == EVENT_LOGS || topic == EVENT_QUEUE;
+    return topic == EVENT_METRICS || topic == EVENT_LOGS || topic == EVENT_QUEUE ||
+           topic == EVENT_AUDIT;
 }
 
 static void lose_all(struct hub *h)
@@ -96,6 +98,17 @@ void hub_note(struct hub *h, enum event_topic topic, int64_t workspace_id, int64
     struct notes *notes = notes_new();
     snprintf(name, sizeof name, "%lld", (long long)id);
     notes_add(notes, topic, 0, 0, name)->workspace_id = workspace_id;
+    hub_notify(h, notes);
+}
+
+void hub_note_audit(struct hub *h, const char *path)
+{
+    if (!h)
+        return;
+    char subject[AUDIT_SUBJECT];
+    struct notes *notes = notes_new();
+    audit_subject(path, subject);
+    notes_add(notes, EVENT_AUDIT, 0, 0, subject);
     hub_notify(h, notes);
 }
 

@@ -44,6 +44,7 @@ void hub_notify(void *ctx, struct notes *notes);
 // Of what is changed without the core (a model), after its commit; any thread. NULL: nobody
 // follows.
 void hub_note(struct hub *h, enum event_topic topic, int64_t workspace_id, int64_t id);
+void hub_note_audit(struct hub *h, const char *path); // of a call that left its row; any thread
 
 // ERR_BUSY: LIMIT_EVENT_STREAMS of all, or LIMIT_EVENT_STREAMS_USER of one user.
 int hub_add(struct hub *h, struct hub_follower *f, struct error *e);

@@ -9,24 +9,18 @@
 #include "base/buf.h"
 #include "base/log.h"
 
-const char *const event_names[EVENT_TOPICS] = {[EVENT_EXPERIMENT] = "experiment",
-                                               [EVENT_TRIAL] = "trial",
-                                               [EVENT_METRICS] = "metrics",
-                                               [EVENT_LOGS] = "logs",
-                                               [EVENT_CHECKPOINT] = "checkpoint",
-                                               [EVENT_QUEUE] = "queue",
-                                               [EVENT_AGENT] = "agent",
-                                               [EVENT_WORKSPACE] = "workspace",
-                                               [EVENT_MODEL] = "model"};
-const char *const event_topics[EVENT_TOPICS] = {[EVENT_EXPERIMENT] = "experiments",
-                                                [EVENT_TRIAL] = "trials",
-                                                [EVENT_METRICS] = "metrics",
-                                                [EVENT_LOGS] = "logs",
-                                                [EVENT_CHECKPOINT] = "checkpoints",
-                                                [EVENT_QUEUE] = "queue",
-                                                [EVENT_AGENT] = "agents",
-                                                [EVENT_WORKSPACE] = "workspaces",
-                                                [EVENT_MODEL] = "models"};
+const char *const event_names[EVENT_TOPICS] = {
+    [EVENT_EXPERIMENT] = "experiment", [EVENT_TRIAL] = "trial",
+    [EVENT_METRICS] = "metrics",       [EVENT_LOGS] = "logs",
+    [EVENT_CHECKPOINT] = "checkpoint", [EVENT_QUEUE] = "queue",
+    [EVENT_AGENT] = "agent",           [EVENT_WORKSPACE] = "workspace",
+    [EVENT_MODEL] = "model",           [EVENT_AUDIT] = "audit"};
+const char *const event_topics[EVENT_TOPICS] = {
+    [EVENT_EXPERIMENT] = "experiments", [EVENT_TRIAL] = "trials",
+    [EVENT_METRICS] = "metrics",        [EVENT_LOGS] = "logs",
+    [EVENT_CHECKPOINT] = "checkpoints", [EVENT_QUEUE] = "queue",
+    [EVENT_AGENT] = "agents",           [EVENT_WORKSPACE] = "workspaces",
+    [EVENT_MODEL] = "models",           [EVENT_AUDIT] = "audit"};
 
 struct ring {
     struct event **items; // of the numbers last - count + 1 to last; number n at n % most

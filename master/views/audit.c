@@ -2,6 +2,8 @@
 
 #include "master/audit.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "master/views/list.h"
@@ -51,6 +53,8 @@ int audit_list(struct view *v, struct error *e)
     list_filter_part(&l, "path", "a.path");
     filter_time(&l, "since", "a.time >= ?");
     filter_time(&l, "until", "a.time < ?");
+    const char *way = query_get(v->query, "orderBy");
+    list_cursor(&l, "a.id", way && !strcmp(way, "ORDER_BY_ASC"));
     list_sort(&l, "sortBy", sorts, "a.id DESC", "a.id");
     list_page(&l);
     static const struct list_source source = {

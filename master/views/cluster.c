@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "master/audit.h"
+#include "master/live/hub.h"
 #include "master/views/views.h"
 
 int store_failed(struct error *e)
@@ -14,9 +15,13 @@ int store_failed(struct error *e)
 
 int view_commit(struct view *v, struct db_batch *b, struct error *e)
 {
-    if (audit_wants(v->rq, 200))
+    bool audited = audit_wants(v->rq, 200);
+    if (audited)
         audit_add(b, v->rq, 200, clock_wall_us());
-    return db_commit_wait(v->service->db, b, e);
+    int rc = db_commit_wait(v->service->db, b, e);
+    if (!rc && audited)
+        hub_note_audit(v->service->hub, v->rq->path);
+    return rc;
 }
 
 void write_time(struct json_writer *w, const char *key, int64_t wall_us)

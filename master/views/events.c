@@ -58,7 +58,7 @@ static bool sees_workspace(struct events_stream *s, struct db_reader *db, int64_
 // Agents and the lengths of queues are everybody's; the rest belongs to a workspace.
 static bool may_see(struct events_stream *s, struct db_reader *db, const struct event *ev)
 {
-    if (ev->topic == EVENT_AGENT || ev->topic == EVENT_QUEUE)
+    if (ev->topic == EVENT_AGENT || ev->topic == EVENT_QUEUE || ev->topic == EVENT_AUDIT)
         return true;
     return ev->workspace_id && sees_workspace(s, db, ev->workspace_id);
 }

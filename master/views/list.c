@@ -1,6 +1,7 @@
 #include "master/views/list.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,6 +183,19 @@ void list_page(struct list *l)
         l->limit = named ? -1 : LIMIT_PAGE;
 }
 
+void list_cursor(struct list *l, const char *column, bool up)
+{
+    int64_t last;
+    const char *text = query_get(l->v->query, "cursor");
+    struct error *e = l->error.code ? NULL : &l->error;
+    l->cursors = true;
+    l->after = text && *text && !request_query_int(l->v->rq, "cursor", 0, &last, e);
+    if (!l->after)
+        return;
+    buf_printf(&l->where, " AND %s %s ?", column, up ? ">" : "<");
+    list_bind_int(l, last);
+}
+
 static int count_rows(struct list *l, const char *from, struct error *e)
 {
     struct buf sql;
@@ -203,7 +217,7 @@ static struct db_rows *open_page(struct list *l, const struct list_source *sourc
         *e = l->error;
         return NULL;
     }
-    if (count_rows(l, source->from, e))
+    if (!l->after && count_rows(l, source->from, e))
         return NULL;
     if (l->offset < 0)
         l->offset = l->offset + l->total > 0 ? l->offset + l->total : 0;
@@ -218,21 +232,37 @@ static struct db_rows *open_page(struct list *l, const struct list_source *sourc
     return rows;
 }
 
+// Where the next page begins; null: there is none. The total of what comes after a cursor is not
+// known.
+static void write_cursor(struct list *l, int64_t count, int64_t last)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)last);
+    jw_kv_string(&l->v->w, "nextCursor", count && count == l->limit ? text : NULL);
+    jw_kv_bool(&l->v->w, "totalIsLeast", l->after);
+}
+
 int list_answer(struct list *l, const struct list_source *source, struct error *e)
 {
     struct json_writer *w = &l->v->w;
     struct db_rows *rows = open_page(l, source, e);
-    int64_t count = 0;
+    int64_t count = 0, last = 0;
     int more = 0;
     if (rows) {
         if (!l->within)
             jw_object(w);
         jw_key(w, source->key);
         jw_array(w);
-        for (; (more = db_next(rows)) == 1; count++)
+        for (; (more = db_next(rows)) == 1; count++) {
+            last = l->cursors ? db_int(rows, 0) : 0;
             source->write(w, rows);
+        }
         jw_array_end(w);
+        if (l->after)
+            l->total = count;
         wire_write_pagination(w, l->offset, l->limit < 0 ? 0 : l->limit, count, l->total);
+        if (l->cursors)
+            write_cursor(l, count, last);
         if (!l->within)
             jw_object_end(w);
         db_rows_close(rows);

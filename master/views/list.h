@@ -30,6 +30,8 @@ struct list {
     size_t value_count;
     int64_t offset, limit; // limit -1: all
     int64_t total;         // rows without the limit; known after the count
+    bool cursors;          // it is also read by cursor, see list_cursor()
+    bool after;            // .. and is so now: what is before it is not counted
     bool within;           // the answer's object is the caller's to open and end
     struct error error;    // the first; told by list_answer()
 };
@@ -55,6 +57,11 @@ void list_filter_seen(struct list *l, const char *workspace_column);
 void list_sort(struct list *l, const char *name, const struct list_sort *sorts,
                const char *fallback, const char *tie);
 void list_page(struct list *l); // offset (negative: from the end) and limit of the caller
+
+// A list in the order of `column` alone, an unique number that is the first of the columns, can
+// also be read by cursor: the next page costs what the first did, and rows that come meanwhile move
+// nothing. After the filters; `up`: where the least comes first.
+void list_cursor(struct list *l, const char *column, bool up);
 
 // The whole answer, {key: [..], "pagination"}, by a writer of one object a row; frees the list.
 // `from` is what the conditions are about, which is all that is counted; `joined` is what the

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/expconf.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/yaml.h"
@@ -43,7 +44,16 @@ static int no_template(const char *name, struct error *e)
     return error_set(e, ERR_NOT_FOUND, "there is no template %.128s", name);
 }
 
-static int answer_template(struct view *v, const char *name, struct error *e)
+static void write_doubt(struct json_writer *w, const char *doubt)
+{
+    jw_key(w, "warningTexts");
+    jw_array(w);
+    if (doubt)
+        jw_string(w, doubt);
+    jw_array_end(w);
+}
+
+static int answer_template(struct view *v, const char *name, const char *doubt, struct error *e)
 {
     struct db_rows *rows = db_query(v->db, STMT_TEMPLATE_BY_NAME, "s", name);
     int found = db_next(rows);
@@ -52,6 +62,8 @@ static int answer_template(struct view *v, const char *name, struct error *e)
         jw_key(&v->w, "template");
         write_template(&v->w, rows);
     }
+    if (doubt)
+        write_doubt(&v->w, doubt);
     jw_object_end(&v->w);
     db_rows_close(rows);
     return found < 0 ? store_failed(e) : found == 0 ? no_template(name, e) : 0;
@@ -79,7 +91,7 @@ int template_get(struct view *v, struct error *e)
     bool exists;
     struct standing s;
     int rc = find_template(v, v->rq->params[0], &exists, &s, e);
-    return rc ? rc : answer_template(v, v->rq->params[0], e);
+    return rc ? rc : answer_template(v, v->rq->params[0], NULL, e);
 }
 
 static int check_name(const char *name, struct error *e)
@@ -92,11 +104,23 @@ static int check_name(const char *name, struct error *e)
     return 0;
 }
 
-// As an object, or as the text of one (YAML).
-static int read_config(struct view *v, const json_t *config, const char **out, struct error *e)
+// What an experiment could not take of it. A template may be for tasks alone, which have other
+// keys, so it is no fault.
+static const char *doubt_of(struct view *v, struct yaml_doc *doc)
+{
+    struct error doubt = {0};
+    if (!schema_check_part(expconf_fields, doc, &doubt))
+        return NULL;
+    return arena_strdup(&v->rq->arena, doubt.text);
+}
+
+// As an object, or as the text of one (YAML), of which `doubt` tells what is odd; NULL: nothing.
+static int read_config(struct view *v, const json_t *config, const char **out, const char **doubt,
+                       struct error *e)
 {
     struct yaml_doc doc = {0};
     const char *text = json_string_value(config);
+    *doubt = NULL;
     if (text) {
         int rc = yaml_parse(text, strlen(text), "config", &doc, e);
         if (rc)
@@ -113,6 +137,7 @@ static int read_config(struct view *v, const json_t *config, const char **out, s
             rc = error_set(e, ERR_TOO_LARGE, "config: more than %d bytes", LIMIT_CONFIG);
         *out = arena_strdup(&v->rq->arena, kept);
         free(kept);
+        *doubt = text ? doubt_of(v, &doc) : NULL;
     }
     yaml_doc_free(&doc);
     return rc;
@@ -141,18 +166,29 @@ static int replace(struct view *v, const char *name, const struct standing *s, c
     return view_commit(v, b, e);
 }
 
+// Whether it would be taken, and nothing else.
+static int answer_doubt(struct view *v, const char *doubt)
+{
+    jw_object(&v->w);
+    write_doubt(&v->w, doubt);
+    jw_object_end(&v->w);
+    return 0;
+}
+
 // POST makes one, PUT makes or replaces one. A POST that is repeated after a lost connection finds
 // what it has made, word for word.
 static int put_template(struct view *v, bool may_replace, struct error *e)
 {
-    const char *name = v->rq->params[0], *config;
+    const char *name = v->rq->params[0], *config, *doubt;
     struct standing s;
     bool exists;
     int rc = check_name(name, e);
     if (!rc)
-        rc = read_config(v, jget(v->rq->body, "config"), &config, e);
+        rc = read_config(v, jget(v->rq->body, "config"), &config, &doubt, e);
     if (rc)
         return rc;
+    if (jget_bool(v->rq->body, "validateOnly", false))
+        return answer_doubt(v, doubt);
     bool seen = !find_template(v, name, &exists, &s, NULL);
     struct db_rows *rows = db_query(v->db, STMT_TEMPLATE_BY_NAME, "s", name);
     bool same = seen && db_next(rows) == 1 && !strcmp(db_text(rows, 1), config);
@@ -163,7 +199,7 @@ static int put_template(struct view *v, bool may_replace, struct error *e)
         rc = create(v, name, config, e);
     else if (!same)
         rc = replace(v, name, &s, config, e);
-    return rc ? rc : answer_template(v, name, e);
+    return rc ? rc : answer_template(v, name, doubt, e);
 }
 
 int template_create(struct view *v, struct error *e)
@@ -181,13 +217,13 @@ int template_patch(struct view *v, struct error *e)
 {
     struct standing s;
     bool exists;
-    const char *name = v->rq->params[0], *config;
+    const char *name = v->rq->params[0], *config, *doubt;
     int rc = find_template(v, name, &exists, &s, e);
     if (!rc)
-        rc = read_config(v, v->rq->body, &config, e);
+        rc = read_config(v, v->rq->body, &config, &doubt, e);
     if (!rc)
         rc = replace(v, name, &s, config, e);
-    return rc ? rc : answer_template(v, name, e);
+    return rc ? rc : answer_template(v, name, doubt, e);
 }
 
 int template_delete(struct view *v, struct error *e)

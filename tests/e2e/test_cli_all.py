@@ -382,6 +382,7 @@ class All(unittest.TestCase):
         self.says("takes no more work", "agent", "disable", "agent-1", "--drain")
         self.assertFalse(self.json("agent", "describe", "agent-1")["enabled"])
         self.says("enabled", "agent", "enable", "agent-1")
+        self.refused(5, "stop it first", "agent", "forget", "agent-1")
         self.says("disabled", "slot", "disable", "agent-0", 1, "--drain")
         self.assertEqual([row["enabled"] for row in self.table("slot", "list", "--agent", "agent-0")], [True, False])
         self.says("enabled", "slot", "enable", "agent-0", 1)

@@ -199,6 +199,13 @@ class DeskTest(unittest.TestCase):
         self.assertEqual([m["host_path"] for m in answer["bind_mounts"]], ["/b", "/c"])
         self.assertIn("no template", self.refused(404, self.user, "POST", "/experiments",
                                                   {"config": CONFIG, "template": "nope"}))
+        odd = {"config": "# for all\nmax_restarts: 2\nresource: {}\n", "validateOnly": True}
+        self.assertEqual(self.user.ok("PUT", "/templates/base", odd),
+                         {"warningTexts": ['config:3:1: resource: unknown key; did you mean "resources"?']})
+        self.assertIn("config:1:", self.refused(400, self.user, "PUT", "/templates/base", {"config": "a: ]"}))
+        self.assertEqual(self.user.get("/templates/base")["template"]["config"], template)
+        written = self.user.ok("PUT", "/templates/base", {"config": "# for all\nmax_restarts: 2\n"})
+        self.assertEqual((written["template"]["config"], "warningTexts" in written), ({"max_restarts": 2}, False))
         changed = self.user.ok("PATCH", "/templates/base", {"max_restarts": 1})["template"]
         self.assertEqual(changed["config"], {"max_restarts": 1})
         self.user.ok("PUT", "/templates/other", {"name": "other", "config": {}})
@@ -407,6 +414,17 @@ class DeskTest(unittest.TestCase):
         self.refused(403, person, "GET", "/audit")
         self.assertEqual(self.admin.get("/audit?since=2100-01-01T00:00:00Z")["pagination"]["total"], 0)
         self.refused(400, self.admin, "GET", "/audit?since=yesterday")
+        for order, ids in (("", [r["id"] for r in reversed(rows)]), ("&orderBy=ORDER_BY_ASC", [r["id"] for r in rows])):
+            page, found = self.admin.get(f"/audit?user=audited&limit=2{order}"), []
+            self.assertEqual((page["pagination"]["total"], page["totalIsLeast"]), (len(ids), False))
+            while True:
+                found += [r["id"] for r in page["audit"]]
+                if not page["nextCursor"]:
+                    break
+                page = self.admin.get(f"/audit?user=audited&limit=2{order}&cursor={page['nextCursor']}")
+                self.assertTrue(page["totalIsLeast"])
+            self.assertEqual(found, ids)
+        self.refused(400, self.admin, "GET", "/audit?cursor=x")
         person.ok("DELETE", f"/workspaces/{workspace}")
 
     # the master

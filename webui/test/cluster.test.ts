@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { experimentOf, healthOf, jobTitle, runsOf, slotsOf } from "../src/lib/cluster";
+import { experimentOf, healthOf, jobTitle, runsOf, slotsOf, slotsShown } from "../src/lib/cluster";
 import type { Job, Slot } from "../src/lib/types";
 
 const held = (allocationId: string): Slot => ({
@@ -36,8 +36,16 @@ test("slots stand in the order of their numbers", () => {
     assert.deepEqual(slotsOf({ id: "a", slots }).map((slot) => slot.id), ["1", "9", "10"]);
 });
 
+test("the slots of a lost agent show what they held", () => {
+    const agent = { id: "a", slots: { 0: free, 1: free }, ran: [{ allocationId: "4.5.1", slots: [1] }] };
+    const shown = (lost: boolean) => slotsShown({ ...agent, lost }).map((slot) => slot.container?.allocationId);
+    assert.deepEqual(shown(true), [undefined, "4.5.1"]);
+    assert.deepEqual(shown(false), [undefined, undefined]);
+});
+
 test("an agent that is not connected is that, whatever its switches say", () => {
-    assert.equal(healthOf({ id: "a", connected: false, enabled: true }), "LOST");
+    assert.equal(healthOf({ id: "a", connected: false, enabled: true }), "AWAY");
+    assert.equal(healthOf({ id: "a", connected: false, lost: true, enabled: false }), "LOST");
     assert.equal(healthOf({ id: "a", enabled: false, draining: true }), "DRAINING");
     assert.equal(healthOf({ id: "a", enabled: false }), "DISABLED");
     assert.equal(healthOf({ id: "a", enabled: true, draining: false }), "ENABLED");

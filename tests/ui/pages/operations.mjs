@@ -44,9 +44,10 @@ test("an administrator drains an agent and lets it back", async () => {
         await page.getByRole("menuitem", { name, exact: true }).click();
     };
     await see(row);
-    await act("Drain: no more work");
+    await act("Drain agent-1");
+    await page.getByRole("dialog").getByRole("button", { name: "Drain agent-1" }).click();
     await see(row.getByText(/Draining|Disabled/));
-    await act("Enable");
+    await act("Enable agent-1");
     await see(row.getByText("Enabled"));
     await done(page);
 });

@@ -198,6 +198,30 @@ static void wrong_types(void **state)
     refuses("- a\n", "exp.yaml:1:1: expected a map, found a list");
 }
 
+static void part_of_a_document(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"trainer: {learning_rate: 1}\n", ""},
+        {"searcher: {metric: x}\n", ""}, // of any kind
+        {"{}\n", ""},
+        {"trainer:\n  learning_rat: 1\n",
+         "p:2:3: trainer.learning_rat: unknown key; did you mean \"learning_rate\"?"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        struct yaml_doc doc;
+        struct error e = {0};
+        assert_int_equal(yaml_parse(pairs[i][0], strlen(pairs[i][0]), "p", &doc, NULL), 0);
+        char *before = json_text(doc.root);
+        schema_check_part(top, &doc, &e);
+        assert_string_equal(e.text, pairs[i][1]);
+        char *after = json_text(doc.root);
+        assert_string_equal(after, before); // no default has come in
+        free(after);
+        free(before);
+        yaml_doc_free(&doc);
+    }
+}
+
 static void ranges_at_the_limit_and_past_it(void **state)
 {
     (void)state;
@@ -422,6 +446,7 @@ int main(void)
         cmocka_unit_test(the_first_fault_is_told),
         cmocka_unit_test(long_values_are_cut),
         cmocka_unit_test(bare_json),
+        cmocka_unit_test(part_of_a_document),
         cmocka_unit_test(applying_twice_changes_nothing),
         cmocka_unit_test(document),
         cmocka_unit_test(tables_that_hold_themselves),

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
+
 static const char running_2[] = "{\"allocationId\":\"1.1.1\",\"state\":\"RUNNING\",\"ranks\":[]}";
 
 // --- gangs over machines -------------------------------------------------------------------------
@@ -184,6 +186,64 @@ static void test_agent_lost(void **state)
     assert_string_equal(wanted_action(answer, "2.2.1"), "RUN");
     json_decref(answer);
     assert_int_equal(tell(core_trial_metrics, as_task("1.1.1"), "1", "{}"), 403);
+}
+
+static int64_t shown(const char *lost) // how many agents a list has
+{
+    next_query_value = lost;
+    json_t *answer = ask(core_agents, as_user(OTHER, false), NULL, NULL, NULL);
+    int64_t total = jget_int(jget(answer, "pagination"), "total", -1);
+    json_decref(answer);
+    return total;
+}
+
+static json_t *agent_1(void)
+{
+    json_t *answer = ask(core_agent, as_user(OTHER, false), "agent-1", NULL, NULL);
+    json_t *agent = json_incref(json_object_get(answer, "agent"));
+    json_decref(answer);
+    return agent;
+}
+
+// Until it comes back, it is forgotten, or three days are over, what ran there is told; also by a
+// master that was started since.
+static void test_lost_agent_stays_to_be_seen(void **state)
+{
+    (void)state;
+    submit_slots(1, "");
+    report("agent-1", 2, "");
+    report("agent-1", 2, task_in("1.1.1", "RUNNING", ""));
+    assert_int_equal(tell(core_agent_forget, as_user(OWNER, true), "agent-1", NULL), 409);
+    advance(11 * SECOND);
+    assert_int_equal(shown(NULL), 1); // it is still awaited
+    assert_int_equal(tell(core_agent_forget, as_user(OWNER, true), "agent-1", NULL), 409);
+    advance(31 * SECOND);
+    assert_int_equal(shown(NULL), 0);
+    assert_int_equal(shown("1"), 1);
+    for (int round = 0; round < 2; round++, restart_core()) {
+        json_t *agent = agent_1(), *run = json_array_get(json_object_get(agent, "ran"), 0);
+        assert_true(jget_bool(agent, "lost", false));
+        assert_string_equal(jget_string(run, "allocationId", ""), "1.1.1");
+        assert_int_equal(json_array_size(json_object_get(run, "slots")), 1);
+        json_decref(agent);
+    }
+    report("agent-1", 2, ""); // it is back
+    json_t *agent = agent_1();
+    assert_false(jget_bool(agent, "lost", true));
+    assert_null(json_object_get(agent, "ran"));
+    json_decref(agent);
+    for (int i = 0; i < 2; i++)
+        advance(31 * SECOND);
+    assert_int_equal(shown("1"), 1);
+    advance((int64_t)LIMIT_LOST_AGENT_H * 3600 * SECOND);
+    assert_int_equal(shown("1"), 0);
+    assert_int_equal(tell(core_agent_forget, as_user(OTHER, false), "agent-1", NULL), 403);
+    must_tell(core_agent_forget, as_user(OWNER, true), "agent-1", NULL);
+    assert_int_equal(tell(core_agent_forget, as_user(OWNER, true), "agent-1", NULL), 404);
+    assert_stored("SELECT count(*) FROM agents", "0");
+    restart_core();
+    report("agent-1", 1, ""); // a new one of its name
+    assert_int_equal(shown(NULL), 1);
 }
 
 static void test_short_absence(void **state)
@@ -775,6 +835,7 @@ int main(void)
         TEST(test_files_are_fetched_where_there_are_any),
         TEST(test_no_slots),
         TEST(test_agent_lost),
+        TEST(test_lost_agent_stays_to_be_seen),
         TEST(test_short_absence),
         TEST(test_connection_closed),
         TEST(test_idle_poll),

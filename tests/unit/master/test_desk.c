@@ -45,6 +45,22 @@ static void test_detail(void **state)
     expect_detail("{\"a\":{\"b\":{\"c\":\"secret\"}},\"list\":[\"secret\"]}", "a.b, list");
 }
 
+static void test_subject(void **state)
+{
+    (void)state;
+    char word[AUDIT_SUBJECT];
+    const char *const pairs[][2] = {{"/api/v1/users/3", "users"},
+                                    {"/api/v1/tokens", "tokens"},
+                                    {"/api/v1/", ""},
+                                    {"/elsewhere/users", ""},
+                                    {"/api/v1/a-word-that-is-longer-than-any-is", ""},
+                                    {NULL, ""}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        audit_subject(pairs[i][0], word);
+        assert_string_equal(word, pairs[i][1]);
+    }
+}
+
 static bool wants(const char *method, enum principal_kind kind, const char *name, int status)
 {
     struct request rq = {.method = method, .principal = {.kind = kind}};
@@ -181,9 +197,10 @@ static void test_journal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_detail),    cmocka_unit_test(test_wants),
-        cmocka_unit_test(test_addresses), cmocka_unit_test(test_backoff),
-        cmocka_unit_test(test_key),       cmocka_unit_test(test_journal),
+        cmocka_unit_test(test_detail),  cmocka_unit_test(test_subject),
+        cmocka_unit_test(test_wants),   cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_backoff), cmocka_unit_test(test_key),
+        cmocka_unit_test(test_journal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

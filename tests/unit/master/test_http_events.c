@@ -133,6 +133,23 @@ static void test_values_are_those_of_the_store(void **state)
     close_stream(&r);
 }
 
+// Who may not read the trail hears that something changed, and of what.
+static void test_changes_that_leave_a_row(void **state)
+{
+    (void)state;
+    struct reader r = open_stream("topics=audit", BY_USER);
+    expect(&r, "start");
+    assert_int_equal(status_of("POST", "/api/v1/templates/told", BY_USER, "{\"config\":{}}"), 200);
+    expect(&r, "audit");
+    assert_string_equal(at(r.data, "of"), "templates");
+    tell(EVENT_AUDIT, 0, 0, "users");
+    expect(&r, "audit");
+    assert_string_equal(at(r.data, "of"), "users");
+    assert_int_equal(status_of("POST", "/api/v1/tokens", BY_USER, "{\"userId\":1}"), 403);
+    expect(&r, "audit"); // what was refused left a row, too
+    close_stream(&r);
+}
+
 static void test_what_is_gone(void **state)
 {
     (void)state;
@@ -358,6 +375,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values_are_those_of_the_store),
+        cmocka_unit_test(test_changes_that_leave_a_row),
         cmocka_unit_test(test_what_is_gone),
         cmocka_unit_test(test_what_comes_together_is_one),
         cmocka_unit_test(test_resuming_at_every_point),

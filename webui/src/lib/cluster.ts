@@ -1,6 +1,8 @@
 // What several pages know of agents, slots and the queue. Pure, but for the calls that read them.
 
-import { get } from "./api";
+import type { Action } from "./actions";
+import { type Call, get } from "./api";
+import { count } from "./format";
 import type { Agent, Job, Slot } from "./types";
 
 /** "2.5.1" -> 2: the experiment of an allocation or a task; undefined: it is no experiment's. */
@@ -16,10 +18,11 @@ export function tintOf(experimentId: number): string {
 
 // --- agents --------------------------------------------------------------------------------------
 
-export type Health = "ENABLED" | "DRAINING" | "DISABLED" | "LOST";
+export type Health = "ENABLED" | "DRAINING" | "DISABLED" | "AWAY" | "LOST";
 
 export function healthOf(agent: Agent): Health {
-    if (agent.connected === false) return "LOST";
+    if (agent.lost) return "LOST";
+    if (agent.connected === false) return "AWAY";
     if (agent.draining) return "DRAINING";
     return agent.enabled === false ? "DISABLED" : "ENABLED";
 }
@@ -27,6 +30,64 @@ export function healthOf(agent: Agent): Health {
 export function slotsOf(agent: Agent): Slot[] {
     const slots = Object.entries(agent.slots ?? {});
     return slots.sort(([a], [b]) => Number(a) - Number(b)).map(([id, slot]) => ({ ...slot, id }));
+}
+
+/** What an agent's slots hold; of one that is lost, what they held. */
+export function slotsShown(agent: Agent): Slot[] {
+    const ran = (id: number) => agent.ran?.find((run) => run.slots.includes(id))?.allocationId;
+    const slots = slotsOf(agent);
+    if (!agent.lost) return slots;
+    return slots.map((slot) => {
+        const allocationId = ran(Number(slot.id));
+        const past = { id: "", state: "STATE_TERMINATED", allocationId: allocationId ?? "" };
+        return allocationId ? { ...slot, container: past } : slot;
+    });
+}
+
+export const usedSlots = (agent: Agent) => slotsOf(agent).filter((slot) => slot.container).length;
+
+/** What an administrator may do with an agent. */
+export function agentActions(agent: Agent): Action[] {
+    const path = `/agents/${encodeURIComponent(agent.id)}`;
+    const used = count(usedSlots(agent), "slot");
+    const call = (verb: "enable" | "disable", body: object, ...flags: string[]): Call => ({
+        method: "POST",
+        path: `${path}/${verb}`,
+        body,
+        muster: ["agent", verb, agent.id, ...flags],
+    });
+    const forget: Action = {
+        name: `Forget ${agent.id}`,
+        icon: "close",
+        danger: "It is listed no more. If the machine comes back, it is a new one: enabled, as all of its slots.",
+        done: `${agent.id} is forgotten`,
+        call: { method: "DELETE", path, muster: ["agent", "forget", agent.id] },
+    };
+    const enable: Action = {
+        name: `Enable ${agent.id}`,
+        icon: "check",
+        done: `${agent.id} takes work again`,
+        call: call("enable", {}),
+    };
+    const drain: Action = {
+        name: `Drain ${agent.id}`,
+        icon: "pause",
+        danger: `It is given no more work. What runs on its ${used} in use runs on to its end.`,
+        done: `${agent.id} is given no more work`,
+        call: call("disable", { drain: true }, "--drain"),
+    };
+    const disable: Action = {
+        name: `Disable ${agent.id} now`,
+        icon: "stop",
+        danger: usedSlots(agent)
+            ? `What runs on its ${used} in use is stopped, and starts again elsewhere from its newest checkpoint.`
+            : "It is given no more work until it is enabled again.",
+        done: `${agent.id} is out of service`,
+        call: call("disable", {}),
+    };
+    if (agent.lost) return [forget];
+    if (agent.enabled !== false) return [drain, disable];
+    return agent.draining ? [enable, disable] : [enable];
 }
 
 /** Slots beside each other of which the same is to be said. */

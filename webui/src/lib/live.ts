@@ -17,6 +17,7 @@ export const topics = {
     agent: "agents",
     workspace: "workspaces",
     model: "models",
+    audit: "audit",
 } as const;
 
 export type Topic = (typeof topics)[keyof typeof topics];
@@ -71,11 +72,14 @@ export type LiveEvent =
           state: string;
           steps: number;
       } & Gone)
+    | { topic: "audit"; of: string }
     | ({ topic: "queue" | "agents" } & Record<string, unknown>)
     | ({ topic: "workspaces" | "models"; id: number; name: string } & Gone);
 
 export interface Interest {
     topics: readonly Topic[];
+    /** Of what was changed by people, only this: "users", as in the path of the call. */
+    of?: readonly string[];
     experimentId?: number;
     trialId?: number;
 }
@@ -121,6 +125,7 @@ export function question(interests: readonly Interest[]): string {
 
 export function fits(interest: Interest, event: LiveEvent): boolean {
     if (!interest.topics.includes(event.topic)) return false;
+    if (event.topic === "audit") return !interest.of || interest.of.includes(event.of);
     const { experimentId, trialId } = idsOf(event);
     if (interest.trialId && trialId !== undefined) return interest.trialId === trialId;
     if (interest.experimentId && experimentId !== undefined)

@@ -116,6 +116,11 @@ export class PagedRows<T> implements Rows<T> {
         return place === undefined ? undefined : this.at(place);
     }
 
+    /** Whether the first rows are the ones on the screen. */
+    isAtTop(): boolean {
+        return this.wanted[0] === 0;
+    }
+
     want(from: number, to: number): void {
         this.isDown = from >= this.wanted[0];
         this.wanted = [from, to];

@@ -319,6 +319,16 @@ export interface Agent {
     hostname?: string;
     rack?: string;
     connected?: boolean;
+    /** Given up: what ran there has started elsewhere, or waits. */
+    lost?: boolean;
+    lastSeen?: string;
+    /** What ran there when it was lost. */
+    ran?: AgentRun[];
+}
+
+export interface AgentRun {
+    allocationId: string;
+    slots: number[];
 }
 
 export interface ResourcePool {

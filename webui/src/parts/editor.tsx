@@ -31,7 +31,7 @@ export function Editor(props: {
         document.execCommand("insertText", false, "  ");
     };
     return (
-        <div class="editor">
+        <div class="editor" style={{ "--rows": rows }}>
             <div ref={gutter} class="editor-gutter" aria-hidden="true">
                 {Array.from({ length: lines }, (_, i) => (
                     <div

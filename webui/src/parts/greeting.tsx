@@ -6,6 +6,7 @@ import { count } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { user } from "../lib/session";
 import type { Agent } from "../lib/types";
+import { LinkButton } from "./button";
 import { Copy } from "./copy";
 import { Icon } from "./icon";
 import "./greeting.css";
@@ -13,7 +14,7 @@ import "./greeting.css";
 function Step(props: { title: string; command: string; done?: string | undefined }) {
     return (
         <li class="greeting-step">
-            <h3>{props.title}</h3>
+            <h4>{props.title}</h4>
             {props.done ? (
                 <p class="line good">
                     <Icon name="check" /> {props.done}
@@ -36,26 +37,46 @@ export function Greeting() {
     const master = quote(location.origin);
     return (
         <section class="card greeting" aria-labelledby="greeting">
-            <h2 id="greeting">Three commands to a first experiment</h2>
-            <ol class="stack">
-                <Step
-                    title="Bring a machine in, with the token that lies in the master's data folder"
-                    command={`muster-agent --master ${master} --token-file agent.token`}
-                    done={agents > 0 ? `${count(agents, "agent")} connected` : undefined}
-                />
-                <Step
-                    title="Sign in on the command line"
-                    command={`muster --master ${master} login ${quote(user.value?.username ?? "")}`}
-                />
-                <Step
-                    title="Submit an example, from a clone of Muster's repository"
-                    command="muster experiment create examples/hello/experiment.yaml examples/hello --follow"
-                />
-            </ol>
-            <p class="muted">
-                Or submit one <a href="/experiments/new">in the browser</a>: it needs nothing but an agent. What it does
-                appears here as it happens.
-            </p>
+            <h2 id="greeting">A first experiment</h2>
+            <div class="greeting-ways">
+                <section class="stack" aria-labelledby="greeting-here">
+                    <h3 id="greeting-here">Here, in the browser</h3>
+                    <p>
+                        The form has an example in it that runs as it stands: a small network learns to tell two
+                        spirals apart, in some seconds, on one slot of any kind.
+                    </p>
+                    <p>
+                        <LinkButton href="/experiments/new" icon="plus" main>
+                            New experiment
+                        </LinkButton>
+                    </p>
+                    {load.data.value && agents === 0 && (
+                        <p class="muted">
+                            <Icon name="clock" /> No machine has come in yet. What you submit waits, and begins when
+                            the first one does.
+                        </p>
+                    )}
+                </section>
+                <section class="stack" aria-labelledby="greeting-commands">
+                    <h3 id="greeting-commands">Or by command</h3>
+                    <ol class="stack">
+                        <Step
+                            title="Bring a machine in, with the token that lies in the master's data folder"
+                            command={`muster-agent --master ${master} --token-file agent.token`}
+                            done={agents > 0 ? `${count(agents, "agent")} connected` : undefined}
+                        />
+                        <Step
+                            title="Sign in"
+                            command={`muster --master ${master} login ${quote(user.value?.username ?? "")}`}
+                        />
+                        <Step
+                            title="Submit an example, from a clone of Muster's repository"
+                            command="muster experiment create examples/hello/experiment.yaml examples/hello --follow"
+                        />
+                    </ol>
+                </section>
+            </div>
+            <p class="muted">What an experiment does appears on this page as it happens.</p>
         </section>
     );
 }

@@ -33,7 +33,8 @@ const known: Record<string, readonly [Tone, IconName, string]> = {
     ENABLED: ["good", "check", "Enabled"],
     DISABLED: ["warn", "pause", "Disabled"],
     DRAINING: ["warn", "spinner", "Draining"],
-    LOST: ["bad", "warning", "Not connected"],
+    AWAY: ["warn", "clock", "Not heard"],
+    LOST: ["bad", "warning", "Lost"],
     FREE: ["idle", "ring", "Free"],
 };
 

@@ -17,18 +17,28 @@ export interface Made {
 
 export type Verdict =
     | { kind: "checking" }
-    | { kind: "good"; warnings: readonly string[] }
+    | { kind: "good"; warnings: readonly string[]; marks: readonly Mark[] }
     | { kind: "bad"; message: string; marks: readonly Mark[] };
 
 interface Asked {
     config: string;
 }
 
-async function check(asked: Asked, abort: AbortSignal): Promise<Verdict> {
+/** Asks the master whether it would take it. */
+type Ask = (asked: Asked & { validateOnly: true }, abort: AbortSignal) => Promise<Pick<Made, "warningTexts">>;
+
+const asExperiment: Ask = (asked, abort) => send<Made>("POST", "/experiments", asked, abort);
+
+async function check(asked: Asked, by: Ask, abort: AbortSignal): Promise<Verdict> {
     try {
         await sleep(QUIET_S, abort);
-        const answer = await send<Made>("POST", "/experiments", { ...asked, validateOnly: true }, abort);
-        return { kind: "good", warnings: answer.warningTexts ?? [] };
+        const answer = await by({ ...asked, validateOnly: true }, abort);
+        const warnings = (answer.warningTexts ?? []).map(readPlace);
+        return {
+            kind: "good",
+            warnings: warnings.map(({ message }) => message),
+            marks: warnings.flatMap(({ marks }) => marks),
+        };
     } catch (error) {
         if (isAbort(error) || (error instanceof ApiError && error.status >= 500)) throw error;
         return { kind: "bad", ...readPlace(errorText(error)) };
@@ -36,17 +46,17 @@ async function check(asked: Asked, abort: AbortSignal): Promise<Verdict> {
 }
 
 /** `ask` reads signals; the master is asked again a moment after they change. Undefined: it need not be. */
-export function useVerdict(ask: () => Asked | undefined): ReadonlySignal<Verdict> {
+export function useVerdict(ask: () => Asked | undefined, by = asExperiment): ReadonlySignal<Verdict> {
     const verdict = useSignal<Verdict>({ kind: "checking" });
     useSignalEffect(() => {
         const asked = ask();
         if (!asked) {
-            verdict.value = { kind: "good", warnings: [] };
+            verdict.value = { kind: "good", warnings: [], marks: [] };
             return;
         }
         const abort = new AbortController();
         verdict.value = { kind: "checking" };
-        check(asked, abort.signal).then(
+        check(asked, by, abort.signal).then(
             (found) => abort.signal.aborted || (verdict.value = found),
             (error: unknown) => abort.signal.aborted || toastError(error),
         );
@@ -55,7 +65,7 @@ export function useVerdict(ask: () => Asked | undefined): ReadonlySignal<Verdict
     return verdict;
 }
 
-export const marksIn = (verdict: Verdict): readonly Mark[] => (verdict.kind === "bad" ? verdict.marks : []);
+export const marksIn = (verdict: Verdict): readonly Mark[] => (verdict.kind === "checking" ? [] : verdict.marks);
 
 export function Verdict({ of }: { of: Verdict }) {
     if (of.kind === "checking")

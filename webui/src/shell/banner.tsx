@@ -11,7 +11,7 @@ export function Banner() {
     const load = useLoad((abort) => {
         void here.value.path; // looked at again with every page
         return get<{ clusterMessage?: ClusterMessage | null }>("/master/cluster_message", {}, abort);
-    });
+    }, { topics: ["audit"], of: ["master"] });
     const notice = load.data.value?.clusterMessage;
     if (!notice?.message || millis(notice.startTime) > now.peek()) return null;
     return (

@@ -2,6 +2,7 @@
 
 import type { Action } from "../../lib/actions";
 import { get } from "../../lib/api";
+import { agentActions, healthOf, slotsOf, usedSlots } from "../../lib/cluster";
 import { number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { isAdmin } from "../../lib/session";
@@ -10,45 +11,10 @@ import { Ago, Bar, Search, StateBadge } from "../../parts";
 import type { Column } from "../../parts/table";
 import { find, ListTable, menuColumn } from "./list";
 
-function stateOf(agent: Agent): string {
-    if (agent.connected === false) return "LOST";
-    if (agent.draining) return "DRAINING";
-    return agent.enabled === false ? "DISABLED" : "ENABLED";
-}
-
-function slotsOf(agent: Agent) {
-    const all = Object.values(agent.slots ?? {});
-    return { total: all.length, used: all.filter((slot) => slot.container).length };
-}
+const slotsIn = (agent: Agent) => ({ total: slotsOf(agent).length, used: usedSlots(agent) });
 
 function actionsOf(agent: Agent, changed: () => void): Action[] {
-    const refused = isAdmin() ? undefined : "This takes an administrator";
-    const path = `/agents/${encodeURIComponent(agent.id)}`;
-    if (agent.enabled === false)
-        return [
-            {
-                name: "Enable",
-                refused,
-                call: { method: "POST", path: `${path}/enable`, muster: ["agent", "enable", agent.id] },
-                run: changed,
-            },
-        ];
-    const disable = (drain: boolean) => ({
-        method: "POST" as const,
-        path: `${path}/disable`,
-        body: { drain },
-        muster: ["agent", "disable", agent.id, ...(drain ? ["--drain"] : [])],
-    });
-    return [
-        { name: "Drain: no more work", refused, call: disable(true), run: changed },
-        {
-            name: "Disable at once",
-            refused,
-            danger: "What runs there ends now; trials go on elsewhere from their newest checkpoints.",
-            call: disable(false),
-            run: changed,
-        },
-    ];
+    return isAdmin() ? agentActions(agent).map((action) => ({ ...action, run: changed })) : [];
 }
 
 function columnsFor(changed: () => void): Column<Agent>[] {
@@ -59,17 +25,17 @@ function columnsFor(changed: () => void): Column<Agent>[] {
             title: "State",
             width: 140,
             sort: "state",
-            value: stateOf,
-            cell: (agent) => <StateBadge state={stateOf(agent)} />,
+            value: healthOf,
+            cell: (agent) => <StateBadge state={healthOf(agent)} />,
         },
         {
             id: "slots",
             title: "Slots in use",
             width: 170,
             sort: "slots",
-            value: (agent) => slotsOf(agent).total,
+            value: (agent) => slotsIn(agent).total,
             cell: (agent) => {
-                const { used, total } = slotsOf(agent);
+                const { used, total } = slotsIn(agent);
                 return (
                     <span class="num">
                         <Bar value={used} of={total} label={`${used} of ${total} slots in use`} />{" "}
@@ -83,18 +49,24 @@ function columnsFor(changed: () => void): Column<Agent>[] {
         { id: "version", title: "Version", width: 90, cell: (agent) => agent.version },
         {
             id: "since",
-            title: "Registered",
+            title: "Known since",
             width: 110,
             sort: "since",
             value: (agent) => agent.registeredTime,
             cell: (agent) => <Ago at={agent.registeredTime} />,
+        },
+        {
+            id: "heard",
+            title: "Last heard",
+            width: 110,
+            cell: (agent) => (agent.connected === false ? <Ago at={agent.lastSeen} /> : "now"),
         },
         menuColumn((agent) => agent.id, (agent) => actionsOf(agent, changed)),
     ];
 }
 
 export function Agents() {
-    const load = useLoad((abort) => get<{ agents: Agent[] }>("/agents", {}, abort), {
+    const load = useLoad((abort) => get<{ agents: Agent[] }>("/agents", { lost: true }, abort), {
         topics: ["agents", "queue"],
     });
     return (

@@ -1,7 +1,9 @@
 // Who changed what, and who was refused.
 
-import { useEffect, useMemo } from "preact/hooks";
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { get } from "../../lib/api";
+import { useLive } from "../../lib/live";
 import { pagedRows, reloadOn } from "../../lib/rows";
 import type { AuditRow, Paged } from "../../lib/types";
 import { param, text } from "../../lib/url";
@@ -71,23 +73,35 @@ const columns: Column<AuditRow>[] = [
     { id: "address", title: "From", width: 130, cell: (row) => row.address },
 ];
 
-export function Audit() {
-    const rows = useMemo(
-        () =>
-            pagedRows<AuditRow>(
-                async ({ offset, limit }, abort) => {
-                    const answer = await get<{ audit: AuditRow[] } & Paged>(
-                        "/audit",
-                        { ...query(), offset, limit },
-                        abort,
-                    );
-                    return { rows: answer.audit, total: answer.pagination.total };
-                },
-                (row) => String(row.id),
-            ),
-        [],
+function makeRows() {
+    let total = 0; // as the first page tells it
+    return pagedRows<AuditRow>(
+        async (page, abort) => {
+            const answer = await get<{ audit: AuditRow[] } & Paged>("/audit", { ...query(), ...page }, abort);
+            if (!page.cursor) total = answer.pagination.total;
+            return { rows: answer.audit, total, next: answer.nextCursor };
+        },
+        (row) => String(row.id),
     );
-    useEffect(() => reloadOn(rows, query), []);
+}
+
+export function Audit() {
+    const rows = useMemo(makeRows, []);
+    const isBehind = useSignal(false);
+    const reload = () => {
+        isBehind.value = false;
+        rows.reload();
+    };
+    useEffect(() => reloadOn({ reload }, query), []);
+    // What one reads stays where it is; at the top, new rows come in above.
+    const look = () => (rows.isAtTop() ? reload() : (isBehind.value = true));
+    const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+    const soon = () => {
+        clearTimeout(timer.current);
+        timer.current = setTimeout(look, 300);
+    };
+    useEffect(() => () => clearTimeout(timer.current), []);
+    useLive({ topics: ["audit"] }, soon, soon);
     return (
         <>
             <div class="line">
@@ -96,9 +110,11 @@ export function Audit() {
                 <Select label="Method" at={method} options={methods} />
                 <Select label="Status" at={status} options={statuses} />
                 <Select label="Of" at={age} options={ages} />
-                <Button icon="refresh" onClick={() => rows.reload()}>
-                    Look again
-                </Button>
+                {isBehind.value && (
+                    <Button icon="refresh" onClick={reload}>
+                        There is more: look again
+                    </Button>
+                )}
             </div>
             <Table
                 label="Audit trail"

@@ -43,8 +43,10 @@ function NoticeForm({ before, onClose }: { before: string; onClose: () => void }
 export function Notice() {
     const editing = useSignal(false);
     const load = useLoad((abort) =>
-        get<{ clusterMessage?: ClusterMessage | null }>("/master/cluster_message", {}, abort),
-    );
+        get<{ clusterMessage?: ClusterMessage | null }>("/master/cluster_message", {}, abort), {
+        topics: ["audit"],
+        of: ["master"],
+    });
     const remove = async () => {
         const call = {
             method: "DELETE" as const,

@@ -5,12 +5,14 @@ import type { Action } from "../../lib/actions";
 import { get, send } from "../../lib/api";
 import { useLoad } from "../../lib/load";
 import { mayChange } from "../../lib/session";
-import type { JsonObject, Template, Workspace } from "../../lib/types";
+import type { Template, Workspace } from "../../lib/types";
 import { param, text } from "../../lib/url";
 import { toYaml } from "../../lib/yaml";
-import { Field, FormDialog, Search, Select, TextArea, TextInput } from "../../parts";
+import { Field, FormDialog, Search, Select, TextInput } from "../../parts";
 import { Code } from "../../parts/code";
+import { Editor } from "../../parts/editor";
 import type { Column } from "../../parts/table";
+import { marksIn, useVerdict, Verdict } from "../../parts/verdict";
 import { find, ListTable, menuColumn, NewButton, teamOptions } from "./list";
 
 const chosen = param("template", text());
@@ -20,15 +22,7 @@ interface Templates {
     teams: Workspace[];
 }
 
-function readConfig(given: string): JsonObject {
-    try {
-        const value = JSON.parse(given) as unknown;
-        if (value && typeof value === "object" && !Array.isArray(value)) return value as JsonObject;
-    } catch (error) {
-        throw new Error(`This is not JSON: ${(error as Error).message}.`);
-    }
-    throw new Error('A configuration is an object, like {"resources": {"slots_per_trial": 2}}.');
-}
+const EMPTY = "# What experiments leave open is taken from here.\nresources:\n  slots_per_trial: 1\n";
 
 function TemplateForm(props: {
     template: Template | undefined;
@@ -37,13 +31,17 @@ function TemplateForm(props: {
 }) {
     const { template, teams } = props;
     const name = useSignal(template?.name ?? "");
-    const config = useSignal(JSON.stringify(template?.config ?? { resources: { slots_per_trial: 1 } }, null, 2));
+    const config = useSignal(template ? toYaml(template.config) : EMPTY);
     const team = useSignal(String(teams[0]?.id ?? ""));
+    const pathOf = (word: string) => `/templates/${encodeURIComponent(word)}`;
+    const verdict = useVerdict(
+        () => ({ config: config.value }),
+        (asked, abort) => send("PUT", pathOf(template?.name ?? "new"), asked, abort),
+    );
     const submit = async () => {
-        const read = readConfig(config.value);
-        const path = `/templates/${encodeURIComponent(name.value.trim())}`;
-        if (template) await send("PATCH", path, read);
-        else await send("POST", path, { config: read, workspaceId: Number(team.value) });
+        const path = pathOf(name.value.trim());
+        if (template) await send("PUT", path, { config: config.value });
+        else await send("POST", path, { config: config.value, workspaceId: Number(team.value) });
     };
     return (
         <FormDialog
@@ -64,9 +62,8 @@ function TemplateForm(props: {
                     </Field>
                 </>
             )}
-            <Field label="Configuration" help="JSON; muster template set takes YAML">
-                <TextArea at={config} rows={16} />
-            </Field>
+            <Editor label="Configuration" at={config} marks={marksIn(verdict.value)} rows={16} />
+            <Verdict of={verdict.value} />
         </FormDialog>
     );
 }
@@ -102,7 +99,7 @@ export function TemplatesTab() {
             get<{ workspaces: Workspace[] }>("/workspaces", { archived: false }, abort),
         ]);
         return { templates, teams: workspaces };
-    });
+    }, { topics: ["audit", "workspaces"], of: ["templates"] });
     const teams = load.data.value?.teams ?? [];
     const actions = (template: Template): Action[] => {
         const refused = mayChange(template.workspaceId);

@@ -138,7 +138,7 @@ export function TokensTab() {
             get<{ users: User[] }>("/users", {}, abort),
         ]);
         return { tokens: tokenInfo, users };
-    });
+    }, { topics: ["audit"], of: ["tokens", "users", "auth"] });
     const names = new Map((load.data.value?.users ?? []).map((user) => [user.id, user.username]));
     const actions = (token: Token): Action[] => [
         {

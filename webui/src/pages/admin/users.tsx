@@ -130,7 +130,10 @@ function columnsFor(actions: (user: User) => Action[]): Column<User>[] {
 
 export function Users() {
     const open = useSignal<Open | null>(null);
-    const load = useLoad((abort) => get<{ users: User[] }>("/users", {}, abort));
+    const load = useLoad((abort) => get<{ users: User[] }>("/users", {}, abort), {
+        topics: ["audit"],
+        of: ["users", "auth"],
+    });
     const actions = (user: User): Action[] => {
         const isOwn = user.id === me.value?.id;
         const refused = isAdmin() ? undefined : "This takes an administrator";

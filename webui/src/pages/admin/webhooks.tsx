@@ -163,7 +163,7 @@ export function Webhooks() {
             get<{ workspaces: Workspace[] }>("/workspaces", { archived: false }, abort),
         ]);
         return { webhooks, teams: workspaces };
-    });
+    }, { topics: ["audit", "workspaces"], of: ["webhooks"] });
     const teams = load.data.value?.teams ?? [];
     const actions = (hook: Webhook): Action[] => [
         {

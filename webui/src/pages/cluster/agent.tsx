@@ -1,57 +1,23 @@
 // One agent as a card: its health, and its slots by who holds them.
 
-import type { Action } from "../../lib/actions";
-import { healthOf, type Run, runsOf, slotsOf, tintOf } from "../../lib/cluster";
+import { agentActions, experimentOf, healthOf, type Run, runsOf, slotsShown, tintOf, usedSlots } from "../../lib/cluster";
 import { count } from "../../lib/format";
 import { isAdmin } from "../../lib/session";
 import type { Agent } from "../../lib/types";
-import { copyItems, Icon, Menu, StateBadge } from "../../parts";
+import { Ago, copyItems, Icon, Menu, StateBadge, Time } from "../../parts";
 
 const WIDTH = 8; // slots in a row
 
 /** The experiment that stands out. */
 export type Lit = number | undefined;
 
-/** What may be done with an agent: nothing, but for an administrator. */
-export function agentActions(agent: Agent): Action[] {
-    if (!isAdmin()) return [];
-    const path = `/agents/${encodeURIComponent(agent.id)}`;
-    const used = slotsOf(agent).filter((slot) => slot.container).length;
-    const enable: Action = {
-        name: `Enable ${agent.id}`,
-        icon: "check",
-        done: `${agent.id} takes work again`,
-        call: { method: "POST", path: `${path}/enable`, muster: ["agent", "enable", agent.id] },
-    };
-    const drain: Action = {
-        name: `Drain ${agent.id}`,
-        icon: "pause",
-        danger: `It is given no more work. What runs on its ${count(used, "slot")} in use runs on to its end.`,
-        done: `${agent.id} is given no more work`,
-        call: {
-            method: "POST",
-            path: `${path}/disable`,
-            body: { drain: true },
-            muster: ["agent", "disable", agent.id, "--drain"],
-        },
-    };
-    const disable: Action = {
-        name: `Disable ${agent.id} now`,
-        icon: "stop",
-        danger: used
-            ? `What runs on its ${count(used, "slot")} in use is stopped, and starts again elsewhere from its newest checkpoint.`
-            : "It is given no more work until it is enabled again.",
-        done: `${agent.id} is out of service`,
-        call: {
-            method: "POST",
-            path: `${path}/disable`,
-            body: {},
-            muster: ["agent", "disable", agent.id],
-        },
-    };
-    if (agent.enabled !== false) return [drain, disable];
-    return agent.draining ? [enable, disable] : [enable];
+/** What is known of what runs, or ran, by its allocation. */
+export interface Known {
+    name: string;
+    /** Of the experiment, where it is not plain: of what a lost machine ran. */
+    state?: string;
 }
+export type Names = ReadonlyMap<string, Known>;
 
 function RunOfSlots({ run, name, lit }: { run: Run; name: string; lit: Lit }) {
     const { first, count: size, experimentId } = run;
@@ -106,33 +72,70 @@ function RunOfSlots({ run, name, lit }: { run: Run; name: string; lit: Lit }) {
     );
 }
 
-/** What the state does not say: whether a drained machine may be switched off. */
-function note(agent: Agent, used: number): string {
-    if (agent.connected === false) return "its tasks are given up soon, and start elsewhere";
-    if (!agent.draining) return "";
-    return used ? `${count(used, "slot")} still at work` : "drained: it may be switched off";
+/** What the state does not say: whether a drained machine may be switched off; when one was last heard. */
+function Note({ agent, names }: { agent: Agent; names: Names }) {
+    const health = healthOf(agent);
+    const used = usedSlots(agent);
+    if (health === "AWAY")
+        return (
+            <p class="muted agent-note">
+                last heard <Ago at={agent.lastSeen} />; its tasks are given up soon, and start elsewhere
+            </p>
+        );
+    if (health === "LOST")
+        return (
+            <p class="agent-note">
+                Last heard <Time at={agent.lastSeen} /> (<Ago at={agent.lastSeen} />).{" "}
+                {agent.ran?.length ? "It ran:" : "Nothing ran there."}
+                {agent.ran?.map(({ allocationId, slots }) => {
+                    const id = experimentOf(allocationId);
+                    const known = names.get(allocationId);
+                    return (
+                        <span key={allocationId} class="line agent-ran">
+                            {id !== undefined && known ? (
+                                <a href={`/experiments/${id}`}>
+                                    #{id} {known.name}
+                                </a>
+                            ) : (
+                                <span>a task</span>
+                            )}
+                            <span class="muted">on {count(slots.length, "slot")}</span>
+                            {known?.state && (
+                                <>
+                                    <span class="muted">now</span> <StateBadge state={known.state} />
+                                </>
+                            )}
+                        </span>
+                    );
+                })}
+            </p>
+        );
+    if (!agent.draining) return null;
+    return (
+        <p class="muted agent-note">
+            {used ? `${count(used, "slot")} still at work` : "drained: it may be switched off"}
+        </p>
+    );
 }
 
 export function AgentCard(props: {
     agent: Agent;
-    names: ReadonlyMap<string, string>;
+    names: Names;
     lit: Lit;
     onOpen: () => void;
 }) {
     const { agent, names, lit } = props;
-    const slots = slotsOf(agent);
-    const used = slots.filter((slot) => slot.container).length;
-    const actions = agentActions(agent);
-    const said = note(agent, used);
+    const slots = slotsShown(agent);
+    const actions = isAdmin() ? agentActions(agent) : [];
     return (
-        <article class="card agent" aria-label={`Agent ${agent.id}`}>
+        <article class={`card agent${agent.lost ? " agent-lost" : ""}`} aria-label={`Agent ${agent.id}`}>
             <div class="agent-head">
                 <button type="button" class="agent-name cut" onClick={props.onOpen}>
                     {agent.id}
                 </button>
                 <StateBadge state={healthOf(agent)} />
                 <span class="muted num agent-used">
-                    {used}/{slots.length}
+                    {usedSlots(agent)}/{slots.length}
                 </span>
                 <Menu
                     label={`More for ${agent.id}`}
@@ -145,13 +148,13 @@ export function AgentCard(props: {
                     ]}
                 />
             </div>
-            {said && <p class="muted agent-note">{said}</p>}
+            <Note agent={agent} names={names} />
             <div class="slots">
                 {runsOf(slots, WIDTH).map((run) => (
                     <RunOfSlots
                         key={run.first}
                         run={run}
-                        name={names.get(run.allocationId ?? "") ?? ""}
+                        name={names.get(run.allocationId ?? "")?.name ?? ""}
                         lit={lit}
                     />
                 ))}

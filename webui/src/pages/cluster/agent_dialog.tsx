@@ -1,11 +1,11 @@
 // An agent in full, and its slots one by one.
 
 import type { Action } from "../../lib/actions";
-import { experimentOf, healthOf, slotsOf } from "../../lib/cluster";
+import { agentActions, experimentOf, healthOf, slotsShown } from "../../lib/cluster";
 import { isAdmin } from "../../lib/session";
 import type { Agent, Slot } from "../../lib/types";
 import { ActionBar, ActionButton, Dialog, StateBadge, Time } from "../../parts";
-import { agentActions } from "./agent";
+import type { Names } from "./agent";
 
 function slotAction(agent: Agent, slot: Slot): Action {
     const path = `/agents/${encodeURIComponent(agent.id)}/slots/${slot.id}`;
@@ -28,9 +28,11 @@ function slotAction(agent: Agent, slot: Slot): Action {
     };
 }
 
-const stateOf = (slot: Slot) =>
-    slot.enabled === false
-        ? slot.container
+const stateOf = (agent: Agent, slot: Slot) =>
+    agent.lost
+        ? "LOST"
+        : slot.enabled === false
+          ? slot.container
             ? "DRAINING"
             : "DISABLED"
         : slot.container
@@ -39,11 +41,12 @@ const stateOf = (slot: Slot) =>
 
 export function AgentDialog(props: {
     agent: Agent;
-    names: ReadonlyMap<string, string>;
+    names: Names;
     onClose: () => void;
     onChanged: () => void;
 }) {
     const { agent, names, onChanged } = props;
+    const mayChange = isAdmin() && !agent.lost;
     const then = (action: Action): Action => ({ ...action, run: onChanged });
     const facts: [string, string | undefined][] = [
         ["Host", agent.hostname],
@@ -58,7 +61,7 @@ export function AgentDialog(props: {
             <div class="stack">
                 <div class="spread">
                     <StateBadge state={healthOf(agent)} />
-                    <ActionBar actions={agentActions(agent).map(then)} />
+                    <ActionBar actions={isAdmin() ? agentActions(agent).map(then) : []} />
                 </div>
                 <dl class="facts">
                     {facts.map(
@@ -70,10 +73,18 @@ export function AgentDialog(props: {
                                 </>
                             ),
                     )}
-                    <dt>Connected since</dt>
+                    <dt>Known since</dt>
                     <dd>
                         <Time at={agent.registeredTime} />
                     </dd>
+                    {agent.connected === false && (
+                        <>
+                            <dt>Last heard</dt>
+                            <dd>
+                                <Time at={agent.lastSeen} />
+                            </dd>
+                        </>
+                    )}
                 </dl>
                 <table class="agent-slots">
                     <thead>
@@ -81,8 +92,8 @@ export function AgentDialog(props: {
                             <th scope="col">Slot</th>
                             <th scope="col">Device</th>
                             <th scope="col">State</th>
-                            <th scope="col">Held by</th>
-                            {isAdmin() && (
+                            <th scope="col">{agent.lost ? "Ran" : "Held by"}</th>
+                            {mayChange && (
                                 <th scope="col">
                                     <span class="hidden">Actions</span>
                                 </th>
@@ -90,15 +101,15 @@ export function AgentDialog(props: {
                         </tr>
                     </thead>
                     <tbody>
-                        {slotsOf(agent).map((slot) => {
+                        {slotsShown(agent).map((slot) => {
                             const id = experimentOf(slot.container?.allocationId);
-                            const name = names.get(slot.container?.allocationId ?? "");
+                            const name = names.get(slot.container?.allocationId ?? "")?.name;
                             return (
                                 <tr key={slot.id}>
                                     <td class="num">{slot.id}</td>
                                     <td>{slot.device?.brand}</td>
                                     <td>
-                                        <StateBadge state={stateOf(slot)} />
+                                        <StateBadge state={stateOf(agent, slot)} />
                                     </td>
                                     <td>
                                         {id !== undefined && name ? (
@@ -109,7 +120,7 @@ export function AgentDialog(props: {
                                             (name ?? "")
                                         )}
                                     </td>
-                                    {isAdmin() && (
+                                    {mayChange && (
                                         <td>
                                             <ActionButton action={then(slotAction(agent, slot))} />
                                         </td>

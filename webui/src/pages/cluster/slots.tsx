@@ -2,13 +2,13 @@
 
 import { type Signal, useSignal } from "@preact/signals";
 import { get } from "../../lib/api";
-import { experimentOf, healthOf, slotsOf, tintOf } from "../../lib/cluster";
+import { experimentOf, healthOf, slotsOf, tintOf, usedSlots } from "../../lib/cluster";
 import { count } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import type { Agent } from "../../lib/types";
+import type { Agent, Experiment } from "../../lib/types";
 import { param, text } from "../../lib/url";
 import { Bar, Empty, LinkButton, Loaded, Search, Select, stateText } from "../../parts";
-import { AgentCard, type Lit } from "./agent";
+import { AgentCard, type Known, type Lit } from "./agent";
 import { AgentDialog } from "./agent_dialog";
 
 const pool = param("pool", text());
@@ -32,17 +32,34 @@ interface Allocation {
 
 interface Cluster {
     agents: Agent[];
-    /** Of allocations; "" for those of others. */
-    names: Map<string, string>;
+    names: Map<string, Known>;
+}
+
+/** What lost machines ran, and what has become of it. */
+async function addPast(agents: readonly Agent[], names: Map<string, Known>, abort: AbortSignal): Promise<void> {
+    const ran = agents.flatMap((agent) => (agent.lost ? (agent.ran ?? []) : []));
+    const ids = [...new Set(ran.map((run) => experimentOf(run.allocationId)))].filter((id) => id !== undefined);
+    if (ids.length === 0) return;
+    const { experiments } = await get<{ experiments: Experiment[] }>(
+        "/experiments",
+        { filter: `id in (${ids.slice(0, 200).join(", ")})`, omit: "config" },
+        abort,
+    );
+    for (const { allocationId } of ran) {
+        const found = experiments.find((one) => one.id === experimentOf(allocationId));
+        if (found) names.set(allocationId, { name: found.name, state: found.state });
+    }
 }
 
 async function read(abort: AbortSignal): Promise<Cluster> {
     const [{ agents }, tasks] = await Promise.all([
-        get<{ agents: Agent[] }>("/agents", {}, abort),
+        get<{ agents: Agent[] }>("/agents", { lost: true }, abort),
         get<{ allocationIdToSummary?: Record<string, Allocation> }>("/tasks", {}, abort),
     ]);
     const allocations = Object.values(tasks.allocationIdToSummary ?? {});
-    return { agents, names: new Map(allocations.map((one) => [one.allocationId, one.name])) };
+    const names = new Map<string, Known>(allocations.map(({ allocationId, name }) => [allocationId, { name }]));
+    await addPast(agents, names, abort);
+    return { agents, names };
 }
 
 function holdersOf(agents: readonly Agent[], names: Cluster["names"]): Holder[] {
@@ -51,7 +68,7 @@ function holdersOf(agents: readonly Agent[], names: Cluster["names"]): Holder[] 
         for (const slot of slotsOf(agent)) {
             const id = experimentOf(slot.container?.allocationId);
             if (id === undefined) continue;
-            const name = names.get(slot.container!.allocationId!) ?? "";
+            const name = names.get(slot.container!.allocationId!)?.name ?? "";
             const holder = found.get(id) ?? {
                 experimentId: id,
                 name,
@@ -95,8 +112,6 @@ function Holders({ holders, lit }: { holders: readonly Holder[]; lit: Signal<Lit
     );
 }
 
-const usedOf = (agent: Agent) => slotsOf(agent).filter((slot) => slot.container).length;
-
 function PoolOfAgents(props: {
     name: string;
     agents: readonly Agent[];
@@ -104,14 +119,17 @@ function PoolOfAgents(props: {
     lit: Lit;
 }) {
     const { name, agents, names, lit } = props;
-    const used = agents.reduce((sum, agent) => sum + usedOf(agent), 0);
-    const all = agents.reduce((sum, agent) => sum + slotsOf(agent).length, 0);
+    const there = agents.filter((agent) => !agent.lost);
+    const lost = agents.length - there.length;
+    const used = there.reduce((sum, agent) => sum + usedSlots(agent), 0);
+    const all = there.reduce((sum, agent) => sum + slotsOf(agent).length, 0);
     const said = `${used} of ${count(all, "slot")} in use`;
     return (
         <section class="stack" aria-label={`Pool ${name}`}>
             <div class="spread">
                 <h2>
-                    {name} <span class="muted">{count(agents.length, "agent")}</span>
+                    {name} <span class="muted">{count(there.length, "agent")}</span>
+                    {lost > 0 && <span class="bad">, {lost} lost</span>}
                 </h2>
                 <span class="line num">
                     <Bar value={used} of={all} label={said} /> {said}
@@ -174,7 +192,7 @@ function Filters({ agents }: { agents: readonly Agent[] }) {
 }
 
 export function Slots() {
-    const cluster = useLoad(read, { topics: ["agents", "queue"] });
+    const cluster = useLoad(read, { topics: ["agents", "queue", "experiments"] });
     const lit = useSignal<Lit>(undefined);
     return (
         <Loaded of={cluster}>
