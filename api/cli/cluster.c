@@ -65,10 +65,11 @@ int run_agent_describe(struct cli *c, const struct command *self, struct error *
         json_object_set_new(row, "rack", json_string(jget_string(agent, "rack", "")));
         json_object_set(row, "addresses", jget(agent, "addresses"));
         json_object_set(row, "slot_list", slots);
-        err = output_object(c, row,
-                            "id,host,addresses,pool,rack,slots,used,connected,enabled,draining,"
-                            "version,registered",
-                            e);
+        err = output_object(
+            c, row,
+            "id,host,addresses,pool,rack,slots,used,connected,lost,seen,enabled,draining,"
+            "version,registered",
+            e);
         json_decref(row);
     }
     if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {

@@ -196,6 +196,8 @@ json_t *row_agent(const json_t *agent)
     json_object_set_new(row, "slots", json_integer((json_int_t)json_object_size(slots)));
     json_object_set_new(row, "used", json_integer(slots_in_use(slots)));
     json_object_set_new(row, "connected", json_boolean(jget_bool(agent, "connected", true)));
+    json_object_set_new(row, "lost", json_boolean(jget_bool(agent, "lost", false)));
+    set_string(row, "seen", jget_string(agent, "lastSeen", NULL));
     json_object_set_new(row, "enabled", json_boolean(jget_bool(agent, "enabled", true)));
     json_object_set_new(row, "draining", json_boolean(jget_bool(agent, "draining", false)));
     const json_t *pools = jget(agent, "resourcePools");

@@ -143,7 +143,7 @@ class All(unittest.TestCase):
         cls.data = pathlib.Path("data")
         cls.data.mkdir()
         trainings.write_images(cls.data)
-        cls.cluster = Cluster("cluster", slots=(2, 1)).__enter__()
+        cls.cluster = Cluster("cluster", slots=(2, 1), master_flags=("--agent-reconnect", "2")).__enter__()
         cls.cluster.muster("login", "admin", "--password-file", cls.cluster.folder / "password")
         cls.config = pathlib.Path("config.yaml").resolve()
         cls.config.write_text(trainings.config("mlp", 2, steps=40, every=10))
@@ -382,11 +382,20 @@ class All(unittest.TestCase):
         self.says("takes no more work", "agent", "disable", "agent-1", "--drain")
         self.assertFalse(self.json("agent", "describe", "agent-1")["enabled"])
         self.says("enabled", "agent", "enable", "agent-1")
-        self.refused(5, "stop it first", "agent", "forget", "agent-1")
         self.says("disabled", "slot", "disable", "agent-0", 1, "--drain")
         self.assertEqual([row["enabled"] for row in self.table("slot", "list", "--agent", "agent-0")], [True, False])
         self.says("enabled", "slot", "enable", "agent-0", 1)
         self.assertEqual([(row["name"], row["slots"]) for row in self.table("pool", "list")], [("default", 3)])
+
+    def test_an_agent_that_is_lost(self):
+        agent = self.cluster.add_agent("spare", 1)
+        wait_for("the agent", lambda: len(self.cluster.rows("agent", "list")) == 3)
+        self.refused(5, "stop it first", "agent", "forget", "spare")
+        agent.kill9()
+        wait_for("its loss", lambda: self.json("agent", "describe", "spare")["lost"])
+        self.assertEqual(len(self.cluster.rows("agent", "list")), 3)  # it stays to be seen
+        self.says("forgotten", "agent", "forget", "spare")
+        self.assertEqual(len(self.cluster.rows("agent", "list")), 2)
 
     def test_master(self):
         self.assertEqual(self.shown("master", "info")[0]["address"], self.cluster.url)

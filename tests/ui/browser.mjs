@@ -73,6 +73,12 @@ export const see = (locator) => locator.filter({ visible: true }).first().waitFo
 /** Waits until the page shows it no more. */
 export const gone = (locator) => locator.first().waitFor({ state: "hidden" });
 
+/** Opens a menu by its button, and does what this line of it says. */
+export async function menu(button, name) {
+    await button.click();
+    await button.page().getByRole("menuitem", { name, exact: true }).click();
+}
+
 export async function until(what, condition, seconds = 20) {
     const end = Date.now() + seconds * 1000;
     for (;;) {

@@ -98,7 +98,7 @@ class Life:
     """The cluster, once filled; `admin`, `user` and `ada` are callers of the API."""
 
     def __init__(self, folder):
-        self.cluster = Cluster(folder, slots=(2, 2))
+        self.cluster = Cluster(folder, slots=(2, 2), master_flags=("--agent-reconnect", "4"))
 
     def __enter__(self):
         self.cluster.__enter__()

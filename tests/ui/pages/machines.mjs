@@ -1,0 +1,93 @@
+// The machines: slots and agents switched off and on, one that is lost and forgotten, what more of them would do.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { done, faultsOf, gone, master, menu, see, settled, signedIn, until } from "../browser.mjs";
+
+const folder = process.env.MUSTER_UI_FOLDER;
+
+/** An agent of its own pool, so that it takes no other test's work. */
+function startAgent(name) {
+    const work = mkdtempSync(join(folder, "spare-"));
+    const words = ["--master", master, "--token-file", join(folder, "master", "agent.token"), "--work-dir", work];
+    const own = ["--id", name, "--slots", "2", "--pool", name];
+    const child = spawn(join(process.env.MUSTER_BIN, "muster-agent"), [...words, ...own], { stdio: "ignore" });
+    return { child, remove: () => rmSync(work, { recursive: true, force: true }) };
+}
+
+test("slots and agents are taken out of service and let back", async () => {
+    const page = await signedIn("admin");
+    await page.goto("/cluster?agent=agent-1");
+    const agent = page.getByRole("dialog", { name: "Agent agent-1" });
+    await agent.getByRole("button", { name: "Drain slot 1" }).click();
+    await see(agent.getByRole("row", { name: /^1 / }).getByText(/Draining|Disabled/));
+    await agent.getByRole("button", { name: "Enable slot 1" }).click();
+    await see(agent.getByRole("button", { name: "Drain slot 1" }));
+    await page.keyboard.press("Escape");
+    const card = page.getByRole("article", { name: "Agent agent-1" });
+    await menu(card.getByRole("button", { name: "More for agent-1" }), "Drain agent-1");
+    await page.getByRole("dialog").getByRole("button", { name: "Drain agent-1" }).click();
+    await see(card.getByText(/at work|may be switched off/));
+    await menu(card.getByRole("button", { name: "More for agent-1" }), "Enable agent-1");
+    await see(card.getByText("Enabled"));
+    await done(page);
+    const other = await signedIn();
+    await other.goto("/cluster");
+    await other.getByRole("button", { name: "More for agent-1" }).click();
+    await see(other.getByRole("menuitem", { name: "Slots and details" }));
+    assert.equal(await other.getByRole("menuitem", { name: /Drain/ }).count(), 0);
+    await done(other);
+});
+
+test("an agent that dies stays on the page, with what it ran, until it is forgotten", async () => {
+    const page = await signedIn("admin");
+    const { child, remove } = startAgent("spare");
+    await page.goto("/cluster");
+    const pool = page.getByRole("region", { name: "Pool spare" });
+    const card = pool.getByRole("article", { name: "Agent spare" });
+    await see(card.getByText("Enabled"));
+    const headers = { Origin: master };
+    const config = "name: on-spare\nentrypoint: sleep 600\nresources: {slots_per_trial: 1, resource_pool: spare}\n" +
+        "searcher: {name: single, metric: none}\nmax_restarts: 0\n";
+    const answer = await page.request.post("/api/v1/experiments", { headers, data: { config, activate: true } });
+    const { experiment } = await answer.json();
+    await see(card.getByRole("link", { name: /on-spare/ }));
+    child.kill("SIGKILL");
+    await see(card.getByText("Not heard"));
+    await see(card.getByText("Lost"));
+    await see(card.getByText(/Last heard .* It ran/));
+    await see(card.locator(".agent-ran").getByRole("link", { name: /on-spare/ }));
+    await see(card.locator(".agent-ran").getByText("Queued"));
+    await see(pool.getByText("1 lost"));
+    assert.deepEqual(await faultsOf(page), []);
+    await page.request.post(`/api/v1/experiments/${experiment.id}/kill`, { headers });
+    await menu(card.getByRole("button", { name: "More for spare" }), "Forget spare");
+    await page.getByRole("dialog").getByRole("button", { name: "Forget spare" }).click();
+    await gone(pool);
+    await page.request.delete(`/api/v1/experiments/${experiment.id}`, { headers });
+    await done(page);
+    remove();
+});
+
+test("what more machines would have done, and the history of use as a file", async () => {
+    const page = await signedIn("admin");
+    await page.goto("/cluster?tab=whatif");
+    await see(page.getByText(/With 1 more agent of 2 slots/));
+    await page.getByRole("spinbutton", { name: "More agents" }).fill("3");
+    await see(page.getByText(/With 3 more agents of 2 slots/));
+    await page.goto("/cluster?tab=history");
+    await see(page.getByRole("row", { name: /^All/ }));
+    await page.getByRole("combobox", { name: "By" }).selectOption({ index: 1 });
+    await until("the address says so", () => /by=/.test(page.url()));
+    await settled(page);
+    const [saved] = await Promise.all([
+        page.waitForEvent("download"),
+        page.getByRole("link", { name: "Download as CSV" }).click(),
+    ]);
+    assert.equal(await saved.failure(), null);
+    assert.equal(saved.suggestedFilename(), "use.csv");
+    await done(page);
+});
