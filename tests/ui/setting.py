@@ -48,8 +48,13 @@ def fetch_packages(folder):
     stamp.write_bytes(b"".join(wanted))
 
 
-def node(program, *arguments, **settings):
-    """Runs a program of this folder; `settings` reach it as MUSTER_UI_NAME. Its exit code."""
+def command(program, *arguments, **settings):
+    """The words and the environment of a program of this folder; `settings` reach it as MUSTER_UI_NAME."""
     names = {f"MUSTER_UI_{name.upper()}": str(value) for name, value in settings.items()}
-    return subprocess.run(["node", str(HERE / program), *map(str, arguments)], env={**os.environ, **names},
-                          check=False).returncode
+    return ["node", str(HERE / program), *map(str, arguments)], {**os.environ, **names}
+
+
+def node(program, *arguments, **settings):
+    """Runs a program of this folder. Its exit code."""
+    words, environment = command(program, *arguments, **settings)
+    return subprocess.run(words, env=environment, check=False).returncode

@@ -1,10 +1,12 @@
-"""What the benches of the store share: a real master with a user, its cost, lines of results."""
+"""What benches on a real master share: its user, its cost, a store with a history, lines of results."""
 
 import http.client
 import json
 import os
 import pathlib
+import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
@@ -26,6 +28,13 @@ class Lines:
                 "peer": peer and round(peer, 3), "ratio": round(value / peer, 3) if peer else None,
                 "goal": goal, "met": met}
         print(json.dumps(line | more), flush=True)
+
+
+def json_of(*argv):
+    done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(str(a) for a in argv)}: exit status {done.returncode}")
+    return json.loads(done.stdout)
 
 
 def use(build):
@@ -77,3 +86,30 @@ class Master:
 
     def store_bytes(self):
         return sum(path.stat().st_size for path in (self.folder / "master").glob("muster.db*"))
+
+
+def add_sizes(parser):
+    """How large the history of fill_history() is."""
+    parser.add_argument("--experiments", type=int, default=100_000)
+    parser.add_argument("--trials", type=int, default=10, help="of an experiment")
+    parser.add_argument("--points", type=int, default=100_000_000, help="of all trials")
+    parser.add_argument("--series", type=int, default=1_000_000, help="points of the long series")
+
+
+def fill_history(options, folder):
+    """A store of many experiments that have ended, with all their points; made once for a folder."""
+    told = folder / "filled.json"
+    if told.exists():
+        return json.loads(told.read_text())
+    per_trial = options.points // (options.experiments * options.trials)
+    Master(folder).stop()
+    store = folder / "master" / "muster.db"
+    say(f"{options.experiments} experiments, {options.experiments * options.trials} trials")
+    start = time.perf_counter()
+    subprocess.run([ROOT / "tests/bench/api/fill.py", store, "--experiments", str(options.experiments),
+                    "--trials", str(options.trials)], check=True, stdout=sys.stderr)
+    say(f"{per_trial} points each")
+    filled = json_of(options.build / "tests/bench_store_metrics_fill", store.parent, per_trial, options.series)
+    filled["filling"] = time.perf_counter() - start
+    told.write_text(json.dumps(filled))
+    return filled

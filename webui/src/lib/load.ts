@@ -2,7 +2,7 @@
 // the question was made from changes, and again when the cluster tells that it has changed.
 
 import { effect, type ReadonlySignal, signal } from "@preact/signals";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { isAbort } from "./api";
 import { type Interest, useLive } from "./live";
 
@@ -79,7 +79,7 @@ export function useLoad<T>(question: Question<T>, interest?: Interest & LoadOpti
     const newest = useRef(question);
     newest.current = question;
     loader.question = (abort) => newest.current(abort);
-    useEffect(() => loader.start(), []);
+    useLayoutEffect(() => loader.start(), []); // asked before the frame is drawn, not after it
     const { every = 1, ...wanted } = interest ?? { topics: [] };
     useLive(interest && wanted, () => loader.soon(every), loader.reload);
     return loader;

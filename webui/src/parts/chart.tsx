@@ -2,7 +2,7 @@
 // here, each with its own x, so that runs which reported at other steps need no joining.
 
 import { useComputed, useSignal, useSignalEffect } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { clock, compact, duration, fullTime, metric, number } from "../lib/format";
 import {
@@ -321,7 +321,8 @@ export function Chart(props: ChartProps) {
     const latest = useRef(setZoom);
     latest.current = setZoom;
 
-    useEffect(() => {
+    // Drawn with what is around it, not a frame later.
+    useLayoutEffect(() => {
         const made = makePlot(box.current!, () => picture.current!, {
             cursor: (value) => (at.value = value),
             zoom: (range) => latest.current(range),
@@ -330,7 +331,8 @@ export function Chart(props: ChartProps) {
         const watcher = new ResizeObserver(() => {
             if (!box.current) return;
             const { clientWidth: width, clientHeight: height } = box.current;
-            if (width && height) made.setSize({ width, height });
+            const isOther = width !== made.width || height !== made.height;
+            if (width && height && isOther) made.setSize({ width, height });
         });
         watcher.observe(box.current!);
         return () => {
@@ -338,18 +340,18 @@ export function Chart(props: ChartProps) {
             made.destroy();
         };
     }, [props.logX, props.logY]);
-    useEffect(() => {
+    useLayoutEffect(() => {
         const { x: across, y: up } = picture.current!;
-        plot.current!.batch((u: uPlot) => {
-            u.setScale("x", { min: across.from, max: across.to });
-            u.setScale("y", { min: up.from, max: up.to });
-        });
-        plot.current!.redraw(false, true);
+        plot.current!.setScale("x", { min: across.from, max: across.to });
+        plot.current!.setScale("y", { min: up.from, max: up.to });
+        plot.current!.redraw(false, true); // once for all three
     }, [lines, smooth, x, hidden.value, zoom.value, props.logX, props.logY]);
+    const isNew = useRef(true);
     useSignalEffect(() => {
         void isDark.value;
         picture.current!.lit = lit.value;
-        plot.current?.redraw(false, true);
+        if (!isNew.current) plot.current?.redraw(false, true);
+        isNew.current = false;
     });
 
     const drawing = (): Drawing => ({

@@ -2,7 +2,7 @@
 // for the range that is zoomed to, and for those trials that have reported something new.
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { get } from "../lib/api";
 import { view } from "../lib/chart_view";
 import { useLive } from "../lib/live";
@@ -25,6 +25,7 @@ export interface Run {
 const POINTS = 2000; // of a line
 const ALL_POINTS = 24000; // of a chart
 const QUIET_S = 2;
+const NEAR = 200; // pixels from the screen
 
 // --- the points ----------------------------------------------------------------------------------
 
@@ -36,14 +37,18 @@ function pointsOf(runs: number, metrics: number): number {
 function useSeen() {
     const box = useRef<HTMLDivElement>(null);
     const seen = useSignal(false);
-    useEffect(() => {
+    useLayoutEffect(() => {
+        // What is in sight at once need not wait for the observer, which tells so frames later.
+        const { top, bottom } = box.current!.getBoundingClientRect();
+        seen.value = top < innerHeight + NEAR && bottom > -NEAR;
+        if (seen.value) return;
         const watcher = new IntersectionObserver(
             ([entry]) => {
                 if (!entry!.isIntersecting) return;
                 seen.value = true;
                 watcher.disconnect();
             },
-            { rootMargin: "200px" },
+            { rootMargin: `${NEAR}px` },
         );
         watcher.observe(box.current!);
         return () => watcher.disconnect();
