@@ -8,9 +8,11 @@ import { hasEnded, isStopping } from "../../lib/runs";
 import { mayChange } from "../../lib/session";
 import type { Experiment } from "../../lib/types";
 import { go } from "../../lib/url";
+import { later } from "../../parts/later";
 import { Field, FormDialog, TextArea, TextInput } from "../../parts";
-import { Fork } from "./fork";
 import { Move } from "./move";
+
+const Fork = later(() => import("./fork").then((all) => all.Fork));
 
 export type Asked = Signal<"" | "fork" | "continue" | "move" | "about" | "labels">;
 

@@ -7,11 +7,11 @@ import { useLoad } from "../../lib/load";
 import type { Experiment, Paged, Trial } from "../../lib/types";
 import { param, text } from "../../lib/url";
 import { Empty, Head, Loaded, type Tab, Tabs } from "../../parts";
+import { later } from "../../parts/later";
 import { CheckpointTable } from "../../parts/checkpoint_table";
 import { type Asked, actionsOf, Dialogs, useAsked } from "./actions";
 import { Config } from "./config";
 import { Headline } from "./headline";
-import { Hyperparameters } from "./hyperparameters";
 import type { Known } from "./known";
 import { Logs } from "./logs";
 import { Metrics } from "./metrics";
@@ -19,6 +19,8 @@ import { Search } from "./search";
 import { Timeline } from "./timeline";
 import { Trials } from "./trials";
 import "./experiment.css";
+
+const Hyperparameters = later(() => import("./hyperparameters").then((all) => all.Hyperparameters));
 
 const LOOKED_AT = 300; // trials, the best first, that charts and views of hyperparameters know
 
