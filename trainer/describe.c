@@ -161,8 +161,6 @@ static json_t *memory_of(const struct describe *d, const json_t *model)
     }
     json_object_set_new(out, "total", json_integer(total));
     json_object_set_new(out, "snapshot", json_integer((1 + states) * block));
-    if (strcmp(jget_string(d->experiment.trainer, "reduction", ""), "exact") == 0)
-        json_object_set_new(out, "promoted", json_integer(block / 4 * (int64_t)sizeof(int64_t)));
     json_object_set_new(out, "mapped_data", json_integer(d->mapped));
     return out;
 }
@@ -271,7 +269,6 @@ static void show_memory(const json_t *answer)
     static const char *const more[][2] = {
         {"snapshot", "+ rank 0's copy for checkpoints"},
         {"mapped_data", "+ files of data, as they are read"},
-        {"promoted", "+ at most, when gradients grow 8-fold"},
     };
     const json_t *memory = jget(answer, "memory");
     char text[32];

@@ -15,24 +15,34 @@ static int probe(struct training *t, struct share share, struct error *e)
     return err ? err : sync_probe_end(t->sync, e);
 }
 
-static int gather_gradients(struct training *t, struct share share, struct sync_totals *totals,
-                            struct error *e)
+// The sums of all ranks' gradients; where one has outgrown its scale, in a second pass.
+static int sum_gradients(struct training *t, struct share share, struct sync_totals *totals,
+                         struct error *e)
 {
-    struct gradient_sink sink = sync_sink(t->sync);
-    sync_begin(t->sync);
-    return training_pass(t, share, &sink, &totals->loss, e);
+    const struct sync_totals mine = *totals;
+    const struct gradient_sink sink = sync_sink(t->sync);
+    bool again = true;
+    int err = 0;
+    while (again && !err) {
+        *totals = mine;
+        sync_begin(t->sync);
+        err = training_pass(t, share, &sink, &totals->loss, e);
+        int64_t begin = clock_mono_us(), exposed = sync_exposed_us(t->sync);
+        if (!err)
+            err = sync_sum(t->sync, totals, &again, e);
+        t->times.optimizer += clock_mono_us() - begin - (sync_exposed_us(t->sync) - exposed);
+    }
+    return err;
 }
 
-// Each rank sums up and updates its ranges. What is spent on communication is not the optimizer's.
-static int update_weights(struct training *t, struct sync_totals *totals, struct error *e)
+// Each rank updates its ranges. What is spent on communication is not the optimizer's.
+static int update_weights(struct training *t, struct error *e)
 {
     int64_t begin = clock_mono_us(), exposed = sync_exposed_us(t->sync);
     int range_count = 0;
     const struct optimizer_range *ranges = sync_ranges(t->sync, &range_count);
     const struct optimizer_peers peers = sync_peers(t->sync);
-    int err = sync_sum(t->sync, totals, e);
-    if (!err)
-        err = optimizer_step(t->optimizer, t->state.at.step, t->weights, sync_gradients(t->sync),
+    int err = optimizer_step(t->optimizer, t->state.at.step, t->weights, sync_gradients(t->sync),
                              ranges, range_count, &peers, &t->gradient_norm, e);
     if (!err)
         err = sync_send_weights(t->sync, e);
@@ -75,9 +85,9 @@ static int train_step(struct training *t, bool *drain, struct error *e)
         err = t->job->link.ops->poll(t->job->link.ctx, &wanted, e);
     totals.flag = wanted;
     if (!err)
-        err = gather_gradients(t, share, &totals, e);
+        err = sum_gradients(t, share, &totals, e);
     if (!err)
-        err = update_weights(t, &totals, e);
+        err = update_weights(t, e);
     if (err)
         return err;
     *drain = totals.flag > 0;

@@ -3,11 +3,11 @@
 #include "trainer/sync/parts.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "trainer/ops/device.h"
 
 static size_t cells_of(const struct sync *s)
 {
@@ -129,10 +129,10 @@ static int combine(void *ctx, double *sums, size_t count, struct error *e)
 {
     struct sync *s = ctx;
     must(count <= s->config.sums);
-    memcpy(s->sums, sums, count * sizeof *sums);
+    ops_upload(s->sums, sums, count * sizeof *sums);
     int err = sync_all_reduce(s, s->sums, count, COMM_INT64, COMM_SUM, e);
-    memcpy(sums, s->sums, count * sizeof *sums);
-    return err;
+    ops_download(sums, s->sums, count * sizeof *sums);
+    return err ? err : ops_wait(e);
 }
 
 struct optimizer_peers sync_peers(struct sync *s)
@@ -181,7 +181,7 @@ int sync_collect(struct sync *s, float *block, struct error *e)
     float *stage = (float *)s->gradients;
     for (size_t i = 0; i < s->range_count; i++) {
         const struct optimizer_range *r = &s->ranges[i];
-        memcpy(stage + r->first, block + r->first, (r->last - r->first) * sizeof *block);
+        ops_copy(stage + r->first, block + r->first, (r->last - r->first) * sizeof *block);
     }
     int err = sync_await_weights(s, e); // tickets are the buckets'
     if (!err)
@@ -189,6 +189,6 @@ int sync_collect(struct sync *s, float *block, struct error *e)
     if (!err)
         err = await_parts(s, e);
     if (!err && comm_rank(s->comm) == 0)
-        memcpy(block, stage, s->config.block_size * sizeof *block);
+        ops_copy(block, stage, s->config.block_size * sizeof *block);
     return err ? err : comm_barrier(s->comm, e); // the stage may be filled again
 }

@@ -5,45 +5,36 @@
 
 #include "trainer/sync/sync.h"
 
-enum { SYNC_WIDE_ELEMENTS = 16 * OPTIMIZER_CELL }; // sent again at once
-
 struct bucket {
     size_t first, count; // elements of the block
     int missing;         // parameters that are not complete in the last micro-batch
     uint32_t ticket;     // of its gradients, later of its weights
 };
 
-struct tensor {
-    int64_t *wide; // sum of a promoted tensor; NULL: not promoted
-    bool touched;  // by an earlier micro-batch of this step
-};
-
 struct sync {
     struct sync_config config;
     struct comm *comm;
-    const struct fixed_kernels *kernels;
     struct bucket *buckets; // in the order in which they are sent, from the end of the block
     size_t bucket_count, sent, fusion_bytes;
     struct optimizer_range *ranges; // this rank's parts, in the order of the block
     size_t range_count;
     bool weights_sent;
 
-    // Of the communicator.
+    // Of the communicator, in the device's memory.
     int32_t *gradients;    // [block_size] sums of int32 or float; the ranges become float
     float *weights;        // [block_size]
-    int64_t *wide;         // [SYNC_WIDE_ELEMENTS] for sending a promoted tensor again
     int64_t *sums;         // [config.sums] doubles
-    int32_t *peaks;        // [parameter_count + 1] exponents of this step and the flag
+    int32_t *peaks;        // [parameter_count + 1] the step's, as bits of floats, and the flag
     int32_t *checksums;    // [world][parameter_count]
     struct loss_sum *loss; // [1]
     uint32_t peaks_ticket, loss_ticket;
 
-    int32_t *exponents;     // [parameter_count]
-    bool known;             // exponents are
-    struct tensor *tensors; // [parameter_count]
-    int precision;          // p
-    int promoted;
-    bool last; // the last local micro-batch has begun
+    int32_t *heard;     // [parameter_count + 1] peaks of all ranks, as exponents, and the flag
+    int32_t *exponents; // [parameter_count]
+    bool known;         // exponents are
+    bool *touched;      // [parameter_count] by an earlier micro-batch of this step
+    int precision;      // p
+    bool last;          // the last local micro-batch has begun
     int64_t exposed_us;
     int err; // of a bucket that could not be sent
     struct error error;

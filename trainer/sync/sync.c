@@ -1,26 +1,26 @@
 // The number format (design: "order-free gradient sums"). Every tensor has an exponent e, the
 // largest of any micro-batch gradient of the step before, falling by at most one per step. With V
 // micro-batches per step, an element g becomes rint(g * 2^(p - e)) where p = 30 - ceil(log2 V) - 3:
-// a tensor may grow 8-fold from one step to the next and the sum over all V still fits in int32. A
-// tensor that grows more is promoted: for this step this rank sums it in int64, which holds 2^34,
-// and gives zeros to the int32 sum. The exponents of the step, whose maximum goes round at its end,
-// say whether any rank did so; then all ranks add up the int64 parts of that tensor as well. The
-// two sums together are the sum: integers do not mind how they are split.
+// a tensor may grow 8-fold from one step to the next and the sum over all V still fits in int32.
+// The peaks of the step, whose maximum goes round at its end, say whether one has grown more; then
+// its exponent becomes that of its peak, and the step is gathered again, which suffices, for its
+// gradients are the same. That is rare (a layer behind a zero-initialised one that wakes up), and
+// a gradient never has to be looked at before it is added, which on a GPU would mean to wait.
 //
 // Measured exponents never go below EXPONENT_FLOOR: smaller gradients move no weight, and a tensor
-// that was still (a layer behind a zero-initialised one) has room to wake up. A tensor whose
-// gradient is zero in a step keeps its exponent.
+// that was still has room to wake up. A tensor whose gradient is zero in a step keeps its exponent.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "trainer/ops/exact.h"
 #include "trainer/sync/parts.h"
 
 enum {
-    GROWTH = 3,       // of an exponent in one step, in int32
-    GROWTH_WIDE = 34, // in int64
+    GROWTH = 3,      // of an exponent in one step, in int32
+    GROWTH_MAX = 34, // in one step at all
     EXPONENT_FLOOR = -24,
 };
 
@@ -37,9 +37,8 @@ static size_t checksums_count(const struct sync_config *c)
 size_t sync_arena_bytes(const struct sync_config *c)
 {
     return comm_padded(c->block_size * sizeof(int32_t)) +
-           comm_padded(c->block_size * sizeof(float)) +
-           comm_padded(SYNC_WIDE_ELEMENTS * sizeof(int64_t)) +
-           comm_padded(c->sums * sizeof(int64_t)) + comm_padded(peaks_count(c) * sizeof(int32_t)) +
+           comm_padded(c->block_size * sizeof(float)) + comm_padded(c->sums * sizeof(int64_t)) +
+           comm_padded(peaks_count(c) * sizeof(int32_t)) +
            comm_padded(checksums_count(c) * sizeof(int32_t)) + comm_padded(sizeof(struct loss_sum));
 }
 
@@ -57,17 +56,16 @@ struct sync *sync_new(const struct sync_config *config, struct comm *comm)
     struct sync *s = xcalloc(1, sizeof *s);
     s->config = *config;
     s->comm = comm;
-    s->kernels = fixed_kernels();
     s->gradients = comm_alloc(comm, config->block_size * sizeof *s->gradients);
     s->weights = comm_alloc(comm, config->block_size * sizeof *s->weights);
-    s->wide = comm_alloc(comm, SYNC_WIDE_ELEMENTS * sizeof *s->wide);
     s->sums = comm_alloc(comm, config->sums * sizeof *s->sums);
     s->peaks = comm_alloc(comm, peaks_count(config) * sizeof *s->peaks);
     s->checksums = comm_alloc(comm, checksums_count(config) * sizeof *s->checksums);
     s->loss = comm_alloc(comm, sizeof *s->loss);
     size_t parameters = (size_t)config->parameter_count;
     s->exponents = xcalloc(parameters, sizeof *s->exponents);
-    s->tensors = xcalloc(parameters, sizeof *s->tensors);
+    s->touched = xcalloc(parameters, sizeof *s->touched);
+    s->heard = xcalloc(peaks_count(config), sizeof *s->heard);
     s->precision = precision_of(config->micro_batches);
     s->known = config->reduction == SYNC_FLOAT;
     size_t whole = config->block_size * sizeof *s->gradients;
@@ -75,20 +73,12 @@ struct sync *sync_new(const struct sync_config *config, struct comm *comm)
     return s;
 }
 
-static void drop_wide(struct sync *s)
-{
-    for (int t = 0; t < s->config.parameter_count; t++) {
-        free(s->tensors[t].wide);
-        s->tensors[t] = (struct tensor){0};
-    }
-}
-
 void sync_free(struct sync *s)
 {
     if (!s)
         return;
-    drop_wide(s);
-    free(s->tensors);
+    free(s->touched);
+    free(s->heard);
     free(s->exponents);
     free(s->ranges);
     free(s->buckets);
@@ -116,11 +106,6 @@ bool sync_wants_probe(const struct sync *s)
     return !s->known;
 }
 
-int sync_promoted(const struct sync *s)
-{
-    return s->promoted;
-}
-
 // 2^(p - e): exact, and with e >= EXPONENT_FLOOR never out of range.
 static float scale_of(const struct sync *s, int parameter)
 {
@@ -129,56 +114,30 @@ static float scale_of(const struct sync *s, int parameter)
 
 // Gathering.
 
-static void note_peak(struct sync *s, int parameter, int32_t exponent)
+static uint32_t *peak_of(const struct sync *s, int parameter)
 {
-    if (exponent > s->peaks[parameter])
-        s->peaks[parameter] = exponent;
+    return (uint32_t *)&s->peaks[parameter];
 }
 
-static void promote(struct sync *s, int parameter, int32_t *sum)
-{
-    size_t count = s->config.parameters[parameter].count;
-    struct tensor *tensor = &s->tensors[parameter];
-    tensor->wide = xcalloc(count, sizeof *tensor->wide);
-    s->promoted++;
-    if (tensor->touched)
-        fixed_widen(tensor->wide, sum, count);
-    memset(sum, 0, count * sizeof *sum);
-}
-
-// Adds into int32; when the tensor turns out to have outgrown it, takes that back and promotes. A
-// gradient that not even int64 holds, or that is not finite, is left as it is: its peak fails the
-// step on every rank.
+// A gradient that is too large for its scale is clamped: its peak has the step gathered again.
 static void add_exact(struct sync *s, int parameter, const float *gradient)
 {
     const struct parameter *p = &s->config.parameters[parameter];
-    struct tensor *tensor = &s->tensors[parameter];
     int32_t *sum = s->gradients + p->offset;
-    float scale = scale_of(s, parameter);
-    uint32_t peak = tensor->wide      ? s->kernels->probe(gradient, p->count)
-                    : tensor->touched ? s->kernels->add(sum, gradient, p->count, scale)
-                                      : s->kernels->put(sum, gradient, p->count, scale);
-    int32_t exponent = fixed_exponent(peak), limit = s->exponents[parameter];
-    note_peak(s, parameter, exponent);
-    if (exponent > limit + GROWTH_WIDE)
-        return;
-    if (!tensor->wide && exponent > limit + GROWTH) {
-        if (tensor->touched)
-            s->kernels->subtract(sum, gradient, p->count, scale);
-        promote(s, parameter, sum);
-    }
-    if (tensor->wide)
-        fixed_add_wide(tensor->wide, gradient, p->count, scale);
+    if (s->touched[parameter])
+        ops_exact_add(p->count, gradient, scale_of(s, parameter), sum, peak_of(s, parameter));
+    else
+        ops_exact_put(p->count, gradient, scale_of(s, parameter), sum, peak_of(s, parameter));
 }
 
 static void add_float(struct sync *s, int parameter, const float *gradient)
 {
     const struct parameter *p = &s->config.parameters[parameter];
     float *sum = (float *)s->gradients + p->offset;
-    if (s->tensors[parameter].touched)
-        s->kernels->add_float(sum, gradient, p->count);
+    if (s->touched[parameter])
+        ops_float_add(p->count, gradient, sum);
     else
-        memcpy(sum, gradient, p->count * sizeof *sum);
+        ops_copy(sum, gradient, p->count * sizeof *sum);
 }
 
 // Buckets are sent in their order on every rank, whatever the order in which they fill.
@@ -197,7 +156,7 @@ static void gather(void *ctx, int parameter, const float *gradient)
         add_exact(s, parameter, gradient);
     else
         add_float(s, parameter, gradient);
-    s->tensors[parameter].touched = true;
+    s->touched[parameter] = true;
     if (!s->last)
         return;
     sync_count_missing(s, parameter, -1);
@@ -211,17 +170,32 @@ struct gradient_sink sync_sink(struct sync *s)
 
 // A step.
 
+static void forget_peaks(struct sync *s)
+{
+    ops_zero(s->peaks, peaks_count(&s->config) * sizeof *s->peaks);
+}
+
+// The peaks of all ranks, once they are there.
+static int hear_peaks(struct sync *s, struct error *e)
+{
+    int count = s->config.parameter_count;
+    ops_download(s->heard, s->peaks, peaks_count(&s->config) * sizeof *s->peaks);
+    int err = ops_wait(e);
+    for (int t = 0; t < count; t++)
+        s->heard[t] = fixed_exponent((uint32_t)s->heard[t]);
+    return err;
+}
+
 void sync_begin(struct sync *s)
 {
     must(!sync_wants_probe(s));
     for (size_t i = 0; i < s->bucket_count; i++)
         s->buckets[i].missing = 0;
     for (int t = 0; t < s->config.parameter_count; t++) {
-        s->peaks[t] = FIXED_ZERO;
+        s->touched[t] = false;
         sync_count_missing(s, t, 1);
     }
-    drop_wide(s);
-    s->promoted = 0;
+    forget_peaks(s);
     s->sent = 0;
     s->last = false;
     s->err = 0;
@@ -235,7 +209,7 @@ void sync_micro_batch(struct sync *s, bool last)
 // A rank without micro-batches in this step takes part with zeros.
 static void send_zeros(struct sync *s)
 {
-    memset(s->gradients, 0, s->config.block_size * sizeof *s->gradients);
+    ops_zero(s->gradients, s->config.block_size * sizeof *s->gradients);
     for (size_t i = 0; i < s->bucket_count; i++)
         s->buckets[i].missing = 0;
     send_complete(s);
@@ -243,8 +217,8 @@ static void send_zeros(struct sync *s)
 
 static int send_totals(struct sync *s, const struct sync_totals *totals, struct error *e)
 {
-    s->peaks[s->config.parameter_count] = totals->flag;
-    *s->loss = totals->loss;
+    ops_upload(&s->peaks[s->config.parameter_count], &totals->flag, sizeof totals->flag);
+    ops_upload(s->loss, &totals->loss, sizeof *s->loss);
     const struct comm_work peaks = {
         .type = COMM_INT32, .op = COMM_MAX, .data = s->peaks, .count = peaks_count(&s->config)};
     const struct comm_work loss = {.type = COMM_INT64,
@@ -260,8 +234,10 @@ static int wait_totals(struct sync *s, struct sync_totals *totals, struct error 
     int err = sync_wait(s, s->peaks_ticket, e);
     if (!err)
         err = sync_wait(s, s->loss_ticket, e);
-    totals->flag = s->peaks[s->config.parameter_count];
-    totals->loss = *s->loss;
+    ops_download(&totals->loss, s->loss, sizeof *s->loss);
+    if (!err)
+        err = hear_peaks(s, e);
+    totals->flag = s->heard[s->config.parameter_count];
     return err;
 }
 
@@ -274,7 +250,7 @@ static const char *gathered_word(const struct parameter *p)
 static int refuse_not_finite(const struct sync *s, struct error *e)
 {
     for (int t = 0; t < s->config.parameter_count; t++)
-        if (s->peaks[t] == FIXED_NOT_FINITE)
+        if (s->heard[t] == FIXED_NOT_FINITE)
             return error_set(e, ERR_CORRUPT,
                              "the %s %s is not a finite number: lower the learning rate, clip "
                              "gradients (clip_norm), or look for bad values in the data",
@@ -285,13 +261,24 @@ static int refuse_not_finite(const struct sync *s, struct error *e)
 static int refuse_exploded(const struct sync *s, struct error *e)
 {
     for (int t = 0; t < s->config.parameter_count; t++)
-        if (s->peaks[t] > s->exponents[t] + GROWTH_WIDE)
+        if (s->heard[t] > s->exponents[t] + GROWTH_MAX)
             return error_set(e, ERR_CORRUPT,
                              "gradient exploded: the %s %s grew from 2^%d to 2^%d in one step; "
                              "lower the learning rate or lengthen its warm-up",
                              gathered_word(&s->config.parameters[t]), s->config.parameters[t].name,
-                             s->exponents[t], s->peaks[t]);
+                             s->exponents[t], s->heard[t]);
     return 0;
+}
+
+static bool make_room(struct sync *s)
+{
+    bool outgrown = false;
+    for (int t = 0; t < s->config.parameter_count; t++)
+        if (s->heard[t] > s->exponents[t] + GROWTH) {
+            s->exponents[t] = s->heard[t];
+            outgrown = true;
+        }
+    return outgrown;
 }
 
 // What of [first, last) of the block is this rank's, one range after the other, from range *at on.
@@ -314,39 +301,19 @@ static float unit_of(const struct sync *s, int parameter)
     return (float)ldexp(1.0 / (double)s->config.global_batch, exponent);
 }
 
-// Adds the int64 sums of a tensor that some rank has promoted, a chunk after the other.
-static int finish_wide(struct sync *s, int parameter, struct error *e)
-{
-    const struct parameter *p = &s->config.parameters[parameter];
-    const int64_t *wide = s->tensors[parameter].wide;
-    struct optimizer_range own;
-    int err = 0;
-    for (size_t at = 0; at < p->count && !err; at += SYNC_WIDE_ELEMENTS) {
-        size_t n = p->count - at < SYNC_WIDE_ELEMENTS ? p->count - at : SYNC_WIDE_ELEMENTS;
-        size_t first = p->offset + at, range = 0;
-        memset(s->wide, 0, n * sizeof *s->wide);
-        if (wide)
-            memcpy(s->wide, wide + at, n * sizeof *wide);
-        err = sync_all_reduce(s, s->wide, n, COMM_INT64, COMM_SUM, e);
-        while (!err && next_own(s, first, first + n, &range, &own))
-            fixed_wide_to_float(s->gradients + own.first, s->wide + (own.first - first),
-                                own.last - own.first, unit_of(s, parameter));
-    }
-    return err;
-}
-
-static void finish_narrow(struct sync *s, int parameter)
+// The sums of this rank's ranges become gradients.
+static void finish_tensor(struct sync *s, int parameter)
 {
     const struct parameter *p = &s->config.parameters[parameter];
     struct optimizer_range own;
     size_t range = 0;
-    while (next_own(s, p->offset, p->offset + p->count, &range, &own)) {
-        int32_t *at = s->gradients + own.first;
+    while (next_own(s, p->offset, p->offset + p->count, &range, &own))
         if (is_exact(s))
-            s->kernels->to_float(at, own.last - own.first, unit_of(s, parameter));
+            ops_exact_to_float(own.last - own.first, unit_of(s, parameter),
+                               s->gradients + own.first);
         else
-            s->kernels->scale_float((float *)at, own.last - own.first, unit_of(s, parameter));
-    }
+            ops_float_scale(own.last - own.first, unit_of(s, parameter),
+                            (float *)s->gradients + own.first);
 }
 
 static int32_t next_exponent(int32_t now, int32_t peak)
@@ -357,23 +324,18 @@ static int32_t next_exponent(int32_t now, int32_t peak)
     return next > EXPONENT_FLOOR ? next : EXPONENT_FLOOR;
 }
 
-// The sums of this rank's ranges become gradients.
-static int finish_tensors(struct sync *s, struct error *e)
+static void finish_tensors(struct sync *s)
 {
-    int err = 0;
-    for (int t = 0; t < s->config.parameter_count && !err; t++) {
-        if (is_exact(s) && s->peaks[t] > s->exponents[t] + GROWTH)
-            err = finish_wide(s, t, e);
-        else
-            finish_narrow(s, t);
+    for (int t = 0; t < s->config.parameter_count; t++) {
+        finish_tensor(s, t);
         if (is_exact(s))
-            s->exponents[t] = next_exponent(s->exponents[t], s->peaks[t]);
+            s->exponents[t] = next_exponent(s->exponents[t], s->heard[t]);
     }
-    return err;
 }
 
-int sync_sum(struct sync *s, struct sync_totals *totals, struct error *e)
+int sync_sum(struct sync *s, struct sync_totals *totals, bool *again, struct error *e)
 {
+    *again = false;
     if (!s->last)
         send_zeros(s);
     if (s->err)
@@ -388,7 +350,11 @@ int sync_sum(struct sync *s, struct sync_totals *totals, struct error *e)
         err = refuse_not_finite(s, e);
     if (!err && is_exact(s))
         err = refuse_exploded(s, e);
-    return err ? err : finish_tensors(s, e);
+    if (!err && is_exact(s))
+        *again = make_room(s);
+    if (!err && !*again)
+        finish_tensors(s);
+    return err;
 }
 
 const float *sync_gradients(const struct sync *s)
@@ -401,14 +367,12 @@ const float *sync_gradients(const struct sync *s)
 static void probe(void *ctx, int parameter, const float *gradient)
 {
     struct sync *s = ctx;
-    size_t count = s->config.parameters[parameter].count;
-    note_peak(s, parameter, fixed_exponent(s->kernels->probe(gradient, count)));
+    ops_exact_probe(s->config.parameters[parameter].count, gradient, peak_of(s, parameter));
 }
 
 struct gradient_sink sync_probe_begin(struct sync *s)
 {
-    for (int t = 0; t < s->config.parameter_count; t++)
-        s->peaks[t] = FIXED_ZERO;
+    forget_peaks(s);
     return (struct gradient_sink){.ready = probe, .ctx = s};
 }
 
@@ -417,9 +381,11 @@ int sync_probe_end(struct sync *s, struct error *e)
     int err =
         sync_all_reduce(s, s->peaks, (size_t)s->config.parameter_count, COMM_INT32, COMM_MAX, e);
     if (!err)
+        err = hear_peaks(s, e);
+    if (!err)
         err = refuse_not_finite(s, e);
     for (int t = 0; t < s->config.parameter_count && !err; t++)
-        s->exponents[t] = next_exponent(EXPONENT_FLOOR, s->peaks[t]);
+        s->exponents[t] = next_exponent(EXPONENT_FLOOR, s->heard[t]);
     s->known = !err;
     return err;
 }

@@ -5,8 +5,8 @@
 // the compute thread; collective like the communicator it uses. A step is:
 //
 //   sync_begin(); for each local micro-batch: sync_micro_batch(), model_train() into sync_sink();
-//   sync_sum(); optimizer_step() over sync_ranges() with sync_peers(); sync_send_weights();
-//   and sync_await_weights() before the weights are read again.
+//   sync_sum(), which may ask for that again; optimizer_step() over sync_ranges() with
+//   sync_peers(); sync_send_weights(); and sync_await_weights() before the weights are read again.
 //
 // Gradients are gathered in one block like that of the parameters, cut into buckets of fusion_bytes
 // from its end, so a bucket is complete, and sent, while the backward pass still works on the
@@ -58,13 +58,13 @@ int sync_tune(struct sync *s, struct error *e);
 size_t sync_fusion_bytes(const struct sync *s);
 
 // The weights, where the communicator can reach them, and what this rank owns of them.
-float *sync_weights(struct sync *s); // [block_size]
+float *sync_weights(struct sync *s); // [block_size] in the device's memory
 const struct optimizer_range *sync_ranges(const struct sync *s, int *count);
 struct optimizer_peers sync_peers(struct sync *s);
 int sync_send_weights(struct sync *s, struct error *e);
 int sync_await_weights(struct sync *s, struct error *e); // nothing sent: nothing to do
 // Completes a block like that of the weights of which every rank has its parts, on rank 0. Takes
-// the place of the gradients.
+// the place of the gradients. In the device's memory.
 int sync_collect(struct sync *s, float *block, struct error *e);
 
 // The exponent of every parameter's gradient: state of the training, part of its checkpoints
@@ -80,15 +80,14 @@ void sync_begin(struct sync *s);
 void sync_micro_batch(struct sync *s, bool last); // before each local micro-batch
 struct gradient_sink sync_sink(struct sync *s);
 
-// `totals` goes in with this rank's part and comes out with the whole. ERR_CORRUPT on every rank,
-// naming the tensor: a gradient is not finite, or grew beyond what int64 holds.
-int sync_sum(struct sync *s, struct sync_totals *totals, struct error *e);
+// `totals` goes in with this rank's part and comes out with the whole. *again, on every rank: a
+// tensor has outgrown its exponent, which is larger now, and the step has to be gathered once more
+// from sync_begin() on. ERR_CORRUPT on every rank, naming the tensor: a gradient is not finite, or
+// exploded.
+int sync_sum(struct sync *s, struct sync_totals *totals, bool *again, struct error *e);
 
 // The sums in this rank's ranges, divided by the global batch (padding is 0), until sync_begin().
 const float *sync_gradients(const struct sync *s);
-
-// How many tensors of the last step this rank had to sum in int64.
-int sync_promoted(const struct sync *s);
 
 // Microseconds that this rank has spent in communication so far: waiting for peers, or moving and
 // adding their numbers.

@@ -204,7 +204,8 @@ static void pass(const struct run *r, int64_t step, int64_t m, const struct grad
 
 static int update(const struct run *r, int64_t step, struct sync_totals *totals, struct error *e)
 {
-    int range_count, err = sync_sum(r->sync, totals, e);
+    bool again = false;
+    int range_count, err = sync_sum(r->sync, totals, &again, e);
     const struct optimizer_range *ranges = sync_ranges(r->sync, &range_count);
     const struct optimizer_peers peers = sync_peers(r->sync);
     if (!err)

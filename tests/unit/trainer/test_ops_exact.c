@@ -1,0 +1,102 @@
+// Gradients as integers: against integers made one by one in double.
+#include "tests/unit/trainer/arithmetic.h"
+
+#include "trainer/ops/exact.h"
+
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits & INT32_MAX;
+}
+
+static void test_sums(void **state)
+{
+    (void)state;
+    const int64_t counts[] = {1, 7, 64, 1003, 70001};
+    const float scale = 0x1p20f;
+    for (int c = 0; c < 5; c++) {
+        struct arithmetic a = arithmetic_begin((uint64_t)c);
+        int64_t n = counts[c];
+        int32_t *sum = aligned_block(&a, (size_t)n * sizeof *sum);
+        int64_t *expected = aligned_block(&a, (size_t)n * sizeof *expected);
+        uint32_t *peak = aligned_block(&a, sizeof *peak), largest = *peak = 0;
+        for (int round = 0; round < 3; round++) {
+            float *g = floats_random(&a, n, 8);
+            (round ? ops_exact_add : ops_exact_put)((size_t)n, g, scale, sum, peak);
+            for (int64_t i = 0; i < n; i++) {
+                expected[i] = (round ? expected[i] : 0) + llrint((double)g[i] * (double)scale);
+                largest = bits_of(g[i]) > largest ? bits_of(g[i]) : largest;
+            }
+            assert_int_equal(*peak, largest); // of all rounds
+            *peak = 0;
+            ops_exact_probe((size_t)n, g, peak);
+            assert_true(*peak <= largest);
+            *peak = largest;
+        }
+        for (int64_t i = 0; i < n; i++)
+            assert_int_equal(sum[i], expected[i]);
+        ops_exact_to_float((size_t)n, 0x1p-20f, sum);
+        for (int64_t i = 0; i < n; i++) {
+            float found;
+            memcpy(&found, &sum[i], sizeof found);
+            assert_true(found == (float)expected[i] * 0x1p-20f);
+        }
+        arithmetic_end(&a);
+    }
+}
+
+// What does not fit is clamped, and the peak tells.
+static void test_clamps(void **state)
+{
+    (void)state;
+    enum { COUNT = 8 };
+    struct arithmetic a = arithmetic_begin(1);
+    const float values[COUNT] = {1.5f, -2.5f, 1e30f, -1e30f, 0x1p-140f, 0x1p30f, -0x1p30f, 3.0f};
+    const int32_t expected[COUNT] = {2, -2, 1 << 30, -(1 << 30), 0, 1 << 30, -(1 << 30), 3};
+    float *g = floats_new(&a, COUNT);
+    int32_t *sum = aligned_block(&a, COUNT * sizeof *sum);
+    uint32_t *peak = aligned_block(&a, sizeof *peak);
+    *peak = 0;
+    memcpy(g, values, sizeof values);
+    ops_exact_put(COUNT, g, 1.0f, sum, peak);
+    assert_memory_equal(sum, expected, sizeof expected);
+    assert_int_equal(*peak, bits_of(1e30f));
+    g[2] = -INFINITY;
+    ops_exact_add(COUNT, g, 1.0f, sum, peak);
+    assert_int_equal(sum[2], 0);
+    assert_int_equal(*peak, bits_of(INFINITY));
+    g[4] = NAN;
+    ops_exact_put(COUNT, g, 1.0f, sum, peak);
+    assert_int_equal(sum[4], -(1 << 30));
+    assert_true(*peak > bits_of(INFINITY));
+    arithmetic_end(&a);
+}
+
+static void test_floats(void **state)
+{
+    (void)state;
+    enum { COUNT = 1003 };
+    struct arithmetic a = arithmetic_begin(2);
+    float *g = floats_random(&a, COUNT, 1), *sum = floats_random(&a, COUNT, 1);
+    float *before = floats_new(&a, COUNT);
+    memcpy(before, sum, COUNT * sizeof *sum);
+    ops_float_add(COUNT, g, sum);
+    for (int i = 0; i < COUNT; i++)
+        assert_true(sum[i] == before[i] + g[i]);
+    memcpy(before, sum, COUNT * sizeof *sum);
+    ops_float_scale(COUNT, 0.1f, sum);
+    for (int i = 0; i < COUNT; i++)
+        assert_true(sum[i] == before[i] * 0.1f);
+    arithmetic_end(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_clamps),
+        cmocka_unit_test(test_floats),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

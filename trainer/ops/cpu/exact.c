@@ -1,0 +1,162 @@
+#include "trainer/ops/cpu/exact.h"
+
+#include <math.h>
+#include <string.h>
+
+enum rule { PUT, ADD };
+
+// The bodies are written once and compiled for each instruction set below; `rule` is a constant
+// wherever they are inlined.
+#define BODY static inline __attribute__((always_inline))
+
+BODY int32_t magnitude(float x)
+{
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits & INT32_MAX;
+}
+
+BODY uint32_t probe_body(const float *g, size_t n)
+{
+    int32_t peak = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t m = magnitude(g[i]);
+        peak = m > peak ? m : peak;
+    }
+    return (uint32_t)peak;
+}
+
+// Comparisons are written so that NaN becomes -OPS_EXACT_CLAMP and so that they are one minps and
+// one maxps. Sums are taken modulo 2^32: one that was clamped may overflow, and is not used.
+BODY uint32_t exact_body(int32_t *restrict sum, const float *restrict g, size_t n, float scale,
+                         enum rule rule)
+{
+    int32_t peak = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t m = magnitude(g[i]);
+        peak = m > peak ? m : peak;
+        float x = g[i] * scale;
+        x = x > -OPS_EXACT_CLAMP ? x : -OPS_EXACT_CLAMP;
+        x = x < OPS_EXACT_CLAMP ? x : OPS_EXACT_CLAMP;
+        uint32_t q = (uint32_t)(int32_t)rintf(x);
+        uint32_t old = rule == PUT ? 0 : (uint32_t)sum[i];
+        sum[i] = (int32_t)(old + q);
+    }
+    return (uint32_t)peak;
+}
+
+// Sums and gradients take turns in the same memory.
+#define ALIASED __attribute__((may_alias))
+
+BODY void to_float_body(void *block, size_t n, float scale)
+{
+    const int32_t ALIASED *sum = block;
+    float ALIASED *out = block;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)sum[i] * scale;
+}
+
+BODY void add_float_body(float *restrict sum, const float *restrict g, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] += g[i];
+}
+
+BODY void scale_float_body(float *sum, size_t n, float scale)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] *= scale;
+}
+
+#define DEFINE_KERNELS(set, attributes)                                                            \
+    attributes static uint32_t probe_##set(const float *g, size_t n)                               \
+    {                                                                                              \
+        return probe_body(g, n);                                                                   \
+    }                                                                                              \
+    attributes static uint32_t put_##set(int32_t *restrict sum, const float *restrict g, size_t n, \
+                                         float scale)                                              \
+    {                                                                                              \
+        return exact_body(sum, g, n, scale, PUT);                                                  \
+    }                                                                                              \
+    attributes static uint32_t add_##set(int32_t *restrict sum, const float *restrict g, size_t n, \
+                                         float scale)                                              \
+    {                                                                                              \
+        return exact_body(sum, g, n, scale, ADD);                                                  \
+    }                                                                                              \
+    attributes static void to_float_##set(void *sum, size_t n, float scale)                        \
+    {                                                                                              \
+        to_float_body(sum, n, scale);                                                              \
+    }                                                                                              \
+    attributes static void add_float_##set(float *restrict sum, const float *restrict g, size_t n) \
+    {                                                                                              \
+        add_float_body(sum, g, n);                                                                 \
+    }                                                                                              \
+    attributes static void scale_float_##set(float *sum, size_t n, float scale)                    \
+    {                                                                                              \
+        scale_float_body(sum, n, scale);                                                           \
+    }                                                                                              \
+    static const struct exact_kernels kernels_##set = {                                            \
+        .name = #set,                                                                              \
+        .probe = probe_##set,                                                                      \
+        .put = put_##set,                                                                          \
+        .add = add_##set,                                                                          \
+        .to_float = to_float_##set,                                                                \
+        .add_float = add_float_##set,                                                              \
+        .scale_float = scale_float_##set,                                                          \
+    };
+
+DEFINE_KERNELS(generic, )
+
+const struct exact_kernels *exact_kernels_generic(void)
+{
+    return &kernels_generic;
+}
+
+#if defined(__x86_64__)
+DEFINE_KERNELS(avx2, __attribute__((target("avx2"))))
+
+const struct exact_kernels *exact_kernels(void)
+{
+    return __builtin_cpu_supports("avx2") ? &kernels_avx2 : &kernels_generic;
+}
+#else
+const struct exact_kernels *exact_kernels(void)
+{
+    return &kernels_generic;
+}
+#endif
+
+static void note(uint32_t *peak, uint32_t found)
+{
+    *peak = found > *peak ? found : *peak;
+}
+
+void ops_exact_probe(size_t n, const float *g, uint32_t *peak)
+{
+    note(peak, exact_kernels()->probe(g, n));
+}
+
+void ops_exact_put(size_t n, const float *g, float scale, int32_t *sum, uint32_t *peak)
+{
+    note(peak, exact_kernels()->put(sum, g, n, scale));
+}
+
+void ops_exact_add(size_t n, const float *g, float scale, int32_t *sum, uint32_t *peak)
+{
+    note(peak, exact_kernels()->add(sum, g, n, scale));
+}
+
+void ops_exact_to_float(size_t n, float scale, void *sum)
+{
+    exact_kernels()->to_float(sum, n, scale);
+}
+
+void ops_float_add(size_t n, const float *g, float *sum)
+{
+    exact_kernels()->add_float(sum, g, n);
+}
+
+void ops_float_scale(size_t n, float scale, float *sum)
+{
+    exact_kernels()->scale_float(sum, n, scale);
+}
