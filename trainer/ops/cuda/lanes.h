@@ -79,6 +79,18 @@ __device__ inline void store_some(const float *v, int64_t count, bool aligned, T
             put(to + k, v[k]);
 }
 
+// PACKED(T, N, in_packs, f<T, N>(...)) does that with N the numbers of a pack of T, or with 1.
+#define PACKED(T, N, in_packs, ...)                                                                \
+    do {                                                                                           \
+        if (in_packs) {                                                                            \
+            constexpr int N = PACK<T>;                                                             \
+            __VA_ARGS__;                                                                           \
+        } else {                                                                                   \
+            constexpr int N = 1;                                                                   \
+            __VA_ARGS__;                                                                           \
+        }                                                                                          \
+    } while (0)
+
 // Whether packs of 16 bytes may be loaded there; NULL is fine.
 static inline bool is_aligned(const void *p)
 {

@@ -1,0 +1,118 @@
+// Tensors as columns of rows: threads that keep to their columns while they go down the rows, and
+// sums over rows of two things at a time. Included by .cu files only; sums use the workspace.
+//
+// A block is STRIPS_THREADS wide: `across` threads side by side, N columns each, and the others
+// below them. A grid is blocks side by side over the columns and strips of rows below each other.
+// All of that follows from the shape alone, so sums have one order: a thread's in float for a
+// while, then in double; those of a block from top to bottom; those of all strips by
+// strips_finish().
+#ifndef MUSTER_TRAINER_OPS_CUDA_STRIPS_H
+#define MUSTER_TRAINER_OPS_CUDA_STRIPS_H
+
+#include "trainer/ops/cuda/lanes.h"
+
+enum {
+    STRIPS_THREADS = 256,
+    STRIPS_BLOCKS = 1024, // about that many, if there are rows for so many
+    STRIPS_FOLD = 64,     // numbers that are summed in float
+};
+
+struct strips {
+    int64_t rows, width;
+    int64_t strip; // rows of a block
+    int across, down;
+    unsigned blocks, count; // the grid
+};
+
+static inline struct strips strips_of(int64_t rows, int64_t width, int lanes)
+{
+    struct strips c = {rows, width, 0, 1, 0, 0, 0};
+    while (c.across < WARP && c.across * lanes < width)
+        c.across *= 2;
+    c.down = STRIPS_THREADS / c.across;
+    c.blocks = (unsigned)ceil_div(width, c.across * lanes);
+    int64_t strips = c.blocks < STRIPS_BLOCKS ? STRIPS_BLOCKS / c.blocks : 1;
+    c.strip = ceil_div(ceil_div(rows, strips), c.down) * c.down;
+    c.count = (unsigned)ceil_div(rows, c.strip);
+    return c;
+}
+
+// A thread's first column, and its rows: first, first + down, .. below `end`.
+struct walk {
+    int64_t column, row, end;
+};
+
+template <int N> __device__ inline struct walk strips_walk(const struct strips &c)
+{
+    int64_t first = blockIdx.y * c.strip, end = first + c.strip;
+    return {(blockIdx.x * (int64_t)c.across + threadIdx.x % c.across) * N,
+            first + threadIdx.x / c.across, end < c.rows ? end : c.rows};
+}
+
+template <int N> struct column_sums {
+    double first[N], second[N];
+};
+
+// One of the two sums of each column over the block, from top to bottom, to partial[strips, 2,
+// width] in the workspace.
+template <int N>
+__device__ inline void strips_fold(const struct strips &c, const double *sums, int which,
+                                   double *partial)
+{
+    __shared__ double all[STRIPS_THREADS * N];
+    int width = c.across * N, mine = (int)(threadIdx.x % c.across) * N;
+    int row = (int)threadIdx.x / c.across;
+    for (int k = 0; k < N; k++)
+        all[row * width + mine + k] = sums[k];
+    __syncthreads();
+    int64_t column = (int64_t)blockIdx.x * width + threadIdx.x;
+    if ((int)threadIdx.x < width && column < c.width) {
+        double sum = 0;
+        for (int i = 0; i < c.down; i++)
+            sum += all[i * width + threadIdx.x];
+        partial[((int64_t)blockIdx.y * 2 + which) * c.width + column] = sum;
+    }
+    __syncthreads();
+}
+
+template <int N>
+__device__ inline void strips_end(const struct strips &c, const struct column_sums<N> &sums,
+                                  double *partial)
+{
+    strips_fold<N>(c, sums.first, 0, partial);
+    strips_fold<N>(c, sums.second, 1, partial);
+}
+
+// --- sums of the strips: a block for WARP columns, each of which FINISHERS threads share
+
+enum { FINISHERS = 16 };
+
+template <typename V>
+static __global__ void finish_kernel(int64_t strips, int64_t width, const double *partial, V *first,
+                                     V *second)
+{
+    __shared__ double part[FINISHERS][WARP];
+    int64_t column = blockIdx.x * (int64_t)WARP + threadIdx.x % WARP;
+    int mine = (int)threadIdx.x / WARP;
+    double sum = 0;
+    int64_t columns = second ? 2 * width : width;
+    if (column < columns)
+        for (int64_t i = mine; i < strips; i += FINISHERS)
+            sum += partial[i * 2 * width + column];
+    part[mine][threadIdx.x % WARP] = sum;
+    __syncthreads();
+    if (mine > 0 || column >= columns)
+        return;
+    for (int i = 1; i < FINISHERS; i++)
+        sum += part[i][threadIdx.x];
+    (column < width ? first : second)[column % width] = (V)sum;
+}
+
+// first and second: [width]; second may be NULL.
+template <typename V> static void strips_finish(const struct strips &c, V *first, V *second)
+{
+    LAUNCH(finish_kernel<V>, blocks_for(second ? 2 * c.width : c.width, WARP), WARP * FINISHERS, 0,
+           (int64_t)c.count, c.width, (const double *)cuda_workspace(), first, second);
+}
+
+#endif
