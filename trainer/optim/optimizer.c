@@ -12,13 +12,13 @@
 // clang-format off
 enum { SGD, MOMENTUM, NESTEROV, LARS, ADAM, ADAMW, LAMB, KINDS };
 static const struct kind kinds[KINDS] = { // decay and epsilon where the papers state them
-    [SGD] = {"sgd", 0, {NULL}, TRUST_NONE, 0, 0, update_sgd},
-    [MOMENTUM] = {"momentum", 1, {"momentum"}, TRUST_NONE, 0, 0, update_momentum},
-    [NESTEROV] = {"nesterov", 1, {"momentum"}, TRUST_NONE, 0, 0, update_nesterov},
-    [LARS] = {"lars", 1, {"momentum"}, TRUST_LARS, 0.0005, 0, update_lars},
-    [ADAM] = {"adam", 2, {"moment1", "moment2"}, TRUST_NONE, 0, 1e-8, update_adam},
-    [ADAMW] = {"adamw", 2, {"moment1", "moment2"}, TRUST_NONE, 0.01, 1e-8, update_adamw},
-    [LAMB] = {"lamb", 2, {"moment1", "moment2"}, TRUST_LAMB, 0.01, 1e-6, update_moments},
+    [SGD] = {"sgd", 0, {NULL}, TRUST_NONE, 0, 0, OPS_SGD},
+    [MOMENTUM] = {"momentum", 1, {"momentum"}, TRUST_NONE, 0, 0, OPS_MOMENTUM},
+    [NESTEROV] = {"nesterov", 1, {"momentum"}, TRUST_NONE, 0, 0, OPS_NESTEROV},
+    [LARS] = {"lars", 1, {"momentum"}, TRUST_LARS, 0.0005, 0, OPS_LARS},
+    [ADAM] = {"adam", 2, {"moment1", "moment2"}, TRUST_NONE, 0, 1e-8, OPS_ADAM},
+    [ADAMW] = {"adamw", 2, {"moment1", "moment2"}, TRUST_NONE, 0.01, 1e-8, OPS_ADAMW},
+    [LAMB] = {"lamb", 2, {"moment1", "moment2"}, TRUST_LAMB, 0.01, 1e-6, OPS_LAMB},
 };
 // clang-format on
 
@@ -117,7 +117,7 @@ static void cut_units(struct optimizer *o)
         for (size_t at = p->offset, next; at < end; at = next) {
             next = (cell_of(at) + 1) * OPTIMIZER_CELL;
             next = next < end ? next : end;
-            o->units[n++] = (struct unit){at, next - at, i};
+            o->units[n++] = (struct ops_unit){at, next - at, i};
         }
     }
     o->of_parameter[o->parameter_count] = n;
@@ -132,10 +132,12 @@ static int allocate_states(struct optimizer *o, struct error *e)
 {
     size_t bytes = o->block_size * sizeof(float);
     for (int i = 0; i < o->kind->states; i++) {
-        o->states[i] = block_alloc(bytes);
-        if (!o->states[i])
-            return error_set(e, ERR_NO_MEMORY, "no memory for the optimizer's %s (%zu bytes)",
+        void *block = NULL;
+        int rc = ops_alloc(bytes, &block, e);
+        if (rc)
+            return error_set(e, rc, "no memory for the optimizer's %s (%zu bytes)",
                              o->kind->state_names[i], bytes);
+        o->states[i] = block;
     }
     return 0;
 }
@@ -147,6 +149,7 @@ int optimizer_new(const struct optimizer_config *config, struct optimizer **out,
     *out = NULL;
     o->parameter_count = config->parameter_count;
     o->parameters = xcalloc(count + 1, sizeof *o->parameters);
+    o->tensors = xcalloc(count + 1, sizeof *o->tensors);
     memcpy(o->parameters, config->parameters, count * sizeof *o->parameters);
     o->block_size = config->block_size;
     int rc = read_config(o, config, e);
@@ -166,7 +169,12 @@ void optimizer_free(struct optimizer *o)
     if (!o)
         return;
     for (int i = 0; i < OPTIMIZER_STATES_MAX; i++)
-        free(o->states[i]);
+        ops_free(o->states[i]);
+    ops_units_free(o->own);
+    free(o->own_index);
+    free(o->own_sums);
+    free(o->ranges);
+    free(o->tensors);
     free(o->totals);
     free(o->sums);
     free(o->of_parameter);

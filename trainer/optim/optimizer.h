@@ -15,9 +15,12 @@
 
 #include "base/error.h"
 #include "trainer/model/model.h"
+#include "trainer/ops/update.h"
 
 enum { OPTIMIZER_STATES_MAX = 2 };
-enum { OPTIMIZER_CELL = 4096 }; // floats; ranges begin and end at multiples, or with the block
+enum {
+    OPTIMIZER_CELL = OPS_UNIT_MAX
+}; // floats; ranges begin and end at multiples, or with the block
 
 struct optimizer; // opaque
 

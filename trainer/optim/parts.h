@@ -4,7 +4,6 @@
 
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
-#include "trainer/optim/update.h"
 
 // Which ratio scales the learning rate of each tensor (with decay: biases and norms have none).
 enum trust {
@@ -19,16 +18,11 @@ struct kind {
     const char *state_names[OPTIMIZER_STATES_MAX];
     enum trust trust;
     double weight_decay, epsilon; // unless told otherwise
-    update_fn *update;
+    enum ops_rule rule;
 };
 
 // Sums of squares: a column of them for each thing that is measured.
 enum column { OF_GRADIENT, OF_WEIGHTS, OF_DIRECTION, COLUMNS };
-
-struct unit { // the part of one parameter that lies in one cell
-    size_t at, count;
-    int parameter;
-};
 
 struct optimizer {
     const struct kind *kind;
@@ -38,12 +32,21 @@ struct optimizer {
     int parameter_count;
     size_t block_size;
     float *states[OPTIMIZER_STATES_MAX];
-    struct unit *units; // in the order of the block, and so of the parameters
+    struct ops_unit *units; // the part of each parameter in each cell, in the order of the block
     size_t unit_count;
     size_t *of_cell;      // [cells + 1] first unit of each cell
     size_t *of_parameter; // [parameter_count + 1] first unit of each parameter
     double *sums;         // [COLUMNS, unit_count]
     double *totals;       // [COLUMNS, parameter_count]
+
+    // This rank's units: those of the ranges it was last given.
+    struct ops_units *own;
+    size_t *own_index; // [own_count] among all units
+    size_t own_count;
+    double *own_sums; // [COLUMNS, own_count]
+    struct optimizer_range *ranges;
+    int range_count;
+    struct ops_tensor *tensors; // [parameter_count]
 };
 
 #endif

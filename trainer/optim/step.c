@@ -6,39 +6,24 @@
 //   LAMB              its update ends at the moments and measures weights and directions, which
 //                     are combined with what is left; then it applies the directions
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/log.h"
 #include "trainer/optim/parts.h"
 
 struct pass {
     struct optimizer *o;
-    struct update update; // but for the tensor's rate and decay
+    struct ops_update update;
     double rate;
-    float *parameters;
-    const float *gradients;
-    const struct optimizer_range *ranges;
-    int range_count;
+    struct ops_blocks blocks;
     const struct optimizer_peers *peers;
 };
-
-typedef void unit_work(struct pass *s, const struct unit *t);
-
-static const struct parameter *parameter_of(const struct pass *s, const struct unit *t)
-{
-    return &s->o->parameters[t->parameter];
-}
 
 static bool is_statistic(const struct parameter *p)
 {
     return p->momentum > 0;
-}
-
-static void note(struct pass *s, enum column column, const struct unit *t, const float *values)
-{
-    struct optimizer *o = s->o;
-    size_t index = (size_t)(t - o->units);
-    o->sums[column * o->unit_count + index] = update_sum_of_squares(t->count, values);
 }
 
 static double length_of(const struct optimizer *o, enum column column, int parameter)
@@ -64,76 +49,74 @@ static double trust_of(const struct pass *s, int parameter)
                : o->trust_coefficient * weights / (step + o->weight_decay * weights);
 }
 
-static struct update update_for(const struct pass *s, const struct unit *t, double trust)
+// --- the ranges
+
+static void check_range(const struct optimizer *o, const struct optimizer_range *r)
 {
-    struct update u = s->update;
-    u.rate = (float)(s->rate * trust);
-    u.decay = parameter_of(s, t)->decay ? (float)s->o->weight_decay : 0;
-    return u;
+    must(r->first <= r->last && r->last <= o->block_size && r->first % OPTIMIZER_CELL == 0);
+    must(r->last % OPTIMIZER_CELL == 0 || r->last == o->block_size);
 }
 
-static float *state_of(const struct pass *s, int i, const struct unit *t)
+static void list_units(struct optimizer *o)
 {
-    return i < s->o->kind->states ? s->o->states[i] + t->at : NULL;
-}
-
-// --- the passes
-
-static void measure(struct pass *s, const struct unit *t)
-{
-    note(s, OF_GRADIENT, t, s->gradients + t->at);
-    if (s->o->kind->trust == TRUST_LARS)
-        note(s, OF_WEIGHTS, t, s->parameters + t->at);
-}
-
-static void update(struct pass *s, const struct unit *t)
-{
-    float *w = s->parameters + t->at, *m = state_of(s, 0, t), *v = state_of(s, 1, t);
-    const float *g = s->gradients + t->at;
-    enum trust kind = s->o->kind->trust;
-    if (is_statistic(parameter_of(s, t))) {
-        update_statistic((float)parameter_of(s, t)->momentum, t->count, w, g);
-        return;
-    }
-    struct update u = update_for(s, t, kind == TRUST_LARS ? trust_of(s, t->parameter) : 1);
-    s->o->kind->update(&u, t->count, w, g, m, v);
-    if (kind == TRUST_LAMB) {
-        float direction[OPTIMIZER_CELL];
-        update_direction(&u, t->count, w, m, v, direction);
-        note(s, OF_WEIGHTS, t, w);
-        note(s, OF_DIRECTION, t, direction);
+    o->own_count = 0;
+    for (int r = 0; r < o->range_count; r++) {
+        size_t last = (o->ranges[r].last + OPTIMIZER_CELL - 1) / OPTIMIZER_CELL;
+        check_range(o, &o->ranges[r]);
+        for (size_t i = o->of_cell[o->ranges[r].first / OPTIMIZER_CELL]; i < o->of_cell[last]; i++)
+            o->own_index[o->own_count++] = i;
     }
 }
 
-static void measure_and_update(struct pass *s, const struct unit *t)
+// The table of this rank's units is made anew when its ranges have changed.
+static int take_ranges(struct optimizer *o, const struct optimizer_range *ranges, int count,
+                       struct error *e)
 {
-    measure(s, t);
-    update(s, t);
+    size_t bytes = (size_t)count * sizeof *ranges;
+    if (o->own && o->range_count == count && memcmp(o->ranges, ranges, bytes) == 0)
+        return 0;
+    ops_units_free(o->own);
+    o->own = NULL;
+    o->range_count = count;
+    o->ranges = xrealloc(o->ranges, bytes + 1);
+    memcpy(o->ranges, ranges, bytes);
+    o->own_index = xrealloc(o->own_index, (o->unit_count + 1) * sizeof *o->own_index);
+    list_units(o);
+    o->own_sums = xrealloc(o->own_sums, COLUMNS * (o->own_count + 1) * sizeof *o->own_sums);
+    struct ops_unit *units = xcalloc(o->own_count + 1, sizeof *units);
+    for (size_t i = 0; i < o->own_count; i++)
+        units[i] = o->units[o->own_index[i]];
+    int rc = ops_units_new(units, o->own_count, o->parameter_count, &o->own, e);
+    free(units);
+    return rc;
 }
 
-static void apply_direction(struct pass *s, const struct unit *t)
+static void rate_tensors(struct pass *s)
 {
-    float *w = s->parameters + t->at, direction[OPTIMIZER_CELL];
-    if (is_statistic(parameter_of(s, t)))
-        return;
-    struct update u = update_for(s, t, trust_of(s, t->parameter));
-    update_direction(&u, t->count, w, state_of(s, 0, t), state_of(s, 1, t), direction);
-    u.decay = 0; // is in the direction
-    u.scale = 1;
-    update_sgd(&u, t->count, w, direction, NULL, NULL);
-}
-
-static void each_unit(struct pass *s, unit_work *work)
-{
-    const struct optimizer *o = s->o;
-    for (int r = 0; r < s->range_count; r++) {
-        size_t first = s->ranges[r].first, last = s->ranges[r].last;
-        must(first <= last && last <= o->block_size && first % OPTIMIZER_CELL == 0);
-        must(last % OPTIMIZER_CELL == 0 || last == o->block_size);
-        size_t end = o->of_cell[(last + OPTIMIZER_CELL - 1) / OPTIMIZER_CELL];
-        for (size_t i = o->of_cell[first / OPTIMIZER_CELL]; i < end; i++)
-            work(s, &o->units[i]);
+    struct optimizer *o = s->o;
+    for (int i = 0; i < o->parameter_count; i++) {
+        const struct parameter *p = &o->parameters[i];
+        o->tensors[i] = (struct ops_tensor){.rate = (float)(s->rate * trust_of(s, i)),
+                                            .decay = p->decay ? (float)o->weight_decay : 0,
+                                            .statistic = (float)p->momentum};
     }
+}
+
+// --- what is measured
+
+static double *column_of(const struct optimizer *o, enum column c)
+{
+    return o->own_sums + c * o->own_count;
+}
+
+// The columns from first to last, which ops have written for this rank's units.
+static int take_sums(struct optimizer *o, enum column first, enum column last, struct error *e)
+{
+    int rc = ops_wait(e);
+    for (enum column c = first; c <= last; c++)
+        for (size_t i = 0; i < o->own_count; i++)
+            o->sums[c * o->unit_count + o->own_index[i]] = column_of(o, c)[i];
+    return rc;
 }
 
 // --- between the passes
@@ -160,8 +143,8 @@ static int add_up(struct optimizer *o, enum column column, struct error *e)
 static int combine(struct pass *s, enum column first, enum column last, struct error *e)
 {
     struct optimizer *o = s->o;
-    int rc = 0;
-    if (s->peers)
+    int rc = take_sums(o, first, last, e);
+    if (!rc && s->peers)
         rc = s->peers->combine(s->peers->ctx, o->sums + first * o->unit_count,
                                (last - first + 1) * o->unit_count, e);
     for (enum column c = first; c <= last && !rc; c++)
@@ -178,29 +161,52 @@ static double gradient_norm_of(const struct optimizer *o)
     return sqrt(sum);
 }
 
+// The gradient's length is known before anything is updated.
+static int run_measured(struct pass *s, double *norm, struct error *e)
+{
+    struct optimizer *o = s->o;
+    bool lamb = o->kind->trust == TRUST_LAMB, lars = o->kind->trust == TRUST_LARS;
+    const struct ops_squares before = {.gradients = column_of(o, OF_GRADIENT),
+                                       .weights = lars ? column_of(o, OF_WEIGHTS) : NULL};
+    const struct ops_squares after = {.weights = column_of(o, OF_WEIGHTS),
+                                      .directions = column_of(o, OF_DIRECTION)};
+    ops_units_measure(o->own, &s->blocks, &before);
+    int rc = combine(s, OF_GRADIENT, lars ? OF_WEIGHTS : OF_GRADIENT, e);
+    if (rc)
+        return rc;
+    *norm = gradient_norm_of(o);
+    if (o->clip_norm > 0 && *norm > o->clip_norm)
+        s->update.scale = (float)(o->clip_norm / *norm);
+    rate_tensors(s);
+    ops_units_update(o->own, &s->update, o->tensors, &s->blocks, &after);
+    return lamb ? combine(s, OF_WEIGHTS, OF_DIRECTION, e) : 0;
+}
+
+static int run_at_once(struct pass *s, double *norm, struct error *e)
+{
+    struct optimizer *o = s->o;
+    const struct ops_squares sums = {.gradients = column_of(o, OF_GRADIENT),
+                                     .weights = column_of(o, OF_WEIGHTS),
+                                     .directions = column_of(o, OF_DIRECTION)};
+    ops_units_update(o->own, &s->update, o->tensors, &s->blocks, &sums);
+    int rc = combine(s, OF_GRADIENT, o->kind->trust == TRUST_LAMB ? OF_DIRECTION : OF_GRADIENT, e);
+    *norm = gradient_norm_of(o);
+    return rc;
+}
+
 static int run_passes(struct pass *s, double *norm, struct error *e)
 {
-    const struct optimizer *o = s->o;
-    bool lamb = o->kind->trust == TRUST_LAMB, lars = o->kind->trust == TRUST_LARS;
-    int rc;
-    if (lars || o->clip_norm > 0) {
-        each_unit(s, measure);
-        rc = combine(s, OF_GRADIENT, lars ? OF_WEIGHTS : OF_GRADIENT, e);
-        if (rc)
-            return rc;
-        *norm = gradient_norm_of(o);
-        if (o->clip_norm > 0 && *norm > o->clip_norm)
-            s->update.scale = (float)(o->clip_norm / *norm);
-        each_unit(s, update);
-        rc = lamb ? combine(s, OF_WEIGHTS, OF_DIRECTION, e) : 0;
-    } else {
-        each_unit(s, measure_and_update);
-        rc = combine(s, OF_GRADIENT, lamb ? OF_DIRECTION : OF_GRADIENT, e);
-        *norm = gradient_norm_of(o);
-    }
-    if (lamb && !rc)
-        each_unit(s, apply_direction);
-    return rc;
+    struct optimizer *o = s->o;
+    bool measured = o->kind->trust == TRUST_LARS || o->clip_norm > 0;
+    memset(o->own_sums, 0, COLUMNS * o->own_count * sizeof *o->own_sums);
+    memset(o->totals, 0, COLUMNS * (size_t)o->parameter_count * sizeof *o->totals);
+    rate_tensors(s);
+    int rc = measured ? run_measured(s, norm, e) : run_at_once(s, norm, e);
+    if (rc || o->kind->trust != TRUST_LAMB)
+        return rc;
+    rate_tensors(s);
+    ops_units_apply(o->own, &s->update, o->tensors, &s->blocks);
+    return 0;
 }
 
 int optimizer_step(struct optimizer *o, int64_t step, float *parameters, const float *gradients,
@@ -211,7 +217,8 @@ int optimizer_step(struct optimizer *o, int64_t step, float *parameters, const f
     bool alone = range_count == 0 && !peers;
     double steps = (double)(step + 1), norm = 0;
     struct pass s = {.o = o,
-                     .update = {.scale = 1,
+                     .update = {.rule = o->kind->rule,
+                                .scale = 1,
                                 .momentum = (float)o->momentum,
                                 .beta1 = (float)o->beta1,
                                 .beta2 = (float)o->beta2,
@@ -219,13 +226,12 @@ int optimizer_step(struct optimizer *o, int64_t step, float *parameters, const f
                                 .correction1 = (float)(1 / (1 - pow(o->beta1, steps))),
                                 .correction2 = (float)(1 / (1 - pow(o->beta2, steps)))},
                      .rate = schedule_rate(&o->schedule, step),
-                     .parameters = parameters,
-                     .gradients = gradients,
-                     .ranges = alone ? &whole : ranges,
-                     .range_count = alone ? 1 : range_count,
+                     .blocks = {parameters, gradients, o->states[0], o->states[1]},
                      .peers = peers};
     memset(o->sums, 0, COLUMNS * o->unit_count * sizeof *o->sums);
-    int rc = run_passes(&s, &norm, e);
+    int rc = take_ranges(o, alone ? &whole : ranges, alone ? 1 : range_count, e);
+    if (!rc)
+        rc = run_passes(&s, &norm, e);
     if (!rc && gradient_norm)
         *gradient_norm = norm;
     return rc;

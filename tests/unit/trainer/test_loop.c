@@ -253,13 +253,13 @@ static void test_float_is_near_exact(void **state)
     (void)state;
     char *yaml = xasprintf("%s  reduction: float\n", toys_mlp);
     struct run exact = {.yaml = toys_mlp, .world = 2, .folder = "exact"};
-    struct run real = {.yaml = yaml, .world = 3, .folder = "float"};
+    struct run floats = {.yaml = yaml, .world = 3, .folder = "float"};
     train(&exact);
-    train(&real);
+    train(&floats);
     assert_well(&exact);
-    assert_well(&real);
+    assert_well(&floats);
     for (int i = 0; i < 3; i++)
-        assert_true(fabs(exact.validation[i] - real.validation[i]) < 1e-4);
+        assert_true(fabs(exact.validation[i] - floats.validation[i]) < 1e-4);
     free(yaml);
 }
 

@@ -3,8 +3,8 @@
 
 #include <jansson.h>
 
+#include "trainer/ops/update.h"
 #include "trainer/optim/optimizer.h"
-#include "trainer/optim/update.h"
 
 // Three tensors, the second without weight decay, and a statistic; gaps as the model's padding.
 enum { TENSORS = 4, BLOCK = 160, STEPS = 6 };
@@ -366,7 +366,16 @@ static void test_sum_of_squares(void **state)
             lanes[i % 32] += (double)g[i] * (double)g[i];
         for (int lane = 0; lane < 32; lane++)
             sum += lanes[lane];
-        assert_true(update_sum_of_squares(lengths[k], g) == sum);
+        const struct ops_unit unit = {0, lengths[k], 0};
+        const struct ops_blocks blocks = {.p = g, .g = g};
+        double found = -1;
+        struct ops_units *u;
+        struct error e;
+        assert_int_equal(ops_units_new(&unit, 1, 1, &u, &e), 0);
+        ops_units_measure(u, &blocks, &(struct ops_squares){.weights = &found});
+        assert_int_equal(ops_wait(&e), 0);
+        assert_true(found == sum);
+        ops_units_free(u);
     }
     arithmetic_end(&a);
 }
