@@ -153,7 +153,7 @@ static double plain_step_all(struct plain *o, plain_step *one, int t, const floa
 static void check(const char *spec, struct plain o, plain_step *one, uint64_t seed)
 {
     struct arithmetic a = arithmetic_begin(seed);
-    struct optimizer *real = make(spec, NULL, o.clip);
+    struct optimizer *found = make(spec, NULL, o.clip);
     float *p = floats_random(&a, BLOCK, 1), *before = floats_new(&a, BLOCK);
     memcpy(before, p, BLOCK * sizeof *p);
     for (int i = 0; i < BLOCK; i++)
@@ -162,7 +162,7 @@ static void check(const char *spec, struct plain o, plain_step *one, uint64_t se
         float *g = floats_random(&a, BLOCK, step % 2 ? 0.3 : 2);
         double norm, expected = plain_step_all(&o, one, step + 1, g);
         struct error e;
-        assert_int_equal(optimizer_step(real, step, p, g, NULL, 0, NULL, &norm, &e), 0);
+        assert_int_equal(optimizer_step(found, step, p, g, NULL, 0, NULL, &norm, &e), 0);
         assert_true(fabs(norm / expected - 1) < 1e-12);
         for (int k = 0; k < TENSORS; k++)
             expect_close(p + parameters[k].offset, o.p + parameters[k].offset,
@@ -170,7 +170,7 @@ static void check(const char *spec, struct plain o, plain_step *one, uint64_t se
     }
     expect_same_bits(p + 21, before + 21, 11, "padding");
     expect_same_bits(p + 151, before + 151, BLOCK - 151, "padding at the end");
-    optimizer_free(real);
+    optimizer_free(found);
     arithmetic_end(&a);
 }
 
