@@ -35,6 +35,6 @@ const char *log_quote(char *out, size_t cap, const char *text);
 
 // An invariant that holds in release builds too: logs file:line and aborts.
 #define must(cond) ((cond) ? (void)0 : log_die(__FILE__, __LINE__, #cond))
-_Noreturn void log_die(const char *file, int line, const char *what);
+void log_die(const char *file, int line, const char *what) __attribute__((noreturn));
 
 #endif

@@ -19,6 +19,9 @@ struct device {
     void *workspace; // CUDA_WORKSPACE_BYTES
     int capability;  // 90: compute capability 9.0
     int processors;  // multiprocessors
+    // Of a device that is not there but for which cuDNN is to choose and compile kernels, so that a
+    // test on any machine sees whether it has them. NULL: of the one that was opened.
+    cudnnBackendDescriptor_t properties;
 };
 extern struct device device; // of this process
 

@@ -1,0 +1,212 @@
+// Convolutions by cuDNN, images as they lie (NHWC). Its kernels want the weights of an output
+// together, ours have an output's numbers furthest apart: they, and their gradient, which are
+// small, are turned round at each call.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "trainer/ops/cuda/columns.h"
+#include "trainer/ops/cuda/graph.h"
+#include "trainer/ops/cuda/lanes.h"
+
+extern "C" {
+#include "base/arena.h"
+#include "base/log.h"
+#include "trainer/ops/image.h"
+}
+
+enum { X = 1, W, Y }; // tensors of a plan
+enum { TILE = 32, TILE_ROWS = 8 };
+
+struct ops_conv {
+    struct ops_conv_shape shape;
+    int64_t rows, columns, weights; // of y; numbers of w
+    int64_t turned;                 // floats of scratch for the weights; the plans' room follows
+    struct graph_plan forward, data, gradient;
+};
+
+static int64_t extent(int64_t in, const struct ops_conv_shape *s)
+{
+    return (in + 2 * s->padding - s->kernel) / s->stride + 1;
+}
+
+// cuDNN names sizes N, C, H, W whatever the layout is.
+static struct graph_layout image_layout(int64_t n, int64_t height, int64_t width, int64_t channels)
+{
+    return {{n, channels, height, width},
+            {height * width * channels, 1, width * channels, channels}};
+}
+
+static int compile_pass(struct ops_conv *c, cudnnBackendDescriptorType_t pass, const char *name,
+                        struct graph_plan *out, struct error *e)
+{
+    const struct ops_conv_shape *s = &c->shape;
+    const struct graph_convolution convolution = {s->stride, s->padding};
+    cudnnDataType_t reals = cuda_reals_are_bf16() ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    struct graph_layout x = image_layout(s->samples, s->height, s->width, s->in);
+    struct graph_layout w = image_layout(s->out, s->kernel, s->kernel, s->in / s->groups);
+    struct graph_layout y = image_layout(s->samples, c->rows, c->columns, s->out);
+    struct graph g = {};
+    graph_convolve(&g, pass, &convolution, graph_tensor(&g, &x, reals, X),
+                   graph_tensor(&g, &w, reals, W), graph_tensor(&g, &y, reals, Y));
+    char what[160];
+    snprintf(what, sizeof what, "%s of a %lldx%lld convolution from %lld to %lld channels", name,
+             (long long)s->kernel, (long long)s->kernel, (long long)s->in, (long long)s->out);
+    int rc = graph_compile(&g, what, out, e);
+    graph_free(&g);
+    return rc;
+}
+
+int ops_conv_new(const struct ops_conv_shape *s, bool data_gradient, struct ops_conv **out,
+                 struct error *e)
+{
+    struct ops_conv *c = (struct ops_conv *)xcalloc(1, sizeof *c);
+    c->shape = *s;
+    c->rows = extent(s->height, s);
+    c->columns = extent(s->width, s);
+    c->weights = s->kernel * s->kernel * s->in / s->groups * s->out;
+    c->turned = ceil_div(c->weights, 64) * 64;
+    int rc = compile_pass(c, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                          "the forward pass", &c->forward, e);
+    if (!rc && data_gradient)
+        rc = compile_pass(c, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                          "the gradient of the image", &c->data, e);
+    if (!rc)
+        rc = compile_pass(c, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                          "the gradient of the weights", &c->gradient, e);
+    if (rc) {
+        ops_conv_free(c);
+        c = NULL;
+    }
+    *out = c;
+    return rc;
+}
+
+void ops_conv_free(struct ops_conv *c)
+{
+    if (!c)
+        return;
+    graph_plan_free(&c->forward);
+    graph_plan_free(&c->data);
+    graph_plan_free(&c->gradient);
+    free(c);
+}
+
+int64_t ops_conv_scratch(const struct ops_conv *c)
+{
+    int64_t most = c->forward.workspace;
+    most = c->data.workspace > most ? c->data.workspace : most;
+    most = c->gradient.workspace > most ? c->gradient.workspace : most;
+    return c->turned + ceil_div(most, sizeof(float));
+}
+
+// Number (in, out) of one place of the kernel of one group, as we keep it and as cuDNN does.
+static __device__ int64_t our_place(int64_t slice, int64_t in, int64_t out, int64_t i, int64_t o)
+{
+    return (slice * in + i) * out + o;
+}
+
+static __device__ int64_t their_place(int64_t slice, int64_t places, int64_t in, int64_t out,
+                                      int64_t i, int64_t o)
+{
+    int64_t group = slice / places, place = slice % places;
+    return ((group * out + o) * places + place) * in + i;
+}
+
+// To cuDNN's layout, or `back` to ours. A block turns a tile of one slice, a group's place of the
+// kernel, so that both sides are read and written along their rows.
+template <typename T, typename U, bool back>
+static __global__ void turn_kernel(int64_t slices, int64_t places, int64_t in, int64_t out,
+                                   const T *from, U *to)
+{
+    __shared__ float tile[TILE][TILE + 1];
+    int across = (int)threadIdx.x % TILE, down = (int)threadIdx.x / TILE;
+    int64_t i0 = (int64_t)blockIdx.x * TILE, o0 = (int64_t)blockIdx.y * TILE;
+    for (int64_t slice = blockIdx.z; slice < slices; slice += gridDim.z) {
+        for (int k = down; k < TILE; k += TILE_ROWS) {
+            int64_t i = i0 + (back ? across : k), o = o0 + (back ? k : across);
+            if (i < in && o < out)
+                tile[k][across] = as_float(from[back ? their_place(slice, places, in, out, i, o)
+                                                     : our_place(slice, in, out, i, o)]);
+        }
+        __syncthreads();
+        for (int k = down; k < TILE; k += TILE_ROWS) {
+            int64_t i = i0 + (back ? k : across), o = o0 + (back ? across : k);
+            if (i < in && o < out)
+                put(&to[back ? our_place(slice, in, out, i, o)
+                             : their_place(slice, places, in, out, i, o)],
+                    tile[across][k]);
+        }
+        __syncthreads();
+    }
+}
+
+template <typename T, typename U, bool back>
+static void turn(const struct ops_conv_shape *s, const T *from, U *to)
+{
+    int64_t in = s->in / s->groups, out = s->out / s->groups, places = s->kernel * s->kernel;
+    int64_t slices = s->groups * places;
+    dim3 grid((unsigned)ceil_div(in, TILE), (unsigned)ceil_div(out, TILE),
+              (unsigned)(slices < UINT16_MAX ? slices : UINT16_MAX));
+    LAUNCH((turn_kernel<T, U, back>), grid, TILE * TILE_ROWS, 0, slices, places, in, out, from, to);
+}
+
+template <typename T>
+static __global__ void bias_kernel(int64_t n, int64_t width, bool aligned, const T *bias, T *y)
+{
+    int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * PACK<T>;
+    if (at >= n)
+        return;
+    int64_t column = at % width;
+    float v[PACK<T>];
+    load_some<PACK<T>>(y + at, n - at, aligned, v);
+#pragma unroll
+    for (int k = 0; k < PACK<T>; k++) {
+        v[k] += as_float(bias[column]);
+        column = column + 1 < width ? column + 1 : 0;
+    }
+    store_some<PACK<T>>(v, n - at, aligned, y + at);
+}
+
+template <typename T> static void add_bias(int64_t n, int64_t width, const T *bias, T *y)
+{
+    enum { THREADS = 256 };
+    LAUNCH((bias_kernel<T>), blocks_for(n, THREADS * PACK<T>), THREADS, 0, n, width, is_aligned(y),
+           bias, y);
+}
+
+static void run(const struct ops_conv *c, const struct graph_plan *plan, const void *x,
+                const void *w, const void *y, float *scratch, const char *op)
+{
+    const struct graph_argument arguments[] = {{X, x}, {W, w}, {Y, y}};
+    graph_run(plan, arguments, 3, scratch + c->turned, op);
+}
+
+void ops_conv_forward(struct ops_conv *c, const real *x, const real *w, const real *bias,
+                      float *scratch, real *y)
+{
+    const struct ops_conv_shape *s = &c->shape;
+    must(s->bias == (bias != NULL));
+    DISPATCH(T, turn<T, T, false>(s, reals<T>(w), (T *)scratch));
+    run(c, &c->forward, x, scratch, y, scratch, "ops_conv_forward");
+    if (bias)
+        DISPATCH(T, add_bias(s->samples * c->rows * c->columns * s->out, s->out, reals<T>(bias),
+                             reals<T>(y)));
+}
+
+void ops_conv_backward_data(struct ops_conv *c, const real *w, const real *dy, float *scratch,
+                            real *dx)
+{
+    DISPATCH(T, turn<T, T, false>(&c->shape, reals<T>(w), (T *)scratch));
+    run(c, &c->data, dx, scratch, dy, scratch, "ops_conv_backward_data");
+}
+
+void ops_conv_backward_weights(struct ops_conv *c, const real *x, const real *dy, float *scratch,
+                               float *dw, float *db)
+{
+    const struct ops_conv_shape *s = &c->shape;
+    must(s->bias == (db != NULL));
+    run(c, &c->gradient, x, scratch, dy, scratch, "ops_conv_backward_weights");
+    DISPATCH(T, turn<T, float, true>(s, (const T *)scratch, dw));
+    if (db)
+        columns_sum(s->samples * c->rows * c->columns, s->out, dy, db);
+}
