@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <ucontext.h>
 
-#include "trainer/ops/cuda/launch.h"
+#include "trainer/ops/cuda/attention.h"
 
 #define _Noreturn __attribute__((noreturn))
 extern "C" {
@@ -240,5 +240,31 @@ void ops_download_reals(int64_t n, const real *device, float *host)
             host[i] = __bfloat162float(reals<__nv_bfloat16>(device)[i]);
         else
             host[i] = reals<float>(device)[i];
+}
+
+// --- what libraries do on a GPU where they can
+
+int64_t ops_attention_saved(const struct ops_attention *s, double)
+{
+    must(attention_kernel_fits(s));
+    return attention_kernel_saved(s);
+}
+
+int64_t ops_attention_scratch(const struct ops_attention *s)
+{
+    return attention_kernel_scratch(s);
+}
+
+void ops_attention_forward(const struct ops_attention *s, const struct ops_draw *draw,
+                           const real *qkv, float *saved, float *, real *y)
+{
+    attention_kernel_forward(s, draw, qkv, saved, y);
+}
+
+void ops_attention_backward(const struct ops_attention *s, const struct ops_draw *draw,
+                            const real *qkv, const real *y, const float *saved, float *scratch,
+                            const real *dy, real *dqkv)
+{
+    attention_kernel_backward(s, draw, qkv, y, saved, scratch, dy, dqkv);
 }
 }
