@@ -19,6 +19,7 @@ struct comm {
 // `everybody` is what comm_meet() gave, NULL for a world of one.
 // `close` frees the object, which a backend extends (struct comm is its first member). `start` of
 // an all-reduce with a count of 0 and its `wait` are a barrier. `work` is borrowed for the call.
+// `settle` waits until there is what was waited for (NULL: it is there when `wait` returns).
 struct comm_backend {
     const char *name;
     int (*open)(const struct comm_config *config, const json_t *everybody, struct comm **out,
@@ -26,6 +27,7 @@ struct comm_backend {
     void (*close)(struct comm *c);
     int (*start)(struct comm *c, const struct comm_work *work, uint32_t *ticket, struct error *e);
     int (*wait)(struct comm *c, uint32_t ticket, struct error *e);
+    int (*settle)(struct comm *c, struct error *e);
     int (*broadcast)(struct comm *c, void *data, size_t bytes, int root, struct error *e);
     void (*abort)(struct comm *c, const char *why);
 };
@@ -33,6 +35,13 @@ struct comm_backend {
 extern const struct comm_backend comm_self_backend;
 extern const struct comm_backend comm_shm_backend;
 extern const struct comm_backend comm_net_backend;
+#ifdef MUSTER_CUDA
+extern const struct comm_backend comm_gpu_backend;
+extern const struct comm_backend comm_nccl_backend;
+#endif
+
+// The backend for the memory of the ranks' hosts.
+const struct comm_backend *comm_host_backend(const json_t *everybody);
 
 // Collective. A new array of objects by rank: "rank", "host", "machine" (equal for ranks that can
 // share memory), "pid", "start" (as comm_start_time). The array may be there after an error.

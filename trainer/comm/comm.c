@@ -4,16 +4,32 @@
 
 #include "base/log.h"
 #include "trainer/comm/backend.h"
+#include "trainer/ops/device.h"
 
+#ifdef MUSTER_CUDA
+#define BACKEND_NAMES "gpu and nccl" // the others are for the memory of hosts
+static const struct comm_backend *const backends[] = {&comm_gpu_backend, &comm_nccl_backend};
+#else
+#define BACKEND_NAMES "self, shm and net"
 static const struct comm_backend *const backends[] = {&comm_self_backend, &comm_shm_backend,
                                                       &comm_net_backend};
+#endif
 
-static const char *fitting_backend(const json_t *everybody)
+const struct comm_backend *comm_host_backend(const json_t *everybody)
 {
     for (int i = 1; i < (int)json_array_size(everybody); i++)
         if (!comm_same_machine(everybody, 0, i))
-            return "net";
-    return everybody ? "shm" : "self";
+            return &comm_net_backend;
+    return everybody ? &comm_shm_backend : &comm_self_backend;
+}
+
+static const char *fitting_backend(const json_t *everybody)
+{
+#ifdef MUSTER_CUDA
+    return everybody ? "nccl" : "gpu";
+#else
+    return comm_host_backend(everybody)->name;
+#endif
 }
 
 static const struct comm_backend *find_backend(const struct comm_config *config,
@@ -23,8 +39,8 @@ static const struct comm_backend *find_backend(const struct comm_config *config,
     for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
         if (strcmp(backends[i]->name, name) == 0)
             return backends[i];
-    error_set(e, ERR_INVALID,
-              "no communication backend is called \"%s\"; there are self, shm and net", name);
+    error_set(e, ERR_INVALID, "no communication backend is called \"%s\"; there are " BACKEND_NAMES,
+              name);
     return NULL;
 }
 
@@ -138,6 +154,15 @@ int comm_all_reduce(struct comm *c, void *data, size_t count, enum comm_type typ
 int comm_barrier(struct comm *c, struct error *e)
 {
     return comm_all_reduce(c, NULL, 0, COMM_INT32, COMM_SUM, e);
+}
+
+int comm_read(struct comm *c, void *host, const void *data, size_t bytes, struct error *e)
+{
+    int err = c->backend->settle ? c->backend->settle(c, e) : 0;
+    if (err)
+        return err;
+    ops_download(host, data, bytes);
+    return ops_wait(e);
 }
 
 int comm_broadcast(struct comm *c, void *data, size_t bytes, int root, struct error *e)

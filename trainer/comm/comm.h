@@ -8,8 +8,10 @@
 // left, and then a new communicator may be opened.
 //
 // Backends stand in a table (comm.c): `self` for a world of one, `shm` for the ranks of one
-// machine, `net` for several machines. Operations work in place on memory of comm_alloc(), so a
-// backend can place that memory where it needs it (shared segment, registered or device memory).
+// machine, `net` for several machines; GPUs have `gpu` for a world of one, and `nccl`. Operations
+// work in place on memory of comm_alloc(), which lies on the ranks' device. With a GPU they take
+// their turn after what the device has to do so far, comm_wait() makes it wait and not the host,
+// and comm_read() tells whether all went well.
 //
 // Where a buffer is divided among the ranks, rank r's part is comm_part(count, unit, world, r).
 #ifndef MUSTER_TRAINER_COMM_COMM_H
@@ -35,7 +37,8 @@ struct comm_work {
     enum comm_kind kind;
     enum comm_type type;
     enum comm_op op; // not of an all-gather; floats are summed in the order of ranks, over
-                     // machines: in the order of machines what each has summed up
+                     // machines: in the order of machines what each has summed up; by NCCL in its
+                     // own order. A maximum wants no NaN
     size_t unit;     // elements; parts are whole units; not of an all-reduce
     void *data;      // of comm_alloc()
     size_t count;    // elements of the whole buffer
@@ -57,7 +60,7 @@ struct rendezvous {
 };
 
 struct comm_config {
-    const char *backend; // NULL: `self` for a world of one, `shm` for one machine, else `net`
+    const char *backend; // NULL: the one that fits
     int rank, world;
     size_t arena_bytes;           // most that comm_alloc() will hand out; the same on every rank
     int64_t hang_us;              // patience with a peer that is alive but silent; 0: 600 s
@@ -92,8 +95,11 @@ int comm_run(struct comm *c, const struct comm_work *work, struct error *e); // 
 int comm_all_reduce(struct comm *c, void *data, size_t count, enum comm_type type, enum comm_op op,
                     struct error *e);
 
+// Copies to the host what operations that were waited for have left in memory of comm_alloc().
+int comm_read(struct comm *c, void *host, const void *data, size_t bytes, struct error *e);
+
 int comm_broadcast(struct comm *c, void *data, size_t bytes, int root,
-                   struct error *e); // any memory
+                   struct error *e); // any memory, of the host or device
 int comm_barrier(struct comm *c, struct error *e);
 
 // Makes this rank's and all peers' calls fail from now on; returns at once. `why` is what the peers

@@ -1,23 +1,20 @@
-// Backend `self`: a world of one rank. Every operation is already done.
+// Backends `self` and `gpu`: a world of one rank, on a host or a GPU. Every operation is already
+// done.
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
 #include "trainer/comm/backend.h"
+#include "trainer/ops/device.h"
 
 struct self {
     struct comm base;
     atomic_bool aborted;
 };
 
-static int self_open(const struct comm_config *config, const json_t *everybody, struct comm **out,
-                     struct error *e)
+static int open_alone(const struct comm_config *config, void *arena, struct comm **out,
+                      struct error *e)
 {
-    (void)everybody;
-    if (config->world != 1)
-        return error_set(e, ERR_INVALID, "the backend \"self\" is for one rank, not for %d",
-                         config->world);
-    void *arena = block_alloc(config->arena_bytes);
     if (!arena)
         return error_set(e, ERR_NO_MEMORY, "no memory for %zu MiB of weights and gradients",
                          config->arena_bytes >> 20);
@@ -25,6 +22,22 @@ static int self_open(const struct comm_config *config, const json_t *everybody, 
     s->base = (struct comm){.world = 1, .arena = arena, .arena_bytes = config->arena_bytes};
     *out = &s->base;
     return 0;
+}
+
+static int refuse_many(const struct comm_config *config, const char *name, struct error *e)
+{
+    if (config->world == 1)
+        return 0;
+    return error_set(e, ERR_INVALID, "the backend \"%s\" is for one rank, not for %d", name,
+                     config->world);
+}
+
+static int self_open(const struct comm_config *config, const json_t *everybody, struct comm **out,
+                     struct error *e)
+{
+    (void)everybody;
+    int err = refuse_many(config, "self", e);
+    return err ? err : open_alone(config, block_alloc(config->arena_bytes), out, e);
 }
 
 static void self_close(struct comm *c)
@@ -75,3 +88,32 @@ const struct comm_backend comm_self_backend = {
     .broadcast = self_broadcast,
     .abort = self_abort,
 };
+
+#ifdef MUSTER_CUDA
+static int gpu_open(const struct comm_config *config, const json_t *everybody, struct comm **out,
+                    struct error *e)
+{
+    void *arena = NULL;
+    (void)everybody;
+    int err = refuse_many(config, "gpu", e);
+    if (!err)
+        err = ops_alloc(config->arena_bytes, &arena, e);
+    return err ? err : open_alone(config, arena, out, e);
+}
+
+static void gpu_close(struct comm *c)
+{
+    ops_free(c->arena);
+    free(c);
+}
+
+const struct comm_backend comm_gpu_backend = {
+    .name = "gpu",
+    .open = gpu_open,
+    .close = gpu_close,
+    .start = self_start,
+    .wait = self_wait,
+    .broadcast = self_broadcast,
+    .abort = self_abort,
+};
+#endif

@@ -22,8 +22,9 @@ extern "C" {
 #ifndef LAUNCH // not the emulation
 #include <cuda_runtime.h>
 
-// Defined by device.cu: the stream of all work, and what it keeps of a launch that failed.
-cudaStream_t cuda_stream(void);
+#include "trainer/ops/cuda/stream.h"
+
+// Defined by device.cu: what it keeps of a launch that failed.
 void cuda_check(cudaError_t status, const char *what);
 
 // A kernel may have more than 48 KiB of shared memory only when it asks for it.

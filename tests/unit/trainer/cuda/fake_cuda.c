@@ -1,0 +1,370 @@
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "tests/unit/trainer/cuda/fake_gpu.h"
+#include "trainer/ops/cuda/stream.h"
+#include "trainer/ops/device.h"
+
+struct job {
+    struct job *next;
+    void (*run)(void *arg);
+    void *arg;
+};
+
+struct CUstream_st {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct job *first, **last;
+    bool busy, closing;
+};
+
+// Numbers of records: how many were asked for, how many the stream has come to.
+struct CUevent_st {
+    struct CUevent_st *next; // of all, as streams may still come to one that is destroyed
+    _Atomic uint64_t asked, reached;
+    _Atomic int64_t when; // of the last
+};
+
+struct range {
+    struct range *next;
+    char *first;
+    size_t bytes;
+};
+
+struct fake_faults fake_faults;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of both lists
+static struct CUevent_st *events;
+static struct range *ranges;
+static _Thread_local cudaError_t last_error;
+
+static cudaError_t answer(cudaError_t error)
+{
+    if (error != cudaSuccess)
+        last_error = error;
+    return error;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    cudaError_t error = last_error;
+    last_error = cudaSuccess;
+    return error;
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    return error == cudaErrorMemoryAllocation ? "out of memory" : "an error";
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    must(device == 0);
+    return cudaSuccess;
+}
+
+// Streams.
+
+static void *work(void *arg)
+{
+    struct CUstream_st *s = arg;
+    pthread_mutex_lock(&s->lock);
+    while (s->first || !s->closing) {
+        struct job *job = s->first;
+        if (!job) {
+            pthread_cond_wait(&s->changed, &s->lock);
+            continue;
+        }
+        s->first = job->next;
+        if (!s->first)
+            s->last = &s->first;
+        s->busy = true;
+        pthread_mutex_unlock(&s->lock);
+        job->run(job->arg);
+        free(job);
+        pthread_mutex_lock(&s->lock);
+        s->busy = false;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+void fake_enqueue(cudaStream_t s, void (*run)(void *arg), void *arg)
+{
+    struct job *job = xcalloc(1, sizeof *job);
+    *job = (struct job){.run = run, .arg = arg};
+    pthread_mutex_lock(&s->lock);
+    *s->last = job;
+    s->last = &job->next;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = 0;
+    *greatest = -5;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority)
+{
+    must(flags == cudaStreamNonBlocking && priority <= 0);
+    struct CUstream_st *s = xcalloc(1, sizeof *s);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    s->last = &s->first;
+    must(pthread_create(&s->thread, NULL, work, s) == 0);
+    *out = s;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t s)
+{
+    pthread_mutex_lock(&s->lock);
+    while (s->first || s->busy)
+        pthread_cond_wait(&s->changed, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->closing = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->changed);
+    free(s);
+    return cudaSuccess;
+}
+
+// Events.
+
+struct record {
+    cudaEvent_t event;
+    uint64_t number;
+};
+
+static struct record *new_record(cudaEvent_t event, uint64_t number)
+{
+    struct record *r = xcalloc(1, sizeof *r);
+    *r = (struct record){event, number};
+    return r;
+}
+
+static void reach(void *arg)
+{
+    struct record *r = arg;
+    atomic_store(&r->event->when, clock_mono_us());
+    atomic_store(&r->event->reached, r->number);
+    free(r);
+}
+
+static void await(void *arg)
+{
+    struct record *r = arg;
+    while (atomic_load(&r->event->reached) < r->number)
+        clock_sleep_us(20);
+    free(r);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    must(flags == cudaEventDefault || flags == cudaEventDisableTiming);
+    *event = xcalloc(1, sizeof **event);
+    pthread_mutex_lock(&lock);
+    (*event)->next = events;
+    events = *event;
+    pthread_mutex_unlock(&lock);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    must(event);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    fake_enqueue(stream, reach, new_record(event, atomic_fetch_add(&event->asked, 1) + 1));
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    bool there = atomic_load(&event->reached) == atomic_load(&event->asked);
+    return answer(there ? cudaSuccess : cudaErrorNotReady);
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
+{
+    *ms = (float)(atomic_load(&end->when) - atomic_load(&begin->when)) / 1000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    must(flags == 0);
+    fake_enqueue(stream, await, new_record(event, atomic_load(&event->asked)));
+    return cudaSuccess;
+}
+
+// Memory.
+
+void fake_remember(void *memory, size_t bytes)
+{
+    struct range *r = xcalloc(1, sizeof *r);
+    pthread_mutex_lock(&lock);
+    *r = (struct range){ranges, memory, bytes};
+    ranges = r;
+    pthread_mutex_unlock(&lock);
+}
+
+void fake_forget(void *memory)
+{
+    pthread_mutex_lock(&lock);
+    struct range **at = &ranges;
+    while (*at && (*at)->first != memory)
+        at = &(*at)->next;
+    struct range *gone = *at;
+    must(gone);
+    *at = gone->next;
+    pthread_mutex_unlock(&lock);
+    free(gone);
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *about, const void *p)
+{
+    about->type = cudaMemoryTypeUnregistered;
+    pthread_mutex_lock(&lock);
+    for (const struct range *r = ranges; r; r = r->next)
+        if ((const char *)p >= r->first && (const char *)p < r->first + r->bytes)
+            about->type = cudaMemoryTypeDevice;
+    pthread_mutex_unlock(&lock);
+    return cudaSuccess;
+}
+
+struct copy {
+    void *to;
+    const void *from; // NULL: zeros
+    void *aside;      // what is to be freed
+    size_t bytes;
+};
+
+static void move(void *arg)
+{
+    struct copy *c = arg;
+    if (c->from)
+        memcpy(c->to, c->from, c->bytes);
+    else
+        memset(c->to, 0, c->bytes);
+    free(c->aside);
+    free(c);
+}
+
+static void enqueue_copy(cudaStream_t stream, struct copy copy)
+{
+    struct copy *c = xcalloc(1, sizeof *c);
+    *c = copy;
+    fake_enqueue(stream, move, c);
+}
+
+// What comes from the host is put aside at once, as the driver does.
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    must(kind == cudaMemcpyDefault);
+    void *aside = xcalloc(1, bytes + 1);
+    struct cudaPointerAttributes about;
+    cudaPointerGetAttributes(&about, from);
+    bool on_host = about.type == cudaMemoryTypeUnregistered;
+    if (on_host)
+        memcpy(aside, from, bytes);
+    enqueue_copy(stream, (struct copy){to, on_host ? aside : from, aside, bytes});
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
+{
+    must(value == 0);
+    enqueue_copy(stream, (struct copy){.to = to, .bytes = bytes});
+    return cudaSuccess;
+}
+
+// The device as ops have it.
+
+cudaStream_t cuda_stream(void)
+{
+    static cudaStream_t stream; // of this process: a rank uses no device before it is forked
+    if (!stream)
+        cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0);
+    return stream;
+}
+
+int ops_alloc(size_t bytes, void **out, struct error *e)
+{
+    (void)e;
+    *out = block_alloc(bytes);
+    must(*out);
+    fake_remember(*out, bytes);
+    return 0;
+}
+
+void ops_free(void *memory)
+{
+    cudaStreamSynchronize(cuda_stream());
+    fake_forget(memory);
+    free(memory);
+}
+
+void ops_upload(void *to, const void *from, size_t bytes)
+{
+    cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda_stream());
+}
+
+void ops_download(void *to, const void *from, size_t bytes)
+{
+    cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda_stream());
+}
+
+void ops_zero(void *to, size_t bytes)
+{
+    cudaMemsetAsync(to, 0, bytes, cuda_stream());
+}
+
+int ops_wait(struct error *e)
+{
+    cudaError_t error = cudaGetLastError();
+    cudaStreamSynchronize(cuda_stream());
+    return error ? error_set(e, ERR_IO, "the device failed") : 0;
+}
+
+static void be_busy(void *arg)
+{
+    int64_t *us = arg;
+    clock_sleep_us(*us);
+    free(us);
+}
+
+void fake_compute_us(int64_t us)
+{
+    int64_t *time = xcalloc(1, sizeof *time);
+    *time = us;
+    fake_enqueue(cuda_stream(), be_busy, time);
+}

@@ -1,0 +1,30 @@
+// A GPU and NCCL that are none: the calls that trainer/comm makes, with their prototypes, so that
+// its logic runs where there is no GPU. Device memory is memory of the host. A stream is a thread
+// that does one thing after the other, so that whoever forgets to wait reads what is not there yet;
+// ranks are processes that meet in shared memory. What a caller may not do ends the process.
+#ifndef MUSTER_TESTS_TRAINER_FAKE_GPU_H
+#define MUSTER_TESTS_TRAINER_FAKE_GPU_H
+
+#include <nccl.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+// What goes wrong in this process.
+struct fake_faults {
+    int version;            // of NCCL; 0: that of the header
+    bool no_memory;         // ncclMemAlloc() fails
+    bool no_registration;   // ncclCommRegister() fails
+    bool never_connects;    // the communicator stays in progress
+    ncclResult_t complaint; // what a communicator says of itself
+};
+extern struct fake_faults fake_faults;
+
+// Keeps the compute stream busy for a while.
+void fake_compute_us(int64_t us);
+
+// Of fake_cuda.c, for fake_nccl.c.
+void fake_enqueue(cudaStream_t stream, void (*run)(void *arg), void *arg);
+void fake_remember(void *memory, size_t bytes); // of the device
+void fake_forget(void *memory);
+
+#endif

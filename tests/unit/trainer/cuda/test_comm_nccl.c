@@ -1,0 +1,610 @@
+// The backend for GPUs between forked ranks, over a GPU and an NCCL that are none (fake_gpu.h):
+// results, the order of streams, and every way a peer can go missing. A placement such as "AB" has
+// a letter for the machine of each rank.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "tests/unit/trainer/cuda/fake_gpu.h"
+#include "tests/unit/trainer/ranks.h"
+#include "trainer/comm/comm.h"
+#include "trainer/ops/device.h"
+
+enum { ARENA = 8 << 20, BUSY_US = 3000 };
+
+static const char *placement; // set before the ranks are forked
+
+static int gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
+{
+    struct gang_seat *seat = ctx;
+    json_t *changed = json_deep_copy(mine);
+    if (jget(changed, "machine"))
+        json_object_set_new(changed, "machine", json_stringn(placement + seat->rank, 1));
+    int err = gang_all_gather(seat, changed, all, e);
+    json_decref(changed);
+    return err;
+}
+
+static int open_comm(struct gang_seat *seat, int64_t hang_us, struct comm **c, struct error *e)
+{
+    const struct comm_config config = {
+        .backend = "nccl", // for a world of one, too
+        .rank = seat->rank,
+        .world = seat->world,
+        .arena_bytes = ARENA,
+        .hang_us = hang_us,
+        .rendezvous = {.all_gather = gather, .ctx = seat},
+    };
+    return comm_open(&config, c, e);
+}
+
+static struct gang_result run_placed(const char *where, int (*rank)(struct gang_seat *, void *),
+                                     struct heard *heard)
+{
+    struct heard silence = {0};
+    placement = where;
+    return run_ranks((int)strlen(where), rank, heard ? heard : &silence);
+}
+
+static void assert_all_well(const char *where, int (*rank)(struct gang_seat *, void *))
+{
+    assert_int_equal(run_placed(where, rank, NULL).failed_rank, -1);
+}
+
+// Arithmetic.
+
+static int64_t of_rank(int rank, size_t i)
+{
+    return (int64_t)((i * 31 + (size_t)rank * 17) % 1009) - 500;
+}
+
+static int64_t of_all(int world, size_t i, enum comm_op op)
+{
+    int64_t sum = 0, most = INT64_MIN;
+    for (int r = 0; r < world; r++) {
+        sum += of_rank(r, i);
+        most = of_rank(r, i) > most ? of_rank(r, i) : most;
+    }
+    return op == COMM_SUM ? sum : most;
+}
+
+static size_t bytes_of(const struct comm_work *w)
+{
+    return w->count * (w->type == COMM_INT64 ? sizeof(int64_t) : sizeof(int32_t));
+}
+
+static void put(void *data, enum comm_type type, size_t i, int64_t x)
+{
+    if (type == COMM_INT64)
+        ((int64_t *)data)[i] = x;
+    else if (type == COMM_INT32)
+        ((int32_t *)data)[i] = (int32_t)x;
+    else
+        ((float *)data)[i] = (float)x;
+}
+
+static int64_t get(const void *data, enum comm_type type, size_t i)
+{
+    if (type == COMM_INT64)
+        return ((const int64_t *)data)[i];
+    return type == COMM_INT32 ? ((const int32_t *)data)[i] : (int64_t)((const float *)data)[i];
+}
+
+// What is to be sent comes late, on the compute stream: whoever does not wait for it sends zeros.
+static void upload(struct comm *c, const struct comm_work *w)
+{
+    char *host = xcalloc(1, bytes_of(w) + 1);
+    for (size_t i = 0; i < w->count; i++)
+        put(host, w->type, i, of_rank(comm_rank(c), i));
+    fake_compute_us(BUSY_US);
+    ops_upload(w->data, host, bytes_of(w));
+    free(host);
+}
+
+static int check(struct comm *c, const struct comm_work *w, size_t first, size_t last)
+{
+    struct error e = {0};
+    char *host = xcalloc(1, bytes_of(w) + 1);
+    CHECK(comm_read(c, host, w->data, bytes_of(w), &e) == 0);
+    for (size_t i = first; i < last; i++)
+        CHECK(get(host, w->type, i) == of_all(comm_world(c), i, w->op));
+    free(host);
+    return 0;
+}
+
+static int check_all_reduce(struct comm *c, struct comm_work w)
+{
+    struct error e = {0};
+    upload(c, &w);
+    CHECK(comm_run(c, &w, &e) == 0);
+    return check(c, &w, 0, w.count);
+}
+
+// Reduces into parts, spoils the rest, and gathers the parts.
+static int check_parts(struct comm *c, struct comm_work w)
+{
+    struct error e = {0};
+    size_t size = bytes_of(&w) / w.count;
+    struct comm_part mine = comm_part(w.count, w.unit, comm_world(c), comm_rank(c));
+    upload(c, &w);
+    w.kind = COMM_REDUCE_SCATTER;
+    CHECK(comm_run(c, &w, &e) == 0);
+    if (check(c, &w, mine.first, mine.last))
+        return 1;
+    ops_zero(w.data, mine.first * size);
+    ops_zero((char *)w.data + mine.last * size, (w.count - mine.last) * size);
+    w.kind = COMM_ALL_GATHER;
+    CHECK(comm_run(c, &w, &e) == 0);
+    return check(c, &w, 0, w.count);
+}
+
+static int rank_arithmetic(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    enum { MOST = 10021 };
+    const size_t counts[] = {1, 96, 4097, MOST}, units[] = {1, 16, 4096};
+    struct error e = {0};
+    struct comm *c = NULL;
+    CHECK(open_comm(seat, 0, &c, &e) == 0);
+    CHECK(strcmp(comm_backend_name(c), "nccl") == 0);
+    struct comm_work work = {.data = comm_alloc(c, MOST * sizeof(int64_t))};
+    int64_t zero = 1;
+    CHECK(comm_read(c, &zero, work.data, sizeof zero, &e) == 0 && zero == 0);
+    for (int kind = 0; kind < 6; kind++)
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            work.kind = COMM_ALL_REDUCE;
+            work.count = counts[i];
+            work.unit = units[i % 3];
+            work.type = (enum comm_type)(kind / 2);
+            work.op = (enum comm_op)(kind % 2);
+            if (check_all_reduce(c, work) || check_parts(c, work))
+                return 1;
+        }
+    CHECK(comm_barrier(c, &e) == 0);
+    CHECK(comm_aside_us(c) > 0);
+    CHECK(cudaGetLastError() == cudaSuccess); // whoever launches a kernel would take it for its own
+    comm_close(c);
+    return 0;
+}
+
+static void test_arithmetic(void **state)
+{
+    (void)state;
+    const char *const placements[] = {"A", "AA", "AAA", "AB"};
+    for (size_t i = 0; i < sizeof placements / sizeof *placements; i++)
+        assert_all_well(placements[i], rank_arithmetic);
+}
+
+// More in flight than there is room for, waited for in another order than started.
+static int rank_many(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    enum { MANY = 3 * COMM_PENDING_MAX, COUNT = 12 };
+    struct error e = {0};
+    struct comm *c = NULL;
+    uint32_t tickets[MANY];
+    int32_t *data[MANY], host[COUNT];
+    CHECK(open_comm(seat, 0, &c, &e) == 0);
+    for (int i = 0; i < MANY; i++) {
+        data[i] = comm_alloc(c, sizeof host);
+        for (int k = 0; k < COUNT; k++)
+            host[k] = i + k;
+        ops_upload(data[i], host, sizeof host);
+        const struct comm_work work = {
+            .type = COMM_INT32, .op = COMM_SUM, .data = data[i], .count = COUNT};
+        CHECK(comm_start(c, &work, &tickets[i], &e) == 0);
+    }
+    for (int i = MANY - 1; i >= 0; i--) {
+        CHECK(comm_wait(c, tickets[i], &e) == 0);
+        CHECK(comm_read(c, host, data[i], sizeof host, &e) == 0);
+        for (int k = 0; k < COUNT; k++)
+            CHECK(host[k] == (i + k) * seat->world);
+    }
+    comm_close(c);
+    return 0;
+}
+
+static void test_many_in_flight(void **state)
+{
+    (void)state;
+    assert_all_well("AA", rank_many);
+}
+
+// A barrier is for the host: it ends when all have come, with what their GPUs had to do.
+static int rank_barrier(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    struct error e = {0};
+    struct comm *c = NULL;
+    CHECK(open_comm(seat, 0, &c, &e) == 0);
+    int64_t begin = clock_mono_us();
+    if (seat->rank == 1)
+        fake_compute_us(SECOND / 4);
+    CHECK(comm_barrier(c, &e) == 0);
+    CHECK(clock_mono_us() - begin >= SECOND / 5);
+    comm_close(c);
+    return 0;
+}
+
+static void test_barrier_is_for_the_host(void **state)
+{
+    (void)state;
+    assert_all_well("AA", rank_barrier);
+}
+
+static int rank_broadcast(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    const size_t bytes = (2 << 20) + 17; // more than the stage holds
+    struct error e = {0};
+    struct comm *c = NULL;
+    CHECK(open_comm(seat, 0, &c, &e) == 0);
+    char *host = xcalloc(1, bytes), *arena = comm_alloc(c, bytes);
+    void *device = NULL;
+    CHECK(ops_alloc(bytes, &device, &e) == 0);
+    char *const places[] = {host, arena, device};
+    for (int root = 0; root < seat->world; root++)
+        for (int p = 0; p < 3; p++) {
+            memset(host, 10 * root + p + 100 * (seat->rank != root), bytes);
+            if (p > 0) {
+                fake_compute_us(BUSY_US);
+                ops_upload(places[p], host, bytes);
+            }
+            CHECK(comm_broadcast(c, places[p], bytes, root, &e) == 0);
+            if (p > 0)
+                CHECK(comm_read(c, host, places[p], bytes, &e) == 0);
+            for (size_t i = 0; i < bytes; i++)
+                CHECK(host[i] == (char)(10 * root + p));
+        }
+    CHECK(comm_broadcast(c, NULL, 0, 0, &e) == 0);
+    comm_close(c);
+    ops_free(device);
+    free(host);
+    return 0;
+}
+
+static void test_broadcast(void **state)
+{
+    (void)state;
+    assert_all_well("AAA", rank_broadcast);
+}
+
+// Registration only makes it faster.
+static int rank_unregistered(struct gang_seat *seat, void *ctx)
+{
+    fake_faults.no_registration = true;
+    return rank_barrier(seat, ctx);
+}
+
+static void test_goes_on_unregistered(void **state)
+{
+    (void)state;
+    assert_all_well("AA", rank_unregistered);
+}
+
+// Missing peers.
+
+// As training does: operations, and now and then the host reads.
+static int reduce(struct comm *c, struct error *e)
+{
+    int err = 0;
+    int32_t host[16], *a = comm_alloc(c, sizeof host);
+    const struct comm_work works[] = {
+        {.kind = COMM_REDUCE_SCATTER, .unit = 4, .data = a, .count = 16},
+        {.kind = COMM_ALL_GATHER, .unit = 4, .data = a, .count = 16},
+        {.kind = COMM_ALL_REDUCE, .data = a, .count = 16},
+    };
+    for (int i = 0; !err; i++) {
+        err = comm_run(c, &works[i % 3], e);
+        if (!err && i % 5 == 0)
+            err = comm_read(c, host, a, sizeof host, e);
+    }
+    return err;
+}
+
+static int reduce_until_error(struct gang_seat *seat, struct comm *c)
+{
+    struct error e = {0};
+    int err = reduce(c, &e);
+    CHECK(tell(seat, err, e.text) == 0);
+    CHECK(comm_barrier(c, &e) == err);
+    comm_close(c);
+    return 0;
+}
+
+static void assert_all_others_say(const struct heard *heard, int world, int but, const char *text,
+                                  int64_t within_us)
+{
+    for (int r = 0; r < world; r++) {
+        if (r == but)
+            continue;
+        assert_int_equal(heard->codes[r], ERR_PEER);
+        if (!strstr(heard->errors[r], text))
+            fail_msg("rank %d said \"%s\"", r, heard->errors[r]);
+        assert_true(heard->at[r] - heard->at[but] < within_us);
+    }
+}
+
+static int rank_killed(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    struct error e = {0};
+    struct comm *c = NULL;
+    CHECK(open_comm(seat, 0, &c, &e) == 0);
+    if (seat->rank == 1) {
+        tell(seat, 0, "");
+        raise(SIGKILL);
+    }
+    return reduce_until_error(seat, c);
+}
+
+static void test_killed_rank_is_named_in_time(void **state)
+{
+    (void)state;
+    const char *const placements[] = {"AA", "AAA", "AB"};
+    for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
+        struct heard heard = {0};
+        struct gang_result result = run_placed(placements[i], rank_killed, &heard);
+        assert_int_equal(result.failed_rank, 1);
+        assert_all_others_say(&heard, (int)strlen(placements[i]), 1, "rank 1 died", 2 * SECOND);
+    }
+}
+
+static int rank_gives_up(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    struct error e = {0};
+    struct comm *c = NULL;
+    CHECK(open_comm(seat, 0, &c, &e) == 0);
+    if (seat->rank != 1)
+        return reduce_until_error(seat, c);
+    clock_sleep_us(SECOND / 10);
+    tell(seat, 0, "");
+    comm_abort(c, "label 12 of sample 3 is out of range");
+    CHECK(comm_barrier(c, &e) == ERR_PEER);
+    clock_sleep_us(SECOND); // alive while the others read why
+    comm_close(c);
+    return 0;
+}
+
+static void test_abort_tells_why(void **state)
+{
+    (void)state;
+    const char *const placements[] = {"AAA", "AB"};
+    for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
+        struct heard heard = {0};
+        assert_int_equal(run_placed(placements[i], rank_gives_up, &heard).failed_rank, -1);
+        assert_all_others_say(&heard, (int)strlen(placements[i]), 1,
+                              "rank 1 gave up: label 12 of sample 3 is out of range", 2 * SECOND);
+    }
+}
+
+static int rank_hangs(struct gang_seat *seat, void *ctx)
+{
+    const bool *on_gpu = ctx;
+    struct error e = {0};
+    struct comm *c = NULL;
+    CHECK(open_comm(seat, 2 * SECOND, &c, &e) == 0);
+    if (seat->rank != 1)
+        return reduce_until_error(seat, c);
+    tell(seat, 0, "");
+    if (*on_gpu) {
+        fake_compute_us(4 * SECOND);
+        CHECK(reduce(c, &e) == ERR_PEER);
+    } else {
+        clock_sleep_us(4 * SECOND);
+    }
+    comm_close(c);
+    return 0;
+}
+
+static int rank_hangs_on_host(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    return rank_hangs(seat, &(bool){false});
+}
+
+static int rank_hangs_on_gpu(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    return rank_hangs(seat, &(bool){true});
+}
+
+static void test_hang_is_named(void **state)
+{
+    (void)state;
+    struct heard heard = {0};
+    assert_int_equal(run_placed("AAA", rank_hangs_on_host, &heard).failed_rank, -1);
+    assert_all_others_say(&heard, 3, 1, "rank 1 hangs: its process is alive but has not come",
+                          4 * SECOND);
+}
+
+static void test_hanging_gpu_is_named(void **state)
+{
+    (void)state;
+    struct heard heard = {0};
+    assert_int_equal(run_placed("AAA", rank_hangs_on_gpu, &heard).failed_rank, -1);
+    assert_all_others_say(&heard, 3, 1, "rank 1 hangs: its GPU has not come", 4 * SECOND);
+}
+
+// NCCL notices something itself.
+static int rank_complains(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    struct error e = {0};
+    struct comm *c = NULL;
+    CHECK(open_comm(seat, 0, &c, &e) == 0);
+    if (seat->rank == 1) {
+        tell(seat, 0, "");
+        fake_faults.complaint = ncclRemoteError;
+        CHECK(reduce(c, &e) == ERR_IO && strstr(e.text, "NCCL: remote process exited"));
+        clock_sleep_us(SECOND);
+        comm_close(c);
+        return 0;
+    }
+    return reduce_until_error(seat, c);
+}
+
+static void test_complaint_of_nccl_is_told(void **state)
+{
+    (void)state;
+    struct heard heard = {0};
+    assert_int_equal(run_placed("AA", rank_complains, &heard).failed_rank, -1);
+    assert_all_others_say(&heard, 2, 1, "rank 1 gave up: NCCL: remote process exited", 2 * SECOND);
+}
+
+// One complains because another has died: who died is what counts.
+static int rank_complains_of_death(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    struct error e = {0};
+    struct comm *c = NULL;
+    CHECK(open_comm(seat, 0, &c, &e) == 0);
+    if (seat->rank == 1) {
+        tell(seat, 0, "");
+        raise(SIGKILL);
+    }
+    fake_faults.complaint = ncclRemoteError;
+    return reduce_until_error(seat, c);
+}
+
+static void test_death_counts_more_than_complaints(void **state)
+{
+    (void)state;
+    struct heard heard = {0};
+    assert_int_equal(run_placed("AA", rank_complains_of_death, &heard).failed_rank, 1);
+    assert_all_others_say(&heard, 2, 1, "rank 1 died", 2 * SECOND);
+}
+
+// Meeting.
+
+static int rank_cannot_begin(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    struct error e = {0};
+    struct comm *c = NULL;
+    fake_faults.no_memory = seat->rank == 1;
+    int err = open_comm(seat, 0, &c, &e);
+    CHECK(err && !c);
+    CHECK(seat->rank != 1 || err == ERR_NO_MEMORY);
+    return tell(seat, err, e.text);
+}
+
+static int rank_has_another_version(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    struct error e = {0};
+    struct comm *c = NULL;
+    fake_faults.version = seat->rank == 1 ? 22801 : 22809;
+    int err = open_comm(seat, 0, &c, &e);
+    CHECK(err == ERR_VERSION && !c);
+    CHECK(strstr(e.text, "22801") && strstr(e.text, "22809"));
+    return 0;
+}
+
+static void test_all_hear_who_cannot_begin(void **state)
+{
+    (void)state;
+    struct heard heard = {0};
+    assert_int_equal(run_placed("AA", rank_cannot_begin, &heard).failed_rank, -1);
+    assert_non_null(strstr(heard.errors[0], "rank 1 cannot begin: the GPU has no 9 MiB"));
+    assert_all_well("AA", rank_has_another_version);
+}
+
+static int rank_dies_connecting(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    struct error e = {0};
+    struct comm *c = NULL;
+    fake_faults.never_connects = true;
+    if (seat->rank == 1) {
+        tell(seat, 0, "");
+        signal(SIGALRM, SIG_DFL);
+        alarm(1);
+    }
+    int err = open_comm(seat, 0, &c, &e);
+    CHECK(err && !c);
+    return tell(seat, err, e.text);
+}
+
+static int rank_waits_in_vain(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    struct error e = {0};
+    struct comm *c = NULL;
+    fake_faults.never_connects = true;
+    int err = open_comm(seat, SECOND, &c, &e);
+    CHECK(err && !c);
+    return tell(seat, err, e.text);
+}
+
+static void test_connecting_ends(void **state)
+{
+    (void)state;
+    struct heard heard = {0};
+    assert_int_equal(run_placed("AA", rank_dies_connecting, &heard).failed_rank, 1);
+    assert_all_others_say(&heard, 2, 1, "rank 1 died", 4 * SECOND);
+    heard = (struct heard){0};
+    assert_int_equal(run_placed("AA", rank_waits_in_vain, &heard).failed_rank, -1);
+    for (int r = 0; r < 2; r++)
+        assert_non_null(strstr(heard.errors[r], "NCCL has been at the connection of GPUs"));
+}
+
+// A world of one has no use for NCCL.
+static int rank_alone(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx, (void)seat;
+    struct error e = {0};
+    struct comm *c = NULL;
+    int32_t x = 5;
+    CHECK(comm_open(&(struct comm_config){.world = 1, .arena_bytes = 64}, &c, &e) == 0);
+    CHECK(strcmp(comm_backend_name(c), "gpu") == 0);
+    int32_t *a = comm_alloc(c, sizeof x);
+    fake_compute_us(BUSY_US);
+    ops_upload(a, &x, sizeof x);
+    CHECK(comm_all_reduce(c, a, 1, COMM_INT32, COMM_SUM, &e) == 0);
+    x = 0;
+    CHECK(comm_read(c, &x, a, sizeof x, &e) == 0 && x == 5);
+    comm_abort(c, "");
+    CHECK(comm_barrier(c, &e) == ERR_PEER);
+    comm_close(c);
+    return 0;
+}
+
+static void test_alone(void **state)
+{
+    (void)state;
+    assert_all_well("A", rank_alone);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_arithmetic),
+        cmocka_unit_test(test_many_in_flight),
+        cmocka_unit_test(test_barrier_is_for_the_host),
+        cmocka_unit_test(test_broadcast),
+        cmocka_unit_test(test_goes_on_unregistered),
+        cmocka_unit_test(test_killed_rank_is_named_in_time),
+        cmocka_unit_test(test_abort_tells_why),
+        cmocka_unit_test(test_hang_is_named),
+        cmocka_unit_test(test_hanging_gpu_is_named),
+        cmocka_unit_test(test_complaint_of_nccl_is_told),
+        cmocka_unit_test(test_death_counts_more_than_complaints),
+        cmocka_unit_test(test_all_hear_who_cannot_begin),
+        cmocka_unit_test(test_connecting_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
