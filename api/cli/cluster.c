@@ -67,14 +67,14 @@ int run_agent_describe(struct cli *c, const struct command *self, struct error *
         json_object_set(row, "slot_list", slots);
         err = output_object(
             c, row,
-            "id,host,addresses,pool,rack,slots,used,connected,lost,seen,enabled,draining,"
+            "id,host,addresses,pool,rack,slots,used,faults,connected,lost,seen,enabled,draining,"
             "version,registered",
             e);
         json_decref(row);
     }
     if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
         printf("\nSlots\n");
-        err = output_rows(c, slots, "slot,type,device,enabled,allocation", e);
+        err = output_rows(c, slots, "slot,type,device,near,enabled,health,allocation", e);
     }
     json_decref(slots);
     json_decref(answer);

@@ -187,6 +187,49 @@ static int64_t slots_in_use(const json_t *slots)
     return used;
 }
 
+// Those that it keeps out of use.
+static bool has_fault(const json_t *slot)
+{
+    const json_t *fault = jget(slot, "fault");
+    return fault && strcmp(jget_string(fault, "grade", ""), "noted") != 0 &&
+           !jget_bool(fault, "overruled", false);
+}
+
+static int64_t slots_with_faults(const json_t *slots)
+{
+    int64_t count = 0;
+    const char *key;
+    json_t *slot;
+    json_object_foreach((json_t *)slots, key, slot)
+    {
+        count += has_fault(slot);
+    }
+    return count;
+}
+
+// "" of a slot that nothing is known to be wrong with.
+static void set_health(json_t *row, const json_t *slot)
+{
+    const json_t *fault = jget(slot, "fault");
+    const char *reason = jget_string(fault, "reason", "");
+    char *text =
+        xasprintf("%s%s", reason, jget_bool(fault, "overruled", false) ? " (overruled)" : "");
+    set_string(row, "health", text);
+    free(text);
+}
+
+// Which slots it is near: "nvlink 0, node 0".
+static void set_near(json_t *row, const json_t *device)
+{
+    int64_t link = jget_int(device, "nvlinkGroup", -1), node = jget_int(device, "numaGroup", -1);
+    char text[64] = "";
+    if (link >= 0)
+        snprintf(text, sizeof(text), "nvlink %lld%s", (long long)link, node >= 0 ? ", " : "");
+    if (node >= 0)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "node %lld", (long long)node);
+    set_string(row, "near", text);
+}
+
 json_t *row_agent(const json_t *agent)
 {
     json_t *row = json_object();
@@ -200,6 +243,7 @@ json_t *row_agent(const json_t *agent)
     set_string(row, "seen", jget_string(agent, "lastSeen", NULL));
     json_object_set_new(row, "enabled", json_boolean(jget_bool(agent, "enabled", true)));
     json_object_set_new(row, "draining", json_boolean(jget_bool(agent, "draining", false)));
+    json_object_set_new(row, "faults", json_integer(slots_with_faults(slots)));
     const json_t *pools = jget(agent, "resourcePools");
     set_string(row, "pool", json_string_value(json_array_get(pools, 0)));
     set_string(row, "registered", jget_string(agent, "registeredTime", NULL));
@@ -215,6 +259,13 @@ json_t *row_slot(const json_t *agent, const json_t *slot)
     set_string(row, "slot", jget_string(slot, "id", ""));
     set_string(row, "type", type != NULL ? type : "");
     set_string(row, "device", jget_string(device, "brand", ""));
+    set_string(row, "uuid", jget_string(device, "uuid", ""));
+    set_copy(row, "memory", jget(device, "memory"));
+    set_string(row, "bus", jget_string(device, "pciBusId", NULL));
+    set_string(row, "driver", jget_string(device, "driver", NULL));
+    set_near(row, device);
+    set_copy(row, "use", jget(slot, "use"));
+    set_health(row, slot);
     json_object_set_new(row, "enabled", json_boolean(jget_bool(slot, "enabled", true)));
     const json_t *container = jget(slot, "container");
     set_string(row, "allocation", jget_string(container, "id", NULL));

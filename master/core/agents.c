@@ -35,6 +35,7 @@ struct agent *agent_new(struct core *c, const char *id)
     g->handle = SCHED_NONE;
     g->pool = core_pool(c, "");
     g->slots = json_array();
+    g->overruled = json_array();
     g->address = xstrdup("");
     g->hostname = xstrdup("");
     g->master_url = xstrdup("");
@@ -54,6 +55,8 @@ void agent_free(struct agent *g)
         free(texts[i]);
     json_decref(g->slots);
     json_decref(g->ran);
+    json_decref(g->overruled);
+    json_decref(g->use);
     free(g->slot_use);
     free(g);
 }
@@ -102,6 +105,7 @@ int agent_set_slots(struct agent *g, json_t *slots, struct error *e)
     json_decref(g->slots);
     g->slot_count = (int)count;
     g->slots = json_incref(slots);
+    agent_renew_overruled(g);
     return 0;
 }
 
@@ -148,7 +152,7 @@ bool agent_keeps(const struct agent *g, const struct part *p)
     if (!g->enabled && !g->draining)
         return false;
     for (int i = 0; i < p->slot_count; i++)
-        if (g->slot_use[p->slots[i]] == SLOT_DISABLED)
+        if (g->slot_use[p->slots[i]] == SLOT_DISABLED || agent_slot_fault(g, p->slots[i]))
             return false;
     return true;
 }
@@ -185,7 +189,7 @@ void agent_refresh(struct core *c, struct agent *g)
     if (g->handle == SCHED_NONE)
         return;
     for (int i = 0; same && i < g->slot_count; i++)
-        sched_slot_set(c->sched, g->handle, i, g->slot_use[i] == SLOT_USED);
+        sched_slot_set(c->sched, g->handle, i, agent_slot_usable(g, i));
     sched_agent_set(c->sched, g->handle,
                     same && g->state == AGENT_CONNECTED && g->enabled && !g->strangers);
     c->sched_due = true;

@@ -59,7 +59,7 @@ static void write_agent(struct core *c, struct json_writer *w, const char *id)
     for (const struct part *p = g->parts; p; p = p->next_on_agent)
         used += p->slot_count;
     for (int i = 0; i < g->slot_count; i++)
-        usable += g->enabled && g->slot_use[i] == SLOT_USED;
+        usable += g->enabled && agent_slot_usable(g, i);
     jw_kv_string(w, "resourcePool", g->pool->name);
     jw_kv_bool(w, "connected", g->state == AGENT_CONNECTED);
     jw_kv_bool(w, "lost", g->state == AGENT_LOST);

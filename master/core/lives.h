@@ -81,6 +81,24 @@ char *agent_disabled_slots(const struct agent *g);                    // for the
 bool agent_keeps(const struct agent *g, const struct part *p); // what an operator has set lets it
 void agent_write_device(struct json_writer *w, const struct agent *g, int slot); // pools.c
 
+// faults.c
+const char *agent_slot_fault(const struct agent *g, int slot); // why it is out of use; NULL: is not
+bool agent_slot_usable(const struct agent *g, int slot);       // neither so, nor by an operator
+void agent_overrule(struct agent *g, int slot);                // its present fault
+void agent_renew_overruled(struct agent *g);                   // after its slots have changed
+void agent_load_overruled(struct agent *g);                    // after its slots were loaded
+void agent_store(struct core *c, const struct agent *g);
+struct part *agent_part_on_slot(const struct agent *g, int slot);              // NULL: it is free
+void agent_take_faults(struct core *c, struct agent *g, const json_t *before); // its slots before
+void agent_take_use(struct core *c, struct agent *g, const json_t *use, struct arena *arena);
+// As members of the slot's object; nothing where there is none.
+void agent_write_fault(struct json_writer *w, const struct agent *g, int slot);
+void agent_write_use(struct json_writer *w, const struct agent *g, int slot);
+
+// metrics.c: a report of no step that a machine makes of a trial; values in the arena's time
+void metrics_of_machine(struct core *c, struct trial *t, const char *group, const json_t *values,
+                        int64_t time, struct arena *arena);
+
 // latest.c: what is kept of a trial's metrics
 void metrics_restart(struct core *c, struct trial *t, int64_t from); // steps; -1: the beginning
 void metrics_load(struct trial *t, const char *training, const char *validation, const char *best,

@@ -149,6 +149,7 @@ static int load_agent(struct core *c, struct db_rows *rows, struct error *e)
         err = agent_set_slots(g, slots, e);
     if (!err) {
         agent_disable_slots(g, disabled);
+        agent_load_overruled(g);
         g->pool = core_pool(c, text_of(rows, G_POOL));
         g->enabled = db_int(rows, G_ENABLED);
         g->draining = db_int(rows, G_DRAINING);

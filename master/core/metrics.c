@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "db/fold.h"
+#include "db/series_json.h"
 #include "master/core/detached.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
@@ -90,6 +91,19 @@ int core_trial_metrics(struct core *c, struct request *rq, struct error *e)
 int core_trial_metric_columns(struct core *c, struct request *rq, struct error *e)
 {
     return report(c, rq, metric_columns_parse, e);
+}
+
+// What cannot be read as metrics is left out: nobody waits for an answer.
+void metrics_of_machine(struct core *c, struct trial *t, const char *group, const json_t *values,
+                        int64_t time, struct arena *arena)
+{
+    struct series_block block;
+    if (!*group || strlen(group) > LIMIT_NAME ||
+        series_from_json(arena, values, NULL, &block, NULL) || !block.column_count)
+        return;
+    *block.times = time;
+    *block.steps = -1;
+    take(c, t, group, &block);
 }
 
 // --- progress, status ----------------------------------------------------------------------------

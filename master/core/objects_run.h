@@ -73,6 +73,9 @@ struct agent {
     enum slot_use { SLOT_USED, SLOT_DISABLED, SLOT_DRAINING } * slot_use; // as an operator set it
     int use_count; // of slot_use: not less than slot_count
     int slot_count;
+    json_t *overruled;                     // of each slot: the fault an operator overruled, or null
+    json_t *use;                           // {slots: [{name: value}]}: newest; NULL: not told
+    int64_t used_at;                       // wall, of the agent
     char *rack;                            // "": not known
     int handle, handle_slots, handle_rack; // of the scheduler; SCHED_NONE: none yet
     struct pool *handle_pool;

@@ -11,16 +11,7 @@
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 
-// --- what runs on a slot -------------------------------------------------------------------------
-
-static const struct part *part_on_slot(const struct agent *g, int slot)
-{
-    for (const struct part *p = g->parts; p; p = p->next_on_agent)
-        for (int i = 0; i < p->slot_count; i++)
-            if (p->slots[i] == slot)
-                return p;
-    return NULL;
-}
+// --- slots ---------------------------------------------------------------------------------------
 
 static const char *const container_states[] = {[PART_ASSIGNED] = "STATE_ASSIGNED",
                                                [PART_STARTING] = "STATE_STARTING",
@@ -29,12 +20,18 @@ static const char *const container_states[] = {[PART_ASSIGNED] = "STATE_ASSIGNED
 
 void agent_write_device(struct json_writer *w, const struct agent *g, int slot)
 {
+    static const char *const facts[] = {"memory", "pciBusId", "driver", "nvlinkGroup", "numaGroup"};
     const json_t *device = json_array_get(g->slots, (size_t)slot);
     jw_object(w);
     jw_kv_int(w, "id", slot);
     jw_kv_string(w, "brand", jget_string(device, "name", ""));
     jw_kv_string(w, "uuid", jget_string(device, "uuid", ""));
     jw_kv_string(w, "type", wire_name(WIRE_DEVICE_TYPE, jget_string(device, "type", "CPU")));
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        if (jget(device, facts[i])) {
+            jw_key(w, facts[i]);
+            jw_json(w, jget(device, facts[i]));
+        }
     jw_object_end(w);
 }
 
@@ -57,19 +54,21 @@ static void write_container(struct json_writer *w, const struct part *p)
 static void write_slot(struct json_writer *w, const struct agent *g, int slot)
 {
     char id[16];
-    const struct part *p = part_on_slot(g, slot);
+    const struct part *p = agent_part_on_slot(g, slot);
     snprintf(id, sizeof id, "%d", slot);
     jw_object(w);
     jw_kv_string(w, "id", id);
     jw_key(w, "device");
     agent_write_device(w, g, slot);
-    jw_kv_bool(w, "enabled", g->enabled && g->slot_use[slot] == SLOT_USED);
+    jw_kv_bool(w, "enabled", g->enabled && agent_slot_usable(g, slot));
     jw_key(w, "container");
     if (p)
         write_container(w, p);
     else
         jw_null(w);
     jw_kv_bool(w, "draining", g->draining || g->slot_use[slot] == SLOT_DRAINING);
+    agent_write_fault(w, g, slot);
+    agent_write_use(w, g, slot);
     jw_object_end(w);
 }
 
@@ -91,9 +90,9 @@ static void write_device_stats(struct json_writer *w, const struct agent *g, int
     for (int i = first; i < g->slot_count; i++) {
         if (strcmp(slot_kind(g, i, by_type), slot_kind(g, first, by_type)))
             continue;
-        const struct part *p = part_on_slot(g, i);
+        const struct part *p = agent_part_on_slot(g, i);
         total++;
-        disabled += !g->enabled || g->slot_use[i] != SLOT_USED;
+        disabled += !g->enabled || !agent_slot_usable(g, i);
         draining += g->draining || g->slot_use[i] == SLOT_DRAINING;
         if (p)
             states[p->state]++;
@@ -392,9 +391,13 @@ static int set_slot(struct core *c, struct request *rq, bool enabled, struct err
         err = find_slot(c, rq, &g, &slot, e);
     if (err)
         return err;
-    const struct part *p = part_on_slot(g, (int)slot);
+    const struct part *p = agent_part_on_slot(g, (int)slot);
     bool drain = jget_bool(rq->body, "drain", false);
     g->slot_use[slot] = enabled ? SLOT_USED : drain ? SLOT_DRAINING : SLOT_DISABLED;
+    if (enabled && agent_slot_fault(g, (int)slot)) {
+        agent_overrule(g, (int)slot);
+        agent_store(c, g);
+    }
     char *disabled = agent_disabled_slots(g);
     STORE(c, AGENT_SET_DISABLED_SLOTS, "ss", disabled, g->id);
     core_event(c, EVENT_AGENT, 0, 0, g->id);

@@ -204,9 +204,10 @@ static int enroll(struct core *c, struct agent *g, const json_t *body, struct er
         return 0;
     if (strlen(rack) > LIMIT_NAME)
         return error_set(e, ERR_TOO_LARGE, "rack: more than %d bytes", LIMIT_NAME);
+    json_t *before = json_incref(g->slots);
     int err = agent_set_slots(g, json_object_get(body, "slots"), e);
     if (err)
-        return err;
+        goto out;
     if (slots_before != g->slot_count || pool != g->pool)
         lose_parts(c, g);
     g->pool = pool;
@@ -217,13 +218,13 @@ static int enroll(struct core *c, struct agent *g, const json_t *body, struct er
     replace(&g->hostname, jget_string(body, "hostname", ""));
     replace(&g->master_url, jget_string(body, "masterUrl", ""));
     replace(&g->rack, rack);
-    char *slots = json_text(g->slots);
-    STORE(c, AGENT_UPSERT, "ssssiis", g->id, pool->name, slots, g->version, g->registered_at,
-          c->wall, g->rack);
+    agent_store(c, g);
     core_event(c, EVENT_AGENT, 0, 0, g->id);
-    free(slots);
+    agent_take_faults(c, g, before);
     agent_refresh(c, g);
-    return 0;
+out:
+    json_decref(before);
+    return err;
 }
 
 static int check_id(const char *id, struct error *e)
@@ -406,6 +407,7 @@ int core_agent_sync(struct core *c, struct request *rq, struct error *e)
         if (before && !g->strangers)
             agent_changed(c, g);
     }
+    agent_take_use(c, g, jget(rq->body, "use"), &rq->arena);
     agent_event(c, g, fresh ? AGENT_EV_NEW_SESSION : AGENT_EV_SYNC);
     timer_set(&c->timers, &g->silence, c->now + c->options.agent_silence_us);
     park_poll(c, g, rq);

@@ -144,6 +144,23 @@ static void say_others(struct core *c, const struct live *l, const struct sched_
     }
 }
 
+// Slots that it cannot have because something is wrong with them.
+static void say_faults(struct core *c, const struct live *l, struct buf *out)
+{
+    int count = 0;
+    for (size_t i = 0; i < c->agent_count; i++) {
+        const struct agent *g = c->agents[i];
+        for (int k = 0; g->pool == l->pool && g->state == AGENT_CONNECTED && k < g->slot_count;
+             k++) {
+            const char *fault = agent_slot_fault(g, k);
+            if (fault && count++ == 0)
+                buf_printf(out, "; out of use: slot %d of agent %s (%s)", k, g->id, fault);
+        }
+    }
+    if (count > 1)
+        buf_printf(out, " and %d more", count - 1);
+}
+
 void why_say(struct core *c, const struct live *l, const struct sched_reason *r, struct buf *out)
 {
     switch (r->code) {
@@ -152,6 +169,7 @@ void why_say(struct core *c, const struct live *l, const struct sched_reason *r,
     case SCHED_OVER_POOL:
     case SCHED_OVER_MAXIMUM:
         say_impossible(c, l, r, out);
+        say_faults(c, l, out);
         break;
     case SCHED_OVER_LIMIT:
     case SCHED_TEAM_FULL:
@@ -162,6 +180,7 @@ void why_say(struct core *c, const struct live *l, const struct sched_reason *r,
     case SCHED_BEHIND:
     case SCHED_DRAINING:
         say_others(c, l, r, out);
+        say_faults(c, l, out);
         break;
     case SCHED_PLACED:
     case SCHED_NOT_CONSIDERED:

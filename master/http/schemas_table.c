@@ -225,8 +225,11 @@ const struct schema schema_table[] = {
     OBJECT("AgentRun", "allocationId:string slots:[int]"),
     OBJECT("SlotStats", "typeStats:{DeviceStats} brandStats:{DeviceStats}"),
     OBJECT("DeviceStats", "states?:{int} disabled:int draining:int total:int"),
-    OBJECT("Slot", "id?:string device?:Device enabled?:bool container?:Container draining?:bool"),
-    OBJECT("Device", "id?:int brand?:string uuid?:string type?:DeviceType"),
+    OBJECT("Slot", "id?:string device?:Device enabled?:bool container?:Container draining?:bool "
+                   "+fault?:SlotFault +use?:{number}"),
+    OBJECT("Device", "id?:int brand?:string uuid?:string type?:DeviceType +memory?:int "
+                     "+pciBusId?:string +driver?:string +nvlinkGroup?:int +numaGroup?:int"),
+    OURS("SlotFault", "grade:string reason:string time?:time overruled:bool"),
     OBJECT("Container", "id:string parent?:string state:ContainerState devices?:[Device] "
                         "permissionDenied?:bool +allocationId?:string"),
     WORDS("ContainerState", "STATE_", "ASSIGNED PULLING STARTING RUNNING TERMINATED"),

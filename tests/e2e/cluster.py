@@ -110,11 +110,12 @@ class Cluster:
         self.port = int(self.url.rsplit(":", 1)[1])
         self.env["MUSTER_MASTER"] = self.url
 
-    def add_agent(self, name, slots, prefix=()):
+    def add_agent(self, name, slots, prefix=(), flags=()):
+        """`slots` 0: what the agent finds on its machine."""
         agent = Daemon("muster-agent", ["--master", self.url,
                                         "--token-file", self.folder / "master" / "agent.token",
                                         "--work-dir", self.folder / name, "--id", name,
-                                        "--slots", slots], self.folder / f"{name}.log", prefix)
+                                        *(["--slots", slots] if slots else []), *flags], self.folder / f"{name}.log", prefix)
         agent.start()
         self.agents.append(agent)
         return agent
