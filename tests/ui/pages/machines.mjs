@@ -75,7 +75,7 @@ test("an agent that dies stays on the page, with what it ran, until it is forgot
 test("what more machines would have done, and the history of use as a file", async () => {
     const page = await signedIn("admin");
     await page.goto("/cluster?tab=whatif");
-    await see(page.getByText(/With 1 more agent of 2 slots/));
+    await see(page.getByText(/With 2 more agents of 2 slots/));
     await page.getByRole("spinbutton", { name: "More agents" }).fill("3");
     await see(page.getByText(/With 3 more agents of 2 slots/));
     await page.goto("/cluster?tab=history");

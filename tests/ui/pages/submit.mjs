@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
-import { copied, done, gone, master, see, signedIn, until } from "../browser.mjs";
+import { copied, done, faultsOf, gone, master, see, signedIn, until } from "../browser.mjs";
 
 const editor = (page) => page.getByRole("textbox", { name: "Configuration" });
 const taken = (page) => see(page.getByText("The master would take it."));
@@ -37,6 +37,25 @@ test("an example becomes an experiment, with one's own file", async () => {
     const { file } = await answer.json();
     assert.equal(Buffer.from(file, "base64").toString(), "#!/bin/sh\necho mine\n");
     await remove(page, id);
+    await done(page);
+});
+
+test("whoever has only the browser begins with the form, which is filled", async () => {
+    const page = await signedIn();
+    const none = { experiments: [], pagination: { offset: 0, limit: 1, total: 0, startIndex: 0, endIndex: 0 } };
+    await page.route(/\/experiments\?(?=.*limit=1(&|$))/, (route) => route.fulfill({ json: none }));
+    await page.goto("/");
+    const greeting = page.getByRole("region", { name: "A first experiment" });
+    await see(greeting.getByText("2 agents connected"));
+    assert.deepEqual(await faultsOf(page), []);
+    await greeting.getByRole("link", { name: "New experiment" }).click();
+    await see(page.getByText("1 file,"));
+    await taken(page);
+    assert.match(await editor(page).inputValue(), /^# A small network/);
+    await page.getByRole("button", { name: "Create paused" }).click();
+    await page.waitForURL(/\/experiments\/\d+$/);
+    await see(page.getByRole("heading", { name: "spirals", level: 1 }));
+    await remove(page, page.url().split("/").at(-1));
     await done(page);
 });
 

@@ -45,6 +45,7 @@ export function TextInput(props: {
             class="input"
             {...rest}
             type={type as "text"}
+            step={type === "number" ? "any" : undefined}
             value={at.value}
             aria-label={label}
             onInput={(event) => (at.value = event.currentTarget.value)}

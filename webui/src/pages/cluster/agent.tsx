@@ -19,7 +19,7 @@ export interface Known {
 }
 export type Names = ReadonlyMap<string, Known>;
 
-function RunOfSlots({ run, name, lit }: { run: Run; name: string; lit: Lit }) {
+function RunOfSlots({ run, name, lit, isPast }: { run: Run; name: string; lit: Lit; isPast: boolean }) {
     const { first, count: size, experimentId } = run;
     const where = size > 1 ? `slots ${first} to ${first + size - 1}` : `slot ${first}`;
     const style = { "--span": size };
@@ -66,7 +66,7 @@ function RunOfSlots({ run, name, lit }: { run: Run; name: string; lit: Lit }) {
                     <Icon name="slash" /> <span class="cut">{size > 1 ? `${size} off` : "off"}</span>
                 </>
             ) : (
-                <span class="cut">{size > 1 ? `${size} free` : "free"}</span>
+                <span class="cut">{isPast ? "was free" : size > 1 ? `${size} free` : "free"}</span>
             )}
         </span>
     );
@@ -156,6 +156,7 @@ export function AgentCard(props: {
                         run={run}
                         name={names.get(run.allocationId ?? "")?.name ?? ""}
                         lit={lit}
+                        isPast={agent.lost ?? false}
                     />
                 ))}
             </div>

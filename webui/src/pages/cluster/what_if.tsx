@@ -118,6 +118,14 @@ function Cell({ figure, value }: { figure: Figure; value: number }) {
 const machines = ({ nodes, slots }: Simulated) =>
     `${count(nodes, "agent")}, ${count(slots, "slot")}`;
 
+function Instead({ then, now }: { then: string; now: string }) {
+    return (
+        <>
+            <b>{then}</b> ({now === then ? "as now" : `now ${now}`})
+        </>
+    );
+}
+
 function Figures({ answer }: { answer: Answer }) {
     const { now, then, unstarted } = answer;
     if (now.jobs + then.jobs === 0)
@@ -131,9 +139,9 @@ function Figures({ answer }: { answer: Answer }) {
             <p class="what-if-sentence">
                 With {count(then.nodes - now.nodes, "more agent")} of{" "}
                 {count(answer.slotsPerNode, "slot")}, the {count(then.jobs, "job")} of this time
-                would have waited <b>{hours(meanWait(then))}</b> on average, not{" "}
-                <b>{hours(meanWait(now))}</b>, and <b>{percent(then.use)}</b> of the slots would
-                have been in use, not <b>{percent(now.use)}</b>.
+                would have waited <Instead then={hours(meanWait(then))} now={hours(meanWait(now))} /> on
+                average, and <Instead then={percent(then.use)} now={percent(now.use)} /> of the slots would
+                have been in use.
             </p>
             <table class="what-if">
                 <thead>

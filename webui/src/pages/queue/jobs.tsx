@@ -3,9 +3,11 @@
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
+import { useRef } from "preact/hooks";
 import { type Action, act } from "../../lib/actions";
 import { jobHref, jobTitle } from "../../lib/cluster";
 import { count } from "../../lib/format";
+import { toast } from "../../lib/notices";
 import { mayChange } from "../../lib/session";
 import type { Job } from "../../lib/types";
 import {
@@ -129,9 +131,12 @@ function jobMenu(job: Job, moves: Moves, steer: Steer): MenuItem[] {
 
 interface Drag {
     job: Job;
-    over: string; // jobId
+    over: string; // jobId; "": of none that it can stand beside
     ahead: boolean;
 }
+
+const ALONE = "Of its owner nothing else waits here, and the order among owners is the scheduler's";
+const APART = "It can only be moved among jobs of its owner: the order among owners is the scheduler's";
 
 interface RowProps {
     job: Job;
@@ -182,16 +187,28 @@ function Handles({ job, moves, onMove, onDrag }: RowProps) {
     );
 }
 
+/** Where the grip would be: who pulls there is told why it does not move. */
+function Fixed({ why }: { why: string }) {
+    const onDragStart = (event: DragEvent) => {
+        event.preventDefault();
+        toast(why, "bad");
+    };
+    return (
+        <span class="job-grip job-fixed" draggable title={why} onDragStart={onDragStart}>
+            <Icon name="menu" />
+        </span>
+    );
+}
+
 function WaitingRow(props: RowProps) {
     const { job, place, moves, steer, mark } = props;
-    const isMine = !refusal(job);
-    const canMove = isMine && Boolean(moves.up ?? moves.down);
+    const refused = refusal(job);
+    const fixed = refused ?? (moves.up || moves.down ? undefined : ALONE);
     const onKey = (event: KeyboardEvent) => {
-        if (!event.altKey || !isMine) return;
-        const action = { ArrowUp: moves.up, ArrowDown: moves.down }[event.key];
-        if (!/^Arrow(Up|Down)$/.test(event.key)) return;
+        if (!event.altKey || !/^Arrow(Up|Down)$/.test(event.key)) return;
         event.preventDefault();
-        props.onMove(action);
+        if (fixed) toast(fixed, "bad");
+        else props.onMove(event.key === "ArrowUp" ? moves.up : moves.down);
     };
     return (
         <li
@@ -228,8 +245,8 @@ function WaitingRow(props: RowProps) {
                 <Fact name="Priority">{job.priority}</Fact>
             </dl>
             <span class="job-tools">
-                {canMove && <Handles {...props} />}
-                {isMine && (
+                {fixed ? <Fixed why={fixed} /> : <Handles {...props} />}
+                {!refused && (
                     <Menu
                         label={`More for ${jobTitle(job)}`}
                         icon="more"
@@ -257,11 +274,23 @@ export function Waiting(props: {
         if (await act(action)) steer.moved();
         if (held instanceof HTMLElement) held.focus();
     };
+    const apart = useRef(false); // over one that it cannot stand beside, when it was let go
+    const begin = (own: Job | null) => {
+        if (!own && apart.current) toast(APART, "bad");
+        apart.current = false;
+        drag.value = own && { job: own, over: "", ahead: true };
+    };
     const over = (event: DragEvent) => {
         const row = (event.target as Element).closest<HTMLElement>("li[data-job]");
         const held = drag.peek();
         const other = jobs.find((job) => job.jobId === row?.dataset["job"]);
-        if (!row || !held || !other || !isBeside(held.job, other, isShared)) return;
+        apart.current = false;
+        if (!row || !held || !other || other === held.job) return;
+        if (!isBeside(held.job, other, isShared)) {
+            apart.current = true;
+            if (held.over) drag.value = { ...held, over: "" };
+            return;
+        }
         event.preventDefault();
         const { top, height } = row.getBoundingClientRect();
         const ahead = event.clientY < top + height / 2;
@@ -296,9 +325,7 @@ export function Waiting(props: {
                                 steer={steer}
                                 mark={isOver ? (held!.ahead ? "before" : "behind") : ""}
                                 onMove={(action) => void move(action)}
-                                onDrag={(own) =>
-                                    (drag.value = own && { job: own, over: "", ahead: true })
-                                }
+                                onDrag={begin}
                             />
                         );
                     })}
