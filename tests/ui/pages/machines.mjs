@@ -77,6 +77,7 @@ test("what more machines would have done, and the history of use as a file", asy
     await page.goto("/cluster?tab=whatif");
     await see(page.getByText(/With 2 more agents of 2 slots/));
     await page.getByRole("spinbutton", { name: "More agents" }).fill("3");
+    await page.keyboard.press("Tab");
     await see(page.getByText(/With 3 more agents of 2 slots/));
     await page.goto("/cluster?tab=history");
     await see(page.getByRole("row", { name: /^All/ }));
