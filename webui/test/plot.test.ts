@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rangeCodec } from "../src/lib/chart_view";
-import { lineOf, lowerBound, nearest, smoothed, thinnedText, ticks, timeTicks, within, xRange, yRange } from "../src/lib/plot";
+import { calmRange, lineOf, lowerBound, nearest, smoothed, thinnedText, ticks, timeTicks, within, xRange, yRange } from "../src/lib/plot";
 import { compareValues, nextSort, type PageWanted, pagedRows, sortOf } from "../src/lib/rows";
 
 const line = (x: number[], y: number[], total?: number) => ({
@@ -36,6 +36,22 @@ test("places by x", () => {
     assert.equal(nearest(x, 100), 3);
     assert.equal(nearest([], 1), -1);
     assert.deepEqual(within(x, { from: 2, to: 3 }), [0, 4]);
+});
+
+test("a few spikes are cut off, and counted; what is usual is not", () => {
+    const x = Array.from({ length: 100 }, (_, i) => i);
+    const usual = x.map((i) => 1 + (i % 10) / 10); // 1 to 1.9
+    assert.equal(calmRange([line(x, usual)], null), undefined);
+    const spiky = usual.map((y, i) => (i === 7 ? 500 : i === 70 ? -90 : i === 71 ? NaN : y));
+    const { range, beyond } = calmRange([line(x, spiky)], null)!;
+    assert.equal(beyond, 2);
+    assert.ok(range.from < 1 && range.from > 0.9 && range.to > 1.9 && range.to < 2, JSON.stringify(range));
+    assert.equal(calmRange([line(x, spiky)], { from: 10, to: 60 }), undefined, "none of them is seen");
+    assert.equal(calmRange([line(x.slice(0, 20), spiky)], null), undefined, "too few to tell");
+    const rare = x.map((i) => (i === 50 ? 3 : 0)); // all that there is to see
+    assert.equal(calmRange([line(x, rare)], null), undefined);
+    const slower = usual.map((y, i) => (i < 93 ? y : 50)); // stays: it is no spike
+    assert.equal(calmRange([line(x, slower)], null), undefined);
 });
 
 test("ranges leave out what cannot be drawn", () => {

@@ -143,13 +143,52 @@ export function xRange(lines: readonly Line[], log: boolean): Range {
     return widen(found, log, found && found.from === found.to ? 0.05 : 0);
 }
 
+function* valuesSeen({ x, y }: Line, seen: Range | null): Iterable<number> {
+    const [first, end] = within(x, seen);
+    for (let i = first; i < end; i++) yield y[i]!;
+}
+
 /** Of what is seen of the lines. */
 export function yRange(lines: readonly Line[], seen: Range | null, log: boolean): Range {
-    function* values({ x, y }: Line) {
-        const [first, end] = within(x, seen);
-        for (let i = first; i < end; i++) yield y[i]!;
-    }
-    return widen(extremes(lines, log, values), log, 0.05);
+    return widen(extremes(lines, log, (line) => valuesSeen(line, seen)), log, 0.05);
+}
+
+const MANY = 40; // values, of which some can be said to be unlike the others
+const AROUND = 4; // neighbours at either side of a value
+const FAR = 3; // times the distance from their neighbours that nine of ten values keep
+
+/** Every value as the middle one of itself and its neighbours: spikes are gone, steps are not. */
+function medians(values: readonly number[]): number[] {
+    return values.map((_, i) => {
+        const some = values.slice(Math.max(0, i - AROUND), i + AROUND + 1).sort((a, b) => a - b);
+        return some[some.length >> 1]!;
+    });
+}
+
+export interface CalmRange {
+    range: Range;
+    /** So many values lie outside. */
+    beyond: number;
+}
+
+/** A range of y that is filled by all but spikes, where there are such; else undefined. */
+export function calmRange(lines: readonly Line[], seen: Range | null): CalmRange | undefined {
+    const all = lines.map((line) => [...valuesSeen(line, seen)].filter(Number.isFinite));
+    const values = all.flat();
+    if (values.length < MANY) return undefined;
+    const calm = all.flatMap(medians);
+    const usual = Float64Array.from(values, (value, i) => Math.abs(value - calm[i]!)).sort();
+    const room = FAR * usual[Math.floor(0.9 * usual.length)]!;
+    const from = calm.reduce((least, value) => Math.min(least, value), Infinity) - room;
+    const to = calm.reduce((most, value) => Math.max(most, value), -Infinity) + room;
+    const inside = values.filter((value) => value >= from && value <= to);
+    const beyond = values.length - inside.length;
+    if (room === 0 || beyond === 0) return undefined;
+    const range = inside.reduce(
+        (found, value) => ({ from: Math.min(found.from, value), to: Math.max(found.to, value) }),
+        { from: Infinity, to: -Infinity },
+    );
+    return { range: widen(range, false, 0.05), beyond };
 }
 
 /** Round numbers in a range, about `most` of them. */

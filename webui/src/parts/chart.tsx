@@ -2,10 +2,11 @@
 // here, each with its own x, so that runs which reported at other steps need no joining.
 
 import { useComputed, useSignal, useSignalEffect } from "@preact/signals";
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { clock, compact, duration, fullTime, metric, number } from "../lib/format";
+import { clock, compact, count, duration, fullTime, metric, number } from "../lib/format";
 import {
+    calmRange,
     colourOf,
     COLOURS,
     dashOf,
@@ -36,6 +37,8 @@ export interface ChartProps {
     logY?: boolean;
     /** 0 to 0.99; the raw line stays, faint. */
     smooth?: number;
+    /** Spikes may lie outside, so that one sees the usual values; it says how many do. */
+    calm?: boolean;
     /** The range of x that is shown, which can be shared: when it changes, more detailed lines may come. */
     zoom?: { value: Range | null };
     /** They have not come yet. */
@@ -308,13 +311,18 @@ export function Chart(props: ChartProps) {
         .map((line, i) => ({ ...line, kind: line.kind ?? i }))
         .filter((line) => !hidden.value.has(line.id));
     const whole = xRange(shown, props.logX ?? false);
+    const showsSpikes = useSignal(false);
+    const calm = useMemo(
+        () => (props.calm && !props.logY ? calmRange(shown, zoom.value) : undefined),
+        [lines, hidden.value, zoom.value, props.calm, props.logY],
+    );
     picture.current = {
         props,
         shown,
         smooth: shown.map((line) => (smooth > 0 ? drawn(line.y, smooth) : undefined)),
         lit: lit.peek(),
         x: zoom.value ?? whole,
-        y: yRange(shown, zoom.value, props.logY ?? false),
+        y: calm && !showsSpikes.value ? calm.range : yRange(shown, zoom.value, props.logY ?? false),
     };
 
     const setZoom = (range: Range | null) => void (zoom.value = range);
@@ -345,7 +353,7 @@ export function Chart(props: ChartProps) {
         plot.current!.setScale("x", { min: across.from, max: across.to });
         plot.current!.setScale("y", { min: up.from, max: up.to });
         plot.current!.redraw(false, true); // once for all three
-    }, [lines, smooth, x, hidden.value, zoom.value, props.logX, props.logY]);
+    }, [lines, smooth, x, hidden.value, zoom.value, showsSpikes.value, props.logX, props.logY]);
     const isNew = useRef(true);
     useSignalEffect(() => {
         void isDark.value;
@@ -387,6 +395,16 @@ export function Chart(props: ChartProps) {
                 <span class="chart-note muted num">
                     {note.value || thinnedText(shown) || `by ${xWords[x]}`}
                 </span>
+                {calm && (
+                    <Button
+                        kind="quiet"
+                        pressed={showsSpikes.value}
+                        title="Few values lie so far from the others that these would be a flat line"
+                        onClick={() => (showsSpikes.value = !showsSpikes.value)}
+                    >
+                        {showsSpikes.value ? "With spikes" : `${count(calm.beyond, "spike")} cut off`}
+                    </Button>
+                )}
                 {zoom.value && (
                     <Button kind="quiet" onClick={() => setZoom(null)}>
                         Show all

@@ -8,7 +8,7 @@ import { view } from "../lib/chart_view";
 import { useLive } from "../lib/live";
 import { useLoad } from "../lib/load";
 import type { Line, Range } from "../lib/plot";
-import { linesOf, stepsWithin } from "../lib/runs";
+import { isOfMachine, linesOf, stepsWithin } from "../lib/runs";
 import type { Series } from "../lib/types";
 import { Chart } from "./chart";
 import { ErrorBox } from "./page";
@@ -180,6 +180,7 @@ export function MetricChart(props: MetricChartProps) {
                     logX={view.logX.value}
                     logY={view.logY.value}
                     smooth={view.smooth.value}
+                    calm={metrics.every((name) => isOfMachine({ group, name }))}
                     zoom={view.zoom}
                     busy={isBusy}
                     height={height}

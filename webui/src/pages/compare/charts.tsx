@@ -5,6 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { view } from "../../lib/chart_view";
 import { useLoad } from "../../lib/load";
 import { lineOf, type Line, type Range } from "../../lib/plot";
+import { isOfMachine } from "../../lib/runs";
 import { Empty, ErrorBox, Search } from "../../parts";
 import { Chart } from "../../parts/chart";
 import { ChartControls } from "../../parts/chart_controls";
@@ -54,6 +55,7 @@ function MetricChart({ metric, runs }: { metric: Metric; runs: ReadonlySignal<re
             logX={view.logX.value}
             logY={view.logY.value}
             smooth={view.smooth.value}
+            calm={isOfMachine(metric)}
             busy={full.busy.value || near.busy.value}
             legend={runs.value.length <= NAMED}
             zoom={view.zoom}
