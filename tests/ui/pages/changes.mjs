@@ -40,13 +40,14 @@ test("a name, a description and notes are written; what is refused is told where
     await see(page.getByText(/^Copied/)); // above the dialog
     await dialog.getByRole("button", { name: "Save" }).click();
     await gone(dialog);
-    await see(page.getByText("for later"));
+    const description = page.locator(".headline").getByText("for later");
+    await see(description);
     await page.getByText("Notes", { exact: true }).click();
     await see(page.getByText("second line"));
     await page.getByRole("button", { name: "Edit" }).click();
     for (const field of ["Description", "Notes"]) await dialog.getByRole("textbox", { name: field }).fill("");
     await dialog.getByRole("button", { name: "Save" }).click();
-    await gone(page.getByText("for later"));
+    await gone(description);
     await done(page);
 });
 

@@ -1,8 +1,9 @@
 // The list of experiments.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { done, gone, master, see, settled, signedIn, until } from "../browser.mjs";
+import { copied, done, gone, master, see, settled, signedIn, until } from "../browser.mjs";
 
 const names = (page) =>
     page.locator("tbody tr[data-index]").evaluateAll((rows) => rows.map((row) => row.querySelector("a").textContent));
@@ -115,6 +116,31 @@ test("several are chosen: labelled, activated and paused, compared; a baseline i
     await see(page.getByText("Baseline:"));
     await page.getByRole("button", { name: "Unpin" }).click();
     await gone(page.getByText("Baseline:"));
+    await done(page);
+});
+
+test("several are moved and copied as a command; the list becomes a table", async () => {
+    const page = await list("?columns=state,project");
+    await choose(page, "1 spirals-wide", "2 spirals-deep");
+    await page.getByRole("button", { name: "Copy as a command" }).click();
+    await page.getByRole("menuitem", { name: "Pause as muster command" }).click();
+    await copied(page, "muster experiment pause 1 2");
+    for (const project of ["Vision / letters", "Uncategorized / Uncategorized"]) {
+        await page.getByRole("button", { name: "Move…" }).click();
+        const dialog = page.getByRole("dialog", { name: "Move to another project" });
+        await dialog.getByRole("combobox", { name: "Project" }).selectOption({ label: project });
+        await dialog.getByRole("button", { name: "Move" }).click();
+        const name = project.split(" / ")[1];
+        for (const one of ["spirals-wide", "spirals-deep"])
+            await see(page.locator("tr", { hasText: one }).getByText(name, { exact: true }));
+    }
+    const [saved] = await Promise.all([
+        page.waitForEvent("download"),
+        page.getByRole("button", { name: "Save the rows that are here as CSV" }).click(),
+    ]);
+    const lines = readFileSync(await saved.path(), "utf8").trim().split("\r\n");
+    assert.equal(lines[0], "name,id,state,project");
+    assert.ok(lines.some((line) => /^big-two,9,\w+,Uncategorized$/.test(line)), lines.join("\n"));
     await done(page);
 });
 

@@ -78,9 +78,9 @@ function stepsOf(lines: readonly Line[], series: readonly Series[], range: Range
 
 type Found = Map<number, Series[]>; // by trial
 
-/** What was read of each trial, and for which steps; read again when it is not of them. */
+/** What was read of each trial, and what it is: after which report, of which steps. */
 function useKept(key: string) {
-    return useMemo(() => new Map<number, { steps: string; series: Series[] }>(), [key]);
+    return useMemo(() => new Map<number, { what: string; series: Series[] }>(), [key]);
 }
 
 export function MetricChart(props: MetricChartProps) {
@@ -89,6 +89,8 @@ export function MetricChart(props: MetricChartProps) {
     const of = `${group} ${metrics.join()}`;
     const whole = useKept(of);
     const near = useKept(of);
+    const reports = useMemo(() => new Map<number, number>(), []); // of each trial, so many came
+    const note = (trialId: number) => reports.set(trialId, (reports.get(trialId) ?? 0) + 1);
     const only = runs.length === 1 ? { trialId: runs[0]!.trialId } : {};
     const interest = {
         topics: ["metrics"] as const,
@@ -97,9 +99,8 @@ export function MetricChart(props: MetricChartProps) {
     };
     useLive(
         interest,
-        (event) =>
-            event.topic === "metrics" && event.group === group && whole.delete(event.trialId),
-        () => whole.clear(),
+        (event) => event.topic === "metrics" && event.group === group && note(event.trialId),
+        () => runs.forEach(({ trialId }) => note(trialId)),
     );
     const read = async (
         kept: typeof whole,
@@ -107,13 +108,13 @@ export function MetricChart(props: MetricChartProps) {
         span: Range | null,
         abort: AbortSignal,
     ): Promise<Series[]> => {
-        const steps = span ? `${span.from}:${span.to}` : "";
+        const what = `${reports.get(trialId) ?? 0} ${span ? `${span.from}:${span.to}` : ""}`;
         const known = kept.get(trialId);
-        if (known?.steps === steps) return known.series;
+        if (known?.what === what) return known.series;
         const max = pointsOf(runs.length, metrics.length);
         const query = { group, metric: metrics, max, ...(span ?? {}) };
         const { series } = await get<{ series: Series[] }>(`/trials/${trialId}/series`, query, abort);
-        kept.set(trialId, { steps, series });
+        kept.set(trialId, { what, series });
         return series;
     };
     const drawn = (run: Run, series: readonly Series[], all: readonly Series[], place: number) =>
