@@ -45,11 +45,11 @@ export function Greeting() {
                         The form has an example in it that runs as it stands: a small network learns to tell two
                         spirals apart, in some seconds, on one slot of any kind.
                     </p>
-                    <p>
+                    <div>
                         <LinkButton href="/experiments/new" icon="plus" main>
                             New experiment
                         </LinkButton>
-                    </p>
+                    </div>
                     {load.data.value && agents === 0 && (
                         <p class="muted">
                             <Icon name="clock" /> No machine has come in yet. What you submit waits, and begins when
