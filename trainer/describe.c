@@ -63,18 +63,22 @@ static void drop_gradient(void *ctx, int parameter, const float *gradient)
 static int try_out(struct describe *d, int64_t samples, struct error *e)
 {
     struct batch *batch = batch_new(dataset_shape(d->train), samples);
-    float *weights = block_alloc(model_block_size(d->model) * sizeof *weights);
+    void *weights = NULL;
     float *losses = xcalloc((size_t)samples, sizeof *losses);
     const struct gradient_sink sink = {.ready = drop_gradient};
     const struct draw_key key = {0};
-    must(weights);
-    model_init(d->model, 0, weights);
     batch->count = samples;
-    model_set_parameters(d->model, weights);
-    int err = model_train(d->model, batch, &key, &sink, losses, e);
+    int err = ops_alloc(model_block_size(d->model) * sizeof(float), &weights, e);
+    if (!err) {
+        model_init(d->model, 0, weights);
+        model_set_parameters(d->model, weights);
+        err = model_train(d->model, batch, &key, &sink, losses, e);
+    }
+    if (!err)
+        err = ops_wait(e);
     memory_read(&d->tried);
     free(losses);
-    free(weights);
+    ops_free(weights);
     batch_free(batch);
     return err;
 }

@@ -42,10 +42,13 @@ static int evaluate_share(struct training *t, struct sums *sums, struct error *e
 static int add_up(struct training *t, struct sums *sums, struct error *e)
 {
     const int64_t mine[TRAINING_TOTALS] = {sums->loss.total, sums->loss.not_finite, sums->correct};
-    memcpy(t->totals, mine, sizeof mine);
+    int64_t all[TRAINING_TOTALS] = {0};
+    ops_upload(t->totals, mine, sizeof mine);
     int err = comm_all_reduce(t->comm, t->totals, TRAINING_TOTALS, COMM_INT64, COMM_SUM, e);
-    *sums = (struct sums){.loss = {.total = t->totals[0], .not_finite = t->totals[1]},
-                          .correct = t->totals[2]};
+    ops_download(all, t->totals, sizeof all);
+    if (!err)
+        err = ops_wait(e);
+    *sums = (struct sums){.loss = {.total = all[0], .not_finite = all[1]}, .correct = all[2]};
     return err;
 }
 

@@ -205,11 +205,32 @@ static int first_state(struct training *t, struct error *e)
     return 0;
 }
 
+// A block of rank 0's device becomes everybody's, a piece at a time.
+static int share_block(struct training *t, float *block, struct error *e)
+{
+    enum { PIECE = 1 << 20 }; // floats
+    size_t size = t->state.block_size;
+    float *piece = xcalloc(size < PIECE ? size : PIECE, sizeof *piece);
+    int err = 0;
+    for (size_t at = 0; at < size && !err && t->job->world > 1; at += PIECE) {
+        size_t bytes = (size - at < PIECE ? size - at : PIECE) * sizeof *piece;
+        if (t->job->rank == 0) {
+            ops_download(piece, block + at, bytes);
+            err = ops_wait(e);
+        }
+        if (!err)
+            err = comm_broadcast(t->comm, piece, bytes, 0, e);
+        if (!err && t->job->rank > 0)
+            ops_upload(block + at, piece, bytes);
+    }
+    free(piece);
+    return err;
+}
+
 // Rank 0 initialises or restores, everybody receives.
 static int share_state(struct training *t, struct error *e)
 {
     struct train_state *state = &t->state;
-    size_t block = state->block_size * sizeof(float);
     int err = t->job->rank == 0 ? first_state(t, e) : 0;
     if (!err)
         err = comm_broadcast(t->comm, &state->at, sizeof state->at, 0, e);
@@ -217,9 +238,9 @@ static int share_state(struct training *t, struct error *e)
         err = comm_broadcast(t->comm, state->exponents,
                              (size_t)state->parameter_count * sizeof *state->exponents, 0, e);
     if (!err)
-        err = comm_broadcast(t->comm, t->weights, block, 0, e);
+        err = share_block(t, t->weights, e);
     for (int i = 0; i < optimizer_state_count(t->optimizer) && !err; i++)
-        err = comm_broadcast(t->comm, optimizer_state(t->optimizer, i), block, 0, e);
+        err = share_block(t, optimizer_state(t->optimizer, i), e);
     if (!err && state->at.exponents_known)
         sync_set_exponents(t->sync, state->exponents);
     t->saved = t->job->restore_count > 0 ? state->at.step : -1;

@@ -49,9 +49,11 @@ static int load(struct sampler *s, const char *folder, struct error *e)
         goto out;
     struct train_state state = {.block_size = model_block_size(s->model)};
     state.parameters = model_parameters(s->model, &state.parameter_count);
-    s->weights = aligned_alloc(64, (state.block_size * sizeof(float) + 63) / 64 * 64);
-    must(s->weights);
-    state.weights = s->weights;
+    void *weights = NULL;
+    err = ops_alloc(state.block_size * sizeof(float), &weights, e);
+    if (err)
+        goto out;
+    s->weights = state.weights = weights;
     s->tokens = xcalloc((size_t)s->shape.context, sizeof *s->tokens);
     s->logits = xcalloc((size_t)s->shape.vocabulary, sizeof *s->logits);
     err = restore_weights(ck, folder, &state, e);
@@ -177,7 +179,7 @@ int command_sample(int argc, char **argv)
     if (!err && !show_help)
         err = write_text(&s, prompt, bytes, &e);
     model_free(s.model);
-    free(s.weights);
+    ops_free(s.weights);
     free(s.tokens);
     free(s.logits);
     return err ? command_failed("sample", &e) : 0;

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "trainer/ops/device.h"
 
 static int other_model(const char *folder, const char *tensor, const char *what, struct error *e)
 {
@@ -27,7 +28,7 @@ static int load_tensor(const struct checkpoint *ck, const char *folder, const ch
                 memcmp(t->shape, p->shape, (size_t)p->rank * sizeof *p->shape) == 0;
     if (!same)
         return other_model(folder, name, "has another shape there", e);
-    memcpy(out, t->data, p->count * sizeof *out);
+    ops_upload(out, t->data, p->count * sizeof *out);
     return 0;
 }
 
@@ -35,7 +36,7 @@ static int load_block(const struct checkpoint *ck, const char *folder, const cha
                       const struct train_state *state, float *block, struct error *e)
 {
     int err = 0;
-    memset(block, 0, state->block_size * sizeof *block);
+    ops_zero(block, state->block_size * sizeof *block);
     for (int i = 0; i < state->parameter_count && !err; i++) {
         const struct parameter *p = &state->parameters[i];
         char name[LIMIT_NAME + 1];

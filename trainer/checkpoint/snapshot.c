@@ -8,6 +8,7 @@
 #include "api/checkpoint.h"
 #include "base/arena.h"
 #include "base/log.h"
+#include "trainer/ops/device.h"
 
 enum { BLOCKS_MAX = 1 + OPTIMIZER_STATES_MAX, BLOCK_ALIGN = 64 };
 
@@ -130,9 +131,12 @@ int snapshots_take(struct snapshots *s, const struct train_state *state,
         log_error("checkpoint not written", "step=%lld err=%s", (long long)s->place.step,
                   log_quote(why, sizeof why, before.text));
     size_t bytes = state->block_size * sizeof(float);
-    memcpy(s->blocks[0], state->weights, bytes);
+    ops_download(s->blocks[0], state->weights, bytes);
     for (int b = 1; b < s->block_count; b++)
-        memcpy(s->blocks[b], optimizer_state(state->optimizer, b - 1), bytes);
+        ops_download(s->blocks[b], optimizer_state(state->optimizer, b - 1), bytes);
+    int err = ops_wait(e);
+    if (err)
+        return err;
     s->place = *place;
     s->folder = xstrdup(place->folder);
     s->place.folder = s->folder;

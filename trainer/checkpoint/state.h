@@ -40,8 +40,8 @@ struct train_position {
 struct train_state {
     const struct parameter *parameters;
     int parameter_count;
-    size_t block_size; // floats
-    float *weights;
+    size_t block_size;           // floats
+    float *weights;              // in the device's memory
     struct optimizer *optimizer; // its state blocks
     int32_t *exponents;          // [parameter_count]
     struct train_position at;

@@ -1,7 +1,8 @@
 // Initial values of parameters.
 #include <math.h>
-#include <string.h>
+#include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/rng.h"
 #include "trainer/model/layer.h"
 
@@ -18,18 +19,28 @@ static void normal_pair(uint64_t seed, int index, size_t k, double out[2])
     out[1] = radius * sin(2 * M_PI * turn);
 }
 
+static void draw_values(const struct initial *initial, uint64_t seed, int index, size_t count,
+                        float *values)
+{
+    double pair[2] = {0, 0};
+    for (size_t i = 0; i < count; i++) {
+        if (initial->deviation > 0 && i % 2 == 0)
+            normal_pair(seed, index, i / 2, pair);
+        values[i] = initial->constant + (float)(initial->deviation * pair[i % 2]);
+    }
+}
+
 void model_init(const struct model *m, uint64_t seed, float *parameters)
 {
-    memset(parameters, 0, m->block_size * sizeof *parameters);
-    for (int index = 0; index < m->parameter_count; index++) {
-        const struct initial *initial = &m->initials[index];
-        size_t count = m->parameters[index].count;
-        float *p = parameters + m->parameters[index].offset;
-        double pair[2] = {0, 0};
-        for (size_t i = 0; i < count; i++) {
-            if (initial->deviation > 0 && i % 2 == 0)
-                normal_pair(seed, index, i / 2, pair);
-            p[i] = initial->constant + (float)(initial->deviation * pair[i % 2]);
-        }
+    size_t largest = 0;
+    for (int i = 0; i < m->parameter_count; i++)
+        largest = m->parameters[i].count > largest ? m->parameters[i].count : largest;
+    float *values = xcalloc(largest, sizeof *values);
+    ops_zero(parameters, m->block_size * sizeof *parameters);
+    for (int i = 0; i < m->parameter_count; i++) {
+        const struct parameter *p = &m->parameters[i];
+        draw_values(&m->initials[i], seed, i, p->count, values);
+        ops_upload(parameters + p->offset, values, p->count * sizeof *values);
     }
+    free(values);
 }

@@ -54,7 +54,7 @@ double model_flops(const struct model *m);      // forward + backward of one sam
 int model_describe(const struct model *m, json_t **out);
 
 // Initial values, keyed by (seed, parameter index, element): He or normal(0, 0.02) as the layer's
-// literature has it. Padding is zeroed.
+// literature has it. Padding is zeroed. `parameters` is in the device's memory.
 void model_init(const struct model *m, uint64_t seed, float *parameters);
 
 struct gradient_sink {
