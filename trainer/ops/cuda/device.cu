@@ -150,6 +150,7 @@ void ops_close(void)
 {
     if (device.stream)
         cudaStreamSynchronize(device.stream);
+    attention_forget_plans();
     if (device.workspace)
         cudaFree(device.workspace);
     if (device.dnn)

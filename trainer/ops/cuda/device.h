@@ -29,4 +29,6 @@ extern struct device device; // of this process
 void device_check_blas(cublasStatus_t status, const char *op);
 void device_check_dnn(cudnnStatus_t status, const char *op);
 
+void attention_forget_plans(void); // attention_cudnn.cu; the device is about to be closed
+
 #endif
