@@ -1,7 +1,7 @@
 // node chart.mjs TRIAL ZOOMS: a chart of a long series: until it is drawn first, and from the end of a
 // drag until the points of what was zoomed to are drawn.
 
-import { close, done, see, settled, signedIn, until } from "../../ui/browser.mjs";
+import { close, done, gone, see, settled, signedIn } from "../../ui/browser.mjs";
 import { tell } from "./say.mjs";
 
 const [trial, zooms] = process.argv.slice(2).map(Number);
@@ -17,7 +17,7 @@ function noteStrokes() {
     CanvasRenderingContext2D.prototype.stroke = function (...path) {
         stroke.apply(this, path);
         const plot = path.length ? this.canvas.closest(".chart-plot") : null;
-        if (!plot || plot.ariaBusy === "true" || plot.ariaLabel === window.before || window.drawnAt) return;
+        if (!plot || plot.ariaLabel === window.before || window.drawnAt) return;
         window.drawnAt = Infinity;
         requestAnimationFrame(() => requestAnimationFrame(() => (window.drawnAt = performance.now())));
     };
@@ -61,9 +61,10 @@ async function zoom(page, from, to) {
     });
     await page.mouse.up();
     await drawn(page, "zoom");
-    await page.getByRole("button", { name: "Show all" }).click();
+    const all = page.getByRole("button", { name: "Show all", exact: true });
+    await all.click();
+    await gone(all);
     await settled(page);
-    await until("all is shown", async () => (await page.getByRole("button", { name: "Show all" }).count()) === 0);
 }
 
 const page = await open(`/trials/${trial}?tab=hyperparameters&metric=grad_norm`);

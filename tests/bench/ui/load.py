@@ -26,6 +26,7 @@ class Load:
         self.fault = None
 
     def __enter__(self):
+        self.master.connection.close()  # the master has ended it, when it was idle for long; it opens anew
         self.trials = [self.begin(number) for number in range(EXPERIMENTS)]
         self.connections = [socket.create_connection((self.master.host, int(self.master.port)))
                             for _ in self.trials]
@@ -37,6 +38,7 @@ class Load:
         self.ends.set()
         self.thread.join()
         self.seconds = time.monotonic() - self.began
+        self.master.connection.close()
         for trial in self.trials:
             self.change(trial, "STATE_COMPLETED")
         if self.fault:
