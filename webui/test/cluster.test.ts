@@ -31,6 +31,13 @@ test("slots are runs of what is the same, and no run goes over the end of a row"
     assert.deepEqual(cut.map((run) => run.count), [2, 2, 1]);
 });
 
+test("a slot with a fault stands alone, unless it is noted or overruled", () => {
+    const fault = { grade: "ends", reason: "Xid 79", overruled: false };
+    const noted = { ...fault, grade: "noted" };
+    const slots: Slot[] = [off, { ...off, fault }, { ...free, fault: noted }, { ...free, fault: { ...fault, overruled: true } }];
+    assert.deepEqual(runsOf(slots, 8).map((run) => [run.count, run.fault]), [[1, undefined], [1, "Xid 79"], [2, undefined]]);
+});
+
 test("slots stand in the order of their numbers", () => {
     const slots = { 10: free, 9: free, 1: free };
     assert.deepEqual(slotsOf({ id: "a", slots }).map((slot) => slot.id), ["1", "9", "10"]);

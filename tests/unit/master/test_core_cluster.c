@@ -768,6 +768,109 @@ static void test_disable(void **state)
     assert_int_equal(last_status, 404);
 }
 
+// --- faults --------------------------------------------------------------------------------------
+
+#define FAULT(grade, time)                                                                         \
+    ",\"fault\":{\"grade\":\"" grade "\",\"reason\":\"Xid 64, bad\",\"time\":\"" time "\"}"
+#define ONE_TIME     "2026-11-22T01:00:00Z"
+#define ANOTHER_TIME "2026-11-22T02:00:00Z"
+
+static bool slot_0_is_enabled(void)
+{
+    json_t *answer = ask(core_slot, as_user(OWNER, true), "agent-1", "0", NULL);
+    bool enabled = jget_bool(jget(answer, "slot"), "enabled", false);
+    json_decref(answer);
+    return enabled;
+}
+
+static void run_one_on_slot_0(void)
+{
+    submit_slots(1, "");
+    report("agent-1", 1, "");
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+}
+
+static void test_a_noted_fault(void **state)
+{
+    (void)state;
+    run_one_on_slot_0();
+    next_slot_0 = FAULT("noted", ONE_TIME);
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_true(slot_0_is_enabled());
+    assert_stored("SELECT state FROM allocations", "RUNNING");
+    next_slot_0 = "";
+}
+
+static void test_a_fault_that_drains(void **state)
+{
+    (void)state;
+    run_one_on_slot_0();
+    next_slot_0 = FAULT("drains", ONE_TIME);
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_false(slot_0_is_enabled());
+    json_t *answer = ask(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL);
+    assert_true(jget_bool(answer, "preempt", false));
+    json_decref(answer);
+    must_tell(core_allocation_ack_preemption, as_task("1.1.1"), "1.1.1", NULL);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_0));
+    assert_stored("SELECT exit_reason FROM allocations WHERE id = '1.1.1'",
+                  "slot 0 of agent agent-1 (u0): Xid 64, bad");
+    assert_stored("SELECT state FROM allocations WHERE id = '1.1.2'", "QUEUED");
+    next_slot_0 = "";
+    report("agent-1", 1, ""); // repaired
+    assert_true(slot_0_is_enabled());
+    assert_stored("SELECT state FROM allocations WHERE id = '1.1.2'", "ASSIGNED");
+}
+
+// It is nobody's failure: the trial has no restart to spare.
+static void test_a_fault_that_ends(void **state)
+{
+    (void)state;
+    run_one_on_slot_0();
+    next_slot_0 = FAULT("ends", ONE_TIME);
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    assert_stored("SELECT state || ' ' || outcome FROM allocations", "TERMINATING LOST");
+    report("agent-1", 1, task_in("1.1.1", "EXITED", EXIT_3));
+    assert_stored("SELECT state || ' ' || restarts FROM trials", "ACTIVE 0");
+    next_slot_0 = "";
+}
+
+// Its fault stays overruled over a restart, until the slot meets with another.
+static void test_an_overruled_fault(void **state)
+{
+    (void)state;
+    next_slot_0 = FAULT("drains", ONE_TIME);
+    report("agent-1", 1, "");
+    assert_false(slot_0_is_enabled());
+    json_decref(ask(core_slot_enable, as_user(OWNER, true), "agent-1", "0", "{}"));
+    assert_true(slot_0_is_enabled());
+    report("agent-1", 1, "");
+    assert_true(slot_0_is_enabled());
+    restart_core();
+    assert_true(slot_0_is_enabled());
+    report("agent-1", 1, "");
+    assert_true(slot_0_is_enabled());
+    next_slot_0 = FAULT("drains", ANOTHER_TIME);
+    report("agent-1", 1, "");
+    assert_false(slot_0_is_enabled());
+    next_slot_0 = "";
+}
+
+// A call that is made again brings the same sample.
+static void test_use_of_slots(void **state)
+{
+    (void)state;
+    run_one_on_slot_0();
+    next_use = "{\"group\":\"gpu\",\"time\":\"" ONE_TIME "\",\"slots\":[{\"gpu_util\":7}]}";
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    report("agent-1", 1, task_in("1.1.1", "RUNNING", ""));
+    next_use = "null";
+    json_t *answer = ask(core_slot, as_user(OWNER, true), "agent-1", "0", NULL);
+    assert_int_equal(jget_int(jget_path(answer, "slot.use"), "gpu_util", -1), 7);
+    json_decref(answer);
+    assert_stored("SELECT sum(reports) FROM metrics WHERE grp = 'gpu'", "1");
+}
+
 // The machine comes back without the slot that an operator disabled, and later with it.
 static void test_a_disabled_slot_that_was_away(void **state)
 {
@@ -853,6 +956,11 @@ int main(void)
         TEST(test_rendezvous),
         TEST(test_preemption_poll_ends),
         TEST(test_disable),
+        TEST(test_a_noted_fault),
+        TEST(test_a_fault_that_drains),
+        TEST(test_a_fault_that_ends),
+        TEST(test_an_overruled_fault),
+        TEST(test_use_of_slots),
         TEST(test_a_disabled_slot_that_was_away),
         TEST(test_views),
     };

@@ -90,6 +90,12 @@ export function agentActions(agent: Agent): Action[] {
     return agent.draining ? [enable, disable] : [enable];
 }
 
+/** Why its agent keeps a slot out of use; undefined: it does not. */
+export function faultOf(slot: Slot): string | undefined {
+    const { fault } = slot;
+    return fault && fault.grade !== "noted" && !fault.overruled ? fault.reason : undefined;
+}
+
 /** Slots beside each other of which the same is to be said. */
 export interface Run {
     first: number;
@@ -97,6 +103,7 @@ export interface Run {
     allocationId?: string;
     experimentId?: number;
     isOff: boolean;
+    fault?: string;
 }
 
 /** The slots as runs, none of which goes over the end of a row of `width`. */
@@ -106,7 +113,12 @@ export function runsOf(slots: readonly Slot[], width: number): Run[] {
         const allocationId = slot.container?.allocationId;
         const isOff = slot.enabled === false;
         const last = runs.at(-1);
-        const isSame = last && last.allocationId === allocationId && last.isOff === isOff;
+        const fault = faultOf(slot);
+        const isSame =
+            last &&
+            last.allocationId === allocationId &&
+            last.isOff === isOff &&
+            last.fault === fault;
         if (isSame && i % width !== 0) {
             last.count++;
             return;
@@ -114,6 +126,7 @@ export function runsOf(slots: readonly Slot[], width: number): Run[] {
         const run: Run = { first: i, count: 1, isOff };
         const experimentId = experimentOf(allocationId);
         if (allocationId) run.allocationId = allocationId;
+        if (fault) run.fault = fault;
         if (experimentId !== undefined) run.experimentId = experimentId;
         runs.push(run);
     });

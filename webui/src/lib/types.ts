@@ -300,9 +300,22 @@ export interface ModelVersion {
 
 export interface Slot {
     id?: string;
-    device?: { id?: number; brand?: string; uuid?: string; type?: string };
+    device?: {
+        id?: number;
+        brand?: string;
+        uuid?: string;
+        type?: string;
+        memory?: number;
+        pciBusId?: string;
+        nvlinkGroup?: number;
+        numaGroup?: number;
+    };
     enabled?: boolean;
     draining?: boolean;
+    /** What its agent says is wrong with it; "noted" keeps it in use. */
+    fault?: { grade: string; reason: string; time?: string; overruled: boolean };
+    /** Newest sample: gpu_util, gpu_free_memory, gpu_temperature, gpu_power. */
+    use?: Record<string, number>;
     container?: { id: string; state: string; allocationId?: string };
 }
 

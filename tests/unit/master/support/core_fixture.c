@@ -370,6 +370,7 @@ const char *decimal(int64_t value)
 // --- agents --------------------------------------------------------------------------------------
 
 const char *next_agent_pool = "default", *next_agent_rack = "";
+const char *next_slot_0 = "", *next_use = "null";
 
 struct call *sync_start(const char *agent, const char *session, int slots, int64_t seen,
                         const char *tasks)
@@ -377,16 +378,16 @@ struct call *sync_start(const char *agent, const char *session, int slots, int64
     char *list = xstrdup("");
     for (int i = 0; i < slots; i++) {
         char *longer =
-            xasprintf("%s%s{\"id\":%d,\"type\":\"CPU\",\"name\":\"cpu\",\"uuid\":\"u%d\"}", list,
-                      i ? "," : "", i, i);
+            xasprintf("%s%s{\"id\":%d,\"type\":\"CPU\",\"name\":\"cpu\",\"uuid\":\"u%d\"%s}", list,
+                      i ? "," : "", i, i, i ? "" : next_slot_0);
         free(list);
         list = longer;
     }
     char *body = xasprintf("{\"version\":\"1\",\"session\":\"%s\",\"pool\":\"%s\",\"rack\":\"%s\","
                            "\"hostname\":\"%s\",\"address\":\"10.0.0.%d\",\"slots\":[%s],"
-                           "\"seen\":%lld,\"tasks\":[%s]}",
+                           "\"seen\":%lld,\"tasks\":[%s],\"use\":%s}",
                            session, next_agent_pool, next_agent_rack, agent,
-                           agent[strlen(agent) - 1] - '0', list, (long long)seen, tasks);
+                           agent[strlen(agent) - 1] - '0', list, (long long)seen, tasks, next_use);
     struct call *call = call_start(core_agent_sync, as_agent(), agent, NULL, body);
     free(list);
     free(body);

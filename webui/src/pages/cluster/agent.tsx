@@ -21,7 +21,8 @@ export type Names = ReadonlyMap<string, Known>;
 
 function RunOfSlots({ run, name, lit, isPast }: { run: Run; name: string; lit: Lit; isPast: boolean }) {
     const { first, count: size, experimentId } = run;
-    const where = size > 1 ? `slots ${first} to ${first + size - 1}` : `slot ${first}`;
+    const slots = size > 1 ? `slots ${first} to ${first + size - 1}` : `slot ${first}`;
+    const where = run.fault ? `${slots}: ${run.fault}` : slots;
     const style = { "--span": size };
     if (experimentId !== undefined) {
         const said = `#${experimentId} ${name || "of another team"}: ${where}`;
@@ -63,7 +64,10 @@ function RunOfSlots({ run, name, lit, isPast }: { run: Run; name: string; lit: L
         <span class={`slot ${run.isOff ? "slot-off" : "slot-free"}`} style={style} title={where}>
             {run.isOff ? (
                 <>
-                    <Icon name="slash" /> <span class="cut">{size > 1 ? `${size} off` : "off"}</span>
+                    <Icon name="slash" />{" "}
+                    <span class="cut">
+                        {run.fault ? "fault" : size > 1 ? `${size} off` : "off"}
+                    </span>
                 </>
             ) : (
                 <span class="cut">{isPast ? "was free" : size > 1 ? `${size} free` : "free"}</span>

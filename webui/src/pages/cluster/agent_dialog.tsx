@@ -1,7 +1,8 @@
 // An agent in full, and its slots one by one.
 
 import type { Action } from "../../lib/actions";
-import { agentActions, experimentOf, healthOf, slotsShown } from "../../lib/cluster";
+import { agentActions, experimentOf, faultOf, healthOf, slotsShown } from "../../lib/cluster";
+import { bytes } from "../../lib/format";
 import { isAdmin } from "../../lib/session";
 import type { Agent, Slot } from "../../lib/types";
 import { ActionBar, ActionButton, Dialog, StateBadge, Time } from "../../parts";
@@ -26,6 +27,20 @@ function slotAction(agent: Agent, slot: Slot): Action {
             muster: ["slot", "disable", ...words, "--drain"],
         },
     };
+}
+
+/** What is known of a GPU beside its name. */
+function factsOf({ device, use }: Slot): string {
+    const facts = [
+        device?.pciBusId,
+        device?.nvlinkGroup !== undefined && `NVLink ${device.nvlinkGroup}`,
+        device?.numaGroup !== undefined && `node ${device.numaGroup}`,
+        use?.gpu_util !== undefined && `${use.gpu_util} % used`,
+        use?.gpu_free_memory !== undefined && `${bytes(use.gpu_free_memory)} free`,
+        use?.gpu_temperature !== undefined && `${use.gpu_temperature} °C`,
+        use?.gpu_power !== undefined && `${Math.round(use.gpu_power)} W`,
+    ];
+    return facts.filter(Boolean).join(" · ");
 }
 
 const stateOf = (agent: Agent, slot: Slot) =>
@@ -107,9 +122,20 @@ export function AgentDialog(props: {
                             return (
                                 <tr key={slot.id}>
                                     <td class="num">{slot.id}</td>
-                                    <td>{slot.device?.brand}</td>
+                                    <td title={slot.device?.uuid}>
+                                        {slot.device?.brand}
+                                        {factsOf(slot) && (
+                                            <div class="muted num">{factsOf(slot)}</div>
+                                        )}
+                                    </td>
                                     <td>
                                         <StateBadge state={stateOf(agent, slot)} />
+                                        {slot.fault && (
+                                            <div class={faultOf(slot) ? "" : "muted"}>
+                                                {slot.fault.reason}
+                                                {slot.fault.overruled && " (overruled)"}
+                                            </div>
+                                        )}
                                     </td>
                                     <td>
                                         {id !== undefined && name ? (
