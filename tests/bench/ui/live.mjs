@@ -55,14 +55,14 @@ const views = {
     },
 };
 
-const second = () => new Promise((resolve) => setTimeout(resolve, 1000));
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function goTo(page, { link }) {
     await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: link }).click();
     await page.getByRole("heading", { name: link, level: 1 }).waitFor();
     await settled(page);
     await page.waitForFunction((name) => document.querySelector(name), ".table a, .overview-list li");
-    await second();
+    await pause(1000);
 }
 
 async function use(page, name, seconds) {
@@ -72,7 +72,7 @@ async function use(page, name, seconds) {
         const before = await page.evaluate(values, SHOWN);
         await page.evaluate(() => (window.inputs.length = 0));
         await inputs[i % inputs.length](page);
-        await second();
+        await pause(1000);
         tell(`input ${name}`, await page.evaluate(() => Math.max(16, ...window.inputs)));
         const after = await page.evaluate(values, SHOWN);
         tell(`moved ${name}`, Number(after.length === SHOWN && after.every((value, k) => value !== before[k])));
@@ -98,7 +98,10 @@ await page.addInitScript(watch);
 await page.goto("/experiments");
 for (const view of [views.overview, views.table]) {
     await goTo(page, view);
-    for (const input of view.inputs) await input(page); // what is loaded when it is first used is
+    for (const input of view.inputs) {
+        await input(page); // what is loaded or made when it is first used is there from now on
+        await pause(200);
+    }
     await page.keyboard.press("Escape");
 }
 await weigh(page, "start");
