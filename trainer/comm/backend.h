@@ -38,6 +38,7 @@ extern const struct comm_backend comm_net_backend;
 #ifdef MUSTER_CUDA
 extern const struct comm_backend comm_gpu_backend;
 extern const struct comm_backend comm_nccl_backend;
+const char *comm_nccl_version(char *out, size_t cap);
 #endif
 
 // The backend for the memory of the ranks' hosts.

@@ -1,5 +1,6 @@
 #include "trainer/comm/comm.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -84,6 +85,16 @@ int comm_world(const struct comm *c)
 const char *comm_backend_name(const struct comm *c)
 {
     return c->backend->name;
+}
+
+const char *comm_library(char *out, size_t cap)
+{
+#ifdef MUSTER_CUDA
+    return comm_nccl_version(out, cap);
+#else
+    snprintf(out, cap, "%s", "");
+    return out;
+#endif
 }
 
 int64_t comm_aside_us(const struct comm *c)

@@ -76,7 +76,12 @@ int comm_rank(const struct comm *c);
 int comm_world(const struct comm *c);
 const char *comm_backend_name(const struct comm *c);
 
-// Microseconds that a thread of the backend's own has been at operations so far; 0: it has none.
+// The library that sums of floats depend on, beside this program: "NCCL 2.28.9", or "". Returns
+// out.
+const char *comm_library(char *out, size_t cap);
+
+// Microseconds that a thread or stream of the backend's own has been at operations so far; 0: it
+// has none.
 int64_t comm_aside_us(const struct comm *c);
 
 // Zeroed, aligned to COMM_ALIGN, freed by comm_close(). Asking for more than arena_bytes in all is

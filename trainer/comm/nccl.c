@@ -388,20 +388,32 @@ static int make_gpu(struct nccl *n, struct error *e)
     return bad ? error_set(e, ERR_IO, "CUDA: %s at zeroing memory", cudaGetErrorString(bad)) : 0;
 }
 
+static int library_version(void)
+{
+    int version = 0;
+    ncclGetVersion(&version);
+    return version;
+}
+
+const char *comm_nccl_version(char *out, size_t cap)
+{
+    int version = library_version();
+    snprintf(out, cap, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    return out;
+}
+
 // Rank 0 makes the id.
 static json_t *introduce(const struct nccl *n, struct error *why)
 {
     char text[ID_TEXT] = "";
     ncclUniqueId id;
-    int version = 0;
-    ncclGetVersion(&version);
     if (!why->code && n->base.rank == 0) {
         if (ncclGetUniqueId(&id) == ncclSuccess)
             hex_encode(id.internal, sizeof id.internal, text);
         else
             error_set(why, ERR_IO, "NCCL cannot begin: %s", ncclGetLastError(NULL));
     }
-    return json_pack("{s:s, s:i, s:s}", "id", text, "nccl", version, "error", why->text);
+    return json_pack("{s:s, s:i, s:s}", "id", text, "nccl", library_version(), "error", why->text);
 }
 
 static int compare(const struct nccl *n, const json_t *all, struct error *e)

@@ -60,10 +60,10 @@ struct nccl {
     ncclComm_t nccl; // NULL: not yet, or no more
 
     pthread_mutex_t lock;      // of what follows
-    pthread_cond_t wake, told; // for the watcher; for who waits for `failed`
+    pthread_cond_t wake, told; // for the watcher; for who waits for `failed` or `gone`
     struct nccl_slot slots[COMM_PENDING_MAX];
     uint32_t entered, posted, begun, ended; // operations; of the posted ones there are events
-    bool leaving, left;                     // this rank wants to; all have
+    bool leaving, left, gone;               // this rank wants to; all do; the watcher has
     struct error suspicion;                 // what NCCL says, while somebody may know better
     int64_t suspected_at;
     struct error error; // the first; code 0: none

@@ -13,7 +13,8 @@ enum {
     GRACE_US = 600 * 1000,   // a death makes NCCL complain before the watcher has seen it
     ABORT_US = 1000 * 1000,  // how long an abort waits for a call of NCCL to return
     LEAVE_US = 10000 * 1000, // ... and a rank that leaves for the others
-    END_S = 10,              // ... and comm_close() for the abort
+    END_US = 10000 * 1000,   // ... and comm_close() for the abort
+    TURN_US = 1000,
 };
 
 // Failures.
@@ -210,14 +211,20 @@ static bool all_leave(const struct nccl *n)
 
 // The thread.
 
+static struct timespec after(int64_t us)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_nsec += us % 1000000 * 1000;
+    t.tv_sec += us / 1000000 + t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
+
 static void nap(struct nccl *n)
 {
-    struct timespec until;
+    struct timespec until = after(BEAT_US);
     bool leaving = n->leaving;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += BEAT_US * 1000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
     while (!n->error.code && n->leaving == leaving &&
            pthread_cond_timedwait(&n->wake, &n->lock, &until) != ETIMEDOUT)
         ;
@@ -227,10 +234,13 @@ static void nap(struct nccl *n)
 // all ranks are done: it never waits for a peer.
 static void end_nccl(struct nccl *n)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ABORT_US / 1000000;
-    bool locked = pthread_mutex_clocklock(&n->calls, CLOCK_MONOTONIC, &until) == 0;
+    int64_t begin = clock_mono_us();
+    bool locked = false;
+    while (!locked && clock_mono_us() - begin < ABORT_US) {
+        locked = pthread_mutex_trylock(&n->calls) == 0;
+        if (!locked)
+            clock_sleep_us(TURN_US);
+    }
     ncclComm_t nccl = n->nccl;
     n->nccl = NULL;
     if (locked && nccl && n->registration && !atomic_load(&n->failed))
@@ -269,6 +279,10 @@ static void *watch(void *arg)
     if (own)
         comm_abort(n->inner, why.text);
     end_nccl(n);
+    pthread_mutex_lock(&n->lock);
+    n->gone = true;
+    pthread_cond_broadcast(&n->told);
+    pthread_mutex_unlock(&n->lock);
     return NULL;
 }
 
@@ -286,36 +300,32 @@ int nccl_start_watcher(struct nccl *n, struct error *e)
     return no ? error_set_errno(e, ERR_INTERNAL, no, "no thread to watch the ranks") : 0;
 }
 
-// Until all want to leave: what this rank is to say then, it says if they do not.
-static void await_others(struct nccl *n)
+// Whether the watcher has ended; the lock is held.
+static bool await_end(struct nccl *n, int64_t patience)
 {
-    struct error why = {0};
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += LEAVE_US / 1000000;
-    error_set(&why, ERR_PEER, "rank %d has left before the others were done", n->base.rank);
-    if (pthread_clockjoin_np(n->watcher, NULL, CLOCK_MONOTONIC, &until) == 0)
-        n->watched = false;
-    else
-        nccl_fail(n, &why, true);
+    struct timespec until = after(patience);
+    while (!n->gone && pthread_cond_timedwait(&n->told, &n->lock, &until) != ETIMEDOUT)
+        ;
+    return n->gone;
 }
 
 bool nccl_stop_watcher(struct nccl *n)
 {
-    struct timespec until;
+    struct error why = {0};
     if (!n->watched)
         return true;
+    error_set(&why, ERR_PEER, "rank %d has left before the others were done", n->base.rank);
     pthread_mutex_lock(&n->lock);
     n->leaving = true;
     pthread_cond_broadcast(&n->wake);
+    if (!await_end(n, LEAVE_US))
+        record(n, &why, true);
+    bool gone = await_end(n, END_US);
     pthread_mutex_unlock(&n->lock);
-    await_others(n);
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += END_S;
-    if (n->watched && pthread_clockjoin_np(n->watcher, NULL, CLOCK_MONOTONIC, &until) == 0)
-        n->watched = false;
-    if (n->watched)
+    if (gone)
+        pthread_join(n->watcher, NULL);
+    else
         log_warn("NCCL does not end; its memory is left to the end of this process", "rank=%d",
                  n->base.rank);
-    return !n->watched;
+    return gone;
 }

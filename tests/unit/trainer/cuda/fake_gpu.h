@@ -19,8 +19,11 @@ struct fake_faults {
 };
 extern struct fake_faults fake_faults;
 
-// Keeps the compute stream busy for a while.
-void fake_compute_us(int64_t us);
+// What tests do with a GPU, the fake one or, with real_gpu.c in its place, the real one.
+bool gpu_is_there(void);
+bool gpu_is_real(void);          // nothing can be made to go wrong
+void gpu_begin(int rank);        // in every rank, first
+void gpu_compute_us(int64_t us); // keeps the compute stream busy for a while
 
 // Of fake_cuda.c, for fake_nccl.c.
 void fake_enqueue(cudaStream_t stream, void (*run)(void *arg), void *arg);

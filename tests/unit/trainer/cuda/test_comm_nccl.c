@@ -1,6 +1,6 @@
-// The backend for GPUs between forked ranks, over a GPU and an NCCL that are none (fake_gpu.h):
-// results, the order of streams, and every way a peer can go missing. A placement such as "AB" has
-// a letter for the machine of each rank.
+// The backend for GPUs between forked ranks, over a GPU and an NCCL that are none (fake_gpu.h), and
+// over real ones where there are some: results, the order of streams, and every way a peer can go
+// missing. A placement such as "AB" has a letter for the machine of each rank.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 #include "trainer/comm/comm.h"
 #include "trainer/ops/device.h"
 
-enum { ARENA = 8 << 20, BUSY_US = 3000 };
+enum { ARENA = 8 << 20, BUSY_US = 3000, SKIPPED = 77 };
 
 static const char *placement; // set before the ranks are forked
 
@@ -46,6 +46,7 @@ static int open_comm(struct gang_seat *seat, int64_t hang_us, struct comm **c, s
         .hang_us = hang_us,
         .rendezvous = {.all_gather = gather, .ctx = seat},
     };
+    gpu_begin(seat->rank);
     return comm_open(&config, c, e);
 }
 
@@ -107,7 +108,7 @@ static void upload(struct comm *c, const struct comm_work *w)
     char *host = xcalloc(1, bytes_of(w) + 1);
     for (size_t i = 0; i < w->count; i++)
         put(host, w->type, i, of_rank(comm_rank(c), i));
-    fake_compute_us(BUSY_US);
+    gpu_compute_us(BUSY_US);
     ops_upload(w->data, host, bytes_of(w));
     free(host);
 }
@@ -157,7 +158,9 @@ static int rank_arithmetic(struct gang_seat *seat, void *ctx)
     struct error e = {0};
     struct comm *c = NULL;
     CHECK(open_comm(seat, 0, &c, &e) == 0);
+    char library[32];
     CHECK(strcmp(comm_backend_name(c), "nccl") == 0);
+    CHECK(strncmp(comm_library(library, sizeof library), "NCCL 2.", 7) == 0);
     struct comm_work work = {.data = comm_alloc(c, MOST * sizeof(int64_t))};
     int64_t zero = 1;
     CHECK(comm_read(c, &zero, work.data, sizeof zero, &e) == 0 && zero == 0);
@@ -230,7 +233,7 @@ static int rank_barrier(struct gang_seat *seat, void *ctx)
     CHECK(open_comm(seat, 0, &c, &e) == 0);
     int64_t begin = clock_mono_us();
     if (seat->rank == 1)
-        fake_compute_us(SECOND / 4);
+        gpu_compute_us(SECOND / 4);
     CHECK(comm_barrier(c, &e) == 0);
     CHECK(clock_mono_us() - begin >= SECOND / 5);
     comm_close(c);
@@ -258,7 +261,7 @@ static int rank_broadcast(struct gang_seat *seat, void *ctx)
         for (int p = 0; p < 3; p++) {
             memset(host, 10 * root + p + 100 * (seat->rank != root), bytes);
             if (p > 0) {
-                fake_compute_us(BUSY_US);
+                gpu_compute_us(BUSY_US);
                 ops_upload(places[p], host, bytes);
             }
             CHECK(comm_broadcast(c, places[p], bytes, root, &e) == 0);
@@ -290,6 +293,8 @@ static int rank_unregistered(struct gang_seat *seat, void *ctx)
 static void test_goes_on_unregistered(void **state)
 {
     (void)state;
+    if (gpu_is_real())
+        skip();
     assert_all_well("AA", rank_unregistered);
 }
 
@@ -400,7 +405,7 @@ static int rank_hangs(struct gang_seat *seat, void *ctx)
         return reduce_until_error(seat, c);
     tell(seat, 0, "");
     if (*on_gpu) {
-        fake_compute_us(4 * SECOND);
+        gpu_compute_us(4 * SECOND);
         CHECK(reduce(c, &e) == ERR_PEER);
     } else {
         clock_sleep_us(4 * SECOND);
@@ -459,6 +464,8 @@ static int rank_complains(struct gang_seat *seat, void *ctx)
 static void test_complaint_of_nccl_is_told(void **state)
 {
     (void)state;
+    if (gpu_is_real())
+        skip();
     struct heard heard = {0};
     assert_int_equal(run_placed("AA", rank_complains, &heard).failed_rank, -1);
     assert_all_others_say(&heard, 2, 1, "rank 1 gave up: NCCL: remote process exited", 2 * SECOND);
@@ -482,6 +489,8 @@ static int rank_complains_of_death(struct gang_seat *seat, void *ctx)
 static void test_death_counts_more_than_complaints(void **state)
 {
     (void)state;
+    if (gpu_is_real())
+        skip();
     struct heard heard = {0};
     assert_int_equal(run_placed("AA", rank_complains_of_death, &heard).failed_rank, 1);
     assert_all_others_say(&heard, 2, 1, "rank 1 died", 2 * SECOND);
@@ -516,6 +525,8 @@ static int rank_has_another_version(struct gang_seat *seat, void *ctx)
 static void test_all_hear_who_cannot_begin(void **state)
 {
     (void)state;
+    if (gpu_is_real())
+        skip();
     struct heard heard = {0};
     assert_int_equal(run_placed("AA", rank_cannot_begin, &heard).failed_rank, -1);
     assert_non_null(strstr(heard.errors[0], "rank 1 cannot begin: the GPU has no 9 MiB"));
@@ -552,6 +563,8 @@ static int rank_waits_in_vain(struct gang_seat *seat, void *ctx)
 static void test_connecting_ends(void **state)
 {
     (void)state;
+    if (gpu_is_real())
+        skip();
     struct heard heard = {0};
     assert_int_equal(run_placed("AA", rank_dies_connecting, &heard).failed_rank, 1);
     assert_all_others_say(&heard, 2, 1, "rank 1 died", 4 * SECOND);
@@ -568,10 +581,11 @@ static int rank_alone(struct gang_seat *seat, void *ctx)
     struct error e = {0};
     struct comm *c = NULL;
     int32_t x = 5;
+    gpu_begin(0);
     CHECK(comm_open(&(struct comm_config){.world = 1, .arena_bytes = 64}, &c, &e) == 0);
     CHECK(strcmp(comm_backend_name(c), "gpu") == 0);
     int32_t *a = comm_alloc(c, sizeof x);
-    fake_compute_us(BUSY_US);
+    gpu_compute_us(BUSY_US);
     ops_upload(a, &x, sizeof x);
     CHECK(comm_all_reduce(c, a, 1, COMM_INT32, COMM_SUM, &e) == 0);
     x = 0;
@@ -606,5 +620,9 @@ int main(void)
         cmocka_unit_test(test_all_hear_who_cannot_begin),
         cmocka_unit_test(test_connecting_ends),
     };
+    if (!gpu_is_there()) {
+        print_message("no GPU\n");
+        return SKIPPED;
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
