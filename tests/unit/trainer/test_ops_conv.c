@@ -185,7 +185,7 @@ static void test_not_a_number_stays(void **state)
     struct error e;
     assert_int_equal(ops_conv_new(&s, true, &c, &e), 0);
     x[0] = NAN;
-    ops_conv_forward(c, x, w, NULL, NULL, y);
+    ops_conv_forward(c, x, w, NULL, floats_new(&a, ops_conv_scratch(c)), y);
     assert_true(isnan(y[0]) && isnan(y[(4 + 1) * 3 + 2]));
     assert_true(isfinite(y[2 * 3]));
     ops_conv_free(c);
