@@ -3,7 +3,6 @@
 
 #include <jansson.h>
 
-#include "trainer/ops/update.h"
 #include "trainer/optim/optimizer.h"
 
 // Three tensors, the second without weight decay, and a statistic; gaps as the model's padding.
@@ -353,33 +352,6 @@ static void test_not_finite(void **state)
     arithmetic_end(&a);
 }
 
-// The order of the sum is fixed by the length alone.
-static void test_sum_of_squares(void **state)
-{
-    (void)state;
-    struct arithmetic a = arithmetic_begin(6);
-    const size_t lengths[] = {0, 1, 7, 31, 32, 33, 4095, 4096};
-    float *g = floats_random(&a, 4096, 3);
-    for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
-        double lanes[32] = {0}, sum = 0;
-        for (size_t i = 0; i < lengths[k]; i++)
-            lanes[i % 32] += (double)g[i] * (double)g[i];
-        for (int lane = 0; lane < 32; lane++)
-            sum += lanes[lane];
-        const struct ops_unit unit = {0, lengths[k], 0};
-        const struct ops_blocks blocks = {.p = g, .g = g};
-        double found = -1;
-        struct ops_units *u;
-        struct error e;
-        assert_int_equal(ops_units_new(&unit, 1, 1, &u, &e), 0);
-        ops_units_measure(u, &blocks, &(struct ops_squares){.weights = &found});
-        assert_int_equal(ops_wait(&e), 0);
-        assert_true(found == sum);
-        ops_units_free(u);
-    }
-    arithmetic_end(&a);
-}
-
 static void expect_refused(const char *spec_text, double clip, const char *expected)
 {
     json_t *spec = json_loads(spec_text, 0, NULL), *schedule = NULL;
@@ -426,7 +398,7 @@ int main(void)
         cmocka_unit_test(test_trust_ratios),     cmocka_unit_test(test_no_trust_ratio),
         cmocka_unit_test(test_states),           cmocka_unit_test(test_resuming),
         cmocka_unit_test(test_clipping),         cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_sum_of_squares),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,10 @@
 // The device of the emulation: coroutines for the threads of a block, and the host's memory. A
 // coroutine runs one thread after the other until one of them has to wait; then the next coroutine
 // takes over, so that kernels without barriers need one alone.
+#undef _FORTIFY_SOURCE // whose longjmp() takes other stacks for mistakes
 #include "tests/unit/trainer/cuda/emulate.h"
 
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucontext.h>
@@ -28,7 +30,8 @@ struct warp {
 };
 
 struct fiber {
-    ucontext_t context;
+    ucontext_t context; // for its beginning; then `state`, which costs no call of the system
+    jmp_buf state;
     unsigned char *stack;
     dim3 index; // of the thread that it is running
     bool done;
@@ -37,6 +40,7 @@ struct fiber {
 };
 
 static struct {
+    const char *kernel;
     void (*thread)(void *);
     void *ctx;
     unsigned threads, begun, finished;
@@ -44,29 +48,43 @@ static struct {
     struct warp warps[WARPS_MAX];
     struct fiber fibers[THREADS_MAX];
     struct fiber *running;
-    ucontext_t scheduler;
+    jmp_buf scheduler;
     unsigned char *shared;
     enum ops_precision precision;
 } e;
+
+// What a kernel must not do ends the program.
+static void demand(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    log_error("a kernel is wrong", "kernel=%s block=%u.%u thread=%u: %s", e.kernel, blockIdx.x,
+              blockIdx.y, threadIdx.x, what);
+    abort();
+}
 
 static void run_threads(void)
 {
     while (e.begun < e.threads) {
         unsigned i = e.begun++;
-        threadIdx = dim3(i % blockDim.x, i / blockDim.x);
+        threadIdx = dim3(i);
         e.running->index = threadIdx;
         e.thread(e.ctx);
         e.finished++;
     }
     e.running->done = true;
-    swapcontext(&e.running->context, &e.scheduler);
+    _longjmp(e.scheduler, 1);
 }
 
 static void resume(struct fiber *f)
 {
     e.running = f;
     threadIdx = f->index;
-    must(swapcontext(&e.scheduler, &f->context) == 0);
+    if (_setjmp(e.scheduler) == 0) {
+        if (f->at)
+            _longjmp(f->state, 1);
+        setcontext(&f->context);
+    }
 }
 
 static void begin(struct fiber *f)
@@ -99,29 +117,30 @@ static void run_block(void)
                 resume(f);
                 moved = true;
             }
-        must(moved); // else threads wait at different barriers, or for one that has returned
+        demand(moved, "threads wait at different barriers, or for one that has returned");
     }
 }
 
-void emulate_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*thread)(void *), void *ctx)
+void emulate_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                    void (*thread)(void *), void *ctx)
 {
-    must(block.z == 1 && block.x * block.y <= THREADS_MAX && block.x * block.y % 32 == 0);
-    must(grid.x > 0 && grid.y > 0 && grid.z > 0 && grid.y < 65536 && grid.z < 65536);
-    must(shared_bytes <= (160u << 10)); // what compute capability 8.0 has
+    e.kernel = kernel;
+    demand(block.y * block.z == 1 && block.x <= THREADS_MAX && block.x % 32 == 0, "its block");
+    demand(grid.x > 0 && grid.y > 0 && grid.y < 65536 && grid.z == 1, "its grid");
+    demand(shared_bytes <= (160u << 10), "more shared memory than compute capability 8.0 has");
     e.thread = thread;
     e.ctx = ctx;
-    e.threads = block.x * block.y;
+    e.threads = block.x;
     blockDim = block;
     gridDim = grid;
     e.shared = (unsigned char *)aligned_alloc(64, (shared_bytes + 64) / 64 * 64);
     must(e.shared);
-    for (unsigned z = 0; z < grid.z; z++)
-        for (unsigned y = 0; y < grid.y; y++)
-            for (unsigned x = 0; x < grid.x; x++) {
-                blockIdx = dim3(x, y, z);
-                memset(e.shared, 0x7f, shared_bytes); // nobody may count on zeros
-                run_block();
-            }
+    for (unsigned y = 0; y < grid.y; y++)
+        for (unsigned x = 0; x < grid.x; x++) {
+            blockIdx = dim3(x, y);
+            memset(e.shared, 0x7f, shared_bytes); // nobody may count on zeros
+            run_block();
+        }
     free(e.shared);
 }
 
@@ -140,32 +159,28 @@ static void wait_at(struct barrier *b, unsigned threads)
         b->generation++;
         return;
     }
-    must(swapcontext(&me->context, &e.scheduler) == 0);
+    if (_setjmp(me->state) == 0)
+        _longjmp(e.scheduler, 1);
 }
 
 void emulate_block_barrier(void)
 {
-    must(e.finished == 0); // every thread of the block comes here
+    demand(e.finished == 0, "a thread returned before a barrier");
     wait_at(&e.barrier, e.threads);
-}
-
-static unsigned linear_index(void)
-{
-    return threadIdx.x + threadIdx.y * blockDim.x;
 }
 
 void emulate_warp_barrier(unsigned mask)
 {
-    must(mask == 0xffffffffu);
-    wait_at(&e.warps[linear_index() / 32].barrier, 32);
+    demand(mask == 0xffffffffu, "a shuffle without its whole warp");
+    wait_at(&e.warps[threadIdx.x / 32].barrier, 32);
 }
 
 void emulate_exchange(unsigned mask, const void *mine, size_t size, unsigned from, void *theirs)
 {
-    must(size <= WIDEST);
-    struct warp *w = &e.warps[linear_index() / 32];
+    demand(size <= WIDEST, "too wide a shuffle");
+    struct warp *w = &e.warps[threadIdx.x / 32];
     unsigned turn = w->barrier.generation % 2; // so that the next exchange disturbs none
-    memcpy(w->given[turn][linear_index() % 32], mine, size);
+    memcpy(w->given[turn][threadIdx.x % 32], mine, size);
     emulate_warp_barrier(mask);
     memcpy(theirs, w->given[turn][from], size);
 }
@@ -214,14 +229,48 @@ void ops_free(void *memory)
     free(memory);
 }
 
-void ops_zero(void *to, size_t bytes)
+const char *ops_fingerprint(char *out, size_t cap)
 {
-    memset(to, 0, bytes);
+    snprintf(out, cap, "emulation");
+    return out;
 }
 
 void ops_copy(void *to, const void *from, size_t bytes)
 {
-    memcpy(to, from, bytes);
+    if (bytes > 0)
+        memcpy(to, from, bytes);
+}
+
+void ops_upload(void *device, const void *host, size_t bytes)
+{
+    ops_copy(device, host, bytes);
+}
+
+void ops_download(void *host, const void *device, size_t bytes)
+{
+    ops_copy(host, device, bytes);
+}
+
+void ops_zero(void *to, size_t bytes)
+{
+    if (bytes > 0)
+        memset(to, 0, bytes);
+}
+
+int ops_wait(struct error *)
+{
+    return 0;
+}
+
+int64_t ops_floats_of_reals(int64_t n)
+{
+    return cuda_reals_are_bf16() ? (n + 1) / 2 : n;
+}
+
+const real *ops_reals_at(const real *p, size_t index)
+{
+    size_t size = cuda_reals_are_bf16() ? sizeof(__nv_bfloat16) : sizeof(float);
+    return (const real *)((const unsigned char *)p + index * size);
 }
 
 void ops_upload_reals(int64_t n, const float *host, real *device)
@@ -231,6 +280,11 @@ void ops_upload_reals(int64_t n, const float *host, real *device)
             reals<__nv_bfloat16>(device)[i] = __float2bfloat16_rn(host[i]);
         else
             reals<float>(device)[i] = host[i];
+}
+
+void ops_to_reals(int64_t n, const float *x, real *y)
+{
+    ops_upload_reals(n, x, y);
 }
 
 void ops_download_reals(int64_t n, const real *device, float *host)

@@ -20,7 +20,8 @@
 
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-void emulate_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*thread)(void *), void *ctx);
+void emulate_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                    void (*thread)(void *), void *ctx);
 unsigned char *emulate_shared(void);
 void emulate_block_barrier(void);
 void emulate_warp_barrier(unsigned mask);
@@ -32,13 +33,15 @@ template <typename F> static void emulate_call(void *f)
     (*static_cast<F *>(f))();
 }
 
-template <typename F> static void emulate_kernel(dim3 grid, dim3 block, size_t shared_bytes, F f)
+template <typename F>
+static void emulate_kernel(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes, F f)
 {
-    emulate_launch(grid, block, shared_bytes, emulate_call<F>, &f);
+    emulate_launch(kernel, grid, block, shared_bytes, emulate_call<F>, &f);
 }
 
 #define LAUNCH(kernel, grid, block, shared_bytes, ...)                                             \
-    emulate_kernel(dim3(grid), dim3(block), (size_t)(shared_bytes), [=] { kernel(__VA_ARGS__); })
+    emulate_kernel(#kernel, dim3(grid), dim3(block), (size_t)(shared_bytes),                       \
+                   [=] { kernel(__VA_ARGS__); })
 
 static inline void __syncthreads(void)
 {

@@ -1,0 +1,113 @@
+// Element by element; a thread has EACH numbers, a block's width apart. Peaks of threads meet by
+// atomicMax of bit patterns, whose order does not matter.
+#include "trainer/ops/cuda/lanes.h"
+
+extern "C" {
+#include "trainer/ops/exact.h"
+}
+
+enum { THREADS = 256, EACH = 4 };
+enum rule { PROBE, PUT, ADD };
+
+static __device__ size_t first_of_mine(void)
+{
+    return (size_t)blockIdx.x * THREADS * EACH + threadIdx.x;
+}
+
+static unsigned blocks_of(size_t n)
+{
+    return blocks_for((int64_t)n, THREADS * EACH);
+}
+
+// By comparisons that make NaN the lowest number. Sums are taken modulo 2^32: one that was clamped
+// may overflow, and is not used.
+static __device__ uint32_t integer_of(float x)
+{
+    x = x > -OPS_EXACT_CLAMP ? x : -OPS_EXACT_CLAMP;
+    x = x < OPS_EXACT_CLAMP ? x : OPS_EXACT_CLAMP;
+    return (uint32_t)(int32_t)rintf(x);
+}
+
+static __global__ void sum_kernel(enum rule rule, size_t n, const float *g, float scale,
+                                  int32_t *sum, uint32_t *peak)
+{
+    uint32_t largest = 0;
+#pragma unroll
+    for (int k = 0; k < EACH; k++) {
+        size_t i = first_of_mine() + (size_t)k * THREADS;
+        if (i >= n)
+            break;
+        float x = g[i];
+        uint32_t bits = (uint32_t)__float_as_int(x) & INT32_MAX;
+        largest = bits > largest ? bits : largest;
+        if (rule == PUT)
+            sum[i] = (int32_t)integer_of(x * scale);
+        else if (rule == ADD)
+            sum[i] = (int32_t)((uint32_t)sum[i] + integer_of(x * scale));
+    }
+    for (int lane = WARP / 2; lane > 0; lane /= 2) {
+        uint32_t other = __shfl_xor_sync(whole_warp, largest, lane);
+        largest = other > largest ? other : largest;
+    }
+    if (threadIdx.x % WARP == 0 && largest > 0)
+        atomicMax(peak, largest);
+}
+
+static void sum_of(enum rule rule, size_t n, const float *g, float scale, int32_t *sum,
+                   uint32_t *peak)
+{
+    if (n > 0)
+        LAUNCH(sum_kernel, blocks_of(n), THREADS, 0, rule, n, g, scale, sum, peak);
+}
+
+extern "C" void ops_exact_probe(size_t n, const float *g, uint32_t *peak)
+{
+    sum_of(PROBE, n, g, 0, NULL, peak);
+}
+
+extern "C" void ops_exact_put(size_t n, const float *g, float scale, int32_t *sum, uint32_t *peak)
+{
+    sum_of(PUT, n, g, scale, sum, peak);
+}
+
+extern "C" void ops_exact_add(size_t n, const float *g, float scale, int32_t *sum, uint32_t *peak)
+{
+    sum_of(ADD, n, g, scale, sum, peak);
+}
+
+static __global__ void to_float_kernel(size_t n, float scale, int32_t *sum)
+{
+#pragma unroll
+    for (int k = 0; k < EACH; k++) {
+        size_t i = first_of_mine() + (size_t)k * THREADS;
+        if (i < n)
+            sum[i] = __float_as_int((float)sum[i] * scale);
+    }
+}
+
+extern "C" void ops_exact_to_float(size_t n, float scale, void *sum)
+{
+    if (n > 0)
+        LAUNCH(to_float_kernel, blocks_of(n), THREADS, 0, n, scale, (int32_t *)sum);
+}
+
+static __global__ void add_kernel(size_t n, const float *g, float *sum)
+{
+#pragma unroll
+    for (int k = 0; k < EACH; k++) {
+        size_t i = first_of_mine() + (size_t)k * THREADS;
+        if (i < n)
+            sum[i] += g[i];
+    }
+}
+
+extern "C" void ops_float_add(size_t n, const float *g, float *sum)
+{
+    if (n > 0)
+        LAUNCH(add_kernel, blocks_of(n), THREADS, 0, n, g, sum);
+}
+
+extern "C" void ops_float_scale(size_t n, float scale, float *sum)
+{
+    ops_scale((int64_t)n, (double)scale, sum, sum);
+}
