@@ -47,7 +47,7 @@ static int add_up(struct training *t, struct sums *sums, struct error *e)
     int err = comm_all_reduce(t->comm, t->totals, TRAINING_TOTALS, COMM_INT64, COMM_SUM, e);
     ops_download(all, t->totals, sizeof all);
     if (!err)
-        err = ops_wait(e);
+        err = comm_settle(t->comm, e);
     *sums = (struct sums){.loss = {.total = all[0], .not_finite = all[1]}, .correct = all[2]};
     return err;
 }

@@ -133,6 +133,8 @@ int training_checkpoint(struct training *t, bool due, struct error *e)
     int err = 0;
     for (int i = 0; i < optimizer_state_count(t->optimizer) && !err; i++)
         err = sync_collect(t->sync, optimizer_state(t->optimizer, i), e);
+    if (!err)
+        err = comm_settle(t->comm, e); // the weights are whole
     if (err || t->job->rank > 0)
         return err;
     const int32_t *exponents = sync_exponents(t->sync);

@@ -167,13 +167,10 @@ int comm_barrier(struct comm *c, struct error *e)
     return comm_all_reduce(c, NULL, 0, COMM_INT32, COMM_SUM, e);
 }
 
-int comm_read(struct comm *c, void *host, const void *data, size_t bytes, struct error *e)
+int comm_settle(struct comm *c, struct error *e)
 {
     int err = c->backend->settle ? c->backend->settle(c, e) : 0;
-    if (err)
-        return err;
-    ops_download(host, data, bytes);
-    return ops_wait(e);
+    return err ? err : ops_wait(e);
 }
 
 int comm_broadcast(struct comm *c, void *data, size_t bytes, int root, struct error *e)

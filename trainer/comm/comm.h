@@ -11,7 +11,7 @@
 // machine, `net` for several machines; GPUs have `gpu` for a world of one, and `nccl`. Operations
 // work in place on memory of comm_alloc(), which lies on the ranks' device. With a GPU they take
 // their turn after what the device has to do so far, comm_wait() makes it wait and not the host,
-// and comm_read() tells whether all went well.
+// and comm_settle() tells whether all went well.
 //
 // Where a buffer is divided among the ranks, rank r's part is comm_part(count, unit, world, r).
 #ifndef MUSTER_TRAINER_COMM_COMM_H
@@ -100,8 +100,9 @@ int comm_run(struct comm *c, const struct comm_work *work, struct error *e); // 
 int comm_all_reduce(struct comm *c, void *data, size_t count, enum comm_type type, enum comm_op op,
                     struct error *e);
 
-// Copies to the host what operations that were waited for have left in memory of comm_alloc().
-int comm_read(struct comm *c, void *host, const void *data, size_t bytes, struct error *e);
+// Like ops_wait(), for who has downloaded what operations left, or goes on from it: also tells when
+// one that was waited for has been given up meanwhile, and left anything.
+int comm_settle(struct comm *c, struct error *e);
 
 int comm_broadcast(struct comm *c, void *data, size_t bytes, int root,
                    struct error *e); // any memory, of the host or device

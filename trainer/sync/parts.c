@@ -132,7 +132,7 @@ static int combine(void *ctx, double *sums, size_t count, struct error *e)
     ops_upload(s->sums, sums, count * sizeof *sums);
     int err = sync_all_reduce(s, s->sums, count, COMM_INT64, COMM_SUM, e);
     ops_download(sums, s->sums, count * sizeof *sums);
-    return err ? err : ops_wait(e);
+    return err ? err : comm_settle(s->comm, e);
 }
 
 struct optimizer_peers sync_peers(struct sync *s)

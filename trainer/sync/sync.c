@@ -180,7 +180,7 @@ static int hear_peaks(struct sync *s, struct error *e)
 {
     int count = s->config.parameter_count;
     ops_download(s->heard, s->peaks, peaks_count(&s->config) * sizeof *s->peaks);
-    int err = ops_wait(e);
+    int err = comm_settle(s->comm, e);
     for (int t = 0; t < count; t++)
         s->heard[t] = fixed_exponent((uint32_t)s->heard[t]);
     return err;

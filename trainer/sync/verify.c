@@ -106,7 +106,7 @@ static int share_checksums(struct sync *s, struct replicas *r, struct error *e)
     int err = comm_run(s->comm, &work, e);
     ops_download(r->checksums, s->checksums, row * (size_t)r->world);
     if (!err)
-        err = ops_wait(e);
+        err = comm_settle(s->comm, e);
     return err ? err : comm_barrier(s->comm, e); // the checksums may be written again
 }
 

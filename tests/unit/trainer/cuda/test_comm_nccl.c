@@ -113,11 +113,17 @@ static void upload(struct comm *c, const struct comm_work *w)
     free(host);
 }
 
+static int read_back(struct comm *c, void *host, const void *data, size_t bytes, struct error *e)
+{
+    ops_download(host, data, bytes);
+    return comm_settle(c, e);
+}
+
 static int check(struct comm *c, const struct comm_work *w, size_t first, size_t last)
 {
     struct error e = {0};
     char *host = xcalloc(1, bytes_of(w) + 1);
-    CHECK(comm_read(c, host, w->data, bytes_of(w), &e) == 0);
+    CHECK(read_back(c, host, w->data, bytes_of(w), &e) == 0);
     for (size_t i = first; i < last; i++)
         CHECK(get(host, w->type, i) == of_all(comm_world(c), i, w->op));
     free(host);
@@ -163,7 +169,7 @@ static int rank_arithmetic(struct gang_seat *seat, void *ctx)
     CHECK(strncmp(comm_library(library, sizeof library), "NCCL 2.", 7) == 0);
     struct comm_work work = {.data = comm_alloc(c, MOST * sizeof(int64_t))};
     int64_t zero = 1;
-    CHECK(comm_read(c, &zero, work.data, sizeof zero, &e) == 0 && zero == 0);
+    CHECK(read_back(c, &zero, work.data, sizeof zero, &e) == 0 && zero == 0);
     for (int kind = 0; kind < 6; kind++)
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             work.kind = COMM_ALL_REDUCE;
@@ -210,7 +216,7 @@ static int rank_many(struct gang_seat *seat, void *ctx)
     }
     for (int i = MANY - 1; i >= 0; i--) {
         CHECK(comm_wait(c, tickets[i], &e) == 0);
-        CHECK(comm_read(c, host, data[i], sizeof host, &e) == 0);
+        CHECK(read_back(c, host, data[i], sizeof host, &e) == 0);
         for (int k = 0; k < COUNT; k++)
             CHECK(host[k] == (i + k) * seat->world);
     }
@@ -266,7 +272,7 @@ static int rank_broadcast(struct gang_seat *seat, void *ctx)
             }
             CHECK(comm_broadcast(c, places[p], bytes, root, &e) == 0);
             if (p > 0)
-                CHECK(comm_read(c, host, places[p], bytes, &e) == 0);
+                CHECK(read_back(c, host, places[p], bytes, &e) == 0);
             for (size_t i = 0; i < bytes; i++)
                 CHECK(host[i] == (char)(10 * root + p));
         }
@@ -313,7 +319,7 @@ static int reduce(struct comm *c, struct error *e)
     for (int i = 0; !err; i++) {
         err = comm_run(c, &works[i % 3], e);
         if (!err && i % 5 == 0)
-            err = comm_read(c, host, a, sizeof host, e);
+            err = read_back(c, host, a, sizeof host, e);
     }
     return err;
 }
@@ -589,7 +595,7 @@ static int rank_alone(struct gang_seat *seat, void *ctx)
     ops_upload(a, &x, sizeof x);
     CHECK(comm_all_reduce(c, a, 1, COMM_INT32, COMM_SUM, &e) == 0);
     x = 0;
-    CHECK(comm_read(c, &x, a, sizeof x, &e) == 0 && x == 5);
+    CHECK(read_back(c, &x, a, sizeof x, &e) == 0 && x == 5);
     comm_abort(c, "");
     CHECK(comm_barrier(c, &e) == ERR_PEER);
     comm_close(c);
