@@ -105,7 +105,8 @@ static __global__ void finish_kernel(int64_t strips, int64_t width, const double
         return;
     for (int i = 1; i < FINISHERS; i++)
         sum += part[i][threadIdx.x];
-    (column < width ? first : second)[column % width] = (V)sum;
+    V *out = column < width ? first : second;
+    out[column % width] = (V)sum;
 }
 
 // first and second: [width]; second may be NULL.
