@@ -201,8 +201,7 @@ void attention_forget_plans(void)
     }
 }
 
-// A number for each query: what is saved, and in scratch the dots, whose room is a multiple of what
-// cuDNN's workspace is aligned to.
+// A number for each query: what is saved, and in scratch the dots, before cuDNN's workspace.
 static int64_t queries(const struct ops_attention *s)
 {
     return s->samples * s->heads * s->context;
@@ -224,12 +223,12 @@ int64_t ops_attention_saved(const struct ops_attention *s, double rate)
 int64_t ops_attention_scratch(const struct ops_attention *s)
 {
     const struct attention_plans *p = plans_of(s);
-    int64_t most = attention_kernel_scratch(s), bytes = 0;
-    if (p)
-        bytes = p->forward.workspace > p->backward.workspace ? p->forward.workspace
-                                                             : p->backward.workspace;
-    int64_t theirs = dots_room(s) + ceil_div(bytes, sizeof(float));
-    return p && theirs > most ? theirs : most;
+    int64_t ours = attention_kernel_scratch(s), theirs = 0;
+    if (p) {
+        int64_t forward = graph_room(&p->forward), backward = graph_room(&p->backward);
+        theirs = dots_room(s) + (forward > backward ? forward : backward);
+    }
+    return theirs > ours ? theirs : ours;
 }
 
 static const void *part_of(const struct ops_attention *s, const real *qkv, int part)

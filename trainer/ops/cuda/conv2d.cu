@@ -93,10 +93,10 @@ void ops_conv_free(struct ops_conv *c)
 
 int64_t ops_conv_scratch(const struct ops_conv *c)
 {
-    int64_t most = c->forward.workspace;
-    most = c->data.workspace > most ? c->data.workspace : most;
-    most = c->gradient.workspace > most ? c->gradient.workspace : most;
-    return c->turned + ceil_div(most, sizeof(float));
+    int64_t most = graph_room(&c->forward), data = graph_room(&c->data);
+    int64_t gradient = graph_room(&c->gradient);
+    most = data > most ? data : most;
+    return c->turned + (gradient > most ? gradient : most);
 }
 
 // Number (in, out) of one place of the kernel of one group, as we keep it and as cuDNN does.

@@ -349,12 +349,22 @@ void graph_plan_free(struct graph_plan *p)
 
 // --- running
 
+// Kernels load their workspace in larger units than our tensors are aligned to.
+enum { WORKSPACE_ALIGNMENT = 256 };
+
+int64_t graph_room(const struct graph_plan *p)
+{
+    return p->workspace == 0 ? 0 : ceil_div(p->workspace + WORKSPACE_ALIGNMENT, sizeof(float));
+}
+
 void graph_run(const struct graph_plan *p, const struct graph_argument *arguments, int count,
-               void *workspace, const char *op)
+               float *room, const char *op)
 {
     const void *places[GRAPH_ARGUMENTS_MAX];
     int64_t ids[GRAPH_ARGUMENTS_MAX];
     struct graph g = {};
+    uintptr_t past = (uintptr_t)room + WORKSPACE_ALIGNMENT - 1;
+    void *workspace = (void *)(past - past % WORKSPACE_ALIGNMENT);
     must(count <= GRAPH_ARGUMENTS_MAX);
     for (int i = 0; i < count; i++) {
         ids[i] = arguments[i].id;

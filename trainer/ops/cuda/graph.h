@@ -49,11 +49,13 @@ void graph_reshape(struct graph *g, graph_node x, graph_node y);
 // bits. ERR_INTERNAL: cuDNN has none; `what` says for what.
 struct graph_plan {
     graph_node plan, engine; // plan is NULL: none
-    int64_t workspace;       // bytes
+    int64_t workspace;       // bytes, for whoever runs it to give
 };
 int graph_compile(struct graph *g, const char *what, struct graph_plan *out, struct error *e);
 void graph_free(struct graph *g);
 void graph_plan_free(struct graph_plan *p);
+
+int64_t graph_room(const struct graph_plan *p); // floats, for the workspace wherever it begins
 
 // Puts it on the stream. What goes wrong is told by ops_wait(), as of `op`.
 struct graph_argument {
@@ -61,6 +63,6 @@ struct graph_argument {
     const void *at;
 };
 void graph_run(const struct graph_plan *p, const struct graph_argument *arguments, int count,
-               void *workspace, const char *op);
+               float *room, const char *op);
 
 #endif
