@@ -7,6 +7,7 @@
 #include "base/limits.h"
 
 static const char *const reductions[] = {"exact", "float", NULL};
+static const char *const precisions[] = {"auto", "float32", "tf32", "bf16", NULL};
 
 const struct schema_field expconf_trainer_keys[] = {
     {.name = "model",
@@ -40,6 +41,9 @@ const struct schema_field expconf_trainer_keys[] = {
     NUMBER("clip_norm", 0, 1e9, "0", "most length of the whole gradient; 0: not clipped"),
     WORD("reduction", reductions, "\"exact\"",
          "exact: the same bits on any number of slots; float: ordinary sums"),
+    WORD("precision", precisions, "\"auto\"",
+         "what GPU slots multiply in (sums and weights are float32 in any case); auto: bf16, and on "
+         "CPU slots float32, which is all they have"),
     INT("fusion_bytes", 0, 1 << 30, "0",
         "bytes of gradients that go round together; 0: chosen by measurement at the start"),
     INT("verify", 0, BIG, "0",

@@ -38,10 +38,13 @@ struct describe {
 
 static void warm_up(void)
 {
-    float a[WARM * WARM] = {0}, b[WARM * WARM] = {0};
     const struct ops_linear product = {.rows = WARM, .in = WARM, .out = WARM};
-    ops_enter();
-    ops_linear_forward(&product, a, a, NULL, b);
+    void *a = NULL, *b = NULL;
+    size_t bytes = (size_t)ops_floats_of_reals((int64_t)WARM * WARM) * sizeof(float);
+    if (!ops_alloc(bytes, &a, NULL) && !ops_alloc(bytes, &b, NULL))
+        ops_linear_forward(&product, a, a, NULL, b);
+    ops_free(b);
+    ops_free(a);
 }
 
 static int64_t batch_bytes(const struct sample_shape *s, int64_t samples)
@@ -87,10 +90,14 @@ static int build(struct describe *d, struct error *e)
 {
     const json_t *trainer = d->experiment.trainer, *model = jget(trainer, "model");
     int64_t micro_batch = jget_int(trainer, "micro_batch_size", 0);
+    int err = ops_open(job_precision(trainer), e);
+    if (err)
+        return err;
+    ops_enter();
     warm_up();
     memory_read(&d->begin);
     d->mapped = -memory_mapped_files();
-    int err = dataset_open(jget(trainer, "data"), model, d->experiment.folder, &d->train,
+    err = dataset_open(jget(trainer, "data"), model, d->experiment.folder, &d->train,
                            &d->validation, e);
     memory_read(&d->loaded);
     d->mapped += memory_mapped_files();

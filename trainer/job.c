@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/numerics_id.h"
-#include "trainer/peak.h"
 #include "trainer/training.h"
 
 static bool scales(const struct job *job)
@@ -280,7 +279,7 @@ static int train(struct training *t, bool *drained, struct error *e)
         return err;
     if (t->job->rank == 0) {
         announce(t);
-        t->peak_flops = peak_flops();
+        t->peak_flops = ops_peak_flops();
         t->snapshots = snapshots_new(&t->state, checkpoint_written, t);
     }
     t->times.began = clock_mono_us();
@@ -316,16 +315,35 @@ static bool is_hopeless(int err)
     return err == ERR_INVALID || err == ERR_NOT_FOUND || err == ERR_CORRUPT || err == ERR_VERSION;
 }
 
-int job_train(const struct job *job, enum job_end *end, struct error *e)
+enum ops_precision job_precision(const json_t *trainer)
+{
+    const char *word = jget_string(trainer, "precision", "auto");
+    return strcmp(word, "float32") == 0 ? OPS_FLOAT
+           : strcmp(word, "tf32") == 0  ? OPS_TF32
+           : strcmp(word, "bf16") == 0  ? OPS_BF16
+                                        : OPS_AUTO;
+}
+
+static int open_device(struct training *t, struct error *e)
 {
     char library[OPS_FINGERPRINT_MAX];
+    int err = ops_open(job_precision(t->job->trainer), e);
+    if (err)
+        return err;
+    ops_enter();
+    snprintf(t->fingerprint, sizeof t->fingerprint,
+             OPS_DEVICE ", %s, muster %s " NUMERICS_ID ", compiler %.16s",
+             ops_fingerprint(library, sizeof library), MUSTER_VERSION, __VERSION__);
+    return 0;
+}
+
+int job_train(const struct job *job, enum job_end *end, struct error *e)
+{
     struct training t = {.job = job};
     bool drained = false;
-    ops_enter();
-    snprintf(t.fingerprint, sizeof t.fingerprint,
-             "cpu, %s, muster %s " NUMERICS_ID ", compiler %.16s",
-             ops_fingerprint(library, sizeof library), MUSTER_VERSION, __VERSION__);
-    int err = build(&t, e);
+    int err = open_device(&t, e);
+    if (!err)
+        err = build(&t, e);
     if (is_hopeless(err))
         job->link.ops->hopeless(job->link.ctx, e->text);
     err = roll_call(&t, err, e);
@@ -339,6 +357,7 @@ int job_train(const struct job *job, enum job_end *end, struct error *e)
             comm_abort(t.comm, e->text);
     }
     tear_down(&t);
+    ops_close();
     if (!err)
         err = job->link.ops->finish(job->link.ctx, drained, e);
     *end = drained ? JOB_DRAINED : JOB_COMPLETED;

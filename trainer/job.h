@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "trainer/link.h"
+#include "trainer/ops/device.h"
 
 // All borrowed.
 struct job {
@@ -29,6 +30,8 @@ struct job {
     int64_t hang_us;     // patience with a silent peer; 0: the default
     bool only_steps;     // to be measured: nothing is validated or saved
 };
+
+enum ops_precision job_precision(const json_t *trainer); // of a trainer section
 
 enum job_end { JOB_COMPLETED, JOB_DRAINED };
 

@@ -173,6 +173,8 @@ int command_sample(int argc, char **argv)
     if (!err && !show_help)
         err = read_temperature(temperature, &s.temperature, &e);
     s.seed = (uint64_t)seed;
+    if (!err && !show_help)
+        err = ops_open(OPS_AUTO, &e);
     ops_enter();
     if (!err && !show_help)
         err = load(&s, folder, &e);

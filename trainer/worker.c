@@ -1,5 +1,7 @@
 // `muster-trainer worker`: the process of one rank, started by an agent. Everything it needs is in
 // the environment (wire contract, section 1b, and torchrun's names).
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +174,31 @@ static const char help[] =
     "DET_SESSION_TOKEN, DET_EXPERIMENT_CONFIG, RANK, WORLD_SIZE, ...); the current folder holds\n"
     "the experiment's files. To train without a cluster: muster-trainer run FILE\n";
 
+// On a GPU slot this process becomes the trainer for GPUs, a program of its own beside this one:
+// only it loads NVIDIA's libraries. Returns where it is to stay what it is.
+static int become_gpu_worker(struct error *e)
+{
+#ifndef MUSTER_CUDA
+    const char *gpu = getenv("CUDA_VISIBLE_DEVICES");
+    char path[PATH_MAX], *argv[] = {path, "worker", NULL};
+    static const char name[] = "muster-trainer-cuda";
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof name);
+    if (!gpu || !gpu[0] || n <= 0)
+        return 0;
+    path[n] = '\0';
+    memcpy(strrchr(path, '/') + 1, name, sizeof name);
+    execv(path, argv);
+    return error_set_errno(e, ERR_NOT_FOUND, errno,
+                           "this is a GPU slot, and %s cannot be started. Muster has it where it "
+                           "was built with the CUDA toolkit; with --gpus none the agent of this "
+                           "machine gives CPU slots",
+                           path);
+#else
+    (void)e;
+    return 0;
+#endif
+}
+
 int command_worker(int argc, char **argv)
 {
     if (argc > 1) {
@@ -183,7 +210,9 @@ int command_worker(int argc, char **argv)
     struct error e = {0};
     char why[ERROR_TEXT_MAX];
     setvbuf(stdout, NULL, _IOLBF, 0); // the lines are the task's log
-    int err = read_environment(&w, &e);
+    int err = become_gpu_worker(&e);
+    if (!err)
+        err = read_environment(&w, &e);
     if (!err)
         err = link_cluster_open(&w.cluster, &w.link, &e);
     if (!err)

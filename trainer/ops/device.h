@@ -16,14 +16,17 @@
 // at an address that nobody above ops can read, or reckon with: ops_reals_at() does.
 #ifdef MUSTER_CUDA
 typedef struct ops_real real;
+#define OPS_DEVICE "gpu"
 enum { OPS_ATTENTION_NEEDS_Y = 1 };
 #else
 typedef float real;
+#define OPS_DEVICE "cpu"
 enum { OPS_ATTENTION_NEEDS_Y = 0 };
 #endif
 
-// What products are computed in: sums are floats in all of them. A CPU has OPS_FLOAT alone.
-enum ops_precision { OPS_FLOAT, OPS_TF32, OPS_BF16 };
+// What products are computed in: sums are floats in all of them. A CPU has OPS_FLOAT alone;
+// OPS_AUTO is that, or on a GPU OPS_BF16.
+enum ops_precision { OPS_AUTO, OPS_FLOAT, OPS_TF32, OPS_BF16 };
 
 // Opens the device for this process, before anything else here. ERR_NOT_FOUND: there is none;
 // ERR_VERSION: driver or library are too old; ERR_INVALID: it has no such precision.
@@ -54,6 +57,11 @@ const real *ops_reals_at(const real *reals, size_t index);
 void ops_to_reals(int64_t n, const float *x, real *y); // within the device
 void ops_upload_reals(int64_t n, const float *host, real *device);
 void ops_download_reals(int64_t n, const real *device, float *host);
+
+// FLOP/s of products at most, measured: what model FLOP utilisation is of. On a CPU multiply-adds
+// in registers with the widest vectors, some five milliseconds long; on a GPU large products of
+// the precision it was opened with.
+double ops_peak_flops(void);
 
 // Waits for all work so far. ERR_IO: the device failed, and at what.
 int ops_wait(struct error *e);

@@ -60,6 +60,7 @@ export function useRows() {
         rows.reload();
     };
     useEffect(() => {
+        submitted.begin();
         const end = reloadOn({ reload }, () => question.value);
         return () => {
             end();

@@ -1,8 +1,7 @@
-#include "trainer/peak.h"
-
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "trainer/ops/device.h"
 #include "trainer/ops/loops.h"
 
 // As many chains as hide the latency of a multiply-add on two units.
@@ -24,7 +23,7 @@ LOOPS_CLONED static void multiply_and_add(lanes *restrict chains)
         chains[i] = x[i];
 }
 
-double peak_flops(void)
+double ops_peak_flops(void)
 {
     lanes chains[CHAINS] = {0};
     int64_t begin = clock_mono_us(), now = begin, best = INT64_MAX;
