@@ -131,7 +131,7 @@ static int open_libraries(struct error *e)
 
 int ops_open(enum ops_precision precision, struct error *e)
 {
-    device = (struct device){.precision = precision};
+    device = (struct device){.precision = precision == OPS_AUTO ? OPS_BF16 : precision};
     trouble[0] = '\0';
     int rc = check_driver(e);
     if (!rc)
@@ -170,7 +170,7 @@ void ops_enter(void)
 // kind.
 const char *ops_fingerprint(char *out, size_t cap)
 {
-    static const char *const precisions[] = {"float32", "tf32", "bf16"};
+    static const char *const precisions[] = {"auto", "float32", "tf32", "bf16"};
     size_t blas = cublasLtGetVersion(), dnn = cudnnGetVersion();
     snprintf(out, cap, "cuBLASLt %zu.%zu.%zu, cuDNN %zu.%zu.%zu, sm_%d x %d, %s", blas / 10000,
              blas / 100 % 100, blas % 100, dnn / 10000, dnn / 100 % 100, dnn % 100,
