@@ -41,9 +41,10 @@ const struct schema_field expconf_trainer_keys[] = {
     NUMBER("clip_norm", 0, 1e9, "0", "most length of the whole gradient; 0: not clipped"),
     WORD("reduction", reductions, "\"exact\"",
          "exact: the same bits on any number of slots; float: ordinary sums"),
-    WORD("precision", precisions, "\"auto\"",
-         "what GPU slots multiply in (sums and weights are float32 in any case); auto: bf16, and on "
-         "CPU slots float32, which is all they have"),
+    WORD(
+        "precision", precisions, "\"auto\"",
+        "what GPU slots multiply in (sums and weights are float32 in any case); auto: bf16, and on "
+        "CPU slots float32, which is all they have"),
     INT("fusion_bytes", 0, 1 << 30, "0",
         "bytes of gradients that go round together; 0: chosen by measurement at the start"),
     INT("verify", 0, BIG, "0",

@@ -98,7 +98,7 @@ static int build(struct describe *d, struct error *e)
     memory_read(&d->begin);
     d->mapped = -memory_mapped_files();
     err = dataset_open(jget(trainer, "data"), model, d->experiment.folder, &d->train,
-                           &d->validation, e);
+                       &d->validation, e);
     memory_read(&d->loaded);
     d->mapped += memory_mapped_files();
     if (!err)

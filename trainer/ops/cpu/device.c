@@ -12,8 +12,9 @@ int ops_open(enum ops_precision precision, struct error *e)
 {
     if (precision == OPS_FLOAT || precision == OPS_AUTO)
         return 0;
-    return error_set(e, ERR_INVALID,
-                     "trainer.precision: CPU slots compute in float32; use \"auto\" or \"float32\"");
+    return error_set(
+        e, ERR_INVALID,
+        "trainer.precision: CPU slots compute in float32; use \"auto\" or \"float32\"");
 }
 
 void ops_close(void)
