@@ -277,44 +277,56 @@ static cudnnStatus_t make_plan(graph_node config, graph_node plan, int64_t *work
     return status;
 }
 
-static bool try_engine(graph_node config, struct graph_plan *out)
+static void try_engine(graph_node config, struct graph_plan *out)
 {
     graph_node plan = NULL;
     if (!suits(config) ||
         cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan))
-        return false;
+        return;
     if (make_plan(config, plan, &out->workspace)) {
         cudnnBackendDestroyDescriptor(plan);
-        return false;
+        return;
     }
     out->plan = plan;
     out->engine = config;
-    return true;
+}
+
+static cudnnStatus_t describe_question(graph_node question, graph_node operations,
+                                       cudnnBackendHeurMode_t mode)
+{
+    cudnnStatus_t status = cudnnBackendSetAttribute(question, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+                                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operations);
+    if (!status)
+        status = cudnnBackendSetAttribute(question, CUDNN_ATTR_ENGINEHEUR_MODE,
+                                          CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    if (!status && device.properties)
+        status = cudnnBackendSetAttribute(question, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
+                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device.properties);
+    return status ? status : cudnnBackendFinalize(question);
 }
 
 // The first of the engines that cuDNN names, best first, which suits us.
-static cudnnStatus_t ask(struct graph *g, graph_node operations, cudnnBackendHeurMode_t mode,
-                         struct graph_plan *out)
+static cudnnStatus_t ask(graph_node operations, cudnnBackendHeurMode_t mode, struct graph_plan *out)
 {
-    graph_node configs[ENGINES_MAX] = {},
-               heuristic = new_node(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    graph_node configs[ENGINES_MAX] = {}, question = NULL;
     int64_t found = 0;
-    for (int i = 0; i < ENGINES_MAX && !g->status; i++)
-        g->status = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]);
-    set_node(g, heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations);
-    set(g, heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-    set_node(g, heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device.properties);
-    finish(g, heuristic);
-    cudnnStatus_t status = g->status;
+    cudnnStatus_t status =
+        cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &question);
+    for (int i = 0; i < ENGINES_MAX && !status; i++)
+        status = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]);
+    if (!status)
+        status = describe_question(question, operations, mode);
     if (!status)
         status =
-            cudnnBackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+            cudnnBackendGetAttribute(question, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, ENGINES_MAX, &found, configs);
     for (int64_t i = 0; i < found && !status && !out->plan; i++)
         try_engine(configs[i], out);
     for (int i = 0; i < ENGINES_MAX; i++)
         if (configs[i] && configs[i] != out->engine)
             cudnnBackendDestroyDescriptor(configs[i]);
+    if (question)
+        cudnnBackendDestroyDescriptor(question);
     return status;
 }
 
@@ -328,10 +340,10 @@ int graph_compile(struct graph *g, const char *what, struct graph_plan *out, str
         set(g, operations, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &device.dnn);
     finish(g, operations);
     cudnnStatus_t status = g->status;
-    if (!status)
-        status = ask(g, operations, CUDNN_HEUR_MODE_A, out);
-    if (!out->plan && !g->status)
-        status = ask(g, operations, CUDNN_HEUR_MODE_FALLBACK, out);
+    if (!g->status)
+        status = ask(operations, CUDNN_HEUR_MODE_A, out);
+    if (!g->status && !out->plan)
+        status = ask(operations, CUDNN_HEUR_MODE_FALLBACK, out);
     if (out->plan)
         return 0;
     return error_set(e, ERR_INTERNAL, "cuDNN has no kernel for %s that gives the same bits (%s)",
