@@ -266,8 +266,9 @@ static __global__ void lookup_kernel(int64_t rows, int64_t width, const int32_t 
     int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
     if (i >= rows * width)
         return;
+    struct divided at = divide(i, width);
     float v[N];
-    load<N>(table + tokens[i / width] * width + i % width, v);
+    load<N>(table + tokens[at.quotient] * width + at.rest, v);
     store<N>(v, y + i);
 }
 
@@ -293,7 +294,7 @@ static __global__ void position_kernel(int64_t n, int64_t places, const T *x, co
         return;
     float v[N], p[N];
     load<N>(x + i, v);
-    load<N>(table + i % places, p);
+    load<N>(table + divide(i, places).rest, p);
     for (int k = 0; k < N; k++)
         v[k] += p[k];
     store<N>(v, y + i);

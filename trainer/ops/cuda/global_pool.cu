@@ -11,13 +11,14 @@ template <typename T, int N>
 static __global__ void forward_kernel(int64_t packs, int64_t places, int64_t channels, const T *x,
                                       T *y)
 {
-    int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N, sample = i / channels;
+    int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
     if (i >= packs * N)
         return;
+    struct divided at = divide(i, channels); // sample and channel
     double sums[N] = {};
     float v[N];
     for (int64_t p = 0; p < places; p++) {
-        load<N>(x + (sample * places + p) * channels + i % channels, v);
+        load<N>(x + (at.quotient * places + p) * channels + at.rest, v);
         for (int k = 0; k < N; k++)
             sums[k] += (double)v[k];
     }
@@ -33,8 +34,9 @@ static __global__ void backward_kernel(int64_t packs, int64_t places, int64_t ch
     int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
     if (i >= packs * N)
         return;
+    struct divided at = divide(i, channels); // place and channel
     float v[N], share = 1.0f / (float)places;
-    load<N>(dy + i / channels / places * channels + i % channels, v);
+    load<N>(dy + divide(at.quotient, places).quotient * channels + at.rest, v);
     for (int k = 0; k < N; k++)
         v[k] *= share;
     store<N>(v, dx + i);

@@ -116,6 +116,21 @@ static __device__ inline float warp_maximum(float v)
     return v;
 }
 
+// a = quotient * b + rest, of numbers that are not negative; most are short, and quick to divide.
+struct divided {
+    int64_t quotient, rest;
+};
+
+static __device__ inline struct divided divide(int64_t a, int64_t b)
+{
+    if ((uint64_t)(a | b) >> 32 == 0) {
+        uint32_t quotient = (uint32_t)a / (uint32_t)b;
+        return {(int64_t)quotient, (int64_t)((uint32_t)a - quotient * (uint32_t)b)};
+    }
+    int64_t quotient = a / b;
+    return {quotient, a - quotient * b};
+}
+
 // Sum over a block of whole warps, to all of its threads. `part` is shared, a number for each warp;
 // it may be used again at once.
 template <typename V> __device__ inline V block_sum(V v, V *part)

@@ -68,8 +68,9 @@ struct place {
 template <int N>
 static __device__ struct place my_place(int64_t rows, int64_t columns, int64_t channels)
 {
-    int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N, at = i / channels;
-    return {at / columns / rows, at / columns % rows, at % columns, i % channels};
+    struct divided i = divide(((int64_t)blockIdx.x * THREADS + threadIdx.x) * N, channels);
+    struct divided at = divide(i.quotient, columns), row = divide(at.quotient, rows);
+    return {row.quotient, row.rest, at.rest, i.rest};
 }
 
 struct span {
@@ -170,8 +171,8 @@ extern "C" void ops_pool_forward(struct ops_pool *p, const real *x, real *y)
 // The outputs in whose windows place i lies.
 static __device__ struct span windows_of(const struct ops_pool_shape &s, int64_t i, int64_t outputs)
 {
-    int64_t last = (i + s.padding) / s.stride, before = i + s.padding - s.kernel;
-    int64_t first = before < 0 ? 0 : before / s.stride + 1;
+    int64_t last = divide(i + s.padding, s.stride).quotient, before = i + s.padding - s.kernel;
+    int64_t first = before < 0 ? 0 : divide(before, s.stride).quotient + 1;
     return {first, last < outputs ? last + 1 : outputs};
 }
 

@@ -39,12 +39,13 @@ template <typename T, int N>
 static __global__ void turn_kernel(struct ops_rotary s, int64_t pairs, const float *table,
                                    float direction, T *qkv)
 {
-    int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
-    int64_t row = i / s.width, at = i % s.width; // a row has 2 heads * pairs = width pairs
+    struct divided i = divide(((int64_t)blockIdx.x * THREADS + threadIdx.x) * N, s.width);
+    int64_t row = i.quotient; // it has 2 heads * pairs = width pairs
     if (row >= s.samples * s.context)
         return;
-    const float *cosines = table + row % s.context * 2 * pairs + at % pairs;
-    T *first = qkv + row * 3 * s.width + at / pairs * 2 * pairs + at % pairs;
+    struct divided head = divide(i.rest, pairs);
+    const float *cosines = table + divide(row, s.context).rest * 2 * pairs + head.rest;
+    T *first = qkv + row * 3 * s.width + head.quotient * 2 * pairs + head.rest;
     float a[N], b[N], turned[N];
     load<N>(first, a);
     load<N>(first + pairs, b);

@@ -262,40 +262,6 @@ int ops_wait(struct error *)
     return 0;
 }
 
-int64_t ops_floats_of_reals(int64_t n)
-{
-    return cuda_reals_are_bf16() ? (n + 1) / 2 : n;
-}
-
-const real *ops_reals_at(const real *p, size_t index)
-{
-    size_t size = cuda_reals_are_bf16() ? sizeof(__nv_bfloat16) : sizeof(float);
-    return (const real *)((const unsigned char *)p + index * size);
-}
-
-void ops_upload_reals(int64_t n, const float *host, real *device)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (cuda_reals_are_bf16())
-            reals<__nv_bfloat16>(device)[i] = __float2bfloat16_rn(host[i]);
-        else
-            reals<float>(device)[i] = host[i];
-}
-
-void ops_to_reals(int64_t n, const float *x, real *y)
-{
-    ops_upload_reals(n, x, y);
-}
-
-void ops_download_reals(int64_t n, const real *device, float *host)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (cuda_reals_are_bf16())
-            host[i] = __bfloat162float(reals<__nv_bfloat16>(device)[i]);
-        else
-            host[i] = reals<float>(device)[i];
-}
-
 // --- what libraries do on a GPU where they can
 
 int64_t ops_attention_saved(const struct ops_attention *s, double)

@@ -324,6 +324,30 @@ static void test_embedding(void **state)
     }
 }
 
+// All rows of a token come to the table as one sum: one by one each 1 would be lost beside 1e8.
+static void test_a_token_is_written_once(void **state)
+{
+    (void)state;
+    enum { ROWS = 9000, WIDTH = 4 };
+    const int64_t words[] = {3, 600, 1 << 9};
+    for (uint64_t k = 0; k < 3; k++) {
+        struct arithmetic a = arithmetic_begin(k);
+        int32_t *tokens = integers_random(&a, ROWS, words[k]),
+                *counts = integers_random(&a, 600, 1);
+        float *ones = floats_new(&a, ROWS * WIDTH), *table = floats_new(&a, 600 * WIDTH);
+        for (int i = 0; i < ROWS * WIDTH; i++)
+            ones[i] = 1;
+        for (int i = 0; i < 600 * WIDTH; i++)
+            table[i] = 1e8f;
+        for (int i = 0; i < ROWS; i++)
+            counts[tokens[i]]++;
+        ops_embedding_backward(ROWS, WIDTH, words[k], tokens, ones, table, true);
+        for (int64_t i = 0; i < 600 * WIDTH; i++)
+            assert_true(table[i] == 1e8f + (float)counts[i / WIDTH]);
+        arithmetic_end(&a);
+    }
+}
+
 // One number further nothing is a multiple of 16 bytes.
 static void test_odd_addresses(void **state)
 {
@@ -371,11 +395,11 @@ static void test_sums_of_squares(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elements),        cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_losses),          cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_pools),           cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_embedding),       cmocka_unit_test(test_odd_addresses),
-        cmocka_unit_test(test_sums_of_squares),
+        cmocka_unit_test(test_elements),      cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_losses),        cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_pools),         cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_embedding),     cmocka_unit_test(test_a_token_is_written_once),
+        cmocka_unit_test(test_odd_addresses), cmocka_unit_test(test_sums_of_squares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
