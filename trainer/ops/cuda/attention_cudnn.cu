@@ -93,6 +93,8 @@ static int compile_forward(const struct ops_attention *s, struct graph_plan *out
 {
     struct layouts l = layouts_of(s);
     struct graph g = {};
+    if (s->context == 1) // it would be taken, and come out wrong
+        return error_set(e, ERR_INVALID, "cuDNN does not support a context of 1");
     graph_node query = graph_tensor(&g, &l.head, CUDNN_DATA_BFLOAT16, QUERY);
     graph_node key = graph_tensor(&g, &l.turned, CUDNN_DATA_BFLOAT16, KEY);
     graph_node value = graph_tensor(&g, &l.head, CUDNN_DATA_BFLOAT16, VALUE);
@@ -165,6 +167,15 @@ static bool is_same(const struct ops_attention *a, const struct ops_attention *b
            a->width == b->width;
 }
 
+// Gradients that versions of cuDNN take and get wrong, as its makers say of them: both releases of
+// 9.10, and up to 9.15 sequences that are no multiple of a tile.
+static bool is_sound_backward(const struct ops_attention *s)
+{
+    enum { TILE = 128 };
+    size_t version = cudnnGetVersion();
+    return version != 91000 && version != 91001 && (version > 91500 || s->context % TILE == 0);
+}
+
 static struct attention_plans *make_plans(const struct ops_attention *s)
 {
     struct attention_plans *p = (struct attention_plans *)xcalloc(1, sizeof *p);
@@ -173,7 +184,8 @@ static struct attention_plans *make_plans(const struct ops_attention *s)
     if (compile_forward(s, &p->forward, &e))
         log_info("attention by our own kernels", "heads=%lld width=%lld why=\"%s\"",
                  (long long)s->heads, (long long)s->width, e.text);
-    else if (!compile_backward(s, &p->backward, &e) && p->backward.workspace > scores_max)
+    else if (is_sound_backward(s) && !compile_backward(s, &p->backward, &e) &&
+             p->backward.workspace > scores_max)
         graph_plan_free(&p->backward);
     p->next = made;
     return made = p;
