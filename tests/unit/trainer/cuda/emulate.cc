@@ -10,6 +10,7 @@
 #include <ucontext.h>
 
 #include "trainer/ops/cuda/attention.h"
+#include "trainer/ops/cuda/columns.h"
 
 #define _Noreturn __attribute__((noreturn))
 extern "C" {
@@ -260,6 +261,12 @@ void ops_zero(void *to, size_t bytes)
 int ops_wait(struct error *)
 {
     return 0;
+}
+
+// For tests, which are C.
+void cuda_columns_sum(int64_t rows, int64_t width, const real *x, float *sums)
+{
+    columns_sum(rows, width, x, sums);
 }
 
 // --- what libraries do on a GPU where they can

@@ -348,6 +348,30 @@ static void test_a_token_is_written_once(void **state)
     }
 }
 
+void cuda_columns_sum(int64_t rows, int64_t width, const real *x, float *sums); // in emulate.cc
+
+static void test_sums_of_columns(void **state)
+{
+    (void)state;
+    const int64_t shapes[][2] = {{1, 1}, {7, 300}, {600, 8}, {1023, 70}, {5000, 5}};
+    for (uint64_t i = 0; i < 5; i++) {
+        struct arithmetic a = arithmetic_begin(i);
+        int64_t rows = shapes[i][0], width = shapes[i][1];
+        struct both x = both_random(&a, rows * width, 1);
+        float *found = floats_new(&a, width);
+        double *expected = doubles_new(&a, width);
+        memset(expected, 0, (size_t)width * sizeof *expected);
+        for (int64_t k = 0; k < rows * width; k++)
+            expected[k % width] += (double)x.at[0][k];
+        IN_BOTH(k)
+        {
+            cuda_columns_sum(rows, width, x.at[k], found);
+            expect_close(found, expected, width, 2e-5, "sums of columns");
+        }
+        arithmetic_end(&a);
+    }
+}
+
 // One number further nothing is a multiple of 16 bytes.
 static void test_odd_addresses(void **state)
 {
@@ -395,11 +419,12 @@ static void test_sums_of_squares(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elements),      cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_losses),        cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_pools),         cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_embedding),     cmocka_unit_test(test_a_token_is_written_once),
-        cmocka_unit_test(test_odd_addresses), cmocka_unit_test(test_sums_of_squares),
+        cmocka_unit_test(test_elements),        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_losses),          cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_pools),           cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_embedding),       cmocka_unit_test(test_a_token_is_written_once),
+        cmocka_unit_test(test_sums_of_columns), cmocka_unit_test(test_odd_addresses),
+        cmocka_unit_test(test_sums_of_squares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
