@@ -13,9 +13,7 @@
 #include <vector_types.h>
 
 #undef __shared__
-#undef __launch_bounds__
-#define __shared__ static // one block at a time
-#define __launch_bounds__(...)
+#define __shared__         static // one block at a time
 #define SHARED_BYTES(name) unsigned char *name = emulate_shared()
 
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
@@ -60,13 +58,6 @@ template <typename V> static inline V __shfl_xor_sync(unsigned mask, V v, int la
     return other;
 }
 
-template <typename V> static inline V __shfl_sync(unsigned mask, V v, int lane)
-{
-    V other;
-    emulate_exchange(mask, &v, sizeof v, (unsigned)lane % 32, &other);
-    return other;
-}
-
 template <typename V> static inline V atomicMax(V *at, V v)
 {
     V before = *at;
@@ -74,18 +65,9 @@ template <typename V> static inline V atomicMax(V *at, V v)
     return before;
 }
 
-template <typename V> static inline V atomicAdd(V *at, V v)
-{
-    V before = *at;
-    *at = before + v;
-    return before;
-}
-
 // Fast forms of functions, which are less exact on a GPU.
 #define __expf(x)        expf(x)
-#define __logf(x)        logf(x)
 #define __fdividef(x, y) ((x) / (y))
-#define rsqrtf(x)        (1.0f / sqrtf(x))
 
 static inline int __float_as_int(float x)
 {
