@@ -100,6 +100,11 @@ void connection_close(struct connection *c)
     *c = (struct connection){0};
 }
 
+void connection_keep_log(struct connection *c)
+{
+    sqlite3_db_config(c->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+}
+
 int connection_copy(sqlite3 *to, sqlite3 *from, struct error *e)
 {
     sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");

@@ -18,7 +18,8 @@ struct connection {
 };
 
 int connection_open(struct connection *c, const char *path, int flags, struct error *e);
-void connection_close(struct connection *c);                      // a closed or zeroed one is fine
+void connection_close(struct connection *c);    // a closed or zeroed one is fine
+void connection_keep_log(struct connection *c); // closing it leaves the log as it is
 int connection_copy(sqlite3 *to, sqlite3 *from, struct error *e); // all pages
 int connection_exec(sqlite3 *sql, const char *text, struct error *e);
 // First column of the first row.

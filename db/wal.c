@@ -6,7 +6,10 @@
 // there is always something more; so once the log is long the writer copies the little that is
 // left by itself, and its next transaction begins the log anew.
 //
-// A failure means the disk's, and breaks the store as that of a commit does: see writer.c.
+// A failure means the disk's, and breaks the store as that of a commit does: see writer.c. Nothing
+// is copied after it, not even when the file is closed: a copy of a part is not flushed, so what a
+// failed flush has lost may be of an earlier copy, which the log alone still holds. The next start
+// copies all of it anew.
 
 #include <stdlib.h>
 
@@ -22,17 +25,34 @@ struct wal {
     struct db *db;
     int seen; // pages in the log when the thread was last woken; the writer's
 
+    pthread_mutex_t copying; // whoever copies has it, and then the other does not
+    bool failed;             // under it
+
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool due, stopping;
     struct error broken;
 };
 
-// SQLITE_BUSY: the other one is at it, or a reader holds an older state. It is for another time.
-static int copy(sqlite3 *sql)
+static int copy_alone(struct wal *w, sqlite3 *sql)
 {
+    if (w->failed)
+        return SQLITE_IOERR;
     int rc = sqlite3_wal_checkpoint_v2(sql, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-    return rc == SQLITE_BUSY || rc == SQLITE_LOCKED ? SQLITE_OK : rc;
+    if (rc == SQLITE_BUSY || rc == SQLITE_LOCKED) // a reader holds an older state
+        return SQLITE_OK;
+    w->failed = rc != SQLITE_OK;
+    return rc;
+}
+
+// What is not copied now is for another time.
+static int copy(struct wal *w, sqlite3 *sql)
+{
+    if (pthread_mutex_trylock(&w->copying))
+        return SQLITE_OK;
+    int rc = copy_alone(w, sql);
+    pthread_mutex_unlock(&w->copying);
+    return rc;
 }
 
 static void *wal_main(void *arg)
@@ -47,7 +67,7 @@ static void *wal_main(void *arg)
         w->due = false;
         pthread_mutex_unlock(&w->lock);
         struct error e = {0};
-        if (copy(w->connection.sql) != SQLITE_OK)
+        if (copy(w, w->connection.sql) != SQLITE_OK)
             connection_error(w->connection.sql, &e, "copying the write-ahead log");
         pthread_mutex_lock(&w->lock);
         if (e.code)
@@ -65,7 +85,7 @@ static int on_commit(void *arg, sqlite3 *sql, const char *schema, int pages)
     if (pages < w->seen) // begun anew
         w->seen = 0;
     if (pages >= LONG * w->db->log_pages)
-        return copy(sql);
+        return copy(w, sql);
     if (pages - w->seen < w->db->log_pages)
         return SQLITE_OK;
     w->seen = pages;
@@ -100,6 +120,7 @@ int wal_start(struct db *db, struct error *e)
         return err;
     }
     w->db = db;
+    pthread_mutex_init(&w->copying, NULL);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
     must(!pthread_create(&w->thread, NULL, wal_main, w));
@@ -119,9 +140,14 @@ void wal_stop(struct db *db)
     pthread_cond_signal(&w->changed);
     pthread_mutex_unlock(&w->lock);
     must(!pthread_join(w->thread, NULL));
+    if (w->failed) {
+        connection_keep_log(&w->connection);
+        connection_keep_log(&db->connection);
+    }
     connection_close(&w->connection);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
+    pthread_mutex_destroy(&w->copying);
     free(w);
     db->wal = NULL;
 }

@@ -166,6 +166,7 @@ static void break_store(struct db *db, const struct error *why)
               why->text, advice(why->code));
     char text[ERROR_TEXT_MAX];
     log_error("the store has failed", "err=%s", log_quote(text, sizeof text, db->broken.text));
+    connection_keep_log(&db->connection);
     if (!sqlite3_get_autocommit(db->connection.sql))
         connection_exec(db->connection.sql, "ROLLBACK", NULL);
 }

@@ -23,18 +23,25 @@ const char *const fault_names[FAULTS] = {"none",
                                          "a failing truncation",
                                          "a power cut"};
 
-struct unflushed {                     // a write since the last flush of its file
+struct unflushed {                     // a write since the last flush of what it went to
     sqlite3_int64 offset, size_before; // of the file
     int len;
     unsigned char *before, *after; // `before` beyond the file's end is 0
     struct unflushed *older;
 };
 
+// What is on the disk, whoever has it open: a flush is of all that was written, by any connection.
+struct medium {
+    char *path;
+    struct unflushed *newest;
+    struct medium *next;
+};
+
 struct faulty_file {
     sqlite3_file base;
-    sqlite3_file *real; // behind this struct
-    bool kept;          // its writes are remembered: the store and its log
-    struct unflushed *newest;
+    sqlite3_file *real;    // behind this struct
+    struct medium *medium; // NULL: its writes are not remembered; else the store or its log
+    bool owed;             // another's flush has failed, which this one's next one tells, too
     struct faulty_file *next;
 };
 
@@ -42,6 +49,7 @@ struct faulty_file {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sqlite3_vfs *real_vfs, vfs;
 static struct faulty_file *files;
+static struct medium *media;
 static enum fault fault;
 static int countdown, met;
 static struct rng rng;
@@ -57,11 +65,12 @@ static void put(const struct faulty_file *f, const unsigned char *data, int len,
 // The file as after its last flush, and then some sectors of what was written since, oldest first.
 static void lose(struct faulty_file *f)
 {
+    struct medium *m = f->medium;
     struct unflushed *oldest = NULL, *w;
-    for (w = f->newest; w; w = w->older)
+    for (w = m->newest; w; w = w->older)
         put(f, w->before, w->len, w->offset);
-    while ((w = f->newest)) { // turned around
-        f->newest = w->older;
+    while ((w = m->newest)) { // turned around
+        m->newest = w->older;
         w->older = oldest;
         oldest = w;
     }
@@ -78,11 +87,11 @@ static void lose(struct faulty_file *f)
     }
 }
 
-static void forget(struct faulty_file *f)
+static void forget(struct medium *m)
 {
-    while (f->newest) {
-        struct unflushed *w = f->newest;
-        f->newest = w->older;
+    while (m && m->newest) {
+        struct unflushed *w = m->newest;
+        m->newest = w->older;
         free(w->before);
         free(w->after);
         free(w);
@@ -99,14 +108,15 @@ static void remember(struct faulty_file *f, const void *data, int len, sqlite3_i
     memcpy(w->after, data, (size_t)len);
     f->real->pMethods->xFileSize(f->real, &w->size_before);
     f->real->pMethods->xRead(f->real, w->before, len, offset); // what is not there reads as 0
-    w->older = f->newest;
-    f->newest = w;
+    w->older = f->medium->newest;
+    f->medium->newest = w;
 }
 
 static void cut_power(void)
 {
     for (struct faulty_file *f = files; f; f = f->next)
-        lose(f);
+        if (f->medium)
+            lose(f);
     _exit(FAULTY_POWER_CUT);
 }
 
@@ -136,7 +146,6 @@ static int faulty_close(sqlite3_file *file)
     while (*at != f)
         at = &(*at)->next;
     *at = f->next;
-    forget(f); // a file that is closed is not followed any further
     int rc = f->real->pMethods->xClose(f->real);
     pthread_mutex_unlock(&lock);
     return rc;
@@ -152,10 +161,10 @@ static int faulty_write(sqlite3_file *file, const void *data, int len, sqlite3_i
     struct faulty_file *f = FILE_OF(file);
     int rc;
     pthread_mutex_lock(&lock);
-    if (f->kept && fails(1U << FAULT_FULL | 1U << FAULT_WRITE | 1U << FAULT_POWER)) {
+    if (f->medium && fails(1U << FAULT_FULL | 1U << FAULT_WRITE | 1U << FAULT_POWER)) {
         rc = fault == FAULT_FULL ? SQLITE_FULL : SQLITE_IOERR_WRITE;
     } else {
-        if (f->kept)
+        if (f->medium)
             remember(f, data, len, offset);
         rc = f->real->pMethods->xWrite(f->real, data, len, offset);
     }
@@ -168,12 +177,20 @@ static int faulty_truncate(sqlite3_file *file, sqlite3_int64 size)
     struct faulty_file *f = FILE_OF(file);
     pthread_mutex_lock(&lock);
     int rc = SQLITE_IOERR_TRUNCATE;
-    if (!f->kept || !fails(1U << FAULT_TRUNCATE)) {
-        forget(f); // a truncation is taken to last; what lay before it, too
+    if (!f->medium || !fails(1U << FAULT_TRUNCATE)) {
+        forget(f->medium); // a truncation is taken to last; what lay before it, too
         rc = f->real->pMethods->xTruncate(f->real, size);
     }
     pthread_mutex_unlock(&lock);
     return rc;
+}
+
+// As Linux has it: an error of writing back is told once to everybody who has the file open.
+static void owe_others(const struct faulty_file *f)
+{
+    for (struct faulty_file *other = files; other; other = other->next)
+        if (other != f && other->medium == f->medium)
+            other->owed = true;
 }
 
 static int faulty_sync(sqlite3_file *file, int flags)
@@ -181,11 +198,15 @@ static int faulty_sync(sqlite3_file *file, int flags)
     struct faulty_file *f = FILE_OF(file);
     int rc;
     pthread_mutex_lock(&lock);
-    if (f->kept && fails(1U << FAULT_SYNC | 1U << FAULT_SYNC_ALL | 1U << FAULT_POWER)) {
+    if (f->medium && fails(1U << FAULT_SYNC | 1U << FAULT_SYNC_ALL | 1U << FAULT_POWER)) {
         lose(f);
+        owe_others(f);
+        rc = SQLITE_IOERR_FSYNC;
+    } else if (f->owed) {
+        f->owed = false;
         rc = SQLITE_IOERR_FSYNC;
     } else {
-        forget(f);
+        forget(f->medium);
         rc = f->real->pMethods->xSync(f->real, flags);
     }
     pthread_mutex_unlock(&lock);
@@ -267,6 +288,20 @@ static const sqlite3_io_methods methods = {
     .xShmUnmap = faulty_shm_unmap,
 };
 
+static struct medium *medium_of(const char *path)
+{
+    struct medium *m = media;
+    while (m && strcmp(m->path, path) != 0)
+        m = m->next;
+    if (m)
+        return m;
+    m = xcalloc(1, sizeof *m);
+    m->path = xstrdup(path);
+    m->next = media;
+    media = m;
+    return m;
+}
+
 static int faulty_open(sqlite3_vfs *self, const char *path, sqlite3_file *file, int flags, int *out)
 {
     struct faulty_file *f = FILE_OF(file);
@@ -277,7 +312,8 @@ static int faulty_open(sqlite3_vfs *self, const char *path, sqlite3_file *file, 
         return rc;
     pthread_mutex_lock(&lock);
     f->base.pMethods = &methods;
-    f->kept = flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL);
+    if (flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL))
+        f->medium = medium_of(path);
     f->next = files;
     files = f;
     pthread_mutex_unlock(&lock);

@@ -277,7 +277,7 @@ static void test_trial(void **state)
     expect(t, "searcherMetricValue", "0.5");
     expect(t, "bestCheckpoint.uuid", "c1");
     expect(t, "taskIds.0", "1.task");
-    expect(t, "checkpointCount", "3");
+    expect(t, "checkpointCount", "2"); // of three one is deleted
     expect(t, "logRetentionDays", "7");
     json_decref(j);
     STORE(ALLOCATION_SET_CAUSE, "sis", "SHARE", I(7), "1.task.1");
