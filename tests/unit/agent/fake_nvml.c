@@ -1,5 +1,4 @@
-// Stands in for libnvidia-ml.so.1. What machine it is of is said by variables of the environment,
-// or by lines "NAME VALUE" of the file FAKE_NVML_FILE, which may change while it runs:
+// Stands in for libnvidia-ml.so.1. What machine it is of is said by variables of the environment:
 //   FAKE_GPUS number          FAKE_NVML_ERROR code of nvmlInit_v2
 //   FAKE_LOST_GPU number      .. is lost from the start
 //   FAKE_LATER_LOST number    .. answers no more, but had answered before
@@ -7,9 +6,8 @@
 //   FAKE_REMAP_FAILED number  .. has rows that could not be replaced; FAKE_REMAP_PENDING: that wait
 //   FAKE_INSTANCES number     MIG instances that each GPU is cut into; absent: MIG is off
 //   FAKE_PAIRS 1              GPUs 0 and 1, 2 and 3 .. have NVLink; 0 to 3, 4 to 7 .. share a node
-//   FAKE_EVENTS "GPU XID INSTANCE" lines of the file FAKE_NVML_EVENTS, each told once; INSTANCE -1:
-//   of none;
-//               XID 0: a double-bit ECC event
+//   FAKE_NVML_EVENTS file     of lines "GPU XID INSTANCE", each told once, when it is there;
+//                             INSTANCE -1: of none; XID 0: a double-bit ECC event
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,17 +51,8 @@ static unsigned long long registered[GPUS];
 // -1: it is not said.
 static int number(const char *name)
 {
-    char line[128];
-    size_t len = strlen(name);
-    const char *text = getenv(name), *path = getenv("FAKE_NVML_FILE");
-    int found = text ? (int)strtol(text, NULL, 10) : -1;
-    FILE *f = path && !text ? fopen(path, "re") : NULL;
-    while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, name, len) == 0 && line[len] == ' ')
-            found = (int)strtol(line + len, NULL, 10);
-    if (f)
-        fclose(f);
-    return found;
+    const char *text = getenv(name);
+    return text ? (int)strtol(text, NULL, 10) : -1;
 }
 
 static int gpu_of(const void *device)
