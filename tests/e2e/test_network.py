@@ -181,6 +181,16 @@ class Network(unittest.TestCase):
         self.assertRegex(self.cluster.muster("experiment", "logs", experiment),
                          "rank [02] is silent")
 
+    def test_route_that_comes_late(self):
+        route = ["route", "add", "unreachable", f"{NETWORK}.2/32"]
+        self.machines[1].ip(*route)
+        experiment = self.create(3)
+        wait_for("rank 2 to start", lambda: self.ranks_of(1))
+        time.sleep(2)  # it has called, and was told that there is no route
+        route[1] = "del"
+        self.machines[1].ip(*route)
+        self.check_end(experiment, 0)
+
 
 if __name__ == "__main__":
     enter_network()

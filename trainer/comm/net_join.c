@@ -229,7 +229,7 @@ static int await(const struct meeting *meeting, int fd, short events)
     return -1;
 }
 
-static int connect_to(const struct meeting *meeting, const struct addrinfo *to)
+static int connect_once(const struct meeting *meeting, const struct addrinfo *to)
 {
     int no = 0;
     socklen_t len = sizeof no;
@@ -248,6 +248,19 @@ static int connect_to(const struct meeting *meeting, const struct addrinfo *to)
     close(fd);
     errno = no;
     return -1;
+}
+
+// A link that has just come back has no route for some moments, which is worth no restart. Nobody
+// is waited for longer than a silent machine would be.
+static int connect_to(const struct meeting *meeting, const struct addrinfo *to)
+{
+    int64_t patience = clock_mono_us() + NET_SILENCE_S * SECOND;
+    int fd;
+    while ((fd = connect_once(meeting, to)) < 0 &&
+           (errno == EHOSTUNREACH || errno == ENETUNREACH) && clock_mono_us() < patience &&
+           left_ms(meeting) > 0)
+        clock_sleep_us(SECOND / 10);
+    return fd;
 }
 
 // Both are small: the first goes out at once, the second is waited for.

@@ -283,12 +283,17 @@ static int reduce_until_error(struct gang_seat *seat, struct comm *c)
     return 0;
 }
 
+// All have come out of the last barrier before any goes on: what happens to one then, none of the
+// others meets here.
 static int open_and_warm(struct place *place, int64_t hang_us, struct comm **c)
 {
     struct error e = {0};
     CHECK(open_comm(place, hang_us, c, &e) == 0);
     for (int i = 0; i < 20; i++)
         CHECK(comm_barrier(*c, &e) == 0);
+    json_t *all = NULL;
+    CHECK(gang_all_gather(place->seat, json_true(), &all, &e) == 0);
+    json_decref(all);
     return 0;
 }
 
