@@ -6,6 +6,7 @@
 #include "api/expconf_parts.h"
 #include "api/expconf_rows.h"
 #include "base/json.h"
+#include "base/limits.h"
 
 #define FILE_OPTIONAL(key, text)                                                                   \
     {                                                                                              \
@@ -129,12 +130,31 @@ static const struct schema_field tokens_fields[] = {
          "of the tokens in files without a header"),
     END,
 };
+static const struct schema_field side = {
+    .name = "side", .type = SCHEMA_INT, .min = 1, .max = LIMIT_WIDTH};
+static const struct schema_field synthetic_fields[] = {
+    INT_REQUIRED("samples", 2, BIG, "samples there are, of both parts"),
+    INT("validation_count", 1, BIG, "1", "last samples kept for validation"),
+    INT_OPTIONAL("vocabulary", 2, LIMIT_WIDTH,
+                 "for texts: tokens are drawn below it, the first most often (Zipf's law); at most "
+                 "trainer.model.vocabulary"),
+    {.name = "shape",
+     .type = SCHEMA_LIST,
+     .element = &side,
+     .doc = "for images [height, width] or [height, width, channels], for features [features]; of "
+            "noise"},
+    INT_OPTIONAL("classes", 2, LIMIT_WIDTH, "of images or features"),
+    END,
+};
 const struct schema_variant expconf_data_formats[] = {
     {"bytes", bytes_fields, "one file of bytes, each a token"},
     {"csv", csv_fields, "rows of numbers in a CSV file"},
     {"idx", idx_fields, "images and labels in IDX files (as MNIST)"},
     {"images", images_fields, "a folder of images, packed"},
     {"npy", npy_fields, "NumPy arrays in .npy files"},
+    {"synthetic", synthetic_fields,
+     "texts, images or features out of nothing, the same each time: to see how fast a model "
+     "trains"},
     {"tokens", tokens_fields, "files of tokens (as nanoGPT and llm.c write them)"},
     {NULL, NULL, NULL},
 };
@@ -144,7 +164,7 @@ static const struct rules {
     const char *format;
     unsigned samples;          // enum expconf_samples
     const char *either[2];     // one of the two is given
-    const char *validation[2]; // given both or not at all; not with a count or a fraction
+    const char *validation[2]; // given both or not at all; not with a count or a fraction; or none
 } rules[] = {
     {"bytes", EXPCONF_TOKENS, {NULL}, {"validation_path"}},
     {"csv", EXPCONF_FEATURES, {"label", "targets"}, {"validation_path"}},
@@ -154,6 +174,10 @@ static const struct rules {
      EXPCONF_IMAGES | EXPCONF_FEATURES,
      {"labels", "values"},
      {"validation_inputs", "validation_labels"}},
+    {"synthetic",
+     EXPCONF_TOKENS | EXPCONF_IMAGES | EXPCONF_FEATURES,
+     {"vocabulary", "shape"},
+     {NULL}},
     {"tokens", EXPCONF_TOKENS, {NULL}, {"validation_path"}},
     {NULL, 0, {NULL}, {NULL}},
 };
@@ -166,9 +190,14 @@ static const struct rules *rules_of(const char *format)
     return r;
 }
 
-unsigned expconf_data_samples(const char *format)
+// The format synthetic holds what its keys say.
+unsigned expconf_data_samples(const json_t *data)
 {
-    return rules_of(format)->samples;
+    if (jget(data, "vocabulary"))
+        return EXPCONF_TOKENS;
+    if (jget(data, "shape"))
+        return json_array_size(jget(data, "shape")) == 1 ? EXPCONF_FEATURES : EXPCONF_IMAGES;
+    return rules_of(jget_string(data, "format", ""))->samples;
 }
 
 __attribute__((format(printf, 4, 5))) static int
@@ -203,17 +232,34 @@ static int check_pairs(const struct yaml_doc *doc, const struct rules *r, const 
     return 0;
 }
 
+static int check_shape(const struct yaml_doc *doc, const json_t *data, struct error *e)
+{
+    const json_t *shape = jget(data, "shape");
+    if (shape && (json_array_size(shape) < 1 || json_array_size(shape) > 3))
+        return fault_at(doc, "shape", e,
+                        "has %zu numbers; [features], [height, width] or [height, width, channels] "
+                        "are wanted",
+                        json_array_size(shape));
+    if (shape && !jget(data, "classes"))
+        return fault_at(doc, "classes", e, "missing key (how many there are)");
+    if (jget(data, "vocabulary") && jget(data, "classes"))
+        return fault_at(doc, "classes", e, "does not go with vocabulary");
+    return 0;
+}
+
 int expconf_check_data(const struct yaml_doc *doc, const json_t *trainer, struct error *e)
 {
     const json_t *data = jget(trainer, "data");
     const struct rules *r = rules_of(jget_string(data, "format", ""));
-    bool own = jget(data, r->validation[0]) != NULL;
+    bool own = r->validation[0] && jget(data, r->validation[0]);
     double fraction = jget_double(data, "validation_fraction", 0);
     if (r->samples == EXPCONF_TOKENS && !own && !(fraction > 0 && fraction < 1))
         return fault_at(doc, "validation_fraction", e,
                         "must lie between 0 and 1, both excluded, unless there is a %s",
                         r->validation[0]);
     int rc = check_pairs(doc, r, data, e);
+    if (!rc)
+        rc = check_shape(doc, data, e);
     if (!rc && own && jget_int(data, "validation_count", 0))
         rc = fault_at(doc, "validation_count", e,
                       "is for data without validation files; leave it out");

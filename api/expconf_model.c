@@ -19,10 +19,6 @@ static const struct schema_field layer_element; // a layer, which may hold layer
     {                                                                                              \
         .name = key, .type = SCHEMA_NUMBER, .min = low, .max = high, .doc = text                   \
     }
-#define INT_OPTIONAL(key, low, high, text)                                                         \
-    {                                                                                              \
-        .name = key, .type = SCHEMA_INT, .min = low, .max = high, .doc = text                      \
-    }
 #define STRING_OPTIONAL(key, text)                                                                 \
     {                                                                                              \
         .name = key, .type = SCHEMA_STRING, .doc = text                                            \
@@ -341,15 +337,18 @@ static unsigned samples_of(const json_t *model)
 
 static int check_samples(const struct yaml_doc *doc, const json_t *trainer, struct error *e)
 {
-    const json_t *model = jget(trainer, "model");
-    const char *format = jget_string(jget(trainer, "data"), "format", "");
+    const json_t *model = jget(trainer, "model"), *data = jget(trainer, "data");
     unsigned wanted = samples_of(model);
     const char *text = wanted == EXPCONF_TOKENS   ? "tokens"
                        : wanted == EXPCONF_IMAGES ? "images"
                                                   : "images and features";
-    if (!(expconf_data_samples(format) & wanted))
-        return expconf_fault(doc, "trainer.data.format", e, "model %s learns from %s, not from %s",
-                             jget_string(model, "family", ""), text, format);
+    if (!(expconf_data_samples(data) & wanted))
+        return expconf_fault(
+            doc, "trainer.data.format", e, "model %s learns from %s, not from %s%s",
+            jget_string(model, "family", ""), text, jget_string(data, "format", ""),
+            jget(data, "vocabulary") ? " with a vocabulary"
+            : jget(data, "shape")    ? " of this shape"
+                                     : "");
     if (wanted == EXPCONF_TOKENS && !strcmp(jget_string(jget(trainer, "loss"), "name", ""), "mse"))
         return expconf_fault(doc, "trainer.loss.name", e,
                              "mse is for data with values to predict; tokens want cross_entropy");

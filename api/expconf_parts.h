@@ -20,10 +20,10 @@ extern const struct schema_variant expconf_hyperparameter_types[]; // fields inc
 
 enum { EXPCONF_WHERE_MAX = 512 };
 
-// What samples the data formats hold, and so which models learn from them: a set. Whether a .npy
-// file holds images or features shows when it is opened.
+// What samples trainer.data holds, and so which models learn from it: a set. Whether a .npy file
+// holds images or features shows when it is opened.
 enum expconf_samples { EXPCONF_TOKENS = 1, EXPCONF_IMAGES = 2, EXPCONF_FEATURES = 4 };
-unsigned expconf_data_samples(const char *format); // 0 for a word that is no format
+unsigned expconf_data_samples(const json_t *data); // 0 of a format that is none
 
 // ERR_INVALID with "file:line:column: path: text"; without a document "path: text".
 int expconf_fault(const struct yaml_doc *doc, const char *path, struct error *e, const char *fmt,

@@ -30,6 +30,10 @@
     {                                                                                              \
         .name = key, .type = SCHEMA_INT, .min = low, .max = high, .required = true, .doc = text    \
     }
+#define INT_OPTIONAL(key, low, high, text)                                                         \
+    {                                                                                              \
+        .name = key, .type = SCHEMA_INT, .min = low, .max = high, .doc = text                      \
+    }
 #define INT_OR_NULL(key, low, high, text)                                                          \
     {                                                                                              \
         .name = key, .type = SCHEMA_INT, .min = low, .max = high, .nullable = true,                \

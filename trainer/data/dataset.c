@@ -55,7 +55,8 @@ static const struct format {
                 struct error *e);
 } formats[] = {
     {"bytes", bytes_open},   {"csv", csv_open}, {"idx", idx_open},
-    {"images", packed_open}, {"npy", npy_open}, {"tokens", tokens_open},
+    {"images", packed_open}, {"npy", npy_open}, {"synthetic", synthetic_open},
+    {"tokens", tokens_open},
 };
 
 static const struct format *find_format(const char *word)

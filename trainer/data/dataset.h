@@ -3,7 +3,7 @@
 // A data set is a sequence of samples 0..count-1 of one shape: an image or a row of features
 // (scaled as the specification says) with a class or values to predict, or a window of context + 1
 // tokens. What the formats of files are is told where they are read: idx.c, npy.c, csv.c, packed.c,
-// tokens.c.
+// tokens.c; synthetic.c has none.
 #ifndef MUSTER_TRAINER_DATA_DATASET_H
 #define MUSTER_TRAINER_DATA_DATASET_H
 

@@ -47,5 +47,7 @@ int bytes_open(const struct data_request *r, struct dataset **train, struct data
                struct error *e);
 int tokens_open(const struct data_request *r, struct dataset **train, struct dataset **validation,
                 struct error *e);
+int synthetic_open(const struct data_request *r, struct dataset **train,
+                   struct dataset **validation, struct error *e);
 
 #endif
