@@ -182,11 +182,12 @@ static json_t *buckets_of(const struct describe *d)
 {
     int64_t size = jget_int(d->experiment.trainer, "fusion_bytes", 0);
     int64_t block = (int64_t)(model_block_size(d->model) * sizeof(float));
-    int64_t cell = OPTIMIZER_CELL * (int64_t)sizeof(float);
-    if (d->experiment.slots == 1)
+    int64_t cell = OPTIMIZER_CELL * (int64_t)sizeof(float), slots = d->experiment.slots;
+    int64_t cells = size < cell ? 1 : size / cell;
+    if (slots == 1)
         size = block;
     else if (size)
-        size = size < cell ? cell : size - size % cell;
+        size = (cells + slots - 1) / slots * slots * cell; // as many for each
     return json_pack("{s:I, s:I}", "bytes", (json_int_t)size, "count",
                      (json_int_t)(size ? (block + size - 1) / size : 0));
 }

@@ -19,6 +19,11 @@ static bool scales(const struct job *job)
     return jget_bool(job->trainer, "scale_with_slots", false);
 }
 
+static bool is_exact(const struct job *job)
+{
+    return strcmp(jget_string(job->trainer, "reduction", "exact"), "exact") == 0;
+}
+
 // As many samples a step for each slot as the experiment says, of the slots that training began
 // with: a checkpoint remembers them. Rank 0 has the checkpoints, so the others hear it from there.
 static int agree_on_batch(const struct job *job, struct training_plan *plan, struct error *e)
@@ -138,11 +143,10 @@ static int roll_call(const struct training *t, int err, struct error *e)
 static int connect_ranks(struct training *t, struct error *e)
 {
     const struct job *job = t->job;
-    bool exact = strcmp(jget_string(job->trainer, "reduction", "exact"), "exact") == 0;
     size_t sums = optimizer_sums(t->optimizer);
     size_t statistics = model_together_doubles(t->model, t->plan.micro_batches);
     const struct sync_config sync = {
-        .reduction = exact ? SYNC_EXACT : SYNC_FLOAT,
+        .reduction = is_exact(job) ? SYNC_EXACT : SYNC_FLOAT,
         .parameters = t->state.parameters,
         .parameter_count = t->state.parameter_count,
         .block_size = t->state.block_size,
@@ -204,32 +208,11 @@ static int first_state(struct training *t, struct error *e)
     return 0;
 }
 
-// A block of rank 0's device becomes everybody's, a piece at a time.
-static int share_block(struct training *t, float *block, struct error *e)
-{
-    enum { PIECE = 1 << 20 }; // floats
-    size_t size = t->state.block_size;
-    float *piece = xcalloc(size < PIECE ? size : PIECE, sizeof *piece);
-    int err = 0;
-    for (size_t at = 0; at < size && !err && t->job->world > 1; at += PIECE) {
-        size_t bytes = (size - at < PIECE ? size - at : PIECE) * sizeof *piece;
-        if (t->job->rank == 0) {
-            ops_download(piece, block + at, bytes);
-            err = ops_wait(e);
-        }
-        if (!err)
-            err = comm_broadcast(t->comm, piece, bytes, 0, e);
-        if (!err && t->job->rank > 0)
-            ops_upload(block + at, piece, bytes);
-    }
-    free(piece);
-    return err;
-}
-
 // Rank 0 initialises or restores, everybody receives.
 static int share_state(struct training *t, struct error *e)
 {
     struct train_state *state = &t->state;
+    const size_t block = state->block_size * sizeof *t->weights;
     int err = t->job->rank == 0 ? first_state(t, e) : 0;
     if (!err)
         err = comm_broadcast(t->comm, &state->at, sizeof state->at, 0, e);
@@ -237,9 +220,9 @@ static int share_state(struct training *t, struct error *e)
         err = comm_broadcast(t->comm, state->exponents,
                              (size_t)state->parameter_count * sizeof *state->exponents, 0, e);
     if (!err)
-        err = share_block(t, t->weights, e);
+        err = comm_broadcast(t->comm, t->weights, block, 0, e);
     for (int i = 0; i < optimizer_state_count(t->optimizer) && !err; i++)
-        err = share_block(t, optimizer_state(t->optimizer, i), e);
+        err = comm_broadcast(t->comm, optimizer_state(t->optimizer, i), block, 0, e);
     if (!err && state->at.exponents_known)
         sync_set_exponents(t->sync, state->exponents);
     t->saved = t->job->restore_count > 0 ? state->at.step : -1;
@@ -326,14 +309,18 @@ enum ops_precision job_precision(const json_t *trainer)
 
 static int open_device(struct training *t, struct error *e)
 {
-    char library[OPS_FINGERPRINT_MAX];
+    char library[OPS_FINGERPRINT_MAX], comm[32];
     int err = ops_open(job_precision(t->job->trainer), e);
     if (err)
         return err;
     ops_enter();
+    comm_library(comm, sizeof comm);
+    if (is_exact(t->job)) // nobody's order counts
+        comm[0] = '\0';
     snprintf(t->fingerprint, sizeof t->fingerprint,
-             OPS_DEVICE ", %s, muster %s " NUMERICS_ID ", compiler %.16s",
-             ops_fingerprint(library, sizeof library), MUSTER_VERSION, __VERSION__);
+             OPS_DEVICE ", %s%s%s, muster %s " NUMERICS_ID ", compiler %.16s",
+             ops_fingerprint(library, sizeof library), *comm ? ", " : "", comm, MUSTER_VERSION,
+             __VERSION__);
     return 0;
 }
 

@@ -54,7 +54,7 @@ struct training {
     json_t *validated;            // metrics of the last validation
     int64_t validated_step;
     int64_t saved; // step of the last checkpoint; -1: none
-    char fingerprint[OPS_FINGERPRINT_MAX + 96];
+    char fingerprint[OPS_FINGERPRINT_MAX + 128];
 };
 
 enum { TRAINING_TOTALS = 4 };

@@ -1,5 +1,7 @@
 // Who owns what: the block of parameters is cut into buckets, and every bucket into the ranks'
-// parts, runs of the optimizer's cells.
+// parts, runs of the optimizer's cells. All parts of a bucket are of one size, for which NCCL has
+// one operation: so the block is filled up to a multiple of a cell for each rank, with zeros that
+// nobody reads.
 #include "trainer/sync/parts.h"
 
 #include <stdlib.h>
@@ -9,28 +11,40 @@
 #include "base/log.h"
 #include "trainer/ops/device.h"
 
+static size_t round_up(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+size_t sync_padded(const struct sync_config *c)
+{
+    return round_up(c->block_size, OPTIMIZER_CELL * (size_t)c->world);
+}
+
 static size_t cells_of(const struct sync *s)
 {
-    return (s->config.block_size + OPTIMIZER_CELL - 1) / OPTIMIZER_CELL;
+    return sync_padded(&s->config) / OPTIMIZER_CELL;
 }
 
 static size_t bucket_cells(const struct sync *s)
 {
     size_t cells = s->fusion_bytes / (OPTIMIZER_CELL * sizeof(float));
-    return cells > 0 ? cells : 1;
+    return round_up(cells > 0 ? cells : 1, (size_t)s->config.world);
 }
 
 // This rank's part of each bucket that has one, in the order of the block.
 static void list_ranges(struct sync *s)
 {
+    const size_t size = s->config.block_size;
     s->range_count = 0;
     for (size_t i = s->bucket_count; i-- > 0;) {
         const struct bucket *b = &s->buckets[i];
         struct comm_part part =
             comm_part(b->count, OPTIMIZER_CELL, s->config.world, comm_rank(s->comm));
-        if (part.first < part.last)
+        size_t first = b->first + part.first, last = b->first + part.last;
+        if (first < size)
             s->ranges[s->range_count++] =
-                (struct optimizer_range){b->first + part.first, b->first + part.last};
+                (struct optimizer_range){first, last < size ? last : size};
     }
 }
 
@@ -44,10 +58,9 @@ void sync_cut(struct sync *s, size_t fusion_bytes)
     s->buckets = xcalloc(s->bucket_count, sizeof *s->buckets);
     s->ranges = xcalloc(s->bucket_count, sizeof *s->ranges);
     for (size_t i = 0; i < s->bucket_count; i++) {
-        size_t begin = end > cells ? end - cells : 0, last = end * OPTIMIZER_CELL;
-        struct bucket *b = &s->buckets[i];
-        b->first = begin * OPTIMIZER_CELL;
-        b->count = (last < s->config.block_size ? last : s->config.block_size) - b->first;
+        size_t begin = end > cells ? end - cells : 0;
+        s->buckets[i] = (struct bucket){.first = begin * OPTIMIZER_CELL,
+                                        .count = (end - begin) * OPTIMIZER_CELL};
         end = begin;
     }
     list_ranges(s);

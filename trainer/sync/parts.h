@@ -21,8 +21,8 @@ struct sync {
     bool weights_sent;
 
     // Of the communicator, in the device's memory.
-    int32_t *gradients;    // [block_size] sums of int32 or float; the ranges become float
-    float *weights;        // [block_size]
+    int32_t *gradients;    // [sync_padded()] sums of int32 or float; the ranges become float
+    float *weights;        // [sync_padded()]
     int64_t *sums;         // [config.sums] doubles
     int32_t *peaks;        // [parameter_count + 1] the step's, as bits of floats, and the flag
     int32_t *checksums;    // [world][parameter_count]
@@ -40,7 +40,9 @@ struct sync {
     struct error error;
 };
 
-// Cuts the block into buckets of about so many bytes, whole cells.
+// Elements of the block as it is cut: whole cells, as many for each rank.
+size_t sync_padded(const struct sync_config *c);
+// Cuts it into buckets of about so many bytes, and at least a cell for each rank.
 void sync_cut(struct sync *s, size_t fusion_bytes);
 
 // Changes `missing` of the buckets that hold elements of the parameter.

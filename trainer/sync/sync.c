@@ -36,8 +36,8 @@ static size_t checksums_count(const struct sync_config *c)
 
 size_t sync_arena_bytes(const struct sync_config *c)
 {
-    return comm_padded(c->block_size * sizeof(int32_t)) +
-           comm_padded(c->block_size * sizeof(float)) + comm_padded(c->sums * sizeof(int64_t)) +
+    return comm_padded(sync_padded(c) * sizeof(int32_t)) +
+           comm_padded(sync_padded(c) * sizeof(float)) + comm_padded(c->sums * sizeof(int64_t)) +
            comm_padded(peaks_count(c) * sizeof(int32_t)) +
            comm_padded(checksums_count(c) * sizeof(int32_t)) + comm_padded(sizeof(struct loss_sum));
 }
@@ -56,8 +56,8 @@ struct sync *sync_new(const struct sync_config *config, struct comm *comm)
     struct sync *s = xcalloc(1, sizeof *s);
     s->config = *config;
     s->comm = comm;
-    s->gradients = comm_alloc(comm, config->block_size * sizeof *s->gradients);
-    s->weights = comm_alloc(comm, config->block_size * sizeof *s->weights);
+    s->gradients = comm_alloc(comm, sync_padded(config) * sizeof *s->gradients);
+    s->weights = comm_alloc(comm, sync_padded(config) * sizeof *s->weights);
     s->sums = comm_alloc(comm, config->sums * sizeof *s->sums);
     s->peaks = comm_alloc(comm, peaks_count(config) * sizeof *s->peaks);
     s->checksums = comm_alloc(comm, checksums_count(config) * sizeof *s->checksums);
@@ -68,7 +68,7 @@ struct sync *sync_new(const struct sync_config *config, struct comm *comm)
     s->heard = xcalloc(peaks_count(config), sizeof *s->heard);
     s->precision = precision_of(config->micro_batches);
     s->known = config->reduction == SYNC_FLOAT;
-    size_t whole = config->block_size * sizeof *s->gradients;
+    size_t whole = sync_padded(config) * sizeof *s->gradients;
     sync_cut(s, config->fusion_bytes ? config->fusion_bytes : whole);
     return s;
 }

@@ -16,7 +16,7 @@
 #include "tests/unit/trainer/ranks.h"
 #include "trainer/ops/exact.h"
 #include "trainer/sync/order.h"
-#include "trainer/sync/sync.h"
+#include "trainer/sync/parts.h"
 
 enum { V = 12, STEPS = 8, GLOBAL_BATCH = 36, PARAMETERS = 5, BLOCK = 20208 };
 
@@ -155,6 +155,18 @@ static void assign(struct ranks *r, int world, int rank)
     }
 }
 
+// Every rank has as much of each bucket, whole cells, and all buckets are the whole block.
+static int check_buckets(const struct sync *s)
+{
+    size_t cells = 0, each = OPTIMIZER_CELL * (size_t)s->config.world;
+    for (size_t i = 0; i < s->bucket_count; i++) {
+        CHECK(s->buckets[i].count > 0 && s->buckets[i].count % each == 0);
+        cells += s->buckets[i].count / OPTIMIZER_CELL;
+    }
+    CHECK(cells * OPTIMIZER_CELL - BLOCK < each);
+    return 0;
+}
+
 static int open_ranks(struct gang_seat *seat, const struct manner *manner, struct ranks *r)
 {
     const struct sync_config config = config_of(manner, seat->world);
@@ -169,7 +181,7 @@ static int open_ranks(struct gang_seat *seat, const struct manner *manner, struc
     assign(r, seat->world, seat->rank);
     CHECK(comm_open(&open, &r->comm, &e) == 0);
     r->sync = sync_new(&config, r->comm);
-    return 0;
+    return check_buckets(r->sync);
 }
 
 static void close_ranks(struct ranks *r)
