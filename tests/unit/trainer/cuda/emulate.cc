@@ -127,7 +127,7 @@ void emulate_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_byt
 {
     e.kernel = kernel;
     demand(block.y * block.z == 1 && block.x <= THREADS_MAX && block.x % 32 == 0, "its block");
-    demand(grid.x > 0 && grid.y > 0 && grid.y < 65536 && grid.z == 1, "its grid");
+    demand(grid.x > 0 && grid.y > 0 && grid.y < 65536 && grid.z > 0 && grid.z < 65536, "its grid");
     demand(shared_bytes <= (160u << 10), "more shared memory than compute capability 8.0 has");
     e.thread = thread;
     e.ctx = ctx;
@@ -136,12 +136,13 @@ void emulate_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_byt
     gridDim = grid;
     e.shared = (unsigned char *)aligned_alloc(64, (shared_bytes + 64) / 64 * 64);
     must(e.shared);
-    for (unsigned y = 0; y < grid.y; y++)
-        for (unsigned x = 0; x < grid.x; x++) {
-            blockIdx = dim3(x, y);
-            memset(e.shared, 0x7f, shared_bytes); // nobody may count on zeros
-            run_block();
-        }
+    for (unsigned z = 0; z < grid.z; z++)
+        for (unsigned y = 0; y < grid.y; y++)
+            for (unsigned x = 0; x < grid.x; x++) {
+                blockIdx = dim3(x, y, z);
+                memset(e.shared, 0x7f, shared_bytes); // nobody may count on zeros
+                run_block();
+            }
     free(e.shared);
 }
 

@@ -1,6 +1,6 @@
 // What the CPU's tests cannot ask of the GPU's ops. In bf16 an op is the op in float of the same
 // numbers, rounded: each runs in both. And embeddings whose tokens fill many chunks and tiles,
-// blocks at odd addresses, sums of squares.
+// blocks at odd addresses, sums of squares, and reals themselves.
 #include "tests/unit/trainer/arithmetic.h"
 #include "trainer/ops/image.h"
 #include "trainer/ops/norm.h"
@@ -55,6 +55,67 @@ static void expect_near(struct arithmetic *a, const float *found, const float *e
                         const char *what)
 {
     expect_close(found, doubles_of(a, expected, n), n, 2e-5, what);
+}
+
+// Numbers that bf16 has not, at its limits, and one whose bits are not many enough to stay NaN.
+static void test_rounding(void **state)
+{
+    (void)state;
+    static const uint32_t bits[][2] = {
+        {0x3f800000, 0x3f80}, {0x3f808000, 0x3f80}, {0x3f818000, 0x3f82}, {0x3f808001, 0x3f81},
+        {0x80000000, 0x8000}, {0x7f7f0000, 0x7f7f}, {0x7f7f8000, 0x7f80}, {0x7f800000, 0x7f80},
+        {0xff800000, 0xff80}, {0x00400000, 0x0040}, {0x00008001, 0x0001}, {0x7f800001, 0x7fff},
+    };
+    enum { N = sizeof bits / sizeof bits[0] };
+    float numbers[N];
+    uint16_t found[N];
+    for (int i = 0; i < N; i++)
+        memcpy(&numbers[i], &bits[i][0], sizeof numbers[i]);
+    use(1);
+    ops_to_reals(N, numbers, (real *)found);
+    use(0);
+    for (int i = 0; i < N; i++)
+        if (found[i] != bits[i][1])
+            fail_msg("%08x: expected %04x, found %04x", bits[i][0], bits[i][1], found[i]);
+}
+
+// What comes back went there and was rounded once, at any address and in whatever parts: the
+// workspace holds 2^23 numbers. Nothing beside it changes.
+static void check_reals(struct arithmetic *a, int64_t n, int64_t first)
+{
+    float *numbers = floats_random(a, n, 3), *back = floats_new(a, n + 1);
+    for (int k = 0; k < 2; k++) {
+        size_t size = k ? 2 : 4;
+        unsigned char *room = aligned_block(a, (size_t)(first + n + 1) * size);
+        use(k);
+        assert_int_equal(ops_floats_of_reals(n), k ? (n + 1) / 2 : n);
+        real *reals = (real *)ops_reals_at((real *)room, (size_t)first);
+        assert_ptr_equal(reals, room + (size_t)first * size);
+        back[n] = 7;
+        ops_upload_reals(n, numbers, reals);
+        ops_download_reals(n, reals, back);
+        use(0);
+        assert_true(back[n] == 7);
+        for (size_t i = 0; i < size; i++)
+            assert_int_equal(room[(size_t)(first + n) * size + i], 0x7f);
+        for (int64_t i = 0; i < n; i++)
+            if (k ? !(fabsf(back[i] - numbers[i]) <= 0x1p-8f * fabsf(numbers[i]))
+                  : back[i] != numbers[i])
+                fail_msg("number %lld: sent %.9g, found %.9g", (long long)i, (double)numbers[i],
+                         (double)back[i]);
+    }
+}
+
+static void test_reals(void **state)
+{
+    (void)state;
+    const int64_t counts[] = {0, 1, 3, 4, 5, 1027, (1 << 23) + 5};
+    for (uint64_t i = 0; i < 7; i++)
+        for (int64_t first = 0; first < (i < 6 ? 3 : 1); first++) {
+            struct arithmetic a = arithmetic_begin(i);
+            check_reals(&a, counts[i], first);
+            arithmetic_end(&a);
+        }
 }
 
 static void check_elements(struct arithmetic *a, int64_t n)
@@ -264,6 +325,47 @@ static void test_pools(void **state)
     }
 }
 
+// A group whose channels fill several tiles of the kernel that turns weights, and one that fills
+// less than one.
+static void check_conv(struct arithmetic *a, const struct ops_conv_shape *s, int64_t places)
+{
+    int64_t inputs = s->samples * s->height * s->width * s->in, outputs = places * s->out;
+    int64_t weights = s->kernel * s->kernel * s->in / s->groups * s->out;
+    struct both x = both_random(a, inputs, 1), w = both_random(a, weights, 1);
+    struct both bias = both_random(a, s->out, 1), y = both_new(a, outputs);
+    struct both dy = both_random(a, outputs, 1), dx = both_new(a, inputs);
+    float *dw[2] = {floats_new(a, weights), floats_new(a, weights)};
+    float *db[2] = {floats_new(a, s->out), floats_new(a, s->out)};
+    IN_BOTH(k)
+    {
+        struct ops_conv *c;
+        assert_int_equal(ops_conv_new(s, true, &c, NULL), 0);
+        float *scratch = floats_new(a, ops_conv_scratch(c));
+        ops_conv_forward(c, x.at[k], w.at[k], bias.at[k], scratch, y.at[k]);
+        ops_conv_backward_data(c, w.at[k], dy.at[k], scratch, dx.at[k]);
+        ops_conv_backward_weights(c, x.at[k], dy.at[k], scratch, dw[k], db[k]);
+        ops_conv_free(c);
+    }
+    expect_rounded(a, &y, 4, "y of conv"); // it was rounded before its bias came
+    expect_rounded(a, &dx, 0, "dx of conv");
+    expect_near(a, db[1], db[0], s->out, "db of conv");
+    for (int64_t i = 0; i < weights; i++)
+        assert_true(fabsf(dw[1][i] - dw[0][i]) <= 0x1p-8f * fabsf(dw[0][i]) + 1e-5f);
+}
+
+static void test_conv(void **state)
+{
+    (void)state;
+    const struct ops_conv_shape shapes[] = {{1, 3, 3, 70, 33, 2, 1, 0, 1, true},
+                                            {2, 5, 4, 6, 10, 3, 1, 1, 2, true}};
+    const int64_t places[] = {4, 40};
+    for (uint64_t i = 0; i < 2; i++) {
+        struct arithmetic a = arithmetic_begin(i);
+        check_conv(&a, &shapes[i], places[i]);
+        arithmetic_end(&a);
+    }
+}
+
 static void test_dropout(void **state)
 {
     (void)state;
@@ -419,11 +521,19 @@ static void test_sums_of_squares(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elements),        cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_losses),          cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_pools),           cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_embedding),       cmocka_unit_test(test_a_token_is_written_once),
-        cmocka_unit_test(test_sums_of_columns), cmocka_unit_test(test_odd_addresses),
+        cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_reals),
+        cmocka_unit_test(test_conv),
+        cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_a_token_is_written_once),
+        cmocka_unit_test(test_sums_of_columns),
+        cmocka_unit_test(test_odd_addresses),
         cmocka_unit_test(test_sums_of_squares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
