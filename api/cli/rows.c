@@ -9,9 +9,11 @@
 #include "api/checkpoint.h"
 #include "api/cli/waiting.h"
 #include "api/wire.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/limits.h"
 
 static void set_string(json_t *row, const char *key, const char *text)
 {
@@ -163,6 +165,53 @@ json_t *row_checkpoint(const json_t *checkpoint, const char *metric)
     return row;
 }
 
+// "0-3", "0,2,1": in the order of ranks.
+static void put_numbers(struct buf *out, const json_t *numbers)
+{
+    size_t count = json_array_size(numbers);
+    for (size_t i = 0, end; i < count; i = end) {
+        json_int_t first = json_integer_value(json_array_get(numbers, i)), last = first;
+        for (end = i + 1; end < count; end++, last++)
+            if (json_integer_value(json_array_get(numbers, end)) != last + 1)
+                break;
+        buf_printf(out, "%s%lld", i > 0 ? "," : "", (long long)first);
+        if (last > first)
+            buf_printf(out, "-%lld", (long long)last);
+    }
+}
+
+// "gpu-1 slots 0-3 (one NVLink group)"
+static void put_part(struct buf *out, const json_t *part)
+{
+    static const char *const words[][2] = {{"nvlink", " (one NVLink group)"},
+                                           {"numa", " (one NUMA node)"},
+                                           {"apart", " (no group had room for all)"}};
+    const json_t *slots = jget(part, "slots");
+    size_t count = json_array_size(slots);
+    buf_printf(out, "%s%s", jget_string(part, "agent", ""),
+               count > 1 ? " slots " : (count ? " slot " : ""));
+    put_numbers(out, slots);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i][0], jget_string(part, "near", "")) == 0)
+            buf_puts(out, words[i][1]);
+}
+
+// Where it runs, and how near to each other its slots are there.
+static void set_placed(json_t *row, const json_t *parts)
+{
+    size_t i;
+    json_t *part;
+    struct buf text;
+    buf_init(&text, LIMIT_BODY_SMALL);
+    json_array_foreach(parts, i, part)
+    {
+        buf_puts(&text, i > 0 ? "; " : "");
+        put_part(&text, part);
+    }
+    set_string(row, "placed", buf_str(&text));
+    buf_free(&text);
+}
+
 json_t *row_start(const json_t *start)
 {
     json_t *row = json_object();
@@ -170,6 +219,7 @@ json_t *row_start(const json_t *start)
     set_string(row, "state", plain_state(WIRE_ALLOCATION_STATE, start));
     json_object_set_new(row, "slots", json_integer(jget_int(start, "slots", 0)));
     set_copy(row, "agents", jget(start, "agents"));
+    set_placed(row, jget(start, "parts"));
     set_times(row, start);
     set_string(row, "reason", jget_string(start, "reason", ""));
     return row;

@@ -66,7 +66,7 @@ int run_trial_describe(struct cli *c, const struct command *self, struct error *
     }
     if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
         printf("\nStarts\n");
-        err = output_rows(c, starts, "epoch,state,slots,agents,duration,reason", e);
+        err = output_rows(c, starts, "epoch,state,slots,placed,duration,reason", e);
     }
     json_decref(row);
     json_decref(metadata);

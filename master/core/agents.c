@@ -54,6 +54,7 @@ void agent_free(struct agent *g)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
     json_decref(g->slots);
+    json_decref(g->handle_near);
     json_decref(g->ran);
     json_decref(g->overruled);
     json_decref(g->use);
@@ -157,6 +158,39 @@ bool agent_keeps(const struct agent *g, const struct part *p)
     return true;
 }
 
+// Which of its slots it says are near each other, by number; -1: no other is near this one.
+static int agent_slot_group(const struct agent *g, int slot, const char *kind)
+{
+    int64_t group = jget_int(json_array_get(g->slots, (size_t)slot), kind, -1);
+    return group >= 0 && group < LIMIT_SLOTS_PER_AGENT ? (int)group : -1;
+}
+
+static bool in_one_group(const struct part *p, const char *kind)
+{
+    int group = agent_slot_group(p->agent, p->slots[0], kind);
+    for (int i = 1; i < p->slot_count; i++)
+        if (agent_slot_group(p->agent, p->slots[i], kind) != group)
+            return false;
+    return group >= 0;
+}
+
+static bool has_groups(const struct agent *g)
+{
+    for (int i = 0; i < g->slot_count; i++)
+        if (agent_slot_group(g, i, "nvlinkGroup") >= 0 || agent_slot_group(g, i, "numaGroup") >= 0)
+            return true;
+    return false;
+}
+
+const char *part_nearness(const struct part *p)
+{
+    if (p->slot_count < 2 || !has_groups(p->agent))
+        return NULL;
+    if (in_one_group(p, "nvlinkGroup"))
+        return "nvlink";
+    return in_one_group(p, "numaGroup") ? "numa" : "apart";
+}
+
 // --- the scheduler's view ------------------------------------------------------------------------
 
 static void renew_handle(struct core *c, struct agent *g)
@@ -167,11 +201,27 @@ static void renew_handle(struct core *c, struct agent *g)
     g->handle = sched_agent_add(c->sched, g->pool->handle, g->slot_count, g->handle_rack);
     g->handle_pool = g->pool;
     g->handle_slots = g->slot_count;
+    json_decref(g->handle_near);
+    g->handle_near = NULL;
     if ((size_t)g->handle >= c->handle_count) {
         c->handle_count = (size_t)g->handle + 1;
         c->agent_of_handle = xrealloc(c->agent_of_handle, c->handle_count * sizeof(struct agent *));
     }
     c->agent_of_handle[g->handle] = g;
+}
+
+static void tell_groups(struct core *c, struct agent *g)
+{
+    int nvlink[LIMIT_SLOTS_PER_AGENT], numa[LIMIT_SLOTS_PER_AGENT];
+    if (g->handle_near == g->slots)
+        return;
+    for (int i = 0; i < g->slot_count; i++) {
+        nvlink[i] = agent_slot_group(g, i, "nvlinkGroup");
+        numa[i] = agent_slot_group(g, i, "numaGroup");
+    }
+    sched_agent_near(c->sched, g->handle, nvlink, numa);
+    json_decref(g->handle_near);
+    g->handle_near = json_incref(g->slots);
 }
 
 // Slots are free for others when the agent is there, may be used, and runs nothing that should have
@@ -188,6 +238,8 @@ void agent_refresh(struct core *c, struct agent *g)
     }
     if (g->handle == SCHED_NONE)
         return;
+    if (same)
+        tell_groups(c, g);
     for (int i = 0; same && i < g->slot_count; i++)
         sched_slot_set(c->sched, g->handle, i, agent_slot_usable(g, i));
     sched_agent_set(c->sched, g->handle,

@@ -46,6 +46,8 @@ char *launch_placement(const struct allocation *a)
         for (int k = 0; k < p->rank_count; k++)
             jw_int(&w, p->first_rank + k);
         jw_array_end(&w);
+        if (part_nearness(p))
+            jw_kv_string(&w, "near", part_nearness(p));
         if (p->daemon)
             jw_kv_bool(&w, "daemon", true);
         jw_object_end(&w);

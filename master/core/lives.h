@@ -78,6 +78,7 @@ void agent_refresh(struct core *c, struct agent *g); // the scheduler learns wha
 int agent_set_slots(struct agent *g, json_t *slots, struct error *e); // takes a reference
 void agent_disable_slots(struct agent *g, const json_t *list);        // as the store has it
 char *agent_disabled_slots(const struct agent *g);                    // for the store
+const char *part_nearness(const struct part *p); // "nvlink", "numa", "apart"; NULL: says nothing
 bool agent_keeps(const struct agent *g, const struct part *p); // what an operator has set lets it
 void agent_write_device(struct json_writer *w, const struct agent *g, int slot); // pools.c
 

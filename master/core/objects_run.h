@@ -79,7 +79,8 @@ struct agent {
     char *rack;                            // "": not known
     int handle, handle_slots, handle_rack; // of the scheduler; SCHED_NONE: none yet
     struct pool *handle_pool;
-    int strangers; // tasks it still runs that must not be: its slots are not free
+    json_t *handle_near; // the slots of which it knows the groups
+    int strangers;       // tasks it still runs that must not be: its slots are not free
     struct part *parts;
     int64_t desired;     // version of what should run there
     int64_t applied;     // newest version its reports knew of

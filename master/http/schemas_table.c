@@ -139,7 +139,7 @@ const struct schema schema_table[] = {
     OURS("Start", "allocationId:string trialId:int epoch:int state:AllocationState slots:int "
                   "agents:[string] parts:[StartPart] queuedTime?:time startTime?:time "
                   "endTime?:time reason:string cause:string preemptedForTrialId?:int"),
-    OURS("StartPart", "agent:string slots:[int] ranks:[int]"),
+    OURS("StartPart", "agent:string slots:[int] ranks:[int] near?:string"),
     OURS("SearchBracket", "trials:int concurrent:int created:int rungs:[SearchRung]"),
     OURS("SearchRung", "time:number goOn:int marks:[SearchMark]"),
     OURS("SearchMark", "trialId:int metric?:number"),

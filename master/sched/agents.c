@@ -40,6 +40,12 @@ static void free_pool(struct pool *p)
     free(p->marked.items);
 }
 
+static void free_slots(struct agent *a)
+{
+    free(a->slots);
+    free(a->spots);
+}
+
 void sched_free(struct sched *s)
 {
     if (!s)
@@ -47,7 +53,7 @@ void sched_free(struct sched *s)
     for (int i = 0; i < s->pool_count; i++)
         free_pool(&s->pools[i]);
     for (int i = 0; i < s->agent_handles.count; i++)
-        free(s->agents[i].slots);
+        free_slots(&s->agents[i]);
     free(s->pools);
     free(s->agents);
     free(s->teams);
@@ -185,6 +191,18 @@ void sched_slot_set(struct sched *s, int agent, int slot, bool enabled)
         a->free += enabled ? 1 : -1;
 }
 
+void sched_agent_near(struct sched *s, int agent, const int *nvlink, const int *numa)
+{
+    struct agent *a = agent_at(s, agent);
+    bool any = false;
+    for (int i = 0; i < a->slot_count; i++)
+        any = any || nvlink[i] >= 0 || numa[i] >= 0;
+    free(a->spots);
+    a->spots = any ? xcalloc((size_t)a->slot_count, sizeof *a->spots) : NULL;
+    if (any)
+        near_arrange(a->spots, a->slot_count, nvlink, numa);
+}
+
 // No gang may refuse a handle that the next agent will get.
 static void forget_refusals(struct sched *s, int agent)
 {
@@ -211,7 +229,7 @@ void sched_agent_remove(struct sched *s, int agent)
     forget_refusals(s, agent);
     if (a->kept != SCHED_NONE)
         s->gangs[a->kept].clears = SCHED_NONE;
-    free(a->slots);
+    free_slots(a);
     *a = (struct agent){0};
     handle_give(&s->agent_handles, agent);
 }

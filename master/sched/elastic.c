@@ -19,20 +19,6 @@ static int wants(const struct sched *s, const struct gang *g)
     return more > 0 ? (int)more : 0;
 }
 
-// Both parts rise already; together they are sorted by agent and slot.
-static void sort_places(struct sched_place *places, size_t count)
-{
-    for (size_t i = 1; i < count; i++) {
-        struct sched_place moved = places[i];
-        size_t at = i;
-        for (; at && (places[at - 1].agent > moved.agent ||
-                      (places[at - 1].agent == moved.agent && places[at - 1].slot > moved.slot));
-             at--)
-            places[at] = places[at - 1];
-        places[at] = moved;
-    }
-}
-
 static void extend(struct pass *ps, struct sched_command *c)
 {
     struct sched *s = ps->s;
@@ -45,13 +31,13 @@ static void extend(struct pass *ps, struct sched_command *c)
     s->place_count += c->count;
     const struct sched_place *added = s->places + s->place_count;
     for (size_t i = 0; i < pieces; i++)
-        place_take(s, &s->pieces[i]);
+        place_take(s, c->gang, &s->pieces[i]);
     pass_claim(ps, s->pieces, pieces);
     size_t count = (size_t)(s->places + s->place_count - added);
     gang_extend(s, c->gang, added, count);
     c->places = all;
     c->count += count;
-    sort_places(all, c->count);
+    place_sort(s, all, c->count);
 }
 
 void elastic_fill(struct pass *ps, size_t first)

@@ -70,7 +70,8 @@ size_t place_find(struct sched *s, const struct pool *p, int gang, int slots, bo
 // More of them for a gang that runs, as many as there are; *slots: how many are missing then.
 size_t place_more(struct sched *s, const struct pool *p, int gang, int *slots);
 int place_room(const struct sched *s, int agent, int gang, bool later); // -1: not for it
-void place_take(struct sched *s, const struct piece *piece);  // its free slots, to s->places
+void place_take(struct sched *s, int gang, const struct piece *piece);  // free ones, to s->places
+void place_sort(const struct sched *s, struct sched_place *places, size_t count); // by agent
 int place_aside(const struct sched *s, const struct pool *p); // agent for a gang of no slots
 
 // explain.c: why a gang cannot start whatever is free; SCHED_PLACED: it could.

@@ -83,7 +83,7 @@ static void start(struct pass *ps, int gang, size_t pieces)
     struct sched *s = ps->s;
     size_t first = s->place_count;
     for (size_t i = 0; i < pieces; i++)
-        place_take(s, &s->pieces[i]);
+        place_take(s, gang, &s->pieces[i]);
     pass_claim(ps, s->pieces, pieces);
     gang_start(s, gang, s->places + first, s->place_count - first, s->now);
     struct sched_command *c = add_command(s, SCHED_START, gang);

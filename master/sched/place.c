@@ -139,17 +139,59 @@ int place_room(const struct sched *s, int agent, int gang, bool later)
     return room_on(&s->agents[agent], &s->gangs[gang], agent, later);
 }
 
-// The free slots of the agent, lowest first.
-void place_take(struct sched *s, const struct piece *piece)
+static bool is_free(const struct slot *slot)
 {
-    const struct agent *a = &s->agents[piece->agent];
+    return slot->enabled && slot->gang == SCHED_NONE;
+}
+
+// Says of each of the agent's slots whether it is free, and chooses among those.
+static void choose(struct agent *a, int gang, int wanted)
+{
+    for (int i = 0; i < a->slot_count; i++)
+        a->spots[i].state = is_free(&a->slots[i])      ? SPOT_FREE
+                            : a->slots[i].gang == gang ? SPOT_OWN
+                                                       : SPOT_TAKEN;
+    near_choose(a->spots, a->slot_count, wanted);
+}
+
+// Those that lie near each other where that is known, else the lowest.
+void place_take(struct sched *s, int gang, const struct piece *piece)
+{
+    struct agent *a = &s->agents[piece->agent];
     int left = piece->count;
+    size_t first = s->place_count;
+    if (a->spots)
+        choose(a, gang, left);
     for (int i = 0; left; i++) {
         must(i < a->slot_count && s->place_count < s->place_cap);
-        if (!a->slots[i].enabled || a->slots[i].gang != SCHED_NONE)
+        if (!is_free(&a->slots[i]) || (a->spots && a->spots[i].state != SPOT_OWN))
             continue;
         s->places[s->place_count++] = (struct sched_place){piece->agent, i};
         left--;
+    }
+    place_sort(s, s->places + first, s->place_count - first);
+}
+
+static int turn_of(const struct sched *s, struct sched_place place)
+{
+    const struct spot *spots = s->agents[place.agent].spots;
+    return spots ? spots[place.slot].turn : place.slot;
+}
+
+static bool goes_before(const struct sched *s, struct sched_place a, struct sched_place b)
+{
+    return a.agent != b.agent ? a.agent < b.agent : turn_of(s, a) < turn_of(s, b);
+}
+
+// They are nearly sorted when they come.
+void place_sort(const struct sched *s, struct sched_place *places, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        struct sched_place moved = places[i];
+        size_t at = i;
+        for (; at && goes_before(s, moved, places[at - 1]); at--)
+            places[at] = places[at - 1];
+        places[at] = moved;
     }
 }
 

@@ -47,6 +47,9 @@ void sched_agent_set(struct sched *s, int agent, bool usable);
 void sched_slot_set(struct sched *s, int agent, int slot, bool enabled);
 void sched_agent_remove(struct sched *s, int agent); // nothing may run there
 
+// Which of its slots lie near each other, for placing from now on: groups by number, -1: in none.
+void sched_agent_near(struct sched *s, int agent, const int *nvlink, const int *numa);
+
 // --- teams ---------------------------------------------------------------------------------------
 
 // A tree: the root (SCHED_ROOT) is the organisation, below it workspaces, below them users. A job
@@ -130,7 +133,7 @@ struct sched_command {
     enum sched_command_kind kind;
     int gang;
     int64_t tag;                      // of the gang
-    const struct sched_place *places; // by agent in order of choice, slots ascending; NULL: DRAIN
+    const struct sched_place *places; // by agent, neighbours together; NULL: DRAIN
     size_t count;                     // 1 for a gang of no slots
     enum sched_cause cause;           // DRAIN
     int64_t in_favour; // DRAIN: tag of the gang that gets the slots; SCHED_NONE: none

@@ -4,6 +4,7 @@
 #ifndef MUSTER_MASTER_SCHED_STATE_H
 #define MUSTER_MASTER_SCHED_STATE_H
 
+#include "master/sched/near.h"
 #include "master/sched/rank.h"
 #include "master/sched/rules.h"
 #include "master/sched/sched.h"
@@ -14,14 +15,15 @@ struct slot {
     int next_agent, next_slot; // the gang's next slot
 };
 
-struct agent {
+struct agent { // one line of the cache
     bool used; // the handle is in use
     bool usable;
+    int16_t zero_slot_gangs;
     int pool, rack;
     int slot_count;
     int enabled, free; // slots enabled; slots enabled and free; whether the agent is usable or not
-    int zero_slot_gangs;
     struct slot *slots;
+    struct spot *spots; // as many; NULL: they are all alike
     // Of a pass: what is left for the gangs not considered yet.
     int open;  // free slots
     int later; // slots that leaving gangs hand over

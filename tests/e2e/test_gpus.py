@@ -129,6 +129,8 @@ class GpusTest(unittest.TestCase):
         self.assertEqual(use[f"GPU-0000-{held[0]}"], {"gpu_util": 40 + held[0], "gpu_free_memory": 79 << 30,
                                                       "gpu_temperature": 61, "gpu_power": 250.5})
         self.assertEqual(self.slots()["3"]["use"]["gpu_util"], 43)
+        described = self.cluster.rows("trial", "describe", trial)
+        self.assertEqual(described["starts"][0]["placed"], f"agent-0 slots {held[0]}-{held[1]} (one NVLink group)")
 
     def test_a_fault_moves_the_trial_and_takes_the_slot_out(self):
         experiment = self.create(1)

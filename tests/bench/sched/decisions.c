@@ -1,7 +1,8 @@
-// How long the scheduler takes to decide: 1,250 agents of 8 slots, 10,000 gangs waiting all the
-// time, a tree of 10 workspaces with 5 users each, priorities, elastic gangs, preemption. Gangs
-// end and come at random by a seeded generator, and each event (an end, an arrival, the end of a
-// drain) is decided at once, which the master would gather over 5 ms. Prints one JSON object.
+// How long the scheduler takes to decide: 1,250 agents of 8 slots in two groups, 10,000 gangs
+// waiting all the time, a tree of 10 workspaces with 5 users each, priorities, elastic gangs,
+// preemption. Gangs end and come at random by a seeded generator, and each event (an end, an
+// arrival, the end of a drain) is decided at once, which the master would gather over 5 ms. Prints
+// one JSON object.
 //
 //   bench_sched_decisions [POLICY [EVENTS [SEED [WORKSPACES USERS]]]]
 #include <inttypes.h>
@@ -178,6 +179,15 @@ static void event(struct bench *b)
     }
 }
 
+static void add_agent(struct bench *b, int pool, int rack)
+{
+    int groups[SLOTS], agent = sched_agent_add(b->sched, pool, SLOTS, rack);
+    for (int i = 0; i < SLOTS; i++)
+        groups[i] = i / (SLOTS / 2);
+    sched_agent_near(b->sched, agent, groups, groups);
+    sched_agent_set(b->sched, agent, true);
+}
+
 static struct bench *make(enum sched_policy policy, uint64_t seed, uint32_t workspaces,
                           uint32_t users)
 {
@@ -193,7 +203,7 @@ static struct bench *make(enum sched_policy policy, uint64_t seed, uint32_t work
         b->free_gangs[b->free_count++] = i;
     int pool = sched_pool_add(b->sched, policy);
     for (int i = 0; i < AGENTS; i++)
-        sched_agent_set(b->sched, sched_agent_add(b->sched, pool, SLOTS, i / RACK), true);
+        add_agent(b, pool, i / RACK);
     add_teams(b);
     while (b->waiting < QUEUE)
         arrive(b);

@@ -204,6 +204,15 @@ static void do_gone(struct play *p)
     sched_agent_remove(p->s, (int)number(p, p->words[1]));
 }
 
+static void do_near(struct play *p)
+{
+    int groups[2][WORD];
+    for (int kind = 0; kind < 2; kind++)
+        for (int i = 0; p->words[2 + kind][i]; i++)
+            groups[kind][i] = p->words[2 + kind][i] == '-' ? -1 : p->words[2 + kind][i];
+    sched_agent_near(p->s, (int)number(p, p->words[1]), groups[0], groups[1]);
+}
+
 static void set_slot(struct play *p, bool enabled)
 {
     struct sched_place place;
@@ -600,7 +609,7 @@ static const struct {
     {"end", do_end},         {"again", do_again},     {"leave", do_leave}, {"saved", do_saved},
     {"expect", do_expect},   {"adopt", do_adopt},     {"wait", do_wait},   {"pass", do_pass},
     {"drain", do_drain},     {"why", do_why},         {"queue", do_queue}, {"next", do_next},
-    {"share", do_share},     {"look", do_look},
+    {"share", do_share},     {"look", do_look},       {"near", do_near},
 };
 
 static void act(struct play *p)
