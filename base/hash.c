@@ -1,7 +1,8 @@
 #include "base/hash.h"
 
-#include <gnutls/crypto.h>
-#include <gnutls/gnutls.h>
+#include <nettle/hmac.h>
+#include <nettle/memops.h>
+#include <nettle/sha2.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,41 +11,58 @@
 #include "base/error.h"
 #include "base/log.h"
 
+#undef sha256_update // nettle/sha2.h makes its own name of ours
+
 struct sha256 {
-    gnutls_hash_hd_t handle;
+    struct sha256_ctx state;
 };
 
 struct sha256 *sha256_new(void)
 {
     struct sha256 *s = xcalloc(1, sizeof *s);
-    must(gnutls_hash_init(&s->handle, GNUTLS_DIG_SHA256) == 0);
+    nettle_sha256_init(&s->state);
     return s;
 }
 
 void sha256_update(struct sha256 *s, const void *data, size_t len)
 {
-    if (len > 0)
-        must(gnutls_hash(s->handle, data, len) == 0);
+    nettle_sha256_update(&s->state, len, data);
 }
 
 void sha256_final(struct sha256 *s, uint8_t out[SHA256_BYTES])
 {
-    gnutls_hash_deinit(s->handle, out);
+    nettle_sha256_digest(&s->state, SHA256_BYTES, out);
     free(s);
 }
 
 void sha256_hex(const void *data, size_t len, char out[SHA256_HEX])
 {
     uint8_t digest[SHA256_BYTES];
-    must(gnutls_hash_fast(GNUTLS_DIG_SHA256, len ? data : "", len, digest) == 0);
+    struct sha256_ctx state;
+    nettle_sha256_init(&state);
+    nettle_sha256_update(&state, len, data);
+    nettle_sha256_digest(&state, sizeof digest, digest);
     hex_encode(digest, sizeof digest, out);
 }
 
 void sha512_hex(const void *data, size_t len, char out[SHA512_HEX])
 {
     uint8_t digest[SHA512_HEX / 2];
-    must(gnutls_hash_fast(GNUTLS_DIG_SHA512, len ? data : "", len, digest) == 0);
+    struct sha512_ctx state;
+    nettle_sha512_init(&state);
+    nettle_sha512_update(&state, len, data);
+    nettle_sha512_digest(&state, sizeof digest, digest);
     hex_encode(digest, sizeof digest, out);
+}
+
+void hmac_sha256_hex(const char *key, const char *message, char out[SHA256_HEX])
+{
+    uint8_t mac[SHA256_BYTES];
+    struct hmac_sha256_ctx state;
+    nettle_hmac_sha256_set_key(&state, strlen(key), (const uint8_t *)key);
+    nettle_hmac_sha256_update(&state, strlen(message), (const uint8_t *)message);
+    nettle_hmac_sha256_digest(&state, sizeof mac, mac);
+    hex_encode(mac, sizeof mac, out);
 }
 
 // CRC of the 16 values of four bits, polynomial 0x1EDC6F41 reflected.
@@ -205,5 +223,5 @@ int base64_decode(const char *text, size_t text_len, void **out, size_t *len)
 
 int bytes_equal_constant_time(const void *a, const void *b, size_t len)
 {
-    return gnutls_memcmp(a, b, len) == 0;
+    return nettle_memeql_sec(a, b, len);
 }

@@ -1,4 +1,4 @@
-// Digests and encodings (SHA by GnuTLS; CRC32C of RFC 3720, table or SSE4.2).
+// Digests and encodings (SHA-2 by nettle; CRC32C of RFC 3720, table or SSE4.2).
 #ifndef MUSTER_BASE_HASH_H
 #define MUSTER_BASE_HASH_H
 
@@ -14,6 +14,7 @@ void sha256_final(struct sha256 *s, uint8_t out[SHA256_BYTES]); // frees s
 
 void sha256_hex(const void *data, size_t len, char out[SHA256_HEX]);
 void sha512_hex(const void *data, size_t len, char out[SHA512_HEX]);
+void hmac_sha256_hex(const char *key, const char *message, char out[SHA256_HEX]);
 uint32_t crc32c(uint32_t crc, const void *data, size_t len); // start with 0
 uint64_t hash64(const void *data, size_t len);               // FNV-1a, for tables, not for secrets
 

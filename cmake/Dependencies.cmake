@@ -3,7 +3,7 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson>=2.14)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
-pkg_check_modules(GNUTLS REQUIRED IMPORTED_TARGET gnutls>=3.7)
+pkg_check_modules(NETTLE REQUIRED IMPORTED_TARGET nettle>=3.8)
 pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.88)
 pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive>=3.6)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
@@ -12,6 +12,7 @@ pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3>=3.40)
 pkg_check_modules(MHD REQUIRED IMPORTED_TARGET libmicrohttpd>=0.9.75)
 pkg_check_modules(CRYPT REQUIRED IMPORTED_TARGET libcrypt)
+pkg_check_modules(GNUTLS REQUIRED IMPORTED_TARGET gnutls>=3.7) # tests
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka>=1.1.5)
 
 # What follows is the trainer's.

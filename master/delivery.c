@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <curl/curl.h>
-#include <gnutls/crypto.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -126,14 +125,11 @@ static void add_header(struct send *s, const char *format, const char *value)
 
 static void sign(const struct delivery *d, struct send *s)
 {
-    uint8_t mac[SHA256_BYTES];
     char hex[SHA256_HEX], time[24];
     snprintf(time, sizeof time, "%lld", (long long)(clock_wall_us() / 1000000));
     char *message = xasprintf("%s,%s", time, s->body);
-    must(!gnutls_hmac_fast(GNUTLS_MAC_SHA256, d->key, strlen(d->key), message, strlen(message),
-                           mac));
+    hmac_sha256_hex(d->key, message, hex);
     free(message);
-    hex_encode(mac, sizeof mac, hex);
     add_header(s, "X-Determined-AI-Signature: %s", hex);
     add_header(s, "X-Determined-AI-Signature-Timestamp: %s", time);
 }

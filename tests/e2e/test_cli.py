@@ -49,6 +49,14 @@ class Alone(unittest.TestCase):
             shown = subprocess.run([str(BIN / program), "--version"], capture_output=True, text=True, timeout=60)
             self.assertRegex(shown.stdout, rf"^{program} \d+\.\d+\.\d+(\+[0-9a-f]{{7,}}(-dirty)?)?\n$")
 
+    def test_no_large_library_before_its_use(self):
+        """What brings dozens of others is loaded by the calls that need it, not by every start."""
+        for program in ("muster", "muster-agent", "muster-supervisor"):
+            loaded = subprocess.run([str(BIN / program)], env={"LD_TRACE_LOADED_OBJECTS": "1"}, capture_output=True,
+                                    text=True, timeout=60).stdout
+            self.assertIn("libc.so", loaded, program)
+            self.assertNotRegex(loaded, "libcurl|libarchive|libgnutls|libicu|libxml", program)
+
     def test_slips_of_the_finger(self):
         for words, near in ((["experimnet", "list"], "experiment"), (["experiment", "lits"], "list"),
                             (["experiment", "list", "--stat", "x"], "--state")):

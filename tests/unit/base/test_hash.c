@@ -31,6 +31,18 @@ static void sha(void **state)
     assert_string_equal(hex, SHA512_ABC);
 }
 
+// RFC 4231, test cases 2 and 6: a short key, and one longer than a block.
+static void hmac(void **state)
+{
+    (void)state;
+    char hex[SHA256_HEX], key[132] = {0};
+    hmac_sha256_hex("Jefe", "what do ya want for nothing?", hex);
+    assert_string_equal(hex, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    memset(key, 0xaa, sizeof key - 1);
+    hmac_sha256_hex(key, "Test Using Larger Than Block-Size Key - Hash Key First", hex);
+    assert_string_equal(hex, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
 static void sha_in_parts(void **state)
 {
     (void)state;
@@ -181,6 +193,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sha),
+        cmocka_unit_test(hmac),
         cmocka_unit_test(sha_in_parts),
         cmocka_unit_test(crc_vectors),
         cmocka_unit_test(crc_table_and_instruction_agree),
