@@ -1,6 +1,7 @@
 #include "trainer/gang.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #include "base/json.h"
 #include "base/log.h"
 
-enum { TICK_MS = 200, MERCY_US = 5 * 1000 * 1000 };
+enum { TICK_MS = 200, MERCY_US = 5 * 1000 * 1000, GPU_NAME_MAX = 128 };
 
 struct gang {
     const struct gang_spec *spec;
@@ -102,6 +103,51 @@ bool gang_wants_drain(struct gang_seat *seat)
     return seat->drain;
 }
 
+// Where slots are GPUs, each rank has one of those that this process may use, in turn. Ranks that
+// are more than GPUs share them: NCCL lets those that seem to be on several machines, and connects
+// them by TCP. All that happens before the driver is loaded, which does not live through a fork.
+#ifdef MUSTER_CUDA
+static int count_gpus(void)
+{
+    glob_t found;
+    int count = glob("/dev/nvidia[0-9]*", 0, NULL, &found) ? 0 : (int)found.gl_pathc;
+    globfree(&found);
+    return count;
+}
+
+// The n-th of "0,1,2" (n counts round), and how many there are.
+static int nth_of(const char *list, int n, char out[GPU_NAME_MAX])
+{
+    int count = 1;
+    for (const char *c = list; *c; c++)
+        count += *c == ',';
+    for (n %= count; n > 0; n--)
+        list = strchr(list, ',') + 1;
+    snprintf(out, GPU_NAME_MAX, "%.*s", (int)strcspn(list, ","), list);
+    return count;
+}
+
+static void take_gpu(int rank, int world)
+{
+    char name[GPU_NAME_MAX], host[32];
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    int count = visible ? nth_of(visible, rank, name) : count_gpus();
+    if (world == 1 || count == 0)
+        return;
+    if (!visible)
+        snprintf(name, sizeof name, "%d", rank % count);
+    setenv("CUDA_VISIBLE_DEVICES", name, 1);
+    snprintf(host, sizeof host, "rank-%d", rank / count);
+    if (world > count)
+        setenv("NCCL_HOSTID", host, 1);
+}
+#else
+static void take_gpu(int rank, int world)
+{
+    (void)rank, (void)world;
+}
+#endif
+
 _Noreturn static void be_child(const struct gang_spec *spec, int rank, int fd, pid_t parent)
 {
     sigset_t none;
@@ -111,6 +157,7 @@ _Noreturn static void be_child(const struct gang_spec *spec, int rank, int fd, p
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
+    take_gpu(rank, spec->world);
     struct gang_seat seat = {.rank = rank, .world = spec->world, .fd = fd};
     int code = spec->rank(&seat, spec->ctx);
     json_decref(seat.gathered);

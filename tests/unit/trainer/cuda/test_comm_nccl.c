@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "tests/unit/trainer/cuda/fake_gpu.h"
 #include "tests/unit/trainer/ranks.h"
 #include "trainer/comm/comm.h"
@@ -581,6 +582,32 @@ static void test_connecting_ends(void **state)
         assert_non_null(strstr(heard.errors[r], "NCCL has been at the connection of GPUs"));
 }
 
+// Of two GPUs two ranks have one each, three share.
+static int rank_sees_its_gpu(struct gang_seat *seat, void *ctx)
+{
+    static const char *const gpus[] = {"GPU-b", "7", "GPU-b"};
+    static const char *const hosts[] = {"rank-0", "rank-0", "rank-1"};
+    const char *host = getenv("NCCL_HOSTID");
+    (void)ctx;
+    CHECK(strcmp(getenv("CUDA_VISIBLE_DEVICES"), gpus[seat->rank]) == 0);
+    if (seat->world < 3) // NCCL is not told of machines that are none
+        CHECK(host == NULL);
+    else
+        CHECK(host && strcmp(host, hosts[seat->rank]) == 0);
+    return 0;
+}
+
+static void test_ranks_share_gpus(void **state)
+{
+    (void)state;
+    if (gpu_is_real())
+        skip();
+    must(setenv("CUDA_VISIBLE_DEVICES", "GPU-b,7", 1) == 0);
+    assert_all_well("AA", rank_sees_its_gpu);
+    assert_all_well("AAA", rank_sees_its_gpu);
+    must(unsetenv("CUDA_VISIBLE_DEVICES") == 0);
+}
+
 // A world of one has no use for NCCL.
 static int rank_alone(struct gang_seat *seat, void *ctx)
 {
@@ -612,6 +639,7 @@ static void test_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranks_share_gpus),
         cmocka_unit_test(test_alone),
         cmocka_unit_test(test_arithmetic),
         cmocka_unit_test(test_many_in_flight),
