@@ -11,6 +11,11 @@ void ops_layer_norm_forward(int64_t rows, int64_t width, const real *x, const re
 void ops_layer_norm_backward(int64_t rows, int64_t width, const real *x, const real *gain,
                              const float *statistics, const real *dy, real *dx, bool add,
                              float *dgain, float *dbias); // dx may be NULL
+// The same of sum = a + b, as ops_add() makes it: the end of a residual block and the norm behind
+// it. sum may be a or b.
+void ops_add_layer_norm_forward(int64_t rows, int64_t width, const real *a, const real *b,
+                                real *sum, const real *gain, const real *bias, real *y,
+                                float *statistics);
 
 // --- rms_norm over the last dimension (Zhang & Sennrich 2019), epsilon 1e-5: y = gain x / rms(x).
 // statistics: [rows], 1 / rms.
@@ -19,6 +24,8 @@ void ops_rms_norm_forward(int64_t rows, int64_t width, const real *x, const real
 void ops_rms_norm_backward(int64_t rows, int64_t width, const real *x, const real *gain,
                            const float *statistics, const real *dy, real *dx, bool add,
                            float *dgain); // dx may be NULL
+void ops_add_rms_norm_forward(int64_t rows, int64_t width, const real *a, const real *b, real *sum,
+                              const real *gain, real *y, float *statistics); // of sum = a + b
 
 // --- batch_norm over the rows of x[rows, channels], rows being samples * height * width (Ioffe &
 // Szegedy 2015), epsilon 1e-5: y = gain (x - mean) / deviation + bias, of that max(0, y) with

@@ -8,6 +8,14 @@ struct table {
     double smoothing;
 };
 
+// A GPU has more rows than it sums at once, and rows that one, two, four warps, a block and more
+// share.
+static const struct table large[] = {
+    {.rows = 4100, .width = 3}, {.rows = 67, .width = 600}, {.rows = 7, .width = 1500},
+    {.rows = 3, .width = 4099}, {.rows = 2, .width = 8200},
+};
+enum { LARGE = sizeof large / sizeof large[0] };
+
 static void reference_norm(const void *shape, double *const *in, double *y)
 {
     const struct table *s = shape;
@@ -21,6 +29,31 @@ static void reference_norm(const void *shape, double *const *in, double *y)
         for (int64_t i = 0; i < s->width; i++)
             y[r * s->width + i] = (x[i] - mean) / sqrt(variance + 1e-5) * in[1][i] + in[2][i];
     }
+}
+
+// What the norms make of a sum on the way, they make of it afterwards: to the last bit.
+static void check_sum(struct arithmetic *a, const struct table *s, const float *gain,
+                      const float *bias)
+{
+    int64_t n = s->rows * s->width, rows = s->rows, width = s->width;
+    float *x = floats_random(a, n, 1), *more = floats_random(a, n, 2);
+    float *expected = floats_new(a, n), *found = floats_new(a, n);
+    float *sum = floats_new(a, n), *added = floats_new(a, n);
+    float *statistics = floats_new(a, 2 * rows), *again = floats_new(a, 2 * rows);
+    ops_add(n, x, more, sum);
+    ops_layer_norm_forward(rows, width, sum, gain, bias, expected, statistics);
+    ops_add_layer_norm_forward(rows, width, x, more, added, gain, bias, found, again);
+    expect_same_bits(added, sum, n, "sum");
+    expect_same_bits(found, expected, n, "layer norm of a sum");
+    expect_same_bits(again, statistics, 2 * rows, "statistics of a sum");
+    memcpy(added, more, (size_t)n * sizeof *added);
+    ops_rms_norm_forward(rows, width, sum, gain, expected, statistics);
+    ops_add_rms_norm_forward(rows, width, x, added, added, gain, found, again);
+    expect_same_bits(added, sum, n, "sum over what is added");
+    expect_same_bits(found, expected, n, "rms norm of a sum");
+    expect_same_bits(again, statistics, rows, "rms of a sum");
+    ops_add_layer_norm_forward(rows, width, x, more, x, gain, NULL, found, again);
+    expect_same_bits(x, sum, n, "sum over what it is added to");
 }
 
 static void check_norm(struct arithmetic *a, const struct table *s, bool with_bias)
@@ -53,6 +86,7 @@ static void check_norm(struct arithmetic *a, const struct table *s, bool with_bi
     ops_layer_norm_backward(s->rows, s->width, x, gain, statistics, dy, sum, true, dgain,
                             with_bias ? dbias : NULL);
     expect_close(sum, wanted, n, 1e-6, "dx added");
+    check_sum(a, s, gain, with_bias ? bias : NULL);
 }
 
 static void test_layer_norm(void **state)
@@ -62,6 +96,11 @@ static void test_layer_norm(void **state)
         struct arithmetic a = arithmetic_begin(seed);
         struct table s = {.rows = between(&a, 1, 12), .width = between(&a, 2, 70)};
         check_norm(&a, &s, seed % 2);
+        arithmetic_end(&a);
+    }
+    for (uint64_t i = 0; i < LARGE; i++) {
+        struct arithmetic a = arithmetic_begin(i);
+        check_norm(&a, &large[i], i % 2);
         arithmetic_end(&a);
     }
 }
@@ -112,6 +151,11 @@ static void test_rms_norm(void **state)
         struct arithmetic a = arithmetic_begin(seed);
         struct table s = {.rows = between(&a, 1, 12), .width = between(&a, 1, 70)};
         check_rms_norm(&a, &s);
+        arithmetic_end(&a);
+    }
+    for (uint64_t i = 0; i < LARGE; i++) {
+        struct arithmetic a = arithmetic_begin(i);
+        check_rms_norm(&a, &large[i]);
         arithmetic_end(&a);
     }
     const float nothing[2] = {0, 0}, gain[2] = {1, 1}, bad[2] = {NAN, 1};

@@ -20,21 +20,39 @@ LOOPS_INLINE void row_statistics(int64_t width, const float *x, float *statistic
     statistics[1] = 1.0f / sqrtf(squares / (float)width + epsilon);
 }
 
+LOOPS_INLINE void row_forward(int64_t width, const float *x, const float *gain, const float *bias,
+                              float *y, float *statistics)
+{
+    row_statistics(width, x, statistics);
+    float mean = statistics[0], scale = statistics[1];
+    if (bias)
+#pragma omp simd
+        for (int64_t i = 0; i < width; i++)
+            y[i] = (x[i] - mean) * scale * gain[i] + bias[i];
+    else
+#pragma omp simd
+        for (int64_t i = 0; i < width; i++)
+            y[i] = (x[i] - mean) * scale * gain[i];
+}
+
 LOOPS_CLONED void ops_layer_norm_forward(int64_t rows, int64_t width, const float *x,
                                          const float *gain, const float *bias, float *y,
                                          float *statistics)
 {
-    for (int64_t r = 0; r < rows; r++, x += width, y += width, statistics += 2) {
-        row_statistics(width, x, statistics);
-        float mean = statistics[0], scale = statistics[1];
-        if (bias)
+    for (int64_t r = 0; r < rows; r++, x += width, y += width, statistics += 2)
+        row_forward(width, x, gain, bias, y, statistics);
+}
+
+// The row is still in the cache.
+LOOPS_CLONED void ops_add_layer_norm_forward(int64_t rows, int64_t width, const float *a,
+                                             const float *b, float *sum, const float *gain,
+                                             const float *bias, float *y, float *statistics)
+{
+    for (int64_t r = 0; r < rows; r++, a += width, b += width, sum += width, y += width) {
 #pragma omp simd
-            for (int64_t i = 0; i < width; i++)
-                y[i] = (x[i] - mean) * scale * gain[i] + bias[i];
-        else
-#pragma omp simd
-            for (int64_t i = 0; i < width; i++)
-                y[i] = (x[i] - mean) * scale * gain[i];
+        for (int64_t i = 0; i < width; i++)
+            sum[i] = a[i] + b[i];
+        row_forward(width, sum, gain, bias, y, statistics + 2 * r);
     }
 }
 

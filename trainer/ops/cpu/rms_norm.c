@@ -6,19 +6,37 @@
 
 static const float epsilon = 1e-5f;
 
+LOOPS_INLINE void row_forward(int64_t width, const float *x, const float *gain, float *y,
+                              float *statistics)
+{
+    float squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (int64_t i = 0; i < width; i++)
+        squares += x[i] * x[i];
+    float scale = 1.0f / sqrtf(squares / (float)width + epsilon);
+    *statistics = scale;
+#pragma omp simd
+    for (int64_t i = 0; i < width; i++)
+        y[i] = x[i] * scale * gain[i];
+}
+
 LOOPS_CLONED void ops_rms_norm_forward(int64_t rows, int64_t width, const float *x,
                                        const float *gain, float *y, float *statistics)
 {
-    for (int64_t r = 0; r < rows; r++, x += width, y += width) {
-        float squares = 0;
-#pragma omp simd reduction(+ : squares)
-        for (int64_t i = 0; i < width; i++)
-            squares += x[i] * x[i];
-        float scale = 1.0f / sqrtf(squares / (float)width + epsilon);
-        statistics[r] = scale;
+    for (int64_t r = 0; r < rows; r++, x += width, y += width)
+        row_forward(width, x, gain, y, statistics + r);
+}
+
+// The row is still in the cache.
+LOOPS_CLONED void ops_add_rms_norm_forward(int64_t rows, int64_t width, const float *a,
+                                           const float *b, float *sum, const float *gain, float *y,
+                                           float *statistics)
+{
+    for (int64_t r = 0; r < rows; r++, a += width, b += width, sum += width, y += width) {
 #pragma omp simd
         for (int64_t i = 0; i < width; i++)
-            y[i] = x[i] * scale * gain[i];
+            sum[i] = a[i] + b[i];
+        row_forward(width, sum, gain, y, statistics + r);
     }
 }
 

@@ -62,7 +62,7 @@ template <typename T> static void sums_of(int64_t rows, int64_t channels, const 
     PACKED(T, N, is_in_packs<T>(channels, x, NULL), {
         struct strips c = strips_of(rows, channels, N);
         LAUNCH((sums_kernel<T, N>), dim3(c.blocks, c.count), STRIPS_THREADS, 0, c, x, partial);
-        strips_finish(c, sums, sums + channels);
+        strips_finish(c.count, c.width, sums, sums + channels);
     });
 }
 
@@ -197,7 +197,7 @@ static void gradient_sums(const struct ops_batch_norm *n, const T *dy, double *s
         struct strips c = strips_of(n->rows, n->channels, N);
         LAUNCH((gradient_sums_kernel<T, N>), dim3(c.blocks, c.count), STRIPS_THREADS, 0, c, t, dy,
                partial);
-        strips_finish(c, sums, sums + n->channels);
+        strips_finish(c.count, c.width, sums, sums + n->channels);
     });
 }
 

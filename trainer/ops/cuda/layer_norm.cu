@@ -1,164 +1,28 @@
-// A warp for each row: its lanes go through the row in packs, and what they read again comes from
-// the cache. Gradients of gain and bias are sums over rows.
-#include "trainer/ops/cuda/strips.h"
+#include "trainer/ops/cuda/row_norm.h"
 
 extern "C" {
 #include "trainer/ops/norm.h"
 }
 
-enum { THREADS = 256, ROWS = THREADS / WARP };
-
-#define EPSILON 1e-5f
-
-template <typename T, int N>
-static __global__ void forward_kernel(int64_t rows, int64_t width, const T *x, const T *gain,
-                                      const T *bias, T *y, float *statistics)
-{
-    int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP;
-    int64_t first = threadIdx.x % WARP * N;
-    if (row >= rows)
-        return;
-    x += row * width;
-    float v[N], g[N], b[N] = {}, sum = 0, squares = 0;
-    for (int64_t i = first; i < width; i += WARP * N) {
-        load<N>(x + i, v);
-        for (int k = 0; k < N; k++)
-            sum += v[k];
-    }
-    float mean = warp_sum(sum) / (float)width;
-    for (int64_t i = first; i < width; i += WARP * N) {
-        load<N>(x + i, v);
-        for (int k = 0; k < N; k++)
-            squares += (v[k] - mean) * (v[k] - mean);
-    }
-    float scale = 1.0f / sqrtf(warp_sum(squares) / (float)width + EPSILON);
-    for (int64_t i = first; i < width; i += WARP * N) {
-        load<N>(x + i, v);
-        load<N>(gain + i, g);
-        if (bias)
-            load<N>(bias + i, b);
-        for (int k = 0; k < N; k++)
-            v[k] = (v[k] - mean) * scale * g[k] + b[k];
-        store<N>(v, y + row * width + i);
-    }
-    if (first == 0) {
-        statistics[2 * row] = mean;
-        statistics[2 * row + 1] = scale;
-    }
-}
-
-template <typename T>
-static void forward(int64_t rows, int64_t width, const T *x, const T *gain, const T *bias, T *y,
-                    float *statistics)
-{
-    bool in_packs = width % PACK<T> == 0 && is_aligned(x) && is_aligned(gain) && is_aligned(bias) &&
-                    is_aligned(y);
-    PACKED(T, N, in_packs,
-           LAUNCH((forward_kernel<T, N>), blocks_for(rows, ROWS), THREADS, 0, rows, width, x, gain,
-                  bias, y, statistics));
-}
-
 extern "C" void ops_layer_norm_forward(int64_t rows, int64_t width, const real *x, const real *gain,
                                        const real *bias, real *y, float *statistics)
 {
-    if (rows > 0)
-        DISPATCH(T, forward<T>(rows, width, reals<T>(x), reals<T>(gain), reals<T>(bias),
-                               reals<T>(y), statistics));
+    ops_add_layer_norm_forward(rows, width, x, NULL, NULL, gain, bias, y, statistics);
 }
 
-// With h the normalised x and g = dy * gain: dx = (g - mean(g) - h mean(g h)) / deviation.
-template <typename T, int N>
-static __global__ void backward_kernel(int64_t rows, int64_t width, const T *x, const T *gain,
-                                       const float *statistics, const T *dy, T *dx, bool add)
+extern "C" void ops_add_layer_norm_forward(int64_t rows, int64_t width, const real *a,
+                                           const real *b, real *sum, const real *gain,
+                                           const real *bias, real *y, float *statistics)
 {
-    int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP;
-    int64_t first = threadIdx.x % WARP * N;
-    if (row >= rows)
-        return;
-    x += row * width;
-    dy += row * width;
-    dx += row * width;
-    float mean = statistics[2 * row], scale = statistics[2 * row + 1], sum = 0, product = 0;
-    float v[N], g[N], d[N], old[N] = {};
-    for (int64_t i = first; i < width; i += WARP * N) {
-        load<N>(x + i, v);
-        load<N>(gain + i, g);
-        load<N>(dy + i, d);
-        for (int k = 0; k < N; k++) {
-            sum += d[k] * g[k];
-            product += d[k] * g[k] * ((v[k] - mean) * scale);
-        }
-    }
-    sum = warp_sum(sum) / (float)width;
-    product = warp_sum(product) / (float)width;
-    for (int64_t i = first; i < width; i += WARP * N) {
-        load<N>(x + i, v);
-        load<N>(gain + i, g);
-        load<N>(dy + i, d);
-        if (add)
-            load<N>(dx + i, old);
-        for (int k = 0; k < N; k++)
-            v[k] = old[k] + scale * (d[k] * g[k] - sum - (v[k] - mean) * scale * product);
-        store<N>(v, dx + i);
-    }
-}
-
-template <typename T, int N>
-static __global__ void sums_kernel(struct strips c, const T *x, const float *statistics,
-                                   const T *dy, double *partial)
-{
-    struct walk at = strips_walk<N>(c);
-    struct column_sums<N> sums = {
-    };
-    while (at.column < c.width && at.row < at.end) {
-        float gain[N] = {}, bias[N] = {}, v[N], d[N];
-        for (int i = 0; i < STRIPS_FOLD && at.row < at.end; i++, at.row += c.down) {
-            float mean = statistics[2 * at.row], scale = statistics[2 * at.row + 1];
-            load<N>(x + at.row * c.width + at.column, v);
-            load<N>(dy + at.row * c.width + at.column, d);
-            for (int k = 0; k < N; k++) {
-                gain[k] += d[k] * ((v[k] - mean) * scale);
-                bias[k] += d[k];
-            }
-        }
-        for (int k = 0; k < N; k++) {
-            sums.first[k] += (double)gain[k];
-            sums.second[k] += (double)bias[k];
-        }
-    }
-    strips_end<N>(c, sums, partial);
-}
-
-template <typename T, int N>
-static void backward(int64_t rows, int64_t width, const T *x, const T *gain,
-                     const float *statistics, const T *dy, T *dx, bool add, float *dgain,
-                     float *dbias)
-{
-    struct strips c = strips_of(rows, width, N);
-    LAUNCH((sums_kernel<T, N>), dim3(c.blocks, c.count), STRIPS_THREADS, 0, c, x, statistics, dy,
-           (double *)cuda_workspace());
-    strips_finish(c, dgain, dbias);
-    if (dx)
-        LAUNCH((backward_kernel<T, N>), blocks_for(rows, ROWS), THREADS, 0, rows, width, x, gain,
-               statistics, dy, dx, add);
-}
-
-template <typename T>
-static void backward_of(int64_t rows, int64_t width, const T *x, const T *gain,
-                        const float *statistics, const T *dy, T *dx, bool add, float *dgain,
-                        float *dbias)
-{
-    bool in_packs = width % PACK<T> == 0 && is_aligned(x) && is_aligned(gain) && is_aligned(dy) &&
-                    is_aligned(dx);
-    PACKED(T, N, in_packs,
-           backward<T, N>(rows, width, x, gain, statistics, dy, dx, add, dgain, dbias));
+    DISPATCH(T,
+             row_norm_forward<T, true>({rows, width, reals<T>(a), reals<T>(b), reals<T>(sum),
+                                        reals<T>(gain), reals<T>(bias), reals<T>(y), statistics}));
 }
 
 extern "C" void ops_layer_norm_backward(int64_t rows, int64_t width, const real *x,
                                         const real *gain, const float *statistics, const real *dy,
                                         real *dx, bool add, float *dgain, float *dbias)
 {
-    if (rows > 0)
-        DISPATCH(T, backward_of<T>(rows, width, reals<T>(x), reals<T>(gain), statistics,
-                                   reals<T>(dy), reals<T>(dx), add, dgain, dbias));
+    DISPATCH(T, row_norm_backward<T, true>({rows, width, reals<T>(x), reals<T>(gain), statistics,
+                                            reals<T>(dy), reals<T>(dx), add, dgain, dbias}));
 }

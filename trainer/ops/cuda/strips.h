@@ -109,11 +109,11 @@ static __global__ void finish_kernel(int64_t strips, int64_t width, const double
     out[column % width] = (V)sum;
 }
 
-// first and second: [width]; second may be NULL.
-template <typename V> static void strips_finish(const struct strips &c, V *first, V *second)
+// Of partial[strips, 2, width] in the workspace. first and second: [width]; second may be NULL.
+template <typename V> static void strips_finish(int64_t strips, int64_t width, V *first, V *second)
 {
-    LAUNCH(finish_kernel<V>, blocks_for(second ? 2 * c.width : c.width, WARP), WARP * FINISHERS, 0,
-           (int64_t)c.count, c.width, (const double *)cuda_workspace(), first, second);
+    LAUNCH(finish_kernel<V>, blocks_for(second ? 2 * width : width, WARP), WARP * FINISHERS, 0,
+           strips, width, (const double *)cuda_workspace(), first, second);
 }
 
 #endif

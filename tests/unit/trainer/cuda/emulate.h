@@ -15,6 +15,8 @@
 #undef __shared__
 #define __shared__         static // one block at a time
 #define SHARED_BYTES(name) unsigned char *name = emulate_shared()
+#undef __launch_bounds__
+#define __launch_bounds__(...)
 
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 

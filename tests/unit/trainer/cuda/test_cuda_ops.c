@@ -153,16 +153,23 @@ static void check_norms(struct arithmetic *a, int64_t rows, int64_t width)
     int64_t n = rows * width;
     struct both x = both_random(a, n, 2), gain = both_random(a, width, 1), y = both_new(a, n);
     struct both bias = both_random(a, width, 1), dy = both_random(a, n, 1), dx = both_new(a, n);
+    struct both more = both_random(a, n, 2), sum = both_new(a, n), found = both_new(a, n);
     float *statistics[2] = {floats_new(a, 2 * rows), floats_new(a, 2 * rows)};
     float *dgain[2] = {floats_new(a, width), floats_new(a, width)};
     float *dbias[2] = {floats_new(a, width), floats_new(a, width)};
     IN_BOTH(k)
     {
+        ops_add_layer_norm_forward(rows, width, x.at[k], more.at[k], sum.at[k], gain.at[k],
+                                   bias.at[k], y.at[k], statistics[k]);
+        ops_layer_norm_forward(rows, width, sum.at[k], gain.at[k], bias.at[k], found.at[k],
+                               statistics[k]);
+        assert_memory_equal(y.at[k], found.at[k], (size_t)n * (k ? 2 : 4));
         ops_layer_norm_forward(rows, width, x.at[k], gain.at[k], bias.at[k], y.at[k],
                                statistics[k]);
         ops_layer_norm_backward(rows, width, x.at[k], gain.at[k], statistics[k], dy.at[k], dx.at[k],
                                 false, dgain[k], dbias[k]);
     }
+    expect_rounded(a, &sum, 0, "sum before a norm");
     expect_rounded(a, &y, 0, "layer norm's y");
     expect_rounded(a, &dx, 0, "layer norm's dx");
     expect_near(a, dgain[1], dgain[0], width, "layer norm's dgain");
@@ -206,10 +213,11 @@ static void check_batch_norm(struct arithmetic *a, int64_t rows, int64_t channel
 static void test_norms(void **state)
 {
     (void)state;
-    const int64_t widths[] = {8, 70, 264};
+    const int64_t widths[] = {8, 70, 264}, wide[] = {520, 2051, 4104};
     for (uint64_t i = 0; i < 3; i++) {
         struct arithmetic a = arithmetic_begin(i);
         check_norms(&a, 37, widths[i]);
+        check_norms(&a, 5, wide[i]);
         check_batch_norm(&a, 301, widths[i]);
         arithmetic_end(&a);
     }
