@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""What a micro-batch should take on a GPU, kernel by kernel: the tables of NOTES.md.
+
+    tests/bench/gpu/roofline.py gpt2|resnet50 [--peak 790] [--bandwidth 4.3] [--micro N]
+
+Of each kernel of trainer/ops/cuda: its FLOP, the bytes that it reads and writes in GPU memory (what is read
+again from a cache is not counted), and the longer of the times that those take at the shares of the peaks
+which such kernels are known to reach. The shares are guesses made before anything was measured.
+"""
+
+import argparse
+
+ELEMENTWISE, SUMS = 0.85, 0.75  # of the bandwidth
+LAUNCH_US = 1.5  # between two kernels, of the GPU's time
+
+
+class Table:
+    def __init__(self, peak, bandwidth):
+        self.peak, self.bandwidth = peak * 1e12, bandwidth * 1e12
+        self.rows = []
+
+    def add(self, name, count, flop, size, share_of_peak=1.0, share_of_bandwidth=ELEMENTWISE):
+        """One op that is there `count` times; flop and bytes of one."""
+        compute = flop / (self.peak * share_of_peak)
+        memory = size / (self.bandwidth * share_of_bandwidth)
+        self.rows.append((name, count, flop, size, count * (max(compute, memory) + LAUNCH_US * 1e-6)))
+
+    def show(self, unit, units, model_flop, per_step, micro_batches):
+        total = sum(r[4] for r in self.rows)
+        print("| op | times | GFLOP of one | MB of one | ms of all | share | measured |\n| --- | --- | --- | --- | --- | --- | --- |")
+        for name, count, flop, size, seconds in self.rows:
+            print(f"| {name} | {count} | {flop / 1e9:,.0f} | {size / 1e6:,.0f} | {1e3 * seconds:.2f} | "
+                  f"{100 * seconds / total:.1f} % | |")
+        step = micro_batches * total + per_step
+        speed = micro_batches * units / step
+        print(f"\nA micro-batch: {1e3 * total:.1f} ms. What a step takes beside: {1e3 * per_step:.1f} ms. A step of "
+              f"{micro_batches} micro-batches: {1e3 * step:.0f} ms, {speed:,.0f} {unit}, "
+              f"MFU {100 * speed * model_flop / self.peak:.1f} % of the matrix peak.")
+
+
+def gpt2(t, micro):
+    layers, width, heads, context, vocabulary = 12, 768, 12, 1024, 50304
+    n, parameters = micro * context, 124_475_904
+    a = 2 * n * width  # bytes of the residual stream
+    product = lambda i, o: 2.0 * n * i * o
+
+    def linear(name, i, o, share, count=layers):
+        weights = 2 * i * o
+        t.add(f"{name}, forward", count, product(i, o), 2 * n * (i + o) + weights, share)
+        t.add(f"{name}, of x", count, product(i, o), 2 * n * (i + o) + weights, share)
+        t.add(f"{name}, of weights", count, product(i, o), 2 * n * (i + o) + 2 * weights, share)
+        t.add(f"{name}, of bias", count, 0, 2 * n * o, 1, SUMS)
+
+    t.add("embedding, position forward", 1, 0, 4 * a)
+    t.add("layer_norm forward", 2 * layers + 1, 0, 2 * a)
+    linear("query_key_value", width, 3 * width, 0.80)
+    # Half of the scores is never done; a forward kernel is bound by exponentials, too.
+    half = 4.0 * n * context * width / 2
+    t.add("attention forward (cuDNN)", layers, half, 4 * a, 0.45)
+    # Deterministic: five products for two, and the gradient of scores (two bytes each) written and read.
+    t.add("attention backward (cuDNN)", layers, 2.5 * half, 8 * a + 2 * 2 * micro * heads * context**2, 0.33)
+    linear("projection", width, width, 0.72)
+    t.add("residual add", 2 * layers, 0, 3 * a)
+    linear("up", width, 4 * width, 0.82)
+    t.add("gelu forward", layers, 0, 8 * a)
+    t.add("gelu backward", layers, 0, 12 * a)
+    linear("down", 4 * width, width, 0.86)
+    t.add("layer_norm, sums backward", 2 * layers + 1, 0, 2 * a, 1, SUMS)
+    t.add("layer_norm backward", 2 * layers + 1, 0, 4 * a, 1, 0.75)
+    logits = 2 * n * vocabulary
+    t.add("head, forward", 1, product(width, vocabulary), logits + a, 0.86)
+    t.add("cross entropy (row read twice)", 1, 0, 2.5 * logits, 1, 0.8)
+    t.add("head, of x", 1, product(width, vocabulary), logits + a, 0.88)
+    t.add("head, of weights", 1, product(width, vocabulary), logits + a + 4 * width * vocabulary, 0.82)
+    t.add("position, embedding backward", 1, 0, 3 * a + 2 * 4 * 20000 * width, 1, 0.4)
+    t.add("exact sum of gradients (148 tensors)", 1, 0, 12 * parameters)
+    t.rows[-1] = (*t.rows[-1][:4], t.rows[-1][4] + 147 * LAUNCH_US * 1e-6)
+    # to float, norm, AdamW, bf16 weights; host's waits
+    per_step = parameters * (8 + 8 + 28 + 6) / (t.bandwidth * ELEMENTWISE) + 1.5e-3
+    flop = 6 * (12 * layers * width**2 + vocabulary * width) + 12 * layers * context * width
+    t.show("tokens/s", n, flop, per_step, 512 // micro)
+
+
+def resnet50(t, micro):
+    weights, norms = 25_557_032, 53
+    total = {}
+
+    def note(name, flop, size, share, of_bandwidth=ELEMENTWISE):
+        compute, memory = flop / (t.peak * share), size / (t.bandwidth * of_bandwidth)
+        one = total.setdefault(name, [0, 0.0, 0.0, 0.0])
+        for i, more in enumerate((1, flop, size, max(compute, memory) + LAUNCH_US * 1e-6)):
+            one[i] += more
+
+    def conv(side, before, after, kernel, stride, kind, first=False, add=False, masks=True):
+        out = side // stride
+        x, y = 2 * micro * side**2 * before, 2 * micro * out**2 * after
+        flop = 2.0 * micro * out**2 * after * before * kernel**2
+        share = {1: 0.55, 3: 0.55, 7: 0.15}[kernel]
+        note(f"{kind}, forward", flop, x + y, share)
+        if not first:
+            note(f"{kind}, of x", flop, x + y, share * 0.85)
+        note(f"{kind}, of weights", flop, x + y, share * 0.7)
+        note("batch_norm forward, sums", 0, y, 1, SUMS)
+        note("batch_norm forward (relu, add)", 0, (3 if add else 2) * y, 1)
+        if not masks:
+            note("relu after the add, backward", 0, 3 * y, 1)
+        note("batch_norm backward, sums", 0, 2 * y, 1, SUMS)
+        note("batch_norm backward", 0, 3 * y, 1)
+        return out
+
+    side = conv(224, 3, 64, 7, 2, "7x7", first=True)
+    pooled = 2 * micro * (side // 2) ** 2 * 64
+    note("max_pool, both ways", 0, 2 * (4 * pooled + 2 * pooled), 1)
+    side, before = side // 2, 64
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        middle = 64 << stage
+        for i in range(blocks):
+            stride = 2 if stage and not i else 1
+            x = 2 * micro * side**2 * before
+            conv(side, before, middle, 1, 1, "1x1")
+            out = conv(side, middle, middle, 3, stride, "3x3")
+            conv(out, middle, 4 * middle, 1, 1, "1x1", add=True, masks=False)
+            if before != 4 * middle:
+                conv(side, before, 4 * middle, 1, stride, "1x1")
+            note("sum of both branches' gradients", 0, 3 * x, 1)
+            side, before = out, 4 * middle
+    note("head, pool, loss", 3 * 2.0 * micro * 2048 * 1000, 6 * 2 * micro * 49 * 2048, 0.3)
+    note("exact sum of gradients", 0, 12 * weights, 1)
+    note("small kernels (statistics, filters turned, 161 tensors' sums)", 0, 0, 1)
+    total["small kernels (statistics, filters turned, 161 tensors' sums)"][3] = (norms * 11 + 161) * 2.5e-6
+    note("pixels to the GPU: floats, pageable, 10 GB/s", 0, 0, 1)
+    total["pixels to the GPU: floats, pageable, 10 GB/s"][3] = micro * 224 * 224 * 3 * 4 / 10e9
+    for name, (count, flop, size, seconds) in total.items():
+        t.rows.append((name, count, flop / count, size / count, seconds))
+    per_step = weights * (8 + 16 + 6) / (t.bandwidth * ELEMENTWISE) + 1.5e-3
+    t.show("images/s", micro, 24.299e9, per_step, 1024 // micro)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("model", choices=["gpt2", "resnet50"])
+    parser.add_argument("--peak", type=float, default=790, help="TFLOP/s of products of bf16")
+    parser.add_argument("--bandwidth", type=float, default=4.3, help="TB/s of a copy, both directions counted")
+    parser.add_argument("--micro", type=int, default=0)
+    args = parser.parse_args()
+    table = Table(args.peak, args.bandwidth)
+    if args.model == "gpt2":
+        gpt2(table, args.micro or 64)
+    else:
+        resnet50(table, args.micro or 128)
+
+
+if __name__ == "__main__":
+    main()
