@@ -3,6 +3,10 @@
 #
 # MUSTER_CUDA_FOUND: all are there; muster_cuda is what to link, and .cu files compile.
 # MUSTER_CUDA_INCLUDE: the toolkit's headers; also where its programs are not wanted (sanitizers).
+#
+# CUDNN_ROOT, NCCL_ROOT and CUBLAS_ROOT, of CMake or the environment, are folders with lib and include that are looked
+# at first. NVIDIA's Python packages (nvidia/cudnn, nvidia/nccl, nvidia/cu13) are such; their libraries are found, and
+# found again when the program runs, though they are there by their versions' names alone.
 set(MUSTER_CUDA AUTO CACHE STRING "Build for NVIDIA's GPUs: AUTO (where all that it takes is found), ON, OFF")
 set_property(CACHE MUSTER_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(MUSTER_CUDA_FOUND OFF)
@@ -11,10 +15,12 @@ if(NOT MUSTER_CUDA OR MUSTER_FUZZ)
     return()
 endif()
 
-# What a library is called, and one of its headers.
-function(find_cuda_part library header)
-    find_library(MUSTER_LIB_${library} ${library} HINTS ${CUDAToolkit_LIBRARY_DIR})
-    find_path(MUSTER_INCLUDE_${library} ${header} HINTS ${CUDAToolkit_INCLUDE_DIRS})
+# A library, what it is called with its version, one of its headers, and the variable that says where both may lie.
+function(find_cuda_part library versioned header root)
+    set(hints ${${root}} $ENV{${root}})
+    find_library(MUSTER_LIB_${library} NAMES ${library} ${versioned} NAMES_PER_DIR
+                 HINTS ${hints} ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES lib lib64)
+    find_path(MUSTER_INCLUDE_${library} ${header} HINTS ${hints} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
     mark_as_advanced(MUSTER_LIB_${library} MUSTER_INCLUDE_${library})
     if(NOT MUSTER_LIB_${library} OR NOT MUSTER_INCLUDE_${library})
         list(APPEND cuda_missing ${library})
@@ -25,9 +31,13 @@ endfunction()
 set(cuda_missing "")
 find_package(CUDAToolkit 12.8 QUIET) # which knows the B200
 if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
-    find_cuda_part(cublasLt cublasLt.h)
-    find_cuda_part(cudnn cudnn_version.h)
-    find_cuda_part(nccl nccl.h)
+    set(major ${CUDAToolkit_VERSION_MAJOR})
+    find_cuda_part(cublasLt libcublasLt.so.${major} cublasLt.h CUBLAS_ROOT)
+    find_cuda_part(cudnn libcudnn.so.9 cudnn_version.h CUDNN_ROOT)
+    find_cuda_part(nccl libnccl.so.2 nccl.h NCCL_ROOT)
+    # cuDNN compiles its attention with these, and would look for them in few places.
+    find_cuda_part(nvrtc libnvrtc.so.${major} nvrtc.h CUBLAS_ROOT)
+    find_cuda_part(nvrtc-builtins libnvrtc-builtins.so.${major}.${CUDAToolkit_VERSION_MINOR} nvrtc.h CUBLAS_ROOT)
     if(MUSTER_INCLUDE_cudnn)
         file(STRINGS ${MUSTER_INCLUDE_cudnn}/cudnn_version.h lines REGEX "define CUDNN_M(AJOR|INOR) ")
         string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*" "\\1.\\2" cudnn_version "${lines}")
@@ -41,8 +51,8 @@ endif()
 if(cuda_missing)
     list(JOIN cuda_missing ", " cuda_missing)
     if(NOT MUSTER_CUDA STREQUAL "AUTO")
-        message(FATAL_ERROR "MUSTER_CUDA=${MUSTER_CUDA}, but not found: ${cuda_missing}. CMAKE_PREFIX_PATH says where "
-                            "else to look.")
+        message(FATAL_ERROR "MUSTER_CUDA=${MUSTER_CUDA}, but not found: ${cuda_missing}. CUDNN_ROOT, NCCL_ROOT "
+                            "and CUBLAS_ROOT say where else to look.")
     endif()
     message(STATUS "GPUs: not built for; not found: ${cuda_missing}")
     return()
@@ -61,8 +71,10 @@ set(CMAKE_CUDA_STANDARD 20)
 enable_language(CUDA)
 
 add_library(muster_cuda INTERFACE)
-target_include_directories(muster_cuda SYSTEM INTERFACE ${MUSTER_INCLUDE_cudnn} ${MUSTER_INCLUDE_nccl})
-target_link_libraries(muster_cuda INTERFACE ${MUSTER_LIB_cublasLt} ${MUSTER_LIB_cudnn} ${MUSTER_LIB_nccl})
+target_include_directories(muster_cuda SYSTEM INTERFACE ${MUSTER_INCLUDE_cublasLt} ${MUSTER_INCLUDE_cudnn}
+                           ${MUSTER_INCLUDE_nccl})
+target_link_libraries(muster_cuda INTERFACE ${MUSTER_LIB_cublasLt} ${MUSTER_LIB_cudnn} ${MUSTER_LIB_nccl}
+                      -Wl,--push-state,--no-as-needed ${MUSTER_LIB_nvrtc} ${MUSTER_LIB_nvrtc-builtins} -Wl,--pop-state)
 set(MUSTER_CUDA_FOUND ON)
 message(STATUS "GPUs: CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, ${MUSTER_LIB_cudnn}, "
                "${MUSTER_LIB_nccl}")

@@ -176,17 +176,45 @@ static bool is_sound_backward(const struct ops_attention *s)
     return version != 91000 && version != 91001 && (version > 91500 || s->context % TILE == 0);
 }
 
+// Heads that cuDNN is known to have kernels for: where it gives none, something is amiss, and a
+// model trains several times more slowly than it could.
+static void tell_slow(const struct ops_attention *s, const char *what, const struct error *e)
+{
+    enum { UNIT = 8, WIDEST = 128 };
+    int64_t width = s->width / s->heads;
+    if (s->context > 1 && width % UNIT == 0 && width <= WIDEST)
+        log_warn("attention by our own kernels, which are slow",
+                 "pass=%s heads=%lld width=%lld "
+                 "why=\"%s\"",
+                 what, (long long)s->heads, (long long)s->width, e->text);
+    else
+        log_info("attention by our own kernels", "pass=%s heads=%lld width=%lld why=\"%s\"", what,
+                 (long long)s->heads, (long long)s->width, e->text);
+}
+
+static int make_backward(const struct ops_attention *s, struct graph_plan *out, struct error *e)
+{
+    if (!is_sound_backward(s))
+        return error_set(e, ERR_VERSION, "cuDNN %zu gets a context of %lld wrong; update it",
+                         cudnnGetVersion(), (long long)s->context);
+    int rc = compile_backward(s, out, e);
+    if (!rc && out->workspace > scores_max) {
+        rc = error_set(e, ERR_NO_MEMORY, "it would take %lld MiB for the gradient of scores",
+                       (long long)(out->workspace >> 20));
+        graph_plan_free(out);
+    }
+    return rc;
+}
+
 static struct attention_plans *make_plans(const struct ops_attention *s)
 {
     struct attention_plans *p = (struct attention_plans *)xcalloc(1, sizeof *p);
     struct error e;
     p->shape = *s;
     if (compile_forward(s, &p->forward, &e))
-        log_info("attention by our own kernels", "heads=%lld width=%lld why=\"%s\"",
-                 (long long)s->heads, (long long)s->width, e.text);
-    else if (is_sound_backward(s) && !compile_backward(s, &p->backward, &e) &&
-             p->backward.workspace > scores_max)
-        graph_plan_free(&p->backward);
+        tell_slow(s, "both", &e);
+    else if (make_backward(s, &p->backward, &e))
+        tell_slow(s, "backward", &e);
     p->next = made;
     return made = p;
 }
@@ -236,7 +264,7 @@ int64_t ops_attention_scratch(const struct ops_attention *s)
 {
     const struct attention_plans *p = plans_of(s);
     int64_t ours = attention_kernel_scratch(s), theirs = 0;
-    if (p) {
+    if (p && p->forward.plan) {
         int64_t forward = graph_room(&p->forward), backward = graph_room(&p->backward);
         theirs = dots_room(s) + (forward > backward ? forward : backward);
     }

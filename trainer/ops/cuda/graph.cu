@@ -1,3 +1,6 @@
+#include <stdio.h>
+#include <string.h>
+
 #include "trainer/ops/cuda/graph.h"
 
 extern "C" {
@@ -277,18 +280,35 @@ static cudnnStatus_t make_plan(graph_node config, graph_node plan, int64_t *work
     return status;
 }
 
-static void try_engine(graph_node config, struct graph_plan *out)
+// A search for a plan: what was found, or why nothing was.
+struct search {
+    struct graph_plan *found;
+    char why[256];
+};
+
+// cuDNN's words on what it refused last, in one line.
+static void note_refusal(struct search *s)
+{
+    char words[sizeof s->why] = "";
+    cudnnGetLastErrorString(words, sizeof words);
+    words[strcspn(words, "\n")] = '\0';
+    if (words[0])
+        snprintf(s->why, sizeof s->why, "%s", words);
+}
+
+static void try_engine(graph_node config, struct search *s)
 {
     graph_node plan = NULL;
     if (!suits(config) ||
         cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan))
         return;
-    if (make_plan(config, plan, &out->workspace)) {
+    if (make_plan(config, plan, &s->found->workspace)) {
+        note_refusal(s);
         cudnnBackendDestroyDescriptor(plan);
         return;
     }
-    out->plan = plan;
-    out->engine = config;
+    s->found->plan = plan;
+    s->found->engine = config;
 }
 
 static cudnnStatus_t describe_question(graph_node question, graph_node operations,
@@ -306,7 +326,7 @@ static cudnnStatus_t describe_question(graph_node question, graph_node operation
 }
 
 // The first of the engines that cuDNN names, best first, which suits us.
-static cudnnStatus_t ask(graph_node operations, cudnnBackendHeurMode_t mode, struct graph_plan *out)
+static void ask(graph_node operations, cudnnBackendHeurMode_t mode, struct search *s)
 {
     graph_node configs[ENGINES_MAX] = {}, question = NULL;
     int64_t found = 0;
@@ -320,18 +340,20 @@ static cudnnStatus_t ask(graph_node operations, cudnnBackendHeurMode_t mode, str
         status =
             cudnnBackendGetAttribute(question, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, ENGINES_MAX, &found, configs);
-    for (int64_t i = 0; i < found && !status && !out->plan; i++)
-        try_engine(configs[i], out);
+    if (status)
+        note_refusal(s);
+    for (int64_t i = 0; i < found && !status && !s->found->plan; i++)
+        try_engine(configs[i], s);
     for (int i = 0; i < ENGINES_MAX; i++)
-        if (configs[i] && configs[i] != out->engine)
+        if (configs[i] && configs[i] != s->found->engine)
             cudnnBackendDestroyDescriptor(configs[i]);
     if (question)
         cudnnBackendDestroyDescriptor(question);
-    return status;
 }
 
 int graph_compile(struct graph *g, const char *what, struct graph_plan *out, struct error *e)
 {
+    struct search s = {out, "none that it names will do"};
     graph_node operations = new_node(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     *out = {};
     set(g, operations, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
@@ -339,15 +361,19 @@ int graph_compile(struct graph *g, const char *what, struct graph_plan *out, str
     if (!device.properties)
         set(g, operations, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &device.dnn);
     finish(g, operations);
-    cudnnStatus_t status = g->status;
-    if (!g->status)
-        status = ask(operations, CUDNN_HEUR_MODE_A, out);
+    if (g->status)
+        note_refusal(&s);
+    else
+        ask(operations, CUDNN_HEUR_MODE_A, &s);
     if (!g->status && !out->plan)
-        status = ask(operations, CUDNN_HEUR_MODE_FALLBACK, out);
+        ask(operations, CUDNN_HEUR_MODE_FALLBACK, &s);
     if (out->plan)
         return 0;
-    return error_set(e, ERR_INTERNAL, "cuDNN has no kernel for %s that gives the same bits (%s)",
-                     what, status ? cudnnGetErrorString(status) : "none that it names will do");
+    return error_set(
+        e, ERR_INTERNAL,
+        "cuDNN has no kernel for %s that gives the same bits: %s; CUDNN_LOGLEVEL_DBG=2 "
+        "and CUDNN_LOGDEST_DBG=stderr make it say more",
+        what, s.why);
 }
 
 void graph_plan_free(struct graph_plan *p)

@@ -1,11 +1,12 @@
-// Whether cuDNN has kernels that do not vary for all sorts of convolutions, on devices that are not
-// here but described to it. Those that it would compile for itself need a driver: without one they
-// are not counted.
+// Whether cuDNN has kernels that do not vary for all sorts of convolutions and for attention, on
+// devices that are not here but described to it. It is given a driver that only seems to take them
+// (driver.c), so that those count as well which it compiles for itself.
 #include "trainer/ops/cuda/graph.h"
 
 extern "C" {
 #include "tests/unit/trainer/arithmetic.h"
 #include "trainer/ops/image.h"
+#include "trainer/ops/sequence.h"
 }
 
 struct kind {
@@ -38,42 +39,123 @@ static void describe(const struct kind *k)
     device.properties = d;
 }
 
-static void check_kind(const struct kind *k)
+static void forget(void)
 {
+    attention_forget_plans();
+    cudnnBackendDestroyDescriptor(device.properties);
+    device.properties = NULL;
+}
+
+static const struct kind kinds[] = {
+    {"A100", 80, 108, 166912}, {"H100", 90, 132, 232448}, {"B200", 100, 148, 232448}};
+
+// All three passes, within so much memory.
+static void check_convolution(const struct kind *k, const struct ops_conv_shape *s, int64_t most)
+{
+    struct ops_conv *c;
+    struct error e;
+    if (ops_conv_new(s, true, &c, &e))
+        fail_msg("%s, precision %d: %s", k->name, device.precision, e.text);
+    int64_t bytes = ops_conv_scratch(c) * (int64_t)sizeof(float);
+    assert_true(bytes > 0);
+    if (bytes > most)
+        fail_msg("%s, precision %d: %lldx%lldx%lld to %lld wants %lld MiB", k->name,
+                 device.precision, (long long)s->height, (long long)s->width, (long long)s->in,
+                 (long long)s->out, (long long)(bytes >> 20));
+    ops_conv_free(c);
+}
+
+static void check_convolutions(const struct ops_conv_shape *shapes, size_t count, int64_t most)
+{
+    for (const struct kind &k : kinds) {
+        describe(&k);
+        for (int precision = OPS_FLOAT; precision <= OPS_BF16; precision++)
+            for (size_t i = 0; i < count; i++) {
+                device.precision = (enum ops_precision)precision;
+                check_convolution(&k, &shapes[i], most);
+            }
+        forget();
+    }
+}
+
+static void test_convolutions(void **state)
+{
+    (void)state;
     static const struct ops_conv_shape shapes[] = {
         {64, 224, 224, 3, 64, 7, 2, 3, 1, false},   {64, 56, 56, 64, 64, 3, 1, 1, 1, false},
         {64, 56, 56, 64, 128, 1, 2, 0, 1, false},   {256, 28, 28, 1, 6, 5, 1, 2, 1, true},
         {64, 14, 14, 256, 256, 3, 1, 1, 256, true}, {64, 14, 14, 256, 256, 3, 2, 1, 32, false},
         {2, 5, 5, 2, 66, 3, 1, 1, 2, false},        {1, 1, 1, 1, 1, 1, 1, 0, 1, true},
     };
-    describe(k);
-    for (int precision = OPS_FLOAT; precision <= OPS_BF16; precision++)
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-            struct ops_conv *c;
-            struct error e;
-            device.precision = (enum ops_precision)precision;
-            if (ops_conv_new(&shapes[i], true, &c, &e))
-                fail_msg("%s, precision %d: %s", k->name, precision, e.text);
-            assert_true(ops_conv_scratch(c) > 0);
-            ops_conv_free(c);
-        }
-    cudnnBackendDestroyDescriptor(device.properties);
-    device.properties = NULL;
+    check_convolutions(shapes, sizeof shapes / sizeof shapes[0], INT64_MAX);
 }
 
-static void test_convolutions(void **state)
+// Each of its convolutions, from images of 224 by 224; what a plan wants is little beside the
+// activations, which are some gigabytes.
+static void test_resnet50(void **state)
 {
     (void)state;
-    static const struct kind kinds[] = {
-        {"A100", 80, 108, 166912}, {"H100", 90, 132, 232448}, {"B200", 100, 148, 232448}};
-    for (const struct kind &k : kinds)
-        check_kind(&k);
+    enum { N = 64, ROOM = 512 << 20 };
+    static const struct ops_conv_shape shapes[] = {
+        {N, 224, 224, 3, 64, 7, 2, 3, 1, false},    {N, 56, 56, 64, 64, 1, 1, 0, 1, false},
+        {N, 56, 56, 64, 64, 3, 1, 1, 1, false},     {N, 56, 56, 64, 256, 1, 1, 0, 1, false},
+        {N, 56, 56, 256, 64, 1, 1, 0, 1, false},    {N, 56, 56, 256, 128, 1, 1, 0, 1, false},
+        {N, 56, 56, 128, 128, 3, 2, 1, 1, false},   {N, 28, 28, 128, 512, 1, 1, 0, 1, false},
+        {N, 56, 56, 256, 512, 1, 2, 0, 1, false},   {N, 28, 28, 512, 128, 1, 1, 0, 1, false},
+        {N, 28, 28, 128, 128, 3, 1, 1, 1, false},   {N, 28, 28, 512, 256, 1, 1, 0, 1, false},
+        {N, 28, 28, 256, 256, 3, 2, 1, 1, false},   {N, 14, 14, 256, 1024, 1, 1, 0, 1, false},
+        {N, 28, 28, 512, 1024, 1, 2, 0, 1, false},  {N, 14, 14, 1024, 256, 1, 1, 0, 1, false},
+        {N, 14, 14, 256, 256, 3, 1, 1, 1, false},   {N, 14, 14, 1024, 512, 1, 1, 0, 1, false},
+        {N, 14, 14, 512, 512, 3, 2, 1, 1, false},   {N, 7, 7, 512, 2048, 1, 1, 0, 1, false},
+        {N, 14, 14, 1024, 2048, 1, 2, 0, 1, false}, {N, 7, 7, 2048, 512, 1, 1, 0, 1, false},
+        {N, 7, 7, 512, 512, 3, 1, 1, 1, false},
+    };
+    check_convolutions(shapes, sizeof shapes / sizeof shapes[0], ROOM);
+}
+
+// Both passes by cuDNN: the gradient that does not vary is the one that keeps that of all scores.
+static void check_attention(const struct kind *k, const struct ops_attention *s)
+{
+    int64_t scores = s->samples * s->heads * s->context * s->context;
+    int64_t bytes = ops_attention_scratch(s) * (int64_t)sizeof(float);
+    if (bytes < scores * (int64_t)sizeof(__nv_bfloat16))
+        fail_msg("%s: attention of %lld x %lld with heads of %lld is not cuDNN's", k->name,
+                 (long long)s->samples, (long long)s->context, (long long)(s->width / s->heads));
+}
+
+static void test_attention(void **state)
+{
+    (void)state;
+    static const struct ops_attention gpt2 = {16, 1024, 12, 768};
+    device.precision = OPS_BF16;
+    for (const struct kind &k : kinds) {
+        describe(&k);
+        check_attention(&k, &gpt2);
+        forget();
+    }
+}
+
+// What cuDNN has no kernels for is ours, and takes no more than a number for each query.
+static void test_attention_of_ours(void **state)
+{
+    (void)state;
+    static const struct ops_attention shapes[] = {{2, 64, 2, 20}, {2, 1, 2, 128}};
+    describe(&kinds[1]);
+    for (int precision = OPS_FLOAT; precision <= OPS_BF16; precision++)
+        for (const struct ops_attention &s : shapes) {
+            device.precision = (enum ops_precision)precision;
+            assert_int_equal(ops_attention_scratch(&s), s.samples * s.heads * s.context);
+        }
+    forget();
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_convolutions),
+        cmocka_unit_test(test_resnet50),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_attention_of_ours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
