@@ -73,13 +73,14 @@ static int take_ranges(struct optimizer *o, const struct optimizer_range *ranges
                        struct error *e)
 {
     size_t bytes = (size_t)count * sizeof *ranges;
-    if (o->own && o->range_count == count && memcmp(o->ranges, ranges, bytes) == 0)
+    if (o->own && o->range_count == count && (count == 0 || memcmp(o->ranges, ranges, bytes) == 0))
         return 0;
     ops_units_free(o->own);
     o->own = NULL;
     o->range_count = count;
     o->ranges = xrealloc(o->ranges, bytes + 1);
-    memcpy(o->ranges, ranges, bytes);
+    if (count > 0) // else `ranges` may be NULL
+        memcpy(o->ranges, ranges, bytes);
     o->own_index = xrealloc(o->own_index, (o->unit_count + 1) * sizeof *o->own_index);
     list_units(o);
     o->own_sums = xrealloc(o->own_sums, COLUMNS * (o->own_count + 1) * sizeof *o->own_sums);
