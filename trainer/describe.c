@@ -143,17 +143,34 @@ static int64_t peers_bytes(const struct describe *d, int64_t block)
     return stage + block + block / slots + (slots - 1) * seen;
 }
 
-static json_t *memory_of(const struct describe *d, const json_t *model)
+struct part {
+    const char *name;
+    int64_t bytes;
+};
+
+// Parts up to one without a name, and their total.
+static json_t *parts_of(const struct part *p)
 {
-    int64_t block = jget_int(model, "parameter_bytes", 0);
+    json_t *out = json_object();
+    int64_t total = 0;
+    for (; p->name; p++) {
+        json_object_set_new(out, p->name, json_integer(p->bytes));
+        total += p->bytes;
+    }
+    json_object_set_new(out, "total", json_integer(total));
+    return out;
+}
+
+static int64_t batch_of(const struct describe *d)
+{
     int64_t samples = jget_int(d->experiment.trainer, "micro_batch_size", 0);
-    int64_t batch = batch_bytes(dataset_shape(d->train), samples);
-    int64_t planned = jget_int(model, "activation_bytes", 0);
-    int64_t states = optimizer_state_count(d->optimizer);
-    const struct {
-        const char *name;
-        int64_t bytes;
-    } parts[] = {
+    return batch_bytes(dataset_shape(d->train), samples);
+}
+
+static json_t *memory_on_cpu(const struct describe *d, int64_t block, int64_t planned)
+{
+    int64_t batch = batch_of(d);
+    return parts_of((const struct part[]){
         {"program", d->begin.resident},
         {"data", d->loaded.anonymous - d->begin.anonymous},
         {"operations", d->tried.resident - d->loaded.resident - planned - 2 * batch - block},
@@ -161,17 +178,44 @@ static json_t *memory_of(const struct describe *d, const json_t *model)
         {"batches", (1 + PREFETCH_DEPTH + together(d)) * batch},
         {"weights", block},
         {"gradients", block},
-        {"optimizer", states * block},
+        {"optimizer", optimizer_state_count(d->optimizer) * block},
         {"peers", peers_bytes(d, block)},
-    };
-    json_t *out = json_object();
-    int64_t total = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        json_object_set_new(out, parts[i].name, json_integer(parts[i].bytes));
-        total += parts[i].bytes;
-    }
-    json_object_set_new(out, "total", json_integer(total));
-    json_object_set_new(out, "snapshot", json_integer((1 + states) * block));
+        {NULL, 0},
+    });
+}
+
+// All that is large lies on the GPU, the batch under way among the activations.
+static json_t *memory_on_gpu(const struct describe *d, int64_t block, int64_t planned)
+{
+    int64_t floats = block / (int64_t)sizeof(float), batch = batch_of(d);
+    int64_t data = d->loaded.anonymous - d->begin.anonymous;
+    int64_t rounded = ops_floats_of_reals(floats) * (int64_t)sizeof(float);
+    json_t *out = parts_of((const struct part[]){
+        {"program", d->tried.resident - data - batch},
+        {"data", data},
+        {"batches", (1 + PREFETCH_DEPTH + together(d)) * batch},
+        {NULL, 0},
+    });
+    json_t *gpu = parts_of((const struct part[]){
+        {"activations", together(d) * planned},
+        {"weights", block},
+        {"rounded_weights", rounded < block ? rounded : 0},
+        {"gradients", block},
+        {"optimizer", optimizer_state_count(d->optimizer) * block},
+        {NULL, 0},
+    });
+    json_object_set_new(out, "gpu", gpu);
+    return out;
+}
+
+static json_t *memory_of(const struct describe *d, const json_t *model)
+{
+    int64_t block = jget_int(model, "parameter_bytes", 0);
+    int64_t planned = jget_int(model, "activation_bytes", 0);
+    bool on_gpu = strcmp(OPS_DEVICE, "gpu") == 0;
+    json_t *out = (on_gpu ? memory_on_gpu : memory_on_cpu)(d, block, planned);
+    json_object_set_new(out, "snapshot",
+                        json_integer((1 + optimizer_state_count(d->optimizer)) * block));
     json_object_set_new(out, "mapped_data", json_integer(d->mapped));
     return out;
 }
@@ -264,12 +308,22 @@ static void show_layers(const json_t *answer)
          "in the whole, layers share room.");
 }
 
+static void show_parts(const json_t *memory, const char *const (*lines)[2])
+{
+    char text[32];
+    for (; (*lines)[0]; lines++)
+        if (jget(memory, (*lines)[0]))
+            printf("  %-40s  %10s\n", (*lines)[1],
+                   mebibytes(jget_int(memory, (*lines)[0], 0), text));
+}
+
 static void show_memory(const json_t *answer)
 {
     static const char *const lines[][2] = {
         {"program", "program and libraries"},
         {"operations", "compiled operations"},
         {"weights", "weights"},
+        {"rounded_weights", "weights as products take them"},
         {"gradients", "sums of gradients"},
         {"optimizer", "state of the optimizer"},
         {"peers", "other ranks' parts of weights and sums"},
@@ -277,6 +331,7 @@ static void show_memory(const json_t *answer)
         {"batches", "samples under way"},
         {"data", "data in memory"},
         {"total", "each rank"},
+        {NULL, NULL},
     };
     static const char *const more[][2] = {
         {"snapshot", "+ rank 0's copy for checkpoints"},
@@ -285,11 +340,14 @@ static void show_memory(const json_t *answer)
     const json_t *memory = jget(answer, "memory");
     char text[32];
     printf("\nresident memory of a rank, of %d, in MiB\n", (int)jget_int(answer, "slots", 1));
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        printf("  %-40s  %10s\n", lines[i][1], mebibytes(jget_int(memory, lines[i][0], 0), text));
+    show_parts(memory, lines);
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         if (jget_int(memory, more[i][0], 0) > 0)
             printf("  %-40s  %10s\n", more[i][1], mebibytes(jget_int(memory, more[i][0], 0), text));
+    if (jget(memory, "gpu")) {
+        puts("\nits GPU's memory, in MiB, beside what CUDA and its libraries take");
+        show_parts(jget(memory, "gpu"), lines);
+    }
 }
 
 static void show_buckets(const json_t *answer)

@@ -91,6 +91,25 @@ class Alone(unittest.TestCase):
             done = muster("experiment", "create", example, "--master", "http://127.0.0.1:1")
             self.assertEqual(done.returncode, 4, f"{example}: {done.stderr}")  # valid, but not signed in
 
+    def test_examples_for_gpus_train_without_data(self):
+        """As their heads say, but for a size that suits a CPU."""
+        small = ["trainer.global_batch_size=4", "trainer.micro_batch_size=2"]
+        cases = {
+            "gpt2-124m": ["trainer.data={format: synthetic, samples: 1000000, vocabulary: 50257}",
+                          "trainer.model.layers=1", "trainer.model.width=24", "trainer.model.context=16", *small],
+            "resnet50": ["trainer.data={format: synthetic, samples: 1281167, shape: [32, 32, 3], classes: 1000}",
+                         *small],
+        }
+        for name, sets in cases.items():
+            flags = [word for one in sets for word in ("--set", one)]
+            for command in (["describe"], ["bench", "--steps", "1", "--warmup", "0"]):
+                done = subprocess.run([BIN / "muster-trainer", *command, SOURCE / f"examples/{name}.yaml", "--slots", "2",
+                                       *flags, "-o", "json"], capture_output=True, text=True, timeout=100)
+                self.assertEqual(done.returncode, 0, f"{name}: {done.stderr}")
+                answer = json.loads(done.stdout)
+                if command[0] == "bench":
+                    self.assertGreater(answer["samples_per_second"], 0, name)
+
 
 class WithMaster(unittest.TestCase):
     @classmethod
