@@ -35,6 +35,12 @@ void ops_linear_backward_data(const struct ops_linear *s, const real *w, const r
                               bool add); // add: dx += instead of dx =
 void ops_linear_backward_weights(const struct ops_linear *s, const real *x, const real *dy,
                                  float *dw, bool add, float *db);
+// With gelu behind it, y = gelu(before); and where x is gelu(before), the gradient of that. What
+// compile finds a kernel for is one, else these are the two ops one after the other.
+void ops_linear_gelu_forward(const struct ops_linear *s, const real *x, const real *w,
+                             const real *bias, real *before, real *y); // both [rows, out]
+void ops_linear_gelu_backward_data(const struct ops_linear *s, const real *w, const real *dy,
+                                   const real *before, real *dx); // both [rows, in]
 
 // --- element by element; y may be x, dx may be dy
 void ops_add(int64_t n, const real *a, const real *b, real *y); // y may be a

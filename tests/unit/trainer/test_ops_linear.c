@@ -46,6 +46,27 @@ static void check_shape(struct arithmetic *a, const struct ops_linear *s, bool w
     expect_gradient(a, &r, 1, weights, dy, dw, 1e-4, "dw added");
 }
 
+// With gelu behind it, and before it: to the last bit what the ops do one after the other.
+static void check_gelu(struct arithmetic *a, const struct ops_linear *s, const float *bias)
+{
+    int64_t inputs = s->rows * s->in, outputs = s->rows * s->out;
+    float *x = floats_random(a, inputs, 1), *w = floats_random(a, s->in * s->out, 1);
+    float *before = floats_new(a, outputs), *y = floats_new(a, outputs);
+    float *found_before = floats_new(a, outputs), *found = floats_new(a, outputs);
+    ops_linear_forward(s, x, w, bias, before);
+    ops_gelu_forward(outputs, before, y);
+    ops_linear_gelu_forward(s, x, w, bias, found_before, found);
+    expect_same_bits(found_before, before, outputs, "what is before gelu");
+    expect_same_bits(found, y, outputs, "gelu behind it");
+
+    float *dy = floats_random(a, outputs, 1), *kept = floats_random(a, inputs, 3);
+    float *dx = floats_new(a, inputs), *found_dx = floats_new(a, inputs);
+    ops_linear_backward_data(s, w, dy, dx, false);
+    ops_gelu_backward(inputs, kept, dx, dx);
+    ops_linear_gelu_backward_data(s, w, dy, kept, found_dx);
+    expect_same_bits(found_dx, dx, inputs, "the gradient through gelu");
+}
+
 static void test_random_shapes(void **state)
 {
     (void)state;
@@ -58,6 +79,7 @@ static void test_random_shapes(void **state)
         check_shape(&a, &s, seed % 3 != 0);
         assert_int_equal(ops_linear_compile(&s, &e), 0);
         check_shape(&a, &s, seed % 3 != 0);
+        check_gelu(&a, &s, seed % 3 ? floats_random(&a, s.out, 1) : NULL);
         ops_linear_free(&s);
         arithmetic_end(&a);
     }

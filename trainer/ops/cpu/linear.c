@@ -110,3 +110,17 @@ void ops_linear_backward_weights(const struct ops_linear *s, const float *x, con
     else
         gemm('T', 'N', s->in, s->out, s->rows, 1.0f, x, s->in, dy, s->out, beta, dw, s->out);
 }
+
+void ops_linear_gelu_forward(const struct ops_linear *s, const float *x, const float *w,
+                             const float *bias, float *before, float *y)
+{
+    ops_linear_forward(s, x, w, bias, before);
+    ops_gelu_forward(s->rows * s->out, before, y);
+}
+
+void ops_linear_gelu_backward_data(const struct ops_linear *s, const float *w, const float *dy,
+                                   const float *before, float *dx)
+{
+    ops_linear_backward_data(s, w, dy, dx, false);
+    ops_gelu_backward(s->rows * s->in, before, dx, dx);
+}

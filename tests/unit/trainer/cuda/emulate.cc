@@ -11,6 +11,7 @@
 
 #include "trainer/ops/cuda/attention.h"
 #include "trainer/ops/cuda/columns.h"
+#include "trainer/ops/cuda/device.h"
 
 #define _Noreturn __attribute__((noreturn))
 extern "C" {
@@ -51,8 +52,9 @@ static struct {
     struct fiber *running;
     jmp_buf scheduler;
     unsigned char *shared;
-    enum ops_precision precision;
 } e;
+
+struct device device = {.capability = 90};
 
 // What a kernel must not do ends the program.
 static void demand(bool condition, const char *what)
@@ -191,7 +193,7 @@ void emulate_exchange(unsigned mask, const void *mine, size_t size, unsigned fro
 
 bool cuda_reals_are_bf16(void)
 {
-    return e.precision == OPS_BF16;
+    return device.precision == OPS_BF16;
 }
 
 void *cuda_workspace(void)
@@ -203,13 +205,13 @@ void *cuda_workspace(void)
 extern "C" {
 int ops_open(enum ops_precision precision, struct error *)
 {
-    e.precision = precision;
+    device.precision = precision;
     return 0;
 }
 
 void ops_close(void)
 {
-    e.precision = OPS_FLOAT;
+    device.precision = OPS_FLOAT;
 }
 
 void ops_enter(void)

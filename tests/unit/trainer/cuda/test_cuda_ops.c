@@ -148,6 +148,48 @@ static void test_elements(void **state)
     }
 }
 
+int64_t cuda_products_with_gelu(void); // in emulate_blas.cc
+
+// In bf16 gelu is part of the product where its rows are whole packs.
+static void check_linear(struct arithmetic *a, const struct ops_linear *shape, bool with_bias)
+{
+    int64_t inputs = shape->rows * shape->in, outputs = shape->rows * shape->out;
+    struct both x = both_random(a, inputs, 1), w = both_random(a, shape->in * shape->out, 0.25);
+    struct both bias = both_random(a, shape->out, 1), before = both_new(a, outputs);
+    struct both y = both_new(a, outputs), dy = both_random(a, outputs, 1);
+    struct both kept = both_random(a, inputs, 3), dx = both_new(a, inputs);
+    int64_t fused = cuda_products_with_gelu();
+    IN_BOTH(k)
+    {
+        struct ops_linear s = *shape;
+        assert_int_equal(ops_linear_compile(&s, NULL), 0);
+        ops_linear_gelu_forward(&s, x.at[k], w.at[k], with_bias ? bias.at[k] : NULL, before.at[k],
+                                y.at[k]);
+        ops_linear_gelu_backward_data(&s, w.at[k], dy.at[k], kept.at[k], dx.at[k]);
+        ops_linear_free(&s);
+    }
+    expect_rounded(a, &before, 0, "what is before gelu");
+    expect_rounded(a, &y, shape->out % 8 ? 2 : 0, "gelu behind a product"); // of rounded numbers
+    expect_rounded(a, &dx, shape->in % 8 ? 2 : 0, "the gradient through gelu");
+    assert_int_equal(cuda_products_with_gelu() - fused,
+                     (shape->out % 8 == 0) + (shape->in % 8 == 0));
+}
+
+static void test_linear(void **state)
+{
+    (void)state;
+    const struct ops_linear shapes[] = {
+        {.rows = 9, .in = 16, .out = 24}, {.rows = 5, .in = 8, .out = 40, .transposed = true},
+        {.rows = 7, .in = 12, .out = 8},  {.rows = 3, .in = 16, .out = 17},
+        {.rows = 1, .in = 1, .out = 1},
+    };
+    for (uint64_t i = 0; i < 10; i++) {
+        struct arithmetic a = arithmetic_begin(i);
+        check_linear(&a, &shapes[i / 2], i % 2);
+        arithmetic_end(&a);
+    }
+}
+
 static void check_norms(struct arithmetic *a, int64_t rows, int64_t width)
 {
     int64_t n = rows * width;
@@ -533,6 +575,7 @@ int main(void)
         cmocka_unit_test(test_reals),
         cmocka_unit_test(test_conv),
         cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_linear),
         cmocka_unit_test(test_norms),
         cmocka_unit_test(test_losses),
         cmocka_unit_test(test_sequences),

@@ -1,0 +1,226 @@
+// cuBLASLt of the emulation: products in plain loops, for matrices by columns. What its
+// documentation demands of a description is demanded here.
+#include "tests/unit/trainer/cuda/emulate.h"
+
+#include <stdlib.h>
+
+#include "trainer/ops/cuda/device.h"
+
+#define _Noreturn __attribute__((noreturn))
+extern "C" {
+#include "base/arena.h"
+#include "base/log.h"
+}
+
+struct operation {
+    cublasOperation_t turn_a, turn_b;
+    cublasLtEpilogue_t epilogue;
+    const void *bias;
+    void *aux;
+    int64_t aux_ld;
+};
+
+struct layout {
+    cudaDataType type;
+    uint64_t rows, columns;
+    int64_t ld;
+};
+
+static int64_t fused; // products with gelu
+
+extern "C" int64_t cuda_products_with_gelu(void)
+{
+    return fused;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t,
+                                        cudaDataType_t scale)
+{
+    must(scale == CUDA_R_32F);
+    struct operation *op = (struct operation *)xcalloc(1, sizeof *op);
+    op->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    *out = (cublasLtMatmulDesc_t)op;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t op)
+{
+    free(op);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void *value, size_t size)
+{
+    struct operation *op = (struct operation *)desc;
+    const struct {
+        cublasLtMatmulDescAttributes_t attribute;
+        void *at;
+        size_t size;
+    } known[] = {
+        {CUBLASLT_MATMUL_DESC_TRANSA, &op->turn_a, 4},
+        {CUBLASLT_MATMUL_DESC_TRANSB, &op->turn_b, 4},
+        {CUBLASLT_MATMUL_DESC_EPILOGUE, &op->epilogue, 4},
+        {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &op->bias, 8},
+        {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &op->aux, 8},
+        {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &op->aux_ld, 8},
+    };
+    for (auto &k : known)
+        if (k.attribute == attribute) {
+            must(size == k.size);
+            memcpy(k.at, value, size);
+            return CUBLAS_STATUS_SUCCESS;
+        }
+    return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type,
+                                          uint64_t rows, uint64_t columns, int64_t ld)
+{
+    struct layout *l = (struct layout *)xcalloc(1, sizeof *l);
+    must(ld >= (int64_t)rows);
+    *l = {type, rows, columns, ld};
+    *out = (cublasLtMatrixLayout_t)l;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
+{
+    free(l);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
+{
+    *out = (cublasLtMatmulPreference_t)xcalloc(1, 1);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p)
+{
+    free(p);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                    cublasLtMatmulPreferenceAttributes_t,
+                                                    const void *, size_t)
+{
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static bool has_bias(const struct operation *op)
+{
+    return op->epilogue & CUBLASLT_EPILOGUE_BIAS;
+}
+
+static bool has_aux(const struct operation *op)
+{
+    return op->epilogue == CUBLASLT_EPILOGUE_GELU_AUX ||
+           op->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+           op->epilogue == CUBLASLT_EPILOGUE_DGELU;
+}
+
+static bool is_aligned(const void *p)
+{
+    return p && (uintptr_t)p % 16 == 0;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulHeuristicResult_t *best, int *found)
+{
+    const struct operation *op = (const struct operation *)desc;
+    must(!has_bias(op) || is_aligned(op->bias));
+    must(!has_aux(op) || (is_aligned(op->aux) && op->aux_ld % 8 == 0 &&
+                          op->aux_ld >= (int64_t)((const struct layout *)d)->rows));
+    *best = {};
+    *found = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+const char *cublasLtGetStatusString(cublasStatus_t)
+{
+    return "an error of the emulation";
+}
+
+void device_check_blas(cublasStatus_t status, const char *)
+{
+    must(status == CUBLAS_STATUS_SUCCESS);
+}
+
+// --- numbers
+
+static double get(const struct layout *l, const void *matrix, uint64_t row, uint64_t column)
+{
+    must(row < l->rows && column < l->columns);
+    int64_t at = (int64_t)row + (int64_t)column * l->ld;
+    return l->type == CUDA_R_32F ? (double)((const float *)matrix)[at]
+                                 : (double)__bfloat162float(((const __nv_bfloat16 *)matrix)[at]);
+}
+
+static void set(const struct layout *l, void *matrix, uint64_t row, uint64_t column, double x)
+{
+    int64_t at = (int64_t)row + (int64_t)column * l->ld;
+    if (l->type == CUDA_R_32F)
+        ((float *)matrix)[at] = (float)x;
+    else
+        ((__nv_bfloat16 *)matrix)[at] = __float2bfloat16_rn((float)x);
+}
+
+static double gelu_inner(double x)
+{
+    return tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+}
+
+static double gelu_slope(double x)
+{
+    double t = gelu_inner(x);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+}
+
+static double finish(const struct operation *op, const struct layout *d, uint64_t row,
+                     uint64_t column, double x)
+{
+    struct layout aux = *d;
+    aux.ld = op->aux_ld;
+    if (has_bias(op))
+        x += get(d, op->bias, row, 0);
+    if (op->epilogue == CUBLASLT_EPILOGUE_DGELU)
+        return x * gelu_slope(get(&aux, op->aux, row, column));
+    if (!has_aux(op))
+        return x;
+    set(&aux, op->aux, row, column, x);
+    return 0.5 * x * (1 + gelu_inner(x));
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *,
+                              const void *a, cublasLtMatrixLayout_t a_desc, const void *b,
+                              cublasLtMatrixLayout_t b_desc, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t c_desc, void *d, cublasLtMatrixLayout_t d_desc,
+                              const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t)
+{
+    const struct operation *op = (const struct operation *)desc;
+    const struct layout *la = (const struct layout *)a_desc, *lb = (const struct layout *)b_desc;
+    const struct layout *ld = (const struct layout *)d_desc;
+    bool turn_a = op->turn_a == CUBLAS_OP_T, turn_b = op->turn_b == CUBLAS_OP_T;
+    bool add = *(const float *)beta != 0;
+    must(c == d && c_desc == d_desc && !(add && has_aux(op)));
+    must(la->type == lb->type && (turn_a ? la->columns : la->rows) == ld->rows &&
+         (turn_b ? lb->rows : lb->columns) == ld->columns);
+    must(!has_bias(op) || is_aligned(op->bias));
+    must(!has_aux(op) || (is_aligned(op->aux) && op->aux != d));
+    fused += has_aux(op);
+    for (uint64_t column = 0; column < ld->columns; column++)
+        for (uint64_t row = 0; row < ld->rows; row++) {
+            double sum = add ? get(ld, d, row, column) : 0;
+            for (uint64_t k = 0; k < (turn_a ? la->rows : la->columns); k++)
+                sum += get(la, a, turn_a ? k : row, turn_a ? row : k) *
+                       get(lb, b, turn_b ? column : k, turn_b ? k : column);
+            set(ld, d, row, column, finish(op, ld, row, column, sum));
+        }
+    return CUBLAS_STATUS_SUCCESS;
+}
