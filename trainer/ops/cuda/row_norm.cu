@@ -1,5 +1,5 @@
-// Layer norm, and RMS norm, which is the same about zero instead of the mean (`centred`). Included
-// by .cu files only; the sums of a backward pass use the workspace.
+// Layer norm, and RMS norm, which is the same about zero instead of the mean (`centred`). The
+// sums of a backward pass use the workspace.
 //
 // Forward a row belongs to a warp, whose lanes go through it in packs; what they read again comes
 // from the cache. Backward it belongs to as many warps of a block as it is wide. They go down a
@@ -7,17 +7,18 @@
 // so that x and dy come from memory once. A row too wide for a block is cut into segments of
 // columns, each of which reads all of the row for its means. All of that follows from the shape
 // alone.
-#ifndef MUSTER_TRAINER_OPS_CUDA_ROW_NORM_H
-#define MUSTER_TRAINER_OPS_CUDA_ROW_NORM_H
-
 #include "trainer/ops/cuda/strips.h"
+
+extern "C" {
+#include "trainer/ops/norm.h"
+}
 
 enum {
     ROW_THREADS = 256,
     ROW_WARPS = ROW_THREADS / WARP,
-    ROW_LANE = 16,         // columns whose sums a thread keeps
-    ROW_STRIPS = 512,      // at most
-    ROW_PARTIAL = 2 << 20, // sums of a kind, of all strips: half of the workspace
+    ROW_LANE = 16,                                // columns whose sums a thread keeps
+    ROW_STRIPS = 512,                             // at most
+    ROW_PARTIAL = CUDA_WORKSPACE_BYTES / (2 * 8), // sums of a kind, of all strips
 };
 
 #define ROW_EPSILON 1e-5f
@@ -281,4 +282,50 @@ template <typename T, bool centred> static void row_norm_backward(const struct r
     strips_finish(s.count, b.width, b.dgain, b.dbias);
 }
 
-#endif
+// --- layer_norm
+
+extern "C" void ops_layer_norm_forward(int64_t rows, int64_t width, const real *x, const real *gain,
+                                       const real *bias, real *y, float *statistics)
+{
+    ops_add_layer_norm_forward(rows, width, x, NULL, NULL, gain, bias, y, statistics);
+}
+
+extern "C" void ops_add_layer_norm_forward(int64_t rows, int64_t width, const real *a,
+                                           const real *b, real *sum, const real *gain,
+                                           const real *bias, real *y, float *statistics)
+{
+    DISPATCH(T,
+             row_norm_forward<T, true>({rows, width, reals<T>(a), reals<T>(b), reals<T>(sum),
+                                        reals<T>(gain), reals<T>(bias), reals<T>(y), statistics}));
+}
+
+extern "C" void ops_layer_norm_backward(int64_t rows, int64_t width, const real *x,
+                                        const real *gain, const float *statistics, const real *dy,
+                                        real *dx, bool add, float *dgain, float *dbias)
+{
+    DISPATCH(T, row_norm_backward<T, true>({rows, width, reals<T>(x), reals<T>(gain), statistics,
+                                            reals<T>(dy), reals<T>(dx), add, dgain, dbias}));
+}
+
+// --- rms_norm
+
+extern "C" void ops_rms_norm_forward(int64_t rows, int64_t width, const real *x, const real *gain,
+                                     real *y, float *statistics)
+{
+    ops_add_rms_norm_forward(rows, width, x, NULL, NULL, gain, y, statistics);
+}
+
+extern "C" void ops_add_rms_norm_forward(int64_t rows, int64_t width, const real *a, const real *b,
+                                         real *sum, const real *gain, real *y, float *statistics)
+{
+    DISPATCH(T, row_norm_forward<T, false>({rows, width, reals<T>(a), reals<T>(b), reals<T>(sum),
+                                            reals<T>(gain), NULL, reals<T>(y), statistics}));
+}
+
+extern "C" void ops_rms_norm_backward(int64_t rows, int64_t width, const real *x, const real *gain,
+                                      const float *statistics, const real *dy, real *dx, bool add,
+                                      float *dgain)
+{
+    DISPATCH(T, row_norm_backward<T, false>({rows, width, reals<T>(x), reals<T>(gain), statistics,
+                                             reals<T>(dy), reals<T>(dx), add, dgain, NULL}));
+}
