@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -265,7 +264,6 @@ static int train(struct training *t, bool *drained, struct error *e)
         t->peak_flops = ops_peak_flops();
         t->snapshots = snapshots_new(&t->state, checkpoint_written, t);
     }
-    t->times.began = clock_mono_us();
     err = training_loop(t, drained, e);
     if (!err && t->job->rank == 0 && training_gives_up(t))
         t->job->link.ops->note(t->job->link.ctx, training_reason(t, reason));

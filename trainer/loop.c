@@ -1,7 +1,6 @@
 // The training loop: steps, and what is due between two steps.
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "trainer/sync/order.h"
 #include "trainer/training.h"
@@ -27,18 +26,18 @@ static int sum_gradients(struct training *t, struct share share, struct sync_tot
         *totals = mine;
         sync_begin(t->sync);
         err = training_pass(t, share, &sink, &totals->loss, e);
-        int64_t begin = clock_mono_us(), exposed = sync_exposed_us(t->sync);
+        enum ops_phase before = ops_phase(OPS_UPDATE);
         if (!err)
             err = sync_sum(t->sync, totals, &again, e);
-        t->times.optimizer += clock_mono_us() - begin - (sync_exposed_us(t->sync) - exposed);
+        ops_phase(before);
     }
     return err;
 }
 
-// Each rank updates its ranges. What is spent on communication is not the optimizer's.
+// Each rank updates its ranges.
 static int update_weights(struct training *t, struct error *e)
 {
-    int64_t begin = clock_mono_us(), exposed = sync_exposed_us(t->sync);
+    enum ops_phase before = ops_phase(OPS_UPDATE);
     int range_count = 0;
     const struct optimizer_range *ranges = sync_ranges(t->sync, &range_count);
     const struct optimizer_peers peers = sync_peers(t->sync);
@@ -46,19 +45,8 @@ static int update_weights(struct training *t, struct error *e)
                              ranges, range_count, &peers, &t->gradient_norm, e);
     if (!err)
         err = sync_send_weights(t->sync, e);
-    t->times.optimizer += clock_mono_us() - begin - (sync_exposed_us(t->sync) - exposed);
+    ops_phase(before);
     return err;
-}
-
-// What the communicator's thread did while this one waited for it was not hidden.
-static void count_communication(struct training *t)
-{
-    int64_t exposed = sync_exposed_us(t->sync) - t->exposed_us;
-    int64_t aside = sync_aside_us(t->sync) - t->aside_us;
-    t->times.exposed += exposed;
-    t->times.hidden += aside > exposed ? aside - exposed : 0;
-    t->exposed_us += exposed;
-    t->aside_us += aside;
 }
 
 static void count_step(struct training *t, const struct sync_totals *totals)
@@ -71,7 +59,6 @@ static void count_step(struct training *t, const struct sync_totals *totals)
     at->window_loss.not_finite += totals->loss.not_finite;
     at->window_norm += t->gradient_norm;
     t->times.steps++;
-    count_communication(t);
 }
 
 // One optimizer step. *drain: every rank hears in the same step that training is to stop.
@@ -121,11 +108,11 @@ static int between_steps(struct training *t, bool drain, struct error *e)
     bool last = training_is_over(t);
     if (last && t->state.at.window_steps > 0) // it gives up between two reports
         training_report(t);
-    int64_t begin = clock_mono_us();
+    enum ops_phase before = ops_phase(OPS_SAVE);
     save = save || last;
     if (save || (t->plan.checkpoint_best && training_is_best(t)))
         err = training_checkpoint(t, save, e);
-    t->times.checkpoint += clock_mono_us() - begin;
+    ops_phase(before);
     return err;
 }
 
@@ -136,8 +123,7 @@ int training_loop(struct training *t, bool *drained, struct error *e)
     int err = 0;
     if (*step == 0 || training_is_over(t))
         err = training_validate(t, e);
-    count_communication(t);
-    t->times.exposed = t->times.hidden = 0; // what it took to begin is no step's
+    training_begin_window(t);
     while (!err && !training_is_over(t) && !drain) {
         err = train_step(t, &drain, e);
         if (err == ERR_CORRUPT) // data, gradients: when it was

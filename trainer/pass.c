@@ -3,27 +3,8 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "base/clock.h"
 #include "trainer/sync/order.h"
 #include "trainer/training.h"
-
-// Time in the model. What sinks spend on communication is not the model's.
-struct span {
-    int64_t begin, exposed;
-};
-
-static struct span span_begin(const struct training *t)
-{
-    return (struct span){clock_mono_us(), sync_exposed_us(t->sync)};
-}
-
-static void span_end(struct training *t, const struct span *span)
-{
-    int64_t exposed = sync_exposed_us(t->sync) - span->exposed,
-            forward = model_forward_us(t->model);
-    t->times.forward += forward;
-    t->times.backward += clock_mono_us() - span->begin - exposed - forward;
-}
 
 // Micro-batch m of the step that is `ahead` steps from now.
 static struct prefetch_ask samples_of(const struct training *t, int64_t ahead, int64_t m)
@@ -49,11 +30,11 @@ static void ask_ahead(struct training *t, int64_t m)
 
 static int take(struct training *t, int64_t m, struct batch **batch, struct error *e)
 {
-    int64_t begin = clock_mono_us();
+    enum ops_phase before = ops_phase(OPS_DATA);
     struct prefetch_ask ask = samples_of(t, 0, m);
     int err = prefetch_take(t->prefetch, &ask, batch, e);
     ask_ahead(t, m);
-    t->times.data += clock_mono_us() - begin;
+    ops_phase(before);
     return err;
 }
 
@@ -73,15 +54,13 @@ static int pass_in_turn(struct training *t, struct share share, const struct gra
     const struct draw_key key = samples_of(t, 0, 0).key;
     int err = 0;
     for (int64_t i = 0; i < share.count && !err; i++) {
-        sync_micro_batch(t->sync, i == share.count - 1);
+        sync_micro_batch(t->sync, i == 0, i == share.count - 1);
         err = take(t, share.first + i, &t->batches[0], e);
         if (!err && i == 0)
             err = await_weights(t, e);
-        struct span span = span_begin(t);
         if (!err)
             err = model_train(t->model, t->batches[0], &key, sink,
                               t->losses + i * t->plan.micro_batch, e);
-        span_end(t, &span);
     }
     return err;
 }
@@ -90,13 +69,13 @@ static int pass_in_turn(struct training *t, struct share share, const struct gra
 struct turn {
     struct sync *sync;
     const struct gradient_sink *sink;
-    bool last;
+    bool first, last;
 };
 
 static void deliver_turn(void *ctx, int parameter, const float *gradient)
 {
     const struct turn *turn = ctx;
-    sync_micro_batch(turn->sync, turn->last);
+    sync_micro_batch(turn->sync, turn->first, turn->last);
     turn->sink->ready(turn->sink->ctx, parameter, gradient);
 }
 
@@ -115,10 +94,7 @@ static int train_together(struct training *t, struct share share, const struct g
         .gather = peers.combine,
         .ctx = peers.ctx,
     };
-    struct span span = span_begin(t);
-    int err = model_train_together(t->model, &together, &key, e);
-    span_end(t, &span);
-    return err;
+    return model_train_together(t->model, &together, &key, e);
 }
 
 static int pass_together(struct training *t, struct share share, const struct gradient_sink *sink,
@@ -128,7 +104,7 @@ static int pass_together(struct training *t, struct share share, const struct gr
     struct turn *turns = xcalloc((size_t)share.count + 1, sizeof *turns);
     int err = 0;
     for (int64_t i = 0; i < share.count && !err; i++) {
-        turns[i] = (struct turn){t->sync, sink, i == share.count - 1};
+        turns[i] = (struct turn){t->sync, sink, i == 0, i == share.count - 1};
         sinks[i] = (struct gradient_sink){.ready = deliver_turn, .ctx = &turns[i]};
         err = take(t, share.first + i, &t->batches[i], e);
     }

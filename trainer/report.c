@@ -40,17 +40,22 @@ static void put_speed(const struct training *t, double seconds, json_t *m)
     put(m, "mfu", samples * model_flops(t->model) / (t->peak_flops * t->job->world));
 }
 
-static void put_times(const struct training_times *times, int64_t now, json_t *m)
+// What the communicator did by itself while nobody waited for it was hidden.
+static void put_times(const struct training *t, int64_t now, json_t *m)
 {
-    put(m, "step_ms", per_step_ms(times, now - times->began));
-    put(m, "data_ms", per_step_ms(times, times->data));
-    put(m, "forward_ms", per_step_ms(times, times->forward));
-    put(m, "backward_ms", per_step_ms(times, times->backward));
-    put(m, "communication_ms", per_step_ms(times, times->exposed));
-    put(m, "hidden_communication_ms", per_step_ms(times, times->hidden));
-    put(m, "optimizer_ms", per_step_ms(times, times->optimizer));
-    put(m, "checkpoint_stall_ms", per_step_ms(times, times->checkpoint));
-    put(m, "exposed_share", (double)times->exposed / fmax((double)(now - times->began), 1));
+    const struct training_times *times = &t->times;
+    int64_t us[OPS_PHASES], whole = now - times->began;
+    ops_phases(us);
+    int64_t hidden = sync_aside_us(t->sync) - times->aside_us - us[OPS_EXCHANGE];
+    put(m, "step_ms", per_step_ms(times, whole));
+    put(m, "data_ms", per_step_ms(times, us[OPS_DATA]));
+    put(m, "forward_ms", per_step_ms(times, us[OPS_FORWARD]));
+    put(m, "backward_ms", per_step_ms(times, us[OPS_BACKWARD]));
+    put(m, "communication_ms", per_step_ms(times, us[OPS_EXCHANGE]));
+    put(m, "hidden_communication_ms", per_step_ms(times, hidden > 0 ? hidden : 0));
+    put(m, "optimizer_ms", per_step_ms(times, us[OPS_UPDATE]));
+    put(m, "checkpoint_stall_ms", per_step_ms(times, us[OPS_SAVE]));
+    put(m, "exposed_share", (double)us[OPS_EXCHANGE] / fmax((double)whole, 1));
 }
 
 // Resident memory of this rank, in units of 2^20 bytes.
@@ -74,14 +79,23 @@ void training_report(struct training *t)
         put(m, "learning_rate", optimizer_learning_rate(t->optimizer, at->step - 1));
         put(m, "gradient_norm", at->window_norm / (double)at->window_steps);
         put_speed(t, seconds, m);
-        put_times(times, now, m);
+        put_times(t, now, m);
         put_memory(m);
         send_metrics(t, "training", m);
     }
     at->window_steps = 0;
     at->window_loss = (struct loss_sum){0};
     at->window_norm = 0;
-    *times = (struct training_times){.began = clock_mono_us()};
+    training_begin_window(t);
+}
+
+// What it took to come here is no step's.
+void training_begin_window(struct training *t)
+{
+    int64_t before[OPS_PHASES];
+    ops_phases(before);
+    t->times =
+        (struct training_times){.began = clock_mono_us(), .aside_us = sync_aside_us(t->sync)};
 }
 
 // Checkpoints.

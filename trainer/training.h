@@ -21,12 +21,11 @@ struct training_plan { // of the trainer section
     double min_delta;
 };
 
-// Microseconds since the last report. They do not overlap: what communication takes of this
-// thread's time, wherever it does, is `exposed`.
+// The time since the last report. What it went to is counted by the device (ops_phase()).
 struct training_times {
-    int64_t began, data, forward, backward, exposed, optimizer, checkpoint;
-    int64_t hidden; // communication at the same time as all this, by another thread; at least
-    int64_t steps;  // counted here: a window may have begun before a restart
+    int64_t began;    // microseconds
+    int64_t aside_us; // of the sync, then
+    int64_t steps;    // counted here: the state's window may have begun before a restart
 };
 
 struct training {
@@ -48,10 +47,9 @@ struct training {
     float *weights;              // [block_size] of the sync
     struct train_state state;
     struct training_times times;
-    int64_t exposed_us, aside_us; // of the sync, at the end of the last step
-    double gradient_norm;         // of the last step
-    double peak_flops;            // of this core (rank 0)
-    json_t *validated;            // metrics of the last validation
+    double gradient_norm; // of the last step
+    double peak_flops;    // of this core (rank 0)
+    json_t *validated;    // metrics of the last validation
     int64_t validated_step;
     int64_t saved; // step of the last checkpoint; -1: none
     char fingerprint[OPS_FINGERPRINT_MAX + 128];
@@ -75,6 +73,7 @@ const char *training_reason(const struct training *t, char out[TRAINING_REASON_M
 
 // Unless this step has one. Not `due`: it is only for being the best.
 int training_checkpoint(struct training *t, bool due, struct error *e);
-void training_report(struct training *t); // rank 0: the window, which starts anew
+void training_report(struct training *t); // rank 0: the window; it starts anew
+void training_begin_window(struct training *t);
 
 #endif

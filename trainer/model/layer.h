@@ -100,7 +100,9 @@ struct model {
     int losses, correct;  // tensors [micro_batch]
     struct staged {       // the rest of a batch; tensors, NONE where the data has no such
         int labels, values, tokens, targets, samples;
+        int keys; // of the layers' draws, of a training pass
     } staged;
+    uint64_t *keys;       // [layer_count] to be staged
     float *arena;         // plan.floats floats of the device
     const float *floats;  // the parameters as they are learnt
     const real *reals;    // and as ops read them
@@ -111,7 +113,11 @@ struct model {
     int twin_count;
     double *gathered; // sums of the step's micro-batches
     int64_t gathered_count;
-    int64_t forward_us; // of the last training pass
+    struct recordings { // of training passes; of the sink's kinds
+        struct gradient_sink sink;
+        const float *floats;
+        struct ops_recording *of[GRADIENT_KINDS];
+    } recordings;
 };
 
 struct pass;

@@ -31,6 +31,8 @@ void model_free(struct model *m)
     json_decref(m->list);
     free(m->twins);
     free(m->gathered);
+    for (int i = 0; i < GRADIENT_KINDS; i++)
+        ops_recording_free(m->recordings.of[i]);
     for (int i = 0; i < m->layer_count; i++) {
         ops_linear_free(&m->layers[i].linear);
         ops_conv_free(m->layers[i].conv);
@@ -38,6 +40,7 @@ void model_free(struct model *m)
     }
     batch_free(m->padded);
     plan_free(&m->plan);
+    free(m->keys);
     free(m->layers);
     free(m->parameters);
     free(m->initials);
@@ -114,7 +117,8 @@ int model_evaluate(struct model *m, const struct batch *batch, float *losses, in
     struct pass p = {m, m->floats, m->reals, fill_up(m, batch), .training = false};
     pass_stage(&p);
     pass_forward(&p, 0, m->layer_count);
-    pass_loss(&p, batch->count, losses, correct);
+    pass_loss(&p, batch->count);
+    pass_results(&p, batch->count, losses, correct);
     return ops_wait(e);
 }
 

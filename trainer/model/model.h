@@ -63,7 +63,11 @@ struct gradient_sink {
     // parameter.
     void (*ready)(void *ctx, int parameter, const float *gradient);
     void *ctx;
+    // Of the pass at hand, below GRADIENT_KINDS: in all passes of a kind the sink asks the same of
+    // ops, so that a GPU may repeat the first (ops_repeat()). NULL: no two are known to be alike.
+    const int *kind;
 };
+enum { GRADIENT_KINDS = 4 };
 
 // The parameters of all passes from now on (block_size floats in the device's memory, which stay
 // the caller's). Has to be called again whenever they have changed.
@@ -97,9 +101,6 @@ size_t model_together_doubles(const struct model *m, int64_t all);
 // are shared among ranks; without such layers it is that of model_train() for each.
 int model_train_together(struct model *m, const struct model_together *t,
                          const struct draw_key *key, struct error *e);
-
-// Microseconds of the last training pass until the backward pass began.
-int64_t model_forward_us(const struct model *m);
 
 // Evaluation pass without dropout and label smoothing; batch->count <= micro_batch. correct[i]:
 // right predictions of sample i (0 or 1; for tokens 0..context; for values 0).

@@ -38,8 +38,8 @@ float *pass_gradient(const struct pass *p, const struct layer *l, int slot)
 
 struct ops_draw pass_draw(const struct pass *p, const struct layer *l)
 {
-    uint64_t key = ops_draw_key(p->key.seed, p->key.step, (uint64_t)l->position);
-    return (struct ops_draw){key, p->training ? l->rate : 0,
+    const uint64_t *keys = pass_value(p, p->model->staged.keys);
+    return (struct ops_draw){keys + l->position, p->training ? l->rate : 0,
                              pass_value(p, p->model->staged.samples)};
 }
 
@@ -50,6 +50,15 @@ static void stage(const struct pass *p, int tensor, const void *values, int64_t 
     if (tensor != NONE)
         ops_upload(pass_value(p, tensor), values,
                    (size_t)(p->model->micro_batch * bytes_per_sample));
+}
+
+// A layer's draws are keyed by its place, by step and seed.
+static void stage_keys(const struct pass *p)
+{
+    const struct model *m = p->model;
+    for (int i = 0; i < m->layer_count; i++)
+        m->keys[i] = ops_draw_key(p->key.seed, p->key.step, (uint64_t)m->layers[i].position);
+    ops_upload(pass_value(p, m->staged.keys), m->keys, (size_t)m->layer_count * sizeof *m->keys);
 }
 
 void pass_stage(const struct pass *p)
@@ -64,6 +73,8 @@ void pass_stage(const struct pass *p)
     stage(p, m->staged.tokens, b->tokens, m->positions * number);
     stage(p, m->staged.targets, b->targets, m->positions * number);
     stage(p, m->staged.samples, b->samples, (int64_t)sizeof *b->samples);
+    if (p->training)
+        stage_keys(p);
 }
 
 void pass_forward(const struct pass *p, int from, int to)
@@ -131,27 +142,32 @@ int pass_check_batch(const struct model *m, const struct batch *b, struct error 
     return rc ? rc : check_range(b, b->targets, m->positions, m->outputs, "target", e);
 }
 
-void pass_loss(const struct pass *p, int64_t count, float *losses, int32_t *correct)
+void pass_loss(const struct pass *p, int64_t count)
 {
     const struct model *m = p->model;
     const bool tokens = m->sample.kind == SAMPLE_TOKENS;
     const real *logits = pass_value(p, m->logits);
     real *dlogits = p->training ? pass_value(p, m->dlogits) : NULL;
     float *rows = pass_value(p, m->row_losses), *means = pass_value(p, m->losses);
-    int32_t *hits = correct ? pass_value(p, m->hits) : NULL, *counts = pass_value(p, m->correct);
+    int32_t *hits = p->training ? NULL : pass_value(p, m->hits);
     if (m->loss.squares) {
         ops_mse(count, m->outputs, logits, pass_value(p, m->staged.values), means, 1, dlogits);
-        if (correct) // nothing is right or wrong
-            ops_zero(counts, (size_t)count * sizeof *counts);
-    } else {
-        ops_cross_entropy(count * m->positions, m->outputs, logits,
-                          pass_value(p, tokens ? m->staged.targets : m->staged.labels), rows, hits,
-                          p->training ? m->loss.smoothing : 0, 1.0f / (float)m->positions, dlogits);
-        ops_means(count, m->positions, rows, means);
-        if (correct)
-            ops_counts(count, m->positions, hits, counts);
+        if (!p->training) // nothing is right or wrong
+            ops_zero(pass_value(p, m->correct), (size_t)count * sizeof(int32_t));
+        return;
     }
-    ops_download(losses, means, (size_t)count * sizeof *losses);
+    ops_cross_entropy(count * m->positions, m->outputs, logits,
+                      pass_value(p, tokens ? m->staged.targets : m->staged.labels), rows, hits,
+                      p->training ? m->loss.smoothing : 0, 1.0f / (float)m->positions, dlogits);
+    ops_means(count, m->positions, rows, means);
+    if (!p->training)
+        ops_counts(count, m->positions, hits, pass_value(p, m->correct));
+}
+
+void pass_results(const struct pass *p, int64_t count, float *losses, int32_t *correct)
+{
+    const struct model *m = p->model;
+    ops_download(losses, pass_value(p, m->losses), (size_t)count * sizeof *losses);
     if (correct)
-        ops_download(correct, counts, (size_t)count * sizeof *correct);
+        ops_download(correct, pass_value(p, m->correct), (size_t)count * sizeof *correct);
 }

@@ -21,7 +21,7 @@ const float *pass_statistic(const struct pass *p, const struct layer *l, int slo
 float *pass_gradient(const struct pass *p, const struct layer *l, int slot); // or NULL
 struct ops_draw pass_draw(const struct pass *p, const struct layer *l);
 
-// Brings the batch into the device's memory; comes first.
+// Brings the batch, and what draws are made from, into the device's memory; comes first.
 void pass_stage(const struct pass *p);
 // Layers from .. to - 1 in this order.
 void pass_forward(const struct pass *p, int from, int to);
@@ -34,7 +34,9 @@ void pass_backward_layer(const struct pass *p, const struct layer *l,
 // ERR_CORRUPT: a label or a token is out of range.
 int pass_check_batch(const struct model *m, const struct batch *b, struct error *e);
 // Losses of the first `count` samples; in training the gradient of their sum, else how many
-// predictions were right. Both are there after ops_wait().
-void pass_loss(const struct pass *p, int64_t count, float *losses, int32_t *correct);
+// predictions were right.
+void pass_loss(const struct pass *p, int64_t count);
+// Brings them to the host (correct NULL: not wanted), there after ops_wait().
+void pass_results(const struct pass *p, int64_t count, float *losses, int32_t *correct);
 
 #endif

@@ -150,6 +150,9 @@ static void place_batch(struct model *m)
     m->staged.tokens = place_throughout(m, context);
     m->staged.targets = place_throughout(m, context);
     m->staged.samples = place_throughout(m, n * (int64_t)(sizeof(int64_t) / sizeof(float)));
+    m->keys = xcalloc((size_t)m->layer_count, sizeof *m->keys);
+    m->staged.keys =
+        place_throughout(m, m->layer_count * (int64_t)(sizeof *m->keys / sizeof(float)));
 }
 
 static void place_loss(struct compiler *c)
@@ -162,7 +165,7 @@ static void place_loss(struct compiler *c)
     m->dlogits = kept ? plan_add(&m->plan, room(m, m->positions * m->outputs), now) : m->logits;
     m->row_losses = plan_add(&m->plan, rows, now);
     m->hits = plan_add(&m->plan, rows, now);
-    m->losses = plan_add(&m->plan, m->micro_batch, now);
+    m->losses = place_throughout(m, m->micro_batch);
     m->correct = plan_add(&m->plan, m->micro_batch, now);
     m->scratch = place_throughout(m, c->scratch);
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "trainer/model/compiler.h"
 
@@ -145,18 +144,79 @@ static int train_together(struct model *m, const struct model_together *t,
                                     .training = true,
                                     .key = *key,
                                     .together = t->all};
-    int64_t begin = clock_mono_us();
+    enum ops_phase before = ops_phase(OPS_FORWARD);
     for (int64_t k = 0; k < t->count && !rc; k++)
         pass_stage(&s.passes[k]);
     if (!rc)
         rc = forward_together(&s, e);
-    for (int64_t k = 0; k < t->count && !rc; k++)
-        pass_loss(&s.passes[k], m->micro_batch, t->losses + k * m->micro_batch, NULL);
-    m->forward_us = clock_mono_us() - begin;
+    for (int64_t k = 0; k < t->count && !rc; k++) {
+        pass_loss(&s.passes[k], m->micro_batch);
+        pass_results(&s.passes[k], m->micro_batch, t->losses + k * m->micro_batch, NULL);
+    }
+    ops_phase(OPS_BACKWARD);
     if (!rc)
         rc = backward_together(&s, e);
+    ops_phase(before);
     free(s.passes);
     return rc;
+}
+
+// --- one micro-batch, of which no layer asks others: all of its work may be repeated
+
+struct alone {
+    const struct pass *pass;
+    const struct gradient_sink *sink;
+};
+
+static void begin_backward(void *ctx)
+{
+    (void)ctx;
+    ops_phase(OPS_BACKWARD);
+}
+
+static void compute(void *ctx)
+{
+    const struct alone *a = ctx;
+    const struct model *m = a->pass->model;
+    pass_forward(a->pass, 0, m->layer_count);
+    pass_loss(a->pass, m->micro_batch);
+    ops_between(begin_backward, NULL);
+    pass_backward(a->pass, 0, m->layer_count, a->sink);
+}
+
+// Where passes of the sink's kind are recorded. Those into another sink, or of parameters that lie
+// elsewhere, are forgotten.
+static struct ops_recording **recording_of(struct model *m, const struct gradient_sink *sink)
+{
+    struct recordings *r = &m->recordings;
+    must(*sink->kind >= 0 && *sink->kind < GRADIENT_KINDS);
+    if (r->sink.ready == sink->ready && r->sink.ctx == sink->ctx && r->floats == m->floats)
+        return &r->of[*sink->kind];
+    for (int i = 0; i < GRADIENT_KINDS; i++)
+        ops_recording_free(r->of[i]);
+    *r = (struct recordings){.sink = *sink, .floats = m->floats};
+    return &r->of[*sink->kind];
+}
+
+static void train_alone(struct model *m, const struct batch *batch, const struct draw_key *key,
+                        const struct gradient_sink *sink, float *losses)
+{
+    const struct pass pass = {.model = m,
+                              .floats = m->floats,
+                              .reals = m->reals,
+                              .batch = batch,
+                              .training = true,
+                              .key = *key,
+                              .together = 1};
+    struct alone alone = {&pass, sink};
+    enum ops_phase before = ops_phase(OPS_FORWARD);
+    pass_stage(&pass);
+    if (sink->kind)
+        ops_repeat(recording_of(m, sink), compute, &alone);
+    else
+        compute(&alone);
+    pass_results(&pass, m->micro_batch, losses, NULL);
+    ops_phase(before);
 }
 
 int model_train_together(struct model *m, const struct model_together *t,
@@ -184,10 +244,8 @@ int model_train(struct model *m, const struct batch *batch, const struct draw_ke
     must(batch->count == m->micro_batch);
     int rc = pass_check_batch(m, batch, e);
     ops_enter();
-    return rc ? rc : train_together(m, &alone, key, e);
-}
-
-int64_t model_forward_us(const struct model *m)
-{
-    return m->forward_us;
+    if (rc || model_needs_together(m))
+        return rc ? rc : train_together(m, &alone, key, e);
+    train_alone(m, batch, key, sink, losses);
+    return 0;
 }

@@ -66,4 +66,30 @@ double ops_peak_flops(void);
 // Waits for all work so far. ERR_IO: the device failed, and at what.
 int ops_wait(struct error *e);
 
+// Work that is the same each time, of which a GPU is told once and which it then repeats in one go
+// (cuda/repeat.c says how); a CPU just does it. What the ops in it are given may not vary: what
+// does, they read from the device's memory. Nothing in it is uploaded, downloaded or waited for.
+// `work` may be called again when it turns out that it cannot be repeated.
+struct ops_recording;                                                       // opaque
+void ops_repeat(struct ops_recording **r, void (*work)(void *), void *ctx); // *r: NULL at first
+void ops_recording_free(struct ops_recording *r);                           // NULL is fine
+// Within such work: the host does this between the ops before and those after, each time.
+void ops_between(void (*host)(void *), void *ctx);
+
+// What time is spent on: from a call on all of it is the phase's, until the next. By the device's
+// clock: a GPU's phases begin and end when it comes there. Returns the phase before.
+enum ops_phase {
+    OPS_REST,
+    OPS_DATA,
+    OPS_FORWARD,
+    OPS_BACKWARD,
+    OPS_EXCHANGE, // communication that nothing hides
+    OPS_UPDATE,
+    OPS_SAVE,
+    OPS_PHASES
+};
+enum ops_phase ops_phase(enum ops_phase phase);
+// Microseconds of each since the last call; what a GPU has not come to yet counts next time.
+void ops_phases(int64_t us[OPS_PHASES]);
+
 #endif

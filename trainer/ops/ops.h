@@ -81,7 +81,7 @@ void ops_scale_doubles(int64_t n, double factor, const double *x, float *y);
 // --- dropout. The draw of an element is a function of (key, sample, element) alone: philox keyed
 // by `key` (of seed, step and layer), counter (sample's index in its data set, element / 4).
 struct ops_draw {
-    uint64_t key;
+    const uint64_t *key;    // in the device's memory, like the samples
     double rate;            // probability of zero, 0 <= rate < 1
     const int64_t *samples; // index of each sample in its data set
 };

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "trainer/ops/device.h"
 
@@ -89,11 +88,6 @@ const struct optimizer_range *sync_ranges(const struct sync *s, int *count)
 
 // The communicator, by the clock.
 
-int64_t sync_exposed_us(const struct sync *s)
-{
-    return s->exposed_us;
-}
-
 int64_t sync_aside_us(const struct sync *s)
 {
     return comm_aside_us(s->comm);
@@ -101,26 +95,26 @@ int64_t sync_aside_us(const struct sync *s)
 
 int sync_start(struct sync *s, const struct comm_work *work, uint32_t *ticket, struct error *e)
 {
-    int64_t begin = clock_mono_us();
+    enum ops_phase before = ops_phase(OPS_EXCHANGE);
     int err = comm_start(s->comm, work, ticket, e);
-    s->exposed_us += clock_mono_us() - begin;
+    ops_phase(before);
     return err;
 }
 
 int sync_wait(struct sync *s, uint32_t ticket, struct error *e)
 {
-    int64_t begin = clock_mono_us();
+    enum ops_phase before = ops_phase(OPS_EXCHANGE);
     int err = comm_wait(s->comm, ticket, e);
-    s->exposed_us += clock_mono_us() - begin;
+    ops_phase(before);
     return err;
 }
 
 int sync_all_reduce(struct sync *s, void *data, size_t count, enum comm_type type, enum comm_op op,
                     struct error *e)
 {
-    int64_t begin = clock_mono_us();
+    enum ops_phase before = ops_phase(OPS_EXCHANGE);
     int err = comm_all_reduce(s->comm, data, count, type, op, e);
-    s->exposed_us += clock_mono_us() - begin;
+    ops_phase(before);
     return err;
 }
 

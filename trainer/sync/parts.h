@@ -7,7 +7,7 @@
 
 struct bucket {
     size_t first, count; // elements of the block
-    int missing;         // parameters that are not complete in the last micro-batch
+    int missing;         // parameters that are not complete in a pass over the last micro-batch
     uint32_t ticket;     // of its gradients, later of its weights
 };
 
@@ -15,7 +15,7 @@ struct sync {
     struct sync_config config;
     struct comm *comm;
     struct bucket *buckets; // in the order in which they are sent, from the end of the block
-    size_t bucket_count, sent, fusion_bytes;
+    size_t bucket_count, complete, sent, fusion_bytes;
     struct optimizer_range *ranges; // this rank's parts, in the order of the block
     size_t range_count;
     bool weights_sent;
@@ -25,6 +25,7 @@ struct sync {
     float *weights;        // [sync_padded()]
     int64_t *sums;         // [config.sums] doubles
     int32_t *peaks;        // [parameter_count + 1] the step's, as bits of floats, and the flag
+    float *scales;         // [parameter_count] the step's, of gradients that become integers
     int32_t *checksums;    // [world][parameter_count]
     struct loss_sum *loss; // [1]
     uint32_t peaks_ticket, loss_ticket;
@@ -32,11 +33,10 @@ struct sync {
     int32_t *heard;     // [parameter_count + 1] peaks of all ranks, as exponents, and the flag
     int32_t *exponents; // [parameter_count]
     bool known;         // exponents are
-    bool *touched;      // [parameter_count] by an earlier micro-batch of this step
     int precision;      // p
-    bool last;          // the last local micro-batch has begun
-    int64_t exposed_us;
-    int err; // of a bucket that could not be sent
+    bool first, last;   // which local micro-batch it is
+    int kind;           // that as a number, for the sink
+    int err;            // of a bucket that could not be sent
     struct error error;
 };
 
@@ -48,7 +48,7 @@ void sync_cut(struct sync *s, size_t fusion_bytes);
 // Changes `missing` of the buckets that hold elements of the parameter.
 void sync_count_missing(struct sync *s, int parameter, int change);
 
-// The communicator's calls, their time counted as exposed. A bucket's part of a block in the
+// The communicator's calls, in their own phase of time. A bucket's part of a block in the
 // communicator's memory is reduced into, or gathered from, the ranks' parts.
 int sync_start(struct sync *s, const struct comm_work *work, uint32_t *ticket, struct error *e);
 int sync_start_bucket(struct sync *s, struct bucket *b, enum comm_kind kind, enum comm_type type,

@@ -39,6 +39,7 @@ size_t sync_arena_bytes(const struct sync_config *c)
     return comm_padded(sync_padded(c) * sizeof(int32_t)) +
            comm_padded(sync_padded(c) * sizeof(float)) + comm_padded(c->sums * sizeof(int64_t)) +
            comm_padded(peaks_count(c) * sizeof(int32_t)) +
+           comm_padded((size_t)c->parameter_count * sizeof(float)) +
            comm_padded(checksums_count(c) * sizeof(int32_t)) + comm_padded(sizeof(struct loss_sum));
 }
 
@@ -60,11 +61,11 @@ struct sync *sync_new(const struct sync_config *config, struct comm *comm)
     s->weights = comm_alloc(comm, sync_padded(config) * sizeof *s->weights);
     s->sums = comm_alloc(comm, config->sums * sizeof *s->sums);
     s->peaks = comm_alloc(comm, peaks_count(config) * sizeof *s->peaks);
+    s->scales = comm_alloc(comm, (size_t)config->parameter_count * sizeof *s->scales);
     s->checksums = comm_alloc(comm, checksums_count(config) * sizeof *s->checksums);
     s->loss = comm_alloc(comm, sizeof *s->loss);
     size_t parameters = (size_t)config->parameter_count;
     s->exponents = xcalloc(parameters, sizeof *s->exponents);
-    s->touched = xcalloc(parameters, sizeof *s->touched);
     s->heard = xcalloc(peaks_count(config), sizeof *s->heard);
     s->precision = precision_of(config->micro_batches);
     s->known = config->reduction == SYNC_FLOAT;
@@ -77,7 +78,6 @@ void sync_free(struct sync *s)
 {
     if (!s)
         return;
-    free(s->touched);
     free(s->heard);
     free(s->exponents);
     free(s->ranges);
@@ -123,30 +123,51 @@ static uint32_t *peak_of(const struct sync *s, int parameter)
 static void add_exact(struct sync *s, int parameter, const float *gradient)
 {
     const struct parameter *p = &s->config.parameters[parameter];
+    const float *scale = s->scales + parameter;
     int32_t *sum = s->gradients + p->offset;
-    if (s->touched[parameter])
-        ops_exact_add(p->count, gradient, scale_of(s, parameter), sum, peak_of(s, parameter));
+    if (s->first)
+        ops_exact_put(p->count, gradient, scale, sum, peak_of(s, parameter));
     else
-        ops_exact_put(p->count, gradient, scale_of(s, parameter), sum, peak_of(s, parameter));
+        ops_exact_add(p->count, gradient, scale, sum, peak_of(s, parameter));
 }
 
 static void add_float(struct sync *s, int parameter, const float *gradient)
 {
     const struct parameter *p = &s->config.parameters[parameter];
     float *sum = (float *)s->gradients + p->offset;
-    if (s->touched[parameter])
-        ops_float_add(p->count, gradient, sum);
-    else
+    if (s->first)
         ops_copy(sum, gradient, p->count * sizeof *sum);
+    else
+        ops_float_add(p->count, gradient, sum);
 }
 
-// Buckets are sent in their order on every rank, whatever the order in which they fill.
+static void send_next(void *ctx)
+{
+    struct sync *s = ctx;
+    enum comm_type type = is_exact(s) ? COMM_INT32 : COMM_FLOAT;
+    struct bucket *b = &s->buckets[s->sent++];
+    if (!s->err)
+        s->err = sync_start_bucket(s, b, COMM_REDUCE_SCATTER, type, s->gradients, &s->error);
+}
+
+// All are missing at the beginning of a pass.
+static void count_missing(struct sync *s)
+{
+    s->complete = 0;
+    for (size_t i = 0; i < s->bucket_count; i++)
+        s->buckets[i].missing = 0;
+    for (int t = 0; t < s->config.parameter_count; t++)
+        sync_count_missing(s, t, 1);
+}
+
+// Buckets are sent in their order on every rank, whatever the order in which they fill. The
+// counting is for a GPU that is told of the pass, the sending for each time that it is repeated.
 static void send_complete(struct sync *s)
 {
-    enum comm_type type = is_exact(s) ? COMM_INT32 : COMM_FLOAT;
-    while (s->sent < s->bucket_count && s->buckets[s->sent].missing == 0 && !s->err)
-        s->err = sync_start_bucket(s, &s->buckets[s->sent++], COMM_REDUCE_SCATTER, type,
-                                   s->gradients, &s->error);
+    for (; s->complete < s->bucket_count && s->buckets[s->complete].missing == 0; s->complete++)
+        ops_between(send_next, s);
+    if (s->complete == s->bucket_count)
+        count_missing(s);
 }
 
 static void gather(void *ctx, int parameter, const float *gradient)
@@ -156,7 +177,6 @@ static void gather(void *ctx, int parameter, const float *gradient)
         add_exact(s, parameter, gradient);
     else
         add_float(s, parameter, gradient);
-    s->touched[parameter] = true;
     if (!s->last)
         return;
     sync_count_missing(s, parameter, -1);
@@ -165,7 +185,7 @@ static void gather(void *ctx, int parameter, const float *gradient)
 
 struct gradient_sink sync_sink(struct sync *s)
 {
-    return (struct gradient_sink){.ready = gather, .ctx = s};
+    return (struct gradient_sink){.ready = gather, .ctx = s, .kind = &s->kind};
 }
 
 // A step.
@@ -186,33 +206,42 @@ static int hear_peaks(struct sync *s, struct error *e)
     return err;
 }
 
+// A step may change them while a GPU still works on the one before.
+static void send_scales(struct sync *s)
+{
+    size_t bytes = (size_t)s->config.parameter_count * sizeof *s->scales;
+    float *scales = xcalloc(1, bytes + 1);
+    for (int t = 0; t < s->config.parameter_count; t++)
+        scales[t] = scale_of(s, t);
+    ops_upload(s->scales, scales, bytes);
+    free(scales);
+}
+
 void sync_begin(struct sync *s)
 {
     must(!sync_wants_probe(s));
-    for (size_t i = 0; i < s->bucket_count; i++)
-        s->buckets[i].missing = 0;
-    for (int t = 0; t < s->config.parameter_count; t++) {
-        s->touched[t] = false;
-        sync_count_missing(s, t, 1);
-    }
+    count_missing(s);
     forget_peaks(s);
+    if (is_exact(s))
+        send_scales(s);
     s->sent = 0;
     s->last = false;
     s->err = 0;
 }
 
-void sync_micro_batch(struct sync *s, bool last)
+void sync_micro_batch(struct sync *s, bool first, bool last)
 {
+    s->first = first;
     s->last = last;
+    s->kind = first + 2 * last;
 }
 
 // A rank without micro-batches in this step takes part with zeros.
 static void send_zeros(struct sync *s)
 {
     ops_zero(s->gradients, s->config.block_size * sizeof *s->gradients);
-    for (size_t i = 0; i < s->bucket_count; i++)
-        s->buckets[i].missing = 0;
-    send_complete(s);
+    while (s->sent < s->bucket_count)
+        send_next(s);
 }
 
 static int send_totals(struct sync *s, const struct sync_totals *totals, struct error *e)

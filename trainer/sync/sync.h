@@ -77,7 +77,7 @@ struct gradient_sink sync_probe_begin(struct sync *s);
 int sync_probe_end(struct sync *s, struct error *e);
 
 void sync_begin(struct sync *s);
-void sync_micro_batch(struct sync *s, bool last); // before each local micro-batch
+void sync_micro_batch(struct sync *s, bool first, bool last); // before each local micro-batch
 struct gradient_sink sync_sink(struct sync *s);
 
 // `totals` goes in with this rank's part and comes out with the whole. *again, on every rank: a
@@ -89,10 +89,9 @@ int sync_sum(struct sync *s, struct sync_totals *totals, bool *again, struct err
 // The sums in this rank's ranges, divided by the global batch (padding is 0), until sync_begin().
 const float *sync_gradients(const struct sync *s);
 
-// Microseconds that this rank has spent in communication so far: waiting for peers, or moving and
-// adding their numbers.
-int64_t sync_exposed_us(const struct sync *s);
-// And that its communicator's own thread was at it meanwhile, if it has one.
+// Microseconds that the communicator's own thread or stream has been at work so far, if it has
+// one. What this rank's time goes to is OPS_EXCHANGE: waiting for peers, or for their numbers to be
+// moved and added.
 int64_t sync_aside_us(const struct sync *s);
 
 // Compares the weights of all ranks, bit by bit. ERR_CORRUPT on every rank when they differ: who

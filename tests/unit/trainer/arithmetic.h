@@ -18,6 +18,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "trainer/ops/ops.h"
 
 // What a test allocates lives until arithmetic_end(); 64-byte aligned, as ops demand.
 enum { ARITHMETIC_BLOCKS_MAX = 256, SAMPLED = 40 };
@@ -37,6 +38,8 @@ int64_t between(struct arithmetic *a, int64_t low, int64_t high);
 // Uniform in [-size, size].
 float *floats_random(struct arithmetic *a, int64_t n, double size);
 int32_t *integers_random(struct arithmetic *a, int64_t n, int64_t below);
+struct ops_draw draw_new(struct arithmetic *a, uint64_t key, double rate, const int64_t *samples,
+                         int64_t count);
 double *doubles_of(struct arithmetic *a, const float *from, int64_t n);
 
 // |found - expected| <= tolerance * max(1, |expected|), everywhere.

@@ -112,7 +112,7 @@ static inline void keep_gradient(void *ctx, int parameter, const float *gradient
 // One training pass; the sum of the samples' losses.
 static inline double fixture_train(struct fixture *f, const struct batch *b)
 {
-    struct gradient_sink sink = {keep_gradient, f};
+    struct gradient_sink sink = {.ready = keep_gradient, .ctx = f};
     struct error e;
     double sum = 0;
     f->delivered = 0;

@@ -230,7 +230,7 @@ static double train_step(const struct run *r, int64_t step)
     const struct gradient_sink sink = sync_sink(r->sync);
     sync_begin(r->sync);
     for (int64_t m = 0; m < count; m++) {
-        sync_micro_batch(r->sync, m == count - 1);
+        sync_micro_batch(r->sync, m == 0, m == count - 1);
         pass(r, step, m, &sink);
         loss_add(&totals.loss, r->losses, r->micro_batch);
     }

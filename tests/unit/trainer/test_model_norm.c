@@ -204,7 +204,7 @@ static void *run_rank(void *arg)
     struct error e;
     for (int64_t k = 0; k < seat->count; k++) {
         places[k] = (struct place){s, seat->first + k};
-        sinks[k] = (struct gradient_sink){keep, &places[k]};
+        sinks[k] = (struct gradient_sink){.ready = keep, .ctx = &places[k]};
     }
     const struct model_together t = {.batches = s->batches + seat->first,
                                      .sinks = sinks,
@@ -351,7 +351,8 @@ static void test_alone(void **state)
                          (int64_t)f.parameters[p].count, f.parameters[p].name);
     float losses[2 * MICRO_BATCH], *alone = floats_new(&g.a, (int64_t)model_block_size(g.model));
     const struct batch *twice[] = {g.batch, g.batch};
-    const struct gradient_sink sinks[] = {{keep_gradient, &g}, {keep_gradient, &f}};
+    const struct gradient_sink sinks[] = {{.ready = keep_gradient, .ctx = &g},
+                                          {.ready = keep_gradient, .ctx = &f}};
     const struct model_together t = {
         .batches = twice, .sinks = sinks, .losses = losses, .count = 2, .all = 2};
     f.delivered = g.delivered = 0;

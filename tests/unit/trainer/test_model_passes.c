@@ -217,7 +217,7 @@ static void test_next_logits(void **state)
 
 static void expect_refused(struct fixture *f, const char *text)
 {
-    struct gradient_sink sink = {keep_gradient, f};
+    struct gradient_sink sink = {.ready = keep_gradient, .ctx = f};
     struct error e;
     f->delivered = 0;
     assert_int_equal(model_train(f->model, f->batch, &f->key, &sink, f->losses, &e), ERR_CORRUPT);

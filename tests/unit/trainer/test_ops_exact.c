@@ -14,9 +14,10 @@ static void test_sums(void **state)
 {
     (void)state;
     const int64_t counts[] = {1, 7, 64, 1003, 70001};
-    const float scale = 0x1p20f;
     for (int c = 0; c < 5; c++) {
         struct arithmetic a = arithmetic_begin((uint64_t)c);
+        float *scale = floats_new(&a, 1);
+        *scale = 0x1p20f;
         int64_t n = counts[c];
         int32_t *sum = aligned_block(&a, (size_t)n * sizeof *sum);
         int64_t *expected = aligned_block(&a, (size_t)n * sizeof *expected);
@@ -25,7 +26,7 @@ static void test_sums(void **state)
             float *g = floats_random(&a, n, 8);
             (round ? ops_exact_add : ops_exact_put)((size_t)n, g, scale, sum, peak);
             for (int64_t i = 0; i < n; i++) {
-                expected[i] = (round ? expected[i] : 0) + llrint((double)g[i] * (double)scale);
+                expected[i] = (round ? expected[i] : 0) + llrint((double)g[i] * (double)*scale);
                 largest = bits_of(g[i]) > largest ? bits_of(g[i]) : largest;
             }
             assert_int_equal(*peak, largest); // of all rounds
@@ -54,20 +55,21 @@ static void test_clamps(void **state)
     struct arithmetic a = arithmetic_begin(1);
     const float values[COUNT] = {1.5f, -2.5f, 1e30f, -1e30f, 0x1p-140f, 0x1p30f, -0x1p30f, 3.0f};
     const int32_t expected[COUNT] = {2, -2, 1 << 30, -(1 << 30), 0, 1 << 30, -(1 << 30), 3};
-    float *g = floats_new(&a, COUNT);
+    float *g = floats_new(&a, COUNT), *one = floats_new(&a, 1);
     int32_t *sum = aligned_block(&a, COUNT * sizeof *sum);
     uint32_t *peak = aligned_block(&a, sizeof *peak);
     *peak = 0;
+    *one = 1.0f;
     memcpy(g, values, sizeof values);
-    ops_exact_put(COUNT, g, 1.0f, sum, peak);
+    ops_exact_put(COUNT, g, one, sum, peak);
     assert_memory_equal(sum, expected, sizeof expected);
     assert_int_equal(*peak, bits_of(1e30f));
     g[2] = -INFINITY;
-    ops_exact_add(COUNT, g, 1.0f, sum, peak);
+    ops_exact_add(COUNT, g, one, sum, peak);
     assert_int_equal(sum[2], 0);
     assert_int_equal(*peak, bits_of(INFINITY));
     g[4] = NAN;
-    ops_exact_put(COUNT, g, 1.0f, sum, peak);
+    ops_exact_put(COUNT, g, one, sum, peak);
     assert_int_equal(sum[4], -(1 << 30));
     assert_true(*peak > bits_of(INFINITY));
     arithmetic_end(&a);

@@ -112,7 +112,7 @@ static void check_attention(struct arithmetic *a, struct sequence *s)
     int64_t outputs = n->samples * n->context * n->width, inputs = 3 * outputs;
     const int64_t matrices = n->samples * n->heads * n->context * n->context;
     const int64_t samples[] = {41, 7, 1000000007};
-    struct ops_draw draw = {99, s->rate, samples};
+    struct ops_draw draw = draw_new(a, 99, s->rate, samples, 3);
     float *qkv = floats_random(a, inputs, 1.5), *y = floats_new(a, outputs);
     float *saved = floats_new(a, ops_attention_saved(n, s->rate)),
           *scratch = floats_new(a, ops_attention_scratch(n));
@@ -169,9 +169,11 @@ static void test_draws(void **state)
 {
     (void)state;
     const int64_t samples[] = {5, 6};
-    struct ops_draw d = {ops_draw_key(1, 2, 3), 0.25, samples};
     enum { N = 40000 };
-    static uint8_t all[N], part[N], other[N];
+    struct arithmetic a = arithmetic_begin(1);
+    struct ops_draw d = draw_new(&a, ops_draw_key(1, 2, 3), 0.25, samples, 2);
+    uint8_t *all = aligned_block(&a, N), *part = aligned_block(&a, N);
+    uint8_t *other = aligned_block(&a, N);
     ops_draw(&d, 0, 0, N, all);
     double kept = 0;
     for (int i = 0; i < N; i++)
@@ -180,7 +182,7 @@ static void test_draws(void **state)
     ops_draw(&d, 0, 13, 100, part); // elements on their own are those of the whole
     assert_memory_equal(part, all + 13, 100);
     const int64_t moved[] = {6, 5};
-    struct ops_draw e = {d.key, 0.25, moved};
+    struct ops_draw e = draw_new(&a, *d.key, 0.25, moved, 2);
     ops_draw(&e, 1, 0, N, other); // sample 5 as the second of its micro-batch
     assert_memory_equal(other, all, N);
     ops_draw(&d, 1, 0, N, other);
@@ -191,6 +193,7 @@ static void test_draws(void **state)
     ops_draw(&d, 0, 0, N, all);
     for (int i = 0; i < N; i++)
         assert_int_equal(all[i], 1);
+    arithmetic_end(&a);
 }
 
 static void test_dropout(void **state)
@@ -199,9 +202,9 @@ static void test_dropout(void **state)
     struct arithmetic a = arithmetic_begin(8);
     enum { SAMPLES = 3, SIZE = 101, N = SAMPLES * SIZE };
     const int64_t samples[] = {0, 17, 3};
-    struct ops_draw d = {77, 0.5, samples};
+    struct ops_draw d = draw_new(&a, 77, 0.5, samples, SAMPLES);
     float *x = floats_random(&a, N, 1), *y = floats_new(&a, N), *dx = floats_new(&a, N);
-    uint8_t *keep = aligned_block(&a, N), wanted[SIZE];
+    uint8_t *keep = aligned_block(&a, N), *wanted = aligned_block(&a, SIZE);
     ops_dropout_forward(SAMPLES, SIZE, &d, x, y, keep);
     ops_dropout_backward(N, d.rate, keep, x, dx);
     expect_same_bits(dx, y, N, "dx of dy = x");

@@ -224,7 +224,7 @@ static int step_gradients(struct ranks *r, int step, float scale_second, const f
         *totals = mine;
         sync_begin(r->sync);
         for (int i = 0; i < r->own_count; i++) {
-            sync_micro_batch(r->sync, i == r->own_count - 1);
+            sync_micro_batch(r->sync, i == 0, i == r->own_count - 1);
             backward(&sink, step, r->own[i], scale_second);
             float loss = 2.0f + (float)r->own[i] / 3.0f;
             loss_add(&totals->loss, &loss, 1);

@@ -14,11 +14,11 @@ uint64_t ops_draw_key(uint64_t seed, int64_t step, uint64_t layer)
 void ops_draw(const struct ops_draw *d, int64_t sample, uint64_t first, int64_t n, uint8_t *keep)
 {
     uint32_t threshold = (uint32_t)ldexp(d->rate, 32), words[4];
-    uint64_t counter = (uint64_t)d->samples[sample];
+    uint64_t key = *d->key, counter = (uint64_t)d->samples[sample];
     for (int64_t i = 0; i < n; i++) {
         uint64_t element = first + (uint64_t)i;
         if (i == 0 || element % 4 == 0)
-            philox4x32(d->key, counter, element / 4, words);
+            philox4x32(key, counter, element / 4, words);
         keep[i] = words[element % 4] >= threshold;
     }
 }

@@ -136,14 +136,14 @@ void ops_exact_probe(size_t n, const float *g, uint32_t *peak)
     note(peak, exact_kernels()->probe(g, n));
 }
 
-void ops_exact_put(size_t n, const float *g, float scale, int32_t *sum, uint32_t *peak)
+void ops_exact_put(size_t n, const float *g, const float *scale, int32_t *sum, uint32_t *peak)
 {
-    note(peak, exact_kernels()->put(sum, g, n, scale));
+    note(peak, exact_kernels()->put(sum, g, n, *scale));
 }
 
-void ops_exact_add(size_t n, const float *g, float scale, int32_t *sum, uint32_t *peak)
+void ops_exact_add(size_t n, const float *g, const float *scale, int32_t *sum, uint32_t *peak)
 {
-    note(peak, exact_kernels()->add(sum, g, n, scale));
+    note(peak, exact_kernels()->add(sum, g, n, *scale));
 }
 
 void ops_exact_to_float(size_t n, float scale, void *sum)

@@ -7,32 +7,38 @@ struct device device;
 
 enum { CAPABILITY_MIN = 80 }; // the oldest that our kernels are compiled for; it has bf16 and TF32
 
-// The first error since ops_open(), empty: none.
-static char trouble[512];
+// The first error since ops_open(), empty: none; and where the next would be written.
+static char trouble[CUDA_TROUBLE_MAX], *written = trouble;
+
+void cuda_trouble_goes_to(char *elsewhere)
+{
+    written = elsewhere ? elsewhere : trouble;
+}
 
 static bool is_first_trouble(void)
 {
-    return trouble[0] == '\0';
+    return written[0] == '\0';
 }
 
 void cuda_check(cudaError_t status, const char *op)
 {
     if (status != cudaSuccess && is_first_trouble())
-        snprintf(trouble, sizeof trouble, "%s: %s (%s)", op, cudaGetErrorString(status),
+        snprintf(written, CUDA_TROUBLE_MAX, "%s: %s (%s)", op, cudaGetErrorString(status),
                  cudaGetErrorName(status));
 }
 
 void device_check_blas(cublasStatus_t status, const char *op)
 {
     if (status != CUBLAS_STATUS_SUCCESS && is_first_trouble())
-        snprintf(trouble, sizeof trouble, "%s: cuBLASLt answered %s", op,
+        snprintf(written, CUDA_TROUBLE_MAX, "%s: cuBLASLt answered %s", op,
                  cublasLtGetStatusString(status));
 }
 
 void device_check_dnn(cudnnStatus_t status, const char *op)
 {
     if (status != CUDNN_STATUS_SUCCESS && is_first_trouble())
-        snprintf(trouble, sizeof trouble, "%s: cuDNN answered %s", op, cudnnGetErrorString(status));
+        snprintf(written, CUDA_TROUBLE_MAX, "%s: cuDNN answered %s", op,
+                 cudnnGetErrorString(status));
 }
 
 cudaStream_t cuda_stream(void)
@@ -151,6 +157,7 @@ void ops_close(void)
     if (device.stream)
         cudaStreamSynchronize(device.stream);
     attention_forget_plans();
+    cuda_forget_phases();
     if (device.workspace)
         cudaFree(device.workspace);
     if (device.dnn)
@@ -238,7 +245,7 @@ void ops_zero(void *to, size_t bytes)
 int ops_wait(struct error *e)
 {
     cuda_check(cudaStreamSynchronize(device.stream), "ops_wait");
-    if (is_first_trouble())
+    if (trouble[0] == '\0')
         return 0;
     return error_set(e, ERR_IO,
                      "the GPU failed, noticed at %s; with CUDA_LAUNCH_BLOCKING=1 the op that did "

@@ -28,10 +28,11 @@ static __device__ uint32_t integer_of(float x)
     return (uint32_t)(int32_t)rintf(x);
 }
 
-static __global__ void sum_kernel(enum rule rule, size_t n, const float *g, float scale,
+static __global__ void sum_kernel(enum rule rule, size_t n, const float *g, const float *scale_at,
                                   int32_t *sum, uint32_t *peak)
 {
     uint32_t largest = 0;
+    const float scale = rule == PROBE ? 0 : *scale_at;
 #pragma unroll
     for (int k = 0; k < EACH; k++) {
         size_t i = first_of_mine() + (size_t)k * THREADS;
@@ -53,7 +54,7 @@ static __global__ void sum_kernel(enum rule rule, size_t n, const float *g, floa
         atomicMax(peak, largest);
 }
 
-static void sum_of(enum rule rule, size_t n, const float *g, float scale, int32_t *sum,
+static void sum_of(enum rule rule, size_t n, const float *g, const float *scale, int32_t *sum,
                    uint32_t *peak)
 {
     if (n > 0)
@@ -62,15 +63,17 @@ static void sum_of(enum rule rule, size_t n, const float *g, float scale, int32_
 
 extern "C" void ops_exact_probe(size_t n, const float *g, uint32_t *peak)
 {
-    sum_of(PROBE, n, g, 0, NULL, peak);
+    sum_of(PROBE, n, g, NULL, NULL, peak);
 }
 
-extern "C" void ops_exact_put(size_t n, const float *g, float scale, int32_t *sum, uint32_t *peak)
+extern "C" void ops_exact_put(size_t n, const float *g, const float *scale, int32_t *sum,
+                              uint32_t *peak)
 {
     sum_of(PUT, n, g, scale, sum, peak);
 }
 
-extern "C" void ops_exact_add(size_t n, const float *g, float scale, int32_t *sum, uint32_t *peak)
+extern "C" void ops_exact_add(size_t n, const float *g, const float *scale, int32_t *sum,
+                              uint32_t *peak)
 {
     sum_of(ADD, n, g, scale, sum, peak);
 }

@@ -24,9 +24,6 @@ extern "C" {
 
 #include "trainer/ops/cuda/stream.h"
 
-// Defined by device.cu: what it keeps of a launch that failed.
-void cuda_check(cudaError_t status, const char *what);
-
 // A kernel may have more than 48 KiB of shared memory only when it asks for it.
 #define LAUNCH(kernel, grid, block, shared_bytes, ...)                                             \
     do {                                                                                           \

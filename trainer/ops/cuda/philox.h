@@ -7,10 +7,10 @@
 
 // What a kernel is told of a struct ops_draw.
 struct draw {
-    uint64_t key;
-    const int64_t *samples; // in the device's memory
-    uint32_t threshold;     // numbers below it drop their element
-    float scale;            // of those that are kept
+    const uint64_t *key; // in the device's memory, like the samples
+    const int64_t *samples;
+    uint32_t threshold; // numbers below it drop their element
+    float scale;        // of those that are kept
 };
 
 static inline struct draw draw_of(const struct ops_draw *d)
@@ -45,7 +45,7 @@ static __device__ inline void draw_four(const struct draw *d, int64_t sample, ui
                                         bool keep[4])
 {
     uint32_t words[4];
-    philox(d->key, (uint64_t)sample, first / 4, words);
+    philox(*d->key, (uint64_t)sample, first / 4, words);
 #pragma unroll
     for (int k = 0; k < 4; k++)
         keep[k] = words[k] >= d->threshold;

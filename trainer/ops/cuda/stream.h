@@ -1,5 +1,5 @@
-// The device's stream, for what stands beside ops and must keep their order: the communicator.
-// Defined by device.cu; the device's thread enqueues.
+// The device's stream, for what stands beside ops and must keep their order: the communicator; and
+// what the C sources of ops/cuda share. Defined by device.cu; the device's thread alone calls.
 #ifndef MUSTER_TRAINER_OPS_CUDA_STREAM_H
 #define MUSTER_TRAINER_OPS_CUDA_STREAM_H
 
@@ -8,7 +8,15 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-cudaStream_t cuda_stream(void);
+cudaStream_t cuda_stream(void); // NULL: the device is not open
+
+// Keeps what went wrong, the first error alone, for ops_wait() to tell; nothing did where the
+// status says so. Meanwhile it may go elsewhere (NULL: back to there).
+enum { CUDA_TROUBLE_MAX = 512 };
+void cuda_check(cudaError_t status, const char *op);
+void cuda_trouble_goes_to(char elsewhere[CUDA_TROUBLE_MAX]);
+
+void cuda_forget_phases(void); // phases.c; the device is about to be closed
 #ifdef __cplusplus
 }
 #endif

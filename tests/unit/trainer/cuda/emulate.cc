@@ -8,10 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucontext.h>
+#include <vector>
+
+#include "tests/unit/trainer/cuda/emulated.h"
 
 #include "trainer/ops/cuda/attention.h"
 #include "trainer/ops/cuda/columns.h"
 #include "trainer/ops/cuda/device.h"
+#include "trainer/ops/cuda/stream.h"
 
 #define _Noreturn __attribute__((noreturn))
 extern "C" {
@@ -124,8 +128,8 @@ static void run_block(void)
     }
 }
 
-void emulate_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes,
-                    void (*thread)(void *), void *ctx)
+static void launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                   void (*thread)(void *), void *ctx)
 {
     e.kernel = kernel;
     demand(block.y * block.z == 1 && block.x <= THREADS_MAX && block.x % 32 == 0, "its block");
@@ -146,6 +150,131 @@ void emulate_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_byt
                 run_block();
             }
     free(e.shared);
+}
+
+// --- graphs: what is captured is kept, and done when the graph is launched
+
+struct CUgraph_st {
+    std::vector<std::function<void()>> ops;
+};
+
+struct CUgraphExec_st {
+    std::vector<std::function<void()>> ops;
+};
+
+static CUgraph_st *capture;      // NULL: ops are done at once
+static int left_to_capture = -1; // before one cannot be; -1: all can
+static int graphs_launched;
+static char *trouble; // NULL: nothing may go wrong
+
+void emulate_op(const std::function<void()> &op)
+{
+    if (!capture)
+        op();
+    else if (left_to_capture != 0)
+        capture->ops.push_back(op);
+    if (capture && left_to_capture > 0)
+        left_to_capture--;
+}
+
+void emulate_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                    void (*thread)(void *), void *ctx, size_t bytes)
+{
+    std::vector<max_align_t> copy(bytes / sizeof(max_align_t) + 1);
+    memcpy(copy.data(), ctx, bytes);
+    emulate_op([=]() mutable { launch(kernel, grid, block, shared_bytes, thread, copy.data()); });
+}
+
+extern "C" {
+void emulated_captures(int ops)
+{
+    left_to_capture = ops;
+}
+
+int emulated_graphs(void)
+{
+    return graphs_launched;
+}
+
+cudaStream_t cuda_stream(void)
+{
+    return NULL;
+}
+
+void cuda_trouble_goes_to(char *elsewhere)
+{
+    trouble = elsewhere;
+}
+
+void cuda_check(cudaError_t status, const char *op)
+{
+    must(status == cudaSuccess || trouble);
+    if (status != cudaSuccess && trouble[0] == '\0')
+        snprintf(trouble, CUDA_TROUBLE_MAX, "%s: error %d", op, (int)status);
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t, enum cudaStreamCaptureMode mode)
+{
+    must(!capture && mode == cudaStreamCaptureModeThreadLocal);
+    capture = new CUgraph_st;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph)
+{
+    must(capture);
+    *graph = capture;
+    capture = NULL;
+    if (left_to_capture != 0)
+        return cudaSuccess;
+    delete *graph;
+    *graph = NULL;
+    return cudaErrorStreamCaptureInvalidated;
+}
+
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
+{
+    must(!nodes);
+    *count = graph->ops.size();
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t graph, unsigned long long)
+{
+    *ready = new CUgraphExec_st{graph->ops};
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t)
+{
+    must(!capture);
+    graphs_launched++;
+    for (const std::function<void()> &op : graph->ops)
+        op();
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
+{
+    delete graph;
+    return cudaSuccess;
+}
 }
 
 unsigned char *emulate_shared(void)
@@ -242,27 +371,30 @@ const char *ops_fingerprint(char *out, size_t cap)
 void ops_copy(void *to, const void *from, size_t bytes)
 {
     if (bytes > 0)
-        memcpy(to, from, bytes);
+        emulate_op([=] { memcpy(to, from, bytes); });
 }
 
 void ops_upload(void *device, const void *host, size_t bytes)
 {
+    must(!capture);
     ops_copy(device, host, bytes);
 }
 
 void ops_download(void *host, const void *device, size_t bytes)
 {
+    must(!capture);
     ops_copy(host, device, bytes);
 }
 
 void ops_zero(void *to, size_t bytes)
 {
     if (bytes > 0)
-        memset(to, 0, bytes);
+        emulate_op([=] { memset(to, 0, bytes); });
 }
 
 int ops_wait(struct error *)
 {
+    must(!capture);
     return 0;
 }
 

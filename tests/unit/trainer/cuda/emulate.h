@@ -8,8 +8,11 @@
 #define MUSTER_TESTS_TRAINER_CUDA_EMULATE_H
 
 #include <cuda_bf16.h>
+#include <functional>
 #include <math.h>
 #include <string.h>
+#include <tuple>
+#include <type_traits>
 #include <vector_types.h>
 
 #undef __shared__
@@ -20,28 +23,41 @@
 
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 
+// `ctx`, of so many bytes, is copied where the launch is captured.
 void emulate_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes,
-                    void (*thread)(void *), void *ctx);
+                    void (*thread)(void *), void *ctx, size_t bytes);
+void emulate_op(const std::function<void()> &op); // of a library: done at once, or captured
 unsigned char *emulate_shared(void);
 void emulate_block_barrier(void);
 void emulate_warp_barrier(unsigned mask);
 // Gives `mine` to the warp and takes what the lane `from` gave.
 void emulate_exchange(unsigned mask, const void *mine, size_t size, unsigned from, void *theirs);
 
-template <typename F> static void emulate_call(void *f)
+// A kernel with its arguments, as they are when it is launched.
+template <typename... P> struct emulate_call {
+    void (*kernel)(P...);
+    std::tuple<P...> given;
+};
+
+template <typename... P> static void emulate_thread(void *ctx)
 {
-    (*static_cast<F *>(f))();
+    struct emulate_call<P...> *c = static_cast<emulate_call<P...> *>(ctx);
+    std::apply(c->kernel, c->given);
 }
 
-template <typename F>
-static void emulate_kernel(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes, F f)
+template <typename... P, typename... A>
+static void emulate_kernel(const char *name, dim3 grid, dim3 block, size_t shared_bytes,
+                           void (*kernel)(P...), A... given)
 {
-    emulate_launch(kernel, grid, block, shared_bytes, emulate_call<F>, &f);
+    static_assert((std::is_trivially_copyable_v<P> && ...));
+    struct emulate_call<P...> c = {
+        kernel, std::tuple<P...>(given...)
+    };
+    emulate_launch(name, grid, block, shared_bytes, emulate_thread<P...>, &c, sizeof c);
 }
 
 #define LAUNCH(kernel, grid, block, shared_bytes, ...)                                             \
-    emulate_kernel(#kernel, dim3(grid), dim3(block), (size_t)(shared_bytes),                       \
-                   [=] { kernel(__VA_ARGS__); })
+    emulate_kernel(#kernel, dim3(grid), dim3(block), (size_t)(shared_bytes), kernel, __VA_ARGS__)
 
 static inline void __syncthreads(void)
 {

@@ -214,13 +214,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
     must(!has_bias(op) || is_aligned(op->bias));
     must(!has_aux(op) || (is_aligned(op->aux) && op->aux != d));
     fused += has_aux(op);
-    for (uint64_t column = 0; column < ld->columns; column++)
-        for (uint64_t row = 0; row < ld->rows; row++) {
-            double sum = add ? get(ld, d, row, column) : 0;
-            for (uint64_t k = 0; k < (turn_a ? la->rows : la->columns); k++)
-                sum += get(la, a, turn_a ? k : row, turn_a ? row : k) *
-                       get(lb, b, turn_b ? column : k, turn_b ? k : column);
-            set(ld, d, row, column, finish(op, ld, row, column, sum));
-        }
+    emulate_op([=, op = *op, la = *la, lb = *lb, ld = *ld] {
+        for (uint64_t column = 0; column < ld.columns; column++)
+            for (uint64_t row = 0; row < ld.rows; row++) {
+                double sum = add ? get(&ld, d, row, column) : 0;
+                for (uint64_t k = 0; k < (turn_a ? la.rows : la.columns); k++)
+                    sum += get(&la, a, turn_a ? k : row, turn_a ? row : k) *
+                           get(&lb, b, turn_b ? column : k, turn_b ? k : column);
+                set(&ld, d, row, column, finish(&op, &ld, row, column, sum));
+            }
+    });
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -212,6 +212,13 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     return answer(there ? cudaSuccess : cudaErrorNotReady);
 }
 
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    while (atomic_load(&event->reached) != atomic_load(&event->asked))
+        clock_sleep_us(20);
+    return cudaSuccess;
+}
+
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
 {
     *ms = (float)(atomic_load(&end->when) - atomic_load(&begin->when)) / 1000;
@@ -315,6 +322,12 @@ cudaStream_t cuda_stream(void)
     if (!stream)
         cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0);
     return stream;
+}
+
+void cuda_check(cudaError_t status, const char *op)
+{
+    (void)op;
+    must(status == cudaSuccess);
 }
 
 int ops_alloc(size_t bytes, void **out, struct error *e)

@@ -290,6 +290,35 @@ static void test_broadcast(void **state)
     assert_all_well("AAA", rank_broadcast);
 }
 
+// The host does not wait, but the GPU does: the time is its.
+static int rank_exposed(struct gang_seat *seat, void *ctx)
+{
+    (void)ctx;
+    struct error e = {0};
+    struct comm *c = NULL;
+    int64_t us[OPS_PHASES];
+    CHECK(open_comm(seat, 0, &c, &e) == 0);
+    int32_t *a = comm_alloc(c, sizeof *a);
+    CHECK(comm_barrier(c, &e) == 0 && comm_settle(c, &e) == 0);
+    ops_phases(us);
+    if (seat->rank == 1)
+        gpu_compute_us(SECOND / 4);
+    ops_phase(OPS_EXCHANGE);
+    CHECK(comm_all_reduce(c, a, 1, COMM_INT32, COMM_SUM, &e) == 0);
+    ops_phase(OPS_REST);
+    CHECK(comm_settle(c, &e) == 0);
+    ops_phases(us);
+    CHECK(seat->rank == 1 ? us[OPS_EXCHANGE] < SECOND / 5 : us[OPS_EXCHANGE] > SECOND / 5);
+    comm_close(c);
+    return 0;
+}
+
+static void test_waits_are_of_the_gpu(void **state)
+{
+    (void)state;
+    assert_all_well("AA", rank_exposed);
+}
+
 // Registration only makes it faster.
 static int rank_unregistered(struct gang_seat *seat, void *ctx)
 {
@@ -644,6 +673,7 @@ int main(void)
         cmocka_unit_test(test_arithmetic),
         cmocka_unit_test(test_many_in_flight),
         cmocka_unit_test(test_barrier_is_for_the_host),
+        cmocka_unit_test(test_waits_are_of_the_gpu),
         cmocka_unit_test(test_broadcast),
         cmocka_unit_test(test_goes_on_unregistered),
         cmocka_unit_test(test_killed_rank_is_named_in_time),

@@ -307,7 +307,7 @@ static void check_attention(struct arithmetic *a, int64_t head, double rate)
     struct ops_rotary r = {2, 70, 2, 2 * head, 10000};
     int64_t outputs = s.samples * s.context * s.width;
     const int64_t samples[] = {3, 1000000007};
-    struct ops_draw draw = {99, rate, samples};
+    struct ops_draw draw = draw_new(a, 99, rate, samples, 2);
     struct both qkv = both_random(a, 3 * outputs, 1), y = both_new(a, outputs);
     struct both dy = both_random(a, outputs, 1), dqkv = both_new(a, 3 * outputs);
     float *saved = floats_new(a, ops_attention_saved(&s, rate));
@@ -424,7 +424,7 @@ static void test_dropout(void **state)
     for (uint64_t i = 0; i < 2; i++) {
         struct arithmetic a = arithmetic_begin(i);
         int64_t n = SAMPLES * sizes[i];
-        struct ops_draw d = {42, 0.3, samples};
+        struct ops_draw d = draw_new(&a, 42, 0.3, samples, SAMPLES);
         struct both x = both_random(&a, n, 1), y = both_new(&a, n), dx = both_new(&a, n);
         uint8_t *keep[2] = {aligned_block(&a, (size_t)n), aligned_block(&a, (size_t)n)};
         IN_BOTH(k)
