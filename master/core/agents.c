@@ -210,16 +210,27 @@ static void renew_handle(struct core *c, struct agent *g)
     c->agent_of_handle[g->handle] = g;
 }
 
+// The first slot of the same name.
+static int model_of(const struct agent *g, int slot)
+{
+    const char *name = jget_string(json_array_get(g->slots, (size_t)slot), "name", "");
+    int first = 0;
+    while (strcmp(jget_string(json_array_get(g->slots, (size_t)first), "name", ""), name))
+        first++;
+    return first;
+}
+
 static void tell_groups(struct core *c, struct agent *g)
 {
-    int nvlink[LIMIT_SLOTS_PER_AGENT], numa[LIMIT_SLOTS_PER_AGENT];
+    int nvlink[LIMIT_SLOTS_PER_AGENT], numa[LIMIT_SLOTS_PER_AGENT], model[LIMIT_SLOTS_PER_AGENT];
     if (g->handle_near == g->slots)
         return;
     for (int i = 0; i < g->slot_count; i++) {
         nvlink[i] = agent_slot_group(g, i, "nvlinkGroup");
         numa[i] = agent_slot_group(g, i, "numaGroup");
+        model[i] = model_of(g, i);
     }
-    sched_agent_near(c->sched, g->handle, nvlink, numa);
+    sched_agent_near(c->sched, g->handle, nvlink, numa, model);
     json_decref(g->handle_near);
     g->handle_near = json_incref(g->slots);
 }

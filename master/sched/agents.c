@@ -191,16 +191,17 @@ void sched_slot_set(struct sched *s, int agent, int slot, bool enabled)
         a->free += enabled ? 1 : -1;
 }
 
-void sched_agent_near(struct sched *s, int agent, const int *nvlink, const int *numa)
+void sched_agent_near(struct sched *s, int agent, const int *nvlink, const int *numa,
+                      const int *model)
 {
     struct agent *a = agent_at(s, agent);
     bool any = false;
     for (int i = 0; i < a->slot_count; i++)
-        any = any || nvlink[i] >= 0 || numa[i] >= 0;
+        any = any || nvlink[i] >= 0 || numa[i] >= 0 || model[i] != model[0];
     free(a->spots);
     a->spots = any ? xcalloc((size_t)a->slot_count, sizeof *a->spots) : NULL;
     if (any)
-        near_arrange(a->spots, a->slot_count, nvlink, numa);
+        near_arrange(a->spots, a->slot_count, nvlink, numa, model);
 }
 
 // No gang may refuse a handle that the next agent will get.

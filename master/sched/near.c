@@ -25,14 +25,17 @@ static bool goes_before(const struct spot *spots, int one, int other)
     return a_inner != b_inner ? a_inner < b_inner : one < other;
 }
 
-void near_arrange(struct spot *spots, int count, const int *nvlink, const int *numa)
+void near_arrange(struct spot *spots, int count, const int *nvlink, const int *numa,
+                  const int *model)
 {
     for (int i = 0; i < count; i++)
-        spots[i] = (struct spot){.first = {count, count, count}};
+        spots[i] = (struct spot){.turn = 0};
     for (int i = 0; i < count; i++)
         for (int k = count; k-- > 0;) {
             bool link = together(nvlink, i, k), node = together(numa, i, k);
-            const bool near[NEAR_KINDS] = {link && node, link, node};
+            if (!together(model, i, k))
+                continue;
+            const bool near[NEAR_KINDS] = {link && node, link, node, true};
             for (int kind = 0; kind < NEAR_KINDS; kind++)
                 if (near[kind])
                     spots[i].first[kind] = k;
@@ -77,7 +80,8 @@ static void weigh(const struct spot *spots, struct group g, int wanted, int cost
 {
     const struct spot *link = &spots[spots[g.first].first[NEAR_LINK]];
     const struct spot *node = &spots[spots[g.first].first[NEAR_NODE]];
-    bool one_link = g.kind != NEAR_NODE, one_node = g.kind != NEAR_LINK;
+    bool one_link = g.kind == NEAR_BOTH || g.kind == NEAR_LINK;
+    bool one_node = g.kind == NEAR_BOTH || g.kind == NEAR_NODE;
     cost[0] = one_link && breaks(link, NEAR_LINK, wanted);
     cost[1] = one_node && breaks(node, NEAR_NODE, wanted);
     cost[2] = one_link ? -link->own[NEAR_LINK] : 0;

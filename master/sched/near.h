@@ -1,7 +1,8 @@
 // Which of one agent's free slots go together: those of one NVLink group first, then those of one
-// NUMA node. Pure; the owner of the array frees it. Groups need not lie inside each other: where
+// NUMA node, then those of one model: a GPU and an instance of another one would hardly work
+// together. Pure; the owner of the array frees it. Groups need not lie inside each other: where
 // pairs of GPUs are linked a node holds several, where a switch links all of them its group spans
-// the nodes.
+// the nodes. What is not of one model is in no group together.
 #ifndef MUSTER_MASTER_SCHED_NEAR_H
 #define MUSTER_MASTER_SCHED_NEAR_H
 
@@ -11,6 +12,7 @@ enum near_kind {
     NEAR_BOTH, // one NVLink group, at one node
     NEAR_LINK,
     NEAR_NODE,
+    NEAR_MODEL,
     NEAR_KINDS
 };
 
@@ -31,7 +33,8 @@ struct spot {              // a slot
 };
 
 // Groups by number, -1: in none. Sets all but the states.
-void near_arrange(struct spot *spots, int count, const int *nvlink, const int *numa);
+void near_arrange(struct spot *spots, int count, const int *nvlink, const int *numa,
+                  const int *model);
 
 // `wanted` of the free spots, of which there are as many: they are SPOT_OWN afterwards. All in one
 // group if one has room, in which the fewest are left over, but a group that nobody uses is not

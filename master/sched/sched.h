@@ -47,8 +47,9 @@ void sched_agent_set(struct sched *s, int agent, bool usable);
 void sched_slot_set(struct sched *s, int agent, int slot, bool enabled);
 void sched_agent_remove(struct sched *s, int agent); // nothing may run there
 
-// Which of its slots lie near each other, for placing from now on: groups by number, -1: in none.
-void sched_agent_near(struct sched *s, int agent, const int *nvlink, const int *numa);
+// Which of its slots go together, for placing from now on: groups by number, -1: in none.
+void sched_agent_near(struct sched *s, int agent, const int *nvlink, const int *numa,
+                      const int *model);
 
 // --- teams ---------------------------------------------------------------------------------------
 

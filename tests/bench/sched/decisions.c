@@ -181,10 +181,10 @@ static void event(struct bench *b)
 
 static void add_agent(struct bench *b, int pool, int rack)
 {
-    int groups[SLOTS], agent = sched_agent_add(b->sched, pool, SLOTS, rack);
+    int groups[SLOTS], all[SLOTS] = {0}, agent = sched_agent_add(b->sched, pool, SLOTS, rack);
     for (int i = 0; i < SLOTS; i++)
         groups[i] = i / (SLOTS / 2);
-    sched_agent_near(b->sched, agent, groups, groups);
+    sched_agent_near(b->sched, agent, groups, groups, all);
     sched_agent_set(b->sched, agent, true);
 }
 

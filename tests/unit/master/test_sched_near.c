@@ -26,21 +26,22 @@ static void read_groups(const char *text, int groups[MOST])
         groups[i] = text[i] == '-' ? -1 : text[i];
 }
 
-static int arrange(struct spot spots[MOST], const char *nvlink, const char *numa)
+static int arrange(struct spot spots[MOST], const char *nvlink, const char *numa, const char *model)
 {
-    int links[MOST], nodes[MOST], count = (int)strlen(nvlink);
+    int links[MOST], nodes[MOST], models[MOST] = {0}, count = (int)strlen(nvlink);
     assert_true(count <= MOST && strlen(numa) == strlen(nvlink));
     read_groups(nvlink, links);
     read_groups(numa, nodes);
-    near_arrange(spots, count, links, nodes);
+    read_groups(model ? model : "", models);
+    near_arrange(spots, count, links, nodes, models);
     return count;
 }
 
-static void check_choice(const struct choice *c)
+static void check_choice(const struct choice *c, const char *model)
 {
     struct spot spots[MOST];
     char chosen[MOST + 1] = "";
-    int count = arrange(spots, c->nvlink, c->numa);
+    int count = arrange(spots, c->nvlink, c->numa, model);
     for (int i = 0; i < count; i++)
         spots[i].state = c->states[i] == '.'   ? SPOT_FREE
                          : c->states[i] == 'o' ? SPOT_OWN
@@ -74,7 +75,7 @@ static void test_two_groups_of_four(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
-        check_choice(&choices[i]);
+        check_choice(&choices[i], NULL);
 }
 
 static void test_pairs_at_two_nodes(void **state)
@@ -96,7 +97,7 @@ static void test_pairs_at_two_nodes(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
-        check_choice(&choices[i]);
+        check_choice(&choices[i], NULL);
 }
 
 static void test_a_switch_over_two_nodes(void **state)
@@ -112,7 +113,7 @@ static void test_a_switch_over_two_nodes(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
-        check_choice(&choices[i]);
+        check_choice(&choices[i], NULL);
 }
 
 static void test_nodes_alone_and_nothing(void **state)
@@ -129,7 +130,31 @@ static void test_nodes_alone_and_nothing(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
-        check_choice(&choices[i]);
+        check_choice(&choices[i], NULL);
+}
+
+static void test_models(void **state)
+{
+    static const struct choice machine[] = {
+        // a GPU of it is cut into two instances
+        {"GPUs of two groups before an instance of their node", "0000111--", "000011111",
+         "x........", 4, "x++++...."},
+        {"the larger piece first", "0000111--", "000011111", "xx.......", 4, "xx+.+++.."},
+        {"a group in use", "0000111--", "000011111", "....x....", 2, "....x++.."},
+        {"instances", "0000111--", "000011111", "xxxxxxx..", 2, "xxxxxxx++"},
+        {"one instance before a group is broken up", "0000111--", "000011111", ".........", 1,
+         ".......+."},
+        {"all there is", "0000111--", "000011111", "xxxx.....", 5, "xxxx+++++"},
+    };
+    static const struct choice others[] = {
+        {"models alone", "------", "------", "x..x..", 2, "x++x.."},
+        {"no model has room", "------", "------", "..xx..", 3, "++xx+."},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof machine / sizeof *machine; i++)
+        check_choice(&machine[i], "aaaaaaabb");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        check_choice(&others[i], "aaabbb");
 }
 
 static void test_more_for_a_gang_that_has_some(void **state)
@@ -141,7 +166,7 @@ static void test_more_for_a_gang_that_has_some(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
-        check_choice(&choices[i]);
+        check_choice(&choices[i], NULL);
 }
 
 // Slots in that state of the group of that kind that has most of them.
@@ -156,10 +181,10 @@ static int most_in_a_group(const struct spot spots[MOST], int count, int kind, u
     return most;
 }
 
-static void check_any_choice(const char *const machine[2], unsigned open, int wanted)
+static void check_any_choice(const char *const machine[3], unsigned open, int wanted)
 {
     struct spot spots[MOST];
-    int count = arrange(spots, machine[0], machine[1]);
+    int count = arrange(spots, machine[0], machine[1], machine[2]);
     unsigned chosen = 0;
     for (int i = 0; i < count; i++)
         spots[i].state = open >> i & 1 ? SPOT_FREE : SPOT_TAKEN;
@@ -178,10 +203,11 @@ static void check_any_choice(const char *const machine[2], unsigned open, int wa
 // Whatever is free and wanted: exactly that many, and all in one group whenever one has room.
 static void test_all_choices_of_a_machine(void **state)
 {
-    static const char *const machines[][2] = {{"00112233", "00001111"},
+    static const char *const machines[][3] = {{"00112233", "00001111"},
                                               {"00000000", "00001111"},
                                               {"01230123", "00110011"},
-                                              {"00-1122-", "0101010-"}};
+                                              {"00-1122-", "0101010-"},
+                                              {"0000111-", "00001111", "aaaaaaab"}};
     (void)state;
     for (size_t m = 0; m < sizeof machines / sizeof *machines; m++)
         for (unsigned open = 0; open < 256; open++)
@@ -193,7 +219,7 @@ static void check_order(const char *nvlink, const char *numa, const char *order)
 {
     struct spot spots[MOST];
     char turns[MOST + 1] = "";
-    int count = arrange(spots, nvlink, numa);
+    int count = arrange(spots, nvlink, numa, NULL);
     for (int i = 0; i < count; i++)
         turns[spots[i].turn] = "0123456789abcdef"[i];
     assert_string_equal(turns, order);
@@ -246,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_pairs_at_two_nodes),
         cmocka_unit_test(test_a_switch_over_two_nodes),
         cmocka_unit_test(test_nodes_alone_and_nothing),
+        cmocka_unit_test(test_models),
         cmocka_unit_test(test_more_for_a_gang_that_has_some),
         cmocka_unit_test(test_all_choices_of_a_machine),
         cmocka_unit_test(test_the_order_of_slots),

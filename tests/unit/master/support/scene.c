@@ -206,11 +206,11 @@ static void do_gone(struct play *p)
 
 static void do_near(struct play *p)
 {
-    int groups[2][WORD];
-    for (int kind = 0; kind < 2; kind++)
+    int groups[3][WORD] = {0};
+    for (int kind = 0; kind + 2 < p->count; kind++)
         for (int i = 0; p->words[2 + kind][i]; i++)
             groups[kind][i] = p->words[2 + kind][i] == '-' ? -1 : p->words[2 + kind][i];
-    sched_agent_near(p->s, (int)number(p, p->words[1]), groups[0], groups[1]);
+    sched_agent_near(p->s, (int)number(p, p->words[1]), groups[0], groups[1], groups[2]);
 }
 
 static void set_slot(struct play *p, bool enabled)

@@ -4,12 +4,12 @@
 //
 //   pool POLICY                     one more pool, the first statement or none: then a fair_share
 //   one agents SLOTS[/RACK] ... [pool=0]  numbered from 0 lost AGENT; back AGENT; gone AGENT; off
-//   AGENT.SLOT; on AGENT.SLOT; near AGENT NVLINK NUMA   a letter a slot, -: none team PATH [weight=
-//   guarantee= max=]   eng, eng/ann; said again: changes it job NAME [team= priority= order= limit=
-//   weight= service= pool=]   said again: changes it gang NAME SLOTS|LEAST-MOST [one] [stays]
-//   [not=AGENT]... [waited=] [job=NAME | keys of a job of its own] end GANG...; again GANG...
-//   ended; left and waits again leave GANG; saved GANG; expect GANG TIME; adopt GANG AGENT.SLOT,...
-//   [TIME ago] restore TEAM HOURS; wait TIME pass [GANG[=AGENT.SLOT,...]]...
+//   AGENT.SLOT; on AGENT.SLOT; near AGENT NVLINK NUMA [MODEL]   a letter a slot, -: none team PATH
+//   [weight= guarantee= max=]   eng, eng/ann; said again: changes it job NAME [team= priority=
+//   order= limit= weight= service= pool=]   said again: changes it gang NAME SLOTS|LEAST-MOST [one]
+//   [stays] [not=AGENT]... [waited=] [job=NAME | keys of a job of its own] end GANG...; again
+//   GANG... ended; left and waits again leave GANG; saved GANG; expect GANG TIME; adopt GANG
+//   AGENT.SLOT,... [TIME ago] restore TEAM HOURS; wait TIME pass [GANG[=AGENT.SLOT,...]]...
 //   [-GANG[:CAUSE[:FOR]]]...   exactly these commands drain all who were asked to leave have left
 //   and wait again why GANG REASON [free= ahead= behind=
 //   ...]; queue [GANG]... [pool=]; next TIME|never share PATH [used= wanted= entitled= usage=
