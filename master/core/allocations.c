@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "master/core/lives.h"
+#include "master/core/logs.h"
 #include "master/core/loop.h"
 
 static const char *const outcome_words[OUTCOMES] = {"",     "COMPLETED", "PREEMPTED", "FAILED",
@@ -251,8 +252,16 @@ static void leave_agent(struct core *c, struct part *p)
     agent_refresh(c, p->agent);
 }
 
-// What runs once does not start again, whyever it ended.
-static enum trial_event event_of(const struct live *l, enum outcome outcome)
+static bool did_nothing(const struct allocation *a)
+{
+    for (int i = 0; i < a->part_count; i++)
+        if (!a->parts[i].idle)
+            return false;
+    return true;
+}
+
+// What runs once does not start again once it has begun, whyever it ended.
+static enum trial_event event_of(const struct allocation *a)
 {
     static const enum trial_event events[OUTCOMES] = {
         [OUTCOME_NONE] = TRIAL_EV_IDLE,           [OUTCOME_COMPLETED] = TRIAL_EV_COMPLETED,
@@ -260,11 +269,30 @@ static enum trial_event event_of(const struct live *l, enum outcome outcome)
         [OUTCOME_PEER] = TRIAL_EV_FAILED,         [OUTCOME_LOST] = TRIAL_EV_LOST,
         [OUTCOME_KILLED] = TRIAL_EV_LOST,
     };
-    if (live_runs_once(l) && events[outcome] == TRIAL_EV_LOST)
+    enum trial_event event = events[a->outcome];
+    if (!live_runs_once(a->trial->live) || did_nothing(a))
+        return event;
+    if (event == TRIAL_EV_LOST)
         return TRIAL_EV_FAILED;
-    if (live_runs_once(l) && events[outcome] == TRIAL_EV_PREEMPTED)
-        return TRIAL_EV_COMPLETED;
-    return events[outcome];
+    return event == TRIAL_EV_PREEMPTED ? TRIAL_EV_COMPLETED : event;
+}
+
+// Of what runs once, when not a person but the cluster has ended it.
+static void tell_what_follows(struct core *c, struct allocation *a)
+{
+    struct trial *t = a->trial;
+    static const char once[] =
+        "it may have done part of its work, so it is not started again by itself";
+    if (a->outcome < OUTCOME_LOST || !live_runs_once(t->live) || t->state != TRIAL_ACTIVE)
+        return;
+    if (did_nothing(a)) {
+        logs_say(c, t, a->id, "INFO", "it had not begun, and waits for slots again");
+        return;
+    }
+    char *reason = xasprintf("%s; %s", a->reason, once);
+    trial_set_reason(c, t, reason);
+    logs_say(c, t, a->id, "ERROR", once);
+    free(reason);
 }
 
 // The end of its life: rows, slots, token, waiters; then the trial goes on from there.
@@ -277,17 +305,19 @@ static void finish(struct core *c, struct allocation *a)
     usage_add(c, a);
     if (outcome >= OUTCOME_FAILED && !t->invalid) // else it has said why itself
         trial_set_reason(c, t, a->reason);
+    tell_what_follows(c, a);
     log_info("allocation ended", "exp=%lld trial=%lld alloc=%s outcome=%s",
              (long long)t->live->experiment->id, (long long)t->id, a->id, outcome_word(outcome));
     signals_end(c, a);
     timer_clear(&c->timers, &a->drain_timer);
     sched_gang_remove(c->sched, a->gang, c->now);
     c->sched_due = true;
+    enum trial_event event = event_of(a);
     for (int i = 0; i < a->part_count; i++)
         leave_agent(c, &a->parts[i]);
     t->allocation = NULL;
     allocation_free(a);
-    trial_event(c, t, event_of(t->live, outcome));
+    trial_event(c, t, event);
 }
 
 static void show(struct core *c, const struct allocation *a)

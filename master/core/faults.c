@@ -135,6 +135,21 @@ static void drain(struct core *c, struct allocation *a, const char *why)
         a->leave = xstrdup(why);
 }
 
+// What comes of a fault, for people; what runs once and is ended by it hears it at its end.
+static const char *consequence(const struct allocation *a, const json_t *fault)
+{
+    bool ends = !strcmp(jget_string(fault, "grade", ""), "ends");
+    if (is_noted(fault) || a->trial->state != TRIAL_ACTIVE)
+        return NULL;
+    if (!live_runs_once(a->trial->live))
+        return !ends                   ? "it is asked to save its work, and goes on elsewhere"
+               : *a->trial->checkpoint ? "it goes on elsewhere from its last checkpoint"
+                                       : "it has no checkpoint yet, and starts anew elsewhere";
+    return ends || a->state == ALLOCATION_ASSIGNED
+               ? NULL
+               : "it goes on here, since it cannot be started a second time";
+}
+
 static void strike(struct core *c, struct agent *g, int slot)
 {
     const json_t *fault = fault_of(g, slot), *device = slot_of(g, slot);
@@ -146,6 +161,8 @@ static void strike(struct core *c, struct agent *g, int slot)
     char *text = xasprintf("slot %d of agent %s (%s): %s", slot, g->id,
                            jget_string(device, "uuid", ""), jget_string(fault, "reason", ""));
     logs_say(c, a->trial, a->id, is_noted(fault) ? "WARNING" : "ERROR", text);
+    if (consequence(a, fault))
+        logs_say(c, a->trial, a->id, "INFO", consequence(a, fault));
     if (ends)
         allocation_kill(c, a, OUTCOME_LOST, text);
     else if (!is_noted(fault))

@@ -32,6 +32,7 @@ struct part { // of an allocation, on one agent
     enum part_state state;
     bool reported; // in the sync that is being read
     bool daemon;   // serves the others: ended with the last of them
+    bool idle;     // it has ended, and none of its ranks had been started
     int *slots;
     int slot_count;
     int first_rank, rank_count;

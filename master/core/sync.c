@@ -88,6 +88,19 @@ static enum outcome judge_ranks(const json_t *ranks, bool native)
     return swept || unstarted || !json_array_size(ranks) ? OUTCOME_FAILED : OUTCOME_NONE;
 }
 
+// Of those of a supervisor that was lost nobody knows.
+static bool never_started(const json_t *ranks, bool lost)
+{
+    size_t i;
+    json_t *rank;
+    json_array_foreach(ranks, i, rank)
+    {
+        if (jget_int(rank, "pid", 0) || jget(rank, "exitCode") || jget(rank, "signal"))
+            return false;
+    }
+    return !lost;
+}
+
 // As a shell tells it. What never ran has none.
 static void keep_exit_code(struct core *c, const struct part *p, const json_t *ranks)
 {
@@ -111,9 +124,12 @@ static void report_exit(struct core *c, struct part *p, const json_t *task)
     enum outcome outcome = judge_ranks(ranks, p->allocation->trial->live->native);
     struct buf reason;
     buf_init(&reason, ERROR_TEXT_MAX);
-    if (p->state != PART_EXITED)
+    bool lost = !strncmp(given, supervisor_lost, strlen(supervisor_lost));
+    if (p->state != PART_EXITED) {
         keep_exit_code(c, p, ranks);
-    if (!strncmp(given, supervisor_lost, strlen(supervisor_lost)))
+        p->idle = never_started(ranks, lost);
+    }
+    if (lost)
         outcome = OUTCOME_LOST;
     if (*given)
         buf_puts(&reason, given);

@@ -92,6 +92,69 @@ static void test_its_machine_is_lost(void **state)
     assert_stored("SELECT exit_reason LIKE 'agent agent-1 was lost%' FROM trials", "1");
 }
 
+#define FAULT(grade) ",\"fault\":{\"grade\":\"" grade "\",\"reason\":\"Xid 79, bad\"}"
+#define UNSTARTED    "{\"rank\":0,\"pid\":0,\"exitCode\":null,\"signal\":null}"
+#define FORKED       "{\"rank\":0,\"pid\":77,\"exitCode\":null,\"signal\":null}"
+
+// What slot 0 is said to have met with while the command is in that state, and the command's end.
+static void strike(const char *task, const char *fault, const char *in_state, const char *ranks)
+{
+    next_slot_0 = fault;
+    report("agent-1", 4, task_in(start_of(task, 1), in_state, ""));
+    if (ranks)
+        report("agent-1", 4, task_in(start_of(task, 1), "EXITED", ranks));
+    next_slot_0 = "";
+}
+
+static void test_a_fault_ends_it(void **state)
+{
+    (void)state;
+    const char *task = run_command(1);
+    runs(task, 1);
+    strike(task, FAULT("ends"), "RUNNING", EXIT_3);
+    assert_stored("SELECT state FROM experiments", "ERROR");
+    assert_stored("SELECT count(*) FROM allocations", "1");
+    assert_stored("SELECT exit_reason LIKE 'slot 0 of agent agent-1 (u0): Xid 79, bad; %it is not "
+                  "started again%' FROM trials",
+                  "1");
+}
+
+static void test_a_fault_before_it_began(void **state)
+{
+    (void)state;
+    const char *task = run_command(1);
+    report("agent-1", 4, "");
+    strike(task, FAULT("ends"), "STARTING", UNSTARTED);
+    assert_stored("SELECT state FROM experiments", "ACTIVE");
+    assert_stored("SELECT state || ' ' || (placement LIKE '%\"slots\":[0]%') FROM allocations "
+                  "WHERE epoch = 2",
+                  "ASSIGNED 0");
+    report("agent-1", 4, task_in(start_of(task, 2), "RUNNING", ""));
+    report("agent-1", 4, task_in(start_of(task, 2), "EXITED", EXIT_0));
+    assert_stored("SELECT state FROM experiments", "COMPLETED");
+}
+
+// Nobody knows what a rank has done that was forked and is gone.
+static void test_a_fault_when_it_may_have_begun(void **state)
+{
+    (void)state;
+    const char *task = run_command(1);
+    report("agent-1", 4, "");
+    strike(task, FAULT("ends"), "STARTING", FORKED);
+    assert_stored("SELECT state FROM experiments", "ERROR");
+}
+
+static void test_a_fault_that_would_drain(void **state)
+{
+    (void)state;
+    const char *task = run_command(1);
+    runs(task, 1);
+    strike(task, FAULT("drains"), "RUNNING", NULL);
+    advance(7200LL * SECOND);
+    runs(task, 1);
+    assert_stored("SELECT state FROM allocations", "RUNNING");
+}
+
 // It was told to leave by its own program, and said that it did: that was its end.
 static void test_it_leaves_by_itself(void **state)
 {
@@ -239,6 +302,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_command_runs_once),
         TEST(test_its_machine_is_lost),
+        TEST(test_a_fault_ends_it),
+        TEST(test_a_fault_before_it_began),
+        TEST(test_a_fault_when_it_may_have_begun),
+        TEST(test_a_fault_that_would_drain),
         TEST(test_it_leaves_by_itself),
         TEST(test_a_restart_of_the_master),
         TEST(test_pause_and_go_on),
