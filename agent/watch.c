@@ -63,8 +63,8 @@ static void wait_for_event(struct watch *w)
 
 // ---- use ----
 
-// Names and units as Determined's profiler has them (percent, bytes), and two of our own (degrees
-// Celsius, watts). What the driver does not know of this GPU is left out.
+// Names and units as Determined's profiler has them (percent, bytes), and three of our own (bytes,
+// degrees Celsius, watts). What the driver does not know of this GPU is left out.
 static json_t *sample_slot(struct watch *w, size_t i)
 {
     const struct nvml *n = w->driver;
@@ -79,7 +79,8 @@ static json_t *sample_slot(struct watch *w, size_t i)
         tell_lost(w, i);
     if (code != NVML_SUCCESS)
         return json_null();
-    json_t *use = json_pack("{s:I}", "gpu_free_memory", (json_int_t)memory.free);
+    json_t *use = json_pack("{s:I, s:I}", "gpu_free_memory", (json_int_t)memory.free,
+                            "gpu_used_memory", (json_int_t)(memory.total - memory.free));
     if (n->utilization && n->utilization(gpu->device, &utilization) == NVML_SUCCESS)
         json_object_set_new(use, "gpu_util", json_integer(utilization.gpu));
     if (n->temperature && n->temperature(gpu->board, NVML_TEMPERATURE_GPU, &value) == NVML_SUCCESS)

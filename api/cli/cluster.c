@@ -74,7 +74,7 @@ int run_agent_describe(struct cli *c, const struct command *self, struct error *
     }
     if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
         printf("\nSlots\n");
-        err = output_rows(c, slots, "slot,type,device,near,enabled,health,allocation", e);
+        err = output_rows(c, slots, "slot,type,device,near,load,enabled,health,allocation", e);
     }
     json_decref(slots);
     json_decref(answer);

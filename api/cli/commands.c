@@ -162,7 +162,7 @@ const struct command commands[] = {
     {"agent", "enable", "AGENT", NULL, NULL, "Let an agent take tasks again", "muster agent enable gpu-1", run_agent_set, false},
     {"agent", "disable", "AGENT", "drain", NULL, "Take an agent out of service", "muster agent disable gpu-1 --drain", run_agent_set, false},
     {"agent", "forget", "AGENT", NULL, NULL, "Forget an agent that is lost", "muster agent forget gpu-1", run_agent_forget, false},
-    {"slot", "list", "", "agent", "agent,slot,type,device,near,enabled,health,allocation", "List slots and what they run", "muster slot list --agent gpu-1", run_slot_list, false},
+    {"slot", "list", "", "agent", "agent,slot,type,device,near,load,enabled,health,allocation", "List slots and what they run", "muster slot list --agent gpu-1", run_slot_list, false},
     {"slot", "enable", "AGENT SLOT", NULL, NULL, "Let a slot take tasks again", "muster slot enable gpu-1 3", run_slot_set, false},
     {"slot", "disable", "AGENT SLOT", "drain", NULL, "Take a slot out of service", "muster slot disable gpu-1 3 --drain", run_slot_set, false},
     {"pool", "list", "", NULL, "name,agents,slots,used,scheduler,default", "List resource pools: agents that jobs share (muster help scheduling)", "muster pool list", run_pool_list, false},

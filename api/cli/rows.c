@@ -280,6 +280,29 @@ static void set_near(json_t *row, const json_t *device)
     set_string(row, "near", text);
 }
 
+// "40 %, 1.0 of 80 GiB, 61 C, 250 W": what is told of a GPU; "" where nothing is.
+static void set_load(json_t *row, const json_t *slot)
+{
+    const json_t *use = jget(slot, "use");
+    double total = jget_double(jget(slot, "device"), "memory", 0);
+    struct buf text;
+    buf_init(&text, LIMIT_BODY_SMALL);
+    if (jget(use, "gpu_util"))
+        buf_printf(&text, "%.0f %%, ", jget_double(use, "gpu_util", 0));
+    if (jget(use, "gpu_free_memory"))
+        buf_printf(&text, "%.1f of %.0f GiB, ",
+                   (total - jget_double(use, "gpu_free_memory", 0)) / (1 << 30), total / (1 << 30));
+    if (jget(use, "gpu_temperature"))
+        buf_printf(&text, "%.0f C, ", jget_double(use, "gpu_temperature", 0));
+    if (jget(use, "gpu_power"))
+        buf_printf(&text, "%.0f W, ", jget_double(use, "gpu_power", 0));
+    char *words = buf_take(&text);
+    if (words)
+        words[strlen(words) - 2] = '\0';
+    set_string(row, "load", words ? words : "");
+    free(words);
+}
+
 json_t *row_agent(const json_t *agent)
 {
     json_t *row = json_object();
@@ -315,10 +338,11 @@ json_t *row_slot(const json_t *agent, const json_t *slot)
     set_string(row, "driver", jget_string(device, "driver", NULL));
     set_near(row, device);
     set_copy(row, "use", jget(slot, "use"));
+    set_load(row, slot);
     set_health(row, slot);
     json_object_set_new(row, "enabled", json_boolean(jget_bool(slot, "enabled", true)));
     const json_t *container = jget(slot, "container");
-    set_string(row, "allocation", jget_string(container, "id", NULL));
+    set_string(row, "allocation", jget_string(container, "allocationId", NULL));
     return row;
 }
 

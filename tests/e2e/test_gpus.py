@@ -3,6 +3,7 @@ sees of them, in use, and with faults.
 """
 
 import base64
+import contextlib
 import json
 import pathlib
 import unittest
@@ -40,7 +41,7 @@ class GpusTest(unittest.TestCase):
         cls.events = pathlib.Path("events").resolve()
         cls.events.touch()
         cls.driver = ["env", f"LD_LIBRARY_PATH={drivers}"]
-        cls.whole = [*cls.driver, "FAKE_GPUS=4", "FAKE_PAIRS=1", f"FAKE_NVML_EVENTS={cls.events}"]
+        cls.whole = [*cls.driver, "FAKE_GPUS=4", "FAKE_LINKED=2", f"FAKE_NVML_EVENTS={cls.events}"]
         cls.cluster = Cluster("cluster", slots=(0,), prefixes=[cls.whole])
         cls.cluster.__enter__()
         cls.admin = Api(cls.cluster.port, Api(cls.cluster.port).post("/auth/login", {
@@ -126,8 +127,10 @@ class GpusTest(unittest.TestCase):
         self.assertIsNone(first.get("stepsCompleted"), first)
         use = first["metrics"]["avg_metrics"]["agent-0"]
         self.assertEqual(sorted(use), [f"GPU-0000-{slot}" for slot in held])
-        self.assertEqual(use[f"GPU-0000-{held[0]}"], {"gpu_util": 40 + held[0], "gpu_free_memory": 79 << 30,
-                                                      "gpu_temperature": 61, "gpu_power": 250.5})
+        self.assertEqual(use[f"GPU-0000-{held[0]}"],
+                         {"gpu_util": 40 + held[0], "gpu_free_memory": 79 << 30, "gpu_used_memory": 1 << 30,
+                          "gpu_temperature": 61, "gpu_power": 250.5})
+        self.assertIn("43 %, 1.0 of 80 GiB, 61 C, 250 W", self.cluster.muster("slot", "list"))
         self.assertEqual(self.slots()["3"]["use"]["gpu_util"], 43)
         described = self.cluster.rows("trial", "describe", trial)
         self.assertEqual(described["starts"][0]["placed"], f"agent-0 slots {held[0]}-{held[1]} (one NVLink group)")
@@ -180,19 +183,57 @@ class GpusTest(unittest.TestCase):
         self.assertEqual(self.running_on(experiment), [slot])
         self.assertTrue(self.slots()[str(slot)]["enabled"])
 
-    def test_instances(self):
-        self.cluster.add_agent("agent-mig", 0, [*self.driver, "FAKE_GPUS=2", "FAKE_INSTANCES=2"], ["--pool", "mig"])
+    @contextlib.contextmanager
+    def machine(self, name, *facts):
+        """An agent more, in a pool of its own name, with other GPUs."""
+        self.cluster.add_agent(f"agent-{name}", 0, [*self.driver, *facts], ["--pool", name])
         agent = self.cluster.agents.pop()
         try:
-            wait_for("the agent", lambda: any(one["id"] == "agent-mig" for one in self.admin.get("/agents")["agents"]))
-            devices = [slot["device"] for slot in self.slots("agent-mig").values()]
+            wait_for("the agent", lambda: any(one["id"] == f"agent-{name}" for one in self.admin.get("/agents")["agents"]))
+            yield f"agent-{name}"
+        finally:
+            agent.stop()
+
+    def test_instances(self):
+        with self.machine("mig", "FAKE_GPUS=2", "FAKE_INSTANCES=2") as agent:
+            devices = [slot["device"] for slot in self.slots(agent).values()]
             self.assertEqual([one["uuid"] for one in devices], [f"MIG-0000-{gpu}-{n}" for gpu in (0, 1) for n in (1, 2)])
             self.assertEqual(devices[0]["brand"], "Fake GPU 0 MIG 1g.10gb")
             experiment = self.create(1, "mig")
-            (slot,) = wait_for("its slot", lambda: self.running_on(experiment, "agent-mig"), 60)
+            (slot,) = wait_for("its slot", lambda: self.running_on(experiment, agent), 60)
             self.assertIn(f"sees {devices[slot]['uuid']} slots [{slot}]", self.log(experiment))
-        finally:
-            agent.stop()
+
+    def test_groups_of_a_large_machine_and_their_faults(self):
+        """Eight GPUs in two groups; the last one is cut into instances, and is in no group then."""
+        events, ran = pathlib.Path("events-large").resolve(), pathlib.Path("ran").resolve()
+        events.touch()
+        with self.machine("large", "FAKE_GPUS=8", "FAKE_LINKED=4", "FAKE_CUT_GPU=7", "FAKE_INSTANCES=2", "FAKE_MODEL=1",
+                          f"FAKE_NVML_EVENTS={events}") as agent:
+            near = [row["near"] for row in self.cluster.rows("slot", "list", "--agent", agent)]
+            self.assertEqual(near, ["nvlink 0, node 0"] * 4 + ["nvlink 1, node 1"] * 3 + ["node 1"] * 2)
+            command = self.cluster.muster("command", "run", "--detach", "-q", "--pool", "large", "--slots", "2", "--", "sh",
+                                          "-c", f"echo begun >> {ran}; sleep 600").strip()
+            wait_for("the command", ran.exists, 60)
+            experiment = self.create(4, "large")
+            self.assertEqual(wait_for("its slots", lambda: self.running_on(experiment, agent), 60), [0, 1, 2, 3])
+            self.assertEqual([row["allocation"][:len(command)] for row in
+                              self.cluster.rows("slot", "list", "--agent", agent) if row["slot"] in ("4", "5")], [command] * 2)
+            with events.open("a") as file:
+                file.write("0 79 -1\n")
+            wait_for("it to run elsewhere", lambda: self.running_on(experiment, agent) == [1, 2, 3, 6], 60)
+            trial = self.cluster.trial(experiment)["id"]
+            self.assertEqual([start["placed"] for start in self.cluster.rows("trial", "describe", trial)["starts"]],
+                             [f"{agent} slots 0-3 (one NVLink group)",
+                              f"{agent} slots 1-3,6 (no group had room for all)"])
+            with events.open("a") as file:
+                file.write("5 79 -1\n")
+            described = wait_for("the command's end", lambda: (d := self.cluster.rows("command", "describe", command))
+                                 ["state"] == "TERMINATED" and d, 60)
+            self.assertIn("slot 5 of agent agent-large (GPU-0000-5): Xid 79, the GPU has fallen off the bus",
+                          described["exit_status"])
+            self.assertIn("not started again", described["exit_status"])
+            self.assertIn("Xid 79", self.cluster.muster("command", "logs", command))
+            self.assertEqual(ran.read_text(), "begun\n")
 
 
 if __name__ == "__main__":

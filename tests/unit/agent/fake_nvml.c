@@ -5,7 +5,11 @@
 //   FAKE_BROKEN_GPU number    .. fails in another way
 //   FAKE_REMAP_FAILED number  .. has rows that could not be replaced; FAKE_REMAP_PENDING: that wait
 //   FAKE_INSTANCES number     MIG instances that each GPU is cut into; absent: MIG is off
-//   FAKE_PAIRS 1              GPUs 0 and 1, 2 and 3 .. have NVLink; 0 to 3, 4 to 7 .. share a node
+//   FAKE_CUT_GPU number       .. that only this one is cut into
+//   FAKE_LINKED number        so many GPUs after each other have NVLink, but one that is cut; 0 to
+//   3,
+//                             4 to 7 .. share a node
+//   FAKE_MODEL 1              they are all of one model; absent: its name has their number
 //   FAKE_NVML_EVENTS file     of lines "GPU XID INSTANCE", each told once, when it is there;
 //                             INSTANCE -1: of none; XID 0: a double-bit ECC event
 #include <stdbool.h>
@@ -65,6 +69,12 @@ static int instance_of(const void *device) // 0: the GPU itself
     return (int)((const char *)device - handles[0]) % (1 + INSTANCES);
 }
 
+static bool is_cut(const void *device)
+{
+    int only = number("FAKE_CUT_GPU");
+    return number("FAKE_INSTANCES") >= 0 && (only < 0 || only == gpu_of(device));
+}
+
 int nvmlInit_v2(void)
 {
     int code = number("FAKE_NVML_ERROR");
@@ -105,7 +115,10 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
 int nvmlDeviceGetName(void *device, char *name, unsigned length)
 {
     const char *profile = instance_of(device) ? " MIG 1g.10gb" : "";
-    snprintf(name, length, "Fake GPU %d%s", gpu_of(device), profile);
+    if (number("FAKE_MODEL") == 1)
+        snprintf(name, length, "Fake GPU%s", profile);
+    else
+        snprintf(name, length, "Fake GPU %d%s", gpu_of(device), profile);
     return 0;
 }
 
@@ -134,8 +147,7 @@ int nvmlDeviceGetPciInfo_v3(void *device, struct nvml_pci *pci)
 
 int nvmlDeviceGetMigMode(void *device, unsigned *current, unsigned *pending)
 {
-    (void)device;
-    *current = *pending = number("FAKE_INSTANCES") >= 0;
+    *current = *pending = is_cut(device);
     return 0;
 }
 
@@ -164,14 +176,15 @@ int nvmlDeviceGetGpuInstanceId(void *instance, unsigned *id)
 int nvmlDeviceGetTopologyCommonAncestor(void *one, void *other, int *level)
 {
     bool same = gpu_of(one) / 4 == gpu_of(other) / 4;
-    *level = same && number("FAKE_PAIRS") == 1 ? NVML_TOPOLOGY_NODE : NVML_TOPOLOGY_NODE + 10;
+    *level = same && number("FAKE_LINKED") > 0 ? NVML_TOPOLOGY_NODE : NVML_TOPOLOGY_NODE + 10;
     return 0;
 }
 
 int nvmlDeviceGetP2PStatus(void *one, void *other, int index, int *status)
 {
-    bool same = gpu_of(one) / 2 == gpu_of(other) / 2;
-    bool linked = same && number("FAKE_PAIRS") == 1 && index == NVML_P2P_CAPS_INDEX_NVLINK;
+    int size = number("FAKE_LINKED");
+    bool linked = size > 0 && gpu_of(one) / size == gpu_of(other) / size && !is_cut(one) &&
+                  !is_cut(other) && index == NVML_P2P_CAPS_INDEX_NVLINK;
     *status = linked ? NVML_P2P_STATUS_OK : NVML_P2P_STATUS_OK + 5;
     return 0;
 }
@@ -182,7 +195,7 @@ int nvmlDeviceGetRemappedRows(void *device, unsigned *corrected, unsigned *uncor
     *corrected = *uncorrected = 0;
     *pending = gpu_of(device) == number("FAKE_REMAP_PENDING");
     *failed = gpu_of(device) == number("FAKE_REMAP_FAILED");
-    return number("FAKE_INSTANCES") >= 0 ? NOT_SUPPORTED : 0;
+    return is_cut(device) ? NOT_SUPPORTED : 0;
 }
 
 int nvmlDeviceGetUtilizationRates(void *device, struct nvml_utilization *utilization)

@@ -71,9 +71,9 @@ static void who_is_near_whom(void **state)
     (void)state;
     struct slots s;
     setenv("FAKE_GPUS", "8", 1);
-    setenv("FAKE_PAIRS", "1", 1);
+    setenv("FAKE_LINKED", "2", 1);
     assert_int_equal(slots_find_gpus(&s, FAKE_NVML, NULL), 0);
-    unsetenv("FAKE_PAIRS");
+    unsetenv("FAKE_LINKED");
     for (int i = 0; i < 8; i++) {
         assert_int_equal(s.items[i].gpu.nvlink, i / 2);
         assert_int_equal(s.items[i].gpu.numa, i / 4);
