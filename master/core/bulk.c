@@ -1,5 +1,8 @@
 // Verbs of many experiments in one call: named by id, or all that filters find. Each is tried, and
 // the answer says of each what came of it. Filters are read from the store on a worker.
+//
+// A search is an experiment by another name, a run is a trial. What is asked of a run is asked of
+// its experiment, where it is the only one there; of one of several a run can be killed alone.
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,22 +18,32 @@
 #include "master/core/workers.h"
 #include "master/roles.h"
 
+enum bulk_of { OF_EXPERIMENTS, OF_SEARCHES, OF_RUNS };
+
 struct bulk {
     struct work work; // first
     struct request *rq;
     enum verb verb;
+    enum bulk_of of;
     int64_t project;  // where they are; 0: anywhere
     int64_t argument; // of the verb
     int64_t *ids;
     size_t count;
+    struct run *runs; // of OF_RUNS: as many
     int err;
     struct error e;
+};
+
+struct run {
+    int64_t experiment; // 0: there is no such run
+    bool alone;         // the only one of its experiment
 };
 
 static void bulk_free(struct work *work)
 {
     struct bulk *b = (struct bulk *)work;
     free(b->ids);
+    free(b->runs);
     free(b);
 }
 
@@ -163,9 +176,27 @@ static void build(struct find *f, const json_t *filters)
     }
 }
 
+static void find_runs(struct bulk *b, struct db_reader *db)
+{
+    b->runs = xcalloc(b->count + 1, sizeof *b->runs);
+    for (size_t i = 0; i < b->count && !b->err; i++) {
+        struct db_rows *rows = db_query(db, STMT_RUN_EXPERIMENT, "i", b->ids[i]);
+        int found = db_next(rows);
+        if (found == 1)
+            b->runs[i] = (struct run){db_int(rows, 0), db_int(rows, 1)};
+        else if (found < 0)
+            b->err = error_set(&b->e, ERR_INTERNAL, "the store cannot be read");
+        db_rows_close(rows);
+    }
+}
+
 static void find_all(struct work *work, struct db_reader *db)
 {
     struct bulk *b = (struct bulk *)work;
+    if (b->of == OF_RUNS) {
+        find_runs(b, db);
+        return;
+    }
     struct find f = {.bulk = b};
     struct buf sql;
     buf_init(&f.where, FIND_SQL_MAX);
@@ -190,14 +221,36 @@ static void find_all(struct work *work, struct db_reader *db)
 
 // --- on the core thread --------------------------------------------------------------------------
 
-static int do_one(struct core *c, const struct bulk *b, int64_t id, struct error *e)
+static const char *const ids_keys[] = {"experimentIds", "searchIds", "runIds"};
+static const char *const words[] = {"experiment", "search", "run"};
+
+// Of one of several runs only the killing is its own.
+static int do_run(struct core *c, const struct bulk *b, struct experiment *x, int64_t id,
+                  struct error *e)
 {
-    struct experiment *x = core_experiment_find(c, id);
+    struct trial *t = core_trial_find(c, id);
+    if (b->verb != VERB_KILL)
+        return error_set(e, ERR_CONFLICT,
+                         "run %lld is one of several of search %lld: give that one's id to the "
+                         "same verb of searches",
+                         (long long)id, (long long)x->id);
+    int err = core_may_change(c, b->rq, x, e);
+    if (!err && t)
+        trial_kill(c, t);
+    return err;
+}
+
+static int do_one(struct core *c, const struct bulk *b, size_t i, struct error *e)
+{
+    long long id = b->ids[i];
+    struct experiment *x = core_experiment_find(c, b->runs ? b->runs[i].experiment : id);
     if (!x || x->kind != KIND_EXPERIMENT || !core_sees(c, b->rq, x))
-        return error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
+        return error_set(e, ERR_NOT_FOUND, "there is no %s %lld", words[b->of], id);
     if (b->project && x->project_id != b->project)
-        return error_set(e, ERR_NOT_FOUND, "experiment %lld is not in project %lld", (long long)id,
+        return error_set(e, ERR_NOT_FOUND, "%s %lld is not in project %lld", words[b->of], id,
                          (long long)b->project);
+    if (b->runs && !b->runs[i].alone)
+        return do_run(c, b, x, id, e);
     return verb_do(c, b->rq, x, b->verb, b->argument, e);
 }
 
@@ -210,7 +263,7 @@ static void do_all(struct core *c, struct bulk *b)
     jw_array(&w);
     for (size_t i = 0; i < b->count; i++) {
         struct error e = {0};
-        int err = do_one(c, b, b->ids[i], &e);
+        int err = do_one(c, b, i, &e);
         jw_object(&w);
         jw_kv_int(&w, "id", b->ids[i]);
         jw_kv_string(&w, "error", err ? e.text : "");
@@ -236,44 +289,65 @@ static int read_ids(struct bulk *b, struct error *e)
 {
     size_t i;
     json_t *value;
-    const json_t *ids = jget(b->rq->body, "experimentIds");
+    const char *key = ids_keys[b->of];
+    const json_t *ids = jget(b->rq->body, key);
     if (!json_is_array(ids))
-        return error_set(e, ERR_INVALID, "experimentIds: missing, or not a list of ids");
+        return error_set(e, ERR_INVALID, "%s: missing, or not a list of ids", key);
     if (json_array_size(ids) > LIMIT_BULK)
-        return error_set(e, ERR_TOO_LARGE, "experimentIds: more than %d", LIMIT_BULK);
+        return error_set(e, ERR_TOO_LARGE, "%s: more than %d", key, LIMIT_BULK);
     json_array_foreach(ids, i, value)
     {
         if (!json_is_integer(value))
-            return error_set(e, ERR_INVALID, "experimentIds.%zu: not an id", i);
+            return error_set(e, ERR_INVALID, "%s.%zu: not an id", key, i);
         add_id(b, json_integer_value(value));
     }
+    return 0;
+}
+
+// Searches and runs name their project in the body, and those that a filter of the web page finds
+// are named by it.
+static int read_project(struct bulk *b, struct error *e)
+{
+    const struct request *rq = b->rq;
+    const char *key = b->verb == VERB_MOVE ? "sourceProjectId" : "projectId";
+    if (b->of == OF_EXPERIMENTS)
+        return b->rq->params[0] ? request_param_int(b->rq, 0, &b->project, e) : 0;
+    b->project = jget_int(rq->body, key, 0);
+    if (*jget_string(rq->body, "filter", ""))
+        return error_set(e, ERR_INVALID,
+                         "filter: name them by %s; POST /api/v1/experiments-search and "
+                         "/api/v1/experiments/{id}/trials list what there is",
+                         ids_keys[b->of]);
     return 0;
 }
 
 static int read_call(struct core *c, struct bulk *b, struct error *e)
 {
     struct request *rq = b->rq;
-    int err = rq->params[0] ? request_param_int(rq, 0, &b->project, e) : 0;
+    int err = read_project(b, e);
     b->argument = jget_int(rq->body, "destinationProjectId", 0);
     if (!err && b->verb == VERB_MOVE)
         err = core_may_submit(c, rq, b->argument, e);
     if (!err && b->verb == VERB_RETAIN_LOGS)
         err = logs_read_days(rq, &b->argument, e);
-    if (!err && !jget(rq->body, "filters"))
+    if (!err && (b->of != OF_EXPERIMENTS || !jget(rq->body, "filters")))
         err = read_ids(b, e);
     else if (!err && !json_is_object(jget(rq->body, "filters")))
         err = error_set(e, ERR_INVALID, "filters: not an object");
     return err;
 }
 
-static int bulk(struct core *c, struct request *rq, enum verb verb, struct error *e)
+static int bulk(struct core *c, struct request *rq, enum bulk_of of, enum verb verb,
+                struct error *e)
 {
     struct bulk *b = xcalloc(1, sizeof *b);
     b->work = (struct work){.run = find_all, .done = found, .drop = bulk_free};
     b->rq = rq;
+    b->of = of;
     b->verb = verb;
     int err = read_call(c, b, e);
-    if (!err && jget(rq->body, "filters")) {
+    bool reads = of == OF_RUNS || (of == OF_EXPERIMENTS && jget(rq->body, "filters"));
+    if (!err && reads) {
         err = workers_send(c->workers, &b->work, true, e);
         if (!err)
             return REQUEST_PARKED;
@@ -284,47 +358,22 @@ static int bulk(struct core *c, struct request *rq, enum verb verb, struct error
     return err;
 }
 
-int core_experiments_activate(struct core *c, struct request *rq, struct error *e)
-{
-    return bulk(c, rq, VERB_ACTIVATE, e);
-}
-
-int core_experiments_pause(struct core *c, struct request *rq, struct error *e)
-{
-    return bulk(c, rq, VERB_PAUSE, e);
-}
-
-int core_experiments_cancel(struct core *c, struct request *rq, struct error *e)
-{
-    return bulk(c, rq, VERB_CANCEL, e);
-}
-
-int core_experiments_kill(struct core *c, struct request *rq, struct error *e)
-{
-    return bulk(c, rq, VERB_KILL, e);
-}
-
-int core_experiments_archive(struct core *c, struct request *rq, struct error *e)
-{
-    return bulk(c, rq, VERB_ARCHIVE, e);
-}
-
-int core_experiments_unarchive(struct core *c, struct request *rq, struct error *e)
-{
-    return bulk(c, rq, VERB_UNARCHIVE, e);
-}
-
-int core_experiments_delete(struct core *c, struct request *rq, struct error *e)
-{
-    return bulk(c, rq, VERB_DELETE, e);
-}
-
-int core_experiments_move(struct core *c, struct request *rq, struct error *e)
-{
-    return bulk(c, rq, VERB_MOVE, e);
-}
-
-int core_experiments_retain_logs(struct core *c, struct request *rq, struct error *e)
-{
-    return bulk(c, rq, VERB_RETAIN_LOGS, e);
-}
+#define VERB(noun, of, name, verb)                                                                 \
+    int core_##noun##_##name(struct core *c, struct request *rq, struct error *e)                  \
+    {                                                                                              \
+        return bulk(c, rq, of, verb, e);                                                           \
+    }
+#define VERBS(noun, of)                                                                            \
+    VERB(noun, of, activate, VERB_ACTIVATE)                                                        \
+    VERB(noun, of, pause, VERB_PAUSE)                                                              \
+    VERB(noun, of, kill, VERB_KILL)                                                                \
+    VERB(noun, of, archive, VERB_ARCHIVE)                                                          \
+    VERB(noun, of, unarchive, VERB_UNARCHIVE)                                                      \
+    VERB(noun, of, delete, VERB_DELETE)                                                            \
+    VERB(noun, of, move, VERB_MOVE)
+VERBS(experiments, OF_EXPERIMENTS)
+VERBS(searches, OF_SEARCHES)
+VERBS(runs, OF_RUNS)
+VERB(experiments, OF_EXPERIMENTS, cancel, VERB_CANCEL)
+VERB(searches, OF_SEARCHES, cancel, VERB_CANCEL)
+VERB(experiments, OF_EXPERIMENTS, retain_logs, VERB_RETAIN_LOGS)

@@ -18,6 +18,11 @@ core_handler core_experiment_put, core_experiment_continue, core_experiment_move
 core_handler core_experiments_activate, core_experiments_pause, core_experiments_cancel,
     core_experiments_kill, core_experiments_archive, core_experiments_unarchive,
     core_experiments_delete, core_experiments_move;
+// The same by {"searchIds"}, {"runIds"}: searches are experiments, runs trials (bulk.c).
+core_handler core_searches_activate, core_searches_pause, core_searches_cancel, core_searches_kill,
+    core_searches_archive, core_searches_unarchive, core_searches_delete, core_searches_move;
+core_handler core_runs_activate, core_runs_pause, core_runs_kill, core_runs_archive,
+    core_runs_unarchive, core_runs_delete, core_runs_move;
 core_handler core_experiment_why;         // ours: why it waits, from the live queue
 core_handler core_experiment_best_metric; // searcher/best_searcher_validation_metric
 

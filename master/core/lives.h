@@ -28,6 +28,7 @@ void trial_free(struct trial *t);
 void trial_create(struct core *c, struct live *l, const struct search_command *command);
 void trial_event(struct core *c, struct trial *t, enum trial_event ev);
 struct trial *trial_of_request(struct live *l, const char *request_id);
+void trial_kill(struct core *c, struct trial *t); // managed or not (tasks.c)
 void trial_set_reason(struct core *c, struct trial *t, const char *reason);
 
 // allocations.c

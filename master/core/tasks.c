@@ -16,6 +16,14 @@ static bool trial_was(struct core *c, int64_t id)
     return found;
 }
 
+void trial_kill(struct core *c, struct trial *t)
+{
+    if (t->detached)
+        detached_event(c, t, DETACHED_EV_CANCELED, "canceled");
+    else
+        trial_event(c, t, TRIAL_EV_KILL);
+}
+
 int core_trial_kill(struct core *c, struct request *rq, struct error *e)
 {
     int64_t id;
@@ -29,13 +37,9 @@ int core_trial_kill(struct core *c, struct request *rq, struct error *e)
                    ? 0
                    : error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
     err = core_may_change(c, rq, t->live->experiment, e);
-    if (err)
-        return err;
-    if (t->detached)
-        detached_event(c, t, DETACHED_EV_CANCELED, "canceled");
-    else
-        trial_event(c, t, TRIAL_EV_KILL);
-    return 0;
+    if (!err)
+        trial_kill(c, t);
+    return err;
 }
 
 static void exit_early(struct core *c, struct trial *t, bool invalid)

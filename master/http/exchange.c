@@ -177,7 +177,11 @@ static int prove_caller(struct exchange *x, struct error *e)
     int rc = auth_check(x->thread->db, x->route->auth, &given, &rq->principal, x->token, e);
     if (!rc && rq->principal.session && strcmp(x->route->method, "GET"))
         rc = session_check_origin(rq, x->server->service.tls, e);
-    return rc ? rc : auth_check_sight(x->thread->db, x->route, rq, e);
+    if (!rc)
+        rc = auth_check_sight(x->thread->db, x->route, rq, e);
+    if (!rc && x->route->instead)
+        rc = error_set(e, ERR_INVALID, "this master does not do that: %s", x->route->instead);
+    return rc;
 }
 
 // Finds the call, or that a browser asks for one of the page's views.

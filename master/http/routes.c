@@ -61,6 +61,44 @@
     BULK_ROW(method_, V1 "/experiments/" verb_, core_, summary_),                                  \
         BULK_ROW(method_, V1 "/projects/{projectId}/experiments/" verb_, core_, summary_)
 
+// The same of searches and runs, which are experiments and trials by the names of the web client.
+#define BULK_NAMED(noun_, ids_, verb_, core_, summary_)                                            \
+    {                                                                                              \
+        .method = "POST", .path = V1 "/" noun_ "/" verb_, .auth = AUTH_USER, .kind = ROUTE_CORE,   \
+        .core = core_, .body = BODY_SMALL, .summary = summary_,                                    \
+        .takes = ids_ "?:[int] projectId?:int sourceProjectId?:int destinationProjectId?:int "     \
+                      "filter?:string skipMultitrial?:bool",                                       \
+        .answers = "results:[ActionResult]"                                                        \
+    }
+#define SEARCHES(verb_, core_, summary_) BULK_NAMED("searches", "searchIds", verb_, core_, summary_)
+#define RUNS(verb_, core_, summary_)     BULK_NAMED("runs", "runIds", verb_, core_, summary_)
+
+// A call of Determined's that has no meaning here, and what to do instead.
+#define NO(method_, path_, instead_)                                                               \
+    {                                                                                              \
+        .method = method_, .path = path_, .auth = AUTH_USER, .kind = ROUTE_READ,                   \
+        .body = BODY_NONE, .instead = instead_, .summary = "Refused; instead: " instead_           \
+    }
+#define ROLES                                                                                      \
+    "roles are given in each workspace: GET /api/v1/workspaces/{id}/members, PUT and DELETE "      \
+    "/api/v1/workspaces/{id}/members/{userId}"
+#define POLICIES                                                                                   \
+    "templates hold what configurations have in common (/api/v1/templates), and PATCH "            \
+    "/api/v1/workspaces/{id} sets what a workspace may use"
+#define POOLS                                                                                      \
+    "every workspace may use every pool; PATCH /api/v1/workspaces/{id} sets guaranteedSlots and "  \
+    "maxSlots of a workspace"
+#define KUBERNETES                                                                                 \
+    "programs run as processes of agents, and there is no Kubernetes; PATCH "                      \
+    "/api/v1/workspaces/{id} sets guaranteedSlots and maxSlots of a workspace"
+#define SINGLE_SIGN_ON                                                                             \
+    "programs get access tokens of their own: POST /api/v1/tokens; users are made by POST "        \
+    "/api/v1/users"
+#define CHARTS                                                                                     \
+    "GET /api/v1/trials/time-series has the metrics of several trials, GET "                       \
+    "/api/v1/experiments/{id}/trials sorts and filters by them"
+#define SEARCHERS "searches are run by the master: GET /api/v1/experiments/{id}/search shows one"
+
 #define NEW_EXPERIMENT                                                                             \
     "config?:string modelDefinition?:[File] activate?:bool projectId?:int template?:string "       \
     "parentId?:int validateOnly?:bool unmanaged?:bool"
@@ -154,6 +192,16 @@ const struct route route_table[] = {
     WORKER("PATCH", V1 "/users/{userId}", AUTH_USER, account_patch,
            "Change a user: password, displayName, username, active, admin", .takes = "PatchUser",
            .answers = "user:User"),
+    {.method = "POST",
+     .path = V1 "/users/{userId}/password",
+     .auth = AUTH_USER,
+     .kind = ROUTE_WORKER,
+     .view = account_set_password,
+     .read = account_password_read,
+     .body = BODY_SMALL,
+     .summary = "Change a user's password: the body is the new one alone, or its hash as at a "
+                "login, as a JSON string",
+     .takes = "string"},
     READ(V1 "/users/{username}/by-username", AUTH_USER, account_get_by_name, NULL,
          "One user by name", .answers = "user:User"),
 
@@ -304,6 +352,31 @@ const struct route route_table[] = {
      .takes = "experimentIds?:[int] filters?:ExperimentFilters projectId?:int numDays:int",
      .answers = "results:[ActionResult]"},
     BULK("POST", "move", core_experiments_move, "Move many experiments to another project"),
+    SEARCHES("pause", core_searches_pause, "Pause many searches"),
+    SEARCHES("resume", core_searches_activate, "Go on with many paused searches"),
+    SEARCHES("cancel", core_searches_cancel, "Checkpoint and end many searches"),
+    SEARCHES("kill", core_searches_kill, "End many searches at once"),
+    SEARCHES("archive", core_searches_archive, "Take many searches out of the lists"),
+    SEARCHES("unarchive", core_searches_unarchive, "Show many searches in lists again"),
+    SEARCHES("delete", core_searches_delete, "Delete many searches that have ended"),
+    SEARCHES("move", core_searches_move, "Move many searches to another project"),
+    RUNS("pause", core_runs_pause, "Pause many runs that are the only ones of their searches"),
+    RUNS("resume", core_runs_activate, "Go on with many such runs that are paused"),
+    RUNS("kill", core_runs_kill, "End many runs at once"),
+    RUNS("archive", core_runs_archive, "Take many runs out of the lists, with their searches"),
+    RUNS("unarchive", core_runs_unarchive, "Show many runs in lists again, with their searches"),
+    RUNS("delete", core_runs_delete, "Delete many runs that have ended, with their searches"),
+    RUNS("move", core_runs_move, "Move many runs to another project, with their searches"),
+    WORKER("POST", V1 "/experiments-search", AUTH_USER, view_search_experiments,
+           "List experiments by a filter and a sort as Determined's web client has them",
+           .takes = "projectId?:int offset?:int limit?:int sort?:string filter?:string",
+           .answers = "experiments:[FoundExperiment] pagination:Pagination +nextCursor?:string "
+                      "+totalIsLeast?:bool"),
+    STREAM(V1 "/experiments/metrics-stream/metric-names", AUTH_USER, stream_metric_names,
+           "ids:[int] periodSeconds:int",
+           "The names of what experiments have reported; again every so often while one runs",
+           .answers = "searcherMetrics?:[string] trainingMetrics?:[string] "
+                      "validationMetrics?:[string] metricNames?:[MetricName]"),
     SLOW(V1 "/experiment/labels", AUTH_USER, view_labels, "projectId",
          "The labels in use, the most frequent first", .answers = "labels:[string]"),
     {.method = "GET",
@@ -403,6 +476,10 @@ const struct route route_table[] = {
     STREAM(V1 "/trials/metrics/trial_metrics", ANY_USER_TASK, stream_trial_metrics,
            "trialIds group", "The reports of a group of metrics, or of all",
            .answers = "metrics:[MetricsReport]"),
+    SLOW(V1 "/trials/time-series", AUTH_USER, view_compare_trials,
+         "trialIds:[int] metricIds:[string] metricNames:[string] group metricType "
+         "maxDatapoints:int startBatches:int endBatches:int",
+         "Metrics of several trials, thinned, for a chart", .answers = "trials:[ComparableTrial]"),
     CORE("POST", V1 "/trials", AUTH_USER, core_trial_create, render_trial,
          "Make a trial of an unmanaged experiment",
          .takes = "experimentId:int hparams?:object unmanaged?:bool +externalTrialId?:string",
@@ -549,6 +626,10 @@ const struct route route_table[] = {
          .answers = "checkpoint:Checkpoint"),
     READ(V1 "/checkpoints/{checkpointUuid}", ANY_USER_TASK, view_checkpoint, NULL, "One checkpoint",
          .answers = "checkpoint:Checkpoint"),
+    SLOW(V1 "/checkpoints/{checkpointUuid}/metrics", AUTH_USER, view_checkpoint_metrics,
+         "trialSourceInfoType metricGroup",
+         "The reports of the trials that say they worked with a checkpoint",
+         .answers = "metrics:[MetricsReport]"),
     STREAM("/checkpoints/{checkpointUuid}", AUTH_USER, stream_checkpoint_archive, NULL,
            "The files of a checkpoint, as tar.gz; with Accept also application/x-tar or "
            "application/zip",
@@ -616,6 +697,10 @@ const struct route route_table[] = {
            .answers = "modelVersion:ModelVersion"),
     WORKER("DELETE", V1 "/models/{modelName}/versions/{modelVersionNum}", AUTH_USER,
            model_version_delete, "Take a version out of the registry; its checkpoint stays"),
+    SLOW(V1 "/models/{modelName}/versions/{modelVersionNum}/metrics", AUTH_USER,
+         model_version_metrics, "trialSourceInfoType metricGroup",
+         "The reports of the trials that say they worked with a version of a model",
+         .answers = "metrics:[MetricsReport]"),
     READ(V1 "/model/labels", AUTH_USER, model_labels, "workspaceId offset limit",
          "The labels of all models, the most used first",
          .answers = "labels:[string] pagination:Pagination"),
@@ -825,6 +910,54 @@ const struct route route_table[] = {
     CORE_GET(V1 "/resource-pools", AUTH_USER, core_resource_pools, "offset limit",
              "List resource pools",
              .answers = "resourcePools:[ResourcePool] pagination:Pagination"),
+
+    // Calls of Determined's that have no meaning here.
+    NO("POST", V1 "/groups", ROLES),
+    NO("POST", V1 "/groups/search", ROLES),
+    NO("GET", V1 "/groups/{groupId}", ROLES),
+    NO("PUT", V1 "/groups/{groupId}", ROLES),
+    NO("DELETE", V1 "/groups/{groupId}", ROLES),
+    NO("PATCH", V1 "/users/assignments", ROLES),
+    NO("GET", V1 "/permissions/summary", ROLES),
+    NO("GET", V1 "/roles/workspace/{workspaceId}", ROLES),
+    NO("POST", V1 "/roles/search", ROLES),
+    NO("POST", V1 "/roles/search/by-ids", ROLES),
+    NO("GET", V1 "/roles/search/by-user/{userId}", ROLES),
+    NO("GET", V1 "/roles/search/by-group/{groupId}", ROLES),
+    NO("POST", V1 "/roles/search/by-assignability", ROLES),
+    NO("POST", V1 "/roles/add-assignments", ROLES),
+    NO("POST", V1 "/roles/remove-assignments", ROLES),
+    NO("GET", V1 "/config-policies/workspaces/{workspaceId}/{workloadType}", POLICIES),
+    NO("PUT", V1 "/config-policies/workspaces/{workspaceId}/{workloadType}", POLICIES),
+    NO("DELETE", V1 "/config-policies/workspaces/{workspaceId}/{workloadType}", POLICIES),
+    NO("GET", V1 "/config-policies/global/{workloadType}", POLICIES),
+    NO("PUT", V1 "/config-policies/global/{workloadType}", POLICIES),
+    NO("DELETE", V1 "/config-policies/global/{workloadType}", POLICIES),
+    NO("POST", V1 "/resource-pools/{resourcePoolName}/workspace-bindings", POOLS),
+    NO("PUT", V1 "/resource-pools/{resourcePoolName}/workspace-bindings", POOLS),
+    NO("DELETE", V1 "/resource-pools/{resourcePoolName}/workspace-bindings", POOLS),
+    NO("POST", V1 "/workspaces/{workspaceId}/namespace-bindings", KUBERNETES),
+    NO("DELETE", V1 "/workspaces/{workspaceId}/namespace-bindings", KUBERNETES),
+    NO("GET", V1 "/workspaces/{workspaceId}/list-namespace-bindings", KUBERNETES),
+    NO("POST", V1 "/workspaces/{workspaceId}/set-resource-quota", KUBERNETES),
+    NO("GET", V1 "/workspaces/{workspaceId}/get-k8-resource-quotas", KUBERNETES),
+    NO("GET", V1 "/namespace-bindings/workspace-ids-with-default-bindings", KUBERNETES),
+    NO("POST", V1 "/namespace-bindings/bulk-auto-create", KUBERNETES),
+    NO("GET", "/oauth2/clients", SINGLE_SIGN_ON),
+    NO("POST", "/oauth2/clients", SINGLE_SIGN_ON),
+    NO("DELETE", "/oauth2/clients/{clientId}", SINGLE_SIGN_ON),
+    NO("GET", V1 "/experiments/{experimentId}/metrics-stream/batches", CHARTS),
+    NO("GET", V1 "/experiments/{experimentId}/metrics-stream/trials-snapshot", CHARTS),
+    NO("GET", V1 "/experiments/{experimentId}/metrics-stream/trials-sample", CHARTS),
+    NO("GET", V1 "/experiments/{experimentId}/searcher_events", SEARCHERS),
+    NO("POST", V1 "/experiments/{experimentId}/searcher_operations", SEARCHERS),
+    NO("POST", V1 "/preview-hp-search",
+       "POST /api/v1/experiments with validateOnly checks a configuration; a search that runs is "
+       "shown by GET /api/v1/experiments/{id}/search"),
+    NO("POST", V1 "/cleanup_logs",
+       "logs go by themselves when their days are over: PUT /api/v1/experiments/{id}/retain_logs"),
+    NO("DELETE", V1 "/experiments/{experimentId}/tensorboard-files",
+       "metrics are kept by the master; DELETE /api/v1/experiments/{id} deletes them all"),
 };
 
 const size_t route_count = sizeof route_table / sizeof *route_table;

@@ -43,6 +43,7 @@ struct route {
     const char *content;         // of an answer that is not application/json
     bool ours;                   // not a call of Determined's API
     const char *summary;
+    const char *instead; // what to do instead of a call of Determined's that has no meaning here
 };
 
 extern const struct route route_table[];

@@ -99,6 +99,7 @@ const struct schema schema_table[] = {
     OBJECT("PatchResources", "maxSlots?:int weight?:number priority?:int"),
     OBJECT("PatchCheckpointStorage",
            "saveExperimentBest?:int saveTrialBest?:int saveTrialLatest?:int"),
+    OBJECT("FoundExperiment", "experiment:Experiment bestTrial?:Trial"),
     OBJECT("ExperimentFilters",
            "archived?:bool description?:string excludedExperimentIds?:[int] labels?:[string] "
            "name?:string projectId?:int states?:[ExperimentState] userIds?:[int]"),
@@ -128,6 +129,11 @@ const struct schema schema_table[] = {
                                 "checkpoint?:CheckpointWorkload"),
     OBJECT("MetricsReport", "trialId:int endTime:time metrics:object totalBatches:int "
                             "archived:bool id:int trialRunId:int group:string"),
+    OBJECT("MetricName", "group:string name:string"),
+    OBJECT("ComparableTrial", "trial:Trial metrics:[ThinnedMetrics]"),
+    OBJECT("ThinnedMetrics", "group:string type:MetricType data:[MetricPoint]"),
+    OBJECT("MetricPoint", "batches:int time:time values:object"),
+    WORDS("MetricType", "METRIC_TYPE_", "UNSPECIFIED TRAINING VALIDATION PROFILING"),
     OBJECT("TrialMetrics", "trialId:int trialRunId:int stepsCompleted?:int reportTime?:time "
                            "metrics:Metrics"),
     OBJECT("CreateTrial", "experimentId?:int hparams?:object unmanaged?:bool"),

@@ -348,29 +348,80 @@ static struct db_batch *patch_batch(struct view *v, const struct patch *p, int64
     return b;
 }
 
-int account_patch(struct view *v, struct error *e)
+static int apply_patch(struct view *v, int64_t id, const struct patch *p, struct error *e)
 {
-    int64_t id, same = 0;
-    struct patch p = {0};
-    int rc = request_param_int(v->rq, 0, &id, e);
+    int64_t same = 0;
+    int rc = may_patch(v, p, id, e);
+    if (!rc && p->renames)
+        rc = id_of(v, p->name, &same, e);
+    if (!rc && same && same != id)
+        rc = error_set(e, ERR_CONFLICT, "the user %s exists already", p->name);
+    if (rc)
+        return rc;
+    struct db_batch *b = patch_batch(v, p, id);
+    if (!db_batch_empty(b))
+        return view_commit(v, b, e);
+    db_batch_free(b);
+    return 0;
+}
+
+// The id of a path; ERR_NOT_FOUND: there is no such user.
+static int param_user(struct view *v, int64_t *id, struct error *e)
+{
+    int rc = request_param_int(v->rq, 0, id, e);
     if (!rc)
-        rc = answer_user(v, id, e); // is there such a user?
+        rc = answer_user(v, *id, e);
     buf_reset(&v->rq->answer);
     jw_init(&v->w, &v->rq->answer);
+    return rc;
+}
+
+int account_patch(struct view *v, struct error *e)
+{
+    int64_t id;
+    struct patch p = {0};
+    int rc = param_user(v, &id, e);
     if (!rc)
         rc = read_patch(v, &p, e);
     if (!rc)
-        rc = may_patch(v, &p, id, e);
-    if (!rc && p.renames)
-        rc = id_of(v, p.name, &same, e);
-    if (!rc && same && same != id)
-        rc = error_set(e, ERR_CONFLICT, "the user %s exists already", p.name);
-    if (rc)
-        return rc;
-    struct db_batch *b = patch_batch(v, &p, id);
-    if (db_batch_empty(b))
-        db_batch_free(b);
-    else
-        rc = view_commit(v, b, e);
+        rc = apply_patch(v, id, &p, e);
     return rc ? rc : answer_user(v, id, e);
+}
+
+static void wipe(void *password)
+{
+    explicit_bzero(password, strlen(password));
+    free(password);
+}
+
+// A body that is a password alone, as JSON: that of the call below.
+int account_password_read(struct request *rq, char *text, size_t len, struct error *e)
+{
+    json_t *body = json_loadb(text, len, JSON_DECODE_ANY, NULL);
+    rq->input = json_is_string(body) ? xstrdup(json_string_value(body)) : NULL;
+    rq->input_free = wipe;
+    json_decref(body);
+    return rq->input ? 0
+                     : error_set(e, ERR_INVALID,
+                                 "the request body is not the new password as a JSON string");
+}
+
+// What has the form of a client's hash is one, as at a login.
+int account_set_password(struct view *v, struct error *e)
+{
+    const char *password = v->rq->input;
+    char sent[SHA512_HEX] = "";
+    int64_t id;
+    struct patch p = {.admin = -1, .active = -1, .has_password = true};
+    int rc = param_user(v, &id, e);
+    if (!rc && !password)
+        rc = error_set(e, ERR_INVALID, "the request body is missing: the new password, as JSON");
+    if (!rc)
+        rc = may_patch(v, &p, id, e);
+    if (!rc && !auth_password_sent(password, true, sent))
+        auth_password_sent(password, false, sent);
+    if (!rc)
+        rc = auth_password_hash(sent, p.hash, e);
+    explicit_bzero(sent, sizeof sent);
+    return rc ? rc : apply_patch(v, id, &p, e);
 }

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "api/filter_json.h"
+#include "base/limits.h"
 #include "master/views/pager.h"
 #include "master/views/views.h"
 
@@ -209,6 +211,19 @@ static void test_project(struct pager *g, struct view *v)
         pager_any_of(g, "projectId", "project_id");
 }
 
+// What every list of experiments is about: those that the caller may see.
+static void begin(struct pager *g, struct view *v, const struct pager_source *source)
+{
+    pager_init(g, v, &table, source);
+    pager_fixed(g, "r.kind = 'EXPERIMENT'", true);
+    if (!v->rq->principal.admin) // the + keeps indexes out of it: it is told by row
+        pager_fixed_int(g,
+                        "+r.project_id IN (SELECT id FROM projects WHERE workspace_id IN "
+                        "(" SQL_SEEN_WORKSPACES "))",
+                        true, v->rq->principal.user_id);
+    test_project(g, v);
+}
+
 int view_experiments(struct view *v, struct error *e)
 {
     bool config = !is_omitted(v, "config");
@@ -226,13 +241,7 @@ int view_experiments(struct view *v, struct error *e)
         .order = "-id",
         .write = is_omitted(v, "originalConfig") ? write_light_row : write_row};
     struct pager g;
-    pager_init(&g, v, &table, &source);
-    pager_fixed(&g, "r.kind = 'EXPERIMENT'", true);
-    if (!v->rq->principal.admin) // the + keeps indexes out of it: it is told by row
-        pager_fixed_int(&g,
-                        "+r.project_id IN (SELECT id FROM projects WHERE workspace_id IN "
-                        "(" SQL_SEEN_WORKSPACES "))",
-                        true, v->rq->principal.user_id);
+    begin(&g, v, &source);
     pager_any_of(&g, "states", "state");
     pager_all_of(&g, "labels", "label");
     pager_any_of(&g, "users", "owner");
@@ -240,8 +249,81 @@ int view_experiments(struct view *v, struct error *e)
     pager_any_of(&g, "archived", "archived");
     pager_part(&g, "name", "name");
     pager_part(&g, "description", "description");
-    test_project(&g, v);
     pager_any_of(&g, "experimentIdFilter.incl", "id");
     pager_sort(&g, "sortBy", sorts);
+    return pager_answer(&g, e);
+}
+
+// --- as the web client of Determined searches ----------------------------------------------------
+
+// The trial that has the best validation, with what the wire requires of a trial; NULL: none.
+#define BEST_TRIAL                                                                                 \
+    "(SELECT json_object('id', t.id, 'experimentId', t.experiment_id, 'state', 'STATE_' || "       \
+    "t.state, 'hparams', json(t.hparams), 'restarts', t.restarts, 'totalBatchesProcessed', "       \
+    "t.steps_completed, 'taskIds', json_array(t.task_id), 'startTime', "                           \
+    "strftime('%Y-%m-%dT%H:%M:%fZ', t.started_at / 1e6, "                                          \
+    "'unixepoch'), 'summaryMetrics', json(t.summary_metrics), 'bestValidation', "                  \
+    "json(t.best_validation)) FROM trials t WHERE t.id = (SELECT h.trial_id FROM "                 \
+    "validation_history h WHERE h.experiment_id = r.id ORDER BY h.id DESC LIMIT 1))"
+
+static void write_searched(struct json_writer *w, struct db_rows *rows)
+{
+    jw_object(w);
+    jw_key(w, "experiment");
+    write_row(w, rows);
+    if (!db_is_null(rows, LISTED_COLUMNS))
+        jw_kv_raw(w, "bestTrial", db_text(rows, LISTED_COLUMNS));
+    jw_object_end(w);
+}
+
+// The body as the parameters of a list. The texts live in the request's arena.
+static int read_search(struct view *v, struct query *out, struct error *e)
+{
+    static const char *const numbers[] = {"projectId", "offset", "limit"};
+    struct arena *a = &v->rq->arena;
+    const json_t *body = v->rq->body;
+    const char *filter = jget_string(body, "filter", ""), *sort = jget_string(body, "sort", "");
+    struct buf text;
+    int err = 0;
+    buf_init(&text, LIMIT_BODY_SMALL);
+    out->pairs = arena_alloc(a, 5 * sizeof *out->pairs);
+    for (size_t i = 0; i < 3; i++)
+        if (jget(body, numbers[i]))
+            out->pairs[out->count++] = (struct query_pair){
+                numbers[i], arena_printf(a, "%lld", (long long)jget_int(body, numbers[i], 0))};
+    if (*filter) {
+        err = filter_of_json(filter, &text, e);
+        out->pairs[out->count++] = (struct query_pair){"filter", arena_strdup(a, buf_str(&text))};
+    }
+    buf_reset(&text);
+    if (!err && *sort) {
+        err = filter_sort_of_columns(sort, &text, e);
+        out->pairs[out->count++] = (struct query_pair){"sort", arena_strdup(a, buf_str(&text))};
+    }
+    if (!err && text.err)
+        err = error_set(e, ERR_TOO_LARGE, "filter: too long");
+    buf_free(&text);
+    return err;
+}
+
+int view_search_experiments(struct view *v, struct error *e)
+{
+    static const struct pager_source source = {
+        .key = "experiments",
+        .base = BRIEFS " NOT INDEXED",
+        .size = "SELECT max(id) FROM experiment_briefs",
+        .counts = "SELECT coalesce(sum(experiments), 0) FROM experiment_counts r",
+        .columns = LISTED("e.description", "e.notes", "e.config") ", " BEST_TRIAL,
+        .column_count = LISTED_COLUMNS + 1,
+        .joined = LISTED_JOINED,
+        .order = "id",
+        .write = write_searched};
+    struct query *query = arena_alloc(&v->rq->arena, sizeof *query);
+    struct pager g;
+    int err = read_search(v, query, e);
+    if (err)
+        return err;
+    v->query = query;
+    begin(&g, v, &source);
     return pager_answer(&g, e);
 }

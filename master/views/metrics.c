@@ -1,4 +1,5 @@
-// The reports of trials as a stream: det's SDK, and our own command.
+// The reports of trials as a stream: det's SDK, and our own command; and those of the trials that
+// say which checkpoint or version of a model they worked with.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,4 +168,116 @@ int stream_validation_metrics(struct view *v, struct stream **out, struct error 
 int stream_trial_metrics(struct view *v, struct stream **out, struct error *e)
 {
     return open_metrics(v, query_get(v->query, "group"), out, e);
+}
+
+// --- by what trials worked with ------------------------------------------------------------------
+
+enum { SOURCE_REPORTS_MAX = 20 * 1000 }; // of one answer
+
+static int write_group(struct view *v, struct metric_stream *m, int64_t *count, struct error *e)
+{
+    struct reports_query q = REPORTS_ALL(m->trials[m->at], m->group);
+    struct reports *r = NULL;
+    struct reports_span span;
+    int more = reports_open(v->db, &q, &r, e);
+    if (!more)
+        while ((more = reports_next(r, &span, e)) == 1 && *count <= SOURCE_REPORTS_MAX)
+            for (size_t i = span.first; i < span.end && ++*count <= SOURCE_REPORTS_MAX; i++)
+                write_report(&v->w, m, span.block, i);
+    reports_close(r);
+    if (more >= 0 && *count > SOURCE_REPORTS_MAX)
+        return error_set(e, ERR_TOO_LARGE,
+                         "there are more than %d reports; GET "
+                         "/api/v1/trials/metrics/trial_metrics?trialIds=%lld streams those of a "
+                         "trial",
+                         SOURCE_REPORTS_MAX, (long long)m->trials[m->at]);
+    return more < 0 ? more : 0;
+}
+
+static int write_trial_reports(struct view *v, struct metric_stream *m, int64_t *count,
+                               struct error *e)
+{
+    const char *group = m->only ? m->only : "";
+    int err = 0;
+    while (!err) {
+        if (!m->only)
+            err = reports_next_group(v->db, m->trials[m->at], m->group, &v->rq->arena, &group, e);
+        if (err || !group)
+            break;
+        start_group(m, group);
+        err = write_group(v, m, count, e);
+        if (m->only)
+            break;
+    }
+    return err;
+}
+
+// The trials of `rows` that the caller may see; closes rows.
+static int read_trials(struct view *v, struct db_rows *rows, struct metric_stream *m,
+                       struct error *e)
+{
+    int64_t *trials = NULL;
+    int found;
+    while ((found = db_next(rows)) == 1) {
+        char id[24];
+        snprintf(id, sizeof id, "%lld", (long long)db_int(rows, 0));
+        if (sight_check(v->db, &v->rq->principal, THING_TRIAL, id, NULL))
+            continue;
+        trials = xrealloc(trials, (m->trial_count + 1) * sizeof *trials);
+        trials[m->trial_count++] = db_int(rows, 0);
+    }
+    db_rows_close(rows);
+    m->trials = trials;
+    return found < 0 ? store_failed(e) : 0;
+}
+
+int write_source_metrics(struct view *v, struct db_rows *rows, struct error *e)
+{
+    const char *group = query_get(v->query, "metricGroup");
+    struct metric_stream m = {.only = group && *group ? group : NULL};
+    int64_t count = 0;
+    int err = read_trials(v, rows, &m, e);
+    if (!err)
+        err = db_snapshot_begin(v->db, e);
+    if (!err) {
+        jw_object(&v->w);
+        jw_key(&v->w, "metrics");
+        jw_array(&v->w);
+        for (m.at = 0; !err && m.at < m.trial_count; m.at++) {
+            start_group(&m, "");
+            err = write_trial_reports(v, &m, &count, e);
+        }
+        jw_array_end(&v->w);
+        jw_object_end(&v->w);
+        db_snapshot_end(v->db);
+    }
+    free((void *)m.trials);
+    return err;
+}
+
+// "" stands for any sort.
+int read_source_type(struct view *v, const char **type, struct error *e)
+{
+    static const char prefix[] = "TRIAL_SOURCE_INFO_TYPE_";
+    const char *sent = query_get(v->query, "trialSourceInfoType");
+    *type = "";
+    if (!sent || !*sent)
+        return 0;
+    *type = sent + (strncmp(sent, prefix, strlen(prefix)) ? 0 : strlen(prefix));
+    if (!strcmp(*type, "UNSPECIFIED"))
+        *type = "";
+    if (**type && strcmp(*type, "INFERENCE") && strcmp(*type, "FINE_TUNING"))
+        return error_set(e, ERR_INVALID,
+                         "query parameter trialSourceInfoType: %sINFERENCE or %sFINE_TUNING",
+                         prefix, prefix);
+    return 0;
+}
+
+int view_checkpoint_metrics(struct view *v, struct error *e)
+{
+    const char *type;
+    int rc = read_source_type(v, &type, e);
+    return rc ? rc
+              : write_source_metrics(
+                    v, db_query(v->db, STMT_TRIALS_OF_CHECKPOINT, "ss", v->rq->params[0], type), e);
 }

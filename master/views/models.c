@@ -596,6 +596,24 @@ int model_version_get(struct view *v, struct error *e)
     return rc ? rc : answer_version(v, version.id, e);
 }
 
+int model_version_metrics(struct view *v, struct error *e)
+{
+    struct model m;
+    struct version version;
+    const char *type;
+    int64_t number;
+    int rc = find_model(v, &m, e);
+    if (!rc)
+        rc = find_version(v, &m, &version, e);
+    if (!rc)
+        rc = request_param_int(v->rq, 1, &number, e);
+    if (!rc)
+        rc = read_source_type(v, &type, e);
+    return rc ? rc
+              : write_source_metrics(
+                    v, db_query(v->db, STMT_TRIALS_OF_VERSION, "iis", m.id, number, type), e);
+}
+
 // Of a repeated call, what it has made before; 0: nothing.
 static int64_t registered_before(struct view *v, const struct model *m, const char *uuid,
                                  const struct words *w)

@@ -86,19 +86,15 @@ static void add_span(struct thin *t, const struct reports_span *span, size_t col
     }
 }
 
-static int read_series(struct db_reader *db, const struct chart *c,
-                       const struct series_names *names, struct thin *thins, struct error *e)
+int series_thin(struct db_reader *db, const struct reports_query *q, struct thin *thins,
+                struct error *e)
 {
-    struct reports_query q = REPORTS_ALL(c->trial, c->group);
     struct reports *r = NULL;
     struct reports_span span;
-    q.from = c->from;
-    q.to = c->to;
-    q.only = names;
-    int more = reports_open(db, &q, &r, e);
+    int more = reports_open(db, q, &r, e);
     if (!more)
         while ((more = reports_next(r, &span, e)) == 1)
-            for (size_t i = 0; i < names->count; i++)
+            for (size_t i = 0; i < q->only->count; i++)
                 add_span(&thins[i], &span, i);
     reports_close(r);
     return more;
@@ -174,6 +170,12 @@ static int find_answers(struct view *v, struct chart *c, struct error *e)
     size_t places[SERIES_METRICS_MAX];
     struct series_names names = {missing, 0};
     struct thin thins[SERIES_METRICS_MAX];
+    struct reports_query q = {.trial = c->trial,
+                              .group = c->group,
+                              .from = c->from,
+                              .to = c->to,
+                              .after_steps = INT64_MIN,
+                              .only = &names};
     int err = reports_version(v->db, c->trial, c->group, &c->version, e);
     for (size_t i = 0; !err && i < c->count; i++) {
         c->answers[i] = series_cache_get(v->service->series, key_of(a, c, i), &c->version, a);
@@ -184,7 +186,7 @@ static int find_answers(struct view *v, struct chart *c, struct error *e)
         places[names.count++] = i;
     }
     if (!err && names.count)
-        err = read_series(v->db, c, &names, thins, e);
+        err = series_thin(v->db, &q, thins, e);
     for (size_t i = 0; i < names.count; i++) {
         size_t at = places[i];
         if (!err) {

@@ -22,10 +22,13 @@ view_handler render_workspace, render_project, render_project_notes;
 
 // accounts.c
 view_handler account_login, account_logout, account_create, account_patch; // worker
+view_handler account_set_password;                                         // worker
+int account_password_read(struct request *rq, char *text, size_t len, struct error *e);
 view_handler account_me, account_list, account_get, account_get_by_name;
 
 // experiment_list.c, trial_list.c
 view_handler view_experiments, view_experiment_trials;
+view_handler view_search_experiments; // worker
 
 // resources.c
 view_handler view_resources_raw, view_resources_aggregated, view_resources_aggregated_csv; // worker
@@ -50,6 +53,16 @@ view_handler view_fields, view_labels, view_validation_history, view_run_metadat
 view_handler render_trial; // takes the id in rq->id
 view_handler view_trial, view_trial_workloads, view_trial_series, view_context_directory;
 
+// series.c: metrics of q->only as points, each into its own of as many that were begun.
+struct reports_query;
+struct thin;
+int series_thin(struct db_reader *db, const struct reports_query *q, struct thin *thins,
+                struct error *e);
+
+// compare.c (worker)
+view_handler view_compare_trials;
+stream_handler stream_metric_names;
+
 // search.c (worker)
 view_handler view_experiment_search;
 
@@ -68,7 +81,8 @@ view_handler render_command_created, render_command, render_shell, render_notebo
 
 // models.c
 view_handler model_create, model_patch, model_archive, model_unarchive, model_move, model_delete,
-    model_version_create, model_version_patch, model_version_delete; // worker
+    model_version_create, model_version_patch, model_version_delete,
+    model_version_metrics; // worker
 view_handler model_list, model_get, model_labels, model_version_list, model_version_get;
 
 // webhooks.c
@@ -84,6 +98,11 @@ view_handler view_checkpoint, view_trial_checkpoints, view_experiment_checkpoint
 // logs.c, metrics.c, download.c
 stream_handler stream_trial_logs, stream_task_logs, stream_trial_log_fields, stream_task_log_fields;
 stream_handler stream_training_metrics, stream_validation_metrics, stream_trial_metrics;
+view_handler view_checkpoint_metrics; // worker
+// The reports of the trials in the first column, as {"metrics"}; closes rows. The sort of a
+// trial's source that is asked for, "": any.
+int write_source_metrics(struct view *v, struct db_rows *rows, struct error *e);
+int read_source_type(struct view *v, const char **type, struct error *e);
 stream_handler stream_checkpoint_archive, stream_backup;
 stream_handler stream_events; // events.c
 

@@ -171,6 +171,38 @@ class Contract(unittest.TestCase):
         self.nobody.post("/auth/login", {"username": "determined", "password": PASSWORD, "is_hashed": False})
 
     @replay
+    def test_password_of_a_user(self):
+        """The body is the password alone, or its hash."""
+        path = f"/users/{self.admin.post('/users', {'user': {'username': 'pat'}, 'password': PASSWORD})['user']['id']}/password"
+        pat = self.login("pat")
+        pat.post(path, json.dumps("a new \u00e9 password"))
+        pat.call("GET", "/me")
+        self.login("pat", "a new \u00e9 password")
+        self.admin.post(path, json.dumps(hashed("another")))
+        self.login("pat", "another")
+        pat.call("GET", "/me", expect=401)  # whoever knew the old one is out
+        self.user.call("POST", path, json.dumps("mine now"), expect=403)
+        for wrong in (None, "{}", "7", "[]", '"unfinished', '{"password": "x"}'):
+            self.admin.call("POST", path, wrong, expect=400)
+        self.admin.call("POST", "/users/999999/password", '"x"', expect=404)
+        self.login("pat", "another")
+
+    @replay
+    def test_what_has_no_meaning_here(self):
+        """Each is refused with what to do instead, to whoever has a token."""
+        refused = [(method, path) for method, path, operation in self.nobody.document.routes
+                   if operation["summary"].startswith("Refused; instead: ")]
+        self.assertGreater(len(refused), 30)
+        for method, path in refused:
+            path = path.replace("{groupId}", "1").replace("{userId}", "1").replace("{workspaceId}", "1") \
+                .replace("{experimentId}", "1").replace("{workloadType}", "EXPERIMENT").replace("{clientId}", "1") \
+                .replace("{resourcePoolName}", "default")
+            status, answer = self.admin.request(method, path)
+            self.assertEqual(status, 400, (method, path, answer))
+            self.assertRegex(answer["error"]["error"], "this master does not do that: .*/api/v1/", (method, path))
+            self.assertEqual(self.nobody.request(method, path)[0], 401)
+
+    @replay
     def test_user_list(self):
         self.user.get("/master", "clusterId clusterName masterId strictJobQueueControl version hasCustomLogo rbacEnabled")
         self.user.get("/users", f"users:[User] {PAGE}", active="true", offset=0, admin=None, limit=None, name=None)
@@ -391,6 +423,78 @@ class Contract(unittest.TestCase):
         many("POST", "move", destinationProjectId=1)
         many("DELETE", "delete")
 
+    @replay
+    def test_searches_and_runs(self):
+        """A search is an experiment, a run its trial; one of several runs can only be killed alone."""
+        results = "results:[ActionResult]"
+        experiment = self.create()
+        run = self.agent.task_of(experiment)["trialId"]
+        several = self.create(config=self.config.replace("name: single", "name: random, max_trials: 2"), activate=False)
+
+        def ask(noun, verb, ids, **more):
+            body = {f"{'search' if noun == 'searches' else 'run'}Ids": ids, "projectId": 1, "filter": None, **more}
+            return [r["error"] for r in self.user.post(f"/{noun}/{verb}", body, results)["results"]]
+        self.assertEqual(ask("searches", "pause", [experiment, several]), ["", ""])
+        self.wait_for_state(experiment, "STATE_PAUSED")
+        self.assertEqual(ask("runs", "resume", [run], skipMultitrial=False), [""])
+        self.assertIn("no run", ask("runs", "pause", [999999])[0])
+        self.assertIn("not in project", ask("runs", "pause", [run], projectId=7)[0])
+        self.assertIn("no search", ask("searches", "kill", [999999])[0])
+        self.user.call("POST", "/runs/kill", {"runIds": None, "projectId": 1}, expect=400)
+        self.user.call("POST", "/searches/kill", {"projectId": 1, "filter": "{}"}, expect=400)
+        self.assertEqual(ask("searches", "resume", [several]), [""])
+        runs = wait_for("two runs", lambda: (lambda t: len(t) == 2 and [x["id"] for x in t])(
+            self.user.get(f"/experiments/{several}/trials")["trials"]), 30)
+        self.assertIn("one of several", ask("runs", "archive", runs[:1])[0])
+        self.assertEqual(ask("runs", "kill", runs + [run]), ["", "", ""])
+        for ended in (experiment, several):
+            self.wait_for_state(ended, *TERMINAL)
+        self.assertEqual(ask("runs", "kill", [run]), [""])  # it has ended already
+        self.assertEqual(ask("runs", "archive", [run]), [""])
+        self.assertEqual(ask("runs", "unarchive", [run]), [""])
+        self.assertEqual(ask("searches", "archive", [several]), [""])
+        self.assertEqual(ask("searches", "unarchive", [several]), [""])
+        self.assertEqual(ask("runs", "move", [run], sourceProjectId=1, destinationProjectId=1), [""])
+        self.assertEqual(ask("searches", "move", [several], sourceProjectId=1, destinationProjectId=1), [""])
+        self.assertEqual(ask("searches", "cancel", [several]), [""])
+        self.assertEqual(ask("runs", "delete", [run]), [""])
+        self.assertEqual(ask("searches", "delete", [several]), [""])
+
+    @replay
+    def test_search_of_experiments(self):
+        """As the web client filters and sorts."""
+        experiment, task, caller = self.running(config=self.config.replace("name: contract", "name: needle"))
+        self.metrics(task, caller, "validation", 10, {"validation_loss": 0.25})
+
+        def field(column, operator, value=None, location="LOCATION_TYPE_EXPERIMENT"):
+            return {"columnName": column, "kind": "field", "location": location, "operator": operator,
+                    "type": "COLUMN_TYPE_TEXT", "value": value, "id": "any"}
+
+        def search(*children, expect=200, sort="id=desc", archived=True, **more):
+            tree = {"filterGroup": {"kind": "group", "conjunction": "and", "children": children}, "showArchived": archived}
+            answer = self.user.call("POST", "/experiments-search", {
+                "projectId": None, "limit": 5, "offset": 0, "sort": sort, "filter": json.dumps(tree), **more},
+                f"experiments:[FoundExperiment] {PAGE}" if expect == 200 else None, expect=expect)
+            return [row["experiment"]["id"] for row in answer["experiments"]] if expect == 200 else answer
+        for test in (field("name", "=", "needle"), field("id", "=", experiment), field("tags", "contains", "tw"),
+                     field("name", "notContains", "\"quoted\" \\"), field("description", "!=", None),
+                     field("validation.validation_loss.min", "<", 0.5, "LOCATION_TYPE_VALIDATIONS"),
+                     field("hp.width", "=", 64, "LOCATION_TYPE_HYPERPARAMETERS"), field("endTime", "isEmpty"),
+                     {"kind": "group", "conjunction": "or", "children": [field("id", "=", 0), field("name", "contains", "NEED")]},
+                     {"kind": "group", "conjunction": "and", "children": []}):
+            self.assertIn(experiment, search(test, field("name", "=", "needle")), test)
+        for test in (field("name", "=", "hay"), field("endTime", "notEmpty"), field("numTrials", ">", 1)):
+            self.assertEqual(search(test, field("id", "=", experiment)), [], test)
+        self.assertEqual(search(field("id", "=", experiment), archived=False, projectId=1), [experiment])
+        found = self.user.post("/experiments-search", {"sort": "validation.validation_loss.min=asc,id=desc", "limit": 1})
+        self.assertEqual(found["experiments"][0]["bestTrial"]["id"], task["trialId"])
+        for wrong in (field("nothing", "=", 1), field("name", "like", "x"), field("name", "=", [1]), field("id", "<", "x"),
+                      field("validation.loss.mean", "<", 1), {"kind": "group", "conjunction": "xor", "children": []}):
+            search(wrong, expect=400)
+        for sort in ("id", "id=up", "nothing=asc", "=asc"):
+            search(sort=sort, expect=400)
+        self.user.call("POST", "/experiments-search", {"filter": "no JSON"}, expect=400)
+
     # det trial
 
     @replay
@@ -443,6 +547,38 @@ class Contract(unittest.TestCase):
                                    ("trial_metrics", {"group": "mine"}, 1)):
             lines = self.user.lines(f"/trials/metrics/{path}", answer, trialIds=[task["trialId"]], **query)
             self.assertEqual(sum(len(line["metrics"]) for line in lines), count, path)
+
+    @replay
+    def test_metrics_side_by_side(self):
+        experiment, task, caller = self.running()
+        trial = task["trialId"]
+        for steps in (10, 20, 30):
+            self.metrics(task, caller, "training", steps, {"loss": 1 / steps, "rate": steps})
+        self.metrics(task, caller, "validation", 30, {"validation_loss": "NaN", "loss": 0.5})
+        answer = "trials:[ComparableTrial]"
+
+        def compare(**query):
+            trials = self.user.get("/trials/time-series", answer, trialIds=[trial], **query)["trials"]
+            return {g["group"]: {p["batches"]: p["values"] for p in g["data"]} for g in trials[0]["metrics"]}
+        self.assertEqual(compare(metricNames=["loss", "rate"], group="training", maxDatapoints=100),
+                         {"training": {n: {"loss": 1 / n, "rate": n} for n in (10, 20, 30)}})
+        self.assertEqual(compare(metricNames=["loss"], metricType="METRIC_TYPE_VALIDATION"), {"validation": {30: {"loss": 0.5}}})
+        self.assertEqual(compare(metricIds=["validation.validation_loss", "training.rate"], startBatches=15, endBatches=30),
+                         {"validation": {30: {"validation_loss": "NaN"}}, "training": {20: {"rate": 20}, 30: {"rate": 30}}})
+        self.assertEqual(set(compare(metricNames=["loss"])), {"training", "validation"})
+        self.assertEqual(compare(metricNames=["none"]), {})
+        for wrong in ({"trialIds": [999999]}, {"trialIds": ["x"]}):
+            self.user.call("GET", "/trials/time-series", expect=404 if wrong["trialIds"] == [999999] else 400, **wrong)
+        for wrong in ({"metricType": "LOSS"}, {"metricIds": ["loss"]}, {"maxDatapoints": -1}, {"maxDatapoints": 10 ** 9}):
+            self.user.call("GET", "/trials/time-series", expect=400, trialIds=[trial], metricNames=["loss"], **wrong)
+        self.kill(experiment)  # while it lives, its names come again and again
+        names = self.user.lines("/experiments/metrics-stream/metric-names", "metricNames:[MetricName] searcherMetrics "
+                                "trainingMetrics validationMetrics", ids=[experiment], periodSeconds=1)
+        self.assertEqual(len(names), 1)
+        self.assertEqual(names[0]["searcherMetrics"], ["validation_loss"])
+        self.assertEqual((names[0]["trainingMetrics"], names[0]["validationMetrics"]), (["loss", "rate"], ["loss"]))
+        self.user.call("GET", "/experiments/metrics-stream/metric-names", expect=404, ids=[999999])
+        self.user.call("GET", "/experiments/metrics-stream/metric-names", expect=400)
 
     # det checkpoint
 
@@ -742,6 +878,21 @@ class Contract(unittest.TestCase):
         caller.report("/trial-source-info", {"trialSourceInfo": {
             "trialId": task["trialId"], "checkpointUuid": uuid, "modelId": None, "modelVersion": None,
             "trialSourceInfoType": "TRIAL_SOURCE_INFO_TYPE_INFERENCE"}}, "checkpointUuid trialId")
+        self.metrics(task, caller, "validation", 20, {"validation_loss": 0.5})
+        self.metrics(task, caller, "mine", 20, {"other": 1})
+        self.user.post("/models", {"name": "source of a trial"})
+        version = self.user.post("/models/source%20of%20a%20trial/versions", {"checkpointUuid": uuid})["modelVersion"]
+        caller.post("/trial-source-info", {"trialSourceInfo": {
+            "trialId": task["trialId"], "checkpointUuid": uuid, "modelId": version["model"]["id"], "modelVersion": 1,
+            "trialSourceInfoType": "TRIAL_SOURCE_INFO_TYPE_INFERENCE"}})
+        for path in (f"/checkpoints/{uuid}/metrics", "/models/source%20of%20a%20trial/versions/1/metrics"):
+            for query, groups in (({}, ["mine", "validation"]), ({"metricGroup": "mine"}, ["mine"]),
+                                  ({"trialSourceInfoType": "TRIAL_SOURCE_INFO_TYPE_INFERENCE"}, ["mine", "validation"]),
+                                  ({"trialSourceInfoType": "TRIAL_SOURCE_INFO_TYPE_FINE_TUNING"}, [])):
+                reports = self.user.get(path, "metrics:[MetricsReport]", **query)["metrics"]
+                self.assertEqual([report["group"] for report in reports], groups, (path, query))
+            self.user.call("GET", path, expect=400, trialSourceInfoType="OTHER")
+        self.user.call("GET", "/models/source%20of%20a%20trial/versions/7/metrics", expect=404)
 
     @replay
     def test_core_api_of_clusters(self):

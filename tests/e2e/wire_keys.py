@@ -31,6 +31,11 @@ Command          description id jobId resourcePool startTime state:TaskState use
 Experiment       archived config id jobId name numTrials originalConfig projectId projectOwnerId searcherType
                  startTime state:ExperimentState username labels? notes? description? progress? trialIds?
 ActionResult     error id
+FoundExperiment  experiment:Experiment bestTrial?:Trial
+ComparableTrial  trial:Trial metrics:[ThinnedMetrics]
+ThinnedMetrics   data:[MetricPoint] group type:MetricType
+MetricPoint      batches time values?
+MetricName       group name
 File             content gid mode mtime path type uid
 FileNode         files?:[FileNode] name? path? isDir? contentLength? contentType? modifiedTime?
 Job              allocatedSlots entityId isPreemptible jobId name requestedSlots resourcePool submissionTime
@@ -83,6 +88,7 @@ ContainerState   STATE_ ASSIGNED PULLING STARTING RUNNING TERMINATED
 DeviceType       TYPE_ CPU CUDA ROCM
 ExperimentState  STATE_ ACTIVE PAUSED STOPPING_COMPLETED STOPPING_CANCELED STOPPING_ERROR COMPLETED CANCELED ERROR
                  DELETED DELETING DELETE_FAILED STOPPING_KILLED QUEUED PULLING STARTING RUNNING
+MetricType       METRIC_TYPE_ UNSPECIFIED TRAINING VALIDATION PROFILING
 FittingPolicy    FITTING_POLICY_ BEST WORST KUBERNETES SLURM PBS
 GenericTaskState GENERIC_TASK_STATE_ ACTIVE CANCELED COMPLETED ERROR PAUSED STOPPING_PAUSED STOPPING_CANCELED
                  STOPPING_COMPLETED STOPPING_ERROR

@@ -2,7 +2,7 @@
 // to tell and is never changed. The first letter says which:
 //
 //   g paths with their queries, a line each    e, t a filter of experiments, of trials; "\n", a
-//   sort
+//   sort    j the same of experiments as Determined's web client has them
 //
 // A filter and its opposite share all rows between them; a list in pages is the list.
 #include <stdio.h>
@@ -223,6 +223,29 @@ static void take_filter(enum filter_list kind, struct piece p)
     free(sort);
 }
 
+static void take_json(struct piece p)
+{
+    struct piece first, second = {"", 0};
+    piece_next(&p, "\n", &first);
+    piece_next(&p, "\n", &second);
+    json_t *body = json_object(), *filter = json_stringn(first.text, first.len);
+    json_t *sort = json_stringn(second.text, second.len);
+    if (filter && sort) {
+        json_object_set(body, "filter", filter);
+        json_object_set(body, "sort", sort);
+        char *text = json_dumps(body, JSON_COMPACT);
+        char *line = xasprintf("a POST /api/v1/experiments-search %s", text);
+        struct answer a = master_call(whole(), (struct piece){line, strlen(line)});
+        must(!a.status || a.status == 200 || a.status == 400 || a.status == 413);
+        json_decref(a.body);
+        free(line);
+        free(text);
+    }
+    json_decref(filter);
+    json_decref(sort);
+    json_decref(body);
+}
+
 static void take_get(struct piece lines)
 {
     struct piece one;
@@ -247,6 +270,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 't':
         take_filter(FILTER_TRIALS, p);
+        break;
+    case 'j':
+        take_json(p);
         break;
     default:
         return -1;

@@ -87,6 +87,8 @@ static void test_malformed_bodies(void **state)
         for (int b = 0; bodies[b]; b++) {
             if (!strcmp(path, "/task-logs") && !strcmp(bodies[b], "[]"))
                 continue; // it takes a list
+            if (r->takes && !strcmp(r->takes, "string") && *bodies[b] == '"')
+                continue; // it takes a text
             struct reply reply = call(r->method, path, by, bodies[b]);
             if (reply.status != 400)
                 fail_msg("%s %s with %s: %d %s", r->method, path, bodies[b], reply.status,

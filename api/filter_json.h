@@ -1,0 +1,19 @@
+// Filters and sorts as the web client of Determined sends them (a tree of JSON, "name=asc,id=desc")
+// as text of our own filter language (filter.h). Pure; any thread.
+//
+//   {"filterGroup": {"kind": "group", "conjunction": "and", "children": [
+//        {"kind": "field", "location": "LOCATION_TYPE_VALIDATIONS", "columnName":
+//        "validation.loss.min",
+//         "operator": "<", "value": 0.3}]}, "showArchived": false}
+//   (validation."loss".min < 0.3) and not archived
+#ifndef MUSTER_API_FILTER_JSON_H
+#define MUSTER_API_FILTER_JSON_H
+
+#include "base/buf.h"
+#include "base/error.h"
+
+// ERR_INVALID names what is wrong, or what lists cannot be filtered by here.
+int filter_of_json(const char *json, struct buf *out, struct error *e);
+int filter_sort_of_columns(const char *sort, struct buf *out, struct error *e);
+
+#endif
