@@ -1,10 +1,12 @@
 """Programs that `run` starts: their JSON, their failures, and the time they may take."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 CHILD_S = 420  # no measurement takes longer, compilation by PyTorch included
@@ -31,26 +33,36 @@ def say(text):
 
 
 def output_of(argv, clock, limit=CHILD_S):
-    """Standard output of a program in a process group of its own, which is killed when time is up."""
+    """Standard output of a program in a process group of its own, which is killed when time is up. Through
+    files, for what a program leaves running (compilers of PyTorch's) would keep a pipe open."""
     limit = min(limit, clock.left())
     if limit < 1:
         raise OutOfTime
     argv = [str(a) for a in argv]
-    child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    try:
-        out, err = child.communicate(timeout=limit)
-    except subprocess.TimeoutExpired as e:
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        child = subprocess.Popen(argv, stdout=out, stderr=err, start_new_session=True)
+        try:
+            code = child.wait(limit)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            kill_group(child)
+        out.seek(0)
+        err.seek(0)
+        said, complaint = out.read(), err.read().strip()[-1500:]
+    if code is None and clock.left() < 1:
+        raise OutOfTime
+    if code is None:
+        raise Failed(f"{' '.join(argv[:3])} took more than {limit:.0f} s: {complaint}")
+    if code:
+        raise Failed(f"{' '.join(argv[:3])} ended with {code}: {complaint}")
+    return said
+
+
+def kill_group(child):
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
-        if clock.left() < 1:
-            raise OutOfTime from e
-        raise Failed(f"{' '.join(argv[:3])} took more than {limit:.0f} s") from e
-    except BaseException:
-        os.killpg(child.pid, signal.SIGKILL)
-        raise
-    if child.returncode:
-        raise Failed(f"{' '.join(argv[:3])} ended with {child.returncode}: {err.strip()[-1500:]}")
-    return out
+    child.wait()
 
 
 def json_of(argv, clock, limit=CHILD_S):

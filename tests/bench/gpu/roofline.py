@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a micro-batch should take on a GPU, kernel by kernel: the tables of NOTES.md.
 
-    tests/bench/gpu/roofline.py gpt2|resnet50 [--peak 790] [--bandwidth 4.3] [--micro N]
+    tests/bench/gpu/roofline.py gpt2|resnet50 [--peak 790] [--bandwidth 4.3] [--micro N] [--unfused]
 
 Of each kernel of trainer/ops/cuda: its FLOP, the bytes that it reads and writes in GPU memory (what is read
 again from a cache is not counted), and the longer of the times that those take at the shares of the peaks
@@ -38,21 +38,29 @@ class Table:
               f"MFU {100 * speed * model_flop / self.peak:.1f} % of the matrix peak.")
 
 
-def gpt2(t, micro):
+def gpt2(t, micro, fused):
     layers, width, heads, context, vocabulary = 12, 768, 12, 1024, 50304
     n, parameters = micro * context, 124_475_904
     a = 2 * n * width  # bytes of the residual stream
     product = lambda i, o: 2.0 * n * i * o
 
-    def linear(name, i, o, share, count=layers):
-        weights = 2 * i * o
-        t.add(f"{name}, forward", count, product(i, o), 2 * n * (i + o) + weights, share)
-        t.add(f"{name}, of x", count, product(i, o), 2 * n * (i + o) + weights, share)
+    # What fusion has a product read or write beside, and the share of its speed that is left.
+    def linear(name, i, o, share, forward=(0, 1), of_x=(0, 1), count=layers):
+        weights, gelu = 2 * i * o, ("", " and gelu")
+        t.add(f"{name}{gelu[forward[0] > 0]}, forward", count, product(i, o),
+              2 * n * (i + o) + weights + forward[0], share * forward[1])
+        t.add(f"{name}{gelu[of_x[0] > 0]}, of x", count, product(i, o), 2 * n * (i + o) + weights + of_x[0],
+              share * of_x[1])
         t.add(f"{name}, of weights", count, product(i, o), 2 * n * (i + o) + 2 * weights, share)
         t.add(f"{name}, of bias", count, 0, 2 * n * o, 1, SUMS)
 
     t.add("embedding, position forward", 1, 0, 4 * a)
-    t.add("layer_norm forward", 2 * layers + 1, 0, 2 * a)
+    if fused:
+        t.add("layer_norm forward", 1, 0, 2 * a)
+        t.add("residual add and layer_norm forward", 2 * layers, 0, 4 * a)
+    else:
+        t.add("layer_norm forward", 2 * layers + 1, 0, 2 * a)
+        t.add("residual add", 2 * layers, 0, 3 * a)
     linear("query_key_value", width, 3 * width, 0.80)
     # Half of the scores is never done; a forward kernel is bound by exponentials, too.
     half = 4.0 * n * context * width / 2
@@ -60,13 +68,17 @@ def gpt2(t, micro):
     # Deterministic: five products for two, and the gradient of scores (two bytes each) written and read.
     t.add("attention backward (cuDNN)", layers, 2.5 * half, 8 * a + 2 * 2 * micro * heads * context**2, 0.33)
     linear("projection", width, width, 0.72)
-    t.add("residual add", 2 * layers, 0, 3 * a)
-    linear("up", width, 4 * width, 0.82)
-    t.add("gelu forward", layers, 0, 8 * a)
-    t.add("gelu backward", layers, 0, 12 * a)
-    linear("down", 4 * width, width, 0.86)
-    t.add("layer_norm, sums backward", 2 * layers + 1, 0, 2 * a, 1, SUMS)
-    t.add("layer_norm backward", 2 * layers + 1, 0, 4 * a, 1, 0.75)
+    if fused:
+        linear("up", width, 4 * width, 0.82, forward=(4 * a, 0.92))
+        linear("down", 4 * width, width, 0.86, of_x=(4 * a, 0.88))
+        t.add("layer_norm backward, with sums", 2 * layers + 1, 0, 4 * a, 1, 0.7)
+    else:
+        linear("up", width, 4 * width, 0.82)
+        t.add("gelu forward", layers, 0, 8 * a)
+        t.add("gelu backward", layers, 0, 12 * a)
+        linear("down", 4 * width, width, 0.86)
+        t.add("layer_norm backward, sums", 2 * layers + 1, 0, 2 * a, 1, SUMS)
+        t.add("layer_norm backward", 2 * layers + 1, 0, 4 * a, 1, 0.75)
     logits = 2 * n * vocabulary
     t.add("head, forward", 1, product(width, vocabulary), logits + a, 0.86)
     t.add("cross entropy (row read twice)", 1, 0, 2.5 * logits, 1, 0.8)
@@ -142,10 +154,11 @@ def main():
     parser.add_argument("--peak", type=float, default=790, help="TFLOP/s of products of bf16")
     parser.add_argument("--bandwidth", type=float, default=4.3, help="TB/s of a copy, both directions counted")
     parser.add_argument("--micro", type=int, default=0)
+    parser.add_argument("--unfused", action="store_true", help="gelu and sums of the residual stream by themselves")
     args = parser.parse_args()
     table = Table(args.peak, args.bandwidth)
     if args.model == "gpt2":
-        gpt2(table, args.micro or 64)
+        gpt2(table, args.micro or 64, not args.unfused)
     else:
         resnet50(table, args.micro or 128)
 

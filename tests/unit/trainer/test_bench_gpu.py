@@ -10,6 +10,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
 
@@ -155,6 +156,11 @@ class Children(unittest.TestCase):
         self.assertRaises(children.Failed, children.json_of, ["echo", "hello"], clock)
         self.assertRaisesRegex(children.Failed, "ended with 3.*why", children.output_of,
                                ["sh", "-c", "echo why >&2; exit 3"], clock)
+
+    def test_what_a_program_leaves_running_is_not_waited_for(self):
+        begin = time.monotonic()
+        self.assertEqual(children.json_of(["sh", "-c", "sleep 30 & echo 1"], children.Clock(60)), 1)
+        self.assertLess(time.monotonic() - begin, 20)
 
     def test_time(self):
         self.assertRaises(children.OutOfTime, children.output_of, ["true"], children.Clock(0))
