@@ -79,6 +79,15 @@ export async function menu(button, name) {
     await button.page().getByRole("menuitem", { name, exact: true }).click();
 }
 
+/** Says yes in the dialog that asks for it. */
+export const agree = (page, name) => page.getByRole("dialog").getByRole("button", { name, exact: true }).click();
+
+/** A line of a menu that asks whether one is sure. */
+export async function menuAgreed(button, line) {
+    await menu(button, line);
+    await agree(button.page(), line);
+}
+
 export async function until(what, condition, seconds = 20) {
     const end = Date.now() + seconds * 1000;
     for (;;) {

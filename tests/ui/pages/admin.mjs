@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { test } from "node:test";
-import { done, gone, master, menu, open, see, settled, signedIn } from "../browser.mjs";
+import { agree, done, gone, master, menu, menuAgreed, open, see, settled, signedIn, until } from "../browser.mjs";
 
 /** Two administrators on the same tab. */
 async function twoOn(tab) {
@@ -16,7 +16,6 @@ async function twoOn(tab) {
 }
 
 const actions = (page, name) => page.getByRole("button", { name: `Actions of ${name}`, exact: true });
-const agree = (page, name) => page.getByRole("dialog").getByRole("button", { name, exact: true }).click();
 
 test("a team's weight and quota are set, and its members; others see it", async () => {
     const [page, other] = await twoOn("teams");
@@ -38,11 +37,9 @@ test("a team's weight and quota are set, and its members; others see it", async 
     await form.getByRole("combobox", { name: "User" }).selectOption({ label: "victor" });
     await form.getByRole("button", { name: "Add" }).click();
     await see(other.getByRole("region", { name: "Team Sound" }).getByRole("row", { name: /victor.*editor/ }));
-    await menu(actions(page, "victor"), "Remove victor");
-    await agree(page, "Remove victor");
+    await menuAgreed(actions(page, "victor"), "Remove victor");
     await gone(other.getByRole("region", { name: "Team Sound" }).getByRole("row", { name: /victor/ }));
-    await menu(actions(page, "Sound"), "Delete Sound");
-    await agree(page, "Delete Sound");
+    await menuAgreed(actions(page, "Sound"), "Delete Sound");
     await gone(other.getByRole("link", { name: "Sound" }));
     await done(other);
     await done(page);
@@ -60,8 +57,7 @@ test("a token is made, works, and works no more once it is revoked", async () =>
     const who = async () =>
         (await caller.request.get("/api/v1/me", { headers: { Authorization: `Bearer ${token}` } })).status();
     assert.equal(await who(), 200);
-    await menu(actions(page, "nightly"), "Revoke");
-    await agree(page, "Revoke");
+    await menuAgreed(actions(page, "nightly"), "Revoke");
     await gone(other.getByRole("row", { name: /nightly/ }));
     assert.equal(await who(), 401);
     await done(caller);
@@ -69,7 +65,7 @@ test("a token is made, works, and works no more once it is revoked", async () =>
     await done(page);
 });
 
-test("a webhook is made, tried, and deleted", async () => {
+test("a webhook is made, tried, sent elsewhere, and deleted", async () => {
     const heard = [];
     const server = createServer((request, answer) => {
         request.resume();
@@ -88,12 +84,23 @@ test("a webhook is made, tried, and deleted", async () => {
     await menu(actions(page, "pager"), "Send a test");
     await see(page.getByText("It took the test"));
     assert.deepEqual(heard, ["/told"]);
+    await menu(actions(page, "pager"), "Change the address");
+    const address = page.getByRole("dialog", { name: "Address of pager" });
+    await address.getByRole("textbox", { name: "Address" }).fill("ftp://127.0.0.1/told");
+    await agree(page, "Save");
+    await see(address.getByRole("alert").getByText(/http/));
+    await address.getByRole("textbox", { name: "Address" }).fill(`${url}/elsewhere`);
+    await agree(page, "Save");
+    await gone(address);
+    await see(other.getByRole("row", { name: /pager/ }).getByText(`${url}/elsewhere`));
+    await menu(actions(page, "pager"), "Send a test");
+    await until("it is told there", () => heard.includes("/told/elsewhere"));
+    assert.deepEqual(heard, ["/told", "/told/elsewhere"]);
     server.closeAllConnections();
     server.close();
     await menu(actions(page, "pager"), "Send a test");
     await see(page.getByText(/cannot be reached/));
-    await menu(actions(page, "pager"), "Delete");
-    await agree(page, "Delete");
+    await menuAgreed(actions(page, "pager"), "Delete");
     await gone(other.getByRole("row", { name: /pager/ }));
     await done(other);
     await done(page);
@@ -121,8 +128,7 @@ test("a template is written as YAML, and the master says what is odd about it", 
     await page.getByRole("dialog").getByRole("textbox", { name: "Configuration" }).fill("max_restarts: 7\n");
     await agree(page, "Save");
     await see(shown.getByText("max_restarts: 7"));
-    await menu(actions(page, "small"), "Delete");
-    await agree(page, "Delete");
+    await menuAgreed(actions(page, "small"), "Delete");
     await gone(shown);
     await done(other);
     await done(page);

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { PASSWORD, done, gone, open, see, settled, signedIn } from "../browser.mjs";
+import { PASSWORD, agree, done, gone, master, menu, menuAgreed, open, see, settled, signedIn, until } from "../browser.mjs";
 
 test("a model leads to what it came from, and its version is downloaded", async () => {
     const page = await signedIn();
@@ -42,6 +42,61 @@ test("a model is made, described, archived and deleted", async () => {
     await see(page.getByRole("heading", { name: "Registry", level: 1 }));
     await settled(page);
     await gone(page.getByRole("link", { name: "passing" }));
+    await done(page);
+});
+
+test("a checkpoint is registered and described, and the model is renamed and goes to another team", async () => {
+    const page = await signedIn("admin");
+    const headers = { Origin: master };
+    const made = await page.request.post("/api/v1/models", { headers, data: { name: "wanderer" } });
+    assert.equal(made.status(), 200, await made.text());
+    const { experiments } = await (await page.request.get("/api/v1/experiments?name=spirals-wide")).json();
+    await page.goto("/models/wanderer");
+    await see(page.getByText("No versions yet"));
+    await page.getByRole("button", { name: "New version" }).click();
+    let form = page.getByRole("dialog", { name: "New version of wanderer" });
+    await form.getByRole("spinbutton", { name: /^Experiment/ }).fill(String(experiments[0].id));
+    await form.getByRole("combobox", { name: "Checkpoint" }).selectOption({ index: 1 });
+    await until("its name is filled in", async () => /^[0-9a-f-]{36}$/.test(
+        await form.getByRole("textbox", { name: "Checkpoint" }).inputValue()));
+    await form.getByRole("textbox", { name: "Comment" }).fill("as it came");
+    await agree(page, "Register it");
+    await gone(form);
+    const version = page.getByRole("region", { name: "Version 1" });
+    await see(version.getByText("as it came"));
+
+    await version.getByRole("button", { name: "Edit version" }).click();
+    form = page.getByRole("dialog", { name: "Version 1 of wanderer" });
+    await form.getByRole("textbox", { name: "Name" }).fill("first steps");
+    await form.getByRole("textbox", { name: "Comment" }).fill("looked at since");
+    await form.getByRole("textbox", { name: /^Labels/ }).fill("tried, kept");
+    await form.getByRole("textbox", { name: /^Metadata/ }).fill("accuracy: 0.5");
+    await agree(page, "Save");
+    await gone(form);
+    await see(version.getByRole("heading", { name: "Version 1 · first steps" }));
+    for (const text of ["looked at since", "tried", "kept", "0.5"]) await see(version.getByText(text, { exact: true }));
+    await gone(version.getByText("as it came"));
+
+    await page.getByRole("button", { name: "Edit", exact: true }).click();
+    form = page.getByRole("dialog", { name: "Edit wanderer" });
+    await form.getByRole("textbox", { name: "Name" }).fill("settler");
+    await form.getByRole("textbox", { name: "Notes" }).fill("It has come far.");
+    await agree(page, "Save");
+    await see(page.getByRole("heading", { name: "settler", level: 1 }));
+    await see(page.getByText("It has come far."));
+    assert.match(page.url(), /\/models\/settler/);
+
+    const actions = page.getByRole("button", { name: "More actions" }).first();
+    await menu(actions, "Move to another team");
+    form = page.getByRole("dialog", { name: "Move settler" });
+    await agree(page, "Move it");
+    await see(form.getByRole("alert").getByText("Choose the team"));
+    await form.getByRole("combobox", { name: "Team" }).selectOption({ label: "Vision" });
+    await agree(page, "Move it");
+    await gone(form);
+    await see(page.getByRole("complementary", { name: "About the model" }).getByText("Vision"));
+    await menuAgreed(actions, "Delete the model");
+    await see(page.getByRole("heading", { name: "Registry", level: 1 }));
     await done(page);
 });
 

@@ -5,7 +5,7 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { done, faultsOf, gone, master, menu, see, settled, signedIn, until } from "../browser.mjs";
+import { done, faultsOf, gone, master, menu, see, settled, signedIn, menuAgreed, until } from "../browser.mjs";
 
 const folder = process.env.MUSTER_UI_FOLDER;
 
@@ -18,6 +18,16 @@ function startAgent(name) {
     return { child, remove: () => rmSync(work, { recursive: true, force: true }) };
 }
 
+const headers = { Origin: master };
+
+/** An experiment of one slot that only that agent has. */
+async function submitTo(page, name) {
+    const config = `name: on-${name}\nentrypoint: exec sleep 600\nresources: {slots_per_trial: 1, resource_pool: ${name}}\n` +
+        "searcher: {name: single, metric: none}\nmax_restarts: 0\npreemption_timeout: 1\n";
+    const answer = await page.request.post("/api/v1/experiments", { headers, data: { config, activate: true } });
+    return (await answer.json()).experiment.id;
+}
+
 test("slots and agents are taken out of service and let back", async () => {
     const page = await signedIn("admin");
     await page.goto("/cluster?agent=agent-1");
@@ -28,8 +38,7 @@ test("slots and agents are taken out of service and let back", async () => {
     await see(agent.getByRole("button", { name: "Drain slot 1" }));
     await page.keyboard.press("Escape");
     const card = page.getByRole("article", { name: "Agent agent-1" });
-    await menu(card.getByRole("button", { name: "More for agent-1" }), "Drain agent-1");
-    await page.getByRole("dialog").getByRole("button", { name: "Drain agent-1" }).click();
+    await menuAgreed(card.getByRole("button", { name: "More for agent-1" }), "Drain agent-1");
     await see(card.getByText(/at work|may be switched off/));
     await menu(card.getByRole("button", { name: "More for agent-1" }), "Enable agent-1");
     await see(card.getByText("Enabled"));
@@ -42,6 +51,35 @@ test("slots and agents are taken out of service and let back", async () => {
     await done(other);
 });
 
+test("an agent that is disabled at once lets go of what runs there", async () => {
+    const page = await signedIn("admin");
+    const { child, remove } = startAgent("lame");
+    await page.goto("/cluster");
+    const card = page.getByRole("region", { name: "Pool lame" }).getByRole("article", { name: "Agent lame" });
+    const button = card.getByRole("button", { name: "More for lame" });
+    await see(card.getByText("Enabled"));
+    const id = await submitTo(page, "lame");
+    await see(card.getByRole("link", { name: /on-lame/ }));
+    await menu(button, "Disable lame now");
+    await see(page.getByRole("dialog").getByText(/1 slot in use is stopped/));
+    await page.keyboard.press("Escape");
+    await menuAgreed(button, "Disable lame now");
+    await see(card.getByText("Disabled"));
+    await gone(card.getByRole("link", { name: /on-lame/ }));
+    await menu(button, "Enable lame");
+    await see(card.getByText("Enabled"));
+    await see(card.getByRole("link", { name: /on-lame/ })); // it goes on
+    await page.request.post(`/api/v1/experiments/${id}/kill`, { headers });
+    await gone(card.getByRole("link", { name: /on-lame/ }));
+    child.kill("SIGKILL");
+    await see(card.getByText("Lost"));
+    await menuAgreed(button, "Forget lame");
+    await gone(card);
+    await page.request.delete(`/api/v1/experiments/${id}`, { headers });
+    await done(page);
+    remove();
+});
+
 test("an agent that dies stays on the page, with what it ran, until it is forgotten", async () => {
     const page = await signedIn("admin");
     const { child, remove } = startAgent("spare");
@@ -49,11 +87,7 @@ test("an agent that dies stays on the page, with what it ran, until it is forgot
     const pool = page.getByRole("region", { name: "Pool spare" });
     const card = pool.getByRole("article", { name: "Agent spare" });
     await see(card.getByText("Enabled"));
-    const headers = { Origin: master };
-    const config = "name: on-spare\nentrypoint: sleep 600\nresources: {slots_per_trial: 1, resource_pool: spare}\n" +
-        "searcher: {name: single, metric: none}\nmax_restarts: 0\n";
-    const answer = await page.request.post("/api/v1/experiments", { headers, data: { config, activate: true } });
-    const { experiment } = await answer.json();
+    const id = await submitTo(page, "spare");
     await see(card.getByRole("link", { name: /on-spare/ }));
     child.kill("SIGKILL");
     await see(card.getByText("Not heard"));
@@ -63,11 +97,10 @@ test("an agent that dies stays on the page, with what it ran, until it is forgot
     await see(card.locator(".agent-ran").getByText("Queued"));
     await see(pool.getByText("1 lost"));
     assert.deepEqual(await faultsOf(page), []);
-    await page.request.post(`/api/v1/experiments/${experiment.id}/kill`, { headers });
-    await menu(card.getByRole("button", { name: "More for spare" }), "Forget spare");
-    await page.getByRole("dialog").getByRole("button", { name: "Forget spare" }).click();
+    await page.request.post(`/api/v1/experiments/${id}/kill`, { headers });
+    await menuAgreed(card.getByRole("button", { name: "More for spare" }), "Forget spare");
     await gone(pool);
-    await page.request.delete(`/api/v1/experiments/${experiment.id}`, { headers });
+    await page.request.delete(`/api/v1/experiments/${id}`, { headers });
     await done(page);
     remove();
 });

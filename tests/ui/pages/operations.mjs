@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { done, gone, see, settled, signedIn, until } from "../browser.mjs";
+import { done, gone, menu, see, settled, signedIn, menuAgreed, until } from "../browser.mjs";
 
 test("the overview tells who holds the cluster, what waits and why, and what failed", async () => {
     const page = await signedIn();
@@ -39,15 +39,10 @@ test("an administrator drains an agent and lets it back", async () => {
     const page = await signedIn("admin");
     await page.goto("/admin?tab=agents");
     const row = page.getByRole("row", { name: /agent-1/ });
-    const act = async (name) => {
-        await row.getByRole("button").last().click();
-        await page.getByRole("menuitem", { name, exact: true }).click();
-    };
-    await see(row);
-    await act("Drain agent-1");
-    await page.getByRole("dialog").getByRole("button", { name: "Drain agent-1" }).click();
+    const button = row.getByRole("button").last();
+    await menuAgreed(button, "Drain agent-1");
     await see(row.getByText(/Draining|Disabled/));
-    await act("Enable agent-1");
+    await menu(button, "Enable agent-1");
     await see(row.getByText("Enabled"));
     await done(page);
 });
