@@ -62,6 +62,10 @@ extern const struct layer_kind layer_conv2d, layer_max_pool, layer_avg_pool, lay
 extern const struct layer_kind layer_embedding, layer_position, layer_attention, layer_rotary;
 // What a batch_norm before them has done already, or a max_pool after them does too.
 extern const struct layer_kind layer_relu_done, layer_residual_done, layer_relu_after_add;
+// What linear layers around it do; sums that are normalised on the way, and their norms.
+extern const struct layer_kind layer_gelu_done;
+extern const struct layer_kind layer_residual_layer_norm, layer_layer_norm_done;
+extern const struct layer_kind layer_residual_rms_norm, layer_rms_norm_done;
 
 // --- the steps of model_compile()
 

@@ -130,6 +130,9 @@ enum layer_flag {
     LAYER_GRADIENT_IN_PLACE = 32, // dx may be written over dy
     LAYER_ADDS = 64,              // can add to dx
     LAYER_SHARES = 128,           // its weight can be another layer's too (and its gradient added)
+    LAYER_MADE_BEFORE = 256,      // y is made by the layer before
+    LAYER_THEN_GELU = 512,        // linear: makes the y of the gelu behind it, too
+    LAYER_FROM_GELU = 1024,       // linear: dx is that of the gelu before it
 };
 
 struct compiler;

@@ -49,16 +49,22 @@ static int build_linear(struct compiler *c, struct layer *l, const json_t *spec,
 
 static void linear_forward(const struct layer *l, const struct pass *p)
 {
-    ops_linear_forward(&l->linear, pass_value(p, l->x), pass_parameter(p, l, WEIGHT),
-                       pass_parameter(p, l, BIAS), pass_value(p, l->y));
+    const real *x = pass_value(p, l->x), *w = pass_parameter(p, l, WEIGHT);
+    const real *bias = pass_parameter(p, l, BIAS);
+    if (l->flags & LAYER_THEN_GELU)
+        ops_linear_gelu_forward(&l->linear, x, w, bias, pass_value(p, l->y), pass_value(p, l[1].y));
+    else
+        ops_linear_forward(&l->linear, x, w, bias, pass_value(p, l->y));
 }
 
 static void linear_backward(const struct layer *l, const struct pass *p)
 {
-    const real *dy = pass_value(p, l->dy);
-    if (l->dx != NONE)
-        ops_linear_backward_data(&l->linear, pass_parameter(p, l, WEIGHT), dy, pass_value(p, l->dx),
-                                 l->add);
+    const real *dy = pass_value(p, l->dy), *w = pass_parameter(p, l, WEIGHT);
+    if (l->flags & LAYER_FROM_GELU)
+        ops_linear_gelu_backward_data(&l->linear, w, dy, pass_value(p, l[-1].x),
+                                      pass_value(p, l->dx));
+    else if (l->dx != NONE)
+        ops_linear_backward_data(&l->linear, w, dy, pass_value(p, l->dx), l->add);
     ops_linear_backward_weights(&l->linear, pass_value(p, l->x), dy, pass_gradient(p, l, WEIGHT),
                                 l->add_gradient[WEIGHT], pass_gradient(p, l, BIAS));
 }
@@ -148,6 +154,10 @@ const struct layer_kind layer_gelu = {
     .build = build_elementwise,
     .forward = gelu_forward,
     .backward = gelu_backward,
+};
+const struct layer_kind layer_gelu_done = {
+    .word = "gelu",
+    .flags = LAYER_MADE_BEFORE | LAYER_GRADIENT_SAME | LAYER_NEEDS_X,
 };
 const struct layer_kind layer_silu = {
     .word = "silu",

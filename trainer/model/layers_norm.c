@@ -58,18 +58,60 @@ static void rms_norm_backward(const struct layer *l, const struct pass *p)
                           pass_gradient(p, l, WEIGHT));
 }
 
+// The end of a residual block, and the norm behind it.
+static void sum_layer_norm_forward(const struct layer *sum, const struct pass *p)
+{
+    const struct layer *l = sum + 1;
+    int64_t width = layer_width(l);
+    ops_add_layer_norm_forward(pass_count(p, l) / width, width, pass_value(p, sum->x),
+                               pass_value(p, sum->added), pass_value(p, sum->y),
+                               pass_parameter(p, l, WEIGHT), pass_parameter(p, l, BIAS),
+                               pass_value(p, l->y), pass_value(p, l->saved));
+}
+
+static void sum_rms_norm_forward(const struct layer *sum, const struct pass *p)
+{
+    const struct layer *l = sum + 1;
+    int64_t width = layer_width(l);
+    ops_add_rms_norm_forward(pass_count(p, l) / width, width, pass_value(p, sum->x),
+                             pass_value(p, sum->added), pass_value(p, sum->y),
+                             pass_parameter(p, l, WEIGHT), pass_value(p, l->y),
+                             pass_value(p, l->saved));
+}
+
+enum { NORM = LAYER_NEEDS_X | LAYER_ADDS };
 const struct layer_kind layer_layer_norm = {
     .word = "layer_norm",
-    .flags = LAYER_NEEDS_X | LAYER_ADDS,
+    .flags = NORM,
     .build = build_layer_norm,
     .forward = layer_norm_forward,
     .backward = layer_norm_backward,
 };
 const struct layer_kind layer_rms_norm = {
     .word = "rms_norm",
-    .flags = LAYER_NEEDS_X | LAYER_ADDS,
+    .flags = NORM,
     .build = build_layer_norm,
     .forward = rms_norm_forward,
+    .backward = rms_norm_backward,
+};
+const struct layer_kind layer_residual_layer_norm = {
+    .word = "residual",
+    .flags = LAYER_IN_PLACE | LAYER_GRADIENT_SAME,
+    .forward = sum_layer_norm_forward,
+};
+const struct layer_kind layer_layer_norm_done = {
+    .word = "layer_norm",
+    .flags = NORM | LAYER_MADE_BEFORE,
+    .backward = layer_norm_backward,
+};
+const struct layer_kind layer_residual_rms_norm = {
+    .word = "residual",
+    .flags = LAYER_IN_PLACE | LAYER_GRADIENT_SAME,
+    .forward = sum_rms_norm_forward,
+};
+const struct layer_kind layer_rms_norm_done = {
+    .word = "rms_norm",
+    .flags = NORM | LAYER_MADE_BEFORE,
     .backward = rms_norm_backward,
 };
 

@@ -24,16 +24,21 @@ static int backward_moment(const struct model *m, const struct layer *l)
     return 2 * m->layer_count - l->position;
 }
 
-// --- layers that the one before them does too
+// --- layers that others do too
+
+// The next layer, if it reads what `l` makes; NULL: it does not, or there is none.
+static struct layer *next_reader(const struct compiler *c, const struct layer *l)
+{
+    struct layer *next = &c->m->layers[l->position + 1];
+    return l->position + 1 < c->m->layer_count && next->input == l->output ? next : NULL;
+}
 
 // The layer that alone reads what `l` makes, if it is the next one and of this kind.
 static struct layer *only_reader(const struct compiler *c, const struct layer *l,
                                  const struct layer_kind *kind)
 {
-    struct layer *next = &c->m->layers[l->position + 1];
-    bool is_next = l->position + 1 < c->m->layer_count && next->kind == kind &&
-                   next->input == l->output && c->values[l->output].readers == 1;
-    return is_next ? next : NULL;
+    struct layer *next = next_reader(c, l);
+    return next && next->kind == kind && c->values[l->output].readers == 1 ? next : NULL;
 }
 
 static void replace_kind(struct layer *l, const struct layer_kind *kind)
@@ -52,23 +57,56 @@ static void fuse_pool(struct compiler *c, struct layer *relu)
     replace_kind(relu, &layer_relu_done);
 }
 
+// linear, gelu, linear: the first makes both values, and the second's gradient of its input goes
+// through gelu before it is written.
+static void fuse_gelu(struct compiler *c, struct layer *first)
+{
+    struct layer *gelu = only_reader(c, first, &layer_gelu);
+    struct layer *second = gelu ? only_reader(c, gelu, &layer_linear) : NULL;
+    if (!second)
+        return;
+    first->flags |= LAYER_THEN_GELU;
+    replace_kind(gelu, &layer_gelu_done);
+    second->flags |= LAYER_FROM_GELU;
+}
+
+// residual, norm: a row is normalised when it has been added up. Others may read the sum.
+static void fuse_norm(struct compiler *c, struct layer *residual)
+{
+    struct layer *norm = next_reader(c, residual);
+    if (norm && norm->kind == &layer_layer_norm) {
+        replace_kind(residual, &layer_residual_layer_norm);
+        replace_kind(norm, &layer_layer_norm_done);
+    } else if (norm && norm->kind == &layer_rms_norm) {
+        replace_kind(residual, &layer_residual_rms_norm);
+        replace_kind(norm, &layer_rms_norm_done);
+    }
+}
+
 // batch_norm, relu and batch_norm, residual, relu become one pass over memory.
+static void fuse_batch_norm(struct compiler *c, struct layer *l)
+{
+    struct layer *residual = only_reader(c, l, &layer_residual);
+    struct layer *relu = only_reader(c, residual ? residual : l, &layer_relu);
+    if (!relu)
+        return;
+    l->norm.relu = true;
+    if (residual)
+        replace_kind(residual, &layer_residual_done);
+    replace_kind(relu, residual ? &layer_relu_after_add : &layer_relu_done);
+}
+
 static void fuse(struct compiler *c)
 {
-    for (int i = 0; i < c->m->layer_count; i++) {
-        struct layer *l = &c->m->layers[i], *residual, *relu;
+    for (struct layer *l = c->m->layers; l < c->m->layers + c->m->layer_count; l++) {
         if (l->kind == &layer_relu)
             fuse_pool(c, l);
-        if (l->kind != &layer_batch_norm)
-            continue;
-        residual = only_reader(c, l, &layer_residual);
-        relu = only_reader(c, residual ? residual : l, &layer_relu);
-        if (!relu)
-            continue;
-        l->norm.relu = true;
-        if (residual)
-            replace_kind(residual, &layer_residual_done);
-        replace_kind(relu, residual ? &layer_relu_after_add : &layer_relu_done);
+        else if (l->kind == &layer_batch_norm)
+            fuse_batch_norm(c, l);
+        else if (l->kind == &layer_linear)
+            fuse_gelu(c, l);
+        else if (l->kind == &layer_residual)
+            fuse_norm(c, l);
     }
 }
 
@@ -113,17 +151,20 @@ static void place_values(struct compiler *c)
     plan_use(&m->plan, INPUT, c->values[INPUT].last);
     for (struct layer *l = m->layers; l < m->layers + m->layer_count; l++) {
         struct value *y = &c->values[l->output];
+        int made = l->flags & LAYER_MADE_BEFORE ? l->position - 1 : l->position;
         l->x = c->values[l->input].tensor;
         if (l->flags & LAYER_IDENTITY || (l->flags & LAYER_IN_PLACE && may_write_over(c, l)))
             l->y = l->x;
         else
-            l->y = plan_add(&m->plan, room(m, shape_size(&l->out)), l->position);
+            l->y = plan_add(&m->plan, room(m, shape_size(&l->out)), made);
         y->tensor = l->y;
         plan_use(&m->plan, l->y, y->last);
         if (l->other != NONE) // fused, it is the layer before that adds
             l[l->kind == &layer_residual_done ? -1 : 0].added = c->values[l->other].tensor;
-        if (l->saved != NONE)
+        if (l->saved != NONE) {
+            plan_use(&m->plan, l->saved, made);
             plan_use(&m->plan, l->saved, backward_moment(m, l));
+        }
         if (l->table != NONE) { // from before the first pass to after the last
             plan_use(&m->plan, l->table, 0);
             plan_use(&m->plan, l->table, 2 * m->layer_count);

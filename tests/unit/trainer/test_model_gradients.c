@@ -77,6 +77,9 @@ static void test_mlp(void **state)
         "{\"family\": \"mlp\", \"hidden\": [8, 20], \"activation\": \"gelu\", \"classes\": 5,"
         " \"dropout\": 0.5}",
         &image_4x3);
+    check_model(
+        "{\"family\": \"mlp\", \"hidden\": [8, 20], \"activation\": \"gelu\", \"classes\": 5}",
+        &image_4x3);
     check_model("{\"family\": \"mlp\", \"hidden\": [], \"classes\": 5}", &image_4x3);
 }
 

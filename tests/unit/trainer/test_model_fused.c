@@ -1,0 +1,99 @@
+// Layers that are done together give what they give one after the other, to the last bit: each
+// list is compiled as it is, and with a dropout that drops nothing in between, which keeps them
+// apart.
+#include "tests/unit/trainer/model_fixture.h"
+#include "trainer/model/compiler.h"
+
+#define NOTHING         "{\"layer\": \"dropout\", \"rate\": 0}"
+#define FLATTEN         "{\"layer\": \"flatten\"}"
+#define TANH            "{\"layer\": \"tanh\"}"
+#define GELU            "{\"layer\": \"gelu\"}"
+#define NORM            "{\"layer\": \"layer_norm\"}"
+#define RMS             "{\"layer\": \"rms_norm\"}"
+#define BATCH_NORM      "{\"layer\": \"batch_norm\"}"
+#define LINEAR(n)       "{\"layer\": \"linear\", \"out\": " #n "}"
+#define WORDS           "{\"layer\": \"embedding\", \"name\": \"words\", \"width\": 8}"
+#define TIED            "{\"layer\": \"linear\", \"out\": 11, \"tied\": \"words\", \"bias\": false}"
+#define RESIDUAL(inner) "{\"layer\": \"residual\", \"layers\": [" inner "]}"
+#define PROJECTED(inner, shortcut)                                                                 \
+    "{\"layer\": \"residual\", \"layers\": [" inner "], \"shortcut\": [" shortcut "]}"
+
+// `x` stands between what could be fused: a comma, or NOTHING between two.
+#define APART    "," NOTHING ","
+#define GELUS(x) "[" FLATTEN "," LINEAR(9) x GELU x LINEAR(16) x GELU x LINEAR(5) "]"
+#define BLOCKS(x)                                                                                  \
+    "[" WORDS "," RESIDUAL(NORM "," LINEAR(8)) x RESIDUAL(NORM "," LINEAR(32) x GELU x LINEAR(8))  \
+        x NORM "," TIED "]"
+#define BLOCKS_RMS(x)                                                                              \
+    "[" WORDS "," RESIDUAL(RMS "," LINEAR(8)) x RESIDUAL(                                          \
+        RMS "," TANH "," PROJECTED(LINEAR(8), TANH) x RMS) x RMS "," LINEAR(11) "]"
+#define NOT_FUSED                                                                                  \
+    "[" WORDS                                                                                      \
+    "," RESIDUAL(LINEAR(8) "," GELU) "," RESIDUAL(GELU "," LINEAR(8)) "," LINEAR(8) "," RESIDUAL(  \
+        GELU "," LINEAR(8)) "," LINEAR(8) "," GELU                                                 \
+                                          "," RESIDUAL(LINEAR(8)) "," BATCH_NORM                   \
+                                                                  "," LINEAR(8) "," GELU "," RMS   \
+                                                                                "," TIED "]"
+
+static int done_by_others(const struct model *m)
+{
+    int count = 0;
+    for (int i = 0; i < m->layer_count; i++)
+        count += (m->layers[i].flags & LAYER_MADE_BEFORE) != 0;
+    return count;
+}
+
+static void check_pair(const char *together, const char *apart, const struct sample_shape *shape,
+                       int fused, uint64_t seed)
+{
+    struct fixture f, g;
+    fixture_begin(&f, together, shape, 3, seed);
+    fixture_begin(&g, apart, shape, 3, seed);
+    size_t size = model_block_size(f.model);
+    assert_int_equal(done_by_others(f.model), fused);
+    assert_int_equal(done_by_others(g.model), 0);
+    assert_true(model_block_size(g.model) == size);
+    for (size_t i = 0; i < size; i++)
+        g.weights[i] = f.weights[i] += (float)(0.5 * rng_double(&f.a.rng) - 0.25);
+    model_set_parameters(f.model, f.weights);
+    model_set_parameters(g.model, g.weights);
+    assert_true(fixture_train(&f, f.batch) == fixture_train(&g, g.batch));
+    expect_same_bits(f.losses, g.losses, 3, "losses");
+    for (int p = 0; p < f.count; p++)
+        expect_same_bits(f.gradients + f.parameters[p].offset, g.gradients + g.parameters[p].offset,
+                         (int64_t)f.parameters[p].count, f.parameters[p].name);
+    fixture_end(&f);
+    fixture_end(&g);
+}
+
+static void test_fused(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        check_pair(GELUS(","), GELUS(APART), &image_4x3, 2, seed);
+        check_pair(BLOCKS(","), BLOCKS(APART), &tokens_6, 3, seed);
+        check_pair(BLOCKS_RMS(","), BLOCKS_RMS(APART), &tokens_6, 3, seed);
+    }
+}
+
+// A gelu whose value, or what it is made of, others read too, or that has no linear layer on both
+// sides; a norm of another kind.
+static void test_not_fused(void **state)
+{
+    (void)state;
+    struct model *m;
+    struct error e;
+    if (compile_text(NOT_FUSED, &tokens_6, 3, &m, &e))
+        fail_msg("%s", e.text);
+    assert_int_equal(done_by_others(m), 0);
+    model_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fused),
+        cmocka_unit_test(test_not_fused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
