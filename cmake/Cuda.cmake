@@ -75,6 +75,9 @@ target_include_directories(muster_cuda SYSTEM INTERFACE ${MUSTER_INCLUDE_cublasL
                            ${MUSTER_INCLUDE_nccl})
 target_link_libraries(muster_cuda INTERFACE ${MUSTER_LIB_cublasLt} ${MUSTER_LIB_cudnn} ${MUSTER_LIB_nccl}
                       -Wl,--push-state,--no-as-needed ${MUSTER_LIB_nvrtc} ${MUSTER_LIB_nvrtc-builtins} -Wl,--pop-state)
+# CMake takes the toolkit's folder for one that the loader knows, which it need not be.
+get_filename_component(cuda_folder ${MUSTER_LIB_cublasLt} DIRECTORY)
+target_link_options(muster_cuda INTERFACE LINKER:-rpath,${cuda_folder})
 set(MUSTER_CUDA_FOUND ON)
 message(STATUS "GPUs: CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, ${MUSTER_LIB_cudnn}, "
                "${MUSTER_LIB_nccl}")

@@ -12,7 +12,7 @@
 
 enum { TILE = 32, ROWS = 4, WARPS = TILE / ROWS, THREADS = WARPS * WARP };
 
-// One head of one sample: a block has the blockIdx.x-th of them all, and the blockIdx.y-th tile.
+// One head of one sample: a block has the blockIdx.x-th of them all, and one tile of it.
 struct head {
     int64_t context, width, heads; // width: of this head
     int64_t ld, ld_out;            // from one position to the next in qkv, in y
@@ -44,15 +44,32 @@ static __device__ struct place my_place(const struct head &h)
             sample * h.context * h.ld_out + index * h.width, blockIdx.x * h.context, sample, index};
 }
 
-// A tile of rows from `first` on, as floats in shared memory; what is not there is zero.
+// The first row of this block's tile, those that meet most tiles first: blocks begin in their
+// order, and a long one that began last would be waited for.
+static __device__ int64_t my_queries(void)
+{
+    return (int64_t)(gridDim.y - 1 - blockIdx.y) * TILE;
+}
+
+static __device__ int64_t my_keys(void)
+{
+    return (int64_t)blockIdx.y * TILE;
+}
+
+// A tile of rows from `first` on, as floats in shared memory; what is not there is zero. A warp
+// takes whole rows, so that nothing need be divided.
 template <typename T>
 static __device__ void load_tile(const struct head &h, const T *from, int64_t ld, int64_t first,
                                  float *tile)
 {
-    for (int i = (int)threadIdx.x; i < TILE * h.apart; i += THREADS) {
-        int64_t row = first + i / h.apart, column = i % h.apart;
-        bool is_there = row < h.context && column < h.width;
-        tile[i] = is_there ? as_float(from[row * ld + column]) : 0.0f;
+    int width = (int)h.width, lane = (int)threadIdx.x % WARP;
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r++) {
+        int row = (int)threadIdx.x / WARP + r * WARPS;
+        const T *x = from + (first + row) * ld;
+        int there = first + row < h.context ? width : 0;
+        for (int column = lane; column < h.apart; column += WARP)
+            tile[row * h.apart + column] = column < there ? as_float(x[column]) : 0.0f;
     }
 }
 
@@ -144,14 +161,14 @@ static __device__ struct tiles tiles_at(const struct head &h, unsigned char *mem
 // --- forward: per query the largest score so far and the sum of exponentials about it
 
 template <typename T, int COLUMNS>
-static __global__ void forward_kernel(struct head h, struct draw d, const T *qkv, float *saved,
-                                      T *y)
+static __global__ void __launch_bounds__(THREADS, 2)
+    forward_kernel(struct head h, struct draw d, const T *qkv, float *saved, T *y)
 {
     SHARED_BYTES(memory);
     struct tiles t = tiles_at(h, memory, 3);
     struct place p = my_place(h);
     int lane = threadIdx.x % WARP, mine = (int)threadIdx.x / WARP * ROWS;
-    int64_t first = (int64_t)blockIdx.y * TILE, query = first + mine;
+    int64_t first = my_queries(), query = first + mine;
     const T *queries = qkv + p.qkv, *keys = queries + h.ld_out, *values = keys + h.ld_out;
     float y_sum[ROWS][COLUMNS] = {}, sum[ROWS] = {}, largest[ROWS], weights[ROWS];
     for (int r = 0; r < ROWS; r++)
@@ -233,15 +250,15 @@ static __device__ struct pair pair_of(const struct head &h, const struct place &
 }
 
 template <typename T, int COLUMNS>
-static __global__ void queries_kernel(struct head h, struct draw d, const T *qkv,
-                                      const float *saved, const float *products, const T *dy,
-                                      T *dqkv)
+static __global__ void __launch_bounds__(THREADS, 2)
+    queries_kernel(struct head h, struct draw d, const T *qkv, const float *saved,
+                   const float *products, const T *dy, T *dqkv)
 {
     SHARED_BYTES(memory);
     struct tiles t = tiles_at(h, memory, 4);
     struct place p = my_place(h);
     int lane = threadIdx.x % WARP, mine = (int)threadIdx.x / WARP * ROWS;
-    int64_t first = (int64_t)blockIdx.y * TILE, query = first + mine;
+    int64_t first = my_queries(), query = first + mine;
     const T *queries = qkv + p.qkv, *keys = queries + h.ld_out, *values = keys + h.ld_out;
     float sum[ROWS][COLUMNS] = {}, product[ROWS], dp[ROWS], factors[ROWS];
     struct known known[ROWS];
@@ -266,14 +283,15 @@ static __global__ void queries_kernel(struct head h, struct draw d, const T *qkv
 }
 
 template <typename T, int COLUMNS>
-static __global__ void keys_kernel(struct head h, struct draw d, const T *qkv, const float *saved,
-                                   const float *products, const T *dy, T *dqkv)
+static __global__ void __launch_bounds__(THREADS, 2)
+    keys_kernel(struct head h, struct draw d, const T *qkv, const float *saved,
+                const float *products, const T *dy, T *dqkv)
 {
     SHARED_BYTES(memory);
     struct tiles t = tiles_at(h, memory, 4);
     struct place p = my_place(h);
     int lane = threadIdx.x % WARP, mine = (int)threadIdx.x / WARP * ROWS;
-    int64_t first = (int64_t)blockIdx.y * TILE, key = first + mine;
+    int64_t first = my_keys(), key = first + mine;
     const T *queries = qkv + p.qkv, *keys = queries + h.ld_out, *values = keys + h.ld_out;
     float dkey[ROWS][COLUMNS] = {}, dvalue[ROWS][COLUMNS] = {};
     float product[ROWS], dp[ROWS], ones[ROWS], scales[ROWS];

@@ -8,6 +8,11 @@ extern "C" {
 
 #define EPSILON 1e-5f
 
+enum {
+    AHEAD = 4,
+    AHEAD_OF_TWO = 2
+}; // rows on their way to a thread, of one or each of two tensors
+
 // struct ops_batch_norm with its reals by type.
 template <typename T> struct inputs {
     bool relu;
@@ -30,7 +35,8 @@ static bool is_in_packs(int64_t channels, const T *x, const T *y)
 // Sums in float are about the first of their rows, so that they see small numbers only; in double
 // they are moved to zero.
 template <typename T, int N>
-static __global__ void sums_kernel(struct strips c, const T *x, double *partial)
+static __global__ void __launch_bounds__(STRIPS_THREADS, 2)
+    sums_kernel(struct strips c, const T *x, double *partial)
 {
     struct walk at = strips_walk<N>(c);
     struct column_sums<N> sums = {
@@ -39,12 +45,19 @@ static __global__ void sums_kernel(struct strips c, const T *x, double *partial)
         float pivot[N], first[N] = {}, second[N] = {}, v[N];
         int rows = 0;
         load<N>(x + at.row * c.width + at.column, pivot);
-        for (; rows < STRIPS_FOLD && at.row < at.end; rows++, at.row += c.down) {
-            load<N>(x + at.row * c.width + at.column, v);
-            for (int k = 0; k < N; k++) {
-                float d = v[k] - pivot[k];
-                first[k] += d;
-                second[k] += d * d;
+        while (rows < STRIPS_FOLD && at.row < at.end) {
+            pack<T, N> next[AHEAD];
+            strips_load(c, at, x, next);
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++, rows++, at.row += c.down) {
+                if (at.row >= at.end)
+                    break;
+                load<N>(next[i].at, v);
+                for (int k = 0; k < N; k++) {
+                    float d = v[k] - pivot[k];
+                    first[k] += d;
+                    second[k] += d * d;
+                }
             }
         }
         for (int k = 0; k < N; k++) {
@@ -158,8 +171,8 @@ static __device__ float passed(const struct coefficients<N> &c, int k, float d, 
 }
 
 template <typename T, int N>
-static __global__ void gradient_sums_kernel(struct strips c, struct inputs<T> n, const T *dy,
-                                            double *partial)
+static __global__ void __launch_bounds__(STRIPS_THREADS, 2)
+    gradient_sums_kernel(struct strips c, struct inputs<T> n, const T *dy, double *partial)
 {
     struct walk at = strips_walk<N>(c);
     struct coefficients<N> f;
@@ -169,14 +182,22 @@ static __global__ void gradient_sums_kernel(struct strips c, struct inputs<T> n,
         load_coefficients<T, N>(n, at.column, &f);
     while (at.column < c.width && at.row < at.end) {
         float first[N] = {}, second[N] = {}, v[N], g[N];
-        for (int i = 0; i < STRIPS_FOLD && at.row < at.end; i++, at.row += c.down) {
-            load<N>(n.x + at.row * c.width + at.column, v);
-            load<N>(dy + at.row * c.width + at.column, g);
-            for (int k = 0; k < N; k++) {
-                float d = v[k] - f.mean[k];
-                g[k] = passed(f, k, d, n.relu, g[k]);
-                first[k] += g[k];
-                second[k] += g[k] * d;
+        for (int rows = 0; rows < STRIPS_FOLD && at.row < at.end; rows += AHEAD_OF_TWO) {
+            pack<T, N> xs[AHEAD_OF_TWO], dys[AHEAD_OF_TWO];
+            strips_load(c, at, n.x, xs);
+            strips_load(c, at, dy, dys);
+#pragma unroll
+            for (int i = 0; i < AHEAD_OF_TWO; i++, at.row += c.down) {
+                if (at.row >= at.end)
+                    break;
+                load<N>(xs[i].at, v);
+                load<N>(dys[i].at, g);
+                for (int k = 0; k < N; k++) {
+                    float d = v[k] - f.mean[k];
+                    g[k] = passed(f, k, d, n.relu, g[k]);
+                    first[k] += g[k];
+                    second[k] += g[k] * d;
+                }
             }
         }
         for (int k = 0; k < N; k++) {

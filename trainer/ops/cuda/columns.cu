@@ -5,9 +5,10 @@
 
 enum {
     THREADS = 256,
-    LANES = THREADS / WARP,   // rows that a block reads at once
-    PART_ROWS = 512,          // of a part at least
-    PARTIAL_FLOATS = 4 << 20, // of all parts
+    LANES = THREADS / WARP, // rows that a block reads at once
+    AHEAD = 4,              // of each lane, on their way at a time
+    PART_ROWS = 128,        // of a part at least
+    BLOCKS = 1024,          // about that many, if there are rows for so many
 };
 
 // A block sums one part of the rows for as many columns as a warp has packs.
@@ -20,12 +21,18 @@ static __global__ void columns_kernel(int64_t rows, int64_t width, int64_t part,
     int64_t column = (int64_t)blockIdx.x * WARP * PACK<T> + place;
     int64_t first = (int64_t)blockIdx.y * part, end = first + part < rows ? first + part : rows;
     float sum[PACK<T>] = {};
-    for (int64_t row = first + lane; row < end && column < width; row += LANES) {
-        float v[PACK<T>];
-        load_some<PACK<T>>(x + row * width + column, width - column, aligned, v);
+    for (int64_t row = first + lane; row < end && column < width; row += LANES * AHEAD) {
+        float v[AHEAD][PACK<T>] = {};
 #pragma unroll
-        for (int k = 0; k < PACK<T>; k++)
-            sum[k] += v[k];
+        for (int i = 0; i < AHEAD; i++)
+            if (row + i * LANES < end)
+                load_some<PACK<T>>(x + (row + i * LANES) * width + column, width - column, aligned,
+                                   v[i]);
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+#pragma unroll
+            for (int k = 0; k < PACK<T>; k++)
+                sum[k] += v[i][k];
     }
 #pragma unroll
     for (int k = 0; k < PACK<T>; k++)
@@ -52,10 +59,9 @@ static void sum_parts(int64_t rows, int64_t width, int64_t parts, const T *x, fl
 
 template <typename T> static void sum(int64_t rows, int64_t width, const T *x, float *sums)
 {
-    int64_t parts = ceil_div(rows, PART_ROWS), room = PARTIAL_FLOATS / width;
-    float *partial = (float *)cuda_workspace();
-    parts = parts < room ? parts : room;
-    parts = parts < UINT16_MAX ? parts : UINT16_MAX; // a grid is no higher
+    int64_t parts = ceil_div(rows, PART_ROWS), across = ceil_div(width, WARP * PACK<T>);
+    float *partial = (float *)cuda_workspace(); // of BLOCKS * WARP * PACK floats, or no parts
+    parts = parts * across < BLOCKS ? parts : BLOCKS / across;
     if (parts <= 1) {
         sum_parts(rows, width, 1, x, sums);
         return;

@@ -12,15 +12,6 @@ struct softmax {
     float largest, sum;
 };
 
-static __device__ void add_logit(struct softmax *s, float x)
-{
-    if (x > s->largest) {
-        s->sum *= expf(s->largest - x);
-        s->largest = x;
-    }
-    s->sum += expf(x - s->largest);
-}
-
 // What a row needs beside its softmax.
 struct row {
     float total;     // sum of the logits
@@ -87,21 +78,51 @@ static __device__ void store_pack(bool in_packs, const float *v, int64_t at, int
             put(row + at + k, v[k]);
 }
 
+// The numbers [first, end) of a pack at `at` lie in the row, and number `target` is the target's:
+// all small, so that the loops over a pack compare short integers.
+struct within {
+    int first, end, target;
+};
+
+template <typename T>
+static __device__ struct within within_row(int64_t at, int64_t classes, int32_t target)
+{
+    int64_t left = classes - at;
+    return {at < 0 ? (int)-at : 0, left < PACK<T> ? (int)left : PACK<T>, (int)(target - at)};
+}
+
+// A pack's largest comes first, so that the sum is scaled once.
+template <int N>
+static __device__ void add_logits(struct softmax *s, const struct within &w, const float *v)
+{
+    float largest = s->largest;
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        largest = k >= w.first && k < w.end && v[k] > largest ? v[k] : largest;
+    if (largest > s->largest) {
+        s->sum *= expf(s->largest - largest);
+        s->largest = largest;
+    }
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        s->sum += k >= w.first && k < w.end ? expf(v[k] - largest) : 0.0f;
+}
+
 template <typename T>
 static __device__ void read_row(int64_t classes, bool in_packs, const T *x, int32_t target,
                                 struct softmax *s, struct row *row)
 {
     float wanted = as_float(x[target]);
     for (int64_t at = first_pack(in_packs, x); at < classes; at += blockDim.x * PACK<T>) {
+        struct within w = within_row<T>(at, classes, target);
         float v[PACK<T>];
-        load_pack(in_packs, x, at, classes, v);
+        load_pack(in_packs, x, at, classes, v); // zero outside of the row
+        add_logits<PACK<T>>(s, w, v);
 #pragma unroll
         for (int k = 0; k < PACK<T>; k++) {
-            if (at + k < 0 || at + k >= classes)
-                continue;
-            add_logit(s, v[k]);
+            bool is_earlier = v[k] > wanted || (v[k] == wanted && k < w.target);
             row->total += v[k];
-            row->earlier += v[k] > wanted || (v[k] == wanted && at + k < target);
+            row->earlier += k >= w.first && k < w.end && is_earlier;
         }
     }
 }
@@ -116,11 +137,12 @@ static __device__ void write_gradient(int64_t classes, bool in_packs, const T *x
                                       struct slope s, T *dx)
 {
     for (int64_t at = first_pack(in_packs, x); at < classes; at += blockDim.x * PACK<T>) {
+        struct within w = within_row<T>(at, classes, target);
         float v[PACK<T>];
         load_pack(in_packs, x, at, classes, v);
 #pragma unroll
         for (int k = 0; k < PACK<T>; k++)
-            v[k] = expf(v[k] - s.largest) * s.factor - s.share - (at + k == target ? s.whole : 0);
+            v[k] = expf(v[k] - s.largest) * s.factor - s.share - (k == w.target ? s.whole : 0.0f);
         store_pack(in_packs, v, at, classes, dx);
     }
 }

@@ -84,10 +84,12 @@ static __device__ struct span window_at(const struct ops_pool_shape &s, int64_t 
     return {first < 0 ? 0 : first, end > in ? in : end};
 }
 
+template <int N> using places = pack<int32_t, N>; // in the image
+
 // The first maximum of a window, by the rule that NaN is larger than any number.
 template <int N> struct maximum {
     float value[N];
-    int32_t at[N];
+    places<N> at;
 };
 
 template <int N>
@@ -96,7 +98,7 @@ static __device__ void meet(struct maximum<N> *m, bool is_first, const float *v,
     for (int k = 0; k < N; k++) {
         bool larger = is_first || !(v[k] <= m->value[k] || m->value[k] != m->value[k]);
         m->value[k] = larger ? v[k] : m->value[k];
-        m->at[k] = larger ? at : m->at[k];
+        m->at.at[k] = larger ? at : m->at.at[k];
     }
 }
 
@@ -121,12 +123,11 @@ static __global__ void maximum_kernel(struct ops_pool p, const T *x, T *y)
     int64_t out = ((o.sample * p.rows + o.row) * p.columns + o.column) * s.channels + o.channel;
     for (int k = 0; k < N; k++)
         if (p.relu) {
-            m.at[k] = m.value[k] > 0.0f ? m.at[k] : -1;
+            m.at.at[k] = m.value[k] > 0.0f ? m.at.at[k] : -1;
             m.value[k] = m.value[k] < 0.0f ? 0.0f : m.value[k]; // NaN stays
         }
     store<N>(m.value, y + out);
-    for (int k = 0; k < N; k++)
-        p.maxima[out + k] = m.at[k];
+    *reinterpret_cast<places<N> *>(p.maxima + out) = m.at;
 }
 
 template <typename T, int N>
@@ -188,11 +189,14 @@ static __device__ void add_gradient(const struct ops_pool &p, int64_t row, int64
         struct span v = window_at(s, row, s.height), h = window_at(s, column, s.width);
         share = 1.0f / (float)((v.end - v.first) * (h.end - h.first));
     }
-    for (int k = 0; k < N; k++)
-        if (p.maxima)
-            sum[k] += p.maxima[out + k] == at ? d[k] : 0.0f;
-        else
+    if (!p.maxima)
+        for (int k = 0; k < N; k++)
             sum[k] += share * d[k];
+    else {
+        places<N> maxima = *reinterpret_cast<const places<N> *>(p.maxima + out);
+        for (int k = 0; k < N; k++)
+            sum[k] += maxima.at[k] == at ? d[k] : 0.0f;
+    }
 }
 
 template <typename T, int N>

@@ -49,6 +49,19 @@ template <int N> __device__ inline struct walk strips_walk(const struct strips &
             first + threadIdx.x / c.across, end < c.rows ? end : c.rows};
 }
 
+// Its next rows, as far as there are: several on their way at a time, as one alone takes as long.
+template <int N, int AHEAD, typename T>
+__device__ inline void strips_load(const struct strips &c, const struct walk &at, const T *x,
+                                   pack<T, N> (&rows)[AHEAD])
+{
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) {
+        int64_t row = at.row + (int64_t)i * c.down;
+        if (row < at.end)
+            rows[i] = *reinterpret_cast<const pack<T, N> *>(x + row * c.width + at.column);
+    }
+}
+
 template <int N> struct column_sums {
     double first[N], second[N];
 };
