@@ -35,9 +35,8 @@ if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
     find_cuda_part(cublasLt libcublasLt.so.${major} cublasLt.h CUBLAS_ROOT)
     find_cuda_part(cudnn libcudnn.so.9 cudnn_version.h CUDNN_ROOT)
     find_cuda_part(nccl libnccl.so.2 nccl.h NCCL_ROOT)
-    # cuDNN compiles its attention with these, and would look for them in few places.
+    # cuDNN compiles its attention with it, and would look for it in few places.
     find_cuda_part(nvrtc libnvrtc.so.${major} nvrtc.h CUBLAS_ROOT)
-    find_cuda_part(nvrtc-builtins libnvrtc-builtins.so.${major}.${CUDAToolkit_VERSION_MINOR} nvrtc.h CUBLAS_ROOT)
     if(MUSTER_INCLUDE_cudnn)
         file(STRINGS ${MUSTER_INCLUDE_cudnn}/cudnn_version.h lines REGEX "define CUDNN_M(AJOR|INOR) ")
         string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*" "\\1.\\2" cudnn_version "${lines}")
@@ -72,9 +71,9 @@ enable_language(CUDA)
 
 add_library(muster_cuda INTERFACE)
 target_include_directories(muster_cuda SYSTEM INTERFACE ${MUSTER_INCLUDE_cublasLt} ${MUSTER_INCLUDE_cudnn}
-                           ${MUSTER_INCLUDE_nccl})
+                           ${MUSTER_INCLUDE_nccl} ${MUSTER_INCLUDE_nvrtc})
 target_link_libraries(muster_cuda INTERFACE ${MUSTER_LIB_cublasLt} ${MUSTER_LIB_cudnn} ${MUSTER_LIB_nccl}
-                      -Wl,--push-state,--no-as-needed ${MUSTER_LIB_nvrtc} ${MUSTER_LIB_nvrtc-builtins} -Wl,--pop-state)
+                      ${MUSTER_LIB_nvrtc} ${CMAKE_DL_LIBS})
 # CMake takes the toolkit's folder for one that the loader knows, which it need not be.
 get_filename_component(cuda_folder ${MUSTER_LIB_cublasLt} DIRECTORY)
 target_link_options(muster_cuda INTERFACE LINKER:-rpath,${cuda_folder})

@@ -1,3 +1,7 @@
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <nvrtc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -220,6 +224,31 @@ void graph_free(struct graph *g)
 
 // --- compiling
 
+// cuDNN has some kernels compiled by NVRTC, which this program is linked with so that it is there.
+// Of its own second half NVRTC knows the name alone; that lies beside the first, and is found
+// everywhere once it has been loaded from there.
+static void load_compiler(void)
+{
+    static bool was_here;
+    struct link_map *first = NULL;
+    char name[32], path[PATH_MAX];
+    int major = 0, minor = 0;
+    if (was_here || nvrtcVersion(&major, &minor))
+        return;
+    was_here = true;
+    snprintf(name, sizeof name, "libnvrtc.so.%d", major);
+    void *handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+    if (!handle)
+        return;
+    if (!dlinfo(handle, RTLD_DI_LINKMAP, &first)) {
+        const char *folder = first->l_name, *end = strrchr(folder, '/');
+        int length = end ? (int)(end + 1 - folder) : 0;
+        snprintf(path, sizeof path, "%.*slibnvrtc-builtins.so.%d.%d", length, folder, major, minor);
+        dlopen(path, RTLD_LAZY);
+    }
+    dlclose(handle);
+}
+
 // Which of its kernels' habits we cannot have. Transformed convolutions are further off, and let
 // NaN reach places beside its own.
 static bool is_welcome(cudnnBackendNumericalNote_t note)
@@ -354,6 +383,7 @@ static void ask(graph_node operations, cudnnBackendHeurMode_t mode, struct searc
 int graph_compile(struct graph *g, const char *what, struct graph_plan *out, struct error *e)
 {
     struct search s = {out, "none that it names will do"};
+    load_compiler();
     graph_node operations = new_node(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     *out = {};
     set(g, operations, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,

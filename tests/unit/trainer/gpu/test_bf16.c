@@ -265,6 +265,7 @@ static void test_attention(void **state)
     check_attention((struct ops_attention){2, 128, 2, 128});
     check_attention((struct ops_attention){2, 77, 3, 192});
     check_attention((struct ops_attention){1, 300, 2, 256});
+    check_attention((struct ops_attention){1, 1024, 1, 64});
     check_attention((struct ops_attention){2, 1, 2, 64});
     check_attention((struct ops_attention){2, 50, 2, 40}); // heads that cuDNN has no kernel for
 }
