@@ -44,6 +44,10 @@ double spec_rotary(const json_t *spec); // base of an attention's rotary positio
 // Normal with the deviation asked for, else gain / sqrt(fan_in), by default He et al. 2015.
 struct initial spec_normal(const json_t *spec, int64_t fan_in);
 
+bool shape_equal(const struct shape *a, const struct shape *b);
+enum { SHAPE_TEXT_MAX = 96 };
+const char *shape_text(const struct shape *s, char out[SHAPE_TEXT_MAX]); // "28x28x1", "64 tokens"
+
 // What a layer takes: the error names what was expected, and what was found.
 int layer_expect(const struct layer *l, bool fits, const char *expected, struct error *e);
 int layer_expect_values(const struct layer *l, struct error *e);

@@ -1,5 +1,5 @@
 // A model told to a person.
-#include "trainer/model/layer.h"
+#include "trainer/model/compiler.h"
 
 static double layer_flops(const struct layer *l)
 {

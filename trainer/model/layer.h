@@ -26,9 +26,6 @@ struct shape {
     int64_t dim[3]; // image: height, width, channels; sequence: context, width; features: one
 };
 int64_t shape_size(const struct shape *s);
-bool shape_equal(const struct shape *a, const struct shape *b);
-enum { SHAPE_TEXT_MAX = 96 };
-const char *shape_text(const struct shape *s, char out[SHAPE_TEXT_MAX]); // "28x28x1", "64 tokens"
 
 enum { WEIGHT, BIAS, MEAN, VARIANCE, PARAMETERS_PER_LAYER }; // mean and variance: statistics
 
