@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "db/store.h"
@@ -59,15 +60,63 @@ static int refuse_newer(const char *path, int64_t version, int known, struct err
     return ERR_VERSION;
 }
 
+// --- what takes long, said while it does ---------------------------------------------------------
+
+enum { TOLD_EVERY_S = 5, PAGES_AT_ONCE = 8192, STEPS_AT_ONCE = 1000 * 1000 };
+
+struct telling {
+    const char *what;
+    int64_t began, told; // monotonic microseconds
+};
+
+static struct telling telling_of(const char *what)
+{
+    int64_t now = clock_mono_us();
+    return (struct telling){what, now, now};
+}
+
+static bool is_time(struct telling *t)
+{
+    int64_t now = clock_mono_us();
+    if (now - t->told < TOLD_EVERY_S * 1000000LL)
+        return false;
+    t->told = now;
+    return true;
+}
+
+static int64_t seconds_of(const struct telling *t)
+{
+    return (clock_mono_us() - t->began) / 1000000;
+}
+
+static int tell_step(void *telling)
+{
+    struct telling *t = telling;
+    if (is_time(t))
+        log_info("the store is still being changed; wait", "at=%s seconds=%lld", t->what,
+                 (long long)seconds_of(t));
+    return 0;
+}
+
 static int copy_pages(sqlite3 *from, const char *path, struct error *e)
 {
     struct connection to;
-    int err = connection_open(&to, path, SQLITE_OPEN_READWRITE, e);
+    struct telling t = telling_of("copy");
+    int rc = SQLITE_OK, err = connection_open(&to, path, SQLITE_OPEN_READWRITE, e);
     if (err)
         return err;
-    err = connection_copy(to.sql, from, e);
-    if (err)
+    sqlite3_backup *copy = sqlite3_backup_init(to.sql, "main", from, "main");
+    while (copy && (rc = sqlite3_backup_step(copy, PAGES_AT_ONCE)) == SQLITE_OK)
+        if (is_time(&t))
+            log_info("the store is still being copied; wait", "pages_left=%d pages=%d seconds=%lld",
+                     sqlite3_backup_remaining(copy), sqlite3_backup_pagecount(copy),
+                     (long long)seconds_of(&t));
+    if (copy)
+        sqlite3_backup_finish(copy);
+    if (sqlite3_errcode(to.sql) != SQLITE_OK) {
+        err = connection_error(to.sql, e, "copying");
         error_prefix(e, "%s", path);
+    }
     connection_close(&to);
     return err;
 }
@@ -116,13 +165,18 @@ static int apply(sqlite3 *sql, const struct migration *list, int from, int to, s
     int err = connection_exec(sql, "PRAGMA foreign_keys = OFF", e);
     if (!err)
         err = connection_exec(sql, "BEGIN EXCLUSIVE", e);
+    struct telling t = telling_of("begin");
+    sqlite3_progress_handler(sql, STEPS_AT_ONCE, tell_step, &t);
     for (int i = from; !err && i < to; i++) {
+        t.what = list[i].name;
         err = connection_exec(sql, list[i].sql, e);
         if (err)
             error_prefix(e, "migration %s", list[i].name);
     }
+    t.what = "check of references";
     if (!err)
         err = check_foreign_keys(sql, e);
+    sqlite3_progress_handler(sql, 0, NULL, NULL);
     if (!err)
         err = connection_exec(sql, marks, e);
     if (!err)
@@ -149,7 +203,10 @@ int store_migrate(sqlite3 *sql, const char *path, const struct migration *list, 
         return refuse_newer(path, id.version, count, e);
     if (id.version == count)
         return 0;
-    if (!fresh)
+    if (!fresh) {
+        log_info("the store gets a newer schema; a copy is made first", "from=%lld to=%d path=%s",
+                 (long long)id.version, count, path);
         err = copy_aside(sql, path, count, e);
+    }
     return err ? err : apply(sql, list, (int)id.version, count, e);
 }

@@ -45,23 +45,40 @@
     "s.name = ? AND s.value = (SELECT " which_ "(h.value) FROM experiment_hparams h WHERE "        \
     "h.experiment_id = s.experiment_id AND h.name = s.name)"
 
+// Tests whose index has what passes them in the order of ids.
+static const struct sql_field along_words = {
+    .walk_from = "experiments_text s CROSS JOIN experiment_briefs r ON r.id = s.rowid",
+    .walk_where = "s.experiments_text MATCH ?",
+    .walk_sort = "s.rowid",
+    .walk_id = "s.rowid"};
+static const struct sql_field along_label = {
+    .walk_from = "experiment_labels s CROSS JOIN experiment_briefs r ON r.id = s.experiment_id",
+    .walk_where = "s.label = ?",
+    .walk_sort = "s.experiment_id",
+    .walk_id = "s.experiment_id"};
+
 static const struct sql_field fields[] = {
     {COLUMN("id", "id"), .drive_open = IDS("id"), .drive_close = "",
      .walk_from = BRIEFS " NOT INDEXED", .walk_sort = "r.id", .walk_id = "r.id"},
     {COLUMN("name", "name"), WALK("name", "name")},
-    {PLAIN("description", "description")},
+    {PLAIN("description", "description"),
+     .walk_from = "experiments s INDEXED BY experiments_description CROSS JOIN experiment_briefs r "
+                  "ON r.id = s.id",
+     .walk_sort = "s.description", .walk_id = "s.id"},
     {PLAIN("notes", "notes")},
-    {COLUMN("forked_from", "parent_id"), .nullable = true},
+    {COLUMN("forked_from", "parent_id"), WALK("parent_id", "parent"), .nullable = true},
     {.name = "text",
      .open = "r.id IN (SELECT rowid FROM experiments_text WHERE experiments_text",
      .close = ")",
      .drive_open = "SELECT rowid FROM experiments_text WHERE experiments_text",
-     .drive_close = ""},
+     .drive_close = "",
+     .along = &along_words},
     {.name = "label",
      .open = "EXISTS (SELECT 1 FROM experiment_labels l WHERE l.experiment_id = r.id AND l.label",
      .close = ")",
      .drive_open = "SELECT experiment_id FROM experiment_labels WHERE label",
-     .drive_close = ""},
+     .drive_close = "",
+     .along = &along_label},
     {COLUMN("state", "state"), WALK("state", "state"), .counted = true},
     {COLUMN("archived", "archived"), .counted = true},
     {COLUMN("unmanaged", "unmanaged")},
@@ -74,15 +91,22 @@ static const struct sql_field fields[] = {
     {BY_NAME("workspace", "project_id",
              "p.id FROM projects p JOIN workspaces w ON w.id = p.workspace_id WHERE w.name"),
      .sort = "(SELECT w.name FROM projects p JOIN workspaces w ON w.id = p.workspace_id "
-             "WHERE p.id = r.project_id)"},
+             "WHERE p.id = r.project_id)",
+     .walk_from = "workspaces s CROSS JOIN projects j INDEXED BY projects_workspace ON "
+                  "j.workspace_id = s.id CROSS JOIN experiment_briefs r INDEXED BY "
+                  "experiment_briefs_project ON r.project_id = j.id",
+     .walk_sort = "s.name", .walk_id = "r.id"},
     {BY_NAME("project", "project_id", "id FROM projects WHERE name"),
-     .sort = "(SELECT name FROM projects WHERE id = r.project_id)"},
+     .sort = "(SELECT name FROM projects WHERE id = r.project_id)",
+     .walk_from = "projects s INDEXED BY projects_name CROSS JOIN experiment_briefs r INDEXED BY "
+                  "experiment_briefs_project ON r.project_id = s.id",
+     .walk_sort = "s.name", .walk_id = "r.id"},
     {COLUMN("project_id", "project_id"), WALK("project_id", "project"), .counted = true},
-    {COLUMN("searcher", "searcher")},
-    {COLUMN("resource_pool", "pool")},
-    {COLUMN("slots", "slots")},
-    {COLUMN("trials", "trials")},
-    {COLUMN("progress", "progress")},
+    {COLUMN("searcher", "searcher"), WALK("searcher", "searcher")},
+    {COLUMN("resource_pool", "pool"), WALK("pool", "pool")},
+    {COLUMN("slots", "slots"), WALK("slots", "slots")},
+    {COLUMN("trials", "trials"), WALK("trials", "trials")},
+    {COLUMN("progress", "progress"), WALK("progress", "progress")},
     {COLUMN("metric", "best"), WALK("best", "best"), .nullable = true},
     {COLUMN("started", "submitted_at"), WALK("submitted_at", "submitted")},
     {COLUMN("ended", "ended_at"), WALK("ended_at", "ended"), .nullable = true},
@@ -120,19 +144,12 @@ static const struct sql_field fields[] = {
     {0},
 };
 
-static const struct sql_field words_walk = {
-    .walk_from = "experiments_text s CROSS JOIN experiment_briefs r ON r.id = s.rowid",
-    .walk_where = "s.experiments_text MATCH ?",
-    .walk_sort = "s.rowid",
-    .walk_id = "s.rowid"};
-
 // What runs, starts or pulls is little, however much is queued.
 static const struct sql_table table = {
     .list = FILTER_EXPERIMENTS,
     .fields = fields,
     .id = "r.id",
     .active_ids = IDS("state = 'ACTIVE'"),
-    .words_walk = &words_walk,
     .live_open = "SELECT t.experiment_id FROM allocations a JOIN trials t ON t.id = a.trial_id "
                  "WHERE a.state <> 'TERMINATED' AND a.state IN ('RUNNING', 'TERMINATING', "
                  "'STARTING', 'PULLING') GROUP BY t.experiment_id HAVING max(CASE a.state "

@@ -444,9 +444,13 @@ bool filter_drive_is_exact(const struct filter_node *n)
     return n->shape == FILTER_TEST && n->op != FILTER_HAS && n->name.field->type != FILTER_STATE;
 }
 
-const char *filter_words(struct arena *a, const struct filter_node *n)
+const char *filter_along(const struct filter_context *c, const struct filter_node *n)
 {
-    return words_query(a, n->values[0].text);
+    if (n->shape != FILTER_TEST || !sql_field_of(c->table, &n->name)->along)
+        return NULL;
+    return n->op == FILTER_FINDS ? words_query(c->arena, n->values[0].text)
+           : n->op == FILTER_EQ  ? n->values[0].text
+                                 : NULL;
 }
 
 bool filter_is_counted(const struct filter_context *c, const struct filter_node *n)

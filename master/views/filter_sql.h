@@ -42,6 +42,8 @@ struct sql_field {
     // Walking in this order: FROM, the order, and the id as an index has them; a condition with
     // the key, where the walk is over another table, in which things without a value are not.
     const char *walk_from, *walk_where, *walk_where_down, *walk_sort, *walk_id;
+    // What passes a test of this field, newest first or last, by its index; NULL: not in that order
+    const struct sql_field *along;
 };
 
 struct sql_table {
@@ -51,8 +53,6 @@ struct sql_table {
     const char *live_close;         // live_open, 1, 2, 3 (PULLING, STARTING, RUNNING), live_close
     const char *id;                 // "r.id"
     const char *active_ids;         // drive of all that are active; NULL: no drive by state
-    const struct sql_field
-        *words_walk; // newest first or last, over the index of full text; or NULL
 };
 
 const struct sql_field *sql_field_of(const struct sql_table *t, const struct filter_name *name);
@@ -77,8 +77,8 @@ bool filter_drive(const struct filter_context *c, const struct filter_node *n, s
 
 bool filter_drive_is_exact(const struct filter_node *n); // its ids pass the test, every one
 
-// Of a full text test: what is bound for it.
-const char *filter_words(struct arena *a, const struct filter_node *n);
+// What is bound in the walk along a test; NULL: it is none that a walk could follow.
+const char *filter_along(const struct filter_context *c, const struct filter_node *n);
 
 // Whether the table of counts can tell how many pass.
 bool filter_is_counted(const struct filter_context *c, const struct filter_node *n);

@@ -188,11 +188,20 @@ static void read_shown(struct pager *g)
     }
 }
 
+static void read_number(struct pager *g, const char *name, int64_t fallback, int64_t *out)
+{
+    const char *text = query_get(g->v->query, name);
+    *out = fallback;
+    if (text && *text && !request_number(text, out))
+        error_set(first_error(g), ERR_INVALID,
+                  "query parameter %s: \"%.64s\" is not an integer of 64 bits", name, text);
+}
+
 static void read_page(struct pager *g)
 {
     bool named = query_get(g->v->query, "limit");
-    request_query_int(g->v->rq, "offset", 0, &g->offset, first_error(g));
-    request_query_int(g->v->rq, "limit", LIMIT_PAGE, &g->limit, first_error(g));
+    read_number(g, "offset", 0, &g->offset);
+    read_number(g, "limit", LIMIT_PAGE, &g->limit);
     if (g->limit == -2) { // of the wire: no rows, only the total
         g->limit = 0;
         g->exact = true;
@@ -499,19 +508,19 @@ static void add_source(struct pager *g, const struct plan *p, struct sql *out)
         sql_add(out, " AND ");
         bool down = g->keys[0].descending && p->walk->walk_where_down;
         sql_add(out, down ? p->walk->walk_where_down : p->walk->walk_where);
-        if (g->words)
-            sql_text(out, filter_words(g->context.arena, g->words));
-        else
+        if (g->along) {
+            sql_text(out, filter_along(&g->context, g->along));
+        } else {
             sql_key_bind(out, g->context.arena, p->walk, &g->keys[0].name);
-        if (!g->words)
             add_bounds(g, p->walk, out);
-        covered = g->words;
+        }
+        covered = g->along;
     } else if (!p->walk && g->driver) {
         sql_add(out, " AND ");
         sql_add(out, g->context.table->id);
         sql_add(out, " IN (SELECT value FROM json_each(?))");
         sql_text(out, g->ids);
-        covered = filter_drive_is_exact(g->driver) ? g->driver : NULL;
+        return;
     }
     add_conditions(g, covered, out);
 }
@@ -571,11 +580,6 @@ static void add_page(struct pager *g, const struct plan *p, struct sql *out)
     sql_add(out, g->source->joined);
 }
 
-static bool is_words(const struct filter_node *n)
-{
-    return n->shape == FILTER_TEST && n->op == FILTER_FINDS;
-}
-
 // --- which way -----------------------------------------------------------------------------------
 
 static int ask(struct pager *g, const struct sql *s, int64_t *out, struct error *e)
@@ -597,44 +601,126 @@ static int ask_constant(struct pager *g, const char *text, int64_t *out, struct 
     return err;
 }
 
-// How many ids a test's drive has, if at most `most`; -1: more, or the test has no drive.
-static int measure_drive(struct pager *g, const struct filter_node *n, int64_t most, int64_t *count,
-                         struct error *e)
+// The ids of a test's drive, if they are at most `most`; *count -1: they are more, or the test has
+// no drive.
+static int read_drive(struct pager *g, const struct filter_node *n, int64_t most, int64_t *ids,
+                      int64_t *count, struct error *e)
 {
     struct sql s;
-    int err = 0;
+    int state = 0;
     *count = -1;
     sql_init(&s);
-    sql_add(&s, "SELECT count(*) FROM (");
     if (filter_drive(&g->context, n, &s)) {
-        sql_add(&s, " LIMIT ?)");
-        sql_int(&s, most + 1);
-        err = ask(g, &s, count, e);
-        *count = *count > most ? -1 : *count;
+        struct db_rows *rows = sql_query(g->v->db, &s);
+        for (*count = 0; (state = db_next(rows)) == 1 && *count < most;)
+            ids[(*count)++] = db_int(rows, 0);
+        db_rows_close(rows);
+        *count = state == 1 ? -1 : *count;
     }
     sql_free(&s);
+    return state < 0 ? error_set(e, ERR_INTERNAL, "the store cannot be read") : 0;
+}
+
+static const char *list_of(struct pager *g, const int64_t *ids, int64_t count)
+{
+    struct buf list;
+    buf_init(&list, (size_t)DRIVE_MOST * 24);
+    for (int64_t i = 0; i < count; i++)
+        buf_printf(&list, "%c%lld", i ? ',' : '[', (long long)ids[i]);
+    buf_puts(&list, count ? "]" : "[]");
+    const char *text = arena_strdup(g->context.arena, buf_str(&list));
+    buf_free(&list);
+    return text;
+}
+
+static bool is_words(const struct filter_node *n)
+{
+    return n->shape == FILTER_TEST && n->op == FILTER_FINDS;
+}
+
+static const struct filter_node *words_beside(const struct pager *g)
+{
+    const struct filter_node *t = g->tests;
+    while (t && (t == g->driver || !is_words(t)))
+        t = t->next;
+    return t;
+}
+
+// FROM the driver's ids, WHERE they pass the other tests. Words are walked, once, and looked for
+// among the ids (the + keeps them from being looked up for each), since to test by words is to
+// gather all that have them.
+static void add_driven(struct pager *g, const char *ids, struct sql *out)
+{
+    const struct filter_node *words = words_beside(g);
+    const struct filter_node *covered = filter_drive_is_exact(g->driver) ? g->driver : NULL;
+    const struct sql_field *along =
+        words ? sql_field_of(g->context.table, &words->name)->along : NULL;
+    sql_add(out, " FROM ");
+    sql_add(out, along ? along->walk_from : g->source->base);
+    sql_add(out, " WHERE ");
+    if (along) {
+        sql_add(out, along->walk_where);
+        sql_text(out, filter_along(&g->context, words));
+        sql_add(out, " AND +");
+    }
+    sql_add(out, along ? along->walk_id : g->context.table->id);
+    sql_add(out, " IN (SELECT value FROM json_each(?))");
+    sql_text(out, ids);
+    add_conditions(g, along ? words : covered, out);
+}
+
+// What passes all tests, instead of the driver's ids.
+static int drive(struct pager *g, int64_t *ids, int64_t count, struct error *e)
+{
+    struct sql s;
+    int state;
+    sql_init(&s);
+    sql_add(&s, "SELECT ");
+    sql_add(&s, g->context.table->id);
+    add_driven(g, list_of(g, ids, count), &s);
+    struct db_rows *rows = sql_query(g->v->db, &s);
+    for (g->found = 0; (state = db_next(rows)) == 1 && g->found < count;)
+        ids[g->found++] = db_int(rows, 0);
+    db_rows_close(rows);
+    g->ids = list_of(g, ids, g->found);
+    sql_free(&s);
+    return state < 0 ? error_set(e, ERR_INTERNAL, "the store cannot be read") : 0;
+}
+
+// The test that passes the fewest ids, at most `least`, becomes the driver, with these in *ids, of
+// which there are *count; *other has as much room. Words are looked up last, and not at all where
+// there are few ids without them: that reads every text that has one of them.
+static int find_driver(struct pager *g, int64_t least, int64_t **ids, int64_t **other,
+                       int64_t *count, struct error *e)
+{
+    int err = 0;
+    for (int words = 0; words < 2; words++) {
+        for (const struct filter_node *t = g->tests; t && !err && least >= 0; t = t->next) {
+            int64_t n = -1, *read = *other;
+            if (is_words(t) != words || (words && g->driver && least < DRIVE_LEAST))
+                continue;
+            err = read_drive(g, t, least, read, &n, e);
+            if (n < 0)
+                continue;
+            *other = *ids;
+            *ids = read;
+            *count = n;
+            g->driver = t;
+            least = n - 1;
+        }
+    }
     return err;
 }
 
-// The ids of a test's drive as a JSON list.
-static int drive(struct pager *g, const struct filter_node *n, struct error *e)
+// Words are the better ones to walk along: tested one by one, each would be looked up for itself.
+static void choose_along(struct pager *g)
 {
-    struct sql s;
-    struct buf list;
-    int state = 0;
-    sql_init(&s);
-    buf_init(&list, (size_t)DRIVE_MOST * 24);
-    must(filter_drive(&g->context, n, &s));
-    struct db_rows *rows = sql_query(g->v->db, &s);
-    while ((state = db_next(rows)) == 1)
-        buf_printf(&list, "%c%lld", list.len ? ',' : '[', (long long)db_int(rows, 0));
-    db_rows_close(rows);
-    buf_puts(&list, list.len ? "]" : "[]");
-    g->driver = n;
-    g->ids = arena_strdup(g->context.arena, buf_str(&list));
-    buf_free(&list);
-    sql_free(&s);
-    return state < 0 ? error_set(e, ERR_INTERNAL, "the store cannot be read") : 0;
+    for (const struct filter_node *t = g->tests; t; t = t->next)
+        if (filter_along(&g->context, t) && (!g->along || is_words(t)))
+            g->along = t;
+    bool by_id = g->keys[0].name.field == g->keys[g->key_count - 1].name.field;
+    if (g->driver || !by_id)
+        g->along = NULL;
 }
 
 // Driven by the test that passes the fewest. With n ids to look up, a walk meets one of them every
@@ -642,7 +728,7 @@ static int drive(struct pager *g, const struct filter_node *n, struct error *e)
 // anywhere cost about twice as much as rows in order.
 static int choose_driver(struct pager *g, struct error *e)
 {
-    int64_t n = 0;
+    int64_t count = 0;
     int err = g->source->size && g->tests ? ask_constant(g, g->source->size, &g->all, e) : 0;
     if (err || !g->all)
         return err;
@@ -650,19 +736,14 @@ static int choose_driver(struct pager *g, struct error *e)
     int64_t least = even < DRIVE_LEAST  ? DRIVE_LEAST
                     : even > DRIVE_MOST ? DRIVE_MOST
                                         : (int64_t)even;
-    const struct filter_node *fewest = NULL;
-    for (const struct filter_node *t = g->tests; t && !err && least >= 0; t = t->next) {
-        err = measure_drive(g, t, least, &n, e);
-        if (n >= 0) {
-            fewest = t;
-            least = n - 1;
-        }
-        g->words = is_words(t) ? t : g->words;
-    }
-    if (fewest && !err)
-        err = drive(g, fewest, e);
-    if (g->driver || g->keys[0].name.field != g->keys[g->key_count - 1].name.field)
-        g->words = NULL;
+    int64_t *ids = xcalloc((size_t)least + 1, sizeof *ids);
+    int64_t *other = xcalloc((size_t)least + 1, sizeof *other);
+    err = find_driver(g, least, &ids, &other, &count, e);
+    if (!err && g->driver)
+        err = drive(g, ids, count, e);
+    choose_along(g);
+    free(ids);
+    free(other);
     return err;
 }
 
@@ -678,10 +759,14 @@ static bool is_counted(const struct pager *g)
     return counted;
 }
 
-// By the table of counts, else row by row: those that drive, or all.
+// As a driven page has found them, by the table of counts, else row by row.
 static int count(struct pager *g, struct error *e)
 {
     struct sql s;
+    if (g->driver) {
+        g->total = g->found;
+        return 0;
+    }
     sql_init(&s);
     if (is_counted(g)) {
         sql_add(&s, g->source->counts);
@@ -746,7 +831,7 @@ static int write_page(struct pager *g, struct error *e)
     if (!g->limit)
         return 0;
     if (!g->driver && first->walk_from && (split || !first->nullable))
-        p.walk = g->words ? g->context.table->words_walk : first;
+        p.walk = g->along ? sql_field_of(g->context.table, &g->along->name)->along : first;
     if (!split || !g->after || !json_is_null(after_value(g, 0)))
         err = write_rows(g, &p, e);
     if (err || !split || g->more)

@@ -3,7 +3,8 @@
 // that come or go between move nothing. One thread, during one call.
 //
 // Three ways to a page, by what an index can do for it:
-//   driven   an outermost test passes few rows: these are looked up, tested and sorted
+//   driven   an outermost test passes few rows: these are looked up and tested, once, and what is
+//            left of them is counted and sorted
 //   walked   rows are read in the order of an index and tested until the page is full
 //   sorted   all rows are tested and sorted
 //
@@ -56,8 +57,9 @@ struct pager {
     bool least;               // there may be more than `total`
     struct buf next, values;
     const struct filter_node *driver; // of a driven page, and
-    const char *ids;                  // what passes it, a JSON list
-    const struct filter_node *words;  // full text that is walked by id
+    const char *ids;                  // all that pass every test, a JSON list
+    int64_t found;                    // how many these are
+    const struct filter_node *along;  // the test whose index is walked by id
 };
 
 void pager_init(struct pager *g, struct view *v, const struct sql_table *table,

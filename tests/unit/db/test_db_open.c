@@ -305,6 +305,50 @@ static void teams_come_into_an_older_store(void **state)
     db_close(db);
 }
 
+// Version 10 sorted most lists by reading all rows; 11 brings indexes to what is there.
+static void orders_of_lists_come_into_an_older_store(void **state)
+{
+    (void)state;
+    static const char *const indexes[][2] = {
+        {"experiment_briefs", "experiment_briefs_searcher"},
+        {"experiment_briefs", "experiment_briefs_pool"},
+        {"experiment_briefs", "experiment_briefs_slots"},
+        {"experiment_briefs", "experiment_briefs_trials"},
+        {"experiment_briefs", "experiment_briefs_progress"},
+        {"experiments", "experiments_description"},
+        {"projects", "projects_name"},
+    };
+    char dir[32], path[64], sql[160];
+    struct error e = {0};
+    store_path(store_folder(dir), path);
+    assert_int_equal(migrate(path, migrations, 10, &e), 0);
+    run_sql(path, "INSERT INTO users (id, username, password_hash, modified_at)"
+                  " VALUES (1, 'a', '', 0);"
+                  "INSERT INTO workspaces (id, name, user_id, created_at) VALUES (1, 'w', 1, 0);"
+                  "INSERT INTO projects (id, name, workspace_id, user_id, created_at)"
+                  " VALUES (1, 'p', 1, 1, 0);"
+                  "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)"
+                  " INSERT INTO experiments (id, state, name, description, notes, labels, user_id,"
+                  " project_id, job_id, parent_id, original_config, config, priority,"
+                  " searcher_type, searcher_state, seed, submitted_at) SELECT i, 'COMPLETED', 'x',"
+                  " 'about ' || (i % 7), '', '[]', 1, 1, i, nullif(i % 5, 0), '', '{}', 42,"
+                  " 'single', '{}', 1, i FROM n");
+    assert_int_equal(migrate(path, migrations, 11, &e), 0);
+    for (size_t i = 0; i < sizeof indexes / sizeof *indexes; i++) {
+        snprintf(sql, sizeof sql,
+                 "SELECT (SELECT count(*) FROM %s INDEXED BY %s WHERE 1) ="
+                 " (SELECT count(*) FROM %s NOT INDEXED)",
+                 indexes[i][0], indexes[i][1], indexes[i][0]);
+        assert_int_equal(ask_file(path, sql), 1);
+    }
+    assert_int_equal(ask_file(path, "SELECT count(*) FROM experiment_briefs INDEXED BY"
+                                    " experiment_briefs_parent WHERE parent_id IS NOT NULL"),
+                     40);
+    assert_int_equal(ask_file(path, "SELECT count(*) FROM pragma_integrity_check"
+                                    " WHERE integrity_check = 'ok'"),
+                     1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +365,7 @@ int main(void)
         cmocka_unit_test(a_migration_that_fails_changes_nothing),
         cmocka_unit_test(a_migration_that_loses_a_reference_is_refused),
         cmocka_unit_test(teams_come_into_an_older_store),
+        cmocka_unit_test(orders_of_lists_come_into_an_older_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
