@@ -182,7 +182,36 @@ void agent_take_faults(struct core *c, struct agent *g, const json_t *before)
 
 // --- how much the slots are used -----------------------------------------------------------------
 
-// As Determined's profiler reports it: {agent: {device: {name: value}}}.
+// Over the devices, for charts: {name: mean}; of a trial on several machines {"name agent": mean}.
+static void put_means(json_t *values, const struct part *p, json_t *devices)
+{
+    static const struct {
+        const char *of, *name;
+        double unit;
+    } charts[] = {{"gpu_util", "gpu_util", 1},
+                  {"gpu_used_memory", "gpu_used_gib", 1 << 30},
+                  {"gpu_temperature", "gpu_temperature", 1},
+                  {"gpu_power", "gpu_power", 1}};
+    bool alone = p->allocation->part_count == 1;
+    for (size_t i = 0; i < sizeof charts / sizeof *charts; i++) {
+        json_t *device;
+        const char *uuid;
+        double sum = 0, count = 0;
+        json_object_foreach(devices, uuid, device)
+        {
+            const json_t *value = jget(device, charts[i].of);
+            sum += json_number_value(value);
+            count += value != NULL;
+        }
+        char *key =
+            xasprintf("%s%s%s", charts[i].name, alone ? "" : " ", alone ? "" : p->agent->id);
+        if (count > 0)
+            json_object_set_new(values, key, json_real(sum / count / charts[i].unit));
+        free(key);
+    }
+}
+
+// As Determined's profiler reports it, {agent: {device: {name: value}}}, and beside it the means.
 static json_t *use_of_part(const struct agent *g, const struct part *p)
 {
     json_t *devices = json_object();
@@ -191,7 +220,9 @@ static json_t *use_of_part(const struct agent *g, const struct part *p)
         if (json_is_object(use))
             json_object_set(devices, jget_string(slot_of(g, p->slots[i]), "uuid", ""), use);
     }
-    return json_pack("{s:o}", g->id, devices);
+    json_t *values = json_pack("{s:o}", g->id, devices);
+    put_means(values, p, devices);
+    return values;
 }
 
 // Each is taken once: a call that is made again brings it again.

@@ -107,11 +107,11 @@ class GpusTest(unittest.TestCase):
 
     def test_slots(self):
         rows = self.cluster.rows("slot", "list", "--agent", "agent-0")
-        self.assertEqual([row["device"] for row in rows], [f"Fake GPU {n}" for n in range(4)])
+        self.assertEqual([row["device"] for row in rows], ["Fake GPU"] * 4)
         self.assertEqual([row["near"] for row in rows], [f"nvlink {n // 2}, node 0" for n in range(4)])
         self.assertEqual((rows[3]["type"], rows[3]["uuid"], rows[3]["bus"], rows[3]["driver"], rows[3]["memory"]),
                          ("CUDA", "GPU-0000-3", "00000000:04:00.0", "550.54.15", 80 << 30))
-        self.assertIn("Fake GPU 3", self.cluster.muster("agent", "describe", "agent-0"))
+        self.assertIn("Fake GPU", self.cluster.muster("agent", "describe", "agent-0"))
 
     def test_devices_and_use_of_a_task(self):
         experiment = self.create(2)
@@ -126,6 +126,10 @@ class GpusTest(unittest.TestCase):
         first = wait_for("reports of use", reports, 40)[0]
         self.assertIsNone(first.get("stepsCompleted"), first)
         use = first["metrics"]["avg_metrics"]["agent-0"]
+        means = {key: value for key, value in first["metrics"]["avg_metrics"].items() if key != "agent-0"}
+        self.assertEqual(means, {"gpu_util": 40 + sum(held) / 2, "gpu_used_gib": 1, "gpu_temperature": 61, "gpu_power": 250.5})
+        chart = self.admin.get(f"/trials/{trial}/series?group=gpu&metric=gpu_util")["series"][0]
+        self.assertEqual(chart["values"][0], means["gpu_util"])
         self.assertEqual(sorted(use), [f"GPU-0000-{slot}" for slot in held])
         self.assertEqual(use[f"GPU-0000-{held[0]}"],
                          {"gpu_util": 40 + held[0], "gpu_free_memory": 79 << 30, "gpu_used_memory": 1 << 30,
@@ -198,7 +202,7 @@ class GpusTest(unittest.TestCase):
         with self.machine("mig", "FAKE_GPUS=2", "FAKE_INSTANCES=2") as agent:
             devices = [slot["device"] for slot in self.slots(agent).values()]
             self.assertEqual([one["uuid"] for one in devices], [f"MIG-0000-{gpu}-{n}" for gpu in (0, 1) for n in (1, 2)])
-            self.assertEqual(devices[0]["brand"], "Fake GPU 0 MIG 1g.10gb")
+            self.assertEqual(devices[0]["brand"], "Fake GPU MIG 1g.10gb")
             experiment = self.create(1, "mig")
             (slot,) = wait_for("its slot", lambda: self.running_on(experiment, agent), 60)
             self.assertIn(f"sees {devices[slot]['uuid']} slots [{slot}]", self.log(experiment))
@@ -207,7 +211,7 @@ class GpusTest(unittest.TestCase):
         """Eight GPUs in two groups; the last one is cut into instances, and is in no group then."""
         events, ran = pathlib.Path("events-large").resolve(), pathlib.Path("ran").resolve()
         events.touch()
-        with self.machine("large", "FAKE_GPUS=8", "FAKE_LINKED=4", "FAKE_CUT_GPU=7", "FAKE_INSTANCES=2", "FAKE_MODEL=1",
+        with self.machine("large", "FAKE_GPUS=8", "FAKE_LINKED=4", "FAKE_CUT_GPU=7", "FAKE_INSTANCES=2",
                           f"FAKE_NVML_EVENTS={events}") as agent:
             near = [row["near"] for row in self.cluster.rows("slot", "list", "--agent", agent)]
             self.assertEqual(near, ["nvlink 0, node 0"] * 4 + ["nvlink 1, node 1"] * 3 + ["node 1"] * 2)

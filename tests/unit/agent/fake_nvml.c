@@ -9,7 +9,6 @@
 //   FAKE_LINKED number        so many GPUs after each other have NVLink, but one that is cut; 0 to
 //   3,
 //                             4 to 7 .. share a node
-//   FAKE_MODEL 1              they are all of one model; absent: its name has their number
 //   FAKE_NVML_EVENTS file     of lines "GPU XID INSTANCE", each told once, when it is there;
 //                             INSTANCE -1: of none; XID 0: a double-bit ECC event
 #include <stdbool.h>
@@ -115,10 +114,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
 int nvmlDeviceGetName(void *device, char *name, unsigned length)
 {
     const char *profile = instance_of(device) ? " MIG 1g.10gb" : "";
-    if (number("FAKE_MODEL") == 1)
-        snprintf(name, length, "Fake GPU%s", profile);
-    else
-        snprintf(name, length, "Fake GPU %d%s", gpu_of(device), profile);
+    snprintf(name, length, "Fake GPU%s", profile);
     return 0;
 }
 

@@ -51,7 +51,7 @@ static void gpus(void **state)
     assert_int_equal(slots_find_gpus(&s, FAKE_NVML, NULL), 0);
     assert_true(s.cuda);
     assert_int_equal(s.count, 2);
-    assert_string_equal(s.items[1].name, "Fake GPU 1");
+    assert_string_equal(s.items[1].name, "Fake GPU");
     assert_string_equal(s.items[1].uuid, "GPU-0000-1");
     assert_true(s.items[1].memory == INT64_C(80) << 30);
     assert_int_equal(s.items[1].fault.grade, FAULT_NONE);
@@ -108,7 +108,7 @@ static void instances(void **state)
     assert_int_equal(s.count, 6);
     assert_string_equal(s.items[0].uuid, "MIG-0000-0-1");
     assert_string_equal(s.items[5].uuid, "MIG-0000-1-3");
-    assert_string_equal(s.items[5].name, "Fake GPU 1 MIG 1g.10gb");
+    assert_string_equal(s.items[5].name, "Fake GPU MIG 1g.10gb");
     assert_string_equal(s.items[5].gpu.bus_id, "00000000:02:00.0");
     assert_true(s.items[5].memory == INT64_C(10) << 30);
     assert_int_equal(s.items[5].gpu.instance, 9);

@@ -80,7 +80,7 @@ export function agentActions(agent: Agent): Action[] {
         name: `Disable ${agent.id} now`,
         icon: "stop",
         danger: usedSlots(agent)
-            ? `What runs on its ${used} in use is stopped, and starts again elsewhere from its newest checkpoint.`
+            ? `What runs on its ${used} in use is stopped, and starts again elsewhere from its newest checkpoint; a command runs to its end.`
             : "It is given no more work until it is enabled again.",
         done: `${agent.id} is out of service`,
         call: call("disable", {}),

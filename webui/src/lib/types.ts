@@ -314,7 +314,7 @@ export interface Slot {
     draining?: boolean;
     /** What its agent says is wrong with it; "noted" keeps it in use. */
     fault?: { grade: string; reason: string; time?: string; overruled: boolean };
-    /** Newest sample: gpu_util, gpu_free_memory, gpu_temperature, gpu_power. */
+    /** Newest sample: gpu_util, gpu_used_memory, gpu_free_memory, gpu_temperature, gpu_power. */
     use?: Record<string, number>;
     container?: { id: string; state: string; allocationId?: string };
 }

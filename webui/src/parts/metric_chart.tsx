@@ -117,8 +117,10 @@ export function MetricChart(props: MetricChartProps) {
         kept.set(trialId, { what, series });
         return series;
     };
+    const kind = group === "gpu" ? "time" : view.x.value; // what the agents report has no steps
+    const zoom = kind === view.x.value ? view.zoom : undefined;
     const drawn = (run: Run, series: readonly Series[], all: readonly Series[], place: number) =>
-        linesOf(series, view.x.value, {
+        linesOf(series, kind, {
             id: String(run.trialId),
             label: run.label,
             kind: run.kind ?? place,
@@ -137,7 +139,7 @@ export function MetricChart(props: MetricChartProps) {
     );
     // Of what is zoomed to, the points that were left out of the whole.
     const detail = useLoad(async (abort): Promise<{ range: Range; found: Found } | null> => {
-        const range = view.zoom.value;
+        const range = zoom?.value;
         const known = full.data.value;
         if (!range || !known) return null;
         const all = runs.map(async (run): Promise<[number, Series[]]> => {
@@ -155,10 +157,9 @@ export function MetricChart(props: MetricChartProps) {
         first.current = false;
     }, [key]);
 
-    const kind = view.x.value;
     const all = full.data.value;
     const closer = detail.data.value;
-    const found = closer && closer.range === view.zoom.value ? closer.found : all;
+    const found = closer && closer.range === zoom?.value ? closer.found : all;
     const lines = useMemo(
         () =>
             runs.flatMap((run, i) => {
@@ -182,7 +183,7 @@ export function MetricChart(props: MetricChartProps) {
                     logY={view.logY.value}
                     smooth={view.smooth.value}
                     calm={metrics.every((name) => isOfMachine({ group, name }))}
-                    zoom={view.zoom}
+                    {...(zoom ? { zoom } : {})}
                     busy={isBusy}
                     height={height}
                 />

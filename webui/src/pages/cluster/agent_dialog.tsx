@@ -36,7 +36,7 @@ function factsOf({ device, use }: Slot): string {
         device?.nvlinkGroup !== undefined && `NVLink ${device.nvlinkGroup}`,
         device?.numaGroup !== undefined && `node ${device.numaGroup}`,
         use?.gpu_util !== undefined && `${use.gpu_util} % used`,
-        use?.gpu_free_memory !== undefined && `${bytes(use.gpu_free_memory)} free`,
+        use?.gpu_used_memory !== undefined && `${bytes(use.gpu_used_memory)} of ${bytes(device?.memory ?? 0)}`,
         use?.gpu_temperature !== undefined && `${use.gpu_temperature} °C`,
         use?.gpu_power !== undefined && `${Math.round(use.gpu_power)} W`,
     ];

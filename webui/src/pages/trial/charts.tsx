@@ -172,7 +172,8 @@ function Machine({ trial, starts }: { trial: Trial; starts: readonly Start[] }) 
     );
 }
 
-const words = (group: string) => group.charAt(0).toUpperCase() + group.slice(1);
+const words = (group: string) =>
+    group === "gpu" ? "GPUs, on average" : group.charAt(0).toUpperCase() + group.slice(1);
 
 export function Charts({
     trial,
