@@ -47,7 +47,7 @@ int ops_alloc(size_t bytes, void **out, struct error *e);
 void ops_free(void *memory); // NULL is fine
 
 void ops_upload(void *device, const void *host, size_t bytes);   // host may change on return
-void ops_download(void *host, const void *device, size_t bytes); // there after ops_wait()
+void ops_download(void *host, const void *device, size_t bytes); // comes until ops_wait()
 void ops_copy(void *to, const void *from, size_t bytes);         // within the device
 void ops_zero(void *to, size_t bytes);
 

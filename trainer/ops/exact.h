@@ -1,6 +1,7 @@
 // Gradients as integers, so that the order of their sum cannot matter (trainer/sync says how their
 // scale is chosen). The rules of ops.h hold: all blocks are in the device's memory.
 //
+// Scales are read from the device's memory, too, so that they may vary in work that is repeated.
 // With *scale = 2^s an element g becomes rint(g * *scale). The multiplication is exact and the
 // rounding is IEEE's, so the integer is the same on every machine and instruction set. Elements
 // beyond OPS_EXACT_CLAMP are clamped, NaN to its negative, which the peak tells: the largest bit
@@ -16,11 +17,11 @@ void ops_exact_probe(size_t n, const float *g, uint32_t *peak);
 void ops_exact_put(size_t n, const float *g, const float *scale, int32_t *sum,
                    uint32_t *peak); // sum =
 void ops_exact_add(size_t n, const float *g, const float *scale, int32_t *sum,
-                   uint32_t *peak);                        // sum +=
-void ops_exact_to_float(size_t n, float scale, void *sum); // int32 becomes float, in its place
+                   uint32_t *peak);                               // sum +=
+void ops_exact_to_float(size_t n, const float *scale, void *sum); // int32 becomes float, in place
 
 // For comparison, sums that are not exact.
 void ops_float_add(size_t n, const float *g, float *sum); // sum += g
-void ops_float_scale(size_t n, float scale, float *sum);
+void ops_float_scale(size_t n, const float *scale, float *sum);
 
 #endif

@@ -8,7 +8,6 @@
 
 #include "base/arena.h"
 #include "base/log.h"
-#include "trainer/ops/device.h"
 
 static size_t round_up(size_t n, size_t unit)
 {
@@ -54,6 +53,8 @@ void sync_cut(struct sync *s, size_t fusion_bytes)
     s->bucket_count = (end + cells - 1) / cells;
     free(s->buckets);
     free(s->ranges);
+    ops_recording_free(s->finish);
+    s->finish = NULL;
     s->buckets = xcalloc(s->bucket_count, sizeof *s->buckets);
     s->ranges = xcalloc(s->bucket_count, sizeof *s->ranges);
     for (size_t i = 0; i < s->bucket_count; i++) {

@@ -3,6 +3,7 @@
 #ifndef MUSTER_TRAINER_SYNC_PARTS_H
 #define MUSTER_TRAINER_SYNC_PARTS_H
 
+#include "trainer/ops/device.h"
 #include "trainer/sync/sync.h"
 
 struct bucket {
@@ -18,6 +19,7 @@ struct sync {
     size_t bucket_count, complete, sent, fusion_bytes;
     struct optimizer_range *ranges; // this rank's parts, in the order of the block
     size_t range_count;
+    struct ops_recording *finish; // of sums in the ranges
     bool weights_sent;
 
     // Of the communicator, in the device's memory.
@@ -25,7 +27,7 @@ struct sync {
     float *weights;        // [sync_padded()]
     int64_t *sums;         // [config.sums] doubles
     int32_t *peaks;        // [parameter_count + 1] the step's, as bits of floats, and the flag
-    float *scales;         // [parameter_count] the step's, of gradients that become integers
+    float *scales;         // [parameter_count] of gradients, then of sums that become gradients
     int32_t *checksums;    // [world][parameter_count]
     struct loss_sum *loss; // [1]
     uint32_t peaks_ticket, loss_ticket;

@@ -82,6 +82,7 @@ void sync_free(struct sync *s)
     free(s->exponents);
     free(s->ranges);
     free(s->buckets);
+    ops_recording_free(s->finish);
     free(s);
 }
 
@@ -206,13 +207,12 @@ static int hear_peaks(struct sync *s, struct error *e)
     return err;
 }
 
-// A step may change them while a GPU still works on the one before.
-static void send_scales(struct sync *s)
+static void send_scales(struct sync *s, float (*of)(const struct sync *s, int parameter))
 {
     size_t bytes = (size_t)s->config.parameter_count * sizeof *s->scales;
     float *scales = xcalloc(1, bytes + 1);
     for (int t = 0; t < s->config.parameter_count; t++)
-        scales[t] = scale_of(s, t);
+        scales[t] = of(s, t);
     ops_upload(s->scales, scales, bytes);
     free(scales);
 }
@@ -223,7 +223,7 @@ void sync_begin(struct sync *s)
     count_missing(s);
     forget_peaks(s);
     if (is_exact(s))
-        send_scales(s);
+        send_scales(s, scale_of);
     s->sent = 0;
     s->last = false;
     s->err = 0;
@@ -338,11 +338,18 @@ static void finish_tensor(struct sync *s, int parameter)
     size_t range = 0;
     while (next_own(s, p->offset, p->offset + p->count, &range, &own))
         if (is_exact(s))
-            ops_exact_to_float(own.last - own.first, unit_of(s, parameter),
+            ops_exact_to_float(own.last - own.first, s->scales + parameter,
                                s->gradients + own.first);
         else
-            ops_float_scale(own.last - own.first, unit_of(s, parameter),
+            ops_float_scale(own.last - own.first, s->scales + parameter,
                             (float *)s->gradients + own.first);
+}
+
+static void finish_all(void *ctx)
+{
+    struct sync *s = ctx;
+    for (int t = 0; t < s->config.parameter_count; t++)
+        finish_tensor(s, t);
 }
 
 static int32_t next_exponent(int32_t now, int32_t peak)
@@ -355,11 +362,10 @@ static int32_t next_exponent(int32_t now, int32_t peak)
 
 static void finish_tensors(struct sync *s)
 {
-    for (int t = 0; t < s->config.parameter_count; t++) {
-        finish_tensor(s, t);
-        if (is_exact(s))
-            s->exponents[t] = next_exponent(s->exponents[t], s->heard[t]);
-    }
+    send_scales(s, unit_of);
+    ops_repeat(&s->finish, finish_all, s);
+    for (int t = 0; t < s->config.parameter_count && is_exact(s); t++)
+        s->exponents[t] = next_exponent(s->exponents[t], s->heard[t]);
 }
 
 int sync_sum(struct sync *s, struct sync_totals *totals, bool *again, struct error *e)

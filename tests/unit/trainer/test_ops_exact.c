@@ -37,7 +37,8 @@ static void test_sums(void **state)
         }
         for (int64_t i = 0; i < n; i++)
             assert_int_equal(sum[i], expected[i]);
-        ops_exact_to_float((size_t)n, 0x1p-20f, sum);
+        *scale = 0x1p-20f;
+        ops_exact_to_float((size_t)n, scale, sum);
         for (int64_t i = 0; i < n; i++) {
             float found;
             memcpy(&found, &sum[i], sizeof found);
@@ -81,13 +82,14 @@ static void test_floats(void **state)
     enum { COUNT = 1003 };
     struct arithmetic a = arithmetic_begin(2);
     float *g = floats_random(&a, COUNT, 1), *sum = floats_random(&a, COUNT, 1);
-    float *before = floats_new(&a, COUNT);
+    float *before = floats_new(&a, COUNT), *scale = floats_new(&a, 1);
+    *scale = 0.1f;
     memcpy(before, sum, COUNT * sizeof *sum);
     ops_float_add(COUNT, g, sum);
     for (int i = 0; i < COUNT; i++)
         assert_true(sum[i] == before[i] + g[i]);
     memcpy(before, sum, COUNT * sizeof *sum);
-    ops_float_scale(COUNT, 0.1f, sum);
+    ops_float_scale(COUNT, scale, sum);
     for (int i = 0; i < COUNT; i++)
         assert_true(sum[i] == before[i] * 0.1f);
     arithmetic_end(&a);

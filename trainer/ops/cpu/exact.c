@@ -146,9 +146,9 @@ void ops_exact_add(size_t n, const float *g, const float *scale, int32_t *sum, u
     note(peak, exact_kernels()->add(sum, g, n, *scale));
 }
 
-void ops_exact_to_float(size_t n, float scale, void *sum)
+void ops_exact_to_float(size_t n, const float *scale, void *sum)
 {
-    exact_kernels()->to_float(sum, n, scale);
+    exact_kernels()->to_float(sum, n, *scale);
 }
 
 void ops_float_add(size_t n, const float *g, float *sum)
@@ -156,7 +156,7 @@ void ops_float_add(size_t n, const float *g, float *sum)
     exact_kernels()->add_float(sum, g, n);
 }
 
-void ops_float_scale(size_t n, float scale, float *sum)
+void ops_float_scale(size_t n, const float *scale, float *sum)
 {
-    exact_kernels()->scale_float(sum, n, scale);
+    exact_kernels()->scale_float(sum, n, *scale);
 }

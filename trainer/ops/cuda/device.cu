@@ -158,6 +158,7 @@ void ops_close(void)
         cudaStreamSynchronize(device.stream);
     attention_forget_plans();
     cuda_forget_phases();
+    cuda_forget_copies();
     if (device.workspace)
         cudaFree(device.workspace);
     if (device.dnn)
@@ -212,39 +213,12 @@ void ops_free(void *memory)
         cuda_check(cudaFree(memory), "ops_free");
 }
 
-// Ordinary memory of the host has been read when this returns: the driver copies it aside.
-void ops_upload(void *to, const void *host, size_t bytes)
-{
-    if (bytes > 0)
-        cuda_check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, device.stream),
-                   "ops_upload");
-}
-
-void ops_download(void *host, const void *from, size_t bytes)
-{
-    if (bytes > 0)
-        cuda_check(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, device.stream),
-                   "ops_download");
-}
-
-void ops_copy(void *to, const void *from, size_t bytes)
-{
-    if (bytes > 0)
-        cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, device.stream),
-                   "ops_copy");
-}
-
-void ops_zero(void *to, size_t bytes)
-{
-    if (bytes > 0)
-        cuda_check(cudaMemsetAsync(to, 0, bytes, device.stream), "ops_zero");
-}
-
 // A kernel that fails does so after its launch, so the op that is named noticed it, and one before
 // may have done it.
 int ops_wait(struct error *e)
 {
     cuda_check(cudaStreamSynchronize(device.stream), "ops_wait");
+    cuda_end_copies();
     if (trouble[0] == '\0')
         return 0;
     return error_set(e, ERR_IO,

@@ -78,8 +78,9 @@ extern "C" void ops_exact_add(size_t n, const float *g, const float *scale, int3
     sum_of(ADD, n, g, scale, sum, peak);
 }
 
-static __global__ void to_float_kernel(size_t n, float scale, int32_t *sum)
+static __global__ void to_float_kernel(size_t n, const float *scale_at, int32_t *sum)
 {
+    const float scale = *scale_at;
 #pragma unroll
     for (int k = 0; k < EACH; k++) {
         size_t i = first_of_mine() + (size_t)k * THREADS;
@@ -88,7 +89,7 @@ static __global__ void to_float_kernel(size_t n, float scale, int32_t *sum)
     }
 }
 
-extern "C" void ops_exact_to_float(size_t n, float scale, void *sum)
+extern "C" void ops_exact_to_float(size_t n, const float *scale, void *sum)
 {
     if (n > 0)
         LAUNCH(to_float_kernel, blocks_of(n), THREADS, 0, n, scale, (int32_t *)sum);
@@ -110,7 +111,19 @@ extern "C" void ops_float_add(size_t n, const float *g, float *sum)
         LAUNCH(add_kernel, blocks_of(n), THREADS, 0, n, g, sum);
 }
 
-extern "C" void ops_float_scale(size_t n, float scale, float *sum)
+static __global__ void scale_kernel(size_t n, const float *scale_at, float *sum)
 {
-    ops_scale((int64_t)n, (double)scale, sum, sum);
+    const float scale = *scale_at;
+#pragma unroll
+    for (int k = 0; k < EACH; k++) {
+        size_t i = first_of_mine() + (size_t)k * THREADS;
+        if (i < n)
+            sum[i] *= scale;
+    }
+}
+
+extern "C" void ops_float_scale(size_t n, const float *scale, float *sum)
+{
+    if (n > 0)
+        LAUNCH(scale_kernel, blocks_of(n), THREADS, 0, n, scale, sum);
 }

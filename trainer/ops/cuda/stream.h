@@ -16,7 +16,9 @@ enum { CUDA_TROUBLE_MAX = 512 };
 void cuda_check(cudaError_t status, const char *op);
 void cuda_trouble_goes_to(char elsewhere[CUDA_TROUBLE_MAX]);
 
-void cuda_forget_phases(void); // phases.c; the device is about to be closed
+void cuda_end_copies(void);    // copies.c; the device has nothing more to do
+void cuda_forget_copies(void); // the device is about to be closed
+void cuda_forget_phases(void); // phases.c; likewise
 #ifdef __cplusplus
 }
 #endif

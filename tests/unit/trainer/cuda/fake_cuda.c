@@ -35,6 +35,7 @@ struct range {
     struct range *next;
     char *first;
     size_t bytes;
+    enum cudaMemoryType type;
 };
 
 struct fake_faults fake_faults;
@@ -234,13 +235,18 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 // Memory.
 
-void fake_remember(void *memory, size_t bytes)
+static void remember(void *memory, size_t bytes, enum cudaMemoryType type)
 {
     struct range *r = xcalloc(1, sizeof *r);
     pthread_mutex_lock(&lock);
-    *r = (struct range){ranges, memory, bytes};
+    *r = (struct range){ranges, memory, bytes, type};
     ranges = r;
     pthread_mutex_unlock(&lock);
+}
+
+void fake_remember(void *memory, size_t bytes)
+{
+    remember(memory, bytes, cudaMemoryTypeDevice);
 }
 
 void fake_forget(void *memory)
@@ -262,8 +268,25 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *about, const 
     pthread_mutex_lock(&lock);
     for (const struct range *r = ranges; r; r = r->next)
         if ((const char *)p >= r->first && (const char *)p < r->first + r->bytes)
-            about->type = cudaMemoryTypeDevice;
+            about->type = r->type;
     pthread_mutex_unlock(&lock);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void **memory, size_t bytes)
+{
+    if (fake_faults.no_locked_memory)
+        return answer(cudaErrorMemoryAllocation);
+    *memory = block_alloc(bytes);
+    must(*memory);
+    remember(*memory, bytes, cudaMemoryTypeHost);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+    fake_forget(memory);
+    free(memory);
     return cudaSuccess;
 }
 
@@ -292,18 +315,23 @@ static void enqueue_copy(cudaStream_t stream, struct copy copy)
     fake_enqueue(stream, move, c);
 }
 
-// What comes from the host is put aside at once, as the driver does.
+// What comes from ordinary memory of the host is put aside at once, and what goes there is waited
+// for, as the driver does.
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
-    must(kind == cudaMemcpyDefault);
-    void *aside = xcalloc(1, bytes + 1);
-    struct cudaPointerAttributes about;
-    cudaPointerGetAttributes(&about, from);
-    bool on_host = about.type == cudaMemoryTypeUnregistered;
-    if (on_host)
+    struct cudaPointerAttributes source, target;
+    cudaPointerGetAttributes(&source, from);
+    cudaPointerGetAttributes(&target, to);
+    must(kind == cudaMemcpyDefault ||
+         (kind != cudaMemcpyHostToDevice) == (source.type == cudaMemoryTypeDevice));
+    bool ordinary = source.type == cudaMemoryTypeUnregistered;
+    void *aside = ordinary ? xcalloc(1, bytes + 1) : NULL;
+    if (ordinary)
         memcpy(aside, from, bytes);
-    enqueue_copy(stream, (struct copy){to, on_host ? aside : from, aside, bytes});
+    enqueue_copy(stream, (struct copy){to, ordinary ? aside : from, aside, bytes});
+    if (target.type == cudaMemoryTypeUnregistered)
+        cudaStreamSynchronize(stream);
     return cudaSuccess;
 }
 
@@ -346,25 +374,11 @@ void ops_free(void *memory)
     free(memory);
 }
 
-void ops_upload(void *to, const void *from, size_t bytes)
-{
-    cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda_stream());
-}
-
-void ops_download(void *to, const void *from, size_t bytes)
-{
-    cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda_stream());
-}
-
-void ops_zero(void *to, size_t bytes)
-{
-    cudaMemsetAsync(to, 0, bytes, cuda_stream());
-}
-
 int ops_wait(struct error *e)
 {
     cudaError_t error = cudaGetLastError();
     cudaStreamSynchronize(cuda_stream());
+    cuda_end_copies();
     return error ? error_set(e, ERR_IO, "the device failed") : 0;
 }
 

@@ -14,6 +14,7 @@ struct fake_faults {
     int version;            // of NCCL; 0: that of the header
     bool no_memory;         // ncclMemAlloc() fails
     bool no_registration;   // ncclCommRegister() fails
+    bool no_locked_memory;  // cudaMallocHost() fails
     bool never_connects;    // the communicator stays in progress
     ncclResult_t complaint; // what a communicator says of itself
 };

@@ -1,0 +1,221 @@
+// What the host and the GPU do side by side: copies (ops/cuda/copies.c), and phases by the GPU's
+// clock (ops/cuda/phases.c). Over a GPU that is none, and over a real one where there is one.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "tests/unit/trainer/cuda/fake_gpu.h"
+#include "trainer/ops/cuda/stream.h"
+#include "trainer/ops/device.h"
+
+enum { MS = 1000, SKIPPED = 77 };
+
+// --- copies
+
+enum { MIB = 1 << 20 };
+
+static char *device_new(size_t bytes)
+{
+    struct error e;
+    void *p = NULL;
+    assert_int_equal(ops_alloc(bytes, &p, &e), 0);
+    assert_int_equal(ops_wait(&e), 0);
+    return p;
+}
+
+// Neither way does the host wait for what the GPU has to do before.
+static void test_nobody_waits_for_copies(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    char *device = device_new(N), sent[N], back[N];
+    struct error e;
+    memset(sent, 7, N);
+    ops_upload(device, sent, N); // the first has memory locked
+    assert_int_equal(ops_wait(&e), 0);
+    int64_t begin = clock_mono_us();
+    gpu_compute_us(1500 * MS);
+    ops_upload(device, sent, N);
+    memset(sent, 8, N); // it was read
+    ops_download(back, device, N);
+    ops_upload(device, sent, N);
+    assert_true(clock_mono_us() - begin < 1400 * MS);
+    assert_int_equal(ops_wait(&e), 0);
+    assert_true(clock_mono_us() - begin >= 1499 * MS);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(back[i], 7);
+    ops_download(back, device, N);
+    assert_int_equal(ops_wait(&e), 0);
+    assert_true(back[0] == 8 && back[N - 1] == 8);
+    ops_free(device);
+}
+
+// Pieces of several sizes, there and back; some larger than what is locked, and all much more.
+static void check_copies(void)
+{
+    const size_t sizes[] = {40 * MIB, 1, 63 * MIB, 70 * MIB, 30 * MIB, 4097};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    char *sent = xcalloc(1, 70 * MIB), *devices[COUNT], *back[COUNT];
+    struct error e;
+    for (int i = 0; i < COUNT; i++) {
+        devices[i] = device_new(sizes[i]);
+        back[i] = xcalloc(1, sizes[i]);
+        memset(sent, i + 1, sizes[i]);
+        gpu_compute_us(5 * MS);
+        ops_upload(devices[i], sent, sizes[i]);
+    }
+    memset(sent, 0, 70 * MIB);
+    for (int i = 0; i < COUNT; i++)
+        ops_download(back[i], devices[i], sizes[i]);
+    assert_int_equal(ops_wait(&e), 0);
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(back[i][0] == i + 1 && back[i][sizes[i] - 1] == i + 1);
+        assert_memory_equal(back[i], back[i] + sizes[i] / 2, sizes[i] / 2);
+        ops_free(devices[i]);
+        free(back[i]);
+    }
+    free(sent);
+}
+
+static void test_copies_of_all_sizes(void **state)
+{
+    (void)state;
+    check_copies();
+}
+
+// More at once than are kept account of.
+static void test_many_copies(void **state)
+{
+    (void)state;
+    enum { MANY = 2000 };
+    int32_t *device = (int32_t *)device_new(MANY * sizeof *device), back[MANY];
+    struct error e;
+    for (int i = 0; i < MANY; i++) {
+        ops_upload(device + i, &i, sizeof i);
+        ops_download(back + i, device + i, sizeof i);
+    }
+    assert_int_equal(ops_wait(&e), 0);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(back[i], i);
+    ops_free(device);
+}
+
+static void test_without_locked_memory(void **state)
+{
+    (void)state;
+    if (gpu_is_real())
+        skip();
+    cuda_forget_copies();
+    fake_faults.no_locked_memory = true;
+    check_copies();
+    assert_int_equal(cudaGetLastError(), cudaSuccess);
+    fake_faults.no_locked_memory = false;
+    check_copies();
+}
+
+// --- phases
+
+static void compute(enum ops_phase phase, int64_t us)
+{
+    ops_phase(phase);
+    gpu_compute_us(us);
+}
+
+static void forget(void)
+{
+    int64_t before[OPS_PHASES];
+    struct error e;
+    ops_phase(OPS_REST);
+    assert_int_equal(ops_wait(&e), 0);
+    ops_phases(before);
+}
+
+// The host only says what is to be done; the time is that of the GPU, which does it later.
+static void test_time_is_of_the_gpu(void **state)
+{
+    (void)state;
+    int64_t us[OPS_PHASES];
+    struct error e;
+    forget();
+    int64_t begin = clock_mono_us();
+    compute(OPS_FORWARD, 60 * MS);
+    compute(OPS_BACKWARD, 120 * MS);
+    assert_int_equal(ops_phase(OPS_REST), OPS_BACKWARD);
+    ops_phases(us);
+    assert_true(us[OPS_FORWARD] == 0 && us[OPS_BACKWARD] == 0); // not yet
+    assert_int_equal(ops_wait(&e), 0);
+    ops_phases(us);
+    assert_true(us[OPS_FORWARD] >= 59 * MS && us[OPS_BACKWARD] >= 119 * MS);
+    assert_true(us[OPS_FORWARD] + us[OPS_BACKWARD] <= clock_mono_us() - begin + MS);
+    ops_phases(us);
+    assert_true(us[OPS_FORWARD] == 0 && us[OPS_BACKWARD] == 0); // told once
+}
+
+// What the host does while the GPU is busy takes none of its time.
+static void test_hidden_work_of_the_host(void **state)
+{
+    (void)state;
+    int64_t us[OPS_PHASES];
+    struct error e;
+    forget();
+    compute(OPS_BACKWARD, 600 * MS);
+    ops_phase(OPS_DATA);
+    clock_sleep_us(200 * MS);
+    ops_phase(OPS_REST);
+    assert_int_equal(ops_wait(&e), 0);
+    int64_t begin = clock_mono_us();
+    ops_phase(OPS_DATA);
+    clock_sleep_us(50 * MS); // and now it waits
+    ops_phase(OPS_REST);
+    assert_int_equal(ops_wait(&e), 0);
+    int64_t waited = clock_mono_us() - begin;
+    ops_phases(us);
+    assert_true(us[OPS_DATA] >= 49 * MS && us[OPS_DATA] < waited + 100 * MS);
+    assert_true(us[OPS_BACKWARD] >= 599 * MS);
+}
+
+// More phases than are remembered.
+static void test_many(void **state)
+{
+    (void)state;
+    enum { MANY = 5000 };
+    int64_t us[OPS_PHASES];
+    struct error e;
+    forget();
+    int64_t begin = clock_mono_us();
+    for (int i = 0; i < MANY; i++)
+        compute(i % 2 ? OPS_UPDATE : OPS_EXCHANGE, 10);
+    ops_phase(OPS_REST);
+    assert_int_equal(ops_wait(&e), 0);
+    int64_t took = clock_mono_us() - begin;
+    ops_phases(us);
+    assert_true(us[OPS_UPDATE] >= MANY / 2 * 10 && us[OPS_EXCHANGE] >= MANY / 2 * 10);
+    assert_true(us[OPS_UPDATE] + us[OPS_EXCHANGE] <= took);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nobody_waits_for_copies),
+        cmocka_unit_test(test_copies_of_all_sizes),
+        cmocka_unit_test(test_many_copies),
+        cmocka_unit_test(test_without_locked_memory),
+        cmocka_unit_test(test_time_is_of_the_gpu),
+        cmocka_unit_test(test_hidden_work_of_the_host),
+        cmocka_unit_test(test_many),
+    };
+    if (!gpu_is_there()) {
+        print_message("no GPU\n");
+        return SKIPPED;
+    }
+    gpu_begin(0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
