@@ -50,6 +50,7 @@ static struct {
     void (*thread)(void *);
     void *ctx;
     unsigned threads, begun, finished;
+    bool backwards; // blocks and threads begin with the last
     struct barrier barrier;
     struct warp warps[WARPS_MAX];
     struct fiber fibers[THREADS_MAX];
@@ -74,7 +75,7 @@ static void run_threads(void)
 {
     while (e.begun < e.threads) {
         unsigned i = e.begun++;
-        threadIdx = dim3(i);
+        threadIdx = dim3(e.backwards ? e.threads - 1 - i : i);
         e.running->index = threadIdx;
         e.thread(e.ctx);
         e.finished++;
@@ -132,6 +133,7 @@ static void launch(const char *kernel, dim3 grid, dim3 block, size_t shared_byte
                    void (*thread)(void *), void *ctx)
 {
     e.kernel = kernel;
+    e.backwards = getenv("EMULATE_BACKWARDS") != NULL;
     demand(block.y * block.z == 1 && block.x <= THREADS_MAX && block.x % 32 == 0, "its block");
     demand(grid.x > 0 && grid.y > 0 && grid.y < 65536 && grid.z > 0 && grid.z < 65536, "its grid");
     demand(shared_bytes <= (160u << 10), "more shared memory than compute capability 8.0 has");
@@ -145,7 +147,8 @@ static void launch(const char *kernel, dim3 grid, dim3 block, size_t shared_byte
     for (unsigned z = 0; z < grid.z; z++)
         for (unsigned y = 0; y < grid.y; y++)
             for (unsigned x = 0; x < grid.x; x++) {
-                blockIdx = dim3(x, y, z);
+                blockIdx = e.backwards ? dim3(grid.x - 1 - x, grid.y - 1 - y, grid.z - 1 - z)
+                                       : dim3(x, y, z);
                 memset(e.shared, 0x7f, shared_bytes); // nobody may count on zeros
                 run_block();
             }

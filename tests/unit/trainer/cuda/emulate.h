@@ -3,7 +3,8 @@
 // coroutines that change at barriers and shuffles. One thread of the program at a time.
 //
 // It is stricter than a GPU: a barrier that a thread left out, or a shuffle without its whole warp,
-// ends the program. What it cannot see are races between threads.
+// ends the program. Of races between threads it sees those where one counts on another having gone
+// first: with EMULATE_BACKWARDS in the environment blocks and threads begin with the last.
 #ifndef MUSTER_TESTS_TRAINER_CUDA_EMULATE_H
 #define MUSTER_TESTS_TRAINER_CUDA_EMULATE_H
 
