@@ -27,7 +27,8 @@ class Table:
 
     def show(self, unit, units, model_flop, per_step, micro_batches):
         total = sum(r[4] for r in self.rows)
-        print("| op | times | GFLOP of one | MB of one | ms of all | share | measured |\n| --- | --- | --- | --- | --- | --- | --- |")
+        print("| op | times | GFLOP of one | MB of one | ms of all | share | measured |")
+        print("| --- | --- | --- | --- | --- | --- | --- |")
         for name, count, flop, size, seconds in self.rows:
             print(f"| {name} | {count} | {flop / 1e9:,.0f} | {size / 1e6:,.0f} | {1e3 * seconds:.2f} | "
                   f"{100 * seconds / total:.1f} % | |")

@@ -142,6 +142,27 @@ step 1/3  loss 2.3 at forward_kernel
         self.assertEqual(check.digests_of(told), ("a" * 64, "b" * 64))
         self.assertRaises(check.Wrong, check.digests_of, "checkpoint  x\n")
 
+    def test_what_ncu_says(self):
+        profile = program("profile")
+        head = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size",' \
+               '"Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"\n'
+        row = '"{}","7","muster-trainer-cuda","127.0.0.1","{}","1","13","(256, 1, 1)","({}, 1, 1)","0","9.0",' \
+              '"Command line profiler metrics","gpu__time_duration.sum","ns","{}"\n'
+        text = "ts=1 level=info\n==PROF== Connected\n" + head + row.format(0, "gemm_8192", 9, "1,400,000") \
+            + row.format(1, "void cross_entropy_kernel<float>(long)", 4, "2,000,000") + row.format(2, "gemm", 8, 500000) \
+            + row.format(3, "void cross_entropy_kernel<float>(long)", 4, "4,000,000") + row.format(4, "gemm", 8, 700000) \
+            + row.format(5, "gemm", 2, 100000) + row.format(6, "gemm", 2, 100000) + "  9 samples/s\n"
+        found = profile.read(text)
+        self.assertEqual(found["gemm", "(2, 1, 1)"][0], 2)
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            profile.show(found)
+        lines = out.getvalue().splitlines()
+        self.assertIn("3.70 ms of kernels in a micro-batch, of 2", lines[0])
+        self.assertRegex(lines[2], r"3\.000 +81\.1% +1\.0 +\(4,1,1\) +void cross_entropy")
+        self.assertEqual(len(lines), 5)  # without what came less often than passes
+        self.assertRaises(SystemExit, profile.passes_of, {})
+
     def test_flop_are_those_of_describe(self):
         table = models.full({})
         self.assertEqual(table["gpt2"].flops * 1024, 875_166_695_424)
@@ -167,7 +188,7 @@ class Children(unittest.TestCase):
         self.assertRaises(children.Failed, children.output_of, ["sleep", "60"], children.Clock(60), 1)
 
     def test_words(self):
-        for name in ("run", "check", "roofline.py"):
+        for name in ("run", "check", "profile", "roofline.py"):
             done = subprocess.run([sys.executable, FOLDER / name, "--help"], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 0, done.stderr)
         done = subprocess.run([sys.executable, FOLDER / "run", "--build", "nowhere"], capture_output=True, text=True,
