@@ -178,7 +178,7 @@ export interface Start {
     state: string;
     slots: number;
     agents: string[];
-    parts: { agent: string; slots: number[]; ranks: number[] }[];
+    parts: { agent: string; slots: number[]; ranks: number[]; near?: string }[];
     queuedTime?: string | null;
     startTime?: string | null;
     endTime?: string | null;

@@ -9,18 +9,26 @@ function seconds(from: string | null | undefined, to: string | null | undefined)
     return ((to ? millis(to) : now.value) - millis(from)) / 1000;
 }
 
-/** Agents with their slots; in each the rank that runs there. */
+/** How near to each other the slots on an agent are. */
+const nearWords: Record<string, string> = {
+    nvlink: "one NVLink group",
+    numa: "one NUMA node",
+    apart: "no group had room for all",
+};
+
+/** Agents with their slots; in each the rank that runs there, which may be one for all. */
 function RankMap({ start }: { start: Start }) {
     if (!start.parts.length) return <p class="muted">It has no slots yet.</p>;
     return (
         <ul class="ranks" aria-label={`Ranks of start ${start.epoch}`}>
             {start.parts.map((part) => (
                 <li key={part.agent} class="rank-agent">
-                    <span class="rank-name">{part.agent}</span>
+                    <span class="rank-name">{part.agent}</span>{" "}
+                    <span class="muted">{nearWords[part.near ?? ""]}</span>
                     <ul class="rank-slots">
                         {part.slots.map((slot, i) => (
                             <li key={slot} class="rank-slot">
-                                <span class="num">rank {part.ranks[i] ?? "–"}</span>
+                                <span class="num">rank {part.ranks[i] ?? part.ranks[0]}</span>
                                 <span class="muted num">slot {slot}</span>
                             </li>
                         ))}
