@@ -1,9 +1,11 @@
 // Trials as the wire has them: lists, descriptions.
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "master/sight.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 
@@ -111,6 +113,26 @@ int view_trial(struct view *v, struct error *e)
 {
     int rc = request_param_int(v->rq, 0, &v->rq->id, e);
     return rc ? rc : render_trial(v, e);
+}
+
+// By the names that the programs of an unmanaged experiment gave to it and to the trial.
+int view_trial_by_external_id(struct view *v, struct error *e)
+{
+    const char *const *names = v->rq->params;
+    struct db_rows *rows = db_query(v->db, STMT_TRIAL_OF_EXTERNAL, "ss", names[0], names[1]);
+    int found = db_next(rows);
+    char id[24] = "";
+    if (found == 1) {
+        v->rq->id = db_int(rows, 0);
+        snprintf(id, sizeof id, "%lld", (long long)v->rq->id);
+    }
+    db_rows_close(rows);
+    if (found < 0)
+        return store_failed(e);
+    if (!found || sight_check(v->db, &v->rq->principal, THING_TRIAL, id, NULL))
+        return error_set(e, ERR_NOT_FOUND, "experiment %.128s has no trial of the name %.128s",
+                         names[0], names[1]);
+    return render_trial(v, e);
 }
 
 int no_trial(int64_t id, struct error *e)

@@ -51,6 +51,7 @@ view_handler view_fields, view_labels, view_validation_history, view_run_metadat
 
 // trials.c, workloads.c, series.c
 view_handler render_trial; // takes the id in rq->id
+view_handler view_trial_by_external_id;
 view_handler view_trial, view_trial_workloads, view_trial_series, view_context_directory;
 
 // series.c: metrics of q->only as points, each into its own of as many that were begun.

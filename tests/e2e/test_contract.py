@@ -943,6 +943,10 @@ class Contract(unittest.TestCase):
             "experimentId": experiment, "hparams": {"a": 2}, "unmanaged": True}, "externalTrialId": "t 1"},
             "trial:Trial")["trial"]["id"] for _ in range(2)}
         self.assertEqual(len(ids), 1)
+        named = self.user.get("/trials/by-external-id/run%201/t%201", "trial:Trial")["trial"]
+        self.assertEqual((named["id"], named["experimentId"]), (ids.pop(), experiment))
+        self.user.call("GET", "/trials/by-external-id/run%201/none", expect=404)
+        self.user.call("GET", "/trials/by-external-id/none/t%201", expect=404)
         self.user.post(f"/trials/{trial}/start", {"trialId": trial, "resume": False},
                        "stepsCompleted trialRunId latestCheckpoint?")
         self.user.call("PATCH", f"/trials/{trial}", {"trialId": trial, "state": "STATE_RUNNING"}, "trial:Trial")
