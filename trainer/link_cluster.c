@@ -15,19 +15,22 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mailbox.h"
+#include "trainer/reports.h"
 
 #define SECOND INT64_C(1000000)
 
-enum { QUEUE_MAX = 65536, MEETING_S = 600, REPORT_S = 1800, LAST_WORDS_S = 5, LISTEN_PAUSE_S = 1 };
-
-struct report {
-    char *path;
-    json_t *body;
+enum {
+    QUEUE_MAX = 65536,
+    BATCH_MAX = 256,
+    MEETING_S = 600,
+    REPORT_S = 1800,
+    LAST_WORDS_S = 5,
+    LISTEN_PAUSE_S = 1
 };
 
 struct link_cluster {
     struct link_cluster_config config;
-    char *allocation_path, *trial_path;
+    char *allocation_path, *trial_path, *metrics_path, *progress_path;
     struct client *caller;   // of the compute thread
     struct client *reporter; // of the reporting thread
     struct client *listener; // of the listening thread
@@ -64,47 +67,63 @@ static int call(struct link_cluster *l, struct client *c, const char *method, co
 
 // Reports.
 
-static void free_report(struct report *r)
-{
-    json_decref(r->body);
-    free(r->path);
-    free(r);
-}
-
-static void deliver(struct link_cluster *l, const struct report *r)
+static void deliver(struct link_cluster *l, const char *path, const json_t *body)
 {
     struct error e = {0};
     char why[ERROR_TEXT_MAX];
     if (atomic_load(&l->lost))
         return;
-    int err = call(l, l->reporter, "POST", r->path, r->body, REPORT_S, NULL, &e);
+    int err = call(l, l->reporter, "POST", path, body, REPORT_S, NULL, &e);
     if (!err)
         return;
     if (err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_BUSY || err == ERR_PEER) {
         l->loss = e;
         atomic_store(&l->lost, true);
     }
-    log_error("report not accepted", "path=%s err=%s", r->path, log_quote(why, sizeof why, e.text));
+    log_error("report not accepted", "path=%s err=%s", path, log_quote(why, sizeof why, e.text));
+}
+
+static void deliver_metrics(struct link_cluster *l, struct report *const *reports, size_t n)
+{
+    json_t *columns = reports_columns(reports, n, l->config.run);
+    json_t *progress = json_pack("{s:f, s:b}", "progress", reports[n - 1]->progress, "isRaw", 1);
+    deliver(l, l->metrics_path, columns);
+    deliver(l, l->progress_path, progress);
+    json_decref(progress);
+    json_decref(columns);
 }
 
 static void *run_reporter(void *arg)
 {
     struct link_cluster *l = arg;
-    void *message;
-    while (mailbox_receive(l->queue, &message, 1, INT64_MAX) == 1) {
-        deliver(l, message);
-        free_report(message);
+    struct report *reports[BATCH_MAX];
+    size_t n;
+    while ((n = mailbox_receive(l->queue, (void **)reports, BATCH_MAX, INT64_MAX)) > 0) {
+        for (size_t i = 0, run; i < n; i += run) {
+            run = reports_run(reports + i, n - i);
+            if (reports[i]->path)
+                deliver(l, reports[i]->path, reports[i]->body);
+            else
+                deliver_metrics(l, reports + i, run);
+        }
+        for (size_t i = 0; i < n; i++)
+            report_free(reports[i]);
     }
     return NULL;
+}
+
+static void send_report(struct link_cluster *l, const struct report *report)
+{
+    struct report *r = xcalloc(1, sizeof *r);
+    *r = *report;
+    if (mailbox_send_wait(l->queue, r))
+        report_free(r); // closed: the process is on its way out
 }
 
 static void post(struct link_cluster *l, char *path, json_t *body)
 {
     must(body);
-    struct report *r = xcalloc(1, sizeof *r);
-    *r = (struct report){.path = path, .body = body};
-    if (mailbox_send_wait(l->queue, r))
-        free_report(r); // closed: the process is on its way out
+    send_report(l, &(struct report){.path = path, .body = body});
 }
 
 static void *run_listener(void *arg)
@@ -163,17 +182,14 @@ static void cluster_metrics(void *ctx, const char *group, int64_t step, int64_t 
                             const json_t *metrics)
 {
     struct link_cluster *l = ctx;
-    char line[LINK_LINE_MAX], time[CLOCK_RFC3339_MAX];
+    char line[LINK_LINE_MAX];
     puts(link_line(line, sizeof line, step, steps, metrics));
-    clock_format(clock_wall_us(), time);
     // A copy: the reporting thread shares no object with this one.
-    post(l, xasprintf("%s/metrics", l->trial_path),
-         json_pack("{s:s, s:{s:I, s:I, s:I, s:s, s:{s:o, s:n}}}", "group", group, "metrics",
-                   "trialId", (json_int_t)l->config.trial, "trialRunId", (json_int_t)l->config.run,
-                   "stepsCompleted", (json_int_t)step, "reportTime", time, "metrics", "avgMetrics",
-                   json_deep_copy(metrics), "batchMetrics"));
-    post(l, xasprintf("%s/progress", l->trial_path),
-         json_pack("{s:f, s:b}", "progress", (double)step / (double)steps, "isRaw", 1));
+    send_report(l, &(struct report){.group = group,
+                                    .step = step,
+                                    .progress = (double)step / (double)steps,
+                                    .wall_us = clock_wall_us(),
+                                    .metrics = json_deep_copy(metrics)});
 }
 
 static void cluster_checkpoint(void *ctx, const struct snapshot_place *place)
@@ -296,6 +312,8 @@ int link_cluster_open(const struct link_cluster_config *config, struct link_clus
     char *allocation = client_escape(config->allocation);
     l->allocation_path = xasprintf("/api/v1/allocations/%s", allocation);
     l->trial_path = xasprintf("/api/v1/trials/%lld", (long long)config->trial);
+    l->metrics_path = xasprintf("%s/metrics/columns", l->trial_path);
+    l->progress_path = xasprintf("%s/progress", l->trial_path);
     free(allocation);
     const struct client_options options = {.url = config->master,
                                            .auth = CLIENT_TASK,
@@ -327,6 +345,8 @@ void link_cluster_close(struct link_cluster *l)
     client_close(l->listener);
     client_close(l->reporter);
     client_close(l->caller);
+    free(l->progress_path);
+    free(l->metrics_path);
     free(l->trial_path);
     free(l->allocation_path);
     free(l);
