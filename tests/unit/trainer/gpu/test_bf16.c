@@ -132,7 +132,55 @@ static void test_linear(void **state)
     check_linear((struct ops_linear){.rows = 33, .in = 17, .out = 5});
     check_linear((struct ops_linear){.rows = 256, .in = 384, .out = 64});
     check_linear((struct ops_linear){.rows = 256, .in = 64, .out = 257, .transposed = true});
-    check_linear((struct ops_linear){.rows = 4096, .in = 32, .out = 64}); // a long sum for dw
+    check_linear((struct ops_linear){.rows = 4096, .in = 32, .out = 64});  // a long sum for dw
+    check_linear((struct ops_linear){.rows = 512, .in = 384, .out = 512}); // whole tiles
+}
+
+// --- linear with gelu: its tanh form, whoever computes it
+
+static double gelu(double x)
+{
+    return x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_slope(double x)
+{
+    double c = sqrt(2 / M_PI), t = tanh(c * (x + 0.044715 * x * x * x));
+    return (1 + t) / 2 + x / 2 * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
+}
+
+static void check_gelu(struct ops_linear s)
+{
+    struct arithmetic a = arithmetic_begin(10);
+    struct tensor x = tensor_random(&a, s.rows * s.in), w = tensor_random(&a, s.in * s.out);
+    struct tensor bias = tensor_random(&a, s.out), dy = tensor_random(&a, s.rows * s.out);
+    struct tensor before = tensor_empty(&a, dy.n), y = tensor_empty(&a, dy.n);
+    struct tensor dx = tensor_empty(&a, x.n), dw = tensor_empty(&a, w.n);
+    struct tensor db = tensor_empty(&a, s.out);
+    struct error e;
+    exact_linear(&s, &x, &w, &bias, &dy, &before, &dx, &dw, &db);
+    for (int64_t i = 0; i < y.n; i++)
+        y.exact[i] = gelu(before.exact[i]);
+    for (int64_t i = 0; i < x.n; i++)
+        dx.exact[i] *= gelu_slope(x.exact[i]);
+    if (ops_linear_compile(&s, &e))
+        fail_msg("%s", e.text);
+    ops_linear_gelu_forward(&s, x.at, w.at, bias.at, before.at, y.at);
+    ops_linear_gelu_backward_data(&s, w.at, dy.at, x.at, dx.at); // as if x were before a gelu
+    expect_close(reals_of(&a, &before), before.exact, before.n, 0.01, "before gelu");
+    expect_close(reals_of(&a, &y), y.exact, y.n, 0.01, "y");
+    expect_close(reals_of(&a, &dx), dx.exact, dx.n, 0.01, "dx");
+    ops_linear_free(&s);
+    device_free();
+    arithmetic_end(&a);
+}
+
+static void test_gelu(void **state)
+{
+    (void)state;
+    check_gelu((struct ops_linear){.rows = 256, .in = 64, .out = 256});
+    check_gelu((struct ops_linear){.rows = 33, .in = 20, .out = 12}); // none of eights: apart
+    check_gelu((struct ops_linear){.rows = 512, .in = 256, .out = 384});
 }
 
 // --- conv2d
@@ -199,6 +247,10 @@ static void test_conv(void **state)
     check_conv(&(struct ops_conv_shape){2, 9, 8, 16, 32, 1, 2, 0, 1, false});
     check_conv(&(struct ops_conv_shape){2, 9, 8, 32, 32, 3, 1, 1, 4, false});
     check_conv(&(struct ops_conv_shape){2, 9, 8, 16, 16, 3, 2, 1, 16, false});
+    // as they are in a ResNet-50
+    check_conv(&(struct ops_conv_shape){2, 14, 14, 128, 128, 3, 1, 1, 1, false});
+    check_conv(&(struct ops_conv_shape){2, 14, 14, 128, 128, 3, 2, 1, 1, false});
+    check_conv(&(struct ops_conv_shape){2, 14, 14, 256, 64, 1, 1, 0, 1, false});
 }
 
 // --- attention
@@ -291,6 +343,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_gelu),
         cmocka_unit_test(test_conv),
         cmocka_unit_test(test_attention),
     };
