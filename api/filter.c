@@ -127,8 +127,10 @@ static int unknown_field(const struct parser *p, const char *where, const char *
     const char *near = nearest_word(word, names);
     int err =
         near ? fail(p, ERR_INVALID, where, "there is no \"%.64s\" here; is it \"%s\"?", word, near)
-             : fail(p, ERR_INVALID, where, "there is no \"%.64s\" here; there is: %s", word,
-                    buf_str(&list));
+             : fail(p, ERR_INVALID, where,
+                    "there is no \"%.64s\" here; as a metric it is validation.%.64s or "
+                    "training.%.64s, as a hyperparameter hparams.%.64s; beside those there is: %s",
+                    word, word, word, word, buf_str(&list));
     buf_free(&list);
     return err;
 }

@@ -83,10 +83,20 @@ static struct place place_of_byte(const char *text, size_t offset)
 
 // --- Events -------------------------------------------------------------------------------------
 
+// Whether it is a tab that cannot begin anything, which the parser does not say.
+static bool is_at_tab(const yaml_parser_t *p)
+{
+    return p->error == YAML_SCANNER_ERROR && strstr(p->problem, "cannot start any token") &&
+           p->buffer.pointer < p->buffer.last && *p->buffer.pointer == '\t';
+}
+
 static int parser_fault(struct reader *r)
 {
     const yaml_parser_t *p = &r->parser;
     must(p->error != YAML_MEMORY_ERROR);
+    if (is_at_tab(p))
+        return refuse(r, place_of(p->problem_mark),
+                      "a tab, where YAML wants blanks: indent with blanks");
     if (p->error == YAML_READER_ERROR)
         return refuse(r, place_of_byte(r->text, p->problem_offset), "%s", p->problem);
     struct place from = place_of(p->context_mark);

@@ -54,6 +54,14 @@ static int read_override(struct continuation *n, struct yaml_doc *doc)
     return err;
 }
 
+// A place in the whole, which nobody wrote so, would tell nobody anything.
+static void forget_place(struct error *e, const char *name)
+{
+    const char *said = strstr(e->text, ": ");
+    if (said && !strncmp(e->text, name, strlen(name)))
+        memmove(e->text, said + 2, strlen(said + 2) + 1);
+}
+
 // The whole is checked as a submission is.
 static int check_whole(struct continuation *n, json_t *merged)
 {
@@ -62,6 +70,8 @@ static int check_whole(struct continuation *n, json_t *merged)
     char *text = json_text(merged);
     int err = expconf_parse(text, strlen(text), "the configuration", &doc, &n->e);
     free(text);
+    if (err)
+        forget_place(&n->e, "the configuration:");
     if (!err && strcmp(jget_string(jget(doc.root, "searcher"), "name", ""), "single"))
         err = error_set(&n->e, ERR_INVALID,
                         "only experiments of one trial (searcher single) can be continued; fork "

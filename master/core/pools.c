@@ -428,6 +428,15 @@ static const struct agent *first_agent(struct core *c, const struct pool *pool)
     return NULL;
 }
 
+// Those that are not heard now.
+static int64_t away_agents(struct core *c, const struct pool *pool)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < c->agent_count; i++)
+        count += c->agents[i]->pool == pool && c->agents[i]->state != AGENT_CONNECTED;
+    return count;
+}
+
 static const char *slot_type(const struct agent *g)
 {
     return jget_string(g ? json_array_get(g->slots, 0) : NULL, "type", "CPU");
@@ -483,6 +492,7 @@ static void write_pool(struct core *c, struct json_writer *w, const struct pool 
     jw_kv_string(w, "description", "");
     jw_kv_string(w, "type", "RESOURCE_POOL_TYPE_STATIC");
     jw_kv_int(w, "numAgents", view.agents);
+    jw_kv_int(w, "agentsAway", away_agents(c, pool));
     jw_kv_int(w, "slotsAvailable", view.slots);
     jw_kv_int(w, "slotsUsed", view.slots - view.free);
     jw_kv_string(w, "slotType", wire_name(WIRE_DEVICE_TYPE, slot_type(first_agent(c, pool))));

@@ -87,7 +87,8 @@ const struct schema schema_table[] = {
            "checkpointCount?:int checkpointSize?:digits bestTrialId?:int "
            "bestTrialSearcherMetric?:float duration?:int unmanaged?:bool modelDefinitionSize?:int "
            "hyperparameters?:object externalExperimentId?:string externalTrialId?:string "
-           "pachydermIntegration?:object +seed?:int +priority?:int +liveAllocations?:int"),
+           "pachydermIntegration?:object +seed?:int +priority?:int +liveAllocations?:int "
+           "+runSeconds?:number"),
     OURS("Field", "name:string type:string lists:[string] optional:bool sortable:bool help:string "
                   "names?:[string]"),
     OBJECT("File", "path:string type:int content:base64 mode:int mtime:digits uid:int gid:int"),
@@ -250,7 +251,7 @@ const struct schema schema_table[] = {
            "agentDockerRuntime:string agentDockerImage:string agentFluentImage:string "
            "maxIdleAgentPeriod:number maxAgentStartingPeriod:number details:PoolDetails "
            "accelerator?:string stats?:QueueStats resourceManagerName?:string clusterName:string "
-           "resourceManagerMetadata:{string} +scheduler?:string"),
+           "resourceManagerMetadata:{string} +scheduler?:string +agentsAway?:int"),
     OBJECT("PoolDetails", "priorityScheduler?:PrioritySchedulerDetails"),
     OBJECT("PrioritySchedulerDetails", "preemption:bool defaultPriority:int"),
     WORDS("ResourcePoolType", "RESOURCE_POOL_TYPE_", "AWS GCP STATIC K8S"),

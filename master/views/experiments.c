@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "master/views/list.h"
@@ -42,6 +43,7 @@ enum { // columns of SQL_EXPERIMENT_COLUMNS, then of STMT_EXPERIMENT_VIEW
     E_SEARCHER_METRIC,
     E_PRIORITY,
     E_LIVE_ALLOCATIONS,
+    E_RUN_TIME,
 };
 
 static void write_number_or_null(struct json_writer *w, const char *key, struct db_rows *rows,
@@ -112,7 +114,7 @@ static void write_best_trial(struct view *v, int64_t id)
 static int write_experiment_view(struct view *v, int64_t id, bool config, struct error *e)
 {
     struct json_writer *w = &v->w;
-    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_VIEW, "i", id);
+    struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_VIEW, "ii", clock_wall_us(), id);
     int found = db_next(rows);
     if (found == 1) {
         jw_key(w, "experiment");
@@ -124,6 +126,7 @@ static int write_experiment_view(struct view *v, int64_t id, bool config, struct
         jw_kv_string(w, "searcherMetric", db_text(rows, E_SEARCHER_METRIC));
         jw_kv_int(w, "priority", db_int(rows, E_PRIORITY));
         jw_kv_int(w, "liveAllocations", db_int(rows, E_LIVE_ALLOCATIONS));
+        jw_kv_double(w, "runSeconds", (double)db_int(rows, E_RUN_TIME) / 1e6); // of all starts
         write_best_trial(v, id);
         write_trial_ids(v, id);
         jw_object_end(w);

@@ -67,6 +67,16 @@ test("an answer that is no success says what to do next", async () => {
     });
 });
 
+test("who asked for a change while nobody answered is not told that it will be made", async () => {
+    const { send } = await import("../src/lib/api");
+    globalThis.fetch = () => Promise.reject(new TypeError("refused"));
+    await assert.rejects(send("POST", "/experiments/7/pause"), (error: ApiError) => {
+        assert.match(error.advice, /Try again/);
+        assert.doesNotMatch(error.advice, /by itself/);
+        return true;
+    });
+});
+
 test("a call that changes nothing is made again while the master is busy, others are not", async () => {
     const { get, send } = await import("../src/lib/api");
     let calls = 0;

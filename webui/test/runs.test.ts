@@ -11,6 +11,7 @@ import {
     stepsWithin,
     varying,
     whyEnded,
+    titleOf,
     whyStarted,
 } from "../src/lib/runs";
 import type { Start } from "../src/lib/types";
@@ -98,10 +99,18 @@ test("why a start ended, and why the next took place", () => {
     assert.equal(whyEnded(start({})), "came to its end");
     assert.equal(whyEnded(start({ endTime: null })), "");
     assert.equal(whyStarted(undefined), "first start");
-    assert.equal(whyStarted(start({ reason: "rank 0: exit 3" })), "again: rank 0: exit 3");
+    assert.equal(whyStarted(start({ reason: "rank 0: exit 3" })), "after this: rank 0: exit 3");
+});
+
+test("a metric is named with its group where its name leaves that open", () => {
+    assert.equal(titleOf({ group: "validation", name: "validation_loss" }), "validation_loss");
+    assert.equal(titleOf({ group: "validation", name: "loss" }), "validation loss");
+    assert.equal(titleOf({ group: "training", name: "loss" }), "training loss");
+    assert.equal(titleOf({ group: "training", name: "learning_rate" }), "learning_rate");
 });
 
 test("nobody can say how long it takes at the very start", () => {
     assert.equal(secondsLeft(0, 10), undefined);
     assert.equal(secondsLeft(0.25, 10), 30);
+    assert.equal(secondsLeft(0.25, 10, 2), 15);
 });

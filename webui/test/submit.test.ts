@@ -17,6 +17,7 @@ test("a message that names a place is marked there", () => {
     const { message, marks } = readPlace("config:3:5: searcher.name: no");
     assert.equal(message, "Line 3, column 5: searcher.name: no");
     assert.deepEqual(marks, [{ line: 3, message }]);
+    assert.equal(readPlace("overrideConfig:2:1: no").marks[0]?.line, 2);
     assert.deepEqual(readPlace("project 9 does not exist").marks, []);
 });
 

@@ -135,7 +135,14 @@ test("a fork trains, goes on for longer, and is deleted", async () => {
     await page.getByRole("button", { name: "Fork", exact: true }).click();
     const fork = page.getByRole("dialog", { name: "Fork of experiment 2" });
     const text = fork.getByRole("textbox", { name: "Configuration" });
+    assert.ok(await text.evaluate((it) => it === document.activeElement), "one can type at once");
     const given = await text.inputValue();
+    await text.fill("name: lost");
+    await page.keyboard.press("Escape");
+    const lost = page.getByRole("dialog", { name: "Throw away what you wrote?" });
+    await lost.getByRole("button", { name: "Leave it" }).click();
+    await gone(lost);
+    assert.equal(await text.inputValue(), "name: lost");
     await text.fill(given.replace("name: spirals-deep", "name: deeper").replace(/steps: \d+/, "steps: 20"));
     await fork.getByRole("checkbox", { name: "Show what differs" }).check();
     await see(fork.getByText(/name: spirals-deep/));
@@ -147,6 +154,9 @@ test("a fork trains, goes on for longer, and is deleted", async () => {
     await see(headline.getByText("Completed"));
     await page.getByRole("button", { name: "Continue", exact: true }).click();
     const more = page.getByRole("dialog", { name: `Continue experiment ${id}` });
+    await more.getByRole("textbox", { name: "Configuration" }).fill("trainer: {stepz: 40}");
+    await more.getByRole("button", { name: "Continue", exact: true }).click();
+    await see(more.getByRole("alert").getByText(/^trainer\.stepz: unknown key; did you mean "steps"/));
     await more.getByRole("textbox", { name: "Configuration" }).fill("trainer: {steps: 40}");
     await more.getByRole("button", { name: "Continue", exact: true }).click();
     await gone(more);

@@ -103,6 +103,7 @@ test("a chart is drawn, zooms and comes back", async () => {
 test("a log is text, whatever is in it; it is searched, and leads to the error", async () => {
     const page = await at("/experiments/4", "broken-loader");
     await see(page.getByText(/exit|code 3/i));
+    await see(page.locator(".headline .last-words"));
     await page.getByRole("link", { name: "See its log" }).click();
     await see(page.getByRole("heading", { name: "Trial", level: 1 }));
     const log = page.getByRole("log");
@@ -132,6 +133,18 @@ test("every tab of a trial; a checkpoint is downloaded", async () => {
     await page.getByRole("tab", { name: "Checkpoints" }).click();
     const rows = page.getByRole("grid", { name: "Checkpoints" });
     await isArchive(page, rows.getByRole("link", { name: /^Download checkpoint/ }).first());
+    await done(page);
+});
+
+test("what is paused and has not left its slots yet is pausing", async () => {
+    const page = await signedIn();
+    await page.route(/\/api\/v1\/experiments\/2$/, async (route) => {
+        const answer = await (await route.fetch()).json();
+        Object.assign(answer.experiment, { state: "STATE_PAUSED", liveAllocations: 1 });
+        await route.fulfill({ json: answer });
+    });
+    await page.goto("/experiments/2");
+    await see(page.locator(".headline").getByText("Pausing"));
     await done(page);
 });
 

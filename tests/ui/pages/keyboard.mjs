@@ -49,7 +49,6 @@ test("j, k, x and Enter work on the rows of a table", async () => {
     await page.goto("/experiments");
     const rows = page.getByRole("grid", { name: "Experiments" });
     await see(rows.getByRole("link", { name: "big-one" }));
-    await rows.focus();
     for (const key of ["j", "j", "k", "j", "x"]) await page.keyboard.press(key);
     await see(page.getByText("1 experiment chosen"));
     await page.keyboard.press("Escape");

@@ -96,6 +96,10 @@ test("an agent that dies stays on the page, with what it ran, until it is forgot
     await see(card.locator(".agent-ran").getByRole("link", { name: /on-spare/ }));
     await see(card.locator(".agent-ran").getByText("Queued"));
     await see(pool.getByText("1 lost"));
+    await page.goto("/");
+    await see(pool.getByText("1 more not heard"));
+    await page.goto("/cluster");
+    await see(pool.getByText("1 lost"));
     assert.deepEqual(await faultsOf(page), []);
     await page.request.post(`/api/v1/experiments/${id}/kill`, { headers });
     await menuAgreed(card.getByRole("button", { name: "More for spare" }), "Forget spare");

@@ -110,6 +110,7 @@ static void test_errors(void **state)
     (void)state;
     expect_error("stat = RUNNING", 1, "is it \"state\"");
     expect_error("zebra = 1", 1, "there is: id, name");
+    expect_error("zebra = 1", 1, "hparams.zebra");
     expect_error("steps > 1", 1, "there is no \"steps\" here"); // of trials alone
     expect_error("id = 1 and", 11, "expected the name of a field, not the end");
     expect_error("id = 1 id = 2", 8, "expected and, or, or the end, not \"id\"");

@@ -145,6 +145,7 @@ static void faults_have_a_position(void **state)
     (void)state;
     refuses("a: [1, 2\nb: 3\n", "f.yaml:2:2: did not find expected ',' or ']' (while parsing a "
                                 "flow sequence that began at 1:4)");
+    refuses("a:\n\tb: 2\n", "f.yaml:2:1: a tab, where YAML wants blanks: indent with blanks");
     refuses("a: 1\n b: 2\n", "f.yaml:2:3: mapping values are not allowed in this context");
     refuses("a: \"x\n", "f.yaml:2:1: found unexpected end of stream (while scanning a quoted "
                         "scalar that began at 1:4)");

@@ -290,7 +290,11 @@ static void test_trial(void **state)
     expect_keys(json_array_get(jget(j, "starts"), 0), "agents epoch parts reason state trialId");
     expect_and_drop(j, "pagination.total", "1");
     assert_int_equal(status_of("GET", "/api/v1/experiments/99/starts", BY_USER, NULL), 404);
-    expect_and_drop(get_json("/api/v1/experiments/1", BY_USER), "experiment.liveAllocations", "1");
+    STORE(ALLOCATION_PLACE, "ssiis", "RUNNING", "[]", AT, I(1), "1.task.1");
+    j = get_json("/api/v1/experiments/1", BY_USER);
+    expect(j, "experiment.liveAllocations", "1");
+    assert_true(jget_double(jget(j, "experiment"), "runSeconds", -1) > 0);
+    json_decref(j);
     j = get_json("/api/v1/experiments/1/trials?sortBy=SORT_BY_BEST_VALIDATION_METRIC", BY_USER);
     expect(j, "trials.0.searcherMetricValue", "0.5");
     expect_and_drop(j, "pagination.total", "1");

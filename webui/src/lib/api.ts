@@ -17,7 +17,7 @@ const BASE = "/api/v1";
 const TRIES = 5;
 
 const ADVICE: Record<number, string> = {
-    0: "Is the master running, and can this machine reach it? The page tries again by itself.",
+    0: "Is the master running, and can this machine reach it? Try again when it answers.",
     401: "Sign in again.",
     403: "Ask an administrator of the workspace for a role that may do this.",
     404: "It may have been deleted. Go back to the list, and look for it there.",

@@ -112,7 +112,7 @@ function namesOf(fields: readonly FilterField[]): Suggestion[] {
         if (!isGroup) return [{ text: field.name, help: field.help }];
         return (field.names ?? []).map((name) => ({
             text: quoteName(field.name, name),
-            help: field.type === "hparam" ? "hyperparameter" : "metric; also .min and .max",
+            help: field.type === "hparam" ? "hyperparameter" : "its last value; .min and .max for its extremes",
         }));
     });
 }

@@ -6,7 +6,7 @@ export interface Mark {
     message: string;
 }
 
-const PLACE = /^config:(\d+):(\d+): /;
+const PLACE = /^(?:config|overrideConfig):(\d+):(\d+): /;
 
 /** "config:13:15: searcher.max_trials: .." is about line 13. */
 export function readPlace(said: string): { message: string; marks: Mark[] } {

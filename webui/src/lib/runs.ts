@@ -58,6 +58,10 @@ export function summaryOf(
     return isObject(facts) ? facts : undefined;
 }
 
+/** A metric for people: with its group only where the name leaves that open. */
+export const titleOf = ({ group, name }: MetricName): string =>
+    name.startsWith(group) || (group === "training" && name !== "loss") ? name : `${group} ${name}`;
+
 /** What muster-trainer reports of itself, not of the model. */
 export function isOfMachine({ name }: MetricName): boolean {
     return /_ms$|_mb$|_per_second$|^mfu$|^exposed_share$/.test(name);
@@ -174,12 +178,13 @@ export function whyEnded(start: Start): string {
     return start.endTime ? "came to its end" : "";
 }
 
-/** Why a start took place: the first, or again after what ended the one before. */
+/** Why a start took place: the first, or after what ended the one before. */
 export function whyStarted(before: Start | undefined): string {
-    return before ? `again: ${whyEnded(before) || "the start before had ended"}` : "first start";
+    return before ? `after this: ${whyEnded(before) || "the start before had ended"}` : "first start";
 }
 
-/** Seconds that are left at the present pace; undefined: nobody can say. */
-export function secondsLeft(progress: number, seconds: number): number | undefined {
-    return progress > 0.005 && progress < 1 ? (seconds * (1 - progress)) / progress : undefined;
+/** Seconds that are left at the pace of the time it ran, by so many at once; undefined: nobody can say. */
+export function secondsLeft(progress: number, seconds: number, atOnce = 1): number | undefined {
+    if (progress <= 0.005 || progress >= 1) return undefined;
+    return (seconds * (1 - progress)) / progress / Math.max(1, atOnce);
 }

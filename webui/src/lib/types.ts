@@ -104,6 +104,8 @@ export interface Experiment {
     seed?: number;
     priority?: number;
     liveAllocations?: number;
+    /** Of all starts of its trials together. */
+    runSeconds?: number;
     /** Of the list: what `show` asked for, by name. */
     values?: Record<string, number | string | boolean | null>;
 }
@@ -348,6 +350,8 @@ export interface ResourcePool {
     name: string;
     description: string;
     numAgents: number;
+    /** More, that are not heard now. */
+    agentsAway?: number;
     slotsAvailable: number;
     slotsUsed: number;
     slotType: string;

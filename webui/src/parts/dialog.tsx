@@ -5,6 +5,8 @@ import { useEffect, useId, useRef } from "preact/hooks";
 import { Button } from "./button";
 import "./dialog.css";
 
+const INPUTS = ".dialog-body :is(input:not([type=hidden]), textarea, select):not(:disabled)";
+
 export function Dialog(props: {
     title: string;
     onClose: () => void;
@@ -18,6 +20,8 @@ export function Dialog(props: {
     useEffect(() => {
         const before = document.activeElement;
         dialog.current!.showModal();
+        // By itself the browser takes the first control of all, which is the one that closes it.
+        dialog.current!.querySelector<HTMLElement>(INPUTS)?.focus();
         return () => before instanceof HTMLElement && before.focus();
     }, []);
     const onBackdrop = (event: MouseEvent) => {

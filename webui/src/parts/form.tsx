@@ -31,6 +31,7 @@ export function FormDialog(props: {
         event.preventDefault();
         if (busy.peek()) return;
         busy.value = true;
+        error.value = undefined;
         try {
             await props.submit();
             if (props.done) toast(props.done, "good");

@@ -22,6 +22,13 @@ export function actionOf(key: string, before: string, all: readonly Action[]): A
     return pair || all.find((action) => action.key === key);
 }
 
+/** The first table of the page takes the focus, and the key with it. */
+function intoTable(key: string): void {
+    const table = document.querySelector<HTMLElement>(".table-grid");
+    table?.focus();
+    table?.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+}
+
 export function watchKeys(openPalette: () => void): void {
     addEventListener("keydown", (event) => {
         if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
@@ -36,6 +43,7 @@ export function watchKeys(openPalette: () => void): void {
         const action = actionOf(event.key, before, actions.peek());
         first = action ? "" : event.key;
         firstAt = performance.now();
+        if (!action && /^[jk]$/.test(event.key)) intoTable(event.key);
         if (!action) return;
         event.preventDefault();
         void act(action);

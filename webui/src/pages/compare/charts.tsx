@@ -5,11 +5,11 @@ import { useEffect, useRef } from "preact/hooks";
 import { view } from "../../lib/chart_view";
 import { useLoad } from "../../lib/load";
 import { lineOf, type Line, type Range } from "../../lib/plot";
-import { isOfMachine } from "../../lib/runs";
+import { isOfMachine, titleOf } from "../../lib/runs";
 import { Empty, ErrorBox, Search } from "../../parts";
 import { Chart } from "../../parts/chart";
 import { ChartControls } from "../../parts/chart_controls";
-import { batchOf, type Drawn, loadSeries, type Metric, type Run, startOf, titleOf } from "./runs";
+import { batchOf, type Drawn, loadSeries, type Metric, type Run, startOf } from "./runs";
 import * as state from "./state";
 
 const NAMED = 8; // runs that each chart's own legend names; more are told by the table

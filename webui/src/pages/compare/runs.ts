@@ -89,10 +89,6 @@ export interface Metric {
     name: string;
 }
 
-/** With its group, where its name does not say it. */
-export const titleOf = ({ group, name }: Metric) =>
-    name.startsWith(group) || (group === "training" && name !== "loss") ? name : `${group} ${name}`;
-
 interface Summary {
     last?: number | string | null;
     min?: number | null;

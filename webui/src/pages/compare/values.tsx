@@ -1,10 +1,11 @@
 // The runs, and the value each ended with: how it stands among the others, and to the baseline.
 
 import { duration, metric as metricText, millis, now } from "../../lib/format";
+import { titleOf } from "../../lib/runs";
 import { Bar, Button, Select, StateBadge } from "../../parts";
 import { Swatch } from "../../parts/chart";
 import { deltaText } from "./differ";
-import { type Metric, removeRun, type Run, titleOf, valueOf } from "./runs";
+import { type Metric, removeRun, type Run, valueOf } from "./runs";
 import * as state from "./state";
 
 const picks = [

@@ -3,9 +3,9 @@
 
 import { useComputed, useSignal } from "@preact/signals";
 import { type Call, perform } from "../../lib/api";
-import { toast, toastError } from "../../lib/notices";
+import { confirm, toast } from "../../lib/notices";
 import { go } from "../../lib/url";
-import { Button, CopyAs, Dialog, Switch } from "../../parts";
+import { Button, CopyAs, Dialog, ErrorBox, Switch } from "../../parts";
 import { Diff } from "../../parts/code";
 import { Editor } from "../../parts/editor";
 import { type Made, marksIn, useVerdict, Verdict } from "../../parts/verdict";
@@ -22,6 +22,7 @@ export function Fork({ experiment, onClose, reload, isContinued = false }: ForkP
     const isPaused = useSignal(false);
     const showsDiff = useSignal(false);
     const isBusy = useSignal(false);
+    const refused = useSignal<unknown>(undefined);
     const { id, projectId } = experiment;
     const verdict = useVerdict(() => (isContinued ? undefined : { config: config.value, parentId: id, projectId }));
     const call = useComputed<Call>(() =>
@@ -44,6 +45,7 @@ export function Fork({ experiment, onClose, reload, isContinued = false }: ForkP
     );
     const submit = async () => {
         isBusy.value = true;
+        refused.value = undefined;
         try {
             const made = await perform<Made>(call.value);
             toast(
@@ -56,20 +58,24 @@ export function Fork({ experiment, onClose, reload, isContinued = false }: ForkP
             if (isContinued) reload();
             else go(`/experiments/${made.experiment.id}`);
         } catch (error) {
-            toastError(error);
+            refused.value = error;
         }
         isBusy.value = false;
+    };
+    const leave = async () => {
+        const ask = { title: "Throw away what you wrote?", verb: "Throw away", danger: true };
+        if (config.value === before || (await confirm(ask))) onClose();
     };
     const said = verdict.value;
     return (
         <Dialog
             wide
             title={isContinued ? `Continue experiment ${id}` : `Fork of experiment ${id}`}
-            onClose={onClose}
+            onClose={() => void leave()}
             actions={
                 <>
                     <CopyAs call={call.value} />
-                    <Button onClick={onClose}>Leave it</Button>
+                    <Button onClick={() => void leave()}>Leave it</Button>
                     <Button
                         kind="main"
                         disabled={said.kind === "bad" || isBusy.value}
@@ -92,6 +98,7 @@ export function Fork({ experiment, onClose, reload, isContinued = false }: ForkP
                     rows={isContinued ? 8 : 22}
                     marks={marksIn(said)}
                 />
+                {refused.value !== undefined && <ErrorBox error={refused.value} />}
                 {!isContinued && (
                     <>
                         <Verdict of={said} />

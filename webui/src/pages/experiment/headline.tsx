@@ -1,14 +1,15 @@
 // How it stands, in words: the state and its cause, how far it is, what is best.
 
 import { get } from "../../lib/api";
-import { count, duration, metric, millis, now, number, stateWord } from "../../lib/format";
+import { count, duration, metric, number, stateWord } from "../../lib/format";
+import { lastWords } from "../../lib/last_words";
 import { useLoad } from "../../lib/load";
 import { hasEnded, secondsLeft } from "../../lib/runs";
-import type { Experiment, Trial, WaitReason } from "../../lib/types";
+import type { Trial, WaitReason } from "../../lib/types";
 import { Ago, Due, Icon, Progress, StateBadge } from "../../parts";
 import { BestCheckpoint } from "../../parts/checkpoint";
 import type { Asked } from "./actions";
-import { troubledTrial } from "./known";
+import { type Known, troubledTrial } from "./known";
 
 interface Why {
     reason: string;
@@ -17,8 +18,13 @@ interface Why {
     waiting: WaitReason[];
 }
 
+function LastWords({ trialId }: { trialId: number }) {
+    const words = useLoad((abort) => lastWords(trialId, abort)).data.value;
+    return words ? <code class="last-words">{words}</code> : null;
+}
+
 /** Why it waits, runs, or came to its end. */
-function Cause({ experiment, trials }: { experiment: Experiment; trials: readonly Trial[] }) {
+function Cause({ experiment, trials }: Known) {
     const { id, state } = experiment;
     const why = useLoad((abort) => get<Why>(`/experiments/${id}/why`, {}, abort), {
         topics: ["experiments", "trials", "queue"],
@@ -26,13 +32,14 @@ function Cause({ experiment, trials }: { experiment: Experiment; trials: readonl
         every: 2,
     }).data.value;
     const trouble = troubledTrial(trials);
+    const waits = why?.waiting[0];
     const start = why?.waiting.find((one) => one.estimatedStart)?.estimatedStart;
     return (
         <>
             {why && !hasEnded(state) && (
                 <p class="cause">
                     {why.reason
-                        ? `It ${why.reason}.`
+                        ? `${waits && why.allocatedSlots ? `Trial ${waits.trialId}` : "It"} ${why.reason}.`
                         : why.allocatedSlots
                           ? `It runs on ${count(why.allocatedSlots, "slot")}.`
                           : ""}
@@ -40,6 +47,12 @@ function Cause({ experiment, trials }: { experiment: Experiment; trials: readonl
                         <>
                             {" "}
                             It may start <Due at={start} />.
+                        </>
+                    )}
+                    {waits && (
+                        <>
+                            {" "}
+                            <a href="/queue">Change its place in the queue</a>
                         </>
                     )}
                 </p>
@@ -51,8 +64,9 @@ function Cause({ experiment, trials }: { experiment: Experiment; trials: readonl
                     {hasEnded(trouble.state)
                         ? " failed: "
                         : ` failed ${trouble.restarts === 1 ? "once" : `${trouble.restarts} times`} and started again: `}
-                    <strong>{trouble.exitReason}</strong>{" "}
+                    <strong>{trouble.exitReason?.replace(/; see its log$/, "")}</strong>{" "}
                     <a href={`/trials/${trouble.id}?tab=log`}>See its log</a>
+                    <LastWords key={trouble.id} trialId={trouble.id} />
                 </p>
             )}
         </>
@@ -68,31 +82,28 @@ function tally(trials: readonly Trial[]): string {
     return [...counts].map(([word, n]) => `${number(n)} ${word}`).join(", ");
 }
 
-function Left({ experiment }: { experiment: Experiment }) {
-    const seconds = (now.value - millis(experiment.startTime)) / 1000;
-    const left = secondsLeft(experiment.progress ?? 0, seconds);
-    const runs = stateWord(experiment.state) === "RUNNING";
-    return left !== undefined && runs ? (
+function Left({ experiment, trials }: Known) {
+    const { progress = 0, runSeconds = 0 } = experiment;
+    const runs = (one: { state: string }) => stateWord(one.state) === "RUNNING";
+    const left = secondsLeft(progress, runSeconds, trials.filter(runs).length);
+    return left !== undefined && runs(experiment) ? (
         <span class="muted num">about {duration(left)} left</span>
     ) : null;
 }
 
-export function Headline(props: {
-    experiment: Experiment;
-    trials: readonly Trial[];
-    asked: Asked;
-}) {
+export function Headline(props: Known & { asked: Asked }) {
     const { experiment, trials, asked } = props;
-    const { state, labels = [] } = experiment;
-    const end = experiment.endTime ? millis(experiment.endTime) : now.value;
+    const { state, labels = [], runSeconds: ran = 0 } = experiment;
     const pool = experiment.resourcePool;
+    // Paused is what was asked for; until its trials have left, they hold their slots.
+    const isLeaving = stateWord(state) === "PAUSED" && (experiment.liveAllocations ?? 0) > 0;
     return (
         <div class="headline card">
             <div class="line">
-                <StateBadge state={state} />
+                <StateBadge state={isLeaving ? "STOPPING_PAUSED" : state} />
                 {experiment.archived && <span class="muted">archived</span>}
                 {!hasEnded(state) && <Progress value={experiment.progress ?? 0} label="Progress" />}
-                <Left experiment={experiment} />
+                <Left experiment={experiment} trials={trials} />
                 {labels.map((label) => (
                     <a
                         key={label}
@@ -135,10 +146,14 @@ export function Headline(props: {
                         {experiment.displayName || experiment.username}
                     </dd>
                 </div>
-                <div>
-                    <dt>{hasEnded(state) ? "Took" : "For"}</dt>
-                    <dd class="num">{duration((end - millis(experiment.startTime)) / 1000)}</dd>
-                </div>
+                {ran > 0 && (
+                    <div>
+                        <dt>Ran</dt>
+                        <dd class="num" title="All starts of its trials together">
+                            {duration(ran)}
+                        </dd>
+                    </div>
+                )}
                 {pool && (
                     <div>
                         <dt>Pool</dt>

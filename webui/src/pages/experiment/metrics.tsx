@@ -2,7 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import { metric, number } from "../../lib/format";
-import { flatten, isOfMachine, type MetricName, metricsOf, varying } from "../../lib/runs";
+import { flatten, hasEnded, isOfMachine, type MetricName, metricsOf, titleOf, varying } from "../../lib/runs";
 import type { JsonObject, Trial } from "../../lib/types";
 import { param, text } from "../../lib/url";
 import { Empty, Search, Select } from "../../parts";
@@ -29,7 +29,7 @@ function Charts(props: { names: readonly MetricName[]; runs: readonly Run[]; id:
             {props.names.map(({ group, name }) => (
                 <MetricChart
                     key={`${group}.${name}`}
-                    title={`${group} ${name}`}
+                    title={titleOf({ group, name })}
                     group={group}
                     metrics={[name]}
                     runs={props.runs}
@@ -58,9 +58,12 @@ export function Metrics({ experiment, trials }: Known) {
     const all = metricsOf(trials);
     if (!all.length)
         return (
-            <Empty title="Nothing measured yet" icon="compare">
+            <Empty
+                title={hasEnded(experiment.state) ? "Nothing was measured" : "Nothing measured yet"}
+                icon="compare"
+            >
                 <p>
-                    Charts appear with the first report of a trial. What its programs write is in the{" "}
+                    What its programs write is in the{" "}
                     <a href={`/experiments/${experiment.id}?tab=logs`}>log</a>.
                 </p>
             </Empty>

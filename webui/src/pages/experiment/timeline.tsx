@@ -3,7 +3,7 @@
 import { get } from "../../lib/api";
 import { clock, count, duration, fullTime, millis, now, number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { hasEnded, whyEnded, whyStarted } from "../../lib/runs";
+import { hasEnded, whyEnded } from "../../lib/runs";
 import type { Experiment, Paged, Start, Trial } from "../../lib/types";
 import { flag, param } from "../../lib/url";
 import { Icon, type IconName, Loaded, stateText, Switch } from "../../parts";
@@ -13,6 +13,8 @@ const PAGE = 400;
 const ROWS = 60;
 
 const newestFirst = param("newest", flag());
+
+const timeOfDay = (at: string | number) => new Date(at).toLocaleTimeString("en-GB");
 
 interface Happening {
     at: string;
@@ -26,7 +28,7 @@ interface Happening {
 const isFailure = (start: Start) =>
     start.endTime && /signal|exit [1-9]|lost|fail/i.test(start.reason);
 
-function ofStart(start: Start, before: Start | undefined, isLast: boolean): Happening[] {
+function ofStart(start: Start, isLast: boolean): Happening[] {
     const { trialId, epoch, startTime, endTime } = start;
     const out: Happening[] = [];
     if (startTime)
@@ -36,7 +38,6 @@ function ofStart(start: Start, before: Start | undefined, isLast: boolean): Happ
             tone: "busy",
             trialId,
             text: `${epoch > 1 ? `started again (${epoch})` : "started"} on ${start.agents.join(", ")}, ${count(start.slots, "slot")}`,
-            ...(before ? { reason: whyStarted(before) } : {}),
         });
     if (endTime && !isLast)
         out.push({
@@ -100,11 +101,10 @@ function happenings(
     const all = [submitted(experiment)];
     const inOrder = [...starts].sort((a, b) => a.trialId - b.trialId || a.epoch - b.epoch);
     const last = new Map(inOrder.map((start) => [start.trialId, start]));
-    inOrder.forEach((start, i) => {
-        const before = inOrder[i - 1]?.trialId === start.trialId ? inOrder[i - 1] : undefined;
+    inOrder.forEach((start) => {
         const trial = known.get(start.trialId);
         const isLast = last.get(start.trialId) === start && Boolean(trial && hasEnded(trial.state));
-        all.push(...ofStart(start, before, isLast));
+        all.push(...ofStart(start, isLast));
     });
     for (const trial of trials) all.push(...ofTrial(trial, last.get(trial.id)));
     all.push(...ended(experiment)); // at its time it comes last
@@ -117,6 +117,7 @@ function Bars({ experiment, starts }: { experiment: Experiment; starts: readonly
     const from = millis(experiment.startTime);
     const to = Math.max(from + 1, experiment.endTime ? millis(experiment.endTime) : now.value);
     const trialIds = [...new Set(starts.map((start) => start.trialId))].sort((a, b) => a - b);
+    const tick = to - from < 600_000 ? timeOfDay : clock;
     const place = (time: number) => (1000 * (time - from)) / (to - from);
     const rows = trialIds.slice(0, ROWS).map((trialId) => ({
         trialId,
@@ -174,13 +175,13 @@ function Bars({ experiment, starts }: { experiment: Experiment; starts: readonly
                 ))}
             </div>
             <div class="spread muted num">
-                <span>{clock(from)}</span>
+                <span>{tick(from)}</span>
                 {trialIds.length > ROWS && (
                     <span>
                         the first {ROWS} of {number(trialIds.length)} trials
                     </span>
                 )}
-                <span>{experiment.endTime ? clock(to) : "now"}</span>
+                <span>{experiment.endTime ? tick(to) : "now"}</span>
             </div>
         </section>
     );
@@ -214,7 +215,7 @@ export function Timeline({ experiment, trials }: Known) {
                                 <li key={i} class="happening">
                                     <span class="muted num" title={fullTime(one.at)}>
                                         {isToday
-                                            ? new Date(one.at).toLocaleTimeString("en-GB")
+                                            ? timeOfDay(one.at)
                                             : fullTime(one.at)}
                                     </span>
                                     <span class={`state-${one.tone}`}>

@@ -94,6 +94,7 @@ function columnsOf(experiment: Experiment, names: readonly string[]): Column<Tri
         {
             id: "duration",
             title: "Took",
+            help: "From its making to its end, with what it waited",
             width: 100,
             end: true,
             sort: "duration",

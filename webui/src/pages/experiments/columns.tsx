@@ -74,7 +74,7 @@ const built: Record<string, Built> = {
         value: (row) => row.progress,
     },
     started: {
-        title: "Started",
+        title: "Submitted",
         width: 130,
         sort: "started",
         cell: (row) => <Time at={row.startTime} />,
@@ -89,6 +89,7 @@ const built: Record<string, Built> = {
     },
     duration: {
         title: "Duration",
+        help: "From its submission to its end, with what it waited",
         width: 100,
         end: true,
         sort: "duration",

@@ -1,11 +1,12 @@
 // What has failed lately, each in a sentence: what the master says of it, and the last words of the
 // program.
 
-import { get, stream } from "../../lib/api";
+import { get } from "../../lib/api";
 import { duration, millis } from "../../lib/format";
+import { lastWords } from "../../lib/last_words";
 import { useLive } from "../../lib/live";
 import { useLoad } from "../../lib/load";
-import type { Experiment, TaskLog, Trial } from "../../lib/types";
+import type { Experiment, Trial } from "../../lib/types";
 import { Ago, Icon, Loaded } from "../../parts";
 
 const SHOWN = 5;
@@ -14,14 +15,6 @@ interface Failure {
     experiment: Experiment;
     trial?: Trial;
     lastWords: string;
-}
-
-async function lastWords(trialId: number, abort: AbortSignal): Promise<string> {
-    let said = "";
-    const query = { limit: 1, orderBy: "ORDER_BY_DESC", sources: "task", stdtypes: "stderr" };
-    const each = (lines: TaskLog[]) => (said = lines[0]?.log ?? said);
-    await stream<TaskLog>(`/trials/${trialId}/logs`, query, each, abort);
-    return said.trim();
 }
 
 async function explain(experiment: Experiment, abort: AbortSignal): Promise<Failure> {

@@ -3,10 +3,10 @@
 import { useSignal } from "@preact/signals";
 import { get } from "../../lib/api";
 import { type Jobs, jobHref, jobTitle, readJobs } from "../../lib/cluster";
-import { count } from "../../lib/format";
+import { count, number } from "../../lib/format";
 import { type Load, useLoad } from "../../lib/load";
 import type { Experiment, ResourcePool, Share } from "../../lib/types";
-import { Bar, Due, Head, LinkButton, Loaded, ShareKey, Shares } from "../../parts";
+import { Bar, Due, Head, Icon, LinkButton, Loaded, ShareKey, Shares } from "../../parts";
 import { Greeting } from "../../parts/greeting";
 import { Failures } from "./failures";
 import { RunningExperiments } from "./running";
@@ -30,7 +30,7 @@ async function read(abort: AbortSignal): Promise<Overview> {
 }
 
 function Pool({ pool, shares }: { pool: ResourcePool; shares: readonly Share[] }) {
-    const { name, slotsUsed: used, slotsAvailable: all, numAgents, stats } = pool;
+    const { name, slotsUsed: used, slotsAvailable: all, numAgents, agentsAway, stats } = pool;
     const teams = shares.filter((share) => share.resourcePool === name && !share.userId);
     const waiting = stats?.queuedCount ?? 0;
     return (
@@ -39,6 +39,12 @@ function Pool({ pool, shares }: { pool: ResourcePool; shares: readonly Share[] }
                 <h2>
                     <a href={`/cluster?pool=${encodeURIComponent(name)}`}>{name}</a>{" "}
                     <span class="muted">{count(numAgents, "agent")}</span>
+                    {agentsAway ? (
+                        <span class="state-warn">
+                            {" "}
+                            <Icon name="warning" /> {number(agentsAway)} more not heard
+                        </span>
+                    ) : null}
                 </h2>
                 <a href={`/queue?pool=${encodeURIComponent(name)}`}>
                     {waiting ? `${waiting} waiting` : "nothing waits"}

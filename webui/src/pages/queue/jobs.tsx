@@ -42,7 +42,9 @@ function moveAction(job: Job, other: Job, ahead: boolean, name: string): Action 
     const key = ahead ? "aheadOf" : "behindOf";
     return {
         name,
-        done: `${jobTitle(job)} stands ${ahead ? "before" : "behind"} ${jobTitle(other)}`,
+        done: `${jobTitle(job)} stands ${ahead ? "before" : "behind"} ${jobTitle(other)}${
+            job.priority === other.priority ? "" : `, with its priority ${other.priority}`
+        }`,
         call: {
             method: "POST",
             path: "/job-queues",
