@@ -81,8 +81,7 @@ struct model {
     struct sample_shape sample;
     struct loss loss;
     int64_t micro_batch, positions; // positions: predictions per sample
-    int64_t input_size;             // values of a sample; not of tokens
-    int64_t outputs;                // values per prediction
+    int64_t input_size, outputs;    // values of a sample (not of tokens), and of a prediction
     struct layer *layers;
     int layer_count;
     struct parameter *parameters;
@@ -95,9 +94,8 @@ struct model {
     int scratch;          // tensor shared by all ops that need room of their own; NONE
     int row_losses, hits; // tensors [rows]: loss and 0/1 of each prediction
     int losses, correct;  // tensors [micro_batch]
-    struct staged {       // the rest of a batch; tensors, NONE where the data has no such
-        int labels, values, tokens, targets, samples;
-        int keys; // of the layers' draws, of a training pass
+    struct staged { // the rest of a batch, and keys of draws; tensors, NONE where there are no such
+        int labels, values, tokens, targets, samples, keys;
     } staged;
     uint64_t *keys;       // [layer_count] to be staged
     float *arena;         // plan.floats floats of the device
@@ -108,8 +106,7 @@ struct model {
     json_t *list;         // of layers that this was compiled from
     struct model **twins; // the same model again, for micro-batches that are computed together
     int twin_count;
-    double *gathered; // sums of the step's micro-batches
-    int64_t gathered_count;
+    double *gathered;   // sums of the step's micro-batches
     struct recordings { // of training passes; of the sink's kinds
         struct gradient_sink sink;
         const float *floats;

@@ -157,17 +157,21 @@ float *sync_weights(struct sync *s)
 
 static int send_parts(struct sync *s, float *block, struct error *e)
 {
+    enum ops_phase before = ops_phase(OPS_EXCHANGE);
     int err = 0;
     for (size_t i = 0; i < s->bucket_count && !err; i++)
         err = sync_start_bucket(s, &s->buckets[i], COMM_ALL_GATHER, COMM_FLOAT, block, e);
+    ops_phase(before);
     return err;
 }
 
-static int await_parts(struct sync *s, struct error *e)
+int sync_await_parts(struct sync *s, struct error *e)
 {
+    enum ops_phase before = ops_phase(OPS_EXCHANGE);
     int err = 0;
     for (size_t i = 0; i < s->bucket_count && !err; i++)
         err = sync_wait(s, s->buckets[i].ticket, e);
+    ops_phase(before);
     return err;
 }
 
@@ -181,7 +185,7 @@ int sync_await_weights(struct sync *s, struct error *e)
 {
     bool sent = s->weights_sent;
     s->weights_sent = false;
-    return sent ? await_parts(s, e) : 0;
+    return sent ? sync_await_parts(s, e) : 0;
 }
 
 int sync_collect(struct sync *s, float *block, struct error *e)
@@ -195,7 +199,7 @@ int sync_collect(struct sync *s, float *block, struct error *e)
     if (!err)
         err = send_parts(s, stage, e);
     if (!err)
-        err = await_parts(s, e);
+        err = sync_await_parts(s, e);
     if (!err && comm_rank(s->comm) == 0)
         ops_copy(block, stage, s->config.block_size * sizeof *block);
     return err ? err : comm_barrier(s->comm, e); // the stage may be filled again

@@ -56,6 +56,7 @@ int sync_start(struct sync *s, const struct comm_work *work, uint32_t *ticket, s
 int sync_start_bucket(struct sync *s, struct bucket *b, enum comm_kind kind, enum comm_type type,
                       void *block, struct error *e);
 int sync_wait(struct sync *s, uint32_t ticket, struct error *e);
+int sync_await_parts(struct sync *s, struct error *e); // of all buckets
 int sync_all_reduce(struct sync *s, void *data, size_t count, enum comm_type type, enum comm_op op,
                     struct error *e);
 

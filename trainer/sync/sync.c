@@ -377,8 +377,8 @@ int sync_sum(struct sync *s, struct sync_totals *totals, bool *again, struct err
         return error_set(e, s->err, "%s", s->error.text);
     must(s->sent == s->bucket_count); // the model has handed over every gradient
     int err = send_totals(s, totals, e);
-    for (size_t i = 0; i < s->bucket_count && !err; i++)
-        err = sync_wait(s, s->buckets[i].ticket, e);
+    if (!err)
+        err = sync_await_parts(s, e);
     if (!err)
         err = wait_totals(s, totals, e);
     if (!err && is_exact(s))

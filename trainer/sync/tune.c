@@ -16,8 +16,8 @@ static int exchange(struct sync *s, enum comm_kind kind, struct error *e)
     int err = 0;
     for (size_t i = 0; i < s->bucket_count && !err; i++)
         err = sync_start_bucket(s, &s->buckets[i], kind, COMM_INT32, s->gradients, e);
-    for (size_t i = 0; i < s->bucket_count && !err; i++)
-        err = sync_wait(s, s->buckets[i].ticket, e);
+    if (!err)
+        err = sync_await_parts(s, e);
     return err;
 }
 

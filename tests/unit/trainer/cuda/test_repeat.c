@@ -6,13 +6,13 @@
 #include "tests/unit/trainer/cuda/emulated.h"
 #include "trainer/sync/sync.h"
 
-enum { STEPS = 4, MICRO_BATCHES = 4, MICRO_BATCH = 3, BLOCK_MAX = 40000 };
+enum { STEPS = 4, MICRO_BATCHES = 4, MICRO_BATCH = 3, BLOCK_MAX = 8192 };
 
 static const char *const gpt = "{\"family\": \"gpt\", \"layers\": 2, \"heads\": 2, \"width\": 16,"
                                " \"vocabulary\": 11, \"context\": 6, \"dropout\": 0.2}";
 static const char *const wide =
-    "[{\"layer\": \"linear\", \"out\": 130}, {\"layer\": \"tanh\"},"
-    " {\"layer\": \"dropout\", \"rate\": 0.3}, {\"layer\": \"linear\", \"out\": 131},"
+    "[{\"layer\": \"linear\", \"out\": 64}, {\"layer\": \"tanh\"},"
+    " {\"layer\": \"dropout\", \"rate\": 0.3}, {\"layer\": \"linear\", \"out\": 70},"
     " {\"layer\": \"relu\"}, {\"layer\": \"linear\", \"out\": 3}]";
 
 struct results {

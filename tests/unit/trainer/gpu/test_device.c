@@ -73,6 +73,96 @@ static void test_rounding(void **state)
     ops_close();
 }
 
+// --- work that is repeated: op by op, recorded, then as a graph
+
+enum { REPEATED = 1000 };
+
+struct relay {
+    real *a, *b;
+    uint64_t *key;
+    int64_t *sample;
+    uint8_t *keep;
+    int turns; // of the host
+};
+
+static void take_turn(void *ctx)
+{
+    ((struct relay *)ctx)->turns++;
+}
+
+static void hand_on(void *ctx)
+{
+    const struct relay *r = ctx;
+    const struct ops_draw draw = {r->key, 0.5, r->sample};
+    ops_copy(r->b, r->a, REPEATED * sizeof(float));
+    ops_between(take_turn, ctx);
+    ops_add(REPEATED, r->b, r->a, r->b);
+    ops_dropout_forward(1, REPEATED, &draw, r->b, r->b, r->keep);
+    ops_between(take_turn, ctx);
+}
+
+static void *device_new(size_t bytes)
+{
+    struct error e;
+    void *p = NULL;
+    assert_int_equal(ops_alloc(bytes, &p, &e), 0);
+    return p;
+}
+
+static void relay_once(struct ops_recording **recording, struct relay *r, int round)
+{
+    float sent[REPEATED], back[REPEATED];
+    uint8_t keep[REPEATED];
+    uint64_t key = (uint64_t)round;
+    struct error e;
+    int kept = 0;
+    for (int i = 0; i < REPEATED; i++)
+        sent[i] = (float)(i + round);
+    ops_upload(r->a, sent, sizeof sent);
+    ops_upload(r->key, &key, sizeof key);
+    ops_repeat(recording, hand_on, r);
+    ops_download(back, r->b, sizeof back);
+    ops_download(keep, r->keep, sizeof keep);
+    assert_int_equal(ops_wait(&e), 0);
+    assert_int_equal(r->turns, 2 * (round + 1));
+    for (int i = 0; i < REPEATED; i++) {
+        assert_true(back[i] == (keep[i] ? 4 * sent[i] : 0)); // what is kept is doubled
+        kept += keep[i];
+    }
+    assert_true(kept > REPEATED / 3 && kept < REPEATED * 2 / 3);
+}
+
+static void test_repeated_work(void **state)
+{
+    (void)state;
+    struct error e;
+    if (!have_gpu)
+        skip();
+    assert_int_equal(ops_open(OPS_FLOAT, &e), 0);
+    struct relay r = {device_new(REPEATED * sizeof(float)),
+                      device_new(REPEATED * sizeof(float)),
+                      device_new(sizeof(uint64_t)),
+                      device_new(sizeof(int64_t)),
+                      device_new(REPEATED),
+                      0};
+    struct ops_recording *recording = NULL;
+    uint8_t keep[6][REPEATED];
+    for (int round = 0; round < 6; round++) {
+        relay_once(&recording, &r, round);
+        ops_download(keep[round], r.keep, REPEATED);
+        assert_int_equal(ops_wait(&e), 0);
+        for (int earlier = 0; earlier < round; earlier++) // keys are read anew each time
+            assert_memory_not_equal(keep[earlier], keep[round], REPEATED);
+    }
+    ops_recording_free(recording);
+    ops_free(r.a);
+    ops_free(r.b);
+    ops_free(r.key);
+    ops_free(r.sample);
+    ops_free(r.keep);
+    ops_close();
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -91,9 +181,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_gpu),
-        cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_no_gpu),    cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_rounding),  cmocka_unit_test(test_repeated_work),
         cmocka_unit_test(test_no_memory),
     };
     struct error e;
