@@ -4,6 +4,7 @@
 
 #include "tests/unit/trainer/arithmetic.h"
 #include "trainer/ops/image.h"
+#include "trainer/ops/norm.h"
 #include "trainer/ops/sequence.h"
 
 enum { SKIPPED = 77, TENSORS_MAX = 32 };
@@ -136,40 +137,48 @@ static void test_linear(void **state)
     check_linear((struct ops_linear){.rows = 512, .in = 384, .out = 512}); // whole tiles
 }
 
-// --- linear with gelu: its tanh form, whoever computes it
+// --- gelu behind a product and before it: its tanh form, whoever computes it
 
-static double gelu(double x)
+static double gelu_inner(double x)
 {
-    return x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    return tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
 }
 
 static double gelu_slope(double x)
 {
-    double c = sqrt(2 / M_PI), t = tanh(c * (x + 0.044715 * x * x * x));
-    return (1 + t) / 2 + x / 2 * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
+    double t = gelu_inner(x);
+    return (1 + t) / 2 + x * (1 - t * t) / 2 * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
 }
 
-static void check_gelu(struct ops_linear s)
+// y is gelu(x W + bias), and x itself is taken for a gelu of `kept`.
+static void check_gelu(struct ops_linear s, bool with_bias)
 {
     struct arithmetic a = arithmetic_begin(10);
     struct tensor x = tensor_random(&a, s.rows * s.in), w = tensor_random(&a, s.in * s.out);
     struct tensor bias = tensor_random(&a, s.out), dy = tensor_random(&a, s.rows * s.out);
-    struct tensor before = tensor_empty(&a, dy.n), y = tensor_empty(&a, dy.n);
-    struct tensor dx = tensor_empty(&a, x.n), dw = tensor_empty(&a, w.n);
-    struct tensor db = tensor_empty(&a, s.out);
+    struct tensor kept = tensor_random(&a, s.rows * s.in), dx = tensor_empty(&a, s.rows * s.in);
+    struct tensor before = tensor_empty(&a, s.rows * s.out), y = tensor_empty(&a, s.rows * s.out);
+    struct tensor dw = tensor_empty(&a, s.in * s.out), db = tensor_empty(&a, s.out);
     struct error e;
+    if (!with_bias)
+        memset(bias.exact, 0, (size_t)s.out * sizeof *bias.exact);
     exact_linear(&s, &x, &w, &bias, &dy, &before, &dx, &dw, &db);
     for (int64_t i = 0; i < y.n; i++)
-        y.exact[i] = gelu(before.exact[i]);
-    for (int64_t i = 0; i < x.n; i++)
-        dx.exact[i] *= gelu_slope(x.exact[i]);
+        y.exact[i] = before.exact[i] * (1 + gelu_inner(before.exact[i])) / 2;
+    for (int64_t i = 0; i < dx.n; i++)
+        dx.exact[i] *= gelu_slope(kept.exact[i]);
     if (ops_linear_compile(&s, &e))
         fail_msg("%s", e.text);
-    ops_linear_gelu_forward(&s, x.at, w.at, bias.at, before.at, y.at);
-    ops_linear_gelu_backward_data(&s, w.at, dy.at, x.at, dx.at); // as if x were before a gelu
-    expect_close(reals_of(&a, &before), before.exact, before.n, 0.01, "before gelu");
-    expect_close(reals_of(&a, &y), y.exact, y.n, 0.01, "y");
-    expect_close(reals_of(&a, &dx), dx.exact, dx.n, 0.01, "dx");
+    ops_linear_gelu_forward(&s, x.at, w.at, with_bias ? bias.at : NULL, before.at, y.at);
+    ops_linear_gelu_backward_data(&s, w.at, dy.at, kept.at, dx.at);
+    float *first = reals_of(&a, &y), *slopes = reals_of(&a, &dx);
+    expect_close(reals_of(&a, &before), before.exact, before.n, 0.01, "what is before gelu");
+    expect_close(first, y.exact, y.n, 0.01, "gelu behind a product");
+    expect_close(slopes, dx.exact, dx.n, 0.01, "the gradient through gelu");
+    ops_linear_gelu_forward(&s, x.at, w.at, with_bias ? bias.at : NULL, before.at, y.at);
+    ops_linear_gelu_backward_data(&s, w.at, dy.at, kept.at, dx.at);
+    expect_same_bits(reals_of(&a, &y), first, y.n, "gelu again");
+    expect_same_bits(reals_of(&a, &dx), slopes, dx.n, "the gradient again");
     ops_linear_free(&s);
     device_free();
     arithmetic_end(&a);
@@ -178,9 +187,80 @@ static void check_gelu(struct ops_linear s)
 static void test_gelu(void **state)
 {
     (void)state;
-    check_gelu((struct ops_linear){.rows = 256, .in = 64, .out = 256});
-    check_gelu((struct ops_linear){.rows = 33, .in = 20, .out = 12}); // none of eights: apart
-    check_gelu((struct ops_linear){.rows = 512, .in = 256, .out = 384});
+    for (int bias = 0; bias < 2; bias++) {
+        check_gelu((struct ops_linear){.rows = 512, .in = 256, .out = 384}, bias);
+        check_gelu((struct ops_linear){.rows = 100, .in = 64, .out = 384}, bias);
+        check_gelu((struct ops_linear){.rows = 33, .in = 64, .out = 72, .transposed = true}, bias);
+        check_gelu((struct ops_linear){.rows = 33, .in = 17, .out = 5}, bias); // no kernel for it
+    }
+}
+
+// --- layer_norm
+
+static void exact_norm_row(int64_t width, const double *x, const double *gain, const double *bias,
+                           const double *dy, double *y, double *dx, double *dgain, double *dbias)
+{
+    double n = (double)width, mean = 0, variance = 0, g = 0, gh = 0;
+    for (int64_t i = 0; i < width; i++)
+        mean += x[i] / n;
+    for (int64_t i = 0; i < width; i++)
+        variance += (x[i] - mean) * (x[i] - mean) / n;
+    double scale = 1 / sqrt(variance + 1e-5);
+    for (int64_t i = 0; i < width; i++) {
+        double h = (x[i] - mean) * scale;
+        y[i] = h * gain[i] + bias[i];
+        dgain[i] += dy[i] * h;
+        dbias[i] += dy[i];
+        g += dy[i] * gain[i] / n;
+        gh += dy[i] * gain[i] * h / n;
+    }
+    for (int64_t i = 0; i < width; i++)
+        dx[i] += scale * (dy[i] * gain[i] - g - (x[i] - mean) * scale * gh);
+}
+
+// Of a sum that is made on the way; dx is added to what is there.
+static void check_norm(int64_t rows, int64_t width)
+{
+    struct arithmetic a = arithmetic_begin(11);
+    struct tensor x = tensor_random(&a, rows * width), sum = tensor_random(&a, rows * width);
+    struct tensor y = tensor_empty(&a, rows * width), dy = tensor_random(&a, rows * width);
+    struct tensor gain = tensor_random(&a, width), bias = tensor_random(&a, width);
+    struct tensor dx = tensor_random(&a, rows * width);
+    struct tensor dgain = tensor_empty(&a, width), dbias = tensor_empty(&a, width);
+    float *statistics = device_new(2 * rows);
+    ops_add_layer_norm_forward(rows, width, x.at, sum.at, sum.at, gain.at, bias.at, y.at,
+                               statistics);
+    float *rounded = reals_of(&a, &sum);
+    for (int64_t i = 0; i < sum.n; i++) {
+        assert_true(fabs((double)rounded[i] - x.exact[i] - sum.exact[i]) <= 0x1p-8);
+        sum.exact[i] = (double)rounded[i];
+    }
+    for (int64_t r = 0; r < rows; r++)
+        exact_norm_row(width, sum.exact + r * width, gain.exact, bias.exact, dy.exact + r * width,
+                       y.exact + r * width, dx.exact + r * width, dgain.exact, dbias.exact);
+    ops_layer_norm_backward(rows, width, sum.at, gain.at, statistics, dy.at, dx.at, true,
+                            (float *)dgain.at, (float *)dbias.at);
+    expect_close(reals_of(&a, &y), y.exact, y.n, 0.01, "y");
+    expect_close(reals_of(&a, &dx), dx.exact, dx.n, 0.01, "dx");
+    float *first = floats_of(&a, &dgain);
+    expect_close(first, dgain.exact, width, 1e-4, "dgain");
+    expect_close(floats_of(&a, &dbias), dbias.exact, width, 1e-4, "dbias");
+    ops_layer_norm_backward(rows, width, sum.at, gain.at, statistics, dy.at, NULL, false,
+                            (float *)dgain.at, (float *)dbias.at);
+    expect_same_bits(floats_of(&a, &dgain), first, width, "dgain again");
+    device_free();
+    arithmetic_end(&a);
+}
+
+static void test_norm(void **state)
+{
+    (void)state;
+    check_norm(1, 8);
+    check_norm(5000, 64); // more rows than there are blocks
+    check_norm(300, 768);
+    check_norm(300, 771);
+    check_norm(70, 4096);
+    check_norm(3, 16384); // wider than a block's rows
 }
 
 // --- conv2d
@@ -342,9 +422,8 @@ static int close_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_gelu),
-        cmocka_unit_test(test_conv),
+        cmocka_unit_test(test_linear),    cmocka_unit_test(test_gelu),
+        cmocka_unit_test(test_norm),      cmocka_unit_test(test_conv),
         cmocka_unit_test(test_attention),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
