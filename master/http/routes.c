@@ -76,7 +76,7 @@
 // A call of Determined's that has no meaning here, and what to do instead.
 #define NO(method_, path_, instead_)                                                               \
     {                                                                                              \
-        .method = method_, .path = path_, .auth = AUTH_USER, .kind = ROUTE_READ,                   \
+        .method = method_, .path = path_, .auth = ANY_USER_TASK, .kind = ROUTE_READ,               \
         .body = BODY_NONE, .instead = instead_, .summary = "Refused; instead: " instead_           \
     }
 #define ROLES                                                                                      \
@@ -97,6 +97,11 @@
 #define CHARTS                                                                                     \
     "GET /api/v1/trials/time-series has the metrics of several trials, GET "                       \
     "/api/v1/experiments/{id}/trials sorts and filters by them"
+#define FIELDS   "GET /api/v1/experiment/fields has what lists can be filtered and sorted by"
+#define SETTINGS "POST /api/v1/users/setting keeps what a page is to remember of a user"
+#define NO_READINESS                                                                               \
+    "nothing is passed on to programs; GET /api/v1/tasks/{id} has the state of one, POST "         \
+    "/api/v1/tasks/{id}/kill ends it"
 #define SEARCHERS "searches are run by the master: GET /api/v1/experiments/{id}/search shows one"
 
 #define NEW_EXPERIMENT                                                                             \
@@ -188,6 +193,9 @@ const struct route route_table[] = {
          .answers = "users:[User] pagination:Pagination"),
     WORKER("POST", V1 "/users", AUTH_ADMIN, account_create, "Create a user",
            .takes = "user:NewUser password?:string isHashed?:bool", .answers = "user:User"),
+    WORKER("PATCH", V1 "/users", AUTH_ADMIN, account_patch_many,
+           "Let many users work, or keep them out", .takes = "userIds:[int] activate:bool",
+           .answers = "results:[ActionResult]"),
     READ(V1 "/users/{userId}", AUTH_USER, account_get, NULL, "One user", .answers = "user:User"),
     WORKER("PATCH", V1 "/users/{userId}", AUTH_USER, account_patch,
            "Change a user: password, displayName, username, active, admin", .takes = "PatchUser",
@@ -954,6 +962,21 @@ const struct route route_table[] = {
     NO("GET", V1 "/experiments/{experimentId}/metrics-stream/trials-sample", CHARTS),
     NO("GET", V1 "/experiments/{experimentId}/searcher_events", SEARCHERS),
     NO("POST", V1 "/experiments/{experimentId}/searcher_operations", SEARCHERS),
+    NO("POST", V1 "/runs",
+       "POST /api/v1/experiments-search lists searches, GET /api/v1/experiments/{id}/trials the "
+       "runs of one"),
+    NO("GET", V1 "/projects/{projectId}/columns", FIELDS),
+    NO("GET", V1 "/projects/{projectId}/experiments/metric-ranges", FIELDS),
+    NO("GET", V1 "/job-queues", "GET /api/v1/job-queues-v2 has what runs and what waits"),
+    NO("GET", V1 "/tasks/{taskId}/acceleratorData",
+       "GET /api/v1/tasks/{id} names the agents, GET /api/v1/agents their devices"),
+    NO("POST", V1 "/workspaces/{workspaceId}/pin", SETTINGS),
+    NO("POST", V1 "/workspaces/{workspaceId}/unpin", SETTINGS),
+    NO("POST", V1 "/users/activity", SETTINGS),
+    NO("GET", V1 "/user/projects/activity", SETTINGS),
+    NO("POST", V1 "/allocations/{allocationId}/ready", NO_READINESS),
+    NO("POST", V1 "/allocations/{allocationId}/waiting", NO_READINESS),
+    NO("PUT", V1 "/notebooks/{taskId}/report_idle", NO_READINESS),
     NO("POST", V1 "/preview-hp-search",
        "POST /api/v1/experiments with validateOnly checks a configuration; a search that runs is "
        "shown by GET /api/v1/experiments/{id}/search"),

@@ -388,6 +388,44 @@ int account_patch(struct view *v, struct error *e)
     return rc ? rc : answer_user(v, id, e);
 }
 
+static int set_active(struct view *v, int64_t id, bool active, struct error *e)
+{
+    const struct patch p = {.admin = -1, .active = active};
+    struct db_rows *rows = db_query(v->db, STMT_USER_BY_ID, "i", id);
+    int found = db_next(rows);
+    db_rows_close(rows);
+    return found < 0    ? store_failed(e)
+           : found == 0 ? error_set(e, ERR_NOT_FOUND, "there is no user %lld", (long long)id)
+                        : apply_patch(v, id, &p, e);
+}
+
+// Each is tried, and the answer says of each what came of it.
+int account_patch_many(struct view *v, struct error *e)
+{
+    const json_t *ids = jget(v->rq->body, "userIds"), *id;
+    int active = flag_of(v->rq->body, "activate");
+    size_t i;
+    if (active < 0 || !json_array_size(ids) || json_array_size(ids) > LIMIT_BULK)
+        return error_set(e, ERR_INVALID,
+                         "activate and userIds: give true or false, and from 1 to %d users",
+                         LIMIT_BULK);
+    jw_object(&v->w);
+    jw_key(&v->w, "results");
+    jw_array(&v->w);
+    json_array_foreach(ids, i, id)
+    {
+        struct error one = {0};
+        int err = set_active(v, json_integer_value(id), active, &one);
+        jw_object(&v->w);
+        jw_kv_int(&v->w, "id", json_integer_value(id));
+        jw_kv_string(&v->w, "error", err ? one.text : "");
+        jw_object_end(&v->w);
+    }
+    jw_array_end(&v->w);
+    jw_object_end(&v->w);
+    return 0;
+}
+
 static void wipe(void *password)
 {
     explicit_bzero(password, strlen(password));

@@ -22,7 +22,7 @@ view_handler render_workspace, render_project, render_project_notes;
 
 // accounts.c
 view_handler account_login, account_logout, account_create, account_patch; // worker
-view_handler account_set_password;                                         // worker
+view_handler account_patch_many, account_set_password;                     // worker
 int account_password_read(struct request *rq, char *text, size_t len, struct error *e);
 view_handler account_me, account_list, account_get, account_get_by_name;
 

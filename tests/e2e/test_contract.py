@@ -185,6 +185,14 @@ class Contract(unittest.TestCase):
         for wrong in (None, "{}", "7", "[]", '"unfinished', '{"password": "x"}'):
             self.admin.call("POST", path, wrong, expect=400)
         self.admin.call("POST", "/users/999999/password", '"x"', expect=404)
+        user = int(path.split("/")[2])
+        for active in (False, True):
+            results = self.admin.call("PATCH", "/users", {"userIds": [user, 999999], "activate": active, "filters": None},
+                                      "results:[ActionResult]")["results"]
+            self.assertEqual([(r["id"], "no user" in r["error"]) for r in results], [(user, False), (999999, True)])
+            self.assertEqual(self.admin.get(f"/users/{user}")["user"]["active"], active)
+        self.admin.call("PATCH", "/users", {"userIds": [user]}, expect=400)
+        self.user.call("PATCH", "/users", {"userIds": [user], "activate": False}, expect=403)
         self.login("pat", "another")
 
     @replay
@@ -192,11 +200,13 @@ class Contract(unittest.TestCase):
         """Each is refused with what to do instead, to whoever has a token."""
         refused = [(method, path) for method, path, operation in self.nobody.document.routes
                    if operation["summary"].startswith("Refused; instead: ")]
-        self.assertGreater(len(refused), 30)
+        self.assertGreater(len(refused), 40)
+        task = self.running()[1]["taskId"]
         for method, path in refused:
             path = path.replace("{groupId}", "1").replace("{userId}", "1").replace("{workspaceId}", "1") \
                 .replace("{experimentId}", "1").replace("{workloadType}", "EXPERIMENT").replace("{clientId}", "1") \
-                .replace("{resourcePoolName}", "default")
+                .replace("{resourcePoolName}", "default").replace("{projectId}", "1").replace("{taskId}", task) \
+                .replace("{allocationId}", "1.1.1")
             status, answer = self.admin.request(method, path)
             self.assertEqual(status, 400, (method, path, answer))
             self.assertRegex(answer["error"]["error"], "this master does not do that: .*/api/v1/", (method, path))
