@@ -76,6 +76,24 @@ static void test_fused(void **state)
     }
 }
 
+// What a block's two ways back give its input is added up by the norm that ends one of them: that
+// takes no pass over memory of its own.
+static void test_gradients_meet_in_norms(void **state)
+{
+    (void)state;
+    struct model *m;
+    struct error e;
+    int norms = 0;
+    if (compile_text(BLOCKS(","), &tokens_6, 3, &m, &e))
+        fail_msg("%s", e.text);
+    for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++) {
+        norms += l->add;
+        assert_true(l->sums[0].into == NONE && l->sums[1].into == NONE);
+    }
+    assert_int_equal(norms, 2);
+    model_free(m);
+}
+
 // A gelu whose value, or what it is made of, others read too, or that has no linear layer on both
 // sides; a norm of another kind.
 static void test_not_fused(void **state)
@@ -93,6 +111,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fused),
+        cmocka_unit_test(test_gradients_meet_in_norms),
         cmocka_unit_test(test_not_fused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
