@@ -225,16 +225,41 @@ static const char *leaves_because(const struct live *l)
     return NULL;
 }
 
+static bool holds_slots(const struct live *l)
+{
+    for (const struct trial *t = l->trials; t; t = t->next)
+        if (t->allocation)
+            return true;
+    return false;
+}
+
+// One on which it runs and that is not heard; NULL: all are.
+static const struct agent *silent_agent(const struct live *l)
+{
+    for (const struct trial *t = l->trials; t; t = t->next)
+        for (int i = 0; t->allocation && i < t->allocation->part_count; i++)
+            if (t->allocation->parts[i].agent->state != AGENT_CONNECTED)
+                return t->allocation->parts[i].agent;
+    return NULL;
+}
+
 void why_say_live(struct core *c, const struct live *l, struct buf *out)
 {
+    const struct agent *silent = silent_agent(l);
     struct sched_reason r;
     const char *leaves = leaves_because(l);
     if (why_of_live(c, l, &r))
         why_say(c, l, &r, out);
     else if (leaves)
         buf_puts(out, leaves);
+    else if (silent)
+        buf_printf(
+            out,
+            "runs on agent %s, which is not heard now: unless that comes back soon, it starts "
+            "again from its newest checkpoint",
+            silent->id);
     else if (l->experiment->state == EXPERIMENT_PAUSED)
-        buf_puts(out, "is paused");
+        buf_puts(out, holds_slots(l) ? "saves its work, then leaves its slots" : "is paused");
 }
 
 // --- as an answer --------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import { File } from "node:buffer";
 import { test } from "node:test";
 import { rulesOf } from "../src/lib/ignore";
 import { readPlace } from "../src/lib/marks";
-import { fromFolder, joined, refusal, totalOf } from "../src/lib/uploads";
+import { fromFolder, joined, missing, refusal, totalOf } from "../src/lib/uploads";
 import { examples, spirals } from "../src/pages/new_experiment/examples";
 
 Object.assign(globalThis, { File }); // which Node 18 lacks
@@ -95,4 +95,14 @@ test("the data of the examples is the same every time, and half of each kind", (
     const ones = kinds.filter((kind) => kind === "1").length;
     assert.ok(kinds.length === 3000 && ones > 1350 && ones < 1650, String(ones));
     for (const { files } of examples) assert.ok(totalOf(files()) > 0);
+});
+
+test("data that the trainer reads and that does not go along is named", () => {
+    const config = "trainer:\n  data: {format: csv, path: spirls.csv}  # path: other.csv\n";
+    assert.equal(missing(config, [upload("spirals.csv")]), "spirls.csv");
+    assert.equal(missing(config, [upload("spirls.csv")]), undefined);
+    assert.equal(missing("trainer:\n  data: {path: images}\n", [upload("images/1.png")]), undefined);
+    assert.equal(missing("trainer:\n  data: {path: /data/all.csv}\n", []), undefined);
+    assert.equal(missing("entrypoint: run\ndata: {path: all.csv}\n", []), undefined);
+    for (const example of examples) assert.equal(missing(example.config, example.files()), undefined);
 });

@@ -90,6 +90,10 @@ test("an agent that dies stays on the page, with what it ran, until it is forgot
     const id = await submitTo(page, "spare");
     await see(card.getByRole("link", { name: /on-spare/ }));
     child.kill("SIGKILL");
+    await until("its experiment says so", async () => {
+        const why = await page.request.get(`/api/v1/experiments/${id}/why`);
+        return /^runs on agent spare, which is not heard now/.test((await why.json()).reason);
+    });
     await see(card.getByText("Not heard"));
     await see(card.getByText("Lost"));
     await see(card.getByText(/Last heard .* It ran/));

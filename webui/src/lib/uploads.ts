@@ -143,3 +143,12 @@ export async function readDrop(data: DataTransfer): Promise<Gathered> {
     await gather(entries, "", await readRules(entries), into);
     return into;
 }
+
+/** A relative path that the trainer of a configuration reads from, and that is not among the files. */
+export function missing(config: string, uploads: readonly Upload[]): string | undefined {
+    if (!/^trainer:/m.test(config)) return undefined;
+    const named = config.matchAll(/^[^#\n]*?\bpath: *["']?([^\s"',}#]+)/gm);
+    const isHere = (name: string) =>
+        uploads.some(({ path }) => path === name || path.startsWith(`${name}/`));
+    return [...named].map(([, name]) => name!).find((name) => !/^[/.]|\$/.test(name) && !isHere(name));
+}

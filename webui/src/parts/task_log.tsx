@@ -300,7 +300,7 @@ export function TaskLog({ trialId, height }: { trialId: number; height?: number 
                     onEnd={log.newer}
                     at={line.value || undefined}
                     follow={log.follows}
-                    height={height ?? 560}
+                    height={height ?? Math.max(280, innerHeight - 420)}
                     empty={
                         <p class="muted log-empty">
                             {question === "{}" ? "It has written nothing yet." : "No line fits."}

@@ -27,7 +27,7 @@ function LastWords({ trialId }: { trialId: number }) {
 function Cause({ experiment, trials }: Known) {
     const { id, state } = experiment;
     const why = useLoad((abort) => get<Why>(`/experiments/${id}/why`, {}, abort), {
-        topics: ["experiments", "trials", "queue"],
+        topics: ["experiments", "trials", "queue", "agents"],
         experimentId: id,
         every: 2,
     }).data.value;

@@ -10,10 +10,10 @@ import { useLoad } from "../../lib/load";
 import { toast, toastError } from "../../lib/notices";
 import { projectOptions, readProjects } from "../../lib/projects";
 import type { Project, Template } from "../../lib/types";
-import { readDrop, toWire } from "../../lib/uploads";
+import { missing, readDrop, toWire } from "../../lib/uploads";
 import { go } from "../../lib/url";
 import { toYaml } from "../../lib/yaml";
-import { Button, Field, Head, Loaded, Select } from "../../parts";
+import { Button, Field, Head, Icon, Loaded, Select } from "../../parts";
 import { Code } from "../../parts/code";
 import { Editor } from "../../parts/editor";
 import { type Made, marksIn, useVerdict, Verdict } from "../../parts/verdict";
@@ -140,10 +140,16 @@ function Submit({ verdict }: { verdict: Verdict }) {
         }
         doing.value = "";
     };
+    const absent = missing(config.value, files.value);
     const isOff = verdict.kind === "bad" || !!refused.value || !!doing.value;
     return (
         <section class="card stack" aria-label="Submit">
             <Verdict of={verdict} />
+            {absent && (
+                <p>
+                    <Icon name="warning" /> <code>{absent}</code> is not among the files.
+                </p>
+            )}
             <div class="line">
                 <Button kind="main" icon="play" disabled={isOff} onClick={() => void submit(false)}>
                     Create
