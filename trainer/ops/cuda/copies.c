@@ -4,14 +4,14 @@
 //
 // There are two pieces of it. One fills up; when it is full it is marked with an event, and the
 // other is taken, once the GPU has come to that one's. What has been downloaded is handed on then,
-// or by ops_wait(). Copies that are larger than a piece go the driver's way.
+// or by ops_wait(). Large copies go part by part, so that few of them wait for room.
 #include <stdlib.h>
 #include <string.h>
 
 #include "trainer/ops/cuda/stream.h"
 #include "trainer/ops/device.h"
 
-enum { PIECE = 64 << 20, PIECES = 2, ALIGNMENT = 256, ARRIVALS = 512 };
+enum { PIECE = 64 << 20, PART = PIECE / 4, PIECES = 2, ALIGNMENT = 256, ARRIVALS = 512 };
 
 struct arrival {
     void *host;
@@ -71,7 +71,7 @@ static bool make_pieces(void)
 static void *take(size_t bytes)
 {
     size_t padded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (padded > PIECE || !make_pieces())
+    if (!make_pieces())
         return NULL;
     if (pieces[now].used + padded > PIECE || pieces[now].count == ARRIVALS)
         change_pieces();
@@ -85,23 +85,39 @@ static void copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind k
     cuda_check(cudaMemcpyAsync(to, from, bytes, kind, cuda_stream()), op);
 }
 
-void ops_upload(void *to, const void *host, size_t bytes)
+static void upload(void *to, const void *host, size_t bytes)
 {
-    void *aside = bytes > 0 ? take(bytes) : NULL;
+    void *aside = take(bytes);
     if (aside)
         memcpy(aside, host, bytes);
-    if (bytes > 0) // of ordinary memory the driver makes a copy before it returns
-        copy(to, aside ? aside : host, bytes, cudaMemcpyHostToDevice, "ops_upload");
+    // Of ordinary memory the driver makes a copy before it returns.
+    copy(to, aside ? aside : host, bytes, cudaMemcpyHostToDevice, "ops_upload");
+}
+
+static void download(void *host, const void *from, size_t bytes)
+{
+    void *aside = take(bytes);
+    struct piece *p = &pieces[now];
+    if (aside)
+        p->arrivals[p->count++] = (struct arrival){host, aside, bytes};
+    copy(aside ? aside : host, from, bytes, cudaMemcpyDeviceToHost, "ops_download");
+}
+
+static size_t part_at(size_t done, size_t bytes)
+{
+    return bytes - done < PART ? bytes - done : PART;
+}
+
+void ops_upload(void *to, const void *host, size_t bytes)
+{
+    for (size_t done = 0; done < bytes; done += part_at(done, bytes))
+        upload((char *)to + done, (const char *)host + done, part_at(done, bytes));
 }
 
 void ops_download(void *host, const void *from, size_t bytes)
 {
-    void *aside = bytes > 0 ? take(bytes) : NULL;
-    struct piece *p = &pieces[now];
-    if (aside)
-        p->arrivals[p->count++] = (struct arrival){host, aside, bytes};
-    if (bytes > 0)
-        copy(aside ? aside : host, from, bytes, cudaMemcpyDeviceToHost, "ops_download");
+    for (size_t done = 0; done < bytes; done += part_at(done, bytes))
+        download((char *)host + done, (const char *)from + done, part_at(done, bytes));
 }
 
 void ops_copy(void *to, const void *from, size_t bytes)
