@@ -178,7 +178,7 @@ static void show(const struct bench *b)
     printf("  %.0f samples/s", jget_double(r, "samples_per_second", 0));
     if (jget(r, "tokens_per_second"))
         printf("  %.0f tokens/s", jget_double(r, "tokens_per_second", 0));
-    printf("  %.3f ms per step (median)  %.1f %% of the cores' peak\n",
+    printf("  %.3f ms per step (median)  %.1f %% of the slots' peak\n",
            jget_double(r, "step_ms", 0), 100 * jget_double(r, "mfu", 0));
     printf("  ms of a step: data %.3f  forward %.3f  backward %.3f  exposed communication %.3f  "
            "optimizer %.3f\n",
