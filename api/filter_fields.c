@@ -39,6 +39,7 @@ const struct filter_field filter_fields[] = {
     {"started", FILTER_TIME, BOTH, false, true, "when it was submitted; a trial: when it was made"},
     {"ended", FILTER_TIME, BOTH, true, true, "when it ended"},
     {"duration", FILTER_DURATION, BOTH, false, true, "from started to ended, or to now"},
+    {"ran", FILTER_DURATION, FILTER_TRIALS, false, true, "how long it ran, without what it waited"},
     {"hparams", FILTER_HPARAM, BOTH, true, true, "hparams.PATH: a hyperparameter, as in hparams.optimizer.momentum"},
     {"training", FILTER_METRIC, BOTH, true, true, "training.NAME: a metric, its last value; also .min and .max"},
     {"validation", FILTER_METRIC, BOTH, true, true, "validation.NAME: the same of validations"},

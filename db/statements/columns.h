@@ -104,6 +104,10 @@
     "CASE t.state WHEN 'ACTIVE' THEN " SQL_LIVE_STATE(                                             \
         "allocations a WHERE a.trial_id = t.id") " ELSE t.state END"
 
+// Microseconds that its starts ran, those that run until now: what it waited does not count.
+#define SQL_TRIAL_RAN                                                                              \
+    "(SELECT ifnull(sum(ifnull(a.ended_at, (julianday('now') - 2440587.5) * 86400e6) - "           \
+    "a.started_at), 0) FROM allocations a WHERE a.trial_id = t.id AND a.started_at IS NOT NULL)"
 #define SQL_TRIAL_COLUMNS                                                                          \
     "SELECT t.id, t.experiment_id, " SQL_TRIAL_STATE ", t.hparams, t.restarts, "                   \
     "t.steps_completed, t.started_at, t.ended_at, t.task_id, t.runner_state, t.summary_metrics, "  \
@@ -112,7 +116,7 @@
     "(SELECT count(*) FROM checkpoints c WHERE c.trial_id = t.id AND c.state <> 'DELETED'), "      \
     "json_extract(t.best_validation, '$.metrics.avgMetrics.' || " SQL_METRIC_LABEL "), "           \
     "coalesce(t.log_retention_days, e.log_retention_days, "                                        \
-    "json_extract(e.config, '$.retention_policy.log_retention_days'))"
+    "json_extract(e.config, '$.retention_policy.log_retention_days')), " SQL_TRIAL_RAN
 #define SQL_TRIAL_FROM   "FROM trials t"
 #define SQL_TRIAL_JOINED "JOIN experiments e ON e.id = t.experiment_id"
 #define SQL_TRIAL_TABLES SQL_TRIAL_FROM " " SQL_TRIAL_JOINED

@@ -44,7 +44,7 @@ static void write_experiment(struct json_writer *w, struct db_rows *rows, struct
 
 static void write_trial(struct json_writer *w, struct db_rows *rows, struct note *n)
 {
-    enum { WORKSPACE, EXPERIMENT, STATE, RESTARTS, PROGRESS, STEPS, RUN, REASON, SAVED, ENDED };
+    enum { WORKSPACE, EXPERIMENT, STATE, RESTARTS, PROGRESS, STEPS, RUN, WHY, SAVED, ENDED, RAN };
     n->workspace_id = db_int(rows, WORKSPACE);
     n->experiment_id = db_int(rows, EXPERIMENT);
     jw_kv_int(w, "id", n->trial_id);
@@ -54,9 +54,10 @@ static void write_trial(struct json_writer *w, struct db_rows *rows, struct note
     jw_kv_double(w, "progress", db_double(rows, PROGRESS));
     jw_kv_int(w, "steps", db_int(rows, STEPS));
     jw_kv_int(w, "runId", db_int(rows, RUN));
-    jw_kv_string(w, "exitReason", db_text(rows, REASON));
+    jw_kv_string(w, "exitReason", db_text(rows, WHY));
     jw_kv_string(w, "latestCheckpoint", db_text(rows, SAVED));
     write_time(w, "endTime", db_int(rows, ENDED));
+    jw_kv_double(w, "wallClockTime", (double)db_int(rows, RAN) / 1e6);
 }
 
 static void write_metrics(struct json_writer *w, struct db_rows *rows, struct note *n)

@@ -15,6 +15,8 @@
     }
 #define BEST "json_extract(t.best_validation, '$.metrics.avgMetrics.' || " SQL_METRIC_LABEL ")"
 
+#define OF_STARTS "FROM allocations a WHERE a.trial_id = t.id AND a.started_at IS NOT NULL)"
+
 static const struct sql_field fields[] = {
     {COLUMN("id", "t.id")},
     {COLUMN("state", "t.state")},
@@ -30,6 +32,10 @@ static const struct sql_field fields[] = {
      .close = "",
      .sort = "(t.ended_at - t.started_at) / 1e6",
      .nullable = true},
+    {.name = "ran",
+     .open = "(SELECT ifnull(sum(ifnull(a.ended_at, ?) - a.started_at), 0) / 1e6 " OF_STARTS,
+     .close = "",
+     .sort = "(SELECT ifnull(sum(a.ended_at - a.started_at), 0) / 1e6 " OF_STARTS},
     {COLUMN("hparams", "json_extract(t.hparams, ?)"), .key = SQL_KEY_HPARAM, .nullable = true},
     METRIC("training", FILTER_LAST),
     METRIC("training", FILTER_MIN),

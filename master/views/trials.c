@@ -3,13 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "master/sight.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 
-enum { // columns of SQL_TRIAL_COLUMNS, then of STMT_TRIAL_VIEW
+enum { // columns of SQL_TRIAL_COLUMNS
     T_ID,
     T_EXPERIMENT_ID,
     T_STATE,
@@ -66,9 +65,10 @@ static void write_trial(struct json_writer *w, struct db_rows *rows)
         jw_kv_double(w, "searcherMetricValue", db_double(rows, T_SEARCHER_METRIC));
     if (!db_is_null(rows, T_LOG_DAYS))
         jw_kv_int(w, "logRetentionDays", db_int(rows, T_LOG_DAYS));
+    jw_kv_double(w, "wallClockTime", (double)db_int(rows, T_WALL_CLOCK) / 1e6);
 }
 
-_Static_assert(T_LOG_DAYS + 1 == TRIAL_LIST_COLUMNS, "what the list selects");
+_Static_assert(T_WALL_CLOCK + 1 == TRIAL_LIST_COLUMNS, "what the list selects");
 
 void write_trial_row(struct json_writer *w, struct db_rows *rows)
 {
@@ -93,14 +93,13 @@ int render_trial(struct view *v, struct error *e)
 {
     int64_t id = v->rq->id;
     struct json_writer *w = &v->w;
-    struct db_rows *rows = db_query(v->db, STMT_TRIAL_VIEW, "ii", clock_wall_us(), id);
+    struct db_rows *rows = db_query(v->db, STMT_TRIAL_VIEW, "i", id);
     int found = db_next(rows);
     if (found == 1) {
         jw_object(w);
         jw_key(w, "trial");
         jw_object(w);
         write_trial(w, rows);
-        jw_kv_double(w, "wallClockTime", (double)db_int(rows, T_WALL_CLOCK) / 1e6);
         write_best_checkpoint(v, id);
         jw_object_end(w);
         jw_object_end(w);

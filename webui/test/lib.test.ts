@@ -16,6 +16,7 @@ test("numbers for people", () => {
     assert.equal(metric(12345678.9), "1.235e7");
     assert.equal(metric("Infinity"), "∞");
     assert.equal(metric(null), "–");
+    assert.deepEqual([2e6, 2.199e6, 220158, 50_000, 0.5, null].map(compact), ["2M", "2.199M", "220.158K", "50K", "0.5", "–"]);
     assert.equal(duration(3725), "1h 02m");
     assert.equal(duration(0.25), "250ms");
     assert.equal(duration(90000), "1d 1h");

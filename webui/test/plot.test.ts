@@ -13,9 +13,13 @@ const line = (x: number[], y: number[], total?: number) => ({
 });
 
 test("ticks are round numbers within the range", () => {
+    for (const most of [1, 2, 3])
+        for (const [from, to] of [[0.1, 0.93], [0, 1], [12, 30_000], [1e5, 2.2e6], [-3, 4]] as const)
+            assert.ok(ticks({ from, to }, most, false).length >= 3, `${from} to ${to}, ${most}`);
+    assert.ok(timeTicks({ from: 3, to: 124 }, 2, 0).length >= 3);
     assert.deepEqual(ticks({ from: 0, to: 1 }, 5, false), [0, 0.2, 0.4, 0.6, 0.8, 1]);
     assert.deepEqual(ticks({ from: 0.02, to: 300 }, 6, true), [0.1, 1, 10, 100]);
-    assert.deepEqual(timeTicks({ from: 10, to: 130 }, 3, 0), [60, 120]);
+    assert.deepEqual(timeTicks({ from: 10, to: 130 }, 3, 0), [30, 60, 90, 120]);
 });
 
 test("a range is written with as many digits as one sees, and read again", () => {

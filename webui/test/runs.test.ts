@@ -6,14 +6,18 @@ import {
     linesOf,
     metricsOf,
     ranks,
+    saidOfAsking,
     secondsLeft,
+    secondsRan,
     spearman,
     stepsWithin,
+    stoppedEarly,
     varying,
     whyEnded,
     titleOf,
     whyStarted,
 } from "../src/lib/runs";
+import { placeOf } from "../src/lib/projects";
 import type { Start } from "../src/lib/types";
 
 const start = (more: Partial<Start>): Start => ({
@@ -107,6 +111,41 @@ test("a metric is named with its group where its name leaves that open", () => {
     assert.equal(titleOf({ group: "validation", name: "loss" }), "validation loss");
     assert.equal(titleOf({ group: "training", name: "loss" }), "training loss");
     assert.equal(titleOf({ group: "training", name: "learning_rate" }), "learning_rate");
+});
+
+test("the time that starts ran is theirs alone, and of one that runs until now", () => {
+    const at = (second: number) => new Date(1000 * second).toISOString();
+    const starts = [
+        { startTime: at(10), endTime: at(14) },
+        { startTime: at(100), endTime: null },
+        { startTime: null, endTime: null },
+    ];
+    assert.equal(secondsRan(starts, 102_000), 6);
+    assert.equal(secondsRan([], 102_000), 0);
+});
+
+test("a search has stopped early what has completed before its time", () => {
+    const search = { searcherType: "adaptive_asha" };
+    assert.ok(stoppedEarly({ state: "STATE_COMPLETED", progress: 0.25 }, search));
+    assert.ok(!stoppedEarly({ state: "STATE_COMPLETED", progress: 1 }, search));
+    assert.ok(!stoppedEarly({ state: "STATE_COMPLETED" }, search)); // it never said
+    assert.ok(!stoppedEarly({ state: "STATE_ERROR", progress: 0.25 }, search));
+    assert.ok(!stoppedEarly({ state: "STATE_COMPLETED", progress: 0.25 }, { searcherType: "single" }));
+});
+
+test("who asked for what is in the audit", () => {
+    const of = (path: string, status = 200) =>
+        saidOfAsking({ path: `/api/v1/experiments/${path}`, status, username: "ann" }, 5);
+    assert.equal(of("5/activate"), "Resumed by ann");
+    assert.equal(of("5/continue"), "Continued by ann");
+    assert.equal(of("5/kill", 403), "");
+    assert.equal(of("55/kill"), "");
+    assert.equal(of("5/archive"), "");
+});
+
+test("a project that is called as its team is named once", () => {
+    assert.equal(placeOf({ workspaceName: "Vision", projectName: "letters" }), "Vision / letters");
+    assert.equal(placeOf({ workspaceName: "Uncategorized", projectName: "Uncategorized" }), "Uncategorized");
 });
 
 test("nobody can say how long it takes at the very start", () => {

@@ -107,7 +107,7 @@ test("several are chosen: labelled, activated and paused, compared; a baseline i
     await choose(page, "8 big-one");
     await page.getByRole("button", { name: "Pause", exact: true }).click();
     await see(page.locator("tr", { hasText: "big-one" }).getByText("Paused"));
-    await page.getByRole("button", { name: "Activate", exact: true }).click();
+    await page.getByRole("button", { name: "Resume", exact: true }).click();
     await see(page.locator("tr", { hasText: "big-one" }).getByText("Queued"));
     await page.getByRole("button", { name: "Choose none" }).click();
 
@@ -123,14 +123,14 @@ test("several are moved and copied as a command; the list becomes a table", asyn
     const page = await list("?columns=state,project");
     await choose(page, "1 spirals-wide", "2 spirals-deep");
     await page.getByRole("button", { name: "Copy as a command" }).click();
-    await page.getByRole("menuitem", { name: "Pause as muster command" }).click();
+    await page.getByRole("menuitem", { name: "Copy as muster command: Pause" }).click();
     await copied(page, "muster experiment pause 1 2");
-    for (const project of ["Vision / letters", "Uncategorized / Uncategorized"]) {
+    for (const project of ["Vision / letters", "Uncategorized"]) {
         await page.getByRole("button", { name: "Move…" }).click();
         const dialog = page.getByRole("dialog", { name: "Move to another project" });
         await dialog.getByRole("combobox", { name: "Project" }).selectOption({ label: project });
         await dialog.getByRole("button", { name: "Move" }).click();
-        const name = project.split(" / ")[1];
+        const name = project.split(" / ").at(-1);
         for (const one of ["spirals-wide", "spirals-deep"])
             await see(page.locator("tr", { hasText: one }).getByText(name, { exact: true }));
     }
@@ -147,8 +147,8 @@ test("several are moved and copied as a command; the list becomes a table", asyn
 test("what cannot be done with one is told, and the others are done", async () => {
     const page = await list();
     await choose(page, "1 spirals-wide", "6 parked");
-    await page.getByRole("button", { name: "Activate", exact: true }).click();
-    const outcome = page.getByRole("dialog", { name: "Activate" });
+    await page.getByRole("button", { name: "Resume", exact: true }).click();
+    const outcome = page.getByRole("dialog", { name: "Resume" });
     await see(outcome.getByText("Done with 1 experiment."));
     await see(outcome.getByText("Not with 1 experiment:"));
     await page.keyboard.press("Escape");

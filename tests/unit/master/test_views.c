@@ -295,6 +295,12 @@ static void test_trial(void **state)
     expect(j, "experiment.liveAllocations", "1");
     assert_true(jget_double(jget(j, "experiment"), "runSeconds", -1) > 0);
     json_decref(j);
+    j = get_json("/api/v1/experiments/1/trials?sort=ran&filter=ran%20%3E%200", BY_USER);
+    assert_true(jget_double(json_array_get(jget(j, "trials"), 0), "wallClockTime", -1) > 0);
+    json_decref(j);
+    j = get_json("/api/v1/experiments/1/trials?filter=ran%20%3C%200.001", BY_USER);
+    expect_and_drop(j, "pagination.total",
+                    "0"); // what it waited does not count, nor is it too little
     j = get_json("/api/v1/experiments/1/trials?sortBy=SORT_BY_BEST_VALIDATION_METRIC", BY_USER);
     expect(j, "trials.0.searcherMetricValue", "0.5");
     expect_and_drop(j, "pagination.total", "1");

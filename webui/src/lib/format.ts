@@ -40,11 +40,12 @@ export function metric(value: number | string | null | undefined): string {
     return String(Number(given.toPrecision(size >= 1000 ? 6 : 4)));
 }
 
-const compactly = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 });
+const compactly = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 3 });
 
-/** 1500000 -> "1.5M", for the ticks of axes. */
-export function compact(value: number): string {
-    return Math.abs(value) < 10_000 ? whole.format(value) : compactly.format(value);
+/** 1500000 -> "1.5M", for the ticks of both axes and the legend; less than 10,000 as `metric` says it. */
+export function compact(value: number | null): string {
+    const size = Math.abs(value ?? 0);
+    return size < 10_000 || size >= 1e15 ? metric(value) : compactly.format(value!);
 }
 
 export function percent(share: number): string {

@@ -54,6 +54,7 @@ export type LiveEvent =
           exitReason?: string | null;
           latestCheckpoint?: string | null;
           endTime?: string | null;
+          wallClockTime?: number;
       } & Gone)
     | {
           topic: "metrics";

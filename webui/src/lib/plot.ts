@@ -191,9 +191,17 @@ export function calmRange(lines: readonly Line[], seen: Range | null): CalmRange
     return { range: widen(range, false, 0.05), beyond };
 }
 
-/** Round numbers in a range, about `most` of them. */
-export function ticks({ from, to }: Range, most: number, log: boolean): number[] {
-    if (log) return logTicks({ from, to }, most);
+const LEAST = 3; // ticks from which on one can read an axis
+
+/** Round numbers in a range, about `most` of them, and as many as make an axis of it. */
+export function ticks(range: Range, most: number, log: boolean): number[] {
+    for (let wanted = most;; wanted++) {
+        const found = log ? logTicks(range, wanted) : roundTicks(range, wanted);
+        if (found.length >= LEAST || wanted > most + LEAST) return found;
+    }
+}
+
+function roundTicks({ from, to }: Range, most: number): number[] {
     const rough = (to - from) / Math.max(1, most);
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough * 0.999)!;
@@ -230,7 +238,7 @@ export function timeTicks({ from, to }: Range, most: number, zone: number): numb
     const found: number[] = [];
     for (let i = Math.ceil((from - zone) / step); i * step + zone <= to; i++)
         found.push(i * step + zone);
-    return found;
+    return found.length < LEAST && most <= 2 * LEAST ? timeTicks({ from, to }, most + 1, zone) : found;
 }
 
 /** "2,000 of 1,000,000 points shown"; "" when all are. */

@@ -3,6 +3,11 @@
 import { get } from "./api";
 import type { Project, Workspace } from "./types";
 
+interface Place {
+    workspaceName?: string | undefined;
+    projectName?: string | undefined;
+}
+
 export async function readProjects(abort?: AbortSignal): Promise<Project[]> {
     const query = { limit: 200, archived: false };
     const { workspaces } = await get<{ workspaces: Workspace[] }>("/workspaces", query, abort);
@@ -16,5 +21,9 @@ export async function readProjects(abort?: AbortSignal): Promise<Project[]> {
     return lists.flat();
 }
 
+/** "Vision / letters"; once where the project is called as its team is. */
+export const placeOf = ({ workspaceName = "", projectName = "" }: Place): string =>
+    workspaceName === projectName ? projectName : `${workspaceName} / ${projectName}`;
+
 export const projectOptions = (projects: readonly Project[]) =>
-    projects.map(({ id, name, workspaceName }) => ({ value: String(id), title: `${workspaceName} / ${name}` }));
+    projects.map(({ id, name, workspaceName }) => ({ value: String(id), title: placeOf({ workspaceName, projectName: name }) }));

@@ -1,9 +1,9 @@
 // Experiments and trials: what is known of them beside what the master says word for word. Pure.
 
-import { stateWord } from "./format";
+import { millis, stateWord } from "./format";
 import type { Line, Range, XKind } from "./plot";
 import { lineOf, lowerBound } from "./plot";
-import type { Json, JsonObject, Series, Start, Trial } from "./types";
+import type { AuditRow, Experiment, Json, JsonObject, Series, Start, Trial } from "./types";
 
 const ENDED = new Set(["COMPLETED", "CANCELED", "ERROR"]);
 
@@ -181,6 +181,38 @@ export function whyEnded(start: Start): string {
 /** Why a start took place: the first, or after what ended the one before. */
 export function whyStarted(before: Start | undefined): string {
     return before ? `after this: ${whyEnded(before) || "the start before had ended"}` : "first start";
+}
+
+const asked: Record<string, string> = {
+    pause: "Paused",
+    activate: "Resumed",
+    cancel: "Canceled",
+    kill: "Killed",
+    continue: "Continued",
+};
+
+/** "Paused by ann": what somebody asked of the experiment, of a row of the audit; "": nothing of it. */
+export function saidOfAsking(row: Pick<AuditRow, "path" | "status" | "username">, id: number): string {
+    const [, of, verb] = /\/experiments\/(\d+)\/(\w+)$/.exec(row.path) ?? [];
+    const word = Number(of) === id && row.status < 400 && asked[verb ?? ""];
+    return word ? `${word} by ${row.username}` : "";
+}
+
+/** Seconds that its starts ran together, until `now` those that run still. */
+export function secondsRan(starts: readonly Pick<Start, "startTime" | "endTime">[], now: number) {
+    return starts.reduce(
+        (sum, { startTime, endTime }) =>
+            startTime ? sum + (endTime ? millis(endTime) : now) - millis(startTime) : sum,
+        0,
+    ) / 1000;
+}
+
+/** A search has ended it before it had trained as long as it might have. */
+export function stoppedEarly(
+    { state, progress = 0 }: Pick<Trial, "state" | "progress">,
+    { searcherType }: Pick<Experiment, "searcherType">,
+): boolean {
+    return stateWord(state) === "COMPLETED" && progress > 0 && progress < 1 && /asha/.test(searcherType);
 }
 
 /** Seconds that are left at the pace of the time it ran, by so many at once; undefined: nobody can say. */

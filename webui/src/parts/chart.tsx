@@ -185,7 +185,7 @@ function axis(side: "x" | "y", picture: () => Picture): uPlot.Axis {
         },
         values: (_, found) =>
             found.map((value) =>
-                isX ? tickText(picture().props.x ?? "step", value) : metric(value),
+                isX ? tickText(picture().props.x ?? "step", value) : compact(value),
             ),
         filter: (_, found) => found,
     };
@@ -284,7 +284,7 @@ function Legend(props: {
                         >
                             <Swatch kind={line.kind ?? i} />
                             <span class="cut">{line.label}</span>
-                            <span class="legend-value num">{metric(y[place] ?? null)}</span>
+                            <span class="legend-value num">{compact(y[place] ?? null)}</span>
                         </button>
                     </li>
                 );

@@ -2,7 +2,7 @@
 
 import type { Action } from "../lib/actions";
 import { csv, save } from "../lib/download";
-import { metric } from "../lib/format";
+import { compact } from "../lib/format";
 import {
     colourOf,
     dashOf,
@@ -81,7 +81,7 @@ export function chartSvg(d: Drawing): string {
         parts.push(`<path d="M${EDGE.left} ${at}H${WIDTH - EDGE.right}" stroke="${grid}"/>`);
         parts.push(
             `<text x="${EDGE.left - 6}" y="${at}" dy="4" text-anchor="end" fill="${muted}">` +
-                `${escaped(metric(value))}</text>`,
+                `${escaped(compact(value))}</text>`,
         );
     }
     const box = `x="${EDGE.left}" y="${EDGE.top}" width="${WIDTH - EDGE.left - EDGE.right}"`;

@@ -156,7 +156,7 @@ export function copyItems(actions: readonly Action[]): Action[] {
         if (!call) return [];
         const muster = musterLine(call);
         const line = (text: string, kind: string): Action => ({
-            name: actions.length > 1 ? `${name} as ${kind}` : `Copy as ${kind}`,
+            name: `Copy as ${kind}${actions.length > 1 ? `: ${name}` : ""}`,
             icon: "copy",
             run: () => copyText(text),
         });

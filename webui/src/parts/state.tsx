@@ -1,6 +1,8 @@
 // The state of anything: an icon and a word, and a colour besides.
 
 import { stateWord } from "../lib/format";
+import { stoppedEarly } from "../lib/runs";
+import type { Experiment, Trial } from "../lib/types";
 import { Icon, type IconName } from "./icon";
 import "./state.css";
 
@@ -48,12 +50,25 @@ export function stateTone(state: string): Tone {
     return known[stateWord(state)]?.[0] ?? "idle";
 }
 
-export function StateBadge({ state, note }: { state: string; note?: string }) {
+export function StateBadge({ state, note, text }: { state: string; note?: string; text?: string }) {
     const [tone, icon] = known[stateWord(state)] ?? (["idle", "ring"] as const);
     return (
         <span class={`state state-${tone}`} title={note}>
             <Icon name={icon} />
-            {stateText(state)}
+            {text ?? stateText(state)}
         </span>
+    );
+}
+
+/** What a search ended before its time has completed, too; one wants to know which. */
+export function TrialState(of: {
+    trial: Pick<Trial, "state" | "progress">;
+    experiment: Pick<Experiment, "searcherType">;
+}) {
+    const { state } = of.trial;
+    return stoppedEarly(of.trial, of.experiment) ? (
+        <StateBadge state={state} text="Stopped early" note="Stopped early by the search" />
+    ) : (
+        <StateBadge state={state} />
     );
 }

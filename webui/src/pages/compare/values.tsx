@@ -1,8 +1,8 @@
 // The runs, and the value each ended with: how it stands among the others, and to the baseline.
 
-import { duration, metric as metricText, millis, now } from "../../lib/format";
+import { duration, metric as metricText } from "../../lib/format";
 import { titleOf } from "../../lib/runs";
-import { Bar, Button, Select, StateBadge } from "../../parts";
+import { Bar, Button, Select, TrialState } from "../../parts";
 import { Swatch } from "../../parts/chart";
 import { deltaText } from "./differ";
 import { type Metric, removeRun, type Run, valueOf } from "./runs";
@@ -32,7 +32,6 @@ function Row(props: { run: Run; metrics: readonly Metric[]; most: number[]; base
     const id = String(run.id);
     const isHidden = state.hidden.value.includes(id);
     const isBase = base === run;
-    const end = run.trial.endTime ? millis(run.trial.endTime) : now.value;
     return (
         <tr class={isBase ? "table-chosen" : undefined}>
             <th scope="row" class="compare-name">
@@ -63,10 +62,10 @@ function Row(props: { run: Run; metrics: readonly Metric[]; most: number[]; base
                 </span>
             </th>
             <td>
-                <StateBadge state={run.trial.state} />
+                <TrialState trial={run.trial} experiment={run.experiment} />
             </td>
             <td class="table-end">{metricText(run.trial.totalBatchesProcessed)}</td>
-            <td class="table-end">{duration((end - millis(run.trial.startTime)) / 1000)}</td>
+            <td class="table-end">{duration(run.trial.wallClockTime)}</td>
             {props.metrics.map((metric, i) => (
                 <Cell
                     key={metric.id}
@@ -104,8 +103,12 @@ export function Values({ runs, metrics }: { runs: readonly Run[]; metrics: reado
                             <th scope="col" class="table-end">
                                 Steps
                             </th>
-                            <th scope="col" class="table-end">
-                                Duration
+                            <th
+                                scope="col"
+                                class="table-end"
+                                title="All starts together, without what it waited"
+                            >
+                                Ran
                             </th>
                             {metrics.map((metric) => (
                                 <th key={metric.id} scope="col" class="table-end" title={metric.id}>

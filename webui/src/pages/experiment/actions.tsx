@@ -22,7 +22,7 @@ type Verb = "pause" | "activate" | "cancel" | "kill" | "archive" | "unarchive";
 
 const verbs: Record<Verb, { name: string; icon: string; danger?: string; done: string }> = {
     pause: { name: "Pause", icon: "pause", done: "It saves its work and leaves its slots" },
-    activate: { name: "Activate", icon: "play", done: "It goes on as soon as it has slots" },
+    activate: { name: "Resume", icon: "play", done: "It goes on as soon as it has slots" },
     cancel: {
         name: "Cancel",
         icon: "stop",

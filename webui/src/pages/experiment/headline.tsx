@@ -6,7 +6,7 @@ import { lastWords } from "../../lib/last_words";
 import { useLoad } from "../../lib/load";
 import { hasEnded, secondsLeft } from "../../lib/runs";
 import type { Trial, WaitReason } from "../../lib/types";
-import { Ago, Due, Icon, Progress, StateBadge } from "../../parts";
+import { Ago, Due, Icon, Progress, StateBadge, stateText } from "../../parts";
 import { BestCheckpoint } from "../../parts/checkpoint";
 import type { Asked } from "./actions";
 import { type Known, troubledTrial } from "./known";
@@ -76,7 +76,7 @@ function Cause({ experiment, trials }: Known) {
 function tally(trials: readonly Trial[]): string {
     const counts = new Map<string, number>();
     for (const { state } of trials) {
-        const word = stateWord(state).toLowerCase().replaceAll("_", " ");
+        const word = stateText(state).toLowerCase();
         counts.set(word, (counts.get(word) ?? 0) + 1);
     }
     return [...counts].map(([word, n]) => `${number(n)} ${word}`).join(", ");

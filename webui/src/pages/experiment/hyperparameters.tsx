@@ -72,6 +72,9 @@ const HEIGHT = 300;
 const TOP = 34;
 const FOOT = 26;
 const INNER = HEIGHT - TOP - FOOT;
+const EDGE = 16; // from an outer axis to the edge: what it says stands inwards
+const LEAST_GAP = 78; // pixels between axes
+const LETTER = 8;
 
 function Parallel(props: {
     axes: readonly Axis[];
@@ -89,9 +92,9 @@ function Parallel(props: {
         watcher.observe(box.current!);
         return () => watcher.disconnect();
     }, []);
-    const width = Math.max(room.value, axes.length * 130);
-    const gap = (width - 130) / Math.max(1, axes.length - 1);
-    const xOf = (place: number) => 60 + place * gap;
+    const width = Math.max(room.value, 2 * EDGE + (axes.length - 1) * LEAST_GAP);
+    const gap = (width - 2 * EDGE) / Math.max(1, axes.length - 1);
+    const xOf = (place: number) => EDGE + place * gap;
     const yOf = (share: number) => TOP + (1 - share) * INNER;
     const last = axes.at(-1)!;
     const valueOf = (point: Point, axis: Axis) =>
@@ -162,10 +165,15 @@ function Parallel(props: {
                     ))}
                     {axes.map((axis, i) => {
                         const range = kept.value.get(axis.name);
+                        const isLast = axis === last;
+                        const side = isLast ? " axis-end" : i ? "" : " axis-first";
+                        const most = Math.floor(gap / LETTER / (isLast || !i ? 1.5 : 1)) + 1;
                         return (
                             <g key={axis.name} transform={`translate(${xOf(i)} 0)`}>
-                                <text class="axis-name" y="14">
-                                    {axis.name.length > 20 ? `…${axis.name.slice(-19)}` : axis.name}
+                                <text class={`axis-name${side}`} y="14">
+                                    {axis.name.length > most
+                                        ? `…${axis.name.slice(1 - most)}`
+                                        : axis.name}
                                     <title>{axis.name}</title>
                                 </text>
                                 <line class="axis-line" y1={TOP} y2={TOP + INNER} />
@@ -173,7 +181,12 @@ function Parallel(props: {
                                     ? axis.words.map((_, k) => k / axis.high)
                                     : [0, 0.5, 1]
                                 ).map((share) => (
-                                    <text key={share} class="axis-text" x="6" y={yOf(share) + 4}>
+                                    <text
+                                        key={share}
+                                        class={`axis-text${isLast ? " axis-end" : ""}`}
+                                        x={isLast ? -6 : 6}
+                                        y={yOf(share) + 4}
+                                    >
                                         {axis.said(share)}
                                     </text>
                                 ))}

@@ -5,6 +5,7 @@ import { useActions } from "../../lib/actions";
 import { get } from "../../lib/api";
 import { useLoad } from "../../lib/load";
 import type { Experiment, Paged, Trial } from "../../lib/types";
+import { placeOf } from "../../lib/projects";
 import { param, text } from "../../lib/url";
 import { Empty, Head, Loaded, type Tab, Tabs } from "../../parts";
 import { later } from "../../parts/later";
@@ -121,7 +122,7 @@ export function Page({ id }: { id: string }) {
                     ...(experiment
                         ? [
                               {
-                                  title: `${experiment.workspaceName} / ${experiment.projectName}`,
+                                  title: placeOf(experiment),
                                   href: `/experiments?filter=${encodeURIComponent(`project = "${experiment.projectName}"`)}`,
                               },
                           ]

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { type Call, perform } from "../../lib/api";
 import { useLoad } from "../../lib/load";
-import { projectOptions, readProjects } from "../../lib/projects";
+import { placeOf, projectOptions, readProjects } from "../../lib/projects";
 import { FormDialog, Loaded, Select } from "../../parts";
 import type { DialogProps } from "./actions";
 
@@ -28,7 +28,7 @@ export function Move({ experiment, onClose, reload }: DialogProps) {
         <FormDialog
             title="Move to another project"
             verb="Move"
-            done={`Moved to ${chosen?.workspaceName} / ${chosen?.name}`}
+            done={`Moved to ${placeOf({ ...chosen, projectName: chosen?.name })}`}
             call={call}
             submit={() => perform(call).then(reload)}
             onClose={onClose}

@@ -3,8 +3,9 @@
 import { get } from "../../lib/api";
 import { clock, count, duration, fullTime, millis, now, number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { hasEnded, whyEnded } from "../../lib/runs";
-import type { Experiment, Paged, Start, Trial } from "../../lib/types";
+import { hasEnded, saidOfAsking, whyEnded } from "../../lib/runs";
+import { isAdmin } from "../../lib/session";
+import type { AuditRow, Experiment, Paged, Start, Trial } from "../../lib/types";
 import { flag, param } from "../../lib/url";
 import { Icon, type IconName, Loaded, stateText, Switch } from "../../parts";
 import type { Known } from "./known";
@@ -96,6 +97,7 @@ function happenings(
     experiment: Experiment,
     trials: readonly Trial[],
     starts: readonly Start[],
+    asked: readonly AuditRow[],
 ): Happening[] {
     const known = new Map(trials.map((trial) => [trial.id, trial]));
     const all = [submitted(experiment)];
@@ -107,6 +109,10 @@ function happenings(
         all.push(...ofStart(start, isLast));
     });
     for (const trial of trials) all.push(...ofTrial(trial, last.get(trial.id)));
+    for (const row of asked) {
+        const text = saidOfAsking(row, experiment.id);
+        if (text) all.push({ at: row.time, icon: "admin", tone: "idle", text });
+    }
     all.push(...ended(experiment)); // at its time it comes last
     return all.sort((a, b) => millis(a.at) - millis(b.at));
 }
@@ -187,17 +193,30 @@ function Bars({ experiment, starts }: { experiment: Experiment; starts: readonly
     );
 }
 
+/** Who asked for what while it was there: the audit, which administrators see. */
+async function readAsked({ id, startTime }: Experiment, abort: AbortSignal) {
+    if (!isAdmin()) return { audit: [] };
+    const query = { path: `/experiments/${id}/`, since: startTime, limit: PAGE };
+    return get<{ audit: AuditRow[] }>("/audit", query, abort);
+}
+
 export function Timeline({ experiment, trials }: Known) {
     const path = `/experiments/${experiment.id}/starts`;
     const load = useLoad(
-        (abort) => get<{ starts: Start[] } & Paged>(path, { limit: PAGE }, abort),
-        { topics: ["trials"], experimentId: experiment.id, every: 2 },
+        async (abort) => {
+            const [answer, { audit }] = await Promise.all([
+                get<{ starts: Start[] } & Paged>(path, { limit: PAGE }, abort),
+                readAsked(experiment, abort),
+            ]);
+            return { ...answer, audit };
+        },
+        { topics: ["experiments", "trials"], experimentId: experiment.id, every: 2 },
     );
     return (
         <Loaded of={load}>
-            {({ starts, pagination }) => {
+            {({ starts, pagination, audit }) => {
                 const isToday = now.value - millis(experiment.startTime) < 86_400_000;
-                const all = happenings(experiment, trials, starts);
+                const all = happenings(experiment, trials, starts, audit);
                 return (
                     <div class="stack">
                         <Bars experiment={experiment} starts={starts} />

@@ -3,13 +3,13 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { get } from "../../lib/api";
-import { duration, metric, millis, now, number } from "../../lib/format";
+import { duration, metric, number } from "../../lib/format";
 import { useLive } from "../../lib/live";
 import { pagedRows, reloadOn } from "../../lib/rows";
 import { flatten } from "../../lib/runs";
 import type { Experiment, Paged, Trial } from "../../lib/types";
 import { param, text } from "../../lib/url";
-import { Empty, LinkButton, Progress, Search, StateBadge } from "../../parts";
+import { Empty, LinkButton, Progress, Search, TrialState } from "../../parts";
 import { type Column, Table } from "../../parts/table";
 import { hasEnded } from "../../lib/runs";
 
@@ -45,9 +45,9 @@ function columnsOf(experiment: Experiment, names: readonly string[]): Column<Tri
         {
             id: "state",
             title: "State",
-            width: 130,
+            width: 150,
             sort: "state",
-            cell: ({ state }) => <StateBadge state={state} />,
+            cell: (trial) => <TrialState trial={trial} experiment={experiment} />,
         },
         {
             id: "progress",
@@ -92,18 +92,13 @@ function columnsOf(experiment: Experiment, names: readonly string[]): Column<Tri
             cell: (trial) => trial.restarts || "",
         },
         {
-            id: "duration",
-            title: "Took",
-            help: "From its making to its end, with what it waited",
+            id: "ran",
+            title: "Ran",
+            help: "All of its starts together, without what it waited",
             width: 100,
             end: true,
-            sort: "duration",
-            cell: (trial) =>
-                duration(
-                    ((trial.endTime ? millis(trial.endTime) : now.value) -
-                        millis(trial.startTime)) /
-                        1000,
-                ),
+            sort: "ran",
+            cell: (trial) => (trial.wallClockTime ? duration(trial.wallClockTime) : ""),
         },
         {
             id: "reason",
@@ -171,6 +166,7 @@ export function Trials({ experiment }: { experiment: Experiment }) {
                 restarts,
                 totalBatchesProcessed: steps,
                 exitReason: event.exitReason ?? null,
+                ...(event.wallClockTime === undefined ? {} : { wallClockTime: event.wallClockTime }),
             };
             if (!rows.patch(String(event.id), change)) rows.reload();
         },

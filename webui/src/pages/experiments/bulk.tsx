@@ -31,7 +31,7 @@ interface Verb {
 
 const verbs: readonly Verb[] = [
     { word: "pause", title: "Pause", past: "Paused", icon: "pause" },
-    { word: "activate", title: "Activate", past: "Activated", icon: "play" },
+    { word: "activate", title: "Resume", past: "Resumed", icon: "play" },
     {
         word: "cancel",
         title: "Cancel",

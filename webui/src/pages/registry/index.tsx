@@ -74,6 +74,10 @@ function CreateModel({ teams, onClose }: { teams: readonly Workspace[]; onClose:
     const into = useSignal(team.peek() || String(teams[0]?.id ?? 1));
     const submit = async () => {
         const body = { ...wordsBody(words, "description"), workspaceId: Number(into.value) };
+        // The master answers who makes one of a name again with that which is there.
+        const { models } = await get<{ models: Model[] }>("/models", { name: words.name.value });
+        if (models.some((one) => one.name === words.name.value.trim()))
+            throw new Error(`There is a model ${words.name.value.trim()} already; take another name.`);
         const { model } = await send<{ model: Model }>("POST", "/models", body);
         go(`/models/${encodeURIComponent(model.name)}`);
     };

@@ -5,11 +5,11 @@ import { useActions } from "../../lib/actions";
 import { get } from "../../lib/api";
 import { count, duration, metric, now, number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { flatten, hasEnded } from "../../lib/runs";
+import { flatten, hasEnded, secondsRan } from "../../lib/runs";
 import { mayChange } from "../../lib/session";
 import type { Experiment, Start, Trial } from "../../lib/types";
 import { param, text } from "../../lib/url";
-import { Ago, Head, Loaded, Progress, StateBadge, Tabs, Time } from "../../parts";
+import { Ago, Head, Loaded, Progress, Tabs, Time, TrialState } from "../../parts";
 import { BestCheckpoint } from "../../parts/checkpoint";
 import { CheckpointTable } from "../../parts/checkpoint_table";
 import { TaskLog } from "../../parts/task_log";
@@ -70,7 +70,7 @@ function Cause({ trial, experiment, starts }: Whole) {
 
 function Facts({ trial, experiment, starts }: Whole) {
     const searcher = experiment.searcherMetric ?? "";
-    const end = trial.endTime ? Date.parse(trial.endTime) : now.value;
+    const ran = secondsRan(starts, now.value);
     return (
         <dl class="headline-facts">
             <div>
@@ -102,8 +102,10 @@ function Facts({ trial, experiment, starts }: Whole) {
                 </dd>
             </div>
             <div>
-                <dt>Took</dt>
-                <dd class="num">{duration((end - Date.parse(trial.startTime)) / 1000)}</dd>
+                <dt>Ran</dt>
+                <dd class="num" title="All of its starts together, without what it waited">
+                    {duration(ran)}
+                </dd>
             </div>
             <div>
                 <dt>Checkpoints</dt>
@@ -173,7 +175,7 @@ function Everything(whole: Whole) {
         <>
             <div class="headline card">
                 <div class="line">
-                    <StateBadge state={trial.state} />
+                    <TrialState trial={trial} experiment={whole.experiment} />
                     {!hasEnded(trial.state) && (
                         <Progress value={trial.progress ?? 0} label="Progress" />
                     )}
