@@ -125,7 +125,7 @@ test("the time that starts ran is theirs alone, and of one that runs until now",
 });
 
 test("a search has stopped early what has completed before its time", () => {
-    const search = { searcherType: "adaptive_asha" };
+    const search = { searcherType: "async_halving" };
     assert.ok(stoppedEarly({ state: "STATE_COMPLETED", progress: 0.25 }, search));
     assert.ok(!stoppedEarly({ state: "STATE_COMPLETED", progress: 1 }, search));
     assert.ok(!stoppedEarly({ state: "STATE_COMPLETED" }, search)); // it never said
@@ -134,10 +134,11 @@ test("a search has stopped early what has completed before its time", () => {
 });
 
 test("who asked for what is in the audit", () => {
-    const of = (path: string, status = 200) =>
-        saidOfAsking({ path: `/api/v1/experiments/${path}`, status, username: "ann" }, 5);
+    const of = (path: string, status = 200, detail = "") =>
+        saidOfAsking({ path: `/api/v1/experiments/${path}`, status, username: "ann", detail }, 5);
     assert.equal(of("5/activate"), "Resumed by ann");
-    assert.equal(of("5/continue"), "Continued by ann");
+    assert.equal(of("continue", 200, "id=5, overrideConfig"), "Continued by ann");
+    assert.equal(of("continue", 200, "id=55"), "");
     assert.equal(of("5/kill", 403), "");
     assert.equal(of("55/kill"), "");
     assert.equal(of("5/archive"), "");

@@ -36,6 +36,14 @@ test("a model is made, described, archived and deleted", async () => {
     await form.getByRole("button", { name: "Make it" }).click();
     await see(page.getByRole("heading", { name: "passing", level: 1 }));
     await see(page.getByText("0.98"));
+
+    await page.goto("/models");
+    await page.getByRole("button", { name: "New model" }).click();
+    await form.getByRole("textbox", { name: "Name" }).fill("passing");
+    await form.getByRole("button", { name: "Make it" }).click();
+    await see(form.getByRole("alert").getByText("There is a model passing already"));
+
+    await page.goto("/models/passing");
     await page.getByRole("button", { name: "More actions" }).click();
     await page.getByRole("menuitem", { name: "Delete the model", exact: true }).click();
     await page.getByRole("dialog").getByRole("button", { name: /Delete/ }).click();

@@ -65,6 +65,13 @@ test("every tab of an experiment", async () => {
     await done(page);
 });
 
+test("an administrator sees in the timeline who paused it", async () => {
+    const page = await signedIn("admin");
+    await page.goto("/experiments/6?tab=timeline");
+    await see(page.getByText(/Paused by determined/));
+    await done(page);
+});
+
 test("a chart is drawn, zooms and comes back", async () => {
     const page = await at("/trials/1", "Trial 1");
     const plot = page.getByRole("img", { name: /^Chart of loss/ }).first();

@@ -192,10 +192,15 @@ const asked: Record<string, string> = {
 };
 
 /** "Paused by ann": what somebody asked of the experiment, of a row of the audit; "": nothing of it. */
-export function saidOfAsking(row: Pick<AuditRow, "path" | "status" | "username">, id: number): string {
-    const [, of, verb] = /\/experiments\/(\d+)\/(\w+)$/.exec(row.path) ?? [];
-    const word = Number(of) === id && row.status < 400 && asked[verb ?? ""];
-    return word ? `${word} by ${row.username}` : "";
+export function saidOfAsking(
+    { path, status, username, detail }: Pick<AuditRow, "path" | "status" | "username" | "detail">,
+    id: number,
+): string {
+    const of = path.endsWith("/experiments/continue")
+        ? /\bid=(\d+)/.exec(detail)?.[1]
+        : /\/experiments\/(\d+)\//.exec(path)?.[1];
+    const word = Number(of) === id && status < 400 && asked[path.split("/").at(-1)!];
+    return word ? `${word} by ${username}` : "";
 }
 
 /** Seconds that its starts ran together, until `now` those that run still. */
@@ -212,7 +217,7 @@ export function stoppedEarly(
     { state, progress = 0 }: Pick<Trial, "state" | "progress">,
     { searcherType }: Pick<Experiment, "searcherType">,
 ): boolean {
-    return stateWord(state) === "COMPLETED" && progress > 0 && progress < 1 && /asha/.test(searcherType);
+    return stateWord(state) === "COMPLETED" && progress > 0 && progress < 1 && /asha|halving/.test(searcherType);
 }
 
 /** Seconds that are left at the pace of the time it ran, by so many at once; undefined: nobody can say. */

@@ -196,8 +196,11 @@ function Bars({ experiment, starts }: { experiment: Experiment; starts: readonly
 /** Who asked for what while it was there: the audit, which administrators see. */
 async function readAsked({ id, startTime }: Experiment, abort: AbortSignal) {
     if (!isAdmin()) return { audit: [] };
-    const query = { path: `/experiments/${id}/`, since: startTime, limit: PAGE };
-    return get<{ audit: AuditRow[] }>("/audit", query, abort);
+    const rows = [`/experiments/${id}/`, "/experiments/continue"].map((path) => {
+        const query = { path, since: startTime, limit: PAGE };
+        return get<{ audit: AuditRow[] }>("/audit", query, abort);
+    });
+    return { audit: (await Promise.all(rows)).flatMap(({ audit }) => audit) };
 }
 
 export function Timeline({ experiment, trials }: Known) {

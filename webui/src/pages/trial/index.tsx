@@ -5,7 +5,7 @@ import { useActions } from "../../lib/actions";
 import { get } from "../../lib/api";
 import { count, duration, metric, now, number } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { flatten, hasEnded, secondsRan } from "../../lib/runs";
+import { flatten, hasEnded, secondsRan, stoppedEarly } from "../../lib/runs";
 import { mayChange } from "../../lib/session";
 import type { Experiment, Start, Trial } from "../../lib/types";
 import { param, text } from "../../lib/url";
@@ -38,6 +38,8 @@ async function readTrial(id: string, abort: AbortSignal): Promise<Whole> {
 /** What runs now, and where; or how it ended. */
 function Cause({ trial, experiment, starts }: Whole) {
     const last = starts.at(-1);
+    if (stoppedEarly(trial, experiment))
+        return <p class="cause muted">Stopped early by the search: others did better.</p>;
     if (trial.state.endsWith("COMPLETED"))
         return trial.restarts > 0 && trial.exitReason ? (
             <p class="cause muted">
