@@ -225,7 +225,7 @@ static int write_trial(struct view *v, const struct comparison *c, const char *i
 {
     int64_t trial = 0;
     (void)request_number(id, &trial);
-    struct db_rows *rows = db_query(v->db, STMT_TRIAL_VIEW, "ii", clock_wall_us(), trial);
+    struct db_rows *rows = db_query(v->db, STMT_TRIAL_VIEW, "i", trial);
     int found = db_next(rows), err = 0;
     if (found == 1) {
         jw_object(&v->w);
