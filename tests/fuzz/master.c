@@ -406,6 +406,8 @@ static int run(struct master *m, struct call *c, struct piece body, bool *is_jso
         return error_set(e, ERR_FORBIDDEN, "not for this caller");
     if (c->route->auth != AUTH_NONE)
         rc = auth_check_sight(m->reader, c->route, &c->rq, e);
+    if (!rc && c->route->instead)
+        rc = error_set(e, ERR_INVALID, "%s", c->route->instead);
     rc = rc ? rc : read_body(c, body, e);
     if (rc)
         return rc;
