@@ -7,6 +7,7 @@
 #include "master/http/page.h"
 #include "master/http/query.h"
 #include "master/request.h"
+#include "master/sight.h"
 
 // The services behind every handler; they live as long as the server, and any thread may use them.
 struct service {
@@ -51,6 +52,10 @@ struct view {
 };
 
 void view_add_header(struct view *v, const char *name, const char *value); // both outlive it
+
+// sight_check() of what the query or the body names. A stream's view checks each thing by this, and
+// the http layer repeats the check for as long as the stream is open.
+int view_check_sight(struct view *v, enum thing what, const char *id, struct error *e);
 
 // Runs on an http thread (reads, renders) or on a worker. 0: the answer stands in rq->answer;
 // negative: *e is the answer.

@@ -20,7 +20,7 @@
 
 #define PASSWORD "correct horse battery staple" // of admin and determined
 
-enum { OTHERS_MAX = 8 };
+enum { OTHERS_MAX = 16 };
 
 struct fixture {
     struct db *db;
