@@ -16,10 +16,11 @@ struct service {
     struct follow *follow;
     struct hub *hub;
     struct throttle *logins;
-    struct series_cache *series; // charts that were answered
-    struct journal *journal;     // NULL: none
-    struct delivery *delivery;   // of webhooks; NULL: none is sent
-    atomic_bool testing;         // a webhook is being tried
+    struct series_cache *series;   // charts that were answered
+    struct journal *journal;       // NULL: none
+    const struct storage *storage; // of checkpoints
+    struct delivery *delivery;     // of webhooks; NULL: none is sent
+    atomic_bool testing;           // a webhook is being tried
     const char *cluster_id, *cluster_name, *master_id;
     const char *config;  // JSON: what the master was started with
     const char *openapi; // JSON: the route table

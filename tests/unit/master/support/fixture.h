@@ -27,6 +27,7 @@ struct fixture {
     struct core *core;
     struct follow *follow;
     struct hub *hub;
+    struct storage *storage; // the folder "checkpoints" here
     struct server *server;
     struct cluster_identity cluster;
     int port;
