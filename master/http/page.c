@@ -22,7 +22,7 @@ enum {
 // Nothing but what lies here is loaded or run, and no other site shows the page inside its own.
 static const char policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; "
+    "connect-src 'self'; worker-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'";
 
 // Of what stands between <style> and </style>; a test tells when it no longer fits.

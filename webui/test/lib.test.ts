@@ -5,7 +5,7 @@ import { curlLine, musterLine, quote } from "../src/lib/commands";
 import { diffLines } from "../src/lib/diff";
 import { csv, fileName } from "../src/lib/download";
 import { bytes, compact, count, due, duration, metric, percent } from "../src/lib/format";
-import { fits, type LiveEvent, question } from "../src/lib/live";
+import { fits, type LiveEvent, question } from "../src/lib/events";
 import { fillPath, findRow, matchPath } from "../src/lib/routes";
 import { hrefOf, list } from "../src/lib/url";
 import { toYaml } from "../src/lib/yaml";

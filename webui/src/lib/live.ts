@@ -1,89 +1,27 @@
-// What changes in the cluster, by one event stream for the whole page. Views say which topics they
-// want, for how long; the stream is opened anew when the sum of that changes, and goes on from the
-// last event it saw. Events are handed over in one batch per frame, so however many come, a view is
-// drawn once.
+// What changes in the cluster. Views say which topics they want, for how long; the page has one source of
+// events for all of them. Events are handed over in one batch per frame, so however many come, a view is drawn
+// once.
+//
+// The source is a worker that all pages of the browser share (events_worker.ts). Where there is none, such as in
+// Chrome on Android, the page has a stream of its own while somebody sees it: a hidden page would keep one
+// of the browser's six connections to the master.
 
 import { batch, type ReadonlySignal, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { link, sleep } from "./api";
+import {
+    EventStream,
+    fits,
+    type FromWorker,
+    type Interest,
+    type LiveEvent,
+    question,
+    SIGN_OF_LIFE_MS,
+    type StreamState,
+    type ToWorker,
+} from "./events";
+import { whileSeen } from "./seen";
 
-export const topics = {
-    experiment: "experiments",
-    trial: "trials",
-    metrics: "metrics",
-    logs: "logs",
-    checkpoint: "checkpoints",
-    queue: "queue",
-    agent: "agents",
-    workspace: "workspaces",
-    model: "models",
-    audit: "audit",
-} as const;
-
-export type Topic = (typeof topics)[keyof typeof topics];
-
-interface Gone {
-    deleted?: boolean;
-}
-
-export type LiveEvent =
-    | ({
-          topic: "experiments";
-          id: number;
-          state: string;
-          name: string;
-          projectId: number;
-          workspaceId: number;
-          userId: number;
-          progress: number;
-          bestMetric?: number;
-          archived: boolean;
-          kind: string;
-          startTime: string;
-          endTime?: string | null;
-      } & Gone)
-    | ({
-          topic: "trials";
-          id: number;
-          experimentId: number;
-          state: string;
-          restarts: number;
-          progress: number;
-          steps: number;
-          runId: number;
-          exitReason?: string | null;
-          latestCheckpoint?: string | null;
-          endTime?: string | null;
-          wallClockTime?: number;
-      } & Gone)
-    | {
-          topic: "metrics";
-          trialId: number;
-          experimentId: number;
-          group: string;
-          steps?: number;
-          metrics?: Record<string, unknown>;
-      }
-    | { topic: "logs"; taskId: string; trialId: number; experimentId: number; lastId: number }
-    | ({
-          topic: "checkpoints";
-          uuid: string;
-          trialId: number;
-          experimentId: number;
-          state: string;
-          steps: number;
-      } & Gone)
-    | { topic: "audit"; of: string }
-    | ({ topic: "queue" | "agents" } & Record<string, unknown>)
-    | ({ topic: "workspaces" | "models"; id: number; name: string } & Gone);
-
-export interface Interest {
-    topics: readonly Topic[];
-    /** Of what was changed by people, only this: "users", as in the path of the call. */
-    of?: readonly string[];
-    experimentId?: number;
-    trialId?: number;
-}
+export type { Interest, LiveEvent } from "./events";
 
 type On = (event: LiveEvent) => void;
 
@@ -93,56 +31,12 @@ interface Follower {
     missed: () => void;
 }
 
-const state = signal<"off" | "connecting" | "on" | "lost">("off");
-export const live: ReadonlySignal<"off" | "connecting" | "on" | "lost"> = state;
+const state = signal<StreamState>("off");
+export const live: ReadonlySignal<StreamState> = state;
 
 const followers = new Set<Follower>();
-let source: EventSource | null = null;
-let asked = ""; // what the present source asks for
-let lastId = "";
-let failures = 0;
 let waiting: LiveEvent[] = [];
 let planned = false;
-
-// --- what is wanted ------------------------------------------------------------------------------
-
-/** The narrowest question that holds what all followers want; "" when nobody wants anything. */
-export function question(interests: readonly Interest[]): string {
-    const wanted = new Set(interests.flatMap((one) => one.topics));
-    const trials = new Set<number>();
-    const experiments = new Set<number>();
-    let all = false;
-    for (const one of interests) {
-        if (one.trialId) trials.add(one.trialId);
-        else if (one.experimentId) experiments.add(one.experimentId);
-        else all = true;
-    }
-    if (!wanted.size) return "";
-    const query: Record<string, string> = { topics: [...wanted].sort().join(",") };
-    if (!all && trials.size) query["trialIds"] = [...trials].sort().join(",");
-    if (!all && experiments.size) query["experimentIds"] = [...experiments].sort().join(",");
-    return link("/events", query);
-}
-
-export function fits(interest: Interest, event: LiveEvent): boolean {
-    if (!interest.topics.includes(event.topic)) return false;
-    if (event.topic === "audit") return !interest.of || interest.of.includes(event.of);
-    const { experimentId, trialId } = idsOf(event);
-    if (interest.trialId && trialId !== undefined) return interest.trialId === trialId;
-    if (interest.experimentId && experimentId !== undefined)
-        return interest.experimentId === experimentId;
-    return true;
-}
-
-function idsOf(event: LiveEvent): { experimentId?: number; trialId?: number } {
-    if (event.topic === "experiments") return { experimentId: event.id };
-    if (event.topic === "trials") return { experimentId: event.experimentId, trialId: event.id };
-    return "experimentId" in event
-        ? (event as { experimentId: number; trialId: number })
-        : {};
-}
-
-// --- the stream ----------------------------------------------------------------------------------
 
 function deliver(): void {
     planned = false;
@@ -163,9 +57,8 @@ function plan(): void {
     else requestAnimationFrame(deliver);
 }
 
-function hear(topic: Topic, message: MessageEvent<string>): void {
-    lastId = message.lastEventId;
-    waiting.push({ ...(JSON.parse(message.data) as object), topic } as LiveEvent);
+function hear(events: readonly LiveEvent[]): void {
+    waiting.push(...events);
     plan();
 }
 
@@ -173,52 +66,146 @@ function tellMissed(): void {
     batch(() => [...followers].forEach((follower) => follower.missed()));
 }
 
-// The browser connects again by itself unless the answer was an error, say 503 of a master that
-// starts; then we do.
-function onError(broken: EventSource): void {
-    if (broken !== source) return;
-    state.value = "lost";
-    if (broken.readyState !== EventSource.CLOSED) return;
-    source = null;
-    asked = "";
-    void sleep(Math.min(0.5 * 2 ** failures++, 15)).then(connect);
+// --- where events come from ----------------------------------------------------------------------
+
+interface Source {
+    want(interests: readonly Interest[]): void;
+    restart(): void;
 }
 
-function connect(): void {
-    const url = question([...followers].map((follower) => follower.interest));
-    if (url === asked) return;
-    source?.close();
-    source = null;
-    asked = url;
-    if (!url) {
-        state.value = "off";
-        return;
+/** A stream of this page's own. */
+class Own implements Source {
+    private url = "";
+    private isSeen = false;
+    private readonly stream = new EventStream({
+        onState: (now) => (state.value = now),
+        onEvent: (event) => hear([event]),
+        onMissed: tellMissed,
+    });
+
+    constructor(lastId: string) {
+        this.stream.lastId = lastId;
+        whileSeen((abort) => {
+            this.isSeen = true;
+            this.stream.ask(this.url);
+            abort.addEventListener("abort", () => {
+                this.isSeen = false;
+                this.stream.ask("");
+            });
+        });
     }
-    state.value = "connecting";
-    const opened = new EventSource(lastId ? `${url}&since=${lastId}` : url);
-    source = opened;
-    opened.onopen = () => {
-        failures = 0;
-        state.value = "on";
-    };
-    opened.onerror = () => onError(opened);
-    opened.addEventListener("start", (event) => {
-        if (!lastId) lastId = event.lastEventId;
-    });
-    opened.addEventListener("reset", (event) => {
-        lastId = event.lastEventId;
-        tellMissed();
-    });
-    for (const [name, topic] of Object.entries(topics))
-        opened.addEventListener(name, (event) => hear(topic, event));
+
+    want(interests: readonly Interest[]): void {
+        this.url = question(interests);
+        if (this.isSeen) this.stream.ask(this.url);
+    }
+
+    restart(): void {
+        if (this.isSeen) this.stream.restart();
+    }
 }
 
-// Views come and go together; one new connection is enough for all of them.
+const PATIENCE_MS = 5000;
+
+/** The stream that all pages share. `onBroken`: it cannot be had, or has ended. */
+class Shared implements Source {
+    private readonly port: MessagePort;
+    private wants: readonly Interest[] = [];
+    private tries = 0; // to get an answer
+    private lastId = "";
+    private readonly timer: ReturnType<typeof setInterval>;
+
+    constructor(private readonly onBroken: (lastId: string) => void) {
+        const worker = new SharedWorker(new URL("./events_worker.ts", import.meta.url), {
+            type: "module",
+            name: "muster-events",
+        });
+        worker.onerror = this.end;
+        this.port = worker.port;
+        this.port.onmessage = ({ data }: MessageEvent<FromWorker>) => this.hear(data);
+        this.timer = setInterval(this.ask, SIGN_OF_LIFE_MS);
+        addEventListener("pagehide", this.leave);
+        addEventListener("pageshow", this.comeBack); // from the browser's memory of pages
+    }
+
+    want(interests: readonly Interest[]): void {
+        this.wants = interests;
+        this.ask();
+    }
+
+    restart(): void {
+        this.post({ restart: true });
+    }
+
+    private post(message: ToWorker): void {
+        this.port.postMessage(message);
+    }
+
+    private readonly leave = () => this.post({ leave: true });
+    private readonly comeBack = (event: PageTransitionEvent) => event.persisted && this.ask();
+
+    private readonly ask = (): void => {
+        this.post({ want: this.wants });
+        if (!this.tries) this.expect();
+    };
+
+    // Twice, as a page that was frozen has had no time to hear the first answer.
+    private expect(): void {
+        if (this.tries++ === 2) return this.end();
+        setTimeout(() => {
+            if (!this.tries) return;
+            this.post({ want: this.wants });
+            this.expect();
+        }, PATIENCE_MS);
+    }
+
+    private hear({ state: now, lastId, events, missed }: FromWorker): void {
+        this.tries = 0;
+        this.lastId = lastId;
+        state.value = now;
+        if (events) hear(events);
+        if (missed) tellMissed();
+    }
+
+    private readonly end = (): void => {
+        clearInterval(this.timer);
+        removeEventListener("pagehide", this.leave);
+        removeEventListener("pageshow", this.comeBack);
+        this.leave();
+        this.port.close();
+        this.onBroken(this.lastId);
+    };
+}
+
+let source: Source | undefined;
+
+function own(lastId = ""): Source {
+    source = new Own(lastId);
+    source.want(wanted());
+    return source;
+}
+
+function theSource(): Source {
+    try {
+        return (source ??= "SharedWorker" in globalThis ? new Shared(own) : own());
+    } catch {
+        return own(); // the browser's settings forbid workers
+    }
+}
+
+function wanted(): readonly Interest[] {
+    const texts = new Set([...followers].map(({ interest }) => JSON.stringify(interest)));
+    return [...texts].map((text) => JSON.parse(text) as Interest);
+}
+
+// Views come and go together; one question is enough for all of them.
 let changed: ReturnType<typeof setTimeout> | undefined;
 function reconsider(): void {
     clearTimeout(changed);
-    changed = setTimeout(connect, 50);
+    changed = setTimeout(() => theSource().want(wanted()), 50);
 }
+
+// --- for views -----------------------------------------------------------------------------------
 
 /** Calls `on` for what fits; `missed` when events were lost and things must be read anew. */
 export function follow(interest: Interest, on: On, missed: () => void): () => void {
@@ -231,13 +218,9 @@ export function follow(interest: Interest, on: On, missed: () => void): () => vo
     };
 }
 
-/** Forgets the stream of a user who has signed out. */
-export function forgetEvents(): void {
-    source?.close();
-    source = null;
-    asked = lastId = "";
-    state.value = "off";
-    if (followers.size) reconsider();
+/** Another user has signed in: a stream is its user's. */
+export function restartEvents(): void {
+    source?.restart();
 }
 
 /** follow() while the component is there, always with its newest functions. */

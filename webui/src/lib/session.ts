@@ -2,7 +2,7 @@
 
 import { type ReadonlySignal, signal } from "@preact/signals";
 import { ApiError, get, send, whenSignedOut } from "./api";
-import { forgetEvents } from "./live";
+import { restartEvents } from "./live";
 import type { Member, Role, User, Workspace } from "./types";
 
 const known = signal<User | null | undefined>(undefined);
@@ -16,16 +16,39 @@ export function isAdmin(): boolean {
 
 export async function readSession(): Promise<void> {
     whenSignedOut(forget);
+    pages ??= new BroadcastChannel("muster-session");
+    pages.onmessage = ({ data }: MessageEvent<number | null>) => void hear(data);
+    await ask();
+}
+
+async function ask(): Promise<void> {
     try {
         known.value = (await get<{ user: User }>("/me")).user;
+        isTold = false;
     } catch (error) {
         if (!(error instanceof ApiError && error.status === 401)) throw error;
     }
 }
 
+// The session is the browser's: who signs in or out on one page does so on all of them. Pages tell each other the
+// id of the user, null for nobody.
+let pages: BroadcastChannel | undefined;
+let isTold = false; // that nobody is signed in any more, by another page
+
+async function hear(id: number | null): Promise<void> {
+    const mine = known.peek()?.id ?? null;
+    if (id === mine) return;
+    if (id !== null) return location.reload(); // nothing of the user before may stay
+    isTold = true;
+    await ask().catch(() => undefined); // 401 shows the sign-in form
+}
+
 export async function signIn(username: string, password: string): Promise<void> {
     const body = { username, password, isHashed: false };
     known.value = (await send<{ user: User }>("POST", "/auth/login?cookie=true", body)).user;
+    isTold = false;
+    restartEvents();
+    pages?.postMessage(known.value.id);
 }
 
 export async function signOut(): Promise<void> {
@@ -34,9 +57,9 @@ export async function signOut(): Promise<void> {
 }
 
 function forget(): void {
+    if (known.value && !isTold) pages?.postMessage(null);
     known.value = null;
     roles.clear();
-    forgetEvents();
 }
 
 // --- what the caller may -------------------------------------------------------------------------

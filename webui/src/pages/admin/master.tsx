@@ -5,6 +5,7 @@ import { useEffect } from "preact/hooks";
 import { act } from "../../lib/actions";
 import { get, send, sleep, stream } from "../../lib/api";
 import { useLoad } from "../../lib/load";
+import { whileSeen } from "../../lib/seen";
 import type { ClusterMessage, LogEntry } from "../../lib/types";
 import { flag, param, text } from "../../lib/url";
 import { Button, Empty, ErrorBox, Field, FormDialog, Loaded, Search, Select, Switch, TextArea, Time } from "../../parts";
@@ -143,16 +144,15 @@ export function Log() {
     const all = useSignal<readonly LogLine[]>([]);
     const error = useSignal<unknown>(undefined);
     useEffect(() => {
-        const abort = new AbortController();
         const take = (found: { logEntry: LogEntry }[]) => {
             const lines = found.map((one) => lineOf(one.logEntry));
             all.value = [...all.peek(), ...lines].slice(-KEPT);
         };
-        void readOn(take, abort.signal, (failure) => {
+        const broke = (failure: unknown) => {
             error.value = failure;
             all.value = failure ? all.peek() : [];
-        });
-        return () => abort.abort();
+        };
+        return whileSeen((abort) => void readOn(take, abort, broke)); // it takes a connection
     }, []);
     const lines = useComputed(() => {
         const from = levels.findIndex((one) => one === least.value);
