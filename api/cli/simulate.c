@@ -8,7 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/cli/terminal.h"
 #include "api/cli/verbs.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -39,8 +38,7 @@ static bool show_progress(void *ctx, double share)
     memset(cells, '.', BAR_CELLS);
     memset(cells, '#', (size_t)full);
     cells[BAR_CELLS] = '\0';
-    terminal_control(stderr, "\r");
-    fprintf(stderr, "%-20s [%s] %3.0f %%", bar->label, cells, share * 100);
+    fprintf(stderr, "\r%-20s [%s] %3.0f %%", bar->label, cells, share * 100);
     return true;
 }
 
@@ -60,7 +58,7 @@ static int run_one(struct cli *c, const struct simulate_input *in, struct simula
     int err = simulate(&trace, in->history.nodes, result->nodes, &options, &result->figures, e);
     result->seconds = (double)(clock_ns() - began) / 1e9;
     if (has_bar)
-        terminal_control(stderr, "\r\033[K");
+        fputs("\r\033[K", stderr);
     return err;
 }
 

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/cli/terminal.h"
 #include "api/cli/verbs.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -113,7 +112,7 @@ static int show(struct cli *c, const struct command *command, bool terminal, str
 {
     struct error why = {0};
     if (terminal) {
-        terminal_control(stdout, "\033[H\033[2J");
+        fputs("\033[H\033[2J", stdout);
     }
     int err = command->run(c, command, &why);
     if (err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_BUSY) {

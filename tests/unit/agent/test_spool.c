@@ -263,6 +263,50 @@ static void waiting_output_is_bounded(void **state)
     spool_close(&s);
 }
 
+// Room comes back in whole blocks; the line where the cursor stands may begin inside of one.
+static void releasing_keeps_what_is_unsent(void **state)
+{
+    (void)state;
+    enum { LINES = 150 };
+    struct spool s;
+    struct spool_cursor at[LINES + 1] = {0};
+    char *scratch = xcalloc(SPOOL_BYTES_PER_BATCH, 1);
+    open_new(&s);
+    for (int i = 0; i < LINES; i++) {
+        append_number(&s, i + 1);
+        at[i + 1] = (struct spool_cursor){.offset = s.end, .sequence = i + 1};
+    }
+    assert_true(s.end > 3 * 4096);
+    for (int shipped = 0; shipped <= LINES; shipped++) {
+        struct spool_cursor next;
+        json_t *lines;
+        spool_release(s.fd, &at[shipped]);
+        assert_int_equal(spool_read(s.fd, &at[shipped], scratch, &lines, &next, NULL), 0);
+        assert_int_equal(json_array_size(lines), LINES - shipped);
+        for (size_t i = 0; i < json_array_size(lines); i++)
+            assert_int_equal(sequence_of(lines, i), shipped + (int)i + 1);
+        json_decref(lines);
+    }
+    free(scratch);
+    spool_close(&s);
+}
+
+// A cursor whose place was lost begins at the front and passes over the lines that it has seen.
+static void lines_that_were_seen_are_passed_over(void **state)
+{
+    (void)state;
+    struct spool s;
+    struct spool_cursor c = {.offset = 0, .sequence = 2};
+    open_new(&s);
+    for (int64_t n = 1; n <= 4; n++)
+        append_number(&s, n);
+    json_t *lines = read_all(&c);
+    assert_int_equal(json_array_size(lines), 2);
+    assert_int_equal(sequence_of(lines, 0), 3);
+    json_decref(lines);
+    spool_close(&s);
+}
+
 static void cursors(void **state)
 {
     (void)state;
@@ -292,6 +336,8 @@ int main(void)
         cmocka_unit_test(damage_is_stepped_over),
         cmocka_unit_test(a_full_disk_costs_lines_and_says_so),
         cmocka_unit_test(waiting_output_is_bounded),
+        cmocka_unit_test(releasing_keeps_what_is_unsent),
+        cmocka_unit_test(lines_that_were_seen_are_passed_over),
         cmocka_unit_test(cursors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

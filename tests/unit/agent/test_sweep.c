@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +76,7 @@ static pid_t start_large(void)
 {
     pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); // a failed test leaves no stopped process behind
         char *memory = malloc(LARGE);
         memset(memory, 1, LARGE);
         raise(SIGSTOP);

@@ -50,13 +50,13 @@ static void test_reads_members(void **state)
 static void test_odd_escapes(void **state)
 {
     (void)state;
-    char text[] = "[\"\\u0000|\\ud800|\\udc00x|\\ud800\\u0041\"]";
+    char text[] = "[\"\\u0000|\\ud800|\\udc00x|\\ud800\\u0041|\\udc00\\udc00\"]";
     struct scan s;
     scan_init(&s, text, strlen(text), "the text", NULL);
     assert_true(scan_enter(&s, '[') && scan_element(&s));
-    assert_string_equal(scan_string(&s, NULL), "\xef\xbf\xbd|\xef\xbf\xbd|\xef\xbf\xbdx|\xef\xbf"
-                                               "\xbd"
-                                               "A");
+#define REPLACED "\xef\xbf\xbd"
+    assert_string_equal(scan_string(&s, NULL), REPLACED "|" REPLACED "|" REPLACED "x|" REPLACED
+                                                        "A|" REPLACED REPLACED);
 }
 
 static int skip_all(const char *text, struct error *e)

@@ -85,11 +85,15 @@ static void test_whole_life(void **state)
     post_metrics("1.1.1", "training", 10, 4);
     post_metrics("1.1.1", "validation", 10, 3);
     post_checkpoint("1.1.1", UUID_1, 10);
+    post_checkpoint("1.1.1", UUID_2, 5); // a late report of fewer steps is not the newest
     post_metrics("1.1.1", "validation", 20, 2);
     must_tell(core_trial_progress, as_task("1.1.1"), "1", "{\"progress\":0.5,\"is_raw\":true}");
+    static const char *const bad[] = {"{\"progress\":1.01}", "{\"progress\":-0.01}", "{}"};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tell(core_trial_progress, as_task("1.1.1"), "1", bad[i]), 400);
     assert_stored("SELECT progress FROM experiments", "0.5");
     assert_stored("SELECT latest_checkpoint FROM trials", UUID_1);
-    assert_stored("SELECT validation FROM checkpoints", "{\"avgMetrics\":{\"loss\":3}}");
+    assert_stored("SELECT validation FROM checkpoints WHERE uuid = '" UUID_1 "'", "{\"avgMetrics\":{\"loss\":3}}");
     assert_stored("SELECT best_metric FROM experiments", "2.0");
     assert_stored("SELECT json_extract(best_validation, '$.totalBatches') FROM trials", "20");
     assert_stored("SELECT json_extract(summary_metrics, '$.validation_metrics.loss.count') "
@@ -143,7 +147,16 @@ static void test_restart(void **state)
     report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
     post_metrics("1.1.2", "training", 10, 10); // told anew: the earlier row gives way
     post_metrics("1.1.2", "training", 15, 15);
-    assert_string_equal(reports_seen(1, "training"), "1:5 2:10 2:15");
+    for (int run = 1; run <= 3; run++) { // a report that names its run must name the one that runs
+        char body[160];
+        snprintf(body, sizeof body,
+                 "{\"group\":\"training\",\"metrics\":{\"trialId\":1,\"trialRunId\":%d,"
+                 "\"stepsCompleted\":16,\"metrics\":{\"avgMetrics\":{\"loss\":1}}}}",
+                 run);
+        assert_int_equal(tell(core_trial_metrics, as_task("1.1.2"), "1", body),
+                         run == 2 ? 200 : 403);
+    }
+    assert_string_equal(reports_seen(1, "training"), "1:5 2:10 2:15 2:16");
     assert_string_equal(reports_seen(1, "custom"), "1:-1");
     report("agent-1", 1, task_in("1.1.2", "EXITED", EXIT_3));
     assert_stored("SELECT state FROM experiments", "ERROR"); // max_restarts: 1

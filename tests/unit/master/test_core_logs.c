@@ -176,6 +176,47 @@ static void test_logs_are_merged_under_load(void **state)
     free(text);
 }
 
+// A reader that begins at any place gets each line beyond it once, in either direction: the place may be
+// the first, a middle or the last line of a chunk.
+static void read_on_from(int64_t place, bool newest_first, int last)
+{
+    struct log_reader log;
+    const struct log_line *line;
+    const struct log_origin *from;
+    int64_t id, expected = place;
+    int step = LOG_ON;
+    log_reader_init(&log, "1.1", newest_first, &log_wanted_all);
+    log.place = place;
+    while ((step = log_reader_next(&log, cl.reader, &line, &from, &id, NULL)) > 0)
+        if (step == LOG_LINE) {
+            expected += newest_first ? -1 : 1;
+            assert_int_equal(id, expected);
+            char text[32];
+            snprintf(text, sizeof text, "line %lld", (long long)expected);
+            assert_string_equal(line->text, text);
+        }
+    assert_int_equal(step, LOG_NONE);
+    assert_int_equal(expected, newest_first ? 1 : last);
+    log_reader_free(&log);
+}
+
+static void test_logs_are_read_on_from_any_line(void **state)
+{
+    (void)state;
+    static const int chunks[] = {1, 7, 2, 1, 5, 3};
+    int last = 0;
+    submit_slots(1, "");
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+        post(last + 1, last + chunks[i]);
+        last += chunks[i];
+    }
+    assert_stored("SELECT count(*) FROM log_chunks", "6");
+    for (int place = 0; place <= last; place++) {
+        read_on_from(place, false, last);
+        read_on_from(place + 1, true, last);
+    }
+}
+
 // --- how long logs are kept ----------------------------------------------------------------------
 
 static void print_and_end(const char *task, const char *allocation)
@@ -239,6 +280,7 @@ int main(void)
         TEST(test_logs),
         TEST(test_logs_of_users),
         TEST(test_logs_sent_again),
+        TEST(test_logs_are_read_on_from_any_line),
         TEST(test_logs_are_merged),
         TEST(test_logs_are_merged_under_load),
         TEST(test_logs_expire),
