@@ -55,8 +55,8 @@ static void test_odd_escapes(void **state)
     scan_init(&s, text, strlen(text), "the text", NULL);
     assert_true(scan_enter(&s, '[') && scan_element(&s));
 #define REPLACED "\xef\xbf\xbd"
-    assert_string_equal(scan_string(&s, NULL), REPLACED "|" REPLACED "|" REPLACED "x|" REPLACED
-                                                        "A|" REPLACED REPLACED);
+    assert_string_equal(scan_string(&s, NULL),
+                        REPLACED "|" REPLACED "|" REPLACED "x|" REPLACED "A|" REPLACED REPLACED);
 }
 
 static int skip_all(const char *text, struct error *e)

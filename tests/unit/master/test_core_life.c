@@ -93,7 +93,8 @@ static void test_whole_life(void **state)
         assert_int_equal(tell(core_trial_progress, as_task("1.1.1"), "1", bad[i]), 400);
     assert_stored("SELECT progress FROM experiments", "0.5");
     assert_stored("SELECT latest_checkpoint FROM trials", UUID_1);
-    assert_stored("SELECT validation FROM checkpoints WHERE uuid = '" UUID_1 "'", "{\"avgMetrics\":{\"loss\":3}}");
+    assert_stored("SELECT validation FROM checkpoints WHERE uuid = '" UUID_1 "'",
+                  "{\"avgMetrics\":{\"loss\":3}}");
     assert_stored("SELECT best_metric FROM experiments", "2.0");
     assert_stored("SELECT json_extract(best_validation, '$.totalBatches') FROM trials", "20");
     assert_stored("SELECT json_extract(summary_metrics, '$.validation_metrics.loss.count') "

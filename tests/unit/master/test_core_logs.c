@@ -176,8 +176,8 @@ static void test_logs_are_merged_under_load(void **state)
     free(text);
 }
 
-// A reader that begins at any place gets each line beyond it once, in either direction: the place may be
-// the first, a middle or the last line of a chunk.
+// A reader that begins at any place gets each line beyond it once, in either direction: the place
+// may be the first, a middle or the last line of a chunk.
 static void read_on_from(int64_t place, bool newest_first, int last)
 {
     struct log_reader log;
