@@ -37,6 +37,13 @@ static void post_checkpoint(const char *allocation, const char *uuid, int64_t st
     must_tell(core_checkpoint_report, as_task(allocation), NULL, body);
 }
 
+static void refuse_progress(const char *allocation)
+{
+    static const char *const bad[] = {"{\"progress\":1.01}", "{\"progress\":-0.01}", "{}"};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tell(core_trial_progress, as_task(allocation), "1", bad[i]), 400);
+}
+
 static const char *env_of(const json_t *answer, const char *allocation, const char *name)
 {
     return jget_string(jget(wanted(answer, allocation), "env"), name, "(none)");
@@ -88,9 +95,7 @@ static void test_whole_life(void **state)
     post_checkpoint("1.1.1", UUID_2, 5); // a late report of fewer steps is not the newest
     post_metrics("1.1.1", "validation", 20, 2);
     must_tell(core_trial_progress, as_task("1.1.1"), "1", "{\"progress\":0.5,\"is_raw\":true}");
-    static const char *const bad[] = {"{\"progress\":1.01}", "{\"progress\":-0.01}", "{}"};
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(tell(core_trial_progress, as_task("1.1.1"), "1", bad[i]), 400);
+    refuse_progress("1.1.1");
     assert_stored("SELECT progress FROM experiments", "0.5");
     assert_stored("SELECT latest_checkpoint FROM trials", UUID_1);
     assert_stored("SELECT validation FROM checkpoints WHERE uuid = '" UUID_1 "'",
