@@ -196,7 +196,7 @@ static enum shipped ship_batch(struct shipper *s, struct feed *f)
     if (clock_mono_us() < f->retry_at)
         return SHIPPED_NOT;
     if (f->fd < 0)
-        f->fd = open(f->spool_path, O_RDWR | O_CLOEXEC);
+        f->fd = open(f->spool_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (f->fd >= 0 && spool_read(f->fd, &f->cursor, s->scratch, &lines, &next, NULL) == 0 &&
         next.offset > f->cursor.offset)
         shipped = deliver(s, f, lines);

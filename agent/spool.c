@@ -50,7 +50,7 @@ int spool_open(struct spool *s, const char *path, int64_t shipped, int64_t disk_
 {
     *s = (struct spool){.fd = -1, .disk_max = disk_max};
     buf_init(&s->record, RECORD_MAX);
-    s->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    s->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     struct stat st;
     if (s->fd < 0 || fstat(s->fd, &st) != 0)
         return error_set_errno(e, ERR_IO, errno, "cannot open the log spool %s", path);
@@ -171,8 +171,10 @@ void spool_cursor_load(const char *path, struct spool_cursor *c)
 {
     char *text = NULL;
     size_t len = 0;
+    int fd = -1;
     *c = (struct spool_cursor){0};
-    if (file_read(path, CURSOR_MAX, &text, &len, NULL) == 0) {
+    if (file_open_plain(AT_FDCWD, path, path, &fd, NULL) == 0 &&
+        file_read_fd(fd, path, CURSOR_MAX, &text, &len, NULL) == 0) {
         json_t *value = json_loadb(text, len, 0, NULL);
         c->offset = jget_int(value, "offset", 0);
         c->sequence = jget_int(value, "sequence", 0);
@@ -180,6 +182,8 @@ void spool_cursor_load(const char *path, struct spool_cursor *c)
     }
     if (c->offset < 0 || c->sequence < 0)
         *c = (struct spool_cursor){0};
+    if (fd >= 0)
+        close(fd);
     free(text);
 }
 

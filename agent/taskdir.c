@@ -51,7 +51,12 @@ out:
 static int read_task(const char *path, char **text, char **status, struct error *e)
 {
     size_t len = 0;
-    int rc = file_read(path, 2 * (size_t)LIMIT_BODY, text, &len, e);
+    int fd = -1, rc = file_open_plain(AT_FDCWD, path, path, &fd, e); // the task may write there
+    *text = NULL;
+    if (rc == 0)
+        rc = file_read_fd(fd, path, 2 * (size_t)LIMIT_BODY, text, &len, e);
+    if (fd >= 0)
+        close(fd);
     char *end = rc == 0 ? memchr(*text, '\n', len) : NULL;
     *status = end ? end + 1 : NULL;
     return rc;
@@ -90,7 +95,7 @@ static int put(const char *path, int64_t at, size_t old, const char *text, int s
 {
     char *padded = xasprintf("%-*s", (int)old, text);
     size_t len = strlen(padded);
-    int fd = open(path, O_WRONLY | O_CLOEXEC), rc = 0;
+    int fd = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), rc = 0;
     if (fd < 0 || pwrite(fd, padded, len, (off_t)at) != (ssize_t)len || (sync && fsync(fd) != 0))
         rc = ERR_IO;
     if (fd >= 0)
@@ -142,7 +147,7 @@ int taskdir_lock(const char *dir, int *fd, struct error *e)
 {
     char *path = path_join(dir, TASKDIR_TASK);
     int rc = 0;
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (*fd < 0) {
         rc = error_set_errno(e, ERR_IO, errno, "cannot open %s", path);
     } else if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {

@@ -4,7 +4,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -264,47 +263,64 @@ int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error
 
 // --- a folder ------------------------------------------------------------------------------------
 
-static int copy_file(struct archive *a, const char *path, int64_t size, struct error *e)
+static int copy_file(struct archive *a, int fd, const struct walk_entry *entry, struct error *e)
 {
     enum { BLOCK = 1 << 20 };
+    int64_t size = entry->size;
     int rc = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return error_set_errno(e, ERR_IO, errno, "cannot read %s", path);
     char *block = xcalloc(1, BLOCK);
     while (!rc && size > 0) {
         ssize_t n = read(fd, block, size < BLOCK ? (size_t)size : BLOCK);
         if (n < 0)
-            rc = error_set_errno(e, ERR_IO, errno, "cannot read %s", path);
+            rc = error_set_errno(e, ERR_IO, errno, "cannot read %s", entry->path);
         else if (n == 0)
-            rc = error_set(e, ERR_IO, "%s became shorter while it was read", path);
+            rc = error_set(e, ERR_IO, "%s became shorter while it was read", entry->path);
         else
             rc = write_data(a, block, (size_t)n, e);
         size -= n;
     }
     free(block);
-    close(fd);
     return rc;
 }
 
 static int pack_entry(void *ctx, const struct walk_entry *entry, struct error *e)
 {
     struct archive *a = ctx;
-    int rc = write_header(a, entry->relative, entry->is_folder, entry->mode, entry->mtime,
+    int fd = -1, rc = entry->is_folder ? 0 : walk_open(entry, &fd, e);
+    if (!rc)
+        rc = write_header(a, entry->relative, entry->is_folder, entry->mode, entry->mtime,
                           entry->size, e);
-    return rc || entry->is_folder ? rc : copy_file(a, entry->path, entry->size, e);
+    if (!rc && !entry->is_folder)
+        rc = copy_file(a, fd, entry, e);
+    if (fd >= 0)
+        close(fd);
+    return rc;
 }
 
-int archive_pack_folder_as(const char *folder, enum archive_format format, int fd, struct error *e)
+// `folder` NULL: the one of descriptor `dir`, which others write to.
+static int pack_folder(const char *folder, int dir, const char *shown, enum archive_format format,
+                       int fd, struct error *e)
 {
     struct archive *a = NULL;
     locale_t before = archive_locale_enter();
     int rc = write_open(write_to_fd, &fd, format, &a, e);
     if (!rc)
-        rc = walk_folder(folder, pack_entry, a, e);
+        rc = folder ? walk_folder(folder, pack_entry, a, e)
+                    : walk_foreign(dir, shown, pack_entry, a, e);
     rc = write_close(a, rc, e);
     archive_locale_leave(before);
     return rc;
+}
+
+int archive_pack_folder_as(const char *folder, enum archive_format format, int fd, struct error *e)
+{
+    return pack_folder(folder, -1, folder, format, fd, e);
+}
+
+int archive_pack_foreign(int dir, const char *shown, enum archive_format format, int fd,
+                         struct error *e)
+{
+    return pack_folder(NULL, dir, shown, format, fd, e);
 }
 
 int archive_pack_folder(const char *folder, int fd, struct error *e)

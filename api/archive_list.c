@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/archive.h"
 #include "api/archive_parts.h"
@@ -141,6 +142,16 @@ static int add_entry(json_t *files, const char *path, bool is_folder, unsigned m
     return 0;
 }
 
+static int read_walked(const struct walk_entry *entry, char **data, size_t *len, struct error *e)
+{
+    int fd, rc = walk_open(entry, &fd, e);
+    if (rc)
+        return rc;
+    rc = file_read_fd(fd, entry->path, ARCHIVE_UPLOAD_MAX, data, len, e);
+    close(fd);
+    return rc;
+}
+
 static int add_walked(void *ctx, const struct walk_entry *entry, struct error *e)
 {
     struct listing *l = ctx;
@@ -148,7 +159,7 @@ static int add_walked(void *ctx, const struct walk_entry *entry, struct error *e
     size_t len = 0;
     if (is_ignored(l, entry))
         return WALK_SKIP;
-    int rc = entry->is_folder ? 0 : file_read(entry->path, ARCHIVE_UPLOAD_MAX, &data, &len, e);
+    int rc = entry->is_folder ? 0 : read_walked(entry, &data, &len, e);
     if (!rc)
         rc = add_entry(l->files, entry->relative, entry->is_folder, entry->mode, entry->mtime, data,
                        len, e);

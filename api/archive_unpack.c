@@ -1,5 +1,7 @@
 // Unpacking: what an archive says of itself is not believed. Names stay inside the folder, only
-// files and folders are made, bytes and entries are counted as they come.
+// files and folders are made, bytes and entries are counted as they come. Everything is made from
+// the descriptor of the folder aside, so a folder that is swapped for a link meanwhile leads
+// nowhere.
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
@@ -20,16 +22,42 @@ enum { BLOCK = 64 * 1024 }; // bytes read at a time
 
 struct unpack {
     struct archive *from;
-    const char *folder; // the one aside
+    const char *folder; // as the caller calls it
+    int dir;            // the one aside
     uint64_t room;      // bytes that may still come
     size_t entries;
 };
 
-static int make_parents(const char *path, struct error *e)
+// Opens a folder below the one aside, made where it is not there.
+static int open_made(struct unpack *u, const char *name, int *fd, struct error *e)
 {
-    char *parent = xstrdup(path);
-    *strrchr(parent, '/') = '\0';
-    int rc = dir_make(parent, 0755, e);
+    char *so_far = xstrdup(name);
+    int rc = 0;
+    for (char *slash = strchr(so_far, '/'); !rc; slash = strchr(slash + 1, '/')) {
+        if (slash)
+            *slash = '\0';
+        if (mkdirat(u->dir, so_far, 0755) && errno != EEXIST)
+            rc = error_set_errno(e, ERR_IO, errno, "cannot make %s in %s", so_far, u->folder);
+        if (!slash)
+            break;
+        *slash = '/';
+    }
+    free(so_far);
+    return rc ? rc : dir_open_below(u->dir, name, name, fd, e);
+}
+
+// The folder that is to hold `name`, and the last part of it.
+static int open_parent(struct unpack *u, const char *name, int *fd, const char **last,
+                       struct error *e)
+{
+    const char *slash = strrchr(name, '/');
+    *last = slash ? slash + 1 : name;
+    if (!slash)
+        return dir_open_below(u->dir, "", u->folder, fd, e);
+    char *parent = xasprintf("%.*s", (int)(slash - name), name);
+    int rc = dir_open_below(u->dir, parent, parent, fd, e);
+    if (rc == ERR_NOT_FOUND)
+        rc = open_made(u, parent, fd, e);
     free(parent);
     return rc;
 }
@@ -57,38 +85,43 @@ static int copy_data(struct unpack *u, int fd, const char *name, struct error *e
     return rc;
 }
 
-static int unpack_file(struct unpack *u, struct archive_entry *entry, const char *path,
-                       const char *name, struct error *e)
+static int unpack_file(struct unpack *u, struct archive_entry *entry, const char *name,
+                       struct error *e)
 {
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = archive_entry_mtime(entry)}};
-    int rc = make_parents(path, e);
+    const char *last;
+    int parent, rc = open_parent(u, name, &parent, &last, e);
     if (rc)
         return rc;
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                  archive_plain_mode(archive_entry_perm(entry), false));
-    if (fd < 0 && errno == EEXIST)
+    int fd = openat(parent, last, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                    archive_plain_mode(archive_entry_perm(entry), false));
+    int saved = errno;
+    close(parent);
+    if (fd < 0 && saved == EEXIST)
         return error_set(e, ERR_INVALID, "the archive holds \"%.200s\" twice", name);
     if (fd < 0)
-        return error_set_errno(e, ERR_IO, errno, "cannot create %s", path);
+        return error_set_errno(e, ERR_IO, saved, "cannot create %s in %s", name, u->folder);
     rc = copy_data(u, fd, name, e);
     if (!rc && archive_entry_mtime_is_set(entry))
         futimens(fd, times); // a time that the file system cannot hold is no reason to fail
     if (close(fd) && !rc)
-        rc = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
+        rc = error_set_errno(e, ERR_IO, errno, "cannot write %s in %s", name, u->folder);
     return rc;
 }
 
 static int unpack_entry(struct unpack *u, struct archive_entry *entry, struct error *e)
 {
-    char *name, *path = NULL;
-    bool folder = archive_entry_filetype(entry) == AE_IFDIR;
-    int rc = archive_entry_check(entry, &u->entries, &name, e);
+    char *name;
+    int fd = -1, rc = archive_entry_check(entry, &u->entries, &name, e);
     if (rc || !*name) // the folder itself
         goto out;
-    path = path_join(u->folder, name);
-    rc = folder ? dir_make(path, 0755, e) : unpack_file(u, entry, path, name, e);
+    if (archive_entry_filetype(entry) == AE_IFDIR)
+        rc = open_made(u, name, &fd, e);
+    else
+        rc = unpack_file(u, entry, name, e);
 out:
-    free(path);
+    if (fd >= 0)
+        close(fd);
     free(name);
     return rc;
 }
@@ -105,40 +138,78 @@ static int unpack_all(struct unpack *u, struct error *e)
     return rc;
 }
 
-static int move_into_place(const char *aside, const char *folder, struct error *e)
+// Where the folder comes to be. All of it is done by the descriptor of the folder that will hold
+// it.
+struct place {
+    char *path, *parent, *aside; // aside: the name beside it while it is not whole
+    const char *name;            // in the parent
+    int dir;                     // the parent
+};
+
+static int open_place(struct place *p, const char *folder, struct error *e)
 {
-    if (!rename(aside, folder))
+    size_t len = strlen(folder);
+    while (len > 1 && folder[len - 1] == '/')
+        len--;
+    p->path = xasprintf("%.*s", (int)len, folder);
+    char *slash = strrchr(p->path, '/');
+    p->name = slash ? slash + 1 : p->path;
+    p->parent = slash ? xasprintf("%.*s", (int)(slash - p->path) + (slash == p->path), p->path)
+                      : xstrdup(".");
+    p->aside = xasprintf("%s.tmp", p->name);
+    int rc = dir_make(p->parent, 0755, e);
+    return rc ? rc : dir_open(p->parent, &p->dir, e);
+}
+
+static void close_place(struct place *p)
+{
+    if (p->dir >= 0)
+        close(p->dir);
+    free(p->aside);
+    free(p->parent);
+    free(p->path);
+}
+
+static int open_aside(struct place *p, int *fd, struct error *e)
+{
+    int rc = dir_remove_tree_at(p->dir, p->aside, e);
+    if (!rc && mkdirat(p->dir, p->aside, 0755))
+        rc = error_set_errno(e, ERR_IO, errno, "cannot make folder %s in %s", p->aside, p->parent);
+    return rc ? rc : dir_open_below(p->dir, p->aside, p->aside, fd, e);
+}
+
+static int move_into_place(struct place *p, struct error *e)
+{
+    if (!renameat(p->dir, p->aside, p->dir, p->name))
         return 0;
     if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR)
         return error_set(e, ERR_CONFLICT, "%s is there already and not empty; choose another place",
-                         folder);
-    return error_set_errno(e, ERR_IO, errno, "cannot rename %s to %s", aside, folder);
+                         p->path);
+    return error_set_errno(e, ERR_IO, errno, "cannot rename %s to %s", p->aside, p->path);
 }
 
 // `opened` is what opening `from` gave; `from` is freed here.
 static int unpack(struct archive *from, int opened, const char *folder, uint64_t limit,
                   struct error *e)
 {
-    size_t len = strlen(folder);
-    while (len > 1 && folder[len - 1] == '/')
-        len--;
-    char *place = xasprintf("%.*s", (int)len, folder);
-    char *aside = xasprintf("%s.tmp", place);
-    struct unpack u = {.from = from, .folder = aside, .room = limit};
+    struct place p = {.dir = -1};
+    struct unpack u = {.from = from, .dir = -1, .room = limit};
     locale_t before = archive_locale_enter();
-    int rc = opened < ARCHIVE_WARN ? archive_failed(from, e) : dir_remove_tree(aside, e);
+    int rc = opened < ARCHIVE_WARN ? archive_failed(from, e) : open_place(&p, folder, e);
     if (!rc)
-        rc = dir_make(aside, 0755, e);
+        rc = open_aside(&p, &u.dir, e);
+    u.folder = p.path;
     if (!rc)
         rc = unpack_all(&u, e);
     if (!rc)
-        rc = move_into_place(aside, place, e);
-    if (rc)
-        dir_remove_tree(aside, NULL);
+        rc = move_into_place(&p, e);
+    if (rc && p.dir >= 0)
+        dir_remove_tree_at(p.dir, p.aside, NULL);
+    if (u.dir >= 0)
+        close(u.dir);
     archive_read_free(from);
     archive_locale_leave(before);
-    free(aside);
-    free(place);
+    close_place(&p);
     return rc;
 }
 

@@ -70,16 +70,20 @@ static int check_manifest(const char *path, const json_t *manifest, struct error
     return 0;
 }
 
-static int read_manifest(const char *folder, json_t **out, struct error *e)
+static int read_manifest(int dir, const char *folder, json_t **out, struct error *e)
 {
     struct error why;
     char *path = path_join(folder, CHECKPOINT_MANIFEST), *text = NULL;
     size_t len = 0;
-    int rc = file_read(path, CHECKPOINT_MANIFEST_MAX, &text, &len, e);
+    int fd = -1, rc = file_open_plain(dir, CHECKPOINT_MANIFEST, path, &fd, e);
+    if (!rc)
+        rc = file_read_fd(fd, path, CHECKPOINT_MANIFEST_MAX, &text, &len, e);
     if (rc == ERR_NOT_FOUND)
         error_set(e, rc, "%s: no checkpoint is here (manifest.json is missing)", folder);
     else if (rc == ERR_TOO_LARGE)
         rc = corrupt_manifest(path, "it is larger than any manifest", e);
+    else if (rc == ERR_INVALID)
+        rc = corrupt_manifest(path, "it is no regular file", e);
     if (rc)
         goto out;
     if (json_parse(text, len, path, out, &why))
@@ -87,6 +91,8 @@ static int read_manifest(const char *folder, json_t **out, struct error *e)
     else
         rc = check_manifest(path, *out, e);
 out:
+    if (fd >= 0)
+        close(fd);
     free(text);
     free(path);
     return rc;
@@ -102,18 +108,22 @@ static int fault(const struct mapped_file *f, uint64_t offset, const char *tenso
                      tensor ? "\": " : "", what);
 }
 
-static int map_file(struct mapped_file *f, int64_t bytes, struct error *e)
+static int map_file(int dir, struct mapped_file *f, int64_t bytes, struct error *e)
 {
     struct stat st;
-    int rc = 0;
-    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
+    int fd, rc = file_open_plain(dir, f->name, f->path, &fd, e);
+    if (rc == ERR_NOT_FOUND)
         return error_set(e, ERR_CORRUPT, "%s: a file of the checkpoint is missing", f->path);
-    if (fd < 0 || fstat(fd, &st)) {
-        rc = error_set_errno(e, ERR_IO, errno, "cannot open %s", f->path);
+    if (rc == ERR_INVALID)
+        return error_set(e, ERR_CORRUPT, "%s: is no regular file; the checkpoint is damaged",
+                         f->path);
+    if (rc)
+        return rc;
+    if (fstat(fd, &st)) {
+        rc = error_set_errno(e, ERR_IO, errno, "cannot read %s", f->path);
         goto out;
     }
-    if (!S_ISREG(st.st_mode) || st.st_size != bytes || bytes < CHECKPOINT_LENGTH_BYTES) {
+    if (st.st_size != bytes || bytes < CHECKPOINT_LENGTH_BYTES) {
         rc = error_set(e, ERR_CORRUPT, "%s: has %lld bytes where the manifest says %lld", f->path,
                        (long long)st.st_size, (long long)bytes);
         goto out;
@@ -126,8 +136,7 @@ static int map_file(struct mapped_file *f, int64_t bytes, struct error *e)
     f->data = data;
     f->size = (size_t)bytes;
 out:
-    if (fd >= 0)
-        close(fd);
+    close(fd);
     return rc;
 }
 
@@ -238,7 +247,7 @@ static int read_tensors(struct checkpoint *ck, const struct mapped_file *f, cons
     return 0;
 }
 
-static int read_file(struct checkpoint *ck, struct mapped_file *f, const char *folder,
+static int read_file(struct checkpoint *ck, int dir, struct mapped_file *f, const char *folder,
                      const json_t *entry, struct error *e)
 {
     json_t *header = NULL;
@@ -248,7 +257,7 @@ static int read_file(struct checkpoint *ck, struct mapped_file *f, const char *f
         return error_set(e, ERR_CORRUPT, "%s: the manifest names a file \"%.64s\"", folder,
                          f->name);
     f->path = path_join(folder, f->name);
-    int rc = map_file(f, jget_int(entry, "bytes", -1), e);
+    int rc = map_file(dir, f, jget_int(entry, "bytes", -1), e);
     if (!rc)
         rc = read_header(f, entry, &data_start, &header, e);
     if (!rc)
@@ -276,13 +285,18 @@ static int sort_tensors(struct checkpoint *ck, const char *folder, struct error 
     return 0;
 }
 
+// Files are opened beside the manifest, in the same folder: no link in it leads elsewhere.
 int checkpoint_open(const char *folder, struct checkpoint **out, struct error *e)
 {
     struct checkpoint *ck = xcalloc(1, sizeof(*ck));
     size_t i;
     json_t *entry;
+    int dir = -1, rc = dir_open(folder, &dir, e);
     *out = NULL;
-    int rc = read_manifest(folder, &ck->manifest, e);
+    if (rc == ERR_NOT_FOUND)
+        error_set(e, rc, "%s: no checkpoint is here (there is no such folder)", folder);
+    if (!rc)
+        rc = read_manifest(dir, folder, &ck->manifest, e);
     if (rc)
         goto out;
     const json_t *files = json_object_get(ck->manifest, "files");
@@ -290,12 +304,14 @@ int checkpoint_open(const char *folder, struct checkpoint **out, struct error *e
     ck->files = xcalloc(ck->file_count + 1, sizeof(*ck->files));
     json_array_foreach(files, i, entry)
     {
-        rc = read_file(ck, &ck->files[i], folder, entry, e);
+        rc = read_file(ck, dir, &ck->files[i], folder, entry, e);
         if (rc)
             goto out;
     }
     rc = sort_tensors(ck, folder, e);
 out:
+    if (dir >= 0)
+        close(dir);
     if (rc)
         checkpoint_close(ck);
     else

@@ -27,14 +27,25 @@ static int add_resource(void *ctx, const struct walk_entry *entry, struct error 
     return 0;
 }
 
-int checkpoint_resources(const char *folder, json_t **out, struct error *e)
+// Takes the resources over; hands them on, or frees them.
+static int finish_resources(int rc, json_t *resources, json_t **out)
 {
-    json_t *resources = json_object();
-    int rc = walk_folder(folder, add_resource, resources, e);
     *out = rc ? NULL : resources;
     if (rc)
         json_decref(resources);
     return rc;
+}
+
+int checkpoint_resources(const char *folder, json_t **out, struct error *e)
+{
+    json_t *resources = json_object();
+    return finish_resources(walk_folder(folder, add_resource, resources, e), resources, out);
+}
+
+int checkpoint_resources_foreign(int dir, const char *shown, json_t **out, struct error *e)
+{
+    json_t *resources = json_object();
+    return finish_resources(walk_foreign(dir, shown, add_resource, resources, e), resources, out);
 }
 
 int checkpoint_uuid(const char *text, char out[UUID_TEXT], struct error *e)
@@ -84,25 +95,29 @@ static int shared_folder(const json_t *storage, char **out, struct error *e)
     return 0;
 }
 
-int checkpoint_folder(const json_t *storage, const char *uuid, char **out, struct error *e)
+int checkpoint_root(const json_t *storage, char **out, struct error *e)
 {
     const char *type = jget_string(storage, "type", ""), *container;
-    char *root = NULL, lower[UUID_TEXT];
-    int rc = 0;
     *out = NULL;
-    if (checkpoint_uuid(uuid, lower, e))
-        return ERR_INVALID;
-    if (!strcmp(type, "shared_fs")) {
-        rc = shared_folder(storage, &root, e);
-    } else if (!strcmp(type, "directory")) {
-        rc = absolute_folder(storage, "container_path", &container, e);
-        root = rc ? NULL : xstrdup(container);
-    } else {
-        rc = error_set(e, ERR_INVALID,
-                       "checkpoint storage of type \"%.64s\" is no folder; use directory or "
-                       "shared_fs",
-                       type);
-    }
+    if (!strcmp(type, "shared_fs"))
+        return shared_folder(storage, out, e);
+    if (strcmp(type, "directory"))
+        return error_set(e, ERR_INVALID,
+                         "checkpoint storage of type \"%.64s\" is no folder; use directory or "
+                         "shared_fs",
+                         type);
+    int rc = absolute_folder(storage, "container_path", &container, e);
+    *out = rc ? NULL : xstrdup(container);
+    return rc;
+}
+
+int checkpoint_folder(const json_t *storage, const char *uuid, char **out, struct error *e)
+{
+    char *root = NULL, lower[UUID_TEXT];
+    *out = NULL;
+    int rc = checkpoint_uuid(uuid, lower, e);
+    if (!rc)
+        rc = checkpoint_root(storage, &root, e);
     if (!rc)
         *out = path_join(root, uuid);
     free(root);

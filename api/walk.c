@@ -1,75 +1,209 @@
 #include "api/walk.h"
 
+#include <dirent.h>
 #include <errno.h>
-#include <fts.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/file.h"
 #include "base/limits.h"
 
-static int by_name(const FTSENT **a, const FTSENT **b)
+enum { PATH_BYTES = 64 * 1024, NAMES_FIRST = 64 };
+
+struct walk {
+    bool links;      // are visited instead of files
+    bool foreign;    // others write to it
+    uid_t owner;     // of the folder
+    struct buf path; // of what is visited, after the folder's own
+    size_t prefix;   // of the folder's own path and the slash
+    walk_visit *visit;
+    void *ctx;
+};
+
+struct names {
+    char **items;
+    size_t count, cap;
+};
+
+static void free_names(struct names *names)
 {
-    return strcmp((*a)->fts_name, (*b)->fts_name);
+    for (size_t i = 0; i < names->count; i++)
+        free(names->items[i]);
+    free(names->items);
 }
 
-static int failed(const FTSENT *at, struct error *e)
+static int by_name(const void *a, const void *b)
 {
-    int code = at->fts_errno == ENOENT ? ERR_NOT_FOUND : ERR_IO;
-    return error_set_errno(e, code, at->fts_errno, "cannot read %s", at->fts_path);
+    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int visit_one(FTS *tree, FTSENT *at, size_t prefix, walk_visit *visit, void *ctx,
-                     struct error *e)
+static int add_name(struct names *names, const char *name, const char *shown, struct error *e)
 {
-    const struct stat *st = at->fts_statp;
-    const char *relative = at->fts_path + prefix;
-    struct walk_entry entry = {.path = at->fts_path,
-                               .relative = relative + strspn(relative, "/"),
-                               .is_folder = at->fts_info == FTS_D,
-                               .mode = st->st_mode & 0777,
-                               .size = at->fts_info == FTS_F ? st->st_size : 0,
-                               .mtime = st->st_mtime};
-    if (at->fts_level > LIMIT_JSON_DEPTH)
-        return error_set(e, ERR_TOO_LARGE, "%s: folders are nested more than %d deep", at->fts_path,
+    if (names->count >= LIMIT_FOLDER_ENTRIES)
+        return error_set(e, ERR_TOO_LARGE, "%s: more than %d entries in one folder", shown,
+                         LIMIT_FOLDER_ENTRIES);
+    if (names->count == names->cap) {
+        names->cap = names->cap ? 2 * names->cap : NAMES_FIRST;
+        names->items = xrealloc(names->items, names->cap * sizeof *names->items);
+    }
+    names->items[names->count++] = xstrdup(name);
+    return 0;
+}
+
+// What the folder holds, in order. The stream has a descriptor of its own.
+static int read_names(int fd, const char *shown, struct names *out, struct error *e)
+{
+    int rc = 0, own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = own < 0 ? NULL : fdopendir(own);
+    struct dirent *entry;
+    if (!dir) {
+        rc = error_set_errno(e, ERR_IO, errno, "cannot read %s", shown);
+        if (own >= 0)
+            close(own);
+        return rc;
+    }
+    while (!rc && (errno = 0, entry = readdir(dir)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            rc = add_name(out, entry->d_name, shown, e);
+    if (!rc && errno)
+        rc = error_set_errno(e, ERR_IO, errno, "cannot read %s", shown);
+    closedir(dir);
+    if (out->count)
+        qsort(out->items, out->count, sizeof *out->items, by_name);
+    return rc;
+}
+
+static bool is_wanted(const struct walk *w, const struct stat *st)
+{
+    if (S_ISDIR(st->st_mode))
+        return true;
+    if (w->links)
+        return S_ISLNK(st->st_mode);
+    return S_ISREG(st->st_mode) && (!w->foreign || st->st_nlink < 2 || st->st_uid == w->owner);
+}
+
+static int walk_names(struct walk *w, int fd, int depth, struct error *e);
+
+static int enter(struct walk *w, const struct walk_entry *entry, int depth, struct error *e)
+{
+    int fd = openat(entry->place.dir, entry->place.name,
+                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+        return error_set(e, ERR_IO, "%s was replaced while it was read", entry->path);
+    if (fd < 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot read %s", entry->path);
+    int rc = walk_names(w, fd, depth + 1, e);
+    close(fd);
+    return rc;
+}
+
+static int visit_one(struct walk *w, int fd, const char *name, int depth, struct error *e)
+{
+    const char *path = buf_str(&w->path);
+    struct stat st;
+    if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
+        return error_set_errno(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, errno, "cannot read %s",
+                               path);
+    if (!is_wanted(w, &st))
+        return 0;
+    if (depth > LIMIT_JSON_DEPTH)
+        return error_set(e, ERR_TOO_LARGE, "%s: folders are nested more than %d deep", path,
                          LIMIT_JSON_DEPTH);
-    int rc = visit(ctx, &entry, e);
-    if (rc == WALK_SKIP && entry.is_folder)
-        fts_set(tree, at, FTS_SKIP);
+    struct walk_entry entry = {.path = path,
+                               .relative = path + w->prefix,
+                               .is_folder = S_ISDIR(st.st_mode),
+                               .mode = st.st_mode & 0777,
+                               .size = S_ISREG(st.st_mode) ? st.st_size : 0,
+                               .mtime = st.st_mtime,
+                               .place = {fd, name, st.st_dev, st.st_ino}};
+    int rc = w->visit(w->ctx, &entry, e);
+    if (!rc && entry.is_folder)
+        rc = enter(w, &entry, depth, e);
     return rc < 0 ? rc : 0;
 }
 
-static bool wanted(const FTSENT *at, bool links)
+static int walk_names(struct walk *w, int fd, int depth, struct error *e)
 {
-    bool link = at->fts_info == FTS_SL || at->fts_info == FTS_SLNONE;
-    return at->fts_level > 0 && (at->fts_info == FTS_D || (links ? link : at->fts_info == FTS_F));
+    struct names names = {0};
+    size_t len = w->path.len;
+    int rc = read_names(fd, buf_str(&w->path), &names, e);
+    for (size_t i = 0; !rc && i < names.count; i++) {
+        buf_puts(&w->path, "/");
+        if (buf_puts(&w->path, names.items[i]))
+            rc = error_set(e, ERR_TOO_LARGE, "%s: the path is too long", buf_str(&w->path));
+        else
+            rc = visit_one(w, fd, names.items[i], depth, e);
+        w->path.len = len;
+        w->path.data[len] = '\0';
+    }
+    free_names(&names);
+    return rc;
 }
 
-static int walk(const char *folder, bool links, walk_visit *visit, void *ctx, struct error *e)
+// `w` says how; the rest of it is set here.
+static int walk(struct walk *w, int fd, const char *shown, struct error *e)
 {
-    char *roots[] = {(char *)folder, NULL};
-    int rc = 0;
-    FTSENT *at;
-    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
-    if (!tree)
-        return error_set_errno(e, ERR_IO, errno, "cannot read %s", folder);
-    while (!rc && (at = fts_read(tree))) {
-        if (at->fts_info == FTS_ERR || at->fts_info == FTS_DNR || at->fts_info == FTS_NS)
-            rc = failed(at, e);
-        else if (at->fts_level == FTS_ROOTLEVEL && at->fts_info == FTS_F)
-            rc = error_set(e, ERR_INVALID, "%s is no folder", folder);
-        else if (wanted(at, links))
-            rc = visit_one(tree, at, strlen(folder), visit, ctx, e);
-    }
-    fts_close(tree);
+    struct stat st;
+    size_t len = strlen(shown);
+    if (fstat(fd, &st))
+        return error_set_errno(e, ERR_IO, errno, "cannot read %s", shown);
+    while (len > 1 && shown[len - 1] == '/')
+        len--;
+    w->owner = st.st_uid;
+    buf_init(&w->path, PATH_BYTES);
+    int rc = buf_append(&w->path, shown, len)
+                 ? error_set(e, ERR_TOO_LARGE, "%.200s..: the path is too long", shown)
+                 : 0;
+    w->prefix = len + 1;
+    if (!rc)
+        rc = walk_names(w, fd, 1, e);
+    buf_free(&w->path);
+    return rc;
+}
+
+static int walk_own(const char *folder, bool links, walk_visit *visit, void *ctx, struct error *e)
+{
+    struct walk w = {.links = links, .visit = visit, .ctx = ctx};
+    int fd, rc = dir_open(folder, &fd, e);
+    if (rc)
+        return rc;
+    rc = walk(&w, fd, folder, e);
+    close(fd);
     return rc;
 }
 
 int walk_folder(const char *folder, walk_visit *visit, void *ctx, struct error *e)
 {
-    return walk(folder, false, visit, ctx, e);
+    return walk_own(folder, false, visit, ctx, e);
 }
 
 int walk_links(const char *folder, walk_visit *visit, void *ctx, struct error *e)
 {
-    return walk(folder, true, visit, ctx, e);
+    return walk_own(folder, true, visit, ctx, e);
+}
+
+int walk_foreign(int fd, const char *shown, walk_visit *visit, void *ctx, struct error *e)
+{
+    struct walk w = {.foreign = true, .visit = visit, .ctx = ctx};
+    return walk(&w, fd, shown, e);
+}
+
+int walk_open(const struct walk_entry *entry, int *fd, struct error *e)
+{
+    struct stat st;
+    int rc = file_open_plain(entry->place.dir, entry->place.name, entry->path, fd, e);
+    if (rc)
+        return rc == ERR_INVALID
+                   ? error_set(e, ERR_IO, "%s was replaced while it was read", entry->path)
+                   : rc;
+    if (!fstat(*fd, &st) && st.st_dev == entry->place.device && st.st_ino == entry->place.inode)
+        return 0;
+    close(*fd);
+    *fd = -1;
+    return error_set(e, ERR_IO, "%s was replaced while it was read", entry->path);
 }

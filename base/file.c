@@ -3,10 +3,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -110,24 +112,18 @@ static int read_to_end(int fd, size_t limit, size_t expected, char **out, size_t
     return ERR_TOO_LARGE;
 }
 
-int file_read(const char *path, size_t limit, char **out, size_t *len, struct error *e)
+int file_read_fd(int fd, const char *shown, size_t limit, char **out, size_t *len, struct error *e)
 {
-    *out = NULL;
     size_t used = 0;
     char *data = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        int code = errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_IO;
-        return error_set_errno(e, code, errno, "cannot open %s", path);
-    }
     struct stat st;
+    *out = NULL;
     bool sized = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
     int err = read_to_end(fd, limit, sized ? (size_t)st.st_size : READ_FIRST, &data, &used);
     if (err == ERR_TOO_LARGE)
-        error_set(e, err, "%s is larger than the %zu bytes allowed", path, limit);
+        error_set(e, err, "%s is larger than the %zu bytes allowed", shown, limit);
     else if (err != 0)
-        error_set_errno(e, err, errno, "cannot read %s", path);
-    close(fd);
+        error_set_errno(e, err, errno, "cannot read %s", shown);
     if (err != 0) {
         free(data);
         return err;
@@ -136,6 +132,39 @@ int file_read(const char *path, size_t limit, char **out, size_t *len, struct er
     if (len)
         *len = used;
     return 0;
+}
+
+int file_read(const char *path, size_t limit, char **out, size_t *len, struct error *e)
+{
+    *out = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        int code = errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_IO;
+        return error_set_errno(e, code, errno, "cannot open %s", path);
+    }
+    int err = file_read_fd(fd, path, limit, out, len, e);
+    close(fd);
+    return err;
+}
+
+int file_open_plain(int dir, const char *name, const char *shown, int *out, struct error *e)
+{
+    struct stat st;
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    bool odd = fd < 0 ? errno == ELOOP || errno == ENXIO : fstat(fd, &st) || !S_ISREG(st.st_mode);
+    if (fd >= 0 && !odd) {
+        *out = fd;
+        return 0;
+    }
+    int code = errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_IO;
+    if (odd)
+        error_set(e, code = ERR_INVALID, "%s is no regular file; links and pipes are not read",
+                  shown);
+    else
+        error_set_errno(e, code, errno, "cannot open %s", shown);
+    if (fd >= 0)
+        close(fd);
+    return code;
 }
 
 static int make_one_dir(const char *path, unsigned mode, struct error *e)
@@ -164,6 +193,65 @@ int dir_make(const char *path, unsigned mode, struct error *e)
     free(prefix);
     return err;
 }
+
+// --- folders that others write to ----------------------------------------------------------------
+
+static int cannot_open(const char *shown, struct error *e)
+{
+    if (errno == ENOTDIR || errno == ELOOP)
+        return error_set(e, ERR_INVALID,
+                         "%s is no folder, or a symbolic link leads there, which is not followed",
+                         shown);
+    return error_set_errno(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, errno, "cannot open %s",
+                           shown);
+}
+
+int dir_open(const char *path, int *fd, struct error *e)
+{
+    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd >= 0)
+        return 0;
+    if (errno == ENOTDIR)
+        return error_set(e, ERR_INVALID, "%s is no folder", path);
+    return cannot_open(path, e);
+}
+
+// One part after the other, where the kernel (before 5.6) or a container has no openat2().
+static int open_by_parts(int root, const char *relative)
+{
+    enum { WAY = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
+    char *copy = xstrdup(relative), *part = copy, *slash;
+    int at = openat(root, ".", WAY);
+    while (at >= 0 && part) {
+        slash = strchr(part, '/');
+        if (slash)
+            *slash = '\0';
+        int next = openat(at, part, slash ? WAY : O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int saved = errno;
+        close(at);
+        errno = saved;
+        at = next;
+        part = slash ? slash + 1 : NULL;
+    }
+    free(copy);
+    return at;
+}
+
+int dir_open_below(int root, const char *relative, const char *shown, int *fd, struct error *e)
+{
+    const struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+                                 .resolve =
+                                     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    if (*relative && !path_is_inside(relative))
+        return error_set(e, ERR_INVALID, "\"%.200s\" does not stay below its folder", relative);
+    const char *name = *relative ? relative : ".";
+    *fd = (int)syscall(SYS_openat2, root, name, &how, sizeof how);
+    if (*fd < 0 && (errno == ENOSYS || errno == EPERM || errno == EAGAIN || errno == EINVAL))
+        *fd = open_by_parts(root, name);
+    return *fd < 0 ? cannot_open(shown, e) : 0;
+}
+
+// --- removing ------------------------------------------------------------------------------------
 
 static int remove_at(int parent, const char *name, int depth, struct error *e);
 
@@ -214,6 +302,11 @@ int dir_remove_tree(const char *path, struct error *e)
     if (err != 0)
         error_prefix(e, "removing %s", path);
     return err;
+}
+
+int dir_remove_tree_at(int parent, const char *name, struct error *e)
+{
+    return remove_at(parent, name, 0, e);
 }
 
 bool path_exists(const char *path)

@@ -36,6 +36,7 @@ enum {
     LIMIT_ACCESS_TOKENS = 100,          // of a user, that work
     LIMIT_SETTINGS = 1000,              // of the web page, of a user
     LIMIT_CHECKPOINT_FILES = 100000,
+    LIMIT_FOLDER_ENTRIES = 100000,     // names in one folder that is walked
     LIMIT_CHECKPOINTS_PER_CALL = 1000, // deleted, thinned out or patched in one call
     LIMIT_GLOBS_PER_CALL = 64,
     LIMIT_EVENT_STREAMS = 512,      // followers of events

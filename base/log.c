@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/visible.h"
 
 // The level is the one datum of the process that every thread reads: an atomic, not a lock.
 static atomic_int minimum_level = LOG_LEVEL_INFO;
@@ -56,16 +57,13 @@ int log_parse_level(const char *text, enum log_level *out)
 }
 
 // One line per record whatever a value holds: a line break in it must not forge a second record,
-// nor what a terminal takes for one, or for a command (U+0080 to U+009F).
+// and nothing in it acts on a terminal (visible.h). Blanks keep the length of the line.
 static void blank_controls(char *text, size_t len)
 {
-    for (size_t i = 0; i < len; i++) {
-        unsigned char byte = (unsigned char)text[i];
-        if (byte < 0x20 || byte == 0x7f)
-            text[i] = ' ';
-        else if (byte == 0xc2 && i + 1 < len && (unsigned char)text[i + 1] < 0xa0)
-            text[i] = text[i + 1] = ' ';
-    }
+    size_t taken;
+    for (size_t i = 0; i < len; i += taken)
+        if (visible_look(text + i, len - i, &taken) != VISIBLE_PLAIN)
+            memset(text + i, ' ', taken);
 }
 
 void log_write(enum log_level level, const char *msg, const char *fmt, ...)
@@ -100,20 +98,18 @@ void log_write(enum log_level level, const char *msg, const char *fmt, ...)
     (void)ignored;
 }
 
-// How the character at `text` is written: its escape in `out`, or itself with all its UTF-8 bytes.
-// Returns the bytes written; *taken is set to the bytes read.
-static size_t quote_character(const char *text, char out[8], size_t *taken)
+// How the first character of text[0..len) is written: its escape in `out`, or itself with all its
+// UTF-8 bytes. Returns the bytes written; *taken is set to the bytes read.
+static size_t quote_character(const char *text, size_t len, char out[8], size_t *taken)
 {
     static const char named[] = "\"\\\n\t\r", letters[] = "\"\\ntr";
     const char *name = strchr(named, *text);
-    *taken = 1;
+    enum visible kind = visible_look(text, len, taken);
     if (name)
         return (size_t)snprintf(out, 8, "\\%c", letters[name - named]);
-    if ((unsigned char)*text < 0x20 || *text == 0x7f)
-        return (size_t)snprintf(out, 8, "\\x%02x", (unsigned)(unsigned char)*text);
-    if ((unsigned char)*text >= 0xc0) {
-        while (*taken < 4 && ((unsigned char)text[*taken] & 0xc0) == 0x80)
-            (*taken)++;
+    if (kind != VISIBLE_PLAIN) {
+        *taken = kind == VISIBLE_PARTIAL ? 1 : *taken;
+        return visible_escape(kind, text, *taken, out);
     }
     memcpy(out, text, *taken);
     return *taken;
@@ -124,9 +120,10 @@ const char *log_quote(char *out, size_t cap, const char *text)
     must(cap >= 3);
     size_t len = 0;
     out[len++] = '"';
-    for (size_t taken; text && *text; text += taken) {
+    const char *end = text ? text + strlen(text) : NULL;
+    for (size_t taken; text < end; text += taken) {
         char shown[8];
-        size_t n = quote_character(text, shown, &taken);
+        size_t n = quote_character(text, (size_t)(end - text), shown, &taken);
         if (len + n + 2 > cap) // the closing quote and the NUL
             break;
         memcpy(out + len, shown, n);

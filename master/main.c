@@ -24,6 +24,7 @@
 #include "master/http/server.h"
 #include "master/live/follow.h"
 #include "master/sched/rules.h"
+#include "master/storage.h"
 
 struct options {
     const char *config_file, *data_dir, *bind, *cluster_name, *checkpoint_dir, *master_url;
@@ -31,6 +32,7 @@ struct options {
     const char *password_file, *tls_cert, *tls_key, *log_level, *scheduler;
     long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout, preempt_after,
         log_retention_days, grow_after, backup_every, backup_keep;
+    struct flag_list storage_allow;
     bool help, version;
 };
 
@@ -77,6 +79,10 @@ static const struct {
     {"checkpoint-dir", 0, FLAG_STRING, offsetof(struct options, checkpoint_dir), "DIR",
      "for experiments that name no storage; every agent must see it (DATA_DIR/checkpoints)", 0, 0,
      NULL},
+    {"storage-allow", 0, FLAG_LIST, offsetof(struct options, storage_allow), "DIR",
+     "experiments may name a checkpoint_storage in here too; may be given several times (the "
+     "checkpoint directory only)",
+     0, 0, NULL},
     {"initial-password-file", 0, FLAG_STRING, offsetof(struct options, password_file), "FILE",
      "password of the first users, read at the first start only (else random)", 0, 0, NULL},
     {"webhook-key-file", 0, FLAG_STRING, offsetof(struct options, webhook_key_file), "FILE",
@@ -175,6 +181,13 @@ static const struct flag *find_flag(const struct flag *flags, const char *name)
     return NULL;
 }
 
+// Settings that may be given several times are lists in the file.
+static bool is_list(const struct flag *flags, const char *key, const json_t *value)
+{
+    const struct flag *f = find_flag(flags, key);
+    return json_is_array(value) && f && f->kind == FLAG_LIST;
+}
+
 // "name: value" of the configuration file as a flag, so that one parser checks both.
 static int flag_of_entry(const struct flag *flags, const struct yaml_doc *doc, const char *key,
                          const json_t *value, char **out, struct error *e)
@@ -182,6 +195,7 @@ static int flag_of_entry(const struct flag *flags, const struct yaml_doc *doc, c
     char where[512];
     const struct flag *f = find_flag(flags, key);
     yaml_where(doc, key, where, sizeof where);
+    *out = NULL;
     if (!f || f->kind == FLAG_BOOL || !strcmp(f->name, "config")) {
         const char *names[FLAGS] = {0};
         for (int i = 0; flags[i].name; i++)
@@ -305,6 +319,34 @@ static int read_pools(const struct yaml_doc *doc, const json_t *list, struct arg
 
 // --- options -------------------------------------------------------------------------------------
 
+static int add_entry(const struct flag *flags, const struct yaml_doc *doc, const char *key,
+                     const json_t *value, struct arguments *out, struct error *e)
+{
+    char *flag;
+    int rc = flag_of_entry(flags, doc, key, value, &flag, e);
+    if (flag) {
+        out->list[out->count++] = flag;
+        out->owned++;
+    }
+    return rc;
+}
+
+static int add_entries(const struct flag *flags, const struct yaml_doc *doc, const char *key,
+                       const json_t *value, struct arguments *out, struct error *e)
+{
+    size_t i;
+    json_t *one;
+    int rc = 0;
+    if (!is_list(flags, key, value))
+        return add_entry(flags, doc, key, value, out, e);
+    json_array_foreach(value, i, one)
+    {
+        if (!rc && i < FLAG_LIST_MAX)
+            rc = add_entry(flags, doc, key, one, out, e);
+    }
+    return rc;
+}
+
 static int read_config(const char *path, const struct flag *flags, int argc, char **argv,
                        struct arguments *out, struct error *e)
 {
@@ -319,19 +361,15 @@ static int read_config(const char *path, const struct flag *flags, int argc, cha
     if (!rc && !json_is_object(doc.root))
         rc = error_set(e, ERR_INVALID, "%s: expected \"name: value\" lines", path);
     if (!rc) {
-        out->list = xcalloc(json_object_size(doc.root) + (size_t)argc + 1, sizeof *out->list);
+        size_t most = json_object_size(doc.root) * FLAG_LIST_MAX + (size_t)argc + 1;
+        out->list = xcalloc(most, sizeof *out->list);
         out->list[out->count++] = argv[0];
         json_object_foreach(doc.root, key, value)
         {
-            char *flag = NULL;
             if (!rc && !strcmp(key, "resource_pools"))
                 rc = read_pools(&doc, value, out, e);
             else if (!rc)
-                rc = flag_of_entry(flags, &doc, key, value, &flag, e);
-            if (flag) {
-                out->list[out->count++] = flag;
-                out->owned++;
-            }
+                rc = add_entries(flags, &doc, key, value, out, e);
         }
         for (int i = 1; i < argc; i++)
             out->list[out->count++] = argv[i];
@@ -381,10 +419,11 @@ struct master {
     struct delivery *delivery;
     struct journal *journal;
     struct cluster_identity cluster;
-    char *storage, *config, *url_file;
+    struct storage *storage;
+    char *config, *url_file;
 };
 
-// The default checkpoint_storage: a folder that is there, by its full path.
+// The default checkpoint_storage is a folder that is there, by its full path.
 static int make_storage(struct master *m, struct error *e)
 {
     const struct options *o = &m->options;
@@ -396,10 +435,14 @@ static int make_storage(struct master *m, struct error *e)
         rc = error_set_errno(e, ERR_IO, errno, "%s", dir);
     if (!rc) {
         json_t *storage = json_pack("{s:s, s:s}", "type", "directory", "container_path", full);
-        m->storage = storage ? json_text(storage) : NULL;
+        char *text = storage ? json_text(storage) : NULL;
         json_decref(storage);
-        if (!m->storage)
+        if (text)
+            rc = storage_new(text, o->storage_allow.items, (size_t)o->storage_allow.count,
+                             &m->storage, e);
+        else
             rc = error_set(e, ERR_INVALID, "%s: the name of the folder is not UTF-8", dir);
+        free(text);
     }
     free(dir);
     return rc;
@@ -436,7 +479,12 @@ static void describe_config(struct master *m)
     jw_kv_int(&w, "port", o->port);
     jw_kv_string(&w, "master_url", o->master_url);
     jw_kv_string(&w, "data_dir", o->data_dir);
-    jw_kv_raw(&w, "checkpoint_storage", m->storage);
+    jw_kv_raw(&w, "checkpoint_storage", storage_default(m->storage));
+    jw_key(&w, "storage_allow");
+    jw_array(&w);
+    for (int i = 0; i < o->storage_allow.count; i++)
+        jw_string(&w, o->storage_allow.items[i]);
+    jw_array_end(&w);
     jw_kv_bool(&w, "tls", o->tls_cert);
     jw_kv_int(&w, "agent_silence", o->agent_silence);
     jw_kv_int(&w, "agent_reconnect", o->agent_reconnect);
@@ -498,7 +546,7 @@ static int start_services(struct master *m, struct error *e)
         .cluster_id = m->cluster.id,
         .cluster_name = m->cluster.name,
         .master_url = o->master_url ? o->master_url : "",
-        .checkpoint_storage = m->storage,
+        .storage = m->storage,
         .agent_silence_us = o->agent_silence * 1000000,
         .agent_reconnect_us = o->agent_reconnect * 1000000,
         .kill_grace_us = o->kill_grace * 1000000,
@@ -524,6 +572,7 @@ static int start_services(struct master *m, struct error *e)
         .hub = m->hub,
         .delivery = m->delivery,
         .journal = m->journal,
+        .storage = m->storage,
         .cluster_id = m->cluster.id,
         .cluster_name = m->cluster.name,
         .config = m->config,
@@ -583,7 +632,7 @@ static void stop_master(struct master *m, bool core_runs)
         db_close(m->db);
     free(m->cluster.id);
     free(m->cluster.name);
-    free(m->storage);
+    storage_free(m->storage);
     free(m->config);
     free(m->url_file);
 }

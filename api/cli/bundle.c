@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/csv.h"
 #include "base/file.h"
 #include "base/json.h"
 
@@ -162,18 +163,11 @@ static int note_names(void *ctx, const json_t *report, struct error *e)
 
 static void put_cell(FILE *f, const char *text)
 {
-    if (strpbrk(text, ",\"\r\n") == NULL) {
-        fputs(text, f);
-        return;
-    }
-    fputc('"', f);
-    for (; *text != '\0'; text++) {
-        if (*text == '"') {
-            fputc('"', f);
-        }
-        fputc(*text, f);
-    }
-    fputc('"', f);
+    struct buf cell;
+    buf_init(&cell, 2 * BUNDLE_LINE_MAX);
+    csv_put(&cell, text);
+    fputs(buf_str(&cell), f);
+    buf_free(&cell);
 }
 
 static void put_value(FILE *f, const json_t *value)

@@ -14,6 +14,7 @@
 #include "api/cli/verbs.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/visible.h"
 
 enum { PATIENCE_S = 2 };
 
@@ -30,11 +31,16 @@ struct completion {
 
 // --- what is offered -----------------------------------------------------------------------------
 
+// The shell shows them on its terminal: a word with characters that are not shown is not offered,
+// as its escape would be another word.
 static void offer(const struct completion *k, const char *word, const char *help)
 {
-    if (strncmp(word, k->word, strlen(k->word)) == 0) {
-        printf("%s%s\t%s\n", k->before, word, help != NULL ? help : "");
+    char *shown = visible_text(word, ""), *about = visible_text(help != NULL ? help : "", "");
+    if (strncmp(word, k->word, strlen(k->word)) == 0 && strcmp(word, shown) == 0) {
+        printf("%s%s\t%s\n", k->before, word, about);
     }
+    free(shown);
+    free(about);
 }
 
 // "add|remove", "table json"

@@ -25,6 +25,10 @@ static const char checkpoints[] =
     "  muster checkpoint delete UUID                  one checkpoint\n"
     "  muster checkpoint rm UUID --files 'optimizer*' some files of it, to keep the weights\n"
     "\n"
+    "Checkpoints lie in the checkpoint directory of the master. A checkpoint_storage of one's own is\n"
+    "taken in folders that the administrator allows (muster-master --storage-allow DIR). Symbolic\n"
+    "links in there are not followed: a download leaves them out.\n"
+    "\n"
     "A deleted checkpoint stays in the lists as DELETED. Its files go in the background; if the\n"
     "master ends meanwhile, the next start goes on. The master must see the storage.\n"
     "\n";

@@ -10,6 +10,7 @@
 #include "api/cli/cli.h"
 #include "api/cli/progress.h"
 #include "api/cli/rows.h"
+#include "api/cli/terminal.h"
 #include "api/cli/verbs.h"
 #include "api/cli/watch.h"
 #include "api/wire.h"
@@ -44,7 +45,7 @@ struct follow {
 static void clear_line(const struct follow *f)
 {
     if (f->terminal) {
-        fputs("\r\033[K", stdout);
+        terminal_control(stdout, "\r\033[K");
     }
 }
 

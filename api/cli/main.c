@@ -9,6 +9,7 @@
 #include "api/cli/cli.h"
 #include "api/cli/flagset.h"
 #include "api/cli/help.h"
+#include "api/cli/terminal.h"
 #include "api/cli/watch.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -115,6 +116,7 @@ int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
     log_set_level(LOG_LEVEL_ERROR);
+    terminal_begin();
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         printf("muster %s\n", muster_version);
         return 0;
@@ -139,6 +141,7 @@ int main(int argc, char **argv)
     }
     json_decref(c.names);
     arena_free(&c.arena);
+    terminal_end();
     if (fflush(stdout) != 0 && err == 0) {
         return err_exit_code(ERR_IO);
     }

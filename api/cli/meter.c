@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/cli/terminal.h"
 #include "base/clock.h"
 
 enum { CELLS = 24, LINE = 120, GAP_US = 100000 };
@@ -50,7 +51,8 @@ void meter_show(struct meter *m, const char *what, int64_t done, int64_t total)
     if (!m->shown || (m->drawn && now - m->last_us < GAP_US)) {
         return;
     }
-    fprintf(stderr, "\r%s\033[K", meter_line(what, done, total, line, sizeof(line)));
+    terminal_control(stderr, "\r\033[K");
+    fprintf(stderr, "%s", meter_line(what, done, total, line, sizeof(line)));
     fflush(stderr);
     m->drawn = true;
     m->last_us = now;
@@ -59,7 +61,7 @@ void meter_show(struct meter *m, const char *what, int64_t done, int64_t total)
 void meter_end(struct meter *m)
 {
     if (m->drawn) {
-        fputs("\r\033[K", stderr);
+        terminal_control(stderr, "\r\033[K");
     }
     m->drawn = false;
 }

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "api/cli/rows.h"
+#include "base/csv.h"
 #include "base/json.h"
+#include "base/visible.h"
 
 enum { OUTPUT_LIMIT = 1 << 30, OUTPUT_COLUMNS_MAX = 256 };
 
@@ -51,6 +53,18 @@ static char *cell_text(const json_t *row, const char *column)
 {
     const json_t *value = json_object_get(row, column);
     return value_text(value != NULL ? value : jget_path(row, column));
+}
+
+// The text of a cell on one line, with everything escaped that is not shown as it is.
+static char *line_text(const json_t *row, const char *column)
+{
+    char *text = cell_text(row, column);
+    for (char *p = text; *p != '\0'; p++) {
+        *p = (*p == '\n' || *p == '\t') ? ' ' : *p;
+    }
+    char *shown = visible_text(text, "");
+    free(text);
+    return shown;
 }
 
 static bool cell_is_number(const json_t *row, const char *column)
@@ -110,10 +124,7 @@ static struct layout lay_out(const json_t *rows, const char *column)
     l.width = text_width(l.texts[0]);
     for (size_t i = 0; i < n; i++) {
         const json_t *row = json_array_get(rows, i);
-        l.texts[i + 1] = cell_text(row, column);
-        for (char *p = l.texts[i + 1]; *p != '\0'; p++) {
-            *p = (*p == '\n' || *p == '\t') ? ' ' : *p;
-        }
+        l.texts[i + 1] = line_text(row, column);
         size_t width = text_width(l.texts[i + 1]);
         l.width = width > l.width ? width : l.width;
         l.number = l.number && (cell_is_number(row, column) || l.texts[i + 1][0] == '\0');
@@ -141,28 +152,10 @@ void output_table(const json_t *rows, char **columns, size_t count, struct buf *
     free(layouts);
 }
 
-// RFC 4180 with the line ends of pipes: a field with a comma, quote or line break is quoted, quotes
-// are doubled.
-static void put_csv(struct buf *out, const char *text)
-{
-    if (strpbrk(text, ",\"\n") == NULL) {
-        buf_puts(out, text);
-        return;
-    }
-    buf_puts(out, "\"");
-    for (const char *p = text; *p != '\0'; p++) {
-        buf_append(out, p, 1);
-        if (*p == '"') {
-            buf_puts(out, "\"");
-        }
-    }
-    buf_puts(out, "\"");
-}
-
 void output_csv(const json_t *rows, char **columns, size_t count, struct buf *out)
 {
     for (size_t k = 0; k < count; k++) {
-        put_csv(out, columns[k]);
+        csv_put(out, columns[k]);
         buf_puts(out, k + 1 == count ? "\n" : ",");
     }
     size_t i;
@@ -171,7 +164,7 @@ void output_csv(const json_t *rows, char **columns, size_t count, struct buf *ou
     {
         for (size_t k = 0; k < count; k++) {
             char *text = cell_text(row, columns[k]);
-            put_csv(out, text);
+            csv_put(out, text);
             free(text);
             buf_puts(out, k + 1 == count ? "\n" : ",");
         }
@@ -319,6 +312,19 @@ int output_rows(struct cli *c, const json_t *rows, const char *columns, struct e
     return err;
 }
 
+// A value of several lines stays in its column, so that no line of it looks like another value.
+static void write_pair(const char *label, const char *text, int width)
+{
+    for (const char *line = text, *next; line != NULL; line = next, label = "") {
+        size_t len = strcspn(line, "\n");
+        next = line[len] == '\n' && line[len + 1] != '\0' ? line + len + 1 : NULL;
+        char *part = strndup(line, len), *shown = visible_text(part, "\t");
+        printf("%-*s  %s\n", width, label, shown);
+        free(shown);
+        free(part);
+    }
+}
+
 static void write_pairs(const json_t *object, char **columns, size_t count)
 {
     size_t width = 0;
@@ -328,7 +334,7 @@ static void write_pairs(const json_t *object, char **columns, size_t count)
     for (size_t k = 0; k < count; k++) {
         char *label = heading(columns[k]), *text = cell_text(object, columns[k]);
         if (text[0] != '\0') {
-            printf("%-*s  %s\n", (int)width, label, text);
+            write_pair(label, text, (int)width);
         }
         free(label);
         free(text);

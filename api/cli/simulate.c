@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/cli/terminal.h"
 #include "api/cli/verbs.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -38,7 +39,8 @@ static bool show_progress(void *ctx, double share)
     memset(cells, '.', BAR_CELLS);
     memset(cells, '#', (size_t)full);
     cells[BAR_CELLS] = '\0';
-    fprintf(stderr, "\r%-20s [%s] %3.0f %%", bar->label, cells, share * 100);
+    terminal_control(stderr, "\r");
+    fprintf(stderr, "%-20s [%s] %3.0f %%", bar->label, cells, share * 100);
     return true;
 }
 
@@ -58,7 +60,7 @@ static int run_one(struct cli *c, const struct simulate_input *in, struct simula
     int err = simulate(&trace, in->history.nodes, result->nodes, &options, &result->figures, e);
     result->seconds = (double)(clock_ns() - began) / 1e9;
     if (has_bar)
-        fputs("\r\033[K", stderr);
+        terminal_control(stderr, "\r\033[K");
     return err;
 }
 

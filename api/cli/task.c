@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/rng.h"
+#include "base/visible.h"
 
 enum { AWAY_US = 500 * 1000, LOST_US = 60 * 1000000, REPEAT_US = 15 * 1000000 };
 
@@ -181,10 +182,12 @@ static int started(struct cli *c, const struct noun *noun, const char *id, const
     if (!c->options.quiet) {
         fprintf(stderr, "Started %s %s\n", noun->name, id);
     }
+    char *shown = visible_text(id, ""); // the handler writes past the streams
     snprintf(hint, sizeof(hint),
              "\nStopped watching; the program goes on. To see more: muster %s logs %s --follow; to "
              "end it: muster %s kill %s\n",
-             noun->name, id, noun->name, id);
+             noun->name, shown, noun->name, shown);
+    free(shown);
     signal(SIGINT, interrupted);
     int err = follow(c, noun, id, e);
     signal(SIGINT, SIG_DFL);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/cli/terminal.h"
 #include "api/cli/verbs.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -112,7 +113,7 @@ static int show(struct cli *c, const struct command *command, bool terminal, str
 {
     struct error why = {0};
     if (terminal) {
-        fputs("\033[H\033[2J", stdout);
+        terminal_control(stdout, "\033[H\033[2J");
     }
     int err = command->run(c, command, &why);
     if (err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_BUSY) {

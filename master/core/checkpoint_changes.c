@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/checkpoint.h"
 #include "base/arena.h"
@@ -28,6 +29,7 @@ struct item { // one checkpoint of a call
 
 struct change {
     struct work work; // first
+    const struct storage *storage;
     struct request *rq;
     enum { CHANGE_DELETE, CHANGE_REMOVE, CHANGE_PATCH } kind;
     struct item *items;
@@ -64,20 +66,20 @@ static json_t *plain_sizes(const json_t *resources)
 }
 
 // The files it has: as reported, and as they lie there where the master sees them.
-static json_t *known_files(const json_t *reported, const char *storage_text, const char *uuid)
+static json_t *known_files(const struct storage *storage, const json_t *reported, const char *at,
+                           const char *uuid)
 {
-    json_t *storage = NULL, *there = NULL, *files = plain_sizes(reported);
-    char *folder = NULL;
-    if (!json_parse(storage_text, strlen(storage_text), "storage", &storage, NULL) &&
-        !checkpoint_folder(storage, uuid, &folder, NULL) &&
-        !checkpoint_resources(folder, &there, NULL)) {
+    json_t *there = NULL, *files = plain_sizes(reported);
+    int dir = -1;
+    if (!storage_open(storage, at, uuid, &dir, NULL, NULL) &&
+        !checkpoint_resources_foreign(dir, uuid, &there, NULL)) {
         json_t *plain = plain_sizes(there);
         json_object_update(files, plain);
         json_decref(plain);
     }
-    free(folder);
+    if (dir >= 0)
+        close(dir);
     json_decref(there);
-    json_decref(storage);
     return files;
 }
 
@@ -103,10 +105,10 @@ static bool take_out(json_t *files, const json_t *patterns)
     return any;
 }
 
-static void thin_out(struct item *it, const json_t *reported, const char *storage,
-                     const json_t *patterns)
+static void thin_out(const struct storage *storage, struct item *it, const json_t *reported,
+                     const char *at, const json_t *patterns)
 {
-    json_t *files = known_files(reported, storage, it->uuid);
+    json_t *files = known_files(storage, reported, at, it->uuid);
     if (take_out(files, patterns)) {
         it->state = json_object_size(files) ? "PARTIALLY_DELETED" : "DELETED";
         it->resources = json_object_size(files) ? json_text(files) : NULL;
@@ -143,18 +145,20 @@ static void read_needs(struct db_rows *rows, struct item *it)
         it->needed = xasprintf("trial %lld goes on from it", (long long)db_int(rows, 7));
 }
 
-static int out_of_reach(const char *storage_text, const char *uuid, struct error *e)
+static int out_of_reach(const struct storage *storage, const char *text, const char *uuid,
+                        struct error *e)
 {
-    json_t *storage = NULL;
-    char *folder = NULL;
-    int err = json_parse(storage_text, strlen(storage_text), "storage", &storage, e);
-    if (!err && checkpoint_folder(storage, uuid, &folder, e))
+    json_t *at = NULL;
+    int err = json_parse(text, strlen(text), "storage", &at, e);
+    int reach = err ? 0 : storage_check(storage, at, e);
+    if (reach == ERR_FORBIDDEN)
+        err = error_prefix(e, "checkpoint %s", uuid);
+    else if (reach)
         err = error_set(e, ERR_CONFLICT,
                         "checkpoint %s lies in storage of type \"%.32s\", which the master cannot "
                         "reach: remove its files there, then say so with PATCH /api/v1/checkpoints",
-                        uuid, jget_string(storage, "type", ""));
-    free(folder);
-    json_decref(storage);
+                        uuid, jget_string(at, "type", ""));
+    json_decref(at);
     return err;
 }
 
@@ -169,7 +173,7 @@ static int read_item(struct change *ch, struct db_rows *rows, struct item *it, c
     if (!strcmp(db_text(rows, 0), "DELETED"))
         return 0; // said again
     if (ch->kind != CHANGE_PATCH)
-        err = out_of_reach(storage, it->uuid, &ch->e);
+        err = out_of_reach(ch->storage, storage, it->uuid, &ch->e);
     if (!err)
         err = json_parse(resources, strlen(resources), "resources", &reported, &ch->e);
     if (!err && ch->patterns)
@@ -177,7 +181,7 @@ static int read_item(struct change *ch, struct db_rows *rows, struct item *it, c
     if (!err && ch->kind == CHANGE_DELETE)
         it->state = "DELETED";
     else if (!err && ch->kind == CHANGE_REMOVE)
-        thin_out(it, reported, storage, patterns);
+        thin_out(ch->storage, it, reported, storage, patterns);
     else if (!err && told)
         tell_left(it, reported, told);
     json_decref(patterns);
@@ -335,6 +339,7 @@ static int read_patterns(struct change *ch, const json_t *list, struct error *e)
 static int send(struct core *c, struct change *ch, int err, struct error *e)
 {
     ch->work = (struct work){.run = read_items, .done = changed, .drop = change_free};
+    ch->storage = c->options.storage;
     if (!err)
         err = workers_send(c->workers, &ch->work, false, e);
     if (err)

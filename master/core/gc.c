@@ -35,6 +35,7 @@ struct gone { // a checkpoint whose files were removed
 
 struct sweep {
     struct work work; // first
+    const struct storage *storage;
     char after[UUID_TEXT];
     struct due dues[SWEEP_EXPERIMENTS];
     struct gone gone[SWEEP_FILES];
@@ -66,7 +67,7 @@ static void choose_all(struct sweep *s, struct db_reader *db)
         struct due *d = &s->dues[i];
         struct error e = {0};
         char quoted[ERROR_TEXT_MAX];
-        gc_choose(db, d->experiment, NULL, &d->rows, &d->count, &e);
+        gc_choose(db, s->storage, d->experiment, NULL, &d->rows, &d->count, &e);
         d->failed = e.code && e.code != ERR_NOT_FOUND;
         if (d->failed)
             log_error("checkpoints could not be chosen", "exp=%lld err=%s",
@@ -74,11 +75,11 @@ static void choose_all(struct sweep *s, struct db_reader *db)
     }
 }
 
-static void remove_one(struct gone *g, const char *storage)
+static void remove_one(const struct storage *storage, struct gone *g, const char *at)
 {
     struct error e = {0};
     char quoted[ERROR_TEXT_MAX];
-    g->failed = gc_remove_files(g->uuid, storage, g->patterns, &g->resources, &e) != 0;
+    g->failed = gc_remove_files(storage, g->uuid, at, g->patterns, &g->resources, &e) != 0;
     if (g->failed)
         log_warn("files of a checkpoint could not be removed; it is tried again in an hour",
                  "uuid=%s err=%s", g->uuid, log_quote(quoted, sizeof quoted, e.text));
@@ -97,7 +98,7 @@ static void remove_all(struct sweep *s, struct db_reader *db)
     }
     db_rows_close(rows); // removing takes long: the store is not held open meanwhile
     for (size_t i = 0; i < s->gone_count; i++) {
-        remove_one(&s->gone[i], storages[i]);
+        remove_one(s->storage, &s->gone[i], storages[i]);
         free(storages[i]);
     }
 }
@@ -313,6 +314,7 @@ void gc_pass(struct core *c)
         return;
     struct sweep *s = xcalloc(1, sizeof *s);
     s->work = (struct work){.run = sweep_run, .done = sweep_done, .drop = sweep_free};
+    s->storage = c->options.storage;
     memcpy(s->after, c->sweep.after, UUID_TEXT);
     if (workers_send(c->workers, &s->work, true, NULL)) {
         sweep_free(&s->work); // at the next turn

@@ -49,13 +49,14 @@ bool gc_is_needed(struct core *c, const struct gc_forks *forks, int64_t trial_id
 
 // The COMPLETED checkpoints of an experiment with their verdict, by its own policy; `given`
 // replaces what is not negative in it. *rows is the caller's. ERR_NOT_FOUND.
-int gc_choose(struct db_reader *db, int64_t experiment, const struct keep_policy *given,
-              struct keep_row **rows, size_t *count, struct error *e);
+int gc_choose(struct db_reader *db, const struct storage *storage, int64_t experiment,
+              const struct keep_policy *given, struct keep_row **rows, size_t *count,
+              struct error *e);
 
-// A worker: removes the files of a checkpoint that the patterns (a JSON list) match. *resources:
-// JSON of what is left, NULL where all of it went. An absent folder is fine; ERR_UNAVAILABLE: the
-// storage is not there at all.
-int gc_remove_files(const char *uuid, const char *storage, const char *patterns, char **resources,
-                    struct error *e);
+// A worker: removes the files of a checkpoint in the storage `at` (JSON) that the patterns (a JSON
+// list) match. *resources: JSON of what is left, NULL where all of it went. An absent folder is
+// fine; ERR_UNAVAILABLE: the storage is not there at all.
+int gc_remove_files(const struct storage *storage, const char *uuid, const char *at,
+                    const char *patterns, char **resources, struct error *e);
 
 #endif

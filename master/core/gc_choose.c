@@ -32,18 +32,16 @@ static int read_policy(struct db_reader *db, int64_t experiment, struct keep_pol
     return err;
 }
 
-static bool is_in_reach(const char *storage_text, const char *uuid)
+static bool is_in_reach(const struct storage *storage, const char *text)
 {
-    json_t *storage = NULL;
-    char *folder = NULL;
-    bool fine = !json_parse(storage_text, strlen(storage_text), "storage", &storage, NULL) &&
-                !checkpoint_folder(storage, uuid, &folder, NULL);
-    free(folder);
-    json_decref(storage);
+    json_t *at = NULL;
+    bool fine =
+        !json_parse(text, strlen(text), "storage", &at, NULL) && !storage_check(storage, at, NULL);
+    json_decref(at);
     return fine;
 }
 
-static void read_row(struct db_rows *from, struct keep_row *row)
+static void read_row(const struct storage *storage, struct db_rows *from, struct keep_row *row)
 {
     *row = (struct keep_row){.trial_id = db_int(from, 1),
                              .steps = db_int(from, 2),
@@ -54,12 +52,13 @@ static void read_row(struct db_rows *from, struct keep_row *row)
     for (int need = 6; need <= 8; need++)
         if (!db_is_null(from, need))
             row->keep |= KEEP_NEEDED;
-    if (!is_in_reach(db_text(from, 5), row->uuid))
+    if (!is_in_reach(storage, db_text(from, 5)))
         row->keep |= KEEP_OUT_OF_REACH;
 }
 
-int gc_choose(struct db_reader *db, int64_t experiment, const struct keep_policy *given,
-              struct keep_row **out, size_t *count, struct error *e)
+int gc_choose(struct db_reader *db, const struct storage *storage, int64_t experiment,
+              const struct keep_policy *given, struct keep_row **out, size_t *count,
+              struct error *e)
 {
     struct keep_policy policy;
     size_t cap = 0;
@@ -81,7 +80,7 @@ int gc_choose(struct db_reader *db, int64_t experiment, const struct keep_policy
             cap = cap ? 2 * cap : 64;
             *out = xrealloc(*out, cap * sizeof **out);
         }
-        read_row(rows, &(*out)[(*count)++]);
+        read_row(storage, rows, &(*out)[(*count)++]);
     }
     db_rows_close(rows);
     if (more < 0) {

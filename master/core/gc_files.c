@@ -58,16 +58,13 @@ static int unlink_below(int top, const char *path, struct error *e)
     return err;
 }
 
-static int remove_matched(const char *folder, const json_t *patterns, json_t *files,
+static int remove_matched(int top, const char *shown, const json_t *patterns, json_t *files,
                           struct error *e)
 {
     const char *path;
     json_t *size;
     void *next;
     int err = 0;
-    int top = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (top < 0)
-        return error_set_errno(e, ERR_IO, errno, "%s", folder);
     json_object_foreach_safe(files, next, path, size)
     {
         if (err || !is_matched(patterns, path))
@@ -76,49 +73,55 @@ static int remove_matched(const char *folder, const json_t *patterns, json_t *fi
         if (!err)
             json_object_del(files, path);
     }
-    close(top);
-    return err ? error_prefix(e, "%s", folder) : 0;
+    return err ? error_prefix(e, "%s", shown) : 0;
 }
 
-static int remove_some(const char *folder, const json_t *patterns, char **resources,
+// `root` is open on the folder that holds the checkpoint's.
+static int remove_some(int root, const char *uuid, const json_t *patterns, char **resources,
                        struct error *e)
 {
     json_t *files = NULL;
-    int err = path_exists(folder) ? checkpoint_resources(folder, &files, e) : 0;
-    if (!err && files)
-        err = remove_matched(folder, patterns, files, e);
+    int top, err = dir_open_below(root, uuid, uuid, &top, e);
+    if (err && err != ERR_NOT_FOUND && err != ERR_INVALID) // a link or file of its name is none
+        return err;
+    if (!err) {
+        err = checkpoint_resources_foreign(top, uuid, &files, e);
+        if (!err)
+            err = remove_matched(top, uuid, patterns, files, e);
+        close(top);
+    } else {
+        err = 0;
+    }
     if (!err && !json_object_size(files))
-        err = dir_remove_tree(folder, e);
+        err = dir_remove_tree_at(root, uuid, e);
     if (!err)
         *resources = files ? json_text(files) : xstrdup("{}");
     json_decref(files);
     return err;
 }
 
-int gc_remove_files(const char *uuid, const char *storage_text, const char *patterns_text,
-                    char **resources, struct error *e)
+int gc_remove_files(const struct storage *storage, const char *uuid, const char *at,
+                    const char *patterns_text, char **resources, struct error *e)
 {
-    json_t *storage = NULL, *patterns = NULL;
-    char *folder = NULL, *root = NULL;
+    json_t *patterns = NULL;
+    char *shown = NULL, lower[UUID_TEXT];
+    int root = -1;
     *resources = NULL;
-    int err = json_parse(storage_text, strlen(storage_text), "storage", &storage, e);
+    int err = checkpoint_uuid(uuid, lower, e);
     if (!err)
         err = json_parse(patterns_text, strlen(patterns_text), "removal", &patterns, e);
     if (!err)
-        err = checkpoint_folder(storage, uuid, &folder, e);
+        err = storage_open_root(storage, at, &root, &shown, e);
     if (!err) {
-        root = xasprintf("%.*s", (int)(strrchr(folder, '/') - folder), folder);
-        if (!path_exists(root))
-            err = error_set(e, ERR_UNAVAILABLE, "the master does not see %s", root);
+        err = has_all(patterns) ? dir_remove_tree_at(root, uuid, e)
+                                : remove_some(root, uuid, patterns, resources, e);
+        if (!err && fsync(root))
+            err = error_set_errno(e, ERR_IO, errno, "the folder cannot be synced");
+        if (err)
+            error_prefix(e, "%s", shown);
+        close(root);
     }
-    if (!err)
-        err = has_all(patterns) ? dir_remove_tree(folder, e)
-                                : remove_some(folder, patterns, resources, e);
-    if (!err)
-        err = file_sync_dir(root, e);
-    free(root);
-    free(folder);
+    free(shown);
     json_decref(patterns);
-    json_decref(storage);
     return err;
 }

@@ -564,19 +564,15 @@ static int load(struct core *c, struct error *e)
 
 // --- new and free --------------------------------------------------------------------------------
 
-static int check_options(struct core *c, struct error *e)
+static void complete_options(struct core *c)
 {
-    json_t *storage = NULL;
-    const char *text = c->options.checkpoint_storage;
     if (!c->options.mono_us)
         c->options.mono_us = clock_mono_us;
     if (!c->options.wall_us)
         c->options.wall_us = clock_wall_us;
     if (!c->options.master_url)
         c->options.master_url = "";
-    int err = json_parse(text, strlen(text), "the default checkpoint storage", &storage, e);
-    json_decref(storage);
-    return err;
+    must(c->options.storage);
 }
 
 int core_new(struct db *db, const struct core_options *options, struct core **out, struct error *e)
@@ -590,9 +586,8 @@ int core_new(struct db *db, const struct core_options *options, struct core **ou
     core_pool(c, "");
     for (size_t i = 0; i < options->pool_count; i++)
         core_pool(c, options->pools[i].name);
-    int err = check_options(c, e);
-    if (!err)
-        err = db_reader_open(db, &c->reader, e);
+    complete_options(c);
+    int err = db_reader_open(db, &c->reader, e);
     if (!err)
         err = workers_new(c, &c->workers, e);
     if (!err) {

@@ -1,6 +1,7 @@
 // Deleting an experiment: its checkpoints' folders on a worker, then its rows in one batch.
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/checkpoint.h"
 #include "base/arena.h"
@@ -14,6 +15,7 @@
 
 struct removal {
     struct work work; // first
+    const struct storage *storage;
     int64_t id;
     char *model_definition;
     int err;
@@ -29,22 +31,21 @@ static void removal_free(struct work *work)
 
 // Folders are named by the checkpoint's uuid below the storage's own folder, and nothing else is
 // touched. One that this machine does not see is left to whoever does.
-static int remove_checkpoint(const char *uuid, const char *storage_text, struct error *e)
+static int remove_checkpoint(const struct storage *storage, const char *uuid, const char *at,
+                             struct error *e)
 {
-    json_t *storage = NULL;
-    char *folder = NULL;
     struct error why = {0};
-    char quoted[ERROR_TEXT_MAX];
-    int err = json_parse(storage_text, strlen(storage_text), "storage", &storage, e);
-    if (err)
-        return err;
-    if (checkpoint_folder(storage, uuid, &folder, &why))
+    char quoted[ERROR_TEXT_MAX], lower[UUID_TEXT];
+    int root, err = checkpoint_uuid(uuid, lower, &why);
+    if (!err)
+        err = storage_open_root(storage, at, &root, NULL, &why);
+    if (err) {
         log_warn("a checkpoint is left in its storage", "uuid=%s err=%s", uuid,
                  log_quote(quoted, sizeof quoted, why.text));
-    else if (path_exists(folder))
-        err = dir_remove_tree(folder, e);
-    free(folder);
-    json_decref(storage);
+        return 0;
+    }
+    err = dir_remove_tree_at(root, uuid, e);
+    close(root);
     return err;
 }
 
@@ -54,7 +55,7 @@ static void remove_files(struct work *work, struct db_reader *db)
     struct db_rows *rows = db_query(db, STMT_CHECKPOINTS_OF_EXPERIMENT, "i", r->id);
     int more = 0;
     while (!r->err && (more = db_next(rows)) > 0)
-        r->err = remove_checkpoint(db_text(rows, 0), db_text(rows, 9), &r->e);
+        r->err = remove_checkpoint(r->storage, db_text(rows, 0), db_text(rows, 9), &r->e);
     db_rows_close(rows);
     if (!r->err && more < 0)
         r->err = error_set(&r->e, ERR_IO, "the store cannot be read");
@@ -122,6 +123,7 @@ void removal_start(struct core *c, struct experiment *x)
 {
     struct removal *r = xcalloc(1, sizeof *r);
     r->work = (struct work){.run = remove_files, .done = removed, .drop = removal_free};
+    r->storage = c->options.storage;
     r->id = x->id;
     if (!workers_send(c->workers, &r->work, true, NULL))
         return;

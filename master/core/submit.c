@@ -56,9 +56,20 @@ static int parse_config(struct submission *s, struct db_reader *db, const char *
     return s->unmanaged ? expconf_finish_detached(doc, &s->e) : expconf_finish(doc, &s->e);
 }
 
+// An unmanaged experiment's programs run elsewhere and store where they like; here the master does
+// not go where it may not (storage_open()).
+static int check_storage(struct submission *s)
+{
+    const json_t *at = jget(s->config, "checkpoint_storage");
+    const char *type = jget_string(at, "type", "");
+    if (s->unmanaged || (strcmp(type, "directory") && strcmp(type, "shared_fs")))
+        return 0;
+    return storage_check(s->storage, at, &s->e) ? error_prefix(&s->e, "checkpoint_storage") : 0;
+}
+
 static int read_config(struct submission *s, struct db_reader *db)
 {
-    const char *text = config_text(s);
+    const char *text = config_text(s), *own = storage_default(s->storage);
     struct yaml_doc doc = {0};
     json_t *storage = NULL;
     if (!text)
@@ -67,12 +78,13 @@ static int read_config(struct submission *s, struct db_reader *db)
         return error_set(&s->e, ERR_TOO_LARGE, "config: more than %d bytes", LIMIT_CONFIG);
     int err = parse_config(s, db, text, &doc);
     if (!err)
-        err = json_parse(s->default_storage, strlen(s->default_storage), "checkpoint storage",
-                         &storage, &s->e);
+        err = json_parse(own, strlen(own), "checkpoint storage", &storage, &s->e);
     if (!err)
         err = expconf_merge_master_defaults(doc.root, storage, &s->e);
     if (!err)
         s->config = json_incref(doc.root);
+    if (!err)
+        err = check_storage(s);
     json_decref(storage);
     yaml_doc_free(&doc);
     return err;
@@ -483,7 +495,7 @@ static int submit(struct core *c, struct request *rq, enum kind kind,
     s->fields = fields;
     s->unmanaged = kind == KIND_EXPERIMENT && jget_bool(rq->body, "unmanaged", false);
     s->external_id = external_id;
-    s->default_storage = c->options.checkpoint_storage;
+    s->storage = c->options.storage;
     err = workers_send(c->workers, &s->work, upload_bytes(rq, fields) > LARGE_UPLOAD, e);
     if (err)
         submission_free(&s->work);

@@ -20,7 +20,7 @@ struct submission {
     struct request *rq;
     enum kind kind;
     const struct submission_fields *fields;
-    const char *default_storage; // JSON
+    const struct storage *storage;
     bool unmanaged;
     const char *external_id; // its submitter's name for it, by which it is made once; NULL: none
     char *text;              // the configuration to read and to keep; NULL: as it is in the body

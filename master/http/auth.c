@@ -145,15 +145,6 @@ int auth_check(struct db_reader *db, unsigned allowed, const struct auth_headers
     return check_hash(db, allowed, allocation, token_hash, out, e);
 }
 
-bool auth_holds(struct db_reader *db, const char *token_hash)
-{
-    struct principal who = {0};
-    struct db_rows *rows = db_query(db, STMT_TOKEN_PRINCIPAL, "s", token_hash);
-    bool holds = db_next(rows) == 1 && !read_principal(rows, &who, NULL);
-    db_rows_close(rows);
-    return holds;
-}
-
 int auth_check_sight(struct db_reader *db, const struct route *route, const struct request *rq,
                      struct error *e)
 {

@@ -43,9 +43,6 @@ bool auth_password_matches(const char *sent, const char *stored);
 // False: it says hashed and is no hex SHA-512.
 bool auth_password_sent(const char *password, bool hashed, char out[SHA512_HEX]);
 
-// Whether the token of a call that goes on for long still lets its caller in.
-bool auth_holds(struct db_reader *db, const char *token_hash);
-
 // Failed logins within LOGIN_WINDOW_S seconds, then 429: of a user from an address, from an
 // address, of a user.
 enum {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/wire.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -175,7 +176,7 @@ static int prove_caller(struct exchange *x, struct error *e)
                                        .allocation = header(x, "Grpc-Metadata-x-allocation-token"),
                                        .cookie = header(x, MHD_HTTP_HEADER_COOKIE)};
     int rc = auth_check(x->thread->db, x->route->auth, &given, &rq->principal, x->token, e);
-    if (!rc && rq->principal.session && strcmp(x->route->method, "GET"))
+    if (!rc && rq->principal.session && session_needs_origin(x->route->method))
         rc = session_check_origin(rq, x->server->service.tls, e);
     if (!rc)
         rc = auth_check_sight(x->thread->db, x->route, rq, e);
@@ -414,14 +415,77 @@ static enum MHD_Result park(struct exchange *x)
     return parking_wait(x->server->parking, &x->parked) ? MHD_YES : exchange_finish(x);
 }
 
-// A stream may go on for days: who opened it is asked for again, so that it ends with his token.
-static bool token_holds(struct exchange *x)
+int view_check_sight(struct view *v, enum thing what, const char *id, struct error *e)
 {
+    struct exchange *x = exchange_of(v->rq);
+    int rc = sight_check(v->db, &v->rq->principal, what, id, e);
+    if (!rc && x->route->kind == ROUTE_STREAM) {
+        struct sighted *s = arena_alloc(&v->rq->arena, sizeof *s);
+        *s = (struct sighted){what, arena_strdup(&v->rq->arena, id), x->sighted};
+        x->sighted = s;
+    }
+    return rc;
+}
+
+// A stream may stay open for days. Everything that opened it is checked again every RECHECK_US:
+// the token, its user or allocation, the role that the route needs, the sight of the thing in the
+// path and of each thing that the view has checked.
+static int check_again(struct exchange *x, struct error *e)
+{
+    struct principal who = {.session = x->rq.principal.session};
     int64_t now = clock_mono_us();
     if (!*x->token || now < x->recheck)
-        return true;
+        return 0;
     x->recheck = now + RECHECK_US;
-    return auth_holds(x->thread->db, x->token);
+    int rc = auth_check_hash(x->thread->db, x->route->auth, x->token, &who, e);
+    if (rc)
+        return rc;
+    x->rq.principal = who;
+    rc = auth_check_sight(x->thread->db, x->route, &x->rq, e);
+    for (const struct sighted *s = x->sighted; !rc && s; s = s->next)
+        rc = sight_check(x->thread->db, &who, s->what, s->id, e);
+    return rc;
+}
+
+// The last words of a stream whose caller may not have the rest: a line where the stream consists
+// of lines, an event where it consists of events. An archive is cut off: false.
+static bool write_refusal(struct exchange *x, const struct error *e, struct buf *out)
+{
+    const char *type = x->stream->content_type;
+    bool events = type && !strcmp(type, "text/event-stream");
+    if (type && !events)
+        return false;
+    if (events)
+        buf_puts(out, "event: end\ndata: ");
+    wire_write_stream_error(out, e->code, e->text);
+    if (events)
+        buf_puts(out, "\n");
+    x->stream_over = true;
+    return true;
+}
+
+// The next bytes of the stream into the empty answer. False: the connection is cut.
+static bool refill(struct exchange *x, enum stream_turn *turn)
+{
+    struct buf *b = &x->rq.answer;
+    struct error e = {0};
+    recycle(b);
+    x->sent = 0;
+    if (check_again(x, &e)) {
+        *turn = STREAM_END;
+        return write_refusal(x, &e, b) && !b->err;
+    }
+    *turn = x->stream->fill(x->stream, x->thread->db, b);
+    x->stream_over = *turn == STREAM_END;
+    return *turn != STREAM_BROKEN && !b->err;
+}
+
+// When a stream that waits is looked at next, at the latest.
+static int64_t wait_until(const struct exchange *x)
+{
+    int64_t own = x->stream->wait_until;
+    bool sooner = *x->token && (!own || x->recheck < own);
+    return sooner ? x->recheck : own;
 }
 
 // The stream's next bytes into `out`; 0: none now.
@@ -444,17 +508,12 @@ static ssize_t stream_read(void *cls, uint64_t position, char *out, size_t max)
             return MHD_CONTENT_READER_END_OF_STREAM;
         if (waited)
             return 0; // let other connections have their turn
-        recycle(b);
-        x->sent = 0;
-        if (!token_holds(x)) // revoked, or its user is out
+        enum stream_turn turn;
+        if (!refill(x, &turn))
             return MHD_CONTENT_READER_END_WITH_ERROR;
-        enum stream_turn turn = x->stream->fill(x->stream, x->thread->db, b);
         waited = !b->len;
-        if (turn == STREAM_BROKEN || b->err)
-            return MHD_CONTENT_READER_END_WITH_ERROR;
-        x->stream_over = turn == STREAM_END;
         if (turn == STREAM_WAIT && !b->len) {
-            x->parked.until = x->stream->wait_until;
+            x->parked.until = wait_until(x);
             if (parking_wait(x->server->parking, &x->parked))
                 return 0;
             waited = false;
@@ -476,6 +535,7 @@ static enum MHD_Result open_stream(struct exchange *x)
     if (x->failed.code)
         return exchange_answer(x);
     x->stream = s;
+    x->recheck = clock_mono_us() + RECHECK_US;
     s->wake = exchange_wake_stream;
     s->http = x;
     struct MHD_Response *response =

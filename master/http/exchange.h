@@ -57,6 +57,12 @@ struct server {
     char *cert, *key; // PEM
 };
 
+struct sighted { // what a stream's caller was allowed to see when it was opened
+    enum thing what;
+    const char *id;
+    struct sighted *next;
+};
+
 enum exchange_stage { STAGE_HEADERS, STAGE_BODY, STAGE_PARKED, STAGE_ANSWERED };
 
 struct exchange {
@@ -84,8 +90,9 @@ struct exchange {
     struct stream *stream;
     size_t sent; // of the stream's bytes in rq.answer
     bool stream_over;
-    int64_t recheck; // when its token is looked at again
-    bool gone;       // the peer closed while the stream was parked
+    int64_t recheck; // when its caller is checked again
+    struct sighted *sighted;
+    bool gone; // the peer closed while the stream was parked
 
     struct exchange *spare;
 };

@@ -291,6 +291,7 @@ static struct server *new_server(const struct server_options *o)
                                   .hub = o->hub,
                                   .delivery = o->delivery,
                                   .journal = o->journal,
+                                  .storage = o->storage,
                                   .logins = throttle_new(),
                                   .series = series_cache_new(),
                                   .cluster_id = o->cluster_id,

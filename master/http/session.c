@@ -55,6 +55,11 @@ bool session_token(const char *cookies, char out[TOKEN_TEXT])
     return found;
 }
 
+bool session_needs_origin(const char *method)
+{
+    return strcmp(method, "GET") && strcmp(method, "HEAD");
+}
+
 int session_check_origin(struct request *rq, bool tls, struct error *e)
 {
     const char *from = rq->header(rq, "Origin"), *to = rq->header(rq, "Host");

@@ -12,6 +12,9 @@
 // The token in a header Cookie. False: there is none, it is no token, or several differ.
 bool session_token(const char *cookies, char out[TOKEN_TEXT]);
 
+// Whether a call of this method may change something: all but GET and HEAD.
+bool session_needs_origin(const char *method);
+
 // ERR_FORBIDDEN: the call comes from elsewhere, or does not say from where. `tls`: by https.
 int session_check_origin(struct request *rq, bool tls, struct error *e);
 

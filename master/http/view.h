@@ -7,6 +7,7 @@
 #include "master/http/page.h"
 #include "master/http/query.h"
 #include "master/request.h"
+#include "master/sight.h"
 
 // The services behind every handler; they live as long as the server, and any thread may use them.
 struct service {
@@ -15,10 +16,11 @@ struct service {
     struct follow *follow;
     struct hub *hub;
     struct throttle *logins;
-    struct series_cache *series; // charts that were answered
-    struct journal *journal;     // NULL: none
-    struct delivery *delivery;   // of webhooks; NULL: none is sent
-    atomic_bool testing;         // a webhook is being tried
+    struct series_cache *series;   // charts that were answered
+    struct journal *journal;       // NULL: none
+    const struct storage *storage; // of checkpoints
+    struct delivery *delivery;     // of webhooks; NULL: none is sent
+    atomic_bool testing;           // a webhook is being tried
     const char *cluster_id, *cluster_name, *master_id;
     const char *config;  // JSON: what the master was started with
     const char *openapi; // JSON: the route table
@@ -51,6 +53,10 @@ struct view {
 };
 
 void view_add_header(struct view *v, const char *name, const char *value); // both outlive it
+
+// sight_check() of what the query or the body names. A stream's view checks each thing by this, and
+// the http layer repeats the check for as long as the stream is open.
+int view_check_sight(struct view *v, enum thing what, const char *id, struct error *e);
 
 // Runs on an http thread (reads, renders) or on a worker. 0: the answer stands in rq->answer;
 // negative: *e is the answer.

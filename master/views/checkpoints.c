@@ -257,7 +257,7 @@ int view_preview_gc(struct view *v, struct error *e)
     if (!rc)
         rc = read_policy(v, &policy, e);
     if (!rc)
-        rc = gc_choose(v->db, id, &policy, &rows, &count, e);
+        rc = gc_choose(v->db, v->service->storage, id, &policy, &rows, &count, e);
     if (!rc) {
         jw_object(&v->w);
         write_victims(v, rows, count);

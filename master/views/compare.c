@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "db/reports.h"
-#include "master/sight.h"
 #include "master/views/list.h"
 #include "master/views/thin.h"
 #include "master/views/views.h"
@@ -110,7 +109,7 @@ static int read_trials(struct view *v, struct comparison *c, struct error *e)
                          COMPARED_TRIALS_MAX);
     int err = 0;
     for (size_t i = 0; !err && i < c->trial_count; i++)
-        err = sight_check(v->db, &v->rq->principal, THING_TRIAL, c->trials[i], e);
+        err = view_check_sight(v, THING_TRIAL, c->trials[i], e);
     return err;
 }
 
@@ -382,7 +381,7 @@ int stream_metric_names(struct view *v, struct stream **out, struct error *e)
         err = error_set(e, ERR_INVALID, "query parameter ids: give at least one experiment");
     for (size_t i = 0; !err && i < m->count; i++) {
         if (request_number(texts[i], &ids[i]))
-            err = sight_check(v->db, &v->rq->principal, THING_EXPERIMENT, texts[i], e);
+            err = view_check_sight(v, THING_EXPERIMENT, texts[i], e);
         else
             err =
                 error_set(e, ERR_INVALID,

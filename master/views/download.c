@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "db/backup.h"
+#include "master/storage.h"
 #include "master/views/views.h"
 
 enum { PIECE = 64 * 1024, AHEAD = 4 * PIECE };
@@ -24,7 +25,8 @@ struct download {
     struct stream stream;
     int (*make)(struct download *d, int fd, struct error *e);
     atomic_int *slot; // one of so many at a time; given back at the end
-    char *path;       // of the folder; of the copy
+    char *path;       // of the folder, for messages; of the copy
+    int dir;          // the folder; -1: none
     const char *store;
     enum archive_format format;
     int pipe[2];
@@ -132,6 +134,8 @@ static void close_download(struct stream *s)
     pthread_cond_destroy(&d->room);
     pthread_mutex_destroy(&d->lock);
     buf_free(&d->ready);
+    if (d->dir >= 0)
+        close(d->dir);
     free(d->path);
     atomic_fetch_sub(d->slot, 1);
 }
@@ -157,7 +161,7 @@ static int take_slot(atomic_int *slot, int most, const char *what, struct error 
 
 static int pack_folder(struct download *d, int fd, struct error *e)
 {
-    return archive_pack_folder_as(d->path, d->format, fd, e);
+    return archive_pack_foreign(d->dir, d->path, d->format, fd, e);
 }
 
 static const struct kind {
@@ -180,9 +184,10 @@ static const struct kind *choose_kind(const char *accept)
     return kinds;
 }
 
-// Where the files are, when they are there and the master sees them.
-static int find_folder(struct view *v, const char *uuid, char **folder, struct error *e)
+// The folder of the files, when they are there and the master sees them.
+static int find_folder(struct view *v, const char *uuid, int *dir, char **folder, struct error *e)
 {
+    struct error why;
     struct db_rows *rows = db_query(v->db, STMT_CHECKPOINT_STORAGE, "s", uuid);
     int found = db_next(rows), rc = found < 0 ? store_failed(e) : 0;
     if (found == 0)
@@ -191,22 +196,10 @@ static int find_folder(struct view *v, const char *uuid, char **folder, struct e
         strcmp(db_text(rows, 1), "PARTIALLY_DELETED"))
         rc = error_set(e, ERR_NOT_FOUND, "the files of checkpoint %.64s are not there (it is %s)",
                        uuid, wire_name(WIRE_CHECKPOINT_STATE, db_text(rows, 1)));
-    json_t *storage = NULL;
-    if (!rc)
-        rc = json_parse(db_text(rows, 0), strlen(db_text(rows, 0)), "checkpoint_storage", &storage,
-                        e);
+    if (!rc && (rc = storage_open(v->service->storage, db_text(rows, 0), uuid, dir, folder, &why)))
+        rc = error_set(e, rc == ERR_FORBIDDEN || rc == ERR_INVALID ? rc : ERR_NOT_FOUND,
+                       "the files of checkpoint %.64s cannot be sent: %s", uuid, why.text);
     db_rows_close(rows);
-    if (!rc)
-        rc = checkpoint_folder(storage, uuid, folder, e);
-    json_decref(storage);
-    if (!rc && !path_exists(*folder)) {
-        rc = error_set(e, ERR_NOT_FOUND,
-                       "the master does not see %s, where the files of checkpoint %.64s are; copy "
-                       "them from a machine that does",
-                       *folder, uuid);
-        free(*folder);
-        *folder = NULL;
-    }
     return rc;
 }
 
@@ -215,10 +208,12 @@ int stream_checkpoint_archive(struct view *v, struct stream **out, struct error 
     const char *uuid = v->rq->params[0];
     const struct kind *kind = choose_kind(v->rq->header(v->rq, "Accept"));
     char *folder = NULL;
-    int rc = find_folder(v, uuid, &folder, e);
+    int dir = -1, rc = find_folder(v, uuid, &dir, &folder, e);
     if (!rc)
         rc = take_slot(&v->service->downloads, DOWNLOADS_MAX, "checkpoints are", e);
     if (rc) {
+        if (dir >= 0)
+            close(dir);
         free(folder);
         return rc;
     }
@@ -226,6 +221,7 @@ int stream_checkpoint_archive(struct view *v, struct stream **out, struct error 
     d->make = pack_folder;
     d->format = kind->format;
     d->path = folder;
+    d->dir = dir;
     d->slot = &v->service->downloads;
     d->stream.content_type = kind->type;
     d->stream.file_name = arena_printf(&v->rq->arena, "%s.%s", uuid, kind->suffix);
@@ -284,6 +280,7 @@ int stream_backup(struct view *v, struct stream **out, struct error *e)
     d->make = copy_store;
     d->store = db_path(v->service->db);
     d->path = xasprintf("%s.sending", d->store);
+    d->dir = -1;
     d->slot = &v->service->backups;
     d->stream.content_type = "application/vnd.sqlite3";
     d->stream.file_name = "muster.db";

@@ -1,5 +1,5 @@
 // GET /events: what changes, as server-sent events. A follower sends what the hub has written, for
-// whom it is; it looks again and again whether the caller may still see that.
+// whom it is, and forgets every two seconds which workspaces the caller may see.
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,15 +8,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "master/http/auth.h"
-#include "master/http/routes.h"
 #include "master/live/hub.h"
 #include "master/sight.h"
 #include "master/views/views.h"
 
 enum {
     BEAT_US = 15 * 1000000,
-    CHECK_US = 2 * 1000000, // a token or a role that was taken away works no longer than this
+    CHECK_US = 2 * 1000000, // a role that was taken away works no longer than this
     BATCH = 64,             // events taken from the hub at a time
     SEEN_MAX = 64,          // workspaces that are remembered
 };
@@ -27,9 +25,8 @@ struct events_stream {
     struct hub_follower follower;
     bool listens;
     struct event_filter filter;
-    const char *token; // SHA-256
-    struct principal who;
-    uint64_t place; // number of the last event that was sent or passed over
+    const struct principal *who; // refreshed by the http layer
+    uint64_t place;              // number of the last event that was sent or passed over
     int64_t beat_at, check_at;
     struct {
         int64_t workspace;
@@ -47,7 +44,7 @@ static bool sees_workspace(struct events_stream *s, struct db_reader *db, int64_
         if (s->seen[i].workspace == workspace)
             return s->seen[i].yes;
     snprintf(id, sizeof id, "%lld", (long long)workspace);
-    bool yes = s->who.admin || !sight_check(db, &s->who, THING_WORKSPACE, id, NULL);
+    bool yes = s->who->admin || !sight_check(db, s->who, THING_WORKSPACE, id, NULL);
     if (s->seen_count == SEEN_MAX)
         s->seen_count = 0;
     s->seen[s->seen_count].workspace = workspace;
@@ -63,13 +60,12 @@ static bool may_see(struct events_stream *s, struct db_reader *db, const struct 
     return ev->workspace_id && sees_workspace(s, db, ev->workspace_id);
 }
 
-static bool still_known(struct events_stream *s, struct db_reader *db, int64_t now)
+static void forget_seen(struct events_stream *s, int64_t now)
 {
     if (now < s->check_at)
-        return true;
+        return;
     s->check_at = now + CHECK_US;
     s->seen_count = 0;
-    return !auth_check_hash(db, AUTH_USER, s->token, &s->who, NULL);
 }
 
 // --- what is sent --------------------------------------------------------------------------------
@@ -116,8 +112,9 @@ static enum stream_turn fill_events(struct stream *stream, struct db_reader *db,
         s->beat_at = now + BEAT_US;
         say(s, out, "start", NULL);
     }
-    if (atomic_load(&stream->ending) || !still_known(s, db, now))
+    if (atomic_load(&stream->ending))
         return STREAM_END;
+    forget_seen(s, now);
     bool more = true;
     while (more && out->len < STREAM_CHUNK)
         more = send_batch(s, db, out);
@@ -127,7 +124,7 @@ static enum stream_turn fill_events(struct stream *stream, struct db_reader *db,
         s->beat_at = now + BEAT_US;
         return STREAM_MORE;
     }
-    stream->wait_until = s->beat_at < s->check_at ? s->beat_at : s->check_at;
+    stream->wait_until = s->beat_at;
     return STREAM_WAIT;
 }
 
@@ -196,12 +193,12 @@ static int read_place(struct view *v, struct events_stream *s, struct error *e)
 int stream_events(struct view *v, struct stream **out, struct error *e)
 {
     struct events_stream *s = arena_alloc(&v->rq->arena, sizeof *s);
-    *s = (struct events_stream){.hub = v->service->hub, .token = v->token, .who = v->rq->principal};
+    *s = (struct events_stream){.hub = v->service->hub, .who = &v->rq->principal};
     s->stream.fill = fill_events;
     s->stream.close = close_events;
     s->stream.content_type = "text/event-stream";
     s->follower = (struct hub_follower){
-        .stream = &s->stream, .filter = &s->filter, .user_id = s->who.user_id};
+        .stream = &s->stream, .filter = &s->filter, .user_id = s->who->user_id};
     int rc = read_topics(v->query, &s->filter.topics, e);
     if (!rc)
         rc = read_ids(v, "experimentIds", &s->filter.experiments, &s->filter.experiment_count, e);

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "db/reports.h"
 #include "db/series_json.h"
-#include "master/sight.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 
@@ -141,7 +140,7 @@ static int open_metrics(struct view *v, const char *group, struct stream **out, 
             return error_set(e, ERR_INVALID,
                              "query parameter trialIds: \"%.64s\" is not an integer of 64 bits",
                              texts[i]);
-        int rc = sight_check(v->db, &v->rq->principal, THING_TRIAL, texts[i], e);
+        int rc = view_check_sight(v, THING_TRIAL, texts[i], e);
         if (rc)
             return rc;
     }
@@ -221,7 +220,7 @@ static int read_trials(struct view *v, struct db_rows *rows, struct metric_strea
     while ((found = db_next(rows)) == 1) {
         char id[24];
         snprintf(id, sizeof id, "%lld", (long long)db_int(rows, 0));
-        if (sight_check(v->db, &v->rq->principal, THING_TRIAL, id, NULL))
+        if (view_check_sight(v, THING_TRIAL, id, NULL))
             continue;
         trials = xrealloc(trials, (m->trial_count + 1) * sizeof *trials);
         trials[m->trial_count++] = db_int(rows, 0);

@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "master/live/hub.h"
-#include "master/sight.h"
 #include "master/views/list.h"
 #include "master/views/standing.h"
 #include "master/views/views.h"
@@ -636,7 +635,7 @@ static int read_checkpoint(struct view *v, const char **uuid, struct error *e)
     *uuid = jget_string(v->rq->body, "checkpointUuid", "");
     if (!**uuid)
         return error_set(e, ERR_INVALID, "checkpointUuid: missing: the checkpoint to register");
-    int rc = sight_check(v->db, &v->rq->principal, THING_CHECKPOINT, *uuid, e);
+    int rc = view_check_sight(v, THING_CHECKPOINT, *uuid, e);
     if (rc)
         return rc;
     struct db_rows *rows = db_query(v->db, STMT_CHECKPOINT_STORAGE, "s", *uuid);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/csv.h"
 #include "base/log.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
@@ -130,23 +131,6 @@ static double seconds_of(int64_t start, int64_t end)
 
 // --- one by one, as CSV --------------------------------------------------------------------------
 
-// A spreadsheet computes what begins like a formula; behind a quote it is text.
-static void put_field(struct buf *out, const char *text)
-{
-    const char *quote = *text && strchr("=+-@\t\r", *text) ? "'" : "";
-    if (!strpbrk(text, ",\"\r\n")) {
-        buf_printf(out, "%s%s", quote, text);
-        return;
-    }
-    buf_printf(out, "\"%s", quote);
-    for (const char *c = text; *c; c++) {
-        if (*c == '"')
-            buf_puts(out, "\"");
-        buf_append(out, c, 1);
-    }
-    buf_puts(out, "\"");
-}
-
 static void put_labels(struct buf *out, const json_t *labels)
 {
     struct buf all;
@@ -163,7 +147,7 @@ static void put_labels(struct buf *out, const json_t *labels)
             buf_append(&all, c, 1);
         }
     }
-    put_field(out, buf_str(&all));
+    csv_put(out, buf_str(&all));
     buf_free(&all);
 }
 
@@ -172,7 +156,7 @@ static void put_raw_line(void *ctx, const struct used *u)
     struct buf *out = ctx;
     char start[CLOCK_RFC3339_MAX], end[CLOCK_RFC3339_MAX];
     buf_printf(out, "%lld,%s,", (long long)u->experiment, u->kind);
-    put_field(out, u->username);
+    csv_put(out, u->username);
     buf_puts(out, ",");
     put_labels(out, u->labels);
     buf_printf(out, ",%lld,%s,%s,%.6f\n", (long long)u->slots, clock_format(u->start, start),
@@ -420,7 +404,7 @@ static void put_period(struct buf *out, const struct period *d)
         json_object_foreach(d->sums[k], key, sum)
         {
             buf_printf(out, "%s,", sum_names[k].csv);
-            put_field(out, key);
+            csv_put(out, key);
             buf_printf(out, ",%s,%.6f\n", d->name, json_number_value(sum));
         }
     buf_printf(out, "total,total,%s,%.6f\n", d->name, d->total);

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "master/kinds.h"
-#include "master/sight.h"
 #include "master/views/views.h"
 
 #define ALLOCATION_COLUMNS                                                                         \
@@ -46,7 +45,7 @@ int view_allocation(struct view *v, struct error *e)
     if (found == 1) {
         char trial[24];
         snprintf(trial, sizeof trial, "%lld", (long long)db_int(rows, A_TRIAL));
-        found = !sight_check(v->db, &v->rq->principal, THING_TRIAL, trial, e);
+        found = !view_check_sight(v, THING_TRIAL, trial, e);
     }
     if (found == 1) {
         jw_object(&v->w);

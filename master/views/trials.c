@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "master/sight.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 
@@ -128,7 +127,7 @@ int view_trial_by_external_id(struct view *v, struct error *e)
     db_rows_close(rows);
     if (found < 0)
         return store_failed(e);
-    if (!found || sight_check(v->db, &v->rq->principal, THING_TRIAL, id, NULL))
+    if (!found || view_check_sight(v, THING_TRIAL, id, NULL))
         return error_set(e, ERR_NOT_FOUND, "experiment %.128s has no trial of the name %.128s",
                          names[0], names[1]);
     return render_trial(v, e);

@@ -89,7 +89,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 class Contract(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster("cluster", slots=())
+        cls.cluster = Cluster("cluster", slots=(), master_flags=("--storage-allow", pathlib.Path("storage").resolve()))
         cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
         cls.cluster.start_master()
         cls.nobody = Det(cls.cluster.port)

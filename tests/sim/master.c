@@ -20,7 +20,6 @@ static struct core_options options = {
     .cluster_id = "cluster",
     .cluster_name = "simulated",
     .master_url = "http://master",
-    .checkpoint_storage = "{\"type\":\"directory\",\"container_path\":\"/nowhere/sim\"}",
     .agent_silence_us = 10 * SECOND,
     .agent_reconnect_us = 30 * SECOND,
     .kill_grace_us = 10 * SECOND,
@@ -32,6 +31,10 @@ static struct core_options options = {
 
 const struct core_options *master_options(void)
 {
+    static const char own[] = "{\"type\":\"directory\",\"container_path\":\"/nowhere/sim\"}";
+    static struct storage *storage;
+    must(storage || !storage_new(own, NULL, 0, &storage, NULL));
+    options.storage = storage;
     return &options;
 }
 

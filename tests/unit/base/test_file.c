@@ -6,13 +6,18 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -280,6 +285,80 @@ static void inside(void **state)
     assert_true(path_is_inside(path));
 }
 
+// --- folders that others write to ----------------------------------------------------------------
+
+static int open_below(const char *relative)
+{
+    struct error e = {0};
+    int fd = -1, top = open("below", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int err = dir_open_below(top, relative, relative, &fd, &e);
+    if (fd >= 0)
+        close(fd);
+    close(top);
+    return err;
+}
+
+static void look_below(void)
+{
+    assert_int_equal(open_below(""), 0);
+    assert_int_equal(open_below("a"), 0);
+    assert_int_equal(open_below("a/b"), 0);
+    assert_int_equal(open_below("a/none"), ERR_NOT_FOUND);
+    assert_int_equal(open_below("a/file"), ERR_INVALID);
+    assert_int_equal(open_below("a/near"), ERR_INVALID);   // a link to a folder beside it
+    assert_int_equal(open_below("a/near/b"), ERR_INVALID); // .. on the way
+    assert_int_equal(open_below("a/far"), ERR_INVALID);
+    assert_int_equal(open_below("far/etc"), ERR_INVALID);
+    assert_int_equal(open_below("a/../.."), ERR_INVALID);
+    assert_int_equal(open_below("/etc"), ERR_INVALID);
+}
+
+// A kernel or container without openat2().
+static void forbid_openat2(void)
+{
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof program / sizeof *program, program};
+    assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+    assert_int_equal(syscall(SYS_openat2, -1, "", NULL, 0), -1);
+    assert_int_equal(errno, ENOSYS);
+}
+
+static void a_way_below_follows_no_link(void **state)
+{
+    (void)state;
+    assert_int_equal(dir_make("below/a/b", 0755, NULL), 0);
+    write_text("below/a/file", "x");
+    assert_int_equal(symlink("b", "below/a/near"), 0);
+    assert_int_equal(symlink("/etc", "below/a/far"), 0);
+    assert_int_equal(symlink("/", "below/far"), 0);
+    look_below();
+    forbid_openat2(); // for the rest of this program
+    look_below();
+}
+
+static void plain_files_alone_are_opened(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    int fd = -1;
+    write_text("plain", "text");
+    assert_int_equal(symlink("plain", "plain-link"), 0);
+    assert_int_equal(mkfifo("plain-pipe", 0644), 0);
+    assert_int_equal(file_open_plain(AT_FDCWD, "plain", "plain", &fd, &e), 0);
+    close(fd);
+    assert_int_equal(file_open_plain(AT_FDCWD, "plain-link", "l", &fd, &e), ERR_INVALID);
+    assert_int_equal(file_open_plain(AT_FDCWD, "plain-pipe", "p", &fd, &e), ERR_INVALID);
+    assert_int_equal(file_open_plain(AT_FDCWD, ".", "d", &fd, &e), ERR_INVALID);
+    assert_int_equal(file_open_plain(AT_FDCWD, "/dev/null", "n", &fd, &e), ERR_INVALID);
+    assert_int_equal(file_open_plain(AT_FDCWD, "plain-none", "n", &fd, &e), ERR_NOT_FOUND);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +376,8 @@ int main(void)
         cmocka_unit_test(trees_at_the_deepest_and_past_it),
         cmocka_unit_test(joining),
         cmocka_unit_test(inside),
+        cmocka_unit_test(plain_files_alone_are_opened),
+        cmocka_unit_test(a_way_below_follows_no_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

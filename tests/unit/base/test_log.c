@@ -47,7 +47,7 @@ static void write_forged(void)
 {
     log_warn("m", "value=%s",
              "a\nts=forged level=error \xc2\x85\xc2\x9b"
-             "31m\x7f\u00a0\xc2");
+             "31m\x7f\u00a0\xc2\u202e\x9b\u2028.");
 }
 
 static void write_long(void)
@@ -88,7 +88,7 @@ static void no_value_begins_a_line(void **state)
     (void)state;
     const char *line = capture(write_forged);
     assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
-    assert_non_null(strstr(line, "value=a ts=forged level=error     31m \u00a0\xc2\n"));
+    assert_non_null(strstr(line, "value=a ts=forged level=error     31m \u00a0        .\n"));
 }
 
 static void long_lines_are_cut_and_say_so(void **state)
@@ -122,10 +122,11 @@ static void quoting(void **state)
     char out[64];
     assert_string_equal(log_quote(out, sizeof out, "a b"), "\"a b\"");
     assert_string_equal(log_quote(out, sizeof out, "\"\\\n\t\r\x01\x7f"),
-                        "\"\\\"\\\\\\n\\t\\r\\x01\\x7f\"");
+                        "\"\\\"\\\\\\n\\t\\r\\u0001\\u007f\"");
     assert_string_equal(log_quote(out, sizeof out, NULL), "\"\"");
     assert_string_equal(log_quote(out, sizeof out, "gr\xc3\xbc\xc3\x9f"), "\"gr\xc3\xbc\xc3\x9f\"");
-    assert_string_equal(log_quote(out, sizeof out, "\xc3"), "\"\xc3\""); // cut short already
+    assert_string_equal(log_quote(out, sizeof out, "\xc3"), "\"\\xc3\""); // cut short already
+    assert_string_equal(log_quote(out, sizeof out, "\u202e\xc2\x9b"), "\"\\u202e\\u009b\"");
 }
 
 static void quoting_is_cut_between_characters(void **state)

@@ -61,6 +61,25 @@ static void table_keeps_a_row_on_a_line(void **state)
            " 1  two lines\n");
 }
 
+static void table_escapes_what_a_terminal_obeys(void **state)
+{
+    (void)state;
+    expect(output_table,
+           "[{\"id\":1,\"name\":\"a\\u001b[2Jb\\r\\u202ec\"},{\"id\":2,\"name\":\"abcd\","
+           "\"nested\":{\"value\":1}}]",
+           "id  name                      nested.value\n"
+           " 1  a\\u001b[2Jb\\u000d\\u202ec\n"
+           " 2  abcd                                 1\n");
+}
+
+static void csv_has_no_formulas(void **state)
+{
+    (void)state;
+    expect(output_csv, "[{\"id\":-1.5,\"name\":\"=HYPERLINK(1)\",\"nested\":{\"value\":\"-2\"}}]",
+           "id,name,nested.value\n"
+           "-1.5,'=HYPERLINK(1),-2\n");
+}
+
 static void csv_quotes_what_needs_it(void **state)
 {
     (void)state;
@@ -93,6 +112,8 @@ int main(void)
         cmocka_unit_test(table_aligns_words_left_and_numbers_right),
         cmocka_unit_test(table_counts_characters_not_bytes),
         cmocka_unit_test(table_keeps_a_row_on_a_line),
+        cmocka_unit_test(table_escapes_what_a_terminal_obeys),
+        cmocka_unit_test(csv_has_no_formulas),
         cmocka_unit_test(csv_quotes_what_needs_it),
         cmocka_unit_test(no_rows_still_have_a_heading),
         cmocka_unit_test(unknown_column_is_named_with_the_nearest),

@@ -137,21 +137,54 @@ static void test_bad_tokens(void **state)
     memcpy(fx.task, kept, sizeof kept);
 }
 
-static int by_cookie(const char *method, const char *path, const char *token)
+// From a page of this origin; NULL: the call does not say.
+static int by_cookie_from(const char *origin, const char *method, const char *path,
+                          const char *token)
 {
-    char text[512];
+    char text[512], from[64] = "";
     struct reply r;
     int fd = dial();
+    if (origin)
+        snprintf(from, sizeof from, "Origin: %s\r\n", origin);
     int n = snprintf(text, sizeof text,
-                     "%s %s HTTP/1.1\r\nHost: x\r\nOrigin: http://x\r\n"
+                     "%s %s HTTP/1.1\r\nHost: x\r\n%s"
                      "Cookie: theme=dark; muster_session=%s\r\nContent-Length: 0\r\n\r\n",
-                     method, path, token);
+                     method, path, from, token);
     send_all(fd, text, (size_t)n);
-    read_reply(fd, &r, true);
+    read_reply(fd, &r, strcmp(method, "HEAD") != 0);
     close(fd);
     int status = r.status;
     reply_free(&r);
     return status;
+}
+
+static int by_cookie(const char *method, const char *path, const char *token)
+{
+    return by_cookie_from("http://x", method, path, token);
+}
+
+// What changes something by the cookie comes from a page of this master; what reads, from anywhere.
+static void test_where_a_session_calls_from(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *method, *path;
+        bool reads;
+    } calls[] = {{"GET", "/api/v1/me", true},
+                 {"HEAD", "/api/v1/me", true},
+                 {"POST", "/api/v1/users/setting", false},
+                 {"PUT", "/api/v1/experiments/1/labels/one", false},
+                 {"PATCH", "/api/v1/experiments/1", false},
+                 {"DELETE", "/api/v1/experiments/1/labels/one", false}};
+    static const char *const origins[] = {"http://x", "http://y", NULL};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        for (int k = 0; k < 3; k++) {
+            bool allowed = calls[i].reads || k == 0;
+            int status = by_cookie_from(origins[k], calls[i].method, calls[i].path, fx.user);
+            if ((status != 403) != allowed || status == 401 || status == 405 || status == 404)
+                fail_msg("%s from %s: %d", calls[i].method, origins[k] ? origins[k] : "nowhere",
+                         status);
+        }
 }
 
 // The cookie of the web page holds a user's token, for calls that users make.
@@ -603,6 +636,7 @@ int main(void)
         cmocka_unit_test(test_malformed_bodies),
         cmocka_unit_test(test_bad_tokens),
         cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_where_a_session_calls_from),
         cmocka_unit_test(test_what_a_handler_sees),
         cmocka_unit_test(test_head_options_and_404),
         cmocka_unit_test(test_body_limits),

@@ -54,6 +54,8 @@ static bool take(struct reader *r)
     unsigned long long number;
     int at = 0;
     *end = '\0';
+    if (!strncmp(r->text.data, "event: end\n", 11))
+        return false;
     json_decref(r->data);
     assert_int_equal(sscanf(r->text.data, "id: %llu\nevent: %31s\ndata: %n", &number, r->name, &at),
                      2);

@@ -142,6 +142,20 @@ static void test_origins(void **state)
     assert_false(comes(NULL, "m", "same-origin, same-origin", false));
 }
 
+// Reading is free: whatever else a method may do needs the origin.
+static void test_methods(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *method;
+        bool needs;
+    } methods[] = {{"GET", false},  {"HEAD", false},  {"POST", true},    {"PUT", true},
+                   {"PATCH", true}, {"DELETE", true}, {"OPTIONS", true}, {"get", true}};
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (session_needs_origin(methods[i].method) != methods[i].needs)
+            fail_msg("%s", methods[i].method);
+}
+
 static void test_set_cookie(void **state)
 {
     (void)state;
@@ -164,9 +178,8 @@ static void test_set_cookie(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cookies),
-        cmocka_unit_test(test_many_cookies),
-        cmocka_unit_test(test_origins),
+        cmocka_unit_test(test_cookies),    cmocka_unit_test(test_many_cookies),
+        cmocka_unit_test(test_origins),    cmocka_unit_test(test_methods),
         cmocka_unit_test(test_set_cookie),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

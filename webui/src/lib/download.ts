@@ -4,7 +4,7 @@ type Cell = string | number | boolean | null | undefined;
 
 /** A spreadsheet computes what begins like a formula; behind a quote it is text. */
 function inert(text: string): string {
-    return /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;
+    return /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;
 }
 
 function csvCell(cell: Cell): string {

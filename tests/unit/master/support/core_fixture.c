@@ -43,7 +43,7 @@ void start_core(void)
         .cluster_id = "cluster",
         .cluster_name = "test",
         .master_url = "http://master",
-        .checkpoint_storage = cl.storage,
+        .storage = cl.places,
         .agent_silence_us = 10 * SECOND,
         .agent_reconnect_us = 30 * SECOND,
         .kill_grace_us = 10 * SECOND,
@@ -103,6 +103,8 @@ int cluster_setup(void **state)
     snprintf(cl.storage, sizeof cl.storage, "{\"type\":\"directory\",\"container_path\":\"%s\"}",
              cl.checkpoints);
     log_set_level(LOG_LEVEL_ERROR);
+    if (storage_new(cl.storage, NULL, 0, &cl.places, &e))
+        fail_msg("%s", e.text);
     if (db_open(cl.folder, &cl.db, &e) || db_reader_open(cl.db, &cl.reader, &e))
         fail_msg("%s", e.text);
     seed_store();
@@ -116,6 +118,7 @@ int cluster_teardown(void **state)
     stop_core();
     db_reader_close(cl.reader);
     db_close(cl.db);
+    storage_free(cl.places);
     return 0;
 }
 

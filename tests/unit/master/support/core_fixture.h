@@ -24,6 +24,7 @@ struct cluster {
     struct db_reader *reader;
     struct core *core;
     char folder[32], storage[256], checkpoints[200];
+    struct storage *places;   // that one alone
     atomic_int log_notices;   // that there are new lines
     struct core_options more; // of the next start_core(): scheduler, pools, schedule_gap_us, ..
 };

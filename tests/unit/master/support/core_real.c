@@ -6,18 +6,22 @@
 
 struct core *stub_start(void)
 {
-    static const struct core_options options = {
+    static struct storage *storage;
+    struct error e = {0};
+    if (storage_new("{\"type\":\"directory\",\"container_path\":\"/tmp/none\"}", NULL, 0, &storage,
+                    &e))
+        fail_msg("%s", e.text);
+    const struct core_options options = {
         .cluster_id = "cluster",
         .cluster_name = "test",
         .master_url = "",
-        .checkpoint_storage = "{\"type\":\"directory\",\"container_path\":\"/tmp/none\"}",
+        .storage = storage,
         .agent_silence_us = 10 * 1000000LL,
         .agent_reconnect_us = 30 * 1000000LL,
         .kill_grace_us = 10 * 1000000LL,
         .preemption_timeout_us = 3600 * 1000000LL,
     };
     struct core *core = NULL;
-    struct error e = {0};
     STORE(EXPERIMENT_END, "sii", "COMPLETED", AT, I(1));
     STORE(TRIAL_SET_STATE, "si", "COMPLETED", I(1));
     STORE(ALLOCATION_SET_STATE, "ss", "TERMINATED", "1.task.1");

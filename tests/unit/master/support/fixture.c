@@ -72,6 +72,17 @@ static void store_running_trial(void)
     STORE(ALLOCATION_INSERT, "siisisi", "1.task.1", I(1), I(1), "RUNNING", I(2), "default", AT);
 }
 
+static void find_storage(void)
+{
+    struct error e = {0};
+    char here[512], text[1024];
+    assert_non_null(getcwd(here, sizeof here));
+    snprintf(text, sizeof text, "{\"type\":\"directory\",\"container_path\":\"%s/checkpoints\"}",
+             here);
+    if (storage_new(text, NULL, 0, &fx.storage, &e))
+        fail_msg("%s", e.text);
+}
+
 void start_server(void)
 {
     struct error e = {0};
@@ -79,6 +90,7 @@ void start_server(void)
                                            .core = fx.core,
                                            .follow = fx.follow,
                                            .hub = fx.hub,
+                                           .storage = fx.storage,
                                            .cluster_id = fx.cluster.id,
                                            .cluster_name = fx.cluster.name,
                                            .config = "{\"port\":0}",
@@ -107,6 +119,7 @@ int fixture_start(void **state)
         fail_msg("%s", e.text);
     fx.core = stub_start();
     fx.follow = follow_new();
+    find_storage();
     start_server();
     return 0;
 }
@@ -126,6 +139,7 @@ int fixture_stop(void **state)
     follow_free(fx.follow);
     hub_free(fx.hub);
     db_close(fx.db);
+    storage_free(fx.storage);
     free(fx.cluster.id);
     free(fx.cluster.name);
     return 0;

@@ -20,13 +20,14 @@
 
 #define PASSWORD "correct horse battery staple" // of admin and determined
 
-enum { OTHERS_MAX = 8 };
+enum { OTHERS_MAX = 16 };
 
 struct fixture {
     struct db *db;
     struct core *core;
     struct follow *follow;
     struct hub *hub;
+    struct storage *storage; // the folder "checkpoints" here
     struct server *server;
     struct cluster_identity cluster;
     int port;

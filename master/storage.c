@@ -1,0 +1,193 @@
+#include "master/storage.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/checkpoint.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/json.h"
+
+struct storage {
+    char *own;
+    struct allowed {
+        char *path; // absolute, without a slash behind
+        char *real; // .. where its links lead; NULL: it is not there
+    } * allowed;
+    size_t count;
+};
+
+static char *trimmed(const char *path)
+{
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    return xasprintf("%.*s", (int)len, path);
+}
+
+static int allow(struct storage *s, const char *path, struct error *e)
+{
+    if (*path != '/')
+        return error_set(e, ERR_INVALID, "storage-allow: \"%.200s\" is no absolute folder", path);
+    s->allowed[s->count++] = (struct allowed){trimmed(path), realpath(path, NULL)};
+    return 0;
+}
+
+static int allow_own(struct storage *s, struct error *e)
+{
+    json_t *at = NULL;
+    char *root = NULL;
+    int rc = json_parse(s->own, strlen(s->own), "the default checkpoint storage", &at, e);
+    if (!rc)
+        rc = checkpoint_root(at, &root, e);
+    if (!rc)
+        rc = allow(s, root, e);
+    free(root);
+    json_decref(at);
+    return rc;
+}
+
+int storage_new(const char *own, const char *const *allowed, size_t count, struct storage **out,
+                struct error *e)
+{
+    struct storage *s = xcalloc(1, sizeof *s);
+    s->own = xstrdup(own);
+    s->allowed = xcalloc(count + 1, sizeof *s->allowed);
+    int rc = allow_own(s, e);
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = allow(s, allowed[i], e);
+    if (rc) {
+        storage_free(s);
+        s = NULL;
+    }
+    *out = s;
+    return rc;
+}
+
+void storage_free(struct storage *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->count; i++) {
+        free(s->allowed[i].path);
+        free(s->allowed[i].real);
+    }
+    free(s->allowed);
+    free(s->own);
+    free(s);
+}
+
+const char *storage_default(const struct storage *s)
+{
+    return s->own;
+}
+
+// --- which folders -------------------------------------------------------------------------------
+
+// What of `path` lies below `folder`; NULL: it lies elsewhere, or only ".." leads there.
+static const char *below(const char *folder, const char *path)
+{
+    size_t len = folder ? strlen(folder) : 0;
+    if (!folder || strncmp(path, folder, len) || (len > 1 && path[len] && path[len] != '/'))
+        return NULL;
+    path += len;
+    path += strspn(path, "/");
+    return !*path || path_is_inside(path) ? path : NULL;
+}
+
+static const struct allowed *find(const struct storage *s, const char *path, const char **rest)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if ((*rest = below(s->allowed[i].path, path)) || (*rest = below(s->allowed[i].real, path)))
+            return &s->allowed[i];
+    return NULL;
+}
+
+static int find_root(const struct storage *s, const json_t *at, char **root,
+                     const struct allowed **allowed, const char **rest, struct error *e)
+{
+    char *named = NULL;
+    int rc = checkpoint_root(at, &named, e);
+    *root = rc ? NULL : trimmed(named);
+    free(named);
+    if (rc)
+        return rc;
+    if ((*allowed = find(s, *root, rest)))
+        return 0;
+    return error_set(e, ERR_FORBIDDEN,
+                     "checkpoints may not be stored in %.200s; use a folder below %s, or ask the "
+                     "administrator to start the master with --storage-allow %.200s",
+                     *root, s->allowed[0].path, *root);
+}
+
+int storage_check(const struct storage *s, const json_t *at, struct error *e)
+{
+    const struct allowed *allowed;
+    const char *rest;
+    char *root;
+    int rc = find_root(s, at, &root, &allowed, &rest, e);
+    free(root);
+    return rc;
+}
+
+// --- the way there -------------------------------------------------------------------------------
+
+// The administrator's folder may be a link; below it none is followed.
+static int open_root(const struct storage *s, const json_t *at, int *fd, char **root,
+                     struct error *e)
+{
+    const struct allowed *allowed;
+    const char *rest;
+    int top = -1, rc = find_root(s, at, root, &allowed, &rest, e);
+    if (!rc)
+        rc = dir_open(allowed->path, &top, e);
+    if (!rc)
+        rc = dir_open_below(top, rest, *root, fd, e);
+    if (top >= 0)
+        close(top);
+    if (rc == ERR_NOT_FOUND)
+        rc = error_set(e, ERR_UNAVAILABLE, "the master does not see %s", *root);
+    return rc;
+}
+
+int storage_open_root(const struct storage *s, const char *text, int *fd, char **shown,
+                      struct error *e)
+{
+    json_t *at = NULL;
+    char *root = NULL;
+    int rc = json_parse(text, strlen(text), "checkpoint_storage", &at, e);
+    if (!rc)
+        rc = open_root(s, at, fd, &root, e);
+    if (rc || !shown)
+        free(root);
+    if (shown)
+        *shown = rc ? NULL : root;
+    json_decref(at);
+    return rc;
+}
+
+int storage_open(const struct storage *s, const char *at, const char *uuid, int *fd, char **shown,
+                 struct error *e)
+{
+    char *root = NULL, *folder = NULL, lower[UUID_TEXT];
+    int top = -1, rc = checkpoint_uuid(uuid, lower, e);
+    if (!rc)
+        rc = storage_open_root(s, at, &top, &root, e);
+    if (!rc) {
+        folder = path_join(root, uuid);
+        rc = dir_open_below(top, uuid, folder, fd, e);
+    }
+    if (rc == ERR_INVALID && folder)
+        rc = error_set(e, ERR_NOT_FOUND,
+                       "%s is no folder; symbolic links are not followed in checkpoint storage",
+                       folder);
+    if (top >= 0)
+        close(top);
+    free(root);
+    if (rc || !shown)
+        free(folder);
+    if (shown)
+        *shown = rc ? NULL : folder;
+    return rc;
+}
