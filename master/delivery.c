@@ -107,6 +107,22 @@ static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_so
     return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 }
 
+void delivery_forget_proxies(void)
+{
+    static const char *const names[] = {"http_proxy", "https_proxy", "all_proxy", "no_proxy"};
+    for (char **entry = environ; entry && *entry;) {
+        char name[16];
+        size_t len = strcspn(*entry, "="), i = 0, count = sizeof names / sizeof *names;
+        snprintf(name, sizeof name, "%.*s", len < sizeof name ? (int)len : 0, *entry);
+        while (i < count && strcasecmp(name, names[i]))
+            i++;
+        if (i < count && !unsetenv(name))
+            entry = environ; // unsetenv() moves the entries
+        else
+            entry++;
+    }
+}
+
 // --- one attempt ---------------------------------------------------------------------------------
 
 static size_t ignore(char *data, size_t size, size_t count, void *ctx)
@@ -157,6 +173,7 @@ static void prepare(struct delivery *d, struct send *s, const char *url, bool an
     curl_easy_setopt(s->easy, CURLOPT_FORBID_REUSE, 1L);
     curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, ignore);
     curl_easy_setopt(s->easy, CURLOPT_ERRORBUFFER, s->text);
+    curl_easy_setopt(s->easy, CURLOPT_PROXY, ""); // a proxy would connect to unchecked addresses
     curl_easy_setopt(s->easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     curl_easy_setopt(s->easy, CURLOPT_OPENSOCKETDATA, s);
     curl_easy_setopt(s->easy, CURLOPT_PRIVATE, s);

@@ -39,6 +39,10 @@ int delivery_key(const char *path, char **out, struct error *e);
 // Seconds until the next attempt, after so many.
 int64_t delivery_backoff(int64_t attempts);
 
+// Removes http_proxy, https_proxy, all_proxy and no_proxy from the environment, in any letter case:
+// webhooks go to the address that was checked, never through a proxy. Before any thread starts.
+void delivery_forget_proxies(void);
+
 // Whether an address is one that everybody may reach.
 bool delivery_is_public(const struct sockaddr *address);
 

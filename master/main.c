@@ -20,6 +20,7 @@
 #include "base/yaml.h"
 #include "master/backups.h"
 #include "master/core/core.h"
+#include "master/delivery.h"
 #include "master/first_start.h"
 #include "master/http/server.h"
 #include "master/live/follow.h"
@@ -693,6 +694,7 @@ int main(int argc, char **argv)
             log_set_level(level);
             umask(077);
             raise_file_limit();
+            delivery_forget_proxies();
             signal(SIGPIPE, SIG_IGN);
             signal(SIGXFSZ, SIG_IGN); // a file at its limit is an error like a full disk
             sigemptyset(&stop);
