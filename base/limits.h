@@ -26,7 +26,7 @@ enum {
     LIMIT_POINTS_PER_POST = 1 << 20,    // .. and steps times metrics
     LIMIT_METRIC_NAMES = 10000,         // of a trial that its summary keeps
     LIMIT_RENDEZVOUS_VALUE = 64 * 1024, // bytes one rank publishes
-    LIMIT_CONNECTIONS = 8192,           // open HTTP connections
+    LIMIT_CONNECTIONS = 8192,           // open HTTP connections, when --connections is not given
     LIMIT_CORE_QUEUE = 16384,           // messages waiting for the core thread; then 429
     LIMIT_WRITER_QUEUE = 16384,         // batches waiting for the store
     LIMIT_PAGE = 1000,                  // rows of a list answer when the caller names no limit

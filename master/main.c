@@ -22,6 +22,7 @@
 #include "master/core/core.h"
 #include "master/delivery.h"
 #include "master/first_start.h"
+#include "master/http/connections.h"
 #include "master/http/server.h"
 #include "master/live/follow.h"
 #include "master/sched/rules.h"
@@ -32,7 +33,8 @@ struct options {
     const char *webhook_key_file, *webui_dir;
     const char *password_file, *tls_cert, *tls_key, *log_level, *scheduler;
     long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout, preempt_after,
-        log_retention_days, grow_after, backup_every, backup_keep;
+        log_retention_days, grow_after, backup_every, backup_keep, connections,
+        connections_per_address;
     struct flag_list storage_allow;
     bool help, version;
 };
@@ -50,10 +52,12 @@ static const struct options defaults = {
     .preempt_after = -1,
     .grow_after = -1,
     .backup_keep = 7,
+    .connections = LIMIT_CONNECTIONS,
 };
 
 enum {
     CONFIG_FILE_MAX = 1 << 20,
+    FILES_OF_MASTER = 512,  // open files beside connections
     SCHEDULE_GAP_US = 5000, // what happens within this time is decided in one pass
 };
 
@@ -73,6 +77,14 @@ static const struct {
      "port of the API (8080; 0: any free one)", 0, 65535, NULL},
     {"bind", 0, FLAG_STRING, offsetof(struct options, bind), "ADDRESS",
      "address to listen on (0.0.0.0: all)", 0, 0, NULL},
+    {"connections", 0, FLAG_INT, offsetof(struct options, connections), "N",
+     "open at once: half for users, a quarter for agents, a quarter for callers without a token "
+     "(8192)",
+     CONNECTIONS_LEAST, 1 << 20, NULL},
+    {"connections-per-address", 0, FLAG_INT, offsetof(struct options, connections_per_address), "N",
+     "of callers without a token; raise it behind a proxy, whose address all share (a sixteenth of "
+     "--connections)",
+     1, 1 << 20, NULL},
     {"master-url", 0, FLAG_STRING, offsetof(struct options, master_url), "URL",
      "as tasks reach this master, when agents reach it by another name", 0, 0, NULL},
     {"cluster-name", 0, FLAG_STRING, offsetof(struct options, cluster_name), "NAME",
@@ -582,6 +594,8 @@ static int start_services(struct master *m, struct error *e)
         .port = (int)o->port,
         .cert_file = o->tls_cert,
         .key_file = o->tls_key,
+        .connections = (int)o->connections,
+        .connections_per_address = (int)o->connections_per_address,
     };
     rc = server_start(&server, &m->server, e); // before the core runs: a port in use harms nothing
     if (!rc)
@@ -638,16 +652,32 @@ static void stop_master(struct master *m, bool core_runs)
     free(m->url_file);
 }
 
-static void raise_file_limit(void)
+// One file for each connection, and an eighth more for those that are being closed.
+static rlim_t files_for(long long connections)
+{
+    return (rlim_t)(connections + connections / 8 + FILES_OF_MASTER);
+}
+
+// Raises the limit on open files to fit the connections, or else lowers the number of connections.
+static void fit_connections(struct options *o)
 {
     struct rlimit limit;
-    rlim_t want = LIMIT_CONNECTIONS + 512;
+    rlim_t want = files_for(o->connections);
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= want)
         return;
+    rlim_t before = limit.rlim_cur;
     limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < want)
-        log_warn("few open files allowed", "limit=%llu want=%llu",
-                 (unsigned long long)limit.rlim_cur, (unsigned long long)want);
+    if (setrlimit(RLIMIT_NOFILE, &limit))
+        limit.rlim_cur = before;
+    if (limit.rlim_cur >= want)
+        return;
+    long long asked = o->connections;
+    while (o->connections > CONNECTIONS_LEAST && files_for(o->connections) > limit.rlim_cur)
+        o->connections--;
+    log_warn("fewer connections than asked for: raise the limit on open files (ulimit -n, or "
+             "LimitNOFILE= of the unit)",
+             "connections=%lld asked=%lld files=%llu needed=%llu", o->connections, asked,
+             (unsigned long long)limit.rlim_cur, (unsigned long long)want);
 }
 
 static int run_master(struct master *m, const sigset_t *stop, struct error *e)
@@ -693,7 +723,7 @@ int main(int argc, char **argv)
         if (!rc) {
             log_set_level(level);
             umask(077);
-            raise_file_limit();
+            fit_connections(&m.options);
             delivery_forget_proxies();
             signal(SIGPIPE, SIG_IGN);
             signal(SIGXFSZ, SIG_IGN); // a file at its limit is an error like a full disk

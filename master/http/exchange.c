@@ -96,8 +96,14 @@ static void release_body(struct exchange *x)
     recycle(&x->body);
 }
 
+static void enter(struct exchange *x, enum connection_phase phase)
+{
+    connections_enter(x->server->connections, x->connection, phase, clock_mono_us());
+}
+
 void exchange_end(struct exchange *x)
 {
+    enter(x, PHASE_IDLE);
     if (x->stream && x->stream->close)
         x->stream->close(x->stream);
     json_decref(x->json);
@@ -129,6 +135,10 @@ void exchange_begin(struct exchange *x, struct MHD_Connection *connection, const
                                 .fd = info ? info->connect_fd : -1,
                                 .bell = x->thread->bell,
                                 .gone = exchange_gone};
+    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    must(info && info->socket_context);
+    x->connection = info->socket_context;
+    enter(x, PHASE_HEADERS);
     x->path = arena_strdup(&x->rq.arena, uri);
     x->rq.http = x;
     x->rq.query = exchange_query;
@@ -176,6 +186,10 @@ static int prove_caller(struct exchange *x, struct error *e)
                                        .allocation = header(x, "Grpc-Metadata-x-allocation-token"),
                                        .cookie = header(x, MHD_HTTP_HEADER_COOKIE)};
     int rc = auth_check(x->thread->db, x->route->auth, &given, &rq->principal, x->token, e);
+    if (!rc)
+        rc = connections_sign_in(x->server->connections, x->connection,
+                                 rq->principal.kind == PRINCIPAL_AGENT, rq->principal.user_id,
+                                 clock_mono_us(), e);
     if (!rc && rq->principal.session && session_needs_origin(x->route->method))
         rc = session_check_origin(rq, x->server->service.tls, e);
     if (!rc)
@@ -234,6 +248,7 @@ static int add_header(struct MHD_Response *response, const char *name, const cha
 static enum MHD_Result send_response(struct exchange *x, int status, struct MHD_Response *response)
 {
     x->stage = STAGE_ANSWERED;
+    enter(x, PHASE_ANSWER);
     if (!response)
         return MHD_NO;
     if (status == 401)
@@ -412,6 +427,7 @@ static enum MHD_Result exchange_finish(struct exchange *x)
 static enum MHD_Result park(struct exchange *x)
 {
     x->stage = STAGE_PARKED;
+    enter(x, PHASE_WORK);
     return parking_wait(x->server->parking, &x->parked) ? MHD_YES : exchange_finish(x);
 }
 
@@ -579,6 +595,7 @@ static enum MHD_Result dispatch(struct exchange *x)
 static enum MHD_Result add_body(struct exchange *x, const char *data, size_t len)
 {
     struct server *s = x->server;
+    connections_received(s->connections, x->connection, len, clock_mono_us());
     if (!x->failed.code && len > x->body_limit - x->body.len)
         error_set(&x->failed, ERR_TOO_LARGE, "the request body is longer than %zu bytes",
                   x->body_limit);
@@ -600,6 +617,7 @@ enum MHD_Result exchange_step(struct exchange *x, const char *method, const char
     switch (x->stage) {
     case STAGE_HEADERS: {
         x->stage = STAGE_BODY;
+        enter(x, PHASE_BODY);
         x->failed.code = framing_check(x->parked.connection, &x->failed);
         if (x->failed.code)
             return exchange_answer(x); // before its body: the connection ends with it

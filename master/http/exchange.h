@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "master/http/connections.h"
 #include "master/http/offload.h"
 #include "master/http/parking.h"
 #include "master/http/routes.h"
@@ -25,13 +26,14 @@ enum {
 
 enum { HTTP_THREADS = 2 };
 
-// Each has a libmicrohttpd of its own on the common listener. The fields are the thread's alone
+// Each has a libmicrohttpd of its own, and accepts from the common listener. The fields are the thread's alone
 // while it runs, but for the bell, which others ring.
 struct http_thread {
     struct server *server;
     struct MHD_Daemon *daemon;
     struct db_reader *db;
     struct exchange *spare;
+    struct connection *arriving; // while libmicrohttpd takes it over
     int bell; // eventfd: a connection was resumed, or it is time to stop
     pthread_t thread;
     bool running;
@@ -40,6 +42,7 @@ struct http_thread {
 struct server {
     struct service service;
     struct routes *routes;
+    struct connections *connections;
     struct parking *parking;
     struct offload *offload;
     atomic_bool draining;
@@ -71,6 +74,7 @@ struct exchange {
     struct job job;
     struct server *server;
     struct http_thread *thread;
+    struct connection *connection;
     const struct route *route;
     enum exchange_stage stage;
 

@@ -1,8 +1,10 @@
 #include "master/http/server.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +24,9 @@
 
 enum {
     CONNECTION_MEMORY = 32 * 1024, // bytes for the headers of one connection; a parameter takes 64
-    IDLE_S = 75,                   // seconds an idle connection is kept
+    ACCEPTED_AT_ONCE = 32,         // before the connections that are open have their turn
+    SWEEP_MS = 1000,
+    UNSENT_MAX = 256 * 1024, // bytes that the kernel keeps for a caller who does not read
     LISTEN_BACKLOG = 1024,
     LAST_ANSWERS_US = 3 * 1000 * 1000, // that a stop waits for
     PEM_MAX = 1 << 20,
@@ -36,6 +40,20 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connectio
     atomic_fetch_add(&t->server->active, 1);
     exchange_begin(x, connection, uri);
     return x;
+}
+
+// Both while the connection is in the table: libmicrohttpd closes its socket afterwards.
+static void on_connection(void *cls, struct MHD_Connection *connection, void **own,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct http_thread *t = cls;
+    (void)connection;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        *own = t->arriving;
+        t->arriving = NULL;
+    } else {
+        connections_remove(t->server->connections, *own);
+    }
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
@@ -160,32 +178,82 @@ static int read_certificate(struct server *s, const struct server_options *o, st
     return rc ? rc : read_pem(o->key_file, &s->key, e);
 }
 
-// What the thread waits for: a connection that is ready, the first that has been idle too long, its
-// bell.
-static void wait_for_work(struct http_thread *t)
+// A peer that is gone without a word is noticed, and one that does not read is sent no more than
+// the kernel keeps.
+static void set_socket(int fd)
 {
+    const int on = 1, idle_s = 60, every_s = 15, probes = 4, unsent = UNSENT_MAX;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+}
+
+static void take_in(struct http_thread *t, int fd, const struct sockaddr *peer, socklen_t len)
+{
+    struct connections *all = t->server->connections;
+    t->arriving = connections_admit(all, fd, peer, clock_mono_us());
+    if (!t->arriving) {
+        close(fd);
+        return;
+    }
+    set_socket(fd);
+    if (MHD_add_connection(t->daemon, fd, peer, len) != MHD_YES && t->arriving)
+        connections_remove(all, t->arriving); // its socket is closed already
+    t->arriving = NULL;
+}
+
+static void accept_some(struct http_thread *t)
+{
+    for (int i = 0; i < ACCEPTED_AT_ONCE; i++) {
+        struct sockaddr_storage peer;
+        socklen_t len = sizeof peer;
+        int fd = accept4(t->server->listener, (struct sockaddr *)&peer, &len,
+                         SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            take_in(t, fd, (struct sockaddr *)&peer, len);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            connections_make_room(t->server->connections);
+            return;
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+            return;
+        }
+    }
+}
+
+// What the thread waits for: somebody who connects, a connection that is ready or has been silent
+// too long, its bell. True: somebody connects.
+static bool wait_for_work(struct http_thread *t)
+{
+    bool open = !atomic_load(&t->server->draining);
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(t->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     must(info && info->epoll_fd >= 0);
     struct pollfd ready[] = {{.fd = info->epoll_fd, .events = POLLIN},
-                             {.fd = t->bell, .events = POLLIN}};
+                             {.fd = t->bell, .events = POLLIN},
+                             {.fd = open ? t->server->listener : -1, .events = POLLIN}};
     MHD_UNSIGNED_LONG_LONG left;
-    bool bounded = MHD_get_timeout(t->daemon, &left) == MHD_YES;
+    bool bounded = MHD_get_timeout(t->daemon, &left) == MHD_YES && left < SWEEP_MS;
     eventfd_t rung;
-    if (poll(ready, 2, bounded ? (int)left : -1) > 0 && ready[1].revents)
+    int count = poll(ready, 3, bounded ? (int)left : SWEEP_MS);
+    if (count > 0 && ready[1].revents)
         eventfd_read(t->bell, &rung);
+    return count > 0 && ready[2].revents;
 }
 
 // The threads are ours, and MHD_run() never waits: a thread of libmicrohttpd's own that finds
 // exactly 128 connections ready (its MAX_EVENTS) asks epoll for more before it serves them, and
 // waits there as if it had nothing to do. MHD_run() may also swallow its own signal that a
 // connection was resumed, and MHD_get_timeout() does not know of it; so who resumes rings the bell
-// as well.
+// as well. It does not listen either: who may connect is decided by the table of connections.
 static void *run_thread(void *arg)
 {
     struct http_thread *t = arg;
     while (!atomic_load(&t->server->stopping)) {
-        wait_for_work(t);
+        if (wait_for_work(t))
+            accept_some(t);
         MHD_run(t->daemon);
+        connections_sweep(t->server->connections, clock_mono_us());
     }
     return NULL;
 }
@@ -193,20 +261,20 @@ static void *run_thread(void *arg)
 static struct MHD_Daemon *new_daemon(struct http_thread *t)
 {
     const struct server *s = t->server;
-    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG |
-                     (s->cert ? MHD_USE_TLS : 0);
+    unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME |
+                     MHD_USE_ITC | MHD_USE_ERROR_LOG | (s->cert ? MHD_USE_TLS : 0);
     struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, s->cert},
                                    {MHD_OPTION_HTTPS_MEM_KEY, 0, s->key},
                                    {MHD_OPTION_END, 0, NULL}};
     // MHD_OPTION_EXTERNAL_LOGGER comes first, so that what is wrong with the rest is logged.
     return MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, NULL, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-        MHD_OPTION_LISTEN_SOCKET, s->listener, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)LIMIT_CONNECTIONS / HTTP_THREADS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)INT_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
-        MHD_OPTION_URI_LOG_CALLBACK, on_uri, t, MHD_OPTION_NOTIFY_COMPLETED, on_completed, t,
-        MHD_OPTION_UNESCAPE_CALLBACK, leave_as_is, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
-        MHD_OPTION_ARRAY, s->cert ? tls : tls + 2, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, t, MHD_OPTION_URI_LOG_CALLBACK, on_uri, t,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, t, MHD_OPTION_UNESCAPE_CALLBACK, leave_as_is,
+        NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY, s->cert ? tls : tls + 2,
+        MHD_OPTION_END);
 }
 
 static int start_thread(struct http_thread *t, struct server *s, struct error *e)
@@ -236,10 +304,8 @@ static void stop_thread(struct http_thread *t)
         eventfd_write(t->bell, 1);
         pthread_join(t->thread, NULL);
     }
-    if (t->daemon) {
-        MHD_quiesce_daemon(t->daemon); // the listener is not its to close
+    if (t->daemon)
         MHD_stop_daemon(t->daemon);
-    }
     while (t->spare) {
         struct exchange *x = t->spare;
         t->spare = x->spare;
@@ -265,6 +331,7 @@ static void free_server(struct server *s)
         close(s->listener);
     offload_free(s->offload);
     parking_free(s->parking);
+    connections_free(s->connections);
     routes_free(s->routes);
     throttle_free(s->service.logins);
     series_cache_free(s->service.series);
@@ -283,6 +350,9 @@ static struct server *new_server(const struct server_options *o)
     s->listener = -1;
     s->bodies_max = o->bodies_max ? o->bodies_max : (size_t)512 << 20;
     uuid_make(s->master_id);
+    s->connections = connections_new(
+        &(struct connections_limits){.most = o->connections ? o->connections : LIMIT_CONNECTIONS,
+                                     .per_address = o->connections_per_address});
     s->routes = routes_new(route_table, route_count);
     s->openapi = routes_openapi(route_table, route_count);
     s->service = (struct service){.db = o->db,
@@ -340,7 +410,7 @@ void server_drain(struct server *s)
 {
     atomic_store(&s->draining, true);
     for (int i = 0; i < HTTP_THREADS; i++)
-        MHD_quiesce_daemon(s->threads[i].daemon);
+        eventfd_write(s->threads[i].bell, 1);
     follow_end_all(s->service.follow);
     hub_end_all(s->service.hub);
 }

@@ -30,6 +30,8 @@ struct server_options {
     int port;                              // 0: any free one
     const char *cert_file, *key_file;      // PEM, for https; NULL: http
     size_t bodies_max;                     // bytes of all bodies held at once; 0: 512 MiB
+    int connections;                       // at once; 0: LIMIT_CONNECTIONS
+    int connections_per_address;           // .. of callers who have not signed in; 0: a share
 };
 
 // ERR_CONFLICT: the port is in use. ERR_INVALID: a bad address or certificate.

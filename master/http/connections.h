@@ -1,0 +1,82 @@
+// The table of all connections: how many there may be, how long each may take for what, and which
+// one is closed when there is no room for the next.
+//
+// A connection is a newcomer until a request on it has proved its caller by a token; then it is a
+// user's (a task's counts for its owner) or an agent's. Every class has a share of the table. A
+// newcomer who finds no place closes the oldest newcomer, first one of his own address. A user who
+// finds no place closes his own longest idle connection. Nothing closes an agent's.
+//
+// A connection is closed by shutdown(); the http thread that owns it reads its end and removes it.
+// So a file descriptor is open for as long as it stands in the table. One lock, which is never held
+// across input or output; any thread. `now` is monotonic microseconds.
+#ifndef MUSTER_MASTER_HTTP_CONNECTIONS_H
+#define MUSTER_MASTER_HTTP_CONNECTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/error.h"
+
+struct connections; // opaque
+struct connection;  // opaque
+
+enum {
+    HEADERS_S = 10,       // seconds from connecting, or from the first line, to the last header
+    IDLE_NEWCOMER_S = 10, // between an answer and the next request
+    IDLE_S = 75,          // .. of those who have signed in
+    BODY_SILENCE_S = 20,  // without any byte of a body
+    BODY_GRACE_S = 30,    // that a body may take, and
+    BODY_RATE = 8 * 1024, // one second more for so many bytes of it
+    ADDRESS_SHARE = 4,    // newcomers of one address: a quarter of all newcomers
+    CONNECTIONS_LEAST = 64,
+};
+
+struct connections_limits {
+    int most;        // connections; at least CONNECTIONS_LEAST
+    int per_address; // newcomers of one address; 0: a share
+};
+
+enum connection_phase {
+    PHASE_IDLE,    // no request: new, or answered
+    PHASE_HEADERS, // the first line has come
+    PHASE_BODY,    // the headers have come
+    PHASE_WORK,    // the request is whole and is worked on, or its stream waits for news
+    PHASE_ANSWER,  // the answer, or the next part of a stream, is being sent
+};
+
+struct connections *connections_new(const struct connections_limits *limits);
+void connections_free(struct connections *all); // it is empty
+
+// A new connection. NULL: there is no place for it and none can be made; the caller closes `fd`.
+struct connection *connections_admit(struct connections *all, int fd, const struct sockaddr *peer,
+                                     int64_t now);
+void connections_remove(struct connections *all, struct connection *c); // before its fd is closed
+
+void connections_enter(struct connections *all, struct connection *c, enum connection_phase phase,
+                       int64_t now);
+
+// How many seconds a PHASE_ANSWER of this answer may last; 0: any time. Entering PHASE_IDLE forgets
+// it.
+void connections_set_patience(struct connections *all, struct connection *c, int seconds);
+void connections_received(struct connections *all, struct connection *c, size_t len, int64_t now);
+
+// A request on the connection has proved its caller. ERR_BUSY: the user has too many connections
+// open, none of them idle.
+int connections_sign_in(struct connections *all, struct connection *c, bool agent, int64_t user,
+                        int64_t now, struct error *e);
+
+// Closes the oldest newcomer, because the process has no file descriptor left. False: there is
+// none.
+bool connections_make_room(struct connections *all);
+
+// Closes whoever took too long. At most once a second; says in the log what was closed.
+void connections_sweep(struct connections *all, int64_t now);
+
+struct connections_count {
+    int newcomers, users, agents;
+    int64_t evicted, slow, refused; // since the start
+};
+struct connections_count connections_count(struct connections *all);
+
+#endif
