@@ -43,20 +43,24 @@ bool auth_password_matches(const char *sent, const char *stored);
 // False: it says hashed and is no hex SHA-512.
 bool auth_password_sent(const char *password, bool hashed, char out[SHA512_HEX]);
 
-// Failed logins within LOGIN_WINDOW_S seconds, then 429: of a user from an address, from an
-// address, of a user.
+// Failed logins of a user from an address within LOGIN_WINDOW_S seconds, then 429. Where an
+// address, or a user, has had more failures than the wide limits, the slow limit holds instead:
+// guessing is slowed down, and nobody is locked out by what others do.
 enum {
     LOGIN_FAILURES = 10,
+    LOGIN_FAILURES_SLOW = 2,
     LOGIN_FAILURES_ADDRESS = 60,
-    LOGIN_FAILURES_USER = 200,
+    LOGIN_FAILURES_USER = 100,
     LOGIN_WINDOW_S = 60,
 };
 struct throttle;
 struct throttle *throttle_new(void);
 void throttle_free(struct throttle *t);
-int throttle_check(struct throttle *t, const char *user, const char *address, int *retry_after,
-                   struct error *e); // ERR_BUSY, and after how many seconds
-void throttle_failed(struct throttle *t, const char *user, const char *address);
+
+// Before a password is checked. It counts as failed until throttle_passed(), so that many at once
+// are not more than the limit. ERR_BUSY, and after how many seconds.
+int throttle_enter(struct throttle *t, const char *user, const char *address, int *retry_after,
+                   struct error *e);
 void throttle_passed(struct throttle *t, const char *user, const char *address);
 
 #endif

@@ -319,6 +319,20 @@ void connections_enter(struct connections *all, struct connection *c, enum conne
     pthread_mutex_unlock(&all->lock);
 }
 
+int connections_may_work(struct connections *all, const struct connection *c, struct error *e)
+{
+    int working = 0;
+    pthread_mutex_lock(&all->lock);
+    if (c->class == NEWCOMER && !c->closing)
+        for (const struct connection *o = c->group->members.head; o; o = o->next[OF_GROUP])
+            working += o->phase == PHASE_WORK;
+    pthread_mutex_unlock(&all->lock);
+    if (working < WORKING_NEWCOMERS)
+        return 0;
+    return error_set(e, ERR_BUSY, "%d requests of this address wait already; try again in a second",
+                     working);
+}
+
 void connections_set_patience(struct connections *all, struct connection *c, int seconds)
 {
     pthread_mutex_lock(&all->lock);

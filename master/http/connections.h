@@ -22,13 +22,14 @@ struct connections; // opaque
 struct connection;  // opaque
 
 enum {
-    HEADERS_S = 10,       // seconds from connecting, or from the first line, to the last header
-    IDLE_NEWCOMER_S = 10, // between an answer and the next request
-    IDLE_S = 75,          // .. of those who have signed in
-    BODY_SILENCE_S = 20,  // without any byte of a body
-    BODY_GRACE_S = 30,    // that a body may take, and
-    BODY_RATE = 8 * 1024, // one second more for so many bytes of it
-    ADDRESS_SHARE = 4,    // newcomers of one address: a quarter of all newcomers
+    HEADERS_S = 10,         // seconds from connecting, or from the first line, to the last header
+    IDLE_NEWCOMER_S = 10,   // between an answer and the next request
+    IDLE_S = 75,            // .. of those who have signed in
+    BODY_SILENCE_S = 20,    // without any byte of a body
+    BODY_GRACE_S = 30,      // that a body may take, and
+    BODY_RATE = 8 * 1024,   // one second more for so many bytes of it
+    WORKING_NEWCOMERS = 16, // requests of one address that wait for a worker, before any token
+    ADDRESS_SHARE = 4,      // newcomers of one address: a quarter of all newcomers
     CONNECTIONS_LEAST = 64,
 };
 
@@ -55,6 +56,9 @@ void connections_remove(struct connections *all, struct connection *c); // befor
 
 void connections_enter(struct connections *all, struct connection *c, enum connection_phase phase,
                        int64_t now);
+
+// Whether a request may wait for a worker: of newcomers so many of an address. ERR_BUSY: too many.
+int connections_may_work(struct connections *all, const struct connection *c, struct error *e);
 
 // How many seconds a PHASE_ANSWER of this answer may last; 0: any time. Entering PHASE_IDLE forgets
 // it.

@@ -582,6 +582,9 @@ static enum MHD_Result dispatch(struct exchange *x)
         run_view(x, x->thread->db);
         return exchange_answer(x);
     }
+    x->failed.code = connections_may_work(x->server->connections, x->connection, &x->failed);
+    if (x->failed.code)
+        return exchange_answer(x);
     bool worker = kind == ROUTE_WORKER || (x->body.len && !x->parsed);
     struct error e; // once it is handed over, the exchange is not ours to write to
     if (worker ? to_worker(x, &e) : to_core(x, &e)) {

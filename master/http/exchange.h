@@ -26,15 +26,15 @@ enum {
 
 enum { HTTP_THREADS = 2 };
 
-// Each has a libmicrohttpd of its own, and accepts from the common listener. The fields are the thread's alone
-// while it runs, but for the bell, which others ring.
+// Each has a libmicrohttpd of its own, and accepts from the common listener. The fields are the
+// thread's alone while it runs, but for the bell, which others ring.
 struct http_thread {
     struct server *server;
     struct MHD_Daemon *daemon;
     struct db_reader *db;
     struct exchange *spare;
     struct connection *arriving; // while libmicrohttpd takes it over
-    int bell; // eventfd: a connection was resumed, or it is time to stop
+    int bell;                    // eventfd: a connection was resumed, or it is time to stop
     pthread_t thread;
     bool running;
 };

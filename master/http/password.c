@@ -9,6 +9,7 @@
 #include "api/wire.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/rng.h"
 #include "master/http/auth.h"
 
 enum { YESCRYPT_COST = 7 }; // about 66 ms and 16 MB a hash
@@ -61,23 +62,18 @@ bool auth_password_sent(const char *password, bool hashed, char out[SHA512_HEX])
     return true;
 }
 
-// Three brakes: on one user from one address, on an address that tries many users, and on a user
-// whom many addresses try. The last is wide, since whoever fills it keeps the user out as well.
+// The brakes on guessing. Failures are counted per user and address together, per address, and per
+// user. Only the first count keeps anybody out, and it keeps out that user at that address alone;
+// so nobody can lock out the others behind a proxy, or a user who sits elsewhere. The two wide
+// counts make it narrow: an address that guesses at many users, and a user at whom many addresses
+// guess, has LOGIN_FAILURES_SLOW failures of each pair instead of LOGIN_FAILURES.
 //
 // Entries lie in a table of fixed size: whoever comes to a place that is taken by another takes it
-// over, which at worst forgets some failures.
-enum { THROTTLE_PLACES = 4096 };
+// over, which at worst forgets some failures. Places depend on a secret, so that nobody can choose
+// names that fall on the place he wants to be forgotten.
+enum { THROTTLE_PLACES = 4096, SECRET_BYTES = 16 };
 
-static const struct {
-    bool user, address;
-    int most;
-    const char *what;
-} brakes[] = {
-    {true, true, LOGIN_FAILURES, "of this user from this address"},
-    {false, true, LOGIN_FAILURES_ADDRESS, "from this address"},
-    {true, false, LOGIN_FAILURES_USER, "of this user"},
-};
-enum { BRAKES = sizeof brakes / sizeof *brakes };
+enum brake { OF_PAIR, OF_ADDRESS, OF_USER, BRAKES };
 
 struct throttle_entry {
     uint64_t key;
@@ -87,12 +83,14 @@ struct throttle_entry {
 
 struct throttle {
     pthread_mutex_t lock;
+    uint8_t secret[SECRET_BYTES];
     struct throttle_entry places[BRAKES][THROTTLE_PLACES];
 };
 
 struct throttle *throttle_new(void)
 {
     struct throttle *t = xcalloc(1, sizeof *t);
+    rng_secret(t->secret, sizeof t->secret);
     pthread_mutex_init(&t->lock, NULL);
     return t;
 }
@@ -105,48 +103,59 @@ void throttle_free(struct throttle *t)
     free(t);
 }
 
-// The entry of a brake; empty when it is new or its window is over. Locked.
-static struct throttle_entry *entry_of(struct throttle *t, int brake, const char *user,
-                                       const char *address)
+// The entries of a user and an address; empty when they are new or their window is over. Locked.
+static void find_entries(struct throttle *t, const char *user, const char *address,
+                         struct throttle_entry *out[BRAKES])
 {
-    uint64_t key = (brakes[brake].user ? hash64(user, strlen(user)) * 31 : 0) +
-                   (brakes[brake].address ? hash64(address, strlen(address)) : 0);
-    struct throttle_entry *entry = &t->places[brake][key % THROTTLE_PLACES];
     int64_t now = clock_mono_us();
-    if (entry->key != key || now - entry->since > LOGIN_WINDOW_S * 1000000LL)
-        *entry = (struct throttle_entry){.key = key, .since = now};
-    return entry;
+    for (int i = 0; i < BRAKES; i++) {
+        uint8_t digest[SHA256_BYTES];
+        uint64_t key;
+        struct sha256 *hash = sha256_new();
+        sha256_update(hash, t->secret, sizeof t->secret);
+        if (i != OF_ADDRESS)
+            sha256_update(hash, user, strlen(user) + 1);
+        if (i != OF_USER)
+            sha256_update(hash, address, strlen(address) + 1);
+        sha256_final(hash, digest);
+        memcpy(&key, digest, sizeof key);
+        out[i] = &t->places[i][key % THROTTLE_PLACES];
+        if (out[i]->key != key || now - out[i]->since > LOGIN_WINDOW_S * 1000000LL)
+            *out[i] = (struct throttle_entry){.key = key, .since = now};
+    }
 }
 
-int throttle_check(struct throttle *t, const char *user, const char *address, int *retry_after,
+int throttle_enter(struct throttle *t, const char *user, const char *address, int *retry_after,
                    struct error *e)
 {
+    struct throttle_entry *of[BRAKES];
     int rc = 0;
     pthread_mutex_lock(&t->lock);
-    for (int i = 0; !rc && i < BRAKES; i++) {
-        const struct throttle_entry *entry = entry_of(t, i, user, address);
-        int64_t left = LOGIN_WINDOW_S - (clock_mono_us() - entry->since) / 1000000;
-        if (entry->failures < brakes[i].most)
-            continue;
+    find_entries(t, user, address, of);
+    bool slow = of[OF_ADDRESS]->failures >= LOGIN_FAILURES_ADDRESS ||
+                of[OF_USER]->failures >= LOGIN_FAILURES_USER;
+    int failures = of[OF_PAIR]->failures;
+    if (failures < (slow ? LOGIN_FAILURES_SLOW : LOGIN_FAILURES)) {
+        for (int i = 0; i < BRAKES; i++)
+            of[i]->failures++;
+    } else {
+        int64_t left = LOGIN_WINDOW_S - (clock_mono_us() - of[OF_PAIR]->since) / 1000000;
         *retry_after = left < 1 ? 1 : (int)left;
-        rc = error_set(e, ERR_BUSY, "%d failed logins %s; try again in %d s", brakes[i].most,
-                       brakes[i].what, *retry_after);
+        rc = error_set(e, ERR_BUSY,
+                       "%d failed logins of this user from this address; try again in %d s",
+                       failures, *retry_after);
     }
     pthread_mutex_unlock(&t->lock);
     return rc;
 }
 
-void throttle_failed(struct throttle *t, const char *user, const char *address)
-{
-    pthread_mutex_lock(&t->lock);
-    for (int i = 0; i < BRAKES; i++)
-        entry_of(t, i, user, address)->failures++;
-    pthread_mutex_unlock(&t->lock);
-}
-
 void throttle_passed(struct throttle *t, const char *user, const char *address)
 {
+    struct throttle_entry *of[BRAKES];
     pthread_mutex_lock(&t->lock);
-    entry_of(t, 0, user, address)->failures = 0;
+    find_entries(t, user, address, of);
+    of[OF_PAIR]->failures = 0;
+    for (int i = OF_ADDRESS; i < BRAKES; i++)
+        of[i]->failures -= of[i]->failures > 0;
     pthread_mutex_unlock(&t->lock);
 }

@@ -153,7 +153,7 @@ int account_login(struct view *v, struct error *e)
     if (!rc && cookie)
         rc = session_check_origin(v->rq, v->service->tls, e);
     if (!rc)
-        rc = throttle_check(v->service->logins, name, v->address, &v->rq->retry_after, e);
+        rc = throttle_enter(v->service->logins, name, v->address, &v->rq->retry_after, e);
     if (rc)
         return rc;
     struct principal *caller = &v->rq->principal; // for the audit trail
@@ -166,10 +166,8 @@ int account_login(struct view *v, struct error *e)
                                    jget_bool(body, "isHashed", false), sent);
     bool right = auth_password_matches(fits ? sent : "-", known ? stored : NULL) && fits;
     explicit_bzero(sent, sizeof sent);
-    if (!right) {
-        throttle_failed(v->service->logins, name, v->address);
+    if (!right)
         return error_set(e, ERR_FORBIDDEN, "wrong user name or password");
-    }
     if (!active)
         return error_set(e, ERR_FORBIDDEN, "the user %s is not active; ask an administrator", name);
     throttle_passed(v->service->logins, name, v->address);

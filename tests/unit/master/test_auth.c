@@ -150,6 +150,13 @@ static void test_logout(void **state)
     assert_int_equal(status_of("GET", "/api/v1/me", BY_USER, NULL), 200);
 }
 
+static int enter(struct throttle *t, const char *user, const char *address)
+{
+    int retry = 0, rc = throttle_enter(t, user, address, &retry, NULL);
+    assert_true(!rc || (retry > 0 && retry <= LOGIN_WINDOW_S));
+    return rc;
+}
+
 static void test_too_many_failures(void **state)
 {
     (void)state;
@@ -164,34 +171,59 @@ static void test_too_many_failures(void **state)
 
     // A good login makes the failures before it good.
     struct throttle *t = throttle_new();
-    int retry = 0;
-    for (int i = 0; i < LOGIN_FAILURES - 1; i++)
-        throttle_failed(t, "a", "192.0.2.1");
-    assert_int_equal(throttle_check(t, "a", "192.0.2.1", &retry, NULL), 0);
-    throttle_failed(t, "a", "192.0.2.1");
-    assert_int_equal(throttle_check(t, "a", "192.0.2.1", &retry, NULL), ERR_BUSY);
-    assert_int_equal(throttle_check(t, "a", "192.0.2.2", &retry, NULL), 0);
-    throttle_passed(t, "a", "192.0.2.1");
-    assert_int_equal(throttle_check(t, "a", "192.0.2.1", &retry, NULL), 0);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < LOGIN_FAILURES; i++)
+            assert_int_equal(enter(t, "a", "192.0.2.1"), 0);
+        throttle_passed(t, "a", "192.0.2.1"); // the last of them
+    }
+    for (int i = 0; i < LOGIN_FAILURES; i++)
+        assert_int_equal(enter(t, "a", "192.0.2.1"), 0);
+    assert_int_equal(enter(t, "a", "192.0.2.1"), ERR_BUSY);
+    assert_int_equal(enter(t, "a", "192.0.2.2"), 0);
+    assert_int_equal(enter(t, "b", "192.0.2.1"), 0);
     throttle_free(t);
+}
 
-    // One address that tries many users, and one user whom many addresses try.
-    t = throttle_new();
+// One address that tries many users locks out nobody else who shares it, but is slowed down.
+static void test_spraying_from_a_shared_address(void **state)
+{
+    (void)state;
+    struct throttle *t = throttle_new();
     char name[32];
-    for (int i = 0; i < LOGIN_FAILURES_ADDRESS; i++) {
-        assert_int_equal(throttle_check(t, "new", "192.0.2.1", &retry, NULL), 0);
+    for (int i = 0; i < 4 * LOGIN_FAILURES_ADDRESS; i++) {
         snprintf(name, sizeof name, "user-%d", i);
-        throttle_failed(t, name, "192.0.2.1");
+        assert_int_equal(enter(t, name, "192.0.2.1"), 0);
     }
-    assert_int_equal(throttle_check(t, "new", "192.0.2.1", &retry, NULL), ERR_BUSY);
-    assert_true(retry > 0 && retry <= LOGIN_WINDOW_S);
-    assert_int_equal(throttle_check(t, "new", "192.0.2.2", &retry, NULL), 0);
-    for (int i = 0; i < LOGIN_FAILURES_USER; i++) {
-        assert_int_equal(throttle_check(t, "one", "192.0.2.9", &retry, NULL), 0);
-        snprintf(name, sizeof name, "2001:db8::%d", i);
-        throttle_failed(t, "one", name);
+    for (int i = 0; i < 20; i++) { // good logins of one who sits there, too
+        assert_int_equal(enter(t, "neighbour", "192.0.2.1"), 0);
+        throttle_passed(t, "neighbour", "192.0.2.1");
     }
-    assert_int_equal(throttle_check(t, "one", "192.0.2.9", &retry, NULL), ERR_BUSY);
+    for (int i = 0; i < LOGIN_FAILURES_SLOW; i++)
+        assert_int_equal(enter(t, "victim", "192.0.2.1"), 0);
+    assert_int_equal(enter(t, "victim", "192.0.2.1"), ERR_BUSY);
+    for (int i = 0; i < LOGIN_FAILURES; i++) // elsewhere nothing has changed
+        assert_int_equal(enter(t, "victim", "192.0.2.2"), 0);
+    throttle_free(t);
+}
+
+// Many addresses that guess at one user do not lock him out, but each has fewer guesses.
+static void test_guessing_from_many_addresses(void **state)
+{
+    (void)state;
+    struct throttle *t = throttle_new();
+    char address[32];
+    int guesses = 0;
+    for (int i = 0; i < 1000; i++) {
+        snprintf(address, sizeof address, "2001:db8::%d", i);
+        while (!enter(t, "victim", address))
+            guesses++;
+    }
+    assert_true(guesses >= 1000 * LOGIN_FAILURES_SLOW);
+    assert_true(guesses <= 1000 * LOGIN_FAILURES_SLOW + LOGIN_FAILURES_USER);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(enter(t, "victim", "192.0.2.1"), 0);
+        throttle_passed(t, "victim", "192.0.2.1");
+    }
     throttle_free(t);
 }
 
@@ -366,6 +398,8 @@ int main(void)
         cmocka_unit_test(test_login),
         cmocka_unit_test(test_logout),
         cmocka_unit_test(test_too_many_failures),
+        cmocka_unit_test(test_spraying_from_a_shared_address),
+        cmocka_unit_test(test_guessing_from_many_addresses),
         cmocka_unit_test(test_create_users),
         cmocka_unit_test(test_change_users),
         cmocka_unit_test(test_agent_token),

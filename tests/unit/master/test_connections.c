@@ -255,6 +255,24 @@ static void test_bodies(void **state)
     assert_non_null(steady->c);
 }
 
+// One address cannot fill the queue of the workers before it has proved anything.
+static void test_work_of_newcomers(void **state)
+{
+    (void)state;
+    connections_free(table);
+    table = connections_new(&(struct connections_limits){.most = MOST, .per_address = NEWCOMERS});
+    for (int i = 0; i < WORKING_NEWCOMERS; i++) {
+        struct caller *k = arrive("192.0.2.1");
+        assert_int_equal(connections_may_work(table, k->c, NULL), 0);
+        enter(k, PHASE_WORK);
+    }
+    struct caller *next = arrive("192.0.2.1"), *other = arrive("192.0.2.2");
+    assert_int_equal(connections_may_work(table, next->c, NULL), ERR_BUSY);
+    assert_int_equal(connections_may_work(table, other->c, NULL), 0);
+    assert_int_equal(sign_in(next, false, 7), 0);
+    assert_int_equal(connections_may_work(table, next->c, NULL), 0);
+}
+
 static void test_no_files_left(void **state)
 {
     (void)state;
@@ -301,6 +319,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_deadlines, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bodies, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_work_of_newcomers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_files_left, setup, teardown),
         cmocka_unit_test_setup_teardown(test_closing_ones_are_bounded, setup, teardown),
     };
