@@ -37,7 +37,8 @@ struct receiver {
 // Takes one call and thanks for it.
 static void *receive(void *arg)
 {
-    static const char thanks[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    static const char thanks[] =
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     struct receiver *r = arg;
     struct pollfd ready = {.fd = r->fd, .events = POLLIN};
     if (poll(&ready, 1, 20000) == 1) {
