@@ -17,12 +17,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/judge.h"
 #include "agent/line.h"
 #include "agent/sandbox.h"
 #include "agent/spec.h"
 #include "agent/spool.h"
 #include "agent/sweep.h"
 #include "agent/taskdir.h"
+#include "agent/words.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -49,15 +51,16 @@ struct stream {
     int rank;
     const char *name;
     struct line_splitter lines;
+    struct words words;
     struct spool *spool;
 };
 
 struct rank {
     int number;
-    pid_t pid; // 0: not started
-    bool ended;
+    pid_t pid;        // 0: not started
+    bool ended, told; // told: to end, before it did
     int wait_status;
-    struct stream streams[2];
+    struct stream streams[2]; // stdout, stderr
 };
 
 struct supervisor {
@@ -72,10 +75,15 @@ struct supervisor {
     struct buf orders;
     bool started, children_left, finished;
     bool ending;
+    bool failed;     // .. since a rank failed
     int64_t kill_at; // monotonic, while ending
     bool changed;    // since the last publish
     int64_t publish_at;
     int publish_tries;
+    size_t *ends; // indexes of ranks in the order of their ends
+    size_t end_count;
+    const struct rank *cause; // of the failure; NULL: not known, or there is none
+    bool bereft;              // .. and it had lost its peers: another machine may know better
     char reason[512];
 };
 
@@ -129,10 +137,23 @@ static void send_status(struct supervisor *s, const json_t *status)
     free(text);
 }
 
+// Of its stderr; where it wrote nothing there, of its stdout.
+static const struct words *words_of(const struct rank *r)
+{
+    const struct words *err = &r->streams[1].words;
+    return err->lines > 0 ? err : &r->streams[0].words;
+}
+
 static json_t *status_json(const struct supervisor *s)
 {
     const char *state = s->finished ? TASK_EXITED : s->started ? TASK_RUNNING : TASK_STARTING;
-    return taskdir_status(s->id, state, ranks_json(s), s->reason);
+    json_t *status = taskdir_status(s->id, state, ranks_json(s), s->reason);
+    if (s->cause) {
+        json_object_set_new(status, "cause", json_integer(s->cause->number));
+        json_object_set_new(status, "bereft", json_boolean(s->bereft));
+        json_object_set_new(status, "lastWords", words_json(words_of(s->cause)));
+    }
+    return status;
 }
 
 // On a full disk the task goes on: the agent is told all the same, and the file is tried again.
@@ -200,8 +221,9 @@ static void kill_what_is_late(struct supervisor *s)
 
 static void on_line(void *ctx, const char *text, size_t len)
 {
-    const struct stream *stream = ctx;
+    struct stream *stream = ctx;
     struct line_view v = line_parse(text, len);
+    words_add(&stream->words, text, len);
     const struct spool_line line = {
         .wall_us = clock_wall_us(),
         .rank = v.rank >= 0 ? v.rank : stream->rank,
@@ -349,16 +371,60 @@ static void start_ranks(struct supervisor *s)
 static void rank_ended(struct supervisor *s, struct rank *r, int wait_status)
 {
     char how[64], reason[128];
+    enum verdict verdict = judge_status(wait_status, s->ending);
+    if (verdict == VERDICT_RUNS)
+        return;
     r->ended = s->changed = true;
+    r->told = s->ending;
     r->wait_status = wait_status;
+    s->ends[s->end_count++] = (size_t)(r - s->ranks);
     for (int i = 0; i < 2; i++)
         read_last_words(&r->streams[i]);
-    if (wait_status == 0 || s->ending)
+    if (verdict == VERDICT_WELL || s->ending)
         return;
+    s->failed = true;
     snprintf(reason, sizeof reason, "rank %d: %s", r->number,
              proc_status_text(wait_status, how, sizeof how));
     say(s, "ERROR", "%s%s", reason, s->count > 1 ? "; ending the other ranks" : "");
     end_task(s, SUPERVISOR_PEER_GRACE_S, reason);
+}
+
+// What a native rank exits with that has lost a peer.
+static bool lost_a_peer(const struct supervisor *s, const struct rank *r)
+{
+    json_t *words = words_json(words_of(r));
+    bool native = jget_bool(s->spec, "native", false) && WIFEXITED(r->wait_status) &&
+                  WEXITSTATUS(r->wait_status) == err_exit_code(ERR_PEER);
+    bool blames = native || judge_blames_peers(json_string_value(words));
+    json_decref(words);
+    return blames;
+}
+
+static enum verdict judge_rank(const struct supervisor *s, const struct rank *r)
+{
+    enum verdict verdict = judge_status(r->wait_status, r->told);
+    return verdict == VERDICT_FAILED && lost_a_peer(s, r) ? VERDICT_BEREFT : verdict;
+}
+
+// When all have ended and all that they wrote is read: which of them was it, and with which words?
+static void find_cause(struct supervisor *s)
+{
+    char how[64], last[256];
+    enum verdict worst = VERDICT_ENDED;
+    for (size_t i = 0; s->failed && i < s->end_count; i++) {
+        const struct rank *r = &s->ranks[s->ends[i]];
+        enum verdict verdict = judge_rank(s, r);
+        if (verdict > worst) {
+            worst = verdict;
+            s->cause = r;
+        }
+    }
+    if (!s->cause)
+        return;
+    s->bereft = worst == VERDICT_BEREFT;
+    words_last(words_of(s->cause), last, sizeof last);
+    snprintf(s->reason, sizeof s->reason, "rank %d: %s%s%s", s->cause->number,
+             proc_status_text(s->cause->wait_status, how, sizeof how), last[0] ? ": " : "", last);
 }
 
 static bool all_ranks_ended(const struct supervisor *s)
@@ -495,6 +561,7 @@ static void loop(struct supervisor *s)
             publish_change(s);
     }
     drain_streams(s);
+    find_cause(s);
     spool_close(&s->spool);
     s->finished = s->changed = true;
     s->publish_tries = 0;
@@ -548,6 +615,7 @@ static void make_ranks(struct supervisor *s)
     const json_t *list = jget(s->spec, "ranks");
     s->count = json_array_size(list);
     s->ranks = xcalloc(s->count, sizeof *s->ranks);
+    s->ends = xcalloc(s->count, sizeof *s->ends);
     s->polls = xcalloc(POLL_STREAMS + s->count * 2, sizeof *s->polls);
     for (size_t i = 0; i < s->count; i++) {
         struct rank *r = &s->ranks[i];
@@ -558,6 +626,7 @@ static void make_ranks(struct supervisor *s)
                                             .name = j == 0 ? "stdout" : "stderr",
                                             .spool = &s->spool};
             line_splitter_init(&r->streams[j].lines);
+            words_init(&r->streams[j].words);
         }
     }
     // Two pipes a rank may be more than the usual soft limit of 1,024 descriptors.
@@ -606,11 +675,15 @@ static int prepare(struct supervisor *s, struct error *e)
 
 static void release(struct supervisor *s)
 {
-    for (size_t i = 0; i < s->count * 2; i++)
-        line_splitter_free(&s->ranks[i / 2].streams[i % 2].lines);
+    for (size_t i = 0; i < s->count * 2; i++) {
+        struct stream *stream = &s->ranks[i / 2].streams[i % 2];
+        line_splitter_free(&stream->lines);
+        words_free(&stream->words);
+    }
     drop_agent(s);
     buf_free(&s->orders);
     spool_close(&s->spool);
+    free(s->ends);
     free(s->ranks);
     free(s->polls);
     free(s->marker);

@@ -33,7 +33,7 @@ struct options {
     const char *webhook_key_file, *webui_dir;
     const char *password_file, *tls_cert, *tls_key, *log_level, *scheduler;
     long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout, preempt_after,
-        log_retention_days, grow_after, backup_every, backup_keep, connections,
+        restart_backoff, log_retention_days, grow_after, backup_every, backup_keep, connections,
         connections_per_address;
     struct flag_list storage_allow;
     bool help, version;
@@ -50,6 +50,7 @@ static const struct options defaults = {
     .kill_grace = 10,
     .preemption_timeout = 3600,
     .preempt_after = -1,
+    .restart_backoff = 1,
     .grow_after = -1,
     .backup_keep = 7,
     .connections = LIMIT_CONNECTIONS,
@@ -113,6 +114,10 @@ static const struct {
      "from asking a task to end to killing it (10)", 0, 3600, NULL},
     {"preemption-timeout", 0, FLAG_INT, offsetof(struct options, preemption_timeout), "SECONDS",
      "for a task to checkpoint and leave (3600)", 1, 604800, NULL},
+    {"restart-backoff", 0, FLAG_INT, offsetof(struct options, restart_backoff), "SECONDS",
+     "from a trial's first failure to its restart; twice as long after each further one, at most "
+     "300 (1; 0: at once)",
+     0, 300, NULL},
     {"scheduler", 0, FLAG_STRING, offsetof(struct options, scheduler), "TYPE",
      "fair_share, priority or fifo: who comes first in pools that resource_pools does not name "
      "(fair_share)",
@@ -503,6 +508,7 @@ static void describe_config(struct master *m)
     jw_kv_int(&w, "agent_reconnect", o->agent_reconnect);
     jw_kv_int(&w, "kill_grace", o->kill_grace);
     jw_kv_int(&w, "preemption_timeout", o->preemption_timeout);
+    jw_kv_int(&w, "restart_backoff", o->restart_backoff);
     jw_kv_int(&w, "log_retention_days", o->log_retention_days);
     jw_kv_string(&w, "webhook_key_file", o->webhook_key_file);
     jw_kv_string(&w, "scheduler", o->scheduler);
@@ -564,6 +570,7 @@ static int start_services(struct master *m, struct error *e)
         .agent_reconnect_us = o->agent_reconnect * 1000000,
         .kill_grace_us = o->kill_grace * 1000000,
         .preemption_timeout_us = o->preemption_timeout * 1000000,
+        .restart_backoff_us = o->restart_backoff * 1000000,
         .log_days = o->log_retention_days,
         .schedule_gap_us = SCHEDULE_GAP_US,
         .scheduler = m->scheduler,

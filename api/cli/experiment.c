@@ -5,6 +5,7 @@
 
 #include "api/archive.h"
 #include "api/cli/columns.h"
+#include "api/cli/failure.h"
 #include "api/cli/output.h"
 #include "api/cli/rows.h"
 #include "api/cli/search_table.h"
@@ -216,7 +217,8 @@ int run_experiment_list(struct cli *c, const struct command *self, struct error 
     if (err == 0) {
         json_t *rows = rows_of(list, row_experiment);
         err = columns_add(c, list, rows, e);
-        err = err != 0 ? err : output_rows(c, rows, self->columns, e);
+        err = err != 0 ? err
+                       : output_rows(c, rows, failure_columns(rows, self->columns, &c->arena), e);
         json_decref(rows);
     }
     json_decref(list);
@@ -247,18 +249,17 @@ static void put_reason(struct cli *c, long long id, json_t *row)
 }
 
 static int describe_trials(struct cli *c, long long id, const json_t *config, json_t *row,
-                           struct error *e)
+                           json_t **trials, struct error *e)
 {
-    json_t *trials = NULL, *rows = json_array();
-    int err = fetch_trials(c, id, &trials, e);
+    json_t *rows = json_array();
+    int err = fetch_trials(c, id, trials, e);
     size_t i;
     json_t *trial;
-    json_array_foreach(trials, i, trial)
+    json_array_foreach(*trials, i, trial)
     {
         json_array_append_new(rows, row_trial(trial, config));
     }
     json_object_set_new(row, "trials", rows);
-    json_decref(trials);
     return err;
 }
 
@@ -267,11 +268,14 @@ static int print_trials(struct cli *c, json_t *trials, const json_t *config, str
 {
     if (json_array_size(trials) < 2) {
         printf("\nTrials (latest and best: %s)\n", searcher_metric(config));
-        return output_rows(c, trials, "id,state,steps,latest,best,restarts,duration", e);
+        return output_rows(
+            c, trials,
+            failure_columns(trials, "id,state,steps,latest,best,restarts,duration", &c->arena), e);
     }
     printf("\nTrials, the best first (%s)\n", searcher_metric(config));
     json_t *sorted = search_table(trials, config);
-    int err = output_rows(c, sorted, search_columns(sorted, &c->arena), e);
+    const char *columns = search_columns(sorted, &c->arena);
+    int err = output_rows(c, sorted, failure_columns(sorted, columns, &c->arena), e);
     json_decref(sorted);
     return err;
 }
@@ -280,7 +284,7 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
 {
     (void)self;
     long long id;
-    json_t *experiment = NULL;
+    json_t *experiment = NULL, *trials = NULL;
     int err = cli_id(c, 0, "experiment", &id, e);
     err = err != 0 ? err : fetch_experiment(c, id, &experiment, e);
     if (err != 0) {
@@ -294,7 +298,7 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     json_object_set(row, "best", jget(experiment, "bestTrialSearcherMetric")); // none: not set
     json_object_set(row, "best_trial", jget(experiment, "bestTrialId"));
     put_reason(c, id, row);
-    err = describe_trials(c, id, config, row, e);
+    err = describe_trials(c, id, config, row, &trials, e);
     if (err == 0) {
         err = output_object(c, row,
                             "id,name,description,state,reason,place,start,percent,best,"
@@ -303,7 +307,9 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     }
     if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
         err = print_trials(c, json_object_get(row, "trials"), config, e);
+        failure_print(failure_newest(trials));
     }
+    json_decref(trials);
     json_decref(row);
     json_decref(experiment);
     return err;

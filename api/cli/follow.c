@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "api/cli/cli.h"
+#include "api/cli/failure.h"
 #include "api/cli/progress.h"
 #include "api/cli/rows.h"
 #include "api/cli/terminal.h"
@@ -31,14 +32,15 @@ enum stale { // what is to be read anew
 
 struct follow {
     struct cli *c;
-    long long experiment, trial;
+    long long id, trial; // id: of the experiment
     bool terminal, away; // away: the master does not answer just now
     unsigned stale;      // bits of enum stale
     int64_t looked_at;   // monotonic
     json_t *config;      // of the experiment
     char state[32], reason[512], shown_state[32], shown_reason[512];
-    long long log_lines; // warnings and errors already shown
-    int64_t last_line;   // monotonic time of the last plain line
+    json_t *experiment, *trials; // as they were read last
+    long long log_lines;         // warnings and errors already shown
+    int64_t last_line;           // monotonic time of the last plain line
     struct progress now;
 };
 
@@ -57,12 +59,11 @@ static double metric_of(const json_t *report, const char *name)
 static int read_experiment(struct follow *f, struct error *e)
 {
     json_t *experiment = NULL;
-    int err = fetch_experiment(f->c, f->experiment, &experiment, e);
+    int err = fetch_experiment(f->c, f->id, &experiment, e);
     if (err != 0) {
         return err;
     }
-    const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(experiment, "state", ""));
-    snprintf(f->state, sizeof(f->state), "%s", word != NULL ? word : "UNKNOWN");
+    snprintf(f->state, sizeof(f->state), "%s", row_state(WIRE_EXPERIMENT_STATE, experiment));
     f->now.fraction = jget_double(experiment, "progress", 0);
     f->now.best = jget_double(experiment, "bestTrialSearcherMetric", NAN);
     if (f->config == NULL) {
@@ -72,7 +73,8 @@ static int read_experiment(struct follow *f, struct error *e)
         f->now.search = strcmp(searcher, "single") != 0;
         f->now.trials_total = json_integer_value(jget_path(f->config, "searcher.max_trials"));
     }
-    json_decref(experiment);
+    json_decref(f->experiment);
+    f->experiment = experiment;
     return 0;
 }
 
@@ -101,7 +103,7 @@ static void count_trials(struct follow *f, const json_t *trials)
 static int read_trial(struct follow *f, struct error *e)
 {
     json_t *trials = NULL;
-    int err = fetch_trials(f->c, f->experiment, &trials, e);
+    int err = fetch_trials(f->c, f->id, &trials, e);
     const json_t *trial = json_array_get(trials, 0);
     if (f->now.search && err == 0) {
         count_trials(f, trials);
@@ -115,18 +117,22 @@ static int read_trial(struct follow *f, struct error *e)
         f->now.step_ms = metric_of(training, "step_ms");
         f->now.validation = metric_of(jget(trial, "latestValidation"), searcher_metric(f->config));
     }
-    json_decref(trials);
+    if (err == 0) {
+        json_decref(f->trials);
+        f->trials = trials;
+    }
     return err;
 }
 
 static int read_reason(struct follow *f, struct error *e)
 {
     f->reason[0] = '\0';
-    if (strcmp(f->state, "QUEUED") != 0 && strcmp(f->state, "ACTIVE") != 0) {
+    if (strcmp(f->state, "QUEUED") != 0 && strcmp(f->state, "ACTIVE") != 0 &&
+        strcmp(f->state, "PAUSING") != 0) {
         return 0;
     }
     json_t *why = NULL;
-    int err = cli_call(f->c, "GET", NULL, &why, e, "/api/v1/experiments/%lld/why", f->experiment);
+    int err = cli_call(f->c, "GET", NULL, &why, e, "/api/v1/experiments/%lld/why", f->id);
     snprintf(f->reason, sizeof(f->reason), "%s", jget_string(why, "reason", ""));
     json_decref(why);
     return err;
@@ -324,13 +330,14 @@ static int ended(struct follow *f, struct error *e)
     if (strcmp(f->state, "COMPLETED") == 0 || !has_ended(f)) {
         return 0; // .. or --timeout has passed, which is told by who waits
     }
-    return error_set(e, ERR_FAILED, "experiment %lld ended as %s; see: muster experiment logs %lld",
-                     f->experiment, f->state, f->experiment);
+    failure_print(failure_newest(f->trials));
+    fflush(stdout);
+    return failure_of(f->experiment, e);
 }
 
 int cli_follow(struct cli *c, long long experiment, struct error *e)
 {
-    struct follow f = {.c = c, .experiment = experiment, .terminal = isatty(STDOUT_FILENO)};
+    struct follow f = {.c = c, .id = experiment, .terminal = isatty(STDOUT_FILENO)};
     struct events *stream = NULL;
     f.now = (struct progress){
         .loss = NAN, .validation = NAN, .samples_per_second = NAN, .step_ms = NAN, .best = NAN};
@@ -350,6 +357,8 @@ int cli_follow(struct cli *c, long long experiment, struct error *e)
     }
     watch_end();
     events_close(stream);
+    json_decref(f.experiment);
+    json_decref(f.trials);
     json_decref(f.config);
     return err;
 }

@@ -8,7 +8,7 @@
 
 #include "api/checkpoint.h"
 #include "api/cli/waiting.h"
-#include "api/wire.h"
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -30,6 +30,27 @@ static const char *plain_state(enum wire_names table, const json_t *object)
     const char *name = jget_string(object, "state", "");
     const char *word = wire_word(table, name);
     return word != NULL ? word : name;
+}
+
+const char *row_state(enum wire_names table, const json_t *object)
+{
+    const char *word = plain_state(table, object);
+    bool holds = jget_int(object, "liveAllocations", 0) > 0;
+    return strcmp(word, "PAUSED") == 0 && holds ? "PAUSING" : word;
+}
+
+// reason, and failure: the same for a table, with `of` characters at most.
+static void set_reason(json_t *row, const char *reason, bool failed)
+{
+    enum { BRIEF = 60 };
+    size_t n = 0, at = 0;
+    for (; failed && reason[at] != '\0' && n < BRIEF;
+         n += ((unsigned char)reason[++at] & 0xC0) != 0x80)
+        ;
+    char *brief = xasprintf("%.*s%s", (int)at, reason, n == BRIEF ? ".." : "");
+    set_string(row, "reason", reason);
+    set_string(row, "failure", brief);
+    free(brief);
 }
 
 // started, ended, duration (text) and duration_s; a run that goes on lasts until now.
@@ -62,7 +83,8 @@ json_t *row_experiment(const json_t *experiment)
     json_t *row = json_object();
     json_object_set_new(row, "id", json_integer(jget_int(experiment, "id", 0)));
     set_string(row, "name", jget_string(experiment, "name", ""));
-    set_string(row, "state", plain_state(WIRE_EXPERIMENT_STATE, experiment));
+    set_string(row, "state", row_state(WIRE_EXPERIMENT_STATE, experiment));
+    set_reason(row, jget_string(experiment, "failure", ""), true);
     set_progress(row, experiment);
     set_times(row, experiment);
     set_string(row, "user", jget_string(experiment, "username", ""));
@@ -116,7 +138,10 @@ json_t *row_trial(const json_t *trial, const json_t *config)
     const char *metric = searcher_metric(config);
     json_object_set_new(row, "id", json_integer(jget_int(trial, "id", 0)));
     json_object_set_new(row, "experiment", json_integer(jget_int(trial, "experimentId", 0)));
-    set_string(row, "state", plain_state(WIRE_TRIAL_STATE, trial));
+    set_string(row, "state", row_state(WIRE_TRIAL_STATE, trial));
+    set_reason(row, jget_string(trial, "exitReason", ""),
+               strcmp(plain_state(WIRE_TRIAL_STATE, trial), "COMPLETED") != 0);
+    set_string(row, "last_words", jget_string(trial, "lastWords", ""));
     json_object_set_new(row, "steps", json_integer(jget_int(trial, "totalBatchesProcessed", 0)));
     set_copy(row, "latest",
              json_object_get(average_metrics(jget(trial, "latestValidation")), metric));

@@ -6,6 +6,11 @@
 #include <jansson.h>
 #include <stddef.h>
 
+#include "api/wire.h"
+
+// The state of an experiment or a trial as a word; PAUSING: paused, and it holds its slots still.
+const char *row_state(enum wire_names table, const json_t *object);
+
 json_t *row_experiment(const json_t *experiment);
 json_t *row_trial(const json_t *trial, const json_t *experiment_config);
 json_t *row_checkpoint(const json_t *checkpoint, const char *metric);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/cli/failure.h"
 #include "api/cli/output.h"
 #include "api/cli/rows.h"
 #include "api/cli/verbs.h"
@@ -142,7 +143,7 @@ static const char *already(struct cli *c, const char *verb, const json_t *experi
         return arena_printf(&c->arena, "has ended already (%s)", word);
     }
     if (strcmp(verb, "pause") == 0 && state_is(experiment, "PAUSED")) {
-        return "is paused already";
+        return has_paused(experiment) ? "is paused already" : "is being paused already";
     }
     return strcmp(verb, "activate") == 0 && !state_is(experiment, "PAUSED") ? "is not paused"
                                                                             : NULL;
@@ -156,6 +157,22 @@ static int look_before(struct cli *c, const char *verb, long long id, const char
     *was = err == 0 ? already(c, verb, experiment) : NULL;
     json_decref(experiment);
     return err;
+}
+
+// What follows a pause that is not waited for: the slots are free later.
+static void tell_what_follows(struct cli *c, const char *verb, long long id)
+{
+    json_t *why = NULL;
+    if (strcmp(verb, "pause") != 0 || c->options.wait || c->format != OUTPUT_TABLE ||
+        c->options.quiet ||
+        cli_call(c, "GET", NULL, &why, NULL, "/api/v1/experiments/%lld/why", id) != 0) {
+        return;
+    }
+    const char *reason = jget_string(why, "reason", "");
+    if (strncmp(reason, "saves ", 6) == 0) {
+        printf("It %s.\n", reason);
+    }
+    json_decref(why);
 }
 
 // `was`: how it was before, when the verb had nothing to do; else NULL.
@@ -188,6 +205,9 @@ int run_experiment_act(struct cli *c, const struct command *self, struct error *
             err = wait_for_state(c, ids[i], self->verb, &experiment, e);
         }
         err = err != 0 ? err : report_act(c, self->verb, ids[i], was[i], e);
+        if (err == 0) {
+            tell_what_follows(c, self->verb, ids[i]);
+        }
         json_decref(experiment);
     }
     return err;
@@ -212,9 +232,7 @@ int run_experiment_wait(struct cli *c, const struct command *self, struct error 
         json_t *row = json_pack("{s:I, s:s}", "id", (json_int_t)id, "state", word);
         err = cli_report(c, row, e, "Experiment %lld: %s", id, word);
         if (err == 0 && strcmp(word, "COMPLETED") != 0) {
-            err = error_set(e, ERR_FAILED,
-                            "experiment %lld ended as %s; see: muster experiment logs %lld", id,
-                            word, id);
+            err = failure_of(experiment, e);
         }
     }
     json_decref(experiment);

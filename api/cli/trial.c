@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/cli/columns.h"
+#include "api/cli/failure.h"
 #include "api/cli/output.h"
 #include "api/cli/rows.h"
 #include "api/cli/verbs.h"
@@ -27,7 +28,7 @@ int run_trial_list(struct cli *c, const struct command *self, struct error *e)
         json_array_append_new(rows, row_trial(trial, jget(experiment, "config")));
     }
     err = err != 0 ? err : columns_add(c, trials, rows, e);
-    err = err != 0 ? err : output_rows(c, rows, self->columns, e);
+    err = err != 0 ? err : output_rows(c, rows, failure_columns(rows, self->columns, &c->arena), e);
     json_decref(rows);
     json_decref(trials);
     json_decref(experiment);
@@ -59,14 +60,16 @@ int run_trial_describe(struct cli *c, const struct command *self, struct error *
         row = row_trial(trial, jget(experiment, "config"));
         json_object_set(row, "starts", starts);
         json_object_set(row, "metadata", metadata);
-        err = output_object(c, row,
-                            "id,experiment,state,steps,latest,best,restarts,hparams,metadata,"
-                            "started,ended,duration",
-                            e);
+        err =
+            output_object(c, row,
+                          "id,experiment,state,reason,steps,latest,best,restarts,hparams,metadata,"
+                          "started,ended,duration",
+                          e);
     }
     if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
         printf("\nStarts\n");
         err = output_rows(c, starts, "epoch,state,slots,placed,duration,reason", e);
+        failure_print(trial);
     }
     json_decref(row);
     json_decref(metadata);

@@ -3,6 +3,8 @@
 #ifndef MUSTER_DB_STATEMENTS_COLUMNS_H
 #define MUSTER_DB_STATEMENTS_COLUMNS_H
 
+#include "db/statements/columns_live.h"
+
 #define DB_USER_COLUMNS                                                                            \
     "id, username, display_name, admin, active, modified_at, agent_user_group, last_auth_at"
 #define DB_PROJECT_COLUMNS "id, name, workspace_id, description, user_id, archived, created_at"
@@ -28,14 +30,14 @@
 // What the core reads beside them of what lives. Of experiments: 23 the owner's name,
 // 24 queue_order, 25 weight, 26 service, 27 resource_pool, 28 external_id, 29 kind, 30 ancestors,
 // 31 no_pause. Of trials: 20 the steps of the latest checkpoint, 21 how long it has waited for
-// slots that it got, 22 external_id, 23 metrics_known.
+// slots that it got, 22 external_id, 23 metrics_known, 24 restart_at, 25 failures, 26 failed_alike.
 #define SQL_LIVE_EXPERIMENT                                                                        \
     ", (SELECT username FROM users WHERE users.id = user_id), queue_order, weight, service,"       \
     " resource_pool, external_id, kind, ancestors, no_pause"
 #define SQL_LIVE_TRIAL                                                                             \
     ", (SELECT steps FROM checkpoints WHERE uuid = latest_checkpoint)"                             \
     ", (SELECT sum(a.started_at - a.queued_at) FROM allocations a WHERE a.trial_id = trials.id)"   \
-    ", external_id, metrics_known"
+    ", external_id, metrics_known, restart_at, failures, failed_alike"
 
 // 0 id, 1 trial_id, 2 epoch, 3 state, 4 slots, 5 pool, 6 placement, 7 exit_reason, 8 queued_at,
 // 9 started_at, 10 ended_at
@@ -75,15 +77,6 @@
 #define SQL_METRIC_LABEL                                                                           \
     "'\"' || replace(json_extract(e.config, '$.searcher.metric'), '\"', '') || '\"'"
 
-// What a live allocation makes of an active experiment or trial on the wire.
-#define SQL_LIVE_STATE(live_allocations)                                                           \
-    "CASE (SELECT max(CASE a.state WHEN 'RUNNING' THEN 3 WHEN 'TERMINATING' THEN 3 "               \
-    "WHEN 'STARTING' THEN 2 WHEN 'PULLING' THEN 1 ELSE 0 END) FROM " live_allocations              \
-    " AND a.state <> 'TERMINATED') "                                                               \
-    "WHEN 3 THEN 'RUNNING' WHEN 2 THEN 'STARTING' WHEN 1 THEN 'PULLING' ELSE 'QUEUED' END"
-
-#define SQL_EXPERIMENT_RUNS                                                                        \
-    "trials t JOIN allocations a ON a.trial_id = t.id WHERE t.experiment_id = e.id"
 #define SQL_EXPERIMENT_STATE                                                                       \
     "CASE e.state WHEN 'ACTIVE' THEN " SQL_LIVE_STATE(SQL_EXPERIMENT_RUNS) " ELSE e.state END"
 
@@ -93,7 +86,8 @@
     "p.archived OR w.archived, e.job_id, e.parent_id, e.config, e.searcher_type, e.progress, "     \
     "e.best_metric, e.archived, e.unmanaged, e.submitted_at, e.ended_at, "                         \
     "(SELECT count(*) FROM trials t WHERE t.experiment_id = e.id), "                               \
-    "json_extract(e.config, '$.resources.resource_pool')"
+    "json_extract(e.config, '$.resources.resource_pool'), " SQL_LIVE_COUNT(                        \
+        SQL_EXPERIMENT_RUNS) ", " SQL_FAILURE("e.id", "e.state")
 #define SQL_EXPERIMENT_FROM "FROM experiments e"
 #define SQL_EXPERIMENT_JOINED                                                                      \
     "JOIN users u ON u.id = e.user_id JOIN projects p ON p.id = e.project_id "                     \
@@ -116,7 +110,9 @@
     "(SELECT count(*) FROM checkpoints c WHERE c.trial_id = t.id AND c.state <> 'DELETED'), "      \
     "json_extract(t.best_validation, '$.metrics.avgMetrics.' || " SQL_METRIC_LABEL "), "           \
     "coalesce(t.log_retention_days, e.log_retention_days, "                                        \
-    "json_extract(e.config, '$.retention_policy.log_retention_days')), " SQL_TRIAL_RAN
+    "json_extract(e.config, '$.retention_policy.log_retention_days')), " SQL_TRIAL_RAN             \
+    ", t.last_words, t.restart_at, t.failed_alike, " SQL_LIVE_COUNT(                               \
+        "allocations a WHERE a.trial_id = t.id")
 #define SQL_TRIAL_FROM   "FROM trials t"
 #define SQL_TRIAL_JOINED "JOIN experiments e ON e.id = t.experiment_id"
 #define SQL_TRIAL_TABLES SQL_TRIAL_FROM " " SQL_TRIAL_JOINED

@@ -13,6 +13,7 @@
 #include "master/core/lives.h"
 #include "master/core/logs.h"
 #include "master/core/loop.h"
+#include "master/core/retries.h"
 
 static const char *const outcome_words[OUTCOMES] = {"",     "COMPLETED", "PREEMPTED", "FAILED",
                                                     "PEER", "LOST",      "KILLED"};
@@ -59,6 +60,7 @@ void allocation_free(struct allocation *a)
     free(a->parts);
     free(a->leave);
     free(a->reason);
+    free(a->words);
     signals_free(a);
     free(a);
 }
@@ -229,6 +231,8 @@ static void set_outcome(struct core *c, struct allocation *a, enum outcome outco
     bool is_cause = outcome == OUTCOME_FAILED || outcome == OUTCOME_LOST;
     if (!is_open && !(a->outcome == OUTCOME_PEER && is_cause))
         return;
+    free(a->words);
+    a->words = NULL;
     a->outcome = outcome;
     free(a->reason);
     a->reason = xstrdup(reason);
@@ -303,8 +307,12 @@ static void finish(struct core *c, struct allocation *a)
     STORE(c, ALLOCATION_END, "sis", a->reason ? a->reason : "", c->wall, a->id);
     STORE(c, TOKENS_DELETE_ALLOCATION, "s", a->id);
     usage_add(c, a);
-    if (outcome >= OUTCOME_FAILED && !t->invalid) // else it has said why itself
+    if (outcome == OUTCOME_FAILED || outcome == OUTCOME_PEER)
+        retry_judge(c, a);
+    if (outcome >= OUTCOME_FAILED && !t->invalid) { // else it has said why itself
         trial_set_reason(c, t, a->reason);
+        STORE(c, TRIAL_SET_LAST_WORDS, "si", a->words ? a->words : "", t->id);
+    }
     tell_what_follows(c, a);
     log_info("allocation ended", "exp=%lld trial=%lld alloc=%s outcome=%s",
              (long long)t->live->experiment->id, (long long)t->id, a->id, outcome_word(outcome));
@@ -358,6 +366,7 @@ static void do_action(struct core *c, struct allocation *a, enum allocation_acti
     case ALLOCATION_DO_NOTHING:
         break;
     case ALLOCATION_DO_SHOW:
+        a->runs_since = a->state == ALLOCATION_RUNNING ? c->wall : 0;
         show(c, a);
         signals_wake(c, a);
         break;
@@ -442,6 +451,21 @@ static void dismiss_daemons(struct core *c, struct allocation *a)
     if (a->outcome == OUTCOME_NONE)
         set_outcome(c, a, OUTCOME_COMPLETED, "");
     allocation_event(c, a, ALLOCATION_EV_KILL);
+}
+
+// Of several ranks that failed, the first to be heard is the cause, unless it only had lost
+// another. After a start of the master the same machine tells the same once more.
+void allocation_hear(struct core *c, struct allocation *a, const struct failure *f)
+{
+    bool better =
+        a->outcome == OUTCOME_FAILED && a->bereft && !f->bereft && f->outcome == OUTCOME_FAILED;
+    if (better)
+        a->outcome = OUTCOME_NONE;
+    set_outcome(c, a, f->outcome, f->reason);
+    if (a->outcome != f->outcome || a->words || strcmp(a->reason, f->reason) != 0)
+        return;
+    a->words = xstrdup(f->words);
+    a->bereft = f->bereft;
 }
 
 void part_exited(struct core *c, struct part *p, enum outcome outcome, const char *reason)

@@ -151,7 +151,7 @@ static void revive(struct core *c, struct trial *t, json_t *hparams)
 {
     json_decref(t->hparams);
     t->hparams = json_incref(hparams);
-    t->restarts = 0;
+    t->restarts = t->retry.failures = t->retry.alike = 0;
     t->exited_early = t->invalid = t->no_retries = false;
     free(t->exit_reason);
     t->exit_reason = NULL;

@@ -32,6 +32,7 @@ struct core_options {
     int64_t agent_reconnect_us;            // 30 s until a lost agent's allocations are given up
     int64_t kill_grace_us;                 // SIGTERM -> SIGKILL, 10 s
     int64_t preemption_timeout_us;         // 3600 s unless the experiment says otherwise
+    int64_t restart_backoff_us;            // from a first failure to the restart; 0: at once
     int64_t log_days; // logs are kept so long after the end of their task, when their experiment
                       // does not say; 0: for ever
     int64_t schedule_gap_us;              // passes of the scheduler are so far apart; 0: each turn

@@ -40,6 +40,13 @@ void allocation_event(struct core *c, struct allocation *a, enum allocation_even
 void allocation_kill(struct core *c, struct allocation *a, enum outcome outcome,
                      const char *reason);
 void allocation_leaves(struct core *c, struct allocation *a); // by itself, else it is killed soon
+// A rank has failed on one machine; `words`: its last lines. Before part_exited().
+struct failure {
+    enum outcome outcome; // FAILED, PEER
+    const char *reason, *words;
+    bool bereft; // it says that it had lost its peers
+};
+void allocation_hear(struct core *c, struct allocation *a, const struct failure *f);
 struct part *allocation_part(struct allocation *a, const struct agent *g); // NULL: none there
 // Its processes on one machine are gone. NONE: all exited with 0. May free the allocation.
 void part_exited(struct core *c, struct part *p, enum outcome outcome, const char *reason);

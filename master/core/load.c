@@ -17,6 +17,7 @@
 #include "master/core/loop.h"
 #include "master/core/policies.h"
 #include "master/core/reports.h"
+#include "master/core/retries.h"
 #include "master/core/teams.h"
 #include "master/core/webhooks.h"
 #include "master/core/workers.h"
@@ -61,7 +62,10 @@ enum {
     T_CHECKPOINT_STEPS = 20,
     T_WAITED,
     T_EXTERNAL,
-    T_KNOWN
+    T_KNOWN,
+    T_RESTART_AT,
+    T_FAILURES,
+    T_FAILED_ALIKE
 };
 enum {
     A_ID,
@@ -241,6 +245,9 @@ static int load_trial(struct core *c, struct db_rows *rows, struct error *e)
     snprintf(t->checkpoint, sizeof t->checkpoint, "%s", text_of(rows, T_CHECKPOINT));
     t->checkpoint_steps = db_int(rows, T_CHECKPOINT_STEPS);
     t->waited = db_int(rows, T_WAITED);
+    t->retry.at = db_int(rows, T_RESTART_AT);
+    t->retry.failures = db_int(rows, T_FAILURES);
+    t->retry.alike = db_int(rows, T_FAILED_ALIKE);
     metrics_load(t, db_text(rows, T_TRAINING), db_text(rows, T_VALIDATION), db_text(rows, T_BEST),
                  db_text(rows, T_SUMMARY));
     if (!trial_is_terminal(t->state))
@@ -428,6 +435,9 @@ static int load_allocation(struct core *c, struct db_rows *rows, struct error *e
     leave_load(c, a, text_of(rows, A_CAUSE), db_int(rows, A_FAVOURED));
     if (!allocation_state_of(text_of(rows, A_STATE), &a->state))
         err = error_set(e, ERR_CORRUPT, "allocation %s has an unknown state", a->id);
+    a->runs_since = a->state == ALLOCATION_RUNNING ? a->started_at : 0;
+    if (err)
+        ;
     else if (a->state == ALLOCATION_QUEUED)
         a->slots = (int)db_int(rows, A_SLOTS);
     else if (!load_parts(c, a, placement))
@@ -515,7 +525,7 @@ static void resume(struct core *c)
         for (struct trial *t = x->live ? x->live->trials : NULL; t; t = t->next) {
             if (t->allocation)
                 resume_allocation(c, t);
-            else
+            else if (!retry_resume(c, t))
                 trial_event(c, t, TRIAL_EV_IDLE);
         }
         if (x->live)

@@ -80,7 +80,13 @@ struct trial {
     bool no_retries;                            // by a log policy: an error of its program ends it
     struct agent *excluded[SCHED_EXCLUDED_MAX]; // .. it is not placed there
     int excluded_count;
-    char *exit_reason;          // why it ended or started again last; NULL: it did not
+    char *exit_reason;    // why it ended or started again last; NULL: it did not
+    struct retry {        // retries.h
+        int64_t failures; // in a row, without a checkpoint or a long run between them
+        int64_t alike;    // .. of which the last so many had the same reason, at the start
+        int64_t at;       // wall: it starts again then; 0: it does not wait for that
+        struct timer timer;
+    } retry;
     char checkpoint[UUID_TEXT]; // newest completed; "": none
     int64_t checkpoint_steps;
     int64_t steps;

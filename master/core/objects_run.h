@@ -55,7 +55,10 @@ struct allocation {
     char *leave; // by the scheduler's will: the sentence that says why; NULL: not
     enum outcome outcome;
     char *reason;                  // of the outcome, for people
+    char *words;                   // .. the last lines of the rank that failed; NULL: none
+    bool bereft;                   // .. which had lost its peers: another may know better
     int64_t queued_at, started_at; // wall
+    int64_t runs_since;            // wall: when all its machines were seen to run; 0: never
     char resume[UUID_TEXT];        // checkpoint it starts from; "": none
     int64_t resume_steps;
     int64_t measured_at; // monotonic: since then its progress has gone on from `measured`

@@ -135,6 +135,15 @@ static void report_exit(struct core *c, struct part *p, const json_t *task)
         buf_puts(&reason, given);
     else
         describe_ranks(ranks, &reason);
+    const struct failure failure = {
+        .outcome = outcome,
+        .reason = reason.len ? buf_str(&reason) : "",
+        .words = jget_string(task, "lastWords", ""),
+        .bereft = jget_bool(task, "bereft", false),
+    };
+    if (p->state != PART_EXITED && jget(task, "lastWords") &&
+        (outcome == OUTCOME_FAILED || outcome == OUTCOME_PEER))
+        allocation_hear(c, p->allocation, &failure);
     part_exited(c, p, outcome, reason.len ? buf_str(&reason) : "it could not be started");
     buf_free(&reason);
 }

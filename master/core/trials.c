@@ -8,6 +8,7 @@
 #include "master/core/detached.h"
 #include "master/core/gc.h"
 #include "master/core/lives.h"
+#include "master/core/retries.h"
 
 struct trial *trial_new(struct live *l, int64_t id, const char *request_id)
 {
@@ -76,6 +77,7 @@ void trial_set_reason(struct core *c, struct trial *t, const char *reason)
 
 static void request(struct core *c, struct trial *t)
 {
+    retry_clear(c, t);
     if (t->state == TRIAL_ACTIVE && !t->allocation)
         allocation_request(c, t);
 }
@@ -85,10 +87,12 @@ static void retry(struct core *c, struct trial *t)
     t->restarts++;
     STORE(c, TRIAL_SET_RESTARTS, "ii", t->restarts, t->id);
     core_event(c, EVENT_TRIAL, t->live->experiment->id, t->id, NULL);
-    if (t->restarts > t->live->max_restarts || t->no_retries)
+    if (t->restarts > t->live->max_restarts || t->no_retries) {
+        retry_give_up(c, t);
         trial_event(c, t, TRIAL_EV_OUT_OF_RESTARTS);
-    else
+    } else if (!retry_wait(c, t)) {
         request(c, t);
+    }
 }
 
 static enum search_end end_for_search(const struct trial *t)
@@ -148,6 +152,8 @@ void trial_event(struct core *c, struct trial *t, enum trial_event ev)
     if ((int)t->state != to.next) {
         t->state = (enum trial_state)to.next;
         core_event(c, EVENT_TRIAL, t->live->experiment->id, t->id, NULL);
+        if (t->state != TRIAL_ACTIVE)
+            retry_clear(c, t);
         if (to.action != TRIAL_DO_END)
             STORE(c, TRIAL_SET_STATE, "si", trial_state_word(t->state), t->id);
     }

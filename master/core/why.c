@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
+#include "master/core/retries.h"
 #include "master/core/teams.h"
 
 static const char *const reason_codes[SCHED_REASON_COUNT] = {
@@ -225,12 +226,38 @@ static const char *leaves_because(const struct live *l)
     return NULL;
 }
 
-static bool holds_slots(const struct live *l)
+// The allocation that has been asked to leave and has the longest time for it; NULL: none has.
+static const struct allocation *last_to_leave(const struct live *l)
+{
+    const struct allocation *last = NULL;
+    for (const struct trial *t = l->trials; t; t = t->next)
+        if (t->allocation && !why_waits(t) &&
+            (!last || t->allocation->drain_timer.at > last->drain_timer.at))
+            last = t->allocation;
+    return last;
+}
+
+static void say_paused(const struct core *c, const struct live *l, struct buf *out)
+{
+    char span[32];
+    const struct allocation *a = last_to_leave(l);
+    if (!a) {
+        buf_puts(out, "is paused");
+        return;
+    }
+    buf_puts(out, "saves its work, then leaves its slots");
+    if (a->drain_timer.place && a->drain_timer.at > c->now)
+        buf_printf(out, "; if it has not left in %s, it is ended (preemption_timeout)",
+                   clock_duration(a->drain_timer.at - c->now, span, sizeof span));
+}
+
+// The first of its trials that waits to start again; NULL: none does.
+static const struct trial *waits_to_retry(const struct live *l)
 {
     for (const struct trial *t = l->trials; t; t = t->next)
-        if (t->allocation)
-            return true;
-    return false;
+        if (t->retry.at)
+            return t;
+    return NULL;
 }
 
 // One on which it runs and that is not heard; NULL: all are.
@@ -248,6 +275,7 @@ void why_say_live(struct core *c, const struct live *l, struct buf *out)
     const struct agent *silent = silent_agent(l);
     struct sched_reason r;
     const char *leaves = leaves_because(l);
+    const struct trial *retries = waits_to_retry(l);
     if (why_of_live(c, l, &r))
         why_say(c, l, &r, out);
     else if (leaves)
@@ -259,7 +287,9 @@ void why_say_live(struct core *c, const struct live *l, struct buf *out)
             "again from its newest checkpoint",
             silent->id);
     else if (l->experiment->state == EXPERIMENT_PAUSED)
-        buf_puts(out, holds_slots(l) ? "saves its work, then leaves its slots" : "is paused");
+        say_paused(c, l, out);
+    else if (retries)
+        retry_say(c, retries, out);
 }
 
 // --- as an answer --------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ bool why_waits(const struct trial *t);
 void why_count_slots(const struct live *l, int64_t *wanted, int64_t *held);
 // Of its first trial that waits. False: none does.
 bool why_of_live(struct core *c, const struct live *l, struct sched_reason *out);
-// Why it waits, else why it is about to leave its slots, else that it is paused; else nothing.
+// Why it waits, else why it is about to leave its slots, else that it is paused, or starts again
+// soon; else nothing.
 void why_say_live(struct core *c, const struct live *l, struct buf *out);
 
 // "estimatedStart": a time of the wire, or null.

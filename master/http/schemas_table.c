@@ -88,7 +88,7 @@ const struct schema schema_table[] = {
            "bestTrialSearcherMetric?:float duration?:int unmanaged?:bool modelDefinitionSize?:int "
            "hyperparameters?:object externalExperimentId?:string externalTrialId?:string "
            "pachydermIntegration?:object +seed?:int +priority?:int +liveAllocations?:int "
-           "+runSeconds?:number"),
+           "+runSeconds?:number +failure?:string"),
     OURS("Field", "name:string type:string lists:[string] optional:bool sortable:bool help:string "
                   "names?:[string]"),
     OBJECT("File", "path:string type:int content:base64 mode:int mtime:digits uid:int gid:int"),
@@ -121,7 +121,8 @@ const struct schema schema_table[] = {
            "totalCheckpointSize?:digits checkpointCount?:int summaryMetrics?:object "
            "searcherMetricValue?:float logRetentionDays?:int metadata?:object "
            "+latestCheckpoint?:string +progress?:number +exitReason?:string +runId?:int "
-           "+seed?:int +unmanaged?:bool"),
+           "+seed?:int +unmanaged?:bool +lastWords?:string +restartTime?:time +failedAlike?:int "
+           "+liveAllocations?:int"),
     OBJECT("MetricsWorkload", "endTime?:time metrics:Metrics numInputs:int totalBatches:int"),
     OBJECT("Metrics", "avgMetrics:object batchMetrics?:[object]"),
     OBJECT("CheckpointWorkload", "uuid?:string endTime?:time state:CheckpointState "

@@ -167,7 +167,9 @@ static const struct sql_table table = {
                          "p.archived OR w.archived, "                                              \
                          "r.job_id, r.parent_id, " config_                                         \
                          ", r.searcher, r.progress, r.best, r.archived, "                          \
-                         "r.unmanaged, r.submitted_at, r.ended_at, r.trials, r.pool"
+                         "r.unmanaged, r.submitted_at, r.ended_at, r.trials, "                     \
+                         "r.pool, " SQL_LIVE_COUNT(SQL_LISTED_RUNS) ", " SQL_FAILURE("r.id",       \
+                                                                                     "r.state")
 #define SQL_LISTED_RUNS                                                                            \
     "trials t JOIN allocations a ON a.trial_id = t.id WHERE t.experiment_id = r.id"
 #define LIGHT_JOINED                                                                               \
@@ -176,7 +178,7 @@ static const struct sql_table table = {
     "p.workspace_id"
 #define LISTED_JOINED LIGHT_JOINED " CROSS JOIN experiments e ON e.id = r.id"
 
-enum { LISTED_COLUMNS = 27 };
+enum { LISTED_COLUMNS = 29 };
 
 // One of `words` in the parameter omit, which may be repeated or hold several with commas between.
 static bool is_omitted(struct view *v, const char *word)

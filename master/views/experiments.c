@@ -37,12 +37,13 @@ enum { // columns of SQL_EXPERIMENT_COLUMNS, then of STMT_EXPERIMENT_VIEW
     E_ENDED_AT,
     E_TRIALS,
     E_POOL,
+    E_LIVE_ALLOCATIONS,
+    E_FAILURE,
     E_ORIGINAL_CONFIG,
     E_SEED,
     E_CHECKPOINTS,
     E_SEARCHER_METRIC,
     E_PRIORITY,
-    E_LIVE_ALLOCATIONS,
     E_RUN_TIME,
 };
 
@@ -89,6 +90,9 @@ void write_experiment_members(struct json_writer *w, struct db_rows *rows)
     write_time(w, "endTime", db_int(rows, E_ENDED_AT));
     jw_kv_int(w, "numTrials", db_int(rows, E_TRIALS));
     jw_kv_string(w, "resourcePool", db_is_null(rows, E_POOL) ? "" : db_text(rows, E_POOL));
+    jw_kv_int(w, "liveAllocations", db_int(rows, E_LIVE_ALLOCATIONS));
+    if (!db_is_null(rows, E_FAILURE))
+        jw_kv_string(w, "failure", db_text(rows, E_FAILURE));
 }
 
 static void write_trial_ids(struct view *v, int64_t id)
@@ -125,7 +129,6 @@ static int write_experiment_view(struct view *v, int64_t id, bool config, struct
         jw_kv_int(w, "checkpointCount", db_int(rows, E_CHECKPOINTS));
         jw_kv_string(w, "searcherMetric", db_text(rows, E_SEARCHER_METRIC));
         jw_kv_int(w, "priority", db_int(rows, E_PRIORITY));
-        jw_kv_int(w, "liveAllocations", db_int(rows, E_LIVE_ALLOCATIONS));
         jw_kv_double(w, "runSeconds", (double)db_int(rows, E_RUN_TIME) / 1e6); // of all starts
         write_best_trial(v, id);
         write_trial_ids(v, id);

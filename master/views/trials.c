@@ -31,6 +31,10 @@ enum { // columns of SQL_TRIAL_COLUMNS
     T_SEARCHER_METRIC,
     T_LOG_DAYS,
     T_WALL_CLOCK,
+    T_LAST_WORDS,
+    T_RESTART_AT,
+    T_FAILED_ALIKE,
+    T_HELD,
 };
 
 static void write_trial(struct json_writer *w, struct db_rows *rows)
@@ -57,6 +61,11 @@ static void write_trial(struct json_writer *w, struct db_rows *rows)
     jw_kv_string(w, "latestCheckpoint", db_text(rows, T_LATEST_CHECKPOINT));
     jw_kv_double(w, "progress", db_double(rows, T_PROGRESS));
     jw_kv_string(w, "exitReason", db_text(rows, T_EXIT_REASON));
+    jw_kv_string(w, "lastWords", db_text(rows, T_LAST_WORDS));
+    if (db_int(rows, T_RESTART_AT))
+        write_time(w, "restartTime", db_int(rows, T_RESTART_AT));
+    jw_kv_int(w, "failedAlike", db_int(rows, T_FAILED_ALIKE));
+    jw_kv_int(w, "liveAllocations", db_int(rows, T_HELD));
     jw_kv_int(w, "runId", db_int(rows, T_RUN_ID));
     jw_kv_int(w, "seed", db_int(rows, T_SEED));
     jw_kv_int(w, "checkpointCount", db_int(rows, T_CHECKPOINTS));
@@ -67,7 +76,7 @@ static void write_trial(struct json_writer *w, struct db_rows *rows)
     jw_kv_double(w, "wallClockTime", (double)db_int(rows, T_WALL_CLOCK) / 1e6);
 }
 
-_Static_assert(T_WALL_CLOCK + 1 == TRIAL_LIST_COLUMNS, "what the list selects");
+_Static_assert(T_HELD + 1 == TRIAL_LIST_COLUMNS, "what the list selects");
 
 void write_trial_row(struct json_writer *w, struct db_rows *rows)
 {

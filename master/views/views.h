@@ -111,7 +111,7 @@ stream_handler stream_events; // events.c
 void write_experiment_members(struct json_writer *w, struct db_rows *rows);
 
 // trials.c: a row of SQL_TRIAL_COLUMNS.
-enum { TRIAL_LIST_COLUMNS = 23 };
+enum { TRIAL_LIST_COLUMNS = 27 };
 list_writer write_trial_row;
 
 // Key and value: an RFC 3339 time; a null where `wall_us` is 0.

@@ -101,6 +101,7 @@ class Cluster:
         self.master = Daemon("muster-master", ["--data-dir", data, "--bind", self.bind,
                                                "--port", self.port,
                                                "--initial-password-file", self.folder / "password",
+                                               "--restart-backoff", 0,  # test_failures waits
                                                *self.master_flags], self.folder / "master.log")
         self.master.start()
         wait_for("the master's address", lambda: url_file.exists() or self.master.process.poll() is not None)

@@ -55,6 +55,7 @@ static void draw_options(uint64_t seed)
     rules.grow_after /= part;
     options.scheduler = chance(&r, 6000) ? SCHED_FAIR_SHARE : rng_below(&r, SCHED_EASY);
     options.schedule_gap_us = chance(&r, 7000) ? 5 * MS : 0;
+    options.restart_backoff_us = chance(&r, 5000) ? 500 * MS : 0;
 }
 
 void master_start(struct world *w)

@@ -48,6 +48,7 @@ void start_core(void)
         .agent_reconnect_us = 30 * SECOND,
         .kill_grace_us = 10 * SECOND,
         .preemption_timeout_us = 3600LL * SECOND,
+        .restart_backoff_us = cl.more.restart_backoff_us,
         .mono_us = test_clock,
         .wall_us = test_wall,
         .scheduler = cl.more.scheduler,

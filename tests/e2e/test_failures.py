@@ -1,0 +1,112 @@
+"""Programs that fail, and programs that do not leave: what people are told of them, on real daemons."""
+
+import pathlib
+import unittest
+
+from cluster import Cluster, wait_for
+
+PROGRAM = """\
+name: {name}
+entrypoint: exec sh run.sh
+launch: per_slot
+searcher: {{name: single, metric: loss}}
+resources: {{slots_per_trial: {slots}}}
+max_restarts: {restarts}
+"""
+
+# Rank 1 is at fault, but takes its time to end, whatever it is told; rank 0 dies of it sooner.
+GANG = """\
+if [ "$RANK" = 1 ]; then
+    trap '' TERM
+    touch ../deaf
+    sleep 0.5
+    echo "loading" >&2
+    printf 'Traceback (most recent call last):\\n  File "train.py", line 7\\n\\033[31mKeyError\\033[0m: "lr"\\n' >&2
+    exit 3
+fi
+while [ ! -e ../deaf ]; do sleep 0.05; done
+echo "torch.distributed.DistBackendError: NCCL error: remote process exited" >&2
+exit 1
+"""
+
+# Does not listen to its allocation.
+DEAF = """\
+trap '' TERM
+touch ../started
+while :; do sleep 0.1; done
+"""
+
+
+class Failures(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster("cluster", slots=(2,), master_flags=("--restart-backoff", 1)).__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.__exit__(None, None, None)
+
+    def submit(self, name, script, slots=1, restarts=0, more=""):
+        folder = pathlib.Path(name)
+        folder.mkdir()
+        (folder / "run.sh").write_text(script)
+        config = pathlib.Path(f"{name}.yaml")
+        config.write_text(PROGRAM.format(name=name, slots=slots, restarts=restarts) + more)
+        return self.cluster.create(config, folder)
+
+    def test_the_reason_is_what_the_failing_rank_wrote_last(self):
+        experiment = self.submit("gang", GANG, slots=2)
+        follow = self.cluster.run("experiment", "follow", experiment)
+        self.assertNotEqual(follow.returncode, 0)
+        reason = 'rank 1: exit 3: KeyError: "lr"'
+        self.assertIn(reason, follow.stderr)
+        self.assertIn('    Traceback (most recent call last):\n      File "train.py", line 7\n    KeyError: "lr"\n',
+                      follow.stdout)
+        for text in (self.cluster.muster("experiment", "describe", experiment),
+                     self.cluster.muster("experiment", "list"),
+                     self.cluster.muster("trial", "list", experiment),
+                     self.cluster.muster("trial", "describe", self.cluster.trial(experiment)["id"])):
+            self.assertIn(reason, text)
+        trial = self.cluster.trial(experiment)
+        self.assertEqual(trial["reason"], reason)
+        self.assertEqual(trial["last_words"].splitlines()[-1], 'KeyError: "lr"')
+
+    def test_a_signal_and_no_words(self):
+        experiment = self.submit("signal", "kill -SEGV $$\n")
+        self.cluster.wait(experiment, "ERROR")
+        self.assertEqual(self.cluster.trial(experiment)["reason"], "rank 0: signal 11 (SIGSEGV)")
+
+    def test_restarts_wait_and_it_is_said_that_they_fail_alike(self):
+        experiment = self.submit("alike", "echo 'no such file: data.txt' >&2; exit 1\n", restarts=2)
+        follow = self.cluster.run("experiment", "follow", experiment)
+        self.assertIn("starts again in 1.0 s (restart 1 of 2)", follow.stdout)
+        self.assertIn("it has failed 2 times in the same way, right after its start: rank 0: exit 1: "
+                      "no such file: data.txt; starts again in 2.0 s (restart 2 of 2)", follow.stdout)
+        self.assertIn("3 times in the same way, right after its start", follow.stderr)
+        starts = self.cluster.rows("trial", "describe", self.cluster.trial(experiment)["id"])["starts"]
+        self.assertEqual(len(starts), 3)
+        self.assertGreaterEqual(self.cluster.rows("experiment", "describe", experiment)["duration_s"], 3)
+
+    def test_kill_ends_a_wait(self):
+        experiment = self.submit("waits", "exit 1\n", restarts=9)
+        wait_for("a long wait", lambda: self.cluster.trial(experiment)["restarts"] >= 3)
+        self.cluster.muster("experiment", "kill", experiment, "--wait", timeout=30)
+        self.assertEqual(self.cluster.rows("experiment", "describe", experiment)["state"], "CANCELED")
+
+    def test_what_does_not_leave_is_pausing(self):
+        experiment = self.submit("deaf", DEAF, more="preemption_timeout: 10\n")
+        state = lambda: self.cluster.rows("experiment", "describe", experiment)["state"]
+        wait_for("it to run", lambda: state() == "RUNNING")
+        said = self.cluster.muster("experiment", "pause", experiment)
+        self.assertIn("saves its work, then leaves its slots; if it has not left in ", said)
+        self.assertEqual(state(), "PAUSING")
+        listed = {row["id"]: row["state"] for row in self.cluster.rows("experiment", "list")}
+        self.assertEqual(listed[experiment], "PAUSING")
+        self.assertEqual(self.cluster.trial(experiment)["state"], "PAUSING")
+        wait_for("its end", lambda: state() == "PAUSED")
+        self.assertEqual(self.cluster.rows("agent", "list")[0]["used"], 0)
+        self.cluster.muster("experiment", "kill", experiment)
+
+
+if __name__ == "__main__":
+    unittest.main()
