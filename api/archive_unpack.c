@@ -55,9 +55,11 @@ static int open_parent(struct unpack *u, const char *name, int *fd, const char *
     if (!slash)
         return dir_open_below(u->dir, "", u->folder, fd, e);
     char *parent = xasprintf("%.*s", (int)(slash - name), name);
-    int rc = dir_open_below(u->dir, parent, parent, fd, e);
-    if (rc == ERR_NOT_FOUND)
-        rc = open_made(u, parent, fd, e);
+    struct error absent = {0};
+    int rc = dir_open_below(u->dir, parent, parent, fd, &absent);
+    if (rc)
+        rc =
+            rc == ERR_NOT_FOUND ? open_made(u, parent, fd, e) : error_set(e, rc, "%s", absent.text);
     free(parent);
     return rc;
 }
