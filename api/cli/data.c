@@ -29,6 +29,10 @@ static const char checkpoints[] =
     "taken in folders that the administrator allows (muster-master --storage-allow DIR). Symbolic\n"
     "links in there are not followed: a download leaves them out.\n"
     "\n"
+    "When the files of a checkpoint have disappeared and its trial fails, the trial starts again from\n"
+    "the newest one that is there, or from the beginning; its log says so. Each start counts against\n"
+    "max_restarts.\n"
+    "\n"
     "A deleted checkpoint stays in the lists as DELETED. Its files go in the background; if the\n"
     "master ends meanwhile, the next start goes on. The master must see the storage.\n"
     "\n";
