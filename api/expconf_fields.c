@@ -104,7 +104,10 @@ static const struct schema_field resources[] = {
     INT_OR_NULL("min_slots", 1, LIMIT_SLOTS_PER_TRIAL,
                 "elastic: a trial also runs with as few slots as this, and gets up to "
                 "slots_per_trial when they are free; null: slots_per_trial or nothing"),
-    INT_OR_NULL("priority", 1, 99, "place in the queue, the smaller the sooner; null: the pool's"),
+    INT_OR_NULL(
+        "priority", 1, 99,
+        "place in the queue, the smaller the sooner; null: the pool's. Users may give the pool's "
+        "max_user_priority (42 unless the master is told otherwise) or a larger number"),
     NUMBER("weight", 0, 1e6, "1", "share of the cluster under fair share"),
     STRING("resource_pool", "\"\"", "pool to run in; empty: the default pool"),
     INT_OR_NULL("max_slots", 0, BIG, "most slots the whole experiment holds at a time"),

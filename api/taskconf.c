@@ -21,7 +21,10 @@ static const struct schema_field line_or_words[] = {
 static const struct schema_field resources[] = {
     INT("slots", 0, LIMIT_SLOTS_PER_TRIAL, "1", "slots it needs; 0: none, it starts at once"),
     STRING("resource_pool", "\"\"", "pool to run in; empty: the default pool"),
-    INT_OR_NULL("priority", 1, 99, "place in the queue, the smaller the sooner; null: the pool's"),
+    INT_OR_NULL(
+        "priority", 1, 99,
+        "place in the queue, the smaller the sooner; null: the pool's. Users may give the pool's "
+        "max_user_priority (42 unless the master is told otherwise) or a larger number"),
     NUMBER("weight", 0, 1e6, "1", "share of the cluster under fair share"),
     INT_OR_NULL("max_slots", 0, BIG, "accepted for older files; it holds its slots, no more"),
     {.name = "is_single_node",

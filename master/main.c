@@ -34,7 +34,7 @@ struct options {
     const char *password_file, *tls_cert, *tls_key, *log_level, *scheduler;
     long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout, preempt_after,
         restart_backoff, log_retention_days, grow_after, backup_every, backup_keep, connections,
-        connections_per_address;
+        connections_per_address, max_user_priority;
     struct flag_list storage_allow;
     bool help, version;
 };
@@ -51,6 +51,7 @@ static const struct options defaults = {
     .preemption_timeout = 3600,
     .preempt_after = -1,
     .restart_backoff = 1,
+    .max_user_priority = SCHED_PRIORITY_DEFAULT,
     .grow_after = -1,
     .backup_keep = 7,
     .connections = LIMIT_CONNECTIONS,
@@ -125,6 +126,10 @@ static const struct {
     {"preempt-after", 0, FLAG_INT, offsetof(struct options, preempt_after), "SECONDS",
      "what runs is left alone for so long, but by a higher priority of its team (300)", 0, 604800,
      NULL},
+    {"max-user-priority", 0, FLAG_INT, offsetof(struct options, max_user_priority), "N",
+     "the highest priority that users may give; a smaller number takes an administrator of the "
+     "cluster, as does going before another team's job (42; 1: everybody may do both)",
+     SCHED_PRIORITY_MIN, SCHED_PRIORITY_MAX, NULL},
     {"grow-after", 0, FLAG_INT, offsetof(struct options, grow_after), "SECONDS",
      "an elastic trial runs for so long before it is given more slots (600)", 0, 604800, NULL},
     {"backup-every", 0, FLAG_INT, offsetof(struct options, backup_every), "HOURS",
@@ -181,7 +186,8 @@ static void show_help(const struct flag *flags)
            "  resource_pools:\n"
            "    - pool_name: default\n"
            "    - pool_name: interactive\n"
-           "      scheduler: {type: priority}    # fair_share, priority or fifo\n\n"
+           "      scheduler: {type: priority}    # fair_share, priority or fifo\n"
+           "      max_user_priority: 30          # as --max-user-priority, for this pool\n\n"
            "An agent joins a pool with its --pool, an experiment with resources.resource_pool.\n");
     printf("\nThe address in use is written to DATA_DIR/master.url. SIGTERM stops the master;\n"
            "running trainers go on meanwhile, and are taken up again at the next start.\n");
@@ -266,9 +272,9 @@ static int policy_of(const char *word, enum sched_policy *out, struct error *e)
                      near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
-// Each key of `object`, found at `path`, is one of two words.
+// Each key of `object`, found at `path`, is one of these words.
 static int check_keys(const struct yaml_doc *doc, const json_t *object, const char *path,
-                      const char *const keys[3], struct error *e)
+                      const char *const *keys, struct error *e)
 {
     const char *key;
     json_t *value;
@@ -278,7 +284,10 @@ static int check_keys(const struct yaml_doc *doc, const json_t *object, const ch
                          yaml_where(doc, path, where, sizeof where), path, keys[0]);
     json_object_foreach((json_t *)object, key, value)
     {
-        if (!strcmp(key, keys[0]) || (keys[1] && !strcmp(key, keys[1])))
+        int i = 0;
+        while (keys[i] && strcmp(key, keys[i]))
+            i++;
+        if (keys[i])
             continue;
         snprintf(inner, sizeof inner, "%s.%.64s", path, key);
         const char *near = nearest_word(key, keys);
@@ -289,11 +298,25 @@ static int check_keys(const struct yaml_doc *doc, const json_t *object, const ch
     return 0;
 }
 
+static int read_user_priority(const struct yaml_doc *doc, const json_t *entry, const char *path,
+                              int *out, struct error *e)
+{
+    char where[512];
+    const json_t *value = jget(entry, "max_user_priority");
+    int64_t most = jget_int(entry, "max_user_priority", 0);
+    if (value && (most < SCHED_PRIORITY_MIN || most > SCHED_PRIORITY_MAX))
+        return error_set(e, ERR_INVALID, "%s: %s.max_user_priority: %d to %d",
+                         yaml_where(doc, path, where, sizeof where), path, SCHED_PRIORITY_MIN,
+                         SCHED_PRIORITY_MAX);
+    *out = (int)most;
+    return 0;
+}
+
 static int read_pool(const struct yaml_doc *doc, const json_t *entry, size_t index,
                      struct core_pool_option *out, struct error *e)
 {
-    static const char *const keys[3] = {"pool_name", "scheduler"};
-    static const char *const scheduler_keys[3] = {"type"};
+    static const char *const keys[] = {"pool_name", "scheduler", "max_user_priority", NULL};
+    static const char *const scheduler_keys[] = {"type", NULL};
     char path[64], where[512];
     snprintf(path, sizeof path, "resource_pools.%zu", index);
     int rc = check_keys(doc, entry, path, keys, e);
@@ -301,6 +324,8 @@ static int read_pool(const struct yaml_doc *doc, const json_t *entry, size_t ind
     if (!rc && (!*name || strlen(name) > LIMIT_NAME))
         return error_set(e, ERR_INVALID, "%s: %s.pool_name: 1 to %d letters",
                          yaml_where(doc, path, where, sizeof where), path, LIMIT_NAME);
+    if (!rc)
+        rc = read_user_priority(doc, entry, path, &out->max_user_priority, e);
     const json_t *scheduler = jget(entry, "scheduler");
     snprintf(path, sizeof path, "resource_pools.%zu.scheduler", index);
     if (!rc && scheduler)
@@ -478,6 +503,8 @@ static void describe_pools(const struct master *m, struct json_writer *w)
         jw_object(w);
         jw_kv_string(w, "type", sched_policy_names[pool->as_default ? m->scheduler : pool->policy]);
         jw_object_end(w);
+        jw_kv_int(w, "max_user_priority",
+                  pool->max_user_priority ? pool->max_user_priority : m->options.max_user_priority);
         jw_object_end(w);
     }
     jw_array_end(w);
@@ -512,6 +539,7 @@ static void describe_config(struct master *m)
     jw_kv_int(&w, "log_retention_days", o->log_retention_days);
     jw_kv_string(&w, "webhook_key_file", o->webhook_key_file);
     jw_kv_string(&w, "scheduler", o->scheduler);
+    jw_kv_int(&w, "max_user_priority", o->max_user_priority);
     describe_pools(m, &w);
     jw_object_end(&w);
     m->config = buf_take(&out);
@@ -574,6 +602,7 @@ static int start_services(struct master *m, struct error *e)
         .log_days = o->log_retention_days,
         .schedule_gap_us = SCHEDULE_GAP_US,
         .scheduler = m->scheduler,
+        .max_user_priority = (int)o->max_user_priority,
         .pools = m->arguments.pools,
         .pool_count = m->arguments.pool_count,
         .rules = &rules,

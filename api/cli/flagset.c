@@ -100,7 +100,7 @@ static const struct row rows[] = {
     TEXT("pool", 'p', pool, "POOL", "this resource pool"),
     NUMBER("ahead-of", 0, ahead_of, "ID", "just ahead of this experiment, at its priority", 1, INT64_MAX),
     NUMBER("behind", 0, behind, "ID", "just behind this experiment, at its priority", 1, INT64_MAX),
-    NUMBER("priority", 0, priority, "N", "1 to 99, the smaller the sooner (42 where nobody said)", 1, 99),
+    NUMBER("priority", 0, priority, "N", "1 to 99, the smaller the sooner (42 where nobody said; below that: administrators)", 1, 99),
     TEXT("weight", 0, weight, "W", "weight of its share, e.g. 2 for twice as much as the others"),
     NUMBER("guaranteed", 0, guaranteed, "N", "slots it gets before anybody's weight counts, when it wants them", 0, INT32_MAX),
     TEXT("role", 0, role, "ROLE", "of --user: none, viewer, editor or admin; default: as who is no member"),

@@ -366,15 +366,15 @@ static void offer_moves(const struct waiting *w, const json_t *group, long long 
 {
     long long behind = jget_int(group, "behindExperimentId", 0);
     if (behind > 0 && behind != id) {
-        offer(list, "put it ahead of the one it waits behind (administrators of its workspace)",
+        offer(list, "put it ahead of the one it waits behind (administrators)",
               arena_printf(a, "muster queue move %lld --ahead-of %lld", id, behind));
     }
     long long priority = jget_int(w->why, "priority", 42);
     if (priority > 1) {
         offer(list,
               arena_printf(a,
-                           "of one user's, a smaller number than its %lld goes sooner (below 42: "
-                           "administrators of its workspace)",
+                           "of one user's, a smaller number than its %lld goes sooner (below the "
+                           "pool's max_user_priority: administrators of the cluster)",
                            priority),
               arena_printf(a, "muster queue move %lld --priority N", id));
     }

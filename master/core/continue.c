@@ -14,6 +14,7 @@
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 #include "master/core/policies.h"
+#include "master/core/steer.h"
 #include "master/core/teams.h"
 #include "master/core/workers.h"
 
@@ -197,6 +198,10 @@ static int go_on(struct core *c, struct experiment *x, struct continuation *n)
     search_free(l->search);
     l->search = search;
     l->progress = 0;
+    l->priority =
+        (int)jget_int(jget(l->config, "resources"), "priority", steer_default_priority(l->pool));
+    STORE(c, EXPERIMENT_PATCH, "nnnnini", (int64_t)l->priority, x->id);
+    steer_requeue(c, l);
     live_schedule(c, l);
     experiment_event(c, x, EXPERIMENT_EV_CONTINUE, NULL);
     STORE(c, EXPERIMENT_REOPEN, "si", experiment_state_word(x->state), x->id);
@@ -217,6 +222,8 @@ static void continued(struct core *c, struct work *work)
         n->err = check(c, rq, x, &n->e);
     if (!n->err)
         n->err = fits_check(c, n->config, core_workspace_of(c, x), x->user_id, &n->e);
+    if (!n->err)
+        n->err = steer_check_config(c, rq, core_workspace_of(c, x), n->config, &n->e);
     if (!n->err)
         n->err = go_on(c, x, n);
     if (n->err) {

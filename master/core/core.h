@@ -21,7 +21,8 @@ struct core; // opaque outside master/core
 struct core_pool_option {
     const char *name;
     enum sched_policy policy;
-    bool as_default; // the policy of pools that are not named
+    bool as_default;       // the policy of pools that are not named
+    int max_user_priority; // 0: as of pools that are not named
 };
 
 struct core_options {
@@ -37,6 +38,7 @@ struct core_options {
                       // does not say; 0: for ever
     int64_t schedule_gap_us;              // passes of the scheduler are so far apart; 0: each turn
     enum sched_policy scheduler;          // of pools that are not named here
+    int max_user_priority;                // of the same; 0: SCHED_PRIORITY_DEFAULT
     const struct core_pool_option *pools; // read by core_new() alone
     size_t pool_count;
     const struct sched_rules *rules; // NULL: the scheduler's own; read by core_new() alone

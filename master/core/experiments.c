@@ -10,6 +10,7 @@
 #include "master/core/lives.h"
 #include "master/core/loop.h"
 #include "master/core/policies.h"
+#include "master/core/steer.h"
 #include "master/core/teams.h"
 #include "master/core/webhooks.h"
 
@@ -30,7 +31,7 @@ struct live *live_new(struct core *c, struct experiment *x, json_t *config)
     l->trials_end = &l->trials;
     l->job = SCHED_NONE;
     l->pool = core_pool(c, jget_string(resources, "resource_pool", ""));
-    l->priority = (int)jget_int(resources, "priority", SCHED_PRIORITY_DEFAULT);
+    l->priority = (int)jget_int(resources, "priority", steer_default_priority(l->pool));
     l->slots = (int)jget_int(resources, "slots_per_trial", 1);
     l->least = (int)jget_int(resources, "min_slots", l->slots);
     l->weight = jget_double(resources, "weight", 1);

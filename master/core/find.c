@@ -114,6 +114,13 @@ static struct pool *pool_find(const struct core *c, const char *name)
     return NULL;
 }
 
+static int user_priority(const struct core *c, const struct core_pool_option *option)
+{
+    int most = option ? option->max_user_priority : 0;
+    most = most ? most : c->options.max_user_priority;
+    return most ? most : SCHED_PRIORITY_DEFAULT;
+}
+
 struct pool *core_pool(struct core *c, const char *name)
 {
     struct pool *found = pool_find(c, name);
@@ -127,6 +134,7 @@ struct pool *core_pool(struct core *c, const char *name)
     pool->name = xstrdup(name);
     pool->configured = option || !c->pool_count; // the first is the default
     pool->policy = option && !option->as_default ? option->policy : c->options.scheduler;
+    pool->max_user_priority = user_priority(c, option);
     pool->handle = sched_pool_add(c->sched, pool->policy);
     c->pools[c->pool_count++] = pool;
     return pool;

@@ -102,6 +102,7 @@ struct pool {
     int handle; // of the scheduler
     enum sched_policy policy;
     bool configured;             // it is there without agents
+    int max_user_priority;       // the highest (smallest) that users may give
     struct sched_pool_view told; // to those who follow its queue
 };
 

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
+#include "master/core/steer.h"
 
 // --- slots ---------------------------------------------------------------------------------------
 
@@ -458,7 +459,7 @@ static void write_details(struct json_writer *w, const struct pool *pool)
         jw_key(w, "priorityScheduler");
         jw_object(w);
         jw_kv_bool(w, "preemption", true);
-        jw_kv_int(w, "defaultPriority", SCHED_PRIORITY_DEFAULT);
+        jw_kv_int(w, "defaultPriority", steer_default_priority(pool));
         jw_object_end(w);
     }
     jw_object_end(w);
@@ -503,6 +504,7 @@ static void write_pool(struct core *c, struct json_writer *w, const struct pool 
     jw_kv_bool(w, "preemptible", pool->policy != SCHED_IN_ORDER);
     jw_kv_string(w, "schedulerType", scheduler_type(pool->policy));
     jw_kv_string(w, "scheduler", sched_policy_names[pool->policy]);
+    jw_kv_int(w, "maxUserPriority", pool->max_user_priority);
     jw_kv_string(w, "schedulerFittingPolicy", "FITTING_POLICY_BEST");
     for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
         jw_kv_string(w, empty[i], "");

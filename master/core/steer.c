@@ -3,6 +3,10 @@
 // Among equals they stand by `order`, in steps of ORDER_STEP by id until they are moved. One that
 // is put before or behind another gets a number between that one's and its neighbour's; when none
 // is left between them, all get new ones.
+//
+// A change is planned first: places are set in memory alone, and taken back when the caller may not
+// let the job stand there. Several updates of one call are planned one after the other, so that
+// each is judged by what those before it did.
 #include "master/core/steer.h"
 
 #include <stdlib.h>
@@ -13,10 +17,17 @@
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 #include "master/core/teams.h"
+#include "master/precedence.h"
 
 enum { UPDATES_MAX = 1000 };
 
 // --- settings ------------------------------------------------------------------------------------
+
+static struct live *live_at(const struct core *c, size_t i)
+{
+    const struct experiment *x = c->experiments.items[i].value;
+    return !x->live || x->live->unmanaged || experiment_is_terminal(x->state) ? NULL : x->live;
+}
 
 static int read_priority(const char *path, const struct steer *s, struct error *e)
 {
@@ -63,68 +74,187 @@ bool steer_is_empty(const struct steer *s)
     return s->priority < 0 && s->max_slots < 0 && s->weight < 0 && !s->pool;
 }
 
-static void put(json_t *resources, const char *key, json_t *value)
+// --- what the caller may -------------------------------------------------------------------------
+
+struct place { // in the queue of a pool
+    const struct pool *pool;
+    int priority;
+    int64_t order;
+    bool entered; // it was in another pool before
+};
+
+static struct place place_of(const struct live *l)
 {
-    must(!json_object_set_new(resources, key, value));
+    return (struct place){.pool = l->pool, .priority = l->priority, .order = l->order};
 }
 
-static void change_config(struct live *l, const struct steer *s)
+// As the scheduler of the pool compares jobs of different users.
+static bool goes_before(const struct place *a, const struct place *b)
 {
-    json_t *resources = json_object_get(l->config, "resources");
-    if (s->priority >= 0)
-        put(resources, "priority", json_integer(s->priority));
-    if (s->max_slots >= 0)
-        put(resources, "max_slots", s->max_slots ? json_integer(s->max_slots) : json_null());
-    if (s->weight >= 0)
-        put(resources, "weight", json_real(s->weight));
-    if (s->pool)
-        put(resources, "resource_pool", json_string(s->pool->name));
-    free(l->config_text);
-    l->config_text = json_text(l->config);
+    bool by_priority = a->pool->policy == SCHED_PRIORITY && a->priority != b->priority;
+    return by_priority ? a->priority < b->priority : a->order < b->order;
 }
 
-static void store_place(struct core *c, const struct live *l)
+// Who loses when a job stands at `now` instead of `was`, beside the caller, who may harm himself.
+static enum loser find_loser(struct core *c, const struct request *rq, const struct live *l,
+                             const struct place *was, const struct place *now,
+                             const struct live **passed)
+{
+    enum loser worst = LOSES_NOBODY;
+    const struct workspace *ws = core_workspace_of(c, l->experiment);
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        const struct live *other = live_at(c, i);
+        if (!other || other == l || other->pool != now->pool ||
+            other->experiment->user_id == rq->principal.user_id)
+            continue;
+        const struct place at = place_of(other);
+        if (!goes_before(&at, was) || !goes_before(now, &at))
+            continue;
+        bool mate = core_workspace_of(c, other->experiment) == ws;
+        enum loser loser = mate ? LOSES_TEAMMATE : LOSES_OTHER_TEAM;
+        if (loser > worst) {
+            worst = loser;
+            *passed = other;
+        }
+    }
+    return worst;
+}
+
+static int refuse_above(const char *path, const struct pool *pool, int priority, double weight,
+                        struct error *e)
+{
+    if (priority < pool->max_user_priority)
+        return error_set(
+            e, ERR_FORBIDDEN,
+            "%s.priority: %d is above the highest that users may give in resource pool "
+            "%s: give one of %d to %d, or ask an administrator of the cluster",
+            path, priority, pool->name, pool->max_user_priority, SCHED_PRIORITY_MAX);
+    return error_set(e, ERR_FORBIDDEN,
+                     "%s.weight: %g is more than 1, so that the job would go before others in "
+                     "resource pool %s: give one of 0 to 1, or ask an administrator of the cluster",
+                     path, weight, pool->name);
+}
+
+// Whose job it is is said to those who may know.
+static int refuse_passing(struct core *c, const struct request *rq, const char *path,
+                          const struct live *l, const struct live *passed, bool mate,
+                          struct error *e)
+{
+    struct buf job, other;
+    buf_init(&job, 64);
+    buf_init(&other, 64);
+    live_write_name(l, &job);
+    if (core_sees(c, rq, passed->experiment))
+        live_write_name(passed, &other);
+    else
+        buf_puts(&other, "a job");
+    if (mate)
+        error_set(e, ERR_FORBIDDEN,
+                  "%s: %s would go before %s of another user, which takes the role admin in "
+                  "workspace \"%.64s\": leave it behind that one, or ask an administrator (muster "
+                  "team members \"%.64s\" names them)",
+                  path, buf_str(&job), buf_str(&other), core_workspace_of(c, l->experiment)->name,
+                  core_workspace_of(c, l->experiment)->name);
+    else
+        error_set(e, ERR_FORBIDDEN,
+                  "%s: %s would go before %s of another team, which takes an administrator of the "
+                  "cluster: leave it behind that one, or ask an administrator",
+                  path, buf_str(&job), buf_str(&other));
+    buf_free(&job);
+    buf_free(&other);
+    return ERR_FORBIDDEN;
+}
+
+// A job keeps in its pool what an administrator gave it; it does not take that along to another.
+static bool is_above(const struct live *l, const struct place *was, double weight)
+{
+    bool raised = was->entered || l->priority < was->priority;
+    return weight > 1 || (raised && l->priority < l->pool->max_user_priority);
+}
+
+// Whether the caller may let the job stand where it is now instead of `was`. `weight`: -1: as it
+// is.
+static int check_place(struct core *c, const struct request *rq, const struct live *l,
+                       const struct place *was, double weight, const char *path, struct error *e)
 {
     const struct experiment *x = l->experiment;
-    int64_t order = l->order == x->id * ORDER_STEP ? 0 : l->order;
-    STORE(c, EXPERIMENT_SET_QUEUE, "idsi", order, l->weight, l->pool->name, x->id);
-    core_event(c, EVENT_QUEUE, 0, 0, l->pool->name);
+    const struct place now = place_of(l);
+    const struct live *passed = NULL;
+    weight = weight < 0 && was->entered ? l->weight : weight;
+    const struct claim claim = {.role = core_role(rq, core_workspace_of(c, x)),
+                                .own = rq->principal.kind == PRINCIPAL_USER &&
+                                       rq->principal.user_id == x->user_id,
+                                .unlimited = now.pool->max_user_priority == SCHED_PRIORITY_MIN,
+                                .above = is_above(l, was, weight),
+                                .loser = find_loser(c, rq, l, was, &now, &passed)};
+    switch (precedence_judge(&claim)) {
+    case PRECEDENCE_GRANTED:
+        return 0;
+    case PRECEDENCE_NO_CHANGE:
+        return core_may_change(c, rq, x, e);
+    case PRECEDENCE_ABOVE:
+        return refuse_above(path, now.pool, now.priority, weight, e);
+    case PRECEDENCE_OTHER_TEAM:
+        return refuse_passing(c, rq, path, l, passed, false, e);
+    case PRECEDENCE_TEAMMATE:
+        return refuse_passing(c, rq, path, l, passed, true, e);
+    }
+    return 0;
 }
 
-// What waits goes along; what runs is asked to leave by the scheduler.
-static void change_pool(struct core *c, struct live *l, struct pool *pool)
+int steer_default_priority(const struct pool *pool)
 {
-    l->pool = pool;
-    for (struct trial *t = l->trials; t; t = t->next)
-        if (t->allocation && t->allocation->state == ALLOCATION_QUEUED) {
-            t->allocation->pool = pool;
-            STORE(c, ALLOCATION_SET_POOL, "ss", pool->name, t->allocation->id);
-        }
+    return pool->max_user_priority > SCHED_PRIORITY_DEFAULT ? pool->max_user_priority
+                                                            : SCHED_PRIORITY_DEFAULT;
 }
 
-void steer_apply(struct core *c, struct live *l, const struct steer *s)
+// A job that is submitted stands behind all others, so that it can only be above the limits.
+int steer_check_config(struct core *c, const struct request *rq, const struct workspace *ws,
+                       const json_t *config, struct error *e)
 {
-    if (s->priority >= 0)
-        l->priority = (int)s->priority;
-    if (s->max_slots >= 0)
-        l->max_slots = s->max_slots;
-    if (s->weight >= 0)
-        l->weight = s->weight;
-    if (s->pool && s->pool != l->pool)
-        change_pool(c, l, s->pool);
-    change_config(l, s);
-    if (steer_is_empty(s))
-        return;
-    live_changed(c, l);
-    store_place(c, l);
+    const json_t *resources = jget(config, "resources");
+    const struct pool *pool = core_pool(c, jget_string(resources, "resource_pool", ""));
+    int priority = (int)jget_int(resources, "priority", steer_default_priority(pool));
+    double weight = jget_double(resources, "weight", 1);
+    const struct claim claim = {.role = core_role(rq, ws),
+                                .own = true,
+                                .unlimited = pool->max_user_priority == SCHED_PRIORITY_MIN,
+                                .above = priority < pool->max_user_priority || weight > 1};
+    return precedence_judge(&claim) == PRECEDENCE_ABOVE
+               ? refuse_above("resources", pool, priority, weight, e)
+               : 0;
 }
 
-// --- before and behind ---------------------------------------------------------------------------
+// --- a plan: places that can be taken back -------------------------------------------------------
 
-static struct live *live_at(const struct core *c, size_t i)
+struct plan { // of jobs before their places changed, the oldest first
+    struct planned {
+        struct live *l;
+        struct pool *pool;
+        int priority;
+        int64_t order;
+    } * items;
+    size_t count, cap;
+};
+
+static void plan_note(struct plan *p, struct live *l)
 {
-    const struct experiment *x = c->experiments.items[i].value;
-    return !x->live || x->live->unmanaged || experiment_is_terminal(x->state) ? NULL : x->live;
+    if (p->count == p->cap) {
+        p->cap = p->cap ? 2 * p->cap : 16;
+        p->items = xrealloc(p->items, p->cap * sizeof *p->items);
+    }
+    p->items[p->count++] = (struct planned){l, l->pool, l->priority, l->order};
+}
+
+static void plan_undo(struct plan *p)
+{
+    while (p->count) {
+        const struct planned *was = &p->items[--p->count];
+        was->l->pool = was->pool;
+        was->l->priority = was->priority;
+        was->l->order = was->order;
+    }
+    free(p->items);
 }
 
 // The nearest order below `order` (ahead) or above it, of any but `moved`.
@@ -151,7 +281,7 @@ static int by_order(const void *left, const void *right)
 
 // All of them a step apart, as they stand. The last one's is at most that of its own id, so that
 // those still to come stand behind it.
-static void spread(struct core *c)
+static void spread(struct core *c, struct plan *p)
 {
     struct live **all = xcalloc(c->experiments.count + 1, sizeof(struct live *));
     size_t count = 0;
@@ -160,33 +290,152 @@ static void spread(struct core *c)
             all[count++] = live_at(c, i);
     qsort(all, count, sizeof(struct live *), by_order);
     for (size_t i = 0; i < count; i++) {
+        plan_note(p, all[i]);
         all[i]->order = ((int64_t)i + 1) * ORDER_STEP;
-        live_changed(c, all[i]);
-        store_place(c, all[i]);
     }
     free(all);
 }
 
-static int64_t place_beside(struct core *c, const struct live *l, const struct live *anchor,
-                            bool ahead)
+static void put_beside(struct core *c, struct plan *p, struct live *l, const struct live *anchor,
+                       bool ahead)
 {
     for (;;) {
         int64_t other = neighbour(c, l, anchor->order, ahead);
         int64_t middle = anchor->order + (other - anchor->order) / 2;
         if (!middle) // the store's word for "by id"
             middle = anchor->order / 2;
-        if (middle && middle != anchor->order && middle != other)
-            return middle;
-        spread(c);
+        if (middle && middle != anchor->order && middle != other) {
+            l->order = middle;
+            return;
+        }
+        spread(c, p);
     }
 }
 
-// Equals they are by the same priority, so it takes that too.
-static void move_beside(struct core *c, struct live *l, const struct live *anchor, bool ahead)
+// Into a pool, behind all who are there: as one that is submitted to it now.
+static void put_last(struct core *c, struct plan *p, struct live *l, struct pool *pool)
 {
-    const struct steer s = {.priority = anchor->priority, .max_slots = -1, .weight = -1};
-    l->order = place_beside(c, l, anchor, ahead);
-    steer_apply(c, l, &s);
+    const struct live *last = NULL;
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        const struct live *other = live_at(c, i);
+        if (other && other != l && other->pool == pool && (!last || other->order > last->order))
+            last = other;
+    }
+    l->pool = pool;
+    l->order = l->experiment->id * ORDER_STEP;
+    if (last && last->order > l->order)
+        put_beside(c, p, l, last, false);
+}
+
+// Equals they are by the same priority, so a job that is put beside another takes that too. `was`
+// is where it stood before; in another pool, where it would stand without more.
+static void plan_place(struct core *c, struct plan *p, struct live *l, const struct steer *s,
+                       struct place *was)
+{
+    bool enters = s->pool && s->pool != l->pool;
+    plan_note(p, l);
+    if (enters)
+        put_last(c, p, l, s->pool);
+    if (was) {
+        *was = place_of(l);
+        was->entered = enters;
+    }
+    if (s->priority >= 0)
+        l->priority = (int)s->priority;
+}
+
+// --- applying ------------------------------------------------------------------------------------
+
+static void put(json_t *resources, const char *key, json_t *value)
+{
+    must(!json_object_set_new(resources, key, value));
+}
+
+static void change_config(struct live *l, const struct steer *s, bool priority)
+{
+    json_t *resources = json_object_get(l->config, "resources");
+    if (priority)
+        put(resources, "priority", json_integer(l->priority));
+    if (s->max_slots >= 0)
+        put(resources, "max_slots", s->max_slots ? json_integer(s->max_slots) : json_null());
+    if (s->weight >= 0)
+        put(resources, "weight", json_real(s->weight));
+    if (s->pool)
+        put(resources, "resource_pool", json_string(s->pool->name));
+    free(l->config_text);
+    l->config_text = json_text(l->config);
+}
+
+static void store_place(struct core *c, const struct live *l)
+{
+    const struct experiment *x = l->experiment;
+    int64_t order = l->order == x->id * ORDER_STEP ? 0 : l->order;
+    STORE(c, EXPERIMENT_SET_QUEUE, "idsi", order, l->weight, l->pool->name, x->id);
+    core_event(c, EVENT_QUEUE, 0, 0, l->pool->name);
+}
+
+// What waits goes along; what runs is asked to leave by the scheduler.
+static void follow_pool(struct core *c, struct live *l)
+{
+    for (struct trial *t = l->trials; t; t = t->next)
+        if (t->allocation && t->allocation->state == ALLOCATION_QUEUED &&
+            t->allocation->pool != l->pool) {
+            t->allocation->pool = l->pool;
+            STORE(c, ALLOCATION_SET_POOL, "ss", l->pool->name, t->allocation->id);
+        }
+}
+
+static void plan_commit(struct core *c, struct plan *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        struct live *l = p->items[i].l;
+        follow_pool(c, l);
+        live_changed(c, l);
+        store_place(c, l);
+    }
+    free(p->items);
+}
+
+static void apply_settings(struct live *l, const struct steer *s, bool priority)
+{
+    if (s->max_slots >= 0)
+        l->max_slots = s->max_slots;
+    if (s->weight >= 0)
+        l->weight = s->weight;
+    change_config(l, s, priority);
+}
+
+int steer_check(struct core *c, const struct request *rq, struct live *l, const struct steer *s,
+                const char *path, struct error *e)
+{
+    struct plan plan = {0};
+    struct place was;
+    plan_place(c, &plan, l, s, &was);
+    int err = check_place(c, rq, l, &was, s->weight, path, e);
+    plan_undo(&plan);
+    return err;
+}
+
+void steer_apply(struct core *c, struct live *l, const struct steer *s)
+{
+    struct plan plan = {0};
+    if (!steer_is_empty(s))
+        plan_place(c, &plan, l, s, NULL);
+    apply_settings(l, s, s->priority >= 0);
+    plan_commit(c, &plan);
+}
+
+void steer_requeue(struct core *c, struct live *l)
+{
+    struct plan plan = {0};
+    plan_note(&plan, l);
+    put_last(c, &plan, l, l->pool);
+    for (size_t i = 0; i < plan.count; i++) {
+        if (plan.items[i].l != l)
+            live_changed(c, plan.items[i].l);
+        store_place(c, plan.items[i].l);
+    }
+    free(plan.items);
 }
 
 // --- POST job-queues -----------------------------------------------------------------------------
@@ -197,13 +446,13 @@ struct update {
     struct steer steer;
 };
 
-static int find_job(struct core *c, const json_t *entry, const char *key, const char *path,
-                    struct live **out, struct error *e)
+static int find_job(struct core *c, const struct request *rq, const json_t *entry, const char *key,
+                    const char *path, struct live **out, struct error *e)
 {
     const char *job = jget_string(entry, key, "");
     for (size_t i = 0; i < c->experiments.count; i++) {
         *out = live_at(c, i);
-        if (*out && !strcmp((*out)->job_id, job))
+        if (*out && !strcmp((*out)->job_id, job) && core_sees(c, rq, (*out)->experiment))
             return 0;
     }
     return error_set(e, ERR_INVALID, "%s.%s: there is no job \"%.64s\" in the queue", path, key,
@@ -215,22 +464,10 @@ static int read_anchor(struct core *c, const struct request *rq, const json_t *e
 {
     const char *key = jget(entry, "aheadOf") ? "aheadOf" : "behindOf";
     u->ahead = jget(entry, "aheadOf");
-    int err = find_job(c, entry, key, path, &u->anchor, e);
+    int err = find_job(c, rq, entry, key, path, &u->anchor, e);
     if (err)
         return err;
-    if (!core_sees(c, rq, u->anchor->experiment))
-        return error_set(e, ERR_INVALID, "%s.%s: there is no job \"%.64s\" in the queue", path, key,
-                         jget_string(entry, key, ""));
-    if (u->anchor == u->l)
-        return error_set(e, ERR_INVALID, "%s.%s: the job itself", path, key);
-    if (u->anchor->pool != u->l->pool)
-        return error_set(
-            e, ERR_INVALID,
-            "%s.%s: experiment %lld is in resource pool %s, and experiment %lld in %s; "
-            "move it there first",
-            path, key, (long long)u->anchor->experiment->id, u->anchor->pool->name,
-            (long long)u->l->experiment->id, u->l->pool->name);
-    return 0;
+    return u->anchor == u->l ? error_set(e, ERR_INVALID, "%s.%s: the job itself", path, key) : 0;
 }
 
 static int read_update(struct core *c, const struct request *rq, const json_t *entry, size_t index,
@@ -239,7 +476,7 @@ static int read_update(struct core *c, const struct request *rq, const json_t *e
     char path[32];
     snprintf(path, sizeof path, "updates.%zu", index);
     *u = (struct update){0};
-    int err = find_job(c, entry, "jobId", path, &u->l, e);
+    int err = find_job(c, rq, entry, "jobId", path, &u->l, e);
     if (!err && (err = core_may_change(c, rq, u->l->experiment, e)))
         error_prefix(e, "%s", path);
     if (!err)
@@ -261,12 +498,33 @@ static int read_update(struct core *c, const struct request *rq, const json_t *e
     return err;
 }
 
+// Where the job shall stand, after the updates before this one; checked, and not yet stored.
+static int plan_update(struct core *c, const struct request *rq, struct plan *plan,
+                       const struct update *u, size_t index, struct error *e)
+{
+    char path[32];
+    struct place was;
+    struct live *l = u->l;
+    snprintf(path, sizeof path, "updates.%zu", index);
+    plan_place(c, plan, l, &u->steer, &was);
+    if (u->anchor && u->anchor->pool != l->pool)
+        return error_set(
+            e, ERR_INVALID,
+            "%s.%s: experiment %lld is in resource pool %s, and experiment %lld in %s; "
+            "move it there first",
+            path, u->ahead ? "aheadOf" : "behindOf", (long long)u->anchor->experiment->id,
+            u->anchor->pool->name, (long long)l->experiment->id, l->pool->name);
+    if (u->anchor) {
+        put_beside(c, plan, l, u->anchor, u->ahead);
+        l->priority = u->anchor->priority;
+    }
+    return check_place(c, rq, l, &was, u->steer.weight, path, e);
+}
+
 static void apply(struct core *c, const struct update *u)
 {
     struct live *l = u->l;
-    steer_apply(c, l, &u->steer);
-    if (u->anchor)
-        move_beside(c, l, u->anchor, u->ahead);
+    apply_settings(l, &u->steer, u->anchor || u->steer.priority >= 0);
     STORE(c, EXPERIMENT_PATCH, "ssssisi", NULL, NULL, NULL, NULL, (int64_t)l->priority,
           l->config_text, l->experiment->id);
     log_info("job moved", "exp=%lld priority=%d pool=%s", (long long)l->experiment->id, l->priority,
@@ -290,7 +548,14 @@ int core_job_queue_update(struct core *c, struct request *rq, struct error *e)
         if (err)
             return err;
     }
+    struct plan plan = {0};
+    for (i = 0; i < count; i++)
+        if (plan_update(c, rq, &plan, &updates[i], i, e)) {
+            plan_undo(&plan);
+            return e->code;
+        }
     for (i = 0; i < count; i++)
         apply(c, &updates[i]);
+    plan_commit(c, &plan);
     return 0;
 }

@@ -17,6 +17,20 @@ int steer_read(struct core *c, const struct experiment *x, const json_t *from, c
                struct steer *out, struct error *e);
 bool steer_is_empty(const struct steer *s);
 
+// Whether the caller may let the job stand where this puts it: ERR_FORBIDDEN says who may, and what
+// may be done instead (master/precedence.h). Changes nothing.
+int steer_check(struct core *c, const struct request *rq, struct live *l, const struct steer *s,
+                const char *path, struct error *e);
+
+// The same of a configuration that is submitted into a workspace, or goes on.
+struct workspace;
+int steer_check_config(struct core *c, const struct request *rq, const struct workspace *ws,
+                       const json_t *config, struct error *e);
+int steer_default_priority(const struct pool *pool); // of a job that names none
+
+// A job that comes again stands behind all others of its pool. Stores its place.
+void steer_requeue(struct core *c, struct live *l);
+
 // Its configuration and its place in the queue; the caller stores priority and configuration.
 void steer_apply(struct core *c, struct live *l, const struct steer *s);
 

@@ -16,6 +16,7 @@
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 #include "master/core/policies.h"
+#include "master/core/steer.h"
 #include "master/core/submit.h"
 #include "master/core/teams.h"
 #include "master/core/templates.h"
@@ -408,7 +409,8 @@ static int check_submission(struct core *c, struct submission *s)
     if (err || s->unmanaged)
         return err;
     const struct workspace *ws = core_project(c, s->project)->workspace;
-    return fits_check(c, s->config, ws, s->rq->principal.user_id, &s->e);
+    err = fits_check(c, s->config, ws, s->rq->principal.user_id, &s->e);
+    return err ? err : steer_check_config(c, s->rq, ws, s->config, &s->e);
 }
 
 // Whether there is one of that name already, which then is the answer. Another's is in the way.

@@ -70,6 +70,8 @@ static int set_priority(struct core *c, struct request *rq, enum kind kind, stru
     json_t *from = only ? json_pack("{s:O}", "priority", only) : NULL;
     if (!err)
         err = steer_read(c, x, from, "body", &steer, e);
+    if (!err)
+        err = steer_check(c, rq, x->live, &steer, "body", e);
     if (!err) {
         steer_apply(c, x->live, &steer);
         STORE(c, EXPERIMENT_PATCH, "nnnnisi", steer.priority, x->live->config_text, x->id);

@@ -245,7 +245,7 @@ static int read_resources(struct core *c, const struct request *rq, const struct
         return error_set(e, ERR_CONFLICT,
                          "experiment %lld is unmanaged: it uses no resources of this cluster",
                          (long long)x->id);
-    return 0;
+    return steer_is_empty(&s->steer) ? 0 : steer_check(c, rq, x->live, &s->steer, "resources", e);
 }
 
 static int read_settings(const json_t *body, struct settings *s, struct error *e)

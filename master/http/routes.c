@@ -132,7 +132,9 @@
              render_##noun_, "End a " #noun_ " at once", .answers = #noun_ "?:" Type_),            \
         CORE("POST", V1 "/" #noun_ "s/{taskId}/set_priority", AUTH_USER,                           \
              core_##noun_##_set_priority, render_##noun_,                                          \
-             "Give a " #noun_ " another priority, 1 to 99, the smaller the sooner",                \
+             "Give a " #noun_                                                                      \
+             " another priority, 1 to 99, the smaller the sooner; users may give "                 \
+             "those that the pool's maxUserPriority allows",                                       \
              .takes = "priority:int " #noun_ "Id?:string", .answers = #noun_ "?:" Type_)
 #define NO_PROXY                                                                                   \
     "Refused: programs cannot be reached from outside; the answer says what to do instead"
@@ -901,7 +903,9 @@ const struct route route_table[] = {
     CORE_GET(V1 "/job-queues/stats", AUTH_USER, core_job_queue_stats, "resourcePools",
              "How many jobs wait and run in each pool", .answers = "results:[PoolQueueStats]"),
     CORE("POST", V1 "/job-queues", AUTH_USER, core_job_queue_update, NULL,
-         "Move jobs: priority, weight, resourcePool, aheadOf or behindOf another; all or none",
+         "Move jobs: priority, weight, resourcePool, aheadOf or behindOf another; all or none. 403 "
+         "where "
+         "another user's job would lose by it, or the priority is above the pool's maxUserPriority",
          .takes = "updates:[QueueControl]"),
     {.method = "GET",
      .path = V1 "/shares",

@@ -252,7 +252,8 @@ const struct schema schema_table[] = {
            "agentDockerRuntime:string agentDockerImage:string agentFluentImage:string "
            "maxIdleAgentPeriod:number maxAgentStartingPeriod:number details:PoolDetails "
            "accelerator?:string stats?:QueueStats resourceManagerName?:string clusterName:string "
-           "resourceManagerMetadata:{string} +scheduler?:string +agentsAway?:int"),
+           "resourceManagerMetadata:{string} +scheduler?:string +agentsAway?:int "
+           "+maxUserPriority?:int"),
     OBJECT("PoolDetails", "priorityScheduler?:PrioritySchedulerDetails"),
     OBJECT("PrioritySchedulerDetails", "preemption:bool defaultPriority:int"),
     WORDS("ResourcePoolType", "RESOURCE_POOL_TYPE_", "AWS GCP STATIC K8S"),

@@ -592,7 +592,7 @@ class All(unittest.TestCase):
         self.assertIn("save their work", done.stderr)
         self.assertIn("pause done", done.stdout)
         self.says("activate", "experiment", "activate", one, two, "--wait")
-        self.says("priority 30", "queue", "move", two, "--priority", "30")
+        self.says("priority 60", "queue", "move", two, "--priority", "60")
         self.says("cancel done", "experiment", "cancel", one, "--wait")
         self.assertEqual(self.state(one), "CANCELED")
         self.says("kill accepted", "trial", "kill", self.cluster.trial(two)["id"])

@@ -24,6 +24,7 @@ static struct core_options options = {
     .agent_reconnect_us = 30 * SECOND,
     .kill_grace_us = 10 * SECOND,
     .preemption_timeout_us = 60 * SECOND,
+    .max_user_priority = SCHED_PRIORITY_MIN, // people do to each other what they can
     .rules = &rules,
     .mono_us = mono,
     .wall_us = wall,

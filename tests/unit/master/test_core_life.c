@@ -431,9 +431,9 @@ static void test_archive_and_patch(void **state)
     submit_slots(1, "");
     assert_int_equal(tell(core_experiment_archive, as_user(OWNER, false), "1", NULL), 409);
     must_tell(core_experiment_patch, as_user(OWNER, false), "1",
-              "{\"name\":\"new\",\"labels\":[\"a\"],\"resources\":{\"priority\":7}}");
-    assert_stored("SELECT name || labels || priority FROM experiments", "new[\"a\"]7");
-    assert_stored("SELECT json_extract(config, '$.resources.priority') FROM experiments", "7");
+              "{\"name\":\"new\",\"labels\":[\"a\"],\"resources\":{\"priority\":77}}");
+    assert_stored("SELECT name || labels || priority FROM experiments", "new[\"a\"]77");
+    assert_stored("SELECT json_extract(config, '$.resources.priority') FROM experiments", "77");
     assert_int_equal(tell(core_experiment_patch, as_user(OWNER, false), "1",
                           "{\"resources\":{\"priority\":100}}"),
                      400);

@@ -188,8 +188,12 @@ static const struct {
      ROLE_EDITOR, false},
     {"POST", "/experiments",
      "{\"config\":\"" CONFIG
-     "resources: {priority: 1}\\n\",\"projectId\":%p,\"validateOnly\":true}",
+     "resources: {priority: 42}\\n\",\"projectId\":%p,\"validateOnly\":true}",
      ROLE_EDITOR, false},
+    {"POST", "/experiments",
+     "{\"config\":\"" CONFIG
+     "resources: {priority: 41}\\n\",\"projectId\":%p,\"validateOnly\":true}",
+     ROLE_CLUSTER_ADMIN, false},
     {"PATCH", "/experiments/%x", "{\"notes\":\"n\"}", ROLE_ADMIN, false},
     {"POST", "/experiments/%x/pause", NULL, ROLE_ADMIN, false},
     {"PATCH", "/workspaces/%w", "{}", ROLE_ADMIN, false},
@@ -298,7 +302,7 @@ static void test_own_experiments(void **state)
     for (int w = 0; w < KINDS; w++) {
         const char *path = text(V1 "/experiments/%lld", (long long)kinds[w].of_eddy);
         done("PATCH", path, EDDY, "{\"notes\":\"mine\"}", 200);
-        done("PATCH", path, EDDY, "{\"resources\":{\"weight\":2}}", 200);
+        done("PATCH", path, EDDY, "{\"resources\":{\"weight\":0.5}}", 200);
         done("PATCH", path, ANN, "{\"notes\":\"of the workspace\"}", 200);
         done("PATCH", path, VERA, "{\"notes\":\"n\"}", 403);
     }

@@ -52,6 +52,7 @@ void start_core(void)
         .mono_us = test_clock,
         .wall_us = test_wall,
         .scheduler = cl.more.scheduler,
+        .max_user_priority = cl.more.max_user_priority,
         .pools = cl.more.pools,
         .pool_count = cl.more.pool_count,
         .schedule_gap_us = cl.more.schedule_gap_us,
