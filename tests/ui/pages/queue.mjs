@@ -102,16 +102,16 @@ test("Alt and an arrow move it; at the end it stays, and the row keeps the focus
 test("a priority is given, and a job paused and let wait again", async () => {
     const page = await signedIn();
     await page.goto("/queue");
-    const job = row(page, "big-two");
+    const job = row(page, "big-one");
     await menu(job.getByRole("button", { name: /More for/ }), "Priority…");
     const dialog = page.getByRole("dialog", { name: /Priority of/ });
     await dialog.getByLabel(/^Priority/).fill("100");
     await see(dialog.getByText("A whole number from 1 to 99"));
-    await dialog.getByLabel(/^Priority/).fill("41");
+    await dialog.getByLabel(/^Priority/).fill("43");
     await dialog.getByRole("button", { name: "Change" }).click();
     await gone(dialog);
-    await until("it has it", async () => /Priority\s*41/.test(await job.innerText()));
-    await until("it goes first", inOrder(page, "big-two", "big-one"));
+    await until("it has it", async () => /Priority\s*43/.test(await job.innerText()));
+    await until("it goes last", inOrder(page, "big-two", "big-one"));
     const id = (await job.locator(".job-title").innerText()).match(/\d+/)[0];
     const headers = { Origin: master };
     await menu(job.getByRole("button", { name: /More for/ }), "Pause");

@@ -44,7 +44,7 @@ export function PriorityDialog({ job, onClose }: { job: Job; onClose: (done: boo
         >
             <Field
                 label="Priority"
-                help="1 to 99, the smaller the sooner; 42 where nobody said."
+                help="1 to 99, the smaller the sooner; 42 where nobody said. Below that: administrators."
                 error={isGood ? undefined : "A whole number from 1 to 99"}
             >
                 <TextInput at={given} type="number" autofocus onEnter={submit} />
