@@ -30,6 +30,11 @@ int64_t clock_mono_us(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
+int64_t clock_cpu_us(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
 void clock_sleep_us(int64_t us)
 {
     if (us <= 0)

@@ -7,6 +7,7 @@
 
 int64_t clock_wall_us(void); // microseconds since 1970-01-01 UTC
 int64_t clock_mono_us(void); // microseconds since an arbitrary start
+int64_t clock_cpu_us(void);  // of a processor that this thread has used
 void clock_sleep_us(int64_t us);
 
 enum { CLOCK_RFC3339_MAX = 32 };

@@ -1,17 +1,30 @@
-// Regular expressions (POSIX, extended) that somebody outside has written. Any thread; regfree() is
-// the caller's.
+// Regular expressions that somebody outside has written. RE2 matches them: the time of a match
+// grows with the text alone, whatever the pattern, and the memory of a pattern is bounded.
+//
+// The syntax is that of Go's package regexp, in UTF-8: `.` matches no line end, `^` and `$` are the
+// ends of the text, (?i), (?s) and (?m) change that, counts go up to 1000. Look-around and
+// back-references do not exist.
+//
+// A pattern never changes after its compilation: any thread may match with it, several at once.
+// pattern_free() is the caller's.
 #ifndef MUSTER_BASE_PATTERN_H
 #define MUSTER_BASE_PATTERN_H
 
-#include <regex.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "base/error.h"
 
-enum { PATTERN_MAX = 256 }; // bytes
+struct pattern; // opaque
 
-// Compiles it for matching alone. ERR_TOO_LARGE, ERR_INVALID: what is wrong, after `where`. Counted
-// repetition ({n}) and back-references (\1) are refused: they can cost the C library's matcher time
-// and memory without bound.
-int pattern_compile(const char *text, const char *where, regex_t *out, struct error *e);
+// ERR_TOO_LARGE, ERR_INVALID: the place in the pattern, its fault, and what to write instead, all
+// after `where`; *out is NULL then. At most LIMIT_PATTERN bytes, and LIMIT_PATTERN_PROGRAM
+// instructions once its counts are written out.
+int pattern_compile(const char *text, const char *where, struct pattern **out, struct error *e);
+
+// Whether it matches somewhere in the text, of which the first LIMIT_PATTERN_TEXT bytes count.
+bool pattern_matches(const struct pattern *p, const char *text, size_t len);
+
+void pattern_free(struct pattern *p); // NULL is fine
 
 #endif

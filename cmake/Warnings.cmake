@@ -3,7 +3,7 @@
 option(MUSTER_WARNINGS_ARE_ERRORS "Stop the build at a compiler warning" ON)
 set(werror $<$<BOOL:${MUSTER_WARNINGS_ARE_ERRORS}>:-Werror>)
 add_compile_options("$<$<COMPILE_LANGUAGE:C>:-Wall;-Wextra;-Wshadow;-Wconversion;-Wstrict-prototypes;-Wvla;${werror}>"
-                    "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-missing-field-initializers;${werror}>"
+                    "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wno-missing-field-initializers;${werror}>"
                     "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers,-Werror>"
                     "$<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer>")
 add_compile_definitions(_GNU_SOURCE MUSTER_VERSION="${PROJECT_VERSION}")

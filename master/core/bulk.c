@@ -348,7 +348,7 @@ static int bulk(struct core *c, struct request *rq, enum bulk_of of, enum verb v
     int err = read_call(c, b, e);
     bool reads = of == OF_RUNS || (of == OF_EXPERIMENTS && jget(rq->body, "filters"));
     if (!err && reads) {
-        err = workers_send(c->workers, &b->work, true, e);
+        err = workers_send(c->workers, &b->work, WORK_SLOW, e);
         if (!err)
             return REQUEST_PARKED;
     } else if (!err) {

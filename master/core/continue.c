@@ -67,7 +67,6 @@ static void forget_place(struct error *e, const char *name)
 static int check_whole(struct continuation *n, json_t *merged)
 {
     struct yaml_doc doc = {0};
-    struct policies *policies;
     char *text = json_text(merged);
     int err = expconf_parse(text, strlen(text), "the configuration", &doc, &n->e);
     free(text);
@@ -77,10 +76,8 @@ static int check_whole(struct continuation *n, json_t *merged)
         err = error_set(&n->e, ERR_INVALID,
                         "only experiments of one trial (searcher single) can be continued; fork "
                         "it to search again");
-    if (!err) {
-        err = policies_new(doc.root, &policies, &n->e);
-        policies_free(policies);
-    }
+    if (!err)
+        err = policies_check(doc.root, NULL, &n->e);
     if (!err)
         n->config = json_incref(doc.root);
     yaml_doc_free(&doc);
@@ -153,7 +150,8 @@ static void revive(struct core *c, struct trial *t, json_t *hparams)
     json_decref(t->hparams);
     t->hparams = json_incref(hparams);
     t->restarts = t->retry.failures = t->retry.alike = 0;
-    t->exited_early = t->invalid = t->no_retries = false;
+    t->exited_early = t->invalid = false;
+    policies_forget(c, t);
     free(t->exit_reason);
     t->exit_reason = NULL;
     gc_step_back(c, t, INT64_MAX); // to another than it had, when that has been collected
@@ -251,7 +249,7 @@ int core_experiment_continue(struct core *c, struct request *rq, struct error *e
     n->work = (struct work){.run = read_continuation, .done = continued, .drop = continuation_free};
     n->rq = rq;
     n->id = id;
-    err = workers_send(c->workers, &n->work, false, e);
+    err = workers_send(c->workers, &n->work, WORK_QUICK, e);
     if (err)
         continuation_free(&n->work);
     return err ? err : REQUEST_PARKED;

@@ -44,7 +44,7 @@ struct live *live_new(struct core *c, struct experiment *x, json_t *config)
     l->preemption_timeout_us = timeout_s > 0                ? timeout_s * 1000000
                                : x->kind == KIND_EXPERIMENT ? c->options.preemption_timeout_us
                                                             : 0;
-    policies_new(config, &l->policies, NULL); // patterns were checked at submission
+    l->policies = policies_new(config);
     x->live = l;
     return l;
 }

@@ -121,7 +121,7 @@ void folds_next(struct core *c)
         committed < all->first->after)
         return;
     struct fold *f = all->first;
-    if (workers_send(c->workers, &f->work, true, NULL))
+    if (workers_send(c->workers, &f->work, WORK_SLOW, NULL))
         return; // with a later turn
     all->first = f->next;
     if (!all->first)

@@ -316,7 +316,7 @@ void gc_pass(struct core *c)
     s->work = (struct work){.run = sweep_run, .done = sweep_done, .drop = sweep_free};
     s->storage = c->options.storage;
     memcpy(s->after, c->sweep.after, UUID_TEXT);
-    if (workers_send(c->workers, &s->work, true, NULL)) {
+    if (workers_send(c->workers, &s->work, WORK_SLOW, NULL)) {
         sweep_free(&s->work); // at the next turn
         return;
     }

@@ -108,7 +108,7 @@ void logs_expire(struct core *c, void *arg)
     x->now = c->wall;
     x->days = c->options.log_days ? c->options.log_days : -1;
     x->after = xstrdup(l->expired_before ? l->expired_before : "");
-    if (!workers_send(c->workers, &x->work, true, NULL))
+    if (!workers_send(c->workers, &x->work, WORK_SLOW, NULL))
         return;
     expiry_drop(&x->work);
     timer_set(&c->timers, &l->expire, c->now + NEXT_US);

@@ -149,7 +149,7 @@ void logs_merge(struct core *c, struct log_task *t)
     m->work = (struct work){.run = merge_run, .done = merge_done, .drop = merge_drop};
     m->task = xstrdup(t->id);
     m->trial = t->trial;
-    if (workers_send(c->workers, &m->work, true, NULL)) {
+    if (workers_send(c->workers, &m->work, WORK_SLOW, NULL)) {
         merge_drop(&m->work); // later
         return;
     }

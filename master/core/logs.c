@@ -12,9 +12,8 @@
 #include "master/core/lives.h"
 #include "master/core/logpost.h"
 #include "master/core/loop.h"
-#include "master/core/policies.h"
 #include "master/core/teams.h"
-#include "master/core/webhooks.h"
+#include "master/core/watch.h"
 
 enum {
     TAIL_MOST = 64, // small chunks at the end of a log
@@ -155,6 +154,7 @@ static void look_at_quiet(struct core *c, void *arg)
 struct logs *logs_new(struct core *c)
 {
     struct logs *l = xcalloc(1, sizeof *l);
+    l->kit = log_watch_kit_new();
     l->quiet = (struct timer){.fire = look_at_quiet, .arg = l};
     l->expire = (struct timer){.fire = logs_expire, .arg = l};
     timer_set(&c->timers, &l->expire, c->now + EXPIRE_FIRST_US);
@@ -168,6 +168,7 @@ void logs_free(struct logs *l)
     if (l) {
         free(l->tasks.items);
         free(l->expired_before);
+        log_watch_kit_free(l->kit);
     }
     free(l);
 }
@@ -183,24 +184,6 @@ static void store_chunk(struct core *c, struct log_task *t, const struct log_pac
     bool small = chunk->bytes < LOG_CHUNK_SMALL;
     t->tail = small ? t->tail + 1 : 0;
     t->tail_bytes = small ? t->tail_bytes + chunk->bytes : 0;
-}
-
-// Each line of a trial whose log is watched.
-static void look_at_lines(struct core *c, const struct log_part *p)
-{
-    struct trial *t = core_trial_of_task(c, p->task);
-    bool watched = t && (t->live->policies || webhooks_want_lines(c));
-    for (size_t i = 0; watched && i < p->chunk_count; i++) {
-        struct log_chunk chunk;
-        must(!log_chunk_read_origins(&chunk, p->chunks[i].origins, p->chunks[i].origins_len, NULL));
-        must(!log_chunk_read_lines(&chunk, p->chunks[i].data, p->chunks[i].data_len, NULL));
-        for (size_t k = 0; k < chunk.line_count; k++) {
-            if (t->live->policies)
-                policies_line(c, t, p->agent, chunk.lines[k].text);
-            webhooks_line(c, t, p->agent, chunk.lines[k].text);
-        }
-        log_chunk_free(&chunk);
-    }
 }
 
 static void store_part(struct core *c, struct log_task *t, struct log_part *p)
@@ -220,7 +203,14 @@ static void store_part(struct core *c, struct log_task *t, struct log_part *p)
         logs_merge(c, t);
     if (p->chunk_count)
         core_tell_log(c, t->id);
-    look_at_lines(c, p);
+}
+
+void log_post_store(struct core *c, struct log_post *post)
+{
+    struct log_task *t;
+    for (struct log_part *p = post->parts; p; p = p->next)
+        if (!find_task(c, p->task, &t, NULL) && t) // else it was deleted: nobody will ask for it
+            store_part(c, t, p);
 }
 
 void logs_say(struct core *c, const struct trial *trial, const char *allocation, const char *level,
@@ -274,7 +264,6 @@ int core_task_logs(struct core *c, struct request *rq, struct error *e)
 {
     struct log_post *post = rq->input;
     struct allocation *a = NULL;
-    struct log_task *t;
     const char *own = "";
     int err = 0;
     if (rq->principal.kind == PRINCIPAL_TASK) {
@@ -286,8 +275,9 @@ int core_task_logs(struct core *c, struct request *rq, struct error *e)
         err = error_set(e, ERR_INVALID, "logs: not a list of lines");
     for (struct log_part *p = err ? NULL : post->parts; p && !err; p = p->next)
         err = check_part(c, rq, p, own, e);
-    for (struct log_part *p = err ? NULL : post->parts; p; p = p->next)
-        if (!find_task(c, p->task, &t, NULL) && t) // else it was deleted: nobody will ask for it
-            store_part(c, t, p);
+    if (!err)
+        err = log_watch_begin(c, rq, post, e);
+    if (!err)
+        log_post_store(c, post);
     return err;
 }

@@ -26,7 +26,8 @@ struct log_task {        // one whose log grows, until it has been quiet for a w
     int tail; // small chunks at its end that were not looked at for merging
     int64_t tail_bytes;
     bool merging;
-    uint64_t merged; // the commit that stores the last merging
+    uint64_t merged;     // the commit that stores the last merging
+    int64_t unseen_said; // when its log said last that lines were passed over; monotonic, 0: never
 };
 
 struct logs {
@@ -34,6 +35,7 @@ struct logs {
     struct timer quiet;   // of the next look at them
     struct timer expire;  // of the next look for logs that are kept no longer
     char *expired_before; // tasks up to this one have been looked at; NULL: none
+    struct log_watch_kit *kit;
 };
 
 struct logs *logs_new(struct core *c); // starts its timers
@@ -42,6 +44,10 @@ void logs_free(struct logs *l);        // NULL is fine
 // A line of the master's own in a trial's log. `allocation`: "" or the one it is about.
 void logs_say(struct core *c, const struct trial *t, const char *allocation, const char *level,
               const char *text);
+
+// Stores what is new of a post.
+struct log_post;
+void log_post_store(struct core *c, struct log_post *post);
 
 // logmerge.c: small chunks at the end of the task's log become one, soon.
 void logs_merge(struct core *c, struct log_task *t);

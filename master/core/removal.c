@@ -69,6 +69,7 @@ static void remove_rows(struct core *c, struct removal *r)
 {
     STORE(c, EXPERIMENT_DELETE_LOGS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_LOG_SENDERS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_POLICIES, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_METRICS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_METRIC_COLUMNS, "i", r->id);
     STORE(c, EXPERIMENT_DELETE_METRIC_CHUNKS, "i", r->id);
@@ -125,7 +126,7 @@ void removal_start(struct core *c, struct experiment *x)
     r->work = (struct work){.run = remove_files, .done = removed, .drop = removal_free};
     r->storage = c->options.storage;
     r->id = x->id;
-    if (!workers_send(c->workers, &r->work, true, NULL))
+    if (!workers_send(c->workers, &r->work, WORK_SLOW, NULL))
         return;
     removal_free(&r->work);
     experiment_event(c, x, EXPERIMENT_EV_DELETE_FAILED, NULL); // to be asked for again

@@ -82,6 +82,8 @@ static int read_config(struct submission *s, struct db_reader *db)
         err = json_parse(own, strlen(own), "checkpoint storage", &storage, &s->e);
     if (!err)
         err = expconf_merge_master_defaults(doc.root, storage, &s->e);
+    if (!err && !s->unmanaged)
+        err = policies_check(doc.root, s->text ? NULL : &doc, &s->e);
     if (!err)
         s->config = json_incref(doc.root);
     if (!err)
@@ -108,14 +110,6 @@ static int check_limits(struct submission *s)
                          "that none could ever start",
                          (long long)most, (long long)slots);
     return 0;
-}
-
-static int check_policies(struct submission *s)
-{
-    struct policies *policies;
-    int err = policies_new(s->config, &policies, &s->e);
-    policies_free(policies);
-    return err;
 }
 
 static void put_seed(struct submission *s)
@@ -267,8 +261,7 @@ static int pack_files(struct submission *s)
 // What an unmanaged experiment has not: trials that are made for it, and a place to run.
 static int read_managed(struct submission *s)
 {
-    int err = search_new(s->config, s->seed, &s->search, &s->e);
-    return err ? err : check_policies(s);
+    return search_new(s->config, s->seed, &s->search, &s->e);
 }
 
 static void read_submission(struct work *work, struct db_reader *db)
@@ -498,7 +491,8 @@ static int submit(struct core *c, struct request *rq, enum kind kind,
     s->unmanaged = kind == KIND_EXPERIMENT && jget_bool(rq->body, "unmanaged", false);
     s->external_id = external_id;
     s->storage = c->options.storage;
-    err = workers_send(c->workers, &s->work, upload_bytes(rq, fields) > LARGE_UPLOAD, e);
+    err = workers_send(c->workers, &s->work,
+                       upload_bytes(rq, fields) > LARGE_UPLOAD ? WORK_SLOW : WORK_QUICK, e);
     if (err)
         submission_free(&s->work);
     return err ? err : REQUEST_PARKED;

@@ -101,19 +101,23 @@ void webhooks_state(struct core *c, const struct experiment *x)
             put(c, t, &s);
 }
 
-bool webhooks_want_lines(const struct core *c)
+void webhooks_wish(struct core *c, const struct trial *trial, struct log_watched *w)
 {
-    return c->webhooks->of_kind[TRIGGER_LINE];
+    struct trigger *t = NULL;
+    while ((t = next_trigger(c, TRIGGER_LINE, trial->live->experiment, t)))
+        if (!by_id_find(&t->fired, trial->id) && !t->unusable)
+            log_watched_add(w, t->pattern, -1, t->id);
 }
 
-void webhooks_line(struct core *c, const struct trial *trial, const char *agent, const char *line)
+void webhooks_line(struct core *c, const struct trial *trial, const char *agent, int64_t trigger,
+                   const char *line)
 {
     const struct experiment *x = trial->live->experiment;
     const struct subject s = {
         .x = x, .trial = trial->id, .task = trial->task_id, .agent = agent, .line = line};
     struct trigger *t = NULL;
-    while ((t = next_trigger(c, TRIGGER_LINE, x, t)))
-        if (!by_id_find(&t->fired, trial->id) && !regexec(&t->pattern, line, 0, NULL, 0))
+    while ((t = next_trigger(c, TRIGGER_LINE, x, t))) // it may have been deleted meanwhile
+        if (t->id == trigger)
             put_once(c, t, &s);
 }
 

@@ -3,21 +3,19 @@
 #ifndef MUSTER_MASTER_CORE_WEBHOOK_PARTS_H
 #define MUSTER_MASTER_CORE_WEBHOOK_PARTS_H
 
-#include <regex.h>
-
 #include "master/core/webhooks.h"
 
 struct trigger {
     int64_t id;
     enum trigger_kind kind;
     json_t *condition;
-    const char *state;  // of TRIGGER_STATE: a word of the store
-    bool compiled;      // of TRIGGER_LINE
-    regex_t pattern;    // ..
-    const char *metric; // of TRIGGER_METRIC; in the condition
-    double limit;       // ..
-    bool above;         // .. else below
-    struct by_id fired; // trials, for those that fire once; the store knows too
+    const char *state;   // of TRIGGER_STATE: a word of the store
+    const char *pattern; // of TRIGGER_LINE; in the condition
+    bool unusable;       // .. which does not compile here: it never fires
+    const char *metric;  // of TRIGGER_METRIC; in the condition
+    double limit;        // ..
+    bool above;          // .. else below
+    struct by_id fired;  // trials, for those that fire once; the store knows too
     struct webhook *hook;
 };
 

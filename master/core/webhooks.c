@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/pattern.h"
 #include "master/core/handlers.h"
 #include "master/core/teams.h"
@@ -26,8 +27,6 @@ const char *const trigger_words[TRIGGER_KINDS] = {
 
 void trigger_free(struct trigger *t)
 {
-    if (t->compiled)
-        regfree(&t->pattern);
     json_decref(t->condition);
     free(t->fired.items);
 }
@@ -94,12 +93,14 @@ static int set_state(struct trigger *t, const char *where, struct error *e)
 static int set_line(struct trigger *t, const char *where, struct error *e)
 {
     char path[64];
-    const char *regex = jget_string(t->condition, "regex", "");
+    struct pattern *compiled;
+    t->pattern = jget_string(t->condition, "regex", "");
     snprintf(path, sizeof path, "%s.condition.regex", where);
-    if (!*regex)
+    if (!*t->pattern)
         return error_set(e, ERR_INVALID, "%s: missing: the pattern that a line matches", path);
-    int rc = pattern_compile(regex, path, &t->pattern, e);
-    t->compiled = !rc;
+    int rc = pattern_compile(t->pattern, path, &compiled, e);
+    pattern_free(compiled);
+    t->unusable = rc;
     return rc;
 }
 
@@ -209,12 +210,22 @@ static struct webhook *hook_of(struct core *c, int64_t id)
 static void load_trigger(struct core *c, struct db_rows *rows)
 {
     struct webhook *w = hook_of(c, db_int(rows, 1));
+    char name[600], quoted[ERROR_TEXT_MAX];
     must(w && w->trigger_count < TRIGGERS_MAX);
     struct trigger *t = &w->triggers[w->trigger_count];
     t->id = db_int(rows, 0);
     t->condition = json_loads(db_text(rows, 3), 0, NULL);
     t->hook = w;
-    if (kind_of(db_text(rows, 2), &t->kind) && !trigger_set(t, "", NULL)) {
+    struct error e = {0};
+    bool known = kind_of(db_text(rows, 2), &t->kind),
+         usable = known && !trigger_set(t, "triggers", &e);
+    if (known && !usable && t->kind == TRIGGER_LINE && *t->pattern) {
+        log_warn("a webhook never fires: its pattern cannot be used; make it anew",
+                 "webhook=%s err=%s", log_quote(name, sizeof name, w->name),
+                 log_quote(quoted, sizeof quoted, e.text));
+        usable = true; // it is listed, with what it says
+    }
+    if (usable) {
         w->trigger_count++;
         c->webhooks->of_kind[t->kind]++;
         return;

@@ -11,6 +11,7 @@
 
 #include "db/series.h"
 #include "master/core/state.h"
+#include "master/core/watch.h"
 
 enum trigger_kind { TRIGGER_STATE, TRIGGER_METRIC, TRIGGER_LINE, TRIGGER_CUSTOM, TRIGGER_KINDS };
 extern const char *const trigger_words[TRIGGER_KINDS]; // of the store; on the wire TRIGGER_TYPE_..
@@ -21,9 +22,11 @@ void webhooks_free(struct core *c);
 // The experiment has another state now.
 void webhooks_state(struct core *c, const struct experiment *x);
 
-// A line of a trial's log; each trigger fires once for a task.
-void webhooks_line(struct core *c, const struct trial *t, const char *agent, const char *line);
-bool webhooks_want_lines(const struct core *c); // else none need to be shown
+// The patterns that webhooks wait for in lines of a trial's log; and one that has matched. Each
+// trigger fires once for a task.
+void webhooks_wish(struct core *c, const struct trial *t, struct log_watched *w);
+void webhooks_line(struct core *c, const struct trial *t, const char *agent, int64_t trigger,
+                   const char *line);
 
 // A validation: report `at` of the block; each trigger fires once for a trial.
 void webhooks_validation(struct core *c, const struct trial *t, const struct series_block *b,

@@ -1,6 +1,7 @@
 #include "master/core/workers.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -9,17 +10,18 @@
 #include "db/db.h"
 #include "master/core/loop.h"
 
-enum { WORKERS = 2, WORK_LIMIT = 4096 };
+enum { WORK_LIMIT = 4096 };
 
 struct workers {
     struct core *core;
+    atomic_bool stopping;
     struct worker {
         struct workers *all;
         struct mailbox *inbox;
         struct db_reader *db;
         pthread_t thread;
         bool started;
-    } each[WORKERS];
+    } each[WORK_KINDS];
 };
 
 int workers_new(struct core *c, struct workers **out, struct error *e)
@@ -27,7 +29,7 @@ int workers_new(struct core *c, struct workers **out, struct error *e)
     struct workers *w = xcalloc(1, sizeof *w);
     w->core = c;
     *out = w;
-    for (int i = 0; i < WORKERS; i++) {
+    for (int i = 0; i < WORK_KINDS; i++) {
         w->each[i].all = w;
         w->each[i].inbox = mailbox_new(WORK_LIMIT);
         int err = db_reader_open(loop_db(c), &w->each[i].db, e);
@@ -51,7 +53,7 @@ static void *work_on(void *arg)
 
 bool workers_wait(const struct workers *w)
 {
-    for (int i = 0; i < WORKERS; i++)
+    for (int i = 0; i < WORK_KINDS; i++)
         if (!w->each[i].started && mailbox_length(w->each[i].inbox))
             return true;
     return false;
@@ -59,7 +61,7 @@ bool workers_wait(const struct workers *w)
 
 void workers_run(struct workers *w)
 {
-    for (int i = 0; i < WORKERS; i++)
+    for (int i = 0; i < WORK_KINDS; i++)
         while (mailbox_length(w->each[i].inbox)) {
             void *work;
             mailbox_receive(w->each[i].inbox, &work, 1, 0);
@@ -70,7 +72,7 @@ void workers_run(struct workers *w)
 
 int workers_start(struct workers *w, struct error *e)
 {
-    for (int i = 0; i < WORKERS; i++) {
+    for (int i = 0; i < WORK_KINDS; i++) {
         int err = pthread_create(&w->each[i].thread, NULL, work_on, &w->each[i]);
         if (err)
             return error_set_errno(e, ERR_UNAVAILABLE, err, "cannot start a worker thread");
@@ -79,16 +81,22 @@ int workers_start(struct workers *w, struct error *e)
     return 0;
 }
 
-int workers_send(struct workers *w, struct work *work, bool slow, struct error *e)
+int workers_send(struct workers *w, struct work *work, enum work_kind kind, struct error *e)
 {
-    if (!mailbox_send(w->each[slow].inbox, work))
+    if (!mailbox_send(w->each[kind].inbox, work))
         return 0;
     return error_set(e, ERR_BUSY, "the master has too much to do; try again in a moment");
 }
 
+bool workers_stopping(const struct workers *w)
+{
+    return atomic_load(&w->stopping);
+}
+
 void workers_stop(struct workers *w)
 {
-    for (int i = 0; i < WORKERS; i++) {
+    atomic_store(&w->stopping, true);
+    for (int i = 0; i < WORK_KINDS; i++) {
         mailbox_close(w->each[i].inbox);
         if (w->each[i].started)
             pthread_join(w->each[i].thread, NULL);
@@ -100,7 +108,7 @@ void workers_free(struct workers *w)
 {
     if (!w)
         return;
-    for (int i = 0; i < WORKERS; i++) {
+    for (int i = 0; i < WORK_KINDS; i++) {
         struct mailbox *inbox = w->each[i].inbox;
         void *work;
         while (inbox && mailbox_length(inbox) && mailbox_receive(inbox, &work, 1, 0))

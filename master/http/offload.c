@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/mailbox.h"
 
 struct worker {
@@ -34,12 +35,13 @@ static void *worker_main(void *arg)
     }
 }
 
-int offload_new(struct db *db, struct offload **out, struct error *e)
+int offload_new(struct db *db, int threads, struct offload **out, struct error *e)
 {
     struct offload *all = xcalloc(1, sizeof *all);
     all->jobs = mailbox_new(OFFLOAD_QUEUE);
     pthread_mutex_init(&all->turn, NULL);
-    for (int i = 0; i < OFFLOAD_THREADS; i++) {
+    must(threads <= OFFLOAD_THREADS);
+    for (int i = 0; i < threads; i++) {
         struct worker *w = &all->each[i];
         w->all = all;
         int rc = db_reader_open(db, &w->db, e);

@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/patterns.h"
 #include "base/rng.h"
 #include "master/http/auth.h"
 #include "master/http/exchange.h"
@@ -330,6 +331,8 @@ static void free_server(struct server *s)
     if (s->listener >= 0)
         close(s->listener);
     offload_free(s->offload);
+    offload_free(s->service.searcher);
+    patterns_free(s->service.patterns);
     parking_free(s->parking);
     connections_free(s->connections);
     routes_free(s->routes);
@@ -363,6 +366,9 @@ static struct server *new_server(const struct server_options *o)
                                   .journal = o->journal,
                                   .storage = o->storage,
                                   .logins = throttle_new(),
+                                  .patterns = patterns_new(),
+                                  .search_us = o->log_search_us ? o->log_search_us
+                                                                : LIMIT_LOG_SEARCH_S * 1000000LL,
                                   .series = series_cache_new(),
                                   .cluster_id = o->cluster_id,
                                   .cluster_name = o->cluster_name,
@@ -387,7 +393,9 @@ int server_start(const struct server_options *o, struct server **out, struct err
     if (!rc)
         rc = parking_new(&s->parking, e);
     if (!rc)
-        rc = offload_new(o->db, &s->offload, e);
+        rc = offload_new(o->db, OFFLOAD_THREADS, &s->offload, e);
+    if (!rc)
+        rc = offload_new(o->db, 1, &s->service.searcher, e);
     if (!rc)
         s->url = url_of(s->listener, s->cert);
     MHD_set_panic_func(on_panic, NULL);

@@ -25,10 +25,14 @@ struct service {
     const char *config;  // JSON: what the master was started with
     const char *openapi; // JSON: the route table
     struct page page;
-    bool tls;               // calls come by https
-    atomic_int downloads;   // of checkpoints, under way
-    atomic_int backups;     // being sent
-    atomic_int simulations; // under way
+    bool tls;                  // calls come by https
+    atomic_int downloads;      // of checkpoints, under way
+    atomic_int backups;        // being sent
+    atomic_int simulations;    // under way
+    struct offload *searcher;  // the worker of searches in logs
+    struct patterns *patterns; // .. its own
+    atomic_int searches;       // open
+    int64_t search_us;         // of a processor, that each may use
 };
 
 enum { DOWNLOADS_MAX = 4, VIEW_HEADERS_MAX = 8 };

@@ -11,11 +11,13 @@ static const char *const names[LOG_FIELDS] = {
     [LOG_CONTAINER] = "containerIds",   [LOG_SOURCE] = "sources",
     [LOG_STDTYPE] = "stdtypes",         [LOG_LEVEL] = "levels"};
 
-static size_t values_of(struct view *v, const char *name, const char ***out)
+static size_t values_of(struct view *v, struct arena *arena, const char *name, const char ***out)
 {
     size_t count = query_all(v->query, name, NULL, 0);
-    *out = arena_alloc(&v->rq->arena, (count + 1) * sizeof **out);
+    *out = arena_alloc(arena, (count + 1) * sizeof **out);
     query_all(v->query, name, *out, count);
+    for (size_t i = 0; i < count; i++)
+        (*out)[i] = arena_strdup(arena, (*out)[i]);
     return count;
 }
 
@@ -31,11 +33,11 @@ static int read_levels(struct log_choice *c, struct error *e)
     return err;
 }
 
-static int read_ranks(struct view *v, struct log_choice *c, struct error *e)
+static int read_ranks(struct view *v, struct arena *arena, struct log_choice *c, struct error *e)
 {
     const char **texts;
-    c->rank_count = values_of(v, "rankIds", &texts);
-    c->ranks = arena_alloc(&v->rq->arena, (c->rank_count + 1) * sizeof *c->ranks);
+    c->rank_count = values_of(v, arena, "rankIds", &texts);
+    c->ranks = arena_alloc(arena, (c->rank_count + 1) * sizeof *c->ranks);
     for (size_t i = 0; i < c->rank_count; i++) {
         if (!request_number(texts[i], &c->ranks[i]))
             return error_set(e, ERR_INVALID,
@@ -55,41 +57,41 @@ static int read_time(struct view *v, const char *name, int64_t *out, struct erro
                      text);
 }
 
-static int read_text(struct view *v, struct log_choice *c, struct error *e)
+static int read_text(struct view *v, struct arena *arena, struct log_choice *c, struct error *e)
 {
     const char *text = query_get(v->query, "searchText");
-    int err = 0;
+    struct pattern *compiled;
     if (!text || !*text)
         return 0;
-    if (query_flag(v->query, "enableRegex")) {
-        err = pattern_compile(text, "searchText", &c->pattern, e);
-        c->has_pattern = !err;
-    } else {
+    text = arena_strdup(arena, text);
+    if (!query_flag(v->query, "enableRegex")) {
         c->part = text;
+        return 0;
     }
+    c->pattern = text;
+    int err = pattern_compile(text, "query parameter searchText", &compiled, e);
+    pattern_free(compiled);
     return err;
 }
 
-int log_choice_read(struct view *v, struct log_choice *out, struct error *e)
+int log_choice_read(struct view *v, struct arena *arena, struct log_choice *out, struct error *e)
 {
     *out = (struct log_choice){.after = INT64_MIN, .before = INT64_MAX};
     for (int i = 0; i < LOG_FIELDS; i++)
-        out->fields[i].count = values_of(v, names[i], &out->fields[i].texts);
+        out->fields[i].count = values_of(v, arena, names[i], &out->fields[i].texts);
     int err = read_levels(out, e);
     if (!err)
-        err = read_ranks(v, out, e);
+        err = read_ranks(v, arena, out, e);
     if (!err)
         err = read_time(v, "timestampBefore", &out->before, e);
     if (!err)
         err = read_time(v, "timestampAfter", &out->after, e);
-    return err ? err : read_text(v, out, e);
+    return err ? err : read_text(v, arena, out, e);
 }
 
-void log_choice_free(struct log_choice *c)
+bool log_choice_searches(const struct log_choice *c)
 {
-    if (c->has_pattern)
-        regfree(&c->pattern);
-    c->has_pattern = false;
+    return c->part || c->pattern;
 }
 
 static bool takes_rank(const struct log_choice *c, int64_t rank)
@@ -118,9 +120,10 @@ struct log_wanted log_choice_wanted(const struct log_choice *c)
         .after = c->after, .before = c->before, .origin = takes_origin, .ctx = c};
 }
 
-bool log_choice_takes(const struct log_choice *c, const char *text)
+bool log_choice_takes(const struct log_choice *c, const struct pattern *compiled,
+                      const struct log_line *line)
 {
     if (c->part)
-        return strcasestr(text, c->part);
-    return !c->has_pattern || !regexec(&c->pattern, text, 0, NULL, 0);
+        return strcasestr(line->text, c->part);
+    return !c->pattern || pattern_matches(compiled, line->text, line->len);
 }

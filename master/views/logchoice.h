@@ -1,5 +1,5 @@
-// Which lines of a log a caller asks for: the filters of the log calls. One request's, in its
-// arena.
+// Which lines of a log a caller asks for: the filters of the log calls. It lies in an arena of its
+// owner, and so do all its texts.
 #ifndef MUSTER_MASTER_VIEWS_LOGCHOICE_H
 #define MUSTER_MASTER_VIEWS_LOGCHOICE_H
 
@@ -15,16 +15,17 @@ struct log_choice {
     int64_t *ranks; // -1: of no rank
     size_t rank_count;
     int64_t after, before;
-    const char *part; // in a line, in any case; NULL: whatever it says
-    regex_t pattern;
-    bool has_pattern;
+    const char *part;    // in a line, in any case; NULL: whatever it says
+    const char *pattern; // a regular expression that compiles; NULL: none
 };
 
-// From the query parameters; ERR_INVALID, ERR_TOO_LARGE. To be freed after an error, too.
-int log_choice_read(struct view *v, struct log_choice *out, struct error *e);
-void log_choice_free(struct log_choice *c);
+// From the query parameters; ERR_INVALID, ERR_TOO_LARGE.
+int log_choice_read(struct view *v, struct arena *arena, struct log_choice *out, struct error *e);
+bool log_choice_searches(const struct log_choice *c); // what lines say is looked at
 
-struct log_wanted log_choice_wanted(const struct log_choice *c);     // all but what lines say
-bool log_choice_takes(const struct log_choice *c, const char *text); // what a line says
+struct log_wanted log_choice_wanted(const struct log_choice *c); // all but what lines say
+// Whether it asks for a line that says this. `compiled`: c->pattern, where there is one.
+bool log_choice_takes(const struct log_choice *c, const struct pattern *compiled,
+                      const struct log_line *line);
 
 #endif

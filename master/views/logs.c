@@ -1,140 +1,94 @@
 // Logs of trials and tasks as streams of lines, with filters, and followed while the task lives.
+// What is only filtered by where it comes from is read on the http thread; a search for what lines
+// say belongs to a worker (logsearch.h).
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "master/live/follow.h"
-#include "master/views/logchoice.h"
+#include "master/views/logsearch.h"
 #include "master/views/views.h"
 
 enum {
     CHUNKS_IN_A_TURN = 8,    // that are looked through before other connections have theirs
     LINGER_US = 2 * 1000000, // after a trial's end, for the last lines of its agents
-    CONTAINER_SHOWN = 8,     // digits of a container id in a line
+    BUSY_US = 200 * 1000,    // until a search that found no room for its turn asks again
 };
 
 struct log_stream {
     struct stream stream;
     struct follow *follow;
     struct follower follower;
-    bool follows, registered;
-    int64_t trial_id; // 0: asked for by task
-    int64_t left;     // lines still to send; -1: all
-    int64_t after;    // oldest first: only lines behind the one of this number; 0: all
-    int64_t before;   // newest first: only lines before it; 0: all
-    struct log_choice choice;
-    struct log_reader log;
-    struct buf line;
+    bool registered;
+    struct log_read *read;     // NULL: the search has it
+    struct log_search *search; // NULL: none
+    bool follows;
 };
 
-// "[time] container [rank=N] || LEVEL: text\n", as det prints it.
-static const char *message_of(struct buf *out, const struct log_line *line,
-                              const struct log_origin *o, const char *time)
+// Nothing more for now: `end` is that of the task, looked at before.
+static enum stream_turn at_end(struct log_stream *l, int64_t end, const struct buf *out)
 {
-    buf_reset(out);
-    buf_printf(out, "[%s] ", time);
-    if (*o->text[LOG_CONTAINER])
-        buf_printf(out, "%.*s ", CONTAINER_SHOWN, o->text[LOG_CONTAINER]);
-    if (o->rank >= 0)
-        buf_printf(out, "[rank=%lld] ", (long long)o->rank);
-    buf_printf(out, "|| %s: ", o->text[LOG_LEVEL]);
-    buf_append(out, line->text, line->len);
-    if (!line->len || line->text[line->len - 1] != '\n')
-        buf_puts(out, "\n");
-    return buf_str(out);
+    if (out->len)
+        return STREAM_MORE;
+    int64_t left = end ? end + LINGER_US - clock_wall_us() : 0;
+    if (end && left <= 0)
+        return STREAM_END;
+    l->stream.wait_until = end ? clock_mono_us() + left : 0;
+    return STREAM_WAIT;
 }
 
-static void write_log(struct log_stream *l, struct json_writer *w, int64_t number,
-                      const struct log_line *line, const struct log_origin *o)
+static enum stream_turn fill_plain(struct log_stream *l, struct db_reader *db, struct buf *out)
 {
-    char time[CLOCK_RFC3339_MAX], id[32];
-    clock_format(line->time, time);
-    snprintf(id, sizeof id, "%lld", (long long)number);
-    jw_object(w);
-    jw_key(w, "result");
-    jw_object(w);
-    jw_kv_string(w, "id", id);
-    jw_kv_string(w, "timestamp", time);
-    jw_kv_string(w, "level", wire_name(WIRE_LOG_LEVEL, o->text[LOG_LEVEL]));
-    jw_kv_string(w, "message", message_of(&l->line, line, o, time));
-    if (l->trial_id)
-        jw_kv_int(w, "trialId", l->trial_id);
-    jw_kv_string(w, "taskId", l->log.task);
-    jw_kv_string(w, "allocationId", o->text[LOG_ALLOCATION]);
-    jw_kv_string(w, "agentId", o->text[LOG_AGENT]);
-    jw_kv_string(w, "containerId", o->text[LOG_CONTAINER]);
-    if (o->rank >= 0)
-        jw_kv_int(w, "rankId", o->rank);
-    jw_kv_string(w, "log", line->text);
-    jw_kv_string(w, "source", o->text[LOG_SOURCE]);
-    jw_kv_string(w, "stdtype", o->text[LOG_STDTYPE]);
-    jw_object_end(w);
-    jw_object_end(w);
-}
-
-// Reads on from where it was. LOG_NONE: there is no more for now; LOG_ON; negative.
-static int read_logs(struct log_stream *l, struct db_reader *db, struct buf *out, struct error *e)
-{
-    const struct log_line *line;
-    const struct log_origin *origin;
-    int64_t id;
-    int step = LOG_ON, chunks = 0;
-    while (l->left && out->len < STREAM_CHUNK && step > 0 && chunks < CHUNKS_IN_A_TURN) {
-        struct json_writer w;
-        step = log_reader_next(&l->log, db, &line, &origin, &id, e);
-        chunks += step == LOG_ON;
-        if (step != LOG_LINE || !log_choice_takes(&l->choice, line->text))
-            continue;
-        jw_init(&w, out);
-        write_log(l, &w, id, line, origin);
-        buf_puts(out, "\n");
-        l->left -= l->left > 0;
-    }
-    return step;
-}
-
-// When the task's trial ended (wall time); 0 while it has not.
-static int64_t end_of(struct log_stream *l, struct db_reader *db)
-{
-    struct db_rows *rows = db_query(db, STMT_TASK_END, "s", l->log.task);
-    bool there = db_next(rows) == 1;
-    int64_t end = !there                                     ? 1 // it was deleted
-                  : wire_state_is_terminal(db_text(rows, 1)) ? db_int(rows, 2)
-                                                             : 0;
-    db_rows_close(rows);
-    return end;
-}
-
-static enum stream_turn fill_logs(struct stream *s, struct db_reader *db, struct buf *out)
-{
-    struct log_stream *l = (struct log_stream *)s;
+    static const struct log_read_bounds bounds = {.chunks = CHUNKS_IN_A_TURN};
     struct error e = {0};
-    if (l->follows && !l->registered) { // before the first look, so that nothing is missed
-        l->follower = (struct follower){.task_id = l->log.task, .stream = s};
-        follow_add(l->follow, &l->follower);
-        l->registered = true;
-    }
     // The end is looked at first: what was committed before it is then read below.
-    int64_t end = l->follows ? end_of(l, db) : 1;
-    int step = read_logs(l, db, out, &e);
+    int64_t end = l->follows ? log_read_end(l->read, db) : 1;
+    int step = log_read_on(l->read, db, NULL, &bounds, out, &e);
     if (step < 0) {
         char quoted[ERROR_TEXT_MAX];
         log_error("a log cannot be read", "err=%s", log_quote(quoted, sizeof quoted, e.text));
         wire_write_stream_error(out, ERR_INTERNAL, e.text);
         return STREAM_END;
     }
-    if (!l->left || atomic_load(&s->ending))
+    if (!l->read->left || atomic_load(&l->stream.ending))
         return STREAM_END;
-    if (step != LOG_NONE || out->len)
-        return STREAM_MORE;
-    int64_t left = end ? end + LINGER_US - clock_wall_us() : 0;
-    if (end && left <= 0)
+    return step == LOG_NONE ? at_end(l, end, out) : STREAM_MORE;
+}
+
+static enum stream_turn fill_search(struct log_stream *l, struct buf *out)
+{
+    int64_t end = 0;
+    if (atomic_load(&l->stream.ending)) {
+        log_search_cut(l->search, out);
         return STREAM_END;
-    s->wait_until = end ? clock_mono_us() + left : 0;
-    return STREAM_WAIT;
+    }
+    l->stream.wait_until = 0;
+    switch (log_search_turn(l->search, out, &end)) {
+    case SEARCH_OVER:
+        return STREAM_END;
+    case SEARCH_AT_END:
+        return at_end(l, end, out);
+    case SEARCH_BUSY:
+        l->stream.wait_until = clock_mono_us() + BUSY_US;
+        break;
+    case SEARCH_RUNS:
+        break;
+    }
+    return out->len ? STREAM_MORE : STREAM_WAIT;
+}
+
+static enum stream_turn fill_logs(struct stream *s, struct db_reader *db, struct buf *out)
+{
+    struct log_stream *l = (struct log_stream *)s;
+    // Before the first look, so that nothing is missed; a search, so that a stop ends it.
+    if ((l->follows || l->search) && !l->registered) {
+        l->follower.stream = s;
+        follow_add(l->follow, &l->follower);
+        l->registered = true;
+    }
+    return l->search ? fill_search(l, out) : fill_plain(l, db, out);
 }
 
 static void close_logs(struct stream *s)
@@ -142,52 +96,31 @@ static void close_logs(struct stream *s)
     struct log_stream *l = (struct log_stream *)s;
     if (l->registered)
         follow_remove(l->follow, &l->follower);
-    log_reader_free(&l->log);
-    log_choice_free(&l->choice);
-    buf_free(&l->line);
-}
-
-static int read_options(struct view *v, struct log_stream *l, bool *newest_first, struct error *e)
-{
-    const char *order = query_get(v->query, "orderBy");
-    *newest_first = order && !strcmp(order, "ORDER_BY_DESC");
-    l->follows = query_flag(v->query, "follow");
-    if (l->follows && *newest_first)
-        return error_set(e, ERR_INVALID, "follow goes with ORDER_BY_ASC only");
-    int rc = request_query_int(v->rq, "limit", 0, &l->left, e);
-    if (!rc && l->left < 0)
-        rc = error_set(e, ERR_INVALID, "query parameter limit: at least 0 (0: all)");
-    if (!l->left)
-        l->left = -1;
-    if (!rc)
-        rc = request_query_int(v->rq, "after", 0, &l->after, e);
-    return rc ? rc : request_query_int(v->rq, "before", 0, &l->before, e);
+    if (l->search)
+        log_search_free(l->search);
+    if (l->read)
+        log_read_free(l->read);
 }
 
 static int open_logs(struct view *v, int64_t trial_id, const char *task_id, struct stream **out,
                      struct error *e)
 {
     struct log_stream *l = arena_alloc(&v->rq->arena, sizeof *l);
-    bool newest_first = false;
-    l->stream.fill = fill_logs;
-    l->stream.close = close_logs;
-    l->follow = v->service->follow;
-    l->trial_id = trial_id;
-    buf_init(&l->line, 1 << 20);
-    int rc = read_options(v, l, &newest_first, e);
-    if (!rc)
-        rc = log_choice_read(v, &l->choice, e);
-    if (rc) {
-        close_logs(&l->stream);
+    *l = (struct log_stream){.stream = {.fill = fill_logs, .close = close_logs},
+                             .follow = v->service->follow,
+                             .follower = {.task_id = task_id}};
+    int rc = log_read_new(v, trial_id, task_id, &l->read, e);
+    if (rc)
         return rc;
+    l->follows = l->read->follows;
+    if (log_choice_searches(&l->read->choice)) {
+        rc = log_search_new(v->service, l->read, &l->stream, &l->search, e);
+        if (rc)
+            log_read_free(l->read);
+        l->read = NULL;
     }
-    const struct log_wanted wanted = log_choice_wanted(&l->choice);
-    log_reader_init(&l->log, task_id, newest_first, &wanted);
-    int64_t passed = newest_first ? l->before : l->after;
-    if (passed > 0)
-        l->log.place = passed;
     *out = &l->stream;
-    return 0;
+    return rc;
 }
 
 // The task of the trial in params[0].

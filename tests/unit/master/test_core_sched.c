@@ -604,7 +604,8 @@ static void test_no_retries(void **state)
                             true),
                      0);
     assert_int_equal(last_status, 400);
-    assert_non_null(strstr(last_error, "log_policies.0.pattern: "));
+    assert_non_null(strstr(last_error, "config:4:26: log_policies.0.pattern: column 1 of the "
+                                       "pattern, at [: this [ is not closed"));
     assert_int_equal(submit("name: x\nentrypoint: x\nsearcher: {name: single, metric: m}\n"
                             "log_policies: [{pattern: '(a{99}){99}', action: cancel_retries}]\n",
                             true),

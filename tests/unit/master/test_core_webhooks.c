@@ -107,7 +107,7 @@ static void test_bad(void **state)
         "{\"url\":\"http://x/\",\"triggers\":[{\"triggerType\":\"TRIGGER_TYPE_CUSTOM\"}]}",
         "{\"url\":\"http://x/\",\"triggers\":[{\"triggerType\":\"TRIGGER_TYPE_TASK_LOG\"}]}",
         "{\"url\":\"http://x/\",\"triggers\":[{\"triggerType\":\"TRIGGER_TYPE_TASK_LOG\","
-        "\"condition\":{\"regex\":\"a{9}\"}}]}",
+        "\"condition\":{\"regex\":\"(a)\\\\1\"}}]}",
         "{\"url\":\"http://x/\",\"triggers\":[{\"triggerType\":"
         "\"TRIGGER_TYPE_METRIC_THRESHOLD_EXCEEDED\",\"condition\":{\"metric\":\"m\",\"above\":1,"
         "\"below\":0}}]}",

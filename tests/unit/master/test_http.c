@@ -397,7 +397,7 @@ static void test_workers_have_a_bound(void **state)
     struct error e = {0};
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     atomic_int done = 0;
-    assert_int_equal(offload_new(fx.db, &o, &e), 0);
+    assert_int_equal(offload_new(fx.db, OFFLOAD_THREADS, &o, &e), 0);
     pthread_mutex_lock(&gate);
     int taken = 0;
     // The threads may take theirs out of the queue at any time.

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/limits.h"
 #include "db/fold.h"
 #include "db/series_json.h"
 
@@ -560,12 +561,27 @@ static void test_folding_changes_no_answer(void **state)
 
 static size_t lines_of(const char *query)
 {
-    char path[256];
+    char path[LIMIT_PATTERN + 200];
     snprintf(path, sizeof path, "/api/v1/trials/1/logs?%s", query);
     json_t *lines = get_lines(path, BY_USER);
     size_t n = json_array_size(lines);
     json_decref(lines);
     return n;
+}
+
+static void the_longest_pattern(void)
+{
+    char longest[LIMIT_PATTERN + 2];
+    memset(longest, '.', sizeof longest); // one instruction each would be too many
+    longest[LIMIT_PATTERN] = '\0';
+    memset(longest, '|', LIMIT_PATTERN);
+    longest[0] = 'z';
+    longest[LIMIT_PATTERN - 1] = 'z';
+    char query[LIMIT_PATTERN + 100];
+    snprintf(query, sizeof query, "enableRegex=true&searchText=%s", longest);
+    assert_int_equal(lines_of(query), 3000); // nothing at all is one of the choices
+    snprintf(query, sizeof query, "/api/v1/trials/1/logs?enableRegex=true&searchText=%sa", longest);
+    assert_int_equal(status_of("GET", query, BY_USER, NULL), 413);
 }
 
 static void test_logs(void **state)
@@ -621,14 +637,7 @@ static void test_logs(void **state)
         snprintf(path, sizeof path, "/api/v1/trials/1/logs?%s", bad[i]);
         assert_int_equal(status_of("GET", path, BY_USER, NULL), 400);
     }
-    char longest[300];
-    memset(longest, 'a', sizeof longest);
-    longest[256] = '\0';
-    char query[400];
-    snprintf(query, sizeof query, "enableRegex=true&searchText=%s", longest);
-    assert_int_equal(lines_of(query), 0);
-    snprintf(query, sizeof query, "/api/v1/trials/1/logs?enableRegex=true&searchText=%sa", longest);
-    assert_int_equal(status_of("GET", query, BY_USER, NULL), 413);
+    the_longest_pattern();
     assert_int_equal(status_of("GET", "/api/v1/trials/99/logs", BY_USER, NULL), 404);
     assert_int_equal(status_of("GET", "/api/v1/tasks/none/logs", BY_USER, NULL), 404);
 
@@ -636,6 +645,55 @@ static void test_logs(void **state)
     expect(lines, "0.rankIds.2", "2");
     expect(lines, "0.agentIds.0", "agent-a");
     expect_and_drop(lines, "0.sources.0", "task");
+}
+
+// A search that uses up its time says where it was; going on from there finds the rest, and each
+// line once.
+static void search_in_parts(const char *order, const char *on, size_t expected)
+{
+    size_t found = 0, calls = 0;
+    int64_t place = 0;
+    for (bool cut = true; cut && calls < 10000; calls++) {
+        char path[256];
+        snprintf(path, sizeof path,
+                 "/api/v1/trials/1/logs?enableRegex=true&searchText=step%%20%%5B0-9%%5D*0%%20"
+                 "&orderBy=%s&%s=%lld",
+                 order, on, (long long)place);
+        struct reply r = call("GET", path, BY_USER, NULL);
+        char *rest = NULL;
+        cut = false;
+        for (char *line = strtok_r(r.body.data ? r.body.data : (char[1]){0}, "\n", &rest); line;
+             line = strtok_r(NULL, "\n", &rest)) {
+            json_t *one = json_loads(line, 0, NULL);
+            const char *said = jget_string(jget(one, "error"), "message", "");
+            const char *way = strstr(said, on);
+            found += jget(one, "result") != NULL;
+            cut = *said;
+            assert_true(!cut || (way && strstr(said, "processor time")));
+            if (cut) {
+                int64_t next = strtoll(way + strlen(on) + 1, NULL, 10);
+                assert_int_not_equal(next, place);
+                place = next;
+            }
+            json_decref(one);
+        }
+        reply_free(&r);
+    }
+    assert_int_equal(found, expected);
+    assert_true(calls > 3);
+}
+
+static void test_a_search_has_an_allowance(void **state)
+{
+    (void)state;
+    stop_server();
+    fixture_log_search_us = 1;
+    start_server();
+    search_in_parts("ORDER_BY_ASC", "after", 300);
+    search_in_parts("ORDER_BY_DESC", "before", 300);
+    stop_server();
+    fixture_log_search_us = 0;
+    start_server();
 }
 
 static void test_files(void **state)
@@ -736,6 +794,7 @@ int main(void)
         cmocka_unit_test(test_parts_of_a_series),
         cmocka_unit_test(test_folding_changes_no_answer),
         cmocka_unit_test(test_logs),
+        cmocka_unit_test(test_a_search_has_an_allowance),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_download),
     };

@@ -83,6 +83,8 @@ static void find_storage(void)
         fail_msg("%s", e.text);
 }
 
+int64_t fixture_log_search_us;
+
 void start_server(void)
 {
     struct error e = {0};
@@ -94,7 +96,8 @@ void start_server(void)
                                            .cluster_id = fx.cluster.id,
                                            .cluster_name = fx.cluster.name,
                                            .config = "{\"port\":0}",
-                                           .bind = "127.0.0.1"};
+                                           .bind = "127.0.0.1",
+                                           .log_search_us = fixture_log_search_us};
     if (server_start(&options, &fx.server, &e))
         fail_msg("%s", e.text);
     fx.port = (int)strtol(strrchr(server_url(fx.server), ':') + 1, NULL, 10);

@@ -52,6 +52,7 @@ extern struct fixture fx;
 
 int fixture_start(void **state);
 int fixture_stop(void **state);
+extern int64_t fixture_log_search_us; // of the next server; 0: as usual
 void start_server(void);
 void stop_server(void);
 
