@@ -97,10 +97,7 @@ static int explain(struct db *db, const struct error *why, struct error *e)
     case 0: // not SQLite's: the text is complete
         return error_set(e, why->code, "%s", why->text);
     case ERR_CORRUPT:
-        return error_set(e, ERR_CORRUPT,
-                         "%s is damaged (%s): put a backup in its place, or move it away to begin "
-                         "with an empty store",
-                         db->path, why->text);
+        return damage_describe(db->path, why->text, e);
     case ERR_BUSY:
         return error_set(e, ERR_CONFLICT, "%s is locked by another program (%s): end that program",
                          db->path, why->text);
@@ -198,6 +195,7 @@ void db_close(struct db *db)
         return;
     must(atomic_load(&db->readers) == 0);
     writer_stop(db);
+    damage_stop(db);
     wal_stop(db);
     connection_close(&db->connection);
     if (db->lock >= 0)

@@ -82,6 +82,9 @@ struct db_rows *db_query(struct db_reader *r, enum stmt stmt, const char *types,
 struct db_rows *db_query_sql(struct db_reader *r, const char *sql, const struct db_value *values,
                              size_t value_count);
 int db_next(struct db_rows *rows); // 1: a row, 0: no more, negative: error (logged)
+// After such an error, for the start of a program: names what is damaged, and the remedy. It may
+// take half a minute. ERR_CORRUPT, ERR_IO.
+int db_unreadable(struct db_reader *r, struct error *e);
 void db_rows_close(struct db_rows *rows);
 int64_t db_int(struct db_rows *rows, int column); // null -> 0
 double db_double(struct db_rows *rows, int column);

@@ -31,6 +31,7 @@ struct db_reader {
     struct cached cache[SQL_CACHE];
     uint64_t queries;
     int rows_open, snapshots;
+    int failed; // how the last query did that failed; 0: none has
 };
 
 struct db_rows {
@@ -140,6 +141,16 @@ static void rows_fail(struct db_rows *rows, const char *query, int err, const ch
     log_error("a query failed", "query=%s err=%s", log_quote(what, sizeof what, query),
               log_quote(text, sizeof text, why));
     rows->state = err;
+    rows->reader->failed = err;
+    if (err == ERR_CORRUPT && rows->reader->db)
+        damage_note(rows->reader->db);
+}
+
+int db_unreadable(struct db_reader *r, struct error *e)
+{
+    if (r->failed == ERR_CORRUPT && r->db && !r->db->by_hand)
+        return damage_describe(r->db->path, "a query met with a damaged page", e);
+    return error_set(e, ERR_IO, "the store cannot be read; the master's log says more");
 }
 
 static struct db_rows *rows_new(struct db_reader *r)

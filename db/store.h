@@ -91,6 +91,9 @@ struct db {
     int lock;     // descriptor of DIR/muster.lock, or -1
     bool by_hand; // in memory, written by db_write()
     atomic_int readers;
+    atomic_bool damaged; // a query met with damage
+    bool describes;      // by this thread:
+    pthread_t describer;
     struct mailbox *queue; // of struct db_batch; NULL: the writer does not run
     struct wal *wal;       // NULL: in memory
 
@@ -101,6 +104,14 @@ struct db {
     struct error broken; // once set, no batch is written any more
     int log_pages;       // committed to the log before they are copied into the file
 };
+
+// damage.c
+
+// Finds the damaged tables of the file at `path`, which takes as long as reading all of it, and
+// says what to do. `why` stands for them where none is found. ERR_CORRUPT.
+int damage_describe(const char *path, const char *why, struct error *e);
+void damage_note(struct db *db); // a query met with it: a thread describes it to the log, once
+void damage_stop(struct db *db); // waits for that
 
 // wal.c: the thread that copies the log into the file, from before writer_start() until
 // after writer_stop().

@@ -153,7 +153,7 @@ static const char *advice(int err)
     case ERR_BUSY:
         return "another program holds the file's write lock; end that program";
     case ERR_CORRUPT:
-        return "the file is damaged; put a backup in its place";
+        return "the file is damaged; go back to a backup with \"muster master restore\"";
     default:
         return "see that its disk has room and works";
     }
@@ -165,6 +165,8 @@ static void break_store(struct db *db, const struct error *why)
     error_set(&db->broken, why->code, "%s cannot be written (%s): %s, then start again", db->path,
               why->text, advice(why->code));
     char text[ERROR_TEXT_MAX];
+    if (why->code == ERR_CORRUPT)
+        damage_describe(db->path, why->text, &db->broken);
     log_error("the store has failed", "err=%s", log_quote(text, sizeof text, db->broken.text));
     connection_keep_log(&db->connection);
     if (!sqlite3_get_autocommit(db->connection.sql))

@@ -389,7 +389,7 @@ int metrics_catch_up(struct core *c, struct trial *t, int64_t known, struct erro
     db_rows_close(rows);
     arena_free(&arena);
     if (!err && more < 0)
-        err = error_set(e, ERR_IO, "the store cannot be read");
+        err = db_unreadable(c->reader, e);
     return err ? error_prefix(e, "metrics of trial %lld", (long long)t->id) : 0;
 }
 

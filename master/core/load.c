@@ -118,7 +118,7 @@ static int each(struct core *c, enum stmt query,
     while (!err && (more = db_next(rows)) > 0)
         err = row(c, rows, e);
     db_rows_close(rows);
-    return more < 0 ? error_set(e, ERR_IO, "the store cannot be read") : err;
+    return more < 0 ? db_unreadable(c->reader, e) : err;
 }
 
 // --- ids and agents ------------------------------------------------------------------------------
@@ -541,7 +541,7 @@ static int load_report_ids(struct core *c, struct error *e)
     c->next_report = found == 1 ? strtoll(text_of(rows, 0), NULL, 10) : 1;
     c->reports_put_by = c->next_report;
     db_rows_close(rows);
-    return found < 0 ? error_set(e, ERR_IO, "the store cannot be read") : 0;
+    return found < 0 ? db_unreadable(c->reader, e) : 0;
 }
 
 static int load(struct core *c, struct error *e)

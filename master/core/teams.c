@@ -263,7 +263,7 @@ int teams_load(struct core *c, struct error *e)
             parts[i].row(c, rows);
         db_rows_close(rows);
         if (more < 0)
-            return error_set(e, ERR_IO, "the store cannot be read");
+            return db_unreadable(c->reader, e);
     }
     return 0;
 }

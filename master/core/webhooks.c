@@ -242,7 +242,7 @@ static int load_rows(struct core *c, enum stmt query, void (*row)(struct core *,
     while ((more = db_next(rows)) > 0)
         row(c, rows);
     db_rows_close(rows);
-    return more < 0 ? error_set(e, ERR_IO, "the store cannot be read") : 0;
+    return more < 0 ? db_unreadable(c->reader, e) : 0;
 }
 
 static void load_ids(struct core *c, struct db_rows *rows)

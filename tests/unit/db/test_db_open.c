@@ -156,7 +156,8 @@ static void damage_is_refused(void **state)
     assert_int_equal(stat(path, &st), 0);
 
     assert_int_equal(truncate(path, st.st_size / 2), 0);
-    expect_refusal(dir, ERR_CORRUPT, "put a backup in its place");
+    expect_refusal(dir, ERR_CORRUPT,
+                   "go back to a backup with \"muster master restore FILE -d store.");
 
     char noise[8192];
     memset(noise, 0x5a, sizeof noise);
@@ -178,6 +179,35 @@ static void a_damaged_schema_is_refused(void **state)
     assert_int_equal(pwrite(fd, noise, sizeof noise, 100), sizeof noise); // after the header
     close(fd);
     expect_refusal(dir, ERR_CORRUPT, "is damaged");
+}
+
+// A page in the middle: the store opens, and the first query that needs it fails.
+static void a_damaged_page_has_a_name(void **state)
+{
+    (void)state;
+    char dir[32], path[64], noise[4096], page[32];
+    struct error e = {0};
+    db_close(store_open(store_folder(dir)));
+    store_path(dir, path);
+    long long size = ask_file(path, "PRAGMA page_size");
+    long long root =
+        ask_file(path, "SELECT rootpage FROM sqlite_schema WHERE name = 'experiments'");
+    int fd = open(path, O_RDWR);
+    memset(noise, 0x5a, sizeof noise);
+    assert_int_equal(pwrite(fd, noise, sizeof noise, (root - 1) * size), sizeof noise);
+    close(fd);
+    struct db *db = store_open(dir);
+    struct db_reader *r = reader_open(db);
+    struct db_rows *rows = db_query_sql(r, "SELECT * FROM experiments", NULL, 0);
+    assert_int_equal(db_next(rows), ERR_CORRUPT);
+    db_rows_close(rows);
+    assert_int_equal(db_unreadable(r, &e), ERR_CORRUPT);
+    snprintf(page, sizeof page, "age %lld", root);
+    assert_non_null(strstr(e.text, "table experiments: "));
+    assert_non_null(strstr(e.text, page));
+    assert_non_null(strstr(e.text, "muster master restore FILE -d store."));
+    db_reader_close(r);
+    db_close(db); // waits for the one who says so in the log
 }
 
 static void a_file_of_others_is_refused(void **state)
@@ -359,6 +389,7 @@ int main(void)
         cmocka_unit_test(a_newer_store_is_refused_untouched),
         cmocka_unit_test(damage_is_refused),
         cmocka_unit_test(a_damaged_schema_is_refused),
+        cmocka_unit_test(a_damaged_page_has_a_name),
         cmocka_unit_test(a_file_of_others_is_refused),
         cmocka_unit_test(a_folder_that_is_a_file_is_refused),
         cmocka_unit_test(a_migration_keeps_a_copy),
