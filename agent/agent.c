@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,6 +43,7 @@ enum {
 struct agent {
     const struct agent_options *o;
     char hostname[256], address[256], session[UUID_TEXT];
+    char instance[2 * UUID_TEXT]; // of this work folder since this start of the machine
     const char *id;
     char *master_url, *token, *work_dir;
     struct master_link link;
@@ -70,11 +72,11 @@ static json_t *make_request(struct agent *a)
     if (!a->address[0])
         sync_local_address(a->sync, a->address, sizeof a->address);
     json_t *request =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:O*}", "version",
-                  MUSTER_VERSION, "session", a->session, "pool", a->o->pool, "rack",
-                  a->o->rack ? a->o->rack : "", "hostname", a->hostname, "address", a->address,
-                  "masterUrl", a->link.url, "slots", slots_json(&a->slots), "seen",
-                  (json_int_t)a->seen, "tasks", tasks_report(a->tasks), "use", a->use);
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:O*}", "version",
+                  MUSTER_VERSION, "session", a->session, "instance", a->instance, "pool",
+                  a->o->pool, "rack", a->o->rack ? a->o->rack : "", "hostname", a->hostname,
+                  "address", a->address, "masterUrl", a->link.url, "slots", slots_json(&a->slots),
+                  "seen", (json_int_t)a->seen, "tasks", tasks_report(a->tasks), "use", a->use);
     a->struck = false;
     must(request != NULL);
     return request;
@@ -223,6 +225,17 @@ static void wait_for_events(struct agent *a, int64_t now)
     free(fds);
 }
 
+// Supervisors look after their own folders, and end their tasks.
+static int check_work_dir(const struct agent *a, struct error *e)
+{
+    struct stat lock;
+    if (fstat(a->work_lock, &lock) != 0 || lock.st_nlink > 0)
+        return 0;
+    return error_set(e, ERR_IO,
+                     "--work-dir: %s was deleted, and its tasks end with it; start the agent again",
+                     a->work_dir);
+}
+
 static int loop(struct agent *a, struct error *e)
 {
     int rc = 0;
@@ -236,6 +249,8 @@ static int loop(struct agent *a, struct error *e)
         tasks_read(a->tasks);
         tasks_tick(a->tasks, now);
         rc = take_result(a, now, e);
+        if (rc == 0)
+            rc = check_work_dir(a, e);
     }
     return rc;
 }
@@ -318,6 +333,34 @@ static bool take_lock(int fd)
     return true;
 }
 
+// A copy of the folder on another machine is another agent, so the start of the machine counts,
+// too.
+static void add_boot(char instance[2 * UUID_TEXT])
+{
+    char *text = NULL;
+    size_t len = 0;
+    if (file_read("/proc/sys/kernel/random/boot_id", UUID_TEXT, &text, &len, NULL) == 0)
+        snprintf(instance + UUID_TEXT - 1, UUID_TEXT + 1, ".%.*s", (int)strcspn(text, "\n"), text);
+    free(text);
+}
+
+// The lock's file holds who works here: the master tells an agent that has started again from
+// another one that was given the same id.
+static int read_instance(struct agent *a, struct error *e)
+{
+    enum { LEN = UUID_TEXT - 1 };
+    char *id = a->instance;
+    bool known = pread(a->work_lock, id, LEN, 0) == LEN && strspn(id, "0123456789abcdef-") == LEN;
+    if (!known) {
+        uuid_make(id);
+        if (pwrite(a->work_lock, id, LEN, 0) != LEN || fsync(a->work_lock) != 0)
+            return error_set_errno(e, ERR_IO, errno, "--work-dir: cannot write in %s", a->work_dir);
+    }
+    id[LEN] = '\0';
+    add_boot(id);
+    return 0;
+}
+
 static int hold_work_dir(struct agent *a, struct error *e)
 {
     int rc = dir_make(a->o->work_dir, 0700, e);
@@ -335,6 +378,8 @@ static int hold_work_dir(struct agent *a, struct error *e)
                        "--work-dir: another agent works in %s; stop it, or give this one a "
                        "folder of its own",
                        a->o->work_dir);
+    else
+        rc = read_instance(a, e);
     free(path);
     return rc;
 }

@@ -39,7 +39,8 @@ enum {
     ORDER_MAX = 4096, // bytes of an order
     KILL_AGAIN_US = 200 * 1000,
     WRITE_AGAIN_US = 1000 * 1000,
-    WRITE_TRIES = 600, // then the end is left to the agent, which has heard of it
+    WRITE_TRIES = 600,           // then the end is left to the agent, which has heard of it
+    LOOK_EVERY_US = 2000 * 1000, // at its own folder
     POLL_SIGNALS = 0,
     POLL_LISTEN,
     POLL_AGENT,
@@ -77,6 +78,9 @@ struct supervisor {
     bool ending;
     bool failed;     // .. since a rank failed
     int64_t kill_at; // monotonic, while ending
+    bool gone;       // the task's folder was deleted
+    bool told_lost;  // that lines are lost
+    int64_t look_at; // monotonic: at the folder, and at what could not be written
     bool changed;    // since the last publish
     int64_t publish_at;
     int publish_tries;
@@ -162,7 +166,7 @@ static json_t *status_json(const struct supervisor *s)
 static int publish(struct supervisor *s, struct error *e)
 {
     json_t *status = status_json(s);
-    int rc = taskdir_write_status(s->dir, status, !s->started, e);
+    int rc = s->gone ? 0 : taskdir_write_status(s->dir, status, !s->started, e);
     send_status(s, status);
     json_decref(status);
     s->changed = rc != 0 && ++s->publish_tries < WRITE_TRIES;
@@ -215,6 +219,32 @@ static void kill_what_is_late(struct supervisor *s)
         signal_all(s, SIGKILL);
         s->kill_at = now + KILL_AGAIN_US; // something may have been forked meanwhile
     }
+}
+
+// ---- its folder ----
+
+// Without its folder no agent finds the task again: whoever deleted it wants the task to end. Its
+// file has no name any more, then; the lock keeps it.
+static void look_at_folder(struct supervisor *s)
+{
+    struct stat lock;
+    if (s->gone || fstat(s->lock_fd, &lock) != 0 || lock.st_nlink > 0)
+        return;
+    s->gone = true;
+    log_error("the folder of a task was deleted; its processes are ended", "alloc=%s dir=%s", s->id,
+              s->dir);
+    end_task(s, SUPERVISOR_PEER_GRACE_S, SUPERVISOR_LOST ": its folder was deleted");
+}
+
+static void look_around(struct supervisor *s)
+{
+    if (clock_mono_us() < s->look_at)
+        return;
+    s->look_at = clock_mono_us() + LOOK_EVERY_US;
+    look_at_folder(s);
+    if (s->spool.dropped > 0 && !s->told_lost && !s->gone)
+        log_error("lines of a task are lost", "alloc=%s why=\"%s\"", s->id, s->spool.why_dropped);
+    s->told_lost = s->spool.dropped > 0;
 }
 
 // ---- ranks ----
@@ -514,13 +544,11 @@ static void on_agent_speaks(struct supervisor *s)
 
 static int poll_timeout(const struct supervisor *s)
 {
-    int64_t until = INT64_MAX, now = clock_mono_us();
-    if (s->ending && s->children_left)
+    int64_t until = s->look_at, now = clock_mono_us();
+    if (s->ending && s->children_left && s->kill_at < until)
         until = s->kill_at;
     if (s->changed && s->publish_at < until)
         until = s->publish_at;
-    if (until == INT64_MAX)
-        return -1;
     return until <= now ? 0 : (int)((until - now) / 1000) + 1;
 }
 
@@ -557,6 +585,7 @@ static void loop(struct supervisor *s)
     while (s->children_left) {
         wait_for_events(s);
         handle_events(s);
+        look_around(s);
         if (s->children_left)
             publish_change(s);
     }
@@ -566,6 +595,7 @@ static void loop(struct supervisor *s)
     s->finished = s->changed = true;
     s->publish_tries = 0;
     while (s->changed) {
+        look_at_folder(s);
         publish_change(s);
         if (s->changed)
             clock_sleep_us(WRITE_AGAIN_US);

@@ -2,11 +2,14 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -67,8 +70,9 @@ static bool is_known(const struct sweep *s, pid_t pid)
     return false;
 }
 
-static bool is_the_tasks(int proc_fd, pid_t pid, const struct sweep *s, struct buf *text)
+static bool is_the_tasks(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
 {
+    const struct sweep *s = ctx;
     struct stat_line line;
     if (!read_stat(proc_fd, &line, text))
         return false;
@@ -84,7 +88,10 @@ static bool is_the_tasks(int proc_fd, pid_t pid, const struct sweep *s, struct b
     return read_all(proc_fd, "environ", text) && has_marker(text, s->marker);
 }
 
-size_t sweep_processes(const struct sweep *s, int signal)
+// Whether a process is meant; `proc_fd` is its folder in /proc.
+typedef bool match_fn(int proc_fd, pid_t pid, const void *ctx, struct buf *text);
+
+static size_t signal_matches(match_fn *matches, const void *ctx, int signal)
 {
     struct buf text;
     size_t count = 0;
@@ -100,7 +107,7 @@ size_t sweep_processes(const struct sweep *s, int signal)
         int fd = openat(dirfd(proc), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
             continue;
-        if (is_the_tasks(fd, pid, s, &text)) {
+        if (matches(fd, pid, ctx, &text)) {
             count++;
             if (signal != 0)
                 syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
@@ -110,4 +117,46 @@ size_t sweep_processes(const struct sweep *s, int signal)
     closedir(proc);
     buf_free(&text);
     return count;
+}
+
+size_t sweep_processes(const struct sweep *s, int signal)
+{
+    return signal_matches(is_the_tasks, s, signal);
+}
+
+// The folder of the task that the environment names, if it lies in `folder`; NULL: none does.
+static const char *marked_folder(const struct buf *environment, const char *folder)
+{
+    static const char name[] = "MUSTER_RUN_DIR=";
+    const char *at = buf_str(environment), *end = at + environment->len;
+    size_t len = strlen(folder);
+    for (; at < end; at += strlen(at) + 1) {
+        const char *dir = at + sizeof name - 1;
+        if (strncmp(at, name, sizeof name - 1) == 0)
+            return strncmp(dir, folder, len) == 0 && dir[len] == '/' ? dir : NULL;
+    }
+    return NULL;
+}
+
+// In a container the same path may be another folder.
+static bool is_stray(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
+{
+    struct stat_line line;
+    struct stat there;
+    (void)pid;
+    if (!read_stat(proc_fd, &line, text) || line.state == 'Z' || line.state == 'X' ||
+        !read_all(proc_fd, "environ", text))
+        return false;
+    const char *dir = marked_folder(text, ctx);
+    int root = dir ? openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    bool stray =
+        root >= 0 && fstatat(root, dir + 1, &there, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+    if (root >= 0)
+        close(root);
+    return stray;
+}
+
+size_t sweep_strays(const char *folder)
+{
+    return signal_matches(is_stray, folder, SIGKILL);
 }

@@ -21,4 +21,8 @@ struct sweep {
 // that took over a pid meanwhile can be hit.
 size_t sweep_processes(const struct sweep *s, int signal);
 
+// Kills what carries the marker of a task in `folder` (absolute) whose own folder is not there any
+// more, as that process sees it: nobody watches over it. Gives how many.
+size_t sweep_strays(const char *folder);
+
 #endif

@@ -612,6 +612,10 @@ int tasks_open(const struct tasks_options *options, struct tasks **out, struct e
     if (rc == 0)
         rc = dir_make(t->trash, 0700, e);
     if (rc == 0) {
+        size_t strays = sweep_strays(t->folder);
+        if (strays > 0)
+            log_warn("processes of tasks whose folders were deleted are ended", "count=%zu",
+                     strays);
         empty_trash(t);
         rc = recover(t, e);
     }

@@ -40,6 +40,7 @@ struct agent *agent_new(struct core *c, const char *id)
     g->hostname = xstrdup("");
     g->master_url = xstrdup("");
     g->rack = xstrdup("");
+    g->instance = xstrdup("");
     g->desired = c->wall;
     g->registered_at = g->heard_at = c->wall;
     g->silence = (struct timer){.fire = silent, .arg = g};
@@ -49,8 +50,8 @@ struct agent *agent_new(struct core *c, const char *id)
 
 void agent_free(struct agent *g)
 {
-    char *const texts[] = {g->id,         g->address, g->hostname,    g->version,
-                           g->master_url, g->session, g->old_session, g->rack};
+    char *const texts[] = {g->id,      g->address,     g->hostname, g->version, g->master_url,
+                           g->session, g->old_session, g->rack,     g->instance};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
     json_decref(g->slots);
@@ -340,6 +341,8 @@ void agent_event(struct core *c, struct agent *g, enum agent_event ev)
              : to.next == AGENT_AWAY    ? "agent not connected"
                                         : "agent lost",
              "agent=%s slots=%d", g->id, g->slot_count);
+    if (to.next == AGENT_CONNECTED && g->state != AGENT_CONNECTED)
+        g->connected_at = c->wall;
     g->state = (enum agent_state)to.next;
     core_event(c, EVENT_AGENT, 0, 0, g->id);
     if (g->state != AGENT_LOST) {

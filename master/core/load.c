@@ -94,7 +94,8 @@ enum {
     G_SEEN_AT,
     G_RACK,
     G_LOST_AT,
-    G_LOST_RUNS
+    G_LOST_RUNS,
+    G_INSTANCE
 };
 
 static const char *text_of(struct db_rows *rows, int column)
@@ -159,6 +160,8 @@ static int load_agent(struct core *c, struct db_rows *rows, struct error *e)
         g->draining = db_int(rows, G_DRAINING);
         free(g->rack);
         g->rack = xstrdup(text_of(rows, G_RACK));
+        free(g->instance);
+        g->instance = xstrdup(text_of(rows, G_INSTANCE));
         g->version = xstrdup(text_of(rows, G_VERSION));
         g->registered_at = db_int(rows, G_REGISTERED_AT);
         g->lost_at = db_int(rows, G_LOST_AT);

@@ -70,6 +70,7 @@ struct allocation {
 
 struct agent {
     char *id, *address, *hostname, *version, *master_url, *session, *old_session;
+    char *instance; // which of those of this id it is; "": it did not say
     enum agent_state state;
     struct pool *pool;
     bool enabled, draining; // what an operator set; draining: disabled, but what runs may end
@@ -93,6 +94,7 @@ struct agent {
     struct agent *due_next;
     struct timer silence, grace;
     int64_t registered_at, heard_at; // wall
+    int64_t connected_at;            // wall: since then without a break
     int64_t lost_at;                 // wall: when it was given up; 0: it was not
     json_t *ran;                     // .. and what ran there; NULL: nothing
 };

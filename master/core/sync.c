@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "master/core/lives.h"
@@ -208,6 +209,7 @@ static bool is_registered(const struct agent *g, const json_t *body)
            !strcmp(g->address, jget_string(body, "address", "")) &&
            !strcmp(g->hostname, jget_string(body, "hostname", "")) &&
            !strcmp(g->rack, jget_string(body, "rack", "")) &&
+           !strcmp(g->instance, jget_string(body, "instance", "")) &&
            !strcmp(g->master_url, jget_string(body, "masterUrl", ""));
 }
 
@@ -243,6 +245,7 @@ static int enroll(struct core *c, struct agent *g, const json_t *body, struct er
     replace(&g->hostname, jget_string(body, "hostname", ""));
     replace(&g->master_url, jget_string(body, "masterUrl", ""));
     replace(&g->rack, rack);
+    replace(&g->instance, jget_string(body, "instance", ""));
     agent_store(c, g);
     core_event(c, EVENT_AGENT, 0, 0, g->id);
     agent_take_faults(c, g, before);
@@ -290,6 +293,38 @@ static int check_session(struct agent *g, const char *session, bool *fresh, stru
         return error_set(e, ERR_CONFLICT, "another agent of the name %s has come after this one",
                          g->id);
     return 0;
+}
+
+// The part of an instance that stays when the machine is started anew.
+static bool is_same_folder(const char *a, const char *b)
+{
+    size_t len = strcspn(a, ".");
+    return len == strcspn(b, ".") && !strncmp(a, b, len);
+}
+
+// Two that were given one id would take each other's tasks for their own and lose them. The one
+// that is here, or may come back to what it runs, keeps the id until it is gone; it is the same one
+// as long as it has its work folder and its machine was not started anew, however often it starts.
+static int check_instance(const struct core *c, const struct agent *g, const char *instance,
+                          struct error *e)
+{
+    char since[CLOCK_RFC3339_MAX], left[32];
+    bool same = !*instance || !*g->instance || !strcmp(g->instance, instance);
+    if (same || g->state == AGENT_LOST)
+        return 0;
+    if (g->state == AGENT_CONNECTED)
+        return error_set(e, ERR_CONFLICT,
+                         "another agent of the name %s is connected, from %s (%s) since %s: stop "
+                         "that one, or give this one a name of its own with --id",
+                         g->id, g->address, g->hostname, clock_format(g->connected_at, since));
+    if (!g->parts || is_same_folder(g->instance, instance))
+        return 0;
+    return error_set(
+        e, ERR_CONFLICT,
+        "another agent of the name %s, at %s (%s), is not heard and has tasks; its "
+        "name is free in %s at the latest, if it does not come back",
+        g->id, g->address, g->hostname,
+        clock_duration(g->grace.at > c->now ? g->grace.at - c->now : 0, left, sizeof left));
 }
 
 // --- answers -------------------------------------------------------------------------------------
@@ -417,6 +452,8 @@ int core_agent_sync(struct core *c, struct request *rq, struct error *e)
     int err = find_or_make(c, rq->params[0], &g, e);
     if (!err)
         err = check_session(g, session, &fresh, e);
+    if (!err)
+        err = check_instance(c, g, jget_string(rq->body, "instance", ""), e);
     if (!err)
         err = enroll(c, g, rq->body, e);
     if (err)

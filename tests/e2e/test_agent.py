@@ -629,6 +629,72 @@ class Surviving(AgentTest):
         self.assertEqual(self.master.texts("a"), ["up", "up"])
         self.assertIn("supervisor lost", self.master.texts("a", "agent")[-1])
 
+    def gone(self, pids):
+        wait_for("all processes to be gone", lambda: not [pid for pid in pids if alive(pid)], SECONDS)
+
+    def test_the_folder_of_a_task_is_deleted(self):
+        self.start(a=task("a", "trap '' TERM; echo up; while :; do sleep 0.1; done", ranks=2))
+        pids = [r["pid"] for r in self.master.wait_state("a", "RUNNING")["ranks"]]
+        pids.append(self.supervisor("a"))
+        shutil.rmtree(self.work / "tasks" / "a")
+        self.assertEqual(self.master.wait_state("a", "EXITED")["reason"],
+                         "supervisor lost: its folder was deleted")
+        self.gone(pids)
+        self.forget("a")
+        self.assertIn("the folder of a task was deleted", self.agent.tail(100))
+        self.master.change(b=task("b", "echo started"))
+        self.assertEqual(self.master.wait_state("b", "EXITED")["ranks"][0]["exitCode"], 0)
+
+    def test_the_work_folder_is_deleted(self):
+        self.start(a=task("a", "echo up; sleep 1000", ranks=2))
+        pids = [r["pid"] for r in self.master.wait_state("a", "RUNNING")["ranks"]]
+        pids.append(self.supervisor("a"))
+        shutil.rmtree(self.work)
+        self.gone(pids)
+        self.assertNotEqual(self.agent.process.wait(SECONDS), 0)
+        self.assertIn(f"{self.work} was deleted", self.agent.tail(100))
+
+    def test_the_work_folder_is_deleted_while_there_is_no_agent(self):
+        self.start(a=task("a", "setsid sleep 1000 & echo up; sleep 1000"))
+        pids = [self.master.wait_state("a", "RUNNING")["ranks"][0]["pid"], self.supervisor("a")]
+        self.wait_line("a", "up")
+        pids += processes_below(self.work)
+        self.agent.kill9()
+        shutil.rmtree(self.work)
+        self.gone(pids)
+
+    def test_what_nobody_watches_over_is_ended_at_the_start(self):
+        def stranger(folder):
+            process = subprocess.Popen(["sleep", "1000"], cwd=self.folder,
+                                       env={"MUSTER_RUN_DIR": str(folder), "PATH": os.environ["PATH"]})
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            return process
+        (self.work / "tasks").mkdir(parents=True)
+        ghost = stranger(self.work / "tasks" / "ghost")
+        others = [stranger(self.folder / "elsewhere" / "tasks" / "ghost"),
+                  stranger(f"{self.work}/tasks2/ghost"), stranger(self.work)]
+        self.agent.start()
+        self.assertEqual(ghost.wait(SECONDS), -signal.SIGKILL)
+        self.master.wait("the agent", lambda: self.master.request)
+        self.assertEqual([process.poll() for process in others], [None] * 3)
+        self.assertIn("folders were deleted", self.agent.tail(100))
+
+    def test_an_agent_is_the_same_one_as_long_as_it_has_its_folder(self):
+        def instance():
+            with self.master.changed:
+                self.master.request = None
+            self.agent.start()
+            self.master.wait("the agent", lambda: self.master.request)
+            self.agent.kill9()
+            return self.master.request["instance"]
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        first = instance()
+        self.assertRegex(first, r"^[0-9a-f-]{36}\." + boot + "$")
+        self.assertEqual(instance(), first)
+        shutil.rmtree(self.work)
+        self.assertNotEqual(instance(), first)
+
     def test_kill_the_process_that_starts_supervisors(self):
         self.start(a=task("a", self.COUNT))
         self.wait_line("a", "line 5")

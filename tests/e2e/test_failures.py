@@ -1,4 +1,5 @@
-"""Programs that fail, and programs that do not leave: what people are told of them, on real daemons."""
+"""Programs that fail, programs that do not leave, and agents that were given one name: what people are told of
+them, on real daemons."""
 
 import pathlib
 import unittest
@@ -106,6 +107,24 @@ class Failures(unittest.TestCase):
         wait_for("its end", lambda: state() == "PAUSED")
         self.assertEqual(self.cluster.rows("agent", "list")[0]["used"], 0)
         self.cluster.muster("experiment", "kill", experiment)
+
+    def test_a_second_agent_of_the_same_name_takes_nothing(self):
+        experiment = self.submit("stays", "while [ ! -e ../../../../go ]; do sleep 0.1; done\n")
+        state = lambda: self.cluster.rows("experiment", "describe", experiment)["state"]
+        wait_for("it to run", lambda: state() == "RUNNING")
+        first = self.cluster.agents[0]
+        second = self.cluster.add_agent("agent-0", 2, flags=("--work-dir", self.cluster.folder / "second"))
+        wait_for("the refusal", lambda: "another agent of the name agent-0 is connected, from 127.0.0.1" in first.tail(40))
+        for _ in range(2):  # it starts again while the other one waits for its name
+            first.kill9()
+            first.start()
+        wait_for("its tasks to be known", lambda: "task taken up again" in first.tail(40))
+        self.assertEqual(state(), "RUNNING")
+        (self.cluster.folder / "go").touch()
+        self.cluster.wait(experiment)
+        self.assertEqual(len(self.cluster.rows("trial", "describe", self.cluster.trial(experiment)["id"])["starts"]), 1)
+        self.cluster.agents.remove(second)
+        second.kill9()
 
 
 if __name__ == "__main__":

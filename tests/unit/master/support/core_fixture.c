@@ -376,6 +376,7 @@ const char *decimal(int64_t value)
 
 const char *next_agent_pool = "default", *next_agent_rack = "";
 const char *next_slot_0 = "", *next_use = "null";
+const char *next_instance = "";
 
 struct call *sync_start(const char *agent, const char *session, int slots, int64_t seen,
                         const char *tasks)
@@ -388,11 +389,12 @@ struct call *sync_start(const char *agent, const char *session, int slots, int64
         free(list);
         list = longer;
     }
-    char *body = xasprintf("{\"version\":\"1\",\"session\":\"%s\",\"pool\":\"%s\",\"rack\":\"%s\","
-                           "\"hostname\":\"%s\",\"address\":\"10.0.0.%d\",\"slots\":[%s],"
-                           "\"seen\":%lld,\"tasks\":[%s],\"use\":%s}",
-                           session, next_agent_pool, next_agent_rack, agent,
-                           agent[strlen(agent) - 1] - '0', list, (long long)seen, tasks, next_use);
+    char *body = xasprintf(
+        "{\"version\":\"1\",\"session\":\"%s\",\"pool\":\"%s\",\"rack\":\"%s\","
+        "\"hostname\":\"%s\",\"instance\":\"%s\",\"address\":\"10.0.0.%d\",\"slots\":[%s],"
+        "\"seen\":%lld,\"tasks\":[%s],\"use\":%s}",
+        session, next_agent_pool, next_agent_rack, agent, next_instance,
+        agent[strlen(agent) - 1] - '0', list, (long long)seen, tasks, next_use);
     struct call *call = call_start(core_agent_sync, as_agent(), agent, NULL, body);
     free(list);
     free(body);

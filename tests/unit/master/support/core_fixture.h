@@ -101,6 +101,7 @@ int64_t submit_slots(int slots, const char *more); // a plain one, active; `more
 extern const char *next_agent_pool, *next_agent_rack; // of the next syncs; "default", ""
 extern const char *next_slot_0;                       // .. more members of slot 0; ""
 extern const char *next_use;                          // .. how much the slots are used; "null"
+extern const char *next_instance;                     // .. which agent of its id it is; ""
 
 // One sync with these tasks; an answer comes at once when `seen` is not the newest version.
 struct call *sync_start(const char *agent, const char *session, int slots, int64_t seen,
