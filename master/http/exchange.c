@@ -48,7 +48,7 @@ static bool exchange_gone(struct parked *p)
     struct exchange *x = (struct exchange *)((char *)p - offsetof(struct exchange, parked));
     if (x->stream) {
         x->gone = true;
-        return true;
+        return pump_gone(x->server->pump, &x->pumped);
     }
     if (x->route->kind == ROUTE_CORE) {
         atomic_store(&x->rq.client_gone, true);
@@ -446,20 +446,20 @@ int view_check_sight(struct view *v, enum thing what, const char *id, struct err
 // A stream may stay open for days. Everything that opened it is checked again every RECHECK_US:
 // the token, its user or allocation, the role that the route needs, the sight of the thing in the
 // path and of each thing that the view has checked.
-static int check_again(struct exchange *x, struct error *e)
+static int check_again(struct exchange *x, struct db_reader *db, struct error *e)
 {
     struct principal who = {.session = x->rq.principal.session};
     int64_t now = clock_mono_us();
     if (!*x->token || now < x->recheck)
         return 0;
     x->recheck = now + RECHECK_US;
-    int rc = auth_check_hash(x->thread->db, x->route->auth, x->token, &who, e);
+    int rc = auth_check_hash(db, x->route->auth, x->token, &who, e);
     if (rc)
         return rc;
     x->rq.principal = who;
-    rc = auth_check_sight(x->thread->db, x->route, &x->rq, e);
+    rc = auth_check_sight(db, x->route, &x->rq, e);
     for (const struct sighted *s = x->sighted; !rc && s; s = s->next)
-        rc = sight_check(x->thread->db, &who, s->what, s->id, e);
+        rc = sight_check(db, &who, s->what, s->id, e);
     return rc;
 }
 
@@ -480,20 +480,19 @@ static bool write_refusal(struct exchange *x, const struct error *e, struct buf 
     return true;
 }
 
-// The next bytes of the stream into the empty answer. False: the connection is cut.
-static bool refill(struct exchange *x, enum stream_turn *turn)
+// The next bytes of the stream into the empty answer.
+static enum stream_turn refill(struct exchange *x, struct db_reader *db)
 {
     struct buf *b = &x->rq.answer;
     struct error e = {0};
     recycle(b);
     x->sent = 0;
-    if (check_again(x, &e)) {
-        *turn = STREAM_END;
-        return write_refusal(x, &e, b) && !b->err;
-    }
-    *turn = x->stream->fill(x->stream, x->thread->db, b);
-    x->stream_over = *turn == STREAM_END;
-    return *turn != STREAM_BROKEN && !b->err;
+    enum stream_turn turn = !check_again(x, db, &e)   ? x->stream->fill(x->stream, db, b)
+                            : write_refusal(x, &e, b) ? STREAM_END
+                                                      : STREAM_BROKEN;
+    x->stream_broken = turn == STREAM_BROKEN || b->err;
+    x->stream_over = turn == STREAM_END;
+    return turn;
 }
 
 // When a stream that waits is looked at next, at the latest.
@@ -504,43 +503,69 @@ static int64_t wait_until(const struct exchange *x)
     return sooner ? x->recheck : own;
 }
 
-// The stream's next bytes into `out`; 0: none now.
+static struct exchange *exchange_of_pumped(struct pumped *p)
+{
+    return (struct exchange *)((char *)p - offsetof(struct exchange, pumped));
+}
+
+// On a thread of the pump.
+static enum pump_turn exchange_fill(struct pumped *p, struct db_reader *db)
+{
+    struct exchange *x = exchange_of_pumped(p);
+    enum stream_turn turn = refill(x, db);
+    if (x->rq.answer.len || x->stream_over || x->stream_broken)
+        return PUMP_READY;
+    if (turn == STREAM_MORE)
+        return PUMP_AGAIN;
+    parking_set_until(x->server->parking, &x->parked, wait_until(x));
+    return PUMP_WAIT;
+}
+
+static void exchange_filled(struct pumped *p)
+{
+    struct exchange *x = exchange_of_pumped(p);
+    parking_wake(x->server->parking, &x->parked);
+}
+
+static void exchange_asleep(struct parked *p)
+{
+    struct exchange *x = (struct exchange *)((char *)p - offsetof(struct exchange, parked));
+    if (x->stream)
+        pump_queue(x->server->pump, &x->pumped);
+}
+
+static void exchange_due(struct parked *p)
+{
+    struct exchange *x = (struct exchange *)((char *)p - offsetof(struct exchange, parked));
+    pump_wake(x->server->pump, &x->pumped);
+}
+
+// The stream's next bytes into `out`; 0: none now, the connection sleeps until the pump has some.
 static ssize_t stream_read(void *cls, uint64_t position, char *out, size_t max)
 {
     struct exchange *x = cls;
-    struct buf *b = &x->rq.answer;
+    const struct buf *b = &x->rq.answer;
+    size_t left = b->len - x->sent, n = left < max ? left : max;
     (void)position;
-    for (bool waited = false;;) {
-        size_t left = b->len - x->sent;
-        if (left) {
-            size_t n = left < max ? left : max;
-            memcpy(out, b->data + x->sent, n);
-            x->sent += n;
-            return (ssize_t)n;
-        }
-        if (x->gone)
-            return MHD_CONTENT_READER_END_WITH_ERROR;
-        if (x->stream_over)
-            return MHD_CONTENT_READER_END_OF_STREAM;
-        if (waited)
-            return 0; // let other connections have their turn
-        enum stream_turn turn;
-        if (!refill(x, &turn))
-            return MHD_CONTENT_READER_END_WITH_ERROR;
-        waited = !b->len;
-        if (turn == STREAM_WAIT && !b->len) {
-            x->parked.until = wait_until(x);
-            if (parking_wait(x->server->parking, &x->parked))
-                return 0;
-            waited = false;
-        }
+    if (x->gone || x->stream_broken)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (left) {
+        enter(x, PHASE_ANSWER); // the part before has been taken
+        memcpy(out, b->data + x->sent, n);
+        x->sent += n;
+        return (ssize_t)n;
     }
+    if (x->stream_over)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    enter(x, PHASE_WORK);
+    pump_take(x->server->pump, &x->pumped);
+    return parking_wait(x->server->parking, &x->parked) ? 0 : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
 static void exchange_wake_stream(struct stream *s)
 {
     struct exchange *x = s->http;
-    parking_wake(x->server->parking, &x->parked);
+    pump_wake(x->server->pump, &x->pumped);
 }
 
 static enum MHD_Result open_stream(struct exchange *x)
@@ -552,8 +577,13 @@ static enum MHD_Result open_stream(struct exchange *x)
         return exchange_answer(x);
     x->stream = s;
     x->recheck = clock_mono_us() + RECHECK_US;
+    x->pumped = (struct pumped){
+        .user = x->rq.principal.user_id, .fill = exchange_fill, .ready = exchange_filled};
+    x->parked.asleep = exchange_asleep;
+    x->parked.due = exchange_due;
     s->wake = exchange_wake_stream;
     s->http = x;
+    connections_set_patience(x->server->connections, x->connection, s->patience);
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_CHUNK, stream_read, x, NULL);
     if (response) {

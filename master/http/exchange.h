@@ -3,7 +3,8 @@
 //   begin -> headers: route, token, limits -> body -> dispatch -> (parked) -> finish -> end
 //
 // An exchange belongs to its connection's http thread, but while it is parked: then the worker, or
-// the core, has it until request.complete(). Exchanges are reused by their thread.
+// the core, has it until request.complete(), or the pump until it has made the next part of the
+// stream. Exchanges are reused by their thread.
 #ifndef MUSTER_MASTER_HTTP_EXCHANGE_H
 #define MUSTER_MASTER_HTTP_EXCHANGE_H
 
@@ -14,6 +15,7 @@
 #include "master/http/connections.h"
 #include "master/http/offload.h"
 #include "master/http/parking.h"
+#include "master/http/pump.h"
 #include "master/http/routes.h"
 #include "master/http/view.h"
 
@@ -45,6 +47,7 @@ struct server {
     struct connections *connections;
     struct parking *parking;
     struct offload *offload;
+    struct pump *pump;
     atomic_bool draining;
     atomic_int active;   // exchanges under way
     atomic_int refusals; // of this minute
@@ -92,8 +95,9 @@ struct exchange {
     struct view view;
     struct error failed; // code 0: fine so far
     struct stream *stream;
-    size_t sent; // of the stream's bytes in rq.answer
-    bool stream_over;
+    struct pumped pumped; // of the stream
+    size_t sent;          // of the stream's bytes in rq.answer
+    bool stream_over, stream_broken;
     int64_t recheck; // when its caller is checked again
     struct sighted *sighted;
     bool gone; // the peer closed while the stream was parked

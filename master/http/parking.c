@@ -52,9 +52,18 @@ bool parking_wait(struct parking *k, struct parked *p)
         k->head = p;
         k->count++;
         MHD_suspend_connection(p->connection);
+        if (p->asleep)
+            p->asleep(p);
     }
     pthread_mutex_unlock(&k->lock);
     return sleeps;
+}
+
+void parking_set_until(struct parking *k, struct parked *p, int64_t until)
+{
+    pthread_mutex_lock(&k->lock);
+    p->until = until;
+    pthread_mutex_unlock(&k->lock);
 }
 
 void parking_wake(struct parking *k, struct parked *p)
@@ -110,7 +119,11 @@ static void sweep(struct parking *k)
     size_t i = 0;
     for (struct parked *p = k->head; p; p = next, i++) {
         next = p->next;
-        bool wake = p->until && p->until <= now;
+        bool due = p->until && p->until <= now, wake = due && !p->due;
+        if (due && p->due) {
+            p->until = 0;
+            p->due(p);
+        }
         if (k->polls[i].revents & (POLLRDHUP | POLLHUP | POLLERR)) {
             p->told = true;
             wake |= p->gone(p);

@@ -22,6 +22,10 @@ struct parked { // part of what waits; zeroed at first
     // True: wake it; false: somebody else will, soon.
     bool (*gone)(struct parked *p);
 
+    // NULL, or called under the lock when it sleeps, and when its deadline has come, which then
+    // does not wake it.
+    void (*asleep)(struct parked *p), (*due)(struct parked *p);
+
     int64_t until;  // monotonic microseconds; 0: no deadline
     bool suspended; // the rest is the parking's own
     bool woken;     // before it slept
@@ -35,6 +39,8 @@ void parking_free(struct parking *k); // nothing waits any more; ends the thread
 // In libmicrohttpd's callback for the connection. True: it sleeps now, return from the callback;
 // false: it was woken already, go on.
 bool parking_wait(struct parking *k, struct parked *p);
+
+void parking_set_until(struct parking *k, struct parked *p, int64_t until); // of one that sleeps
 
 void parking_wake(struct parking *k, struct parked *p); // any thread
 

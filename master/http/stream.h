@@ -1,7 +1,7 @@
 // An answer without a known end: JSON lines, a log that is followed, an archive made as it is sent.
 //
-// A stream lives in its request's arena. The http layer pulls: fill() on the connection's http
-// thread whenever there is room; stream_wake() from any thread ends a wait.
+// A stream lives in its request's arena. The http layer pulls: fill() on a thread of the pump
+// (pump.h) whenever the caller has taken all before; stream_wake() from any thread ends a wait.
 #ifndef MUSTER_MASTER_HTTP_STREAM_H
 #define MUSTER_MASTER_HTTP_STREAM_H
 
@@ -20,11 +20,12 @@ enum { STREAM_CHUNK = 32 * 1024 }; // fill() stops soon after this many bytes
 
 struct stream {
     enum stream_turn (*fill)(struct stream *s, struct db_reader *db, struct buf *out);
-    void (*close)(struct stream *s); // NULL: nothing to give back; called once, on the http thread
+    void (*close)(struct stream *s); // NULL: nothing to give back; once, not during a fill()
     const char *content_type;        // NULL: application/json
     const char *file_name;           // NULL, or the name to save it under
     int64_t wait_until;              // monotonic microseconds; 0: no deadline
-    atomic_bool ending;              // the server stops: end at the next fill
+    int patience;       // seconds in which a part has to be taken; 0: as long as something is
+    atomic_bool ending; // the server stops: end at the next fill
 
     void (*wake)(struct stream *s); // set by the http layer
     void *http;
