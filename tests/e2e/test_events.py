@@ -53,7 +53,7 @@ class Follower(threading.Thread):
             while line := self.answer.readline():
                 key, _, value = line.decode().rstrip("\n").partition(": ")
                 if key == "":
-                    if event:
+                    if "id" in event:   # the word that ends a stream has none
                         self.events.append((int(event["id"]), event["event"], json.loads(event["data"])))
                     event = {}
                 elif key != ":":
