@@ -25,6 +25,7 @@
 #include "master/http/connections.h"
 #include "master/http/server.h"
 #include "master/live/follow.h"
+#include "master/moved.h"
 #include "master/sched/rules.h"
 #include "master/storage.h"
 
@@ -555,7 +556,8 @@ static int open_store(struct master *m, struct error *e)
                                       .password_file = o->password_file,
                                       .cluster_name = o->cluster_name};
     rc = first_start(m->db, &first, &m->cluster, e);
-    return rc ? rc : make_storage(m, e);
+    rc = rc ? rc : make_storage(m, e);
+    return rc || o->checkpoint_dir ? rc : moved_adjust(m->db, m->storage, e);
 }
 
 // What is sent to webhooks, and the key it is signed with.

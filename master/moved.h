@@ -8,8 +8,9 @@
 #include "db/db.h"
 #include "master/storage.h"
 
-// Compares the default storage with that of the last start. When the folder of the last start is
-// there no more, all experiments and checkpoints that were in it are in the present one.
+// For checkpoint storage within the data directory, which moves with the store. Compares the
+// default storage with that of the last start. When the folder of the last start is there no more,
+// all experiments and checkpoints that were in it are in the present one.
 int moved_adjust(struct db *db, const struct storage *storage, struct error *e);
 
 #endif

@@ -94,6 +94,17 @@ static const char *normal_url(struct cli *c, const char *url)
     return full;
 }
 
+// Without a token, but with a master that answers: to sign in would not help otherwise.
+static int not_signed_in(struct cli *c, struct error *e)
+{
+    json_t *info = NULL;
+    int err = client_call(c->client, "GET", "/info", NULL, &info, e);
+    json_decref(info);
+    return err != 0
+               ? err
+               : error_set(e, ERR_AUTH, "not signed in at %s; run: muster login USER", c->master);
+}
+
 int session_open(struct cli *c, bool need_token, struct error *e)
 {
     json_t *saved = read_credentials();
@@ -105,9 +116,6 @@ int session_open(struct cli *c, bool need_token, struct error *e)
                                                json_object_get(saved, "tokens"), c->master)));
     }
     json_decref(saved);
-    if (need_token && c->token == NULL) {
-        return error_set(e, ERR_AUTH, "not signed in at %s; run: muster login USER", c->master);
-    }
     struct client_options options = {
         .url = c->master,
         .auth = c->token != NULL ? CLIENT_BEARER : CLIENT_NO_AUTH,
@@ -116,7 +124,8 @@ int session_open(struct cli *c, bool need_token, struct error *e)
         .timeout_s = c->timeout_s,
         .connect_timeout_s = c->timeout_s,
     };
-    return client_open(&options, &c->client, e);
+    int err = client_open(&options, &c->client, e);
+    return err == 0 && need_token && c->token == NULL ? not_signed_in(c, e) : err;
 }
 
 static int call_path(struct cli *c, const char *method, const json_t *body, json_t **answer,

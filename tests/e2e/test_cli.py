@@ -73,11 +73,6 @@ class Alone(unittest.TestCase):
         self.assertEqual(done.returncode, 6)
         self.assertIn("127.0.0.1:1", done.stderr)
 
-    def test_not_signed_in(self):
-        done = muster("experiment", "list", "--master", "http://127.0.0.1:1")
-        self.assertEqual(done.returncode, 4)
-        self.assertIn("muster login", done.stderr)
-
     def test_reference_of_the_experiment_file(self):
         shown = muster("help", "config").stdout
         for key in ("trainer.global_batch_size", "resources.slots_per_trial", "max_restarts"):
@@ -89,7 +84,14 @@ class Alone(unittest.TestCase):
     def test_examples_are_valid(self):
         for example in sorted(SOURCE.glob("examples/**/*.yaml")):
             done = muster("experiment", "create", example, "--master", "http://127.0.0.1:1")
-            self.assertEqual(done.returncode, 4, f"{example}: {done.stderr}")  # valid, but not signed in
+            self.assertEqual(done.returncode, 6, f"{example}: {done.stderr}")  # valid, but there is no master
+
+    def test_a_master_that_does_not_answer_is_no_matter_of_signing_in(self):
+        done = muster("experiment", "list", "--master", "http://127.0.0.1:1")
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("cannot reach http://127.0.0.1:1", done.stderr)
+        self.assertIn("Check that the master runs there", done.stderr)
+        self.assertNotIn("sign", done.stderr)
 
     def test_examples_for_gpus_train_without_data(self):
         """As their heads say, but for a size that suits a CPU."""
@@ -135,6 +137,12 @@ class WithMaster(unittest.TestCase):
         self.assertEqual(csv.split(), ["id,name,state", f"{self.experiment},hello,COMPLETED"])
         table = self.cluster.muster("experiment", "list")
         self.assertIn("hello", table)
+
+    def test_not_signed_in(self):
+        done = subprocess.run([BIN / "muster", "experiment", "list"], capture_output=True, text=True, timeout=60,
+                              env={**self.cluster.env, "XDG_CONFIG_HOME": str(self.cluster.folder / "nobody")})
+        self.assertEqual(done.returncode, 4)
+        self.assertIn(f"not signed in at {self.cluster.url}; run: muster login", done.stderr)
 
     def test_credentials_are_private(self):
         path = pathlib.Path(self.cluster.folder) / "config" / "muster" / "credentials.json"
