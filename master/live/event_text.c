@@ -26,7 +26,20 @@ static void write_deleted(struct json_writer *w, const char *key, int64_t id)
 
 static void write_experiment(struct json_writer *w, struct db_rows *rows, struct note *n)
 {
-    enum { WORKSPACE, STATE, NAME, PROJECT, USER, PROGRESS, BEST, ARCHIVED, KIND, STARTED, ENDED };
+    enum {
+        WORKSPACE,
+        STATE,
+        NAME,
+        PROJECT,
+        USER,
+        PROGRESS,
+        BEST,
+        ARCHIVED,
+        KIND,
+        STARTED,
+        ENDED,
+        LIVE
+    };
     n->workspace_id = db_int(rows, WORKSPACE);
     jw_kv_int(w, "id", n->experiment_id);
     jw_kv_string(w, "state", wire_name(WIRE_EXPERIMENT_STATE, db_text(rows, STATE)));
@@ -36,6 +49,7 @@ static void write_experiment(struct json_writer *w, struct db_rows *rows, struct
     jw_kv_int(w, "userId", db_int(rows, USER));
     jw_kv_double(w, "progress", db_double(rows, PROGRESS));
     write_number(w, "bestMetric", rows, BEST);
+    jw_kv_int(w, "liveAllocations", db_int(rows, LIVE));
     jw_kv_bool(w, "archived", db_int(rows, ARCHIVED));
     jw_kv_string(w, "kind", db_text(rows, KIND));
     write_time(w, "startTime", db_int(rows, STARTED));
@@ -44,7 +58,20 @@ static void write_experiment(struct json_writer *w, struct db_rows *rows, struct
 
 static void write_trial(struct json_writer *w, struct db_rows *rows, struct note *n)
 {
-    enum { WORKSPACE, EXPERIMENT, STATE, RESTARTS, PROGRESS, STEPS, RUN, WHY, SAVED, ENDED, RAN };
+    enum {
+        WORKSPACE,
+        EXPERIMENT,
+        STATE,
+        RESTARTS,
+        PROGRESS,
+        STEPS,
+        RUN,
+        WHY,
+        SAVED,
+        ENDED,
+        RAN,
+        LIVE
+    };
     n->workspace_id = db_int(rows, WORKSPACE);
     n->experiment_id = db_int(rows, EXPERIMENT);
     jw_kv_int(w, "id", n->trial_id);
@@ -55,6 +82,7 @@ static void write_trial(struct json_writer *w, struct db_rows *rows, struct note
     jw_kv_int(w, "steps", db_int(rows, STEPS));
     jw_kv_int(w, "runId", db_int(rows, RUN));
     jw_kv_string(w, "exitReason", db_text(rows, WHY));
+    jw_kv_int(w, "liveAllocations", db_int(rows, LIVE));
     jw_kv_string(w, "latestCheckpoint", db_text(rows, SAVED));
     write_time(w, "endTime", db_int(rows, ENDED));
     jw_kv_double(w, "wallClockTime", (double)db_int(rows, RAN) / 1e6);

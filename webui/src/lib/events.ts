@@ -33,6 +33,7 @@ export type LiveEvent =
           userId: number;
           progress: number;
           bestMetric?: number;
+          liveAllocations?: number;
           archived: boolean;
           kind: string;
           startTime: string;
@@ -48,6 +49,7 @@ export type LiveEvent =
           steps: number;
           runId: number;
           exitReason?: string | null;
+          liveAllocations?: number;
           latestCheckpoint?: string | null;
           endTime?: string | null;
           wallClockTime?: number;

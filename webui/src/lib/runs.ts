@@ -10,6 +10,10 @@ const ENDED = new Set(["COMPLETED", "CANCELED", "ERROR"]);
 export const hasEnded = (state: string): boolean => ENDED.has(stateWord(state));
 export const isStopping = (state: string): boolean => stateWord(state).startsWith("STOPPING");
 
+/** The state to show: what is paused and holds slots still is pausing. */
+export const shownState = (of: { state: string; liveAllocations?: number }): string =>
+    stateWord(of.state) === "PAUSED" && (of.liveAllocations ?? 0) > 0 ? "STOPPING_PAUSED" : of.state;
+
 // --- metrics -------------------------------------------------------------------------------------
 
 export interface MetricName {

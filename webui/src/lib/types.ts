@@ -104,6 +104,8 @@ export interface Experiment {
     seed?: number;
     priority?: number;
     liveAllocations?: number;
+    /** Of one that has failed: why, by its newest trial that did. */
+    failure?: string;
     /** Of all starts of its trials together. */
     runSeconds?: number;
     /** Of the list: what `show` asked for, by name. */
@@ -158,6 +160,13 @@ export interface Trial {
     latestCheckpoint?: string | null;
     progress?: number;
     exitReason?: string | null;
+    /** What the rank that failed last wrote last, lines. */
+    lastWords?: string;
+    /** It has failed, and starts again then. */
+    restartTime?: string;
+    /** Its last so many starts failed in the same way, right after they had begun. */
+    failedAlike?: number;
+    liveAllocations?: number;
     runId?: number;
     seed?: number;
     unmanaged?: boolean;

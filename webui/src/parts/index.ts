@@ -11,5 +11,6 @@ export { copyItems, Menu, type MenuItem, Popover } from "./menu";
 export { Bar, Progress, Spark } from "./meter";
 export { ActionBar, Ago, Due, Empty, ErrorBox, Head, Kbd, Loaded, Time, useTitle, Waiting } from "./page";
 export { ShareBar, ShareKey, Shares } from "./share";
+export { LastWords } from "./last_words";
 export { StateBadge, stateText, stateTone, TrialState } from "./state";
 export { type Tab, Tabs } from "./tabs";

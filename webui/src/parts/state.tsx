@@ -1,7 +1,7 @@
 // The state of anything: an icon and a word, and a colour besides.
 
 import { stateWord } from "../lib/format";
-import { stoppedEarly } from "../lib/runs";
+import { shownState, stoppedEarly } from "../lib/runs";
 import type { Experiment, Trial } from "../lib/types";
 import { Icon, type IconName } from "./icon";
 import "./state.css";
@@ -62,10 +62,10 @@ export function StateBadge({ state, note, text }: { state: string; note?: string
 
 /** What a search ended before its time has completed, too; one wants to know which. */
 export function TrialState(of: {
-    trial: Pick<Trial, "state" | "progress">;
+    trial: Pick<Trial, "state" | "progress" | "liveAllocations">;
     experiment: Pick<Experiment, "searcherType">;
 }) {
-    const { state } = of.trial;
+    const state = shownState(of.trial);
     return stoppedEarly(of.trial, of.experiment) ? (
         <StateBadge state={state} text="Stopped early" note="Stopped early by the search" />
     ) : (

@@ -2,11 +2,10 @@
 
 import { get } from "../../lib/api";
 import { count, duration, metric, number, stateWord } from "../../lib/format";
-import { lastWords } from "../../lib/last_words";
 import { useLoad } from "../../lib/load";
-import { hasEnded, secondsLeft } from "../../lib/runs";
+import { hasEnded, secondsLeft, shownState } from "../../lib/runs";
 import type { Trial, WaitReason } from "../../lib/types";
-import { Ago, Due, Icon, Progress, StateBadge, stateText } from "../../parts";
+import { Ago, Due, Icon, LastWords, Progress, StateBadge, stateText } from "../../parts";
 import { BestCheckpoint } from "../../parts/checkpoint";
 import type { Asked } from "./actions";
 import { type Known, troubledTrial } from "./known";
@@ -18,9 +17,11 @@ interface Why {
     waiting: WaitReason[];
 }
 
-function LastWords({ trialId }: { trialId: number }) {
-    const words = useLoad((abort) => lastWords(trialId, abort)).data.value;
-    return words ? <code class="last-words">{words}</code> : null;
+/** How often it failed, and what follows. */
+function failedOften({ restarts, failedAlike = 0, restartTime }: Trial): string {
+    const often = restarts === 1 ? "once" : `${restarts} times`;
+    const alike = failedAlike > 1 ? ", in the same way right after each start," : "";
+    return ` failed ${often}${alike} and ${restartTime ? "starts again soon" : "started again"}: `;
 }
 
 /** Why it waits, runs, or came to its end. */
@@ -61,12 +62,10 @@ function Cause({ experiment, trials }: Known) {
                 <p class="cause">
                     <Icon name="warning" label="Failure" />{" "}
                     <a href={`/trials/${trouble.id}`}>Trial {trouble.id}</a>
-                    {hasEnded(trouble.state)
-                        ? " failed: "
-                        : ` failed ${trouble.restarts === 1 ? "once" : `${trouble.restarts} times`} and started again: `}
+                    {hasEnded(trouble.state) ? " failed: " : failedOften(trouble)}
                     <strong>{trouble.exitReason?.replace(/; see its log$/, "")}</strong>{" "}
                     <a href={`/trials/${trouble.id}?tab=log`}>See its log</a>
-                    <LastWords key={trouble.id} trialId={trouble.id} />
+                    <LastWords trial={trouble} />
                 </p>
             )}
         </>
@@ -75,8 +74,8 @@ function Cause({ experiment, trials }: Known) {
 
 function tally(trials: readonly Trial[]): string {
     const counts = new Map<string, number>();
-    for (const { state } of trials) {
-        const word = stateText(state).toLowerCase();
+    for (const trial of trials) {
+        const word = stateText(shownState(trial)).toLowerCase();
         counts.set(word, (counts.get(word) ?? 0) + 1);
     }
     return [...counts].map(([word, n]) => `${number(n)} ${word}`).join(", ");
@@ -95,12 +94,10 @@ export function Headline(props: Known & { asked: Asked }) {
     const { experiment, trials, asked } = props;
     const { state, labels = [], runSeconds: ran = 0 } = experiment;
     const pool = experiment.resourcePool;
-    // Paused is what was asked for; until its trials have left, they hold their slots.
-    const isLeaving = stateWord(state) === "PAUSED" && (experiment.liveAllocations ?? 0) > 0;
     return (
         <div class="headline card">
             <div class="line">
-                <StateBadge state={isLeaving ? "STOPPING_PAUSED" : state} />
+                <StateBadge state={shownState(experiment)} />
                 {experiment.archived && <span class="muted">archived</span>}
                 {!hasEnded(state) && <Progress value={experiment.progress ?? 0} label="Progress" />}
                 <Left experiment={experiment} trials={trials} />

@@ -166,6 +166,7 @@ export function Trials({ experiment }: { experiment: Experiment }) {
                 restarts,
                 totalBatchesProcessed: steps,
                 exitReason: event.exitReason ?? null,
+                liveAllocations: event.liveAllocations ?? 0,
                 ...(event.wallClockTime === undefined ? {} : { wallClockTime: event.wallClockTime }),
             };
             if (!rows.patch(String(event.id), change)) rows.reload();

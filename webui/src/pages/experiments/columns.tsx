@@ -4,6 +4,7 @@ import type { ReadonlySignal } from "@preact/signals";
 import type { FilterField } from "../../lib/filter";
 import { quoteName } from "../../lib/filter";
 import { duration, metric, millis, now, stateWord } from "../../lib/format";
+import { shownState } from "../../lib/runs";
 import type { ColumnChoice } from "../../parts/columns";
 import { Time } from "../../parts/page";
 import { Progress } from "../../parts/meter";
@@ -51,7 +52,7 @@ const built: Record<string, Built> = {
         title: "State",
         width: 130,
         sort: "state",
-        cell: (row) => <StateBadge state={row.state} />,
+        cell: (row) => <StateBadge state={shownState(row)} note={row.failure} />,
         value: (row) => stateWord(row.state),
     },
     owner: {

@@ -89,6 +89,7 @@ function hear(rows: PagedRows<Row>, event: ExperimentEvent): boolean {
         const best = event.bestMetric ?? row.bestTrialSearcherMetric ?? null;
         rows.patch(key, {
             state,
+            liveAllocations: event.liveAllocations ?? 0,
             name,
             progress,
             archived,

@@ -3,7 +3,6 @@
 
 import { get } from "../../lib/api";
 import { duration, millis } from "../../lib/format";
-import { lastWords } from "../../lib/last_words";
 import { useLive } from "../../lib/live";
 import { useLoad } from "../../lib/load";
 import type { Experiment, Trial } from "../../lib/types";
@@ -14,7 +13,6 @@ const SHOWN = 5;
 interface Failure {
     experiment: Experiment;
     trial?: Trial;
-    lastWords: string;
 }
 
 async function explain(experiment: Experiment, abort: AbortSignal): Promise<Failure> {
@@ -24,8 +22,7 @@ async function explain(experiment: Experiment, abort: AbortSignal): Promise<Fail
         abort,
     );
     const trial = trials[0];
-    if (!trial) return { experiment, lastWords: "" };
-    return { experiment, trial, lastWords: await lastWords(trial.id, abort) };
+    return trial ? { experiment, trial } : { experiment };
 }
 
 async function read(abort: AbortSignal): Promise<Failure[]> {
@@ -37,7 +34,8 @@ async function read(abort: AbortSignal): Promise<Failure[]> {
     return Promise.all(experiments.map((experiment) => explain(experiment, abort)));
 }
 
-function Line({ experiment, trial, lastWords }: Failure) {
+function Line({ experiment, trial }: Failure) {
+    const words = trial?.lastWords?.split("\n").slice(-3).join("\n");
     const seconds = (millis(experiment.endTime) - millis(experiment.startTime)) / 1000;
     return (
         <li>
@@ -52,7 +50,7 @@ function Line({ experiment, trial, lastWords }: Failure) {
                 {trial?.exitReason ? `: ${trial.exitReason}.` : "."}{" "}
                 {trial && <a href={`/trials/${trial.id}?tab=logs`}>Log</a>}
             </p>
-            {lastWords && <p class="mono overview-words">{lastWords}</p>}
+            {words && <p class="mono overview-words">{words}</p>}
         </li>
     );
 }

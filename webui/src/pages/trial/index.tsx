@@ -9,7 +9,7 @@ import { flatten, hasEnded, secondsRan, stoppedEarly } from "../../lib/runs";
 import { mayChange } from "../../lib/session";
 import type { Experiment, Start, Trial } from "../../lib/types";
 import { param, text } from "../../lib/url";
-import { Ago, Head, Loaded, Progress, Tabs, Time, TrialState } from "../../parts";
+import { Ago, Due, Head, LastWords, Loaded, Progress, Tabs, Time, TrialState } from "../../parts";
 import { BestCheckpoint } from "../../parts/checkpoint";
 import { CheckpointTable } from "../../parts/checkpoint_table";
 import { TaskLog } from "../../parts/task_log";
@@ -51,10 +51,19 @@ function Cause({ trial, experiment, starts }: Whole) {
         return trial.exitReason ? (
             <p class="cause">
                 <strong>{trial.exitReason}</strong> <a href="?tab=log">See its log</a>
+                <LastWords trial={trial} />
             </p>
         ) : null;
     if (experiment.unmanaged)
         return <p class="cause muted">Its program runs outside of the cluster.</p>;
+    if (trial.restartTime)
+        return (
+            <p class="cause">
+                It failed{(trial.failedAlike ?? 0) > 1 && " again in the same way, right after its start"}:{" "}
+                <strong>{trial.exitReason}</strong>. It starts again <Due at={trial.restartTime} />.
+                <LastWords trial={trial} />
+            </p>
+        );
     if (!last || last.endTime || !last.agents.length)
         return (
             <p class="cause">
