@@ -320,6 +320,14 @@ static bool is_heard(const struct allocation *a)
     return true;
 }
 
+// From "asked to leave" to "told" no time passes: the turn that asks answers who waits for that.
+static void check_told(struct world *w, const struct allocation *a)
+{
+    if (a && a->draining && a->drain_waiters)
+        broken(w, "who_must_leave_is_told", "%s is asked to leave, and its poll is still held",
+               a->id);
+}
+
 // Who is told to leave has left, or was killed, in time.
 static void check_leaving(struct world *w, const struct trial *t)
 {
@@ -343,6 +351,7 @@ void check_core(struct world *w)
         const struct trial *t = c->trials.items[i].value;
         struct known_trial *k = known_trial(w, t->id);
         check_leaving(w, t);
+        check_told(w, t->allocation);
         check_search(w, t->live);
         if (t->allocation)
             count_drains(w, t->allocation);
