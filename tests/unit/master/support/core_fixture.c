@@ -258,6 +258,7 @@ void settle(void)
 
 void advance(int64_t us)
 {
+    settle(); // what was called before counts from before
     atomic_fetch_add(&clock_ahead, us);
     settle();
 }
