@@ -209,6 +209,7 @@ static void settle(struct sched *s, int gang, int64_t started)
     struct job *j = &s->jobs[g->spec.job];
     job_count(j, s->now);
     j->held += g->slots;
+    g->spec.waited += started > g->since ? started - g->since : 0;
     g->placed = true;
     g->expected = g->expected ? started + g->expected : 0;
     g->since = g->saved = started;

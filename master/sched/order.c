@@ -16,6 +16,10 @@ enum {
     LIMIT_SLOTS = 1 << 30, // more than there are
 };
 
+#define LANE_SAVES_US  (24 * HOUR_US)
+#define LANE_SPENDS_US (24 * HOUR_US / 10)
+#define LANE_LOOK_US   (HOUR_US / 12) // while it is used, it is looked at as often as this
+
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -261,6 +265,19 @@ static int next_uncovered(const struct sched *s, struct share *share, int level)
     return SCHED_NONE;
 }
 
+// How the next of a team stands among those to be covered. The users whose gangs the fast lane
+// takes have turns: who has least of it comes first, for its weight.
+static struct ranked head_for(const struct sched *s, const struct pool *p, int gang, int team,
+                              int level)
+{
+    struct ranked head = {s->gangs[gang].rank, gang, team};
+    if (level == LEVEL_FIRST) {
+        head.rank.order = p->shares[team].fast * SCHED_WEIGHT_ONE / s->teams[team].spec.weight;
+        head.rank.place = team;
+    }
+    return head;
+}
+
 static void collect_heads(struct sched *s, struct pool *p, int team, int level)
 {
     struct share *share = &p->shares[team];
@@ -269,9 +286,10 @@ static void collect_heads(struct sched *s, struct pool *p, int team, int level)
     size_t from = level > LEVEL_FIRST ? share->uncovered : share->fresh;
     if (from < share->queue.count) {
         share->walked = from;
+        share->fast = 0;
         int gang = next_uncovered(s, share, level);
         if (gang != SCHED_NONE)
-            s->heap[s->heap_count++] = (struct ranked){s->gangs[gang].rank, gang, team};
+            s->heap[s->heap_count++] = head_for(s, p, gang, team, level);
     }
     for (int t = s->teams[team].first_child; t != SCHED_NONE; t = s->teams[t].next_sibling)
         collect_heads(s, p, t, level);
@@ -291,9 +309,11 @@ static int64_t cover(struct sched *s, struct pool *p, int team, int level,
         int gang = s->heap[0].gang;
         struct gang *g = &s->gangs[gang];
         int64_t needs = (int64_t)g->least * FINE;
-        int next = next_uncovered(s, &p->shares[g->team], level);
+        struct share *share = &p->shares[g->team];
+        int next = next_uncovered(s, share, level);
+        share->fast += needs <= rest ? needs : 0;
         if (next != SCHED_NONE)
-            heap_replace(s, (struct ranked){s->gangs[next].rank, next, g->team});
+            heap_replace(s, head_for(s, p, next, g->team, level));
         else
             heap_take(s);
         misfits = needs <= rest ? 0 : misfits + 1;
@@ -350,16 +370,33 @@ static void rank_team(struct sched *s, struct pool *p, int team)
         share->rest = cover(s, p, team, LEVELS_CAP, ENTITLED_TEAM, share->rest);
 }
 
-// One round with as much set aside as p->aside says; returns how much it was.
-static int64_t rank_round(struct sched *s, struct pool *p)
+// What the fast lane may take now, in thousandths of a slot. Its part of the pool is an average:
+// what it has left unused, of a day at most, it may use up within a few hours. So a burst of short
+// jobs goes through at once, and a stream of them that never ends gets no more than that part.
+static int64_t lane_of(struct sched *s, struct pool *p)
 {
-    int64_t lane = p->capacity * s->rules.fast_percent / 100 * FINE;
+    int64_t part = p->capacity * s->rules.fast_percent * FINE / 100;
+    int64_t passed = (s->now - p->fast_at) / 1000;
+    int64_t most = part * (LANE_SAVES_US / 1000);
+    p->fast_saved += passed * (part - p->fast_used);
+    if (!p->fast_at || p->fast_saved > most)
+        p->fast_saved = most;
+    p->fast_saved = p->fast_saved > 0 ? p->fast_saved : 0;
+    p->fast_at = s->now;
+    int64_t lane = p->fast_saved / (LANE_SPENDS_US / 1000) / FINE * FINE;
+    return smaller(lane, p->capacity * FINE);
+}
+
+// One round with as much set aside as p->aside says; returns how much it was.
+static int64_t rank_round(struct sched *s, struct pool *p, int64_t lane)
+{
     int64_t left = p->capacity * FINE - p->aside;
     p->beyond = 0;
     forget_marks(s, p);
     shares_divide(s, p, left > 0 ? left : 0);
     rank_team(s, p, SCHED_ROOT);
-    return p->beyond + lane - cover(s, p, SCHED_ROOT, LEVEL_FIRST, ENTITLED_FAST, lane);
+    p->fast_used = lane - cover(s, p, SCHED_ROOT, LEVEL_FIRST, ENTITLED_FAST, lane);
+    return p->beyond + p->fast_used;
 }
 
 // Entitlements are of what the fast lane and those who waited too long leave. How much that is
@@ -374,11 +411,14 @@ void order_rank(struct sched *s, struct pool *p)
     }
     shares_begin(s, p);
     p->aside = 0;
+    int64_t lane = lane_of(s, p);
     for (int round = 0; round < ROUNDS; round++) {
-        int64_t used = rank_round(s, p);
+        int64_t used = rank_round(s, p, lane);
         bool settled = used <= p->aside + p->capacity / SLACK_PART * FINE;
         p->aside = used;
         if (settled)
-            return;
+            break;
     }
+    if (p->fast_used && s->now + LANE_LOOK_US < p->next)
+        p->next = s->now + LANE_LOOK_US;
 }

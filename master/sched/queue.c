@@ -22,13 +22,34 @@ static int level_of(const struct sched *s, const struct job *j, int64_t *changes
     return SCHED_LEVELS - 1;
 }
 
+// Where teams have shares, a gang that fits on one agent never goes before other teams for its
+// wait: age lifts it inside its own team.
+static bool is_lifted(const struct pool *p, const struct gang *g)
+{
+    return p->policy == SCHED_FAIR_SHARE && g->least <= p->largest;
+}
+
+// How many levels the gang has gained by its wait. `changes`: when it gains the next one.
+static int lift_of(const struct sched *s, const struct pool *p, const struct gang *g,
+                   int64_t *changes)
+{
+    if (!is_lifted(p, g) || !p->passes)
+        return 0;
+    int64_t waited = g->spec.waited + (g->placed ? 0 : s->now - g->since);
+    int64_t lift = waited / s->rules.overdue,
+            next = s->now + (lift + 1) * s->rules.overdue - waited;
+    if (!g->placed && next < *changes)
+        *changes = next;
+    return lift < SCHED_LEVELS ? (int)lift : SCHED_LEVELS;
+}
+
 // Gives a waiting gang the first place for its wait, once, while not too many have it. `changes`:
 // when to look again.
 static bool is_overdue(struct sched *s, struct pool *p, struct gang *g, int64_t *changes)
 {
     int64_t wait = g->least > p->largest ? s->rules.overdue_large : s->rules.overdue;
     int64_t due = g->since - g->spec.waited + wait;
-    if (g->overdue || g->placed)
+    if (g->overdue || g->placed || (p->passes && is_lifted(p, g)))
         return g->overdue;
     bool allowed =
         !p->overdue || (p->overdue + g->least) * 100 <= p->capacity * s->rules.overdue_percent;
@@ -54,7 +75,8 @@ static struct item key_of(struct sched *s, struct pool *p, int gang, int64_t *ch
     *changes = INT64_MAX;
     if (pool_is_strict(p))
         return key;
-    int level = LEVEL_FIRST + level_of(s, j, changes);
+    int level = level_of(s, j, changes), lift = lift_of(s, p, g, changes);
+    level = LEVEL_FIRST + (level > lift ? level - lift : 0);
     if (is_overdue(s, p, g, changes))
         level = LEVEL_OVERDUE;
     key.first = (int64_t)j->spec.priority * LEVELS_CAP + level;

@@ -62,6 +62,7 @@ struct share {             // of a team in a pool; what every pass reads of all 
     // Of a pass:
     int64_t hopeless; // so many slots cannot be had of others any more
     size_t walked;    // in the queue
+    int64_t fast;     // thousandths that the fast lane covers
     struct cursor cursors[ENTITLEMENTS];
 };
 

@@ -67,11 +67,13 @@ static void test_age(void **state)
 {
     static const struct scene scenes[] = {
         {"after five days it goes before all levels",
-         "agents 2; pass; gang a 1 waited=5d service=200h; gang b 2; pass a; queue b"},
+         "pool priority; agents 2; pass; gang a 1 waited=5d service=200h; gang b 2; pass a; queue "
+         "b"},
         {"before the first pass too",
-         "agents 2; gang a 1 waited=5d service=200h; gang b 2; pass a; queue b"},
-        {"not sooner",
-         "agents 2; pass; gang a 1 waited=4d service=200h; gang b 2; pass b; queue a; next 30m"},
+         "pool priority; agents 2; gang a 1 waited=5d service=200h; gang b 2; pass a; queue b"},
+        {"not sooner", "pool priority; agents 2; pass; gang a 1 waited=4d service=200h; gang b 2; "
+                       "pass b; queue a;"
+                       "next 30m"},
         {"larger than any agent: after thirty hours",
          "agents 2 2 2 2; pass; gang a 4 waited=30h service=200h; gang b 8; pass a; queue b"},
         {"not sooner, nor one that fits on an agent",
@@ -79,36 +81,74 @@ static void test_age(void **state)
          "service=200h;"
          "gang c 8; pass c"},
         {"they hold at most half of the pool",
-         "agents 2 2; pass; gang a 1 waited=5d service=200h; gang b 1 waited=5d service=200h;"
+         "pool priority; agents 2 2; pass; gang a 1 waited=5d service=200h;"
+         "gang b 1 waited=5d service=200h;"
          "gang c 1 waited=5d service=200h; gang d 2; pass a b d; queue c"},
         {"a higher priority still goes before",
          "agents 2; pass; gang a 1 waited=5d; gang b 2 priority=41;"
          "pass b; queue a"},
         {"the wait before counts together with the one now",
-         "agents 2; pass; gang a 1 waited=119h service=200h; gang x 2 service=200h order=0; pass x;"
+         "pool priority; agents 2; pass; gang a 1 waited=119h service=200h;"
+         "gang x 2 service=200h order=0; pass x;"
          "wait 1h; pass -x; drain; pass a; queue x"},
         {"once first it keeps its place while it runs",
-         "agents 2; pass; gang a 1 waited=5d service=200h; pass a; wait 1h; gang b 2; pass; queue "
-         "b"},
+         "pool priority; agents 2; pass; gang a 1 waited=5d service=200h; pass a; wait 1h;"
+         "gang b 2; pass; queue b"},
     };
     (void)state;
     SCENES_RUN(scenes);
 }
 
-// The others hold their shares; a trial run takes a tenth of the pool whoever its team puts first.
+// Where teams have shares, age lifts a gang that fits on one agent by levels, inside its team.
+static void test_lift(void **state)
+{
+    static const struct scene scenes[] = {
+        {"five days are one level",
+         "agents 1; pass; gang a 1 waited=5d service=20h; gang b 1 service=2h; pass a; queue b"},
+        {"and no more than one",
+         "agents 1; pass; gang a 1 waited=239h service=20h; gang b 1; pass b; queue a"},
+        {"ten days are two",
+         "agents 1; pass; gang a 1 waited=10d service=20h; gang b 1; pass a; queue b"},
+        {"not sooner",
+         "agents 1; pass; gang a 1 waited=119h service=20h; gang b 1 service=2h; pass b; queue a"},
+        {"the level changes while it waits",
+         "agents 1; gang z 1 stays; pass z; gang a 1 waited=119h service=20h; gang b 1 service=2h;"
+         "pass; queue b a; next 1h; wait 1h; pass; queue a b"},
+        {"what it has waited counts while it runs",
+         "agents 1; gang z 1 stays; pass z; gang a 1 service=20h; wait 5d; end z; pass a;"
+         "gang b 1 service=2h; wait 10m; pass; queue b"},
+        {"other teams do not leave for it",
+         "agents 2; team x; team y; pass; gang x1 1 team=x service=200h;"
+         "gang y1 1 team=y; pass x1 y1; gang y2 1 team=y waited=50d service=200h;"
+         "wait 10m; pass; queue y2"},
+        {"a gang larger than any agent is not lifted before thirty hours are over",
+         "agents 1 1; pass; gang a 2 waited=29h service=20h; gang b 2 service=2h; pass b; queue a"},
+    };
+    (void)state;
+    SCENES_RUN(scenes);
+}
+
+// The others hold their shares; a trial run takes what the lane has saved, whoever its team puts
+// first.
 static void test_fast_lane(void **state)
 {
     static const struct scene scenes[] = {
         {"beyond the share of its team",
-         "agents 10; team x; team y; gang x1 1 team=x priority=9 service=5h;"
+         "lane; agents 10; team x; team y; gang x1 1 team=x priority=9 service=5h;"
          "gang x2 1 team=x priority=9 service=5h; gang x3 1 team=x priority=9 service=5h;"
          "gang x4 1 team=x priority=9 service=5h; gang x5 1 team=x priority=9 service=5h;"
          "gang y1 1 team=y service=5h; gang y2 1 team=y service=5h; gang y3 1 team=y service=5h;"
          "gang y4 1 team=y service=5h; gang y5 1 team=y service=5h;"
          "pass x1 x2 x3 x4 x5 y1 y2 y3 y4 y5; wait 10m; gang c 1 team=x; pass -y5:share:c; drain;"
-         "pass c; queue y5; gang d 1 team=x; wait 10m; pass; end c; pass d"},
+         "pass c; queue y5; gang d 1 team=x; pass -y4:share:d; drain; pass d -x5:share:y4; drain; "
+         "pass y4"},
+        {"no larger than what it has left",
+         "lane 1; agents 10; team x; team y; gang x1 1 team=x priority=9 service=5h;"
+         "gang x2 4 team=x priority=9 service=5h; gang y1 1 team=y service=5h;"
+         "gang y2 4 team=y service=5h; pass x1 x2 y1 y2; wait 10m; gang c 2 team=x; pass;"
+         "why c busy; gang d 1 team=x order=0; pass -y2:share:d"},
         {"not for who has had an hour",
-         "agents 10; team x; team y; gang a 5 team=x priority=9 service=5h;"
+         "lane; agents 10; team x; team y; gang a 5 team=x priority=9 service=5h;"
          "gang b 5 team=y priority=9 service=5h; pass a b; wait 10m; gang c 1 team=x service=1h;"
          "pass; why c busy"},
     };
@@ -195,8 +235,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_inside_a_team), cmocka_unit_test(test_levels_in_time),
-        cmocka_unit_test(test_age),           cmocka_unit_test(test_fast_lane),
-        cmocka_unit_test(test_policies),      cmocka_unit_test(test_changed_jobs),
+        cmocka_unit_test(test_age),           cmocka_unit_test(test_lift),
+        cmocka_unit_test(test_fast_lane),     cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_changed_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

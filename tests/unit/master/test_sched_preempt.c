@@ -40,7 +40,8 @@ static void test_who_may(void **state)
          "agents 4; team x; team y; gang a 2 team=x priority=90 service=300h; gang y1 2 team=y;"
          "pass a y1; wait 6m; gang b 4 team=y priority=1; pass; why b busy"},
         {"who waits for too long does not wait for those five minutes",
-         "agents 2; pass; gang a 2 service=200h; pass a; gang b 1 waited=5d service=200h; pass -a;"
+         "pool priority; agents 2; pass; gang a 2 service=200h; pass a;"
+         "gang b 1 waited=5d service=200h; pass -a;"
          "drain; pass b; queue a"},
         {"not gangs of its own job, not even of less",
          "agents 2; job j; gang a 1-2 job=j; pass a=0.0,0.1; wait 1h; gang b 1 job=j; pass"},

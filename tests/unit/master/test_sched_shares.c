@@ -331,10 +331,10 @@ static void test_streams(void **state)
          {8, 8},
          {{1000, 0, 16, 1, 200 * HOUR, 0}, {1000, 0, 1, 64, HOUR / 6, 0}},
          30 * HOUR},
-        {"half of the pool, other teams",
+        {"half of the pool, other teams: an hour, and the first burst of the fast lane",
          {8, 8},
          {{1000, 0, 8, 1, 2 * HOUR, 0}, {1000, 0, 1, 64, HOUR / 6, 0}},
-         1 * HOUR},
+         2 * HOUR},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

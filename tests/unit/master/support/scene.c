@@ -14,6 +14,7 @@
 #include "master/sched/sched.h"
 
 enum { NAMES = 256, WORD = 200, WORDS = 128 };
+enum { NO_LANE = 0 };
 
 struct names {
     char text[NAMES][32];
@@ -599,6 +600,19 @@ static void do_look(struct play *p)
     check_answers(p, answers, sizeof answers / sizeof *answers);
 }
 
+static void set_lane(struct play *p, int percent)
+{
+    struct sched_rules rules = sched_rules_default;
+    rules.fast_percent = percent;
+    sched_free(p->s);
+    p->s = sched_new(&rules);
+}
+
+static void do_lane(struct play *p)
+{
+    set_lane(p, p->count > 1 ? (int)number(p, p->words[1]) : sched_rules_default.fast_percent);
+}
+
 static const struct {
     const char *word;
     void (*act)(struct play *);
@@ -609,7 +623,7 @@ static const struct {
     {"end", do_end},         {"again", do_again},     {"leave", do_leave}, {"saved", do_saved},
     {"expect", do_expect},   {"adopt", do_adopt},     {"wait", do_wait},   {"pass", do_pass},
     {"drain", do_drain},     {"why", do_why},         {"queue", do_queue}, {"next", do_next},
-    {"share", do_share},     {"look", do_look},       {"near", do_near},
+    {"share", do_share},     {"look", do_look},       {"near", do_near},   {"lane", do_lane},
 };
 
 static void act(struct play *p)
@@ -627,7 +641,7 @@ static void scene_run(const struct scene *scene)
     struct play *p = xcalloc(1, sizeof *p);
     p->what = scene->what;
     p->now = 1000000LL * 3600 * 24 * 365;
-    p->s = sched_new(NULL);
+    set_lane(p, NO_LANE);
     for (const char *at = scene->play; (at = split(p, at));) {
         act(p);
         sched_check(p->s);

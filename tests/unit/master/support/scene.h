@@ -2,6 +2,8 @@
 // clock of its own. Statements end with ';'. Times: 5s 5m 5h 5d. Service, usage, debt: slot-hours
 // as 5h. What stands in [] may be left out; names are given by their first use.
 //
+//   lane [PERCENT]                  first of all: the fast lane's part of a pool, without a number
+//   that of production; else there is none
 //   pool POLICY                     one more pool, the first statement or none: then a fair_share
 //   one agents SLOTS[/RACK] ... [pool=0]  numbered from 0 lost AGENT; back AGENT; gone AGENT; off
 //   AGENT.SLOT; on AGENT.SLOT; near AGENT NVLINK NUMA [MODEL]   a letter a slot, -: none team PATH
