@@ -318,13 +318,23 @@ int client_call_retry(struct client *c, const char *method, const char *path, co
         *answer = NULL;
     for (;;) {
         rc = call_text(c, method, path, text, answer, e);
-        int64_t next = clock_mono_us() + pause;
+        int64_t asked = rc && c->may_retry ? client_retry_after(c) * 1000000 : 0;
+        int64_t next = clock_mono_us() + (pause > asked ? pause : asked);
         if (!rc || !c->may_retry || next > deadline || !sleep_until(c, next))
             break;
         pause = pause * 2 < PAUSE_MAX_US ? pause * 2 : PAUSE_MAX_US;
     }
     free(text);
     return rc;
+}
+
+int64_t client_retry_after(const struct client *c)
+{
+    enum { RETRY_AFTER_MAX_S = 60 };
+    curl_off_t seconds = 0;
+    if (curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &seconds) || seconds < 0)
+        return 0;
+    return seconds < RETRY_AFTER_MAX_S ? seconds : RETRY_AFTER_MAX_S;
 }
 
 int client_status(const struct client *c)

@@ -43,13 +43,15 @@ int client_call(struct client *c, const char *method, const char *path, const js
                 json_t **answer, struct error *e);
 
 // The same, repeated on connection failures, timeouts, 429, 502, 503 and 504 with a backoff that
-// doubles from 0.1 s to 5 s, until the monotonic time `deadline` (microseconds). Use it for
-// idempotent calls only. The error is that of the last try.
+// doubles from 0.1 s to 5 s, or what Retry-After asks for, until the monotonic time `deadline`
+// (microseconds). Use it for idempotent calls only. The error is that of the last try.
 int client_call_retry(struct client *c, const char *method, const char *path, const json_t *body,
                       int64_t deadline, json_t **answer, struct error *e);
 
-// HTTP status of the last call; 0 when no answer came.
+// HTTP status of the last call; 0 when no answer came. And after how many seconds, at most a
+// minute, it may be made again (Retry-After); 0: the answer did not say.
 int client_status(const struct client *c);
+int64_t client_retry_after(const struct client *c);
 
 // A stream of JSON lines (GET). {"result":..} lines are handed to on_line as their inner value
 // (borrowed); an {"error":..} line ends the stream with that error. on_line returns 0 to go on, 1

@@ -179,6 +179,7 @@ static struct grpc_status grpc_status_of(int code)
     case 409:
         return (struct grpc_status){6, "AlreadyExists"};
     case 429:
+    case 507:
         return (struct grpc_status){8, "ResourceExhausted"};
     case 502:
     case 503:

@@ -19,6 +19,7 @@ enum { RETRY_S = 600 }; // after one that failed
 
 struct backups {
     char *store, *folder;
+    const struct room *room;
     int64_t every_us;
     int keep;
     pthread_t thread;
@@ -100,7 +101,9 @@ static int64_t make(struct backups *b)
     struct error e = {0};
     char quoted[ERROR_TEXT_MAX];
     char *path = name_of(b->folder, clock_wall_us() / 1000000);
-    int err = backup_make(b->store, path, true, &watch, &report, &e);
+    int err = room_refuse_submission(b->room, &e); // the copy lies on the same disk
+    if (!err)
+        err = backup_make(b->store, path, true, &watch, &report, &e);
     if (!err) {
         log_info("the store was backed up", "path=%s bytes=%lld rows=%lld", path,
                  (long long)report.bytes, (long long)report.rows);
@@ -143,8 +146,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-int backups_start(const char *store, const char *folder, int64_t every_us, int keep,
-                  struct backups **out, struct error *e)
+int backups_start(const char *store, const char *folder, const struct room *room, int64_t every_us,
+                  int keep, struct backups **out, struct error *e)
 {
     int err = dir_make(folder, 0700, e);
     if (err)
@@ -152,6 +155,7 @@ int backups_start(const char *store, const char *folder, int64_t every_us, int k
     struct backups *b = xcalloc(1, sizeof *b);
     b->store = xstrdup(store);
     b->folder = xstrdup(folder);
+    b->room = room;
     b->every_us = every_us;
     b->keep = keep;
     pthread_mutex_init(&b->lock, NULL);

@@ -8,12 +8,13 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "master/room.h"
 
 struct backups; // opaque
 
 // `store`: the file that the master has open.
-int backups_start(const char *store, const char *folder, int64_t every_us, int keep,
-                  struct backups **out, struct error *e);
+int backups_start(const char *store, const char *folder, const struct room *room, int64_t every_us,
+                  int keep, struct backups **out, struct error *e);
 void backups_stop(struct backups *b); // ends one that is being made; NULL is fine; frees
 
 // The times, in seconds since 1970, of the copies in a folder, newest first; the caller's. Pure but

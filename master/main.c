@@ -26,12 +26,13 @@
 #include "master/http/server.h"
 #include "master/live/follow.h"
 #include "master/moved.h"
+#include "master/room.h"
 #include "master/sched/rules.h"
 #include "master/storage.h"
 
 struct options {
     const char *config_file, *data_dir, *bind, *cluster_name, *checkpoint_dir, *master_url;
-    const char *webhook_key_file, *webui_dir;
+    const char *webhook_key_file, *webui_dir, *disk_floor;
     const char *password_file, *tls_cert, *tls_key, *log_level, *scheduler;
     long long port, agent_silence, agent_reconnect, kill_grace, preemption_timeout, preempt_after,
         restart_backoff, log_retention_days, grow_after, backup_every, backup_keep, connections,
@@ -98,6 +99,10 @@ static const struct {
     {"storage-allow", 0, FLAG_LIST, offsetof(struct options, storage_allow), "DIR",
      "experiments may name a checkpoint_storage in here too; may be given several times (the "
      "checkpoint directory only)",
+     0, 0, NULL},
+    {"disk-floor", 0, FLAG_STRING, offsetof(struct options, disk_floor), "SIZE",
+     "with less room than this on the disk of DATA_DIR nothing new is taken, and with less in the "
+     "checkpoint directory no trial starts: 2GiB, 5%, 0 for never (1GiB or 5%, the smaller)",
      0, 0, NULL},
     {"initial-password-file", 0, FLAG_STRING, offsetof(struct options, password_file), "FILE",
      "password of the first users, read at the first start only (else random)", 0, 0, NULL},
@@ -464,6 +469,8 @@ struct master {
     struct journal *journal;
     struct cluster_identity cluster;
     struct storage *storage;
+    struct room_floor floor;
+    struct room *room;
     char *config, *url_file;
 };
 
@@ -526,6 +533,7 @@ static void describe_config(struct master *m)
     jw_kv_string(&w, "master_url", o->master_url);
     jw_kv_string(&w, "data_dir", o->data_dir);
     jw_kv_raw(&w, "checkpoint_storage", storage_default(m->storage));
+    jw_kv_string(&w, "disk_floor", o->disk_floor ? o->disk_floor : "1GiB or 5%");
     jw_key(&w, "storage_allow");
     jw_array(&w);
     for (int i = 0; i < o->storage_allow.count; i++)
@@ -560,6 +568,23 @@ static int open_store(struct master *m, struct error *e)
     return rc || o->checkpoint_dir ? rc : moved_adjust(m->db, m->storage, e);
 }
 
+// Pages look again at the notice to all users.
+static void room_changed(void *hub)
+{
+    hub_note_audit(hub, "/api/v1/master/cluster_message");
+}
+
+static int watch_room(struct master *m, struct error *e)
+{
+    const struct room_options options = {
+        .paths = {[ROOM_DATA] = m->options.data_dir, [ROOM_CHECKPOINTS] = storage_own(m->storage)},
+        .floor = m->floor,
+        .changed = room_changed,
+        .ctx = m->hub};
+    m->room = room_new(&options);
+    return room_start(m->room, e);
+}
+
 // What is sent to webhooks, and the key it is signed with.
 static int start_delivery(struct master *m, struct error *e)
 {
@@ -588,6 +613,8 @@ static int start_services(struct master *m, struct error *e)
         rules.grow_after = o->grow_after * 1000000;
     int rc = hub_start(m->db, &m->hub, e);
     if (!rc)
+        rc = watch_room(m, e);
+    if (!rc)
         rc = start_delivery(m, e);
     if (rc)
         return rc;
@@ -596,6 +623,7 @@ static int start_services(struct master *m, struct error *e)
         .cluster_name = m->cluster.name,
         .master_url = o->master_url ? o->master_url : "",
         .storage = m->storage,
+        .room = m->room,
         .agent_silence_us = o->agent_silence * 1000000,
         .agent_reconnect_us = o->agent_reconnect * 1000000,
         .kill_grace_us = o->kill_grace * 1000000,
@@ -624,6 +652,7 @@ static int start_services(struct master *m, struct error *e)
         .delivery = m->delivery,
         .journal = m->journal,
         .storage = m->storage,
+        .room = m->room,
         .cluster_id = m->cluster.id,
         .cluster_name = m->cluster.name,
         .config = m->config,
@@ -647,7 +676,7 @@ static int start_backups(struct master *m, struct error *e)
     if (!o->backup_every)
         return 0;
     char *folder = path_join(o->data_dir, "backups");
-    int rc = backups_start(db_path(m->db), folder, o->backup_every * 3600 * 1000000,
+    int rc = backups_start(db_path(m->db), folder, m->room, o->backup_every * 3600 * 1000000,
                            (int)o->backup_keep, &m->backups, e);
     free(folder);
     return rc;
@@ -679,6 +708,7 @@ static void stop_master(struct master *m, bool core_runs)
     delivery_stop(m->delivery);
     if (m->core)
         core_free(m->core);
+    room_free(m->room);
     follow_free(m->follow);
     hub_free(m->hub);
     if (m->db)
@@ -756,6 +786,10 @@ int main(int argc, char **argv)
         if (!rc && (rc = log_parse_level(m.options.log_level, &level)))
             error_set(&e, rc, "--log-level: \"%s\" is none of debug, info, warn, error",
                       m.options.log_level);
+        m.floor = room_floor_default;
+        if (!rc && m.options.disk_floor &&
+            (rc = room_floor_parse(m.options.disk_floor, &m.floor, &e)))
+            error_prefix(&e, "--disk-floor");
         if (!rc && (rc = policy_of(m.options.scheduler, &m.scheduler, &e)))
             error_prefix(&e, "--scheduler");
         if (!rc) {

@@ -83,6 +83,11 @@ const char *storage_default(const struct storage *s)
     return s->own;
 }
 
+const char *storage_own(const struct storage *s)
+{
+    return s->allowed[0].path;
+}
+
 // --- which folders -------------------------------------------------------------------------------
 
 // What of `path` lies below `folder`; NULL: it lies elsewhere, or only ".." leads there.

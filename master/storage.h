@@ -22,6 +22,7 @@ int storage_new(const char *own, const char *const *allowed, size_t count, struc
                 struct error *e);
 void storage_free(struct storage *s);                 // NULL is fine
 const char *storage_default(const struct storage *s); // JSON, for experiments that name none
+const char *storage_own(const struct storage *s);     // its folder
 
 // Whether the master may go to the folder of a checkpoint_storage object. ERR_INVALID: its type is
 // no folder; ERR_FORBIDDEN: no allowed folder holds it, and what to do.

@@ -73,7 +73,11 @@ static void deliver(struct link_cluster *l, const char *path, const json_t *body
     char why[ERROR_TEXT_MAX];
     if (atomic_load(&l->lost))
         return;
-    int err = call(l, l->reporter, "POST", path, body, REPORT_S, NULL, &e);
+    int err;
+    do { // a master that answers and asks for patience, as with a full disk, gets it
+        err = call(l, l->reporter, "POST", path, body, REPORT_S, NULL, &e);
+    } while (err == ERR_UNAVAILABLE && client_retry_after(l->reporter) > 0 &&
+             !atomic_load(&l->leave));
     if (!err)
         return;
     if (err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_BUSY || err == ERR_PEER) {

@@ -37,6 +37,21 @@ static const char checkpoints[] =
     "master ends meanwhile, the next start goes on. The master must see the storage.\n"
     "\n";
 
+static const char room[] =
+    "A disk that is nearly full\n"
+    "\n"
+    "With less room than --disk-floor of muster-master (1 GiB or 5 % of the disk, the smaller) on the\n"
+    "disk of the master's folder, submissions and uploads are refused, and metrics and logs wait with\n"
+    "the trainers and agents; nothing of them is lost. Everything else goes on: deletions, logins,\n"
+    "pauses, ends. With less room in the checkpoint directory no trial starts. muster master info and\n"
+    "the web page say so. Make room, for example:\n"
+    "\n"
+    "  muster experiment delete 7                     an experiment with its logs and checkpoints\n"
+    "  muster checkpoint gc 7                         checkpoints that its policy leaves out\n"
+    "\n"
+    "It is over by itself as soon as there is an eighth more than the floor.\n"
+    "\n";
+
 static const char store[] =
     "Backups\n"
     "\n"
@@ -77,6 +92,7 @@ static const char moving[] =
 void help_data(FILE *out)
 {
     fputs(checkpoints, out);
+    fputs(room, out);
     fputs(store, out);
     fputs(moving, out);
 }

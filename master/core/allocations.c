@@ -15,6 +15,8 @@
 #include "master/core/loop.h"
 #include "master/core/retries.h"
 
+enum { ROOM_LOOK_US = 1000 * 1000 }; // until it is seen whether trials may start again
+
 static const char *const outcome_words[OUTCOMES] = {"",     "COMPLETED", "PREEMPTED", "FAILED",
                                                     "PEER", "LOST",      "KILLED"};
 
@@ -210,7 +212,9 @@ void allocations_schedule(struct core *c)
     int64_t gap = c->options.schedule_gap_us > 0 ? c->options.schedule_gap_us : 0;
     int64_t next = c->sched_last + gap;
     c->sched_timer.fire = pass_due;
-    if (c->now >= next) {
+    if (room_is_low(c->options.room, ROOM_CHECKPOINTS)) {
+        next = c->now + ROOM_LOOK_US; // nothing starts, for it could not save its work
+    } else if (c->now >= next) {
         decide(c);
         tell_queues(c);
         next = c->sched_due ? c->now : sched_next(c->sched);

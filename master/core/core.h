@@ -13,6 +13,7 @@
 #include "db/db.h"
 #include "master/core/notes.h"
 #include "master/request.h"
+#include "master/room.h"
 #include "master/sched/sched.h"
 #include "master/storage.h"
 
@@ -29,6 +30,7 @@ struct core_options {
     const char *cluster_id, *cluster_name; // kept in the store's meta table
     const char *master_url;                // as agents and tasks reach it; "" : as each agent does
     const struct storage *storage;         // where checkpoints may lie; lives as long as the core
+    const struct room *room;               // as long, too; NULL: there is room
     int64_t agent_silence_us;              // 10 s
     int64_t agent_reconnect_us;            // 30 s until a lost agent's allocations are given up
     int64_t kill_grace_us;                 // SIGTERM -> SIGKILL, 10 s

@@ -164,6 +164,11 @@ static void say_faults(struct core *c, const struct live *l, struct buf *out)
 
 void why_say(struct core *c, const struct live *l, const struct sched_reason *r, struct buf *out)
 {
+    char room[ROOM_TEXT];
+    if (room_is_low(c->options.room, ROOM_CHECKPOINTS)) {
+        buf_printf(out, "waits: %s", room_say(c->options.room, ROOM_CHECKPOINTS, room));
+        return;
+    }
     switch (r->code) {
     case SCHED_NO_AGENTS:
     case SCHED_OVER_AGENT:

@@ -14,6 +14,7 @@
 #include "master/http/schemas.h"
 #include "master/http/session.h"
 #include "master/live/hub.h"
+#include "master/room.h"
 
 enum {
     KEEP_BYTES = 64 * 1024, // of a buffer that is kept for the next request
@@ -216,6 +217,18 @@ static int find_route(struct exchange *x, struct error *e)
     return rc;
 }
 
+// What would grow the store waits while its disk is nearly full.
+static int check_room(struct exchange *x, struct error *e)
+{
+    const struct room *room = x->server->service.room;
+    if (x->route->growth == GROWS_BY_SUBMISSION)
+        return room_refuse_submission(room, e);
+    int rc = x->route->growth == GROWS_BY_REPORTS ? room_refuse_report(room, e) : 0;
+    if (rc)
+        x->rq.retry_after = ROOM_RETRY_S;
+    return rc;
+}
+
 // Everything that the headers decide. A refusal is kept in x->failed until the body has been read.
 static int exchange_headers(struct exchange *x, const char *method, struct error *e)
 {
@@ -237,6 +250,8 @@ static int exchange_headers(struct exchange *x, const char *method, struct error
         rc = prove_caller(x, e);
     if (!rc && x->route->view != view_page) // whose query is for the page itself to read
         rc = query_parse(&rq->arena, query, &x->query, e);
+    if (!rc)
+        rc = check_room(x, e);
     return rc ? rc : check_length(x, e);
 }
 

@@ -120,6 +120,7 @@
          .core = create_,                                                                          \
          .view = render_created_,                                                                  \
          .body = BODY_FILES,                                                                       \
+         .growth = GROWS_BY_SUBMISSION,                                                            \
          .summary = summary_,                                                                      \
          .takes = "config?:object templateName?:string workspaceId?:int files?:[File] "            \
                   "seed?:int data?:string preview?:bool experimentIds?:[int] trialIds?:[int] "     \
@@ -328,6 +329,7 @@ const struct route route_table[] = {
      .core = core_experiment_create,
      .view = render_experiment_created,
      .body = BODY_FILES,
+     .growth = GROWS_BY_SUBMISSION,
      .summary = "Submit an experiment: configuration as YAML text, and files",
      .takes = NEW_EXPERIMENT " +externalExperimentId?:string",
      .answers = EXPERIMENT_MADE},
@@ -338,13 +340,15 @@ const struct route route_table[] = {
      .core = core_experiment_put,
      .view = render_experiment_created,
      .body = BODY_FILES,
+     .growth = GROWS_BY_SUBMISSION,
      .summary = "The experiment of that name, submitted unless there is one",
      .takes = NEW_EXPERIMENT,
      .answers = EXPERIMENT_MADE},
     CORE("POST", V1 "/experiments/continue", AUTH_USER, core_experiment_continue,
          render_experiment_created,
          "Go on with an experiment that has ended, from its newest checkpoint",
-         .takes = "id:int overrideConfig?:string", .answers = EXPERIMENT_MADE),
+         .growth = GROWS_BY_SUBMISSION, .takes = "id:int overrideConfig?:string",
+         .answers = EXPERIMENT_MADE),
     BULK("POST", "pause", core_experiments_pause, "Pause many experiments"),
     BULK("POST", "activate", core_experiments_activate, "Go on with many paused experiments"),
     BULK("POST", "cancel", core_experiments_cancel, "Checkpoint and end many experiments"),
@@ -491,11 +495,12 @@ const struct route route_table[] = {
          "maxDatapoints:int startBatches:int endBatches:int",
          "Metrics of several trials, thinned, for a chart", .answers = "trials:[ComparableTrial]"),
     CORE("POST", V1 "/trials", AUTH_USER, core_trial_create, render_trial,
-         "Make a trial of an unmanaged experiment",
+         "Make a trial of an unmanaged experiment", .growth = GROWS_BY_SUBMISSION,
          .takes = "experimentId:int hparams?:object unmanaged?:bool +externalTrialId?:string",
          .answers = "trial:Trial"),
     CORE("PUT", V1 "/trials", AUTH_USER, core_trial_put, render_trial,
          "The trial of that name in an unmanaged experiment, made unless there is one",
+         .growth = GROWS_BY_SUBMISSION,
          .takes = "createTrialRequest:CreateTrial externalTrialId:string",
          .answers = "trial:Trial"),
     CORE("POST", V1 "/trials/{trialId}/start", AUTH_USER, core_trial_start, NULL,
@@ -562,7 +567,7 @@ const struct route route_table[] = {
          .takes = "trialSourceInfo:TrialSourceInfo",
          .answers = "trialId:int checkpointUuid:string"),
     CORE("POST", V1 "/trials/{trialId}/metrics", ANY_USER_TASK, core_trial_metrics, NULL,
-         "Report metrics", .read = metric_report_read,
+         "Report metrics", .read = metric_report_read, .growth = GROWS_BY_REPORTS,
          .takes = "group:string metrics:TrialMetrics"),
     {.method = "POST",
      .path = V1 "/trials/{trialId}/metrics/columns",
@@ -570,6 +575,7 @@ const struct route route_table[] = {
      .kind = ROUTE_CORE,
      .core = core_trial_metric_columns,
      .read = metric_columns_read,
+     .growth = GROWS_BY_REPORTS,
      .body = BODY_SMALL,
      .ours = true,
      .summary = "Report metrics of many steps, each metric as a list",
@@ -617,12 +623,12 @@ const struct route route_table[] = {
          .takes = "allocationId?:string acceleratorData:AcceleratorData"),
     CORE("POST", V1 "/task/logs", AUTH_TASK | AUTH_AGENT, core_task_logs, NULL,
          "Ship log lines; the names beside the list, before it, are of lines that do not say them",
-         .read = log_post_read,
+         .read = log_post_read, .growth = GROWS_BY_REPORTS,
          .takes = "logs:[NewTaskLog] +taskId?:string +allocationId?:string +agentId?:string "
                   "+containerId?:string"),
     CORE("POST", "/task-logs", EVERYBODY, core_task_logs, NULL,
          "Ship log lines of tasks that run elsewhere", .read = log_list_read,
-         .takes = "[NewTaskLog]"),
+         .growth = GROWS_BY_REPORTS, .takes = "[NewTaskLog]"),
 
     CORE("POST", V1 "/checkpoints", ANY_USER_TASK, core_checkpoint_report, NULL,
          "Report a checkpoint", .takes = "Checkpoint"),
@@ -828,6 +834,7 @@ const struct route route_table[] = {
      .core = core_generic_create,
      .view = render_generic_created,
      .body = BODY_FILES,
+     .growth = GROWS_BY_SUBMISSION,
      .summary = "Start a generic task: configuration as YAML text, and files",
      .takes = "config?:string contextDirectory?:[File] projectId?:int parentId?:string "
               "inheritContext?:bool forkedFrom?:string noPause?:bool +externalTaskId?:string",

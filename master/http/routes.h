@@ -28,11 +28,15 @@ enum route_body { BODY_NONE, BODY_SMALL, BODY_FILES }; // 0, LIMIT_BODY_SMALL, L
 // read so stays until the answer has left, and counts against what the server takes in at once.
 typedef int body_reader(struct request *rq, char *text, size_t len, struct error *e);
 
+// What of it stays on the disk: what grows is refused when the disk is nearly full (room.h).
+enum route_growth { GROWS_LITTLE, GROWS_BY_SUBMISSION, GROWS_BY_REPORTS };
+
 struct route {
     const char *method, *path; // "/api/v1/trials/{trialId}"; {..} parts become params
     unsigned auth;
     enum route_kind kind;
     enum route_body body;
+    enum route_growth growth;
     view_handler *view;
     core_handler *core;
     body_reader *read; // instead of parsing the body; into rq->input

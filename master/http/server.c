@@ -366,6 +366,7 @@ static struct server *new_server(const struct server_options *o)
                                   .delivery = o->delivery,
                                   .journal = o->journal,
                                   .storage = o->storage,
+                                  .room = o->room,
                                   .logins = throttle_new(),
                                   .patterns = patterns_new(),
                                   .search_us = o->log_search_us ? o->log_search_us

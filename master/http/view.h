@@ -18,6 +18,7 @@ struct service {
     struct throttle *logins;
     struct series_cache *series;   // charts that were answered
     struct journal *journal;       // NULL: none
+    const struct room *room;       // NULL: there is room
     const struct storage *storage; // of checkpoints
     struct delivery *delivery;     // of webhooks; NULL: none is sent
     atomic_bool testing;           // a webhook is being tried

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "db/backup.h"
+#include "master/room.h"
 #include "master/storage.h"
 #include "master/views/views.h"
 
@@ -273,7 +274,9 @@ static int copy_store(struct download *d, int fd, struct error *e)
 
 int stream_backup(struct view *v, struct stream **out, struct error *e)
 {
-    int rc = take_slot(&v->service->backups, 1, "backup is", e);
+    int rc = room_refuse_submission(v->service->room, e); // the copy lies on the same disk
+    if (!rc)
+        rc = take_slot(&v->service->backups, 1, "backup is", e);
     if (rc)
         return rc;
     struct download *d = arena_alloc(&v->rq->arena, sizeof *d);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "master/journal.h"
 #include "master/live/follow.h"
+#include "master/room.h"
 #include "master/views/views.h"
 
 enum {
@@ -142,8 +143,29 @@ int master_patch_config(struct view *v, struct error *e)
 
 // --- the message to all users --------------------------------------------------------------------
 
+// That a disk is nearly full, where it is so.
+static bool write_room_message(struct view *v)
+{
+    const struct room *room = v->service->room;
+    char text[ROOM_TEXT];
+    enum room_place place = room_is_low(room, ROOM_DATA) ? ROOM_DATA : ROOM_CHECKPOINTS;
+    if (!room_is_low(room, place))
+        return false;
+    int64_t since = room_low_since(room, place);
+    jw_key(&v->w, "clusterMessage");
+    jw_object(&v->w);
+    jw_kv_string(&v->w, "message", room_say(room, place, text));
+    write_time(&v->w, "startTime", since);
+    write_time(&v->w, "endTime", 0);
+    write_time(&v->w, "createdTime", since);
+    jw_object_end(&v->w);
+    return true;
+}
+
 void write_cluster_message(struct view *v, bool also_later)
 {
+    if (write_room_message(v))
+        return; // it comes before the administrators' own
     struct db_rows *rows = db_query(v->db, STMT_CLUSTER_MESSAGE, "");
     int64_t now = clock_wall_us();
     bool there = db_next(rows) == 1 && (db_is_null(rows, 2) || db_int(rows, 2) > now) &&

@@ -55,14 +55,14 @@ static void the_newest_are_kept(void **state)
     assert_int_equal(count, 2);
     assert_int_equal(found[0], 1609459200); // newest first
     free(found);
-    assert_int_equal(backups_start(db_path(db), "kept", hour, 2, &b, &e), 0);
+    assert_int_equal(backups_start(db_path(db), "kept", NULL, hour, 2, &b, &e), 0);
     wait_until_there_are(2, "kept/muster-20200101T000000Z.db");
     backups_stop(b);
     assert_true(path_exists("kept/mine.db"));
     assert_true(path_exists("kept/muster-20190101T000000Z.db.gz"));
 
     // The newest is young: a master that is started again and again makes no more.
-    assert_int_equal(backups_start(db_path(db), "kept", hour, 1, &b, &e), 0);
+    assert_int_equal(backups_start(db_path(db), "kept", NULL, hour, 1, &b, &e), 0);
     clock_sleep_us(100000);
     backups_stop(b);
     assert_int_equal(count_found(), 2);
