@@ -1,6 +1,7 @@
 #include "master/sight.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "master/roles.h"
@@ -71,4 +72,20 @@ int sight_check(struct db_reader *db, const struct principal *who, enum thing wh
     if (!seen && who->kind == PRINCIPAL_TASK && what == THING_CHECKPOINT)
         seen = started_from(db, who, id);
     return seen ? 0 : error_set(e, ERR_NOT_FOUND, "there is no %s %.128s", things[what].name, id);
+}
+
+size_t sight_count(struct db_reader *db, const struct principal *who, enum thing what,
+                   struct db_rows *rows, int64_t *first)
+{
+    size_t count = 0;
+    while (db_next(rows) == 1) {
+        char id[24];
+        snprintf(id, sizeof id, "%lld", (long long)db_int(rows, 0));
+        if (sight_check(db, who, what, id, NULL))
+            continue;
+        if (!count++)
+            *first = db_int(rows, 0);
+    }
+    db_rows_close(rows);
+    return count;
 }

@@ -37,20 +37,21 @@ static int not_there(const struct kind *kind, const json_t *list, const char *fl
     return ERR_NOT_FOUND;
 }
 
-// A name goes before an id that looks the same.
-static const json_t *find(const json_t *list, const char *name)
+// A name goes before an id that looks the same. *others: how many more have the name.
+static const json_t *find(const json_t *list, const char *name, int *others)
 {
-    const json_t *by_id = NULL;
+    const json_t *by_id = NULL, *by_name = NULL;
     char *end;
     long long id = strtoll(name, &end, 10);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *one = json_array_get(list, i);
         if (strcmp(name_of(one), name) == 0) {
-            return one;
+            *others += by_name != NULL;
+            by_name = by_name != NULL ? by_name : one;
         }
         by_id = *end == '\0' && id > 0 && jget_int(one, "id", 0) == id ? one : by_id;
     }
-    return by_id;
+    return by_name != NULL ? by_name : by_id;
 }
 
 static int lookup(struct cli *c, const struct kind *kind, const char *flag, const char *name,
@@ -58,8 +59,16 @@ static int lookup(struct cli *c, const struct kind *kind, const char *flag, cons
 {
     json_t *list = NULL;
     int err = cli_list(c, kind->key, 0, &list, e, "%s", kind->path);
-    const json_t *found = find(list, name);
+    int others = 0;
+    const json_t *found = find(list, name, &others);
     *id = jget_int(found, "id", 0);
+    if (err == 0 && others > 0) {
+        err = error_set(e, ERR_CONFLICT,
+                        "%s%sthere are %d of the name \"%s\"; give the id of the one that is meant "
+                        "(%s)",
+                        flag != NULL ? flag : "", flag != NULL ? ": " : "", others + 1, name,
+                        kind->list_command);
+    }
     err = err == 0 && found == NULL ? not_there(kind, list, flag, name, e) : err;
     json_decref(list);
     return err;

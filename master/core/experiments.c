@@ -58,7 +58,6 @@ void live_free(struct live *l)
     }
     search_free(l->search);
     policies_free(l->policies);
-    free(l->external_id);
     free(l->ancestors);
     json_decref(l->config);
     free(l->config_text);

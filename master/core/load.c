@@ -15,6 +15,7 @@
 #include "master/core/lives.h"
 #include "master/core/logs.h"
 #include "master/core/loop.h"
+#include "master/core/names.h"
 #include "master/core/policies.h"
 #include "master/core/reports.h"
 #include "master/core/retries.h"
@@ -38,7 +39,6 @@ enum {
     X_OWNER = 23,
     X_ORDER,
     X_SERVICE = 26,
-    X_EXTERNAL = 28,
     X_ANCESTORS = 30,
     X_NO_PAUSE
 };
@@ -198,10 +198,8 @@ static int read_live(struct core *c, struct experiment *x, struct db_rows *rows,
                      struct error *e)
 {
     struct live *l = live_new(c, x, config);
-    const char *external_id = db_text(rows, X_EXTERNAL);
     l->job_id = xstrdup(text_of(rows, X_JOB_ID));
     l->owner = xstrdup(text_of(rows, X_OWNER));
-    l->external_id = external_id ? xstrdup(external_id) : NULL;
     l->ancestors = *text_of(rows, X_ANCESTORS) ? xstrdup(text_of(rows, X_ANCESTORS)) : NULL;
     l->no_pause = db_int(rows, X_NO_PAUSE);
     l->unmanaged = db_int(rows, X_UNMANAGED);
@@ -561,6 +559,8 @@ static int load(struct core *c, struct error *e)
     if (!err)
         err = each(c, STMT_EXPERIMENTS_ALL, load_experiment, e);
     if (!err)
+        err = names_load(c, e);
+    if (!err)
         err = each(c, STMT_EXPERIMENTS_LIVE, load_live, e);
     if (!err)
         err = each(c, STMT_TRIALS_LIVE, load_trial, e);
@@ -620,6 +620,7 @@ int core_new(struct db *db, const struct core_options *options, struct core **ou
 
 static void free_experiments(struct core *c)
 {
+    names_free(c);
     for (size_t i = 0; i < c->experiments.count; i++) {
         struct experiment *x = c->experiments.items[i].value;
         if (x->live)

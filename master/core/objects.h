@@ -22,6 +22,7 @@ struct experiment { // every one there is; kept small, there may be 100,000
     enum kind kind;
     bool archived;
     uint64_t ended_in; // batch that stores its end; 0: it ended before this start of the master
+    struct name *name; // that its submitter gave (names.h); NULL: none
     struct live *live; // NULL once it is terminal; unmanaged: for a while longer
 };
 
@@ -48,7 +49,6 @@ struct live { // what an experiment needs until it is terminal
     bool one_agent, native, per_slot;
     bool no_files;     // comes without any; not known again after a restart
     bool unmanaged;    // its programs run elsewhere: no job, no search; see detached.h
-    char *external_id; // its submitter's name for it; NULL: none
     char *ancestors;   // of a generic task: the tasks above it, "/" before each; NULL: none
     bool no_pause;     // .. that is never asked to leave
     struct timer rest; // unmanaged: since its last trial ended

@@ -10,6 +10,7 @@
 #include "master/core/gc.h"
 #include "master/core/lives.h"
 #include "master/core/loop.h"
+#include "master/core/names.h"
 #include "master/core/teams.h"
 #include "master/core/workers.h"
 
@@ -94,6 +95,7 @@ static void removed(struct core *c, struct work *work)
         experiment_event(c, x, EXPERIMENT_EV_DELETE_FAILED, NULL);
     } else {
         remove_rows(c, r);
+        names_forget(c, x);
         by_id_remove(&c->experiments, r->id);
         core_project(c, x->project_id)->experiments--;
         free(x);

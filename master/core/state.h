@@ -43,7 +43,11 @@ struct core {
     int64_t sched_last;                // when the last one was; of c->now
     struct by_id experiments, trials;  // trials of live experiments
     struct by_id workspaces, projects; // teams.h
-    struct agent **agents;             // by id
+    struct names {                     // names.h; by hash, size: 0 or a power of two
+        struct name **slots;
+        size_t size, count;
+    } names;
+    struct agent **agents; // by id
     size_t agent_count;
     struct agent **agent_of_handle; // of the scheduler's handles
     size_t handle_count;

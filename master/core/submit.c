@@ -15,6 +15,7 @@
 #include "master/core/gc.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
+#include "master/core/names.h"
 #include "master/core/policies.h"
 #include "master/core/steer.h"
 #include "master/core/submit.h"
@@ -42,6 +43,25 @@ static const char *config_text(const struct submission *s)
     return s->text ? s->text : jget_string(s->rq->body, "config", NULL);
 }
 
+// Where it is submitted to; 0: nobody knows. Whose template is meant depends on it.
+static int64_t workspace_of(struct submission *s, struct db_reader *db, const json_t *config)
+{
+    int64_t project = jget_int(s->rq->body, "projectId", 0), workspace = 0;
+    const char *name = jget_string(config, "workspace", NULL);
+    if (!project && jget_int(s->rq->body, "workspaceId", 0))
+        return jget_int(s->rq->body, "workspaceId", 0);
+    if (!project && name) {
+        struct db_rows *rows = db_query(db, STMT_WORKSPACE_OF_NAME, "s", name);
+        size_t count = sight_count(db, &s->rq->principal, THING_WORKSPACE, rows, &workspace);
+        return count == 1 ? workspace : 0;
+    }
+    struct db_rows *rows = db_query(db, STMT_PROJECT_WORKSPACE, "i", project ? project : 1);
+    bool found = db_next(rows) > 0;
+    workspace = found ? db_int(rows, 0) : 0;
+    db_rows_close(rows);
+    return workspace;
+}
+
 // As it was written, completed by the template that the caller names.
 static int parse_config(struct submission *s, struct db_reader *db, const char *text,
                         struct yaml_doc *doc)
@@ -49,7 +69,8 @@ static int parse_config(struct submission *s, struct db_reader *db, const char *
     const char *template = jget_string(s->rq->body, s->fields->template, "");
     int err = yaml_parse(text, strlen(text), "config", doc, &s->e);
     if (!err && *template && json_is_object(doc->root))
-        err = template_merge(db, &s->rq->principal, template, doc->root, &s->e);
+        err = template_merge(db, &s->rq->principal, template, workspace_of(s, db, doc->root),
+                             doc->root, &s->e);
     if (err)
         return err;
     if (s->kind != KIND_EXPERIMENT)
@@ -154,8 +175,14 @@ static int find_project(struct submission *s, struct db_reader *db)
         return error_set(&s->e, ERR_INVALID,
                          "workspace and project go together: name both, or neither");
     if (!id && *workspace && *project) {
-        if (ask_int(db_query(db, STMT_PROJECT_OF_NAMES, "ss", workspace, project), &s->project) &&
-            submission_sees(s, db, THING_PROJECT, s->project))
+        struct db_rows *rows = db_query(db, STMT_PROJECT_OF_NAMES, "ss", workspace, project);
+        size_t count = sight_count(db, &s->rq->principal, THING_PROJECT, rows, &s->project);
+        if (count > 1)
+            return error_set(&s->e, ERR_CONFLICT,
+                             "workspace: there are %zu of the name \"%.64s\" with a project "
+                             "\"%.64s\": name the project by its id (projectId) instead",
+                             count, workspace, project);
+        if (count == 1)
             return 0;
         return error_set(&s->e, ERR_NOT_FOUND,
                          "there is no project \"%.64s\" in workspace "
@@ -307,8 +334,8 @@ static void store_experiment(struct core *c, const struct submission *s, const s
               l->ancestors ? l->ancestors : "", (int64_t)l->no_pause);
 #undef ROW
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
-    if (l->external_id)
-        STORE(c, EXPERIMENT_SET_EXTERNAL, "si", l->external_id, x->id);
+    if (s->external_id)
+        STORE(c, EXPERIMENT_SET_EXTERNAL, "si", s->external_id, x->id);
     if (l->weight < 1 || l->weight > 1)
         STORE(c, EXPERIMENT_SET_QUEUE, "idsi", (int64_t)0, l->weight, l->pool->name, x->id);
     free(label_text);
@@ -340,7 +367,8 @@ static void create(struct core *c, struct submission *s)
     l->ancestors = s->ancestors;
     s->ancestors = NULL;
     l->unmanaged = s->unmanaged;
-    l->external_id = s->external_id ? xstrdup(s->external_id) : NULL;
+    if (s->external_id)
+        names_set(c, x, s->external_id);
     l->search = s->search;
     s->search = NULL;
     live_schedule(c, l);
@@ -406,28 +434,22 @@ static int check_submission(struct core *c, struct submission *s)
     return err ? err : steer_check_config(c, s->rq, ws, s->config, &s->e);
 }
 
-// Whether there is one of that name already, which then is the answer. Another's is in the way.
-static int find_made(struct core *c, struct request *rq, const char *key, const char *external_id,
-                     bool *made, struct error *e)
+// Whether there is one of that name already, which then is the answer. One that the caller may not
+// change is in the way; that it is there is no secret to those who see the workspace.
+static int find_made(struct core *c, struct submission *s, bool *made)
 {
-    struct experiment *x = NULL;
-    for (size_t i = 0; i < c->experiments.count && !x; i++) {
-        struct experiment *other = c->experiments.items[i].value;
-        const char *name = other->live ? other->live->external_id : NULL;
-        x = name && !strcmp(name, external_id) ? other : NULL;
-    }
-    struct db_rows *rows =
-        x ? NULL : db_query(c->reader, STMT_EXPERIMENT_OF_EXTERNAL, "s", external_id);
-    if (rows && db_next(rows) > 0)
-        x = core_experiment_find(c, db_int(rows, 0));
-    db_rows_close(rows);
+    const struct project *p = core_project(c, s->project);
+    const struct experiment *x = NULL;
+    if (p && s->external_id && role_may(core_role(s->rq, p->workspace), ACT_SEE))
+        x = names_find(c, p->workspace, s->kind, s->external_id);
     *made = x;
     if (!x)
         return 0;
-    rq->id = x->id;
-    return core_may_change(c, rq, x, NULL)
-               ? error_set(e, ERR_CONFLICT, "%s: \"%.64s\" is the name of another already", key,
-                           external_id)
+    s->rq->id = x->id;
+    return core_may_change(c, s->rq, x, NULL)
+               ? error_set(&s->e, ERR_CONFLICT,
+                           "%s: \"%.64s\" is the name of another in workspace \"%.64s\" already",
+                           s->fields->external, s->external_id, p->workspace->name)
                : 0;
 }
 
@@ -447,11 +469,11 @@ static void submitted(struct core *c, struct work *work)
     struct submission *s = (struct submission *)work;
     bool made = false;
     if (!s->err)
+        s->err = find_made(c, s, &made);
+    if (!s->err && !made)
         s->err = check_submission(c, s);
-    if (!s->err && s->ancestors)
+    if (!s->err && !made && s->ancestors)
         s->err = task_check_parent(c, s);
-    if (!s->err && s->external_id)
-        s->err = find_made(c, s->rq, s->fields->external, s->external_id, &made, &s->e);
     if (s->err) {
         core_refuse(c, s->rq, &s->e);
     } else {
@@ -474,15 +496,11 @@ static size_t upload_bytes(const struct request *rq, const struct submission_fie
 static int submit(struct core *c, struct request *rq, enum kind kind,
                   const struct submission_fields *fields, const char *external_id, struct error *e)
 {
-    bool made = false;
     if (rq->principal.kind != PRINCIPAL_USER)
         return error_set(e, ERR_FORBIDDEN, "only users submit %s", kind_words[kind].list);
     if (external_id && (!*external_id || strlen(external_id) > LIMIT_NAME))
         return error_set(e, ERR_INVALID, "%s: not a name of 1 to %d bytes", fields->external,
                          LIMIT_NAME);
-    int err = external_id ? find_made(c, rq, fields->external, external_id, &made, e) : 0;
-    if (err || made)
-        return err;
     struct submission *s = xcalloc(1, sizeof *s);
     s->work = (struct work){.run = read_submission, .done = submitted, .drop = submission_free};
     s->rq = rq;
@@ -491,8 +509,8 @@ static int submit(struct core *c, struct request *rq, enum kind kind,
     s->unmanaged = kind == KIND_EXPERIMENT && jget_bool(rq->body, "unmanaged", false);
     s->external_id = external_id;
     s->storage = c->options.storage;
-    err = workers_send(c->workers, &s->work,
-                       upload_bytes(rq, fields) > LARGE_UPLOAD ? WORK_SLOW : WORK_QUICK, e);
+    int err = workers_send(c->workers, &s->work,
+                           upload_bytes(rq, fields) > LARGE_UPLOAD ? WORK_SLOW : WORK_QUICK, e);
     if (err)
         submission_free(&s->work);
     return err ? err : REQUEST_PARKED;

@@ -6,8 +6,9 @@
 #include "master/request.h"
 
 // Completes the configuration, as it was written, by the template of that name (api/template.h has
-// the rules). ERR_NOT_FOUND: there is none, for this caller.
+// the rules). `workspace`: of the submission, whose template comes first. ERR_NOT_FOUND: there is
+// none, for this caller; ERR_CONFLICT: it is not clear which is meant.
 int template_merge(struct db_reader *db, const struct principal *who, const char *name,
-                   json_t *config, struct error *e);
+                   int64_t workspace, json_t *config, struct error *e);
 
 #endif

@@ -12,6 +12,7 @@
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
 #include "master/core/logs.h"
+#include "master/core/names.h"
 #include "master/core/steer.h"
 #include "master/core/teams.h"
 #include "master/core/verbs.h"
@@ -48,6 +49,8 @@ static int move(struct core *c, const struct request *rq, struct experiment *x, 
                         (long long)from->id);
     if (!err && x->live && !x->live->unmanaged)
         err = fits_check(c, x->live->config, to->workspace, x->user_id, e);
+    if (!err)
+        err = names_check_move(c, x, to->workspace, e);
     if (err || from == to)
         return err;
     if (from->workspace != to->workspace)

@@ -424,10 +424,11 @@ static int read_hook(struct core *c, const json_t *body, struct webhook *w, stru
     return rc ? rc : read_triggers(w, jget(body, "triggers"), e);
 }
 
-static const struct webhook *hook_named(const struct core *c, const char *name)
+// In its workspace alone: what others call theirs is nobody's business.
+static const struct webhook *hook_named(const struct core *c, int64_t workspace, const char *name)
 {
     const struct webhook *w = c->webhooks->first;
-    while (w && strcmp(w->name, name))
+    while (w && (w->workspace != workspace || strcmp(w->name, name)))
         w = w->next;
     return w;
 }
@@ -464,7 +465,7 @@ int core_webhook_create(struct core *c, struct request *rq, struct error *e)
     int rc = read_hook(c, rq->body, w, e);
     if (!rc)
         rc = check_place(c, rq, w->workspace, e);
-    if (!rc && (other = hook_named(c, w->name)) && !same_hook(other, w))
+    if (!rc && (other = hook_named(c, w->workspace, w->name)) && !same_hook(other, w))
         rc = error_set(e, ERR_CONFLICT, "there is a webhook \"%.128s\" already", w->name);
     if (!rc && !other && c->webhooks->count >= WEBHOOKS_MAX)
         rc = error_set(e, ERR_CONFLICT, "there are %d webhooks already; delete one first",

@@ -10,6 +10,7 @@
 #include "master/core/fits.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
+#include "master/core/names.h"
 #include "master/kinds.h"
 
 static const double weight_max = 1e6;
@@ -152,12 +153,13 @@ static int refuse_archived(const struct workspace *ws, struct error *e)
                      ws->name);
 }
 
-static int check_workspace_name(struct core *c, const char *name, const struct workspace *except,
-                                struct error *e)
+// What the caller does not see is in nobody's way: a refusal would tell that it is there.
+static int check_workspace_name(struct core *c, const struct request *rq, const char *name,
+                                const struct workspace *except, struct error *e)
 {
     for (size_t i = 0; i < c->workspaces.count; i++) {
         const struct workspace *ws = c->workspaces.items[i].value;
-        if (ws != except && !strcmp(ws->name, name))
+        if (ws != except && !strcmp(ws->name, name) && role_may(core_role(rq, ws), ACT_SEE))
             return error_set(e, ERR_CONFLICT,
                              "there is a workspace \"%.64s\" already; choose another name", name);
     }
@@ -210,7 +212,7 @@ int core_workspace_create(struct core *c, struct request *rq, struct error *e)
     if (!err)
         err = read_workspace(rq->body, &wanted, e);
     if (!err)
-        err = check_workspace_name(c, name, NULL, e);
+        err = check_workspace_name(c, rq, name, NULL, e);
     if (!err && has_quota(rq->body))
         err = role_check(core_role(rq, &wanted), ACT_SET_QUOTA, name, e);
     if (err)
@@ -238,7 +240,7 @@ int core_workspace_patch(struct core *c, struct request *rq, struct error *e)
     if (!err && name && strcmp(name, ws->name))
         err = refuse_first(ws->id, "workspace", "renamed", e);
     if (!err && name)
-        err = check_workspace_name(c, name, ws, e);
+        err = check_workspace_name(c, rq, name, ws, e);
     if (err)
         return err;
     if (name) {
@@ -448,6 +450,18 @@ static int check_fits(struct core *c, const struct project *p, const struct work
     return err;
 }
 
+static int check_names(struct core *c, const struct project *p, const struct workspace *to,
+                       struct error *e)
+{
+    int err = 0;
+    for (size_t i = 0; !err && i < c->experiments.count; i++) {
+        const struct experiment *x = c->experiments.items[i].value;
+        if (x->project_id == p->id)
+            err = names_check_move(c, x, to, e);
+    }
+    return err;
+}
+
 // Before it moves: who does not see the other workspace is told here, of where it goes nothing.
 static void leave_workspace(struct core *c, const struct project *p)
 {
@@ -495,6 +509,8 @@ int core_project_move(struct core *c, struct request *rq, struct error *e)
         err = check_move(rq, p, to, e);
     if (!err)
         err = check_fits(c, p, to, e);
+    if (!err)
+        err = check_names(c, p, to, e);
     if (!err && p->workspace != to)
         move_project(c, p, to);
     return err;

@@ -726,7 +726,7 @@ const struct route route_table[] = {
 
     READ(V1 "/templates", AUTH_USER, template_list, "name workspaceIds sortBy" PAGE,
          "List templates", .answers = "templates:[Template] pagination:Pagination"),
-    READ(V1 "/templates/{templateName}", AUTH_USER, template_get, NULL, "One template",
+    READ(V1 "/templates/{templateName}", AUTH_USER, template_get, "workspaceId", "One template",
          .answers = "template:Template"),
     WORKER("POST", V1 "/templates/{templateName}", AUTH_USER, template_create, "Make a template",
            .takes = "name?:string config:any workspaceId?:int validateOnly?:bool",
@@ -736,10 +736,10 @@ const struct route route_table[] = {
            .takes = "name?:string config:any workspaceId?:int validateOnly?:bool",
            .answers = "template?:Template +warningTexts?:[string]"),
     WORKER("PATCH", V1 "/templates/{templateName}", AUTH_USER, template_patch,
-           "Replace the configuration of a template: it is the body", .takes = "object",
-           .answers = "template:Template"),
+           "Replace the configuration of a template: it is the body", .query = "workspaceId",
+           .takes = "object", .answers = "template:Template"),
     WORKER("DELETE", V1 "/templates/{templateName}", AUTH_USER, template_delete,
-           "Delete a template"),
+           "Delete a template", .query = "workspaceId"),
 
     CORE_GET(V1 "/webhooks", AUTH_USER, core_webhooks, "offset limit",
              "List the webhooks that the caller may manage",

@@ -148,23 +148,40 @@ static struct db_rows *query_model(struct view *v, const char *key)
     return db_query(v->db, STMT_MODEL_BY_ID, "i", id);
 }
 
-// Of the path.
+// How many of that name, or id, the caller sees beside `except`; the first into *out. Negative: the
+// store failed.
+static int find_models(struct view *v, const char *key, int64_t except, struct model *out,
+                       struct error *e)
+{
+    struct db_rows *rows = query_model(v, key);
+    int count = 0, more;
+    while ((more = db_next(rows)) == 1) {
+        struct model m = {.id = db_int(rows, 0),
+                          .workspace = db_int(rows, 1),
+                          .user = db_int(rows, 2),
+                          .archived = db_int(rows, 3)};
+        if (m.id == except || standing_in(v, m.workspace, &m.standing, NULL))
+            continue;
+        if (!count++)
+            *out = m;
+    }
+    db_rows_close(rows);
+    return more < 0 ? store_failed(e) : count;
+}
+
+// Of the path. A name is unique among what its maker saw; who sees more may have to give the id.
 static int find_model(struct view *v, struct model *out, struct error *e)
 {
     const char *key = v->rq->params[0];
-    struct db_rows *rows = query_model(v, key);
-    int found = db_next(rows);
-    if (found == 1)
-        *out = (struct model){.id = db_int(rows, 0),
-                              .workspace = db_int(rows, 1),
-                              .user = db_int(rows, 2),
-                              .archived = db_int(rows, 3)};
-    db_rows_close(rows);
-    if (found < 0)
-        return store_failed(e);
-    if (found == 1 && !standing_in(v, out->workspace, &out->standing, e))
-        return 0;
-    return error_set(e, ERR_NOT_FOUND, "there is no model %.128s", key);
+    int count = find_models(v, key, 0, out, e);
+    if (count < 0)
+        return count;
+    if (count > 1)
+        return error_set(e, ERR_CONFLICT,
+                         "there are %d models \"%.128s\"; name the one that is meant by its id "
+                         "(one of them is %lld, in workspace \"%.64s\")",
+                         count, key, (long long)out->id, out->standing.workspace);
+    return count ? 0 : error_set(e, ERR_NOT_FOUND, "there is no model %.128s", key);
 }
 
 static int may_change(struct view *v, const struct model *m, int64_t owner, struct error *e)
@@ -343,13 +360,13 @@ static int named_workspace(struct view *v, int64_t *out, struct error *e)
         *out = UNCATEGORIZED;
     if (*out)
         return 0;
-    const struct db_value value = {.type = 's', .p = name, .len = strlen(name)};
-    struct db_rows *rows =
-        db_query_sql(v->db, "SELECT id FROM workspaces WHERE name = ?", &value, 1);
-    if (db_next(rows) == 1)
-        *out = db_int(rows, 0);
-    db_rows_close(rows);
-    return *out ? 0 : error_set(e, ERR_NOT_FOUND, "there is no workspace \"%.64s\"", name);
+    struct db_rows *rows = db_query(v->db, STMT_WORKSPACE_OF_NAME, "s", name);
+    size_t count = sight_count(v->db, &v->rq->principal, THING_WORKSPACE, rows, out);
+    if (count > 1)
+        return error_set(e, ERR_CONFLICT,
+                         "workspaceName: there are %zu of the name \"%.64s\": give workspaceId",
+                         count, name);
+    return count ? 0 : error_set(e, ERR_NOT_FOUND, "there is no workspace \"%.64s\"", name);
 }
 
 // The id of the model that a repeated call has made before; 0: none.
@@ -363,10 +380,13 @@ static int64_t made_before(struct view *v, const struct words *w, int64_t worksp
     return id;
 }
 
-static int64_t id_of_name(struct view *v, const char *name)
+static int64_t id_in(struct view *v, const char *name, int64_t workspace)
 {
     struct db_rows *rows = db_query(v->db, STMT_MODEL_BY_NAME, "s", name);
-    int64_t id = db_next(rows) == 1 ? db_int(rows, 0) : 0;
+    int64_t id = 0;
+    while (!id && db_next(rows) == 1)
+        if (db_int(rows, 1) == workspace)
+            id = db_int(rows, 0);
     db_rows_close(rows);
     return id;
 }
@@ -402,15 +422,17 @@ int model_create(struct view *v, struct error *e)
         return rc;
     if ((id = made_before(v, &w, workspace)))
         return answer_model(v, id, e);
-    if (id_of_name(v, w.name))
-        return name_is_taken(w.name, e);
+    struct model other;
+    int taken = find_models(v, w.name, 0, &other, e);
+    if (taken)
+        return taken < 0 ? taken : name_is_taken(w.name, e);
     struct db_batch *b = db_batch_new();
     db_batch_add(b, STMT_MODEL_INSERT, "sssssiii", w.name, w.description, w.metadata, w.labels,
                  w.notes, v->rq->principal.user_id, workspace, clock_wall_us());
     rc = view_commit(v, b, e);
     if (rc)
         return rc;
-    id = id_of_name(v, w.name);
+    id = id_in(v, w.name, workspace);
     hub_note(v->service->hub, EVENT_MODEL, workspace, id);
     return answer_model(v, id, e);
 }
@@ -426,9 +448,10 @@ int model_patch(struct view *v, struct error *e)
         rc = check_name(w.name, e);
     if (rc)
         return rc;
-    int64_t same = w.name ? id_of_name(v, w.name) : 0;
-    if (same && same != m.id)
-        return name_is_taken(w.name, e);
+    struct model other;
+    int taken = w.name ? find_models(v, w.name, m.id, &other, e) : 0;
+    if (taken)
+        return taken < 0 ? taken : name_is_taken(w.name, e);
     struct db_batch *b = db_batch_new();
     db_batch_add(b, STMT_MODEL_PATCH, "sssssii", w.name, w.description, w.metadata, w.labels,
                  w.notes, clock_wall_us(), m.id);
@@ -457,6 +480,17 @@ int model_unarchive(struct view *v, struct error *e)
     return set_archived(v, false, e);
 }
 
+// That no other of its name is in a workspace, which the caller sees.
+static int check_room(struct view *v, int64_t id, int64_t workspace, struct error *e)
+{
+    struct db_rows *rows = db_query(v->db, STMT_MODEL_NAMESAKE, "ii", id, workspace);
+    bool found = db_next(rows) == 1;
+    if (found)
+        (void)name_is_taken(db_text(rows, 0), e);
+    db_rows_close(rows);
+    return found ? ERR_CONFLICT : 0;
+}
+
 int model_move(struct view *v, struct error *e)
 {
     struct model m;
@@ -466,6 +500,8 @@ int model_move(struct view *v, struct error *e)
         rc = error_set(e, ERR_INVALID, "destinationWorkspaceId: missing: the workspace to move to");
     if (!rc)
         rc = standing_may_add(v, to, e);
+    if (!rc)
+        rc = check_room(v, m.id, to, e);
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();

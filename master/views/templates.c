@@ -32,7 +32,7 @@ int template_list(struct view *v, struct error *e)
     list_filter_seen(&l, "t.workspace_id");
     list_filter_part(&l, "name", "t.name");
     list_filter_ints(&l, "workspaceIds", "t.workspace_id");
-    list_sort(&l, "sortBy", sorts, "t.name", "t.name");
+    list_sort(&l, "sortBy", sorts, "t.name", "t.id");
     list_page(&l);
     static const struct list_source source = {"templates", TEMPLATE_COLUMNS, TEMPLATE_FROM, NULL,
                                               write_template};
@@ -53,9 +53,9 @@ static void write_doubt(struct json_writer *w, const char *doubt)
     jw_array_end(w);
 }
 
-static int answer_template(struct view *v, const char *name, const char *doubt, struct error *e)
+static int answer_template(struct view *v, int64_t id, const char *doubt, struct error *e)
 {
-    struct db_rows *rows = db_query(v->db, STMT_TEMPLATE_BY_NAME, "s", name);
+    struct db_rows *rows = db_query(v->db, STMT_TEMPLATE_BY_ID, "i", id);
     int found = db_next(rows);
     jw_object(&v->w);
     if (found == 1) {
@@ -66,32 +66,58 @@ static int answer_template(struct view *v, const char *name, const char *doubt, 
         write_doubt(&v->w, doubt);
     jw_object_end(&v->w);
     db_rows_close(rows);
-    return found < 0 ? store_failed(e) : found == 0 ? no_template(name, e) : 0;
+    return found < 0 ? store_failed(e) : found == 0 ? no_template(v->rq->params[0], e) : 0;
 }
 
-// Whether there is one at all, and what the caller may in its workspace. ERR_NOT_FOUND: he must
-// not know of it.
-static int find_template(struct view *v, const char *name, bool *exists, struct standing *out,
-                         struct error *e)
+struct template
+{
+    int64_t id, workspace;
+    char *config; // of the arena
+    struct standing standing;
+};
+
+// Those of the name that the caller sees, in this workspace or (0) in any; the first into *out.
+// Negative: the store failed.
+static int find_all(struct view *v, const char *name, int64_t workspace, struct template *out,
+                    struct error *e)
 {
     struct db_rows *rows = db_query(v->db, STMT_TEMPLATE_BY_NAME, "s", name);
-    int found = db_next(rows);
-    int64_t workspace = found == 1 ? db_int(rows, 2) : 0;
+    int count = 0, more;
+    while ((more = db_next(rows)) == 1) {
+        struct template t = {.id = db_int(rows, 0), .workspace = db_int(rows, 1)};
+        if ((workspace && t.workspace != workspace) ||
+            standing_in(v, t.workspace, &t.standing, NULL))
+            continue;
+        t.config = arena_strdup(&v->rq->arena, db_text(rows, 2));
+        if (!count++)
+            *out = t;
+    }
     db_rows_close(rows);
-    *exists = found == 1;
-    if (found < 0)
-        return store_failed(e);
-    if (found == 0 || standing_in(v, workspace, out, e))
-        return no_template(name, e);
-    return 0;
+    return more < 0 ? store_failed(e) : count;
+}
+
+// The one of the path. A name is unique among what its maker saw; who sees more may have to say
+// whose is meant. ERR_NOT_FOUND: the caller sees none.
+static int find_template(struct view *v, struct template *out, struct error *e)
+{
+    int64_t workspace;
+    const char *name = v->rq->params[0];
+    int rc = request_query_int(v->rq, "workspaceId", 0, &workspace, e);
+    int count = rc ? 0 : find_all(v, name, workspace, out, e);
+    if (rc || count < 0)
+        return rc ? rc : count;
+    if (count > 1)
+        return error_set(e, ERR_CONFLICT,
+                         "there are %d templates \"%.128s\": say with workspaceId= whose is meant",
+                         count, name);
+    return count ? 0 : no_template(name, e);
 }
 
 int template_get(struct view *v, struct error *e)
 {
-    bool exists;
-    struct standing s;
-    int rc = find_template(v, v->rq->params[0], &exists, &s, e);
-    return rc ? rc : answer_template(v, v->rq->params[0], NULL, e);
+    struct template t;
+    int rc = find_template(v, &t, e);
+    return rc ? rc : answer_template(v, t.id, NULL, e);
 }
 
 static int check_name(const char *name, struct error *e)
@@ -143,26 +169,24 @@ static int read_config(struct view *v, const json_t *config, const char **out, c
     return rc;
 }
 
-static int create(struct view *v, const char *name, const char *config, struct error *e)
+static int create(struct view *v, const char *name, int64_t workspace, const char *config,
+                  struct error *e)
 {
-    int64_t workspace = jget_int(v->rq->body, "workspaceId", 0);
-    int rc = standing_may_add(v, workspace ? workspace : UNCATEGORIZED, e);
+    int rc = standing_may_add(v, workspace, e);
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_TEMPLATE_INSERT, "ssii", name, config,
-                 workspace ? workspace : (int64_t)UNCATEGORIZED, clock_wall_us());
+    db_batch_add(b, STMT_TEMPLATE_INSERT, "ssii", name, config, workspace, clock_wall_us());
     return view_commit(v, b, e);
 }
 
-static int replace(struct view *v, const char *name, const struct standing *s, const char *config,
-                   struct error *e)
+static int replace(struct view *v, const struct template *t, const char *config, struct error *e)
 {
-    int rc = role_check(s->role, ACT_SUBMIT, s->workspace, e);
+    int rc = role_check(t->standing.role, ACT_SUBMIT, t->standing.workspace, e);
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_TEMPLATE_SET_CONFIG, "sis", config, clock_wall_us(), name);
+    db_batch_add(b, STMT_TEMPLATE_SET_CONFIG, "sii", config, clock_wall_us(), t->id);
     return view_commit(v, b, e);
 }
 
@@ -175,13 +199,14 @@ static int answer_doubt(struct view *v, const char *doubt)
     return 0;
 }
 
-// POST makes one, PUT makes or replaces one. A POST that is repeated after a lost connection finds
-// what it has made, word for word.
+// POST makes one, PUT makes or replaces one: the one in the workspace that the body names, else the
+// one that the caller sees. A POST that is repeated after a lost connection finds what it has made,
+// word for word. What the caller does not see is in nobody's way.
 static int put_template(struct view *v, bool may_replace, struct error *e)
 {
     const char *name = v->rq->params[0], *config, *doubt;
-    struct standing s;
-    bool exists;
+    struct template t;
+    int64_t named = jget_int(v->rq->body, "workspaceId", 0);
     int rc = check_name(name, e);
     if (!rc)
         rc = read_config(v, jget(v->rq->body, "config"), &config, &doubt, e);
@@ -189,17 +214,23 @@ static int put_template(struct view *v, bool may_replace, struct error *e)
         return rc;
     if (jget_bool(v->rq->body, "validateOnly", false))
         return answer_doubt(v, doubt);
-    bool seen = !find_template(v, name, &exists, &s, NULL);
-    struct db_rows *rows = db_query(v->db, STMT_TEMPLATE_BY_NAME, "s", name);
-    bool same = seen && db_next(rows) == 1 && !strcmp(db_text(rows, 1), config);
-    db_rows_close(rows);
-    if (exists && (!seen || (!may_replace && !same)))
-        return error_set(e, ERR_CONFLICT, "there is a template \"%.128s\" already", name);
-    if (!exists)
-        rc = create(v, name, config, e);
+    int count = named ? find_all(v, name, named, &t, e) : 0;
+    if (!count)
+        count = find_all(v, name, 0, &t, e);
+    if (count < 0)
+        return count;
+    bool same = count == 1 && !strcmp(t.config, config) && (!named || t.workspace == named);
+    if (count > 1 || (count && !may_replace && !same) || (count && named && t.workspace != named))
+        return error_set(e, ERR_CONFLICT,
+                         "there is a template \"%.128s\" already, in workspace \"%.64s\"", name,
+                         t.standing.workspace);
+    if (!count)
+        rc = create(v, name, named ? named : UNCATEGORIZED, config, e);
     else if (!same)
-        rc = replace(v, name, &s, config, e);
-    return rc ? rc : answer_template(v, name, doubt, e);
+        rc = replace(v, &t, config, e);
+    if (!rc && !count && find_all(v, name, named ? named : UNCATEGORIZED, &t, e) != 1)
+        rc = no_template(name, e);
+    return rc ? rc : answer_template(v, t.id, doubt, e);
 }
 
 int template_create(struct view *v, struct error *e)
@@ -215,27 +246,25 @@ int template_put(struct view *v, struct error *e)
 // The body is the configuration itself.
 int template_patch(struct view *v, struct error *e)
 {
-    struct standing s;
-    bool exists;
-    const char *name = v->rq->params[0], *config, *doubt;
-    int rc = find_template(v, name, &exists, &s, e);
+    struct template t;
+    const char *config, *doubt;
+    int rc = find_template(v, &t, e);
     if (!rc)
         rc = read_config(v, v->rq->body, &config, &doubt, e);
     if (!rc)
-        rc = replace(v, name, &s, config, e);
-    return rc ? rc : answer_template(v, name, doubt, e);
+        rc = replace(v, &t, config, e);
+    return rc ? rc : answer_template(v, t.id, doubt, e);
 }
 
 int template_delete(struct view *v, struct error *e)
 {
-    struct standing s;
-    bool exists;
-    int rc = find_template(v, v->rq->params[0], &exists, &s, e);
+    struct template t;
+    int rc = find_template(v, &t, e);
     if (!rc)
-        rc = role_check(s.role, ACT_SUBMIT, s.workspace, e);
+        rc = role_check(t.standing.role, ACT_SUBMIT, t.standing.workspace, e);
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();
-    db_batch_add(b, STMT_TEMPLATE_DELETE, "s", v->rq->params[0]);
+    db_batch_add(b, STMT_TEMPLATE_DELETE, "i", t.id);
     return view_commit(v, b, e);
 }

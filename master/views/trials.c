@@ -127,16 +127,13 @@ int view_trial_by_external_id(struct view *v, struct error *e)
 {
     const char *const *names = v->rq->params;
     struct db_rows *rows = db_query(v->db, STMT_TRIAL_OF_EXTERNAL, "ss", names[0], names[1]);
-    int found = db_next(rows);
-    char id[24] = "";
-    if (found == 1) {
-        v->rq->id = db_int(rows, 0);
-        snprintf(id, sizeof id, "%lld", (long long)v->rq->id);
-    }
-    db_rows_close(rows);
-    if (found < 0)
-        return store_failed(e);
-    if (!found || view_check_sight(v, THING_TRIAL, id, NULL))
+    size_t count = sight_count(v->db, &v->rq->principal, THING_TRIAL, rows, &v->rq->id);
+    if (count > 1)
+        return error_set(e, ERR_CONFLICT,
+                         "%zu experiments of several workspaces are named %.128s and have a trial "
+                         "of the name %.128s: ask for the trial by its id (one of them is %lld)",
+                         count, names[0], names[1], (long long)v->rq->id);
+    if (!count)
         return error_set(e, ERR_NOT_FOUND, "experiment %.128s has no trial of the name %.128s",
                          names[0], names[1]);
     return render_trial(v, e);

@@ -379,6 +379,47 @@ static void orders_of_lists_come_into_an_older_store(void **state)
                      1);
 }
 
+// Names become unique in their workspace alone; rows, references and spent ids stay.
+static void names_of_workspaces_come_into_an_older_store(void **state)
+{
+    (void)state;
+    static const char *const asked[] = {
+        "SELECT count(*) = 2 FROM workspaces WHERE name IN ('w', 'v') AND default_role = 'editor'",
+        "SELECT count(*) FROM models WHERE id = 7 AND name = 'm' AND last_version = 1",
+        "SELECT count(*) FROM model_versions WHERE model_id = 7",
+        "SELECT seq = 9 FROM sqlite_sequence WHERE name = 'models'",
+        "SELECT count(*) = 1 FROM sqlite_sequence WHERE name = 'webhooks' AND seq = 4",
+        "SELECT count(*) FROM webhook_triggers WHERE webhook_id = 4",
+        "SELECT count(*) FROM templates WHERE name = 't' AND config = '{}' AND workspace_id = 1",
+        "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'"};
+    char dir[32], path[64];
+    struct error e = {0};
+    store_path(store_folder(dir), path);
+    assert_int_equal(migrate(path, migrations, 14, &e), 0);
+    run_sql(path, "INSERT INTO users (id, username, password_hash, modified_at)"
+                  " VALUES (1, 'a', '', 0);"
+                  "INSERT INTO workspaces (id, name, user_id, created_at) VALUES (1, 'w', 1, 0),"
+                  " (2, 'v', 1, 0);"
+                  "INSERT INTO models (id, name, user_id, workspace_id, created_at, updated_at,"
+                  " last_version) VALUES (7, 'm', 1, 1, 0, 0, 1), (9, 'n', 1, 1, 0, 0, 0);"
+                  "DELETE FROM models WHERE id = 9;"
+                  "INSERT INTO model_versions (model_id, version, checkpoint_uuid, user_id,"
+                  " created_at, updated_at) VALUES (7, 1, 'u', 1, 0, 0);"
+                  "INSERT INTO templates VALUES ('t', '{}', 1, 0);"
+                  "INSERT INTO webhooks (id, name, url, type, mode, workspace_id, user_id,"
+                  " created_at) VALUES (4, 'h', 'u', 'DEFAULT', 'WORKSPACE', 1, 1, 0);"
+                  "INSERT INTO webhook_triggers (webhook_id, type) VALUES (4, 'x')");
+    assert_int_equal(migrate(path, migrations, 15, &e), 0);
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+        if (ask_file(path, asked[i]) != 1)
+            fail_msg("lost or changed: %s", asked[i]);
+    run_sql(path, "INSERT INTO models (name, user_id, workspace_id, created_at, updated_at)"
+                  " VALUES ('m', 1, 2, 0, 0);"
+                  "INSERT INTO templates (name, config, workspace_id, modified_at)"
+                  " VALUES ('t', '{}', 2, 0)");
+    assert_int_equal(ask_file(path, "SELECT max(id) FROM models"), 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +438,7 @@ int main(void)
         cmocka_unit_test(a_migration_that_loses_a_reference_is_refused),
         cmocka_unit_test(teams_come_into_an_older_store),
         cmocka_unit_test(orders_of_lists_come_into_an_older_store),
+        cmocka_unit_test(names_of_workspaces_come_into_an_older_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,6 +67,71 @@ static void test_made_once(void **state)
     assert_stored("SELECT count(*) || max(external_id) FROM experiments", "1key-1");
 }
 
+static int64_t make_project(const char *workspace_name)
+{
+    char body[128];
+    snprintf(body, sizeof body, "{\"name\": \"%s\"}", workspace_name);
+    must_tell(core_workspace_create, as_user(OTHER, false), NULL, body);
+    int64_t workspace = last_id;
+    must_tell(core_project_create, as_user(OTHER, false), decimal(workspace),
+              "{\"name\": \"its project\"}");
+    return last_id;
+}
+
+// What another team calls its own is no secret that a refusal could tell, and in nobody's way.
+static void test_external_ids_of_a_workspace_and_kind(void **state)
+{
+    (void)state;
+    char body[512];
+    int64_t theirs = make_project("theirs");
+    must_tell(core_workspace_patch, as_user(OTHER, false), "2", "{\"defaultRole\":\"none\"}");
+    static const char config[] = "{entrypoint: a, searcher: {name: single, metric: loss}}";
+    snprintf(body, sizeof body,
+             "{\"config\":\"%s\",\"projectId\":%lld,\"externalExperimentId\":\"key\"}", config,
+             (long long)theirs);
+    must_tell(core_experiment_create, as_user(OTHER, false), NULL, body); // 1
+    assert_int_equal(tell(core_experiment_create, owner(), NULL, body), 404);
+    assert_null(strstr(last_error, "key"));
+
+    snprintf(body, sizeof body, "{\"config\":\"%s\",\"externalExperimentId\":\"key\"}", config);
+    assert_int_equal(create(body), 200); // 2
+    assert_int_equal(last_id, 2);
+    assert_int_equal(create(body), 200);
+    assert_int_equal(last_id, 2);
+    assert_int_equal(tell(core_experiment_create, as_user(OTHER, false), NULL, body), 409);
+    restart_core();
+    assert_int_equal(create(body), 200);
+    assert_int_equal(last_id, 2);
+
+    static const char command[] =
+        "{\"config\":{\"entrypoint\":[\"x\"]},\"externalTaskId\":\"key\"}";
+    static const char generic[] = "{\"config\":\"entrypoint: x\",\"externalTaskId\":\"key\"}";
+    for (int i = 0; i < 2; i++) {
+        must_tell(core_command_create, owner(), NULL, command);
+        assert_int_equal(last_id, 3);
+        must_tell(core_generic_create, owner(), NULL, generic);
+        assert_int_equal(last_id, 4);
+    }
+    assert_stored("SELECT group_concat(kind) FROM (SELECT kind FROM experiments ORDER BY id)",
+                  "EXPERIMENT,EXPERIMENT,COMMAND,GENERIC");
+
+    // Two of a name do not come together, by themselves or with their project.
+    snprintf(body, sizeof body, "{\"destinationProjectId\":%lld}", (long long)theirs);
+    assert_int_equal(tell(core_experiment_move, as_user(OWNER, true), "2", body), 409);
+    assert_non_null(strstr(last_error, "experiment 1"));
+    assert_int_equal(tell(core_project_move, as_user(OWNER, true), decimal(theirs),
+                          "{\"destinationWorkspaceId\":1}"),
+                     409);
+    must_tell(core_experiment_kill, as_user(OTHER, false), "1", NULL);
+    must_tell(core_experiment_delete, as_user(OTHER, false), "1", NULL);
+    for (int i = 0; i < 100; i++) {
+        settle();
+        if (tell(core_experiment_move, as_user(OWNER, true), "2", body) == 200)
+            break;
+    }
+    assert_int_equal(last_status, 200); // once it is gone
+}
+
 static void test_continue(void **state)
 {
     (void)state;
@@ -125,17 +190,6 @@ static void test_continue_refused(void **state)
     must_tell(core_experiment_continue, as_user(OTHER, true), NULL, "{\"id\": 1}");
     assert_stored("SELECT state || user_id FROM experiments", "ACTIVE1");
     assert_int_equal(tell(core_experiment_continue, owner(), NULL, "{\"id\": 1}"), 409);
-}
-
-static int64_t make_project(const char *workspace_name)
-{
-    char body[128];
-    snprintf(body, sizeof body, "{\"name\": \"%s\"}", workspace_name);
-    must_tell(core_workspace_create, as_user(OTHER, false), NULL, body);
-    int64_t workspace = last_id;
-    must_tell(core_project_create, as_user(OTHER, false), decimal(workspace),
-              "{\"name\": \"its project\"}");
-    return last_id;
 }
 
 // What followers were told of an experiment: "WORKSPACE:DATA ", of those who see that workspace.
@@ -387,6 +441,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_fork),
         TEST(test_made_once),
+        TEST(test_external_ids_of_a_workspace_and_kind),
         TEST(test_continue),
         TEST(test_continue_refused),
         TEST(test_a_move_is_told_to_those_it_leaves),
