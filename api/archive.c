@@ -63,6 +63,20 @@ static la_ssize_t write_to_fd(struct archive *a, void *ctx, const void *data, si
     return -1;
 }
 
+struct sink {
+    archive_sink *take;
+    void *ctx;
+};
+
+static la_ssize_t write_to_sink(struct archive *a, void *ctx, const void *data, size_t len)
+{
+    const struct sink *sink = ctx;
+    if (!sink->take(sink->ctx, data, len))
+        return (la_ssize_t)len;
+    archive_set_error(a, ECANCELED, "nobody wants the rest");
+    return -1;
+}
+
 static int write_failed(struct archive *a, struct error *e)
 {
     return error_set(e, ERR_IO, "cannot write the archive: %s",
@@ -297,30 +311,30 @@ static int pack_entry(void *ctx, const struct walk_entry *entry, struct error *e
     return rc;
 }
 
-// `folder` NULL: the one of descriptor `dir`, which others write to.
-static int pack_folder(const char *folder, int dir, const char *shown, enum archive_format format,
-                       int fd, struct error *e)
+int archive_pack_folder_as(const char *folder, enum archive_format format, int fd, struct error *e)
 {
     struct archive *a = NULL;
     locale_t before = archive_locale_enter();
     int rc = write_open(write_to_fd, &fd, format, &a, e);
     if (!rc)
-        rc = folder ? walk_folder(folder, pack_entry, a, e)
-                    : walk_foreign(dir, shown, pack_entry, a, e);
+        rc = walk_folder(folder, pack_entry, a, e);
     rc = write_close(a, rc, e);
     archive_locale_leave(before);
     return rc;
 }
 
-int archive_pack_folder_as(const char *folder, enum archive_format format, int fd, struct error *e)
+int archive_pack_foreign(int dir, const char *shown, enum archive_format format, archive_sink *take,
+                         void *ctx, struct error *e)
 {
-    return pack_folder(folder, -1, folder, format, fd, e);
-}
-
-int archive_pack_foreign(int dir, const char *shown, enum archive_format format, int fd,
-                         struct error *e)
-{
-    return pack_folder(NULL, dir, shown, format, fd, e);
+    struct sink sink = {take, ctx};
+    struct archive *a = NULL;
+    locale_t before = archive_locale_enter();
+    int rc = write_open(write_to_sink, &sink, format, &a, e);
+    if (!rc)
+        rc = walk_foreign(dir, shown, pack_entry, a, e);
+    rc = write_close(a, rc, e);
+    archive_locale_leave(before);
+    return rc;
 }
 
 int archive_pack_folder(const char *folder, int fd, struct error *e)

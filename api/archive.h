@@ -29,9 +29,11 @@ int archive_pack_folder(const char *folder, int fd, struct error *e);
 
 enum archive_format { ARCHIVE_TAR_GZ, ARCHIVE_TAR, ARCHIVE_ZIP };
 int archive_pack_folder_as(const char *folder, enum archive_format format, int fd, struct error *e);
-// The same of a folder that others write to, by its descriptor `dir` (walk_foreign()).
-int archive_pack_foreign(int dir, const char *shown, enum archive_format format, int fd,
-                         struct error *e);
+// The same of a folder that others write to, by its descriptor `dir` (walk_foreign()), handed over
+// piece by piece; a sink that wants no more returns -1.
+typedef int archive_sink(void *ctx, const void *data, size_t len);
+int archive_pack_foreign(int dir, const char *shown, enum archive_format format, archive_sink *take,
+                         void *ctx, struct error *e);
 
 // A folder to the JSON list, without what .detignore or .musterignore in it name (one fnmatch
 // pattern a line, # comments, a trailing slash for folders) and without .git. ERR_TOO_LARGE over

@@ -51,6 +51,8 @@ enum {
     LIMIT_EVENT_STREAMS_USER = 64,  // .. of one user
     LIMIT_EVENTS_KEPT = 16384,      // for those who resume
     LIMIT_EVENT_BYTES = 8 << 20,    // .. together
+    LIMIT_DOWNLOADS = 64,           // of checkpoints, at once
+    LIMIT_DOWNLOADS_USER = 8,       // .. of one user
     LIMIT_LABELS = 100,             // of an experiment
     LIMIT_BULK = 10000,             // experiments changed in one call
     LIMIT_TASK_DEPTH = 32,          // generic tasks below each other

@@ -22,6 +22,7 @@
 #include "master/http/auth.h"
 #include "master/http/exchange.h"
 #include "master/views/series_cache.h"
+#include "master/views/views.h"
 
 enum {
     CONNECTION_MEMORY = 32 * 1024, // bytes for the headers of one connection; a parameter takes 64
@@ -328,6 +329,8 @@ static void stop_threads(struct server *s)
 static void free_server(struct server *s)
 {
     stop_threads(s);
+    seats_wait(&s->service.downloads);
+    seats_wait(&s->service.backups);
     if (s->listener >= 0)
         close(s->listener);
     offload_free(s->offload);

@@ -3,11 +3,21 @@
 #ifndef MUSTER_MASTER_HTTP_VIEW_H
 #define MUSTER_MASTER_HTTP_VIEW_H
 
+#include <pthread.h>
+
+#include "base/limits.h"
 #include "db/db.h"
 #include "master/http/page.h"
 #include "master/http/query.h"
 #include "master/request.h"
 #include "master/sight.h"
+
+// Places for what takes long, and who has them: users' ids, 0 where one is free.
+enum { SEATS_MAX = LIMIT_DOWNLOADS };
+struct seats {
+    pthread_mutex_t lock; // zeroed is good
+    int64_t users[SEATS_MAX];
+};
 
 // The services behind every handler; they live as long as the server, and any thread may use them.
 struct service {
@@ -27,8 +37,8 @@ struct service {
     const char *openapi; // JSON: the route table
     struct page page;
     bool tls;                  // calls come by https
-    atomic_int downloads;      // of checkpoints, under way
-    atomic_int backups;        // being sent
+    struct seats downloads;    // of checkpoints, under way
+    struct seats backups;      // being sent; one
     atomic_int simulations;    // under way
     struct offload *searcher;  // the worker of searches in logs
     struct patterns *patterns; // .. its own
@@ -36,7 +46,7 @@ struct service {
     int64_t search_us;         // of a processor, that each may use
 };
 
-enum { DOWNLOADS_MAX = 4, VIEW_HEADERS_MAX = 8 };
+enum { VIEW_HEADERS_MAX = 8 };
 
 struct view {
     struct request *rq;

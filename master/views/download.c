@@ -1,116 +1,187 @@
 // What is made while it is sent: a checkpoint's folder as an archive, a copy of the store.
 //
-// Making it blocks on the disk and on its pipe, so it has two threads of its own for as long as it
-// takes: one makes it into the pipe, one moves what comes out to where the connection takes it.
+// Making it blocks on the disk, so it has a thread of its own, which is AHEAD bytes before its
+// caller and sleeps while he does not read. There are so many seats for downloads, few of them for
+// one user; who takes nothing for PATIENCE_S seconds loses his.
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "api/archive.h"
 #include "api/checkpoint.h"
 #include "api/wire.h"
-#include "base/file.h"
+#include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "db/backup.h"
 #include "master/room.h"
 #include "master/storage.h"
 #include "master/views/views.h"
 
-enum { PIECE = 64 * 1024, AHEAD = 4 * PIECE };
+enum {
+    PIECE = 64 * 1024,
+    AHEAD = 4 * PIECE,
+    PATIENCE_S = 20, // for STREAM_CHUNK bytes
+    NICE = 10,       // compressing gives way to everything else
+};
 
-struct download {
-    struct stream stream;
-    int (*make)(struct download *d, int fd, struct error *e);
-    atomic_int *slot; // one of so many at a time; given back at the end
-    char *path;       // of the folder, for messages; of the copy
-    int dir;          // the folder; -1: none
+struct download { // of its stream and its thread together: the last of them frees it
+    int (*make)(struct download *d, struct error *e);
+    struct seats *seats; // one of them is taken; given back at the end
+    int64_t user;
+    char *path; // of the folder, for messages; of the copy
+    int dir;    // the folder; -1: none
     const char *store;
     enum archive_format format;
-    int pipe[2];
-    pthread_t maker, mover;
-    bool makes, moves; // the threads that were started
 
     pthread_mutex_t lock; // for all below
     pthread_cond_t room;
-    struct buf ready; // bytes for the connection
-    bool over, failed, closed;
+    struct stream *stream; // NULL: closed
+    struct buf ready;      // bytes for the connection
+    bool makes;            // the thread is under way
+    bool over, failed;
 };
+
+struct sending {
+    struct stream stream; // the first
+    struct download *d;
+};
+
+// --- seats ---------------------------------------------------------------------------------------
+
+static int seats_take(struct seats *s, int64_t user, int most, int most_user, struct error *e)
+{
+    int rc = 0, taken = 0, own = 0, at = -1;
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < most; i++) {
+        taken += s->users[i] != 0;
+        own += s->users[i] == user;
+        at = s->users[i] ? at : i;
+    }
+    if (own >= most_user)
+        rc = error_set(e, ERR_BUSY,
+                       "%d downloads of yours are being sent already; try again in a "
+                       "while",
+                       own);
+    else if (at < 0)
+        rc = error_set(e, ERR_BUSY, "%d downloads are being sent already; try again in a while",
+                       taken);
+    else
+        s->users[at] = user;
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+static void seats_leave(struct seats *s, int64_t user)
+{
+    int i = 0;
+    pthread_mutex_lock(&s->lock);
+    while (i < SEATS_MAX - 1 && s->users[i] != user)
+        i++;
+    must(s->users[i] == user);
+    s->users[i] = 0;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void seats_wait(struct seats *s)
+{
+    for (int taken = 1; taken; clock_sleep_us(taken ? 1000 : 0)) {
+        taken = 0;
+        pthread_mutex_lock(&s->lock);
+        for (int i = 0; i < SEATS_MAX; i++)
+            taken += s->users[i] != 0;
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+// --- what all of them are ------------------------------------------------------------------------
+
+// Locked by the caller, and gone afterwards.
+static void free_download(struct download *d)
+{
+    pthread_mutex_unlock(&d->lock);
+    pthread_cond_destroy(&d->room);
+    pthread_mutex_destroy(&d->lock);
+    buf_free(&d->ready);
+    if (d->dir >= 0)
+        close(d->dir);
+    free(d->path);
+    struct seats *seats = d->seats;
+    int64_t user = d->user;
+    free(d);
+    seats_leave(seats, user);
+}
+
+// Hands bytes over, in parts that fit. -1: nobody wants more.
+static int hand_over(void *ctx, const void *data, size_t len)
+{
+    struct download *d = ctx;
+    pthread_mutex_lock(&d->lock);
+    for (size_t done = 0; d->stream && done < len;) {
+        size_t room = AHEAD - d->ready.len, n = len - done < room ? len - done : room;
+        if (!n) {
+            pthread_cond_wait(&d->room, &d->lock);
+            continue;
+        }
+        buf_append(&d->ready, (const char *)data + done, n);
+        done += n;
+        stream_wake(d->stream);
+    }
+    bool wanted = d->stream;
+    pthread_mutex_unlock(&d->lock);
+    return wanted ? 0 : -1;
+}
 
 static void *maker_main(void *arg)
 {
     struct download *d = arg;
     struct error e = {0};
-    int rc = d->make(d, d->pipe[1], &e);
+    setpriority(PRIO_PROCESS, 0, NICE); // of this thread alone
+    int rc = d->make(d, &e);
     pthread_mutex_lock(&d->lock);
-    d->failed |= rc != 0;
-    bool wanted = !d->closed;
+    bool wanted = d->stream;
     pthread_mutex_unlock(&d->lock);
     if (rc && wanted) {
         char quoted[ERROR_TEXT_MAX];
         log_warn("a download could not be made", "path=%s err=%s", d->path,
                  log_quote(quoted, sizeof quoted, e.text));
     }
-    close(d->pipe[1]); // the mover sees the end, after `failed` is set
-    return NULL;
-}
-
-// Hands a piece over; false: nobody wants more.
-static bool hand_over(struct download *d, const char *piece, size_t len)
-{
     pthread_mutex_lock(&d->lock);
-    while (!d->closed && d->ready.len + len > AHEAD)
-        pthread_cond_wait(&d->room, &d->lock);
-    bool wanted = !d->closed;
-    if (wanted) {
-        if (len)
-            buf_append(&d->ready, piece, len);
-        else
-            d->over = true;
-        stream_wake(&d->stream);
+    d->makes = false;
+    d->failed = rc != 0;
+    d->over = true;
+    if (!d->stream) {
+        free_download(d);
+        return NULL;
     }
+    stream_wake(d->stream);
     pthread_mutex_unlock(&d->lock);
-    return wanted;
-}
-
-static void *mover_main(void *arg)
-{
-    struct download *d = arg;
-    char *piece = xcalloc(1, PIECE);
-    ssize_t n;
-    do {
-        n = read(d->pipe[0], piece, PIECE);
-    } while ((n < 0 && errno == EINTR) || (n > 0 && hand_over(d, piece, (size_t)n)));
-    if (n <= 0)
-        hand_over(d, NULL, 0);
-    close(d->pipe[0]); // a maker that is not done yet ends at its next write
-    free(piece);
     return NULL;
 }
 
-static int start_threads(struct download *d)
+// Locked.
+static int start_maker(struct download *d)
 {
-    if (pipe2(d->pipe, O_CLOEXEC))
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, maker_main, d))
         return -1;
-    d->moves = !pthread_create(&d->mover, NULL, mover_main, d);
-    d->makes = d->moves && !pthread_create(&d->maker, NULL, maker_main, d);
-    if (!d->moves)
-        close(d->pipe[0]);
-    if (!d->makes)
-        close(d->pipe[1]);
-    return d->makes ? 0 : -1;
+    pthread_detach(thread);
+    d->makes = true;
+    return 0;
 }
 
 static enum stream_turn fill_download(struct stream *s, struct db_reader *db, struct buf *out)
 {
-    struct download *d = (struct download *)s;
+    struct download *d = ((struct sending *)s)->d;
     (void)db;
-    if (!d->moves && start_threads(d))
-        return STREAM_BROKEN;
     pthread_mutex_lock(&d->lock);
+    if (!d->makes && !d->over && start_maker(d))
+        d->over = d->failed = true;
     buf_append(out, d->ready.data, d->ready.len);
     buf_reset(&d->ready);
     bool over = d->over, failed = d->failed;
@@ -123,46 +194,40 @@ static enum stream_turn fill_download(struct stream *s, struct db_reader *db, st
 
 static void close_download(struct stream *s)
 {
-    struct download *d = (struct download *)s;
+    struct download *d = ((struct sending *)s)->d;
     pthread_mutex_lock(&d->lock);
-    d->closed = true;
+    d->stream = NULL;
+    if (!d->makes) {
+        free_download(d);
+        return;
+    }
     pthread_cond_signal(&d->room);
     pthread_mutex_unlock(&d->lock);
-    if (d->moves)
-        pthread_join(d->mover, NULL);
-    if (d->makes)
-        pthread_join(d->maker, NULL);
-    pthread_cond_destroy(&d->room);
-    pthread_mutex_destroy(&d->lock);
-    buf_free(&d->ready);
-    if (d->dir >= 0)
-        close(d->dir);
-    free(d->path);
-    atomic_fetch_sub(d->slot, 1);
 }
 
-static void open_download(struct download *d)
+static struct download *open_download(struct view *v, struct seats *seats, struct stream **out)
 {
-    d->stream.fill = fill_download;
-    d->stream.close = close_download;
+    struct sending *s = arena_alloc(&v->rq->arena, sizeof *s);
+    struct download *d = xcalloc(1, sizeof *d);
+    s->stream.fill = fill_download;
+    s->stream.close = close_download;
+    s->stream.patience = PATIENCE_S;
+    s->d = d;
+    d->seats = seats;
+    d->user = v->rq->principal.user_id;
+    d->dir = -1;
+    d->stream = *out = &s->stream;
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->room, NULL);
     buf_init(&d->ready, AHEAD);
-}
-
-static int take_slot(atomic_int *slot, int most, const char *what, struct error *e)
-{
-    if (atomic_fetch_add(slot, 1) < most)
-        return 0;
-    atomic_fetch_sub(slot, 1);
-    return error_set(e, ERR_BUSY, "%d %s being sent already; try again in a while", most, what);
+    return d;
 }
 
 // --- a checkpoint --------------------------------------------------------------------------------
 
-static int pack_folder(struct download *d, int fd, struct error *e)
+static int pack_folder(struct download *d, struct error *e)
 {
-    return archive_pack_foreign(d->dir, d->path, d->format, fd, e);
+    return archive_pack_foreign(d->dir, d->path, d->format, hand_over, d, e);
 }
 
 static const struct kind {
@@ -211,36 +276,36 @@ int stream_checkpoint_archive(struct view *v, struct stream **out, struct error 
     char *folder = NULL;
     int dir = -1, rc = find_folder(v, uuid, &dir, &folder, e);
     if (!rc)
-        rc = take_slot(&v->service->downloads, DOWNLOADS_MAX, "checkpoints are", e);
+        rc = seats_take(&v->service->downloads, v->rq->principal.user_id, LIMIT_DOWNLOADS,
+                        LIMIT_DOWNLOADS_USER, e);
     if (rc) {
         if (dir >= 0)
             close(dir);
         free(folder);
         return rc;
     }
-    struct download *d = arena_alloc(&v->rq->arena, sizeof *d);
+    struct download *d = open_download(v, &v->service->downloads, out);
     d->make = pack_folder;
     d->format = kind->format;
     d->path = folder;
     d->dir = dir;
-    d->slot = &v->service->downloads;
-    d->stream.content_type = kind->type;
-    d->stream.file_name = arena_printf(&v->rq->arena, "%s.%s", uuid, kind->suffix);
-    open_download(d);
-    *out = &d->stream;
+    (*out)->content_type = kind->type;
+    (*out)->file_name = arena_printf(&v->rq->arena, "%s.%s", uuid, kind->suffix);
     return 0;
 }
 
 // --- a copy of the store -------------------------------------------------------------------------
 
-static int send_file(int from, int fd, struct error *e)
+static int send_file(struct download *d, int from, struct error *e)
 {
     char *piece = xcalloc(1, PIECE);
     int rc = 0;
     ssize_t n;
     while (!rc && (n = read(from, piece, PIECE)) != 0)
-        if (n < 0 || file_write_all(fd, piece, (size_t)n))
+        if (n < 0)
             rc = error_set_errno(e, ERR_IO, errno, "sending the copy");
+        else if (hand_over(d, piece, (size_t)n))
+            rc = error_set(e, ERR_PEER, "nobody wants the rest");
     free(piece);
     return rc;
 }
@@ -250,14 +315,14 @@ static bool is_wanted(void *ctx, const char *what, int64_t done, int64_t total)
     struct download *d = ctx;
     (void)what, (void)done, (void)total;
     pthread_mutex_lock(&d->lock);
-    bool wanted = !d->closed;
+    bool wanted = d->stream;
     pthread_mutex_unlock(&d->lock);
     return wanted;
 }
 
 // The copy has a name only until it is open. One at a time, so the next one replaces what the end
 // of a master had left.
-static int copy_store(struct download *d, int fd, struct error *e)
+static int copy_store(struct download *d, struct error *e)
 {
     const struct backup_watch watch = {is_wanted, d};
     int rc = backup_spool(d->store, d->path, &watch, e);
@@ -267,7 +332,7 @@ static int copy_store(struct download *d, int fd, struct error *e)
     unlink(d->path);
     if (from < 0)
         return error_set_errno(e, ERR_IO, errno, "%s", d->path);
-    rc = send_file(from, fd, e);
+    rc = send_file(d, from, e);
     close(from);
     return rc;
 }
@@ -276,18 +341,14 @@ int stream_backup(struct view *v, struct stream **out, struct error *e)
 {
     int rc = room_refuse_submission(v->service->room, e); // the copy lies on the same disk
     if (!rc)
-        rc = take_slot(&v->service->backups, 1, "backup is", e);
+        rc = seats_take(&v->service->backups, v->rq->principal.user_id, 1, 1, e);
     if (rc)
         return rc;
-    struct download *d = arena_alloc(&v->rq->arena, sizeof *d);
+    struct download *d = open_download(v, &v->service->backups, out);
     d->make = copy_store;
     d->store = db_path(v->service->db);
     d->path = xasprintf("%s.sending", d->store);
-    d->dir = -1;
-    d->slot = &v->service->backups;
-    d->stream.content_type = "application/vnd.sqlite3";
-    d->stream.file_name = "muster.db";
-    open_download(d);
-    *out = &d->stream;
+    (*out)->content_type = "application/vnd.sqlite3";
+    (*out)->file_name = "muster.db";
     return 0;
 }
