@@ -45,7 +45,7 @@ struct agent {
     char hostname[256], address[256], session[UUID_TEXT];
     char instance[2 * UUID_TEXT]; // of this work folder since this start of the machine
     const char *id;
-    char *master_url, *token, *work_dir;
+    char *master_url, *token, *token_file, *work_dir;
     struct master_link link;
     struct slots slots;
     int work_lock, signal_fd;
@@ -263,6 +263,7 @@ static int read_token(struct agent *a, struct error *e)
     int rc = file_read(a->o->token_file, TOKEN_MAX, &a->token, &len, e);
     if (rc != 0)
         return error_prefix(e, "--token-file");
+    a->token_file = realpath(a->o->token_file, NULL);
     len = strcspn(a->token, " \t\r\n");
     a->token[len] = '\0';
     return len > 0 ? 0
@@ -417,6 +418,7 @@ static int start_rooms(struct agent *a, struct error *e)
     const struct tasks_options options = {
         .work_dir = a->work_dir,
         .agent_id = a->id,
+        .token_file = a->token_file,
         .slots = &a->slots,
         .worker = a->worker,
         .shipper = a->shipper,
@@ -461,6 +463,7 @@ static void end(struct agent *a)
         close(a->work_lock);
     if (a->token)
         explicit_bzero(a->token, strlen(a->token));
+    free(a->token_file);
     free(a->token);
     free(a->master_url);
     free(a->work_dir);

@@ -208,3 +208,53 @@ int sandbox_enter(struct error *e)
         return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over " MOUNT_POINT);
     return 0;
 }
+
+// An empty folder over that one, which keeps its name.
+static int cover(const char *folder, const char *options, struct error *e)
+{
+    int rc = mount("muster", folder, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options);
+    return rc == 0 ? 0 : error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over %s", folder);
+}
+
+// Back at its place, over which something was mounted since `fd` was opened.
+static int bring_back(int fd, const char *dir, struct error *e)
+{
+    char from[32];
+    snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
+    if (mkdir(dir, 0700) != 0 || mount(from, dir, NULL, MS_BIND | MS_REC, NULL) != 0 ||
+        chdir(dir) != 0)
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot keep %s in sight", dir);
+    return 0;
+}
+
+static int hide_file(const char *path, struct error *e)
+{
+    if (mount("/dev/null", path, NULL, MS_BIND, NULL) == 0 || errno == ENOENT)
+        return 0;
+    return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over %s", path);
+}
+
+// DIR is WORK-DIR/tasks/ID.
+int sandbox_hide_others(const char *dir, const char *token_file, struct error *e)
+{
+    char *tasks = xasprintf("%.*s", (int)(strrchr(dir, '/') - dir), dir);
+    char *trash = xasprintf("%s/../trash", tasks);
+    int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int rc = fd >= 0 ? cover(trash, "size=4k,mode=0555", e)
+                     : error_set_errno(e, ERR_FORBIDDEN, errno, "cannot open %s", dir);
+    if (rc == 0)
+        rc = cover(tasks, "size=4k,mode=0755", e);
+    if (rc == 0 && (rc = bring_back(fd, dir, e)) != 0)
+        umount2(tasks, MNT_DETACH);
+    if (rc == 0 &&
+        mount(NULL, tasks, NULL,
+              MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
+        rc = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot close %s", tasks);
+    if (rc == 0 && token_file)
+        rc = hide_file(token_file, e);
+    if (fd >= 0)
+        close(fd);
+    free(trash);
+    free(tasks);
+    return rc;
+}

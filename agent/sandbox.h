@@ -13,6 +13,11 @@
 // changed then for the programs.
 int sandbox_enter(struct error *e);
 
+// In that namespace: hides the folders of other tasks, in which their tokens and files lie, and the
+// agent's token (`token_file`, NULL: unknown). The task in DIR keeps its own at its place. Nothing
+// that looks for them elsewhere is kept from them: /proc shows what the same user may see.
+int sandbox_hide_others(const char *dir, const char *token_file, struct error *e);
+
 // Writes info/{cluster,trial,resources,rendezvous}.json there, and links train/model to the working
 // folder of the task in DIR. `env` is the environment of the task's first rank here, `rank_count`
 // the number of ranks here. Files for which the environment lacks something are left out.

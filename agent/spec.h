@@ -1,7 +1,7 @@
 // The specification of a task on this machine (in task.json): what the master wants, completed with
 // what this machine knows. Pure functions; any thread.
 //
-//   {allocationId, taskId, agentId, containerId, contextUrl, native, graceSeconds, argv,
+//   {allocationId, taskId, agentId, containerId, contextUrl, native, graceSeconds, tokenFile, argv,
 //    env: {K: V of all ranks}, ranks: [{rank, env: {K: V}}]}
 //
 // A rank's environment is `env` with its own on top; nothing else is inherited. Later wins: HOME,
@@ -21,6 +21,7 @@ struct spec_place {
     const char *dir;         // the task's folder
     const char *program_dir; // where programs of Muster itself lie
     const char *home, *path, *lang;
+    const char *token_file; // to be hidden from the task; NULL: it is not known
 };
 
 // ERR_PEER: a slot that is not on this machine.

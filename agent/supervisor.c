@@ -681,6 +681,8 @@ static void prepare_view(struct supervisor *s)
             "no view of /run/determined of its own (%s): programs find their settings in the "
             "environment alone",
             e.text);
+    else if (sandbox_hide_others(s->dir, jget_string(s->spec, "tokenFile", NULL), &e) != 0)
+        say(s, "WARNING", "the folders of other tasks are not hidden from this one (%s)", e.text);
     json_decref(env);
 }
 

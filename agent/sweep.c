@@ -149,8 +149,10 @@ static bool is_stray(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
         return false;
     const char *dir = marked_folder(text, ctx);
     int root = dir ? openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-    bool stray =
-        root >= 0 && fstatat(root, dir + 1, &there, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+    // A folder that was deleted may be held by a mount.
+    bool stray = root >= 0 &&
+                 (fstatat(root, dir + 1, &there, AT_SYMLINK_NOFOLLOW) != 0 ? errno == ENOENT
+                                                                           : there.st_nlink == 0);
     if (root >= 0)
         close(root);
     return stray;

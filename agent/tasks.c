@@ -295,6 +295,7 @@ static int write_spec(struct tasks *t, struct task *task, const struct desired_t
         .home = getenv("HOME"),
         .path = getenv("PATH"),
         .lang = getenv("LANG"),
+        .token_file = t->o.token_file,
     };
     int rc = spec_build(wanted, &place, &spec, e);
     int made = taskdir_make(task->dir, spec, rc == 0 ? e : NULL);

@@ -21,6 +21,7 @@ struct tasks; // opaque
 struct tasks_options {
     const char *work_dir; // absolute
     const char *agent_id;
+    const char *token_file; // absolute
     const struct slots *slots;
     struct worker *worker;
     struct shipper *shipper;

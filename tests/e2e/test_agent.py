@@ -380,6 +380,24 @@ class Running(AgentTest):
             self.assertEqual([text for text in said if text][1:], ["logs", "model", "done"])
         self.assertFalse(pathlib.Path("/run/determined/info").exists())
 
+    def test_a_task_sees_no_other_task(self):
+        self.start(a=task("a", "touch ready; echo secret; sleep 1000"))
+        self.wait_line("a", "secret")
+        script = ('ls ../..; cat ../../a/task.json; ls ../../../trash; cat "$TOKEN_FILE"; ls ../../../tasks; '
+                  'pwd; echo mine >file; cat ../work/file; touch ../../x; mkdir ../../y; echo end')
+        look = task("b", script)
+        look["env"].update(DET_SESSION_TOKEN="other", TOKEN_FILE=str(self.folder / "token"))
+        self.master.change(b=look)
+        self.master.wait_state("b", "EXITED")
+        self.forget("b")
+        warned = [text for text in self.master.texts("b", "agent") if "not hidden" in text or "/run/determined" in text]
+        if warned:
+            self.skipTest("no mount namespaces here: " + warned[0])
+        said = [text for text in self.master.texts("b") if text and ": cannot" not in text and "cat:" not in text]
+        self.assertEqual(said, ["b", "b", f"{self.work}/tasks/b/work", "mine", "end"])
+        self.assertEqual(sorted(p.name for p in (self.work / "tasks").iterdir()), ["a"])
+        self.assertEqual((self.folder / "token").read_text(), TOKEN + "\n")
+
     def test_programs_of_muster_are_found_beside_the_agent(self):
         self.start(a=task("a", "", native=True, argv=["muster-agent", "--version"]))
         self.assertEqual(self.master.wait_state("a", "EXITED")["ranks"][0]["exitCode"], 0)
