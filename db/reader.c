@@ -146,6 +146,16 @@ static void rows_fail(struct db_rows *rows, const char *query, int err, const ch
         damage_note(rows->reader->db);
 }
 
+int64_t db_spare_bytes(struct db_reader *r)
+{
+    static const char sql[] =
+        "SELECT f.freelist_count * p.page_size FROM pragma_freelist_count f, pragma_page_size p";
+    struct db_rows *rows = db_query_sql(r, sql, NULL, 0);
+    int64_t bytes = db_next(rows) > 0 ? db_int(rows, 0) : 0;
+    db_rows_close(rows);
+    return bytes;
+}
+
 int db_unreadable(struct db_reader *r, struct error *e)
 {
     if (r->failed == ERR_CORRUPT && r->db && !r->db->by_hand)

@@ -471,6 +471,7 @@ struct master {
     struct storage *storage;
     struct room_floor floor;
     struct room *room;
+    struct db_reader *room_reader;
     char *config, *url_file;
 };
 
@@ -574,11 +575,22 @@ static void room_changed(void *hub)
     hub_note_audit(hub, "/api/v1/master/cluster_message");
 }
 
+// What was deleted from the store is room for what comes.
+static uint64_t spare_of_store(void *reader)
+{
+    return (uint64_t)db_spare_bytes(reader);
+}
+
 static int watch_room(struct master *m, struct error *e)
 {
+    int rc = db_reader_open(m->db, &m->room_reader, e);
+    if (rc)
+        return rc;
     const struct room_options options = {
         .paths = {[ROOM_DATA] = m->options.data_dir, [ROOM_CHECKPOINTS] = storage_own(m->storage)},
         .floor = m->floor,
+        .spare = spare_of_store,
+        .spare_ctx = m->room_reader,
         .changed = room_changed,
         .ctx = m->hub};
     m->room = room_new(&options);
@@ -709,6 +721,7 @@ static void stop_master(struct master *m, bool core_runs)
     if (m->core)
         core_free(m->core);
     room_free(m->room);
+    db_reader_close(m->room_reader);
     follow_free(m->follow);
     hub_free(m->hub);
     if (m->db)

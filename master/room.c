@@ -131,7 +131,9 @@ void room_poll(struct room *r, enum room_place place)
     if (r->o.look(w->path, &free, &total))
         return; // as it was
     uint64_t least = floor_of(&r->o.floor, total);
+    uint64_t spare = place == ROOM_DATA && r->o.spare ? r->o.spare(r->o.spare_ctx) : 0;
     bool was = atomic_load(&w->low);
+    free += spare < least / 4 * 3 ? spare : least / 4 * 3;
     bool low = free < (was ? least + least / 8 : least);
     atomic_store(&w->free, free);
     atomic_store(&w->total, total);

@@ -35,6 +35,10 @@ struct room_options {
     const char *paths[ROOM_PLACES];
     struct room_floor floor;
     room_look *look; // NULL: room_look_statvfs; tests say what there is
+    // Bytes that the store would fill before its file grows: what was deleted there. They count as
+    // free, up to three quarters of the floor, since its log grows all the same. NULL: none.
+    uint64_t (*spare)(void *spare_ctx);
+    void *spare_ctx; // of the thread that looks, room_new() aside
     // Told on the watching thread when a place runs low or has room again. NULL: nobody.
     void (*changed)(void *ctx);
     void *ctx;

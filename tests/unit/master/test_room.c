@@ -34,6 +34,11 @@ static void note_change(void *ctx)
     atomic_fetch_add(&disk.changes, 1);
 }
 
+static uint64_t spare(void *bytes)
+{
+    return *(uint64_t *)bytes;
+}
+
 static struct room *make(uint64_t total, uint64_t free, struct room_floor floor)
 {
     const struct room_options options = {
@@ -113,6 +118,27 @@ static void it_is_over_only_with_more_room_than_the_floor(void **state)
     room_free(r);
 }
 
+// Deleting experiments makes room inside the store's file, which does not become smaller.
+static void what_was_deleted_from_the_store_is_room(void **state)
+{
+    (void)state;
+    uint64_t deleted = 0;
+    struct room_options options = {.paths = {"data", "checkpoints"},
+                                   .floor = {.bytes = 80 * MiB},
+                                   .look = look,
+                                   .spare = spare,
+                                   .spare_ctx = &deleted};
+    room_free(make(GiB, 50 * MiB, (struct room_floor){0}));
+    struct room *r = room_new(&options);
+    assert_true(room_is_low(r, ROOM_DATA));
+    deleted = 40 * MiB;
+    assert_false(low_at(r, 50 * MiB));
+    deleted = GiB; // the log of the store needs room of its own
+    assert_false(low_at(r, 20 * MiB));
+    assert_true(low_at(r, 19 * MiB));
+    room_free(r);
+}
+
 static void what_is_said_names_place_sizes_and_remedy(void **state)
 {
     (void)state;
@@ -163,6 +189,7 @@ int main(void)
         cmocka_unit_test(floors_are_sizes_or_parts),
         cmocka_unit_test(the_default_is_the_smaller_of_two),
         cmocka_unit_test(it_is_over_only_with_more_room_than_the_floor),
+        cmocka_unit_test(what_was_deleted_from_the_store_is_room),
         cmocka_unit_test(what_is_said_names_place_sizes_and_remedy),
         cmocka_unit_test(it_is_watched),
         cmocka_unit_test(a_real_disk_can_be_asked),
