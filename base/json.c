@@ -510,6 +510,44 @@ int json_parse(const char *text, size_t len, const char *what, json_t **out, str
     return 0;
 }
 
+enum { // bytes of jansson's and malloc's, with the room that tables have to grow
+    WEIGHT_OBJECT = 256,
+    WEIGHT_LIST = 160,
+    WEIGHT_TEXT = 112,  // beside its length
+    WEIGHT_MEMBER = 96, // beside its key
+    WEIGHT_ELEMENT = 56,
+};
+
+static const char *end_of_text(const char *at, const char *end)
+{
+    while (at < end) {
+        const char *quote = memchr(at, '"', (size_t)(end - at));
+        const char *escape = memchr(at, '\\', (size_t)((quote ? quote : end) - at));
+        if (!escape)
+            return quote ? quote + 1 : end;
+        at = escape + 2;
+    }
+    return end;
+}
+
+size_t json_weight(const char *text, size_t len)
+{
+    static const unsigned char weights[256] = {
+        [','] = WEIGHT_ELEMENT, [':'] = WEIGHT_MEMBER, ['['] = WEIGHT_LIST, ['"'] = WEIGHT_TEXT};
+    const char *end = text + len;
+    size_t weight = WEIGHT_ELEMENT;
+    while (text < end) {
+        const char *start = text;
+        unsigned char c = (unsigned char)*text++;
+        weight += c == '{' ? WEIGHT_OBJECT : weights[c];
+        if (c == '"') {
+            text = end_of_text(text, end);
+            weight += (size_t)(text - start);
+        }
+    }
+    return weight;
+}
+
 bool json_is_deeper(const json_t *v, int levels)
 {
     const char *key;

@@ -55,6 +55,9 @@ bool json_is_text(const char *s); // UTF-8, as all texts of JSON are
 // Text to value with the position in the error. `what` names the text ("request body").
 // Duplicate keys are refused; depth and size are limited.
 int json_parse(const char *text, size_t len, const char *what, json_t **out, struct error *e);
+// Bytes that the tree of such a text takes in memory, at most; nothing is checked. Fast: the texts
+// in it are passed over.
+size_t json_weight(const char *text, size_t len);
 bool json_is_deeper(const json_t *v, int levels); // of lists and objects
 // Compact, keys in the order they have, numbers as jw_double writes them; heap string.
 char *json_text(const json_t *v);

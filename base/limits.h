@@ -10,9 +10,14 @@ enum {
     LIMIT_NOTES = 100,                 // of a project
     LIMIT_MODEL_DEFINITION = 96 << 20, // bytes of an experiment's files, decoded
     LIMIT_BODY = 144 << 20,            // bytes of any request body
-    LIMIT_BODY_SMALL = 8 << 20,        // bytes of a request body that carries no files
-    LIMIT_JSON_DEPTH = 32,             // levels of request bodies and configurations
-    LIMIT_ANSWER_DEPTH = 64,           // .. of any JSON that is read: answers wrap what was taken
+    LIMIT_BODY_SMALL = 8 << 20,        // .. that carries reports, lists of files, configurations
+    LIMIT_BODY_CALL = 256 * 1024,      // .. of any other call
+    LIMIT_BODY_LOGIN = 4096,           // .. of a call that anybody may make
+    LIMIT_BODIES = 128 << 20,     // of all large bodies together, with what they become in memory
+    LIMIT_JSON_WEIGHT = 48 << 20, // bytes that the values of one body may take
+    LIMIT_YAML_VALUES = 100000,   // of one document
+    LIMIT_JSON_DEPTH = 32,        // levels of request bodies and configurations
+    LIMIT_ANSWER_DEPTH = 64,      // .. of any JSON that is read: answers wrap what was taken
     LIMIT_SLOTS_PER_AGENT = 1024,
     LIMIT_SLOTS_PER_TRIAL = 8192,
     LIMIT_CONCURRENT_TRIALS = 1000, // of a search

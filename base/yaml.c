@@ -21,7 +21,7 @@
 
 enum {
     EXPANDED_MAX = 16 << 20, // bytes that all aliases together may stand for
-    NODE_COST = 64,          // bytes one value counts for, beside its text
+    NODE_COST = 256,         // bytes one value counts for, beside its text
     SHOWN_MAX = 60,          // letters of a word that a message shows
 };
 
@@ -424,7 +424,10 @@ static int read_collection(struct reader *r, const yaml_event_t *event, size_t m
 static int read_value(struct reader *r, const yaml_event_t *event, size_t mark, json_t **out)
 {
     int err;
-    if (event->type == YAML_ALIAS_EVENT)
+    if (r->doc->mark_count > LIMIT_YAML_VALUES) // a small one takes a hundred times its text
+        err = refuse(r, place_of(event->start_mark), "more than %d values; write fewer",
+                     LIMIT_YAML_VALUES);
+    else if (event->type == YAML_ALIAS_EVENT)
         err = read_alias(r, event, out);
     else if (event->type == YAML_SCALAR_EVENT)
         err = read_scalar(r, event, out);

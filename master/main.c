@@ -23,6 +23,7 @@
 #include "master/delivery.h"
 #include "master/first_start.h"
 #include "master/http/connections.h"
+#include "master/http/memory.h"
 #include "master/http/server.h"
 #include "master/live/follow.h"
 #include "master/moved.h"
@@ -788,6 +789,7 @@ int main(int argc, char **argv)
     enum log_level level;
     sigset_t stop;
 
+    memory_set_up();
     int rc = parse_options(&m.options, argc, argv, &m.arguments, &e);
     if (!rc && m.options.help) {
         struct flag flags[FLAGS];

@@ -468,6 +468,8 @@ static int read_body(struct request *rq, char *text, size_t len,
         hand_in(rq, &p);
         return 0;
     }
+    if (json_weight(text, len) > LIMIT_JSON_WEIGHT / 4 + len)
+        return error_set(e, ERR_TOO_LARGE, "the request body is of too many small values");
     int err = json_parse(text, len, "the request body", &body, e);
     if (!err && !json_is_object(body) && !json_is_null(body))
         err = error_set(e, ERR_INVALID, "the request body is not a JSON object");

@@ -93,8 +93,8 @@ static void recycle(struct buf *b)
 
 static void release_body(struct exchange *x)
 {
-    atomic_fetch_sub(&x->server->bodies, x->body.len);
     recycle(&x->body);
+    account_lower(x->account, &x->held, 0);
 }
 
 static void enter(struct exchange *x, enum connection_phase phase)
@@ -110,8 +110,9 @@ void exchange_end(struct exchange *x)
     json_decref(x->json);
     if (x->rq.input)
         x->rq.input_free(x->rq.input);
+    size_t held = x->held;
     release_body(x);
-    atomic_fetch_sub(&x->server->bodies, x->held);
+    memory_used(&x->server->memory, x->server->offload, held);
     recycle(&x->rq.answer);
     struct arena arena = x->rq.arena;
     if (arena.used > KEEP_BYTES)
@@ -146,6 +147,7 @@ void exchange_begin(struct exchange *x, struct MHD_Connection *connection, const
     x->rq.header = exchange_header;
     x->rq.complete = exchange_complete;
     x->rq.address = x->address;
+    x->account = &x->server->bodies.of[BODY_NONE];
     atomic_init(&x->rq.client_gone, false);
 }
 
@@ -154,16 +156,19 @@ static const char *header(struct exchange *x, const char *name)
     return exchange_header(&x->rq, name);
 }
 
+// A large body is refused before it comes, when there is no room for what it will become.
 static int check_length(struct exchange *x, struct error *e)
 {
-    static const size_t limits[] = {
-        [BODY_NONE] = LIMIT_BODY_SMALL, [BODY_SMALL] = LIMIT_BODY_SMALL, [BODY_FILES] = LIMIT_BODY};
-    x->body_limit = limits[x->route->body];
-    const char *length = header(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    if (length && strtoull(length, NULL, 10) > x->body_limit)
+    const struct body_limit *limit = body_limit_of(x->route);
+    const char *text = header(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    unsigned long long length = text ? strtoull(text, NULL, 10) : 0;
+    x->body_limit = limit->bytes;
+    x->account = bodies_account(&x->server->bodies, x->route, text ? (size_t)length : SIZE_MAX);
+    if (length > x->body_limit)
         return error_set(e, ERR_TOO_LARGE, "the request body has %.20s bytes; this call takes %zu",
-                         length, x->body_limit);
-    return 0;
+                         text, x->body_limit);
+    x->busy = account_hold(x->account, &x->held, (size_t)length * limit->copies, e) != 0;
+    return x->busy ? ERR_UNAVAILABLE : 0;
 }
 
 static void remember_address(struct exchange *x)
@@ -384,11 +389,16 @@ static int parse_body(struct exchange *x, struct error *e)
     x->parsed = true;
     if (x->route->read)
         return x->route->read(&x->rq, x->body.data, x->body.len, e);
-    int rc = json_parse(buf_str(&x->body), x->body.len, "the request body", &x->json, e);
-    x->held = x->body.len; // it counts on as the tree, until the answer has left
-    recycle(&x->body);
+    size_t weight, files = body_limit_of(x->route)->copies > 1 ? x->held : 0;
+    int rc = body_weigh(x->route, x->body.data, x->body.len, &weight, e);
+    if (!rc)
+        rc = account_hold(x->account, &x->held, x->body.len + weight, e);
+    if (!rc)
+        rc = json_parse(buf_str(&x->body), x->body.len, "the request body", &x->json, e);
+    recycle(&x->body); // what it has become counts on until the answer has left
     if (rc)
         return rc;
+    account_lower(x->account, &x->held, weight > files ? weight : files);
     if (json_is_null(x->json)) {
         json_decref(x->json);
         x->json = NULL;
@@ -643,20 +653,21 @@ static enum MHD_Result dispatch(struct exchange *x)
 static enum MHD_Result add_body(struct exchange *x, const char *data, size_t len)
 {
     struct server *s = x->server;
+    size_t need = (x->body.len + len) * (x->route ? body_limit_of(x->route)->copies : 1);
     connections_received(s->connections, x->connection, len, clock_mono_us());
     if (!x->failed.code && len > x->body_limit - x->body.len)
         error_set(&x->failed, ERR_TOO_LARGE, "the request body is longer than %zu bytes",
                   x->body_limit);
-    if (!x->failed.code && atomic_load(&s->bodies) + len > s->bodies_max)
-        error_set(&x->failed, ERR_BUSY, "the master is taking in too much at once; try again");
+    if (!x->failed.code && account_hold(x->account, &x->held, need, &x->failed))
+        x->busy = true;
     if (!x->failed.code) {
-        atomic_fetch_add(&s->bodies, len);
         buf_append(&x->body, data, len);
         return MHD_YES;
     }
     release_body(x);
     x->drained += len;
-    return x->drained > DRAIN_MAX ? MHD_NO : MHD_YES;
+    // Who may call and comes at a bad time hears so, though his client sends the whole body first.
+    return x->drained > (x->busy ? x->body_limit : DRAIN_MAX) ? MHD_NO : MHD_YES;
 }
 
 enum MHD_Result exchange_step(struct exchange *x, const char *method, const char *data,

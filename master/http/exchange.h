@@ -12,7 +12,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "master/http/bodies.h"
 #include "master/http/connections.h"
+#include "master/http/memory.h"
 #include "master/http/offload.h"
 #include "master/http/parking.h"
 #include "master/http/pump.h"
@@ -52,8 +54,8 @@ struct server {
     atomic_int active;   // exchanges under way
     atomic_int refusals; // of this minute
     atomic_int_least64_t refusal_minute;
-    atomic_size_t bodies; // bytes of all bodies being held
-    size_t bodies_max;
+    struct bodies bodies;
+    struct memory memory;
 
     struct http_thread threads[HTTP_THREADS];
     atomic_bool stopping;
@@ -90,7 +92,9 @@ struct exchange {
     struct buf body;
     size_t body_limit, drained, held;
     json_t *json;
-    bool parsed; // the body was read, and is in rq
+    struct account *account; // that counts `held`
+    bool busy;               // refused for now: others hold too much
+    bool parsed;             // the body was read, and is in rq
 
     struct view view;
     struct error failed; // code 0: fine so far

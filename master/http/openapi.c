@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "master/http/bodies.h"
 #include "master/http/routes.h"
 #include "master/http/schemas.h"
 
@@ -116,7 +117,7 @@ static void write_body(struct json_writer *w, const struct route *route)
         return;
     jw_key(w, "requestBody");
     jw_object(w);
-    jw_kv_int(w, "x-muster-limit", route->body == BODY_FILES ? LIMIT_BODY : LIMIT_BODY_SMALL);
+    jw_kv_int(w, "x-muster-limit", (int64_t)body_limit_of(route)->bytes);
     jw_key(w, "content");
     jw_object(w);
     jw_key(w, "application/json");

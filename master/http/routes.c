@@ -6,6 +6,7 @@
 #include "master/core/handlers.h"
 #include "master/core/logpost.h"
 #include "master/core/metricpost.h"
+#include "master/http/routes_instead.h"
 #include "master/views/views.h"
 
 #define V1            "/api/v1"
@@ -27,20 +28,22 @@
         .method = "GET", .path = path_, .auth = auth_, .kind = ROUTE_STREAM, .stream = stream_,    \
         .query = query_, .summary = __VA_ARGS__                                                    \
     }
-#define WORKER(method_, path_, auth_, view_, ...)                                                  \
+#define WORKER(...) WORKER_OF(BODY_CALL, __VA_ARGS__)
+#define WORKER_OF(body_, method_, path_, auth_, view_, ...)                                        \
     {                                                                                              \
         .method = method_, .path = path_, .auth = auth_, .kind = ROUTE_WORKER, .view = view_,      \
-        .body = BODY_SMALL, .summary = __VA_ARGS__                                                 \
+        .body = body_, .summary = __VA_ARGS__                                                      \
     }
 #define SLOW(path_, auth_, view_, query_, ...)                                                     \
     {                                                                                              \
         .method = "GET", .path = path_, .auth = auth_, .kind = ROUTE_WORKER, .view = view_,        \
         .query = query_, .summary = __VA_ARGS__                                                    \
     }
-#define CORE(method_, path_, auth_, core_, render_, ...)                                           \
+#define CORE(...) CORE_OF(BODY_CALL, __VA_ARGS__)
+#define CORE_OF(body_, method_, path_, auth_, core_, render_, ...)                                 \
     {                                                                                              \
         .method = method_, .path = path_, .auth = auth_, .kind = ROUTE_CORE, .core = core_,        \
-        .view = render_, .body = BODY_SMALL, .summary = __VA_ARGS__                                \
+        .view = render_, .body = body_, .summary = __VA_ARGS__                                     \
     }
 #define CORE_GET(path_, auth_, core_, query_, ...)                                                 \
     {                                                                                              \
@@ -52,7 +55,7 @@
 #define BULK_ROW(method_, path_, core_, summary_)                                                  \
     {                                                                                              \
         .method = method_, .path = path_, .auth = AUTH_USER, .kind = ROUTE_CORE, .core = core_,    \
-        .body = BODY_SMALL, .summary = summary_,                                                   \
+        .body = BODY_CALL, .summary = summary_,                                                    \
         .takes = "experimentIds?:[int] filters?:ExperimentFilters destinationProjectId?:int "      \
                  "projectId?:int",                                                                 \
         .answers = "results:[ActionResult]"                                                        \
@@ -65,7 +68,7 @@
 #define BULK_NAMED(noun_, ids_, verb_, core_, summary_)                                            \
     {                                                                                              \
         .method = "POST", .path = V1 "/" noun_ "/" verb_, .auth = AUTH_USER, .kind = ROUTE_CORE,   \
-        .core = core_, .body = BODY_SMALL, .summary = summary_,                                    \
+        .core = core_, .body = BODY_CALL, .summary = summary_,                                     \
         .takes = ids_ "?:[int] projectId?:int sourceProjectId?:int destinationProjectId?:int "     \
                       "filter?:string skipMultitrial?:bool",                                       \
         .answers = "results:[ActionResult]"                                                        \
@@ -79,31 +82,6 @@
         .method = method_, .path = path_, .auth = ANY_USER_TASK, .kind = ROUTE_READ,               \
         .body = BODY_NONE, .instead = instead_, .summary = "Refused; instead: " instead_           \
     }
-#define ROLES                                                                                      \
-    "roles are given in each workspace: GET /api/v1/workspaces/{id}/members, PUT and DELETE "      \
-    "/api/v1/workspaces/{id}/members/{userId}"
-#define POLICIES                                                                                   \
-    "templates hold what configurations have in common (/api/v1/templates), and PATCH "            \
-    "/api/v1/workspaces/{id} sets what a workspace may use"
-#define POOLS                                                                                      \
-    "every workspace may use every pool; PATCH /api/v1/workspaces/{id} sets guaranteedSlots and "  \
-    "maxSlots of a workspace"
-#define KUBERNETES                                                                                 \
-    "programs run as processes of agents, and there is no Kubernetes; PATCH "                      \
-    "/api/v1/workspaces/{id} sets guaranteedSlots and maxSlots of a workspace"
-#define SINGLE_SIGN_ON                                                                             \
-    "programs get access tokens of their own: POST /api/v1/tokens; users are made by POST "        \
-    "/api/v1/users"
-#define CHARTS                                                                                     \
-    "GET /api/v1/trials/time-series has the metrics of several trials, GET "                       \
-    "/api/v1/experiments/{id}/trials sorts and filters by them"
-#define FIELDS   "GET /api/v1/experiment/fields has what lists can be filtered and sorted by"
-#define SETTINGS "POST /api/v1/users/setting keeps what a page is to remember of a user"
-#define NO_READINESS                                                                               \
-    "nothing is passed on to programs; GET /api/v1/tasks/{id} has the state of one, POST "         \
-    "/api/v1/tasks/{id}/kill ends it"
-#define SEARCHERS "searches are run by the master: GET /api/v1/experiments/{id}/search shows one"
-
 #define NEW_EXPERIMENT                                                                             \
     "config?:string modelDefinition?:[File] activate?:bool projectId?:int template?:string "       \
     "parentId?:int validateOnly?:bool unmanaged?:bool"
@@ -170,9 +148,9 @@ const struct route route_table[] = {
      .content = "application/vnd.sqlite3",
      .ours = true,
      .summary = "A verified copy of the whole store, as of one moment"},
-    WORKER("PATCH", V1 "/master/config", AUTH_ADMIN, master_patch_config,
-           "Change the level of the master's log, until its next start",
-           .takes = "config:object fieldMask?:object", .answers = "config:object"),
+    WORKER_OF(BODY_REPORT, "PATCH", V1 "/master/config", AUTH_ADMIN, master_patch_config,
+              "Change the level of the master's log, until its next start",
+              .takes = "config:object fieldMask?:object", .answers = "config:object"),
     STREAM(V1 "/master/logs", AUTH_ADMIN, stream_master_logs, "offset limit follow:bool",
            "The newest lines of the master's own log", .answers = "logEntry:LogEntry"),
     READ(V1 "/master/telemetry", AUTH_USER, view_telemetry, NULL, "That nothing is sent to anybody",
@@ -209,7 +187,7 @@ const struct route route_table[] = {
      .kind = ROUTE_WORKER,
      .view = account_set_password,
      .read = account_password_read,
-     .body = BODY_SMALL,
+     .body = BODY_LOGIN,
      .summary = "Change a user's password: the body is the new one alone, or its hash as at a "
                 "login, as a JSON string",
      .takes = "string"},
@@ -220,8 +198,8 @@ const struct route route_table[] = {
          .answers = "user:User"),
     READ(V1 "/users/setting", AUTH_USER, settings_get, NULL,
          "What the web page keeps for the caller", .answers = "settings:[UserSetting]"),
-    WORKER("POST", V1 "/users/setting", AUTH_USER, settings_set,
-           "Keep something for the web page of the caller", .takes = "settings:[UserSetting]"),
+    WORKER_OF(BODY_REPORT, "POST", V1 "/users/setting", AUTH_USER, settings_set,
+              "Keep something for the web page of the caller", .takes = "settings:[UserSetting]"),
     WORKER("POST", V1 "/users/setting/reset", AUTH_USER, settings_reset,
            "Forget what the web page has kept for the caller"),
     READ(V1 "/tokens", AUTH_USER, token_list,
@@ -284,7 +262,7 @@ const struct route route_table[] = {
      .auth = AUTH_USER,
      .kind = ROUTE_CORE,
      .core = core_member_set,
-     .body = BODY_SMALL,
+     .body = BODY_CALL,
      .ours = true,
      .summary = "Set a user's role, weight or maxSlots in a workspace",
      .takes = "role?:string weight?:number maxSlots?:int"},
@@ -302,12 +280,12 @@ const struct route route_table[] = {
          .takes = "name?:string description?:string key?:string", .answers = "project:Project"),
     CORE("DELETE", V1 "/projects/{projectId}", AUTH_USER, core_project_delete, NULL,
          "Delete a project that holds no experiments", .answers = "completed:bool"),
-    CORE("POST", V1 "/projects/{projectId}/notes", AUTH_USER, core_project_note_add,
-         render_project_notes, "Leave a note at a project", .takes = "Note",
-         .answers = "notes:[Note]"),
-    CORE("PUT", V1 "/projects/{projectId}/notes", AUTH_USER, core_project_notes_set,
-         render_project_notes, "Set all notes of a project", .takes = "notes:[Note] projectId?:int",
-         .answers = "notes:[Note]"),
+    CORE_OF(BODY_REPORT, "POST", V1 "/projects/{projectId}/notes", AUTH_USER, core_project_note_add,
+            render_project_notes, "Leave a note at a project", .takes = "Note",
+            .answers = "notes:[Note]"),
+    CORE_OF(BODY_REPORT, "PUT", V1 "/projects/{projectId}/notes", AUTH_USER, core_project_notes_set,
+            render_project_notes, "Set all notes of a project",
+            .takes = "notes:[Note] projectId?:int", .answers = "notes:[Note]"),
     CORE("POST", V1 "/projects/{projectId}/archive", AUTH_USER, core_project_archive, NULL,
          "Let nobody submit into a project any more"),
     CORE("POST", V1 "/projects/{projectId}/unarchive", AUTH_USER, core_project_unarchive, NULL,
@@ -344,11 +322,11 @@ const struct route route_table[] = {
      .summary = "The experiment of that name, submitted unless there is one",
      .takes = NEW_EXPERIMENT,
      .answers = EXPERIMENT_MADE},
-    CORE("POST", V1 "/experiments/continue", AUTH_USER, core_experiment_continue,
-         render_experiment_created,
-         "Go on with an experiment that has ended, from its newest checkpoint",
-         .growth = GROWS_BY_SUBMISSION, .takes = "id:int overrideConfig?:string",
-         .answers = EXPERIMENT_MADE),
+    CORE_OF(BODY_REPORT, "POST", V1 "/experiments/continue", AUTH_USER, core_experiment_continue,
+            render_experiment_created,
+            "Go on with an experiment that has ended, from its newest checkpoint",
+            .growth = GROWS_BY_SUBMISSION, .takes = "id:int overrideConfig?:string",
+            .answers = EXPERIMENT_MADE),
     BULK("POST", "pause", core_experiments_pause, "Pause many experiments"),
     BULK("POST", "activate", core_experiments_activate, "Go on with many paused experiments"),
     BULK("POST", "cancel", core_experiments_cancel, "Checkpoint and end many experiments"),
@@ -361,7 +339,7 @@ const struct route route_table[] = {
      .auth = AUTH_USER,
      .kind = ROUTE_CORE,
      .core = core_experiments_retain_logs,
-     .body = BODY_SMALL,
+     .body = BODY_CALL,
      .summary = "Say for how many days after their end the logs of many experiments are kept",
      .takes = "experimentIds?:[int] filters?:ExperimentFilters projectId?:int numDays:int",
      .answers = "results:[ActionResult]"},
@@ -406,9 +384,10 @@ const struct route route_table[] = {
      .answers = "fields:[Field] states:[object] users:[object] projects:[object]"},
     READ(V1 "/experiments/{experimentId}", ANY_USER_TASK, view_experiment, NULL, "One experiment",
          .answers = "experiment:Experiment config?:object jobSummary?:JobSummary"),
-    CORE("PATCH", V1 "/experiments/{experimentId}", AUTH_USER, core_experiment_patch,
-         render_experiment, "Change name, description, notes, labels or resources",
-         .takes = "PatchExperiment", .answers = "experiment:Experiment"),
+    CORE_OF(BODY_REPORT, "PATCH", V1 "/experiments/{experimentId}", AUTH_USER,
+            core_experiment_patch, render_experiment,
+            "Change name, description, notes, labels or resources", .takes = "PatchExperiment",
+            .answers = "experiment:Experiment"),
     CORE("DELETE", V1 "/experiments/{experimentId}", AUTH_USER, core_experiment_delete, NULL,
          "Delete an experiment that has ended, with its checkpoints"),
     CORE("POST", V1 "/experiments/{experimentId}/activate", AUTH_USER, core_experiment_activate,
@@ -494,15 +473,15 @@ const struct route route_table[] = {
          "trialIds:[int] metricIds:[string] metricNames:[string] group metricType "
          "maxDatapoints:int startBatches:int endBatches:int",
          "Metrics of several trials, thinned, for a chart", .answers = "trials:[ComparableTrial]"),
-    CORE("POST", V1 "/trials", AUTH_USER, core_trial_create, render_trial,
-         "Make a trial of an unmanaged experiment", .growth = GROWS_BY_SUBMISSION,
-         .takes = "experimentId:int hparams?:object unmanaged?:bool +externalTrialId?:string",
-         .answers = "trial:Trial"),
-    CORE("PUT", V1 "/trials", AUTH_USER, core_trial_put, render_trial,
-         "The trial of that name in an unmanaged experiment, made unless there is one",
-         .growth = GROWS_BY_SUBMISSION,
-         .takes = "createTrialRequest:CreateTrial externalTrialId:string",
-         .answers = "trial:Trial"),
+    CORE_OF(BODY_REPORT, "POST", V1 "/trials", AUTH_USER, core_trial_create, render_trial,
+            "Make a trial of an unmanaged experiment", .growth = GROWS_BY_SUBMISSION,
+            .takes = "experimentId:int hparams?:object unmanaged?:bool +externalTrialId?:string",
+            .answers = "trial:Trial"),
+    CORE_OF(BODY_REPORT, "PUT", V1 "/trials", AUTH_USER, core_trial_put, render_trial,
+            "The trial of that name in an unmanaged experiment, made unless there is one",
+            .growth = GROWS_BY_SUBMISSION,
+            .takes = "createTrialRequest:CreateTrial externalTrialId:string",
+            .answers = "trial:Trial"),
     CORE("POST", V1 "/trials/{trialId}/start", AUTH_USER, core_trial_start, NULL,
          "An unmanaged trial's program begins, or goes on from its newest checkpoint",
          .takes = "resume?:bool trialId?:int",
@@ -559,16 +538,16 @@ const struct route route_table[] = {
          .takes = "runId?:int checkpointStorage?:object", .answers = "storageId?:int"),
     READ(V1 "/runs/{trialId}/metadata", ANY_USER_TASK, view_run_metadata, NULL,
          "The metadata of a run", .answers = "metadata:object"),
-    CORE("POST", V1 "/runs/{trialId}/metadata", ANY_USER_TASK, core_run_metadata, NULL,
-         "Replace the metadata of a run", .takes = "metadata:object runId?:int",
-         .answers = "metadata:object"),
+    CORE_OF(BODY_REPORT, "POST", V1 "/runs/{trialId}/metadata", ANY_USER_TASK, core_run_metadata,
+            NULL, "Replace the metadata of a run", .takes = "metadata:object runId?:int",
+            .answers = "metadata:object"),
     CORE("POST", V1 "/trial-source-info", ANY_USER_TASK, core_trial_source, NULL,
          "Say which checkpoint, or model version, a trial works with",
          .takes = "trialSourceInfo:TrialSourceInfo",
          .answers = "trialId:int checkpointUuid:string"),
-    CORE("POST", V1 "/trials/{trialId}/metrics", ANY_USER_TASK, core_trial_metrics, NULL,
-         "Report metrics", .read = metric_report_read, .growth = GROWS_BY_REPORTS,
-         .takes = "group:string metrics:TrialMetrics"),
+    CORE_OF(BODY_REPORT, "POST", V1 "/trials/{trialId}/metrics", ANY_USER_TASK, core_trial_metrics,
+            NULL, "Report metrics", .read = metric_report_read, .growth = GROWS_BY_REPORTS,
+            .takes = "group:string metrics:TrialMetrics"),
     {.method = "POST",
      .path = V1 "/trials/{trialId}/metrics/columns",
      .auth = ANY_USER_TASK,
@@ -576,7 +555,7 @@ const struct route route_table[] = {
      .core = core_trial_metric_columns,
      .read = metric_columns_read,
      .growth = GROWS_BY_REPORTS,
-     .body = BODY_SMALL,
+     .body = BODY_REPORT,
      .ours = true,
      .summary = "Report metrics of many steps, each metric as a list",
      .takes = "group:string trialRunId?:int steps:[int] times?:[any] metrics:object"},
@@ -621,28 +600,29 @@ const struct route route_table[] = {
     CORE("POST", V1 "/allocations/{allocationId}/acceleratorData", AUTH_TASK,
          core_allocation_accelerator_data, NULL, "Report the accelerators of an allocation",
          .takes = "allocationId?:string acceleratorData:AcceleratorData"),
-    CORE("POST", V1 "/task/logs", AUTH_TASK | AUTH_AGENT, core_task_logs, NULL,
-         "Ship log lines; the names beside the list, before it, are of lines that do not say them",
-         .read = log_post_read, .growth = GROWS_BY_REPORTS,
-         .takes = "logs:[NewTaskLog] +taskId?:string +allocationId?:string +agentId?:string "
-                  "+containerId?:string"),
-    CORE("POST", "/task-logs", EVERYBODY, core_task_logs, NULL,
-         "Ship log lines of tasks that run elsewhere", .read = log_list_read,
-         .growth = GROWS_BY_REPORTS, .takes = "[NewTaskLog]"),
+    CORE_OF(
+        BODY_REPORT, "POST", V1 "/task/logs", AUTH_TASK | AUTH_AGENT, core_task_logs, NULL,
+        "Ship log lines; the names beside the list, before it, are of lines that do not say them",
+        .read = log_post_read, .growth = GROWS_BY_REPORTS,
+        .takes = "logs:[NewTaskLog] +taskId?:string +allocationId?:string +agentId?:string "
+                 "+containerId?:string"),
+    CORE_OF(BODY_REPORT, "POST", "/task-logs", EVERYBODY, core_task_logs, NULL,
+            "Ship log lines of tasks that run elsewhere", .read = log_list_read,
+            .growth = GROWS_BY_REPORTS, .takes = "[NewTaskLog]"),
 
-    CORE("POST", V1 "/checkpoints", ANY_USER_TASK, core_checkpoint_report, NULL,
-         "Report a checkpoint", .takes = "Checkpoint"),
+    CORE_OF(BODY_REPORT, "POST", V1 "/checkpoints", ANY_USER_TASK, core_checkpoint_report, NULL,
+            "Report a checkpoint", .takes = "Checkpoint"),
     CORE("DELETE", V1 "/checkpoints", AUTH_USER, core_checkpoints_delete, NULL,
          "Delete checkpoints; their files go soon after", .takes = "checkpointUuids:[string]"),
     CORE("POST", V1 "/checkpoints/rm", AUTH_USER, core_checkpoints_remove_files, NULL,
          "Remove the files that patterns match from checkpoints",
          .takes = "checkpointUuids:[string] checkpointGlobs:[string]"),
-    CORE("PATCH", V1 "/checkpoints", ANY_USER_TASK, core_checkpoints_patch, NULL,
-         "Say which files of checkpoints are left; none: it is deleted",
-         .takes = "checkpoints:[PatchCheckpoint]"),
-    CORE("POST", V1 "/checkpoints/{checkpointUuid}/metadata", AUTH_USER, core_checkpoint_metadata,
-         view_checkpoint, "Replace what a checkpoint says of itself", .takes = "checkpoint:object",
-         .answers = "checkpoint:Checkpoint"),
+    CORE_OF(BODY_REPORT, "PATCH", V1 "/checkpoints", ANY_USER_TASK, core_checkpoints_patch, NULL,
+            "Say which files of checkpoints are left; none: it is deleted",
+            .takes = "checkpoints:[PatchCheckpoint]"),
+    CORE_OF(BODY_REPORT, "POST", V1 "/checkpoints/{checkpointUuid}/metadata", AUTH_USER,
+            core_checkpoint_metadata, view_checkpoint, "Replace what a checkpoint says of itself",
+            .takes = "checkpoint:object", .answers = "checkpoint:Checkpoint"),
     READ(V1 "/checkpoints/{checkpointUuid}", ANY_USER_TASK, view_checkpoint, NULL, "One checkpoint",
          .answers = "checkpoint:Checkpoint"),
     SLOW(V1 "/checkpoints/{checkpointUuid}/metrics", AUTH_USER, view_checkpoint_metrics,
@@ -662,7 +642,7 @@ const struct route route_table[] = {
      .auth = AUTH_USER,
      .kind = ROUTE_CORE,
      .core = core_experiment_gc,
-     .body = BODY_SMALL,
+     .body = BODY_CALL,
      .ours = true,
      .summary = "Delete the checkpoints that the experiment's policy leaves out"},
     {.method = "POST",
@@ -670,7 +650,7 @@ const struct route route_table[] = {
      .auth = AUTH_USER,
      .kind = ROUTE_CORE,
      .core = core_experiment_history,
-     .body = BODY_SMALL,
+     .body = BODY_CALL,
      .ours = true,
      .summary = "Say when an unmanaged experiment that has ended ran, and how far it came; of its "
                 "trials also their seeds",
@@ -679,17 +659,18 @@ const struct route route_table[] = {
     READ(V1 "/models", AUTH_USER, model_list,
          "name description labels archived users userIds id workspaceIds workspaceName sortBy" PAGE,
          "List models", .answers = "models:[Model] pagination:Pagination"),
-    WORKER("POST", V1 "/models", AUTH_USER, model_create, "Make a model in the registry",
-           .takes = "name:string description?:string metadata?:object labels?:[string] "
-                    "notes?:string workspaceName?:string workspaceId?:int username?:string",
-           .answers = "model:Model"),
+    WORKER_OF(BODY_REPORT, "POST", V1 "/models", AUTH_USER, model_create,
+              "Make a model in the registry",
+              .takes = "name:string description?:string metadata?:object labels?:[string] "
+                       "notes?:string workspaceName?:string workspaceId?:int username?:string",
+              .answers = "model:Model"),
     READ(V1 "/models/{modelName}", AUTH_USER, model_get, NULL, "One model, by name or id",
          .answers = "model:Model"),
-    WORKER("PATCH", V1 "/models/{modelName}", AUTH_USER, model_patch,
-           "Change name, description, metadata, labels or notes of a model",
-           .takes = "name?:string description?:string metadata?:object labels?:[string] "
-                    "notes?:string workspaceName?:string workspaceId?:int",
-           .answers = "model:Model"),
+    WORKER_OF(BODY_REPORT, "PATCH", V1 "/models/{modelName}", AUTH_USER, model_patch,
+              "Change name, description, metadata, labels or notes of a model",
+              .takes = "name?:string description?:string metadata?:object labels?:[string] "
+                       "notes?:string workspaceName?:string workspaceId?:int",
+              .answers = "model:Model"),
     WORKER("DELETE", V1 "/models/{modelName}", AUTH_USER, model_delete,
            "Delete a model with its versions; their checkpoints stay"),
     WORKER("POST", V1 "/models/{modelName}/archive", AUTH_USER, model_archive,
@@ -702,18 +683,18 @@ const struct route route_table[] = {
     READ(V1 "/models/{modelName}/versions", AUTH_USER, model_version_list, "sortBy" PAGE,
          "List the versions of a model",
          .answers = "model:Model modelVersions:[ModelVersion] pagination:Pagination"),
-    WORKER("POST", V1 "/models/{modelName}/versions", AUTH_USER, model_version_create,
-           "Register a checkpoint as the next version of a model",
-           .takes = "checkpointUuid:string modelName?:string name?:string comment?:string "
-                    "metadata?:object labels?:[string] notes?:string",
-           .answers = "modelVersion:ModelVersion"),
+    WORKER_OF(BODY_REPORT, "POST", V1 "/models/{modelName}/versions", AUTH_USER,
+              model_version_create, "Register a checkpoint as the next version of a model",
+              .takes = "checkpointUuid:string modelName?:string name?:string comment?:string "
+                       "metadata?:object labels?:[string] notes?:string",
+              .answers = "modelVersion:ModelVersion"),
     READ(V1 "/models/{modelName}/versions/{modelVersionNum}", AUTH_USER, model_version_get, NULL,
          "One version of a model", .answers = "modelVersion:ModelVersion"),
-    WORKER("PATCH", V1 "/models/{modelName}/versions/{modelVersionNum}", AUTH_USER,
-           model_version_patch, "Change name, comment, metadata, labels or notes of a version",
-           .takes = "name?:string comment?:string metadata?:object labels?:[string] "
-                    "notes?:string checkpoint?:object",
-           .answers = "modelVersion:ModelVersion"),
+    WORKER_OF(BODY_REPORT, "PATCH", V1 "/models/{modelName}/versions/{modelVersionNum}", AUTH_USER,
+              model_version_patch, "Change name, comment, metadata, labels or notes of a version",
+              .takes = "name?:string comment?:string metadata?:object labels?:[string] "
+                       "notes?:string checkpoint?:object",
+              .answers = "modelVersion:ModelVersion"),
     WORKER("DELETE", V1 "/models/{modelName}/versions/{modelVersionNum}", AUTH_USER,
            model_version_delete, "Take a version out of the registry; its checkpoint stays"),
     SLOW(V1 "/models/{modelName}/versions/{modelVersionNum}/metrics", AUTH_USER,
@@ -728,16 +709,17 @@ const struct route route_table[] = {
          "List templates", .answers = "templates:[Template] pagination:Pagination"),
     READ(V1 "/templates/{templateName}", AUTH_USER, template_get, "workspaceId", "One template",
          .answers = "template:Template"),
-    WORKER("POST", V1 "/templates/{templateName}", AUTH_USER, template_create, "Make a template",
-           .takes = "name?:string config:any workspaceId?:int validateOnly?:bool",
-           .answers = "template?:Template +warningTexts?:[string]"),
-    WORKER("PUT", V1 "/templates/{templateName}", AUTH_USER, template_put,
-           "Make a template, or replace its configuration",
-           .takes = "name?:string config:any workspaceId?:int validateOnly?:bool",
-           .answers = "template?:Template +warningTexts?:[string]"),
-    WORKER("PATCH", V1 "/templates/{templateName}", AUTH_USER, template_patch,
-           "Replace the configuration of a template: it is the body", .query = "workspaceId",
-           .takes = "object", .answers = "template:Template"),
+    WORKER_OF(BODY_REPORT, "POST", V1 "/templates/{templateName}", AUTH_USER, template_create,
+              "Make a template",
+              .takes = "name?:string config:any workspaceId?:int validateOnly?:bool",
+              .answers = "template?:Template +warningTexts?:[string]"),
+    WORKER_OF(BODY_REPORT, "PUT", V1 "/templates/{templateName}", AUTH_USER, template_put,
+              "Make a template, or replace its configuration",
+              .takes = "name?:string config:any workspaceId?:int validateOnly?:bool",
+              .answers = "template?:Template +warningTexts?:[string]"),
+    WORKER_OF(BODY_REPORT, "PATCH", V1 "/templates/{templateName}", AUTH_USER, template_patch,
+              "Replace the configuration of a template: it is the body", .query = "workspaceId",
+              .takes = "object", .answers = "template:Template"),
     WORKER("DELETE", V1 "/templates/{templateName}", AUTH_USER, template_delete,
            "Delete a template", .query = "workspaceId"),
 
@@ -871,7 +853,7 @@ const struct route route_table[] = {
      .auth = AUTH_AGENT,
      .kind = ROUTE_CORE,
      .core = core_agent_sync,
-     .body = BODY_SMALL,
+     .body = BODY_REPORT,
      .ours = true,
      .summary = "What an agent runs, for what it should run",
      .takes = "object",
@@ -886,7 +868,7 @@ const struct route route_table[] = {
      .auth = AUTH_ADMIN,
      .kind = ROUTE_CORE,
      .core = core_agent_forget,
-     .body = BODY_SMALL,
+     .body = BODY_CALL,
      .ours = true,
      .summary = "Forget an agent that is lost, and what was set of it"},
     CORE("POST", V1 "/agents/{agentId}/enable", AUTH_ADMIN, core_agent_enable, NULL,

@@ -22,7 +22,14 @@ enum route_kind {
     ROUTE_STREAM, // `stream` on the http thread
 };
 
-enum route_body { BODY_NONE, BODY_SMALL, BODY_FILES }; // 0, LIMIT_BODY_SMALL, LIMIT_BODY bytes
+enum route_body { // how long a body may be (bodies.h)
+    BODY_NONE,
+    BODY_LOGIN, // LIMIT_BODY_LOGIN; also of every call that needs no token
+    BODY_CALL,
+    BODY_REPORT, // LIMIT_BODY_SMALL
+    BODY_FILES,  // LIMIT_BODY
+    BODY_KINDS
+};
 
 // Reads a body, which it may change, on an http thread or a worker; text[len] is 0. A body that is
 // read so stays until the answer has left, and counts against what the server takes in at once.

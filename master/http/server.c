@@ -355,7 +355,7 @@ static struct server *new_server(const struct server_options *o)
 {
     struct server *s = xcalloc(1, sizeof *s);
     s->listener = -1;
-    s->bodies_max = o->bodies_max ? o->bodies_max : (size_t)512 << 20;
+    bodies_init(&s->bodies, o->bodies_max);
     uuid_make(s->master_id);
     s->connections = connections_new(
         &(struct connections_limits){.most = o->connections ? o->connections : LIMIT_CONNECTIONS,

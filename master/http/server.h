@@ -31,7 +31,7 @@ struct server_options {
     int port;                              // 0: any free one
     const char *cert_file, *key_file;      // PEM, for https; NULL: http
     int64_t log_search_us;                 // of a processor for a search in a log; 0: as usual
-    size_t bodies_max;                     // bytes of all bodies held at once; 0: 512 MiB
+    size_t bodies_max;                     // bytes of all bodies held at once; 0: LIMIT_BODIES
     int connections;                       // at once; 0: LIMIT_CONNECTIONS
     int connections_per_address;           // .. of callers who have not signed in; 0: a share
 };

@@ -262,7 +262,7 @@ class Matrix(unittest.TestCase):
                 if "requestBody" not in operation or (call in LISTS and body.startswith(b"[")):
                     self.ask(caller, method, path, body)
                 else:
-                    self.expect((400, 404, 403, 429), caller, method, path, body)
+                    self.expect((400, 404, 403, 413, 429), caller, method, path, body)
         self.alive()
 
     def test_types(self):

@@ -1,4 +1,5 @@
 // The writer, the getters and the parser of JSON.
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -368,9 +369,60 @@ static void merging(void **state)
     json_decref(into);
 }
 
+// --- weight --------------------------------------------------------------------------------------
+
+static size_t allocated, most;
+
+static void *counted_malloc(size_t size)
+{
+    void *p = malloc(size);
+    allocated += malloc_usable_size(p) + sizeof(size_t);
+    most = allocated > most ? allocated : most;
+    return p;
+}
+
+static void counted_free(void *p)
+{
+    allocated -= p ? malloc_usable_size(p) + sizeof(size_t) : 0;
+    free(p);
+}
+
+// No text becomes more than its weight, and a text of long strings not much more than its length.
+static void test_weight(void **state)
+{
+    static const char *const kinds[] = {
+        "{}",       "[]",        "\"\"",          "0",     "true",
+        "{\"\":0}", "[[]]",      "{\"a\":\"b\"}", "1.5e3", "\"\\u00e4\\\"\"",
+        "[0]",      "{\"a\":{}}"};
+    enum { COUNT = 20000 };
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct buf text;
+        json_error_t fault;
+        buf_init(&text, 1 << 22);
+        buf_puts(&text, "[");
+        for (int k = 0; k < COUNT; k++)
+            buf_printf(&text, "%s%s", k ? "," : "", kinds[i]);
+        buf_puts(&text, "]");
+        size_t weight = json_weight(buf_str(&text), text.len);
+        allocated = most = 0;
+        json_set_alloc_funcs(counted_malloc, counted_free);
+        json_t *tree = json_loads(buf_str(&text), 0, &fault);
+        assert_non_null(tree);
+        json_decref(tree);
+        json_set_alloc_funcs(malloc, free);
+        if (weight + 4096 < most || weight > 4 * most + 4096)
+            fail_msg("%s: weight %zu, allocated %zu", kinds[i], weight, most);
+        buf_free(&text);
+    }
+    assert_true(json_weight("\"aaaa\\\"[[[[[{{{{{,,,,,\"", 24) < 512);
+    assert_true(json_weight("\"open\\", 6) < 512);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_weight),
         cmocka_unit_test_setup_teardown(nested, begin, end),
         cmocka_unit_test_setup_teardown(strings, begin, end),
         cmocka_unit_test_setup_teardown(bad_utf8_is_replaced, begin, end),
