@@ -6,8 +6,9 @@
 #include "master/core/handlers.h"
 #include "master/core/logpost.h"
 #include "master/core/metricpost.h"
-#include "master/http/routes_instead.h"
 #include "master/views/views.h"
+
+#include "master/http/routes_instead.h" // last: its words are short
 
 #define V1            "/api/v1"
 #define ANY_USER_TASK (AUTH_USER | AUTH_TASK)
