@@ -29,7 +29,7 @@ static int start(void **state)
     store_run(11, 4, hour_ago, 1000);
     store_run(12, 4, hour_ago, 1000);
     store_run(13, 4, AT, 1000); // years ago
-    STORE(AGENT_UPSERT, "ssssiis", "node", "gpu", "[{},{},{},{}]", "", AT, AT, "");
+    STORE(AGENT_UPSERT, "ssssiiss", "node", "gpu", "[{},{},{},{}]", "", AT, AT, "", "");
     return failed;
 }
 
