@@ -93,9 +93,9 @@ static void tell_wait(struct core *c, const struct trial *t, int64_t wait)
 void retry_give_up(struct core *c, struct trial *t)
 {
     struct buf text;
+    if (live_runs_once(t->live) || (!t->live->max_restarts && !t->no_retries))
+        return; // nobody expects it
     buf_init(&text, LIMIT_BODY_SMALL);
-    if (live_runs_once(t->live))
-        return;
     say_alike(t, &text);
     if (t->no_retries)
         buf_puts(&text, "; it is not started again, by a log policy");
