@@ -240,7 +240,7 @@ int core_experiment_continue(struct core *c, struct request *rq, struct error *e
     int64_t id = jget_int(rq->body, "id", 0);
     struct experiment *x = core_experiment_find(c, id);
     rq->id = id;
-    if (!x || x->kind != KIND_EXPERIMENT)
+    if (!x || x->kind != KIND_EXPERIMENT || !core_sees(c, rq, x))
         return error_set(e, ERR_NOT_FOUND, "id: there is no experiment %lld", (long long)id);
     int err = check(c, rq, x, e);
     if (err)

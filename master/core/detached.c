@@ -216,7 +216,7 @@ static int find_detached(struct core *c, struct request *rq, int64_t id, struct 
                            : stored ? core_experiment_find(c, db_int(rows, 0))
                                     : NULL;
     db_rows_close(rows);
-    if (!x)
+    if (!x || !core_sees(c, rq, x))
         return error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
     int err = core_may_change(c, rq, x, e);
     if (!err && !unmanaged)
@@ -302,7 +302,7 @@ static int find_home(struct core *c, struct request *rq, const json_t *body, str
 {
     int64_t id = jget_int(body, "experimentId", 0);
     struct experiment *x = core_experiment_find(c, id);
-    if (!x)
+    if (!x || !core_sees(c, rq, x))
         return error_set(e, ERR_NOT_FOUND, "experimentId: there is no experiment %lld",
                          (long long)id);
     int err = core_may_change(c, rq, x, e);

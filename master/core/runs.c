@@ -36,8 +36,9 @@ static int find_run(struct core *c, struct request *rq, int64_t id, struct error
     int64_t home = t ? t->live->experiment->id : rows && db_next(rows) > 0 ? db_int(rows, 0) : 0;
     db_rows_close(rows);
     const struct experiment *x = core_experiment_find(c, home);
-    return x ? core_may_change(c, rq, x, e)
-             : error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
+    return x && core_sees(c, rq, x)
+               ? core_may_change(c, rq, x, e)
+               : error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
 }
 
 // --- metadata ------------------------------------------------------------------------------------

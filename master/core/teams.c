@@ -109,7 +109,7 @@ int core_may_change(struct core *c, const struct request *rq, const struct exper
 {
     bool own = rq->principal.kind == PRINCIPAL_USER && rq->principal.user_id == x->user_id;
     int err = check(c, rq, x, own ? ACT_CHANGE_OWN : ACT_CHANGE_OTHERS, e);
-    return err ? name(x, e) : 0;
+    return err == ERR_FORBIDDEN ? name(x, e) : err; // what is not there is told as ever
 }
 
 int core_may_submit(struct core *c, const struct request *rq, int64_t project, struct error *e)
