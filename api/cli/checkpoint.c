@@ -33,18 +33,8 @@ static int owner_metric(struct cli *c, long long *experiment, const char **metri
     return err;
 }
 
-static bool better(const json_t *a, const json_t *b, bool smaller)
-{
-    const json_t *x = json_object_get(a, "metric"), *y = json_object_get(b, "metric");
-    if (!json_is_number(x) || !json_is_number(y)) {
-        return json_is_number(x) && !json_is_number(y);
-    }
-    return smaller ? json_number_value(x) < json_number_value(y)
-                   : json_number_value(x) > json_number_value(y);
-}
-
-// The one row that --latest (most steps, then reported last) or --best asks for.
-static json_t *choose(json_t *rows, bool best, bool smaller)
+// The one row that --latest asks for: of the most steps, then reported last.
+static json_t *latest_of(json_t *rows)
 {
     json_t *chosen = NULL, *row, *only = json_array();
     size_t i;
@@ -55,7 +45,7 @@ static json_t *choose(json_t *rows, bool best, bool smaller)
         bool later =
             steps > most || (steps == most && strcmp(jget_string(row, "reported", ""),
                                                      jget_string(chosen, "reported", "")) > 0);
-        if (chosen == NULL || (best ? better(row, chosen, smaller) : later)) {
+        if (chosen == NULL || later) {
             chosen = row;
         }
     }
@@ -65,26 +55,25 @@ static json_t *choose(json_t *rows, bool best, bool smaller)
     return only;
 }
 
-static int list_rows(struct cli *c, json_t **rows, bool *smaller, struct error *e)
+// --best: the first in the master's order, which is the same for everybody.
+static int list_rows(struct cli *c, json_t **rows, struct error *e)
 {
     const char *metric = NULL;
+    const char *best = "?sortByAttr=SORT_BY_SEARCHER_METRIC&states=STATE_COMPLETED";
     long long experiment = c->options.experiment;
     json_t *list = NULL, *item;
     int err = owner_metric(c, &experiment, &metric, e);
     if (err == 0) {
-        err = cli_list(c, "checkpoints", c->options.limit, &list, e,
-                       c->options.trial > 0 ? "/api/v1/trials/%lld/checkpoints"
-                                            : "/api/v1/experiments/%lld/checkpoints",
-                       c->options.trial > 0 ? c->options.trial : experiment);
+        err = cli_list(
+            c, "checkpoints", c->options.best ? 1 : c->options.limit, &list, e,
+            "/api/v1/%s/%lld/checkpoints%s", c->options.trial > 0 ? "trials" : "experiments",
+            c->options.trial > 0 ? c->options.trial : experiment, c->options.best ? best : "");
     }
     *rows = json_array();
-    *smaller = true;
     size_t i;
     json_array_foreach(list, i, item)
     {
         json_array_append_new(*rows, row_checkpoint(item, metric));
-        const json_t *config = jget_path(item, "training.experimentConfig");
-        *smaller = jget_bool(jget_path(config, "searcher"), "smaller_is_better", true);
     }
     json_decref(list);
     return err;
@@ -96,10 +85,9 @@ int run_checkpoint_list(struct cli *c, const struct command *self, struct error 
         return error_set(e, ERR_INVALID, "say whose: --experiment ID or --trial ID");
     }
     json_t *rows = NULL;
-    bool smaller;
-    int err = list_rows(c, &rows, &smaller, e);
-    if (err == 0 && (c->options.latest || c->options.best)) {
-        json_t *one = choose(rows, c->options.best, smaller);
+    int err = list_rows(c, &rows, e);
+    if (err == 0 && c->options.latest && !c->options.best) {
+        json_t *one = latest_of(rows);
         json_decref(rows);
         rows = one;
     }

@@ -264,8 +264,9 @@ static int describe_trials(struct cli *c, long long id, const json_t *config, js
 }
 
 // Those of a search the best first, with what they differ in.
-static int print_trials(struct cli *c, json_t *trials, const json_t *config, struct error *e)
+static int print_trials(struct cli *c, json_t *trials, const json_t *experiment, struct error *e)
 {
+    const json_t *config = jget(experiment, "config");
     if (json_array_size(trials) < 2) {
         printf("\nTrials (latest and best: %s)\n", searcher_metric(config));
         return output_rows(
@@ -273,7 +274,7 @@ static int print_trials(struct cli *c, json_t *trials, const json_t *config, str
             failure_columns(trials, "id,state,steps,latest,best,restarts,duration", &c->arena), e);
     }
     printf("\nTrials, the best first (%s)\n", searcher_metric(config));
-    json_t *sorted = search_table(trials, config);
+    json_t *sorted = search_table(trials, config, jget_int(experiment, "bestTrialId", 0));
     const char *columns = search_columns(sorted, &c->arena);
     int err = output_rows(c, sorted, failure_columns(sorted, columns, &c->arena), e);
     json_decref(sorted);
@@ -306,7 +307,7 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
                             e);
     }
     if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
-        err = print_trials(c, json_object_get(row, "trials"), config, e);
+        err = print_trials(c, json_object_get(row, "trials"), experiment, e);
         failure_print(failure_newest(trials));
     }
     json_decref(trials);

@@ -11,6 +11,7 @@
 struct ranked {
     json_t *row;
     double best; // the smaller the better; NaN: none
+    bool leads;  // it is called the best
     json_int_t id;
 };
 
@@ -23,10 +24,13 @@ static int by_rank(const void *a, const void *b)
     if (x->best != y->best && !isnan(x->best)) {
         return x->best < y->best ? -1 : 1;
     }
+    if (x->leads != y->leads) {
+        return x->leads ? -1 : 1;
+    }
     return (x->id > y->id) - (x->id < y->id);
 }
 
-json_t *search_table(json_t *rows, const json_t *config)
+json_t *search_table(json_t *rows, const json_t *config, long long best_trial)
 {
     bool smaller = jget_bool(jget(config, "searcher"), "smaller_is_better", true);
     size_t count = json_array_size(rows), i;
@@ -35,7 +39,8 @@ json_t *search_table(json_t *rows, const json_t *config)
     json_array_foreach(rows, i, row)
     {
         double best = jget_double(row, "best", NAN);
-        all[i] = (struct ranked){row, smaller ? best : -best, jget_int(row, "id", 0)};
+        all[i] = (struct ranked){row, smaller ? best : -best, jget_int(row, "id", 0) == best_trial,
+                                 jget_int(row, "id", 0)};
     }
     qsort(all, count, sizeof(*all), by_rank);
     for (i = 0; i < count; i++) {

@@ -122,23 +122,6 @@
     "json_each(t.summary_metrics) g JOIN json_each(g.value) m ON g.key = ?2"
 #define SQL_TRIAL_WORKSPACE SQL_TRIAL_JOINED " JOIN projects p ON p.id = e.project_id"
 
-#define SQL_CHECKPOINT_METRIC "json_extract(c.validation, '$.avgMetrics.' || " SQL_METRIC_LABEL ")"
-// What must not lose it, whatever a policy says: 0 a version of a model, 1 an experiment that
-// starts from it, 2 a trial that would go on from it; each null when there is none.
-#define SQL_CHECKPOINT_NEEDS                                                                       \
-    "(SELECT m.name || ' version ' || v.version FROM model_versions v JOIN models m"               \
-    " ON m.id = v.model_id WHERE v.checkpoint_uuid = c.uuid LIMIT 1),"                             \
-    " (SELECT s.experiment_id FROM experiment_sources s WHERE s.checkpoint_uuid = c.uuid LIMIT "   \
-    "1),"                                                                                          \
-    " (SELECT l.id FROM trials l WHERE l.id = c.trial_id AND l.latest_checkpoint = c.uuid"         \
-    " AND l.state NOT IN ('COMPLETED', 'CANCELED', 'ERROR'))"
-#define SQL_CHECKPOINT_COLUMNS                                                                     \
-    "SELECT c.uuid, c.task_id, c.allocation_id, c.trial_id, c.experiment_id, c.state, c.steps, "   \
-    "c.metadata, c.resources, c.storage, c.validation, c.reported_at, e.config, "                  \
-    "t.hparams, " SQL_CHECKPOINT_METRIC
-#define SQL_CHECKPOINT_FROM "FROM checkpoints c"
-#define SQL_CHECKPOINT_JOINED                                                                      \
-    "LEFT JOIN trials t ON t.id = c.trial_id LEFT JOIN experiments e ON e.id = c.experiment_id"
-#define SQL_CHECKPOINT_TABLES SQL_CHECKPOINT_FROM " " SQL_CHECKPOINT_JOINED
+#include "db/statements/checkpoints.h"
 
 #endif

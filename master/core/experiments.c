@@ -248,6 +248,18 @@ static void set_progress(struct core *c, struct live *l, double progress)
     core_event(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
 }
 
+// Work that a cancelled or failed search leaves undone is not done. Trials that end because the
+// experiment is stopped, and an end without a trial that completed, tell nothing of progress.
+static bool is_progress(const struct live *l, const struct search_commands *commands)
+{
+    enum experiment_state state = l->experiment->state;
+    for (size_t i = 0; i < commands->count; i++)
+        if (commands->items[i].kind == SEARCH_SHUTDOWN &&
+            commands->items[i].outcome != SEARCH_END_COMPLETED)
+            return false;
+    return state == EXPERIMENT_ACTIVE || state == EXPERIMENT_PAUSED;
+}
+
 void experiment_tell(struct core *c, struct live *l, const struct search_event *event)
 {
     struct search_commands commands;
@@ -262,7 +274,8 @@ void experiment_tell(struct core *c, struct live *l, const struct search_event *
         STORE(c, EXPERIMENT_SET_SEARCHER, "si", snapshot, l->experiment->id);
         free(snapshot);
     }
-    set_progress(c, l, search_progress(l->search));
+    if (is_progress(l, &commands))
+        set_progress(c, l, search_progress(l->search));
     for (size_t i = 0; i < commands.count; i++)
         obey(c, l, &commands.items[i]);
     search_commands_free(&commands);

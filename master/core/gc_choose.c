@@ -48,6 +48,7 @@ static void read_row(const struct storage *storage, struct db_rows *from, struct
                              .reported_at = db_int(from, 3),
                              .metric = db_double(from, 4)};
     snprintf(row->uuid, sizeof row->uuid, "%s", db_text(from, 0));
+    row->leads = db_int(from, 9);
     row->has_metric = !db_is_null(from, 4) && isfinite(row->metric);
     for (int need = 6; need <= 8; need++)
         if (!db_is_null(from, need))

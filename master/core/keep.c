@@ -13,13 +13,23 @@ static int by_age(const struct keep_row *a, const struct keep_row *b)
     return strcmp(a->uuid, b->uuid);
 }
 
+// The order of SQL_CHECKPOINT_BEST_FIRST: on a tie that of the best trial, then the first one
+// reached.
 static int by_metric(const struct keep_row *a, const struct keep_row *b, bool smaller)
 {
     if (a->has_metric != b->has_metric)
         return a->has_metric ? -1 : 1;
     if (a->has_metric && (a->metric < b->metric || a->metric > b->metric))
         return (a->metric < b->metric) == smaller ? -1 : 1;
-    return by_age(a, b);
+    if (!a->has_metric)
+        return by_age(a, b);
+    if (a->leads != b->leads)
+        return a->leads ? -1 : 1;
+    if (a->reported_at != b->reported_at)
+        return a->reported_at < b->reported_at ? -1 : 1;
+    if (a->steps != b->steps)
+        return a->steps < b->steps ? -1 : 1;
+    return strcmp(a->uuid, b->uuid);
 }
 
 static int by_trial(const struct keep_row *a, const struct keep_row *b)

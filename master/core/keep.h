@@ -29,6 +29,7 @@ enum keep { // why it is kept; bits
 struct keep_row {
     char uuid[UUID_TEXT];
     int64_t trial_id, steps, reported_at;
+    bool leads; // its trial is the best of the experiment
     bool has_metric;
     double metric; // finite
     unsigned keep; // given: NEEDED, OUT_OF_REACH; found: the rest. 0: it goes

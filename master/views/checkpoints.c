@@ -112,11 +112,6 @@ int view_checkpoint(struct view *v, struct error *e)
     return found < 0 ? store_failed(e) : found == 0 ? no_checkpoint(v->rq->params[0], e) : 0;
 }
 
-// Best first, when the caller names no order for the searcher's metric.
-#define BEST_FIRST                                                                                 \
-    SQL_CHECKPOINT_METRIC " IS NULL, " SQL_CHECKPOINT_METRIC                                       \
-                          " * iif(json_extract(e.config, '$.searcher.smaller_is_better'), 1, -1)"
-
 // By any metric of its validation. The name is bound once, by its number, for the condition and the
 // order both.
 static void sort_by_metric(struct list *l, const char *metric)
@@ -151,7 +146,7 @@ static void sort_checkpoints(struct list *l)
     if (metric)
         sort_by_metric(l, metric);
     else if (by && !strcmp(by, "SORT_BY_SEARCHER_METRIC") && !query_get(l->v->query, "orderBy"))
-        buf_puts(&l->order, " ORDER BY " BEST_FIRST ", c.steps DESC, c.uuid");
+        buf_puts(&l->order, " ORDER BY " SQL_CHECKPOINT_BEST_FIRST); // the caller names no order
     else
         list_sort(l, name, sorts, "c.steps DESC, c.reported_at DESC, c.uuid", "c.uuid");
 }

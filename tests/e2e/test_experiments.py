@@ -130,6 +130,53 @@ class ExperimentsTest(unittest.TestCase):
             "trialId": trial, "trialRunId": run, "stepsCompleted": steps, "reportTime": "2026-01-01T00:00:00+00:00",
             "metrics": {"avgMetrics": {"loss": loss}, "batchMetrics": None}}})
 
+    def trial_of(self, experiment, name):
+        return self.user.ok("PUT", "/trials", {
+            "createTrialRequest": {"experimentId": experiment, "hparams": {}, "unmanaged": True},
+            "externalTrialId": name})["trial"]
+
+    def save(self, trial, steps):
+        """Reports a checkpoint; its uuid."""
+        uuid = f"{trial['id']:08x}-0000-4000-8000-{steps:012x}"
+        self.user.post("/checkpoints", {
+            "uuid": uuid, "taskId": trial["taskId"], "allocationId": None, "metadata": {"steps_completed": steps},
+            "resources": {"a": "1"}, "state": "STATE_COMPLETED", "reportTime": None, "storageId": None, "training": {}})
+        return uuid
+
+    def test_best_is_the_first_that_reached_it(self):
+        """The headline, the list of trials, the checkpoints of both and the command mean the same."""
+        for smaller, value, worse in ((True, 5, 6), (False, 5, 4)):
+            text = DETACHED.replace("metric: loss", f"metric: loss\n  smaller_is_better: {str(smaller).lower()}")
+            experiment = self.user.ok("PUT", f"/experiments/by-external-id/best-{smaller}", {
+                "config": text, "unmanaged": True, "activate": None, "modelDefinition": None, "parentId": None,
+                "projectId": None, "template": None, "validateOnly": None})["experiment"]["id"]
+            early, late = self.trial_of(experiment, "a"), self.trial_of(experiment, "b")
+            for trial in (early, late):
+                self.user.post(f"/trials/{trial['id']}/start", {"trialId": trial["id"], "resume": True})
+            saved = {}
+            for trial, steps, loss in ((early, 1, worse), (late, 10, value), (late, 20, value), (early, 2, value),
+                                       (early, 3, "NaN"), (late, 30, worse)):
+                saved[trial["id"], steps] = self.save(trial, steps)
+                self.report(trial["id"], 1, steps, loss)
+            best = saved[late["id"], 10]
+            seen = self.user.get(f"/experiments/{experiment}")["experiment"]
+            self.assertEqual((seen["bestTrialId"], seen["bestTrialSearcherMetric"]), (late["id"], value))
+            by_metric = "sortByAttr=SORT_BY_SEARCHER_METRIC&states=STATE_COMPLETED"
+            listed = self.user.get(f"/experiments/{experiment}/checkpoints?{by_metric}")["checkpoints"]
+            self.assertEqual([one["uuid"] for one in listed],
+                             [best, saved[late["id"], 20], saved[early["id"], 2], saved[late["id"], 30],
+                              saved[early["id"], 1], saved[early["id"], 3]])
+            self.assertNotIn("searcherMetric", listed[-1]["training"])  # it was no number
+            for trial, steps in ((early, 2), (late, 10)):
+                kept = self.user.get(f"/trials/{trial['id']}")["trial"]["bestCheckpoint"]
+                self.assertEqual(kept["uuid"], saved[trial["id"], steps])
+            rows = self.cluster.rows("checkpoint", "list", "--experiment", experiment, "--best")
+            self.assertEqual([row["uuid"] for row in rows], [best])
+            shown = self.cluster.rows("experiment", "describe", experiment)
+            self.assertEqual((shown["best"], shown["best_trial"]), (value, late["id"]))
+            table = self.cluster.muster("experiment", "describe", experiment).split("the best first")[1]
+            self.assertEqual(int(table.splitlines()[2].split()[0]), late["id"])
+
     def test_detached(self):
         experiment, trial, start = self.detached_run("detached/1 of mine".replace("/", "%2F").replace(" ", "%20"))
         number, task = trial["id"], trial["taskId"]

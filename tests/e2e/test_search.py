@@ -281,6 +281,16 @@ class SearchTest(unittest.TestCase):
         self.assertEqual({trial["state"] for trial in trials}, {"STATE_COMPLETED", "STATE_CANCELED"})
         self.assertLess(len(trials), 50)
         self.assertEqual(seen["liveAllocations"], 0)
+        self.assertLess(seen["progress"], 1)
+
+    def test_cancel_before_anything_ran(self):
+        blocker = self.start("name: random, max_trials: 50, max_concurrent_trials: 8", steps=1000)
+        self.some_have_ended(blocker, 0)
+        number = self.start("name: random, max_trials: 4, max_concurrent_trials: 2", steps=20)
+        self.user.post(f"/experiments/{number}/cancel")
+        self.user.post(f"/experiments/{blocker}/kill")
+        seen, _ = self.ended(number, "STATE_CANCELED", 30)
+        self.assertLess(seen["progress"], 1)
 
     # the master's end
 

@@ -327,6 +327,7 @@ static void test_cancel(void **state)
     run_one("");
     must_tell(core_experiment_cancel, as_user(OWNER, false), "2", NULL); // in the queue
     assert_stored("SELECT state FROM experiments WHERE id = 2", "CANCELED");
+    assert_stored("SELECT progress FROM experiments WHERE id = 2", "0.0");
     must_tell(core_experiment_cancel, as_user(OWNER, false), "1", NULL);
     assert_stored("SELECT state FROM experiments WHERE id = 1", "STOPPING_CANCELED");
     json_t *answer = preemption("1.1.1");

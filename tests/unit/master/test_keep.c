@@ -37,7 +37,13 @@ static bool better(const struct keep_row *a, const struct keep_row *b, bool smal
         return smaller;
     if (a->metric > b->metric)
         return !smaller;
-    return later(a, b);
+    if (a->leads != b->leads)
+        return a->leads; // the first that reached it
+    if (a->reported_at != b->reported_at)
+        return a->reported_at < b->reported_at;
+    if (a->steps != b->steps)
+        return a->steps < b->steps;
+    return strcmp(a->uuid, b->uuid) < 0;
 }
 
 static unsigned expected(const struct keep_row *rows, size_t count, const struct keep_row *row,
@@ -70,6 +76,7 @@ static size_t random_history(struct rng *g, struct keep_row *rows)
         rows[i] = (struct keep_row){.trial_id = (int64_t)rng_below(g, 4),
                                     .steps = (int64_t)rng_below(g, 8),
                                     .reported_at = (int64_t)rng_below(g, 4),
+                                    .leads = rng_below(g, 2),
                                     .has_metric = rng_below(g, 3),
                                     .metric = (double)rng_below(g, 5),
                                     .keep = rng_below(g, 9) ? 0 : KEEP_NEEDED};
