@@ -1,0 +1,120 @@
+"""An editor tries to let the editor's own job go before another team's, and to evict what runs there.
+
+The pool decides by priority alone. The other team's trial holds all slots and one more waits; whatever the
+attacker's client sends, both keep their places, and the running trial is never asked to leave. What the attacker
+may do with the attacker's own jobs goes on to work, and an administrator of the cluster may do all of it.
+"""
+
+import json
+import unittest
+
+from cluster import PASSWORD, Cluster, wait_for
+from det import Det, LiveAgent
+
+CONFIG = "name: n\nentrypoint: x\nresources: {{slots_per_trial: 4, priority: {0}{1}}}\nsearcher: {{name: single, metric: loss}}\n"
+
+
+class Priorities(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster("cluster", slots=(), master_flags=["--scheduler", "priority", "--preempt-after", "0"])
+        cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
+        cls.cluster.start_master()
+        nobody = Det(cls.cluster.port)
+
+        def login(user):
+            return nobody.caller(nobody.post("/auth/login", {"username": user, "password": PASSWORD})["token"])
+
+        cls.admin = login("admin")
+        for user in ("victim", "attacker"):
+            cls.admin.post("/users", {"user": {"username": user, "admin": False, "active": True}, "password": PASSWORD})
+        cls.victim, cls.attacker = login("victim"), login("attacker")
+        cls.live = LiveAgent(cls.cluster.port, (cls.cluster.folder / "master" / "agent.token").read_text().strip())
+        cls.live.start()
+        cls.addClassCleanup(cls.live.stop)
+        wait_for("the agent", lambda: cls.admin.get("/agents")["agents"], 30)
+        cls.project = cls.team(cls.attacker, "mine")
+        cls.their_project = cls.team(cls.victim, "theirs")
+        cls.runs, cls.waits = (cls.submit(cls.victim, cls.their_project, 50) for _ in range(2))
+        cls.running = cls.live.task_of(cls.runs)
+        cls.job = cls.submit(cls.attacker, cls.project, 60)
+        cls.other = cls.submit(cls.attacker, cls.project, 60)
+        cls.jobs = {int(row["full"]["entityId"]): row["full"]["jobId"] for row in cls.admin.get("/job-queues-v2")["jobs"]
+                    if row["full"]["entityId"].isdigit()}
+
+    @classmethod
+    def team(cls, user, name):
+        workspace = user.post("/workspaces", {"name": name, "defaultRole": "viewer"})["workspace"]["id"]
+        return user.post(f"/workspaces/{workspace}/projects", {"name": "p"})["project"]["id"]
+
+    @classmethod
+    def submit(cls, user, project, priority, more="", **fields):
+        return user.post("/experiments", {"config": CONFIG.format(priority, more), "projectId": project, "activate": True,
+                                          **fields})["experiment"]["id"]
+
+    def order(self):
+        """The waiting experiments in the order of decision."""
+        rows = [row["full"] for row in self.admin.get("/job-queues-v2")["jobs"]]
+        return [int(row["entityId"]) for row in rows if row["entityId"].isdigit() and row["summary"]["state"] == "STATE_QUEUED"]
+
+    def harmless(self, where):
+        self.assertEqual(self.order()[0], self.waits, where)
+        status, answer = self.live.caller.caller(self.running["env"]["DET_SESSION_TOKEN"], task=True).request(
+            "GET", f"/api/v1/allocations/{self.running['allocationId']}/signals/preemption?timeout_seconds=0")
+        self.assertEqual((status, answer.get("preempt")), (200, False), where)
+
+    def attempts(self):
+        """(method, path, body) of everything that could put the attacker's job ahead."""
+        mine, theirs, job = self.jobs[self.job], (self.jobs[self.waits], self.jobs[self.runs]), self.job
+        for priority in (49, 43, 42, 41, 1):
+            yield "PATCH", f"experiments/{job}", {"resources": {"priority": priority}}
+            yield "POST", "job-queues", {"updates": [{"jobId": mine, "priority": priority}]}
+        for value in ("1", 1.0, "01", 4.2e1, [1], {"a": 1}, True, -1, 0, 100, 2**63, "1e0"):
+            yield "PATCH", f"experiments/{job}", {"resources": {"priority": value}}
+            yield "POST", "job-queues", {"updates": [{"job_id": mine, "priority": value}]}
+        for anchor in theirs:
+            yield "POST", "job-queues", {"updates": [{"jobId": mine, "aheadOf": anchor}]}
+            yield "POST", "job-queues", {"updates": [{"jobId": mine, "ahead_of": anchor, "priority": 60}]}
+        yield "POST", "job-queues", {"updates": [{"jobId": mine, "behindOf": theirs[1]}]}  # still before the one that waits
+        yield "POST", "job-queues", {"updates": [{"jobId": theirs[0], "behindOf": mine}]}
+        yield "POST", "job-queues", {"updates": [{"jobId": theirs[0], "priority": 99}]}
+        yield "POST", "job-queues", {"updates": [{"jobId": mine, "priority": 61}, {"jobId": mine, "priority": 42}]}
+        yield "POST", "job-queues", {"updates": [{"jobId": self.jobs[self.other], "priority": 42},
+                                                 {"jobId": mine, "aheadOf": self.jobs[self.other]}]}
+        yield "POST", "job-queues", {"updates": [{"jobId": mine, "weight": 1e6}]}
+        yield "PATCH", f"experiments/{job}", {"resources": {"weight": 5}}
+        for more in ("priority: 1", "priority: 41", "weight: 2"):
+            config = CONFIG.format(60, "").replace("priority: 60", more)
+            yield "POST", "experiments", {"config": config, "projectId": self.project, "activate": True}
+            yield "POST", "experiments", {"config": config, "parentId": job, "projectId": self.project, "activate": True}
+            yield "PUT", f"experiments/by-external-id/x-{more[-1]}", {"config": config, "projectId": self.project}
+        yield "POST", "generic-tasks", {"config": "entrypoint: x\nresources: {slots: 4, priority: 1}\n", "projectId": self.project}
+        yield "POST", "commands", {"config": {"entrypoint": ["x"], "resources": {"slots": 4, "priority": 1}}}
+        yield "POST", "templates/fast", {"config": {"resources": {"priority": 1}}}
+        yield "POST", "experiments", {"config": CONFIG.format(60, "").replace(", priority: 60", ""), "template": "fast",
+                                      "projectId": self.project, "activate": True}
+
+    def test_nothing_goes_before_another_team(self):
+        for method, path, body in self.attempts():
+            where = f"{method} {path} {json.dumps(body)[:150]}"
+            status, answer = self.attacker.request(method, f"/api/v1/{path}", body)
+            if not path.startswith("templates/"):
+                self.assertIn(status, (400, 403, 413), f"{where}: {answer}")
+            self.harmless(where)
+
+    def test_own_jobs_stay_the_attackers(self):
+        self.attacker.call("PATCH", f"/experiments/{self.other}", {"resources": {"priority": 59}})
+        before = self.order()
+        self.assertLess(before.index(self.other), before.index(self.job))
+        self.attacker.post("/job-queues", {"updates": [{"jobId": self.jobs[self.job], "aheadOf": self.jobs[self.other]}]})
+        after = self.order()
+        self.assertLess(after.index(self.job), after.index(self.other))
+        self.harmless("own jobs")
+
+    def test_z_an_administrator_may(self):
+        self.admin.post("/job-queues", {"updates": [{"jobId": self.jobs[self.job], "aheadOf": self.jobs[self.waits]}]})
+        self.assertEqual(self.order()[0], self.job)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
