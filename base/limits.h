@@ -52,6 +52,8 @@ enum {
     LIMIT_FOLDER_ENTRIES = 100000,     // names in one folder that is walked
     LIMIT_CHECKPOINTS_PER_CALL = 1000, // deleted, thinned out or patched in one call
     LIMIT_GLOBS_PER_CALL = 64,
+    LIMIT_STREAMS = 512,            // open answers without a known end: logs, events, downloads
+    LIMIT_STREAMS_USER = 192,       // .. of one user
     LIMIT_EVENT_STREAMS = 512,      // followers of events
     LIMIT_EVENT_STREAMS_USER = 64,  // .. of one user
     LIMIT_EVENTS_KEPT = 16384,      // for those who resume

@@ -18,6 +18,7 @@
 
 enum {
     KEEP_BYTES = 64 * 1024, // of a buffer that is kept for the next request
+    SPARES_MAX = 64,        // exchanges that a thread keeps for later
     RECHECK_US = 2 * 1000000,
     REFUSALS_PER_MINUTE = 600, // that leave a row of the audit trail
 };
@@ -63,6 +64,7 @@ struct exchange *exchange_new(struct http_thread *t)
     struct exchange *x = t->spare;
     if (x) {
         t->spare = x->spare;
+        t->spares--;
         return x;
     }
     x = xcalloc(1, sizeof *x);
@@ -107,6 +109,8 @@ void exchange_end(struct exchange *x)
     enter(x, PHASE_IDLE);
     if (x->stream && x->stream->close)
         x->stream->close(x->stream);
+    if (x->seated)
+        seats_leave(&x->server->streams, x->pumped.user);
     json_decref(x->json);
     if (x->rq.input)
         x->rq.input_free(x->rq.input);
@@ -125,8 +129,13 @@ void exchange_end(struct exchange *x)
                             .server = x->server,
                             .thread = x->thread};
     *x = kept;
+    if (x->thread->spares == SPARES_MAX) {
+        exchange_free(x);
+        return;
+    }
     x->spare = x->thread->spare;
     x->thread->spare = x;
+    x->thread->spares++;
 }
 
 void exchange_begin(struct exchange *x, struct MHD_Connection *connection, const char *uri)
@@ -596,8 +605,13 @@ static void exchange_wake_stream(struct stream *s)
 static enum MHD_Result open_stream(struct exchange *x)
 {
     struct stream *s = NULL;
+    x->pumped.user = x->rq.principal.user_id;
+    x->failed.code = seats_take(&x->server->streams, x->pumped.user, LIMIT_STREAMS,
+                                LIMIT_STREAMS_USER, "streams", &x->failed);
+    x->seated = !x->failed.code;
     fill_view(x, x->thread->db);
-    x->failed.code = x->route->stream(&x->view, &s, &x->failed);
+    if (!x->failed.code)
+        x->failed.code = x->route->stream(&x->view, &s, &x->failed);
     if (x->failed.code)
         return exchange_answer(x);
     x->stream = s;

@@ -37,6 +37,7 @@ struct http_thread {
     struct MHD_Daemon *daemon;
     struct db_reader *db;
     struct exchange *spare;
+    int spares;
     struct connection *arriving; // while libmicrohttpd takes it over
     int bell;                    // eventfd: a connection was resumed, or it is time to stop
     pthread_t thread;
@@ -50,6 +51,7 @@ struct server {
     struct parking *parking;
     struct offload *offload;
     struct pump *pump;
+    struct seats streams;
     atomic_bool draining;
     atomic_int active;   // exchanges under way
     atomic_int refusals; // of this minute
@@ -101,7 +103,7 @@ struct exchange {
     struct stream *stream;
     struct pumped pumped; // of the stream
     size_t sent;          // of the stream's bytes in rq.answer
-    bool stream_over, stream_broken;
+    bool stream_over, stream_broken, seated;
     int64_t recheck; // when its caller is checked again
     struct sighted *sighted;
     bool gone; // the peer closed while the stream was parked
@@ -116,6 +118,6 @@ void exchange_free(struct exchange *x);
 void exchange_begin(struct exchange *x, struct MHD_Connection *connection, const char *uri);
 enum MHD_Result exchange_step(struct exchange *x, const char *method, const char *data,
                               size_t *data_len);
-void exchange_end(struct exchange *x); // ready to be used again
+void exchange_end(struct exchange *x); // kept for later, or freed
 
 #endif

@@ -22,7 +22,6 @@
 #include "master/http/auth.h"
 #include "master/http/exchange.h"
 #include "master/views/series_cache.h"
-#include "master/views/views.h"
 
 enum {
     CONNECTION_MEMORY = 32 * 1024, // bytes for the headers of one connection; a parameter takes 64
@@ -329,6 +328,7 @@ static void stop_threads(struct server *s)
 static void free_server(struct server *s)
 {
     stop_threads(s);
+    // What makes a download ends by itself when its caller has left.
     seats_wait(&s->service.downloads);
     seats_wait(&s->service.backups);
     if (s->listener >= 0)

@@ -3,21 +3,12 @@
 #ifndef MUSTER_MASTER_HTTP_VIEW_H
 #define MUSTER_MASTER_HTTP_VIEW_H
 
-#include <pthread.h>
-
-#include "base/limits.h"
 #include "db/db.h"
 #include "master/http/page.h"
 #include "master/http/query.h"
+#include "master/http/seats.h"
 #include "master/request.h"
 #include "master/sight.h"
-
-// Places for what takes long, and who has them: users' ids, 0 where one is free.
-enum { SEATS_MAX = LIMIT_DOWNLOADS };
-struct seats {
-    pthread_mutex_t lock; // zeroed is good
-    int64_t users[SEATS_MAX];
-};
 
 // The services behind every handler; they live as long as the server, and any thread may use them.
 struct service {

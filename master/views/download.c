@@ -15,7 +15,6 @@
 #include "api/archive.h"
 #include "api/checkpoint.h"
 #include "api/wire.h"
-#include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "db/backup.h"
@@ -51,53 +50,6 @@ struct sending {
     struct stream stream; // the first
     struct download *d;
 };
-
-// --- seats ---------------------------------------------------------------------------------------
-
-static int seats_take(struct seats *s, int64_t user, int most, int most_user, struct error *e)
-{
-    int rc = 0, taken = 0, own = 0, at = -1;
-    pthread_mutex_lock(&s->lock);
-    for (int i = 0; i < most; i++) {
-        taken += s->users[i] != 0;
-        own += s->users[i] == user;
-        at = s->users[i] ? at : i;
-    }
-    if (own >= most_user)
-        rc = error_set(e, ERR_BUSY,
-                       "%d downloads of yours are being sent already; try again in a "
-                       "while",
-                       own);
-    else if (at < 0)
-        rc = error_set(e, ERR_BUSY, "%d downloads are being sent already; try again in a while",
-                       taken);
-    else
-        s->users[at] = user;
-    pthread_mutex_unlock(&s->lock);
-    return rc;
-}
-
-static void seats_leave(struct seats *s, int64_t user)
-{
-    int i = 0;
-    pthread_mutex_lock(&s->lock);
-    while (i < SEATS_MAX - 1 && s->users[i] != user)
-        i++;
-    must(s->users[i] == user);
-    s->users[i] = 0;
-    pthread_mutex_unlock(&s->lock);
-}
-
-void seats_wait(struct seats *s)
-{
-    for (int taken = 1; taken; clock_sleep_us(taken ? 1000 : 0)) {
-        taken = 0;
-        pthread_mutex_lock(&s->lock);
-        for (int i = 0; i < SEATS_MAX; i++)
-            taken += s->users[i] != 0;
-        pthread_mutex_unlock(&s->lock);
-    }
-}
 
 // --- what all of them are ------------------------------------------------------------------------
 
@@ -277,7 +229,7 @@ int stream_checkpoint_archive(struct view *v, struct stream **out, struct error 
     int dir = -1, rc = find_folder(v, uuid, &dir, &folder, e);
     if (!rc)
         rc = seats_take(&v->service->downloads, v->rq->principal.user_id, LIMIT_DOWNLOADS,
-                        LIMIT_DOWNLOADS_USER, e);
+                        LIMIT_DOWNLOADS_USER, "downloads", e);
     if (rc) {
         if (dir >= 0)
             close(dir);
@@ -341,7 +293,7 @@ int stream_backup(struct view *v, struct stream **out, struct error *e)
 {
     int rc = room_refuse_submission(v->service->room, e); // the copy lies on the same disk
     if (!rc)
-        rc = seats_take(&v->service->backups, v->rq->principal.user_id, 1, 1, e);
+        rc = seats_take(&v->service->backups, v->rq->principal.user_id, 1, 1, "backups", e);
     if (rc)
         return rc;
     struct download *d = open_download(v, &v->service->backups, out);

@@ -106,9 +106,6 @@ int write_source_metrics(struct view *v, struct db_rows *rows, struct error *e);
 int read_source_type(struct view *v, const char **type, struct error *e);
 stream_handler stream_checkpoint_archive, stream_backup;
 
-// What makes a download ends by itself when its caller has left; the stop waits for that.
-void seats_wait(struct seats *s);
-
 stream_handler stream_events; // events.c
 
 // experiments.c: the members that lists and descriptions share; columns SQL_EXPERIMENT_COLUMNS.

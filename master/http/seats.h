@@ -1,0 +1,23 @@
+// Places for what takes long, so many of them and fewer for one user. Any thread.
+#ifndef MUSTER_MASTER_HTTP_SEATS_H
+#define MUSTER_MASTER_HTTP_SEATS_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum { SEATS_MAX = 512 };
+
+struct seats { // zeroed is good
+    pthread_mutex_t lock;
+    int64_t users[SEATS_MAX]; // who has it: user id + 1; 0: free
+};
+
+// ERR_BUSY: `most` are taken, or `most_user` by this user. `what`: "downloads".
+int seats_take(struct seats *s, int64_t user, int most, int most_user, const char *what,
+               struct error *e);
+void seats_leave(struct seats *s, int64_t user);
+void seats_wait(struct seats *s); // until all are free
+
+#endif
