@@ -13,7 +13,7 @@ export function experimentOf(id: string | undefined): number | undefined {
 
 /** The colour that an experiment has wherever its slots are shown. */
 export function tintOf(experimentId: number): string {
-    return `var(--c${experimentId % 8})`;
+    return `var(--c${experimentId % 10})`;
 }
 
 // --- agents --------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import type { Series } from "./types";
 
 /** So many colours there are in tokens.css, --c0 and on. */
-export const COLOURS = 8;
+export const COLOURS = 10;
 const DASHES: readonly (readonly number[])[] = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
 
 export const colourOf = (kind: number) => `--c${kind % COLOURS}`;

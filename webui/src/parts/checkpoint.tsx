@@ -23,28 +23,40 @@ export function DownloadCheckpoint({ checkpoint, name }: { checkpoint: Checkpoin
     );
 }
 
-/** A fact of a headline: the best that is kept by the searched metric; without one the newest. */
-export function BestCheckpoint({ experimentId, trialId }: { experimentId: number; trialId?: number }) {
+interface Whose {
+    experimentId: number;
+    trialId?: number | undefined;
+}
+
+export const isRated = (one: Checkpoint) => typeof one.training.searcherMetric === "number";
+
+/** The best that is kept by the searched metric, without one the newest: the first in the master's order. */
+export function useBest({ experimentId, trialId }: Whose): Checkpoint | undefined {
     const path = trialId ? `/trials/${trialId}` : `/experiments/${experimentId}`;
     const query = { sortByAttr: "SORT_BY_SEARCHER_METRIC", states: "STATE_COMPLETED", limit: 1 };
-    const best = useLoad(
+    return useLoad(
         (abort) => get<{ checkpoints: Checkpoint[] }>(`${path}/checkpoints`, query, abort),
         { topics: ["checkpoints"], experimentId, every: 2 },
     ).data.value?.checkpoints[0];
+}
+
+/** A fact of a headline. */
+export function BestCheckpoint(whose: Whose) {
+    const best = useBest(whose);
     if (!best) return null;
     const { searcherMetric } = best.training;
-    const isRated = typeof searcherMetric === "number";
+    const rated = isRated(best);
     return (
         <div>
-            <dt>{isRated ? "Best checkpoint" : "Newest checkpoint"}</dt>
+            <dt>{rated ? "Best checkpoint" : "Newest checkpoint"}</dt>
             <dd class="line">
-                {isRated && <span class="num">{metric(searcherMetric)}</span>}
+                {rated && <span class="num">{metric(searcherMetric)}</span>}
                 <span class="muted num">
                     step {number(best.stepsCompleted ?? 0)}, {bytes(sizeOf(best))}
                 </span>
                 <DownloadCheckpoint
                     checkpoint={best}
-                    name={isRated ? "the best checkpoint" : "the newest checkpoint"}
+                    name={rated ? "the best checkpoint" : "the newest checkpoint"}
                 />
             </dd>
         </div>

@@ -12,7 +12,7 @@ import { listRows } from "../lib/rows";
 import { mayChange } from "../lib/session";
 import type { Checkpoint, Experiment, Model, Paged } from "../lib/types";
 import { flag, param, text } from "../lib/url";
-import { DownloadCheckpoint, sizeOf } from "./checkpoint";
+import { DownloadCheckpoint, isRated, sizeOf, useBest } from "./checkpoint";
 import { Dialog } from "./dialog";
 import { Field, Switch, TextInput } from "./field";
 import { FormDialog } from "./form";
@@ -117,16 +117,9 @@ export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
     const rows = useMemo(() => listRows(shown, (checkpoint) => checkpoint.uuid), []);
     const workspaceId = experiment.workspaceId ?? 1;
     const refused = mayChange(workspaceId, experiment.userId);
-    const searcher = experiment.config?.["searcher"] as
-        { smaller_is_better?: boolean; metric?: string } | undefined;
-    const way = searcher?.smaller_is_better === false ? -1 : 1;
-    const best = useComputed(() => {
-        const rated = (all.value ?? []).filter(
-            (one) => isThere(one) && typeof one.training.searcherMetric === "number",
-        );
-        rated.sort((a, b) => way * (a.training.searcherMetric! - b.training.searcherMetric!));
-        return rated[0]?.uuid;
-    });
+    const searcher = experiment.config?.["searcher"] as { metric?: string } | undefined;
+    const found = useBest({ experimentId: experiment.id, trialId });
+    const best = found && isRated(found) ? found.uuid : undefined;
     const itemsOf = (checkpoint: Checkpoint): MenuItem[] => {
         const { uuid } = checkpoint;
         const remove: Action = {
@@ -169,7 +162,7 @@ export function CheckpointTable({ experiment, trialId }: CheckpointTableProps) {
                     <span class="mono" title={row.uuid}>
                         {row.uuid.slice(0, 8)}
                     </span>
-                    {row.uuid === best.value && <strong class="good">★ best</strong>}
+                    {row.uuid === best && <strong class="good">★ best</strong>}
                 </span>
             ),
         },
