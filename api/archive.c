@@ -5,6 +5,7 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -198,7 +199,9 @@ static void free_items(struct item *items, size_t count)
     free(items);
 }
 
-static int pack_item(struct archive *a, const struct item *item, size_t *total, struct error *e)
+// `take`: the entry's content leaves it, once it has been decoded.
+static int pack_item(struct archive *a, const struct item *item, bool take, size_t *total,
+                     struct error *e)
 {
     const json_t *content = jget(item->entry, "content");
     unsigned mode = (unsigned)jget_int(item->entry, "mode", 0644);
@@ -212,6 +215,8 @@ static int pack_item(struct archive *a, const struct item *item, size_t *total, 
         base64_decode(json_string_value(content), json_string_length(content), &data, &len))
         return error_set(e, ERR_INVALID, "modelDefinition: \"%.200s\": content is no base64",
                          item->path);
+    if (take)
+        json_object_del((json_t *)(uintptr_t)item->entry, "content");
     *total += len;
     int rc = *total > LIMIT_MODEL_DEFINITION
                  ? error_set(e, ERR_TOO_LARGE,
@@ -225,7 +230,7 @@ static int pack_item(struct archive *a, const struct item *item, size_t *total, 
     return rc;
 }
 
-static int pack_items(const json_t *files, struct buf *out, struct error *e)
+static int pack_items(const json_t *files, bool take, struct buf *out, struct error *e)
 {
     struct archive *a = NULL;
     size_t total = 0, count = json_array_size(files);
@@ -235,7 +240,7 @@ static int pack_items(const json_t *files, struct buf *out, struct error *e)
     if (!rc)
         rc = write_open(write_to_buf, out, ARCHIVE_TAR_GZ, &a, e);
     for (size_t i = 0; !rc && i < count; i++)
-        rc = pack_item(a, &items[i], &total, e);
+        rc = pack_item(a, &items[i], take, &total, e);
     if (a)
         rc = write_close(a, rc, e);
     archive_locale_leave(before);
@@ -248,10 +253,10 @@ static struct buf nothing; // an archive of no files
 static void pack_nothing(void)
 {
     buf_init(&nothing, LIMIT_BODY);
-    must(!pack_items(NULL, &nothing, NULL));
+    must(!pack_items(NULL, false, &nothing, NULL));
 }
 
-int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error *e)
+static int pack_list(const json_t *files, bool take, void **tgz, size_t *len, struct error *e)
 {
     // Submissions without files come in thousands, and a compressor is large to set up.
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -266,13 +271,23 @@ int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error
                          ARCHIVE_FILES_MAX);
     buf_init(&out, LIMIT_BODY);
     pthread_once(&once, pack_nothing);
-    int rc = count ? pack_items(files, &out, e) : buf_append(&out, nothing.data, nothing.len);
+    int rc = count ? pack_items(files, take, &out, e) : buf_append(&out, nothing.data, nothing.len);
     if (!rc) {
         *len = out.len;
         *tgz = buf_take(&out);
     }
     buf_free(&out);
     return rc;
+}
+
+int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error *e)
+{
+    return pack_list(files, false, tgz, len, e);
+}
+
+int archive_take_list(json_t *files, void **tgz, size_t *len, struct error *e)
+{
+    return pack_list(files, true, tgz, len, e);
 }
 
 // --- a folder ------------------------------------------------------------------------------------

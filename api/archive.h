@@ -23,6 +23,8 @@ enum {
 // JSON list to tar.gz (heap). A missing or empty list gives an archive of no files. ERR_INVALID
 // names the entry ("modelDefinition.3: ..."), ERR_TOO_LARGE past LIMIT_MODEL_DEFINITION.
 int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error *e);
+// The same, and takes the contents out of the list as it goes: large ones are in memory once.
+int archive_take_list(json_t *files, void **tgz, size_t *len, struct error *e);
 
 // A folder to tar.gz, written to fd as it goes; links and special files are left out.
 int archive_pack_folder(const char *folder, int fd, struct error *e);

@@ -15,6 +15,7 @@
 #ifndef MUSTER_BASE_SCAN_H
 #define MUSTER_BASE_SCAN_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,6 +46,10 @@ bool scan_int(struct scan *s, int64_t *out);    // also as a string of digits
 bool scan_number(struct scan *s, double *out, bool *whole); // whole: without a point or exponent
 void scan_skip(struct scan *s);                             // any value
 bool scan_null(struct scan *s);                             // reads a null, and nothing else
+
+// The whole text as a tree, as json_parse() makes it, but for what it takes meanwhile: a long
+// string is in memory twice, not three times. ERR_INVALID; *out is NULL then.
+int scan_tree(char *text, size_t len, const char *what, json_t **out, struct error *e);
 
 int scan_fail(struct scan *s, int err, const char *text); // the caller's own complaint
 int scan_end(struct scan *s); // nothing but blanks follow: 0, or the error, with its place

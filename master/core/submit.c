@@ -277,9 +277,9 @@ static int read_parent(struct submission *s, struct db_reader *db)
 
 static int pack_files(struct submission *s)
 {
-    const json_t *files = jget(s->rq->body, s->fields->files);
+    json_t *files = jget(s->rq->body, s->fields->files); // nobody else needs their contents
     s->no_files = !s->archive && !json_array_size(files);
-    int err = s->archive ? 0 : archive_pack_list(files, &s->archive, &s->archive_len, &s->e);
+    int err = s->archive ? 0 : archive_take_list(files, &s->archive, &s->archive_len, &s->e);
     if (!err)
         sha256_hex(s->archive, s->archive_len, s->hash);
     return err;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/scan.h"
 #include "master/audit.h"
 #include "master/http/auth.h"
 #include "master/http/framing.h"
@@ -402,7 +403,9 @@ static int parse_body(struct exchange *x, struct error *e)
     int rc = body_weigh(x->route, x->body.data, x->body.len, &weight, e);
     if (!rc)
         rc = account_hold(x->account, &x->held, x->body.len + weight, e);
-    if (!rc)
+    if (!rc && x->route->body == BODY_FILES && x->body.len > PARSE_INLINE_MAX)
+        rc = scan_tree(x->body.data, x->body.len, "the request body", &x->json, e);
+    else if (!rc)
         rc = json_parse(buf_str(&x->body), x->body.len, "the request body", &x->json, e);
     recycle(&x->body); // what it has become counts on until the answer has left
     if (rc)

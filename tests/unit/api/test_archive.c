@@ -343,6 +343,11 @@ static void the_order_of_a_list_does_not_matter(void **state)
     assert_int_equal(archive_pack_list(two, &second, &second_len, &e), 0);
     assert_int_equal(first_len, second_len);
     assert_memory_equal(first, second, first_len);
+    free(second);
+    assert_int_equal(archive_take_list(two, &second, &second_len, &e), 0);
+    assert_int_equal(first_len, second_len);
+    assert_memory_equal(first, second, first_len);
+    assert_null(json_object_get(json_array_get(two, 1), "content"));
     free(first);
     free(second);
     json_decref(one);

@@ -152,11 +152,57 @@ static void test_damaged(void **state)
     }
 }
 
+// --- trees ---------------------------------------------------------------------------------------
+
+// The same tree as the library's, and the same texts refused.
+static void test_trees(void **state)
+{
+    static const char *const texts[] = {
+        "{\"a\": [1, -2.5e3, \"x\\n\\u00e4\", null, true, false, {}], \"b\": {\"c\": []}}",
+        "[]",
+        " 7 ",
+        "\"text\"",
+        "null",
+        "[9223372036854775807, -9223372036854775808]",
+        "{\"\": \"\"}",
+        "",
+        "{",
+        "[1,]",
+        "{\"a\":1,}",
+        "{\"a\":1,\"a\":2}",
+        "[9223372036854775808]",
+        "[1 2]",
+        "{\"a\" 1}",
+        "\"\xff\"",
+        "{\"\xff\": 1}",
+        "[tru]",
+        "[01]",
+        "\"open",
+        "[1] 2",
+        "{1: 2}",
+        "[\"\\x\"]",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char copy[256];
+        struct error e;
+        json_t *ours = NULL, *theirs;
+        snprintf(copy, sizeof copy, "%s", texts[i]);
+        theirs = json_loads(texts[i], JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
+        int err = scan_tree(copy, strlen(copy), "text", &ours, &e);
+        if (!err != !!theirs || !err != !!ours || (ours && !json_equal(ours, theirs)))
+            fail_msg("%s: %s", texts[i], err ? e.text : "another tree");
+        json_decref(ours);
+        json_decref(theirs);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_members), cmocka_unit_test(test_odd_escapes),
-        cmocka_unit_test(test_refuses),       cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_integers),      cmocka_unit_test(test_damaged)};
+        cmocka_unit_test(test_trees),       cmocka_unit_test(test_reads_members),
+        cmocka_unit_test(test_odd_escapes), cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_depth),       cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_damaged)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
