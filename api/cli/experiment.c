@@ -7,6 +7,7 @@
 #include "api/cli/columns.h"
 #include "api/cli/failure.h"
 #include "api/cli/output.h"
+#include "api/cli/overlay.h"
 #include "api/cli/rows.h"
 #include "api/cli/search_table.h"
 #include "api/cli/verbs.h"
@@ -34,6 +35,22 @@ int fetch_trials(struct cli *c, long long experiment, json_t **trials, struct er
 
 // ---- create ----
 
+// The text of `root`: the file's own, comments and all, where --config changes single values of it.
+static char *changed_text(struct cli *c, const char *text, const json_t *root)
+{
+    size_t count = 0, most = (size_t)c->options.config.count + 1;
+    const char **paths = arena_alloc(&c->arena, most * sizeof(*paths));
+    for (int i = 0; i < c->options.config.count; i++) {
+        const char *item = c->options.config.items[i];
+        paths[count++] = arena_printf(&c->arena, "%.*s", (int)strcspn(item, "="), item);
+    }
+    if (c->options.name != NULL) {
+        paths[count++] = "name";
+    }
+    char *changed = overlay_text(text, paths, count, root);
+    return changed != NULL ? changed : json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+}
+
 int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_doc *out,
                     struct error *e)
 {
@@ -46,8 +63,9 @@ int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_do
         json_object_set_new(doc.root, "name", json_string(c->options.name));
     }
     if (err == 0 && (c->options.config.count > 0 || c->options.name != NULL)) {
+        char *changed = changed_text(c, *text, doc.root);
         free(*text);
-        *text = json_dumps(doc.root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+        *text = changed;
     }
     if (err == 0 && c->options.template == NULL) { // what is left out may be in the template
         err = expconf_finish(&doc, e);             // the faults a person can mend here

@@ -138,6 +138,14 @@ class WithMaster(unittest.TestCase):
         table = self.cluster.muster("experiment", "list")
         self.assertIn("hello", table)
 
+    def test_a_changed_configuration_keeps_its_comments(self):
+        text = (self.cluster.folder / "comments.yaml")
+        text.write_text("# why it is so\nname: noted # a name\nentrypoint: 'true'\nmax_restarts: 3  # many\n"
+                        "searcher: {name: single, metric: loss}\n")
+        number = self.cluster.create(text, self.cluster.folder / "config", "--config", "max_restarts=0", "--paused")
+        shown = self.cluster.muster("experiment", "config", number)
+        self.assertEqual(shown, text.read_text().replace("max_restarts: 3 ", "max_restarts: 0 "))
+
     def test_not_signed_in(self):
         done = subprocess.run([BIN / "muster", "experiment", "list"], capture_output=True, text=True, timeout=60,
                               env={**self.cluster.env, "XDG_CONFIG_HOME": str(self.cluster.folder / "nobody")})

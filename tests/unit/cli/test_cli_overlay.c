@@ -1,0 +1,58 @@
+// Changed values stand where the old ones stood; what cannot be changed so is refused.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/cli/overlay.h"
+#include "base/json.h"
+
+static void expect(const char *text, const char *path, const char *wanted, const char *expected)
+{
+    json_t *root = json_loads(wanted, 0, NULL);
+    char *changed = overlay_text(text, &path, 1, root);
+    if (expected == NULL) {
+        assert_null(changed);
+    } else {
+        assert_non_null(changed);
+        assert_string_equal(changed, expected);
+    }
+    free(changed);
+    json_decref(root);
+}
+
+static void values(void **state)
+{
+    (void)state;
+    expect("# why\na: 1 # one\nb: x\n", "a", "{\"a\":2,\"b\":\"x\"}", "# why\na: 2 # one\nb: x\n");
+    expect("a:\n  b: 1\n  c: 2\n", "a.c", "{\"a\":{\"b\":1,\"c\":4}}", "a:\n  b: 1\n  c: 4\n");
+    expect("a: {b: 1, c: 2} # two\n", "a.b", "{\"a\":{\"b\":7,\"c\":2}}",
+           "a: {b: 7, c: 2} # two\n");
+    expect("a: \"x # y\" # z\n", "a", "{\"a\":\"w\"}", "a: \"w\" # z\n");
+    expect("a: 1", "b", "{\"a\":1,\"b\":[2]}", "a: 1\nb: [2]\n");
+}
+
+static void what_would_mean_something_else(void **state)
+{
+    (void)state;
+    expect("a: [1, 2]\n", "a", "{\"a\":[3]}", NULL);
+    expect("a: {}\n", "a.b", "{\"a\":{\"b\":1}}", NULL);
+    expect("a: 'it''s'\n", "a", "{\"a\":\"w\"}", NULL);
+    expect("a: &x 1\nb: *x\n", "b", "{\"a\":1,\"b\":3,\"c\":4}", NULL);
+    expect("a: two\n  lines\n", "a", "{\"a\":\"w\"}", NULL);
+    expect("a: 1\n", "a", "{\"a\":2,\"b\":3}", NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values),
+        cmocka_unit_test(what_would_mean_something_else),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
