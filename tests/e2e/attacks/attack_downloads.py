@@ -188,7 +188,9 @@ class Downloads(unittest.TestCase):
             others.forget()
             statuses = large_uploads(self.cluster, self.prey, size_mb=16)
             others.assert_served(GENEROUS)
-        self.assertEqual(set(statuses) - {200, 429}, set(), statuses)
+        # Those that find no room are told to come again, or cut when they go on sending.
+        self.assertLessEqual(set(statuses), {200, 429, 503, "BrokenPipeError", "ConnectionResetError"})
+        self.assertIn(200, statuses)
 
 
 if __name__ == "__main__":
