@@ -31,6 +31,7 @@ enum {
     LIMIT_PATTERNS_KEPT = 32,       // that are compiled and in nobody's use, each of 0.5 MB at most
     LIMIT_LOG_POLICIES = 16,        // of an experiment
     LIMIT_MATCH_POST_MS = 500,      // of a processor, for all patterns over the lines of one post
+    LIMIT_LOG_CHUNKS_OPEN = 64,     // unpacked, of streams whose callers have not read them yet
     LIMIT_LOG_SEARCHES = 256,       // open at once
     LIMIT_LOG_SEARCH_S = 30,        // .. for a search in a log, until it reaches the log's end
     LIMIT_METRICS_PER_POST = 10000, // names in one report

@@ -34,6 +34,7 @@ struct service {
     struct offload *searcher;  // the worker of searches in logs
     struct patterns *patterns; // .. its own
     atomic_int searches;       // open
+    atomic_int log_chunks;     // unpacked, in streams that are between two parts
     int64_t search_us;         // of a processor, that each may use
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "master/live/follow.h"
 #include "master/views/logsearch.h"
@@ -25,7 +26,21 @@ struct log_stream {
     struct log_read *read;     // NULL: the search has it
     struct log_search *search; // NULL: none
     bool follows;
+    bool holds; // an unpacked chunk, until the next part
+    atomic_int *holders;
 };
+
+// A caller who does not read keeps a chunk in memory: of too many of them it is unpacked again.
+static void hold_chunk(struct log_stream *l)
+{
+    bool holds = l->read && l->read->log.left > 0;
+    if (holds && !l->holds && atomic_load(l->holders) >= LIMIT_LOG_CHUNKS_OPEN) {
+        log_reader_free(&l->read->log);
+        holds = false;
+    }
+    atomic_fetch_add(l->holders, holds - l->holds);
+    l->holds = holds;
+}
 
 // Nothing more for now: `end` is that of the task, looked at before.
 static enum stream_turn at_end(struct log_stream *l, int64_t end, const struct buf *out)
@@ -46,6 +61,7 @@ static enum stream_turn fill_plain(struct log_stream *l, struct db_reader *db, s
     // The end is looked at first: what was committed before it is then read below.
     int64_t end = l->follows ? log_read_end(l->read, db) : 1;
     int step = log_read_on(l->read, db, NULL, &bounds, out, &e);
+    hold_chunk(l);
     if (step < 0) {
         char quoted[ERROR_TEXT_MAX];
         log_error("a log cannot be read", "err=%s", log_quote(quoted, sizeof quoted, e.text));
@@ -98,6 +114,7 @@ static void close_logs(struct stream *s)
         follow_remove(l->follow, &l->follower);
     if (l->search)
         log_search_free(l->search);
+    atomic_fetch_sub(l->holders, l->holds);
     if (l->read)
         log_read_free(l->read);
 }
@@ -108,6 +125,7 @@ static int open_logs(struct view *v, int64_t trial_id, const char *task_id, stru
     struct log_stream *l = arena_alloc(&v->rq->arena, sizeof *l);
     *l = (struct log_stream){.stream = {.fill = fill_logs, .close = close_logs},
                              .follow = v->service->follow,
+                             .holders = &v->service->log_chunks,
                              .follower = {.task_id = task_id}};
     int rc = log_read_new(v, trial_id, task_id, &l->read, e);
     if (rc)
