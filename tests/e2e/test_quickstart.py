@@ -143,7 +143,7 @@ class Clone(unittest.TestCase):
         self.assertNotEqual(code, 0)
         self.assertIn(f"runs on port {ports[0]}; stop it first", text)
         self.assertIn("pausing experiment 1", self.works("stop"))
-        self.assertEqual(self.processes(), [])
+        wait_for("its processes to be gone", lambda: not self.processes(), 30)
 
         moved = self.clone.with_name("moved")
         self.clone.rename(moved)
@@ -158,7 +158,7 @@ class Clone(unittest.TestCase):
         self.assertEqual((trial["state"], trial["restarts"]), ("RUNNING", 0))
 
         self.assertIn("killed a task", self.works("stop", "--kill"))
-        self.assertEqual(self.processes(), [])
+        wait_for("its processes to be gone", lambda: not self.processes(), 30)
         self.works("start")
         self.assertEqual(self.port(), ports[1])  # kept
         states = self.states()
