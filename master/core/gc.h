@@ -31,6 +31,10 @@ const struct gc_taken *gc_taken(const struct core *c, const char *uuid); // NULL
 // `below`. The caller stores it.
 void gc_step_back(struct core *c, struct trial *t, int64_t below);
 
+// Core thread (vanished.c): a trial starts again after a failure. If the files of its checkpoint
+// have disappeared, it goes on from the newest whose files are there, or begins anew and says so.
+void gc_look_for_vanished(struct core *c, const struct trial *t);
+
 // Experiments that live and start from a checkpoint, for their trials that have none of their own.
 struct gc_forks {
     struct gc_fork {

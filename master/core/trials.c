@@ -90,8 +90,10 @@ static void retry(struct core *c, struct trial *t)
     if (t->restarts > t->live->max_restarts || t->no_retries) {
         retry_give_up(c, t);
         trial_event(c, t, TRIAL_EV_OUT_OF_RESTARTS);
-    } else if (!retry_wait(c, t)) {
-        request(c, t);
+    } else {
+        gc_look_for_vanished(c, t);
+        if (!retry_wait(c, t))
+            request(c, t);
     }
 }
 

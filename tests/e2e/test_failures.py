@@ -1,7 +1,10 @@
 """Programs that fail, programs that do not leave, and agents that were given one name: what people are told of
 them, on real daemons."""
 
+import os
 import pathlib
+import shutil
+import signal
 import unittest
 
 from cluster import Cluster, wait_for
@@ -38,6 +41,24 @@ while :; do sleep 0.1; done
 """
 
 
+TRAINED = """\
+name: vanishing
+max_restarts: 1
+resources: {slots_per_trial: 1}
+searcher: {name: single, metric: validation_loss}
+reproducibility: {experiment_seed: 1}
+trainer:
+  model: {family: gpt, layers: 1, heads: 1, width: 32, context: 32}
+  data: {format: bytes, path: input.txt}
+  global_batch_size: 8
+  micro_batch_size: 2
+  steps: 2000
+  checkpoint_every: 20
+  validate_every: 0
+  optimizer: {name: adamw, learning_rate: 1.0e-3}
+"""
+
+
 class Failures(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -71,6 +92,26 @@ class Failures(unittest.TestCase):
         trial = self.cluster.trial(experiment)
         self.assertEqual(trial["reason"], reason)
         self.assertEqual(trial["last_words"].splitlines()[-1], 'KeyError: "lr"')
+
+    def test_a_trial_whose_checkpoints_have_disappeared_begins_anew(self):
+        """With a single restart allowed: the missing files may not cost one of their own."""
+        folder = pathlib.Path("vanishing")
+        folder.mkdir()
+        (folder / "input.txt").write_text("the muster roll is called " * 400)
+        pathlib.Path("vanishing.yaml").write_text(TRAINED)
+        experiment = self.cluster.create("vanishing.yaml", folder)
+        self.cluster.wait_for_checkpoint(experiment)
+        for pid in self.cluster.ranks():
+            os.kill(pid, signal.SIGSTOP)  # no checkpoint comes after those that vanish
+        for checkpoint in (self.cluster.folder / "master" / "checkpoints").iterdir():
+            shutil.rmtree(checkpoint)
+        for pid in self.cluster.ranks():
+            os.kill(pid, signal.SIGKILL)
+        text = "disappeared from storage; it starts again from the beginning"
+        wait_for("the log to say so", lambda: text in self.cluster.muster("experiment", "logs", experiment), 60)
+        self.assertIn(text, self.cluster.trial(experiment)["reason"])
+        self.cluster.wait(experiment)
+        self.assertEqual(self.cluster.trial(experiment)["restarts"], 1)
 
     def test_a_signal_and_no_words(self):
         experiment = self.submit("signal", "kill -SEGV $$\n")

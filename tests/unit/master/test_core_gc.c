@@ -397,6 +397,92 @@ static void test_a_task_takes_away_its_own(void **state)
     assert_stored("SELECT state FROM checkpoints WHERE steps = 10", "PARTIALLY_DELETED");
 }
 
+// --- files that disappear by themselves ----------------------------------------------------------
+
+static void vanish(int number)
+{
+    struct error e = {0};
+    char *folder = folder_of(uuid_of(number));
+    if (dir_remove_tree(folder, &e))
+        fail_msg("%s", e.text);
+    free(folder);
+}
+
+static void wait_for_latest(const char *value)
+{
+    int64_t until = clock_mono_us() + 20 * SECOND;
+    const char *sql = "SELECT coalesce(latest_checkpoint, '') FROM trials";
+    while (strcmp(stored(sql), value)) {
+        if (clock_mono_us() > until)
+            fail_msg("the trial goes on from \"%s\", not \"%s\"", stored(sql), value);
+        clock_sleep_us(2000);
+    }
+}
+
+// The trial fails and waits for slots, while a worker looks what there is to go on from. Gives the
+// environment of its next start.
+static json_t *fail_and_start_again(const char *latest)
+{
+    must_tell(core_agent_disable, as_user(OWNER, true), "agent-1", "{}");
+    report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
+    for (int i = 0; i < 20; i++)
+        settle();
+    wait_for_latest(latest);
+    must_tell(core_agent_enable, as_user(OWNER, true), "agent-1", "{}");
+    json_t *answer = sync_agent("agent-1", "session", 1, "");
+    json_t *env = json_incref(jget(wanted(answer, "1.1.2"), "env"));
+    json_decref(answer);
+    return env;
+}
+
+static void test_a_trial_whose_checkpoints_have_disappeared_begins_anew(void **state)
+{
+    (void)state;
+    run_one("");
+    save("1.1.1", 1, 10, 1);
+    save("1.1.1", 2, 20, 2);
+    vanish(1);
+    vanish(2);
+    json_t *env = fail_and_start_again("");
+    assert_null(jget(env, "DET_LATEST_CHECKPOINT"));
+    assert_string_equal(jget_string(env, "DET_STEPS_COMPLETED", ""), "0");
+    json_decref(env);
+    assert_stored("SELECT latest_checkpoint IS NULL FROM trials", "1");
+    assert_stored("SELECT exit_reason LIKE '%; all checkpoints of this trial have disappeared from"
+                  " storage; it starts again from the beginning' FROM trials",
+                  "1");
+    assert_stored("SELECT count(*) FROM checkpoints WHERE state = 'COMPLETED'", "2");
+    assert_stored("SELECT state FROM trials", "ACTIVE");
+}
+
+static void test_a_trial_goes_on_from_what_has_not_disappeared(void **state)
+{
+    (void)state;
+    run_one("");
+    save("1.1.1", 1, 10, 1);
+    save("1.1.1", 2, 20, 2);
+    vanish(2);
+    json_t *env = fail_and_start_again(uuid_of(1));
+    assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), uuid_of(1));
+    assert_string_equal(jget_string(env, "DET_STEPS_COMPLETED", ""), "10");
+    json_decref(env);
+}
+
+// A storage that the master does not see is no news of the checkpoints in it.
+static void test_storage_that_is_away_tells_nothing(void **state)
+{
+    (void)state;
+    char *aside = xasprintf("%s-aside", cl.checkpoints);
+    run_one("");
+    save("1.1.1", 1, 10, 1);
+    assert_int_equal(rename(cl.checkpoints, aside), 0);
+    json_t *env = fail_and_start_again(uuid_of(1));
+    assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), uuid_of(1));
+    json_decref(env);
+    assert_int_equal(rename(aside, cl.checkpoints), 0);
+    free(aside);
+}
+
 static void test_reports_that_are_not_theirs(void **state)
 {
     (void)state;
@@ -539,6 +625,9 @@ int main(void)
         TEST(test_links_are_not_followed),
         TEST(test_an_end_in_the_middle),
         TEST(test_a_task_takes_away_its_own),
+        TEST(test_a_trial_whose_checkpoints_have_disappeared_begins_anew),
+        TEST(test_a_trial_goes_on_from_what_has_not_disappeared),
+        TEST(test_storage_that_is_away_tells_nothing),
         TEST(test_reports_that_are_not_theirs),
         TEST(test_what_goes_is_not_started_from),
         TEST(test_two_at_once),
