@@ -156,6 +156,14 @@ class Strangers(unittest.TestCase):
         wait_for("the agent", lambda: cls.admin.get("/agents")["agents"], 30)
         cls.real = cls.things(cls.owner, MARK, UUID)
         mine = cls.things(cls.stranger, "plain", UUID[:-1] + "9")
+        # A trial of the other team works with the stranger's checkpoint, which it saw once.
+        for role in ("viewer", "none"):
+            cls.stranger.call("PATCH", f"/workspaces/{mine['workspace']}", {"defaultRole": role})
+            if role == "viewer":
+                cls.owner.post("/trial-source-info", {"trialSourceInfo": {
+                    "trialId": cls.real["trial"], "checkpointUuid": mine["checkpoint"],
+                    "trialSourceInfoType": "TRIAL_SOURCE_INFO_TYPE_INFERENCE"}})
+        cls.checkpoint = mine["checkpoint"]
         shared = {"here": mine["project"], "mine": mine["experiment"], "mytrial": mine["trial"], "myjob": mine["job"],
                   "mymodel": mine["model"], "mydetached": mine["detached"]}
         cls.real.update(shared)
@@ -319,6 +327,11 @@ class Strangers(unittest.TestCase):
         self.assertEqual(self.owner.get(f"/checkpoints/{UUID}")["checkpoint"]["state"], "STATE_COMPLETED")
         self.assertEqual(self.owner.get(f"/templates/{MARK}")["template"]["config"], {"description": MARK})
         self.assertEqual(len(self.owner.get(f"/models/{self.real['model']}/versions")["modelVersions"]), 1)
+
+    def test_who_works_with_a_checkpoint(self):
+        for path in (f"/checkpoints/{self.checkpoint}/metrics", f"/models/{self.real['mymodel']}/versions/1/metrics"):
+            self.assertNotIn(MARK, json.dumps(self.stranger.get(path)), path)
+        self.assertIn(MARK, json.dumps(self.admin.get(f"/checkpoints/{self.checkpoint}/metrics")))
 
     def test_lists(self):
         """Lists without a parameter show nothing of it either."""

@@ -115,6 +115,10 @@ static void test_external_ids_of_a_workspace_and_kind(void **state)
     assert_stored("SELECT group_concat(kind) FROM (SELECT kind FROM experiments ORDER BY id)",
                   "EXPERIMENT,EXPERIMENT,COMMAND,GENERIC");
 
+    // Neither is the name of a workspace that the caller does not see.
+    must_tell(core_workspace_create, owner(), NULL, "{\"name\":\"theirs\"}");
+    assert_int_equal(tell(core_workspace_create, owner(), NULL, "{\"name\":\"theirs\"}"), 409);
+
     // Two of a name do not come together, by themselves or with their project.
     snprintf(body, sizeof body, "{\"destinationProjectId\":%lld}", (long long)theirs);
     assert_int_equal(tell(core_experiment_move, as_user(OWNER, true), "2", body), 409);
