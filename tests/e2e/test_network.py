@@ -167,7 +167,7 @@ class Network(unittest.TestCase):
         os.kill(ranks[1][0], signal.SIGKILL)
         self.wait_for_end(ranks[0], 5)
         self.check_end(experiment, 1)
-        self.assertIn("rank 2 died", self.cluster.muster("experiment", "logs", experiment))
+        self.assertIn("rank 2: signal 9 (SIGKILL)", self.cluster.muster("experiment", "logs", experiment))
 
     def test_cut_link(self):
         experiment, ranks = self.train_on_both()
