@@ -376,13 +376,14 @@ static void rank_team(struct sched *s, struct pool *p, int team)
 static int64_t lane_of(struct sched *s, struct pool *p)
 {
     int64_t part = p->capacity * s->rules.fast_percent * FINE / 100;
-    int64_t passed = (s->now - p->fast_at) / 1000;
-    int64_t most = part * (LANE_SAVES_US / 1000);
-    p->fast_saved += passed * (part - p->fast_used);
-    if (!p->fast_at || p->fast_saved > most)
-        p->fast_saved = most;
-    p->fast_saved = p->fast_saved > 0 ? p->fast_saved : 0;
-    p->fast_at = s->now;
+    int64_t passed = (s->now - p->fast_at) / 1000, most = part * (LANE_SAVES_US / 1000);
+    if (!p->fast_at || passed >= LANE_LOOK_US / 1000) {
+        p->fast_saved += passed * (part - p->fast_used);
+        if (!p->fast_at || p->fast_saved > most)
+            p->fast_saved = most;
+        p->fast_saved = p->fast_saved > 0 ? p->fast_saved : 0;
+        p->fast_at = s->now;
+    }
     int64_t lane = p->fast_saved / (LANE_SPENDS_US / 1000) / FINE * FINE;
     return smaller(lane, p->capacity * FINE);
 }
@@ -401,8 +402,22 @@ static int64_t rank_round(struct sched *s, struct pool *p, int64_t lane)
 
 // Entitlements are of what the fast lane and those who waited too long leave. How much that is
 // follows from the entitlements: begin with none, until it is not more than assumed, or by so
-// little that it does not matter. Nothing here may depend on who runs: at one moment the order is
-// fixed, or preemption could go in circles.
+// little that it does not matter. Returns how much it is.
+static int64_t rank_from_none(struct sched *s, struct pool *p, int64_t lane)
+{
+    int64_t slack = p->capacity / SLACK_PART * FINE, used = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        p->aside = used;
+        used = rank_round(s, p, lane);
+        if (used <= p->aside + slack)
+            break;
+    }
+    return used;
+}
+
+// What was right a moment ago is tried first, which nearly always saves all but one round and most
+// of the ranking. Nothing here may depend on who runs: at one moment the order is fixed, or
+// preemption could go in circles. So what is tried changes only with time.
 void order_rank(struct sched *s, struct pool *p)
 {
     if (p->policy != SCHED_FAIR_SHARE) {
@@ -410,15 +425,14 @@ void order_rank(struct sched *s, struct pool *p)
         return;
     }
     shares_begin(s, p);
-    p->aside = 0;
-    int64_t lane = lane_of(s, p);
-    for (int round = 0; round < ROUNDS; round++) {
-        int64_t used = rank_round(s, p, lane);
-        bool settled = used <= p->aside + p->capacity / SLACK_PART * FINE;
-        p->aside = used;
-        if (settled)
-            break;
-    }
-    if (p->fast_used && s->now + LANE_LOOK_US < p->next)
-        p->next = s->now + LANE_LOOK_US;
+    int64_t lane = lane_of(s, p), slack = p->capacity / SLACK_PART * FINE;
+    if (s->now > p->aside_at)
+        p->aside_tried = p->aside;
+    p->aside_at = s->now;
+    p->aside = p->aside_tried;
+    int64_t used = rank_round(s, p, lane);
+    if (used > p->aside + slack || used < p->aside - slack)
+        p->aside = rank_from_none(s, p, lane);
+    if (p->fast_used && p->fast_at + LANE_LOOK_US < p->next)
+        p->next = p->fast_at + LANE_LOOK_US;
 }

@@ -103,7 +103,8 @@ struct pool {
     int largest, usable;              // .. of one agent; such agents
     int64_t typical;                  // how long a gang runs here
     int64_t beyond; // of a pass: thousandths that overdue gangs take beyond their team's share
-    int64_t aside;  // of a pass: those, and what the fast lane takes
+    int64_t aside;  // of a pass: those, and what the fast lane takes, as assumed
+    int64_t aside_tried, aside_at;          // the first assumption of all passes of a moment
     int64_t fast_saved, fast_used, fast_at; // fast lane: thousandths x ms left; of the last pass
     int64_t overdue; // slots of the gangs that were given the first place for their wait
     int64_t passes;

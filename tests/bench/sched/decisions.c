@@ -53,6 +53,7 @@ struct bench {
     struct departure departures[GANGS_MAX]; // a ring, in order of time
     size_t first, last;
     size_t starts, drains[SCHED_CAUSES];
+    uint64_t digest; // of all decisions: equal when a change of the scheduler decides the same
 };
 
 static int64_t clock_ns(void)
@@ -137,8 +138,24 @@ static void end_any(struct bench *b)
     b->free_gangs[b->free_count++] = tag;
 }
 
+static void digest_add(struct bench *b, int64_t value)
+{
+    b->digest = (b->digest ^ (uint64_t)value) * UINT64_C(0x100000001b3); // FNV-1a's prime
+    b->digest ^= b->digest >> 32;
+}
+
+static void note(struct bench *b, const struct sched_command *c)
+{
+    digest_add(b, c->kind);
+    digest_add(b, c->tag);
+    digest_add(b, c->in_favour);
+    for (size_t i = 0; c->places && i < c->count; i++)
+        digest_add(b, c->places[i].agent * SLOTS + c->places[i].slot);
+}
+
 static void carry_out(struct bench *b, const struct sched_command *c)
 {
+    note(b, c);
     struct gang *g = &b->gangs[c->tag];
     if (c->kind == SCHED_START) {
         must(g->running == SCHED_NONE);
@@ -267,11 +284,13 @@ int main(int argc, char **argv)
         commands += b->drains[i];
     printf("{\"policy\": \"%s\", \"events\": %zu, \"mean_us\": %.1f, \"p50_us\": %.1f, "
            "\"p99_us\": %.1f, \"worst_us\": %.1f, \"waiting\": %d, \"running\": %d, "
-           "\"starts\": %zu, \"drains\": %zu, \"shrunk\": %zu, \"grown\": %zu, \"moved\": %zu}\n",
+           "\"starts\": %zu, \"drains\": %zu, \"shrunk\": %zu, \"grown\": %zu, \"moved\": %zu, "
+           "\"digest\": \"%016" PRIx64 "\"}\n",
            sched_policy_names[policy], count, (double)sum / (double)count / 1e3,
            (double)times[count / 2] / 1e3, (double)times[count * 99 / 100] / 1e3,
            (double)times[count - 1] / 1e3, b->waiting, b->running_count, b->starts, commands,
-           b->drains[SCHED_TO_SHRINK], b->drains[SCHED_TO_GROW], b->drains[SCHED_TO_MOVE]);
+           b->drains[SCHED_TO_SHRINK], b->drains[SCHED_TO_GROW], b->drains[SCHED_TO_MOVE],
+           b->digest);
     sched_free(b->sched);
     free(b->gangs);
     free(times);

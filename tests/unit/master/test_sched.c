@@ -24,6 +24,8 @@ static void test_placement(void **state)
         {"all or nothing", "agents 2 2; gang a 3; gang b 2; pass a=0.0,0.1,1.0; why b busy free=1"},
         {"a gang that fits into a rack stays in it, in the one with the least room",
          "agents 4/0 4/1 4/1 4/0 4/0; gang a 8; pass a=1.0,1.1,1.2,1.3,2.0,2.1,2.2,2.3"},
+        {"a refused agent counts neither for its rack nor against it",
+         "agents 4/1 4/0 4/0 4/0; gang a 8 not=1; pass a=2.0,2.1,2.2,2.3,3.0,3.1,3.2,3.3"},
         {"a gang that fits on one agent does not care for racks",
          "agents 8/0 4/1 4/1; gang a 8; pass a=0.0,0.1,0.2,0.3,0.4,0.5,0.6,0.7"},
         {"racks are no limit", "agents 4/0 4/1 4; gang a 12; pass a"},

@@ -147,6 +147,14 @@ static void test_fast_lane(void **state)
          "gang x2 4 team=x priority=9 service=5h; gang y1 1 team=y service=5h;"
          "gang y2 4 team=y service=5h; pass x1 x2 y1 y2; wait 10m; gang c 2 team=x; pass;"
          "why c busy; gang d 1 team=x order=0; pass -y2:share:d"},
+        {"users take turns in it",
+         "lane 3; agents 9; team x; team w; team z;"
+         "gang x1 1 team=x priority=9 service=5h; gang x2 1 team=x priority=9 service=5h;"
+         "gang x3 1 team=x priority=9 service=5h; gang w1 1 team=w priority=9 service=5h;"
+         "gang w2 1 team=w priority=9 service=5h; gang w3 1 team=w priority=9 service=5h;"
+         "gang z1 1 team=z service=5h; gang z2 1 team=z service=5h; gang z3 1 team=z service=5h;"
+         "pass x1 x2 x3 w1 w2 w3 z1 z2 z3; wait 10m; gang a 1 team=x; gang b 1 team=x;"
+         "gang c 1 team=w; pass -z3:share:a -x3:share:c"},
         {"not for who has had an hour",
          "lane; agents 10; team x; team y; gang a 5 team=x priority=9 service=5h;"
          "gang b 5 team=y priority=9 service=5h; pass a b; wait 10m; gang c 1 team=x service=1h;"

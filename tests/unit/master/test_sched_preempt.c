@@ -48,6 +48,8 @@ static void test_who_may(void **state)
         {"who overtook it leaves when its turn comes",
          "agents 4; gang a 2; pass a; gang b 4; gang c 2; pass c; wait 6m; pass; end a;"
          "pass -c; drain; pass b; queue c"},
+        {"who started before it came has not overtaken it, though it was moved ahead",
+         "agents 2; gang a 2 order=9; pass a; wait 6m; gang b 2 order=1; pass; queue b"},
         {"what cannot be enough is not taken",
          "agents 4; gang a 2 priority=1; gang b 2 service=200h; pass a b; wait 6m; gang c 3; pass;"
          "why c busy"},
@@ -114,6 +116,10 @@ static void test_who_first(void **state)
          "pool priority; agents 2 2; gang a 1 priority=1; gang b 1; gang c 1 priority=1; gang d 1;"
          "adopt a 0.0; adopt b 0.1; adopt c 1.0; adopt d 1.1; gang e 2 priority=2; pass -b -d;"
          "drain; pass e=0.1,1.1; queue b d"},
+        {"who is not needed stays, though the gang is spread and gets just what it needs",
+         "pool priority; agents 4 4; gang a 4 priority=70; gang b 2 priority=80;"
+         "gang c 2 priority=90; pass a b c; wait 6m; gang d 6 priority=1;"
+         "pass -c:priority:d -a:priority:d; drain; pass d; queue a c"},
         {"what is free counts", "pool priority; agents 4; gang a 1; gang b 1; pass a b;"
                                 "gang c 3 priority=1; pass -b:priority:c; drain; pass c; queue b"},
         {"only on agents and slots that it may use",
@@ -157,6 +163,8 @@ static void test_elastic(void **state)
          "agents 9; gang b 1; gang a 2-9; pass a b; end b; wait 1h; pass"},
         {"not when somebody waits who can use it",
          "agents 4; gang b 2; gang a 2-4; pass a b; wait 11m; end b; gang c 2; pass c"},
+        {"nor when less than that is free, however much it wants",
+         "agents 11; gang b 2; gang a 8-16; pass a b; wait 11m; end b; pass"},
         {"what it grows by is kept for it",
          "agents 4; gang b 2; gang a 2-4; pass a b; wait 11m; end b; pass -a:grow; drain;"
          "pass a=0.0,0.1,0.2,0.3"},
