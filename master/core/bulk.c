@@ -304,16 +304,17 @@ static int read_ids(struct bulk *b, struct error *e)
     return 0;
 }
 
-// Searches and runs name their project in the body, and those that a filter of the web page finds
-// are named by it.
+// The project is in the path or in the body. Searches and runs that a filter of the web page finds
+// are named one by one by that page.
 static int read_project(struct bulk *b, struct error *e)
 {
     const struct request *rq = b->rq;
-    const char *key = b->verb == VERB_MOVE ? "sourceProjectId" : "projectId";
-    if (b->of == OF_EXPERIMENTS)
-        return b->rq->params[0] ? request_param_int(b->rq, 0, &b->project, e) : 0;
+    bool experiments = b->of == OF_EXPERIMENTS;
+    const char *key = !experiments && b->verb == VERB_MOVE ? "sourceProjectId" : "projectId";
+    if (experiments && rq->params[0])
+        return request_param_int(b->rq, 0, &b->project, e);
     b->project = jget_int(rq->body, key, 0);
-    if (*jget_string(rq->body, "filter", ""))
+    if (!experiments && *jget_string(rq->body, "filter", ""))
         return error_set(e, ERR_INVALID,
                          "filter: name them by %s; POST /api/v1/experiments-search and "
                          "/api/v1/experiments/{id}/trials list what there is",

@@ -415,6 +415,9 @@ static void test_many(void **state)
     assert_int_equal(json_array_size(jget(answer, "results")), 1);
     assert_string_equal(result_of(answer, 4), "");
     json_decref(answer);
+    answer = ask(core_experiments_kill, owner(), NULL, NULL, "{\"projectId\": 2, \"filters\": {}}");
+    assert_int_equal(json_array_size(jget(answer, "results")), 0); // those of project 1 stay
+    json_decref(answer);
     answer = ask(core_experiments_archive, owner(), NULL, NULL,
                  "{\"filters\": {\"excludedExperimentIds\": [1], \"archived\": false, \"name\": "
                  "\"EST\", \"userIds\": [1], \"projectId\": 1}}");
