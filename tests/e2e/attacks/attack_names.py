@@ -18,7 +18,7 @@ CONFIG = "name: n\nentrypoint: x\nresources: {slots_per_trial: 1}\nsearcher: {na
 class Names(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster("cluster", slots=())
+        cls.cluster = Cluster("names", slots=())
         cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
         cls.cluster.start_master()
         nobody = Det(cls.cluster.port)

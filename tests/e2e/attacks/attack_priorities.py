@@ -17,7 +17,7 @@ CONFIG = "name: n\nentrypoint: x\nresources: {{slots_per_trial: 4, priority: {0}
 class Priorities(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster("cluster", slots=(), master_flags=["--scheduler", "priority", "--preempt-after", "0"])
+        cls.cluster = Cluster("priorities", slots=(), master_flags=["--scheduler", "priority", "--preempt-after", "0"])
         cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
         cls.cluster.start_master()
         nobody = Det(cls.cluster.port)

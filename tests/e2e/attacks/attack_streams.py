@@ -5,6 +5,7 @@ with words that say why; nothing that is written after that reaches the former m
 the stream.
 """
 
+import http.client
 import socket
 import threading
 import time
@@ -30,7 +31,7 @@ class Follower(threading.Thread):
         try:
             while piece := self.response.read1(65536):
                 self.text += piece
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, http.client.HTTPException):
             self.text += b"(cut)"
         self.ended.set()
         self.response.close()
@@ -43,7 +44,7 @@ class Follower(threading.Thread):
 class Streams(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster("cluster", slots=())
+        cls.cluster = Cluster("streams", slots=())
         cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
         cls.cluster.start_master()
         cls.nobody = Det(cls.cluster.port)
