@@ -6,6 +6,7 @@ may do with the attacker's own jobs goes on to work, and an administrator of the
 """
 
 import json
+import time
 import unittest
 
 from cluster import PASSWORD, Cluster, wait_for
@@ -39,8 +40,13 @@ class Priorities(unittest.TestCase):
         cls.running = cls.live.task_of(cls.runs)
         cls.job = cls.submit(cls.attacker, cls.project, 60)
         cls.other = cls.submit(cls.attacker, cls.project, 60)
-        cls.jobs = {int(row["full"]["entityId"]): row["full"]["jobId"] for row in cls.admin.get("/job-queues-v2")["jobs"]
-                    if row["full"]["entityId"].isdigit()}
+        wait_for("all four jobs in the queue", lambda: len(cls.queue()) == 4, 30)
+        cls.jobs = {int(row["entityId"]): row["jobId"] for row in cls.queue()}
+
+    @classmethod
+    def queue(cls):
+        rows = [row["full"] for row in cls.admin.get("/job-queues-v2")["jobs"]]
+        return [row for row in rows if row["entityId"].isdigit()]
 
     @classmethod
     def team(cls, user, name):
@@ -54,10 +60,14 @@ class Priorities(unittest.TestCase):
 
     def order(self):
         """The waiting experiments in the order of decision."""
-        rows = [row["full"] for row in self.admin.get("/job-queues-v2")["jobs"]]
-        return [int(row["entityId"]) for row in rows if row["entityId"].isdigit() and row["summary"]["state"] == "STATE_QUEUED"]
+        return [int(row["entityId"]) for row in self.queue() if row["summary"]["state"] == "STATE_QUEUED"]
+
+    def is_before(self, job, other):
+        order = self.order()
+        return order.index(job) < order.index(other)
 
     def harmless(self, where):
+        time.sleep(0.02)  # a pass of the scheduler follows a change after 5 ms
         self.assertEqual(self.order()[0], self.waits, where)
         status, answer = self.live.caller.caller(self.running["env"]["DET_SESSION_TOKEN"], task=True).request(
             "GET", f"/api/v1/allocations/{self.running['allocationId']}/signals/preemption?timeout_seconds=0")
@@ -104,16 +114,14 @@ class Priorities(unittest.TestCase):
 
     def test_own_jobs_stay_the_attackers(self):
         self.attacker.call("PATCH", f"/experiments/{self.other}", {"resources": {"priority": 59}})
-        before = self.order()
-        self.assertLess(before.index(self.other), before.index(self.job))
+        wait_for("the other job to go first", lambda: self.is_before(self.other, self.job), 30)
         self.attacker.post("/job-queues", {"updates": [{"jobId": self.jobs[self.job], "aheadOf": self.jobs[self.other]}]})
-        after = self.order()
-        self.assertLess(after.index(self.job), after.index(self.other))
+        wait_for("the job to go first", lambda: self.is_before(self.job, self.other), 30)
         self.harmless("own jobs")
 
     def test_z_an_administrator_may(self):
         self.admin.post("/job-queues", {"updates": [{"jobId": self.jobs[self.job], "aheadOf": self.jobs[self.waits]}]})
-        self.assertEqual(self.order()[0], self.job)
+        wait_for("the job to go before all others", lambda: self.order()[0] == self.job, 30)
 
 
 if __name__ == "__main__":
