@@ -14,12 +14,14 @@
 #include "trainer/gang.h"
 #include "trainer/job.h"
 #include "trainer/link_local.h"
+#include "trainer/trace.h"
 
 enum { WARMUP = 5, STEPS = 20, STEPS_MAX = 1000000, SPARE_US = 2 * 1000 * 1000 };
 
 struct bench {
     struct experiment experiment;
     long long warmup, steps;
+    const char *trace; // file; NULL: none
     json_t *result;
     struct error failure; // the first that a rank told
 };
@@ -31,6 +33,8 @@ struct bench_rank {
     double *step_ms; // [steps]
     int64_t count;
     json_t *sums; // of every metric over the measured steps
+    struct trace *trace;
+    struct error trace_failure;
 };
 
 static void add_metrics(json_t *sums, const json_t *metrics)
@@ -41,11 +45,27 @@ static void add_metrics(json_t *sums, const json_t *metrics)
         sums, name, json_real(jget_double(sums, name, 0) + json_number_value(value)));
 }
 
+// The trace is of the steps that count.
+static void trace_steps(struct bench_rank *r, int64_t step)
+{
+    const struct bench *b = r->bench;
+    if (!b->trace || r->trace_failure.code)
+        return;
+    if (step == b->warmup)
+        trace_begin(b->trace, &r->trace, &r->trace_failure);
+    if (step == b->warmup + b->steps) {
+        trace_end(r->trace, &r->trace_failure);
+        r->trace = NULL;
+    }
+}
+
 static void keep_metrics(void *ctx, const char *group, int64_t step, int64_t steps,
                          const json_t *metrics)
 {
     struct bench_rank *r = ctx;
     (void)steps;
+    if (strcmp(group, "training") == 0)
+        trace_steps(r, step);
     if (strcmp(group, "training") != 0 || step <= r->bench->warmup || r->count == r->bench->steps)
         return;
     r->step_ms[r->count++] = jget_double(metrics, "step_ms", 0);
@@ -122,6 +142,8 @@ static int run_rank(struct gang_seat *seat, void *ctx)
     };
     enum job_end end;
     int err = job_train(&job, &end, &e);
+    if (!err && r.trace_failure.code)
+        err = error_set(&e, r.trace_failure.code, "--trace: %s", r.trace_failure.text);
     if (err)
         link_local_failed(&r.local, err, e.text);
     json_decref(r.sums);
@@ -193,8 +215,12 @@ static const char help_head[] =
     "steps to warm up, then some that count. Nothing is validated, saved or reported elsewhere.\n"
     "Times are rank 0's, means over the steps that count but for the median step.\n\n";
 static const char help_tail[] =
+    "\n--trace writes what rank 0's device does in the steps that count, as JSON that\n"
+    "chrome://tracing and ui.perfetto.dev show: phases and layers of a CPU slot, phases and\n"
+    "kernels of a GPU slot. Kernels are told by the library CUPTI of the CUDA toolkit.\n"
     "\nexample:\n"
-    "  muster-trainer bench examples/mnist.yaml --folder mnist --slots 2 --steps 100\n";
+    "  muster-trainer bench examples/mnist.yaml --folder mnist --slots 2 --steps 100\n"
+    "  muster-trainer bench examples/mnist.yaml --folder mnist --steps 2 --trace mnist.json\n";
 
 int command_bench(int argc, char **argv)
 {
@@ -204,6 +230,7 @@ int command_bench(int argc, char **argv)
         {"warmup", 0, FLAG_INT, &b.warmup, "N", "steps before those that count (default 5)", 0,
          STEPS_MAX, NULL},
         {"steps", 0, FLAG_INT, &b.steps, "N", "steps that count (default 20)", 1, STEPS_MAX, NULL},
+        {"trace", 0, FLAG_STRING, &b.trace, "FILE", "write what the device does there", 0, 0, NULL},
         COMMAND_OUTPUT_FLAG(&format),
         {0},
     };
@@ -213,6 +240,8 @@ int command_bench(int argc, char **argv)
     int err = experiment_parse(argc, argv, &help, &words, &e);
     if (!err && !words.help) {
         err = command_check_output(format, &e);
+        if (!err && b.trace && b.warmup == 0)
+            err = error_set(&e, ERR_INVALID, "--trace begins after a step; add --warmup 1 or more");
         if (!err)
             err = experiment_open(&words, &b.experiment, &e);
         if (!err)

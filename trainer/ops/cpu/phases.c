@@ -1,18 +1,36 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "trainer/ops/device.h"
+#include "trainer/ops/trace.h"
 
 static _Thread_local struct {
     enum ops_phase now;
     int64_t since, us[OPS_PHASES];
 } spent; // `since` is 0 before the first phase
 
+static _Thread_local struct {
+    ops_trace_fn *told; // NULL: nobody listens
+    void *ctx;
+    int64_t since, layer_since;
+    const char *layer;
+} trace;
+
+static void tell(struct ops_trace_event event, int64_t begin, int64_t end)
+{
+    event.begin_us = (double)begin;
+    event.took_us = (double)(end - begin);
+    if (trace.told && end > begin)
+        trace.told(trace.ctx, &event);
+}
+
 static void count(void)
 {
-    int64_t now = clock_mono_us();
-    if (spent.since)
-        spent.us[spent.now] += now - spent.since;
+    int64_t now = clock_mono_us(), begin = spent.since;
+    if (begin) {
+        spent.us[spent.now] += now - begin;
+        tell((struct ops_trace_event){.row = OPS_TRACE_PHASE, .phase = spent.now},
+             begin > trace.since ? begin : trace.since, now);
+    }
     spent.since = now;
 }
 
@@ -30,4 +48,35 @@ void ops_phases(int64_t us[OPS_PHASES])
     count();
     memcpy(us, spent.us, sizeof spent.us);
     memset(spent.us, 0, sizeof spent.us);
+}
+
+int ops_trace_begin(ops_trace_fn *told, void *ctx, struct error *e)
+{
+    (void)e;
+    trace.told = told;
+    trace.ctx = ctx;
+    trace.since = clock_mono_us();
+    trace.layer = NULL;
+    return 0;
+}
+
+int ops_trace_end(struct error *e)
+{
+    (void)e;
+    ops_trace_layer(NULL);
+    count();
+    trace.told = NULL;
+    return 0;
+}
+
+void ops_trace_layer(const char *name)
+{
+    if (!trace.told)
+        return;
+    int64_t now = clock_mono_us();
+    if (trace.layer)
+        tell((struct ops_trace_event){.row = OPS_TRACE_LAYER, .name = trace.layer},
+             trace.layer_since, now);
+    trace.layer = name;
+    trace.layer_since = now;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "trainer/ops/cuda/stream.h"
-#include "trainer/ops/device.h"
+#include "trainer/ops/trace.h"
 
 enum { MARKS = 1024 };
 
@@ -15,9 +15,33 @@ static struct {
     double us[OPS_PHASES];
 } spent;
 
+// Whoever listens; its times are since `begin`, which the GPU came to at begin_us.
+static struct {
+    ops_trace_fn *told; // NULL: nobody
+    void *ctx;
+    cudaEvent_t begin;
+    double begin_us;
+} trace;
+
 static cudaEvent_t event_of(unsigned mark)
 {
     return spent.events[mark % MARKS];
+}
+
+// What began before the trace did is none of its.
+static void tell(unsigned mark, float took_ms)
+{
+    float since_ms = -1;
+    if (!trace.told ||
+        cudaEventElapsedTime(&since_ms, trace.begin, event_of(mark)) != cudaSuccess || since_ms < 0)
+        return;
+    const struct ops_trace_event event = {
+        .row = OPS_TRACE_PHASE,
+        .phase = spent.phases[mark % MARKS],
+        .begin_us = trace.begin_us + 1000.0 * (double)since_ms,
+        .took_us = 1000.0 * (double)took_ms,
+    };
+    trace.told(trace.ctx, &event);
 }
 
 // Counts what the GPU has come to.
@@ -32,6 +56,7 @@ static void count(void)
             return;
         cudaEventElapsedTime(&ms, event_of(spent.first), event_of(spent.first + 1));
         spent.us[spent.phases[spent.first % MARKS]] += 1000.0 * (double)ms;
+        tell(spent.first, ms);
         spent.first++;
     }
 }
@@ -68,8 +93,23 @@ void ops_phases(int64_t us[OPS_PHASES])
     }
 }
 
+void cuda_trace_phases(ops_trace_fn *told, void *ctx, double begin_us)
+{
+    count();
+    trace.told = told;
+    trace.ctx = ctx;
+    trace.begin_us = begin_us;
+    if (!trace.begin)
+        cuda_check(cudaEventCreateWithFlags(&trace.begin, cudaEventDefault), "ops_trace_begin");
+    if (told)
+        cuda_check(cudaEventRecord(trace.begin, cuda_stream()), "ops_trace_begin");
+}
+
 void cuda_forget_phases(void)
 {
+    if (trace.begin)
+        cudaEventDestroy(trace.begin);
+    memset(&trace, 0, sizeof trace);
     for (int i = 0; i < MARKS; i++)
         if (spent.events[i])
             cudaEventDestroy(spent.events[i]);

@@ -8,6 +8,14 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#include "trainer/ops/trace.h"
+#ifdef __cplusplus
+}
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 cudaStream_t cuda_stream(void); // NULL: the device is not open
 
 // Keeps what went wrong, the first error alone, for ops_wait() to tell; nothing did where the
@@ -19,6 +27,8 @@ void cuda_trouble_goes_to(char elsewhere[CUDA_TROUBLE_MAX]);
 void cuda_end_copies(void);    // copies.c; the device has nothing more to do
 void cuda_forget_copies(void); // the device is about to be closed
 void cuda_forget_phases(void); // phases.c; likewise
+// Phases that begin from here on are told (NULL: to nobody); the GPU is here at begin_us.
+void cuda_trace_phases(ops_trace_fn *told, void *ctx, double begin_us);
 #ifdef __cplusplus
 }
 #endif
