@@ -27,6 +27,26 @@ float *floats_new(struct arithmetic *a, int64_t n)
     return aligned_block(a, (size_t)n * sizeof(float));
 }
 
+float *floats_tight(int64_t n)
+{
+    float *p = malloc((size_t)n * sizeof *p);
+    must(p != NULL);
+    memset(p, 0x7f, (size_t)n * sizeof *p);
+    return p;
+}
+
+void floats_tight_free(float *p)
+{
+    free(p);
+}
+
+float *floats_copy(struct arithmetic *a, int64_t n, const float *from)
+{
+    float *p = floats_new(a, n);
+    memcpy(p, from, (size_t)n * sizeof *p);
+    return p;
+}
+
 double *doubles_new(struct arithmetic *a, int64_t n)
 {
     return aligned_block(a, (size_t)n * sizeof(double));

@@ -20,7 +20,8 @@
 #include "base/rng.h"
 #include "trainer/ops/ops.h"
 
-// What a test allocates lives until arithmetic_end(); 64-byte aligned, as ops demand.
+// What a test allocates lives until arithmetic_end(); 64-byte aligned, as ops demand. All that an
+// op is given lies there: a GPU cannot read the test's stack or its constants.
 enum { ARITHMETIC_BLOCKS_MAX = 256, SAMPLED = 40 };
 struct arithmetic {
     struct rng rng;
@@ -32,8 +33,14 @@ struct arithmetic arithmetic_begin(uint64_t seed);
 void arithmetic_end(struct arithmetic *a);
 void *aligned_block(struct arithmetic *a, size_t bytes);
 float *floats_new(struct arithmetic *a, int64_t n);
+float *floats_copy(struct arithmetic *a, int64_t n, const float *from);
 double *doubles_new(struct arithmetic *a, int64_t n);
 int64_t between(struct arithmetic *a, int64_t low, int64_t high);
+
+// Floats, not zero, that end where their block does, so that the address sanitizer sees each that
+// is read or written behind them. They live until they are freed.
+float *floats_tight(int64_t n);
+void floats_tight_free(float *p);
 
 // Uniform in [-size, size].
 float *floats_random(struct arithmetic *a, int64_t n, double size);

@@ -142,26 +142,29 @@ step 1/3  loss 2.3 at forward_kernel
         self.assertEqual(check.digests_of(told), ("a" * 64, "b" * 64))
         self.assertRaises(check.Wrong, check.digests_of, "checkpoint  x\n")
 
-    def test_what_ncu_says(self):
+    def test_what_a_trace_and_ncu_say(self):
         profile = program("profile")
-        head = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size",' \
-               '"Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"\n'
-        row = '"{}","7","muster-trainer-cuda","127.0.0.1","{}","1","13","(256, 1, 1)","({}, 1, 1)","0","9.0",' \
-              '"Command line profiler metrics","gpu__time_duration.sum","ns","{}"\n'
-        text = "ts=1 level=info\n==PROF== Connected\n" + head + row.format(0, "gemm_8192", 9, "1,400,000") \
-            + row.format(1, "void cross_entropy_kernel<float>(long)", 4, "2,000,000") + row.format(2, "gemm", 8, 500000) \
-            + row.format(3, "void cross_entropy_kernel<float>(long)", 4, "4,000,000") + row.format(4, "gemm", 8, 700000) \
-            + row.format(5, "gemm", 2, 100000) + row.format(6, "gemm", 2, 100000) + "  9 samples/s\n"
-        found = profile.read(text)
-        self.assertEqual(found["gemm", "(2, 1, 1)"][0], 2)
+        kernel = {"cat": "kernels", "ph": "X", "ts": 0.0}
+        events = [{"name": "thread_name", "ph": "M"}, {"cat": "phases", "name": "forward", "dur": 3000.0}]
+        events += [kernel | {"name": "void a_kernel<float, (int)4>(long)", "dur": d, "args": {"grid": [4, 1, 1]}}
+                   for d in (1000.0, 3000.0)]
+        events += [kernel | {"name": "gemm", "dur": 500.0, "args": {"grid": [8, 2, 1]}}]
+        kernels, phases = profile.read_trace(events, 2)
+        self.assertEqual(phases, {"forward": 1.5})
+        self.assertEqual(kernels["gemm", "8x2x1"], [0.5, 0.25])
+        head = '"ID","Kernel Name","Grid Size","Metric Name","Metric Unit","Metric Value"\n'
+        row = '"{}","a_kernel(long)","(4, 1, 1)","dram__bytes_{}.sum","byte","{}"\n'
+        text = "ts=1 level=info\n==PROF== Connected\n" + head + row.format(0, "read", "2,000,000") \
+            + row.format(0, "write", "1,000,000") + row.format(3, "read", "3000000") + row.format(3, "write", "0") + "9\n"
+        moved = profile.read_bytes(text)
+        self.assertEqual(moved, {("a_kernel", "4x1x1"): 3e6})
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            profile.show(found)
+            profile.show(kernels, phases, moved, 3e9)
         lines = out.getvalue().splitlines()
-        self.assertIn("3.70 ms of kernels in a micro-batch, of 2", lines[0])
-        self.assertRegex(lines[2], r"3\.000 +81\.1% +1\.0 +\(4,1,1\) +void cross_entropy")
-        self.assertEqual(len(lines), 5)  # without what came less often than passes
-        self.assertRaises(SystemExit, profile.passes_of, {})
+        self.assertIn("2.25 ms of 2 kernels", lines[1])  # 1.5
+        self.assertRegex(lines[3], r"2\.000 +88\.9% +1\.0 +2000\.0 +3\.0 +50\.0% +4x1x1 +void a_kernel")
+        self.assertRegex(lines[4], r"0\.250 +11\.1% +0\.5 +500\.0 +8x2x1 +gemm")
 
     def test_flop_are_those_of_describe(self):
         table = models.full({})

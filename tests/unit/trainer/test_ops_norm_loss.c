@@ -158,12 +158,14 @@ static void test_rms_norm(void **state)
         check_rms_norm(&a, &large[i]);
         arithmetic_end(&a);
     }
-    const float nothing[2] = {0, 0}, gain[2] = {1, 1}, bad[2] = {NAN, 1};
-    float y[2], scale;
-    ops_rms_norm_forward(1, 2, nothing, gain, y, &scale);
-    assert_true(y[0] == 0 && isfinite(scale));
-    ops_rms_norm_forward(1, 2, bad, gain, y, &scale);
+    struct arithmetic a = arithmetic_begin(1);
+    float *gain = floats_copy(&a, 2, (const float[]){1, 1}), *y = floats_new(&a, 2);
+    float *scale = floats_new(&a, 1);
+    ops_rms_norm_forward(1, 2, floats_copy(&a, 2, (const float[]){0, 0}), gain, y, scale);
+    assert_true(y[0] == 0 && isfinite(*scale));
+    ops_rms_norm_forward(1, 2, floats_copy(&a, 2, (const float[]){NAN, 1}), gain, y, scale);
     assert_true(isnan(y[0]) && isnan(y[1]));
+    arithmetic_end(&a);
 }
 
 static void reference_loss(const void *shape, double *const *in, double *y)
@@ -225,20 +227,24 @@ static void test_cross_entropy(void **state)
 static void test_extreme_logits(void **state)
 {
     (void)state;
-    const float x[] = {1000, 0, -1000, 7, 7, 7, 7, 7, 7};
-    const int32_t targets[] = {2, 1, 0};
-    float losses[3], d[9];
-    int32_t correct[3];
+    struct arithmetic a = arithmetic_begin(1);
+    float *x = floats_copy(&a, 9, (const float[]){1000, 0, -1000, 7, 7, 7, 7, 7, 7});
+    int32_t *targets = integers_random(&a, 3, 1), *correct = integers_random(&a, 3, 1);
+    float *losses = floats_new(&a, 3), *d = floats_new(&a, 9);
+    targets[0] = 2;
+    targets[1] = 1;
     ops_cross_entropy(3, 3, x, targets, losses, correct, 0, 1, d);
     assert_true(losses[0] == 2000 && fabsf(losses[1] - logf(3)) < 1e-6f);
     assert_true(d[0] == 1 && d[2] == -1);
     assert_int_equal(correct[0], 0);
     assert_int_equal(correct[1], 0); // equal logits: the first counts
     assert_int_equal(correct[2], 1);
-    const float bad[] = {NAN, 0, 0};
-    ops_cross_entropy(1, 3, bad, (const int32_t[]){0}, losses, correct, 0, 1, d);
+    x[0] = NAN;
+    targets[0] = 0;
+    ops_cross_entropy(1, 3, x, targets, losses, correct, 0, 1, d);
     assert_true(isnan(losses[0]));
     assert_int_equal(correct[0], 0);
+    arithmetic_end(&a);
 }
 
 // A smoothed loss has its least value where the classes' probabilities are the smoothed target:
@@ -248,13 +254,17 @@ static void test_smoothing_has_its_minimum(void **state)
     (void)state;
     enum { CLASSES = 5 };
     const float share = 0.2f / CLASSES;
-    float x[CLASSES], d[CLASSES], loss;
+    struct arithmetic a = arithmetic_begin(1);
+    float *x = floats_new(&a, CLASSES), *d = floats_new(&a, CLASSES), *loss = floats_new(&a, 1);
+    int32_t *target = integers_random(&a, 1, 1);
+    *target = 3;
     for (int i = 0; i < CLASSES; i++)
         x[i] = logf(i == 3 ? 0.8f + share : share);
-    ops_cross_entropy(1, CLASSES, x, (const int32_t[]){3}, &loss, NULL, 0.2f, 1, d);
+    ops_cross_entropy(1, CLASSES, x, target, loss, NULL, 0.2f, 1, d);
     for (int i = 0; i < CLASSES; i++)
         assert_true(fabsf(d[i]) < 1e-7f);
-    assert_true(fabs((double)loss + 0.84 * log(0.84) + 0.16 * log(0.04)) < 1e-6);
+    assert_true(fabs((double)*loss + 0.84 * log(0.84) + 0.16 * log(0.04)) < 1e-6);
+    arithmetic_end(&a);
 }
 
 static void reference_mse(const void *shape, double *const *in, double *y)
@@ -299,9 +309,13 @@ static void test_mse(void **state)
         check_mse(&a, &s);
         arithmetic_end(&a);
     }
-    float loss, d;
-    ops_mse(1, 1, (const float[]){NAN}, (const float[]){0}, &loss, 1, &d);
-    assert_true(isnan(loss) && isnan(d));
+    struct arithmetic a = arithmetic_begin(1);
+    float *y = floats_copy(&a, 1, (const float[]){NAN}), *zero = floats_new(&a, 1);
+    float *loss = floats_new(&a, 1), *d = floats_new(&a, 1);
+    *zero = 0;
+    ops_mse(1, 1, y, zero, loss, 1, d);
+    assert_true(isnan(*loss) && isnan(*d));
+    arithmetic_end(&a);
 }
 
 int main(void)

@@ -40,19 +40,11 @@ static void reference_pool(const void *shape, double *const *in, double *y)
     }
 }
 
-// Tensors end where their block does, so that the address sanitizer sees each float too many.
-static float *tight(int64_t n)
-{
-    float *p = malloc((size_t)n * sizeof *p);
-    must(p != NULL);
-    memset(p, 0x7f, (size_t)n * sizeof *p);
-    return p;
-}
-
 static void check_pool(struct arithmetic *a, const struct ops_pool_shape *s)
 {
     int64_t inputs = s->samples * s->height * s->width * s->channels, outputs = outputs_of(s);
-    float *x = tight(inputs), *dx = tight(inputs), *y = tight(outputs), *dy = tight(outputs);
+    float *x = floats_tight(inputs), *dx = floats_tight(inputs);
+    float *y = floats_tight(outputs), *dy = floats_tight(outputs);
     memcpy(x, floats_random(a, inputs, 1), (size_t)inputs * sizeof *x);
     memcpy(dy, floats_random(a, outputs, 1), (size_t)outputs * sizeof *dy);
     double *in[] = {doubles_of(a, x, inputs)}, *expected = doubles_new(a, outputs);
@@ -67,10 +59,10 @@ static void check_pool(struct arithmetic *a, const struct ops_pool_shape *s)
     ops_pool_backward(p, dy, dx);
     expect_gradient(a, &r, 0, inputs, dy, dx, 1e-5, "dx");
     ops_pool_free(p);
-    free(x);
-    free(dx);
-    free(y);
-    free(dy);
+    floats_tight_free(x);
+    floats_tight_free(dx);
+    floats_tight_free(y);
+    floats_tight_free(dy);
 }
 
 static void test_random_shapes(void **state)
@@ -113,14 +105,16 @@ static void check_values(const float *x, const float *expected, const float *gra
     struct ops_pool_shape s = {OPS_POOL_MAX, 1, 2, 4, 1, 2, 2, 0};
     struct ops_pool *p;
     struct error e;
-    float y[2], dx[8];
+    struct arithmetic a = arithmetic_begin(1);
+    float *y = floats_new(&a, 2), *dx = floats_new(&a, 8);
     assert_int_equal(ops_pool_new(&s, &p, &e), 0);
-    ops_pool_forward(p, x, y);
+    ops_pool_forward(p, floats_copy(&a, 8, x), y);
     for (int i = 0; i < 2; i++)
         assert_true(y[i] == expected[i] || (isnan(y[i]) && isnan(expected[i])));
-    ops_pool_backward(p, (const float[]){1, 2}, dx);
-    assert_memory_equal(dx, gradient, sizeof dx);
+    ops_pool_backward(p, floats_copy(&a, 2, (const float[]){1, 2}), dx);
+    assert_memory_equal(dx, gradient, 8 * sizeof *dx);
     ops_pool_free(p);
+    arithmetic_end(&a);
 }
 
 static void test_special_values(void **state)

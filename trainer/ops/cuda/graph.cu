@@ -312,6 +312,7 @@ static cudnnStatus_t make_plan(graph_node config, graph_node plan, int64_t *work
 // A search for a plan: what was found, or why nothing was.
 struct search {
     struct graph_plan *found;
+    int left; // that would do, too, but are passed over
     char why[256];
 };
 
@@ -333,6 +334,10 @@ static void try_engine(graph_node config, struct search *s)
         return;
     if (make_plan(config, plan, &s->found->workspace)) {
         note_refusal(s);
+        cudnnBackendDestroyDescriptor(plan);
+        return;
+    }
+    if (s->left-- > 0) {
         cudnnBackendDestroyDescriptor(plan);
         return;
     }
@@ -382,7 +387,7 @@ static void ask(graph_node operations, cudnnBackendHeurMode_t mode, struct searc
 
 int graph_compile(struct graph *g, const char *what, struct graph_plan *out, struct error *e)
 {
-    struct search s = {out, "none that it names will do"};
+    struct search s = {out, g->number, "none that it names will do"};
     load_compiler();
     graph_node operations = new_node(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     *out = {};

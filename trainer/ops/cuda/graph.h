@@ -17,6 +17,7 @@ struct graph {
     graph_node operations[GRAPH_OPERATIONS_MAX];
     int operation_count;
     int64_t unnamed; // tensors within
+    int number;      // of the kernel to take, among those that cuDNN names and that will do
     cudnnStatus_t status;
 };
 

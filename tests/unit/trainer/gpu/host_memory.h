@@ -9,6 +9,7 @@ void *host_memory_alloc(size_t alignment, size_t bytes);
 void host_memory_free(void *p);
 
 #define aligned_alloc host_memory_alloc
+#define malloc(bytes) host_memory_alloc(1, bytes)
 #define free          host_memory_free
 
 #endif
