@@ -77,6 +77,8 @@ static void deliver_turn(void *ctx, int parameter, const float *gradient)
     const struct turn *turn = ctx;
     sync_micro_batch(turn->sync, turn->first, turn->last);
     turn->sink->ready(turn->sink->ctx, parameter, gradient);
+    if (turn->sink->done)
+        turn->sink->done(turn->sink->ctx);
 }
 
 static int train_together(struct training *t, struct share share, const struct gradient_sink *sinks,

@@ -64,6 +64,8 @@ struct layer {
         bool sync;   // statistics are of all micro-batches of the step
         bool relu;   // y is max(0, normalised x + `added`)
         size_t sums; // doubles in front of `saved` that the statistics follow from
+        bool joins;  // dy is made by the backward pass: of a and b (NONE: of a alone), by relu's y
+        int a, b, y; // tensors
     } norm;
 };
 

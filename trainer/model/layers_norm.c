@@ -199,16 +199,22 @@ static void batch_norm_forward(const struct layer *l, const struct pass *p)
     ops_batch_norm_forward(&n, pass_value(p, l->added), pass_value(p, l->y));
 }
 
-// What the optimizer moves the running statistics towards, times the samples it is of: mean, and
+// What goes to the sink: the gradients of bias and gain, which are the micro-batch's own sums; and
+// what the optimizer moves the running statistics towards, times the samples it is of: mean, and
 // variance as a sample of the population lets expect it.
-static void give_statistics(const struct layer *l, const struct pass *p)
+static void give_gradients(const struct layer *l, const struct pass *p, const double *sums)
 {
     int64_t channels = layer_width(l);
     const float *mean = saved_mean(l, p), *variance = mean + channels;
     double samples = (double)p->model->micro_batch, n = population(l, p);
     double unbiased = n > 1 ? n / (n - 1) : 1;
-    ops_scale(channels, samples, mean, pass_gradient(p, l, MEAN));
-    ops_scale(channels, samples * unbiased, variance, pass_gradient(p, l, VARIANCE));
+    const struct ops_scaled all[] = {
+        {1, NULL, sums, pass_gradient(p, l, BIAS)},
+        {1, NULL, sums + channels, pass_gradient(p, l, WEIGHT)},
+        {samples, mean, NULL, pass_gradient(p, l, MEAN)},
+        {samples * unbiased, variance, NULL, pass_gradient(p, l, VARIANCE)},
+    };
+    ops_scale(channels, 4, all);
 }
 
 // After a sum with another value relu has a backward pass of its own.
@@ -217,14 +223,15 @@ static bool masks(const struct layer *l)
     return l->norm.relu && l->added == NONE;
 }
 
-// The micro-batch's own sums are its gradients of bias and gain.
 static void batch_norm_backward_sums(const struct layer *l, const struct pass *p, double *sums)
 {
-    int64_t channels = layer_width(l);
     const struct ops_batch_norm n = norm_of(l, p, masks(l));
-    ops_batch_norm_gradient_sums(&n, pass_value(p, l->dy), sums);
-    ops_scale_doubles(channels, 1, sums, pass_gradient(p, l, BIAS));
-    ops_scale_doubles(channels, 1, sums + channels, pass_gradient(p, l, WEIGHT));
+    if (l->norm.joins)
+        ops_batch_norm_joined_sums(&n, pass_value(p, l->norm.y), pass_value(p, l->norm.a),
+                                   pass_value(p, l->norm.b), pass_value(p, l->dy), sums);
+    else
+        ops_batch_norm_gradient_sums(&n, pass_value(p, l->dy), sums);
+    give_gradients(l, p, sums);
 }
 
 static void batch_norm_backward(const struct layer *l, const struct pass *p)
@@ -233,7 +240,6 @@ static void batch_norm_backward(const struct layer *l, const struct pass *p)
     if (l->dx != NONE)
         ops_batch_norm_backward(&n, population(l, p), pass_sums(p, l), pass_value(p, l->dy),
                                 pass_value(p, l->dx));
-    give_statistics(l, p);
 }
 
 const struct layer_kind layer_batch_norm = {

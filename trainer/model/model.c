@@ -66,10 +66,14 @@ void model_set_parameters(struct model *m, const float *parameters)
     must((uintptr_t)parameters % 64 == 0);
     m->floats = parameters;
     m->reals = (const real *)(const void *)parameters;
-    if (!m->room)
-        return;
-    ops_to_reals((int64_t)m->block_size, parameters, m->room);
-    m->reals = m->room;
+    if (m->room) {
+        ops_to_reals((int64_t)m->block_size, parameters, m->room);
+        m->reals = m->room;
+    }
+    for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++)
+        if (l->conv)
+            ops_conv_keep(l->conv,
+                          ops_reals_at(m->reals, m->parameters[l->parameter[WEIGHT]].offset));
 }
 
 // --- evaluation

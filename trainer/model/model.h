@@ -59,9 +59,9 @@ void model_init(const struct model *m, uint64_t seed, float *parameters);
 
 struct gradient_sink {
     // `gradient` (count floats, summed over the micro-batch's samples of the *mean-less* loss:
-    // divide by the global batch afterwards) is valid during the call only. Called once per
-    // parameter.
+    // divide by the global batch afterwards) is valid until done(). Called once per parameter.
     void (*ready)(void *ctx, int parameter, const float *gradient);
+    void (*done)(void *ctx); // those of a layer have been told; NULL: nobody wants to know
     void *ctx;
     // Of the pass at hand, below GRADIENT_KINDS: in all passes of a kind the sink asks the same of
     // ops, so that a GPU may repeat the first (ops_repeat()). NULL: no two are known to be alike.

@@ -1,6 +1,7 @@
 // One run over the layers of a model.
 #include "trainer/model/pass.h"
 #include "base/log.h"
+#include "trainer/ops/trace.h"
 
 // --- what layers ask of a pass
 
@@ -80,11 +81,13 @@ void pass_stage(const struct pass *p)
 void pass_forward(const struct pass *p, int from, int to)
 {
     for (const struct layer *l = p->model->layers + from; l < p->model->layers + to; l++) {
+        ops_trace_layer(l->name);
         if (l->kind->forward_sums && p->training)
             l->kind->forward_sums(l, p, pass_sums(p, l));
         if (l->kind->forward)
             l->kind->forward(l, p);
     }
+    ops_trace_layer(NULL);
 }
 
 static void add_up(const struct pass *p, const struct sum *s, int64_t count)
@@ -103,6 +106,8 @@ void pass_backward_layer(const struct pass *p, const struct layer *l,
     for (int slot = PARAMETERS_PER_LAYER - 1; slot >= 0; slot--)
         if (l->last_gradient[slot])
             sink->ready(sink->ctx, l->parameter[slot], pass_gradient(p, l, slot));
+    if (sink->done)
+        sink->done(sink->ctx);
 }
 
 void pass_backward(const struct pass *p, int from, int to, const struct gradient_sink *sink)
@@ -111,10 +116,12 @@ void pass_backward(const struct pass *p, int from, int to, const struct gradient
         const struct layer *l = &p->model->layers[i];
         if (l->dy == NONE)
             continue;
+        ops_trace_layer(l->name);
         if (l->kind->backward_sums)
             l->kind->backward_sums(l, p, pass_sums(p, l));
         pass_backward_layer(p, l, sink);
     }
+    ops_trace_layer(NULL);
 }
 
 // --- targets and losses

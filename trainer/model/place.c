@@ -280,6 +280,32 @@ static void place_gradients(struct compiler *c)
     }
 }
 
+// batch_norm, residual, relu: backward, what relu lets pass of the sum of its readers' gradients is
+// read once more by batch_norm alone. It makes it itself, when it sums it up.
+static void join_gradients(struct compiler *c)
+{
+    struct model *m = c->m;
+    for (struct layer *l = m->layers; l + 2 < m->layers + m->layer_count; l++) {
+        struct layer *residual = l + 1, *relu = l + 2, *reader = l + 3;
+        bool is_read = reader < m->layers + m->layer_count && reader->sums[0].into == relu->dy;
+        if (relu->kind != &layer_relu_after_add || relu->dy == NONE || l->dy != relu->dx ||
+            residual->sums[0].into != NONE || residual->sums[1].into != NONE ||
+            relu->sums[0].into != NONE)
+            continue;
+        struct sum none = {NONE, NONE, NONE}, *last = is_read ? &reader->sums[0] : &none;
+        l->norm.joins = true;
+        l->norm.a = is_read ? last->a : relu->dy;
+        l->norm.b = last->b;
+        l->norm.y = relu->y;
+        *last = none;
+        int tensors[] = {l->norm.a, l->norm.b, l->norm.y, l->dy};
+        for (int i = 0; i < 4; i++)
+            if (tensors[i] != NONE)
+                plan_use(&m->plan, tensors[i], backward_moment(m, l));
+        replace_kind(relu, &layer_relu_done);
+    }
+}
+
 // --- gradients of parameters
 
 static void place_parameter_gradients(struct model *m)
@@ -343,6 +369,7 @@ int compiler_place(struct compiler *c, struct error *e)
     place_values(c);
     place_loss(c);
     place_gradients(c);
+    join_gradients(c);
     place_parameter_gradients(m);
     int rc = allocate(m, e);
     for (const struct layer *l = m->layers; l < m->layers + m->layer_count && !rc; l++)

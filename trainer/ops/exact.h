@@ -14,11 +14,17 @@
 #define OPS_EXACT_CLAMP 0x1p30f
 
 void ops_exact_probe(size_t n, const float *g, uint32_t *peak);
-void ops_exact_put(size_t n, const float *g, const float *scale, int32_t *sum,
-                   uint32_t *peak); // sum =
-void ops_exact_add(size_t n, const float *g, const float *scale, int32_t *sum,
-                   uint32_t *peak);                               // sum +=
-void ops_exact_to_float(size_t n, const float *scale, void *sum); // int32 becomes float, in place
+// Of several gradients, each with a scale, a sum and a peak of its own.
+enum { OPS_EXACT_PARTS = 4 }; // at most
+struct ops_exact_part {
+    size_t n;
+    const float *g, *scale;
+    int32_t *sum;
+    uint32_t *peak;
+};
+void ops_exact_put(int count, const struct ops_exact_part *parts); // sum =
+void ops_exact_add(int count, const struct ops_exact_part *parts); // sum +=
+void ops_exact_to_float(size_t n, const float *scale, void *sum);  // int32 becomes float, in place
 
 // For comparison, sums that are not exact.
 void ops_float_add(size_t n, const float *g, float *sum); // sum += g

@@ -74,9 +74,15 @@ void ops_means(int64_t samples, int64_t positions, const float *x, float *means)
                                                                                   // double
 void ops_counts(int64_t samples, int64_t positions, const int32_t *x, int32_t *counts);
 
-// --- y = factor * x, rounded once
-void ops_scale(int64_t n, double factor, const float *x, float *y);
-void ops_scale_doubles(int64_t n, double factor, const double *x, float *y);
+// --- y = factor * x, rounded once, for several x of n floats or (x is NULL) doubles
+enum { OPS_SCALED = 4 }; // at most
+struct ops_scaled {
+    double factor;
+    const float *x;
+    const double *doubles;
+    float *y;
+};
+void ops_scale(int64_t n, int count, const struct ops_scaled *s);
 
 // --- dropout. The draw of an element is a function of (key, sample, element) alone: philox keyed
 // by `key` (of seed, step and layer), counter (sample's index in its data set, element / 4).

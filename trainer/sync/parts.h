@@ -4,6 +4,7 @@
 #define MUSTER_TRAINER_SYNC_PARTS_H
 
 #include "trainer/ops/device.h"
+#include "trainer/ops/exact.h"
 #include "trainer/sync/sync.h"
 
 struct bucket {
@@ -38,7 +39,10 @@ struct sync {
     int precision;      // p
     bool first, last;   // which local micro-batch it is
     int kind;           // that as a number, for the sink
-    int err;            // of a bucket that could not be sent
+    int waiting[OPS_EXACT_PARTS];               // parameters whose gradients are to be added
+    const float *gradients_of[OPS_EXACT_PARTS]; // .. together with those of their layer
+    int waiting_count;
+    int err; // of a bucket that could not be sent
     struct error error;
 };
 

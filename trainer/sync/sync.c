@@ -121,15 +121,18 @@ static uint32_t *peak_of(const struct sync *s, int parameter)
 }
 
 // A gradient that is too large for its scale is clamped: its peak has the step gathered again.
-static void add_exact(struct sync *s, int parameter, const float *gradient)
+static void add_exact(struct sync *s)
 {
-    const struct parameter *p = &s->config.parameters[parameter];
-    const float *scale = s->scales + parameter;
-    int32_t *sum = s->gradients + p->offset;
+    struct ops_exact_part parts[OPS_EXACT_PARTS];
+    for (int i = 0; i < s->waiting_count; i++) {
+        const struct parameter *p = &s->config.parameters[s->waiting[i]];
+        parts[i] = (struct ops_exact_part){p->count, s->gradients_of[i], s->scales + s->waiting[i],
+                                           s->gradients + p->offset, peak_of(s, s->waiting[i])};
+    }
     if (s->first)
-        ops_exact_put(p->count, gradient, scale, sum, peak_of(s, parameter));
+        ops_exact_put(s->waiting_count, parts);
     else
-        ops_exact_add(p->count, gradient, scale, sum, peak_of(s, parameter));
+        ops_exact_add(s->waiting_count, parts);
 }
 
 static void add_float(struct sync *s, int parameter, const float *gradient)
@@ -171,22 +174,36 @@ static void send_complete(struct sync *s)
         count_missing(s);
 }
 
+static void gather_waiting(void *ctx)
+{
+    struct sync *s = ctx;
+    int count = s->waiting_count;
+    if (is_exact(s) && count > 0)
+        add_exact(s);
+    for (int i = 0; i < count && !is_exact(s); i++)
+        add_float(s, s->waiting[i], s->gradients_of[i]);
+    s->waiting_count = 0;
+    if (!s->last)
+        return;
+    for (int i = 0; i < count; i++)
+        sync_count_missing(s, s->waiting[i], -1);
+    send_complete(s);
+}
+
+// A layer's gradients are added together: for a GPU that is one kernel.
 static void gather(void *ctx, int parameter, const float *gradient)
 {
     struct sync *s = ctx;
-    if (is_exact(s))
-        add_exact(s, parameter, gradient);
-    else
-        add_float(s, parameter, gradient);
-    if (!s->last)
-        return;
-    sync_count_missing(s, parameter, -1);
-    send_complete(s);
+    s->waiting[s->waiting_count] = parameter;
+    s->gradients_of[s->waiting_count++] = gradient;
+    if (s->waiting_count == OPS_EXACT_PARTS)
+        gather_waiting(s);
 }
 
 struct gradient_sink sync_sink(struct sync *s)
 {
-    return (struct gradient_sink){.ready = gather, .ctx = s, .kind = &s->kind};
+    return (struct gradient_sink){
+        .ready = gather, .done = gather_waiting, .ctx = s, .kind = &s->kind};
 }
 
 // A step.

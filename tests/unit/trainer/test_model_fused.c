@@ -27,6 +27,12 @@
 #define BLOCKS_RMS(x)                                                                              \
     "[" WORDS "," RESIDUAL(RMS "," LINEAR(8)) x RESIDUAL(                                          \
         RMS "," TANH "," PROJECTED(LINEAR(8), TANH) x RMS) x RMS "," LINEAR(11) "]"
+#define RELU   "{\"layer\": \"relu\"}"
+#define NORMED LINEAR(8) "," BATCH_NORM
+#define WAY    TANH "," NORMED
+#define ENDS(x)                                                                                    \
+    "[" FLATTEN "," NORMED x RELU "," RESIDUAL(WAY) x RELU "," PROJECTED(WAY, WAY) x RELU          \
+        "," RESIDUAL(WAY) x RELU "," LINEAR(5) "]"
 #define NOT_FUSED                                                                                  \
     "[" WORDS                                                                                      \
     "," RESIDUAL(LINEAR(8) "," GELU) "," RESIDUAL(GELU "," LINEAR(8)) "," LINEAR(8) "," RESIDUAL(  \
@@ -73,6 +79,7 @@ static void test_fused(void **state)
         check_pair(GELUS(","), GELUS(APART), &image_4x3, 2, seed);
         check_pair(BLOCKS(","), BLOCKS(APART), &tokens_6, 3, seed);
         check_pair(BLOCKS_RMS(","), BLOCKS_RMS(APART), &tokens_6, 3, seed);
+        check_pair(ENDS(","), ENDS(APART), &image_4x3, 0, seed);
     }
 }
 
@@ -94,6 +101,24 @@ static void test_gradients_meet_in_norms(void **state)
     model_free(m);
 }
 
+// .. and by the batch_norm of the block before, which lets pass what relu does.
+static void test_gradients_meet_in_batch_norms(void **state)
+{
+    (void)state;
+    struct model *m;
+    struct error e;
+    int joins = 0, sums = 0;
+    if (compile_text(ENDS(","), &image_4x3, 3, &m, &e))
+        fail_msg("%s", e.text);
+    for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++) {
+        joins += l->norm.joins + (l->norm.joins && l->norm.b != NONE);
+        sums += (l->sums[0].into != NONE) + (l->sums[1].into != NONE);
+    }
+    assert_int_equal(joins, 5); // three ends, of which two have their readers' sum to make
+    assert_int_equal(sums, 1);  // of the first relu, which ends no block
+    model_free(m);
+}
+
 // A gelu whose value, or what it is made of, others read too, or that has no linear layer on both
 // sides; a norm of another kind.
 static void test_not_fused(void **state)
@@ -112,6 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fused),
         cmocka_unit_test(test_gradients_meet_in_norms),
+        cmocka_unit_test(test_gradients_meet_in_batch_norms),
         cmocka_unit_test(test_not_fused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,6 +84,31 @@ static void check_statistics(struct arithmetic *a, const struct table *s, const 
     expect_close(o->variance, variance, s->channels, 5e-6, "variance");
 }
 
+// The gradient of a block's end is put together, and summed up in the same pass.
+static void check_joined(struct arithmetic *a, const struct table *s, const struct operands *o)
+{
+    int64_t n = s->rows * s->channels;
+    struct ops_batch_norm norm = norm_of(s, o);
+    float *more = floats_random(a, n, 1), *dy = floats_new(a, n), *joined = floats_new(a, n);
+    double *sums = doubles_new(a, 2 * s->channels);
+    float *rounded = floats_new(a, 2 * s->channels);
+    norm.relu = false;
+    for (int both = 0; both < 2; both++) {
+        memcpy(dy, o->dy, (size_t)n * sizeof *dy);
+        if (both)
+            ops_add(n, o->dy, more, dy);
+        ops_relu_backward(n, o->y, dy, dy);
+        ops_batch_norm_gradient_sums(&norm, dy, o->sums);
+        ops_batch_norm_joined_sums(&norm, o->y, o->dy, both ? more : NULL, joined, sums);
+        expect_same_bits(joined, dy, n, "joined dy");
+        for (int64_t i = 0; i < 2 * s->channels; i++)
+            rounded[i] = (float)sums[i];
+        expect_close(rounded, o->sums, 2 * s->channels, 1e-6, "joined sums");
+    }
+    ops_batch_norm_joined_sums(&norm, o->y, o->dy, more, more, sums);
+    expect_same_bits(more, dy, n, "joined dy in place");
+}
+
 static void check_gradients(struct arithmetic *a, const struct table *s, struct operands *o)
 {
     int64_t n = s->rows * s->channels;
@@ -93,6 +118,7 @@ static void check_gradients(struct arithmetic *a, const struct table *s, struct 
     if (s->add && s->relu) {
         ops_relu_backward(n, o->y, o->dy, o->masked);
         expect_gradient(a, &r, 3, n, o->dy, o->masked, 1e-4, "dadd");
+        check_joined(a, s, o);
         dy = o->masked;
         norm.relu = false;
     }

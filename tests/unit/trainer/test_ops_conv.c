@@ -174,6 +174,58 @@ static void test_groups(void **state)
     }
 }
 
+struct passed {
+    float *y, *dw;
+};
+
+static struct passed pass_through(struct arithmetic *a, struct ops_conv *c,
+                                  const struct ops_conv_shape *s, const float *x, const float *w,
+                                  const float *dy, int64_t outputs)
+{
+    int64_t weights = s->kernel * s->kernel * s->in * s->out;
+    struct passed p = {floats_new(a, outputs), floats_new(a, weights)};
+    float *scratch = floats_new(a, ops_conv_scratch(c));
+    ops_conv_forward(c, x, w, NULL, scratch, p.y);
+    ops_conv_backward_weights(c, x, dy, scratch, p.dw, NULL);
+    return p;
+}
+
+// A first layer, of pixels, may go another way, as nobody wants the gradient of pixels; and weights
+// that are kept are those of the last time they were.
+static void test_pixels(void **state)
+{
+    (void)state;
+    ops_enter();
+    const struct ops_conv_shape shapes[] = {
+        {2, 14, 14, 3, 8, 7, 2, 3, 1, false}, {1, 9, 12, 3, 5, 3, 2, 1, 1, false},
+        {2, 8, 7, 1, 4, 5, 2, 2, 1, false},   {1, 6, 6, 4, 3, 2, 2, 0, 1, false},
+        {1, 7, 7, 3, 4, 4, 2, 0, 1, false},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const struct ops_conv_shape *s = &shapes[i];
+        struct arithmetic a = arithmetic_begin(i);
+        int64_t weights = s->kernel * s->kernel * s->in * s->out;
+        int64_t outputs = s->samples * s->out * ((s->height + 2 * s->padding - s->kernel) / 2 + 1) *
+                          ((s->width + 2 * s->padding - s->kernel) / 2 + 1);
+        float *x = floats_random(&a, s->samples * s->height * s->width * s->in, 1);
+        float *w = floats_random(&a, weights, 1), *dy = floats_random(&a, outputs, 1);
+        struct ops_conv *with, *without;
+        struct error e;
+        assert_int_equal(ops_conv_new(s, true, &with, &e), 0);
+        assert_int_equal(ops_conv_new(s, false, &without, &e), 0);
+        ops_conv_keep(without, w);
+        memcpy(w, floats_random(&a, weights, 1), (size_t)weights * sizeof *w);
+        ops_conv_keep(without, w);
+        struct passed p = pass_through(&a, with, s, x, w, dy, outputs);
+        struct passed q = pass_through(&a, without, s, x, w, dy, outputs);
+        expect_close(q.y, doubles_of(&a, p.y, outputs), outputs, 1e-5, "y");
+        expect_close(q.dw, doubles_of(&a, p.dw, weights), weights, 1e-5, "dw");
+        ops_conv_free(with);
+        ops_conv_free(without);
+        arithmetic_end(&a);
+    }
+}
+
 static void test_not_a_number_stays(void **state)
 {
     (void)state;
@@ -198,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_conv),   cmocka_unit_test(test_conv_of_lenet),
         cmocka_unit_test(test_edges),  cmocka_unit_test(test_many_channels),
         cmocka_unit_test(test_groups), cmocka_unit_test(test_not_a_number_stays),
+        cmocka_unit_test(test_pixels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,8 @@ static void test_sums(void **state)
         uint32_t *peak = aligned_block(&a, sizeof *peak), largest = *peak = 0;
         for (int round = 0; round < 3; round++) {
             float *g = floats_random(&a, n, 8);
-            (round ? ops_exact_add : ops_exact_put)((size_t)n, g, scale, sum, peak);
+            const struct ops_exact_part part = {(size_t)n, g, scale, sum, peak};
+            (round ? ops_exact_add : ops_exact_put)(1, &part);
             for (int64_t i = 0; i < n; i++) {
                 expected[i] = (round ? expected[i] : 0) + llrint((double)g[i] * (double)*scale);
                 largest = bits_of(g[i]) > largest ? bits_of(g[i]) : largest;
@@ -48,6 +49,42 @@ static void test_sums(void **state)
     }
 }
 
+// Of several, each keeps to its own numbers, scale and peak.
+static void test_parts(void **state)
+{
+    (void)state;
+    const size_t counts[OPS_EXACT_PARTS] = {3000, 5, 1, 1029};
+    struct arithmetic a = arithmetic_begin(11);
+    struct ops_exact_part parts[OPS_EXACT_PARTS];
+    int32_t *alone[OPS_EXACT_PARTS];
+    for (int i = 0; i < OPS_EXACT_PARTS; i++) {
+        size_t n = counts[i];
+        float *scale = floats_new(&a, 1);
+        uint32_t *peak = aligned_block(&a, sizeof *peak);
+        *scale = ldexpf(1, 15 + i);
+        *peak = 0;
+        parts[i] = (struct ops_exact_part){n, floats_random(&a, (int64_t)n, 4 + i), scale,
+                                           aligned_block(&a, n * sizeof(int32_t)), peak};
+        ops_exact_put(1, &parts[i]);
+        ops_exact_add(1, &parts[i]);
+        alone[i] = aligned_block(&a, n * sizeof(int32_t));
+        memcpy(alone[i], parts[i].sum, n * sizeof(int32_t));
+        memset(parts[i].sum, 0x55, n * sizeof(int32_t));
+    }
+    ops_exact_put(OPS_EXACT_PARTS, parts);
+    for (int i = 0; i < OPS_EXACT_PARTS; i++)
+        *parts[i].peak = 0;
+    ops_exact_add(OPS_EXACT_PARTS, parts);
+    for (int i = 0; i < OPS_EXACT_PARTS; i++) {
+        uint32_t largest = 0;
+        for (size_t k = 0; k < counts[i]; k++)
+            largest = bits_of(parts[i].g[k]) > largest ? bits_of(parts[i].g[k]) : largest;
+        assert_int_equal(*parts[i].peak, largest);
+        assert_memory_equal(parts[i].sum, alone[i], counts[i] * sizeof(int32_t));
+    }
+    arithmetic_end(&a);
+}
+
 // What does not fit is clamped, and the peak tells.
 static void test_clamps(void **state)
 {
@@ -62,15 +99,16 @@ static void test_clamps(void **state)
     *peak = 0;
     *one = 1.0f;
     memcpy(g, values, sizeof values);
-    ops_exact_put(COUNT, g, one, sum, peak);
+    const struct ops_exact_part part = {COUNT, g, one, sum, peak};
+    ops_exact_put(1, &part);
     assert_memory_equal(sum, expected, sizeof expected);
     assert_int_equal(*peak, bits_of(1e30f));
     g[2] = -INFINITY;
-    ops_exact_add(COUNT, g, one, sum, peak);
+    ops_exact_add(1, &part);
     assert_int_equal(sum[2], 0);
     assert_int_equal(*peak, bits_of(INFINITY));
     g[4] = NAN;
-    ops_exact_put(COUNT, g, one, sum, peak);
+    ops_exact_put(1, &part);
     assert_int_equal(sum[4], -(1 << 30));
     assert_true(*peak > bits_of(INFINITY));
     arithmetic_end(&a);
@@ -99,6 +137,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_parts),
         cmocka_unit_test(test_clamps),
         cmocka_unit_test(test_floats),
     };

@@ -199,6 +199,8 @@ static void backward(const struct gradient_sink *sink, int step, int m, float sc
         for (size_t i = 0; p == GROWER && i < parameters[p].count; i++)
             g[i] *= scale_second;
         sink->ready(sink->ctx, p, g);
+        if (sink->done)
+            sink->done(sink->ctx);
     }
 }
 

@@ -320,6 +320,16 @@ LOOPS_INLINE void backward(const struct ops_batch_norm *n, double count, const d
     }
 }
 
+void ops_batch_norm_joined_sums(const struct ops_batch_norm *n, const real *y, const real *a,
+                                const real *b, real *dy, double *sums)
+{
+    const int64_t count = n->rows * n->channels;
+    if (b)
+        ops_add(count, a, b, dy);
+    ops_relu_backward(count, y, b ? dy : a, dy);
+    ops_batch_norm_gradient_sums(n, dy, sums);
+}
+
 LOOPS_CLONED void ops_batch_norm_backward(const struct ops_batch_norm *n, double count,
                                           const double *sums, const float *dy, float *dx)
 {

@@ -136,14 +136,16 @@ void ops_exact_probe(size_t n, const float *g, uint32_t *peak)
     note(peak, exact_kernels()->probe(g, n));
 }
 
-void ops_exact_put(size_t n, const float *g, const float *scale, int32_t *sum, uint32_t *peak)
+void ops_exact_put(int count, const struct ops_exact_part *parts)
 {
-    note(peak, exact_kernels()->put(sum, g, n, *scale));
+    for (const struct ops_exact_part *p = parts; p < parts + count; p++)
+        note(p->peak, exact_kernels()->put(p->sum, p->g, p->n, *p->scale));
 }
 
-void ops_exact_add(size_t n, const float *g, const float *scale, int32_t *sum, uint32_t *peak)
+void ops_exact_add(int count, const struct ops_exact_part *parts)
 {
-    note(peak, exact_kernels()->add(sum, g, n, *scale));
+    for (const struct ops_exact_part *p = parts; p < parts + count; p++)
+        note(p->peak, exact_kernels()->add(p->sum, p->g, p->n, *p->scale));
 }
 
 void ops_exact_to_float(size_t n, const float *scale, void *sum)

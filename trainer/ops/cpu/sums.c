@@ -19,14 +19,9 @@ void ops_counts(int64_t samples, int64_t positions, const int32_t *x, int32_t *c
     }
 }
 
-void ops_scale(int64_t n, double factor, const float *x, float *y)
+void ops_scale(int64_t n, int count, const struct ops_scaled *s)
 {
-    for (int64_t i = 0; i < n; i++)
-        y[i] = (float)(factor * (double)x[i]);
-}
-
-void ops_scale_doubles(int64_t n, double factor, const double *x, float *y)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] = (float)(factor * x[i]);
+    for (; count > 0; count--, s++)
+        for (int64_t i = 0; i < n; i++)
+            s->y[i] = (float)(s->factor * (s->x ? (double)s->x[i] : s->doubles[i]));
 }

@@ -9,9 +9,14 @@ extern "C" {
 #define EPSILON 1e-5f
 
 enum {
-    AHEAD = 4,
-    AHEAD_OF_TWO = 2
-}; // rows on their way to a thread, of one or each of two tensors
+    FEW_CHANNELS = 4,  // of a thread that keeps much of each: more would be too many registers
+    AHEAD = 6,         // rows on their way to a thread
+    AHEAD_OF_TWO = 3,  // .. of each of two tensors
+    AHEAD_OF_FOUR = 2, // .. of four
+    AT_A_TIME = 4,     // blocks on a multiprocessor
+    WAVE = 528,        // of them on 132 multiprocessors
+    MAP_BLOCKS = 1024,
+};
 
 // struct ops_batch_norm with its reals by type.
 template <typename T> struct inputs {
@@ -30,17 +35,36 @@ static bool is_in_packs(int64_t channels, const T *x, const T *y)
     return channels % PACK<T> == 0 && is_aligned(x) && is_aligned(y);
 }
 
+// Like PACKED(), but with fewer channels.
+#define FEW(N, in_packs, ...)                                                                      \
+    do {                                                                                           \
+        if (in_packs) {                                                                            \
+            constexpr int N = FEW_CHANNELS;                                                        \
+            __VA_ARGS__;                                                                           \
+        } else {                                                                                   \
+            constexpr int N = 1;                                                                   \
+            __VA_ARGS__;                                                                           \
+        }                                                                                          \
+    } while (0)
+
 // --- sums of x
+
+// What comes before is done before what follows: all at once it would take more registers than
+// there are.
+static __device__ void one_after_the_other(void)
+{
+    asm volatile("" ::: "memory");
+}
 
 // Sums in float are about the first of their rows, so that they see small numbers only; in double
 // they are moved to zero.
 template <typename T, int N>
-static __global__ void __launch_bounds__(STRIPS_THREADS, 2)
+static __global__ void __launch_bounds__(STRIPS_THREADS, AT_A_TIME)
     sums_kernel(struct strips c, const T *x, double *partial)
 {
     struct walk at = strips_walk<N>(c);
-    struct column_sums<N> sums = {
-    };
+    __shared__ struct column_sums<N> sums;
+    strips_begin(&sums);
     while (at.column < c.width && at.row < at.end) {
         float pivot[N], first[N] = {}, second[N] = {}, v[N];
         int rows = 0;
@@ -62,18 +86,19 @@ static __global__ void __launch_bounds__(STRIPS_THREADS, 2)
         }
         for (int k = 0; k < N; k++) {
             double p = (double)pivot[k], sum = (double)first[k], all = (double)rows * p;
-            sums.first[k] += sum + all;
-            sums.second[k] += (double)second[k] + p * (2 * sum + all);
+            sums.of[k][threadIdx.x] += sum + all;
+            sums.of[N + k][threadIdx.x] += (double)second[k] + p * (2 * sum + all);
+            one_after_the_other();
         }
     }
-    strips_end<N>(c, sums, partial);
+    strips_end<N>(c, &sums, partial);
 }
 
 template <typename T> static void sums_of(int64_t rows, int64_t channels, const T *x, double *sums)
 {
     double *partial = (double *)cuda_workspace();
-    PACKED(T, N, is_in_packs<T>(channels, x, NULL), {
-        struct strips c = strips_of(rows, channels, N);
+    FEW(N, is_in_packs<T>(channels, x, NULL), {
+        struct strips c = strips_of(rows, channels, N, WAVE);
         LAUNCH((sums_kernel<T, N>), dim3(c.blocks, c.count), STRIPS_THREADS, 0, c, x, partial);
         strips_finish(c.count, c.width, sums, sums + channels);
     });
@@ -151,7 +176,7 @@ template <typename T> static void forward(const struct ops_batch_norm *n, const 
 {
     struct inputs<T> t = inputs_of<T>(n);
     PACKED(T, N, is_in_packs(n->channels, t.x, y) && is_aligned(add), {
-        struct strips c = strips_of(n->rows, n->channels, N);
+        struct strips c = strips_of(n->rows, n->channels, N, MAP_BLOCKS);
         LAUNCH((forward_kernel<T, N>), dim3(c.blocks, c.count), STRIPS_THREADS, 0, c, t, add, y);
     });
 }
@@ -171,13 +196,13 @@ static __device__ float passed(const struct coefficients<N> &c, int k, float d, 
 }
 
 template <typename T, int N>
-static __global__ void __launch_bounds__(STRIPS_THREADS, 2)
+static __global__ void __launch_bounds__(STRIPS_THREADS, AT_A_TIME)
     gradient_sums_kernel(struct strips c, struct inputs<T> n, const T *dy, double *partial)
 {
     struct walk at = strips_walk<N>(c);
     struct coefficients<N> f;
-    struct column_sums<N> sums = {
-    };
+    __shared__ struct column_sums<N> sums;
+    strips_begin(&sums);
     if (at.column < c.width)
         load_coefficients<T, N>(n, at.column, &f);
     while (at.column < c.width && at.row < at.end) {
@@ -202,11 +227,12 @@ static __global__ void __launch_bounds__(STRIPS_THREADS, 2)
         }
         for (int k = 0; k < N; k++) {
             float scale = inverse_deviation(n.variance[at.column + k]);
-            sums.first[k] += (double)first[k];
-            sums.second[k] += (double)second[k] * (double)scale;
+            sums.of[k][threadIdx.x] += (double)first[k];
+            sums.of[N + k][threadIdx.x] += (double)second[k] * (double)scale;
+            one_after_the_other();
         }
     }
-    strips_end<N>(c, sums, partial);
+    strips_end<N>(c, &sums, partial);
 }
 
 template <typename T>
@@ -214,8 +240,8 @@ static void gradient_sums(const struct ops_batch_norm *n, const T *dy, double *s
 {
     double *partial = (double *)cuda_workspace();
     struct inputs<T> t = inputs_of<T>(n);
-    PACKED(T, N, is_in_packs(n->channels, t.x, dy), {
-        struct strips c = strips_of(n->rows, n->channels, N);
+    FEW(N, is_in_packs(n->channels, t.x, dy), {
+        struct strips c = strips_of(n->rows, n->channels, N, WAVE);
         LAUNCH((gradient_sums_kernel<T, N>), dim3(c.blocks, c.count), STRIPS_THREADS, 0, c, t, dy,
                partial);
         strips_finish(c.count, c.width, sums, sums + n->channels);
@@ -228,11 +254,105 @@ extern "C" void ops_batch_norm_gradient_sums(const struct ops_batch_norm *n, con
     DISPATCH(T, gradient_sums<T>(n, reals<T>(dy), sums));
 }
 
+// The gradient that comes to a block's end, and what becomes of it.
+template <typename T> struct joined {
+    const T *y, *a, *b; // b may be NULL
+    T *dy;              // may be a or b
+};
+
+// What a thread has read of some rows, and the sums of a while.
+template <typename T, int N> struct joined_rows {
+    pack<T, N> x[AHEAD_OF_FOUR], y[AHEAD_OF_FOUR], a[AHEAD_OF_FOUR], b[AHEAD_OF_FOUR];
+};
+
+// dy as whoever reads it sees it, so rounded; its sum before, too.
+template <typename T, int N>
+static __device__ void join(const struct joined_rows<T, N> &r, int i, bool both, pack<T, N> *dy)
+{
+    float a[N], b[N], y[N];
+    load<N>(r.a[i].at, a);
+    load<N>(r.b[i].at, b);
+    load<N>(r.y[i].at, y);
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        put(&dy->at[k], both ? a[k] + b[k] : a[k]);
+        if (!(y[k] > 0.0f))
+            put(&dy->at[k], 0.0f);
+    }
+}
+
+template <typename T, int N>
+static __global__ void __launch_bounds__(STRIPS_THREADS, AT_A_TIME)
+    joined_sums_kernel(struct strips c, struct inputs<T> n, struct joined<T> j, double *partial)
+{
+    struct walk at = strips_walk<N>(c);
+    float mean[N] = {};
+    __shared__ struct column_sums<N> sums;
+    strips_begin(&sums);
+    for (int k = 0; k < N && at.column < c.width; k++)
+        mean[k] = n.mean[at.column + k];
+    while (at.column < c.width && at.row < at.end) {
+        float first[N] = {}, second[N] = {}, v[N], g[N];
+        for (int rows = 0; rows < STRIPS_FOLD && at.row < at.end; rows += AHEAD_OF_FOUR) {
+            struct joined_rows<T, N> r = {
+            };
+            strips_load(c, at, n.x, r.x);
+            strips_load(c, at, j.y, r.y);
+            strips_load(c, at, j.a, r.a);
+            if (j.b)
+                strips_load(c, at, j.b, r.b);
+#pragma unroll
+            for (int i = 0; i < AHEAD_OF_FOUR; i++, at.row += c.down) {
+                pack<T, N> dy;
+                if (at.row >= at.end)
+                    break;
+                join(r, i, j.b != NULL, &dy);
+                *reinterpret_cast<pack<T, N> *>(j.dy + at.row * c.width + at.column) = dy;
+                load<N>(r.x[i].at, v);
+                load<N>(dy.at, g);
+                for (int k = 0; k < N; k++) {
+                    first[k] += g[k];
+                    second[k] += g[k] * (v[k] - mean[k]);
+                }
+            }
+        }
+        for (int k = 0; k < N; k++) {
+            float scale = inverse_deviation(n.variance[at.column + k]);
+            sums.of[k][threadIdx.x] += (double)first[k];
+            sums.of[N + k][threadIdx.x] += (double)second[k] * (double)scale;
+            one_after_the_other();
+        }
+    }
+    strips_end<N>(c, &sums, partial);
+}
+
+template <typename T>
+static void joined_sums(const struct ops_batch_norm *n, const struct joined<T> &j, double *sums)
+{
+    double *partial = (double *)cuda_workspace();
+    struct inputs<T> t = inputs_of<T>(n);
+    bool in_packs = is_in_packs(n->channels, t.x, j.y) && is_aligned(j.a) && is_aligned(j.b) &&
+                    is_aligned(j.dy);
+    FEW(N, in_packs, {
+        struct strips c = strips_of(n->rows, n->channels, N, WAVE);
+        LAUNCH((joined_sums_kernel<T, N>), dim3(c.blocks, c.count), STRIPS_THREADS, 0, c, t, j,
+               partial);
+        strips_finish(c.count, c.width, sums, sums + n->channels);
+    });
+}
+
+extern "C" void ops_batch_norm_joined_sums(const struct ops_batch_norm *n, const real *y,
+                                           const real *a, const real *b, real *dy, double *sums)
+{
+    DISPATCH(T, joined_sums<T>(n, {reals<T>(y), reals<T>(a), reals<T>(b), reals<T>(dy)}, sums));
+}
+
 // With h the normalised x and all means over `count` rows:
 // dx = gain / deviation (dy - mean(dy) - h mean(dy h)).
 template <typename T, int N>
-static __global__ void backward_kernel(struct strips c, struct inputs<T> n, double share,
-                                       const double *sums, const T *dy, T *dx)
+static __global__ void __launch_bounds__(STRIPS_THREADS, AT_A_TIME)
+    backward_kernel(struct strips c, struct inputs<T> n, double share, const double *sums,
+                    const T *dy, T *dx)
 {
     struct walk at = strips_walk<N>(c);
     struct coefficients<N> f;
@@ -246,16 +366,23 @@ static __global__ void backward_kernel(struct strips c, struct inputs<T> n, doub
         slope[k] =
             (float)(sums[c.width + channel] * share) * inverse_deviation(n.variance[channel]);
     }
-    for (; at.row < at.end; at.row += c.down) {
-        int64_t here = at.row * c.width + at.column;
-        float v[N], g[N];
-        load<N>(n.x + here, v);
-        load<N>(dy + here, g);
-        for (int k = 0; k < N; k++) {
-            float d = v[k] - f.mean[k];
-            v[k] = f.scale[k] * (passed(f, k, d, n.relu, g[k]) - mean[k] - d * slope[k]);
+    while (at.row < at.end) {
+        pack<T, N> xs[AHEAD_OF_TWO], dys[AHEAD_OF_TWO];
+        strips_load(c, at, n.x, xs);
+        strips_load(c, at, dy, dys);
+#pragma unroll
+        for (int i = 0; i < AHEAD_OF_TWO; i++, at.row += c.down) {
+            float v[N], g[N];
+            if (at.row >= at.end)
+                break;
+            load<N>(xs[i].at, v);
+            load<N>(dys[i].at, g);
+            for (int k = 0; k < N; k++) {
+                float d = v[k] - f.mean[k];
+                v[k] = f.scale[k] * (passed(f, k, d, n.relu, g[k]) - mean[k] - d * slope[k]);
+            }
+            store<N>(v, dx + at.row * c.width + at.column);
         }
-        store<N>(v, dx + here);
     }
 }
 
@@ -265,8 +392,8 @@ static void backward(const struct ops_batch_norm *n, double count, const double 
 {
     struct inputs<T> t = inputs_of<T>(n);
     double share = count > 0 ? 1 / count : 0;
-    PACKED(T, N, is_in_packs(n->channels, t.x, dy) && is_aligned(dx), {
-        struct strips c = strips_of(n->rows, n->channels, N);
+    FEW(N, is_in_packs(n->channels, t.x, dy) && is_aligned(dx), {
+        struct strips c = strips_of(n->rows, n->channels, N, 2 * WAVE);
         LAUNCH((backward_kernel<T, N>), dim3(c.blocks, c.count), STRIPS_THREADS, 0, c, t, share,
                sums, dy, dx);
     });

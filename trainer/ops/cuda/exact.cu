@@ -28,54 +28,63 @@ static __device__ uint32_t integer_of(float x)
     return (uint32_t)(int32_t)rintf(x);
 }
 
-static __global__ void sum_kernel(enum rule rule, size_t n, const float *g, const float *scale_at,
-                                  int32_t *sum, uint32_t *peak)
+struct parts {
+    struct ops_exact_part of[OPS_EXACT_PARTS];
+};
+
+// A row of blocks for each part; those of a short one have nothing to do but for the first.
+static __global__ void sum_kernel(enum rule rule, struct parts parts)
 {
+    const struct ops_exact_part p = parts.of[blockIdx.y];
     uint32_t largest = 0;
-    const float scale = rule == PROBE ? 0 : *scale_at;
+    const float scale = rule == PROBE ? 0 : *p.scale;
 #pragma unroll
     for (int k = 0; k < EACH; k++) {
         size_t i = first_of_mine() + (size_t)k * THREADS;
-        if (i >= n)
+        if (i >= p.n)
             break;
-        float x = g[i];
+        float x = p.g[i];
         uint32_t bits = (uint32_t)__float_as_int(x) & INT32_MAX;
         largest = bits > largest ? bits : largest;
         if (rule == PUT)
-            sum[i] = (int32_t)integer_of(x * scale);
+            p.sum[i] = (int32_t)integer_of(x * scale);
         else if (rule == ADD)
-            sum[i] = (int32_t)((uint32_t)sum[i] + integer_of(x * scale));
+            p.sum[i] = (int32_t)((uint32_t)p.sum[i] + integer_of(x * scale));
     }
     for (int lane = WARP / 2; lane > 0; lane /= 2) {
         uint32_t other = __shfl_xor_sync(whole_warp, largest, lane);
         largest = other > largest ? other : largest;
     }
     if (threadIdx.x % WARP == 0 && largest > 0)
-        atomicMax(peak, largest);
+        atomicMax(p.peak, largest);
 }
 
-static void sum_of(enum rule rule, size_t n, const float *g, const float *scale, int32_t *sum,
-                   uint32_t *peak)
+static void sum_of(enum rule rule, int count, const struct ops_exact_part *parts)
 {
-    if (n > 0)
-        LAUNCH(sum_kernel, blocks_of(n), THREADS, 0, rule, n, g, scale, sum, peak);
+    struct parts all = {};
+    size_t most = 0;
+    for (int i = 0; i < count; i++) {
+        all.of[i] = parts[i];
+        most = parts[i].n > most ? parts[i].n : most;
+    }
+    if (most > 0)
+        LAUNCH(sum_kernel, dim3(blocks_of(most), (unsigned)count), THREADS, 0, rule, all);
 }
 
 extern "C" void ops_exact_probe(size_t n, const float *g, uint32_t *peak)
 {
-    sum_of(PROBE, n, g, NULL, NULL, peak);
+    const struct ops_exact_part part = {n, g, NULL, NULL, peak};
+    sum_of(PROBE, 1, &part);
 }
 
-extern "C" void ops_exact_put(size_t n, const float *g, const float *scale, int32_t *sum,
-                              uint32_t *peak)
+extern "C" void ops_exact_put(int count, const struct ops_exact_part *parts)
 {
-    sum_of(PUT, n, g, scale, sum, peak);
+    sum_of(PUT, count, parts);
 }
 
-extern "C" void ops_exact_add(size_t n, const float *g, const float *scale, int32_t *sum,
-                              uint32_t *peak)
+extern "C" void ops_exact_add(int count, const struct ops_exact_part *parts)
 {
-    sum_of(ADD, n, g, scale, sum, peak);
+    sum_of(ADD, count, parts);
 }
 
 static __global__ void to_float_kernel(size_t n, const float *scale_at, int32_t *sum)

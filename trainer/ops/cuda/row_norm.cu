@@ -2,11 +2,11 @@
 // sums of a backward pass use the workspace.
 //
 // Forward a row belongs to a warp, whose lanes go through it in packs; what they read again comes
-// from the cache. Backward it belongs to as many warps of a block as it is wide. They go down a
-// strip of rows and keep the sums of their columns, the gradients of gain and bias, in registers,
-// so that x and dy come from memory once. A row too wide for a block is cut into segments of
-// columns, each of which reads all of the row for its means. All of that follows from the shape
-// alone.
+// from the cache. Backward a row that a warp can hold in its registers belongs to a warp, a wider
+// one to as many warps of a block as it is wide. They go down a strip of rows and keep the sums of
+// their columns, the gradients of gain and bias, in shared memory or in registers, so that x and dy
+// come from memory once. A row too wide for a block is cut into segments of columns, each of which
+// reads all of the row for its means. All of that follows from the shape alone.
 #include "trainer/ops/cuda/strips.h"
 
 extern "C" {
@@ -17,7 +17,8 @@ enum {
     ROW_THREADS = 256,
     ROW_WARPS = ROW_THREADS / WARP,
     ROW_LANE = 16,                                // columns whose sums a thread keeps
-    ROW_STRIPS = 512,                             // at most
+    ROW_STRIPS = 264,                             // at most: two on each of 132 multiprocessors
+    ROW_HELD = 4,                                 // packs of a row that a lane can hold
     ROW_PARTIAL = CUDA_WORKSPACE_BYTES / (2 * 8), // sums of a kind, of all strips
 };
 
@@ -118,11 +119,12 @@ struct row_strips {
     unsigned segments, count;
 };
 
-static inline struct row_strips row_strips_of(int64_t rows, int64_t width)
+// At least so many rows of a block at once, as far as its threads suffice.
+static inline struct row_strips row_strips_of(int64_t rows, int64_t width, int groups)
 {
     struct row_strips s = {WARP, ROW_WARPS, 0, 1, 1};
     int64_t most = ROW_PARTIAL / width; // never less than 32
-    for (; s.groups > 1 && s.lanes * ROW_LANE < width; s.groups /= 2)
+    for (; s.groups > groups && s.lanes * ROW_LANE < width; s.groups /= 2)
         s.lanes *= 2;
     if (most > ROW_STRIPS)
         most = ROW_STRIPS;
@@ -269,13 +271,171 @@ static __global__ void __launch_bounds__(ROW_THREADS, 2)
     row_fold<N>(s, b.width, first, step, sums, partial);
 }
 
+// A warp's row in registers: HELD packs of each lane, WARP packs apart; what is not there is zero.
+template <typename T, int HELD> struct held_row {
+    pack<T, PACK<T>> x[HELD], dy[HELD], old[HELD];
+};
+
+template <typename T, int HELD>
+static __device__ void hold_row(const struct row_backward<T> &b, int64_t row, int64_t end,
+                                struct held_row<T, HELD> *r)
+{
+    const bool adds = b.dx && b.add;
+    if (row >= end)
+        return;
+#pragma unroll
+    for (int c = 0; c < HELD; c++) {
+        int64_t column = (c * WARP + threadIdx.x % WARP) * PACK<T>;
+        r->x[c] = r->dy[c] = r->old[c] = {};
+        if (column >= b.width)
+            continue;
+        r->x[c] = *reinterpret_cast<const pack<T, PACK<T>> *>(b.x + row * b.width + column);
+        r->dy[c] = *reinterpret_cast<const pack<T, PACK<T>> *>(b.dy + row * b.width + column);
+        if (adds)
+            r->old[c] = *reinterpret_cast<const pack<T, PACK<T>> *>(b.dx + row * b.width + column);
+    }
+}
+
+template <typename T, int HELD, bool centred>
+static __device__ void held_means(const struct row_backward<T> &b,
+                                  const struct held_row<T, HELD> &r, struct row_place *at)
+{
+    constexpr int N = PACK<T>;
+    float sum = 0, product = 0;
+#pragma unroll
+    for (int c = 0; c < HELD; c++) {
+        int64_t column = (c * WARP + threadIdx.x % WARP) * N;
+        float v[N], d[N], g[N];
+        if (column >= b.width)
+            continue;
+        load<N>(r.x[c].at, v);
+        load<N>(r.dy[c].at, d);
+        load<N>(b.gain + column, g);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            sum += d[k] * g[k];
+            product += d[k] * g[k] * ((v[k] - at->mean) * at->scale);
+        }
+    }
+    at->g = centred ? warp_sum(sum) / (float)b.width : 0.0f;
+    at->gh = warp_sum(product) / (float)b.width;
+}
+
+// The sums of a lane's columns, of gain and of bias, four at a time; shared, for each warp apart.
+template <int N, int HELD> struct held_sums {
+    pack<float, 4> of[2][HELD][N / 4][WARP];
+};
+
+template <typename T, int HELD, bool centred>
+static __device__ void held_columns(const struct row_backward<T> &b,
+                                    const struct held_row<T, HELD> &r, const struct row_place &at,
+                                    struct held_sums<PACK<T>, HELD> *sums)
+{
+    constexpr int N = PACK<T>;
+    int lane = (int)threadIdx.x % WARP;
+#pragma unroll
+    for (int c = 0; c < HELD; c++) {
+        int64_t column = (c * WARP + lane) * N;
+        float v[N], d[N], g[N] = {}, old[N];
+        if (column >= b.width)
+            continue;
+        load<N>(r.x[c].at, v);
+        load<N>(r.dy[c].at, d);
+        load<N>(r.old[c].at, old);
+        if (b.dx)
+            load<N>(b.gain + column, g);
+#pragma unroll
+        for (int q = 0; q < N / 4; q++) {
+            pack<float, 4> gain = sums->of[0][c][q][lane], bias = sums->of[1][c][q][lane];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int k = 4 * q + i;
+                float h = (v[k] - at.mean) * at.scale;
+                gain.at[i] += d[k] * h;
+                bias.at[i] += d[k];
+                v[k] = old[k] + at.scale * (d[k] * g[k] - at.g - h * at.gh);
+            }
+            sums->of[0][c][q][lane] = gain;
+            if (centred)
+                sums->of[1][c][q][lane] = bias;
+        }
+        if (b.dx)
+            store<N>(v, b.dx + at.row * b.width + column);
+    }
+}
+
+// The sums of a block's warps, from the first to the last, to partial[strips, 2, width].
+template <int N, int HELD>
+static __device__ void held_fold(int64_t width, const struct held_sums<N, HELD> *sums,
+                                 double *partial)
+{
+    partial += (int64_t)blockIdx.x * 2 * width;
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < 2 * (int)width; i += ROW_THREADS) {
+        int which = i / (int)width, column = i % (int)width, k = column % N;
+        int c = column / (WARP * N), lane = column / N % WARP;
+        float sum = sums[0].of[which][c][k / 4][lane].at[k % 4];
+        for (int warp = 1; warp < ROW_WARPS; warp++)
+            sum += sums[warp].of[which][c][k / 4][lane].at[k % 4];
+        partial[i] = (double)sum;
+    }
+}
+
+template <typename T, int HELD, bool centred>
+static __global__ void __launch_bounds__(ROW_THREADS, 2)
+    row_held_kernel(int64_t strip, struct row_backward<T> b, double *partial)
+{
+    constexpr int N = PACK<T>;
+    SHARED_BYTES(shared);
+    struct held_sums<N, HELD> *sums = (struct held_sums<N, HELD> *)shared;
+    struct held_sums<N, HELD> *mine = sums + threadIdx.x / WARP;
+    int64_t first = blockIdx.x * strip, end = first + strip < b.rows ? first + strip : b.rows;
+    for (int i = 0; i < 2 * HELD * N / 4; i++)
+        (&mine->of[0][0][0][0])[i * WARP + threadIdx.x % WARP] = {};
+    struct held_row<T, HELD> next;
+    hold_row<T, HELD>(b, first + threadIdx.x / WARP, end, &next);
+    for (int64_t row = first + threadIdx.x / WARP; row < end; row += ROW_WARPS) {
+        struct held_row<T, HELD> r = next;
+        struct row_place at = {true, row, 0, 0, 0, 0};
+        hold_row<T, HELD>(b, row + ROW_WARPS, end, &next); // on its way while this one is done
+        at.mean = centred ? b.statistics[2 * row] : 0.0f;
+        at.scale = b.statistics[centred ? 2 * row + 1 : row];
+        if (b.dx)
+            held_means<T, HELD, centred>(b, r, &at);
+        held_columns<T, HELD, centred>(b, r, at, mine);
+    }
+    held_fold<N, HELD>(b.width, sums, partial);
+}
+
+template <typename T, bool centred>
+static void held_backward(const struct row_backward<T> &b, int64_t held)
+{
+    struct row_strips s = row_strips_of(b.rows, b.width, ROW_WARPS);
+    double *partial = (double *)cuda_workspace();
+    size_t bytes = ROW_WARPS * 2 * (size_t)held * PACK<T> * WARP * sizeof(float);
+    if (held == 1)
+        LAUNCH((row_held_kernel<T, 1, centred>), s.count, ROW_THREADS, bytes, s.strip, b, partial);
+    else if (held == 2)
+        LAUNCH((row_held_kernel<T, 2, centred>), s.count, ROW_THREADS, bytes, s.strip, b, partial);
+    else if (held == 3)
+        LAUNCH((row_held_kernel<T, 3, centred>), s.count, ROW_THREADS, bytes, s.strip, b, partial);
+    else
+        LAUNCH((row_held_kernel<T, 4, centred>), s.count, ROW_THREADS, bytes, s.strip, b, partial);
+    strips_finish(s.count, b.width, b.dgain, b.dbias);
+}
+
 template <typename T, bool centred> static void row_norm_backward(const struct row_backward<T> &b)
 {
     bool in_packs = b.width % PACK<T> == 0 && is_aligned(b.x) && is_aligned(b.gain) &&
                     is_aligned(b.dy) && is_aligned(b.dx);
+    int64_t held = ceil_div(b.width, PACK<T> * WARP);
     if (b.rows <= 0)
         return;
-    struct row_strips s = row_strips_of(b.rows, b.width);
+    if (in_packs && held <= ROW_HELD) {
+        held_backward<T, centred>(b, held);
+        return;
+    }
+    struct row_strips s = row_strips_of(b.rows, b.width, 1);
     PACKED(T, N, in_packs,
            LAUNCH((row_backward_kernel<T, N, centred>), dim3(s.segments, s.count), ROW_THREADS, 0,
                   s, b, (double *)cuda_workspace()));

@@ -4,8 +4,8 @@
 // A block is STRIPS_THREADS wide: `across` threads side by side, N columns each, and the others
 // below them. A grid is blocks side by side over the columns and strips of rows below each other.
 // All of that follows from the shape alone, so sums have one order: a thread's in float for a
-// while, then in double; those of a block from top to bottom; those of all strips by
-// strips_finish().
+// while, then in double, in shared memory; those of a block from top to bottom; those of all strips
+// by strips_finish().
 #ifndef MUSTER_TRAINER_OPS_CUDA_STRIPS_H
 #define MUSTER_TRAINER_OPS_CUDA_STRIPS_H
 
@@ -13,8 +13,7 @@
 
 enum {
     STRIPS_THREADS = 256,
-    STRIPS_BLOCKS = 1024, // about that many, if there are rows for so many
-    STRIPS_FOLD = 64,     // numbers that are summed in float
+    STRIPS_FOLD = 64, // numbers that are summed in float
 };
 
 struct strips {
@@ -24,14 +23,16 @@ struct strips {
     unsigned blocks, count; // the grid
 };
 
-static inline struct strips strips_of(int64_t rows, int64_t width, int lanes)
+// In about so many blocks, if there are rows for so many: best a multiple of the blocks that the
+// multiprocessors of a large GPU (132 of an H100) run at a time.
+static inline struct strips strips_of(int64_t rows, int64_t width, int lanes, unsigned most)
 {
     struct strips c = {rows, width, 0, 1, 0, 0, 0};
     while (c.across < WARP && c.across * lanes < width)
         c.across *= 2;
     c.down = STRIPS_THREADS / c.across;
     c.blocks = (unsigned)ceil_div(width, c.across * lanes);
-    int64_t strips = c.blocks < STRIPS_BLOCKS ? STRIPS_BLOCKS / c.blocks : 1;
+    int64_t strips = c.blocks < most ? most / c.blocks : 1;
     c.strip = ceil_div(ceil_div(rows, strips), c.down) * c.down;
     c.count = (unsigned)ceil_div(rows, c.strip);
     return c;
@@ -62,43 +63,40 @@ __device__ inline void strips_load(const struct strips &c, const struct walk &at
     }
 }
 
+// Two sums of each of a thread's N columns, the first ones before the second ones; shared.
 template <int N> struct column_sums {
-    double first[N], second[N];
+    double of[2 * N][STRIPS_THREADS];
 };
 
-// One of the two sums of each column over the block, from top to bottom, to partial[strips, 2,
-// width] in the workspace.
-template <int N>
-__device__ inline void strips_fold(const struct strips &c, const double *sums, int which,
-                                   double *partial)
+template <int N> __device__ inline void strips_begin(struct column_sums<N> *sums)
 {
-    __shared__ double all[STRIPS_THREADS * N];
-    int width = c.across * N, mine = (int)(threadIdx.x % c.across) * N;
-    int row = (int)threadIdx.x / c.across;
-    for (int k = 0; k < N; k++)
-        all[row * width + mine + k] = sums[k];
-    __syncthreads();
-    int64_t column = (int64_t)blockIdx.x * width + threadIdx.x;
-    if ((int)threadIdx.x < width && column < c.width) {
-        double sum = 0;
-        for (int i = 0; i < c.down; i++)
-            sum += all[i * width + threadIdx.x];
-        partial[((int64_t)blockIdx.y * 2 + which) * c.width + column] = sum;
-    }
-    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 2 * N; i++)
+        sums->of[i][threadIdx.x] = 0;
 }
 
+// The sums of each column over the block, from top to bottom, to partial[strips, 2, width] in the
+// workspace.
 template <int N>
-__device__ inline void strips_end(const struct strips &c, const struct column_sums<N> &sums,
+__device__ inline void strips_end(const struct strips &c, const struct column_sums<N> *sums,
                                   double *partial)
 {
-    strips_fold<N>(c, sums.first, 0, partial);
-    strips_fold<N>(c, sums.second, 1, partial);
+    __syncthreads();
+    int64_t first = (int64_t)blockIdx.x * c.across * N;
+    for (int i = (int)threadIdx.x; i < 2 * c.across * N; i += STRIPS_THREADS) {
+        int which = i / (c.across * N), place = i % (c.across * N);
+        const double *of = sums->of[which * N + place % N] + place / N;
+        double sum = 0;
+        for (int row = 0; row < c.down; row++)
+            sum += of[row * c.across];
+        if (first + place < c.width)
+            partial[((int64_t)blockIdx.y * 2 + which) * c.width + first + place] = sum;
+    }
 }
 
 // --- sums of the strips: a block for WARP columns, each of which FINISHERS threads share
 
-enum { FINISHERS = 16 };
+enum { FINISHERS = 32 };
 
 template <typename V>
 static __global__ void finish_kernel(int64_t strips, int64_t width, const double *partial, V *first,
@@ -110,6 +108,7 @@ static __global__ void finish_kernel(int64_t strips, int64_t width, const double
     double sum = 0;
     int64_t columns = second ? 2 * width : width;
     if (column < columns)
+#pragma unroll 4
         for (int64_t i = mine; i < strips; i += FINISHERS)
             sum += partial[i * 2 * width + column];
     part[mine][threadIdx.x % WARP] = sum;

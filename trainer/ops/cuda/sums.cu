@@ -48,22 +48,23 @@ extern "C" void ops_counts(int64_t samples, int64_t positions, const int32_t *x,
                x, counts);
 }
 
-template <typename V>
-static __global__ void scale_kernel(int64_t n, double factor, const V *x, float *y)
+struct scaled {
+    struct ops_scaled of[OPS_SCALED];
+};
+
+static __global__ void scale_kernel(int64_t n, struct scaled all)
 {
     int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const struct ops_scaled s = all.of[blockIdx.y];
     if (i < n)
-        y[i] = (float)(factor * (double)x[i]);
+        s.y[i] = (float)(s.factor * (s.x ? (double)s.x[i] : s.doubles[i]));
 }
 
-extern "C" void ops_scale(int64_t n, double factor, const float *x, float *y)
+extern "C" void ops_scale(int64_t n, int count, const struct ops_scaled *s)
 {
+    struct scaled all = {};
+    for (int i = 0; i < count; i++)
+        all.of[i] = s[i];
     if (n > 0)
-        LAUNCH(scale_kernel<float>, blocks_for(n, THREADS), THREADS, 0, n, factor, x, y);
-}
-
-extern "C" void ops_scale_doubles(int64_t n, double factor, const double *x, float *y)
-{
-    if (n > 0)
-        LAUNCH(scale_kernel<double>, blocks_for(n, THREADS), THREADS, 0, n, factor, x, y);
+        LAUNCH(scale_kernel, dim3(blocks_for(n, THREADS), (unsigned)count), THREADS, 0, n, all);
 }
