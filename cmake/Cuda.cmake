@@ -67,6 +67,7 @@ if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
 endif()
 set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED OFF) # CMake 3.25 does not know that nvcc has it, and takes what CXX says for this
 enable_language(CUDA)
 
 add_library(muster_cuda INTERFACE)
