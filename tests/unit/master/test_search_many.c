@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "base/rng.h"
 #include "master/search/search.h"
 
@@ -272,19 +273,27 @@ static void test_grid(void **state)
     play_free(p);
 }
 
+static int open_grid(int a, int b, struct error *e)
+{
+    struct search *s = NULL;
+    json_t *config = json_pack("{s:{s:s,s:s}, s:{s:{s:s,s:i,s:i,s:i}, s:{s:s,s:i,s:i,s:i}}}",
+                               "searcher", "name", "grid", "metric", "x", "hyperparameters", "a",
+                               "type", "double", "minval", 0, "maxval", 1, "count", a, "b", "type",
+                               "double", "minval", 0, "maxval", 1, "count", b);
+    assert_non_null(config);
+    int err = search_new(config, 1, &s, e);
+    search_free(s);
+    json_decref(config);
+    return err;
+}
+
 static void test_grid_that_is_too_large(void **state)
 {
     (void)state;
-    struct search *s;
     struct error e = {0};
-    json_t *config = NULL;
-    const char *text = "{\"searcher\":{\"name\":\"grid\",\"metric\":\"x\"},\"hyperparameters\":{"
-                       "\"a\":{\"type\":\"double\",\"minval\":0,\"maxval\":1,\"count\":1000},"
-                       "\"b\":{\"type\":\"double\",\"minval\":0,\"maxval\":1,\"count\":1000}}}";
-    assert_int_equal(json_parse(text, strlen(text), "config", &config, &e), 0);
-    assert_int_equal(search_new(config, 1, &s, &e), ERR_TOO_LARGE);
+    assert_int_equal(open_grid(LIMIT_GRID / 4, 4, NULL), 0);
+    assert_int_equal(open_grid(9091, 11, &e), ERR_TOO_LARGE); // LIMIT_GRID + 1
     assert_non_null(strstr(e.text, "searcher random"));
-    json_decref(config);
 }
 
 #define ASHA                                                                                       \

@@ -6,16 +6,12 @@
 
 struct core *stub_start(void)
 {
-    static struct storage *storage;
     struct error e = {0};
-    if (storage_new("{\"type\":\"directory\",\"container_path\":\"/tmp/none\"}", NULL, 0, &storage,
-                    &e))
-        fail_msg("%s", e.text);
     const struct core_options options = {
         .cluster_id = "cluster",
         .cluster_name = "test",
         .master_url = "",
-        .storage = storage,
+        .storage = fx.storage,
         .agent_silence_us = 10 * 1000000LL,
         .agent_reconnect_us = 30 * 1000000LL,
         .kill_grace_us = 10 * 1000000LL,

@@ -120,9 +120,9 @@ int fixture_start(void **state)
     grant(fx.task, "allocation", 0, "1.task.1", 0);
     if (hub_start(fx.db, &fx.hub, &e))
         fail_msg("%s", e.text);
+    find_storage();
     fx.core = stub_start();
     fx.follow = follow_new();
-    find_storage();
     start_server();
     return 0;
 }
