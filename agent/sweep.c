@@ -138,21 +138,31 @@ static const char *marked_folder(const struct buf *environment, const char *fold
     return NULL;
 }
 
-// In a container the same path may be another folder.
+// `folder` is absolute and `root` the folder that "/" means. A folder that was deleted may be held
+// by a mount.
+static bool is_missing(int root, const char *folder)
+{
+    struct stat there;
+    return fstatat(root, folder + 1, &there, AT_SYMLINK_NOFOLLOW) != 0 ? errno == ENOENT
+                                                                       : there.st_nlink == 0;
+}
+
+// In the container of another agent the same path may be that agent's folder. In a chroot or
+// sandbox of a task of this agent the folder is often not there, although this agent watches over
+// it.
 static bool is_stray(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
 {
     struct stat_line line;
-    struct stat there;
     (void)pid;
     if (!read_stat(proc_fd, &line, text) || line.state == 'Z' || line.state == 'X' ||
         !read_all(proc_fd, "environ", text))
         return false;
     const char *dir = marked_folder(text, ctx);
     int root = dir ? openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-    // A folder that was deleted may be held by a mount.
-    bool stray = root >= 0 &&
-                 (fstatat(root, dir + 1, &there, AT_SYMLINK_NOFOLLOW) != 0 ? errno == ENOENT
-                                                                           : there.st_nlink == 0);
+    int own = root >= 0 ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    bool stray = own >= 0 && is_missing(root, dir) && is_missing(own, dir);
+    if (own >= 0)
+        close(own);
     if (root >= 0)
         close(root);
     return stray;

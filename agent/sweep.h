@@ -21,8 +21,9 @@ struct sweep {
 // that took over a pid meanwhile can be hit.
 size_t sweep_processes(const struct sweep *s, int signal);
 
-// Kills what carries the marker of a task in `folder` (absolute) whose own folder is not there any
-// more, as that process sees it: nobody watches over it. Gives how many.
+// Kills each process that carries the marker of a task in `folder` (absolute), if the task's own
+// folder is missing both where the process looks and where the caller looks: no supervisor watches
+// over it. Gives how many.
 size_t sweep_strays(const char *folder);
 
 #endif

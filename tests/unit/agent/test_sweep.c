@@ -6,10 +6,13 @@
 
 #include <cmocka.h>
 
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,12 +117,113 @@ static void test_dying_is_not_dead(void **state)
     assert_true(seen);
 }
 
-int main(void)
+// --- strays --------------------------------------------------------------------------------------
+
+static char folder[64]; // of an agent's tasks
+
+static int make_folder(void **state)
 {
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/test_sweep.XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder);
+}
+
+// Runs this program again: with the marker of `task`, and below another root where `new_root` is
+// given.
+static pid_t start_task(const char *task, const char *new_root)
+{
+    char marker[160];
+    snprintf(marker, sizeof marker, "MUSTER_RUN_DIR=%s", task);
+    const char *const argv[] = {"/proc/self/exe", "wait", new_root, NULL};
+    const char *const envp[] = {marker, NULL};
+    int ready[2];
+    char answer = 0;
+    assert_int_equal(pipe(ready), 0);
+    const struct proc_spec spec = {.argv = argv,
+                                   .envp = envp,
+                                   .fd_in = -1,
+                                   .fd_out = ready[1],
+                                   .fd_err = -1,
+                                   .new_session = true,
+                                   .die_with_parent = true};
+    struct error e = {0};
+    pid_t pid = 0;
+    if (proc_spawn(&spec, &pid, NULL, &e) != 0)
+        fail_msg("%s", e.text);
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &answer, 1), 1);
+    close(ready[0]);
+    if (answer == '+')
+        return pid;
+    waitpid(pid, NULL, 0);
+    return 0;
+}
+
+// '+' on stdout: it stands where it was told to.
+static int wait_below(const char *new_root)
+{
+    bool there =
+        !new_root ||
+        ((chroot(new_root) == 0 || (unshare(CLONE_NEWUSER) == 0 && chroot(new_root) == 0)) &&
+         chdir("/") == 0);
+    if (write(STDOUT_FILENO, there ? "+" : "-", 1) != 1 || !there)
+        return 1;
+    for (;;)
+        pause();
+}
+
+static void test_a_stray_has_no_folder(void **state)
+{
+    (void)state;
+    char task[96], gone[96];
+    snprintf(task, sizeof task, "%s/1.1.1", folder);
+    snprintf(gone, sizeof gone, "%s/1.1.2", folder);
+    assert_int_equal(mkdir(task, 0700), 0);
+    pid_t live = start_task(task, NULL), stray = start_task(gone, NULL);
+    assert_int_equal(sweep_strays(folder), 1);
+    assert_int_equal(waitpid(stray, NULL, 0), stray);
+    assert_int_equal(sweep_strays(folder), 0);
+    assert_false(is_dead(live));
+    assert_int_equal(rmdir(task), 0);
+    assert_int_equal(sweep_strays(folder), 1);
+    waitpid(live, NULL, 0);
+}
+
+// As chroot, bwrap and apptainer do: the variable goes along, the folder does not.
+static void test_another_root_is_no_stray(void **state)
+{
+    (void)state;
+    char task[96];
+    snprintf(task, sizeof task, "%s/1.1.1", folder);
+    assert_int_equal(mkdir(task, 0700), 0);
+    pid_t live = start_task(task, folder);
+    if (!live) {
+        rmdir(task);
+        skip(); // neither root nor a namespace of its own
+    }
+    assert_int_equal(sweep_strays(folder), 0);
+    assert_false(is_dead(live));
+    assert_int_equal(rmdir(task), 0);
+    assert_int_equal(sweep_strays(folder), 1);
+    waitpid(live, NULL, 0);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "wait") == 0)
+        return wait_below(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_by_environment),
         cmocka_unit_test(test_by_session_and_parent),
         cmocka_unit_test(test_dying_is_not_dead),
+        cmocka_unit_test_setup_teardown(test_a_stray_has_no_folder, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_another_root_is_no_stray, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
