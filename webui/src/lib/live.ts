@@ -107,11 +107,12 @@ class Own implements Source {
 
 const PATIENCE_MS = 5000;
 
-/** The stream that all pages share. `onBroken`: it cannot be had, or has ended. */
+/** The stream that all pages share. Calls `onBroken` once, when the worker fails or does not answer. */
 class Shared implements Source {
     private readonly port: MessagePort;
     private wants: readonly Interest[] = [];
     private tries = 0; // to get an answer
+    private ended = false;
     private lastId = "";
     private readonly timer: ReturnType<typeof setInterval>;
 
@@ -153,7 +154,7 @@ class Shared implements Source {
     private expect(): void {
         if (this.tries++ === 2) return this.end();
         setTimeout(() => {
-            if (!this.tries) return;
+            if (!this.tries || this.ended) return;
             this.post({ want: this.wants });
             this.expect();
         }, PATIENCE_MS);
@@ -167,7 +168,11 @@ class Shared implements Source {
         if (missed) tellMissed();
     }
 
+    // Once, though the browser may report a fault of the worker several times: each call of onBroken
+    // opens a stream.
     private readonly end = (): void => {
+        if (this.ended) return;
+        this.ended = true;
         clearInterval(this.timer);
         removeEventListener("pagehide", this.leave);
         removeEventListener("pageshow", this.comeBack);
