@@ -5,20 +5,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// From harmless to guilty: of several ranks the worst one, and of equals the first to end, is the
-// cause of the task's failure.
+// In order of guilt: the rank with the highest verdict is the cause of the task's failure; among
+// equals, the rank that ended first.
 enum verdict {
-    VERDICT_RUNS,   // the status is not that of an end: stopped, continued
-    VERDICT_WELL,   // exit 0
-    VERDICT_ENDED,  // by what ends all ranks after one, or when the master says so
-    VERDICT_BEREFT, // it failed because it had lost its peers, by its exit code or last lines
-    VERDICT_FAILED, // by itself
+    VERDICT_RUNS,      // the status is not that of an end: stopped, continued
+    VERDICT_WELL,      // exit 0
+    VERDICT_ENDED,     // a signal that the supervisor or the master sent
+    VERDICT_LOST_PEER, // it failed because it lost a peer, by its exit code or last lines
+    VERDICT_FAILED,    // by itself
 };
 
-// Of waitpid(2). `told`: the rank had been told to end.
+// Judges a status from waitpid(2). `told`: the supervisor had told the rank to end.
 enum verdict judge_status(int wait_status, bool told);
 
-// Whether the last lines of a rank that failed speak of a lost peer (of NCCL, gloo, a socket).
+// Whether the last lines of a failed rank report a lost peer, as NCCL, gloo and sockets do.
 bool judge_blames_peers(const char *words);
 
 #endif

@@ -209,14 +209,14 @@ int sandbox_enter(struct error *e)
     return 0;
 }
 
-// An empty folder over that one, which keeps its name.
+// Mounts an empty folder over `folder`.
 static int cover(const char *folder, const char *options, struct error *e)
 {
     int rc = mount("muster", folder, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options);
     return rc == 0 ? 0 : error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over %s", folder);
 }
 
-// Back at its place, over which something was mounted since `fd` was opened.
+// Mounts the folder of `fd` at `dir` again, after cover() has hidden it.
 static int bring_back(int fd, const char *dir, struct error *e)
 {
     char from[32];

@@ -87,7 +87,7 @@ struct supervisor {
     size_t *ends; // indexes of ranks in the order of their ends
     size_t end_count;
     const struct rank *cause; // of the failure; NULL: not known, or there is none
-    bool bereft;              // .. and it had lost its peers: another machine may know better
+    bool lost_peer;           // .. and it failed after a peer: another machine knows the cause
     char reason[512];
 };
 
@@ -154,7 +154,7 @@ static json_t *status_json(const struct supervisor *s)
     json_t *status = taskdir_status(s->id, state, ranks_json(s), s->reason);
     if (s->cause) {
         json_object_set_new(status, "cause", json_integer(s->cause->number));
-        json_object_set_new(status, "bereft", json_boolean(s->bereft));
+        json_object_set_new(status, "lostPeer", json_boolean(s->lost_peer));
         json_object_set_new(status, "lastWords", words_json(words_of(s->cause)));
     }
     return status;
@@ -223,8 +223,8 @@ static void kill_what_is_late(struct supervisor *s)
 
 // ---- its folder ----
 
-// Without its folder no agent finds the task again: whoever deleted it wants the task to end. Its
-// file has no name any more, then; the lock keeps it.
+// Without its folder no agent finds the task again: a person who deletes the folder wants the task
+// to end. The task file then has no name; this process keeps it open through its lock.
 static void look_at_folder(struct supervisor *s)
 {
     struct stat lock;
@@ -419,7 +419,7 @@ static void rank_ended(struct supervisor *s, struct rank *r, int wait_status)
     end_task(s, SUPERVISOR_PEER_GRACE_S, reason);
 }
 
-// What a native rank exits with that has lost a peer.
+// Whether the exit code or the last lines of a failed rank say that it lost a peer.
 static bool lost_a_peer(const struct supervisor *s, const struct rank *r)
 {
     json_t *words = words_json(words_of(r));
@@ -433,10 +433,11 @@ static bool lost_a_peer(const struct supervisor *s, const struct rank *r)
 static enum verdict judge_rank(const struct supervisor *s, const struct rank *r)
 {
     enum verdict verdict = judge_status(r->wait_status, r->told);
-    return verdict == VERDICT_FAILED && lost_a_peer(s, r) ? VERDICT_BEREFT : verdict;
+    return verdict == VERDICT_FAILED && lost_a_peer(s, r) ? VERDICT_LOST_PEER : verdict;
 }
 
-// When all have ended and all that they wrote is read: which of them was it, and with which words?
+// Finds the rank that caused the failure and its last lines, after all ranks have ended and all of
+// their output is read.
 static void find_cause(struct supervisor *s)
 {
     char how[64], last[256];
@@ -451,7 +452,7 @@ static void find_cause(struct supervisor *s)
     }
     if (!s->cause)
         return;
-    s->bereft = worst == VERDICT_BEREFT;
+    s->lost_peer = worst == VERDICT_LOST_PEER;
     words_last(words_of(s->cause), last, sizeof last);
     snprintf(s->reason, sizeof s->reason, "rank %d: %s%s%s", s->cause->number,
              proc_status_text(s->cause->wait_status, how, sizeof how), last[0] ? ": " : "", last);

@@ -23,7 +23,7 @@ enum { BLOCK = 64 * 1024 }; // bytes read at a time
 struct unpack {
     struct archive *from;
     const char *folder; // as the caller calls it
-    int dir;            // the one aside
+    int dir;            // descriptor of the temporary folder that is filled first
     uint64_t room;      // bytes that may still come
     size_t entries;
 };

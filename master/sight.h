@@ -22,8 +22,9 @@ enum thing {
 int sight_check(struct db_reader *db, const struct principal *who, enum thing what, const char *id,
                 struct error *e);
 
-// How many of the things that `rows` name in column 0 the caller may know of; the first of them.
-// Closes rows. A name is unique among what its maker saw, so that there may be several.
+// Counts the ids in column 0 of `rows` that the caller may see, and closes `rows`. *first: the
+// first of them. Several things may have one name: a name is unique only among those its maker may
+// see.
 size_t sight_count(struct db_reader *db, const struct principal *who, enum thing what,
                    struct db_rows *rows, int64_t *first);
 

@@ -90,7 +90,7 @@ const char *storage_own(const struct storage *s)
 
 // --- which folders -------------------------------------------------------------------------------
 
-// What of `path` lies below `folder`; NULL: it lies elsewhere, or only ".." leads there.
+// Returns the part of `path` below `folder`; NULL if `path` is not below it.
 static const char *below(const char *folder, const char *path)
 {
     size_t len = folder ? strlen(folder) : 0;

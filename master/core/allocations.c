@@ -461,15 +461,15 @@ static void dismiss_daemons(struct core *c, struct allocation *a)
 // another. After a start of the master the same machine tells the same once more.
 void allocation_hear(struct core *c, struct allocation *a, const struct failure *f)
 {
-    bool better =
-        a->outcome == OUTCOME_FAILED && a->bereft && !f->bereft && f->outcome == OUTCOME_FAILED;
+    bool better = a->outcome == OUTCOME_FAILED && a->lost_peer && !f->lost_peer &&
+                  f->outcome == OUTCOME_FAILED;
     if (better)
         a->outcome = OUTCOME_NONE;
     set_outcome(c, a, f->outcome, f->reason);
     if (a->outcome != f->outcome || a->words || strcmp(a->reason, f->reason) != 0)
         return;
     a->words = xstrdup(f->words);
-    a->bereft = f->bereft;
+    a->lost_peer = f->lost_peer;
 }
 
 void part_exited(struct core *c, struct part *p, enum outcome outcome, const char *reason)

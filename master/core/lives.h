@@ -44,7 +44,7 @@ void allocation_leaves(struct core *c, struct allocation *a); // by itself, else
 struct failure {
     enum outcome outcome; // FAILED, PEER
     const char *reason, *words;
-    bool bereft; // it says that it had lost its peers
+    bool lost_peer; // the rank failed because it lost a peer
 };
 void allocation_hear(struct core *c, struct allocation *a, const struct failure *f);
 struct part *allocation_part(struct allocation *a, const struct agent *g); // NULL: none there

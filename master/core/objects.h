@@ -83,8 +83,9 @@ struct trial {
     char *exit_reason;    // why it ended or started again last; NULL: it did not
     struct retry {        // retries.h
         int64_t failures; // in a row, without a checkpoint or a long run between them
-        int64_t alike;    // .. of which the last so many had the same reason, at the start
-        int64_t at;       // wall: it starts again then; 0: it does not wait for that
+        int64_t
+            alike;  // how many of the last failures came right after a start with the same reason
+        int64_t at; // wall: it starts again then; 0: it does not wait for that
         struct timer timer;
     } retry;
     char checkpoint[UUID_TEXT]; // newest completed; "": none

@@ -56,7 +56,7 @@ struct allocation {
     enum outcome outcome;
     char *reason;                  // of the outcome, for people
     char *words;                   // .. the last lines of the rank that failed; NULL: none
-    bool bereft;                   // .. which had lost its peers: another may know better
+    bool lost_peer;                // .. which failed after a peer: another rank is the cause
     int64_t queued_at, started_at; // wall
     int64_t runs_since;            // wall: when all its machines were seen to run; 0: never
     char resume[UUID_TEXT];        // checkpoint it starts from; "": none

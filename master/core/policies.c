@@ -24,7 +24,8 @@ struct policies {
     struct policy {
         char *pattern, *name;
         bool excludes; // else cancels
-        bool said;     // that it cannot be used
+        // the trial's log has said that the pattern does not compile
+        bool fault_reported;
     } * items;
     size_t count;
 };
@@ -159,12 +160,12 @@ static void act(struct core *c, struct trial *t, const struct policy *p, const c
     wait_anew(c, t->allocation);
 }
 
-static void say_fault(struct core *c, const struct trial *t, struct policy *p, const char *fault)
+static void report_fault(struct core *c, const struct trial *t, struct policy *p, const char *fault)
 {
     char name[300], quoted[ERROR_TEXT_MAX];
-    if (p->said)
+    if (p->fault_reported)
         return;
-    p->said = true;
+    p->fault_reported = true;
     log_warn("a log policy cannot be used", "trial=%lld policy=%s err=%s", (long long)t->id,
              log_quote(name, sizeof name, p->name), log_quote(quoted, sizeof quoted, fault));
     char *what = xasprintf("cannot be used and is passed over: %s; submit a copy of the experiment "
@@ -178,7 +179,7 @@ void policies_wish(struct core *c, const struct trial *t, const char *agent, str
 {
     const struct policies *p = t->live->policies;
     for (size_t i = 0; p && i < p->count; i++)
-        if (!p->items[i].said && can_act(c, t, &p->items[i], agent))
+        if (!p->items[i].fault_reported && can_act(c, t, &p->items[i], agent))
             log_watched_add(w, p->items[i].pattern, (int)i, 0);
 }
 
@@ -189,7 +190,7 @@ void policies_heard(struct core *c, struct trial *t, const char *agent, const st
     if (!p || strcmp(p->pattern, wish->pattern)) // it was continued with others meanwhile
         return;
     if (wish->fault)
-        say_fault(c, t, p, wish->fault);
+        report_fault(c, t, p, wish->fault);
     else if (wish->matched && can_act(c, t, p, agent))
         act(c, t, p, agent);
 }

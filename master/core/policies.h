@@ -8,21 +8,22 @@
 
 struct yaml_doc;
 
-// Of a new configuration. ERR_INVALID, ERR_TOO_LARGE: the fault of a pattern with its place there.
-// `doc`: the configuration as it was written; NULL: nobody wrote it.
+// Checks the patterns of a new configuration. ERR_INVALID, ERR_TOO_LARGE: the fault of a pattern
+// and its place. `doc`: the YAML text of the configuration; NULL: there is none.
 int policies_check(const json_t *config, const struct yaml_doc *doc, struct error *e);
 
-// NULL where none does anything. A pattern that does not compile here stays, and says so when it is
-// asked for: the store may hold what an earlier version took.
+// NULL: no policy has an action. A pattern that does not compile stays in the list, and the log of
+// the trial reports it: the store may hold patterns that an earlier version accepted.
 struct policies *policies_new(const json_t *config);
 void policies_free(struct policies *p); // NULL is fine
 
-// The patterns that can still change something; and what became of one.
+// policies_wish(): adds the patterns whose match can still change something. policies_heard(): a
+// worker has tested one pattern.
 void policies_wish(struct core *c, const struct trial *t, const char *agent, struct log_watched *w);
 void policies_heard(struct core *c, struct trial *t, const char *agent,
                     const struct log_wish *wish);
 
-int policies_load(struct core *c, struct trial *t, struct error *e); // what they did earlier
-void policies_forget(struct core *c, struct trial *t);               // it begins anew
+int policies_load(struct core *c, struct trial *t, struct error *e); // what the policies did before
+void policies_forget(struct core *c, struct trial *t);               // the trial begins anew
 
 #endif

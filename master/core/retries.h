@@ -10,8 +10,7 @@
 #include "base/buf.h"
 #include "master/core/state.h"
 
-// The allocation has failed: how does this failure follow those before it? Before the trial takes
-// the reason.
+// Counts this failure of an allocation. Call it before trial_set_reason().
 void retry_judge(struct core *c, const struct allocation *a);
 
 // False: it starts again at once.

@@ -135,7 +135,7 @@ static int refuse_above(const char *path, const struct pool *pool, int priority,
                      path, weight, pool->name);
 }
 
-// Whose job it is is said to those who may know.
+// The message names the other job only if the caller may see it.
 static int refuse_passing(struct core *c, const struct request *rq, const char *path,
                           const struct live *l, const struct live *passed, bool mate,
                           struct error *e)
@@ -327,8 +327,8 @@ static void put_last(struct core *c, struct plan *p, struct live *l, struct pool
         put_beside(c, p, l, last, false);
 }
 
-// Equals they are by the same priority, so a job that is put beside another takes that too. `was`
-// is where it stood before; in another pool, where it would stand without more.
+// A job that is put beside another also takes that job's priority. *was: the job's place before;
+// when the job enters another pool, its place behind all jobs there.
 static void plan_place(struct core *c, struct plan *p, struct live *l, const struct steer *s,
                        struct place *was)
 {

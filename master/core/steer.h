@@ -22,7 +22,7 @@ bool steer_is_empty(const struct steer *s);
 int steer_check(struct core *c, const struct request *rq, struct live *l, const struct steer *s,
                 const char *path, struct error *e);
 
-// The same of a configuration that is submitted into a workspace, or goes on.
+// The same check for a new submission, or for an experiment that is continued.
 struct workspace;
 int steer_check_config(struct core *c, const struct request *rq, const struct workspace *ws,
                        const json_t *config, struct error *e);

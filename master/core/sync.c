@@ -64,7 +64,7 @@ static bool was_swept(int64_t code, int64_t sig)
 // How a machine's ranks ended.
 static enum outcome judge_ranks(const json_t *ranks, bool native)
 {
-    bool stale = false, swept = false, unstarted = false, bereft = false;
+    bool stale = false, swept = false, unstarted = false, lost_peer = false;
     size_t i;
     json_t *rank;
     json_array_foreach(ranks, i, rank)
@@ -78,13 +78,13 @@ static enum outcome judge_ranks(const json_t *ranks, bool native)
         else if (was_swept(code, sig))
             swept = true;
         else if (code == EXIT_PEER && native)
-            bereft = true;
+            lost_peer = true;
         else if (code || sig)
             return OUTCOME_FAILED;
     }
     if (stale)
         return OUTCOME_LOST;
-    if (bereft)
+    if (lost_peer)
         return OUTCOME_PEER;
     return swept || unstarted || !json_array_size(ranks) ? OUTCOME_FAILED : OUTCOME_NONE;
 }
@@ -140,7 +140,7 @@ static void report_exit(struct core *c, struct part *p, const json_t *task)
         .outcome = outcome,
         .reason = reason.len ? buf_str(&reason) : "",
         .words = jget_string(task, "lastWords", ""),
-        .bereft = jget_bool(task, "bereft", false),
+        .lost_peer = jget_bool(task, "lostPeer", false),
     };
     if (p->state != PART_EXITED && jget(task, "lastWords") &&
         (outcome == OUTCOME_FAILED || outcome == OUTCOME_PEER))

@@ -24,7 +24,7 @@ struct connection {
     int64_t heard;   // when the last byte of a body came
     size_t received; // bytes of the body
     int patience;    // seconds of a PHASE_ANSWER; 0: any
-    bool closing;    // shut down: it stands in no order any more
+    bool closing;    // shut down; no longer in the lists by class and group
     struct group *group;
     struct connection *next[ORDERS], *prev[ORDERS];
     struct connection *after, **link; // in the list of all

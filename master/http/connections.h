@@ -70,8 +70,8 @@ void connections_received(struct connections *all, struct connection *c, size_t 
 int connections_sign_in(struct connections *all, struct connection *c, bool agent, int64_t user,
                         int64_t now, struct error *e);
 
-// Closes the oldest newcomer, because the process has no file descriptor left. False: there is
-// none.
+// Frees a file descriptor when the process has none left: closes the oldest newcomer, else the user
+// connection that has been idle longest. False: there is neither.
 bool connections_make_room(struct connections *all);
 
 // Closes whoever took too long. At most once a second; says in the log what was closed.

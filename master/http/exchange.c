@@ -683,7 +683,7 @@ static enum MHD_Result add_body(struct exchange *x, const char *data, size_t len
     }
     release_body(x);
     x->drained += len;
-    // Who may call and comes at a bad time hears so, though his client sends the whole body first.
+    // A caller refused for lack of room gets the 503 even if the client sends the whole body first.
     return x->drained > (x->busy ? x->body_limit : DRAIN_MAX) ? MHD_NO : MHD_YES;
 }
 

@@ -51,9 +51,9 @@ struct sending {
     struct download *d;
 };
 
-// --- what all of them are ------------------------------------------------------------------------
+// --- common to all downloads ---------------------------------------------------------------------
 
-// Locked by the caller, and gone afterwards.
+// The caller holds the lock; `d` is freed.
 static void free_download(struct download *d)
 {
     pthread_mutex_unlock(&d->lock);
@@ -116,7 +116,7 @@ static void *maker_main(void *arg)
     return NULL;
 }
 
-// Locked.
+// The caller holds the lock.
 static int start_maker(struct download *d)
 {
     pthread_t thread;

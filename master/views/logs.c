@@ -30,7 +30,8 @@ struct log_stream {
     atomic_int *holders;
 };
 
-// A caller who does not read keeps a chunk in memory: of too many of them it is unpacked again.
+// A stream whose caller does not read keeps its unpacked chunk in memory. Beyond
+// LIMIT_LOG_CHUNKS_OPEN such streams the chunk is freed, and unpacked again later.
 static void hold_chunk(struct log_stream *l)
 {
     bool holds = l->read && l->read->log.left > 0;

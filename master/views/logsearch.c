@@ -22,7 +22,7 @@ struct log_search {
     pthread_mutex_t lock;  // of the next three
     struct stream *stream; // NULL: nobody waits any more, the worker frees it
     bool running;
-    bool asked; // .. for news, while a slice was running
+    bool asked; // the stream asked for more while a slice was running
     atomic_bool cancelled;
 
     // The worker's while running, else the http thread's:

@@ -58,8 +58,8 @@ static void statuses(void **state)
 static void whoever_lost_a_peer_is_less_guilty(void **state)
 {
     (void)state;
-    assert_true(VERDICT_BEREFT < VERDICT_FAILED);
-    assert_true(VERDICT_BEREFT > VERDICT_ENDED);
+    assert_true(VERDICT_LOST_PEER < VERDICT_FAILED);
+    assert_true(VERDICT_LOST_PEER > VERDICT_ENDED);
     assert_true(judge_blames_peers("RuntimeError: [1] is setting up NCCL communicator\n"
                                    "torch.distributed.DistBackendError: NCCL error in: x.cpp"));
     assert_true(judge_blames_peers("[../pair.cc:534] Connection closed by peer [10.0.0.1]:4711"));

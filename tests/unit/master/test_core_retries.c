@@ -26,7 +26,7 @@ static const char *failed_in(const char *allocation, const char *reason, const c
     char *out = text[turn++ % 2];
     snprintf(out, sizeof text[0],
              "{\"allocationId\":\"%s\",\"state\":\"EXITED\",\"reason\":\"%s\",\"lastWords\":\"%s\","
-             "\"cause\":0,\"bereft\":%s,\"ranks\":[{\"rank\":0,\"exitCode\":1,\"signal\":null}]}",
+             "\"cause\":0,\"lostPeer\":%s,\"ranks\":[{\"rank\":0,\"exitCode\":1,\"signal\":null}]}",
              allocation, reason, words, strstr(words, "NCCL") ? "true" : "false");
     return out;
 }
