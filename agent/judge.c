@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-enum { BY_SHELL = 128 }; // a shell tells a signal of its child so
+enum { BY_SHELL = 128 }; // a shell adds this to the signal that ended its child
 
 static bool ends_all(int signal)
 {

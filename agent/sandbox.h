@@ -13,9 +13,9 @@
 // changed then for the programs.
 int sandbox_enter(struct error *e);
 
-// In that namespace: hides the folders of other tasks, in which their tokens and files lie, and the
-// agent's token (`token_file`, NULL: unknown). The task in DIR keeps its own at its place. Nothing
-// that looks for them elsewhere is kept from them: /proc shows what the same user may see.
+// Hides the folders of other tasks (with their tokens and files) and the agent's token in that
+// namespace. `token_file`: NULL: unknown. The task in DIR sees its own folder at its usual place.
+// This is no wall: the same user can still reach the files by /proc.
 int sandbox_hide_others(const char *dir, const char *token_file, struct error *e);
 
 // Writes info/{cluster,trial,resources,rendezvous}.json there, and links train/model to the working

@@ -39,8 +39,8 @@ enum {
     ORDER_MAX = 4096, // bytes of an order
     KILL_AGAIN_US = 200 * 1000,
     WRITE_AGAIN_US = 1000 * 1000,
-    WRITE_TRIES = 600,           // then the end is left to the agent, which has heard of it
-    LOOK_EVERY_US = 2000 * 1000, // at its own folder
+    WRITE_TRIES = 600,           // then the supervisor ends; the agent has been told the result
+    LOOK_EVERY_US = 2000 * 1000, // between two looks at the task's folder
     POLL_SIGNALS = 0,
     POLL_LISTEN,
     POLL_AGENT,
@@ -79,8 +79,8 @@ struct supervisor {
     bool failed;     // .. since a rank failed
     int64_t kill_at; // monotonic, while ending
     bool gone;       // the task's folder was deleted
-    bool told_lost;  // that lines are lost
-    int64_t look_at; // monotonic: at the folder, and at what could not be written
+    bool told_lost;  // the task's log has said that lines are lost
+    int64_t look_at; // monotonic: next look at the folder and at failed writes
     bool changed;    // since the last publish
     int64_t publish_at;
     int publish_tries;
@@ -141,7 +141,7 @@ static void send_status(struct supervisor *s, const json_t *status)
     free(text);
 }
 
-// Of its stderr; where it wrote nothing there, of its stdout.
+// The last lines of the rank's stderr, or of its stdout if its stderr is empty.
 static const struct words *words_of(const struct rank *r)
 {
     const struct words *err = &r->streams[1].words;

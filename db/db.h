@@ -83,8 +83,8 @@ struct db_rows *db_query_sql(struct db_reader *r, const char *sql, const struct 
                              size_t value_count);
 int db_next(struct db_rows *rows);           // 1: a row, 0: no more, negative: error (logged)
 int64_t db_spare_bytes(struct db_reader *r); // of the file, free to be filled again; 0: not known
-// After such an error, for the start of a program: names what is damaged, and the remedy. It may
-// take half a minute. ERR_CORRUPT, ERR_IO.
+// Describes a failed query while a program starts: names the damaged table and the remedy. It may
+// take half a minute, so no call of a running master uses it. ERR_CORRUPT, ERR_IO.
 int db_unreadable(struct db_reader *r, struct error *e);
 void db_rows_close(struct db_rows *rows);
 int64_t db_int(struct db_rows *rows, int column); // null -> 0

@@ -110,7 +110,7 @@ int folds_load(struct core *c, struct error *e)
     while ((more = db_next(rows)) == 1)
         ask(c, db_int(rows, 0), db_int(rows, 1), true, 0);
     db_rows_close(rows);
-    return more ? error_set(e, ERR_IO, "the store cannot be read") : 0;
+    return more ? db_unreadable(c->reader, e) : 0;
 }
 
 void folds_next(struct core *c)

@@ -111,7 +111,7 @@ int names_load(struct core *c, struct error *e)
     while ((more = db_next(rows)) > 0)
         names_set(c, core_experiment_find(c, db_int(rows, 0)), db_text(rows, 1));
     db_rows_close(rows);
-    return more < 0 ? error_set(e, ERR_IO, "the store cannot be read") : 0;
+    return more < 0 ? db_unreadable(c->reader, e) : 0;
 }
 
 void names_free(struct core *c)

@@ -211,7 +211,7 @@ int policies_load(struct core *c, struct trial *t, struct error *e)
             t->excluded[t->excluded_count++] = g;
     }
     db_rows_close(rows);
-    return more < 0 ? error_set(e, ERR_IO, "the store cannot be read") : 0;
+    return more < 0 ? db_unreadable(c->reader, e) : 0;
 }
 
 void policies_forget(struct core *c, struct trial *t)

@@ -88,14 +88,14 @@ static struct place place_of(const struct live *l)
     return (struct place){.pool = l->pool, .priority = l->priority, .order = l->order};
 }
 
-// As the scheduler of the pool compares jobs of different users.
+// Compares two places as the scheduler of the pool compares jobs of different users.
 static bool goes_before(const struct place *a, const struct place *b)
 {
     bool by_priority = a->pool->policy == SCHED_PRIORITY && a->priority != b->priority;
     return by_priority ? a->priority < b->priority : a->order < b->order;
 }
 
-// Who loses when a job stands at `now` instead of `was`, beside the caller, who may harm himself.
+// Finds the job that loses when `l` moves from `was` to `now`; the caller's own jobs do not count.
 static enum loser find_loser(struct core *c, const struct request *rq, const struct live *l,
                              const struct place *was, const struct place *now,
                              const struct live **passed)
@@ -165,15 +165,14 @@ static int refuse_passing(struct core *c, const struct request *rq, const char *
     return ERR_FORBIDDEN;
 }
 
-// A job keeps in its pool what an administrator gave it; it does not take that along to another.
+// A job keeps the priority and weight that an administrator set, but only within its pool.
 static bool is_above(const struct live *l, const struct place *was, double weight)
 {
     bool raised = was->entered || l->priority < was->priority;
     return weight > 1 || (raised && l->priority < l->pool->max_user_priority);
 }
 
-// Whether the caller may let the job stand where it is now instead of `was`. `weight`: -1: as it
-// is.
+// Whether the caller may move the job from `was` to its present place. `weight`: -1: unchanged.
 static int check_place(struct core *c, const struct request *rq, const struct live *l,
                        const struct place *was, double weight, const char *path, struct error *e)
 {
@@ -312,7 +311,7 @@ static void put_beside(struct core *c, struct plan *p, struct live *l, const str
     }
 }
 
-// Into a pool, behind all who are there: as one that is submitted to it now.
+// Moves the job to a pool, behind all jobs there, like one that is submitted now.
 static void put_last(struct core *c, struct plan *p, struct live *l, struct pool *pool)
 {
     const struct live *last = NULL;
@@ -374,7 +373,7 @@ static void store_place(struct core *c, const struct live *l)
     core_event(c, EVENT_QUEUE, 0, 0, l->pool->name);
 }
 
-// What waits goes along; what runs is asked to leave by the scheduler.
+// Waiting allocations move with the job; the scheduler asks running ones to leave.
 static void follow_pool(struct core *c, struct live *l)
 {
     for (struct trial *t = l->trials; t; t = t->next)
@@ -498,7 +497,7 @@ static int read_update(struct core *c, const struct request *rq, const json_t *e
     return err;
 }
 
-// Where the job shall stand, after the updates before this one; checked, and not yet stored.
+// Plans the job's new place after the updates before this one. Checks it and stores nothing.
 static int plan_update(struct core *c, const struct request *rq, struct plan *plan,
                        const struct update *u, size_t index, struct error *e)
 {

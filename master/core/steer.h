@@ -17,8 +17,8 @@ int steer_read(struct core *c, const struct experiment *x, const json_t *from, c
                struct steer *out, struct error *e);
 bool steer_is_empty(const struct steer *s);
 
-// Whether the caller may let the job stand where this puts it: ERR_FORBIDDEN says who may, and what
-// may be done instead (master/precedence.h). Changes nothing.
+// Whether the caller may move the job there. ERR_FORBIDDEN names the role that may, and what the
+// caller may do instead (master/precedence.h). Changes nothing.
 int steer_check(struct core *c, const struct request *rq, struct live *l, const struct steer *s,
                 const char *path, struct error *e);
 
@@ -28,7 +28,7 @@ int steer_check_config(struct core *c, const struct request *rq, const struct wo
                        const json_t *config, struct error *e);
 int steer_default_priority(const struct pool *pool); // of a job that names none
 
-// A job that comes again stands behind all others of its pool. Stores its place.
+// Puts a job that is continued behind all others of its pool, and stores its place.
 void steer_requeue(struct core *c, struct live *l);
 
 // Its configuration and its place in the queue; the caller stores priority and configuration.

@@ -2,8 +2,8 @@
 // matches the lines of a post before the core stores them, and the core only hears which pattern
 // matched, so that no pattern holds up the core. Then lines and effects are committed together.
 //
-// The matching has a budget: LIMIT_MATCH_POST_MS of a processor for a post. When it is used up, the
-// trial's log says how many lines were not looked at. Core thread alone, but for the worker's part.
+// The lines of one post may cost LIMIT_MATCH_POST_MS of CPU time. When that is used up, the trial's
+// log says how many lines were not matched. Core thread, except for the worker's part.
 #ifndef MUSTER_MASTER_CORE_WATCH_H
 #define MUSTER_MASTER_CORE_WATCH_H
 

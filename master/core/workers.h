@@ -1,5 +1,5 @@
-// Threads of the core for what takes long, one for each kind of work, so that a large upload does
-// not hold up the small ones, and costly patterns hold up nothing but logs that are watched.
+// Threads of the core for long work, one for each kind, so that a large upload does not hold up
+// small ones. Costly patterns of one user hold up only the watched logs, those of all users.
 //
 // A work is run on a worker, then handed back to the core thread by done(), which frees it. In a
 // core without threads it is run inside the next turn.
@@ -31,10 +31,10 @@ int workers_new(struct core *c, struct workers **out, struct error *e);
 int workers_start(struct workers *w, struct error *e);
 // Core thread. ERR_BUSY: too much waits; the work is the caller's again.
 int workers_send(struct workers *w, struct work *work, enum work_kind kind, struct error *e);
-bool workers_stopping(const struct workers *w); // any thread: what can be done again, may end
-bool workers_wait(const struct workers *w);     // whether there is work and no thread to do it
-void workers_run(struct workers *w);            // does it here
-void workers_stop(struct workers *w); // runs what is there, joins; all has been handed back
+bool workers_stopping(const struct workers *w); // any thread; work that can be repeated may stop
+bool workers_wait(const struct workers *w);     // whether work waits and no thread runs
+void workers_run(struct workers *w);            // runs that work on this thread
+void workers_stop(struct workers *w);           // runs waiting work, joins; all work is handed back
 void workers_free(struct workers *w);
 
 #endif

@@ -30,7 +30,7 @@ struct connection {
     struct connection *after, **link; // in the list of all
 };
 
-// Connections by the beginning of their phase: who has moved least lately is the head.
+// Connections in the order in which their phases began; the head is the oldest.
 struct order {
     struct connection *head, *tail;
     int count;
@@ -162,7 +162,8 @@ static void close_one(struct connections *all, struct connection *c)
     shutdown(c->fd, SHUT_RDWR);
 }
 
-// What nobody waits for: of newcomers all but requests that are worked on, of others what is idle.
+// Whether a connection may be closed for another: a newcomer unless its request is worked on, a
+// user's only while idle.
 static bool is_dispensable(const struct connection *c)
 {
     return c->class == NEWCOMER ? c->phase != PHASE_WORK
@@ -194,7 +195,7 @@ static bool evict_of_class(struct connections *all, enum class class)
 
 // --- coming, signing in, leaving -----------------------------------------------------------------
 
-// The part of an address that is one caller's: all of IPv4, the network (/64) of IPv6.
+// The part of an address that stands for one caller: all of IPv4, the /64 network of IPv6.
 static uint64_t address_key(const struct sockaddr *peer)
 {
     if (peer->sa_family == AF_INET)
@@ -219,7 +220,7 @@ static bool has_place(struct connections *all, uint64_t address)
         place = evict_of_class(all, NEWCOMER);
     else if (standing(all) >= all->most)
         place = evict_of_class(all, NEWCOMER) || evict_of_class(all, USER);
-    // Those that were shut down are open until their threads have looked at them.
+    // A connection that was shut down stays open until its thread reads the end.
     return place && all->open < all->most + all->most / 8;
 }
 

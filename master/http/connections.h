@@ -1,14 +1,15 @@
-// The table of all connections: how many there may be, how long each may take for what, and which
-// one is closed when there is no room for the next.
+// The table of all connections: the limits on their number, the time limit of each phase, and the
+// choice of the connection that is closed when there is no room for the next.
 //
-// A connection is a newcomer until a request on it has proved its caller by a token; then it is a
-// user's (a task's counts for its owner) or an agent's. Every class has a share of the table. A
-// newcomer who finds no place closes the oldest newcomer, first one of his own address. A user who
-// finds no place closes his own longest idle connection. Nothing closes an agent's.
+// A connection is a newcomer until a request on it has proved its caller by a token. Then it
+// belongs to a user (that of a task to the task's owner) or to an agent. Every class has a share of
+// the table. When a newcomer finds no place, the oldest newcomer is closed, first one of the same
+// address. When a user finds no place, the user's own longest idle connection is closed, else the
+// longest idle one of all users. A connection of an agent is never closed for another.
 //
-// A connection is closed by shutdown(); the http thread that owns it reads its end and removes it.
-// So a file descriptor is open for as long as it stands in the table. One lock, which is never held
-// across input or output; any thread. `now` is monotonic microseconds.
+// shutdown() closes a connection; the http thread that owns it reads the end and removes it from
+// the table. So a file descriptor is open for as long as it is in the table. One lock, which is
+// never held across input or output; any thread. `now` is monotonic microseconds.
 #ifndef MUSTER_MASTER_HTTP_CONNECTIONS_H
 #define MUSTER_MASTER_HTTP_CONNECTIONS_H
 
@@ -57,11 +58,10 @@ void connections_remove(struct connections *all, struct connection *c); // befor
 void connections_enter(struct connections *all, struct connection *c, enum connection_phase phase,
                        int64_t now);
 
-// Whether a request may wait for a worker: of newcomers so many of an address. ERR_BUSY: too many.
+// Whether a request may wait for a worker. ERR_BUSY: as many newcomers of the same address wait.
 int connections_may_work(struct connections *all, const struct connection *c, struct error *e);
 
-// How many seconds a PHASE_ANSWER of this answer may last; 0: any time. Entering PHASE_IDLE forgets
-// it.
+// Limits PHASE_ANSWER to so many seconds, until the connection enters PHASE_IDLE; 0: no limit.
 void connections_set_patience(struct connections *all, struct connection *c, int seconds);
 void connections_received(struct connections *all, struct connection *c, size_t len, int64_t now);
 
@@ -74,7 +74,7 @@ int connections_sign_in(struct connections *all, struct connection *c, bool agen
 // connection that has been idle longest. False: there is neither.
 bool connections_make_room(struct connections *all);
 
-// Closes whoever took too long. At most once a second; says in the log what was closed.
+// Closes the connections whose phase has lasted too long, at most once a second, and logs how many.
 void connections_sweep(struct connections *all, int64_t now);
 
 struct connections_count {

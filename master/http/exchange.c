@@ -166,7 +166,7 @@ static const char *header(struct exchange *x, const char *name)
     return exchange_header(&x->rq, name);
 }
 
-// A large body is refused before it comes, when there is no room for what it will become.
+// Refuses a large body before it arrives when there is no memory for its parsed form.
 static int check_length(struct exchange *x, struct error *e)
 {
     const struct body_limit *limit = body_limit_of(x->route);
@@ -232,7 +232,7 @@ static int find_route(struct exchange *x, struct error *e)
     return rc;
 }
 
-// What would grow the store waits while its disk is nearly full.
+// Refuses calls that grow the store while its disk is nearly full.
 static int check_room(struct exchange *x, struct error *e)
 {
     const struct room *room = x->server->service.room;
@@ -407,7 +407,7 @@ static int parse_body(struct exchange *x, struct error *e)
         rc = scan_tree(x->body.data, x->body.len, "the request body", &x->json, e);
     else if (!rc)
         rc = json_parse(buf_str(&x->body), x->body.len, "the request body", &x->json, e);
-    recycle(&x->body); // what it has become counts on until the answer has left
+    recycle(&x->body); // the parsed body counts until the answer is sent
     if (rc)
         return rc;
     account_lower(x->account, &x->held, weight > files ? weight : files);
@@ -500,8 +500,8 @@ static int check_again(struct exchange *x, struct db_reader *db, struct error *e
     return rc;
 }
 
-// The last words of a stream whose caller may not have the rest: a line where the stream consists
-// of lines, an event where it consists of events. An archive is cut off: false.
+// Ends a stream whose caller has lost the right to it, with a last line or event that says so.
+// False: the stream is an archive, which is cut off.
 static bool write_refusal(struct exchange *x, const struct error *e, struct buf *out)
 {
     const char *type = x->stream->content_type;
@@ -517,7 +517,7 @@ static bool write_refusal(struct exchange *x, const struct error *e, struct buf 
     return true;
 }
 
-// The next bytes of the stream into the empty answer.
+// Fills the empty answer with the next bytes of the stream.
 static enum stream_turn refill(struct exchange *x, struct db_reader *db)
 {
     struct buf *b = &x->rq.answer;
@@ -532,7 +532,7 @@ static enum stream_turn refill(struct exchange *x, struct db_reader *db)
     return turn;
 }
 
-// When a stream that waits is looked at next, at the latest.
+// The latest time at which a waiting stream is looked at again.
 static int64_t wait_until(const struct exchange *x)
 {
     int64_t own = x->stream->wait_until;
@@ -545,7 +545,7 @@ static struct exchange *exchange_of_pumped(struct pumped *p)
     return (struct exchange *)((char *)p - offsetof(struct exchange, pumped));
 }
 
-// On a thread of the pump.
+// Runs on a thread of the pump.
 static enum pump_turn exchange_fill(struct pumped *p, struct db_reader *db)
 {
     struct exchange *x = exchange_of_pumped(p);
@@ -577,7 +577,8 @@ static void exchange_due(struct parked *p)
     pump_wake(x->server->pump, &x->pumped);
 }
 
-// The stream's next bytes into `out`; 0: none now, the connection sleeps until the pump has some.
+// Copies the stream's next bytes into `out`. 0: none now; the connection sleeps until the pump has
+// some.
 static ssize_t stream_read(void *cls, uint64_t position, char *out, size_t max)
 {
     struct exchange *x = cls;
@@ -587,7 +588,7 @@ static ssize_t stream_read(void *cls, uint64_t position, char *out, size_t max)
     if (x->gone || x->stream_broken)
         return MHD_CONTENT_READER_END_WITH_ERROR;
     if (left) {
-        enter(x, PHASE_ANSWER); // the part before has been taken
+        enter(x, PHASE_ANSWER); // the caller has read the part before
         memcpy(out, b->data + x->sent, n);
         x->sent += n;
         return (ssize_t)n;

@@ -29,7 +29,7 @@ enum {
     NICE = 10,       // compressing gives way to everything else
 };
 
-struct download { // of its stream and its thread together: the last of them frees it
+struct download { // shared by its stream and its thread; the last of them frees it
     int (*make)(struct download *d, struct error *e);
     struct seats *seats; // one of them is taken; given back at the end
     int64_t user;
@@ -69,7 +69,7 @@ static void free_download(struct download *d)
     seats_leave(seats, user);
 }
 
-// Hands bytes over, in parts that fit. -1: nobody wants more.
+// Hands bytes to the stream, in parts that fit. -1: the stream is closed.
 static int hand_over(void *ctx, const void *data, size_t len)
 {
     struct download *d = ctx;
@@ -93,7 +93,7 @@ static void *maker_main(void *arg)
 {
     struct download *d = arg;
     struct error e = {0};
-    setpriority(PRIO_PROCESS, 0, NICE); // of this thread alone
+    setpriority(PRIO_PROCESS, 0, NICE); // of this thread only
     int rc = d->make(d, &e);
     pthread_mutex_lock(&d->lock);
     bool wanted = d->stream;
@@ -202,7 +202,7 @@ static const struct kind *choose_kind(const char *accept)
     return kinds;
 }
 
-// The folder of the files, when they are there and the master sees them.
+// Opens the folder of the checkpoint's files, if the master can reach it.
 static int find_folder(struct view *v, const char *uuid, int *dir, char **folder, struct error *e)
 {
     struct error why;

@@ -1,6 +1,6 @@
 // Logs of trials and tasks as streams of lines, with filters, and followed while the task lives.
-// What is only filtered by where it comes from is read on the http thread; a search for what lines
-// say belongs to a worker (logsearch.h).
+// The pump's threads read a log that is filtered by its columns (rank, level, time ..); a worker of
+// its own searches the text of lines (logsearch.h).
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "master/views/views.h"
 
 enum {
-    CHUNKS_IN_A_TURN = 8,    // that are looked through before other connections have theirs
+    CHUNKS_IN_A_TURN = 8,    // chunks read before another stream has its turn
     LINGER_US = 2 * 1000000, // after a trial's end, for the last lines of its agents
     BUSY_US = 200 * 1000,    // until a search that found no room for its turn asks again
 };
@@ -43,7 +43,7 @@ static void hold_chunk(struct log_stream *l)
     l->holds = holds;
 }
 
-// Nothing more for now: `end` is that of the task, looked at before.
+// The stream has no more lines for now. `end`: the task's end, read before the lines.
 static enum stream_turn at_end(struct log_stream *l, int64_t end, const struct buf *out)
 {
     if (out->len)
@@ -59,7 +59,7 @@ static enum stream_turn fill_plain(struct log_stream *l, struct db_reader *db, s
 {
     static const struct log_read_bounds bounds = {.chunks = CHUNKS_IN_A_TURN};
     struct error e = {0};
-    // The end is looked at first: what was committed before it is then read below.
+    // Reads the task's end first: the turn then sees all lines committed before that end.
     int64_t end = l->follows ? log_read_end(l->read, db) : 1;
     int step = log_read_on(l->read, db, NULL, &bounds, out, &e);
     hold_chunk(l);

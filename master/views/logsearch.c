@@ -11,28 +11,28 @@
 #include "master/views/views.h"
 
 enum {
-    SLICE_US = 50 * 1000, // of a processor
-    LOOK_BYTES = 4096,    // of lines between two looks at the clock
-    SLICE_CHUNKS = 64,    // also of those that are passed over unread
+    SLICE_US = 50 * 1000, // CPU time
+    LOOK_BYTES = 4096,    // bytes of lines between two looks at the clock
+    SLICE_CHUNKS = 64,    // chunks in a slice, with those that are skipped unread
 };
 
 struct log_search {
     struct job job;
     struct service *service;
-    pthread_mutex_t lock;  // of the next three
-    struct stream *stream; // NULL: nobody waits any more, the worker frees it
+    pthread_mutex_t lock;  // guards the next three
+    struct stream *stream; // NULL: the caller has left, the worker frees the search
     bool running;
     bool asked; // the stream asked for more while a slice was running
     atomic_bool cancelled;
 
-    // The worker's while running, else the http thread's:
+    // The worker owns these while a slice runs, else the stream's side:
     struct log_read *read;
     struct buf found;
     int step;    // of the last slice: LOG_ON, LOG_NONE, or an error
     int64_t end; // of the task
     struct error e;
     bool fresh;         // a slice was done, and not yet taken
-    int64_t used;       // of the allowance
+    int64_t used;       // CPU time since the last end of the log
     int64_t until;      // when this slice ends, in processor time
     size_t passed_over; // bytes since the last look at the clock
 };
@@ -56,14 +56,14 @@ static void search(struct log_search *q, struct db_reader *db)
     int64_t start = clock_cpu_us();
     int64_t left = q->service->search_us - q->used;
     q->until = start + (left < SLICE_US ? left : SLICE_US);
-    // The end is looked at first: what was committed before it is then read below.
+    // Reads the task's end first: the slice then sees all lines committed before that end.
     q->end = q->read->follows ? log_read_end(q->read, db) : 1;
     q->step = LOG_ON;
     if (q->read->choice.pattern)
         compiled = patterns_find(q->service->patterns, q->read->choice.pattern, &q->e);
     if (q->read->choice.pattern && !compiled)
         q->step = q->e.code;
-    while (q->step > 0) { // once at least, so that every slice comes further
+    while (q->step > 0) { // at least once, so that every slice makes progress
         q->step = log_read_on(q->read, db, compiled, &bounds, &q->found, &q->e);
         if (!q->read->left || q->found.len >= STREAM_CHUNK || atomic_load(&q->cancelled) ||
             clock_cpu_us() >= q->until)
@@ -97,7 +97,7 @@ static void run_slice(struct job *job, struct db_reader *db)
         destroy(q);
 }
 
-// --- on the http thread --------------------------------------------------------------------------
+// --- on the stream's side (http threads and the pump) --------------------------------------------
 
 int log_search_new(struct service *s, struct log_read *read, struct stream *stream,
                    struct log_search **out, struct error *e)
@@ -132,7 +132,7 @@ void log_search_free(struct log_search *q)
 
 static bool begin_slice(struct log_search *q)
 {
-    q->running = true; // nobody else looks before it is submitted
+    q->running = true; // no other thread reads it before the job is submitted
     q->asked = q->fresh = false;
     if (!offload_submit(q->service->searcher, &q->job, NULL))
         return true;
@@ -140,7 +140,7 @@ static bool begin_slice(struct log_search *q)
     return false;
 }
 
-// Where it stopped, and the way on.
+// Says where the search stopped, and how to continue.
 static void say_cut(const struct log_search *q, struct buf *out, enum err code, const char *why)
 {
     char time[CLOCK_RFC3339_MAX];
