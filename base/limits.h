@@ -7,6 +7,8 @@ enum {
     LIMIT_NAME = 255,                  // bytes of a name (experiment, user, agent, label)
     LIMIT_DESCRIPTION = 16 * 1024,     // bytes
     LIMIT_CONFIG = 1 << 20,            // bytes of an experiment's YAML
+    LIMIT_CONFIG_COMPLETE = 120 << 10, // .. as JSON with its defaults: Linux takes 128 KiB for a
+                                       // task's environment variable
     LIMIT_NOTES = 100,                 // of a project
     LIMIT_MODEL_DEFINITION = 96 << 20, // bytes of an experiment's files, decoded
     LIMIT_BODY = 144 << 20,            // bytes of any request body

@@ -114,6 +114,19 @@ static int read_config(struct submission *s, struct db_reader *db)
     return err;
 }
 
+// Aliases are written out by now.
+static int check_size(struct submission *s)
+{
+    size_t bytes = json_dumpb(s->config, NULL, 0, JSON_COMPACT);
+    if (bytes <= LIMIT_CONFIG_COMPLETE)
+        return 0;
+    return error_set(&s->e, ERR_TOO_LARGE,
+                     "config: %zu bytes as JSON, with defaults and aliases written out; at most %d "
+                     "fit into the environment of a task, so put what is large into a file of the "
+                     "experiment",
+                     bytes, LIMIT_CONFIG_COMPLETE);
+}
+
 static int check_limits(struct submission *s)
 {
     const json_t *resources = jget(s->config, "resources");
@@ -130,7 +143,7 @@ static int check_limits(struct submission *s)
                          "resources.max_slots: %lld is less than the slots of a trial (%lld), so "
                          "that none could ever start",
                          (long long)most, (long long)slots);
-    return 0;
+    return check_size(s);
 }
 
 static void put_seed(struct submission *s)

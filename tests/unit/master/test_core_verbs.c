@@ -298,6 +298,30 @@ static void test_move(void **state)
     must_tell(core_project_delete, as_user(OTHER, false), decimal(to), NULL);
 }
 
+// A configuration that a task could not get in its environment is refused, however short its text.
+static void test_the_size_of_a_configuration(void **state)
+{
+    (void)state;
+    for (int times = 1; times <= 30; times += 29) {
+        struct buf yaml;
+        buf_init(&yaml, 1 << 20);
+        buf_printf(&yaml,
+                   "name: a\nentrypoint: x\nsearcher: {name: single, metric: loss}\n"
+                   "data: {text: &text \"%*s\", list: [0",
+                   6000, "x");
+        for (int i = 0; i < times; i++)
+            buf_puts(&yaml, ", *text");
+        buf_puts(&yaml, "]}\n");
+        json_t *body = json_pack("{s:s, s:b}", "config", buf_str(&yaml), "activate", 0);
+        char *text = json_text(body);
+        assert_int_equal(tell(core_experiment_create, owner(), NULL, text), times == 1 ? 200 : 413);
+        free(text);
+        json_decref(body);
+        buf_free(&yaml);
+    }
+    assert_non_null(strstr(last_error, "environment of a task"));
+}
+
 static void test_labels(void **state)
 {
     (void)state;
@@ -454,6 +478,7 @@ int main(void)
         TEST(test_a_move_is_told_to_those_it_leaves),
         TEST(test_a_project_moves_with_all_in_it),
         TEST(test_move),
+        TEST(test_the_size_of_a_configuration),
         TEST(test_labels),
         TEST(test_labels_are_counted),
         TEST(test_kept_checkpoints),
