@@ -518,13 +518,18 @@ enum { // bytes of jansson's and malloc's, with the room that tables have to gro
     WEIGHT_ELEMENT = 56,
 };
 
+// `quote` is searched again only when an escape has passed it, so that the time is linear.
 static const char *end_of_text(const char *at, const char *end)
 {
+    const char *quote = NULL;
     while (at < end) {
-        const char *quote = memchr(at, '"', (size_t)(end - at));
-        const char *escape = memchr(at, '\\', (size_t)((quote ? quote : end) - at));
+        if (!quote || quote < at)
+            quote = memchr(at, '"', (size_t)(end - at));
+        if (!quote)
+            quote = end;
+        const char *escape = memchr(at, '\\', (size_t)(quote - at));
         if (!escape)
-            return quote ? quote + 1 : end;
+            return quote < end ? quote + 1 : end;
         at = escape + 2;
     }
     return end;

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/json.h"
 #include "base/limits.h"
@@ -419,9 +420,33 @@ static void test_weight(void **state)
     assert_true(json_weight("\"open\\", 6) < 512);
 }
 
+// With a search for the quote after each escape these took minutes.
+static void test_weight_of_escapes_takes_linear_time(void **state)
+{
+    static const char *const ends[] = {"\"", "x"}; // the quote comes at the end, or is missing
+    enum { SIZE = 8 << 20 };
+    (void)state;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char *text = malloc(SIZE);
+        assert_non_null(text);
+        for (size_t k = 0; k < SIZE; k += 2)
+            memcpy(text + k, "\\n", 2);
+        memcpy(text, "\" ", 2);
+        text[SIZE - 2] = ' ';
+        text[SIZE - 1] = ends[i][0];
+        clock_t start = clock();
+        size_t weight = json_weight(text, SIZE);
+        assert_true(clock() - start < 5 * CLOCKS_PER_SEC);
+        assert_in_range(weight, SIZE, SIZE + 512);
+        free(text);
+    }
+    assert_true(json_weight("\"a\\\"\\\\\",[", 9) > json_weight("\"a\\\"\\\\\"", 7) + 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_weight_of_escapes_takes_linear_time),
         cmocka_unit_test(test_weight),
         cmocka_unit_test_setup_teardown(nested, begin, end),
         cmocka_unit_test_setup_teardown(strings, begin, end),
