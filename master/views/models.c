@@ -430,6 +430,9 @@ int model_create(struct view *v, struct error *e)
     db_batch_add(b, STMT_MODEL_INSERT, "sssssiii", w.name, w.description, w.metadata, w.labels,
                  w.notes, v->rq->principal.user_id, workspace, clock_wall_us());
     rc = view_commit(v, b, e);
+    if (rc == ERR_CONFLICT) // another call took the name meanwhile, perhaps this one's repetition
+        return (id = made_before(v, &w, workspace)) ? answer_model(v, id, e)
+                                                    : name_is_taken(w.name, e);
     if (rc)
         return rc;
     id = id_in(v, w.name, workspace);
@@ -456,6 +459,8 @@ int model_patch(struct view *v, struct error *e)
     db_batch_add(b, STMT_MODEL_PATCH, "sssssii", w.name, w.description, w.metadata, w.labels,
                  w.notes, clock_wall_us(), m.id);
     rc = commit_model(v, b, &m, e);
+    if (rc == ERR_CONFLICT) // another call took the name meanwhile
+        return name_is_taken(w.name, e);
     return rc ? rc : answer_model(v, m.id, e);
 }
 
@@ -506,7 +511,8 @@ int model_move(struct view *v, struct error *e)
         return rc;
     struct db_batch *b = db_batch_new();
     db_batch_add(b, STMT_MODEL_SET_WORKSPACE, "iii", to, clock_wall_us(), m.id);
-    return commit_model(v, b, &m, e);
+    rc = commit_model(v, b, &m, e);
+    return rc == ERR_CONFLICT ? name_is_taken(v->rq->params[0], e) : rc;
 }
 
 int model_delete(struct view *v, struct error *e)

@@ -177,7 +177,13 @@ static int create(struct view *v, const char *name, int64_t workspace, const cha
         return rc;
     struct db_batch *b = db_batch_new();
     db_batch_add(b, STMT_TEMPLATE_INSERT, "ssii", name, config, workspace, clock_wall_us());
-    return view_commit(v, b, e);
+    rc = view_commit(v, b, e);
+    if (rc == ERR_CONFLICT)
+        rc = error_set(e, ERR_CONFLICT,
+                       "another call has just made a template \"%.128s\" in this workspace; "
+                       "look at it before you replace it",
+                       name);
+    return rc;
 }
 
 static int replace(struct view *v, const struct template *t, const char *config, struct error *e)

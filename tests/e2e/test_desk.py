@@ -112,6 +112,31 @@ class DeskTest(unittest.TestCase):
 
     # models
 
+    def at_once(self, path, bodies):
+        start, answers = threading.Barrier(len(bodies)), []
+
+        def call(body):
+            start.wait(20)
+            answers.append(self.user.call("POST", "/api/v1" + path, body))
+
+        threads = [threading.Thread(target=call, args=(body,)) for body in bodies]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        return answers
+
+    def test_calls_that_want_one_name_at_once(self):
+        """One gets it; the others hear so in words, not in those of the store."""
+        for name in (f"race-{i}" for i in range(6)):
+            for path, bodies in (("/models", [{"name": name, "notes": str(i)} for i in range(12)]),
+                                 (f"/templates/{name}", [{"config": {"max_restarts": i}} for i in range(12)])):
+                answers = self.at_once(path, bodies)
+                self.assertEqual(sorted(status for status, _ in answers), [200] + [409] * 11, answers)
+                self.assertNotIn("UNIQUE", json.dumps(answers))
+            self.user.ok("DELETE", f"/models/{name}")
+            self.user.ok("DELETE", f"/templates/{name}")
+
     def test_models(self):
         experiment, task, _, checkpoint = self.run_trial()
         self.end_trial(experiment, task)
