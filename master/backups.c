@@ -101,7 +101,7 @@ static int64_t make(struct backups *b)
     struct error e = {0};
     char quoted[ERROR_TEXT_MAX];
     char *path = name_of(b->folder, clock_wall_us() / 1000000);
-    int err = room_refuse_submission(b->room, &e); // the copy lies on the same disk
+    int err = room_refuse_copy(b->room, &e);
     if (!err)
         err = backup_make(b->store, path, true, &watch, &report, &e);
     if (!err) {

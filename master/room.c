@@ -230,22 +230,36 @@ int64_t room_low_since(const struct room *r, enum room_place place)
     return atomic_load(&r->places[place].since);
 }
 
+static const char *const place_names[ROOM_PLACES] = {"the disk of the master's data",
+                                                     "the checkpoint storage"};
+
+static void measure(const struct room *r, enum room_place place, char text[ROOM_TEXT])
+{
+    const struct watched *w = &r->places[place];
+    char free[SIZE_TEXT], total[SIZE_TEXT], least[SIZE_TEXT];
+    uint64_t size = atomic_load(&w->total);
+    snprintf(text, ROOM_TEXT, "%s (%.200s) is nearly full: %s of %s are free, and %s have to be",
+             place_names[place], w->path, size_text(atomic_load(&w->free), free),
+             size_text(size, total), size_text(floor_of(&r->o.floor, size), least));
+}
+
 const char *room_say(const struct room *r, enum room_place place, char text[ROOM_TEXT])
 {
-    static const char *const what[ROOM_PLACES] = {"the disk of the master's data",
-                                                  "the checkpoint storage"};
     static const char *const remedy[ROOM_PLACES] = {
         "new submissions, metrics and logs wait until there is more; delete experiments or other "
         "files",
         "no trial starts until there is more; delete checkpoints or other files"};
-    const struct watched *w = &r->places[place];
-    char free[SIZE_TEXT], total[SIZE_TEXT], least[SIZE_TEXT];
-    uint64_t size = atomic_load(&w->total);
-    snprintf(text, ROOM_TEXT,
-             "%s (%.200s) is nearly full: %s of %s are free, and %s have to be; %s", what[place],
-             w->path, size_text(atomic_load(&w->free), free), size_text(size, total),
-             size_text(floor_of(&r->o.floor, size), least), remedy[place]);
+    measure(r, place, text);
+    size_t len = strlen(text);
+    snprintf(text + len, ROOM_TEXT - len, "; %s", remedy[place]);
     return text;
+}
+
+const char *room_say_to_strangers(enum room_place place)
+{
+    static const char *const texts[ROOM_PLACES] = {"the disk of the master's data is nearly full",
+                                                   "the checkpoint storage is nearly full"};
+    return texts[place];
 }
 
 int room_refuse_submission(const struct room *r, struct error *e)
@@ -253,6 +267,18 @@ int room_refuse_submission(const struct room *r, struct error *e)
     char text[ROOM_TEXT];
     return room_is_low(r, ROOM_DATA) ? error_set(e, ERR_FULL, "%s", room_say(r, ROOM_DATA, text))
                                      : 0;
+}
+
+int room_refuse_copy(const struct room *r, struct error *e)
+{
+    char text[ROOM_TEXT];
+    if (!room_is_low(r, ROOM_DATA))
+        return 0;
+    measure(r, ROOM_DATA, text);
+    return error_set(e, ERR_FULL,
+                     "there is no room for a copy of the store: %s; delete experiments or other "
+                     "files",
+                     text);
 }
 
 int room_refuse_report(const struct room *r, struct error *e)

@@ -54,9 +54,13 @@ int64_t room_low_since(const struct room *r, enum room_place place); // wall clo
 // "the disk of /var/lib/muster is nearly full (312 MiB free of 40.0 GiB; ..": for people.
 enum { ROOM_TEXT = 512 };
 const char *room_say(const struct room *r, enum room_place place, char text[ROOM_TEXT]);
+// The same for people who are not signed in: neither path nor sizes.
+const char *room_say_to_strangers(enum room_place place);
 
-// The refusals: ERR_FULL of what is submitted, ERR_UNAVAILABLE of what is to be sent again later.
+// The refusals: ERR_FULL of a submission and of a copy of the store, ERR_UNAVAILABLE of a report
+// that is to be sent again later.
 int room_refuse_submission(const struct room *r, struct error *e);
+int room_refuse_copy(const struct room *r, struct error *e);
 int room_refuse_report(const struct room *r, struct error *e);
 enum { ROOM_RETRY_S = 10 }; // when a refused report may come again
 

@@ -291,7 +291,7 @@ static int copy_store(struct download *d, struct error *e)
 
 int stream_backup(struct view *v, struct stream **out, struct error *e)
 {
-    int rc = room_refuse_submission(v->service->room, e); // the copy lies on the same disk
+    int rc = room_refuse_copy(v->service->room, e);
     if (!rc)
         rc = seats_take(&v->service->backups, v->rq->principal.user_id, 1, 1, "backups", e);
     if (rc)

@@ -154,7 +154,9 @@ static bool write_room_message(struct view *v)
     int64_t since = room_low_since(room, place);
     jw_key(&v->w, "clusterMessage");
     jw_object(&v->w);
-    jw_kv_string(&v->w, "message", room_say(room, place, text));
+    jw_kv_string(&v->w, "message",
+                 v->rq->principal.kind == PRINCIPAL_NONE ? room_say_to_strangers(place)
+                                                         : room_say(room, place, text));
     write_time(&v->w, "startTime", since);
     write_time(&v->w, "endTime", 0);
     write_time(&v->w, "createdTime", since);

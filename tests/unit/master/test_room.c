@@ -152,11 +152,16 @@ static void what_is_said_names_place_sizes_and_remedy(void **state)
                         "until there is more; delete experiments or other files");
     assert_int_equal(room_refuse_report(r, &e), ERR_UNAVAILABLE);
     assert_non_null(strstr(e.text, "send it again later"));
+    assert_int_equal(room_refuse_copy(r, &e), ERR_FULL);
+    assert_non_null(strstr(e.text, "no room for a copy of the store"));
+    assert_non_null(strstr(e.text, "(data) is nearly full: 300 MiB of 40.0 GiB are free"));
+    assert_null(strstr(e.text, "submissions"));
     assert_false(room_is_low(r, ROOM_CHECKPOINTS)); // each place by itself
     assert_non_null(strstr(room_say(r, ROOM_CHECKPOINTS, text), "no trial starts"));
     assert_true(room_low_since(r, ROOM_DATA) > 0);
     room_free(r);
     assert_int_equal(room_refuse_submission(NULL, &e), 0);
+    assert_int_equal(room_refuse_copy(NULL, &e), 0);
     assert_int_equal(room_refuse_report(NULL, &e), 0);
 }
 
