@@ -389,9 +389,15 @@ static int add_entries(const struct flag *flags, const struct yaml_doc *doc, con
     int rc = 0;
     if (!is_list(flags, key, value))
         return add_entry(flags, doc, key, value, out, e);
+    if (json_array_size(value) > FLAG_LIST_MAX) {
+        char where[512];
+        return error_set(e, ERR_TOO_LARGE, "%s: %s: %zu entries, at most %d are allowed",
+                         yaml_where(doc, key, where, sizeof where), key, json_array_size(value),
+                         FLAG_LIST_MAX);
+    }
     json_array_foreach(value, i, one)
     {
-        if (!rc && i < FLAG_LIST_MAX)
+        if (!rc)
             rc = add_entry(flags, doc, key, one, out, e);
     }
     return rc;

@@ -487,6 +487,8 @@ class Lifecycle(unittest.TestCase):
         self.assertEqual(Api(port, token).get("/master/config")["config"]["kill_grace"], 4)
         config.write_text("port: 0\nclustername: x\n")
         self.fails("--config", config, code=2, words=["master.yaml:2", "cluster-name"], data="other")
+        config.write_text("port: 0\nstorage_allow:\n" + "".join(f"  - /data/{i}\n" for i in range(65)))
+        self.fails("--config", config, code=2, words=["master.yaml:3", "65 entries", "64"], data="other")
         config.write_text("port: [1]\n")
         self.fails("--config", config, code=2, words=["master.yaml:1"], data="other")
 
