@@ -116,7 +116,8 @@ void delivery_forget_proxies(void)
         snprintf(name, sizeof name, "%.*s", len < sizeof name ? (int)len : 0, *entry);
         while (i < count && strcasecmp(name, names[i]))
             i++;
-        if (i < count && !unsetenv(name))
+        bool is_variable = (*entry)[len] == '='; // unsetenv() does not remove any other entry
+        if (i < count && is_variable && !unsetenv(name))
             entry = environ; // unsetenv() moves the entries
         else
             entry++;

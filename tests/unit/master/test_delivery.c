@@ -97,11 +97,27 @@ static void test_proxies_are_forgotten(void **state)
     assert_string_equal(getenv("FTP_PROXY"), "kept");
 }
 
+// unsetenv() neither removes such an entry nor fails, so that the loop did not end.
+static void test_an_entry_without_a_value_is_passed_over(void **state)
+{
+    (void)state;
+    char bare[] = "http_proxy", set[] = "HTTPS_PROXY=http://192.0.2.1:3128";
+    char *entries[] = {bare, set, NULL}, **own = environ;
+    alarm(20);
+    environ = entries;
+    delivery_forget_proxies();
+    environ = own;
+    alarm(0);
+    assert_ptr_equal(entries[0], bare);
+    assert_null(entries[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_proxy_is_asked),
         cmocka_unit_test(test_proxies_are_forgotten),
+        cmocka_unit_test(test_an_entry_without_a_value_is_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
