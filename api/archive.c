@@ -47,14 +47,6 @@ unsigned archive_plain_mode(unsigned mode, bool is_folder)
 
 // --- writing -------------------------------------------------------------------------------------
 
-static la_ssize_t write_to_buf(struct archive *a, void *ctx, const void *data, size_t len)
-{
-    if (!buf_append(ctx, data, len))
-        return (la_ssize_t)len;
-    archive_set_error(a, EFBIG, "the archive is too large");
-    return -1;
-}
-
 static la_ssize_t write_to_fd(struct archive *a, void *ctx, const void *data, size_t len)
 {
     const int *fd = ctx;
@@ -199,38 +191,73 @@ static void free_items(struct item *items, size_t count)
     free(items);
 }
 
-// `take`: the entry's content leaves it, once it has been decoded.
-static int pack_item(struct archive *a, const struct item *item, bool take, size_t *total,
-                     struct error *e)
+// What the base64 says decoded, if it is any.
+static size_t decoded_size(const char *text, size_t len)
 {
-    const json_t *content = jget(item->entry, "content");
-    unsigned mode = (unsigned)jget_int(item->entry, "mode", 0644);
-    int64_t mtime = jget_int(item->entry, "mtime", 0);
-    void *data = NULL;
-    size_t len = 0;
-    if (content && !json_is_string(content))
-        return error_set(e, ERR_INVALID, "modelDefinition: \"%.200s\": content is no string",
-                         item->path);
-    if (content && !item->is_folder &&
-        base64_decode(json_string_value(content), json_string_length(content), &data, &len))
-        return error_set(e, ERR_INVALID, "modelDefinition: \"%.200s\": content is no base64",
-                         item->path);
-    if (take)
-        json_object_del((json_t *)(uintptr_t)item->entry, "content");
-    *total += len;
-    int rc = *total > LIMIT_MODEL_DEFINITION
-                 ? error_set(e, ERR_TOO_LARGE,
-                             "modelDefinition: the files have more than %d bytes; put data where "
-                             "all machines reach it",
-                             LIMIT_MODEL_DEFINITION)
-                 : write_header(a, item->path, item->is_folder, mode, mtime, (int64_t)len, e);
-    if (!rc)
-        rc = write_data(a, data, len, e);
-    free(data);
+    size_t padding = 0;
+    while (padding < 2 && padding < len && text[len - 1 - padding] == '=')
+        padding++;
+    return len / 4 * 3 - padding;
+}
+
+// Decodes and writes a piece at a time. Padding stands at the end alone.
+static int write_content(struct archive *a, const char *text, size_t len, struct error *e)
+{
+    enum { PIECE = 256 * 1024 }; // of text
+    int rc = 0;
+    for (size_t at = 0, n; !rc && at < len; at += n) {
+        void *data = NULL;
+        size_t size = 0;
+        n = len - at < PIECE ? len - at : PIECE;
+        rc = base64_decode(text + at, n, &data, &size);
+        if (!rc && at + n < len && size < n / 4 * 3)
+            rc = ERR_INVALID;
+        if (!rc)
+            rc = write_data(a, data, size, e);
+        free(data);
+    }
     return rc;
 }
 
-static int pack_items(const json_t *files, bool take, struct buf *out, struct error *e)
+static int find_content(const struct item *item, const char *texts, const char **text, size_t *len,
+                        struct error *e)
+{
+    const json_t *content = jget(item->entry, "content");
+    bool is_offset = texts && json_is_integer(content);
+    *text = is_offset ? texts + json_integer_value(content) : json_string_value(content);
+    if (content && !*text)
+        return error_set(e, ERR_INVALID, "modelDefinition: \"%.200s\": content is no string",
+                         item->path);
+    *len = item->is_folder || !*text ? 0 : is_offset ? strlen(*text) : json_string_length(content);
+    return 0;
+}
+
+static int pack_item(struct archive *a, const struct item *item, const char *texts, size_t *total,
+                     struct error *e)
+{
+    unsigned mode = (unsigned)jget_int(item->entry, "mode", 0644);
+    int64_t mtime = jget_int(item->entry, "mtime", 0);
+    const char *text = NULL;
+    size_t len = 0;
+    int rc = find_content(item, texts, &text, &len, e);
+    if (rc)
+        return rc;
+    size_t size = len ? decoded_size(text, len) : 0;
+    *total += size;
+    if (*total > LIMIT_MODEL_DEFINITION)
+        return error_set(e, ERR_TOO_LARGE,
+                         "modelDefinition: the files have more than %d bytes; put data where all "
+                         "machines reach it",
+                         LIMIT_MODEL_DEFINITION);
+    rc = write_header(a, item->path, item->is_folder, mode, mtime, (int64_t)size, e);
+    if (!rc)
+        rc = write_content(a, text, len, e);
+    if (rc != ERR_INVALID)
+        return rc;
+    return error_set(e, rc, "modelDefinition: \"%.200s\": content is no base64", item->path);
+}
+
+static int pack_items(const json_t *files, const char *texts, struct sink *sink, struct error *e)
 {
     struct archive *a = NULL;
     size_t total = 0, count = json_array_size(files);
@@ -238,9 +265,9 @@ static int pack_items(const json_t *files, bool take, struct buf *out, struct er
     locale_t before = archive_locale_enter();
     int rc = check_items(files, items, e);
     if (!rc)
-        rc = write_open(write_to_buf, out, ARCHIVE_TAR_GZ, &a, e);
+        rc = write_open(write_to_sink, sink, ARCHIVE_TAR_GZ, &a, e);
     for (size_t i = 0; !rc && i < count; i++)
-        rc = pack_item(a, &items[i], take, &total, e);
+        rc = pack_item(a, &items[i], texts, &total, e);
     if (a)
         rc = write_close(a, rc, e);
     archive_locale_leave(before);
@@ -248,46 +275,52 @@ static int pack_items(const json_t *files, bool take, struct buf *out, struct er
     return rc;
 }
 
+static int append(void *ctx, const void *data, size_t len)
+{
+    return buf_append(ctx, data, len);
+}
+
 static struct buf nothing; // an archive of no files
 
 static void pack_nothing(void)
 {
+    struct sink sink = {append, &nothing};
     buf_init(&nothing, LIMIT_BODY);
-    must(!pack_items(NULL, false, &nothing, NULL));
+    must(!pack_items(NULL, NULL, &sink, NULL));
 }
 
-static int pack_list(const json_t *files, bool take, void **tgz, size_t *len, struct error *e)
+int archive_pack_list_to(const json_t *files, const char *texts, archive_sink *take, void *ctx,
+                         struct error *e)
 {
     // Submissions without files come in thousands, and a compressor is large to set up.
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct buf out;
+    struct sink sink = {take, ctx};
     size_t count = json_array_size(files);
-    *tgz = NULL;
-    *len = 0;
     if (files && !json_is_null(files) && !json_is_array(files))
         return error_set(e, ERR_INVALID, "modelDefinition: is no list of files");
     if (count > ARCHIVE_FILES_MAX)
         return error_set(e, ERR_TOO_LARGE, "modelDefinition: %zu files; at most %d", count,
                          ARCHIVE_FILES_MAX);
-    buf_init(&out, LIMIT_BODY);
     pthread_once(&once, pack_nothing);
-    int rc = count ? pack_items(files, take, &out, e) : buf_append(&out, nothing.data, nothing.len);
+    if (count)
+        return pack_items(files, texts, &sink, e);
+    return take(ctx, nothing.data, nothing.len) ? error_set(e, ERR_IO, "nobody wants the archive")
+                                                : 0;
+}
+
+int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error *e)
+{
+    struct buf out;
+    *tgz = NULL;
+    *len = 0;
+    buf_init(&out, LIMIT_BODY);
+    int rc = archive_pack_list_to(files, NULL, append, &out, e);
     if (!rc) {
         *len = out.len;
         *tgz = buf_take(&out);
     }
     buf_free(&out);
     return rc;
-}
-
-int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error *e)
-{
-    return pack_list(files, false, tgz, len, e);
-}
-
-int archive_take_list(json_t *files, void **tgz, size_t *len, struct error *e)
-{
-    return pack_list(files, true, tgz, len, e);
 }
 
 // --- a folder ------------------------------------------------------------------------------------

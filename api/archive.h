@@ -23,17 +23,21 @@ enum {
 // JSON list to tar.gz (heap). A missing or empty list gives an archive of no files. ERR_INVALID
 // names the entry ("modelDefinition.3: ..."), ERR_TOO_LARGE past LIMIT_MODEL_DEFINITION.
 int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error *e);
-// The same, and takes the contents out of the list as it goes: large ones are in memory once.
-int archive_take_list(json_t *files, void **tgz, size_t *len, struct error *e);
+
+// Takes an archive piece by piece; one that wants no more returns -1.
+typedef int archive_sink(void *ctx, const void *data, size_t len);
+
+// The same list, packed piece by piece, so that neither the archive nor a file is in memory once
+// more. `texts`: from where offsets that stand for contents count (scan_upload()); NULL: none do.
+int archive_pack_list_to(const json_t *files, const char *texts, archive_sink *take, void *ctx,
+                         struct error *e);
 
 // A folder to tar.gz, written to fd as it goes; links and special files are left out.
 int archive_pack_folder(const char *folder, int fd, struct error *e);
 
 enum archive_format { ARCHIVE_TAR_GZ, ARCHIVE_TAR, ARCHIVE_ZIP };
 int archive_pack_folder_as(const char *folder, enum archive_format format, int fd, struct error *e);
-// The same of a folder that others write to, by its descriptor `dir` (walk_foreign()), handed over
-// piece by piece; a sink that wants no more returns -1.
-typedef int archive_sink(void *ctx, const void *data, size_t len);
+// The same of a folder that others write to, by its descriptor `dir` (walk_foreign()).
 int archive_pack_foreign(int dir, const char *shown, enum archive_format format, archive_sink *take,
                          void *ctx, struct error *e);
 

@@ -11,7 +11,8 @@ enum { REPLACEMENT = 0xfffd };
 
 void scan_init(struct scan *s, char *text, size_t len, const char *what, struct error *e)
 {
-    *s = (struct scan){.start = text, .at = text, .end = text + len, .what = what, .e = e};
+    *s = (struct scan){
+        .start = text, .at = text, .end = text + len, .what = what, .e = e, .room = SIZE_MAX};
 }
 
 int scan_fail(struct scan *s, int err, const char *text)

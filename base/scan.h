@@ -28,7 +28,8 @@ struct scan {
     struct error *e;
     int err; // 0, ERR_INVALID, ERR_TOO_LARGE
     int depth;
-    bool fresh; // nothing was read yet of the object or list that is open
+    bool fresh;  // nothing was read yet of the object or list that is open
+    size_t room; // of a tree: bytes that its strings may still take
 };
 
 // text[len] must be there and 0.
@@ -47,9 +48,15 @@ bool scan_number(struct scan *s, double *out, bool *whole); // whole: without a 
 void scan_skip(struct scan *s);                             // any value
 bool scan_null(struct scan *s);                             // reads a null, and nothing else
 
-// The whole text as a tree, as json_parse() makes it, but for what it takes meanwhile: a long
-// string is in memory twice, not three times. ERR_INVALID; *out is NULL then.
+// The whole text as a tree, as json_parse() makes it. ERR_INVALID; *out is NULL then.
 int scan_tree(char *text, size_t len, const char *what, json_t **out, struct error *e);
+
+// The same of an object with lists of files, whose contents are not copied: a string "content" in
+// an object in a list in the outermost object stays in the text, with a NUL behind it, and the tree
+// has the integer offset at which it begins. So the text lives as long as the tree. No other value
+// of such a key may be an integer. ERR_TOO_LARGE: all other strings have more than LIMIT_JSON_TEXTS
+// bytes together.
+int scan_upload(char *text, size_t len, const char *what, json_t **out, struct error *e);
 
 int scan_fail(struct scan *s, int err, const char *text); // the caller's own complaint
 int scan_end(struct scan *s); // nothing but blanks follow: 0, or the error, with its place

@@ -1,19 +1,56 @@
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/scan.h"
 
-static json_t *read_value(struct scan *s);
+// Where a value stands. Only what leads to the files of an upload is told from the rest.
+enum place { ANYWHERE, UPLOAD, FILES, ONE_FILE };
 
-static json_t *read_object(struct scan *s)
+static json_t *read_value(struct scan *s, enum place place);
+
+// A file's content stays where it is.
+static json_t *read_content(struct scan *s)
+{
+    if (scan_peek(s) == '"') {
+        const char *text = scan_string(s, NULL);
+        return text ? json_integer(text - s->start) : NULL;
+    }
+    json_t *value = read_value(s, ANYWHERE);
+    if (json_is_integer(value))
+        scan_fail(s, ERR_INVALID, "the content of a file is no string");
+    return value;
+}
+
+static bool has_room(struct scan *s, size_t len)
+{
+    if (len > s->room) {
+        scan_fail(s, ERR_TOO_LARGE, "the texts beside the contents of files are too long");
+        return false;
+    }
+    s->room -= len;
+    return true;
+}
+
+static json_t *read_member(struct scan *s, const char *key, enum place place)
+{
+    if (!has_room(s, strlen(key)))
+        return NULL;
+    if (place == ONE_FILE && !strcmp(key, "content"))
+        return read_content(s);
+    return read_value(s, place == UPLOAD ? FILES : ANYWHERE);
+}
+
+static json_t *read_object(struct scan *s, enum place place)
 {
     json_t *object = json_object();
     char *key;
     bool good = scan_enter(s, '{');
     while (good && scan_member(s, &key)) {
         bool known = json_object_get(object, key);
-        json_t *value = known ? NULL : read_value(s);
+        json_t *value = known ? NULL : read_member(s, key, place);
         if (known)
             scan_fail(s, ERR_INVALID, "this key was given before; keep one of them");
         else if (value && json_object_set_new(object, key, value))
@@ -23,12 +60,12 @@ static json_t *read_object(struct scan *s)
     return object;
 }
 
-static json_t *read_list(struct scan *s)
+static json_t *read_list(struct scan *s, enum place place)
 {
     json_t *list = json_array();
     bool good = scan_enter(s, '[');
     while (good && scan_element(s)) {
-        json_t *value = read_value(s);
+        json_t *value = read_value(s, place == FILES ? ONE_FILE : ANYWHERE);
         if (value)
             must(!json_array_append_new(list, value));
         good = !s->err;
@@ -40,8 +77,10 @@ static json_t *read_text(struct scan *s)
 {
     size_t len;
     const char *text = scan_string(s, &len);
-    json_t *value = text ? json_stringn(text, len) : NULL;
-    if (text && !value)
+    if (!text || !has_room(s, len))
+        return NULL;
+    json_t *value = json_stringn(text, len);
+    if (!value)
         scan_fail(s, ERR_INVALID, "a string is not UTF-8");
     return value;
 }
@@ -64,13 +103,13 @@ static json_t *read_number(struct scan *s)
 }
 
 // NULL: s->err says why. The depth is bounded by scan_enter().
-static json_t *read_value(struct scan *s)
+static json_t *read_value(struct scan *s, enum place place)
 {
     char first = scan_peek(s);
     if (first == '{')
-        return read_object(s);
+        return read_object(s, place == UPLOAD || place == ONE_FILE ? place : ANYWHERE);
     if (first == '[')
-        return read_list(s);
+        return read_list(s, place == FILES ? place : ANYWHERE);
     if (first == '"')
         return read_text(s);
     if (first != 't' && first != 'f' && first != 'n')
@@ -79,15 +118,28 @@ static json_t *read_value(struct scan *s)
     return s->err ? NULL : first == 'n' ? json_null() : json_boolean(first == 't');
 }
 
-int scan_tree(char *text, size_t len, const char *what, json_t **out, struct error *e)
+static int read_tree(struct scan *s, enum place place, json_t **out)
 {
-    struct scan s;
-    scan_init(&s, text, len, what, e);
-    *out = read_value(&s);
-    int err = scan_end(&s);
+    *out = read_value(s, place);
+    int err = scan_end(s);
     if (err) {
         json_decref(*out);
         *out = NULL;
     }
     return err;
+}
+
+int scan_tree(char *text, size_t len, const char *what, json_t **out, struct error *e)
+{
+    struct scan s;
+    scan_init(&s, text, len, what, e);
+    return read_tree(&s, ANYWHERE, out);
+}
+
+int scan_upload(char *text, size_t len, const char *what, json_t **out, struct error *e)
+{
+    struct scan s;
+    scan_init(&s, text, len, what, e);
+    s.room = LIMIT_JSON_TEXTS;
+    return read_tree(&s, UPLOAD, out);
 }

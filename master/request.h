@@ -35,6 +35,8 @@ struct request {
     const char *method, *path;
     const char *params[REQUEST_PARAMS_MAX]; // the {..} parts of the route's path, in order, decoded
     const json_t *body;                     // parsed; NULL when there was none
+    const char *texts; // where the contents of files in `body` lie (scan_upload()); NULL: in it
+    size_t texts_len;
     void *input; // of a route that reads its body by itself: what it made of it
     void (*input_free)(void *input);
     struct principal principal;

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "master/core/detached.h"
+#include "master/core/files.h"
 #include "master/core/gc.h"
 #include "master/core/lives.h"
 #include "master/core/logs.h"
@@ -568,6 +569,8 @@ static int load(struct core *c, struct error *e)
         err = each(c, STMT_ALLOCATIONS_LIVE, load_allocation, e);
     if (!err)
         err = folds_load(c, e);
+    if (!err)
+        err = files_load(c, e);
     if (!err) {
         schedule(c);
         resume(c);
@@ -630,6 +633,7 @@ static void free_experiments(struct core *c)
     free(c->experiments.items);
     free(c->trials.items);
     free(c->sweep.taken);
+    free(c->loose.archives);
 }
 
 static void free_agents(struct core *c)

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "master/audit.h"
+#include "master/core/files.h"
 #include "master/core/gc.h"
 #include "master/core/state.h"
 #include "master/core/workers.h"
@@ -281,6 +282,7 @@ static bool turn(struct core *c, int64_t deadline)
     end_turn(c);
     release(c);
     gc_pass(c);
+    files_pass(c);
     return count || !mailbox_closed(c->inbox);
 }
 

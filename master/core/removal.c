@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "master/core/files.h"
 #include "master/core/gc.h"
 #include "master/core/lives.h"
 #include "master/core/loop.h"
@@ -19,6 +20,7 @@ struct removal {
     const struct storage *storage;
     int64_t id;
     char *model_definition;
+    int64_t parts; // of its files; 0: none
     int err;
     struct error e;
 };
@@ -64,6 +66,10 @@ static void remove_files(struct work *work, struct db_reader *db)
     if (!r->err && db_next(rows) > 0)
         r->model_definition = xstrdup(db_text(rows, 20));
     db_rows_close(rows);
+    rows = db_query(db, STMT_EXPERIMENT_PARTS, "i", r->id);
+    if (!r->err && db_next(rows) > 0)
+        r->parts = db_int(rows, 0);
+    db_rows_close(rows);
 }
 
 static void remove_rows(struct core *c, struct removal *r)
@@ -82,6 +88,7 @@ static void remove_rows(struct core *c, struct removal *r)
     STORE(c, EXPERIMENT_DELETE, "i", r->id);
     core_event(c, EVENT_EXPERIMENT, r->id, 0, NULL);
     STORE(c, MODEL_DEFINITION_DELETE_UNUSED, "s", r->model_definition ? r->model_definition : "");
+    files_check(c, r->parts);
 }
 
 static void removed(struct core *c, struct work *work)
@@ -142,4 +149,5 @@ void removals_resume(struct core *c)
             removal_start(c, x);
     }
     gc_resume(c);
+    files_pass(c);
 }

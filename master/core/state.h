@@ -56,7 +56,7 @@ struct core {
     size_t pool_count;
     char **racks; // by number
     int rack_count;
-    int64_t next_experiment, next_trial, next_workspace, next_project;
+    int64_t next_experiment, next_trial, next_workspace, next_project, next_archive;
     struct trial *dirty_trials;
     struct listing metrics_listing;
     struct live *ended; // given back at the end of this turn
@@ -77,6 +77,11 @@ struct core {
         struct gc_taken *taken; // the oldest first
         size_t taken_count, taken_cap;
     } sweep; // gc.h
+    struct {
+        int64_t *archives; // whose parts may have no owner
+        size_t count;
+        uint64_t commit; // not before this one
+    } loose;             // files.h
 
     struct timers timers;
     struct parked *parked; // all of them

@@ -3,11 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/archive.h"
 #include "api/expconf.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/rng.h"
@@ -15,6 +13,7 @@
 #include "master/core/gc.h"
 #include "master/core/handlers.h"
 #include "master/core/lives.h"
+#include "master/core/loop.h"
 #include "master/core/names.h"
 #include "master/core/policies.h"
 #include "master/core/steer.h"
@@ -31,7 +30,7 @@ static void submission_free(struct work *work)
     json_decref(s->config);
     free(s->text);
     free(s->ancestors);
-    free(s->archive);
+    files_free(&s->files);
     search_free(s->search);
     free(s);
 }
@@ -249,23 +248,19 @@ static int find_source(struct submission *s, struct db_reader *db)
     return uuid ? 0 : ERR_INVALID;
 }
 
-void submission_take_files(struct submission *s, const void *archive, size_t len)
+void submission_take_files(struct submission *s, int64_t experiment, const char *hash)
 {
-    free(s->archive);
-    s->archive = xcalloc(1, len + 1);
-    memcpy(s->archive, archive, len);
-    s->archive_len = len;
+    s->files_of = experiment;
+    snprintf(s->files.hash, sizeof s->files.hash, "%s", hash);
 }
 
 // A fork has its parent's files where it brings none, and its parent's configuration likewise.
 static int take_from(struct submission *s, struct db_rows *rows)
 {
-    size_t len = 0;
-    const void *archive = db_blob(rows, 0, &len);
     if (!jget_string(s->rq->body, "config", NULL))
         s->text = xstrdup(db_text(rows, 2));
-    if (archive && !json_array_size(jget(s->rq->body, s->fields->files)))
-        submission_take_files(s, archive, len);
+    if (!db_is_null(rows, 0) && !json_array_size(jget(s->rq->body, s->fields->files)))
+        submission_take_files(s, db_int(rows, 1), db_text(rows, 0));
     return 0;
 }
 
@@ -290,12 +285,11 @@ static int read_parent(struct submission *s, struct db_reader *db)
 
 static int pack_files(struct submission *s)
 {
-    json_t *files = jget(s->rq->body, s->fields->files); // nobody else needs their contents
-    s->no_files = !s->archive && !json_array_size(files);
-    int err = s->archive ? 0 : archive_take_list(files, &s->archive, &s->archive_len, &s->e);
-    if (!err)
-        sha256_hex(s->archive, s->archive_len, s->hash);
-    return err;
+    const json_t *files = jget(s->rq->body, s->fields->files);
+    if (s->files_of)
+        return 0;
+    s->no_files = !json_array_size(files);
+    return files_pack(&s->files, s->db, s->archive, files, s->rq->texts, &s->e);
 }
 
 // What an unmanaged experiment has not: trials that are made for it, and a place to run.
@@ -333,13 +327,14 @@ static void store_experiment(struct core *c, const struct submission *s, const s
     const json_t *labels = jget(l->config, "labels");
     char *label_text = labels ? json_text(labels) : xstrdup("[]");
     char *snapshot = l->search ? search_snapshot(l->search) : xstrdup("{}");
-    STORE(c, MODEL_DEFINITION_INSERT, "sb", s->hash, s->archive, s->archive_len);
+    if (!s->files_of)
+        files_store(c, &s->files);
 #define ROW                                                                                        \
     x->id, experiment_state_word(x->state), jget_string(l->config, "name", ""),                    \
         jget_string(l->config, "description", ""), "", label_text, x->user_id, s->project,         \
         l->job_id, s->parent, config_text(s), l->config_text, (int64_t)l->priority,                \
         jget_string(jget(l->config, "searcher"), "name", ""), snapshot, (int64_t)l->unmanaged,     \
-        l->seed, s->hash, l->submitted_at
+        l->seed, s->files.hash, l->submitted_at
     if (x->kind == KIND_EXPERIMENT)
         STORE(c, EXPERIMENT_INSERT, "isssssiisississiisi", ROW);
     else
@@ -437,6 +432,10 @@ static int check_source_again(struct core *c, struct submission *s)
 // By the live state: what the worker read may have changed since.
 static int check_submission(struct core *c, struct submission *s)
 {
+    if (s->files_of && !core_experiment_find(c, s->files_of))
+        return error_set(&s->e, ERR_NOT_FOUND,
+                         "experiment %lld, whose files were meant, has been deleted",
+                         (long long)s->files_of);
     int err = core_may_submit(c, s->rq, s->project, &s->e);
     if (!err)
         err = check_source_again(c, s);
@@ -494,12 +493,14 @@ static void submitted(struct core *c, struct work *work)
             answer(c, s);
         core_complete(c, s->rq);
     }
+    if (s->files.parts)
+        files_check(c, s->archive); // they are there also when it was refused
     submission_free(work);
 }
 
 static size_t upload_bytes(const struct request *rq, const struct submission_fields *fields)
 {
-    size_t i, bytes = 0;
+    size_t i, bytes = rq->texts_len;
     json_t *file;
     json_array_foreach(jget(rq->body, fields->files), i, file) bytes +=
         json_string_length(json_object_get(file, "content"));
@@ -522,6 +523,8 @@ static int submit(struct core *c, struct request *rq, enum kind kind,
     s->unmanaged = kind == KIND_EXPERIMENT && jget_bool(rq->body, "unmanaged", false);
     s->external_id = external_id;
     s->storage = c->options.storage;
+    s->db = loop_db(c);
+    s->archive = c->next_archive++;
     int err = workers_send(c->workers, &s->work,
                            upload_bytes(rq, fields) > LARGE_UPLOAD ? WORK_SLOW : WORK_QUICK, e);
     if (err)

@@ -4,8 +4,8 @@
 #ifndef MUSTER_MASTER_CORE_SUBMIT_H
 #define MUSTER_MASTER_CORE_SUBMIT_H
 
-#include "base/hash.h"
 #include "base/yaml.h"
+#include "master/core/files.h"
 #include "master/core/lives.h"
 #include "master/core/workers.h"
 #include "master/search/search.h"
@@ -27,10 +27,11 @@ struct submission {
     json_t *config;          // complete
     char *ancestors;         // of a generic task; NULL: none
     bool no_pause;
-    void *archive;
-    size_t archive_len;
+    struct db *db;
+    int64_t archive; // number of the parts of its files
+    struct files files;
+    int64_t files_of; // the experiment whose files it has, files.hash; 0: it brought its own
     bool no_files;
-    char hash[SHA256_HEX];
     int64_t project, seed;
     int64_t parent; // of a fork: the experiment it came from; 0: it is none
     struct search *search;
@@ -40,7 +41,7 @@ struct submission {
 
 // submit.c, on the worker.
 bool submission_sees(struct submission *s, struct db_reader *db, enum thing what, int64_t id);
-void submission_take_files(struct submission *s, const void *archive, size_t len); // a copy
+void submission_take_files(struct submission *s, int64_t experiment, const char *hash);
 
 // task_submit.c, on the worker: the text of its configuration and what it has of other tasks; the
 // document made that of its experiment; a project of a workspace.

@@ -84,10 +84,8 @@ static int find_task(struct submission *s, struct db_reader *db, const char *key
 
 static void take_files(struct submission *s, struct db_rows *rows)
 {
-    size_t len = 0;
-    const void *archive = db_blob(rows, 3, &len);
-    if (archive)
-        submission_take_files(s, archive, len);
+    if (!db_is_null(rows, 3))
+        submission_take_files(s, db_int(rows, 0), db_text(rows, 3));
 }
 
 static int read_original(struct submission *s, struct db_reader *db)

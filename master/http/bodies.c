@@ -5,13 +5,12 @@
 
 enum { FEW_FILES = 1 << 20 }; // bytes of a body
 
-// A file's content is text in the body, then while it is parsed and in the tree, and decoded.
 static const struct body_limit limits[] = {
-    [BODY_NONE] = {LIMIT_BODY_CALL, LIMIT_JSON_WEIGHT / 8, 1},
-    [BODY_LOGIN] = {LIMIT_BODY_LOGIN, LIMIT_JSON_WEIGHT / 8, 1},
-    [BODY_CALL] = {LIMIT_BODY_CALL, LIMIT_JSON_WEIGHT / 4, 1},
-    [BODY_REPORT] = {LIMIT_BODY_SMALL, LIMIT_JSON_WEIGHT, 1},
-    [BODY_FILES] = {LIMIT_BODY, LIMIT_JSON_WEIGHT, 4},
+    [BODY_NONE] = {LIMIT_BODY_CALL, LIMIT_JSON_WEIGHT / 8},
+    [BODY_LOGIN] = {LIMIT_BODY_LOGIN, LIMIT_JSON_WEIGHT / 8},
+    [BODY_CALL] = {LIMIT_BODY_CALL, LIMIT_JSON_WEIGHT / 4},
+    [BODY_REPORT] = {LIMIT_BODY_SMALL, LIMIT_JSON_WEIGHT},
+    [BODY_FILES] = {LIMIT_BODY, LIMIT_JSON_WEIGHT},
 };
 
 const struct body_limit *body_limit_of(const struct route *route)

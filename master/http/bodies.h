@@ -12,7 +12,6 @@
 struct body_limit {
     size_t bytes;
     size_t weight; // of its JSON in memory (json_weight), beside its texts
-    size_t copies; // of the body that are in memory at once, until its call is answered
 };
 
 const struct body_limit *body_limit_of(const struct route *route);

@@ -177,7 +177,7 @@ static int check_length(struct exchange *x, struct error *e)
     if (length > x->body_limit)
         return error_set(e, ERR_TOO_LARGE, "the request body has %.20s bytes; this call takes %zu",
                          text, x->body_limit);
-    x->busy = account_hold(x->account, &x->held, (size_t)length * limit->copies, e) != 0;
+    x->busy = account_hold(x->account, &x->held, (size_t)length, e) != 0;
     return x->busy ? ERR_UNAVAILABLE : 0;
 }
 
@@ -399,18 +399,26 @@ static int parse_body(struct exchange *x, struct error *e)
     x->parsed = true;
     if (x->route->read)
         return x->route->read(&x->rq, x->body.data, x->body.len, e);
-    size_t weight, files = body_limit_of(x->route)->copies > 1 ? x->held : 0;
+    bool upload = x->route->body == BODY_FILES && x->body.len > PARSE_INLINE_MAX;
+    size_t weight;
     int rc = body_weigh(x->route, x->body.data, x->body.len, &weight, e);
+    // Contents of files weigh, and stay in the text.
+    size_t most = weight > x->body.len ? weight : x->body.len;
     if (!rc)
-        rc = account_hold(x->account, &x->held, x->body.len + weight, e);
-    if (!rc && x->route->body == BODY_FILES && x->body.len > PARSE_INLINE_MAX)
-        rc = scan_tree(x->body.data, x->body.len, "the request body", &x->json, e);
+        rc = account_hold(x->account, &x->held, upload ? most : x->body.len + weight, e);
+    if (!rc && upload)
+        rc = scan_upload(x->body.data, x->body.len, "the request body", &x->json, e);
     else if (!rc)
         rc = json_parse(buf_str(&x->body), x->body.len, "the request body", &x->json, e);
-    recycle(&x->body); // the parsed body counts until the answer is sent
+    if (upload && !rc) {
+        x->rq.texts = x->body.data; // the files are there until the answer has left
+        x->rq.texts_len = x->body.len;
+    } else {
+        recycle(&x->body);
+    }
     if (rc)
         return rc;
-    account_lower(x->account, &x->held, weight > files ? weight : files);
+    account_lower(x->account, &x->held, upload ? most : weight);
     if (json_is_null(x->json)) {
         json_decref(x->json);
         x->json = NULL;
@@ -671,7 +679,7 @@ static enum MHD_Result dispatch(struct exchange *x)
 static enum MHD_Result add_body(struct exchange *x, const char *data, size_t len)
 {
     struct server *s = x->server;
-    size_t need = (x->body.len + len) * (x->route ? body_limit_of(x->route)->copies : 1);
+    size_t need = x->body.len + len;
     connections_received(s->connections, x->connection, len, clock_mono_us());
     if (!x->failed.code && len > x->body_limit - x->body.len)
         error_set(&x->failed, ERR_TOO_LARGE, "the request body is longer than %zu bytes",

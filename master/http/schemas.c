@@ -190,6 +190,12 @@ static bool is_word(const json_t *v)
     return json_is_string(v);
 }
 
+// An integer stands for a file's content that is elsewhere (scan_upload()).
+static bool is_content(const json_t *v)
+{
+    return json_is_string(v) || json_is_integer(v);
+}
+
 static bool is_number(const json_t *v)
 {
     return json_is_number(v) || json_is_string(v); // "NaN"
@@ -214,7 +220,7 @@ static const struct {
     {"int", is_integer, "an integer"},  {"number", is_number, "a number"},
     {"float", is_number, "a number"},   {"bool", is_bool, "true or false"},
     {"string", is_word, "a string"},    {"time", is_number, "a time"},
-    {"digits", is_integer, "a number"}, {"base64", is_word, "text in base64"},
+    {"digits", is_integer, "a number"}, {"base64", is_content, "text in base64"},
     {"object", is_object, "an object"},
 };
 

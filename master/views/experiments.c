@@ -165,24 +165,24 @@ int render_experiment_created(struct view *v, struct error *e)
     return rc;
 }
 
-// {"b64Tgz": ..} of the first column. A submission without files has an empty archive.
+// {"b64Tgz": ..} of the archive's pieces. A submission without files has an empty archive. Each
+// piece but the last has a length that is a multiple of 3 (core/files.c).
 static int answer_archive(struct view *v, struct db_rows *rows, const char *what, struct error *e)
 {
-    int found = db_next(rows);
-    if (found == 1) {
+    int pieces = 0, more;
+    buf_puts(&v->rq->answer, "{\"b64Tgz\":\""); // base64 needs no escapes
+    for (; (more = db_next(rows)) > 0; pieces++) {
         size_t len = 0;
-        const void *archive = db_blob(rows, 0, &len);
-        char *text = base64_encode(archive ? archive : "", len);
-        buf_puts(&v->rq->answer, "{\"b64Tgz\":\""); // base64 needs no escapes
+        const void *piece = db_blob(rows, 0, &len);
+        char *text = base64_encode(piece ? piece : "", len);
         buf_puts(&v->rq->answer, text);
-        buf_puts(&v->rq->answer, "\"}");
         free(text);
     }
+    buf_puts(&v->rq->answer, "\"}");
     db_rows_close(rows);
-    return found < 0 ? store_failed(e)
-           : found == 0
-               ? error_set(e, ERR_NOT_FOUND, "there is no %s %.128s", what, v->rq->params[0])
-               : 0;
+    return more < 0  ? store_failed(e)
+           : !pieces ? error_set(e, ERR_NOT_FOUND, "there is no %s %.128s", what, v->rq->params[0])
+                     : 0;
 }
 
 int view_model_definition(struct view *v, struct error *e)

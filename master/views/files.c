@@ -130,34 +130,34 @@ static size_t write_nodes(struct json_writer *w, const struct nodes *n, size_t a
     return at;
 }
 
-// The archive of the experiment of the path, as the first column; NULL: *e says why.
-static struct db_rows *open_archive(struct view *v, struct error *e)
+// The archive of the experiment of the path; empty: it was submitted without files.
+static int read_archive(struct view *v, struct buf *archive, struct error *e)
 {
     int64_t id;
-    if (request_param_int(v->rq, 0, &id, e))
-        return NULL;
+    int rc = request_param_int(v->rq, 0, &id, e), pieces = 0, more;
+    buf_init(archive, LIMIT_BODY);
+    if (rc)
+        return rc;
     struct db_rows *rows = db_query(v->db, STMT_EXPERIMENT_ARCHIVE, "i", id);
-    int found = db_next(rows);
-    if (found == 1)
-        return rows;
+    for (; (more = db_next(rows)) > 0; pieces++) {
+        size_t len = 0;
+        const void *piece = db_blob(rows, 0, &len);
+        buf_append(archive, piece, len);
+    }
     db_rows_close(rows);
-    if (found < 0)
-        store_failed(e);
-    else
-        error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
-    return NULL;
+    if (more < 0 || archive->err)
+        return store_failed(e);
+    return pieces ? 0 : error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
 }
 
 int view_file_tree(struct view *v, struct error *e)
 {
     struct nodes n = {0};
-    size_t len = 0;
-    struct db_rows *rows = open_archive(v, e);
-    if (!rows)
-        return e->code;
-    const void *archive = db_blob(rows, 0, &len);
-    int rc = len ? archive_look(archive, len, see, &n, e) : 0;
-    db_rows_close(rows);
+    struct buf archive;
+    int rc = read_archive(v, &archive, e);
+    if (!rc && archive.len)
+        rc = archive_look(archive.data, archive.len, see, &n, e);
+    buf_free(&archive);
     if (!rc) {
         add_parents(&n);
         tidy(&n);
@@ -176,16 +176,17 @@ int view_file(struct view *v, struct error *e)
 {
     const char *path = jget_string(v->rq->body, "path", "");
     void *data = NULL;
-    size_t len = 0, file_len = 0;
-    struct db_rows *rows = open_archive(v, e);
-    if (!rows)
-        return e->code;
-    const void *archive = db_blob(rows, 0, &len);
+    size_t file_len = 0;
+    struct buf archive;
+    int rc = read_archive(v, &archive, e);
     while (path[0] == '.' && path[1] == '/')
         path += 2;
-    int rc = len ? archive_read_file(archive, len, path, LIMIT_FILE_SHOWN, &data, &file_len, e)
+    if (!rc)
+        rc = archive.len
+                 ? archive_read_file(archive.data, archive.len, path, LIMIT_FILE_SHOWN, &data,
+                                     &file_len, e)
                  : error_set(e, ERR_NOT_FOUND, "the experiment was submitted without files");
-    db_rows_close(rows);
+    buf_free(&archive);
     if (rc)
         return rc;
     char *text = base64_encode(data, file_len);

@@ -10,6 +10,8 @@ import contextlib
 import http.client
 import json
 import os
+import pathlib
+import re
 import socket
 import threading
 import time
@@ -106,11 +108,11 @@ def silent_followers(cluster, prey, seconds=3.0, count=300):
         time.sleep(seconds)
 
 
-def large_uploads(cluster, prey, count=6, size_mb=95):
+def large_uploads(cluster, prey, count=6, size_mb=95, file_mb=1):
     """So many submissions at once; their statuses. Most are taken, or refused as too much at once."""
-    content = base64.b64encode(os.urandom(1 << 20)).decode()
+    content = base64.b64encode(os.urandom(file_mb << 20)).decode()
     files = [{"path": f"part-{n}", "type": 48, "content": content, "mode": 420, "mtime": "1700000000",
-              "uid": 0, "gid": 0} for n in range(size_mb * 1000 * 1000 >> 20)]
+              "uid": 0, "gid": 0} for n in range(size_mb // file_mb)]
     body = json.dumps({"config": CONFIG, "activate": False, "modelDefinition": files}).encode()
     statuses = []
 
@@ -191,6 +193,17 @@ class Downloads(unittest.TestCase):
         # Those that find no room are told to come again, or cut when they go on sending.
         self.assertLessEqual(set(statuses), {200, 429, 503, "BrokenPipeError", "ConnectionResetError"})
         self.assertIn(200, statuses)
+
+    def test_memory_of_the_largest_uploads(self):
+        text = pathlib.Path(f"/proc/{self.cluster.master.process.pid}/status")
+        for count, file_mb in ((6, 96), (1, 1)):
+            statuses = large_uploads(self.cluster, self.prey, count, size_mb=96, file_mb=file_mb)
+            self.assertIn(200, statuses)
+            self.assertLess(int(re.search(r"VmHWM:\s+(\d+) kB", text.read_text())[1]) >> 10, 256)
+        newest = call(self.cluster, self.prey.token, "GET", "/api/v1/experiments?sortBy=SORT_BY_ID&orderBy=ORDER_BY_DESC"
+                      "&limit=1")["experiments"][0]["id"]
+        tree = call(self.cluster, self.prey.token, "GET", f"/api/v1/experiments/{newest}/file_tree")["files"]
+        self.assertEqual([one["contentLength"] for one in tree], [1 << 20] * 96)
 
 
 if __name__ == "__main__":

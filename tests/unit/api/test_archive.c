@@ -21,6 +21,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/rng.h"
+#include "base/scan.h"
 
 static void assert_contains(const char *text, const char *part)
 {
@@ -343,15 +344,63 @@ static void the_order_of_a_list_does_not_matter(void **state)
     assert_int_equal(archive_pack_list(two, &second, &second_len, &e), 0);
     assert_int_equal(first_len, second_len);
     assert_memory_equal(first, second, first_len);
-    free(second);
-    assert_int_equal(archive_take_list(two, &second, &second_len, &e), 0);
-    assert_int_equal(first_len, second_len);
-    assert_memory_equal(first, second, first_len);
-    assert_null(json_object_get(json_array_get(two, 1), "content"));
     free(first);
     free(second);
     json_decref(one);
     json_decref(two);
+}
+
+static int append(void *ctx, const void *data, size_t len)
+{
+    return buf_append(ctx, data, len);
+}
+
+static int refuse(void *ctx, const void *data, size_t len)
+{
+    (void)ctx, (void)data, (void)len;
+    return -1;
+}
+
+// Contents that stay in the text of the upload are packed as those in the tree.
+static void contents_may_lie_in_the_text(void **state)
+{
+    enum { LEN = 1000000 };
+    struct error e;
+    struct buf out;
+    void *tgz;
+    size_t len;
+    (void)state;
+    char *data = xcalloc(1, LEN);
+    for (size_t i = 0; i < LEN; i++)
+        data[i] = (char)(i * i >> 3);
+    char *content = base64_encode(data, LEN);
+    char *text = xasprintf("{\"files\": [{\"path\": \"b\", \"content\": \"%s\"}, {\"path\": "
+                           "\"a\", \"content\": \"eA==\"}, {\"path\": \"c\"}]}",
+                           content);
+    json_t *tree = json_loads(text, 0, NULL), *upload;
+    assert_int_equal(scan_upload(text, strlen(text), "text", &upload, &e), 0);
+    assert_int_equal(archive_pack_list(json_object_get(tree, "files"), &tgz, &len, &e), 0);
+    buf_init(&out, 2 * LEN);
+    const json_t *files = json_object_get(upload, "files");
+    assert_int_equal(archive_pack_list_to(files, text, append, &out, &e), 0);
+    assert_int_equal(out.len, len);
+    assert_memory_equal(out.data, tgz, len);
+    assert_int_equal(archive_pack_list_to(files, text, refuse, NULL, &e), ERR_IO);
+    // Without the text an integer is no content.
+    assert_int_equal(archive_pack_list_to(files, NULL, append, &out, &e), ERR_INVALID);
+    free(tgz);
+    json_decref(tree);
+    json_decref(upload);
+    // Padding stands at the end alone, however long the content is.
+    content[262143] = '=';
+    tree = json_pack("[{s:s, s:s}]", "path", "a", "content", content);
+    assert_int_equal(archive_pack_list(tree, &tgz, &len, &e), ERR_INVALID);
+    assert_contains(e.text, "content is no base64");
+    json_decref(tree);
+    buf_free(&out);
+    free(text);
+    free(content);
+    free(data);
 }
 
 // --- folders -------------------------------------------------------------------------------------
@@ -551,6 +600,7 @@ int main(void)
         cmocka_unit_test(a_list_is_packed_and_unpacked),
         cmocka_unit_test(no_files_are_an_archive_too),
         cmocka_unit_test(the_order_of_a_list_does_not_matter),
+        cmocka_unit_test(contents_may_lie_in_the_text),
         cmocka_unit_test(a_folder_is_packed_and_unpacked),
         cmocka_unit_test(ignored_files_are_left_out),
         cmocka_unit_test(a_list_holds_what_the_wire_wants),

@@ -197,12 +197,61 @@ static void test_trees(void **state)
     }
 }
 
+// Of an upload the contents of files stay in the text; the rest is as it ever was.
+static void test_uploads(void **state)
+{
+    char text[] =
+        "{\"content\": \"a\", \"o\": {\"content\": \"b\"}, \"l\": [[{\"content\": \"c\"}], "
+        "{\"content\": \"d\\/e\", \"more\": {\"content\": \"f\"}}, "
+        "{\"content\": null}]}";
+    json_t *tree;
+    struct error e;
+    (void)state;
+    assert_int_equal(scan_upload(text, strlen(text), "text", &tree, &e), 0);
+    json_t *one = json_array_get(json_object_get(tree, "l"), 1);
+    json_int_t at = json_integer_value(json_object_get(one, "content"));
+    assert_string_equal(text + at, "d/e");
+    assert_int_equal(json_object_set_new(one, "content", json_string("d/e")), 0);
+    json_t *expected = json_loads("{\"content\": \"a\", \"o\": {\"content\": \"b\"}, \"l\": "
+                                  "[[{\"content\": \"c\"}], {\"content\": \"d/e\", \"more\": "
+                                  "{\"content\": \"f\"}}, {\"content\": null}]}",
+                                  0, NULL);
+    assert_true(json_equal(tree, expected));
+    json_decref(tree);
+    json_decref(expected);
+    char forged[] = "{\"l\": [{\"content\": 5}]}";
+    assert_int_equal(scan_upload(forged, strlen(forged), "text", &tree, &e), ERR_INVALID);
+    assert_null(tree);
+}
+
+static void test_uploads_have_few_other_texts(void **state)
+{
+    enum { LEN = LIMIT_JSON_TEXTS + 100 };
+    struct error e;
+    json_t *tree;
+    char *text = malloc(LEN + 1);
+    (void)state;
+    for (int wrong = 0; wrong <= 1; wrong++) {
+        const char *head = wrong ? "{\"l\":[{\"contend\":\"" : "{\"l\":[{\"content\":\"";
+        memset(text, 'x', LEN);
+        memcpy(text, head, strlen(head));
+        snprintf(text + LEN - 4, 5, "\"}]}");
+        assert_int_equal(scan_upload(text, LEN, "text", &tree, &e), wrong ? ERR_TOO_LARGE : 0);
+        json_decref(tree);
+    }
+    free(text);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trees),       cmocka_unit_test(test_reads_members),
-        cmocka_unit_test(test_odd_escapes), cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_depth),       cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_damaged)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_trees),
+                                       cmocka_unit_test(test_reads_members),
+                                       cmocka_unit_test(test_odd_escapes),
+                                       cmocka_unit_test(test_refuses),
+                                       cmocka_unit_test(test_depth),
+                                       cmocka_unit_test(test_integers),
+                                       cmocka_unit_test(test_damaged),
+                                       cmocka_unit_test(test_uploads),
+                                       cmocka_unit_test(test_uploads_have_few_other_texts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

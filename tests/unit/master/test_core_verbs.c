@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/limits.h"
+#include "base/rng.h"
 #include "master/core/notes.h"
 
 #define UUID_1 "11111111-1111-4111-8111-111111111111"
@@ -52,6 +55,82 @@ static void test_fork(void **state)
     assert_stored("SELECT count(DISTINCT model_definition_hash) FROM experiments", "2");
     assert_int_equal(create("{\"parentId\": 99}"), 404);
     assert_int_equal(create("{\"parentId\": 1, \"unmanaged\": true}"), 400);
+}
+
+// A paused experiment with 2 MB of files that do not compress; the answer's status.
+static int create_large(uint64_t seed)
+{
+    enum { BYTES = 2 << 20 };
+    struct rng rng;
+    char *data = xcalloc(1, BYTES);
+    rng_seed(&rng, seed, 1);
+    for (size_t i = 0; i < BYTES; i++)
+        data[i] = (char)rng_below(&rng, 256);
+    char *content = base64_encode(data, BYTES);
+    char *body =
+        xasprintf("{\"config\": \"{entrypoint: a, searcher: {name: single, metric: loss}}\", "
+                  "\"modelDefinition\": [{\"path\": \"x\", \"content\": \"%s\"}]}",
+                  content);
+    int status = create(body);
+    free(body);
+    free(content);
+    free(data);
+    return status;
+}
+
+static void wait_for(const char *sql, const char *value)
+{
+    for (int i = 0; i < 1000 && strcmp(stored(sql), value); i++)
+        clock_sleep_us(10000);
+    assert_stored(sql, value);
+}
+
+static const char owned[] = "SELECT group_concat(DISTINCT archive) FROM model_parts";
+
+// A large archive lies in parts: once, as long as an experiment has it.
+static void test_parts_of_files(void **state)
+{
+    (void)state;
+    assert_int_equal(create_large(1), 200);
+    assert_stored("SELECT sum(length(archive)) || ' ' || (SELECT count(*) FROM model_parts) || ' ' "
+                  "|| (SELECT max(length(data)) FROM model_parts) FROM model_definitions",
+                  "0 3 786432");
+    char *first = xstrdup(stored(owned));
+    assert_int_equal(create_large(1), 200); // the same files: nothing more is kept
+    assert_int_equal(create("{\"parentId\": 1}"), 200);
+    wait_for(owned, first);
+    assert_stored(
+        "SELECT count(*) || ' ' || count(DISTINCT model_definition_hash) FROM experiments", "3 1");
+    assert_int_equal(create_large(2), 200);
+    for (int id = 1; id <= 3; id++) {
+        must_tell(core_experiment_kill, owner(), decimal(id), NULL);
+        must_tell(core_experiment_delete, owner(), decimal(id), NULL);
+        if (id < 3)
+            assert_stored("SELECT count(DISTINCT archive) FROM model_parts", "2");
+    }
+    wait_for("SELECT count(DISTINCT archive) FROM model_parts", "1");
+    assert_stored("SELECT count(*) FROM model_parts p JOIN model_definitions d ON d.parts = "
+                  "p.archive",
+                  "3");
+    free(first);
+}
+
+// What a master that ended amid an upload has left goes at the next start.
+static void test_parts_of_nobody(void **state)
+{
+    (void)state;
+    assert_int_equal(create_large(1), 200);
+    char *first = xstrdup(stored(owned));
+    struct db_batch *b = db_batch_new();
+    for (int64_t part = 0; part < 20; part++)
+        db_batch_add(b, STMT_MODEL_PART_INSERT, "iib", (int64_t)1000, part, "x", (size_t)1);
+    assert_int_equal(db_commit_wait(cl.db, b, NULL), 0);
+    restart_core();
+    wait_for(owned, first);
+    assert_stored("SELECT count(*) FROM model_parts", "3");
+    assert_int_equal(create_large(2), 200);
+    assert_stored("SELECT count(*) FROM model_parts", "6");
+    free(first);
 }
 
 static void test_made_once(void **state)
@@ -471,6 +550,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_fork),
+        TEST(test_parts_of_files),
+        TEST(test_parts_of_nobody),
         TEST(test_made_once),
         TEST(test_external_ids_of_a_workspace_and_kind),
         TEST(test_continue),

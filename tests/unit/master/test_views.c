@@ -706,14 +706,22 @@ static void test_files(void **state)
     assert_int_equal(archive_list_add(files, "train.py", "print(1)\n", 9, &e), 0);
     assert_int_equal(archive_pack_list(files, &archive, &len, &e), 0);
     json_decref(files);
-    STORE(MODEL_DEFINITION_INSERT, "sb", "hash-1", archive, len);
-    STORE(EXPERIMENT_INSERT, "isssssiisnssissiisi", I(2), "PAUSED", "n", "", "", "[]", I(2), I(1),
-          "job", "", "{}", I(42), "single", "{}", I(0), I(7), "hash-1", AT);
-    store_trial(2, 2, "2.task");
-    const char *const paths[] = {"/api/v1/experiments/2/model_def",
-                                 "/api/v1/tasks/2.task/context_directory"};
-    for (int i = 0; i < 2; i++) {
-        json_t *j = get_json(paths[i], i ? BY_AGENT : BY_USER);
+    STORE(MODEL_DEFINITION_INSERT, "sb", "hash-2", archive, len);
+    STORE(MODEL_DEFINITION_INSERT_PARTS, "si", "hash-3", I(1));
+    for (size_t part = 3; part-- > 0;) // in whatever order they were written
+        STORE(MODEL_PART_INSERT, "iib", I(1), (int64_t)part, (char *)archive + 9 * part,
+              part < 2 ? (size_t)9 : len - 18);
+    for (int64_t id = 2; id <= 3; id++) {
+        STORE(EXPERIMENT_INSERT, "isssssiisnssissiisi", id, "PAUSED", "n", "", "", "[]", I(2), I(1),
+              "job", "", "{}", I(42), "single", "{}", I(0), I(7), id == 2 ? "hash-2" : "hash-3",
+              AT);
+        store_trial(id, id, id == 2 ? "2.task" : "3.task");
+    }
+    const char *const paths[] = {
+        "/api/v1/experiments/2/model_def", "/api/v1/experiments/3/model_def",
+        "/api/v1/tasks/2.task/context_directory", "/api/v1/tasks/3.task/context_directory"};
+    for (int i = 0; i < 4; i++) {
+        json_t *j = get_json(paths[i], i > 1 ? BY_AGENT : BY_USER);
         const char *text = at(j, "b64Tgz");
         assert_int_equal(base64_decode(text, strlen(text), &decoded, &decoded_len), 0);
         assert_int_equal(decoded_len, len);
@@ -722,6 +730,8 @@ static void test_files(void **state)
         json_decref(j);
     }
     free(archive);
+    expect_and_drop(get_json("/api/v1/experiments/3/file_tree", BY_USER), "files.0.path",
+                    "train.py");
     // Submitted without files: an empty archive, not an error.
     expect_and_drop(get_json("/api/v1/experiments/1/model_def", BY_USER), "b64Tgz", "");
     assert_int_equal(status_of("GET", "/api/v1/tasks/none/context_directory", BY_AGENT, NULL), 404);
