@@ -34,7 +34,7 @@ static size_t sequence_length(const char *s, size_t len)
     return n < len ? n + 1 : len;
 }
 
-// Into `out`, which has room for WORDS_LINE_BYTES. 0: it is blank.
+// Copies a readable line into `out`, of WORDS_LINE_BYTES. Returns its length; 0: it is blank.
 static size_t clean(const char *line, size_t len, char *out)
 {
     size_t n = 0;
@@ -74,7 +74,7 @@ void words_add(struct words *w, const char *line, size_t len)
         drop_oldest(w);
 }
 
-// As a writer of JSON takes it: with U+FFFD in the place of what is no character.
+// Copies text for JSON: U+FFFD replaces each byte that is not part of a character.
 static json_t *as_text(const char *text)
 {
     struct buf quoted;

@@ -23,10 +23,11 @@ void words_init(struct words *w);
 void words_free(struct words *w);
 void words_add(struct words *w, const char *line, size_t len); // any bytes; the oldest lines go
 
-// All lines with "\n" between them; bytes that are not UTF-8 are U+FFFD. The caller's.
+// All lines, with "\n" between them, as JSON; the caller owns it. U+FFFD replaces bytes that are
+// not UTF-8.
 json_t *words_json(const struct words *w);
 
-// The last line with a letter or a digit in it, into `out`; "" where there is none.
+// Copies the last line that has a letter or a digit into `out`; "": there is none.
 void words_last(const struct words *w, char *out, size_t cap);
 
 #endif

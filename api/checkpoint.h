@@ -73,7 +73,7 @@ void checkpoint_digests(const struct checkpoint *ck, char weights[SHA256_HEX],
 
 // {"path": "bytes"} of every file under `folder`, as POST /checkpoints wants its resources.
 int checkpoint_resources(const char *folder, json_t **out, struct error *e);
-// The same of a folder that others write to, by its descriptor (walk_foreign()).
+// The same for a folder that others may write to, by its descriptor (walk_foreign()).
 int checkpoint_resources_foreign(int dir, const char *shown, json_t **out, struct error *e);
 
 // Its id in lower case; folders are named by it, so nothing but a UUID passes (ERR_INVALID).
@@ -82,7 +82,7 @@ int checkpoint_uuid(const char *text, char out[UUID_TEXT], struct error *e);
 // The folder of checkpoint `uuid` in a checkpoint_storage object: directory, shared_fs. Heap
 // string. ERR_INVALID: a storage type that this cluster does not reach, or a uuid that is none.
 int checkpoint_folder(const json_t *storage, const char *uuid, char **out, struct error *e);
-// The folder that holds all of that storage.
+// The folder of the storage, which holds all its checkpoints.
 int checkpoint_root(const json_t *storage, char **out, struct error *e);
 
 #endif

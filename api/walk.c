@@ -55,7 +55,7 @@ static int add_name(struct names *names, const char *name, const char *shown, st
     return 0;
 }
 
-// What the folder holds, in order. The stream has a descriptor of its own.
+// Lists the names in the folder, sorted. The stream has a descriptor of its own.
 static int read_names(int fd, const char *shown, struct names *out, struct error *e)
 {
     int rc = 0, own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,8 +1,8 @@
 // A walk over the files and folders below a folder, in order of name. Links and special files are
 // not visited. For the sources of api and its commands; any thread.
 //
-// The walk goes from descriptor to descriptor. Nobody who writes to the folder meanwhile can lead
-// it elsewhere: no link is followed on the way, and a visitor opens a file by walk_open() alone.
+// The walk goes from descriptor to descriptor and follows no link, and a visitor opens files only
+// by walk_open(). So a process that writes to the folder meanwhile cannot lead the walk elsewhere.
 #ifndef MUSTER_API_WALK_H
 #define MUSTER_API_WALK_H
 

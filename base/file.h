@@ -20,14 +20,14 @@ int file_sync_dir(const char *dir, struct error *e);
 // to: no link is followed and nothing waits for a pipe or a device. ERR_NOT_FOUND, ERR_INVALID: it
 // is no regular file; ERR_IO. *fd is the caller's. `shown` stands in messages.
 int file_open_plain(int dir, const char *name, const char *shown, int *fd, struct error *e);
-// All of an open file, as file_read() gives it.
+// Reads all of an open file, like file_read().
 int file_read_fd(int fd, const char *shown, size_t limit, char **out, size_t *len, struct error *e);
 
 int dir_make(const char *path, unsigned mode, struct error *e); // with parents; existing is fine
 int dir_remove_tree(const char *path, struct error *e); // never follows links; absent is fine
 int dir_remove_tree_at(int parent, const char *name, struct error *e); // `name`: one part
 
-// Opens a folder that somebody may be trusted to name; *fd is the caller's. ERR_NOT_FOUND,
+// Opens a folder whose path is trusted; its links are followed. *fd is the caller's. ERR_NOT_FOUND,
 // ERR_INVALID: it is no folder.
 int dir_open(const char *path, int *fd, struct error *e);
 // Opens the folder `relative` (by path_is_inside(), or "": itself) below the folder of descriptor

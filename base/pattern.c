@@ -39,7 +39,7 @@ static const char *const faults[RE2_FAULTS] = {
     [RE2_OTHER] = "the pattern is not understood",
 };
 
-// What other engines have and a linear-time match cannot have.
+// Syntax of other engines that a linear-time match cannot support.
 static const struct {
     enum re2_fault fault;
     const char *start, *text;
@@ -66,7 +66,7 @@ static const char *say(enum re2_fault fault, const char *fragment)
     return faults[fault];
 }
 
-// Where the class that opens at text[i] ends: the place of its last ].
+// The place of the ] that closes the class at text[i].
 static size_t end_of_class(const char *text, size_t i)
 {
     i += text[i + 1] == '^' ? 2 : 1;
@@ -82,7 +82,7 @@ static size_t end_of_class(const char *text, size_t i)
     return i;
 }
 
-// The innermost bracket that is open at the end, or the parenthesis that closes nothing.
+// The innermost bracket that is never closed, or a parenthesis that closes nothing.
 static size_t find_paren(const char *text, bool unclosed)
 {
     size_t open[LIMIT_PATTERN], depth = 0, i = 0;
@@ -104,8 +104,8 @@ static size_t find_paren(const char *text, bool unclosed)
     return depth ? open[depth - 1] : 0;
 }
 
-// RE2 names the fragment, not its place: the first one that is not part of an escape or, where the
-// fault is outside of them, of a class.
+// Finds the place of the fragment that RE2 names: its first occurrence outside escapes and, if the
+// fault lies outside classes, outside classes.
 static size_t find_fragment(const char *text, enum re2_fault fault, const char *fragment)
 {
     bool outside =
@@ -122,7 +122,7 @@ static size_t find_fragment(const char *text, enum re2_fault fault, const char *
     return len ? 0 : strlen(text) - (*text != 0);
 }
 
-// Characters, from 1.
+// The number of the character at a byte, counted from 1.
 static int column_of(const char *text, size_t at)
 {
     int column = 1;

@@ -1,5 +1,5 @@
-// Regular expressions that somebody outside has written. RE2 matches them: the time of a match
-// grows with the text alone, whatever the pattern, and the memory of a pattern is bounded.
+// Regular expressions of users, matched by RE2: the time of a match grows only with the length of
+// the text, whatever the pattern is, and the memory of a pattern is bounded.
 //
 // The syntax is that of Go's package regexp, in UTF-8: `.` matches no line end, `^` and `$` are the
 // ends of the text, (?i), (?s) and (?m) change that, counts go up to 1000. Look-around and
@@ -22,7 +22,7 @@ struct pattern; // opaque
 // instructions once its counts are written out.
 int pattern_compile(const char *text, const char *where, struct pattern **out, struct error *e);
 
-// Whether it matches somewhere in the text, of which the first LIMIT_PATTERN_TEXT bytes count.
+// Whether it matches anywhere in the first LIMIT_PATTERN_TEXT bytes of the text.
 bool pattern_matches(const struct pattern *p, const char *text, size_t len);
 
 void pattern_free(struct pattern *p); // NULL is fine

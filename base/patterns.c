@@ -10,7 +10,7 @@
 struct kept {
     char *text;
     struct pattern *pattern;
-    uint64_t used; // number of the call; 0: nothing lies here
+    uint64_t used; // number of the call that used it last; 0: the place is empty
 };
 
 struct patterns {

@@ -1,6 +1,5 @@
-// Compiled patterns that are used again and again, by their text: the LIMIT_PATTERNS_KEPT that were
-// used last. So many patterns may be known to the process; only so many take memory. One thread at
-// a time.
+// A cache of compiled patterns, by their text. It keeps the LIMIT_PATTERNS_KEPT patterns used last,
+// so memory stays bounded however many patterns users write. One thread at a time.
 #ifndef MUSTER_BASE_PATTERNS_H
 #define MUSTER_BASE_PATTERNS_H
 

@@ -1,9 +1,9 @@
-// Text of others, made safe to show: which characters act on a terminal or on the order of a line,
-// and how they are written instead. Pure; any thread.
+// Makes untrusted text safe to show: escapes the characters that act on a terminal or on the order
+// of a line. Pure; any thread.
 //
 // A terminal obeys control characters (ESC, the 8-bit CSI U+009B), and bidirectional controls and
-// separators reorder or break what a person reads. All of them, and bytes that are no UTF-8, are
-// written as \u001b and \xff: visible, plain ASCII, and inside a JSON string still the same value.
+// separators reorder or break the text that a person reads. All of these, and bytes that are not
+// UTF-8, are written as \u001b or \xff: plain ASCII, and still the same value in a JSON string.
 #ifndef MUSTER_BASE_VISIBLE_H
 #define MUSTER_BASE_VISIBLE_H
 

@@ -33,7 +33,7 @@ static int owner_metric(struct cli *c, long long *experiment, const char **metri
     return err;
 }
 
-// The one row that --latest asks for: of the most steps, then reported last.
+// Finds the row for --latest: the one with the most steps; among equals, the one reported last.
 static json_t *latest_of(json_t *rows)
 {
     json_t *chosen = NULL, *row, *only = json_array();

@@ -1,4 +1,4 @@
-// Why trials have failed: in short for tables, with the last lines of the program for a person.
+// The reasons why trials have failed: short ones for tables, with the last lines elsewhere.
 #ifndef MUSTER_CLI_FAILURE_H
 #define MUSTER_CLI_FAILURE_H
 
@@ -12,10 +12,10 @@ const char *failure_columns(const json_t *rows, const char *columns, struct aren
 // The trial of a list of the API whose failure is the newest; NULL: none has failed.
 const json_t *failure_newest(const json_t *trials);
 
-// What the rank that failed wrote last, indented, on stdout; nothing where there is nothing.
+// Prints the last lines of the rank that failed, indented, on stdout; nothing if there are none.
 void failure_print(const json_t *trial);
 
-// ERR_FAILED: how the experiment has ended without success, and why.
+// Returns ERR_FAILED, and says how the experiment has ended without success, and why.
 int failure_of(const json_t *experiment, struct error *e);
 
 #endif

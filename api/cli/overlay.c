@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/yaml.h"
 
-// Where the value of `path` begins in `text`; NULL: it has none.
+// The beginning of the value of `path` in `text`; NULL: `path` has no value.
 static const char *value_of(const char *text, const struct yaml_doc *doc, const char *path)
 {
     char where[512];
@@ -28,8 +28,8 @@ static const char *value_of(const char *text, const struct yaml_doc *doc, const 
     return line == 1 && at > 0 && text != NULL && strlen(text) >= (size_t)at ? text + at - 1 : NULL;
 }
 
-// The end of a scalar, on its line: of one in quotes behind them, else before a comment, or before
-// what ends a value between brackets.
+// The end of a scalar on its line: behind the closing quote; else before a comment, or before the
+// comma or bracket that ends a value inside brackets.
 static const char *scalar_end(const char *text, const char *value)
 {
     const char *line = value, *end = value;

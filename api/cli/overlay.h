@@ -1,4 +1,4 @@
-// Changes of a YAML text that keep everything else of it, comments and layout included.
+// Changes single values of a YAML text and keeps the rest, comments and layout included.
 #ifndef MUSTER_CLI_OVERLAY_H
 #define MUSTER_CLI_OVERLAY_H
 

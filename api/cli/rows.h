@@ -8,7 +8,7 @@
 
 #include "api/wire.h"
 
-// The state of an experiment or a trial as a word; PAUSING: paused, and it holds its slots still.
+// The state of an experiment or a trial as a word. PAUSING: it is paused but still holds its slots.
 const char *row_state(enum wire_names table, const json_t *object);
 
 json_t *row_experiment(const json_t *experiment);

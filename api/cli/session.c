@@ -94,7 +94,7 @@ static const char *normal_url(struct cli *c, const char *url)
     return full;
 }
 
-// Without a token, but with a master that answers: to sign in would not help otherwise.
+// ERR_AUTH if the master answers; else the error of the call, since signing in would not help.
 static int not_signed_in(struct cli *c, struct error *e)
 {
     json_t *info = NULL;

@@ -159,7 +159,7 @@ static int look_before(struct cli *c, const char *verb, long long id, const char
     return err;
 }
 
-// What follows a pause that is not waited for: the slots are free later.
+// Says after a pause without --wait that the slots become free later.
 static void tell_what_follows(struct cli *c, const char *verb, long long id)
 {
     json_t *why = NULL;

@@ -17,7 +17,7 @@ struct screen {
     char holding[HELD_MAX];
 };
 
-// stdout and stderr are of the process, and so is what stands before them.
+// One filter each for stdout and stderr of the process.
 static struct screen screens[] = {{.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}};
 
 static int write_all(int fd, const char *data, size_t len)
@@ -33,8 +33,8 @@ static int write_all(int fd, const char *data, size_t len)
     return 0;
 }
 
-// Bytes at the end of data[0..len) that only the next ones tell about: part of a character, or a
-// carriage return, which is left out before the line feed.
+// The number of bytes at the end of data[0..len) that depend on the next ones: part of a character,
+// or a carriage return, which is left out before a line feed.
 static size_t unfinished(const char *data, size_t len)
 {
     size_t most = len < HELD_MAX - 1 ? len : HELD_MAX - 1, taken;

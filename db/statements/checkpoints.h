@@ -1,14 +1,14 @@
-// What is selected of checkpoints, and which of them is the best; a part of columns.h.
+// The columns that queries of checkpoints select, and the order of the best; a part of columns.h.
 #ifndef MUSTER_DB_STATEMENTS_CHECKPOINTS_H
 #define MUSTER_DB_STATEMENTS_CHECKPOINTS_H
 
-// Of a checkpoint c, its trial t and its experiment e: the searcher's metric; null where it is no
-// number, as JSON has NaN and infinities as strings.
+// The searcher's metric of checkpoint c, of trial t and experiment e. Null if it is not a number:
+// JSON holds NaN and infinities as strings.
 #define SQL_CHECKPOINT_METRIC                                                                      \
     "iif(json_type(c.validation, '$.avgMetrics.' || " SQL_METRIC_LABEL                             \
     ") IN ('integer', 'real'), json_extract(c.validation, '$.avgMetrics.' || " SQL_METRIC_LABEL    \
     "), NULL)"
-// Whether its trial is the best of the experiment: the first that reached the best value.
+// Whether the checkpoint's trial is the best of the experiment: the first with the best value.
 #define SQL_CHECKPOINT_LEADS                                                                       \
     "c.trial_id IS (SELECT h.trial_id FROM validation_history h WHERE h.experiment_id = "          \
     "c.experiment_id ORDER BY h.id DESC LIMIT 1)"
@@ -20,8 +20,8 @@
     " IS NULL, " SQL_CHECKPOINT_METRIC " * iif(coalesce(json_extract(e.config, "                   \
     "'$.searcher.smaller_is_better'), 1), 1, -1), " SQL_CHECKPOINT_LEADS                           \
     " DESC, iif(" SQL_CHECKPOINT_METRIC " IS NULL, -c.steps, c.reported_at), c.steps, c.uuid"
-// What must not lose it, whatever a policy says: 0 a version of a model, 1 an experiment that
-// starts from it, 2 a trial that would go on from it; each null when there is none.
+// Things that keep the checkpoint whatever a policy says: column 0 a version of a model, 1 an
+// experiment that starts from it, 2 a trial that would continue from it; each null if absent.
 #define SQL_CHECKPOINT_NEEDS                                                                       \
     "(SELECT m.name || ' version ' || v.version FROM model_versions v JOIN models m"               \
     " ON m.id = v.model_id WHERE v.checkpoint_uuid = c.uuid LIMIT 1),"                             \

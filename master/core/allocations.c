@@ -15,7 +15,7 @@
 #include "master/core/loop.h"
 #include "master/core/retries.h"
 
-enum { ROOM_LOOK_US = 1000 * 1000 }; // until it is seen whether trials may start again
+enum { ROOM_LOOK_US = 1000 * 1000 }; // between two checks whether trials may start again
 
 static const char *const outcome_words[OUTCOMES] = {"",     "COMPLETED", "PREEMPTED", "FAILED",
                                                     "PEER", "LOST",      "KILLED"};
@@ -213,7 +213,7 @@ void allocations_schedule(struct core *c)
     int64_t next = c->sched_last + gap;
     c->sched_timer.fire = pass_due;
     if (room_is_low(c->options.room, ROOM_CHECKPOINTS)) {
-        next = c->now + ROOM_LOOK_US; // nothing starts, for it could not save its work
+        next = c->now + ROOM_LOOK_US; // no trial starts, as it could not save its work
     } else if (c->now >= next) {
         decide(c);
         tell_queues(c);
@@ -457,8 +457,8 @@ static void dismiss_daemons(struct core *c, struct allocation *a)
     allocation_event(c, a, ALLOCATION_EV_KILL);
 }
 
-// Of several ranks that failed, the first to be heard is the cause, unless it only had lost
-// another. After a start of the master the same machine tells the same once more.
+// The first failure that arrives is the cause, unless that rank only lost a peer. After a start of
+// the master the same machine sends the same failure again.
 void allocation_hear(struct core *c, struct allocation *a, const struct failure *f)
 {
     bool better = a->outcome == OUTCOME_FAILED && a->lost_peer && !f->lost_peer &&

@@ -133,7 +133,7 @@ static void match_chunk(struct log_watch *w, struct log_watched *part, struct lo
     log_chunk_free(&chunk);
 }
 
-// What a part leaves of the budget is shared by those behind it.
+// Each task of the post gets an equal part of the budget that the tasks before it have left.
 static void watch_run(struct work *work, struct db_reader *db)
 {
     struct log_watch *w = (struct log_watch *)work;

@@ -1,6 +1,6 @@
-// Lines of logs that somebody waits for: the log policies of an experiment, and webhooks. A worker
-// matches the lines of a post before the core stores them, and the core only hears which pattern
-// matched, so that no pattern holds up the core. Then lines and effects are committed together.
+// Matches log lines with the patterns of log policies and webhooks. A worker matches the lines of a
+// post before the core stores them, and the core only learns which pattern matched, so no pattern
+// holds up the core. Lines and effects are then committed together.
 //
 // The lines of one post may cost LIMIT_MATCH_POST_MS of CPU time. When that is used up, the trial's
 // log says how many lines were not matched. Core thread, except for the worker's part.
@@ -23,18 +23,18 @@ struct log_watched { // the lines of one task
     const struct log_part *part;
     struct log_wish *wishes; // webhooks first
     size_t count, cap;
-    int64_t unseen; // lines that some pattern was not matched with
+    int64_t unseen; // lines that were not matched with every pattern
 };
 
 // The worker's memory.
 struct log_watch_kit *log_watch_kit_new(void);
 void log_watch_kit_free(struct log_watch_kit *k); // NULL is fine
 
-// Called by those who wait, when a post has come (policies_wish, webhooks_wish).
+// Adds a pattern that the lines of a post are matched with (policies_wish, webhooks_wish).
 void log_watched_add(struct log_watched *w, const char *pattern, int policy, int64_t trigger);
 
-// 0: nobody waits for these lines; store them. REQUEST_PARKED: they are matched first, and stored
-// by log_post_store() then. Negative: too much waits.
+// 0: no pattern is to be matched with these lines; the caller stores them. REQUEST_PARKED: a worker
+// matches them first, then log_post_store() stores them. Negative: too many posts wait.
 int log_watch_begin(struct core *c, struct request *rq, struct log_post *post, struct error *e);
 
 #endif

@@ -40,7 +40,7 @@ static void append_lane(struct pump *k, struct lane *l)
     k->last = l;
 }
 
-// Locked, as all that follows.
+// The caller holds the lock, here and below.
 static void enqueue(struct pump *k, struct pumped *p)
 {
     struct lane *l = k->first;
@@ -76,7 +76,7 @@ static struct pumped *dequeue(struct pump *k)
     return p;
 }
 
-// What comes after a fill. True: it is its owner's again.
+// Moves a stream to its next state after a fill. True: its owner has it again.
 static bool settle(struct pump *k, struct pumped *p, enum pump_turn turn)
 {
     if (turn == PUMP_READY || p->gone)
@@ -92,7 +92,7 @@ static void *pump_main(void *arg)
 {
     struct pump_thread *self = arg;
     struct pump *k = self->all;
-    setpriority(PRIO_PROCESS, 0, NICE); // of this thread alone
+    setpriority(PRIO_PROCESS, 0, NICE); // of this thread only
     pthread_mutex_lock(&k->lock);
     for (;;) {
         while (!k->first && !k->stopping)

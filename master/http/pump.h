@@ -1,10 +1,10 @@
-// Threads that make the parts of streams, so that no http thread does. A stream is filled only when
-// its caller has taken the part before: whoever does not read costs no thread.
+// Threads that make the parts of streams, so that the http threads stay free. A stream is filled
+// only after its caller has read the part before: a caller who does not read costs no thread.
 //
-// What a stream waits for is first queued here, and its connection is suspended meanwhile. Users
-// take turns: one with hundreds of streams gets no more of the threads than one with a single
-// stream. Each thread has a reader of the store. Any thread may call; one lock, which is not held
-// while a stream is filled.
+// A stream without bytes is queued here, and its connection is suspended meanwhile. Users take
+// turns: a user with hundreds of streams gets no more of the threads than a user with one. Each
+// thread has a reader of the store. Any thread may call; one lock, which is not held while a stream
+// is filled.
 #ifndef MUSTER_MASTER_HTTP_PUMP_H
 #define MUSTER_MASTER_HTTP_PUMP_H
 
@@ -17,9 +17,9 @@ enum { PUMP_THREADS = 2 };
 struct pump; // opaque
 
 enum pump_turn {
-    PUMP_AGAIN, // nothing yet, but there is more to do: after the others
-    PUMP_WAIT,  // nothing: until pump_wake()
-    PUMP_READY, // there is something to send, or it is the end
+    PUMP_AGAIN, // nothing yet; call fill() again after the other streams
+    PUMP_WAIT,  // nothing to send until pump_wake()
+    PUMP_READY, // there are bytes to send, or the stream ends
 };
 
 struct pumped { // part of what is filled; zeroed at first
@@ -36,13 +36,13 @@ struct pumped { // part of what is filled; zeroed at first
 int pump_new(struct db *db, struct pump **out, struct error *e);
 void pump_free(struct pump *k); // nothing is queued any more; ends the threads
 
-// By the owner, who does not touch it again before ready().
+// Queues a stream. Its owner does not touch it again before ready().
 void pump_queue(struct pump *k, struct pumped *p);
 void pump_take(struct pump *k, struct pumped *p); // by the owner, after ready()
 
 void pump_wake(struct pump *k, struct pumped *p); // there is news, or a deadline has come
 
-// The peer has closed. True: the stream waits, or is not here: nobody else will resume it; false:
+// The peer has closed. True: the stream is not being filled, and the owner resumes it. False:
 // ready() will be called soon.
 bool pump_gone(struct pump *k, struct pumped *p);
 
