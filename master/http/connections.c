@@ -17,7 +17,7 @@ enum { OF_CLASS, OF_GROUP, ORDERS }; // the two orders in which a connection sta
 enum { BUCKETS = 4096, SECOND = 1000000, REPORT_US = 60 * SECOND };
 
 struct connection {
-    int fd;
+    int fd; // -1: it has not begun
     enum class class;
     enum connection_phase phase;
     int64_t since;   // when the phase began; of newcomers IDLE and HEADERS are one phase
@@ -159,7 +159,8 @@ static void close_one(struct connections *all, struct connection *c)
 {
     leave(all, c);
     c->closing = true;
-    shutdown(c->fd, SHUT_RDWR);
+    if (c->fd >= 0)
+        shutdown(c->fd, SHUT_RDWR);
 }
 
 // Whether a connection may be closed for another: a newcomer unless its request is worked on, a
@@ -224,7 +225,7 @@ static bool has_place(struct connections *all, uint64_t address)
     return place && all->open < all->most + all->most / 8;
 }
 
-struct connection *connections_admit(struct connections *all, int fd, const struct sockaddr *peer,
+struct connection *connections_admit(struct connections *all, const struct sockaddr *peer,
                                      int64_t now)
 {
     struct connection *c = NULL;
@@ -232,7 +233,7 @@ struct connection *connections_admit(struct connections *all, int fd, const stru
     pthread_mutex_lock(&all->lock);
     if (has_place(all, address)) {
         c = xcalloc(1, sizeof *c);
-        c->fd = fd;
+        c->fd = -1;
         c->since = now;
         c->after = all->first;
         c->link = &all->first;
@@ -246,6 +247,15 @@ struct connection *connections_admit(struct connections *all, int fd, const stru
     }
     pthread_mutex_unlock(&all->lock);
     return c;
+}
+
+void connections_begin(struct connections *all, struct connection *c, int fd)
+{
+    pthread_mutex_lock(&all->lock);
+    c->fd = fd;
+    if (c->closing)
+        shutdown(fd, SHUT_RDWR);
+    pthread_mutex_unlock(&all->lock);
 }
 
 void connections_remove(struct connections *all, struct connection *c)

@@ -50,9 +50,12 @@ enum connection_phase {
 struct connections *connections_new(const struct connections_limits *limits);
 void connections_free(struct connections *all); // it is empty
 
-// A new connection. NULL: there is no place for it and none can be made; the caller closes `fd`.
-struct connection *connections_admit(struct connections *all, int fd, const struct sockaddr *peer,
+// A place for a new connection. NULL: there is none and none can be made; the caller closes it.
+struct connection *connections_admit(struct connections *all, const struct sockaddr *peer,
                                      int64_t now);
+// From here on the table may shut down `fd`; it does so at once if it has meanwhile closed the
+// connection. A connection that fails before is only removed, for its number may be another's.
+void connections_begin(struct connections *all, struct connection *c, int fd);
 void connections_remove(struct connections *all, struct connection *c); // before its fd is closed
 
 void connections_enter(struct connections *all, struct connection *c, enum connection_phase phase,

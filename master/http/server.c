@@ -48,8 +48,11 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **o
                           enum MHD_ConnectionNotificationCode what)
 {
     struct http_thread *t = cls;
-    (void)connection;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        must(info);
+        connections_begin(t->server->connections, t->arriving, info->connect_fd);
         *own = t->arriving;
         t->arriving = NULL;
     } else {
@@ -194,14 +197,14 @@ static void set_socket(int fd)
 static void take_in(struct http_thread *t, int fd, const struct sockaddr *peer, socklen_t len)
 {
     struct connections *all = t->server->connections;
-    t->arriving = connections_admit(all, fd, peer, clock_mono_us());
+    t->arriving = connections_admit(all, peer, clock_mono_us());
     if (!t->arriving) {
         close(fd);
         return;
     }
     set_socket(fd);
     if (MHD_add_connection(t->daemon, fd, peer, len) != MHD_YES && t->arriving)
-        connections_remove(all, t->arriving); // its socket is closed already
+        connections_remove(all, t->arriving); // it has not begun, and its socket is closed
     t->arriving = NULL;
 }
 

@@ -77,8 +77,9 @@ static struct caller *arrive(const char *address)
     bool is_v4 = inet_pton(AF_INET, address, &v4.sin_addr) == 1;
     if (!is_v4)
         assert_int_equal(inet_pton(AF_INET6, address, &v6.sin6_addr), 1);
-    k->c = connections_admit(table, k->own, is_v4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6,
-                             ++now);
+    k->c = connections_admit(table, is_v4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6, ++now);
+    if (k->c)
+        connections_begin(table, k->c, k->own);
     return k;
 }
 
@@ -306,6 +307,32 @@ static void test_closing_ones_are_bounded(void **state)
     assert_non_null(arrive_from(2 * MOST)->c);
 }
 
+// A connection that failed to begin has closed its socket, and the number is the next one's.
+static void test_a_connection_that_has_not_begun_shuts_nothing(void **state)
+{
+    (void)state;
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr *peer = (struct sockaddr *)&v4;
+    struct connection *failed = connections_admit(table, peer, ++now);
+    const struct caller *other = arrive("10.0.0.1");
+    assert_true(connections_make_room(table)); // the oldest newcomer is the one that failed
+    assert_false(is_cut(other));
+    connections_remove(table, failed);
+    struct connection *late = connections_admit(table, peer, ++now);
+    assert_true(connections_make_room(table));
+    assert_true(is_cut(other));
+    assert_true(connections_make_room(table));
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    const struct caller began = {.theirs = ends[1]};
+    assert_false(is_cut(&began));
+    connections_begin(table, late, ends[0]); // it was closed meanwhile
+    assert_true(is_cut(&began));
+    connections_remove(table, late);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     struct rlimit files = {2048, 2048};
@@ -321,6 +348,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bodies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_work_of_newcomers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_files_left, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_connection_that_has_not_begun_shuts_nothing, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_closing_ones_are_bounded, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
