@@ -141,9 +141,9 @@ int log_read_new(struct view *v, int64_t trial_id, const char *task, struct log_
     log_reader_init(&r->log, r->task, r->newest_first, &wanted);
     if (passed > 0)
         r->log.place = passed;
-    *out = r;
     if (rc)
         log_read_free(r);
+    *out = rc ? NULL : r;
     return rc;
 }
 

@@ -23,7 +23,7 @@ struct log_read_bounds {                   // of one turn
     void *ctx;
 };
 
-// From the query parameters. ERR_INVALID, ERR_TOO_LARGE; nothing is left to free then.
+// From the query parameters. ERR_INVALID, ERR_TOO_LARGE: *out is NULL then.
 int log_read_new(struct view *v, int64_t trial_id, const char *task, struct log_read **out,
                  struct error *e);
 void log_read_free(struct log_read *r);
