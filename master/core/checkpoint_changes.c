@@ -341,7 +341,7 @@ static int send(struct core *c, struct change *ch, int err, struct error *e)
     ch->work = (struct work){.run = read_items, .done = changed, .drop = change_free};
     ch->storage = c->options.storage;
     if (!err)
-        err = workers_send(c->workers, &ch->work, WORK_QUICK, e);
+        err = workers_send(c->workers, &ch->work, WORK_STORAGE, e);
     if (err)
         change_free(&ch->work);
     return err ? err : REQUEST_PARKED;

@@ -2,9 +2,13 @@
 // failure must not start from one for ever. A worker looks for the folder of the newest checkpoint,
 // then for the ones before it; the trial goes on from the first that is there, or begins anew.
 //
-// The trial does not wait for the answer, as storage may hang: it starts again after a pause anyway
-// (an answer that comes too late is good for the start after the next). The rows of the checkpoints
-// stay as they are, for files may come back. A storage that the master does not see tells nothing.
+// The trial does not wait for the answer, as storage may hang: it starts again after a pause
+// anyway. An answer that comes after that start is dropped, and the next failure looks again. The
+// rows of the checkpoints stay as they are, for files may come back.
+//
+// A storage that the master does not see tells nothing. Neither does a folder without any
+// checkpoint of the store, since it may be the mount point of a file system that is not mounted:
+// then the trial keeps its checkpoint. A lost start can be repeated, lost training cannot.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +21,8 @@
 #include "master/core/logs.h"
 #include "master/core/workers.h"
 
+enum { WITNESSES = 256 }; // checkpoints of others that are looked for
+
 struct look {
     struct work work; // first
     const struct storage *storage;
@@ -27,6 +33,7 @@ struct look {
     char found[UUID_TEXT]; // the first that is there; "": none is
     int64_t found_steps;
     bool unknown; // the storage does not tell
+    bool empty;   // .. as no checkpoint at all is there
 };
 
 static void look_free(struct work *work)
@@ -48,6 +55,21 @@ static void look_at(struct look *l, const char *uuid, int64_t steps)
     l->unknown = err && err != ERR_NOT_FOUND;
 }
 
+// Whether the folder holds a checkpoint of another trial, so that its file system is mounted.
+static bool has_witness(const struct look *l, struct db_reader *db)
+{
+    struct db_rows *rows = db_query(db, STMT_CHECKPOINTS_BESIDE, "isi", l->trial, l->at, WITNESSES);
+    bool found = false;
+    while (!found && db_next(rows) > 0) {
+        int dir = -1;
+        found = !storage_open(l->storage, l->at, db_text(rows, 0), &dir, NULL, NULL);
+        if (found)
+            close(dir);
+    }
+    db_rows_close(rows);
+    return found;
+}
+
 static void look_for_all(struct work *work, struct db_reader *db)
 {
     struct look *l = (struct look *)work;
@@ -61,6 +83,7 @@ static void look_for_all(struct work *work, struct db_reader *db)
             look_at(l, db_text(rows, 0), db_int(rows, 1));
     db_rows_close(rows);
     l->unknown |= more < 0;
+    l->empty = !l->found[0] && !l->unknown && !has_witness(l, db);
 }
 
 static char *what_follows(const struct look *l, const struct trial *t)
@@ -100,13 +123,36 @@ static void go_on(struct core *c, struct trial *t, const struct look *l)
     free(text);
 }
 
+// Said in the log alone: nothing is known yet.
+static void keep(struct core *c, struct trial *t, const struct look *l)
+{
+    char *text =
+        xasprintf("the files of checkpoint %s (step %lld) are not in its storage, nor is any "
+                  "other checkpoint: perhaps the file system is not mounted where the "
+                  "master runs; the trial keeps to this checkpoint; if its files are gone "
+                  "for good, submit the experiment anew",
+                  l->newest, (long long)l->newest_steps);
+    logs_say(c, t, "", "WARNING", text);
+    log_warn("checkpoint storage is empty; is it mounted?", "exp=%lld trial=%lld",
+             (long long)t->live->experiment->id, (long long)t->id);
+    free(text);
+}
+
+// A run that has begun keeps the checkpoint it began with: another would look as if it had saved
+// it.
+static bool awaits_start(const struct trial *t)
+{
+    return t->state == TRIAL_ACTIVE &&
+           (!t->allocation || t->allocation->state == ALLOCATION_QUEUED);
+}
+
 static void looked(struct core *c, struct work *work)
 {
     const struct look *l = (const struct look *)work;
     struct trial *t = core_trial_find(c, l->trial);
     bool same = t && !strcmp(t->checkpoint, l->newest); // nobody has said otherwise meanwhile
-    if (same && l->gone && !l->unknown)
-        go_on(c, t, l);
+    if (same && awaits_start(t) && l->gone && !l->unknown)
+        (l->empty ? keep : go_on)(c, t, l);
     look_free(work);
 }
 
@@ -121,6 +167,6 @@ void gc_look_for_vanished(struct core *c, const struct trial *t)
     l->trial = t->id;
     snprintf(l->newest, sizeof l->newest, "%s", t->checkpoint);
     l->newest_steps = t->checkpoint_steps;
-    if (workers_send(c->workers, &l->work, false, NULL))
+    if (workers_send(c->workers, &l->work, WORK_STORAGE, NULL))
         look_free(&l->work); // too much waits: at its next failure
 }

@@ -17,6 +17,7 @@ struct workers; // opaque
 enum work_kind {
     WORK_QUICK,    // reading a configuration, packing a few files
     WORK_SLOW,     // packing many, deleting checkpoints, merging logs
+    WORK_STORAGE,  // looking into checkpoint storage, which may hang
     WORK_MATCHING, // patterns over lines of logs
     WORK_KINDS
 };

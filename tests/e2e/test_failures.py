@@ -94,16 +94,23 @@ class Failures(unittest.TestCase):
         self.assertEqual(trial["last_words"].splitlines()[-1], 'KeyError: "lr"')
 
     def test_a_trial_whose_checkpoints_have_disappeared_begins_anew(self):
-        """With a single restart allowed: the missing files may not cost one of their own."""
+        """With a single restart allowed: the missing files may not cost one of their own.
+
+        The checkpoint of another experiment stays, by which the master sees that the storage is mounted.
+        """
         folder = pathlib.Path("vanishing")
         folder.mkdir()
         (folder / "input.txt").write_text("the muster roll is called " * 400)
         pathlib.Path("vanishing.yaml").write_text(TRAINED)
+        other = self.cluster.create("vanishing.yaml", folder)
+        self.cluster.wait(other)
+        storage = self.cluster.folder / "master" / "checkpoints"
+        stay = set(storage.iterdir())
         experiment = self.cluster.create("vanishing.yaml", folder)
         self.cluster.wait_for_checkpoint(experiment)
         for pid in self.cluster.ranks():
             os.kill(pid, signal.SIGSTOP)  # no checkpoint comes after those that vanish
-        for checkpoint in (self.cluster.folder / "master" / "checkpoints").iterdir():
+        for checkpoint in set(storage.iterdir()) - stay:
             shutil.rmtree(checkpoint)
         for pid in self.cluster.ranks():
             os.kill(pid, signal.SIGKILL)

@@ -408,6 +408,32 @@ static void vanish(int number)
     free(folder);
 }
 
+static void change_store(const char *change)
+{
+    sqlite3 *sql = NULL;
+    char path[64];
+    snprintf(path, sizeof path, "%s/muster.db", cl.folder);
+    assert_int_equal(sqlite3_open(path, &sql), SQLITE_OK);
+    sqlite3_busy_timeout(sql, 10000);
+    assert_int_equal(sqlite3_exec(sql, change, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(sql), SQLITE_OK);
+}
+
+// A checkpoint of another experiment, which has ended: the storage is mounted.
+static void save_of_another(int number)
+{
+    char sql[512];
+    write_file(uuid_of(number), "weights.pt");
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO checkpoints (uuid, task_id, allocation_id, trial_id, experiment_id, state,"
+        " steps, metadata, resources, storage, reported_at)"
+        " SELECT '%s', task_id, allocation_id, 99, 99, state, steps, metadata, resources,"
+        " storage, reported_at FROM checkpoints LIMIT 1",
+        uuid_of(number));
+    change_store(sql);
+}
+
 static void wait_for_latest(const char *value)
 {
     int64_t until = clock_mono_us() + 20 * SECOND;
@@ -441,6 +467,7 @@ static void test_a_trial_whose_checkpoints_have_disappeared_begins_anew(void **s
     run_one("");
     save("1.1.1", 1, 10, 1);
     save("1.1.1", 2, 20, 2);
+    save_of_another(3);
     vanish(1);
     vanish(2);
     json_t *env = fail_and_start_again("");
@@ -451,7 +478,7 @@ static void test_a_trial_whose_checkpoints_have_disappeared_begins_anew(void **s
     assert_stored("SELECT exit_reason LIKE '%; all checkpoints of this trial have disappeared from"
                   " storage; it starts again from the beginning' FROM trials",
                   "1");
-    assert_stored("SELECT count(*) FROM checkpoints WHERE state = 'COMPLETED'", "2");
+    assert_stored("SELECT count(*) FROM checkpoints WHERE state = 'COMPLETED'", "3");
     assert_stored("SELECT state FROM trials", "ACTIVE");
 }
 
@@ -479,6 +506,61 @@ static void test_storage_that_is_away_tells_nothing(void **state)
     json_t *env = fail_and_start_again(uuid_of(1));
     assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), uuid_of(1));
     json_decref(env);
+    assert_int_equal(rename(aside, cl.checkpoints), 0);
+    free(aside);
+}
+
+static void wait_for_log(const char *text)
+{
+    int64_t until = clock_mono_us() + 20 * SECOND;
+    while (!strstr(logged("1.1"), text)) {
+        if (clock_mono_us() > until)
+            fail_msg("the log lacks \"%s\": %s", text, logged("1.1"));
+        settle();
+        clock_sleep_us(2000);
+    }
+}
+
+// The trial starts again at once, so that the answer comes when the run has begun. Such a run must
+// not look as if it had saved a checkpoint.
+static void test_a_late_answer_changes_no_run(void **state)
+{
+    (void)state;
+    run_one("");
+    save("1.1.1", 1, 10, 1);
+    save_of_another(3);
+    vanish(1);
+    report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
+    report("agent-1", 1, task_in("1.1.2", "RUNNING", ""));
+    for (int i = 0; i < 50; i++) {
+        settle();
+        clock_sleep_us(2000);
+    }
+    assert_stored("SELECT latest_checkpoint FROM trials", uuid_of(1));
+    assert_stored("SELECT exit_reason LIKE '%disappeared%' FROM trials", "0");
+    report("agent-1", 1, task_in("1.1.2", "EXITED", KILLED_9));
+    assert_stored("SELECT failures FROM trials", "2");
+}
+
+// A mount point without its file system is an empty folder.
+static void test_an_empty_storage_costs_no_training(void **state)
+{
+    (void)state;
+    char *aside = xasprintf("%s-aside", cl.checkpoints);
+    run_one("");
+    save("1.1.1", 1, 10, 1);
+    save_of_another(3);
+    assert_int_equal(rename(cl.checkpoints, aside), 0);
+    assert_int_equal(dir_make(cl.checkpoints, 0755, NULL), 0);
+    must_tell(core_agent_disable, as_user(OWNER, true), "agent-1", "{}");
+    report("agent-1", 1, task_in("1.1.1", "EXITED", KILLED_9));
+    wait_for_log("keeps to this checkpoint");
+    must_tell(core_agent_enable, as_user(OWNER, true), "agent-1", "{}");
+    json_t *answer = sync_agent("agent-1", "session", 1, "");
+    const json_t *env = jget(wanted(answer, "1.1.2"), "env");
+    assert_string_equal(jget_string(env, "DET_LATEST_CHECKPOINT", ""), uuid_of(1));
+    json_decref(answer);
+    assert_int_equal(rmdir(cl.checkpoints), 0);
     assert_int_equal(rename(aside, cl.checkpoints), 0);
     free(aside);
 }
@@ -628,6 +710,8 @@ int main(void)
         TEST(test_a_trial_whose_checkpoints_have_disappeared_begins_anew),
         TEST(test_a_trial_goes_on_from_what_has_not_disappeared),
         TEST(test_storage_that_is_away_tells_nothing),
+        TEST(test_an_empty_storage_costs_no_training),
+        TEST(test_a_late_answer_changes_no_run),
         TEST(test_reports_that_are_not_theirs),
         TEST(test_what_goes_is_not_started_from),
         TEST(test_two_at_once),
