@@ -39,7 +39,7 @@ enum {
     ORDER_MAX = 4096, // bytes of an order
     KILL_AGAIN_US = 200 * 1000,
     WRITE_AGAIN_US = 1000 * 1000,
-    WRITE_TRIES = 600,           // then the supervisor ends; the agent has been told the result
+    WRITE_TRIES = 600,           // then it stops writing its state; the agent has it by the socket
     LOOK_EVERY_US = 2000 * 1000, // between two looks at the task's folder
     POLL_SIGNALS = 0,
     POLL_LISTEN,

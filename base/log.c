@@ -98,8 +98,8 @@ void log_write(enum log_level level, const char *msg, const char *fmt, ...)
     (void)ignored;
 }
 
-// How the first character of text[0..len) is written: its escape in `out`, or itself with all its
-// UTF-8 bytes. Returns the bytes written; *taken is set to the bytes read.
+// Writes the first character of text[0..len) to `out`: its escape, or its UTF-8 bytes. Returns the
+// number of bytes written; *taken: the number of bytes read.
 static size_t quote_character(const char *text, size_t len, char out[8], size_t *taken)
 {
     static const char named[] = "\"\\\n\t\r", letters[] = "\"\\ntr";

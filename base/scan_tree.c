@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/scan.h"
 
-// Where a value stands. Only what leads to the files of an upload is told from the rest.
+// The place of a value in the document. Only the path to the files of an upload matters.
 enum place { ANYWHERE, UPLOAD, FILES, ONE_FILE };
 
 static json_t *read_value(struct scan *s, enum place place);

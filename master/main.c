@@ -582,7 +582,7 @@ static void room_changed(void *hub)
     hub_note_audit(hub, "/api/v1/master/cluster_message");
 }
 
-// What was deleted from the store is room for what comes.
+// The free pages inside the store count as free space: new rows fill them first.
 static uint64_t spare_of_store(void *reader)
 {
     return (uint64_t)db_spare_bytes(reader);

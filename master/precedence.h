@@ -1,5 +1,5 @@
-// Who may let a job go before others. Pure, any thread; the core asks it for every submission and
-// for every change of a priority, a weight or a place in a queue (core/steer.c).
+// Decides whether a caller may put a job before others. Pure, any thread; the core asks it for
+// every submission and every change of a priority, a weight or a place in a queue (core/steer.c).
 //
 // A user may set what is the user's own as long as nobody else's job loses by it; an administrator
 // of a workspace may do so for all jobs of that workspace, as long as no job of another workspace

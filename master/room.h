@@ -1,8 +1,8 @@
-// How much room is left where the master writes: on the disk of its data directory, and in the
-// checkpoint storage. Below a floor the master takes nothing new that grows (submissions, uploads,
-// metrics, logs), while deletions, logins, pauses and ends still have room to be written down;
-// below the floor of the checkpoint storage no trial starts. It is over by itself when there is
-// more room than the floor by an eighth, so that the state does not flicker.
+// Watches the free space of the disk of the data directory and of the checkpoint storage. Below a
+// floor the master refuses calls that grow the store (submissions, uploads, metrics, logs), so that
+// deletions, logins, pauses and ends still have room. Below the floor of the checkpoint storage no
+// trial starts. The state ends when the free space exceeds the floor by an eighth, so that it does
+// not flicker.
 //
 // A thread looks at each place every second, for a network file system may hang. room_is_low() and
 // room_say() may be called by any thread, and with NULL: there is room.
@@ -44,17 +44,18 @@ struct room_options {
     void *ctx;
 };
 
-struct room *room_new(const struct room_options *options); // has looked once
+struct room *room_new(const struct room_options *options); // it has measured once
 int room_start(struct room *r, struct error *e);           // from here on it watches
 void room_free(struct room *r);                            // also stops; NULL is fine
 void room_poll(struct room *r, enum room_place place);     // looks now
 
 bool room_is_low(const struct room *r, enum room_place place);
 int64_t room_low_since(const struct room *r, enum room_place place); // wall clock
-// "the disk of /var/lib/muster is nearly full (312 MiB free of 40.0 GiB; ..": for people.
+// "the disk of the master's data (/var/lib/muster) is nearly full: 312 MiB of 40.0 GiB are free,
+// and 1.0 GiB have to be; new submissions, ..": for people.
 enum { ROOM_TEXT = 512 };
 const char *room_say(const struct room *r, enum room_place place, char text[ROOM_TEXT]);
-// The same for people who are not signed in: neither path nor sizes.
+// The same without the path and the sizes, for callers who are not signed in.
 const char *room_say_to_strangers(enum room_place place);
 
 // The refusals: ERR_FULL of a submission and of a copy of the store, ERR_UNAVAILABLE of a report

@@ -1,10 +1,9 @@
-// Where checkpoints may lie: the folders that the administrator allows, and the way from there to a
-// checkpoint's folder. Made by main, never changed afterwards; any thread.
+// The folders in which checkpoints may lie, as the administrator allows, and the way from there to
+// the folder of a checkpoint. main() makes it, nothing changes it afterwards; any thread.
 //
-// A task writes to these folders as it likes, and its owner names the storage, so neither is
-// believed. A storage that lies in no allowed folder is refused, and below an allowed folder no
-// link is followed: master and worker go from descriptor to descriptor and open nothing by a full
-// path.
+// Tasks write to these folders, and users name the storage, so neither is trusted. A storage
+// outside all allowed folders is refused, and below an allowed folder no link is followed: the
+// master goes from descriptor to descriptor and opens nothing by a full path.
 #ifndef MUSTER_MASTER_STORAGE_H
 #define MUSTER_MASTER_STORAGE_H
 

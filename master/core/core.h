@@ -22,7 +22,7 @@ struct core; // opaque outside master/core
 struct core_pool_option {
     const char *name;
     enum sched_policy policy;
-    bool as_default;       // the policy of pools that are not named
+    bool as_default;       // the policy is that of pools that are not named
     int max_user_priority; // 0: as of pools that are not named
 };
 

@@ -27,7 +27,7 @@ struct log_task {        // one whose log grows, until it has been quiet for a w
     int64_t tail_bytes;
     bool merging;
     uint64_t merged;     // the commit that stores the last merging
-    int64_t unseen_said; // when its log said last that lines were passed over; monotonic, 0: never
+    int64_t unseen_said; // when the log last said that lines were not matched; monotonic, 0: never
 };
 
 struct logs {
@@ -45,7 +45,7 @@ void logs_free(struct logs *l);        // NULL is fine
 void logs_say(struct core *c, const struct trial *t, const char *allocation, const char *level,
               const char *text);
 
-// Stores what is new of a post.
+// Stores the new lines of a post.
 struct log_post;
 void log_post_store(struct core *c, struct log_post *post);
 

@@ -1,19 +1,20 @@
-// The names that submitters give to what they submit (externalExperimentId, externalTaskId). Each
-// is unique among those of one kind in one workspace, and says nothing of another workspace. Core
-// thread alone; an experiment's name belongs to it until names_forget().
+// External ids (externalExperimentId, externalTaskId), which submitters give to experiments and
+// tasks. An external id is unique among those of one kind in one workspace. Core thread alone; an
+// experiment keeps its external id until names_forget().
 #ifndef MUSTER_MASTER_CORE_NAMES_H
 #define MUSTER_MASTER_CORE_NAMES_H
 
 #include "master/core/teams.h"
 
-void names_set(struct core *c, struct experiment *x, const char *text); // it has none yet
+void names_set(struct core *c, struct experiment *x,
+               const char *text); // the experiment has none yet
 void names_forget(struct core *c, struct experiment *x);
 
-// The experiment of that name; NULL: none.
+// The experiment with that external id; NULL: none.
 struct experiment *names_find(const struct core *c, const struct workspace *ws, enum kind kind,
                               const char *text);
 
-// Whether it may go to a workspace: ERR_CONFLICT, another has its name there.
+// Whether the experiment may move to a workspace. ERR_CONFLICT: another has its external id there.
 int names_check_move(struct core *c, const struct experiment *x, const struct workspace *to,
                      struct error *e);
 

@@ -83,9 +83,9 @@ struct trial {
     char *exit_reason;    // why it ended or started again last; NULL: it did not
     struct retry {        // retries.h
         int64_t failures; // in a row, without a checkpoint or a long run between them
-        int64_t
-            alike;  // how many of the last failures came right after a start with the same reason
-        int64_t at; // wall: it starts again then; 0: it does not wait for that
+        // How many of the last failures came right after a start with the same reason.
+        int64_t alike;
+        int64_t at; // wall: the trial starts again then; 0: it does not wait for a restart
         struct timer timer;
     } retry;
     char checkpoint[UUID_TEXT]; // newest completed; "": none

@@ -165,7 +165,8 @@ static int refuse_passing(struct core *c, const struct request *rq, const char *
     return ERR_FORBIDDEN;
 }
 
-// A job keeps the priority and weight that an administrator set, but only within its pool.
+// Whether the change puts the job above the pool's limits. A job keeps the priority that an
+// administrator gave it within its pool, and loses that right in another pool.
 static bool is_above(const struct live *l, const struct place *was, double weight)
 {
     bool raised = was->entered || l->priority < was->priority;

@@ -6,7 +6,8 @@
 #include "api/template.h"
 #include "master/sight.h"
 
-// The one that the caller sees in the workspace, else the only one that he sees at all.
+// Chooses the template that the caller may see in the workspace, else the only one that the caller
+// may see anywhere.
 static int choose(struct db_reader *db, const struct principal *who, const char *name,
                   int64_t workspace, int64_t *id, struct error *e)
 {

@@ -22,8 +22,8 @@ void webhooks_free(struct core *c);
 // The experiment has another state now.
 void webhooks_state(struct core *c, const struct experiment *x);
 
-// The patterns that webhooks wait for in lines of a trial's log; and one that has matched. Each
-// trigger fires once for a task.
+// webhooks_wish(): adds the patterns of webhooks for the lines of a trial's log. The other function
+// is called when one has matched. Each trigger fires once for a task.
 void webhooks_wish(struct core *c, const struct trial *t, struct log_watched *w);
 void webhooks_line(struct core *c, const struct trial *t, const char *agent, int64_t trigger,
                    const char *line);

@@ -153,7 +153,7 @@ static int refuse_archived(const struct workspace *ws, struct error *e)
                      ws->name);
 }
 
-// What the caller does not see is in nobody's way: a refusal would tell that it is there.
+// A workspace that the caller may not see does not conflict: a refusal would reveal it.
 static int check_workspace_name(struct core *c, const struct request *rq, const char *name,
                                 const struct workspace *except, struct error *e)
 {

@@ -42,8 +42,8 @@ void pump_take(struct pump *k, struct pumped *p); // by the owner, after ready()
 
 void pump_wake(struct pump *k, struct pumped *p); // there is news, or a deadline has come
 
-// The peer has closed. True: the stream is not being filled, and the owner resumes it. False:
-// ready() will be called soon.
+// The peer has closed. True: the stream is neither queued nor being filled, and its owner resumes
+// it. False: ready() will be called soon.
 bool pump_gone(struct pump *k, struct pumped *p);
 
 #endif

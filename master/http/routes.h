@@ -35,7 +35,8 @@ enum route_body { // how long a body may be (bodies.h)
 // read so stays until the answer has left, and counts against what the server takes in at once.
 typedef int body_reader(struct request *rq, char *text, size_t len, struct error *e);
 
-// What of it stays on the disk: what grows is refused when the disk is nearly full (room.h).
+// Growth of the store by a call. Calls that grow it are refused while the disk is nearly full
+// (room.h).
 enum route_growth { GROWS_LITTLE, GROWS_BY_SUBMISSION, GROWS_BY_REPORTS };
 
 struct route {

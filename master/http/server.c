@@ -226,8 +226,8 @@ static void accept_some(struct http_thread *t)
     }
 }
 
-// What the thread waits for: somebody who connects, a connection that is ready or has been silent
-// too long, its bell. True: somebody connects.
+// Waits for a new connection, a ready or an overdue one, or the bell. True: a new connection has
+// come.
 static bool wait_for_work(struct http_thread *t)
 {
     bool open = !atomic_load(&t->server->draining);
@@ -331,7 +331,7 @@ static void stop_threads(struct server *s)
 static void free_server(struct server *s)
 {
     stop_threads(s);
-    // What makes a download ends by itself when its caller has left.
+    // The thread of a download ends by itself after its caller has left.
     seats_wait(&s->service.downloads);
     seats_wait(&s->service.backups);
     if (s->listener >= 0)

@@ -265,8 +265,8 @@ static int next_uncovered(const struct sched *s, struct share *share, int level)
     return SCHED_NONE;
 }
 
-// How the next of a team stands among those to be covered. The users whose gangs the fast lane
-// takes have turns: who has least of it comes first, for its weight.
+// Ranks the next gang of a team among those to be covered. In the fast lane users take turns: the
+// user with the least use of it, divided by the weight, comes first.
 static struct ranked head_for(const struct sched *s, const struct pool *p, int gang, int team,
                               int level)
 {
@@ -370,9 +370,9 @@ static void rank_team(struct sched *s, struct pool *p, int team)
         share->rest = cover(s, p, team, LEVELS_CAP, ENTITLED_TEAM, share->rest);
 }
 
-// What the fast lane may take now, in thousandths of a slot. Its part of the pool is an average:
-// what it has left unused, of a day at most, it may use up within a few hours. So a burst of short
-// jobs goes through at once, and a stream of them that never ends gets no more than that part.
+// The size of the fast lane now, in thousandths of a slot. Its part of the pool is an average: it
+// may spend the unused part of at most one day within a few hours. So a burst of short jobs starts
+// at once, and an endless stream of them gets no more than that part.
 static int64_t lane_of(struct sched *s, struct pool *p)
 {
     int64_t part = p->capacity * s->rules.fast_percent * FINE / 100;
@@ -415,9 +415,9 @@ static int64_t rank_from_none(struct sched *s, struct pool *p, int64_t lane)
     return used;
 }
 
-// What was right a moment ago is tried first, which nearly always saves all but one round and most
-// of the ranking. Nothing here may depend on who runs: at one moment the order is fixed, or
-// preemption could go in circles. So what is tried changes only with time.
+// Tries the result of the last pass first, which nearly always saves all but one round and most of
+// the ranking. Nothing here may depend on the running jobs: at one moment the order is fixed, or
+// preemption could go in circles. So the first guess changes only with time.
 void order_rank(struct sched *s, struct pool *p)
 {
     if (p->policy != SCHED_FAIR_SHARE) {

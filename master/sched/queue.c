@@ -22,14 +22,14 @@ static int level_of(const struct sched *s, const struct job *j, int64_t *changes
     return SCHED_LEVELS - 1;
 }
 
-// Where teams have shares, a gang that fits on one agent never goes before other teams for its
-// wait: age lifts it inside its own team.
+// Whether age lifts the gang only inside its own team: the teams of the pool have shares, and the
+// gang fits on one agent.
 static bool is_lifted(const struct pool *p, const struct gang *g)
 {
     return p->policy == SCHED_FAIR_SHARE && g->least <= p->largest;
 }
 
-// How many levels the gang has gained by its wait. `changes`: when it gains the next one.
+// The number of levels that the gang has gained by its wait. *changes: the time of the next gain.
 static int lift_of(const struct sched *s, const struct pool *p, const struct gang *g,
                    int64_t *changes)
 {

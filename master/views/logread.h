@@ -1,5 +1,5 @@
-// What a caller asked for of one log, and reading on in it: lines of the log as lines of JSON. It
-// owns all its memory, so it may outlive the call. One thread at a time.
+// A reader of one log with the filters of a call: gives lines of the log as lines of JSON. It owns
+// all its memory, so it may outlive the call. One thread at a time.
 #ifndef MUSTER_MASTER_VIEWS_LOGREAD_H
 #define MUSTER_MASTER_VIEWS_LOGREAD_H
 
@@ -14,11 +14,11 @@ struct log_read {
     struct log_choice choice;
     struct log_reader log;
     struct buf line;
-    int64_t time; // of the line that was looked at last
+    int64_t time; // of the line that was read last
 };
 
 struct log_read_bounds {                   // of one turn
-    int chunks;                            // that are looked through, at most
+    int chunks;                            // to read, at most
     bool (*enough)(void *ctx, size_t len); // asked before each line of that length; NULL: never
     void *ctx;
 };
@@ -28,8 +28,9 @@ int log_read_new(struct view *v, int64_t trial_id, const char *task, struct log_
                  struct error *e);
 void log_read_free(struct log_read *r);
 
-// Reads on from where it was, until `out` holds STREAM_CHUNK bytes. LOG_NONE: there is no more for
-// now; LOG_ON; negative. `compiled`: the choice's pattern, where there is one.
+// Continues until `out` holds STREAM_CHUNK bytes. LOG_NONE: there are no more lines for now;
+// LOG_ON: there may be; negative: an error. `compiled`: the pattern of the choice; NULL: it has
+// none.
 int log_read_on(struct log_read *r, struct db_reader *db, const struct pattern *compiled,
                 const struct log_read_bounds *bounds, struct buf *out, struct error *e);
 

@@ -143,7 +143,7 @@ int master_patch_config(struct view *v, struct error *e)
 
 // --- the message to all users --------------------------------------------------------------------
 
-// That a disk is nearly full, where it is so.
+// Writes the notice that a disk is nearly full; false if none is.
 static bool write_room_message(struct view *v)
 {
     const struct room *room = v->service->room;

@@ -148,8 +148,8 @@ static struct db_rows *query_model(struct view *v, const char *key)
     return db_query(v->db, STMT_MODEL_BY_ID, "i", id);
 }
 
-// How many of that name, or id, the caller sees beside `except`; the first into *out. Negative: the
-// store failed.
+// Counts the models of that name or id that the caller may see, without `except`; *out: the first.
+// Negative: the store failed.
 static int find_models(struct view *v, const char *key, int64_t except, struct model *out,
                        struct error *e)
 {
@@ -169,7 +169,7 @@ static int find_models(struct view *v, const char *key, int64_t except, struct m
     return more < 0 ? store_failed(e) : count;
 }
 
-// Of the path. A name is unique among what its maker saw; who sees more may have to give the id.
+// Finds the model of the path. A caller who sees several of that name has to give the id.
 static int find_model(struct view *v, struct model *out, struct error *e)
 {
     const char *key = v->rq->params[0];
@@ -485,7 +485,7 @@ int model_unarchive(struct view *v, struct error *e)
     return set_archived(v, false, e);
 }
 
-// That no other of its name is in a workspace, which the caller sees.
+// Whether the name is free in a workspace that the caller may see.
 static int check_room(struct view *v, int64_t id, int64_t workspace, struct error *e)
 {
     struct db_rows *rows = db_query(v->db, STMT_MODEL_NAMESAKE, "ii", id, workspace);

@@ -76,8 +76,8 @@ struct template
     struct standing standing;
 };
 
-// Those of the name that the caller sees, in this workspace or (0) in any; the first into *out.
-// Negative: the store failed.
+// Counts the templates of that name that the caller may see, in this workspace or (0) in all; *out:
+// the first. Negative: the store failed.
 static int find_all(struct view *v, const char *name, int64_t workspace, struct template *out,
                     struct error *e)
 {
@@ -96,8 +96,8 @@ static int find_all(struct view *v, const char *name, int64_t workspace, struct 
     return more < 0 ? store_failed(e) : count;
 }
 
-// The one of the path. A name is unique among what its maker saw; who sees more may have to say
-// whose is meant. ERR_NOT_FOUND: the caller sees none.
+// Finds the template of the path. A caller who sees several of that name has to say which is meant.
+// ERR_NOT_FOUND: the caller may see none.
 static int find_template(struct view *v, struct template *out, struct error *e)
 {
     int64_t workspace;

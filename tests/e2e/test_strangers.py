@@ -1,4 +1,4 @@
-"""What a stranger learns of another team's things: nothing, whichever parameter names them.
+"""A stranger learns nothing about the things of another team, whichever parameter names them.
 
 The routes and their parameters come from the OpenAPI document. Each parameter of a path, and each parameter of a
 query or body whose name is that of an id, is given the id of a thing that another team has, and then the id of no

@@ -14,7 +14,7 @@
 #define OPS_EXACT_CLAMP 0x1p30f
 
 void ops_exact_probe(size_t n, const float *g, uint32_t *peak);
-// Of several gradients, each with a scale, a sum and a peak of its own.
+// The parts of several gradients, each with a scale, a sum and a peak of its own.
 enum { OPS_EXACT_PARTS = 4 }; // at most
 struct ops_exact_part {
     size_t n;

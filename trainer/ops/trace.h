@@ -1,5 +1,5 @@
-// What the device did, and when: a phase (ops_phase()), a layer on a CPU, a kernel on a GPU. One
-// thread calls all of it, the one that drives the device; nothing is kept while nobody listens.
+// Events of the device with their times: phases (ops_phase()), layers on a CPU, kernels on a GPU.
+// Only the thread that drives the device calls this; nothing is kept while there is no listener.
 #ifndef MUSTER_TRAINER_OPS_TRACE_H
 #define MUSTER_TRAINER_OPS_TRACE_H
 

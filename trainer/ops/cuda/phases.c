@@ -15,7 +15,7 @@ static struct {
     double us[OPS_PHASES];
 } spent;
 
-// Whoever listens; its times are since `begin`, which the GPU came to at begin_us.
+// The listener. Its times count from the event `begin`, which the GPU reached at begin_us.
 static struct {
     ops_trace_fn *told; // NULL: nobody
     void *ctx;
@@ -28,7 +28,7 @@ static cudaEvent_t event_of(unsigned mark)
     return spent.events[mark % MARKS];
 }
 
-// What began before the trace did is none of its.
+// Reports a phase, unless it began before the trace.
 static void tell(unsigned mark, float took_ms)
 {
     float since_ms = -1;

@@ -77,7 +77,7 @@ export type LiveEvent =
 
 export interface Interest {
     topics: readonly Topic[];
-    /** Of what was changed by people, only this: "users", as in the path of the call. */
+    /** For the topic audit: only changes of this kind, such as "users", as in the path of the call. */
     of?: readonly string[];
     experimentId?: number;
     trialId?: number;
@@ -149,7 +149,7 @@ export class EventStream {
         this.connect();
     }
 
-    /** As another user, or after a while without it: the same question by a new connection. */
+    /** Asks the same question by a new connection, as after another user has signed in. */
     restart(): void {
         this.asked = "";
         this.connect();

@@ -1,5 +1,5 @@
-// What changes in the cluster. Views say which topics they want, for how long; the page has one source of
-// events for all of them. Events are handed over in one batch per frame, so however many come, a view is drawn
+// Live events of the cluster. Views follow topics while they are shown; the page has one source of events
+// for all of them. Events are handed over in one batch per frame, so however many come, a view is drawn
 // once.
 //
 // The source is a worker that all pages of the browser share (events_worker.ts). Where there is none, such as in

@@ -30,8 +30,8 @@ async function ask(): Promise<void> {
     }
 }
 
-// The session is the browser's: who signs in or out on one page does so on all of them. Pages tell each other the
-// id of the user, null for nobody.
+// All pages of a browser share one session: a user who signs in or out on one does so on all of them. Pages tell
+// each other the id of the user, null for nobody.
 let pages: BroadcastChannel | undefined;
 let isTold = false; // that nobody is signed in any more, by another page
 

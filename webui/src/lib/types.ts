@@ -104,7 +104,7 @@ export interface Experiment {
     seed?: number;
     priority?: number;
     liveAllocations?: number;
-    /** Of one that has failed: why, by its newest trial that did. */
+    /** The reason of its newest trial that failed. */
     failure?: string;
     /** Of all starts of its trials together. */
     runSeconds?: number;
@@ -160,11 +160,11 @@ export interface Trial {
     latestCheckpoint?: string | null;
     progress?: number;
     exitReason?: string | null;
-    /** What the rank that failed last wrote last, lines. */
+    /** The last lines of the rank that failed last. */
     lastWords?: string;
-    /** It has failed, and starts again then. */
+    /** The time at which it starts again after a failure. */
     restartTime?: string;
-    /** Its last so many starts failed in the same way, right after they had begun. */
+    /** The number of its last starts that failed at once in the same way. */
     failedAlike?: number;
     liveAllocations?: number;
     runId?: number;

@@ -1,4 +1,4 @@
-// What the rank that failed wrote last.
+// The last lines of the rank that failed.
 
 import type { Trial } from "../lib/types";
 import "./last_words.css";
