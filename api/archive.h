@@ -37,7 +37,7 @@ int archive_pack_folder(const char *folder, int fd, struct error *e);
 
 enum archive_format { ARCHIVE_TAR_GZ, ARCHIVE_TAR, ARCHIVE_ZIP };
 int archive_pack_folder_as(const char *folder, enum archive_format format, int fd, struct error *e);
-// The same of a folder that others write to, by its descriptor `dir` (walk_foreign()).
+// The same for a folder that others may write to, by its descriptor `dir` (walk_foreign()).
 int archive_pack_foreign(int dir, const char *shown, enum archive_format format, archive_sink *take,
                          void *ctx, struct error *e);
 

@@ -1,5 +1,5 @@
-// A damaged store: which table and page it is, and what to do. SQLite's own check goes over each
-// table by itself, so that a fault has a name that says what is lost with it.
+// Describes a damaged store: the table, the page and the remedy. SQLite's check runs over one table
+// at a time, so that a fault has the name of the table that it affects.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 enum {
     FAULTS_SHOWN = 3,
     FAULT_BYTES = 200,
-    LOOK_MOST_US = 30 * 1000 * 1000, // a large store is not read to its end
-    LOOK_STEPS = 10000,              // of SQLite's machine between two looks at the clock
+    LOOK_MOST_US = 30 * 1000 * 1000, // the check of a large store ends after this time
+    LOOK_STEPS = 10000, // steps of SQLite's virtual machine between two looks at the clock
 };
 
 // One line of SQLite's report, which opens with a title.
@@ -46,7 +46,7 @@ static bool check_table(sqlite3 *sql, const char *table, struct buf *out)
     return found;
 }
 
-// All names first: a check must not disturb the list.
+// Reads all names first, since a check would disturb the running query.
 static size_t list_tables(sqlite3 *sql, char **names, size_t room)
 {
     static const char list[] = "SELECT name FROM sqlite_schema WHERE type = 'table'"

@@ -57,8 +57,8 @@ struct throttle;
 struct throttle *throttle_new(void);
 void throttle_free(struct throttle *t);
 
-// Before a password is checked. It counts as failed until throttle_passed(), so that many at once
-// are not more than the limit. ERR_BUSY, and after how many seconds.
+// Call it before a password is checked. The login counts as failed until throttle_passed(), so that
+// parallel logins cannot exceed the limit. ERR_BUSY says after how many seconds to try again.
 int throttle_enter(struct throttle *t, const char *user, const char *address, int *retry_after,
                    struct error *e);
 void throttle_passed(struct throttle *t, const char *user, const char *address);

@@ -1,6 +1,6 @@
-// Memory that bodies of calls take: how long a body each kind of call may have, how much its JSON
-// may become in memory, and an account of all of them, so that no number of callers fills the
-// master. Any thread.
+// Limits the memory that bodies of calls take: the length of a body for each kind of call, the size
+// of its parsed JSON, and the sum of all, so that no number of callers fills the memory. Any
+// thread.
 #ifndef MUSTER_MASTER_HTTP_BODIES_H
 #define MUSTER_MASTER_HTTP_BODIES_H
 
@@ -29,12 +29,12 @@ void bodies_init(struct bodies *b, size_t most); // `most`: of each account; 0: 
 // `length`: as the call announces it; SIZE_MAX: it does not.
 struct account *bodies_account(struct bodies *b, const struct route *route, size_t length);
 
-// Makes *own, what one call holds, at least `bytes`. ERR_UNAVAILABLE: the others hold too much for
-// that; but who is alone always may.
+// Raises *own, the bytes that one call holds, to at least `bytes`. ERR_UNAVAILABLE: other calls
+// hold too much; a call that is alone is never refused.
 int account_hold(struct account *a, size_t *own, size_t bytes, struct error *e);
-void account_lower(struct account *a, size_t *own, size_t bytes); // to that, if it is more
+void account_lower(struct account *a, size_t *own, size_t bytes); // lowers *own to `bytes`
 
-// ERR_TOO_LARGE: the text is of so many small values that they would take far more than its length.
+// ERR_TOO_LARGE: the text has so many small values that they would take far more than its length.
 int body_weigh(const struct route *route, const char *text, size_t len, size_t *weight,
                struct error *e);
 

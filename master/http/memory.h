@@ -1,5 +1,5 @@
-// Memory goes back to the system: malloc keeps what was freed in its arenas, one or two for every
-// thread, and a fraction of each is enough to hold on to all of it.
+// Gives freed memory back to the system. malloc keeps freed blocks in its arenas, and one block in
+// use is enough to keep an arena large.
 #ifndef MUSTER_MASTER_HTTP_MEMORY_H
 #define MUSTER_MASTER_HTTP_MEMORY_H
 
@@ -10,13 +10,13 @@
 struct memory { // zeroed
     struct job job;
     atomic_bool under_way;
-    atomic_int_least64_t next; // look, monotonic
+    atomic_int_least64_t next; // monotonic time of the next trim
 };
 
 void memory_set_up(void); // of the process, before it has threads
 
-// A call has ended that held so many bytes: a worker trims the arenas, at once after a large one,
-// else every half a minute.
+// A call that held so many bytes has ended. A worker trims the arenas: at once after a large call,
+// else every half minute.
 void memory_used(struct memory *m, struct offload *workers, size_t bytes);
 
 #endif

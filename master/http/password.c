@@ -62,15 +62,15 @@ bool auth_password_sent(const char *password, bool hashed, char out[SHA512_HEX])
     return true;
 }
 
-// The brakes on guessing. Failures are counted per user and address together, per address, and per
-// user. Only the first count keeps anybody out, and it keeps out that user at that address alone;
-// so nobody can lock out the others behind a proxy, or a user who sits elsewhere. The two wide
-// counts make it narrow: an address that guesses at many users, and a user at whom many addresses
-// guess, has LOGIN_FAILURES_SLOW failures of each pair instead of LOGIN_FAILURES.
+// Limits on password guessing. Failures are counted per pair of user and address, per address, and
+// per user. Only the first count refuses logins, and only of that user at that address; so nobody
+// can lock out other users behind a proxy, or a user at another address. The two wide counts lower
+// the limit: an address that guesses at many users, and a user whose password many addresses guess,
+// has LOGIN_FAILURES_SLOW failures of each pair instead of LOGIN_FAILURES.
 //
-// Entries lie in a table of fixed size: whoever comes to a place that is taken by another takes it
-// over, which at worst forgets some failures. Places depend on a secret, so that nobody can choose
-// names that fall on the place he wants to be forgotten.
+// The table has a fixed size: a new entry whose place is taken replaces the entry there, which at
+// worst forgets some failures. Places depend on a secret, so that no caller can choose names that
+// replace a certain entry.
 enum { THROTTLE_PLACES = 4096, SECRET_BYTES = 16 };
 
 enum brake { OF_PAIR, OF_ADDRESS, OF_USER, BRAKES };

@@ -1,4 +1,4 @@
-// Places for what takes long, so many of them and fewer for one user. Any thread.
+// Limits the number of long answers (streams, downloads), in all and for each user. Any thread.
 #ifndef MUSTER_MASTER_HTTP_SEATS_H
 #define MUSTER_MASTER_HTTP_SEATS_H
 
@@ -11,7 +11,7 @@ enum { SEATS_MAX = 512 };
 
 struct seats { // zeroed is good
     pthread_mutex_t lock;
-    int64_t users[SEATS_MAX]; // who has it: user id + 1; 0: free
+    int64_t users[SEATS_MAX]; // the user id + 1 of its holder; 0: free
 };
 
 // ERR_BUSY: `most` are taken, or `most_user` by this user. `what`: "downloads".
