@@ -112,10 +112,14 @@ void retry_give_up(struct core *c, struct trial *t)
     free(reason);
 }
 
+// A log policy may have cancelled the retries while the trial waited: the last lines of a program
+// come after its end.
 static void over(struct core *c, void *arg)
 {
     struct trial *t = arg;
-    trial_event(c, t, TRIAL_EV_IDLE);
+    if (t->no_retries)
+        retry_give_up(c, t);
+    trial_event(c, t, t->no_retries ? TRIAL_EV_OUT_OF_RESTARTS : TRIAL_EV_IDLE);
 }
 
 static void set_timer(struct core *c, struct trial *t, int64_t wait)

@@ -84,6 +84,27 @@ static void run_one(int max_restarts)
     report("agent-1", 1, "");
 }
 
+// The last lines of a program come after its end, while its trial waits to start again.
+static void test_a_log_policy_ends_the_wait(void **state)
+{
+    (void)state;
+    assert_int_equal(submit("name: x\nentrypoint: x\nsearcher: {name: single, metric: loss}\n"
+                            "max_restarts: 5\nresources: {slots_per_trial: 1}\n"
+                            "log_policies: [{pattern: cannot find, action: cancel_retries}]\n",
+                            true),
+                     1);
+    report("agent-1", 1, "");
+    rank_fails(1, "rank 0: exit 1", "");
+    must_tell(core_task_logs, as_agent(), NULL,
+              "{\"logs\":[{\"taskId\":\"1.1\",\"allocationId\":\"1.1.1\",\"agentId\":\"agent-1\","
+              "\"log\":\"cannot find its data\"}]}");
+    assert_stored("SELECT state FROM trials", "ACTIVE");
+    wait_for(2 * BASE);
+    assert_starts(1);
+    assert_stored("SELECT state || restarts FROM trials", "ERROR1");
+    assert_non_null(strstr(logged("1.1"), "it is not started again, by a log policy"));
+}
+
 static void test_waits_double(void **state)
 {
     (void)state;
@@ -254,6 +275,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cluster_teardown)
     const struct CMUnitTest tests[] = {
+        TEST(test_a_log_policy_ends_the_wait),
         TEST(test_waits_double),
         TEST(test_a_lost_machine_does_not_wait),
         TEST(test_people_do_not_wait),
