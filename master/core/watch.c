@@ -31,7 +31,7 @@ struct log_watch {
     struct log_post *post; // the request's
     struct log_watched *parts;
     size_t count;
-    bool stopped; // the master stops: nothing was decided
+    bool stopped; // nothing was decided: the master stops, or the client has gone
 
     // While it runs:
     int64_t end; // of the budget of the part at hand, in processor time
@@ -83,13 +83,19 @@ static void watch_free(struct work *work)
 
 // --- on the worker -------------------------------------------------------------------------------
 
+// The master stops, or nobody waits for the answer any more: such a post comes again.
+static bool is_in_vain(const struct log_watch *w)
+{
+    return workers_stopping(w->workers) || atomic_load(&w->rq->client_gone);
+}
+
 static bool is_over(struct log_watch *w, size_t len)
 {
     w->bytes += len;
     if (w->bytes < LOOK_BYTES)
         return false;
     w->bytes = 0;
-    w->stopped |= workers_stopping(w->workers);
+    w->stopped |= is_in_vain(w);
     return w->stopped || clock_cpu_us() >= w->end;
 }
 
@@ -139,7 +145,8 @@ static void watch_run(struct work *work, struct db_reader *db)
     struct log_watch *w = (struct log_watch *)work;
     int64_t end = clock_cpu_us() + LIMIT_MATCH_POST_MS * 1000;
     (void)db;
-    for (size_t i = 0; i < w->count; i++) {
+    w->stopped = is_in_vain(w);
+    for (size_t i = 0; i < w->count && !w->stopped; i++) {
         int64_t now = clock_cpu_us(), left = end > now ? end - now : 0;
         w->end = now + left / (int64_t)(w->count - i);
         w->bytes = 0;
@@ -184,7 +191,7 @@ static void watch_done(struct core *c, struct work *work)
     struct log_watch *w = (struct log_watch *)work;
     struct error e = {0};
     if (w->stopped) {
-        error_set(&e, ERR_UNAVAILABLE, "the master is stopping; send the lines again soon");
+        error_set(&e, ERR_UNAVAILABLE, "the lines were not taken; send them again soon");
         core_refuse(c, w->rq, &e);
     } else {
         log_post_store(c, w->post);
@@ -205,6 +212,7 @@ static void add_part(struct core *c, struct log_watch *w, const struct log_part 
     webhooks_wish(c, t, part);
     policies_wish(c, t, p->agent, part);
     w->count += part->count > 0;
+    w->work.turn.user = t->live->experiment->user_id; // an agent sends the lines of one task
 }
 
 int log_watch_begin(struct core *c, struct request *rq, struct log_post *post, struct error *e)

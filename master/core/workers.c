@@ -6,66 +6,91 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "base/mailbox.h"
+#include "base/log.h"
 #include "db/db.h"
 #include "master/core/loop.h"
 
-enum { WORK_LIMIT = 4096 };
+enum {
+    WORK_LIMIT = 4096,
+    WORK_SHARE = WORK_LIMIT / 8, // of one user
+};
 
 struct workers {
     struct core *core;
     atomic_bool stopping;
     struct worker {
         struct workers *all;
-        struct mailbox *inbox;
         struct db_reader *db;
         pthread_t thread;
         bool started;
+        pthread_mutex_t lock; // for all below
+        pthread_cond_t arrived;
+        struct lanes waiting;
+        bool closed; // nothing more comes
     } each[WORK_KINDS];
 };
 
 int workers_new(struct core *c, struct workers **out, struct error *e)
 {
     struct workers *w = xcalloc(1, sizeof *w);
+    int err = 0;
     w->core = c;
     *out = w;
     for (int i = 0; i < WORK_KINDS; i++) {
         w->each[i].all = w;
-        w->each[i].inbox = mailbox_new(WORK_LIMIT);
-        int err = db_reader_open(loop_db(c), &w->each[i].db, e);
-        if (err)
-            return err;
+        pthread_mutex_init(&w->each[i].lock, NULL);
+        pthread_cond_init(&w->each[i].arrived, NULL);
+        if (!err)
+            err = db_reader_open(loop_db(c), &w->each[i].db, e);
     }
-    return 0;
+    return err;
+}
+
+// NULL: nothing waits, and where `waits` nothing will come.
+static struct work *next_work(struct worker *self, bool waits)
+{
+    pthread_mutex_lock(&self->lock);
+    while (waits && !self->waiting.count && !self->closed)
+        pthread_cond_wait(&self->arrived, &self->lock);
+    struct work *work = (struct work *)lanes_take(&self->waiting);
+    pthread_mutex_unlock(&self->lock);
+    return work;
 }
 
 static void *work_on(void *arg)
 {
     struct worker *self = arg;
-    void *work;
-    while (mailbox_receive(self->inbox, &work, 1, INT64_MAX)) {
-        struct work *w = work;
-        w->run(w, self->db);
-        loop_work_done(self->all->core, w);
+    struct work *work;
+    while ((work = next_work(self, true))) {
+        work->run(work, self->db);
+        loop_work_done(self->all->core, work);
     }
     return NULL;
+}
+
+static bool has_work(const struct worker *self)
+{
+    struct worker *locked = (struct worker *)self;
+    pthread_mutex_lock(&locked->lock);
+    bool has = self->waiting.count;
+    pthread_mutex_unlock(&locked->lock);
+    return has;
 }
 
 bool workers_wait(const struct workers *w)
 {
     for (int i = 0; i < WORK_KINDS; i++)
-        if (!w->each[i].started && mailbox_length(w->each[i].inbox))
+        if (!w->each[i].started && has_work(&w->each[i]))
             return true;
     return false;
 }
 
 void workers_run(struct workers *w)
 {
+    struct work *work;
     for (int i = 0; i < WORK_KINDS; i++)
-        while (mailbox_length(w->each[i].inbox)) {
-            void *work;
-            mailbox_receive(w->each[i].inbox, &work, 1, 0);
-            ((struct work *)work)->run(work, w->each[i].db);
+        while ((work = next_work(&w->each[i], false))) {
+            work->run(work, w->each[i].db);
             loop_work_done(w->core, work);
         }
 }
@@ -83,9 +108,18 @@ int workers_start(struct workers *w, struct error *e)
 
 int workers_send(struct workers *w, struct work *work, enum work_kind kind, struct error *e)
 {
-    if (!mailbox_send(w->each[kind].inbox, work))
-        return 0;
-    return error_set(e, ERR_BUSY, "the master has too much to do; try again in a moment");
+    struct worker *to = &w->each[kind];
+    int64_t user = work->turn.user;
+    pthread_mutex_lock(&to->lock);
+    bool takes = !to->closed && to->waiting.count < WORK_LIMIT &&
+                 (!user || lanes_of(&to->waiting, user) < WORK_SHARE);
+    if (takes) {
+        lanes_put(&to->waiting, &work->turn);
+        pthread_cond_signal(&to->arrived);
+    }
+    pthread_mutex_unlock(&to->lock);
+    return takes ? 0
+                 : error_set(e, ERR_BUSY, "the master has too much to do; try again in a moment");
 }
 
 bool workers_stopping(const struct workers *w)
@@ -97,26 +131,29 @@ void workers_stop(struct workers *w)
 {
     atomic_store(&w->stopping, true);
     for (int i = 0; i < WORK_KINDS; i++) {
-        mailbox_close(w->each[i].inbox);
-        if (w->each[i].started)
-            pthread_join(w->each[i].thread, NULL);
-        w->each[i].started = false;
+        struct worker *one = &w->each[i];
+        pthread_mutex_lock(&one->lock);
+        one->closed = true;
+        pthread_cond_signal(&one->arrived);
+        pthread_mutex_unlock(&one->lock);
+        if (one->started)
+            pthread_join(one->thread, NULL);
+        one->started = false;
     }
 }
 
 void workers_free(struct workers *w)
 {
+    struct work *work;
     if (!w)
         return;
     for (int i = 0; i < WORK_KINDS; i++) {
-        struct mailbox *inbox = w->each[i].inbox;
-        void *work;
-        while (inbox && mailbox_length(inbox) && mailbox_receive(inbox, &work, 1, 0))
-            ((struct work *)work)->drop(work);
-        if (inbox)
-            mailbox_free(inbox);
+        while ((work = next_work(&w->each[i], false)))
+            work->drop(work);
         if (w->each[i].db)
             db_reader_close(w->each[i].db);
+        pthread_cond_destroy(&w->each[i].arrived);
+        pthread_mutex_destroy(&w->each[i].lock);
     }
     free(w);
 }

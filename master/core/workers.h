@@ -1,5 +1,6 @@
 // Threads of the core for long work, one for each kind, so that a large upload does not hold up
-// small ones. Costly patterns of one user hold up only the watched logs, those of all users.
+// small ones. Work of one kind that names its users is done in turns: costly patterns of one user
+// hold up the watched logs of others by one post each time.
 //
 // A work is run on a worker, then handed back to the core thread by done(), which frees it. In a
 // core without threads it is run inside the next turn.
@@ -9,6 +10,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/lanes.h"
 
 struct core;
 struct db_reader;
@@ -23,6 +25,7 @@ enum work_kind {
 };
 
 struct work {
+    struct lane_item turn; // the first. Users take turns; 0: the work is nobody's
     void (*run)(struct work *w, struct db_reader *db); // worker thread; its own reader
     void (*done)(struct core *c, struct work *w);      // core thread; frees it
     void (*drop)(struct work *w);                      // instead, when the core has ended; frees it
@@ -30,7 +33,7 @@ struct work {
 
 int workers_new(struct core *c, struct workers **out, struct error *e);
 int workers_start(struct workers *w, struct error *e);
-// Core thread. ERR_BUSY: too much waits; the work is the caller's again.
+// Core thread. ERR_BUSY: too much waits, of all or of its user; the work is the caller's again.
 int workers_send(struct workers *w, struct work *work, enum work_kind kind, struct error *e);
 bool workers_stopping(const struct workers *w); // any thread; work that can be repeated may stop
 bool workers_wait(const struct workers *w);     // whether work waits and no thread runs

@@ -111,7 +111,7 @@ void exchange_end(struct exchange *x)
     if (x->stream && x->stream->close)
         x->stream->close(x->stream);
     if (x->seated)
-        seats_leave(&x->server->streams, x->pumped.user);
+        seats_leave(&x->server->streams, x->pumped.turn.user);
     json_decref(x->json);
     if (x->rq.input)
         x->rq.input_free(x->rq.input);
@@ -617,8 +617,8 @@ static void exchange_wake_stream(struct stream *s)
 static enum MHD_Result open_stream(struct exchange *x)
 {
     struct stream *s = NULL;
-    x->pumped.user = x->rq.principal.user_id;
-    x->failed.code = seats_take(&x->server->streams, x->pumped.user, LIMIT_STREAMS,
+    x->pumped.turn.user = x->rq.principal.user_id;
+    x->failed.code = seats_take(&x->server->streams, x->pumped.turn.user, LIMIT_STREAMS,
                                 LIMIT_STREAMS_USER, "streams", &x->failed);
     x->seated = !x->failed.code;
     fill_view(x, x->thread->db);
@@ -629,7 +629,7 @@ static enum MHD_Result open_stream(struct exchange *x)
     x->stream = s;
     x->recheck = clock_mono_us() + RECHECK_US;
     x->pumped = (struct pumped){
-        .user = x->rq.principal.user_id, .fill = exchange_fill, .ready = exchange_filled};
+        .turn.user = x->rq.principal.user_id, .fill = exchange_fill, .ready = exchange_filled};
     x->parked.asleep = exchange_asleep;
     x->parked.due = exchange_due;
     s->wake = exchange_wake_stream;

@@ -9,12 +9,6 @@
 
 enum { NICE = 5 }; // below the threads that answer calls
 
-struct lane { // what is queued of one user
-    int64_t user;
-    struct pumped *head, *tail;
-    struct lane *next;
-};
-
 struct pump_thread {
     struct pump *all;
     struct db_reader *db;
@@ -25,53 +19,23 @@ struct pump_thread {
 struct pump {
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct lane *first, *last; // the next user in turn is the first
+    struct lanes queued;
     bool stopping;
     struct pump_thread each[PUMP_THREADS];
 };
 
-static void append_lane(struct pump *k, struct lane *l)
-{
-    l->next = NULL;
-    if (k->first)
-        k->last->next = l;
-    else
-        k->first = l;
-    k->last = l;
-}
-
-// The caller holds the lock, here and below.
+// Locked, as all that follows.
 static void enqueue(struct pump *k, struct pumped *p)
 {
-    struct lane *l = k->first;
-    while (l && l->user != p->user)
-        l = l->next;
-    if (!l) {
-        l = xcalloc(1, sizeof *l);
-        l->user = p->user;
-        append_lane(k, l);
-    }
     p->state = PUMP_QUEUED;
     p->woken = false;
-    p->next = NULL;
-    if (l->head)
-        l->tail->next = p;
-    else
-        l->head = p;
-    l->tail = p;
+    lanes_put(&k->queued, &p->turn);
     pthread_cond_signal(&k->work);
 }
 
 static struct pumped *dequeue(struct pump *k)
 {
-    struct lane *l = k->first;
-    struct pumped *p = l->head;
-    k->first = l->next;
-    l->head = p->next;
-    if (l->head)
-        append_lane(k, l);
-    else
-        free(l);
+    struct pumped *p = (struct pumped *)lanes_take(&k->queued);
     p->state = PUMP_FILLING;
     return p;
 }
@@ -95,9 +59,9 @@ static void *pump_main(void *arg)
     setpriority(PRIO_PROCESS, 0, NICE); // of this thread only
     pthread_mutex_lock(&k->lock);
     for (;;) {
-        while (!k->first && !k->stopping)
+        while (!k->queued.count && !k->stopping)
             pthread_cond_wait(&k->work, &k->lock);
-        if (!k->first)
+        if (!k->queued.count)
             break;
         struct pumped *p = dequeue(k);
         pthread_mutex_unlock(&k->lock);
@@ -149,7 +113,7 @@ void pump_free(struct pump *k)
         if (k->each[i].db)
             db_reader_close(k->each[i].db);
     }
-    must(!k->first);
+    must(!k->queued.count);
     pthread_cond_destroy(&k->work);
     pthread_mutex_destroy(&k->lock);
     free(k);

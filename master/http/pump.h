@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "base/lanes.h"
 #include "db/db.h"
 
 enum { PUMP_THREADS = 2 };
@@ -22,15 +23,14 @@ enum pump_turn {
     PUMP_READY, // there are bytes to send, or the stream ends
 };
 
-struct pumped { // part of what is filled; zeroed at first
-    int64_t user;
+struct pumped {            // part of what is filled; zeroed at first
+    struct lane_item turn; // the first; its user is the owner's to set
     enum pump_turn (*fill)(struct pumped *p, struct db_reader *db); // on a thread of the pump
     void (*ready)(struct pumped *p); // after PUMP_READY, or when the peer is gone: resume it
 
     enum { PUMP_IDLE, PUMP_QUEUED, PUMP_FILLING, PUMP_WAITING, PUMP_DONE } state; // the pump's own
     bool woken;                                                                   // while it filled
     bool gone;
-    struct pumped *next;
 };
 
 int pump_new(struct db *db, struct pump **out, struct error *e);

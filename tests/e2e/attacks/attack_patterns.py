@@ -9,6 +9,7 @@ once and starts again, and its memory stays small.
 import json
 import pathlib
 import re
+import select
 import signal
 import socket
 import sqlite3
@@ -135,6 +136,36 @@ class Patterns(unittest.TestCase):
         self.assertEqual(self.ok("GET", f"/experiments/{experiment}")["experiment"]["state"], "STATE_CANCELED")
         self.assertIn("have passed over", " ".join(self.log_of(trial)))
         self.assertLess(high_water(self.cluster.master.process.pid), MEMORY)
+
+    def flood(self, task, posts):
+        """Connections of posts of lines that nobody has answered yet; half a second of matching each."""
+        flood = []
+        for post in range(posts):
+            body = json.dumps({"taskId": task, "allocationId": task + ".1", "agentId": "agent-0", "logs": [
+                {"log": LINE, "sequence": 20 * post + n} for n in range(20)]}).encode()
+            caller = socket.create_connection(("127.0.0.1", self.cluster.port))
+            caller.settimeout(30)
+            caller.sendall(b"POST /api/v1/task/logs HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n"
+                           b"Authorization: Bearer %s\r\n\r\n" % (len(body), self.agent_token.encode()) + body)
+            flood.append(caller)
+        return flood
+
+    def test_a_flood_of_watched_lines(self):
+        """The watched lines of another user take their turn, and abandoned posts cost nothing."""
+        rules = "".join(f"  - {{name: p{n}, pattern: '{pattern}', action: cancel_retries}}\n"
+                        for n, pattern in enumerate(COSTLY * 3))
+        _, _, task = self.submit("log_policies:\n" + rules)
+        self.token = log_in(self.cluster.port, "admin")
+        _, trial, other = self.submit("log_policies:\n  - {name: p, pattern: 'out of', action: cancel_retries}\n")
+        flood = self.flood(task, 80)
+        self.print_lines(other, ["out of memory"], agent="agent-1")
+        self.assertLess(len(select.select(flood, [], [], 0)[0]), len(flood) / 2)  # which have been answered
+        self.assertIn('log policy "p" matched', " ".join(self.log_of(trial)))
+        for caller in flood:
+            caller.close()
+        begun = time.monotonic()
+        self.print_lines(task, ["the next line"], 20 * 80)
+        self.assertLess(time.monotonic() - begun, DEADLINE)
 
     def test_what_a_policy_saw_is_kept_over_a_restart(self):
         experiment, trial, task = self.submit("log_policies:\n  - {name: oom, pattern: 'out of mem.*',"

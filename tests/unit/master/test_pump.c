@@ -46,7 +46,7 @@ static void ready(struct pumped *p)
 
 static void begin(struct source *s, int64_t user, int last, enum pump_turn before, int64_t takes_us)
 {
-    *s = (struct source){.p = {.user = user, .fill = fill, .ready = ready},
+    *s = (struct source){.p = {.turn = {.user = user}, .fill = fill, .ready = ready},
                          .last = last,
                          .before = before,
                          .takes_us = takes_us};
