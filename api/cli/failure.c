@@ -47,8 +47,11 @@ void failure_print(const json_t *trial)
     if (*words == '\0') {
         return;
     }
-    printf("\nTrial %lld failed (%s). The last lines of its program:\n",
-           (long long)jget_int(trial, "id", 0), jget_string(trial, "exitReason", ""));
+    const char *word = wire_word(WIRE_TRIAL_STATE, jget_string(trial, "state", ""));
+    bool is_final = word != NULL && strcmp(word, "ERROR") == 0;
+    printf("\n%s %lld failed (%s). The last lines of its program:\n",
+           is_final ? "Trial" : "An earlier start of trial", (long long)jget_int(trial, "id", 0),
+           jget_string(trial, "exitReason", ""));
     for (const char *line = words; *line != '\0';
          line += strcspn(line, "\n"), line += *line == '\n') {
         printf("    %.*s\n", (int)strcspn(line, "\n"), line);

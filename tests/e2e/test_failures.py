@@ -120,6 +120,15 @@ class Failures(unittest.TestCase):
         self.cluster.wait(experiment)
         self.assertEqual(self.cluster.trial(experiment)["restarts"], 1)
 
+    def test_a_failure_of_an_earlier_start_is_no_failure_of_the_trial(self):
+        script = "[ -e ../../../../once ] && exit 0\ntouch ../../../../once\necho 'too hot' >&2\nexit 1\n"
+        experiment = self.submit("recovers", script, restarts=1)
+        self.cluster.wait(experiment)
+        trial = self.cluster.trial(experiment)["id"]
+        said = self.cluster.muster("trial", "describe", trial)
+        self.assertIn(f"An earlier start of trial {trial} failed (rank 0: exit 1: too hot)", said)
+        self.assertNotIn(f"Trial {trial} failed", said)
+
     def test_a_signal_and_no_words(self):
         experiment = self.submit("signal", "kill -SEGV $$\n")
         self.cluster.wait(experiment, "ERROR")
