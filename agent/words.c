@@ -104,6 +104,18 @@ static bool says_something(const char *line, size_t len)
     return false;
 }
 
+// A line that muster's own programs log while all is well: "ts=... level=info msg=...".
+static bool is_routine(const char *line, size_t len)
+{
+    static const char stamp[] = "ts=", info[] = " level=info ", debug[] = " level=debug ";
+    const char *space = memchr(line, ' ', len);
+    size_t rest = space ? len - (size_t)(space - line) : 0;
+    if (len < sizeof stamp - 1 || memcmp(line, stamp, sizeof stamp - 1))
+        return false;
+    return (rest >= sizeof info - 1 && !memcmp(space, info, sizeof info - 1)) ||
+           (rest >= sizeof debug - 1 && !memcmp(space, debug, sizeof debug - 1));
+}
+
 void words_last(const struct words *w, char *out, size_t cap)
 {
     const char *all = buf_str(&w->text);
@@ -114,7 +126,7 @@ void words_last(const struct words *w, char *out, size_t cap)
         while (start > 0 && all[start - 1] != '\n')
             start--;
         size_t len = end - 1 - start;
-        if (says_something(all + start, len)) {
+        if (says_something(all + start, len) && !is_routine(all + start, len)) {
             while (len > 0 && all[start] == ' ')
                 start++, len--;
             len = len < cap ? len : cap - 1;

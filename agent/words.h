@@ -27,7 +27,8 @@ void words_add(struct words *w, const char *line, size_t len); // any bytes; the
 // not UTF-8.
 json_t *words_json(const struct words *w);
 
-// Copies the last line that has a letter or a digit into `out`; "": there is none.
+// Copies the last line that has a letter or a digit into `out`; "": there is none. It passes over
+// lines that muster's own programs log at level info or debug: they give no reason.
 void words_last(const struct words *w, char *out, size_t cap);
 
 #endif

@@ -107,6 +107,33 @@ static void lines_are_made_readable(void **state)
     words_free(&w);
 }
 
+static void the_reason_is_no_routine_line(void **state)
+{
+    (void)state;
+    struct words w;
+    words_init(&w);
+    add(&w, "ts=2026-11-22T10:00:00.000Z level=info msg=\"training begins\"");
+    add(&w, "ts=2026-11-22T10:00:00.000Z level=debug msg=step");
+    char last[128];
+    words_last(&w, last, sizeof last);
+    assert_string_equal(last, "");
+    static const char *const told[] = {
+        "ts=2026-11-22T10:00:00.000Z level=error msg=\"loss is NaN\"",
+        "ts=2026-11-22T10:00:00.000Z level=warn msg=slow",
+        "ts=2026-11-22T10:00:00.000Z level=information",
+        "ValueError: level=info is no level",
+        "ts=0",
+        "ts=0 level=info",
+    };
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+        add(&w, told[i]);
+        add(&w, "ts=2026-11-22T10:00:01.000Z level=info msg=ends");
+        words_last(&w, last, sizeof last);
+        assert_string_equal(last, told[i]);
+    }
+    words_free(&w);
+}
+
 static void few_lines_are_kept(void **state)
 {
     (void)state;
@@ -138,6 +165,7 @@ int main(void)
         cmocka_unit_test(statuses),
         cmocka_unit_test(whoever_lost_a_peer_is_less_guilty),
         cmocka_unit_test(lines_are_made_readable),
+        cmocka_unit_test(the_reason_is_no_routine_line),
         cmocka_unit_test(few_lines_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
