@@ -169,7 +169,7 @@ static void tell_what_follows(struct cli *c, const char *verb, long long id)
         return;
     }
     const char *reason = jget_string(why, "reason", "");
-    if (strncmp(reason, "saves ", 6) == 0) {
+    if (strncmp(reason, "was asked ", 10) == 0) {
         printf("It %s.\n", reason);
     }
     json_decref(why);

@@ -250,7 +250,7 @@ static void say_paused(const struct core *c, const struct live *l, struct buf *o
         buf_puts(out, "is paused");
         return;
     }
-    buf_puts(out, "saves its work, then leaves its slots");
+    buf_puts(out, "was asked to save its work and leave its slots");
     if (a->drain_timer.place && a->drain_timer.at > c->now)
         buf_printf(out, "; if it has not left in %s, it is ended (preemption_timeout)",
                    clock_duration(a->drain_timer.at - c->now, span, sizeof span));

@@ -156,7 +156,7 @@ class Failures(unittest.TestCase):
         state = lambda: self.cluster.rows("experiment", "describe", experiment)["state"]
         wait_for("it to run", lambda: state() == "RUNNING")
         said = self.cluster.muster("experiment", "pause", experiment)
-        self.assertIn("saves its work, then leaves its slots; if it has not left in ", said)
+        self.assertIn("It was asked to save its work and leave its slots; if it has not left in ", said)
         self.assertEqual(state(), "PAUSING")
         listed = {row["id"]: row["state"] for row in self.cluster.rows("experiment", "list")}
         self.assertEqual(listed[experiment], "PAUSING")
