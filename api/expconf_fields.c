@@ -175,8 +175,12 @@ static const struct schema_field environment[] = {
 
 static const struct schema_field log_policy[] = {
     STRING_OR_NULL("name", "name shown when it matches"),
-    STRING_OR_NULL("pattern", "regular expression over the lines of the log"),
-    ONE_OF("action", string_or_map, "null", "cancel_retries or exclude_node"),
+    STRING_OR_NULL("pattern",
+                   "regular expression over the lines of the log: RE2, the syntax of Go's regexp "
+                   "(no look-around, no back-references, counts to 1000)"),
+    ONE_OF("action", string_or_map, "null",
+           "cancel_retries: after an error its program is not started again; exclude_node: it is "
+           "not placed on that machine again"),
     STRING_OR_NULL("signal", "accepted for older files"),
     END,
 };
@@ -229,7 +233,10 @@ const struct schema_field expconf_fields[] = {
     OBJECT("environment", environment, "{}", "what programs find around them"),
     LIST("log_policies", &log_policy_element, "[]", "what to do when a line of the log matches"),
     OBJECT("profiling", profiling, "{}", "records of the machine's use"),
-    INT_OR_NULL("preemption_timeout", 1, 1e9, "seconds from drain to kill; null: 3600"),
+    INT_OR_NULL(
+        "preemption_timeout", 1, 1e9,
+        "seconds to save its work and leave after it is asked to; then SIGTERM ends it, and "
+        "SIGKILL 10 s later. null: 3600"),
     OBJECT("retention_policy", retention, "{}", "how long logs are kept"),
     MAP("data", NULL, "{}", "free values for the program"),
     BOOL("debug", "false", "whether programs log more"),

@@ -32,7 +32,7 @@ const struct filter_field filter_fields[] = {
     {"slots", FILTER_NUMBER, EXP, false, true, "slots of a trial"},
     {"trials", FILTER_NUMBER, EXP, false, true, "how many trials it has"},
     {"steps", FILTER_NUMBER, FILTER_TRIALS, false, true, "steps completed"},
-    {"restarts", FILTER_NUMBER, FILTER_TRIALS, false, true, "starts after an error of its program"},
+    {"restarts", FILTER_NUMBER, FILTER_TRIALS, false, true, "failures of its program so far, the last one included"},
     {"reason", FILTER_TEXT, FILTER_TRIALS, false, true, "why it ended or started again last"},
     {"progress", FILTER_NUMBER, BOTH, false, true, "from 0 to 1"},
     {"metric", FILTER_NUMBER, BOTH, true, true, "the best value of the searcher's metric"},
