@@ -325,7 +325,7 @@ static void offer_agents(const struct waiting *w, json_t *list, struct arena *a)
 {
     const char *agent = disabled_agent(w);
     if (agent != NULL) {
-        offer(list, "let this agent take tasks again",
+        offer(list, "an administrator: let this agent take tasks again",
               arena_printf(a, "muster agent enable %s", agent));
     } else {
         offer(list, "see which agents are there, and how large they are",
@@ -357,7 +357,7 @@ static void offer_maximum(const struct waiting *w, const json_t *group, struct a
         strstr(resource, " in team ") != NULL
             ? arena_printf(a, " --user %s", jget_string(w->experiment, "username", ""))
             : "";
-    offer(list, "raise that maximum (administrators of the cluster)",
+    offer(list, "an administrator: raise that maximum",
           arena_printf(a, "muster team set %s%s --max-slots N", team, user));
 }
 
@@ -366,7 +366,7 @@ static void offer_moves(const struct waiting *w, const json_t *group, long long 
 {
     long long behind = jget_int(group, "behindExperimentId", 0);
     if (behind > 0 && behind != id) {
-        offer(list, "put it ahead of the one it waits behind (administrators)",
+        offer(list, "an administrator: put it ahead of the one it waits behind",
               arena_printf(a, "muster queue move %lld --ahead-of %lld", id, behind));
     }
     long long priority = jget_int(w->why, "priority", 42);

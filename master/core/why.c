@@ -65,20 +65,22 @@ static void say_impossible(struct core *c, const struct live *l, const struct sc
     if (r->code == SCHED_NO_AGENTS) {
         buf_printf(out,
                    "waits for an agent: resource pool %s has none that is connected and enabled; "
-                   "start one with muster-agent --pool %s, or enable one",
+                   "let an administrator start one with muster-agent --pool %s, or enable one",
                    pool, pool);
         return;
     }
     buf_printf(out, "asks for %d %s", r->needs, slots_text(r->needs));
     if (r->code == SCHED_OVER_AGENT) {
-        buf_printf(out,
-                   " on one machine, and the largest in resource pool %s has %d: lower "
-                   "slots_per_trial, leave is_single_node out, or add a machine with %d slots",
-                   pool, r->largest, r->needs);
+        buf_printf(
+            out,
+            " on one machine, and the largest in resource pool %s has %d: lower "
+            "slots_per_trial, leave is_single_node out, or let an administrator add a machine "
+            "with %d slots",
+            pool, r->largest, r->needs);
     } else if (r->code == SCHED_OVER_POOL) {
         buf_printf(out,
                    ", and resource pool %s has %d in all: lower slots_per_trial, allow fewer with "
-                   "min_slots, or add agents",
+                   "min_slots, or let an administrator add agents",
                    pool, r->total);
     } else {
         buf_puts(out, ", and ");

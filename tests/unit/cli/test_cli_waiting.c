@@ -166,7 +166,9 @@ static void what_does_not_wait_says_so(void **state)
     }
 }
 
-static void expect_remedy(const char *entry, const char *agents, const char *command)
+// A remedy with this command, whose effect begins with these words; `command` NULL: there is none.
+static void expect_effect(const char *entry, const char *agents, const char *command,
+                          const char *effect)
 {
     struct fixture *f = begin("{}");
     json_t *groups = keep(f, entry);
@@ -174,13 +176,33 @@ static void expect_remedy(const char *entry, const char *agents, const char *com
     json_t *list = waiting_remedies(&f->w, groups, &f->arena);
     bool found = json_array_size(list) == 0 && command == NULL;
     for (size_t i = 0; i < json_array_size(list) && command != NULL; i++) {
-        found |= !strcmp(jget_string(json_array_get(list, i), "command", ""), command);
+        const json_t *remedy = json_array_get(list, i);
+        found |= !strcmp(jget_string(remedy, "command", ""), command) &&
+                 !strncmp(jget_string(remedy, "effect", ""), effect, strlen(effect));
     }
     if (!found) {
         fail_msg("%s does not offer: %s", entry, command);
     }
     json_decref(list);
     end(f);
+}
+
+static void expect_remedy(const char *entry, const char *agents, const char *command)
+{
+    expect_effect(entry, agents, command, "");
+}
+
+// Its user is told so before the command refuses.
+static void remedies_of_administrators_say_so(void **state)
+{
+    (void)state;
+    static const char admin[] = "an administrator: ";
+    expect_effect("{'code':'NO_AGENTS'}", "[{'id':'two','enabled':false,'resourcePools':['gpu']}]",
+                  "muster agent enable two", admin);
+    expect_effect("{'code':'TEAM_FULL','teamName':'research'}", "[]",
+                  "muster team set research --max-slots N", admin);
+    expect_effect("{'code':'BEHIND','behindExperimentId':5}", "[]",
+                  "muster queue move 7 --ahead-of 5", admin);
 }
 
 static void every_reason_has_its_way_out(void **state)
@@ -248,6 +270,7 @@ int main(void)
         cmocka_unit_test(a_long_group_is_counted),
         cmocka_unit_test(what_cannot_run_has_no_place),
         cmocka_unit_test(what_does_not_wait_says_so),
+        cmocka_unit_test(remedies_of_administrators_say_so),
         cmocka_unit_test(every_reason_has_its_way_out),
         cmocka_unit_test(a_time_is_told_from_now),
         cmocka_unit_test(a_job_is_a_row),
