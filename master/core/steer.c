@@ -96,12 +96,12 @@ static bool goes_before(const struct place *a, const struct place *b)
 }
 
 // Finds the job that loses when `l` moves from `was` to `now`; the caller's own jobs do not count.
+// `l` is NULL for a new job of the workspace.
 static enum loser find_loser(struct core *c, const struct request *rq, const struct live *l,
-                             const struct place *was, const struct place *now,
-                             const struct live **passed)
+                             const struct workspace *ws, const struct place *was,
+                             const struct place *now, const struct live **passed)
 {
     enum loser worst = LOSES_NOBODY;
-    const struct workspace *ws = core_workspace_of(c, l->experiment);
     for (size_t i = 0; i < c->experiments.count; i++) {
         const struct live *other = live_at(c, i);
         if (!other || other == l || other->pool != now->pool ||
@@ -135,15 +135,18 @@ static int refuse_above(const char *path, const struct pool *pool, int priority,
                      path, weight, pool->name);
 }
 
-// The message names the other job only if the caller may see it.
+// The message names the other job only if the caller may see it. `job` is NULL for a new one.
 static int refuse_passing(struct core *c, const struct request *rq, const char *path,
-                          const struct live *l, const struct live *passed, bool mate,
-                          struct error *e)
+                          const struct live *job, const struct workspace *ws,
+                          const struct live *passed, bool mate, struct error *e)
 {
-    struct buf job, other;
-    buf_init(&job, 64);
+    struct buf name, other;
+    buf_init(&name, 64);
     buf_init(&other, 64);
-    live_write_name(l, &job);
+    if (job)
+        live_write_name(job, &name);
+    else
+        buf_puts(&name, "the job");
     if (core_sees(c, rq, passed->experiment))
         live_write_name(passed, &other);
     else
@@ -153,14 +156,13 @@ static int refuse_passing(struct core *c, const struct request *rq, const char *
                   "%s: %s would go before %s of another user, which takes the role admin in "
                   "workspace \"%.64s\": leave it behind that one, or ask an administrator (muster "
                   "team members \"%.64s\" names them)",
-                  path, buf_str(&job), buf_str(&other), core_workspace_of(c, l->experiment)->name,
-                  core_workspace_of(c, l->experiment)->name);
+                  path, buf_str(&name), buf_str(&other), ws->name, ws->name);
     else
         error_set(e, ERR_FORBIDDEN,
                   "%s: %s would go before %s of another team, which takes an administrator of the "
                   "cluster: leave it behind that one, or ask an administrator",
-                  path, buf_str(&job), buf_str(&other));
-    buf_free(&job);
+                  path, buf_str(&name), buf_str(&other));
+    buf_free(&name);
     buf_free(&other);
     return ERR_FORBIDDEN;
 }
@@ -178,15 +180,16 @@ static int check_place(struct core *c, const struct request *rq, const struct li
                        const struct place *was, double weight, const char *path, struct error *e)
 {
     const struct experiment *x = l->experiment;
+    const struct workspace *ws = core_workspace_of(c, x);
     const struct place now = place_of(l);
     const struct live *passed = NULL;
     weight = weight < 0 && was->entered ? l->weight : weight;
-    const struct claim claim = {.role = core_role(rq, core_workspace_of(c, x)),
+    const struct claim claim = {.role = core_role(rq, ws),
                                 .own = rq->principal.kind == PRINCIPAL_USER &&
                                        rq->principal.user_id == x->user_id,
                                 .unlimited = now.pool->max_user_priority == SCHED_PRIORITY_MIN,
                                 .above = is_above(l, was, weight),
-                                .loser = find_loser(c, rq, l, was, &now, &passed)};
+                                .loser = find_loser(c, rq, l, ws, was, &now, &passed)};
     switch (precedence_judge(&claim)) {
     case PRECEDENCE_GRANTED:
         return 0;
@@ -195,9 +198,9 @@ static int check_place(struct core *c, const struct request *rq, const struct li
     case PRECEDENCE_ABOVE:
         return refuse_above(path, now.pool, now.priority, weight, e);
     case PRECEDENCE_OTHER_TEAM:
-        return refuse_passing(c, rq, path, l, passed, false, e);
+        return refuse_passing(c, rq, path, l, ws, passed, false, e);
     case PRECEDENCE_TEAMMATE:
-        return refuse_passing(c, rq, path, l, passed, true, e);
+        return refuse_passing(c, rq, path, l, ws, passed, true, e);
     }
     return 0;
 }
@@ -208,21 +211,35 @@ int steer_default_priority(const struct pool *pool)
                                                             : SCHED_PRIORITY_DEFAULT;
 }
 
-// A job that is submitted stands behind all others, so that it can only be above the limits.
+// The pool's default priority and those below it are everybody's: a submission with one of them is
+// never refused. A job with a higher one is judged as if it were moved up from the last place of
+// the default priority.
 int steer_check_config(struct core *c, const struct request *rq, const struct workspace *ws,
                        const json_t *config, struct error *e)
 {
     const json_t *resources = jget(config, "resources");
     const struct pool *pool = core_pool(c, jget_string(resources, "resource_pool", ""));
-    int priority = (int)jget_int(resources, "priority", steer_default_priority(pool));
+    const struct place was = {
+        .pool = pool, .priority = steer_default_priority(pool), .order = INT64_MAX};
+    struct place now = was;
+    now.priority = (int)jget_int(resources, "priority", was.priority);
     double weight = jget_double(resources, "weight", 1);
+    const struct live *passed = NULL;
     const struct claim claim = {.role = core_role(rq, ws),
                                 .own = true,
                                 .unlimited = pool->max_user_priority == SCHED_PRIORITY_MIN,
-                                .above = priority < pool->max_user_priority || weight > 1};
-    return precedence_judge(&claim) == PRECEDENCE_ABOVE
-               ? refuse_above("resources", pool, priority, weight, e)
-               : 0;
+                                .above = now.priority < pool->max_user_priority || weight > 1,
+                                .loser = find_loser(c, rq, NULL, ws, &was, &now, &passed)};
+    switch (precedence_judge(&claim)) {
+    case PRECEDENCE_ABOVE:
+        return refuse_above("resources", pool, now.priority, weight, e);
+    case PRECEDENCE_OTHER_TEAM:
+    case PRECEDENCE_TEAMMATE:
+        return refuse_passing(c, rq, "resources.priority", NULL, ws, passed,
+                              claim.loser == LOSES_TEAMMATE, e);
+    default: // who may not submit at all is refused elsewhere
+        return 0;
+    }
 }
 
 // --- a plan: places that can be taken back -------------------------------------------------------

@@ -1,6 +1,6 @@
 """An editor tries to let the editor's own job go before another team's, and to evict what runs there.
 
-The pool decides by priority alone. The other team's trial holds all slots and one more waits; whatever the
+The pool decides by priority alone, and users may give some above the default. The other team's trial holds all slots and one more waits; whatever the
 attacker's client sends, both keep their places, and the running trial is never asked to leave. What the attacker
 may do with the attacker's own jobs goes on to work, and an administrator of the cluster may do all of it.
 """
@@ -18,7 +18,8 @@ CONFIG = "name: n\nentrypoint: x\nresources: {{slots_per_trial: 4, priority: {0}
 class Priorities(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster("priorities", slots=(), master_flags=["--scheduler", "priority", "--preempt-after", "0"])
+        cls.cluster = Cluster("priorities", slots=(), master_flags=["--scheduler", "priority", "--preempt-after", "0",
+                                                                           "--max-user-priority", "30"])
         cls.addClassCleanup(cls.cluster.__exit__, None, None, None)
         cls.cluster.start_master()
         nobody = Det(cls.cluster.port)
@@ -36,7 +37,7 @@ class Priorities(unittest.TestCase):
         wait_for("the agent", lambda: cls.admin.get("/agents")["agents"], 30)
         cls.project = cls.team(cls.attacker, "mine")
         cls.their_project = cls.team(cls.victim, "theirs")
-        cls.runs, cls.waits = (cls.submit(cls.victim, cls.their_project, 50) for _ in range(2))
+        cls.runs, cls.waits = (cls.submit(cls.victim, cls.their_project, 42) for _ in range(2))
         cls.running = cls.live.task_of(cls.runs)
         cls.job = cls.submit(cls.attacker, cls.project, 60)
         cls.other = cls.submit(cls.attacker, cls.project, 60)
@@ -76,7 +77,7 @@ class Priorities(unittest.TestCase):
     def attempts(self):
         """(method, path, body) of everything that could put the attacker's job ahead."""
         mine, theirs, job = self.jobs[self.job], (self.jobs[self.waits], self.jobs[self.runs]), self.job
-        for priority in (49, 43, 42, 41, 1):
+        for priority in (41, 35, 30, 29, 1):
             yield "PATCH", f"experiments/{job}", {"resources": {"priority": priority}}
             yield "POST", "job-queues", {"updates": [{"jobId": mine, "priority": priority}]}
         for value in ("1", 1.0, "01", 4.2e1, [1], {"a": 1}, True, -1, 0, 100, 2**63, "1e0"):
@@ -88,18 +89,20 @@ class Priorities(unittest.TestCase):
         yield "POST", "job-queues", {"updates": [{"jobId": mine, "behindOf": theirs[1]}]}  # still before the one that waits
         yield "POST", "job-queues", {"updates": [{"jobId": theirs[0], "behindOf": mine}]}
         yield "POST", "job-queues", {"updates": [{"jobId": theirs[0], "priority": 99}]}
-        yield "POST", "job-queues", {"updates": [{"jobId": mine, "priority": 61}, {"jobId": mine, "priority": 42}]}
-        yield "POST", "job-queues", {"updates": [{"jobId": self.jobs[self.other], "priority": 42},
+        yield "POST", "job-queues", {"updates": [{"jobId": mine, "priority": 61}, {"jobId": mine, "priority": 41}]}
+        yield "POST", "job-queues", {"updates": [{"jobId": self.jobs[self.other], "priority": 41},
                                                  {"jobId": mine, "aheadOf": self.jobs[self.other]}]}
         yield "POST", "job-queues", {"updates": [{"jobId": mine, "weight": 1e6}]}
         yield "PATCH", f"experiments/{job}", {"resources": {"weight": 5}}
-        for more in ("priority: 1", "priority: 41", "weight: 2"):
+        for more in ("priority: 1", "priority: 30", "priority: 41", "weight: 2"):
             config = CONFIG.format(60, "").replace("priority: 60", more)
             yield "POST", "experiments", {"config": config, "projectId": self.project, "activate": True}
             yield "POST", "experiments", {"config": config, "parentId": job, "projectId": self.project, "activate": True}
             yield "PUT", f"experiments/by-external-id/x-{more[-1]}", {"config": config, "projectId": self.project}
         yield "POST", "generic-tasks", {"config": "entrypoint: x\nresources: {slots: 4, priority: 1}\n", "projectId": self.project}
-        yield "POST", "commands", {"config": {"entrypoint": ["x"], "resources": {"slots": 4, "priority": 1}}}
+        yield "POST", "generic-tasks", {"config": "entrypoint: x\nresources: {slots: 4, priority: 41}\n", "projectId": self.project}
+        for priority in (1, 41):
+            yield "POST", "commands", {"config": {"entrypoint": ["x"], "resources": {"slots": 4, "priority": priority}}}
         yield "POST", "templates/fast", {"config": {"resources": {"priority": 1}}}
         yield "POST", "experiments", {"config": CONFIG.format(60, "").replace(", priority: 60", ""), "template": "fast",
                                       "projectId": self.project, "activate": True}
@@ -118,6 +121,8 @@ class Priorities(unittest.TestCase):
         self.attacker.post("/job-queues", {"updates": [{"jobId": self.jobs[self.job], "aheadOf": self.jobs[self.other]}]})
         wait_for("the job to go first", lambda: self.is_before(self.job, self.other), 30)
         self.harmless("own jobs")
+        self.submit(self.attacker, self.project, 42)  # the default priority is everybody's
+        self.harmless("the default priority")
 
     def test_z_an_administrator_may(self):
         self.admin.post("/job-queues", {"updates": [{"jobId": self.jobs[self.job], "aheadOf": self.jobs[self.waits]}]})

@@ -382,6 +382,46 @@ static void test_what_is_submitted(void **state)
     assert_int_equal(run_command(ED, core_command_create, "\"priority\":42"), 200);
 }
 
+// A pool whose users may give more than the default: no way to submit a job passes others that a
+// move could not pass.
+static void test_a_submission_passes_nobody(void **state)
+{
+    (void)state;
+    begin(SCHED_PRIORITY, 30);
+    int (*const ways[])(int who, const char *resources) = {
+        submits, submits_fork, previews, puts_external, runs_generic, uses_template, continues};
+    static const int users[] = {ED, ANN, ADMIN};
+    for (int round = 0; round < 2; round++) { // behind a teammate's job, then another team's
+        assert_int_equal(submit_to(round ? OTTO : MATE, round, "", ""), 200);
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+            for (int k = 0; k < 3; k++) {
+                int expected = k > round ? 200 : 403;
+                if (ways[i](users[k], ", priority: 41") != expected ||
+                    (expected == 403 &&
+                     !strstr(last_error, round ? "of another team" : "role admin")))
+                    fail_msg("round %d, way %zu by user %d: %d %s", round, i, users[k], last_status,
+                             last_error);
+                if (ways[i](users[k], ", priority: 42") != 200 ||
+                    ways[i](users[k], ", priority: 43") != 200)
+                    fail_msg("way %zu by user %d: %s", i, users[k], last_error);
+            }
+    }
+    assert_int_equal(run_command(ED, core_command_create, "\"priority\":41"), 403);
+    assert_int_equal(run_command(ED, core_command_create, "\"priority\":42"), 200);
+    assert_int_equal(submit_to(ADMIN, 0, ", priority: 29", ""), 200);
+    assert_int_equal(submit_to(ED, 0, ", priority: 29", ""), 403);
+    assert_non_null(strstr(last_error, "30 to 99"));
+}
+
+static void test_shares_let_submissions_choose(void **state)
+{
+    (void)state;
+    begin(SCHED_FAIR_SHARE, 30);
+    assert_int_equal(submit_to(MATE, 0, "", ""), 200);
+    assert_int_equal(submit_to(OTTO, 1, "", ""), 200);
+    assert_int_equal(submit_to(ED, 0, ", priority: 30", ""), 200);
+}
+
 // Who may give 50 at the most is not refused for saying nothing.
 static void test_the_default_of_a_low_pool(void **state)
 {
@@ -505,6 +545,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_pool_without_limits, cluster_setup,
                                         cluster_teardown),
         cmocka_unit_test_setup_teardown(test_what_is_submitted, cluster_setup, cluster_teardown),
+        cmocka_unit_test_setup_teardown(test_a_submission_passes_nobody, cluster_setup,
+                                        cluster_teardown),
+        cmocka_unit_test_setup_teardown(test_shares_let_submissions_choose, cluster_setup,
+                                        cluster_teardown),
         cmocka_unit_test_setup_teardown(test_the_default_of_a_low_pool, cluster_setup,
                                         cluster_teardown),
         cmocka_unit_test_setup_teardown(test_batches, cluster_setup, cluster_teardown),
