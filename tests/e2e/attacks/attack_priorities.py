@@ -80,7 +80,7 @@ class Priorities(unittest.TestCase):
         for priority in (41, 35, 30, 29, 1):
             yield "PATCH", f"experiments/{job}", {"resources": {"priority": priority}}
             yield "POST", "job-queues", {"updates": [{"jobId": mine, "priority": priority}]}
-        for value in ("1", 1.0, "01", 4.2e1, [1], {"a": 1}, True, -1, 0, 100, 2**63, "1e0"):
+        for value in ("1", 1.0, "01", 4.1e1, [1], {"a": 1}, True, -1, 0, 100, 2**63, "1e0"):
             yield "PATCH", f"experiments/{job}", {"resources": {"priority": value}}
             yield "POST", "job-queues", {"updates": [{"job_id": mine, "priority": value}]}
         for anchor in theirs:
