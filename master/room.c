@@ -151,7 +151,7 @@ static void *watch(void *arg)
     pthread_mutex_lock(&r->lock);
     while (!r->stops) {
         struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
+        clock_gettime(CLOCK_MONOTONIC, &until); // so that a clock that is set back holds up nothing
         until.tv_sec += LOOK_EVERY_S;
         pthread_cond_timedwait(&r->changed, &r->lock, &until);
         if (r->stops)
@@ -173,7 +173,11 @@ struct room *room_new(const struct room_options *options)
     if (!r->o.look)
         r->o.look = room_look_statvfs;
     pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->changed, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     for (int i = 0; i < ROOM_PLACES; i++) {
         r->places[i].room = r;
         r->places[i].place = (enum room_place)i;
