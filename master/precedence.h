@@ -5,7 +5,8 @@
 // of a workspace may do so for all jobs of that workspace, as long as no job of another workspace
 // loses. Only an administrator of the cluster may put a job before one of another workspace, or
 // above the pool's max_user_priority. At a submission the default priority and those below it are
-// everybody's, whoever else chose to stand lower. A pool whose max_user_priority is 1 has none of these limits.
+// everybody's, whoever else chose to stand lower. A pool whose max_user_priority is 1 has none of
+// these limits.
 #ifndef MUSTER_MASTER_PRECEDENCE_H
 #define MUSTER_MASTER_PRECEDENCE_H
 
