@@ -376,7 +376,8 @@ static void rank_team(struct sched *s, struct pool *p, int team)
 static int64_t lane_of(struct sched *s, struct pool *p)
 {
     int64_t part = p->capacity * s->rules.fast_percent * FINE / 100;
-    int64_t passed = (s->now - p->fast_at) / 1000, most = part * (LANE_SAVES_US / 1000);
+    int64_t passed = p->fast_at ? (s->now - p->fast_at) / 1000 : 0; // ms
+    int64_t most = part * (LANE_SAVES_US / 1000);
     if (!p->fast_at || passed >= LANE_LOOK_US / 1000) {
         p->fast_saved += passed * (part - p->fast_used);
         if (!p->fast_at || p->fast_saved > most)
