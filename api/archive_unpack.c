@@ -28,22 +28,27 @@ struct unpack {
     size_t entries;
 };
 
-// Opens a folder below the one aside, made where it is not there.
+// Opens a folder below the one aside, made where it is not there: each part from the descriptor of
+// the one before, so that no link is followed on the way.
 static int open_made(struct unpack *u, const char *name, int *fd, struct error *e)
 {
-    char *so_far = xstrdup(name);
-    int rc = 0;
-    for (char *slash = strchr(so_far, '/'); !rc; slash = strchr(slash + 1, '/')) {
+    char *names = xstrdup(name), *slash;
+    int at, rc = dir_open_below(u->dir, "", u->folder, &at, e);
+    for (char *part = names; !rc && part; part = slash ? slash + 1 : NULL) {
+        int next = -1;
+        slash = strchr(part, '/');
         if (slash)
             *slash = '\0';
-        if (mkdirat(u->dir, so_far, 0755) && errno != EEXIST)
-            rc = error_set_errno(e, ERR_IO, errno, "cannot make %s in %s", so_far, u->folder);
-        if (!slash)
-            break;
-        *slash = '/';
+        if (mkdirat(at, part, 0755) && errno != EEXIST)
+            rc = error_set_errno(e, ERR_IO, errno, "cannot make %s in %s", name, u->folder);
+        else
+            rc = dir_open_below(at, part, name, &next, e);
+        close(at);
+        at = next;
     }
-    free(so_far);
-    return rc ? rc : dir_open_below(u->dir, name, name, fd, e);
+    free(names);
+    *fd = at;
+    return rc;
 }
 
 // The folder that is to hold `name`, and the last part of it.
