@@ -28,6 +28,14 @@ trainer:
   checkpoint_every: 20000
   report_every: 1000
 """
+CACHE = """\
+MUSTER_CUDA:STRING=OFF
+MUSTER_INCLUDE_X:STRING=/usr/include
+MUSTER_LIB_X:FILEPATH=/usr/lib/x.so
+MUSTER_SANITIZE:STRING=
+MUSTER_WARNINGS_ARE_ERRORS:BOOL=ON
+MUSTER_WEBUI_BUILT:INTERNAL=1
+"""
 # Like the real one it refuses a cache that was made elsewhere; it builds nothing, as all is there.
 CMAKE = """\
 #!/bin/sh
@@ -77,7 +85,7 @@ class Clone(unittest.TestCase):
         for name in PROGRAMS:
             shutil.copy(BIN / name, self.clone / "build/bin")
         (self.clone / "build/CMakeCache.txt").write_text(
-            f"CMAKE_HOME_DIRECTORY:INTERNAL={self.clone}\nMUSTER_CUDA:BOOL=OFF\n")
+            f"CMAKE_HOME_DIRECTORY:INTERNAL={self.clone}\n{CACHE}")
         self.calls = folder / "calls"
         self.addCleanup(lambda: self.quickstart("stop", "--kill"))
         (self.clone / "data").mkdir()
@@ -149,7 +157,8 @@ class Clone(unittest.TestCase):
         self.clone.rename(moved)
         self.clone = moved
         self.assertIn("configuring it anew", self.works("start", "--port", ports[1]))
-        self.assertIn("--preset release -DMUSTER_CUDA:BOOL=OFF --fresh\n", self.calls.read_text())
+        self.assertIn("--preset release -DMUSTER_CUDA:STRING=OFF "
+                      "-DMUSTER_WARNINGS_ARE_ERRORS:BOOL=ON --fresh\n", self.calls.read_text())
         (self.clone / "build/CMakeCache.txt").write_text(f"CMAKE_HOME_DIRECTORY:INTERNAL={self.clone}\n")
         self.assertEqual(self.port(), ports[1])
         wait_for("it to train on", lambda: self.states()["runs"] == "RUNNING")
