@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 import unittest
 
 from cluster import BIN, SOURCE, wait_for
@@ -35,6 +36,12 @@ MUSTER_LIB_X:FILEPATH=/usr/lib/x.so
 MUSTER_SANITIZE:STRING=
 MUSTER_WARNINGS_ARE_ERRORS:BOOL=ON
 MUSTER_WEBUI_BUILT:INTERNAL=1
+"""
+DEAF = """\
+name: deaf
+resources: {slots_per_trial: 1}
+searcher: {name: single, metric: loss}
+entrypoint: "trap '' TERM; while :; do sleep 0.1; done"
 """
 # Like the real one it refuses a cache that was made elsewhere; it builds nothing, as all is there.
 CMAKE = """\
@@ -98,9 +105,9 @@ class Clone(unittest.TestCase):
                 "XDG_CONFIG_HOME": str(self.clone / "config"),
                 **({"MUSTER_MASTER": url.read_text().strip()} if url.exists() else {})}
 
-    def quickstart(self, *arguments):
-        done = subprocess.run([self.clone / "packaging/quickstart", *map(str, arguments)], env=self.environment(),
-                              text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)
+    def quickstart(self, *arguments, patience=120):
+        done = subprocess.run([self.clone / "packaging/quickstart", *map(str, arguments)],
+                              env={**self.environment(), "MUSTER_QUICKSTART_PATIENCE": str(patience)}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)
         return done.returncode, done.stdout
 
     def works(self, *arguments):
@@ -172,6 +179,20 @@ class Clone(unittest.TestCase):
         self.assertEqual(self.port(), ports[1])  # kept
         states = self.states()
         self.assertEqual((states["waits"], states["rests"]), ("QUEUED", "PAUSED"))
+
+    def test_stop_names_who_does_not_leave(self):
+        self.works("start", "--port", "0")
+        (self.clone / "deaf.yaml").write_text(DEAF)
+        self.muster("experiment", "create", self.clone / "deaf.yaml")
+        wait_for("it to run", lambda: self.states() == {"deaf": "RUNNING"})
+        before = time.monotonic()
+        code, text = self.quickstart("stop", patience=3)
+        self.assertNotEqual(code, 0)
+        self.assertGreaterEqual(time.monotonic() - before, 2)
+        self.assertIn("waiting at most 3 s for experiments that leave their slots: 1\n", text)
+        self.assertIn("these experiments have not left their slots: 1;", text)
+        self.assertIn("muster experiment kill 1 ends", text)
+        wait_for("it to go on", lambda: self.states() != {"deaf": "PAUSED"})
 
     def test_what_cannot_be_paused_is_not_killed_unasked(self):
         self.works("start", "--port", "0")
