@@ -21,6 +21,9 @@ enum {
     LIMIT_YAML_VALUES = 100000,        // values in one document
     LIMIT_JSON_DEPTH = 32,             // levels of request bodies and configurations
     LIMIT_ANSWER_DEPTH = 64,           // .. of any JSON that is read: answers wrap what was taken
+    LIMIT_ANSWER = 144 << 20,  // bytes of one answer: a model definition at its limit, as base64
+    LIMIT_ANSWERS = 192 << 20, // .. of all that are not sent yet
+    LIMIT_ANSWERS_USER = 24 << 20, // .. of one user, unless it is a single answer
     LIMIT_SLOTS_PER_AGENT = 1024,
     LIMIT_SLOTS_PER_TRIAL = 8192,
     LIMIT_CONCURRENT_TRIALS = 1000, // of a search

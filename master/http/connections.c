@@ -1,6 +1,7 @@
 #include "master/http/connections.h"
 
 #include <arpa/inet.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,8 +22,9 @@ struct connection {
     enum class class;
     enum connection_phase phase;
     int64_t since;   // when the phase began; of newcomers IDLE and HEADERS are one phase
-    int64_t heard;   // when the last byte of a body came
-    size_t received; // bytes of the body
+    int64_t heard;   // when the last byte of a body came, or of an answer was taken
+    size_t received; // bytes of the body or the answer
+    uint64_t acked;  // bytes that the peer has acknowledged since it connected
     int patience;    // seconds of a PHASE_ANSWER; 0: any
     bool closing;    // shut down; no longer in the lists by class and group
     struct group *group;
@@ -312,6 +314,25 @@ bool connections_make_room(struct connections *all)
 
 // --- time ----------------------------------------------------------------------------------------
 
+// 0: not known. <netinet/tcp.h> has a struct without the field.
+static uint64_t bytes_acked(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof info;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) ? 0 : info.tcpi_bytes_acked;
+}
+
+// What the kernel keeps for a peer who does not read has been sent, but nobody has taken it.
+static void look_at_reply(struct connection *c, int64_t now)
+{
+    uint64_t acked = bytes_acked(c->fd);
+    if (acked == c->acked)
+        return;
+    c->received += acked - c->acked;
+    c->acked = acked;
+    c->heard = now;
+}
+
 void connections_enter(struct connections *all, struct connection *c, enum connection_phase phase,
                        int64_t now)
 {
@@ -324,6 +345,8 @@ void connections_enter(struct connections *all, struct connection *c, enum conne
         c->since = now;
         c->heard = now;
         c->received = 0;
+        if (phase == PHASE_REPLY)
+            c->acked = bytes_acked(c->fd);
         if (!c->closing)
             move_to_end(all, c);
     }
@@ -368,6 +391,7 @@ static bool is_late(const struct connection *c, int64_t now)
     case PHASE_HEADERS:
         return seconds >= HEADERS_S;
     case PHASE_BODY:
+    case PHASE_REPLY:
         return now - c->heard >= BODY_SILENCE_S * SECOND ||
                seconds >= BODY_GRACE_S + (int64_t)(c->received / BODY_RATE);
     case PHASE_ANSWER:
@@ -392,11 +416,14 @@ void connections_sweep(struct connections *all, int64_t now)
     int open = all->open;
     if (now - all->swept >= SECOND) {
         all->swept = now;
-        for (struct connection *c = all->first; c; c = c->after)
+        for (struct connection *c = all->first; c; c = c->after) {
+            if (!c->closing && c->phase == PHASE_REPLY)
+                look_at_reply(c, now);
             if (!c->closing && is_late(c, now)) {
                 close_one(all, c);
                 all->done.slow++;
             }
+        }
         news = difference(&all->done, &all->told);
         if (now - all->reported < REPORT_US)
             news = (struct connections_count){0};

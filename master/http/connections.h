@@ -26,8 +26,8 @@ enum {
     HEADERS_S = 10,         // seconds from connecting, or from the first line, to the last header
     IDLE_NEWCOMER_S = 10,   // between an answer and the next request
     IDLE_S = 75,            // .. of those who have signed in
-    BODY_SILENCE_S = 20,    // without any byte of a body
-    BODY_GRACE_S = 30,      // that a body may take, and
+    BODY_SILENCE_S = 20,    // without any byte of a body, or of an answer that the peer takes
+    BODY_GRACE_S = 30,      // that either may take, and
     BODY_RATE = 8 * 1024,   // one second more for so many bytes of it
     WORKING_NEWCOMERS = 16, // requests of one address that wait for a worker, before any token
     ADDRESS_SHARE = 4,      // newcomers of one address: a quarter of all newcomers
@@ -44,7 +44,8 @@ enum connection_phase {
     PHASE_HEADERS, // the first line has come
     PHASE_BODY,    // the headers have come
     PHASE_WORK,    // the request is whole and is worked on, or its stream waits for news
-    PHASE_ANSWER,  // the answer, or the next part of a stream, is being sent
+    PHASE_REPLY,   // the whole answer is being sent
+    PHASE_ANSWER,  // the next part of a stream is being sent
 };
 
 struct connections *connections_new(const struct connections_limits *limits);

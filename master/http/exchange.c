@@ -71,7 +71,7 @@ struct exchange *exchange_new(struct http_thread *t)
     x = xcalloc(1, sizeof *x);
     x->thread = t;
     x->server = t->server;
-    buf_init(&x->rq.answer, ANSWER_MAX);
+    buf_init(&x->rq.answer, LIMIT_ANSWER);
     buf_init(&x->body, LIMIT_BODY);
     return x;
 }
@@ -115,10 +115,12 @@ void exchange_end(struct exchange *x)
     json_decref(x->json);
     if (x->rq.input)
         x->rq.input_free(x->rq.input);
-    size_t held = x->held;
+    size_t held = x->held + x->answer_hold.bytes;
     release_body(x);
-    memory_used(&x->server->memory, x->server->offload, held);
+    answers_release(&x->server->answers, &x->answer_hold);
+    x->rq.answer.limit = LIMIT_ANSWER;
     recycle(&x->rq.answer);
+    memory_used(&x->server->memory, x->server->offload, held);
     struct arena arena = x->rq.arena;
     if (arena.used > KEEP_BYTES)
         arena_free(&arena);
@@ -278,7 +280,7 @@ static int add_header(struct MHD_Response *response, const char *name, const cha
 static enum MHD_Result send_response(struct exchange *x, int status, struct MHD_Response *response)
 {
     x->stage = STAGE_ANSWERED;
-    enter(x, PHASE_ANSWER);
+    enter(x, x->stream ? PHASE_ANSWER : PHASE_REPLY);
     if (!response)
         return MHD_NO;
     if (status == 401)
@@ -340,19 +342,44 @@ static void add_view_headers(struct exchange *x, struct MHD_Response *response)
         add_header(response, v->headers[i].name, v->headers[i].value);
 }
 
+// The call changes nothing, so that it may be refused when all its work is done.
+static bool is_read(const struct exchange *x)
+{
+    return x->route && (x->route->kind == ROUTE_READ || !strcmp(x->rq.method, "GET"));
+}
+
+// Agents are the cluster's own: their answers do not count.
+static bool counts(const struct exchange *x)
+{
+    return x->rq.principal.kind != PRINCIPAL_AGENT;
+}
+
+// The finished answer finds a place, or the call fails.
+static void hold_answer(struct exchange *x)
+{
+    struct buf *b = &x->rq.answer;
+    if (!x->failed.code && b->err && b->limit < LIMIT_ANSWER)
+        answers_refuse(&x->failed);
+    if (!x->failed.code && b->err)
+        error_set(&x->failed, ERR_TOO_LARGE,
+                  "the answer is larger than %d MB; ask for less with limit=", LIMIT_ANSWER >> 20);
+    if (!x->failed.code && counts(x))
+        answers_hold(&x->server->answers, &x->answer_hold, x->rq.principal.user_id, b->len,
+                     !is_read(x), &x->failed);
+    if (x->failed.code) {
+        recycle(b);
+        request_fail(&x->rq, &x->failed);
+        x->view = (struct view){0};
+    }
+}
+
 // The whole answer. It stays in the exchange until the connection is done with it, so nothing is
 // copied.
 static enum MHD_Result exchange_answer(struct exchange *x)
 {
     struct request *rq = &x->rq;
     audit_refusal(x);
-    if (!x->failed.code && rq->answer.err)
-        error_set(&x->failed, ERR_TOO_LARGE,
-                  "the answer is larger than %d MB; ask for less with limit=", ANSWER_MAX >> 20);
-    if (x->failed.code) {
-        request_fail(rq, &x->failed);
-        x->view = (struct view){0};
-    }
+    hold_answer(x);
     const char *text = x->view.text ? x->view.text : buf_str(&rq->answer);
     size_t len = !x->view.text      ? rq->answer.len
                  : x->view.text_len ? x->view.text_len
@@ -388,8 +415,25 @@ static void fill_view(struct exchange *x, struct db_reader *db)
 
 static void run_view(struct exchange *x, struct db_reader *db)
 {
+    if (is_read(x) && counts(x) && x->rq.principal.kind != PRINCIPAL_NONE)
+        x->rq.answer.limit = answers_room(&x->server->answers, x->rq.principal.user_id);
     fill_view(x, db);
     x->failed.code = x->route->view(&x->view, &x->failed);
+}
+
+// On the http thread, which the caller's share of its time pays for.
+static void run_view_here(struct exchange *x)
+{
+    int64_t begun = clock_mono_us();
+    run_view(x, x->thread->db);
+    int64_t now = clock_mono_us();
+    answers_took(&x->server->answers, x->rq.principal.user_id, now, now - begun);
+}
+
+static bool is_heavy(const struct exchange *x)
+{
+    return x->rq.principal.kind != PRINCIPAL_NONE && counts(x) &&
+           answers_is_heavy(&x->server->answers, x->rq.principal.user_id, clock_mono_us());
 }
 
 static int parse_body(struct exchange *x, struct error *e)
@@ -432,6 +476,8 @@ static int parse_body(struct exchange *x, struct error *e)
     return x->json && x->route->takes ? schema_check(x->route->takes, x->json, e) : 0;
 }
 
+static enum MHD_Result park(struct exchange *x);
+
 static int to_core(struct exchange *x, struct error *e)
 {
     return core_submit(x->server->service.core, x->route->core, &x->rq, e);
@@ -459,13 +505,45 @@ static int to_worker(struct exchange *x, struct error *e)
     return offload_submit(x->server->offload, &x->job, e);
 }
 
+static struct exchange *exchange_of_pumped(struct pumped *p)
+{
+    return (struct exchange *)((char *)p - offsetof(struct exchange, pumped));
+}
+
+static void exchange_filled(struct pumped *p)
+{
+    struct exchange *x = exchange_of_pumped(p);
+    parking_wake(x->server->parking, &x->parked);
+}
+
+// On a thread of the readers.
+static enum pump_turn exchange_read(struct pumped *p, struct db_reader *db)
+{
+    run_view(exchange_of_pumped(p), db);
+    return PUMP_READY;
+}
+
+// A read that would keep the http thread waits for its user's turn at the readers.
+static enum MHD_Result defer(struct exchange *x)
+{
+    x->deferred = true;
+    x->pumped = (struct pumped){
+        .user = x->rq.principal.user_id, .fill = exchange_read, .ready = exchange_filled};
+    pump_queue(x->server->readers, &x->pumped);
+    return park(x);
+}
+
 // After the core or a worker has let go of it: the rest is done here, on the http thread.
 static enum MHD_Result exchange_finish(struct exchange *x)
 {
     bool rendered = x->route->kind == ROUTE_CORE && x->route->view;
     int status = x->rq.status;
-    if (rendered && !x->failed.code && (!status || status < 300) && !x->rq.answer.len)
-        run_view(x, x->thread->db);
+    if (rendered && !x->deferred && !x->failed.code && (!status || status < 300) &&
+        !x->rq.answer.len) {
+        if (is_heavy(x))
+            return defer(x);
+        run_view_here(x);
+    }
     return exchange_answer(x);
 }
 
@@ -548,11 +626,6 @@ static int64_t wait_until(const struct exchange *x)
     return sooner ? x->recheck : own;
 }
 
-static struct exchange *exchange_of_pumped(struct pumped *p)
-{
-    return (struct exchange *)((char *)p - offsetof(struct exchange, pumped));
-}
-
 // Runs on a thread of the pump.
 static enum pump_turn exchange_fill(struct pumped *p, struct db_reader *db)
 {
@@ -564,12 +637,6 @@ static enum pump_turn exchange_fill(struct pumped *p, struct db_reader *db)
         return PUMP_AGAIN;
     parking_set_until(x->server->parking, &x->parked, wait_until(x));
     return PUMP_WAIT;
-}
-
-static void exchange_filled(struct pumped *p)
-{
-    struct exchange *x = exchange_of_pumped(p);
-    parking_wake(x->server->parking, &x->parked);
 }
 
 static void exchange_asleep(struct parked *p)
@@ -659,11 +726,15 @@ static enum MHD_Result dispatch(struct exchange *x)
         return exchange_answer(x);
     if (kind == ROUTE_STREAM)
         return open_stream(x);
+    if (is_read(x) && (kind == ROUTE_WORKER || (kind == ROUTE_READ && is_heavy(x))))
+        return defer(x);
     if (kind == ROUTE_READ) {
-        run_view(x, x->thread->db);
+        run_view_here(x);
         return exchange_answer(x);
     }
     x->failed.code = connections_may_work(x->server->connections, x->connection, &x->failed);
+    if (!x->failed.code && x->route->view && counts(x) && !is_read(x))
+        x->failed.code = answers_check(&x->server->answers, x->rq.principal.user_id, &x->failed);
     if (x->failed.code)
         return exchange_answer(x);
     bool worker = kind == ROUTE_WORKER || (x->body.len && !x->parsed);

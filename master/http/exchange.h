@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "master/http/answers.h"
 #include "master/http/bodies.h"
 #include "master/http/connections.h"
 #include "master/http/memory.h"
@@ -22,7 +23,6 @@
 #include "master/http/view.h"
 
 enum {
-    ANSWER_MAX = 256 << 20,        // bytes of one answer
     DRAIN_MAX = 16 << 20,          // bytes of a refused body that are read before its answer
     PARSE_INLINE_MAX = 256 * 1024, // longer bodies are parsed by a worker
     ADDRESS_TEXT = 64,
@@ -50,13 +50,14 @@ struct server {
     struct connections *connections;
     struct parking *parking;
     struct offload *offload;
-    struct pump *pump;
+    struct pump *pump, *readers; // of streams; of reads that would keep the http threads
     struct seats streams;
     atomic_bool draining;
     atomic_int active;   // exchanges under way
     atomic_int refusals; // of this minute
     atomic_int_least64_t refusal_minute;
     struct bodies bodies;
+    struct answers answers;
     struct memory memory;
 
     struct http_thread threads[HTTP_THREADS];
@@ -101,8 +102,10 @@ struct exchange {
     struct view view;
     struct error failed; // code 0: fine so far
     struct stream *stream;
-    struct pumped pumped; // of the stream
-    size_t sent;          // of the stream's bytes in rq.answer
+    struct pumped pumped; // of the stream, or of a heavy read
+    struct answer_hold answer_hold;
+    bool deferred; // to the readers
+    size_t sent;   // of the stream's bytes in rq.answer
     bool stream_over, stream_broken, seated;
     int64_t recheck; // when its caller is checked again
     struct sighted *sighted;

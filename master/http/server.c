@@ -340,6 +340,7 @@ static void free_server(struct server *s)
     offload_free(s->service.searcher);
     patterns_free(s->service.patterns);
     pump_free(s->pump);
+    pump_free(s->readers);
     parking_free(s->parking);
     connections_free(s->connections);
     routes_free(s->routes);
@@ -406,6 +407,8 @@ int server_start(const struct server_options *o, struct server **out, struct err
         rc = offload_new(o->db, 1, &s->service.searcher, e);
     if (!rc)
         rc = pump_new(o->db, &s->pump, e);
+    if (!rc)
+        rc = pump_new(o->db, &s->readers, e);
     if (!rc)
         s->url = url_of(s->listener, s->cert);
     MHD_set_panic_func(on_panic, NULL);

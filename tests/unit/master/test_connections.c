@@ -333,6 +333,39 @@ static void test_a_connection_that_has_not_begun_shuts_nothing(void **state)
     close(ends[1]);
 }
 
+// An answer of which the peer takes nothing is cut; taking some of it goes on.
+static void test_replies(void **state)
+{
+    (void)state;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, len), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+    struct caller *k = &callers[count++], *unread = arrive("192.0.2.2");
+    k->theirs = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(k->theirs, (struct sockaddr *)&at, len), 0);
+    k->own = accept(listener, NULL, NULL);
+    k->c = connections_admit(table, (struct sockaddr *)&at, ++now);
+    connections_begin(table, k->c, k->own);
+    close(listener);
+    assert_int_equal(sign_in(k, false, 1), 0);
+    assert_int_equal(sign_in(unread, false, 2), 0);
+    enter(k, PHASE_REPLY);
+    enter(unread, PHASE_REPLY);
+    for (int i = 0; i < BODY_GRACE_S + 1; i++) {
+        if (i < BODY_GRACE_S)
+            assert_int_equal(send(k->own, "more", 4, 0), 4);
+        usleep(2000); // for the acknowledgement
+        sweep_after(1);
+        assert_int_equal(is_cut(unread), i + 1 >= BODY_SILENCE_S);
+        if (i + 1 < BODY_GRACE_S)
+            assert_int_equal(connections_count(table).users, 1 + (i + 1 < BODY_SILENCE_S));
+    }
+    assert_int_equal(connections_count(table).users, 0); // 4 bytes a second are too few
+}
+
 int main(void)
 {
     struct rlimit files = {2048, 2048};
@@ -346,6 +379,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_deadlines, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bodies, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_replies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_work_of_newcomers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_files_left, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_connection_that_has_not_begun_shuts_nothing, setup,
