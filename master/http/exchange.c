@@ -528,7 +528,7 @@ static enum MHD_Result defer(struct exchange *x)
 {
     x->deferred = true;
     x->pumped = (struct pumped){
-        .user = x->rq.principal.user_id, .fill = exchange_read, .ready = exchange_filled};
+        .turn.user = x->rq.principal.user_id, .fill = exchange_read, .ready = exchange_filled};
     pump_queue(x->server->readers, &x->pumped);
     return park(x);
 }
