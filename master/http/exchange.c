@@ -45,7 +45,8 @@ static void exchange_complete(struct request *rq)
     parking_wake(x->server->parking, &x->parked);
 }
 
-// Under the parking's lock: the core can not have completed the request yet.
+// Under the parking's lock: the core can not have completed the request yet, unless its answer
+// waits for a reader.
 static bool exchange_gone(struct parked *p)
 {
     struct exchange *x = (struct exchange *)((char *)p - offsetof(struct exchange, parked));
@@ -53,7 +54,7 @@ static bool exchange_gone(struct parked *p)
         x->gone = true;
         return pump_gone(x->server->pump, &x->pumped);
     }
-    if (x->route->kind == ROUTE_CORE) {
+    if (x->route->kind == ROUTE_CORE && !x->deferred) {
         atomic_store(&x->rq.client_gone, true);
         core_client_gone(x->server->service.core, &x->rq);
     }
