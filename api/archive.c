@@ -191,7 +191,7 @@ static void free_items(struct item *items, size_t count)
     free(items);
 }
 
-// What the base64 says decoded, if it is any.
+// Decodes the base64 text; fails where it is none.
 static size_t decoded_size(const char *text, size_t len)
 {
     size_t padding = 0;

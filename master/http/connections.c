@@ -322,7 +322,8 @@ static uint64_t bytes_acked(int fd)
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) ? 0 : info.tcpi_bytes_acked;
 }
 
-// What the kernel keeps for a peer who does not read has been sent, but nobody has taken it.
+// Bytes that the kernel keeps for a peer who does not read count as sent, but nobody has taken
+// them.
 static void look_at_reply(struct connection *c, int64_t now)
 {
     uint64_t acked = bytes_acked(c->fd);

@@ -384,7 +384,7 @@ class Running(AgentTest):
         self.start(a=task("a", "touch ready; echo secret; sleep 1000"))
         self.wait_line("a", "secret")
         script = ('ls ../..; cat ../../a/task.json; ls ../../../trash; cat "$TOKEN_FILE"; ls ../../../tasks; '
-                  'pwd; echo mine >file; cat ../work/file; touch ../../x; mkdir ../../y; echo end')
+                  'pwd; echo mine >file; cat ../${PWD##*/}/file; touch ../../x; mkdir ../../y; echo end')
         look = task("b", script)
         look["env"].update(DET_SESSION_TOKEN="other", TOKEN_FILE=str(self.folder / "token"))
         self.master.change(b=look)

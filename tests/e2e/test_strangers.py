@@ -58,7 +58,7 @@ BULK = [{"experimentIds": ["$experiment"]}, {"experimentIds": ["$experiment"], "
 ELSEWHERE = [{"experimentIds": ["$mine"], "destinationProjectId": "$project"}]
 TRIALS = [{"trialIds": ["$trial"]}]
 
-# Of each call, the queries (GET) or bodies that name another team's things. "$thing": its id.
+# The queries (GET) or bodies of each call that name another team's things. "$thing": its id.
 ROWS = {
     "GET /tokens": [{"tokenIds": ["$token"]}],
     "PATCH /tokens/{tokenId}": [{"tokenId": "$token", "description": "x"}],

@@ -199,9 +199,9 @@ static void batch_norm_forward(const struct layer *l, const struct pass *p)
     ops_batch_norm_forward(&n, pass_value(p, l->added), pass_value(p, l->y));
 }
 
-// What goes to the sink: the gradients of bias and gain, which are the micro-batch's own sums; and
-// what the optimizer moves the running statistics towards, times the samples it is of: mean, and
-// variance as a sample of the population lets expect it.
+// The sink gets the gradients of bias and gain, which are the micro-batch's own sums; and the
+// values that the optimizer moves the running statistics towards, times the samples it is of: mean,
+// and variance as a sample of the population lets expect it.
 static void give_gradients(const struct layer *l, const struct pass *p, const double *sums)
 {
     int64_t channels = layer_width(l);

@@ -51,7 +51,7 @@ type Triple = readonly [number, number, number];
 const mixed = (rows: readonly Triple[], [x, y, z]: Triple): Triple =>
     rows.map(([a, b, c]) => a * x + b * y + c * z) as unknown as Triple;
 
-// What is left of linear RGB without the cones for red, or for green (Machado, Oliveira, Fernandes 2009).
+// Linear RGB as seen without the cones for red, or for green (Machado, Oliveira, Fernandes 2009).
 const SIGHTS: Record<string, readonly Triple[]> = {
     all: [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
     protanopia: [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],

@@ -197,7 +197,7 @@ static void test_trees(void **state)
     }
 }
 
-// Of an upload the contents of files stay in the text; the rest is as it ever was.
+// The contents of an upload's files stay in the text; everything else is read as ever.
 static void test_uploads(void **state)
 {
     char text[] =

@@ -1,4 +1,4 @@
-// What a terminal obeys is escaped, everything else stays, and every byte is accounted for.
+// Everything that a terminal obeys is escaped, the rest stays, and every byte is accounted for.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

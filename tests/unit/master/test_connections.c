@@ -291,7 +291,7 @@ static void test_no_files_left(void **state)
     assert_false(is_cut(agent));
 }
 
-// What is being closed holds its file still, and so counts.
+// A connection that is being closed still holds its file, and so counts.
 static void test_closing_ones_are_bounded(void **state)
 {
     (void)state;

@@ -105,7 +105,7 @@ static void step(int number)
 
 enum { STEPS = 20 };
 
-// What agents tell again when a master is new, as they do with their first call.
+// Agents repeat their reports to a new master, as they do with their first call.
 static void after_restart(int done)
 {
     const char *one = "", *two = "";

@@ -422,7 +422,7 @@ static void test_shares_let_submissions_choose(void **state)
     assert_int_equal(submit_to(ED, 0, ", priority: 30", ""), 200);
 }
 
-// Who may give 50 at the most is not refused for saying nothing.
+// A user whose highest priority is 50 may leave the priority out.
 static void test_the_default_of_a_low_pool(void **state)
 {
     (void)state;
@@ -483,7 +483,8 @@ static const struct core_pool_option pools[] = {
     {.name = "default", .policy = SCHED_PRIORITY},
     {.name = "free", .policy = SCHED_PRIORITY, .max_user_priority = 1}};
 
-// What a pool without limits allows is not taken along, and nobody is passed on the way back.
+// A job does not take along a priority from a pool without limits, and passes nobody on its way
+// back.
 static void test_detour_over_another_pool(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// What running tasks ask and are told: that they have to leave, at once; and for whom they may
-// speak.
+// Running tasks ask whether they have to leave and are told at once; and each speaks for itself
+// alone.
 #include "tests/unit/master/support/core_fixture.h"
 
 #include <stdio.h>

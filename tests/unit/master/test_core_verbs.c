@@ -115,7 +115,7 @@ static void test_parts_of_files(void **state)
     free(first);
 }
 
-// What a master that ended amid an upload has left goes at the next start.
+// The next start removes the parts of an upload amid which the master ended.
 static void test_parts_of_nobody(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static int64_t make_project(const char *workspace_name)
     return last_id;
 }
 
-// What another team calls its own is no secret that a refusal could tell, and in nobody's way.
+// A name of another team's experiment is in nobody's way, and no refusal tells of it.
 static void test_external_ids_of_a_workspace_and_kind(void **state)
 {
     (void)state;

@@ -163,7 +163,8 @@ static int by_cookie(const char *method, const char *path, const char *token)
     return by_cookie_from("http://x", method, path, token);
 }
 
-// What changes something by the cookie comes from a page of this master; what reads, from anywhere.
+// A call that changes something by the cookie comes from a page of this master; a read may come
+// from anywhere.
 static void test_where_a_session_calls_from(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Who may let a job go before others: every role, own jobs and others', whoever loses.
+// Every role lets its own and others' jobs go before other jobs, whoever loses.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,8 +9,8 @@
 
 #include "master/precedence.h"
 
-// Of each role by who loses (nobody, a teammate, another team): g granted, - no change, a above,
-// o other team, t teammate.
+// The answer for each role and loser (nobody, a teammate, another team): g granted, - no change, a
+// above, o other team, t teammate.
 static const struct {
     enum role role;
     bool own, above;

@@ -20,8 +20,8 @@
 #include "base/rng.h"
 #include "trainer/ops/ops.h"
 
-// What a test allocates lives until arithmetic_end(); 64-byte aligned, as ops demand. All that an
-// op is given lies there: a GPU cannot read the test's stack or its constants.
+// The blocks of a test live until arithmetic_end(); they are 64-byte aligned, as ops demand. Tests
+// give ops nothing else: a GPU cannot read the test's stack or its constants.
 enum { ARITHMETIC_BLOCKS_MAX = 256, SAMPLED = 40 };
 struct arithmetic {
     struct rng rng;

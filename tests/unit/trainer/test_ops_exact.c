@@ -49,7 +49,7 @@ static void test_sums(void **state)
     }
 }
 
-// Of several, each keeps to its own numbers, scale and peak.
+// Each of several tensors keeps to its own numbers, scale and peak.
 static void test_parts(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// What `bench --trace` writes: phases and layers of a CPU, as a trace that viewers open.
+// `bench --trace` writes the phases and layers of a CPU as a trace that viewers open.
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>

@@ -49,8 +49,8 @@ static bool is_in_packs(int64_t channels, const T *x, const T *y)
 
 // --- sums of x
 
-// What comes before is done before what follows: all at once it would take more registers than
-// there are.
+// The compiler keeps the order of the code around this call: mixed, it would take more registers
+// than there are.
 static __device__ void one_after_the_other(void)
 {
     asm volatile("" ::: "memory");
@@ -260,7 +260,7 @@ template <typename T> struct joined {
     T *dy;              // may be a or b
 };
 
-// What a thread has read of some rows, and the sums of a while.
+// The values of some rows that a thread has read, and its running sums.
 template <typename T, int N> struct joined_rows {
     pack<T, N> x[AHEAD_OF_FOUR], y[AHEAD_OF_FOUR], a[AHEAD_OF_FOUR], b[AHEAD_OF_FOUR];
 };

@@ -22,7 +22,7 @@ extern "C" {
 enum { X = 1, W, Y }; // tensors of a plan
 enum { TILE = 32, TILE_ROWS = 8 };
 
-// What is folded by two: the image's places, each of `channels`, and the kernel's.
+// The image's places, each of `channels`, and the kernel's, both folded two by two.
 struct folding {
     int64_t rows, columns, channels; // channels 0: nothing is folded
     int64_t kernel;

@@ -21,7 +21,7 @@ export const useAsked = (): Asked => useSignal<Asked["value"]>("");
 type Verb = "pause" | "activate" | "cancel" | "kill" | "archive" | "unarchive";
 
 const verbs: Record<Verb, { name: string; icon: string; danger?: string; done: string }> = {
-    pause: { name: "Pause", icon: "pause", done: "It saves its work and leaves its slots" },
+    pause: { name: "Pause", icon: "pause", done: "It was asked to save its work and leave its slots" },
     activate: { name: "Resume", icon: "play", done: "It goes on as soon as it has slots" },
     cancel: {
         name: "Cancel",
