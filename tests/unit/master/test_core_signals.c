@@ -57,6 +57,17 @@ static void test_a_parked_poll_is_answered_by_a_cancel(void **state)
     assert_told_at_once(call);
 }
 
+// A program that asks after the drain began does not wait for its deadline.
+static void test_a_late_poll_is_answered_at_once(void **state)
+{
+    (void)state;
+    run_one();
+    must_tell(core_experiment_pause, as_user(OWNER, false), "1", NULL);
+    next_query_value = "60";
+    assert_told_at_once(
+        call_start(core_allocation_preemption, as_task("1.1.1"), "1.1.1", NULL, NULL));
+}
+
 // Without a word it is answered at its deadline, and not before.
 static void test_a_parked_poll_waits_for_its_deadline(void **state)
 {
@@ -119,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_parked_poll_is_answered_by_the_pause),
         TEST(test_a_parked_poll_is_answered_by_a_cancel),
+        TEST(test_a_late_poll_is_answered_at_once),
         TEST(test_a_parked_poll_waits_for_its_deadline),
         TEST(test_one_of_ten),
     };
