@@ -236,7 +236,7 @@ class Strangers(unittest.TestCase):
         if method == "GET" or (row and set(row) == {"workspaceId"}):
             path += "?" + urllib.parse.urlencode(row or {}, doseq=True)
             row = {} if method == "PATCH" else None
-        status, answer = caller.request(method, path, row, timeout=20)
+        status, answer = caller.request(method, path, row, timeout=12)
         return status, answer if isinstance(answer, str) else json.dumps(answer) if not isinstance(answer, bytes) else repr(answer)
 
     def shape(self, answer, things):

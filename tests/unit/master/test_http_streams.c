@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 
-enum { FIRST = 100, PATIENCE_US = 20 * 1000000 };
+enum { FIRST = 100, PATIENCE_US = 12 * 1000000 };
 
 enum way { LOGOUT, EXPIRY, DEACTIVATION, REMOVAL, DEFAULT_ROLE, MOVE, DELETION, NONE, WAYS };
 
@@ -103,6 +105,8 @@ static int open_one(enum way way, int stream)
     char path[256];
     struct reply head;
     int fd = dial();
+    const struct timeval patience = {.tv_sec = PATIENCE_US / 1000000};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(path, sizeof path, streams[stream].path, FIRST + way);
