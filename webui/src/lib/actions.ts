@@ -2,7 +2,7 @@
 // key, and two commands to copy.
 
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { type Call, perform } from "./api";
 import { confirm, toast, toastError } from "./notices";
 
@@ -42,8 +42,9 @@ export function offer(get: Get): () => void {
 export function useActions(list: readonly Action[]): void {
     const newest = useRef(list);
     newest.current = list;
-    useEffect(() => offer(() => newest.current), []);
-    useEffect(() => void (redrawn.value = redrawn.peek() + 1));
+    // Before the page is painted: whoever sees an action may press its key.
+    useLayoutEffect(() => offer(() => newest.current), []);
+    useLayoutEffect(() => void (redrawn.value = redrawn.peek() + 1));
 }
 
 async function isMeant(action: Action): Promise<boolean> {

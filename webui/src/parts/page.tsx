@@ -1,7 +1,7 @@
 // What every page is made of: its head, and its data with what stands there before and instead.
 
 import type { ComponentChildren } from "preact";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import type { Action } from "../lib/actions";
 import { clock, due, fullTime, since } from "../lib/format";
 import type { Load } from "../lib/load";
@@ -19,7 +19,7 @@ export interface Crumb {
 }
 
 export function useTitle(title: string): void {
-    useEffect(() => {
+    useLayoutEffect(() => {
         document.title = `${title} · Muster`;
     }, [title]);
 }
