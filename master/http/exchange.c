@@ -410,7 +410,8 @@ static void fill_view(struct exchange *x, struct db_reader *db)
                             .db = db,
                             .query = &x->query,
                             .address = x->address,
-                            .token = x->token};
+                            .token = x->token,
+                            .sighted = x->route->kind == ROUTE_STREAM ? &x->sighted : NULL};
     jw_init(&x->view.w, &x->rq.answer);
 }
 
@@ -557,12 +558,11 @@ static enum MHD_Result park(struct exchange *x)
 
 int view_check_sight(struct view *v, enum thing what, const char *id, struct error *e)
 {
-    struct exchange *x = exchange_of(v->rq);
     int rc = sight_check(v->db, &v->rq->principal, what, id, e);
-    if (!rc && x->route->kind == ROUTE_STREAM) {
+    if (!rc && v->sighted) {
         struct sighted *s = arena_alloc(&v->rq->arena, sizeof *s);
-        *s = (struct sighted){what, arena_strdup(&v->rq->arena, id), x->sighted};
-        x->sighted = s;
+        *s = (struct sighted){what, arena_strdup(&v->rq->arena, id), *v->sighted};
+        *v->sighted = s;
     }
     return rc;
 }

@@ -45,9 +45,10 @@ struct view {
     struct service *service;
     struct db_reader *db; // this thread's
     const struct query *query;
-    const char *address;  // of the caller, "192.0.2.1"
-    const char *token;    // SHA-256 of the caller's token, hex; "" without one
-    struct json_writer w; // on rq->answer
+    const char *address;      // of the caller, "192.0.2.1"
+    const char *token;        // SHA-256 of the caller's token, hex; "" without one
+    struct json_writer w;     // on rq->answer
+    struct sighted **sighted; // view_check_sight() adds what it checks; NULL: nobody checks again
 
     const char *content_type; // NULL: application/json
     const char *cache;        // Cache-Control; NULL: no-store
