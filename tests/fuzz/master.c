@@ -8,8 +8,10 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/patterns.h"
 #include "db/db.h"
 #include "master/http/auth.h"
+#include "master/http/offload.h"
 #include "master/http/routes.h"
 #include "master/http/schemas.h"
 #include "master/live/follow.h"
@@ -132,6 +134,9 @@ static void start(struct master *m)
                                   .follow = m->service.follow,
                                   .logins = m->service.logins,
                                   .series = m->service.series,
+                                  .searcher = m->service.searcher,
+                                  .patterns = m->service.patterns,
+                                  .search_us = 100000,
                                   .cluster_id = "cluster",
                                   .cluster_name = "fuzz",
                                   .master_id = "fuzz",
@@ -170,6 +175,8 @@ struct master *master_begin(void)
     m->service.follow = follow_new();
     m->service.logins = throttle_new();
     m->service.series = series_cache_new();
+    m->service.patterns = patterns_new();
+    must(!offload_new(m->db, 1, &m->service.searcher, NULL));
     start(m);
     return m;
 }
@@ -209,6 +216,8 @@ void master_end(struct master *m)
     follow_free(m->service.follow);
     throttle_free(m->service.logins);
     series_cache_free(m->service.series);
+    offload_free(m->service.searcher);
+    patterns_free(m->service.patterns);
     routes_free(m->routes);
     db_reader_close(m->reader);
     db_close(m->db);
