@@ -65,7 +65,7 @@ struct agent {
     bool stop;
 };
 
-// ---- the call to the master ----
+// --- the call to the master ----------------------------------------------------------------------
 
 static json_t *make_request(struct agent *a)
 {
@@ -78,7 +78,7 @@ static json_t *make_request(struct agent *a)
                   "address", a->address, "masterUrl", a->link.url, "slots", slots_json(&a->slots),
                   "seen", (json_int_t)a->seen, "tasks", tasks_report(a->tasks), "use", a->use);
     a->struck = false;
-    must(request != NULL);
+    must(request);
     return request;
 }
 
@@ -167,15 +167,14 @@ static int take_result(struct agent *a, int64_t now, struct error *e)
     return 0;
 }
 
-// ---- the loop ----
+// --- the loop ------------------------------------------------------------------------------------
 
 static void take_signals(struct agent *a)
 {
     struct signalfd_siginfo info;
-    while (read(a->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+    while (read(a->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
         if (info.ssi_signo != SIGCHLD)
             a->stop = true;
-    }
     while (waitpid(-1, NULL, WNOHANG) > 0) // supervisors; their sockets tell more
         ;
 }
@@ -255,7 +254,7 @@ static int loop(struct agent *a, struct error *e)
     return rc;
 }
 
-// ---- start and end ----
+// --- start and end -------------------------------------------------------------------------------
 
 static int read_token(struct agent *a, struct error *e)
 {

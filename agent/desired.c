@@ -143,18 +143,16 @@ void desired_free(struct desired *d)
 
 const struct desired_task *desired_find(const struct desired *d, const char *id)
 {
-    for (size_t i = 0; i < d->count; i++) {
+    for (size_t i = 0; i < d->count; i++)
         if (strcmp(d->tasks[i].id, id) == 0)
             return &d->tasks[i];
-    }
     return NULL;
 }
 
 bool desired_forgets(const struct desired *d, const char *id)
 {
-    for (size_t i = 0; i < d->forget_count; i++) {
+    for (size_t i = 0; i < d->forget_count; i++)
         if (strcmp(d->forget[i], id) == 0)
             return true;
-    }
     return false;
 }

@@ -114,7 +114,7 @@ static int add_gpu(struct slots *s, unsigned index, struct error *e)
     return 0;
 }
 
-// ---- which lie near each other ----
+// --- which lie near each other -------------------------------------------------------------------
 
 static bool linked(const struct nvml *n, void *one, void *other)
 {

@@ -137,10 +137,9 @@ static void take_logfmt_level(struct line_view *v)
         return;
     rest.len -= (size_t)(blank + 1 - rest.text);
     rest.text = blank + 1;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (take_word(&rest, rows[i].key))
             v->level = rows[i].level;
-    }
 }
 
 struct line_view line_parse(const char *text, size_t len)

@@ -25,10 +25,9 @@ static enum wish wish_for(const struct desired *d, const struct desired_task *wa
 static enum observed_state state_of(const struct observed_task *observed, size_t count,
                                     const char *id)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (strcmp(observed[i].id, id) == 0)
             return observed[i].state;
-    }
     return OBSERVED_ABSENT;
 }
 

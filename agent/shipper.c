@@ -252,7 +252,7 @@ int shipper_start(const struct master_link *master, struct notes *notes, struct 
     s->scratch = xcalloc(SPOOL_BYTES_PER_BATCH, 1);
     int rc = link_open(master, POST_TIMEOUT_S, &s->stop, &s->client, e);
     int err = rc == 0 ? pthread_create(&s->thread, NULL, ship, s) : 0;
-    if (err != 0)
+    if (err)
         rc = error_set_errno(e, ERR_INTERNAL, err, "cannot start a thread");
     if (rc == 0) {
         *out = s;

@@ -76,7 +76,7 @@ void slots_free(struct slots *s)
     *s = (struct slots){0};
 }
 
-// ---- faults ----
+// --- faults --------------------------------------------------------------------------------------
 
 bool slot_strike(struct slot *slot, const struct slot_fault *fault)
 {
@@ -96,7 +96,7 @@ bool slot_strike_xid(struct slot *slot, long long xid, int64_t wall)
     return slot_strike(slot, &fault);
 }
 
-// ---- which lie near each other ----
+// --- which lie near each other -------------------------------------------------------------------
 
 static void spread(const bool *near, size_t count, size_t from, int number, int *group)
 {
@@ -117,7 +117,7 @@ void slots_group(const bool *near, size_t count, int *group)
                 spread(near, count, i, next++, group);
 }
 
-// ---- for the master ----
+// --- for the master ------------------------------------------------------------------------------
 
 static void put(json_t *to, const char *key, json_t *value)
 {
@@ -154,7 +154,7 @@ json_t *slots_json(const struct slots *s)
         json_t *one = json_pack("{s:I, s:s, s:s, s:s, s:I}", "id", (json_int_t)i, "type",
                                 s->cuda ? "CUDA" : "CPU", "name", slot->name, "uuid", slot->uuid,
                                 "memory", (json_int_t)slot->memory);
-        must(one != NULL && json_array_append_new(list, one) == 0);
+        must(one && json_array_append_new(list, one) == 0);
         if (s->cuda)
             put_gpu(one, &slot->gpu);
         if (slot->fault.grade != FAULT_NONE)

@@ -45,7 +45,7 @@ static void close_all(int fds[HANDED])
     }
 }
 
-// ---- in the agent ----
+// --- in the agent --------------------------------------------------------------------------------
 
 static int start(struct spawner *s, struct error *e)
 {
@@ -140,7 +140,7 @@ int spawner_supervise(struct spawner *s, const char *id, struct error *e)
     return rc;
 }
 
-// ---- in the spawner ----
+// --- in the spawner ------------------------------------------------------------------------------
 
 // False: the agent is gone.
 static bool receive_order(int from, struct order *order)

@@ -158,7 +158,7 @@ int spec_build(const struct desired_task *task, const struct spec_place *place, 
                   jget_string(task->json, "contextUrl", NULL), "native",
                   jget_bool(task->json, "native", false), "graceSeconds", (json_int_t)task->grace_s,
                   "argv", complete_argv(task->json, place), "env", env, "ranks", entries);
-    must(*out != NULL);
+    must(*out);
     set(*out, "tokenFile", place->token_file);
 out:
     json_decref(slot_ids);

@@ -99,7 +99,7 @@ static bool has_room(struct spool *s)
 static bool put(struct spool *s, const struct spool_line *line)
 {
     encode(&s->record, line, s->sequence + 1);
-    if (s->record.err != 0) {
+    if (s->record.err) {
         s->why_dropped = "the line is too long";
         return false;
     }
@@ -211,7 +211,7 @@ int spool_read(int fd, const struct spool_cursor *at, char scratch[SPOOL_BYTES_P
 {
     *next = *at;
     *lines = json_array();
-    must(*lines != NULL);
+    must(*lines);
     ssize_t n = pread(fd, scratch, SPOOL_BYTES_PER_BATCH, (off_t)at->offset);
     if (n < 0)
         return error_set_errno(e, ERR_IO, errno, "cannot read the log spool");

@@ -114,7 +114,7 @@ static json_t *ranks_json(const struct supervisor *s)
             json_pack("{s:i, s:i, s:o, s:o}", "rank", r->number, "pid", (int)r->pid, "exitCode",
                       exited ? json_integer(WEXITSTATUS(r->wait_status)) : json_null(), "signal",
                       killed ? json_integer(WTERMSIG(r->wait_status)) : json_null());
-        must(one != NULL && json_array_append_new(list, one) == 0);
+        must(one && json_array_append_new(list, one) == 0);
     }
     return list;
 }
@@ -221,7 +221,7 @@ static void kill_what_is_late(struct supervisor *s)
     }
 }
 
-// ---- its folder ----
+// --- its folder ----------------------------------------------------------------------------------
 
 // Without its folder no agent finds the task again: a person who deletes the folder wants the task
 // to end. The task file then has no name; this process keeps it open through its lock.
@@ -247,7 +247,7 @@ static void look_around(struct supervisor *s)
     s->told_lost = s->spool.dropped > 0;
 }
 
-// ---- ranks ----
+// --- ranks ---------------------------------------------------------------------------------------
 
 static void on_line(void *ctx, const char *text, size_t len)
 {
@@ -460,10 +460,9 @@ static void find_cause(struct supervisor *s)
 
 static bool all_ranks_ended(const struct supervisor *s)
 {
-    for (size_t i = 0; i < s->count; i++) {
+    for (size_t i = 0; i < s->count; i++)
         if (s->ranks[i].pid != 0 && !s->ranks[i].ended)
             return false;
-    }
     return true;
 }
 
@@ -472,10 +471,9 @@ static void reap(struct supervisor *s)
     int wait_status = 0;
     pid_t pid;
     while ((pid = waitpid(-1, &wait_status, WNOHANG)) > 0) {
-        for (size_t i = 0; i < s->count; i++) {
+        for (size_t i = 0; i < s->count; i++)
             if (s->ranks[i].pid == pid && !s->ranks[i].ended)
                 rank_ended(s, &s->ranks[i], wait_status);
-        }
     }
     s->children_left = pid == 0;
     if (s->children_left && !s->ending && all_ranks_ended(s)) {
@@ -484,7 +482,7 @@ static void reap(struct supervisor *s)
     }
 }
 
-// ---- the loop ----
+// --- the loop ------------------------------------------------------------------------------------
 
 static void on_signal(struct supervisor *s)
 {
@@ -533,13 +531,13 @@ static void on_agent_speaks(struct supervisor *s)
     }
     buf_append(&s->orders, chunk, (size_t)n);
     const char *stop;
-    while (s->orders.err == 0 && s->orders.len > 0 &&
+    while (!s->orders.err && s->orders.len > 0 &&
            (stop = memchr(s->orders.data, '\n', s->orders.len))) {
         size_t len = (size_t)(stop - s->orders.data);
         obey(s, s->orders.data, len);
         buf_drop_front(&s->orders, len + 1);
     }
-    if (s->orders.err != 0)
+    if (s->orders.err)
         drop_agent(s);
 }
 
@@ -572,10 +570,9 @@ static void handle_events(struct supervisor *s)
         on_agent_speaks(s);
     if (s->polls[POLL_LISTEN].revents)
         on_agent_connects(s);
-    for (size_t i = 0; i < s->count * 2; i++) {
+    for (size_t i = 0; i < s->count * 2; i++)
         if (s->polls[POLL_STREAMS + i].revents)
             read_stream(&s->ranks[i / 2].streams[i % 2]);
-    }
     if (s->polls[POLL_SIGNALS].revents)
         on_signal(s);
     kill_what_is_late(s);
@@ -603,7 +600,7 @@ static void loop(struct supervisor *s)
     }
 }
 
-// ---- start and end ----
+// --- start and end -------------------------------------------------------------------------------
 
 // Takes lock and socket from the places where the spawner put them.
 static int adopt_descriptors(struct supervisor *s, struct error *e)

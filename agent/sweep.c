@@ -38,10 +38,9 @@ static bool read_all(int proc_fd, const char *name, struct buf *out)
 static bool has_marker(const struct buf *environment, const char *marker)
 {
     const char *at = buf_str(environment), *end = at + environment->len;
-    for (; at < end; at += strlen(at) + 1) {
+    for (; at < end; at += strlen(at) + 1)
         if (strcmp(at, marker) == 0)
             return true;
-    }
     return false;
 }
 
@@ -63,10 +62,9 @@ static bool read_stat(int proc_fd, struct stat_line *out, struct buf *text)
 
 static bool is_known(const struct sweep *s, pid_t pid)
 {
-    for (size_t i = 0; i < s->known_count; i++) {
+    for (size_t i = 0; i < s->known_count; i++)
         if (s->known[i] == pid)
             return true;
-    }
     return false;
 }
 

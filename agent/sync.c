@@ -40,7 +40,7 @@ static size_t on_data(char *bytes, size_t size, size_t count, void *ctx)
 static void add_header(struct sync *s, const char *line)
 {
     s->headers = curl_slist_append(s->headers, line);
-    must(s->headers != NULL);
+    must(s->headers);
 }
 
 static void set_options(struct sync *s, const struct master_link *master)
@@ -72,7 +72,7 @@ int sync_open(const struct master_link *master, const char *agent_id, struct syn
     buf_init(&s->answer, LIMIT_BODY);
     s->multi = curl_multi_init();
     s->easy = curl_easy_init();
-    must(s->multi != NULL && s->easy != NULL);
+    must(s->multi && s->easy);
     s->url = xasprintf("%s/api/v1/agents/%s/sync", master->url, id);
     add_header(s, "Content-Type: application/json");
     add_header(s, "Expect:"); // no round trip before the body
@@ -144,7 +144,7 @@ static int transport_error(const struct sync *s, CURLcode code, struct error *e)
     const char *detail = s->detail[0] ? s->detail : curl_easy_strerror(code);
     if (code == CURLE_OPERATION_TIMEDOUT)
         return error_set(e, ERR_TIMEOUT, "%s: %s", s->url, detail);
-    if (code == CURLE_WRITE_ERROR && s->answer.err != 0)
+    if (code == CURLE_WRITE_ERROR && s->answer.err)
         return error_set(e, ERR_PEER, "%s: the answer is too large", s->url);
     return error_set(e, ERR_UNAVAILABLE, "%s: %s", s->url, detail);
 }

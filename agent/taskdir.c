@@ -134,7 +134,7 @@ json_t *taskdir_status(const char *id, const char *state, json_t *ranks, const c
 {
     json_t *status = json_pack("{s:s, s:s, s:o, s:o}", "allocationId", id, "state", state, "ranks",
                                ranks ? ranks : json_array(), "reason", readable(reason));
-    must(status != NULL);
+    must(status);
     return status;
 }
 

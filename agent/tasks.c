@@ -66,7 +66,7 @@ struct tasks {
     bool changed;
 };
 
-// ---- one task ----
+// --- one task ------------------------------------------------------------------------------------
 
 static struct task *find(struct tasks *t, const char *id)
 {
@@ -169,7 +169,7 @@ static void exited(struct task *task)
     task->phase = EXITED;
 }
 
-// ---- supervisors ----
+// --- supervisors ---------------------------------------------------------------------------------
 
 static size_t rank_pids(const struct task *task, pid_t **out)
 {
@@ -281,7 +281,7 @@ void tasks_read(struct tasks *t)
         read_supervisor(t, task);
 }
 
-// ---- actions ----
+// --- actions -------------------------------------------------------------------------------------
 
 static int write_spec(struct tasks *t, struct task *task, const struct desired_task *wanted,
                       struct error *e)
@@ -500,10 +500,9 @@ void tasks_tick(struct tasks *t, int64_t now)
 int64_t tasks_next_tick(const struct tasks *t)
 {
     int64_t next = INT64_MAX;
-    for (const struct task *task = t->first; task; task = task->next) {
+    for (const struct task *task = t->first; task; task = task->next)
         if (waits(task) && task->retry_at < next)
             next = task->retry_at;
-    }
     return next;
 }
 
@@ -515,20 +514,18 @@ size_t tasks_poll_count(const struct tasks *t)
 unsigned tasks_poll(const struct tasks *t, struct curl_waitfd *fds)
 {
     unsigned count = 0;
-    for (const struct task *task = t->first; task; task = task->next) {
+    for (const struct task *task = t->first; task; task = task->next)
         if (task->phase == ATTACHED)
             fds[count++] = (struct curl_waitfd){.fd = task->fd, .events = CURL_WAIT_POLLIN};
-    }
     return count;
 }
 
 json_t *tasks_report(struct tasks *t)
 {
     json_t *list = json_array();
-    for (const struct task *task = t->first; task; task = task->next) {
+    for (const struct task *task = t->first; task; task = task->next)
         if (task->phase != FORGETTING)
             json_array_append(list, task->status);
-    }
     t->changed = false;
     return list;
 }
@@ -538,7 +535,7 @@ bool tasks_changed(const struct tasks *t)
     return t->changed;
 }
 
-// ---- start and end ----
+// --- start and end -------------------------------------------------------------------------------
 
 // Whatever is missing was never there: without a status nothing was started, without a
 // specification nothing was fetched.
@@ -575,10 +572,9 @@ static int recover(struct tasks *t, struct error *e)
     DIR *folder = opendir(t->folder);
     if (!folder)
         return error_set_errno(e, ERR_IO, errno, "cannot read %s", t->folder);
-    for (struct dirent *entry; (entry = readdir(folder));) {
+    for (struct dirent *entry; (entry = readdir(folder));)
         if (taskdir_id_valid(entry->d_name))
             recover_task(t, entry->d_name);
-    }
     closedir(folder);
     return 0;
 }

@@ -25,7 +25,7 @@ struct watch {
     pthread_t thread;
 };
 
-// ---- faults ----
+// --- faults --------------------------------------------------------------------------------------
 
 static bool hits(const struct slot *slot, const struct nvml_event *event)
 {
@@ -61,7 +61,7 @@ static void wait_for_event(struct watch *w)
         clock_sleep_us(WAIT_MS * 1000); // it may fail at once, again and again
 }
 
-// ---- use ----
+// --- use -----------------------------------------------------------------------------------------
 
 // Names and units as Determined's profiler has them (percent, bytes), and three of our own (bytes,
 // degrees Celsius, watts). What the driver does not know of this GPU is left out.
@@ -100,7 +100,7 @@ static void sample(struct watch *w)
                                   clock_format(clock_wall_us(), time), "slots", slots));
 }
 
-// ---- the thread ----
+// --- the thread ----------------------------------------------------------------------------------
 
 static void *run(void *arg)
 {
@@ -156,7 +156,7 @@ int watch_start(const struct slots *slots, struct notes *notes, struct watch **o
     w->lost = xcalloc(slots->count, sizeof *w->lost);
     listen_for_events(w);
     int err = pthread_create(&w->thread, NULL, run, w);
-    if (err != 0) {
+    if (err) {
         free_watch(w);
         return error_set_errno(e, ERR_INTERNAL, err, "cannot start a thread");
     }

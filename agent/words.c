@@ -56,7 +56,7 @@ static size_t clean(const char *line, size_t len, char *out)
 static void drop_oldest(struct words *w)
 {
     const char *stop = memchr(w->text.data, '\n', w->text.len);
-    must(stop != NULL);
+    must(stop);
     buf_drop_front(&w->text, (size_t)(stop - w->text.data) + 1);
     w->lines--;
 }
@@ -83,7 +83,7 @@ static json_t *as_text(const char *text)
     jw_init(&writer, &quoted);
     jw_string(&writer, text);
     json_t *value = json_loadb(buf_str(&quoted), quoted.len, JSON_DECODE_ANY, NULL);
-    must(value != NULL);
+    must(value);
     buf_free(&quoted);
     return value;
 }

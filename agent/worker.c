@@ -106,7 +106,7 @@ int worker_start(const struct master_link *master, struct notes *notes, struct w
     w->notes = notes;
     w->jobs = mailbox_new(JOBS_MAX);
     int err = pthread_create(&w->thread, NULL, work, w);
-    if (err != 0) {
+    if (err) {
         mailbox_free(w->jobs);
         free(w);
         return error_set_errno(e, ERR_INTERNAL, err, "cannot start a thread");

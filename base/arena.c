@@ -101,14 +101,14 @@ void arena_free(struct arena *a)
 void *xcalloc(size_t count, size_t size)
 {
     void *p = calloc(count ? count : 1, size ? size : 1);
-    must(p != NULL);
+    must(p);
     return p;
 }
 
 void *xrealloc(void *p, size_t size)
 {
     p = realloc(p, size ? size : 1);
-    must(p != NULL);
+    must(p);
     return p;
 }
 
@@ -131,7 +131,7 @@ char *xstrdup(const char *s)
     if (!s)
         return NULL;
     char *copy = strdup(s);
-    must(copy != NULL);
+    must(copy);
     return copy;
 }
 

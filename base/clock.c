@@ -60,7 +60,7 @@ const char *clock_format(int64_t wall_us, char out[CLOCK_RFC3339_MAX])
         micros += SECOND_US;
     time_t seconds = (time_t)((wall_us - micros) / SECOND_US);
     struct tm tm;
-    must(gmtime_r(&seconds, &tm) != NULL);
+    must(gmtime_r(&seconds, &tm));
     int year = tm.tm_year + 1900;
     if (year < 0 || year > 9999) { // RFC 3339 has no words for it
         size_t len = strftime(out, CLOCK_RFC3339_MAX, "%Y-%m-%dT%H:%M:%S", &tm);

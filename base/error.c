@@ -107,10 +107,9 @@ int err_from_http(int status)
     // Several codes share status 500; the list is read so that it gives the general one.
     if (status == err_http_status(ERR_INTERNAL))
         return ERR_INTERNAL;
-    for (int i = 0; i < ERR_ROWS; i++) {
+    for (int i = 0; i < ERR_ROWS; i++)
         if (err_table[i].http == status)
             return err_table[i].code;
-    }
     if (status >= 400 && status < 500)
         return status == 408 ? ERR_TIMEOUT : ERR_INVALID;
     return status >= 500 ? ERR_INTERNAL : ERR_PEER;

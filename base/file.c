@@ -64,7 +64,7 @@ static int write_synced(const char *path, const void *data, size_t len, unsigned
     int err = 0;
     if (fchmod(fd, mode) != 0 || file_write_all(fd, data, len) != 0 || fsync(fd) != 0)
         err = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
-    if (close(fd) != 0 && err == 0)
+    if (close(fd) != 0 && !err)
         err = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
     return err;
 }
@@ -75,9 +75,9 @@ int file_write_durable(const char *path, const void *data, size_t len, unsigned 
     char *aside = xasprintf("%s.tmp.%d", path, (int)getpid());
     char *dir = parent_of(path);
     int err = write_synced(aside, data, len, mode, e);
-    if (err == 0 && rename(aside, path) != 0)
+    if (!err && rename(aside, path) != 0)
         err = error_set_errno(e, ERR_IO, errno, "cannot rename %s to %s", aside, path);
-    if (err != 0)
+    if (err)
         unlink(aside);
     else
         err = file_sync_dir(dir, e);
@@ -122,9 +122,9 @@ int file_read_fd(int fd, const char *shown, size_t limit, char **out, size_t *le
     int err = read_to_end(fd, limit, sized ? (size_t)st.st_size : READ_FIRST, &data, &used);
     if (err == ERR_TOO_LARGE)
         error_set(e, err, "%s is larger than the %zu bytes allowed", shown, limit);
-    else if (err != 0)
+    else if (err)
         error_set_errno(e, err, errno, "cannot read %s", shown);
-    if (err != 0) {
+    if (err) {
         free(data);
         return err;
     }
@@ -182,13 +182,13 @@ int dir_make(const char *path, unsigned mode, struct error *e)
 {
     char *prefix = xstrdup(path);
     int err = 0;
-    for (char *slash = strchr(prefix + (*prefix == '/'), '/'); slash && err == 0;
+    for (char *slash = strchr(prefix + (*prefix == '/'), '/'); slash && !err;
          slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         err = make_one_dir(prefix, mode, e);
         *slash = '/';
     }
-    if (err == 0)
+    if (!err)
         err = make_one_dir(path, mode, e);
     free(prefix);
     return err;
@@ -266,11 +266,10 @@ static int empty_dir(int fd, const char *name, int depth, struct error *e)
     }
     int err = 0;
     struct dirent *entry;
-    while (err == 0 && (errno = 0, entry = readdir(dir)) != NULL) {
+    while (!err && (errno = 0, entry = readdir(dir)))
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             err = remove_at(dirfd(dir), entry->d_name, depth + 1, e);
-    }
-    if (err == 0 && errno != 0)
+    if (!err && errno != 0)
         err = error_set_errno(e, ERR_IO, errno, "cannot read folder %s", name);
     closedir(dir);
     return err;
@@ -291,7 +290,7 @@ static int remove_at(int parent, const char *name, int depth, struct error *e)
     if (fd < 0)
         return error_set_errno(e, ERR_IO, errno, "cannot open folder %s", name);
     int err = empty_dir(fd, name, depth, e);
-    if (err == 0 && unlinkat(parent, name, AT_REMOVEDIR) != 0)
+    if (!err && unlinkat(parent, name, AT_REMOVEDIR) != 0)
         err = error_set_errno(e, ERR_IO, errno, "cannot remove folder %s", name);
     return err;
 }
@@ -299,7 +298,7 @@ static int remove_at(int parent, const char *name, int depth, struct error *e)
 int dir_remove_tree(const char *path, struct error *e)
 {
     int err = remove_at(AT_FDCWD, path, 0, e);
-    if (err != 0)
+    if (err)
         error_prefix(e, "removing %s", path);
     return err;
 }

@@ -29,10 +29,9 @@ static int set_int(const struct flag *flag, const char *where, const char *value
 
 static bool is_word_of(const char *value, const char *const *words)
 {
-    for (; *words; words++) {
+    for (; *words; words++)
         if (strcmp(value, *words) == 0)
             return true;
-    }
     return false;
 }
 
@@ -71,19 +70,17 @@ static int set_value(const struct flag *flag, const char *where, const char *val
 
 static const struct flag *find_by_name(const struct flag *flags, const char *name, size_t len)
 {
-    for (; flags->name; flags++) {
+    for (; flags->name; flags++)
         if (strlen(flags->name) == len && memcmp(flags->name, name, len) == 0)
             return flags;
-    }
     return NULL;
 }
 
 static const struct flag *find_by_letter(const struct flag *flags, char letter)
 {
-    for (; flags->name; flags++) {
+    for (; flags->name; flags++)
         if (flags->letter == letter)
             return flags;
-    }
     return NULL;
 }
 
@@ -143,7 +140,7 @@ static int take_letters(struct walk *w, const char *word, struct error *e)
         char shown[] = {'-', *word, '\0'};
         const char *attached = flag->kind != FLAG_BOOL && word[1] ? word + 1 : NULL;
         int err = take_value(w, flag, shown, attached, e);
-        if (err != 0 || flag->kind != FLAG_BOOL)
+        if (err || flag->kind != FLAG_BOOL)
             return err;
     }
     return 0;
@@ -160,7 +157,7 @@ static int take_environment(const struct walk *w, struct error *e)
         if (flag->kind == FLAG_BOOL && !is_word_of(value, off_words))
             value = "true";
         int err = set_value(flag, flag->env, value, e);
-        if (err != 0)
+        if (err)
             return error_prefix(e, "in the environment");
     }
     return 0;
@@ -187,7 +184,7 @@ int flags_parse(const struct flag *flags, int argc, char **argv, const char **re
             err = take_letters(&w, word + 1, e);
         else
             rest[(*rest_count)++] = word;
-        if (err != 0)
+        if (err)
             return err;
     }
     return take_environment(&w, e);

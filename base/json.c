@@ -12,7 +12,7 @@
 
 enum { NUMBER_TEXT_MAX = 32, KEY_MAX = 128 };
 
-// --- Text of values -----------------------------------------------------------------------------
+// --- Text of values ------------------------------------------------------------------------------
 
 // Bytes of the UTF-8 character at `s` (RFC 3629: shortest form, no surrogates, at most U+10FFFF),
 // or 0 when there is none.
@@ -24,10 +24,9 @@ static size_t utf8_length(const unsigned char *s, size_t n)
     size_t len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
     if (c < 0xc2 || c > 0xf4 || len > n)
         return 0;
-    for (size_t i = 1; i < len; i++) {
+    for (size_t i = 1; i < len; i++)
         if ((s[i] & 0xc0) != 0x80)
             return 0;
-    }
     bool overlong = (c == 0xe0 && s[1] < 0xa0) || (c == 0xf0 && s[1] < 0x90);
     bool outside = (c == 0xed && s[1] > 0x9f) || (c == 0xf4 && s[1] > 0x8f);
     return overlong || outside ? 0 : len;
@@ -223,7 +222,7 @@ char *json_text(const json_t *v)
     return buf_take(&out);
 }
 
-// --- Writer -------------------------------------------------------------------------------------
+// --- Writer --------------------------------------------------------------------------------------
 
 void jw_init(struct json_writer *w, struct buf *out)
 {
@@ -366,7 +365,7 @@ void jw_kv_raw(struct json_writer *w, const char *key, const char *json)
     jw_raw(w, json);
 }
 
-// --- Getters ------------------------------------------------------------------------------------
+// --- Getters -------------------------------------------------------------------------------------
 
 // "slotsPerTrial" -> "slots_per_trial"; false when it does not fit.
 static bool snake_case(const char *key, char out[KEY_MAX])
@@ -455,7 +454,7 @@ json_t *jget_path(const json_t *obj, const char *dotted)
     }
 }
 
-// --- Parser -------------------------------------------------------------------------------------
+// --- Parser --------------------------------------------------------------------------------------
 
 struct place {
     int line, column; // from 1; columns count bytes

@@ -77,12 +77,11 @@ static void wait_for_message(struct mailbox *m, int64_t deadline)
 {
     struct timespec until = {.tv_sec = deadline / 1000000, .tv_nsec = deadline % 1000000 * 1000};
     int err = 0;
-    while (m->count == 0 && !m->closed && err == 0) {
+    while (m->count == 0 && !m->closed && !err)
         if (deadline == INT64_MAX)
             err = pthread_cond_wait(&m->arrived, &m->lock);
         else
             err = pthread_cond_timedwait(&m->arrived, &m->lock, &until);
-    }
 }
 
 size_t mailbox_receive(struct mailbox *m, void **out, size_t max, int64_t deadline)

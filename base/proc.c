@@ -42,10 +42,9 @@ static void child_set_fds(const struct proc_spec *spec, int report)
         if (lifted[i] < 0)
             child_fail(report, STEP_FDS);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         if (dup2(lifted[i], i) < 0)
             child_fail(report, STEP_FDS);
-    }
     // Whatever a library opened without close-on-exec. CLOSE_RANGE_CLOEXEC: `report` must live on
     // until exec.
     if (syscall(SYS_close_range, 3u, ~0u, 1u << 2) == 0)
@@ -191,7 +190,7 @@ char *proc_self_dir(void)
     must(len > 0);
     path[len] = '\0';
     char *slash = strrchr(path, '/');
-    must(slash != NULL);
+    must(slash);
     slash[slash == path] = '\0';
     return xstrdup(path);
 }

@@ -37,7 +37,7 @@ struct keys {
     const char *word; // the tag's value
 };
 
-// --- Paths and faults ---------------------------------------------------------------------------
+// --- Paths and faults ----------------------------------------------------------------------------
 
 // Returns the length to give to leave().
 static size_t enter(struct checker *c, const char *name)
@@ -77,7 +77,7 @@ __attribute__((format(printf, 3, 4))) static int fault(struct checker *c, enum s
     return ERR_INVALID;
 }
 
-// --- Words for people ---------------------------------------------------------------------------
+// --- Words for people ----------------------------------------------------------------------------
 
 // "from 1 to 8" with a leading blank, or nothing for a field without bounds.
 static void put_range(struct buf *out, const struct schema_field *field)
@@ -174,7 +174,7 @@ static int unknown_key(struct checker *c, const struct keys *keys, const char *n
     return err;
 }
 
-// --- Values -------------------------------------------------------------------------------------
+// --- Values --------------------------------------------------------------------------------------
 
 static int check_value(struct checker *c, const struct schema_field *field, json_t **value);
 static int check_members(struct checker *c, const struct keys *keys, json_t *map);
@@ -189,10 +189,9 @@ static int check_word(struct checker *c, const struct schema_field *field, const
     const char *text = json_string_value(value);
     if (!text)
         return wrong_value(c, field, value);
-    for (int i = 0; field->words[i]; i++) {
+    for (int i = 0; field->words[i]; i++)
         if (strcmp(field->words[i], text) == 0)
             return 0;
-    }
     const char *near = nearest_word(text, field->words);
     if (near)
         return fault(c, AT_VALUE, "unknown word \"%.*s\"; did you mean \"%s\"?", WORD_SHOWN_MAX,
@@ -237,7 +236,7 @@ static int check_union(struct checker *c, const struct schema_field *field, json
         buf_free(&list);
     }
     leave(c, before);
-    if (err != 0)
+    if (err)
         return err;
     const struct schema_variant *variant = field->variants;
     while (strcmp(variant->word, json_string_value(chosen)) != 0)
@@ -258,7 +257,7 @@ static int check_list(struct checker *c, const struct schema_field *field, json_
         int err = check_value(c, field->element, &element);
         must(json_array_set_new(list, i, element) == 0);
         leave(c, before);
-        if (err != 0)
+        if (err)
             return err;
     }
     return 0;
@@ -285,7 +284,7 @@ static int check_map(struct checker *c, const struct schema_field *field, json_t
         size_t before = enter(c, name);
         int err = field->element ? check_in_map(c, field->element, map, name) : 0;
         leave(c, before);
-        if (err != 0)
+        if (err)
             return err;
     }
     return 0;
@@ -345,10 +344,9 @@ static int check_number(struct checker *c, const struct schema_field *field, jso
 // The first choice of the value's type takes it, with the bounds that choice has.
 static int check_one_of(struct checker *c, const struct schema_field *field, json_t **value)
 {
-    for (const struct schema_field *choice = field->fields; choice->name; choice++) {
+    for (const struct schema_field *choice = field->fields; choice->name; choice++)
         if (has_type(choice, *value))
             return check_value(c, choice, value);
-    }
     return wrong_value(c, field, *value);
 }
 
@@ -382,14 +380,13 @@ static int check_value(struct checker *c, const struct schema_field *field, json
     return 0;
 }
 
-// --- Members of a map ---------------------------------------------------------------------------
+// --- Members of a map ----------------------------------------------------------------------------
 
 static const struct schema_field *find_field(const struct schema_field *fields, const char *name)
 {
-    for (; fields->name; fields++) {
+    for (; fields->name; fields++)
         if (strcmp(fields->name, name) == 0)
             return fields;
-    }
     return NULL;
 }
 
@@ -417,7 +414,7 @@ static int complete_member(struct checker *c, const struct schema_field *field, 
     if (!field->fallback)
         return 0;
     json_t *value = json_loads(field->fallback, JSON_DECODE_ANY, NULL);
-    must(value != NULL); // the table is wrong
+    must(value); // the table is wrong
     must(json_object_set_new(map, field->name, value) == 0);
     return json_is_null(value) ? 0 : check_in_map(c, field, map, field->name);
 }
@@ -433,10 +430,10 @@ static int check_members(struct checker *c, const struct keys *keys, json_t *map
         size_t before = enter(c, name);
         err = check_member(c, keys, map, name, value);
         leave(c, before);
-        if (err != 0)
+        if (err)
             return err;
     }
-    for (const struct schema_field *field = keys->fields; field->name && err == 0; field++) {
+    for (const struct schema_field *field = keys->fields; field->name && !err; field++) {
         if (c->partial || json_object_get(map, field->name))
             continue;
         size_t before = enter(c, field->name);
@@ -476,7 +473,7 @@ int schema_apply_json(const struct schema_field *fields, json_t *value, const ch
     return check_root(&c, fields, value);
 }
 
-// --- Reference table ----------------------------------------------------------------------------
+// --- Reference table -----------------------------------------------------------------------------
 
 // A cell of a Markdown table, in which a bar would end it.
 static void put_cell(struct buf *out, const char *text)

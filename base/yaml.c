@@ -81,7 +81,7 @@ static struct place place_of_byte(const char *text, size_t offset)
     return at;
 }
 
-// --- Events -------------------------------------------------------------------------------------
+// --- Events --------------------------------------------------------------------------------------
 
 // Whether it is a tab that cannot begin anything, which the parser does not say.
 static bool is_at_tab(const yaml_parser_t *p)
@@ -135,14 +135,13 @@ static int next_event(struct reader *r, yaml_event_t *event)
     return err;
 }
 
-// --- Scalars ------------------------------------------------------------------------------------
+// --- Scalars -------------------------------------------------------------------------------------
 
 static bool is_word_of(const char *text, const char *const *words)
 {
-    for (; *words; words++) {
+    for (; *words; words++)
         if (strcmp(text, *words) == 0)
             return true;
-    }
     return false;
 }
 
@@ -243,14 +242,14 @@ static int read_scalar(struct reader *r, const yaml_event_t *event, json_t **out
         else
             err = read_number(r, at, text, out);
     }
-    if (err == 0 && !*out) {
+    if (!err && !*out) {
         *out = json_stringn(text, len);
-        must(*out != NULL); // libyaml has checked the UTF-8
+        must(*out); // libyaml has checked the UTF-8
     }
     return err;
 }
 
-// --- Anchors and aliases ------------------------------------------------------------------------
+// --- Anchors and aliases -------------------------------------------------------------------------
 
 // Bytes that a copy of `value` counts for, and the lists and maps within each other in it.
 static size_t measure(const json_t *value, int *depth)
@@ -280,10 +279,9 @@ static int read_alias(struct reader *r, const yaml_event_t *event, json_t **out)
     const char *name = (const char *)event->data.alias.anchor;
     struct place at = place_of(event->start_mark);
     const json_t *value = NULL;
-    for (size_t i = 0; i < r->anchor_count; i++) {
+    for (size_t i = 0; i < r->anchor_count; i++)
         if (strcmp(r->anchors[i].name, name) == 0)
             value = r->anchors[i].value; // the last of that name, as YAML has it
-    }
     if (!value)
         return refuse(r, at, "no anchor &%.*s stands before this alias", SHOWN_MAX, name);
     int depth;
@@ -318,7 +316,7 @@ static void keep_anchor(struct reader *r, const yaml_char_t *name, json_t *value
         (struct anchor){.name = xstrdup((const char *)name), .value = json_incref(value)};
 }
 
-// --- Values -------------------------------------------------------------------------------------
+// --- Values --------------------------------------------------------------------------------------
 
 // Returns the index of the new mark; `name` becomes its own.
 static size_t add_mark(struct reader *r, size_t parent, char *name, struct place key,
@@ -341,7 +339,7 @@ static int read_list(struct reader *r, size_t mark, json_t *list)
     for (size_t i = 0;; i++) {
         yaml_event_t event;
         int err = next_event(r, &event);
-        if (err != 0)
+        if (err)
             return err;
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
         if (!end) {
@@ -352,7 +350,7 @@ static int read_list(struct reader *r, size_t mark, json_t *list)
                 must(json_array_append_new(list, element) == 0);
         }
         yaml_event_delete(&event);
-        if (end || err != 0)
+        if (end || err)
             return err;
     }
 }
@@ -381,7 +379,7 @@ static int read_member(struct reader *r, size_t parent, const yaml_event_t *key_
         return duplicate_key(r, parent, key, at);
     yaml_event_t event;
     int err = next_event(r, &event);
-    if (err != 0)
+    if (err)
         return err;
     json_t *value = NULL;
     size_t mark = add_mark(r, parent, xstrdup(key), at, place_of(event.start_mark));
@@ -397,13 +395,13 @@ static int read_map(struct reader *r, size_t mark, json_t *map)
     for (;;) {
         yaml_event_t event;
         int err = next_event(r, &event);
-        if (err != 0)
+        if (err)
             return err;
         bool end = event.type == YAML_MAPPING_END_EVENT;
         if (!end)
             err = read_member(r, mark, &event, map);
         yaml_event_delete(&event);
-        if (end || err != 0)
+        if (end || err)
             return err;
     }
 }
@@ -434,12 +432,12 @@ static int read_value(struct reader *r, const yaml_event_t *event, size_t mark, 
     else
         err = read_collection(r, event, mark, out);
     const yaml_char_t *anchor = anchor_of(event);
-    if (err == 0 && anchor)
+    if (!err && anchor)
         keep_anchor(r, anchor, *out);
     return err;
 }
 
-// --- Documents ----------------------------------------------------------------------------------
+// --- Documents -----------------------------------------------------------------------------------
 
 // Takes an event that carries nothing (the start and end of the stream, and of the document).
 // Returns its type, or a negative error.
@@ -447,7 +445,7 @@ static int skip_event(struct reader *r, struct place *at)
 {
     yaml_event_t event;
     int err = next_event(r, &event);
-    if (err != 0)
+    if (err)
         return err;
     int type = (int)event.type;
     *at = place_of(event.start_mark);
@@ -469,12 +467,12 @@ static int read_document(struct reader *r)
         return type;
     yaml_event_t event;
     int err = next_event(r, &event);
-    if (err != 0)
+    if (err)
         return err;
     at = place_of(event.start_mark);
     err = read_value(r, &event, add_mark(r, 0, xstrdup(""), at, at), &r->doc->root);
     yaml_event_delete(&event);
-    if (err != 0)
+    if (err)
         return err;
     type = skip_event(r, &at); // document end
     if (type >= 0)
@@ -503,7 +501,7 @@ int yaml_parse(const char *text, size_t len, const char *file, struct yaml_doc *
         json_decref(r.anchors[i].value);
     }
     free(r.anchors);
-    if (err != 0)
+    if (err)
         yaml_doc_free(out);
     return err;
 }
@@ -518,7 +516,7 @@ void yaml_doc_free(struct yaml_doc *doc)
     *doc = (struct yaml_doc){0};
 }
 
-// --- Positions ----------------------------------------------------------------------------------
+// --- Positions -----------------------------------------------------------------------------------
 
 // Whether mark `index` stands at the dotted path of `len` bytes: its name ends the path, and what
 // is before it is the path of its parent.
@@ -540,10 +538,9 @@ static bool mark_is_at(const struct yaml_doc *doc, size_t index, const char *pat
 
 static const struct yaml_mark *find_mark(const struct yaml_doc *doc, const char *path, size_t len)
 {
-    for (size_t i = 0; i < doc->mark_count; i++) {
+    for (size_t i = 0; i < doc->mark_count; i++)
         if (mark_is_at(doc, i, path, len))
             return &doc->marks[i];
-    }
     return NULL;
 }
 

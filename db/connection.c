@@ -82,7 +82,7 @@ int connection_open(struct connection *c, const char *path, int flags, struct er
     *c = (struct connection){0};
     flags |= SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
     int rc = sqlite3_open_v2(path, &c->sql, flags, NULL);
-    must(c->sql != NULL);
+    must(c->sql);
     if (rc != SQLITE_OK) {
         int err = connection_error(c->sql, e, path);
         connection_close(c);

@@ -210,9 +210,8 @@ void room_free(struct room *r)
     bool hangs = false;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += END_MOST_S;
-    for (int i = 0; i < ROOM_PLACES; i++) {
+    for (int i = 0; i < ROOM_PLACES; i++)
         hangs |= r->places[i].runs && pthread_timedjoin_np(r->places[i].thread, NULL, &until);
-    }
     if (hangs)
         return; // in a file system that does not answer; the process ends anyway
     for (int i = 0; i < ROOM_PLACES; i++)

@@ -153,7 +153,7 @@ static int link_best(struct folder *f, const char *checkpoint, struct error *e)
     int err = 0;
     if (symlink(slash ? slash + 1 : checkpoint, aside) || rename(aside, link))
         err = error_set_errno(e, ERR_IO, errno, "cannot make the link %s", link);
-    f->best |= err == 0;
+    f->best |= !err;
     free(aside);
     free(link);
     return err;

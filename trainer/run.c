@@ -234,13 +234,12 @@ static void print_word(const char *word)
 static void print_resume(const struct run *r)
 {
     fputs("stopped as asked; go on with: muster-trainer run", stdout);
-    for (char **word = r->argv + 1; *word; word++) {
+    for (char **word = r->argv + 1; *word; word++)
         if (strcmp(*word, "--from") == 0 && word[1])
             word++;
         else if (strcmp(*word, "--overwrite") != 0 && strcmp(*word, "--resume") != 0 &&
                  strncmp(*word, "--from=", 7) != 0)
             print_word(*word);
-    }
     puts(" --resume");
 }
 

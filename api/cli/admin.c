@@ -21,10 +21,10 @@ int run_master_config(struct cli *c, const struct command *self, struct error *e
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/master/config");
     const json_t *config = jget(answer, "config");
-    if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+    if (!err && c->format == OUTPUT_TABLE && !c->options.columns) {
         json_dumpf(config, stdout, JSON_INDENT(2));
         putchar('\n');
-    } else if (err == 0) {
+    } else if (!err) {
         err = output_object(c, config, output_labels(config, &c->arena), e);
     }
     json_decref(answer);
@@ -35,7 +35,7 @@ int run_master_set(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     const char *level = c->options.log_level;
-    if (level == NULL) {
+    if (!level) {
         return error_set(e, ERR_INVALID,
                          "what is to change? give --log-level; all else is set "
                          "when the master starts, see: muster-master --help");
@@ -43,9 +43,9 @@ int run_master_set(struct cli *c, const struct command *self, struct error *e)
     json_t *body = json_pack("{s:{s:{s:s}}}", "config", "log", "level", level);
     int err = cli_call(c, "PATCH", body, NULL, e, "/api/v1/master/config");
     json_decref(body);
-    return err != 0 ? err
-                    : cli_report(c, json_pack("{s:s}", "log_level", level), e,
-                                 "The master logs at level %s until its next start", level);
+    return err ? err
+               : cli_report(c, json_pack("{s:s}", "log_level", level), e,
+                            "The master logs at level %s until its next start", level);
 }
 
 struct entries {
@@ -61,11 +61,10 @@ static int on_entry(void *ctx, const json_t *result, struct error *e)
     struct cli *c = shown->c;
     shown->away = false;
     const json_t *entry = jget(result, "logEntry");
-    entry = entry != NULL ? entry : result;
+    entry = entry ? entry : result;
     const char *time = jget_string(entry, "timestamp", "");
-    if (strcmp(time, shown->last) < 0) {
+    if (strcmp(time, shown->last) < 0)
         return 0; // of a stream that was lost
-    }
     snprintf(shown->last, sizeof(shown->last), "%s", time);
     const char *level = jget_string(entry, "level", "");
     level = strncmp(level, "LOG_LEVEL_", 10) == 0 ? level + 10 : level;
@@ -94,7 +93,7 @@ int run_master_logs(struct cli *c, const struct command *self, struct error *e)
         const char *path = arena_printf(&c->arena, "/api/v1/master/logs?offset=%lld%s", offset,
                                         c->options.follow ? "&follow=true" : "");
         err = client_stream(c->client, path, on_entry, &shown, e);
-        err = err == 0 && c->options.follow ? ERR_UNAVAILABLE : err; // it stops
+        err = !err && c->options.follow ? ERR_UNAVAILABLE : err; // it stops
         again = c->options.follow && cli_await_master(err, &shown.away);
         offset = 0;
     }
@@ -109,11 +108,10 @@ static int show_message(struct cli *c, struct error *e)
     json_t *row = json_pack("{s:s?, s:s?, s:s?}", "message", jget_string(message, "message", NULL),
                             "from", jget_string(message, "startTime", NULL), "until",
                             jget_string(message, "endTime", NULL));
-    if (err == 0 && message == NULL && c->format == OUTPUT_TABLE) {
+    if (!err && !message && c->format == OUTPUT_TABLE)
         puts("There is no message.");
-    } else if (err == 0) {
+    else if (!err)
         err = output_object(c, row, "message,from,until", e);
-    }
     json_decref(row);
     json_decref(answer);
     return err;
@@ -124,40 +122,35 @@ static int set_message(struct cli *c, struct error *e)
     const struct cli_options *o = &c->options;
     const char *from, *until, *lasts;
     int err = cli_time(c, "--since", o->from, &from, e);
-    err = err != 0 ? err : cli_time(c, "--until", o->until, &until, e);
-    err = err != 0 ? err : cli_length(c, "--for", o->lasts, &lasts, e);
-    if (err == 0 && c->arg_count < 2) {
+    err = err ? err : cli_time(c, "--until", o->until, &until, e);
+    err = err ? err : cli_length(c, "--for", o->lasts, &lasts, e);
+    if (!err && c->arg_count < 2)
         err = error_set(e, ERR_INVALID, "what is it to say? muster master message set TEXT");
-    }
-    if (err != 0) {
+    if (err)
         return err;
-    }
     json_t *body = json_pack("{s:s, s:s*, s:s*, s:s*}", "message", c->args[1], "startTime", from,
                              "endTime", until, "duration", lasts);
     err = cli_call(c, "PUT", body, NULL, e, "/api/v1/master/cluster_message");
     json_decref(body);
-    return err != 0 ? err
-                    : cli_report(c, json_pack("{s:s}", "message", c->args[1]), e,
-                                 "All users are shown: %s", c->args[1]);
+    return err ? err
+               : cli_report(c, json_pack("{s:s}", "message", c->args[1]), e,
+                            "All users are shown: %s", c->args[1]);
 }
 
 int run_master_message(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     const char *verb = c->args[0];
-    if (strcmp(verb, "get") == 0) {
+    if (strcmp(verb, "get") == 0)
         return show_message(c, e);
-    }
-    if (strcmp(verb, "set") == 0) {
+    if (strcmp(verb, "set") == 0)
         return set_message(c, e);
-    }
     if (strcmp(verb, "clear") != 0) {
         return error_set(e, ERR_INVALID, "a message is one of get, set TEXT, clear; not \"%s\"",
                          verb);
     }
     int err = cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/master/cluster_message");
-    return err != 0 ? err
-                    : cli_report(c, json_pack("{s:n}", "message"), e, "The message is cleared");
+    return err ? err : cli_report(c, json_pack("{s:n}", "message"), e, "The message is cleared");
 }
 
 // --- audit ---------------------------------------------------------------------------------------
@@ -177,14 +170,12 @@ int run_audit_list(struct cli *c, const struct command *self, struct error *e)
     const struct cli_options *o = &c->options;
     const char *since, *until;
     int err = cli_time(c, "--since", o->from, &since, e);
-    err = err != 0 ? err : cli_time(c, "--until", o->until, &until, e);
-    if (err != 0) {
+    err = err ? err : cli_time(c, "--until", o->until, &until, e);
+    if (err)
         return err;
-    }
     char *method = arena_strdup(&c->arena, o->method);
-    for (char *p = method; p != NULL && *p != '\0'; p++) {
+    for (char *p = method; p && *p != '\0'; p++)
         *p = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
-    }
     const char *status = o->status > 0 ? arena_printf(&c->arena, "&status=%lld", o->status) : "";
     const char *path =
         arena_printf(&c->arena, "/api/v1/audit?%s%s%s%s%s%s", status, cli_query(c, "user", o->user),
@@ -234,13 +225,12 @@ static int show_entries(struct cli *c, const struct command *self, const char *p
 {
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "%s", path);
-    if (err == 0) {
+    if (!err) {
         json_t *rows = rows_of(jget(answer, "resourceEntries"), row);
         for (size_t i = json_array_size(rows); c->format == OUTPUT_TABLE && i-- > 0;) {
             const json_t *sum = json_object_get(json_array_get(rows, i), "slot_hours");
-            if (sum != NULL && json_number_value(sum) <= 0) {
+            if (sum && json_number_value(sum) <= 0)
                 json_array_remove(rows, i);
-            }
         }
         err = output_rows(c, rows, self->columns, e);
         json_decref(rows);
@@ -252,33 +242,31 @@ static int show_entries(struct cli *c, const struct command *self, const char *p
 int run_resources_raw(struct cli *c, const struct command *self, struct error *e)
 {
     const char *since, *until;
-    const char *from = c->options.from != NULL ? c->options.from : "30d";
-    const char *to = c->options.until != NULL ? c->options.until : "0.001s";
+    const char *from = c->options.from ? c->options.from : "30d";
+    const char *to = c->options.until ? c->options.until : "0.001s";
     int err = cli_time(c, "--since", from, &since, e);
-    err = err != 0 ? err : cli_time(c, "--until", to, &until, e);
-    return err != 0 ? err
-                    : show_entries(c, self,
-                                   arena_printf(&c->arena, "/api/v1/resources/allocation/raw?%s%s",
-                                                cli_query(c, "timestampAfter", since),
-                                                cli_query(c, "timestampBefore", until)),
-                                   row_used, e);
+    err = err ? err : cli_time(c, "--until", to, &until, e);
+    return err ? err
+               : show_entries(c, self,
+                              arena_printf(&c->arena, "/api/v1/resources/allocation/raw?%s%s",
+                                           cli_query(c, "timestampAfter", since),
+                                           cli_query(c, "timestampBefore", until)),
+                              row_used, e);
 }
 
 int run_resources_aggregated(struct cli *c, const struct command *self, struct error *e)
 {
-    const char *period = c->options.period != NULL ? c->options.period : "daily";
+    const char *period = c->options.period ? c->options.period : "daily";
     bool monthly = strcmp(period, "monthly") == 0;
     const char *since, *until;
-    if (!monthly && strcmp(period, "daily") != 0) {
+    if (!monthly && strcmp(period, "daily") != 0)
         return error_set(e, ERR_INVALID, "--period is daily or monthly, not \"%s\"", period);
-    }
-    const char *from = c->options.from != NULL ? c->options.from : monthly ? "365d" : "30d";
-    const char *to = c->options.until != NULL ? c->options.until : "0.001s";
+    const char *from = c->options.from ? c->options.from : monthly ? "365d" : "30d";
+    const char *to = c->options.until ? c->options.until : "0.001s";
     int err = cli_time(c, "--since", from, &since, e);
-    err = err != 0 ? err : cli_time(c, "--until", to, &until, e);
-    if (err != 0) {
+    err = err ? err : cli_time(c, "--until", to, &until, e);
+    if (err)
         return err;
-    }
     int digits = monthly ? 7 : 10; // of 2026-11-21
     return show_entries(
         c, self,
@@ -315,10 +303,9 @@ static int read_stdin(char **text, size_t *len, struct error *e)
     char block[1 << 16];
     ssize_t n;
     buf_init(&in, LIMIT_CONFIG * 64);
-    while ((n = read(STDIN_FILENO, block, sizeof(block))) > 0) {
+    while ((n = read(STDIN_FILENO, block, sizeof(block))) > 0)
         buf_append(&in, block, (size_t)n);
-    }
-    if (n < 0 || in.err != 0) {
+    if (n < 0 || in.err) {
         buf_free(&in);
         return error_set(e, ERR_INVALID, "standard input cannot be read, or is too long");
     }
@@ -330,16 +317,14 @@ static int read_stdin(char **text, size_t *len, struct error *e)
 static int api_body(const char *text, json_t **body, struct error *e)
 {
     char *read = NULL;
-    size_t len = text != NULL ? strlen(text) : 0;
+    size_t len = text ? strlen(text) : 0;
     int err = 0;
-    if (text != NULL && strcmp(text, "-") == 0) {
+    if (text && strcmp(text, "-") == 0)
         err = read_stdin(&read, &len, e);
-    } else if (text != NULL && *text == '@') {
+    else if (text && *text == '@')
         err = file_read(text + 1, (size_t)LIMIT_CONFIG * 64, &read, &len, e);
-    }
-    if (err == 0 && text != NULL) {
-        err = json_parse(read != NULL ? read : text, len, "--body", body, e);
-    }
+    if (!err && text)
+        err = json_parse(read ? read : text, len, "--body", body, e);
     free(read);
     return err;
 }
@@ -349,14 +334,13 @@ int run_api(struct cli *c, const struct command *self, struct error *e)
     (void)self;
     json_t *body = NULL, *answer = NULL;
     char *method = arena_strdup(&c->arena, c->args[0]);
-    for (char *p = method; *p != '\0'; p++) {
+    for (char *p = method; *p != '\0'; p++)
         *p = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
-    }
     const char *path = c->args[1];
     path = *path == '/' ? path : arena_printf(&c->arena, "/api/v1/%s", path);
     int err = api_body(c->options.body, &body, e);
-    err = err != 0 ? err : cli_call(c, method, body, &answer, e, "%s", path);
-    if (err == 0) {
+    err = err ? err : cli_call(c, method, body, &answer, e, "%s", path);
+    if (!err) {
         json_dumpf(answer, stdout,
                    (c->format == OUTPUT_JSONL ? JSON_COMPACT : JSON_INDENT(2)) | JSON_ENCODE_ANY);
         putchar('\n');

@@ -23,7 +23,7 @@ static int tell(struct cli *c, const char *path, const struct backup_report *r, 
                 struct error *e)
 {
     char size[24];
-    if (c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+    if (c->format == OUTPUT_TABLE && !c->options.columns) {
         if (!c->options.quiet) {
             printf("%s: %s, %lld experiments, %lld trials, %lld checkpoints, %lld rows in all; "
                    "verified\n",
@@ -48,9 +48,8 @@ static int tell(struct cli *c, const char *path, const struct backup_report *r, 
 static int fetch(struct cli *c, const char *aside, struct error *e)
 {
     int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0) {
+    if (fd < 0)
         return error_set_errno(e, ERR_IO, errno, "%s", aside);
-    }
     int err = client_download(c->client, "/api/v1/master/backup", NULL, fd, e);
     close(fd);
     return err;
@@ -64,16 +63,14 @@ static int backup_from_master(struct cli *c, const char *path, const struct back
                          path);
     }
     int err = session_open(c, true, e);
-    if (err != 0) {
+    if (err)
         return err;
-    }
     char *aside = xasprintf("%s.tmp.%ld", path, (long)getpid());
     show(watch->ctx, "fetching", 0, 0);
     err = fetch(c, aside, e);
-    err = err != 0 ? err : backup_accept(aside, path, watch, report, e);
-    if (err != 0) {
+    err = err ? err : backup_accept(aside, path, watch, report, e);
+    if (err)
         unlink(aside);
-    }
     free(aside);
     return err;
 }
@@ -86,11 +83,11 @@ int run_master_backup(struct cli *c, const struct command *self, struct error *e
     const struct backup_watch watch = {show, &meter};
     const char *path = c->args[0];
     meter_begin(&meter, c->options.quiet);
-    int err = c->options.data_dir != NULL
+    int err = c->options.data_dir
                   ? backup_make(c->options.data_dir, path, c->options.force, &watch, &report, e)
                   : backup_from_master(c, path, &watch, &report, e);
     meter_end(&meter);
-    return err != 0 ? err : tell(c, path, &report, NULL, e);
+    return err ? err : tell(c, path, &report, NULL, e);
 }
 
 // --- back again ----------------------------------------------------------------------------------
@@ -103,7 +100,7 @@ int run_master_restore(struct cli *c, const struct command *self, struct error *
     const struct backup_watch watch = {show, &meter};
     const char *dir = c->options.data_dir;
     char *kept = NULL;
-    if (dir == NULL) {
+    if (!dir) {
         return error_set(e, ERR_INVALID,
                          "say which folder with --data-dir: that of the master, as in "
                          "muster master restore %s --data-dir /var/lib/muster",
@@ -112,11 +109,10 @@ int run_master_restore(struct cli *c, const struct command *self, struct error *
     meter_begin(&meter, c->options.quiet);
     int err = backup_restore(c->args[0], dir, &watch, &report, &kept, e);
     meter_end(&meter);
-    err = err != 0 ? err : tell(c, c->args[0], &report, kept, e);
-    if (err == 0 && !c->options.quiet && c->format == OUTPUT_TABLE) {
-        if (kept != NULL) {
+    err = err ? err : tell(c, c->args[0], &report, kept, e);
+    if (!err && !c->options.quiet && c->format == OUTPUT_TABLE) {
+        if (kept)
             printf("What was there before is %s\n", kept);
-        }
         printf("Start the master on %s now. Ids of new experiments and trials begin far beyond "
                "those of the backup, since the ones in between may have been given already.\n",
                dir);

@@ -14,18 +14,16 @@ FILE *bundle_create(const char *folder, struct error *e, const char *name, ...)
     va_list args;
     char *relative = NULL;
     va_start(args, name);
-    if (vasprintf(&relative, name, args) < 0) {
+    if (vasprintf(&relative, name, args) < 0)
         abort();
-    }
     va_end(args);
     char *path = path_join(folder, relative);
     char *parent = xasprintf("%.*s", (int)(strrchr(path, '/') - path), path);
     FILE *f = NULL;
     if (dir_make(parent, 0700, e) == 0) {
         f = fopen(path, "we");
-        if (f == NULL) {
+        if (!f)
             error_set_errno(e, ERR_IO, errno, "%s", path);
-        }
     }
     free(parent);
     free(path);
@@ -36,18 +34,16 @@ FILE *bundle_create(const char *folder, struct error *e, const char *name, ...)
 int bundle_close(FILE *f, const char *what, struct error *e)
 {
     bool failed = ferror(f) != 0;
-    if (fclose(f) != 0 || failed) {
+    if (fclose(f) != 0 || failed)
         return error_set_errno(e, ERR_IO, errno, "%s cannot be written; is the disk full?", what);
-    }
     return 0;
 }
 
 int bundle_put(const char *folder, const char *name, const char *text, size_t len, struct error *e)
 {
     FILE *f = bundle_create(folder, e, "%s", name);
-    if (f == NULL) {
+    if (!f)
         return ERR_IO;
-    }
     fwrite(text, 1, len, f);
     return bundle_close(f, name, e);
 }
@@ -68,7 +64,7 @@ static int read_lines(FILE *f, const char *name, bundle_line *on_line, void *ctx
     size_t cap = 0;
     ssize_t len;
     int err = 0;
-    for (long number = 1; err == 0 && (len = getline(&line, &cap, f)) > 0; number++) {
+    for (long number = 1; !err && (len = getline(&line, &cap, f)) > 0; number++) {
         json_t *value = NULL;
         if (len > BUNDLE_LINE_MAX) {
             err = error_set(e, ERR_TOO_LARGE, "%s:%ld: a line of more than %d bytes", name, number,
@@ -76,15 +72,13 @@ static int read_lines(FILE *f, const char *name, bundle_line *on_line, void *ctx
             break;
         }
         err = json_parse(line, (size_t)len, name, &value, e);
-        err = err != 0 ? err : on_line(ctx, value, e);
-        if (err != 0) {
+        err = err ? err : on_line(ctx, value, e);
+        if (err)
             error_prefix(e, "%s:%ld", name, number);
-        }
         json_decref(value);
     }
-    if (err == 0 && ferror(f)) {
+    if (!err && ferror(f))
         err = error_set_errno(e, ERR_IO, errno, "%s", name);
-    }
     free(line);
     return err;
 }
@@ -95,7 +89,7 @@ int bundle_lines(const char *folder, const char *name, bundle_line *on_line, voi
     char *path = path_join(folder, name);
     FILE *f = fopen(path, "re");
     int err = 0;
-    if (f != NULL) {
+    if (f) {
         err = read_lines(f, name, on_line, ctx, e);
         fclose(f);
     } else if (errno != ENOENT) {
@@ -110,7 +104,7 @@ int bundle_json(const char *folder, const char *name, json_t **out, struct error
     char *path = path_join(folder, name), *text = NULL;
     size_t len = 0;
     int err = file_read(path, BUNDLE_LINE_MAX, &text, &len, e);
-    err = err != 0 ? err : json_parse(text, len, name, out, e);
+    err = err ? err : json_parse(text, len, name, out, e);
     free(text);
     free(path);
     return err;
@@ -134,14 +128,11 @@ struct tables {
 // NULL: too many groups, the later ones have no table.
 static struct table *table_of(struct tables *t, const char *group)
 {
-    for (size_t i = 0; i < t->count; i++) {
-        if (strcmp(t->each[i].group, group) == 0) {
+    for (size_t i = 0; i < t->count; i++)
+        if (strcmp(t->each[i].group, group) == 0)
             return &t->each[i];
-        }
-    }
-    if (t->count == GROUPS_MAX) {
+    if (t->count == GROUPS_MAX)
         return NULL;
-    }
     t->each[t->count] = (struct table){.group = xstrdup(group), .names = json_object()};
     return &t->each[t->count++];
 }
@@ -154,9 +145,8 @@ static int note_names(void *ctx, const json_t *report, struct error *e)
     json_t *value;
     json_object_foreach(jget(report, "metrics"), name, value)
     {
-        if (t != NULL && json_object_size(t->names) < NAMES_MAX) {
+        if (t && json_object_size(t->names) < NAMES_MAX)
             json_object_set_new(t->names, name, json_true());
-        }
     }
     return 0;
 }
@@ -175,7 +165,7 @@ static void put_value(FILE *f, const json_t *value)
     fputc(',', f);
     if (json_is_string(value)) {
         put_cell(f, json_string_value(value));
-    } else if (value != NULL && !json_is_null(value)) {
+    } else if (value && !json_is_null(value)) {
         char *text = json_text(value);
         put_cell(f, text);
         free(text);
@@ -188,9 +178,8 @@ static int put_row(void *ctx, const json_t *report, struct error *e)
     struct table *t = table_of(ctx, jget_string(report, "group", ""));
     const char *name;
     json_t *known;
-    if (t == NULL || t->file == NULL) {
+    if (!t || !t->file)
         return 0;
-    }
     fprintf(t->file, "%lld", (long long)jget_int(report, "steps", -1));
     put_value(t->file, json_object_get(report, "time"));
     put_value(t->file, json_object_get(report, "run"));
@@ -215,9 +204,8 @@ static int open_table(struct table *t, const char *folder, long long trial, size
     }
     snprintf(safe, sizeof(safe), plain ? "%.0zu%s" : "group-%zu%.0s", plain ? 0 : number, t->group);
     t->file = bundle_create(folder, e, "trials/%lld/%s.csv", trial, safe);
-    if (t->file == NULL) {
+    if (!t->file)
         return ERR_IO;
-    }
     fputs("steps,time,run", t->file);
     json_object_foreach(t->names, name, known)
     {
@@ -233,15 +221,14 @@ int bundle_tables(const char *folder, long long trial, struct error *e)
     struct tables *t = xcalloc(1, sizeof(*t));
     char *name = xasprintf("trials/%lld/metrics.jsonl", trial);
     int err = bundle_lines(folder, name, note_names, t, e);
-    for (size_t i = 0; i < t->count && err == 0; i++) {
+    for (size_t i = 0; i < t->count && !err; i++)
         err = open_table(&t->each[i], folder, trial, i, e);
-    }
-    err = err != 0 ? err : bundle_lines(folder, name, put_row, t, e);
+    err = err ? err : bundle_lines(folder, name, put_row, t, e);
     for (size_t i = 0; i < t->count; i++) {
         struct error ignored;
-        if (t->each[i].file != NULL) {
-            int closed = bundle_close(t->each[i].file, "a table", err == 0 ? e : &ignored);
-            err = err != 0 ? err : closed;
+        if (t->each[i].file) {
+            int closed = bundle_close(t->each[i].file, "a table", !err ? e : &ignored);
+            err = err ? err : closed;
         }
         json_decref(t->each[i].names);
         free(t->each[i].group);

@@ -15,7 +15,7 @@
 
 enum { DOWNLOAD_MAX_GIB = 1024 };
 
-// ---- list ----
+// --- list ----------------------------------------------------------------------------------------
 
 static int owner_metric(struct cli *c, long long *experiment, const char **metric, struct error *e)
 {
@@ -27,7 +27,7 @@ static int owner_metric(struct cli *c, long long *experiment, const char **metri
         json_decref(answer);
     }
     json_t *object = NULL;
-    err = err != 0 ? err : fetch_experiment(c, *experiment, &object, e);
+    err = err ? err : fetch_experiment(c, *experiment, &object, e);
     *metric = arena_strdup(&c->arena, searcher_metric(jget(object, "config")));
     json_decref(object);
     return err;
@@ -45,13 +45,11 @@ static json_t *latest_of(json_t *rows)
         bool later =
             steps > most || (steps == most && strcmp(jget_string(row, "reported", ""),
                                                      jget_string(chosen, "reported", "")) > 0);
-        if (chosen == NULL || later) {
+        if (!chosen || later)
             chosen = row;
-        }
     }
-    if (chosen != NULL) {
+    if (chosen)
         json_array_append(only, chosen);
-    }
     return only;
 }
 
@@ -63,7 +61,7 @@ static int list_rows(struct cli *c, json_t **rows, struct error *e)
     long long experiment = c->options.experiment;
     json_t *list = NULL, *item;
     int err = owner_metric(c, &experiment, &metric, e);
-    if (err == 0) {
+    if (!err) {
         err = cli_list(
             c, "checkpoints", c->options.best ? 1 : c->options.limit, &list, e,
             "/api/v1/%s/%lld/checkpoints%s", c->options.trial > 0 ? "trials" : "experiments",
@@ -81,17 +79,16 @@ static int list_rows(struct cli *c, json_t **rows, struct error *e)
 
 int run_checkpoint_list(struct cli *c, const struct command *self, struct error *e)
 {
-    if (c->options.experiment == 0 && c->options.trial == 0) {
+    if (c->options.experiment == 0 && c->options.trial == 0)
         return error_set(e, ERR_INVALID, "say whose: --experiment ID or --trial ID");
-    }
     json_t *rows = NULL;
     int err = list_rows(c, &rows, e);
-    if (err == 0 && c->options.latest && !c->options.best) {
+    if (!err && c->options.latest && !c->options.best) {
         json_t *one = latest_of(rows);
         json_decref(rows);
         rows = one;
     }
-    err = err != 0 ? err : output_rows(c, rows, self->columns, e);
+    err = err ? err : output_rows(c, rows, self->columns, e);
     json_decref(rows);
     return err;
 }
@@ -101,7 +98,7 @@ static int fetch_checkpoint(struct cli *c, const char *uuid, json_t **checkpoint
     char *escaped = client_escape(uuid);
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/checkpoints/%s", escaped);
-    *checkpoint = err == 0 ? json_incref(jget(answer, "checkpoint")) : NULL;
+    *checkpoint = !err ? json_incref(jget(answer, "checkpoint")) : NULL;
     json_decref(answer);
     free(escaped);
     return err;
@@ -112,7 +109,7 @@ int run_checkpoint_describe(struct cli *c, const struct command *self, struct er
     (void)self;
     json_t *checkpoint = NULL;
     int err = fetch_checkpoint(c, c->args[0], &checkpoint, e);
-    if (err == 0) {
+    if (!err) {
         const json_t *config = jget_path(checkpoint, "training.experimentConfig");
         json_t *row = row_checkpoint(checkpoint, searcher_metric(config));
         json_object_set(row, "files", jget(checkpoint, "resources"));
@@ -125,26 +122,22 @@ int run_checkpoint_describe(struct cli *c, const struct command *self, struct er
     return err;
 }
 
-// ---- files ----
+// --- files ---------------------------------------------------------------------------------------
 
 // Fetches the archive into a nameless file and unpacks it into `folder`.
 int fetch_checkpoint_files(struct cli *c, const char *uuid, const char *folder, struct error *e)
 {
     char *path = xasprintf("/checkpoints/%s", uuid);
     FILE *spool = tmpfile();
-    int err = spool != NULL ? 0 : error_set_errno(e, ERR_IO, errno, "cannot make a temporary file");
-    if (err == 0) {
+    int err = spool ? 0 : error_set_errno(e, ERR_IO, errno, "cannot make a temporary file");
+    if (!err)
         err = client_download(c->client, path, "application/gzip", fileno(spool), e);
-    }
-    if (err == 0 && lseek(fileno(spool), 0, SEEK_SET) != 0) {
+    if (!err && lseek(fileno(spool), 0, SEEK_SET) != 0)
         err = error_set_errno(e, ERR_IO, errno, "cannot read the downloaded file");
-    }
-    if (err == 0) {
+    if (!err)
         err = archive_unpack_fd(fileno(spool), folder, (uint64_t)DOWNLOAD_MAX_GIB << 30, e);
-    }
-    if (spool != NULL) {
+    if (spool)
         fclose(spool);
-    }
     free(path);
     return err;
 }
@@ -154,13 +147,12 @@ int run_checkpoint_download(struct cli *c, const struct command *self, struct er
     (void)self;
     json_t *checkpoint = NULL;
     int err = fetch_checkpoint(c, c->args[0], &checkpoint, e);
-    if (err == 0) {
+    if (!err) {
         const char *uuid = jget_string(checkpoint, "uuid", "");
-        const char *folder = c->options.to != NULL ? c->options.to : uuid;
+        const char *folder = c->options.to ? c->options.to : uuid;
         err = fetch_checkpoint_files(c, uuid, folder, e);
-        if (err == 0 && !c->options.quiet) {
+        if (!err && !c->options.quiet)
             printf("Checkpoint %s is in %s\n", uuid, folder);
-        }
     }
     json_decref(checkpoint);
     return err;
@@ -171,16 +163,14 @@ static int show_digests(struct cli *c, const struct command *self, const char *f
 {
     struct checkpoint *ck = NULL;
     int err = checkpoint_open(folder, &ck, e);
-    if (err != 0) {
+    if (err)
         return err;
-    }
     char weights[SHA256_HEX], state[SHA256_HEX];
     checkpoint_digests(ck, weights, state);
     json_t *row = json_pack("{s:s, s:s, s:I}", "weights", weights, "state", state, "steps",
                             (json_int_t)jget_int(checkpoint_manifest(ck), "step", 0));
-    if (uuid != NULL) {
+    if (uuid)
         json_object_set_new(row, "uuid", json_string(uuid));
-    }
     err = output_object(c, row, self->columns, e);
     json_decref(row);
     checkpoint_close(ck);
@@ -192,9 +182,9 @@ static int digest_of_download(struct cli *c, const struct command *self, const c
                               struct error *e)
 {
     const char *tmp = getenv("TMPDIR");
-    char *folder = xasprintf("%s/muster-digest-%d", tmp != NULL ? tmp : "/tmp", (int)getpid());
+    char *folder = xasprintf("%s/muster-digest-%d", tmp ? tmp : "/tmp", (int)getpid());
     int err = fetch_checkpoint_files(c, uuid, folder, e);
-    err = err != 0 ? err : show_digests(c, self, folder, uuid, e);
+    err = err ? err : show_digests(c, self, folder, uuid, e);
     dir_remove_tree(folder, NULL);
     free(folder);
     return err;
@@ -202,18 +192,16 @@ static int digest_of_download(struct cli *c, const struct command *self, const c
 
 int run_checkpoint_digest(struct cli *c, const struct command *self, struct error *e)
 {
-    if (strchr(c->args[0], '/') != NULL || path_exists(c->args[0])) {
+    if (strchr(c->args[0], '/') || path_exists(c->args[0]))
         return show_digests(c, self, c->args[0], NULL, e); // a folder: no master is needed
-    }
     json_t *checkpoint = NULL;
     int err = session_open(c, true, e);
-    err = err != 0 ? err : fetch_checkpoint(c, c->args[0], &checkpoint, e);
-    if (err == 0) {
+    err = err ? err : fetch_checkpoint(c, c->args[0], &checkpoint, e);
+    if (!err) {
         const char *uuid = jget_string(checkpoint, "uuid", "");
         json_t *row = row_checkpoint(checkpoint, NULL);
         const char *path = jget_string(row, "path", NULL);
-        err = path != NULL ? show_digests(c, self, path, uuid, e)
-                           : digest_of_download(c, self, uuid, e);
+        err = path ? show_digests(c, self, path, uuid, e) : digest_of_download(c, self, uuid, e);
         json_decref(row);
     }
     json_decref(checkpoint);

@@ -12,7 +12,7 @@ int run_agent_list(struct cli *c, const struct command *self, struct error *e)
 {
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/agents?lost=true");
-    if (err == 0) {
+    if (!err) {
         json_t *rows = rows_of(jget(answer, "agents"), row_agent);
         err = output_rows(c, rows, self->columns, e);
         json_decref(rows);
@@ -28,12 +28,12 @@ int run_agent_set(struct cli *c, const struct command *self, struct error *e)
     int err = cli_call(c, "POST", body, NULL, e, "/api/v1/agents/%s/%s", id, self->verb);
     json_decref(body);
     free(id);
-    return err != 0 ? err
-                    : cli_report(c, json_pack("{s:s, s:s}", "id", c->args[0], "done", self->verb),
-                                 e, "Agent %s: %s", c->args[0],
-                                 strcmp(self->verb, "enable") == 0 ? "enabled"
-                                 : c->options.drain ? "takes no more work; what runs there finishes"
-                                                    : "disabled");
+    return err ? err
+               : cli_report(c, json_pack("{s:s, s:s}", "id", c->args[0], "done", self->verb), e,
+                            "Agent %s: %s", c->args[0],
+                            strcmp(self->verb, "enable") == 0 ? "enabled"
+                            : c->options.drain ? "takes no more work; what runs there finishes"
+                                               : "disabled");
 }
 
 int run_agent_forget(struct cli *c, const struct command *self, struct error *e)
@@ -42,9 +42,9 @@ int run_agent_forget(struct cli *c, const struct command *self, struct error *e)
     char *id = client_escape(c->args[0]);
     int err = cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/agents/%s", id);
     free(id);
-    return err != 0 ? err
-                    : cli_report(c, json_pack("{s:s, s:s}", "id", c->args[0], "done", "forget"), e,
-                                 "Agent %s is forgotten", c->args[0]);
+    return err ? err
+               : cli_report(c, json_pack("{s:s, s:s}", "id", c->args[0], "done", "forget"), e,
+                            "Agent %s is forgotten", c->args[0]);
 }
 
 int run_agent_describe(struct cli *c, const struct command *self, struct error *e)
@@ -53,7 +53,7 @@ int run_agent_describe(struct cli *c, const struct command *self, struct error *
     json_t *answer = NULL, *slots = json_array(), *slot;
     char *id = client_escape(c->args[0]);
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/agents/%s", id);
-    if (err == 0) {
+    if (!err) {
         const json_t *agent = jget(answer, "agent");
         const char *key;
         json_t *row = row_agent(agent);
@@ -72,7 +72,7 @@ int run_agent_describe(struct cli *c, const struct command *self, struct error *
             e);
         json_decref(row);
     }
-    if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+    if (!err && c->format == OUTPUT_TABLE && !c->options.columns) {
         printf("\nSlots\n");
         err = output_rows(c, slots, "slot,type,device,near,load,enabled,health,allocation", e);
     }
@@ -91,16 +91,14 @@ int run_slot_list(struct cli *c, const struct command *self, struct error *e)
     json_t *agent, *slot;
     json_array_foreach(jget(answer, "agents"), i, agent)
     {
-        if (c->options.agent != NULL &&
-            strcmp(c->options.agent, jget_string(agent, "id", "")) != 0) {
+        if (c->options.agent && strcmp(c->options.agent, jget_string(agent, "id", "")) != 0)
             continue;
-        }
         json_object_foreach(jget(agent, "slots"), key, slot)
         {
             json_array_append_new(rows, row_slot(agent, slot));
         }
     }
-    err = err != 0 ? err : output_rows(c, rows, self->columns, e);
+    err = err ? err : output_rows(c, rows, self->columns, e);
     json_decref(rows);
     json_decref(answer);
     return err;
@@ -115,11 +113,11 @@ int run_slot_set(struct cli *c, const struct command *self, struct error *e)
     json_decref(body);
     free(slot);
     free(agent);
-    return err != 0 ? err
-                    : cli_report(c,
-                                 json_pack("{s:s, s:s, s:s}", "agent", c->args[0], "slot",
-                                           c->args[1], "done", self->verb),
-                                 e, "Slot %s of agent %s: %sd", c->args[1], c->args[0], self->verb);
+    return err ? err
+               : cli_report(c,
+                            json_pack("{s:s, s:s, s:s}", "agent", c->args[0], "slot", c->args[1],
+                                      "done", self->verb),
+                            e, "Slot %s of agent %s: %sd", c->args[1], c->args[0], self->verb);
 }
 
 int run_master_info(struct cli *c, const struct command *self, struct error *e)
@@ -127,7 +125,7 @@ int run_master_info(struct cli *c, const struct command *self, struct error *e)
     (void)self;
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/master");
-    if (err == 0) {
+    if (!err) {
         const char *notice = jget_string(jget(answer, "clusterMessage"), "message", "");
         json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s}", "address", c->master, "name",
                                 jget_string(answer, "clusterName", ""), "version",

@@ -13,20 +13,17 @@
 static void add_parts(json_t *list, const char *text)
 {
     char *copy = xstrdup(text), *rest = copy, *part;
-    while ((part = strsep(&rest, ",")) != NULL) {
-        if (*part != '\0') {
+    while ((part = strsep(&rest, ",")))
+        if (*part != '\0')
             json_array_append_new(list, json_string(part));
-        }
-    }
     free(copy);
 }
 
 static json_t *uuids_of(const struct cli *c)
 {
     json_t *list = json_array();
-    for (int i = 0; i < c->arg_count; i++) {
+    for (int i = 0; i < c->arg_count; i++)
         add_parts(list, c->args[i]);
-    }
     return list;
 }
 
@@ -55,7 +52,7 @@ static int tell(struct cli *c, const json_t *uuids, const char *state, struct er
 static int leave_out_deleted(struct cli *c, json_t *uuids, struct error *e)
 {
     int err = 0;
-    for (size_t i = json_array_size(uuids); i-- > 0 && err == 0;) {
+    for (size_t i = json_array_size(uuids); i-- > 0 && !err;) {
         const char *uuid = json_string_value(json_array_get(uuids, i));
         char *escaped = client_escape(uuid);
         json_t *answer = NULL;
@@ -77,19 +74,19 @@ int run_checkpoint_delete(struct cli *c, const struct command *self, struct erro
     json_t *uuids = uuids_of(c);
     int err = leave_out_deleted(c, uuids, e);
     size_t count = json_array_size(uuids);
-    if (err != 0 || count == 0) {
-        err = err != 0 || c->format == OUTPUT_TABLE ? err : tell(c, uuids, "deleted", e);
+    if (err || count == 0) {
+        err = err || c->format == OUTPUT_TABLE ? err : tell(c, uuids, "deleted", e);
         json_decref(uuids);
         return err;
     }
     err = cli_confirm(c, e, "Delete %zu checkpoint%s with %s files?", count, count == 1 ? "" : "s",
                       count == 1 ? "its" : "their");
-    if (err == 0) {
+    if (!err) {
         json_t *body = json_pack("{s:O}", "checkpointUuids", uuids);
         err = cli_call(c, "DELETE", body, NULL, e, "/api/v1/checkpoints");
         json_decref(body);
     }
-    err = err != 0 ? err : tell(c, uuids, "deleted", e);
+    err = err ? err : tell(c, uuids, "deleted", e);
     json_decref(uuids);
     return err;
 }
@@ -97,7 +94,7 @@ int run_checkpoint_delete(struct cli *c, const struct command *self, struct erro
 int run_checkpoint_rm(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
-    if (c->options.file_patterns == NULL) {
+    if (!c->options.file_patterns) {
         return error_set(e, ERR_INVALID,
                          "say which files with --files, as in --files 'optimizer*,**/*.log'; "
                          "muster checkpoint describe lists them");
@@ -107,13 +104,13 @@ int run_checkpoint_rm(struct cli *c, const struct command *self, struct error *e
     size_t count = json_array_size(uuids);
     int err = cli_confirm(c, e, "Remove %s from %zu checkpoint%s?", c->options.file_patterns, count,
                           count == 1 ? "" : "s");
-    if (err == 0) {
+    if (!err) {
         json_t *body =
             json_pack("{s:O, s:O}", "checkpointUuids", uuids, "checkpointGlobs", patterns);
         err = cli_call(c, "POST", body, NULL, e, "/api/v1/checkpoints/rm");
         json_decref(body);
     }
-    err = err != 0 ? err : tell(c, uuids, "thinned out", e);
+    err = err ? err : tell(c, uuids, "thinned out", e);
     json_decref(patterns);
     json_decref(uuids);
     return err;
@@ -161,9 +158,8 @@ int set_gc_policy(struct cli *c, long long experiment, struct error *e)
 {
     json_t *object = NULL;
     int err = fetch_experiment(c, experiment, &object, e);
-    if (err != 0) {
+    if (err)
         return err;
-    }
     const struct cli_options *o = &c->options;
     const json_t *now = jget_path(object, "config.checkpoint_storage");
     json_t *body = json_pack(
@@ -187,18 +183,17 @@ int run_checkpoint_gc(struct cli *c, const struct command *self, struct error *e
     long long id;
     json_t *rows = NULL;
     int err = cli_id(c, 0, "experiment", &id, e);
-    err = err != 0 ? err : preview(c, id, &rows, e);
-    if (err == 0 && (c->options.dry_run || c->format != OUTPUT_TABLE || !c->options.yes)) {
+    err = err ? err : preview(c, id, &rows, e);
+    if (!err && (c->options.dry_run || c->format != OUTPUT_TABLE || !c->options.yes))
         err = output_rows(c, rows, self->columns, e);
-    }
-    if (err == 0 && !c->options.dry_run) {
+    if (!err && !c->options.dry_run) {
         err = cli_confirm(c, e, "Delete these %zu checkpoints?", json_array_size(rows));
-        if (err == 0) {
+        if (!err) {
             err = has_policy(&c->options)
                       ? set_gc_policy(c, id, e)
                       : cli_call(c, "POST", NULL, NULL, e, "/api/v1/experiments/%lld/gc", id);
         }
-        if (err == 0 && !c->options.quiet && c->format == OUTPUT_TABLE) {
+        if (!err && !c->options.quiet && c->format == OUTPUT_TABLE) {
             printf("Experiment %lld: %zu checkpoints are deleted in the background\n", id,
                    json_array_size(rows));
         }

@@ -256,26 +256,23 @@ const struct command *command_find(const char *noun, const char *verb, struct er
     size_t noun_count = 0, verb_count = 0;
     for (size_t i = 0; i < command_count; i++) {
         const struct command *command = &commands[i];
-        if (noun_count == 0 || strcmp(nouns[noun_count - 1], command->noun) != 0) {
+        if (noun_count == 0 || strcmp(nouns[noun_count - 1], command->noun) != 0)
             nouns[noun_count++] = command->noun;
-        }
-        if (strcmp(command->noun, noun) != 0) {
+        if (strcmp(command->noun, noun) != 0)
             continue;
-        }
-        if (command->verb == NULL || (verb != NULL && strcmp(command->verb, verb) == 0)) {
+        if (!command->verb || (verb && strcmp(command->verb, verb) == 0))
             return command;
-        }
         verbs[verb_count++] = command->verb;
     }
     if (verb_count == 0) {
         const char *near = nearest_word(noun, nouns);
         error_set(e, ERR_INVALID, "unknown command \"%s\"%s%s%s", noun,
-                  near != NULL ? "; did you mean \"" : "; see muster --help",
-                  near != NULL ? near : "", near != NULL ? "\"?" : "");
+                  near ? "; did you mean \"" : "; see muster --help", near ? near : "",
+                  near ? "\"?" : "");
         return NULL;
     }
-    const char *near = verb != NULL ? nearest_word(verb, verbs) : NULL;
-    if (near != NULL) {
+    const char *near = verb ? nearest_word(verb, verbs) : NULL;
+    if (near) {
         error_set(e, ERR_INVALID, "unknown command \"%s %s\"; did you mean \"%s %s\"?", noun, verb,
                   noun, near);
     } else {
@@ -289,11 +286,9 @@ const struct command *command_find(const char *noun, const char *verb, struct er
 
 static const char *full_word(const char *word, const char *const (*aliases)[2], size_t count)
 {
-    for (size_t i = 0; word != NULL && i < count; i++) {
-        if (strcmp(word, aliases[i][0]) == 0) {
+    for (size_t i = 0; word && i < count; i++)
+        if (strcmp(word, aliases[i][0]) == 0)
             return aliases[i][1];
-        }
-    }
     return word;
 }
 

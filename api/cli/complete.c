@@ -35,10 +35,9 @@ struct completion {
 // as its escape would be another word.
 static void offer(const struct completion *k, const char *word, const char *help)
 {
-    char *shown = visible_text(word, ""), *about = visible_text(help != NULL ? help : "", "");
-    if (strncmp(word, k->word, strlen(k->word)) == 0 && strcmp(word, shown) == 0) {
+    char *shown = visible_text(word, ""), *about = visible_text(help ? help : "", "");
+    if (strncmp(word, k->word, strlen(k->word)) == 0 && strcmp(word, shown) == 0)
         printf("%s%s\t%s\n", k->before, word, about);
-    }
     free(shown);
     free(about);
 }
@@ -47,11 +46,9 @@ static void offer(const struct completion *k, const char *word, const char *help
 static void offer_words(const struct completion *k, const char *words)
 {
     char *copy = xstrdup(words), *rest = copy, *word;
-    while ((word = strsep(&rest, "| ")) != NULL) {
-        if (*word != '\0') {
+    while ((word = strsep(&rest, "| ")))
+        if (*word != '\0')
             offer(k, word, NULL);
-        }
-    }
     free(copy);
 }
 
@@ -82,9 +79,8 @@ static json_t *ask(const struct completion *k, const char *path)
     json_t *answer = NULL;
     struct error e = {0};
     k->c->timeout_s = PATIENCE_S;
-    if (k->c->client == NULL && session_open(k->c, true, &e) != 0) {
+    if (!k->c->client && session_open(k->c, true, &e) != 0)
         return NULL;
-    }
     return cli_call(k->c, "GET", NULL, &answer, &e, "%s", path) == 0 ? answer : NULL;
 }
 
@@ -96,8 +92,7 @@ static void offer_list(const struct completion *k, const struct source *s, const
     {
         char number[32];
         snprintf(number, sizeof(number), "%lld", (long long)jget_int(one, s->word, 0));
-        offer(k, jget_string(one, s->word, number),
-              s->help != NULL ? jget_string(one, s->help, "") : NULL);
+        offer(k, jget_string(one, s->word, number), s->help ? jget_string(one, s->help, "") : NULL);
     }
     json_decref(answer);
 }
@@ -130,18 +125,16 @@ static void offer_trials(const struct completion *k)
 static void offer_columns(struct completion *k)
 {
     const char *comma = strrchr(k->word, ',');
-    if (comma != NULL) {
+    if (comma) {
         k->before =
             arena_printf(&k->c->arena, "%s%.*s", k->before, (int)(comma + 1 - k->word), k->word);
         k->word = comma + 1;
     }
     char *rest = arena_strdup(&k->c->arena, k->command->columns), *name;
-    while ((name = strsep(&rest, ",")) != NULL) {
+    while ((name = strsep(&rest, ",")))
         offer(k, name, NULL);
-    }
-    if (k->command->run != run_experiment_list && k->command->run != run_trial_list) {
+    if (k->command->run != run_experiment_list && k->command->run != run_trial_list)
         return;
-    }
     json_t *fields = ask(k, COLUMNS_FIELDS), *known = columns_known(fields), *one;
     size_t i;
     json_array_foreach(known, i, one)
@@ -160,7 +153,7 @@ static void offer_projects(const struct completion *k)
     struct error e = {0};
     const char *of = k->arg_count > 0 ? k->args[k->arg_count - 1] : "";
     json_decref(ask(k, "/api/v1/me")); // opens the session
-    if (k->c->client != NULL && lookup_team(k->c, NULL, of, &team, &e) == 0) {
+    if (k->c->client && lookup_team(k->c, NULL, of, &team, &e) == 0) {
         offer_list(k, &projects,
                    arena_printf(&k->c->arena, "/api/v1/workspaces/%lld/projects", team));
     }
@@ -176,18 +169,15 @@ static void offer_slots(const struct completion *k)
 
 static void offer_things(const struct completion *k, const char *kind)
 {
-    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
-        if (strcmp(kind, sources[i].kind) == 0) {
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+        if (strcmp(kind, sources[i].kind) == 0)
             offer_list(k, &sources[i], sources[i].path);
-        }
-    }
-    if (strcmp(kind, "trial") == 0) {
+    if (strcmp(kind, "trial") == 0)
         offer_trials(k);
-    } else if (strcmp(kind, "project") == 0) {
+    else if (strcmp(kind, "project") == 0)
         offer_projects(k);
-    } else if (strcmp(kind, "slot") == 0) {
+    else if (strcmp(kind, "slot") == 0)
         offer_slots(k);
-    }
 }
 
 static void offer_nouns(const struct completion *k)
@@ -195,30 +185,26 @@ static void offer_nouns(const struct completion *k)
     const char *last = "";
     for (size_t i = 0; i < command_count; i++) {
         const struct command *one = &commands[i];
-        if (strcmp(last, one->noun) != 0 && one->help != NULL) {
-            offer(k, one->noun, one->verb == NULL ? one->help : NULL);
-        }
+        if (strcmp(last, one->noun) != 0 && one->help)
+            offer(k, one->noun, !one->verb ? one->help : NULL);
         last = one->noun;
     }
 }
 
 static void offer_verbs(const struct completion *k, const char *noun)
 {
-    for (size_t i = 0; i < command_count; i++) {
-        if (strcmp(commands[i].noun, noun) == 0 && commands[i].verb != NULL) {
+    for (size_t i = 0; i < command_count; i++)
+        if (strcmp(commands[i].noun, noun) == 0 && commands[i].verb)
             offer(k, commands[i].verb, commands[i].help);
-        }
-    }
 }
 
 static void offer_flags(const struct completion *k)
 {
     struct cli_options unused;
     struct flag flags[FLAGSET_MAX];
-    flagset_select(&unused, k->command != NULL ? k->command->flags : NULL, flags);
-    for (const struct flag *f = flags; f->name != NULL; f++) {
+    flagset_select(&unused, k->command ? k->command->flags : NULL, flags);
+    for (const struct flag *f = flags; f->name; f++)
         offer(k, arena_printf(&k->c->arena, "--%s", f->name), f->help);
-    }
 }
 
 // --- what a word stands for ----------------------------------------------------------------------
@@ -249,11 +235,11 @@ static bool offer_capitals(const struct completion *k, const char *name)
             return true;
         }
     }
-    if (strstr(name, "FILE") != NULL) {
+    if (strstr(name, "FILE")) {
         puts(":files");
         return true;
     }
-    if (strstr(name, "FOLDER") != NULL || strcmp(name, "DIR") == 0) {
+    if (strstr(name, "FOLDER") || strcmp(name, "DIR") == 0) {
         puts(":folders");
         return true;
     }
@@ -280,9 +266,8 @@ static void offer_value(struct completion *k)
     static const char *const of_experiments[] = {"experiment", "ahead-of", "behind"};
     const char *name = k->flag->name, *value = k->flag->value_name;
     if (strcmp(name, "columns") == 0) {
-        if (k->command != NULL && k->command->columns != NULL) {
+        if (k->command && k->command->columns)
             offer_columns(k);
-        }
         return;
     }
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
@@ -297,27 +282,24 @@ static void offer_value(struct completion *k)
             return;
         }
     }
-    if (strcmp(name, "trial") == 0 || strcmp(name, "template") == 0) {
+    if (strcmp(name, "trial") == 0 || strcmp(name, "template") == 0)
         offer_things(k, name);
-    } else if (!offer_capitals(k, value) && *value >= 'a' && *value <= 'z') {
+    else if (!offer_capitals(k, value) && *value >= 'a' && *value <= 'z')
         offer_words(k, value);
-    }
 }
 
 // The name of positional word `at` in "FILE [FOLDER]", without its brackets; NULL: there is none.
 static const char *argument_name(struct cli *c, const char *args, int at)
 {
     char *rest = arena_strdup(&c->arena, args), *word;
-    while ((word = strsep(&rest, " ")) != NULL && *word != '\0') {
+    while ((word = strsep(&rest, " ")) && *word != '\0') {
         size_t len = strlen(word);
         bool repeats = strstr(word, "...") != NULL;
         word[len - (len > 0 && word[len - 1] == ']')] = '\0';
-        if (repeats) {
+        if (repeats)
             *strstr(word, "...") = '\0';
-        }
-        if (at-- == 0 || repeats) {
+        if (at-- == 0 || repeats)
             return word + (*word == '[');
-        }
     }
     return NULL;
 }
@@ -325,10 +307,9 @@ static const char *argument_name(struct cli *c, const char *args, int at)
 static void offer_argument(const struct completion *k)
 {
     const char *name = argument_name(k->c, k->command->args, k->arg_count);
-    const char *verb = k->command->verb != NULL ? k->command->verb : "";
-    if (name == NULL) {
+    const char *verb = k->command->verb ? k->command->verb : "";
+    if (!name)
         return;
-    }
     if (strcmp(name, "ID") == 0 || (strcmp(name, "NAME") == 0 && strcmp(verb, "create") != 0)) {
         offer_things(k, k->noun);
     } else if (strcmp(name, "COMMAND") == 0) {
@@ -350,12 +331,11 @@ static void offer_argument(const struct completion *k)
 static const struct flag *flag_of(const struct flag *flags, const char *word)
 {
     size_t len = strcspn(word + 2, "=");
-    for (const struct flag *f = flags; f->name != NULL; f++) {
+    for (const struct flag *f = flags; f->name; f++) {
         bool is_long = strncmp(word, "--", 2) == 0 && strlen(f->name) == len &&
                        strncmp(f->name, word + 2, len) == 0;
-        if (is_long || (f->letter != '\0' && word[1] == f->letter && word[2] == '\0')) {
+        if (is_long || (f->letter != '\0' && word[1] == f->letter && word[2] == '\0'))
             return f;
-        }
     }
     return NULL;
 }
@@ -368,11 +348,10 @@ static int join_words(struct cli *c, const char **words, int count)
     for (int i = 0; i < count; i++) {
         bool flag = n > 0 && strncmp(words[n - 1], "--", 2) == 0;
         bool breaks = strcmp(words[i], ":") == 0 || (strcmp(words[i], "=") == 0 && flag);
-        if (n > 0 && (open || breaks)) {
+        if (n > 0 && (open || breaks))
             words[n - 1] = arena_printf(&c->arena, "%s%s", words[n - 1], words[i]);
-        } else {
+        else
             words[n++] = words[i];
-        }
         open = breaks;
     }
     return n;
@@ -385,24 +364,22 @@ static void read_words(struct completion *k, const struct flag *flags, const cha
     k->args = arena_alloc(&k->c->arena, (size_t)(count + 1) * sizeof(*k->args));
     for (int i = 0; i + 1 < count; i++) {
         const struct flag *f = words[i][0] == '-' ? flag_of(flags, words[i]) : NULL;
-        bool takes = f != NULL && f->kind != FLAG_BOOL && strchr(words[i], '=') == NULL;
+        bool takes = f && f->kind != FLAG_BOOL && !strchr(words[i], '=');
         if (takes && i + 2 == count) {
             k->flag = f;
         } else if (takes) {
             i++;
-            if (strcmp(f->name, "master") == 0) {
+            if (strcmp(f->name, "master") == 0)
                 k->c->options.master = words[i];
-            }
         } else if (words[i][0] != '-') {
             k->args[k->arg_count++] = words[i];
         }
     }
     k->noun = k->arg_count > 0 ? command_noun(k->args[0]) : NULL;
     k->command =
-        k->noun != NULL
-            ? command_find(k->noun, k->arg_count > 1 ? command_verb(k->args[1]) : NULL, NULL)
-            : NULL;
-    int skip = k->command == NULL ? 0 : k->command->verb != NULL ? 2 : 1;
+        k->noun ? command_find(k->noun, k->arg_count > 1 ? command_verb(k->args[1]) : NULL, NULL)
+                : NULL;
+    int skip = !k->command ? 0 : k->command->verb ? 2 : 1;
     k->args += skip;
     k->arg_count -= skip;
     k->word = count > 0 ? words[count - 1] : "";
@@ -412,20 +389,19 @@ static void read_words(struct completion *k, const struct flag *flags, const cha
 static void settle_flag(struct completion *k, struct flag flags[FLAGSET_MAX])
 {
     struct cli_options unused;
-    const char *name = k->flag != NULL ? k->flag->name : NULL;
-    flagset_select(&unused, k->command != NULL ? k->command->flags : NULL, flags);
+    const char *name = k->flag ? k->flag->name : NULL;
+    flagset_select(&unused, k->command ? k->command->flags : NULL, flags);
     k->flag = NULL;
-    for (const struct flag *f = flags; f->name != NULL && name != NULL; f++) {
+    for (const struct flag *f = flags; f->name && name; f++)
         k->flag = strcmp(f->name, name) == 0 ? f : k->flag;
-    }
 }
 
 // "--pool=de": the value is what is completed. bash has the part before it by itself.
 static void read_joined(struct completion *k, const struct flag *flags)
 {
     const char *equals = strchr(k->word, '=');
-    const struct flag *f = k->word[0] == '-' && equals != NULL ? flag_of(flags, k->word) : NULL;
-    if (f != NULL && f->kind != FLAG_BOOL) {
+    const struct flag *f = k->word[0] == '-' && equals ? flag_of(flags, k->word) : NULL;
+    if (f && f->kind != FLAG_BOOL) {
         k->flag = f;
         bool repeats = strcmp(k->shell, "bash") != 0;
         k->before =
@@ -440,9 +416,8 @@ int run_complete_words(struct cli *c, const struct command *self, struct error *
     (void)e;
     struct cli_options unused;
     struct flag flags[FLAGSET_MAX];
-    if (c->arg_count < 1) {
+    if (c->arg_count < 1)
         return 0;
-    }
     struct completion k = {.c = c, .shell = c->args[0], .before = ""};
     int count = c->arg_count - 1;
     count = strcmp(k.shell, "bash") == 0 ? join_words(c, c->args + 1, count) : count;
@@ -451,20 +426,18 @@ int run_complete_words(struct cli *c, const struct command *self, struct error *
     read_joined(&k, flags);
     bool value = k.flag != NULL;
     settle_flag(&k, flags);
-    if (value && k.flag == NULL) {
+    if (value && !k.flag)
         return 0; // the command has no such flag
-    }
-    if (k.flag != NULL) {
+    if (k.flag)
         offer_value(&k);
-    } else if (k.word[0] == '-') {
+    else if (k.word[0] == '-')
         offer_flags(&k);
-    } else if (k.noun == NULL) {
+    else if (!k.noun)
         offer_nouns(&k);
-    } else if (k.command == NULL) {
+    else if (!k.command)
         offer_verbs(&k, k.noun);
-    } else {
+    else
         offer_argument(&k);
-    }
     return 0;
 }
 

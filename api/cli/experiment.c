@@ -23,7 +23,7 @@ int fetch_experiment(struct cli *c, long long id, json_t **experiment, struct er
 {
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/experiments/%lld", id);
-    *experiment = err == 0 ? json_incref(jget(answer, "experiment")) : NULL;
+    *experiment = !err ? json_incref(jget(answer, "experiment")) : NULL;
     json_decref(answer);
     return err;
 }
@@ -33,7 +33,7 @@ int fetch_trials(struct cli *c, long long experiment, json_t **trials, struct er
     return cli_list(c, "trials", 0, trials, e, "/api/v1/experiments/%lld/trials", experiment);
 }
 
-// ---- create ----
+// --- create --------------------------------------------------------------------------------------
 
 // The text of `root`: the file's own, comments and all, where --config changes single values of it.
 static char *changed_text(struct cli *c, const char *text, const json_t *root)
@@ -44,11 +44,10 @@ static char *changed_text(struct cli *c, const char *text, const json_t *root)
         const char *item = c->options.config.items[i];
         paths[count++] = arena_printf(&c->arena, "%.*s", (int)strcspn(item, "="), item);
     }
-    if (c->options.name != NULL) {
+    if (c->options.name)
         paths[count++] = "name";
-    }
     char *changed = overlay_text(text, paths, count, root);
-    return changed != NULL ? changed : json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    return changed ? changed : json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
 }
 
 int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_doc *out,
@@ -56,25 +55,21 @@ int config_lay_over(struct cli *c, const char *name, char **text, struct yaml_do
 {
     struct yaml_doc doc = {0};
     int err = yaml_parse(*text, strlen(*text), name, &doc, e);
-    for (int i = 0; i < c->options.config.count && err == 0; i++) {
+    for (int i = 0; i < c->options.config.count && !err; i++)
         err = expconf_set(&doc, c->options.config.items[i], e);
-    }
-    if (err == 0 && c->options.name != NULL && json_is_object(doc.root)) {
+    if (!err && c->options.name && json_is_object(doc.root))
         json_object_set_new(doc.root, "name", json_string(c->options.name));
-    }
-    if (err == 0 && (c->options.config.count > 0 || c->options.name != NULL)) {
+    if (!err && (c->options.config.count > 0 || c->options.name)) {
         char *changed = changed_text(c, *text, doc.root);
         free(*text);
         *text = changed;
     }
-    if (err == 0 && c->options.template == NULL) { // what is left out may be in the template
-        err = expconf_finish(&doc, e);             // the faults a person can mend here
-    }
-    if (out != NULL) {
+    if (!err && !c->options.template)  // what is left out may be in the template
+        err = expconf_finish(&doc, e); // the faults a person can mend here
+    if (out)
         *out = doc;
-    } else {
+    else
         yaml_doc_free(&doc);
-    }
     return err;
 }
 
@@ -84,11 +79,10 @@ static int load_config(struct cli *c, const char *path, char **text, struct yaml
 {
     size_t len = 0;
     int err = file_read(path, LIMIT_CONFIG, text, &len, e);
-    if (err == 0 && strlen(*text) != len) {
+    if (!err && strlen(*text) != len)
         err = error_set(e, ERR_INVALID, "%s: not a text file", path);
-    }
-    err = err != 0 ? err : config_lay_over(c, path, text, doc, e);
-    if (err != 0) {
+    err = err ? err : config_lay_over(c, path, text, doc, e);
+    if (err) {
         free(*text);
         *text = NULL;
     }
@@ -100,20 +94,17 @@ static json_t *create_body(struct cli *c, const char *yaml, json_t *files)
     json_t *body =
         json_pack("{s:s, s:o, s:b, s:b}", "config", yaml, "modelDefinition", files, "activate",
                   !c->options.paused, "validateOnly", c->options.validate_only);
-    if (c->options.template != NULL) {
+    if (c->options.template)
         json_object_set_new(body, "template", json_string(c->options.template));
-    }
-    if (c->options.project_id > 0) {
+    if (c->options.project_id > 0)
         json_object_set_new(body, "projectId", json_integer(c->options.project_id));
-    }
     return body;
 }
 
 static int write_id(struct cli *c, long long id, struct error *e)
 {
-    if (c->options.id_file == NULL) {
+    if (!c->options.id_file)
         return 0;
-    }
     char text[32];
     int n = snprintf(text, sizeof(text), "%lld\n", id);
     return file_write_durable(c->options.id_file, text, (size_t)n, 0644, e);
@@ -138,10 +129,10 @@ int experiment_created(struct cli *c, const json_t *answer, struct error *e)
         fflush(stdout);
     } else {
         json_t *row = row_experiment(jget(answer, "experiment"));
-        err = err != 0 ? err : output_object(c, row, "id,name,state", e);
+        err = err ? err : output_object(c, row, "id,name,state", e);
         json_decref(row);
     }
-    return err != 0 || !c->options.follow ? err : cli_follow(c, id, e);
+    return err || !c->options.follow ? err : cli_follow(c, id, e);
 }
 
 // Links lead out of the folder, to what is not on the machines that run it.
@@ -149,7 +140,7 @@ static int list_folder(const char *folder, json_t **files, struct error *e)
 {
     json_t *links = NULL;
     int err = archive_list_folder(folder, files, e);
-    err = err != 0 ? err : archive_list_links(folder, &links, e);
+    err = err ? err : archive_list_links(folder, &links, e);
     size_t count = json_array_size(links);
     if (count > 0) {
         fprintf(stderr,
@@ -170,24 +161,21 @@ int run_experiment_create(struct cli *c, const struct command *self, struct erro
     json_t *files = NULL, *answer = NULL;
     const char *folder = c->arg_count > 1 ? c->args[1] : NULL;
     int err = load_config(c, c->args[0], &yaml, &doc, e);
-    if (err == 0) {
+    if (!err)
         err = session_open(c, true, e);
+    if (!err) {
+        err = folder ? list_folder(folder, &files, e) : 0;
+        files = files ? files : json_array();
     }
-    if (err == 0) {
-        err = folder != NULL ? list_folder(folder, &files, e) : 0;
-        files = files != NULL ? files : json_array();
-    }
-    if (err == 0 && (folder != NULL || !c->options.validate_only)) {
+    if (!err && (folder || !c->options.validate_only))
         err = inputs_check(&doc, files, folder, e);
-    }
-    if (err == 0) {
+    if (!err) {
         json_t *body = create_body(c, yaml, json_incref(files));
         err = cli_call(c, "POST", body, &answer, e, "/api/v1/experiments");
         json_decref(body);
     }
-    if (err == 0) {
+    if (!err)
         err = experiment_created(c, answer, e);
-    }
     json_decref(answer);
     json_decref(files);
     yaml_doc_free(&doc);
@@ -195,7 +183,7 @@ int run_experiment_create(struct cli *c, const struct command *self, struct erro
     return err;
 }
 
-// ---- read ----
+// --- read ----------------------------------------------------------------------------------------
 
 static const char active_states[] =
     "&states=STATE_ACTIVE&states=STATE_QUEUED&states=STATE_PULLING&states=STATE_STARTING"
@@ -206,15 +194,14 @@ static int state_query(struct cli *c, const char **query, struct error *e)
 {
     const char *state = c->options.state;
     *query = "";
-    if (state == NULL || strcmp(state, "active") == 0) {
-        *query = state != NULL ? active_states : "";
+    if (!state || strcmp(state, "active") == 0) {
+        *query = state ? active_states : "";
         return 0;
     }
     const char *word = NULL;
     int err = cli_word("--state", state, WIRE_EXPERIMENT_STATE, NULL, &word, e);
-    if (err == 0) {
+    if (!err)
         *query = arena_printf(&c->arena, "&states=%s", wire_name(WIRE_EXPERIMENT_STATE, word));
-    }
     return err;
 }
 
@@ -222,9 +209,8 @@ int run_experiment_list(struct cli *c, const struct command *self, struct error 
 {
     const char *states;
     int err = state_query(c, &states, e);
-    if (err != 0) {
+    if (err)
         return err;
-    }
     json_t *list = NULL;
     err =
         cli_list(c, "experiments", c->options.limit, &list, e,
@@ -232,11 +218,10 @@ int run_experiment_list(struct cli *c, const struct command *self, struct error 
                  c->options.all ? "" : "&archived=false", states,
                  cli_query(c, "users", c->options.user), cli_query(c, "filter", c->options.filter),
                  cli_query(c, "sort", c->options.sort), columns_query(c));
-    if (err == 0) {
+    if (!err) {
         json_t *rows = rows_of(list, row_experiment);
         err = columns_add(c, list, rows, e);
-        err = err != 0 ? err
-                       : output_rows(c, rows, failure_columns(rows, self->columns, &c->arena), e);
+        err = err ? err : output_rows(c, rows, failure_columns(rows, self->columns, &c->arena), e);
         json_decref(rows);
     }
     json_decref(list);
@@ -252,16 +237,14 @@ static void put_reason(struct cli *c, long long id, json_t *row)
         const json_t *first = json_array_get(jget(why, "waiting"), 0);
         char until[WAITING_UNTIL_MAX];
         waiting_until(jget_string(first, "estimatedStart", NULL), clock_wall_us(), until);
-        if (reason != NULL && *reason != '\0') {
+        if (reason && *reason != '\0')
             json_object_set_new(row, "reason", json_string(reason));
-        }
-        if (first != NULL) {
+        if (first) {
             json_object_set_new(row, "ahead", json_integer(jget_int(first, "ahead", 0)));
             json_object_set_new(row, "place", json_string(waiting_place(first, &c->arena)));
         }
-        if (*until != '\0') {
+        if (*until != '\0')
             json_object_set_new(row, "start", json_string(until));
-        }
     }
     json_decref(why);
 }
@@ -305,10 +288,9 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     long long id;
     json_t *experiment = NULL, *trials = NULL;
     int err = cli_id(c, 0, "experiment", &id, e);
-    err = err != 0 ? err : fetch_experiment(c, id, &experiment, e);
-    if (err != 0) {
+    err = err ? err : fetch_experiment(c, id, &experiment, e);
+    if (err)
         return err;
-    }
     const json_t *config = jget(experiment, "config");
     json_t *row = row_experiment(experiment);
     json_object_set_new(row, "description",
@@ -318,13 +300,13 @@ int run_experiment_describe(struct cli *c, const struct command *self, struct er
     json_object_set(row, "best_trial", jget(experiment, "bestTrialId"));
     put_reason(c, id, row);
     err = describe_trials(c, id, config, row, &trials, e);
-    if (err == 0) {
+    if (!err) {
         err = output_object(c, row,
                             "id,name,description,state,reason,place,start,percent,best,"
                             "best_trial,user,labels,started,ended,duration",
                             e);
     }
-    if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+    if (!err && c->format == OUTPUT_TABLE && !c->options.columns) {
         err = print_trials(c, json_object_get(row, "trials"), experiment, e);
         failure_print(failure_newest(trials));
     }
@@ -340,11 +322,11 @@ int run_experiment_config(struct cli *c, const struct command *self, struct erro
     long long id;
     json_t *experiment = NULL;
     int err = cli_id(c, 0, "experiment", &id, e);
-    err = err != 0 ? err : fetch_experiment(c, id, &experiment, e);
-    if (err == 0 && c->format == OUTPUT_TABLE) {
+    err = err ? err : fetch_experiment(c, id, &experiment, e);
+    if (!err && c->format == OUTPUT_TABLE) {
         const char *text = jget_string(experiment, "originalConfig", "");
         printf("%s%s", text, *text != '\0' && text[strlen(text) - 1] == '\n' ? "" : "\n");
-    } else if (err == 0) {
+    } else if (!err) {
         err = output_object(c, jget(experiment, "config"), "name", e);
     }
     json_decref(experiment);
@@ -367,22 +349,21 @@ static int choose_trial(struct cli *c, const char *verb, json_t **trial, struct 
     json_t *experiment = NULL;
     *trial = NULL;
     int err = cli_id(c, 0, "experiment", &id, e);
-    if (err == 0 && c->options.trial > 0) {
+    if (!err && c->options.trial > 0) {
         err = fetch_trial(c, c->options.trial, trial, e);
-        if (err == 0 && jget_int(*trial, "experimentId", 0) != id) {
+        if (!err && jget_int(*trial, "experimentId", 0) != id) {
             err = error_set(e, ERR_NOT_FOUND,
                             "trial %lld is not of experiment %lld; see: muster trial list %lld",
                             c->options.trial, id, id);
         }
-    } else if (err == 0) {
+    } else if (!err) {
         err = fetch_experiment(c, id, &experiment, e);
-        err = err != 0 ? err : best_trial(c, experiment, trial, e);
+        err = err ? err : best_trial(c, experiment, trial, e);
     }
-    if (err == 0 && *trial == NULL) {
+    if (!err && !*trial)
         err = error_set(e, ERR_NOT_FOUND, "experiment %lld has no trial yet", id);
-    }
     size_t count = json_array_size(jget(experiment, "trialIds"));
-    if (err == 0 && count > 1 && !c->options.quiet) {
+    if (!err && count > 1 && !c->options.quiet) {
         long long shown = jget_int(*trial, "id", 0);
         bool best = jget_int(experiment, "bestTrialId", 0) == shown;
         fprintf(stderr,
@@ -404,14 +385,13 @@ static int logs_of_all(struct cli *c, struct error *e)
                          "--follow goes with one trial: give --trial ID, not --all");
     }
     int err = cli_id(c, 0, "experiment", &id, e);
-    err = err != 0 ? err : fetch_trials(c, id, &trials, e);
+    err = err ? err : fetch_trials(c, id, &trials, e);
     json_array_foreach(trials, i, trial)
     {
         long long one = jget_int(trial, "id", 0);
-        if (c->format == OUTPUT_TABLE && !c->options.quiet) {
+        if (c->format == OUTPUT_TABLE && !c->options.quiet)
             printf("%s--- trial %lld ---\n", i > 0 ? "\n" : "", one);
-        }
-        err = err != 0 ? err : print_trial_logs(c, one, e);
+        err = err ? err : print_trial_logs(c, one, e);
     }
     json_decref(trials);
     return err;
@@ -420,11 +400,10 @@ static int logs_of_all(struct cli *c, struct error *e)
 int run_experiment_logs(struct cli *c, const struct command *self, struct error *e)
 {
     json_t *trial = NULL;
-    if (c->options.all) {
+    if (c->options.all)
         return logs_of_all(c, e);
-    }
     int err = choose_trial(c, self->verb, &trial, e);
-    err = err != 0 ? err : print_trial_logs(c, jget_int(trial, "id", 0), e);
+    err = err ? err : print_trial_logs(c, jget_int(trial, "id", 0), e);
     json_decref(trial);
     return err;
 }
@@ -436,11 +415,11 @@ static int metrics_of_all(struct cli *c, struct error *e)
     size_t i, n;
     json_t *trials = NULL, *trial, *row, *all = json_array();
     int err = cli_id(c, 0, "experiment", &id, e);
-    err = err != 0 ? err : fetch_trials(c, id, &trials, e);
+    err = err ? err : fetch_trials(c, id, &trials, e);
     json_array_foreach(trials, i, trial)
     {
         json_t *rows = NULL;
-        err = err != 0 ? err : fetch_metrics(c, trial, &rows, e);
+        err = err ? err : fetch_metrics(c, trial, &rows, e);
         json_array_foreach(rows, n, row)
         {
             json_object_set(row, "trial", jget(trial, "id"));
@@ -448,7 +427,7 @@ static int metrics_of_all(struct cli *c, struct error *e)
         json_array_extend(all, rows);
         json_decref(rows);
     }
-    err = err != 0 ? err : print_metrics(c, all, e);
+    err = err ? err : print_metrics(c, all, e);
     json_decref(all);
     json_decref(trials);
     return err;
@@ -457,12 +436,11 @@ static int metrics_of_all(struct cli *c, struct error *e)
 int run_experiment_metrics(struct cli *c, const struct command *self, struct error *e)
 {
     json_t *trial = NULL, *rows = NULL;
-    if (c->options.all) {
+    if (c->options.all)
         return metrics_of_all(c, e);
-    }
     int err = choose_trial(c, self->verb, &trial, e);
-    err = err != 0 ? err : fetch_metrics(c, trial, &rows, e);
-    err = err != 0 ? err : print_metrics(c, rows, e);
+    err = err ? err : fetch_metrics(c, trial, &rows, e);
+    err = err ? err : print_metrics(c, rows, e);
     json_decref(rows);
     json_decref(trial);
     return err;

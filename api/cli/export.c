@@ -39,9 +39,8 @@ static int put_manifest(struct export *x, long long id, struct error *e)
     char when[CLOCK_RFC3339_MAX];
     json_t *master = NULL;
     int err = cli_call(x->c, "GET", NULL, &master, e, "/api/v1/master");
-    if (err != 0) {
+    if (err)
         return err;
-    }
     json_t *manifest = json_pack("{s:s, s:i, s:s, s:I, s:{s:s, s:s}, s:s}", "format",
                                  "muster-experiment", "version", BUNDLE_VERSION, "exportedAt",
                                  clock_format(clock_wall_us(), when), "experiment", (json_int_t)id,
@@ -60,10 +59,9 @@ static int put_files(struct export *x, long long id, struct error *e)
     size_t len = 0;
     int err = cli_call(x->c, "GET", NULL, &answer, e, "/api/v1/experiments/%lld/model_def", id);
     const char *text = jget_string(answer, "b64Tgz", "");
-    if (err == 0 && *text != '\0' && base64_decode(text, strlen(text), &tgz, &len) != 0) {
+    if (!err && *text != '\0' && base64_decode(text, strlen(text), &tgz, &len) != 0)
         err = error_set(e, ERR_PEER, "the experiment's files came damaged");
-    }
-    if (err == 0 && len > 0) {
+    if (!err && len > 0) {
         char *folder = path_join(x->folder, "model_definition");
         err = archive_unpack(tgz, len, folder, (uint64_t)BUNDLE_MAX_GIB << 30, e);
         free(folder);
@@ -77,15 +75,15 @@ static int put_experiment(struct export *x, long long id, struct error *e)
 {
     json_t *object = NULL;
     int err = fetch_experiment(x->c, id, &object, e);
-    err = err != 0 ? err : put_manifest(x, id, e);
-    err = err != 0 ? err : put_json(x, "experiment.json", object, e);
-    err = err != 0 ? err : put_json(x, "config.json", jget(object, "config"), e);
-    if (err == 0) {
+    err = err ? err : put_manifest(x, id, e);
+    err = err ? err : put_json(x, "experiment.json", object, e);
+    err = err ? err : put_json(x, "config.json", jget(object, "config"), e);
+    if (!err) {
         const char *yaml = jget_string(object, "originalConfig", "");
         err = bundle_put(x->folder, "config.yaml", yaml, strlen(yaml), e);
     }
     json_decref(object);
-    return err != 0 ? err : put_files(x, id, e);
+    return err ? err : put_files(x, id, e);
 }
 
 // --- trials --------------------------------------------------------------------------------------
@@ -99,18 +97,15 @@ static int on_reports(void *ctx, const json_t *result, struct error *e)
     json_array_foreach(jget(result, "metrics"), i, report)
     {
         const json_t *all = jget(report, "metrics"), *metrics = jget(all, "avg_metrics");
-        if (err != 0 || jget_bool(report, "archived", false)) {
+        if (err || jget_bool(report, "archived", false))
             continue;
-        }
-        json_t *line =
-            json_pack("{s:s, s:I, s:I, s:s?, s:O}", "group", jget_string(report, "group", ""),
-                      "run", (json_int_t)jget_int(report, "trialRunId", 0), "steps",
-                      (json_int_t)jget_int(report, "totalBatches", -1), "time",
-                      jget_string(report, "endTime", NULL), "metrics",
-                      metrics != NULL ? metrics : json_null());
-        if (jget(all, "batch_metrics") != NULL) {
+        json_t *line = json_pack(
+            "{s:s, s:I, s:I, s:s?, s:O}", "group", jget_string(report, "group", ""), "run",
+            (json_int_t)jget_int(report, "trialRunId", 0), "steps",
+            (json_int_t)jget_int(report, "totalBatches", -1), "time",
+            jget_string(report, "endTime", NULL), "metrics", metrics ? metrics : json_null());
+        if (jget(all, "batch_metrics"))
             json_object_set(line, "batch_metrics", jget(all, "batch_metrics"));
-        }
         err = bundle_put_line(x->out, line, e);
         json_decref(line);
         x->reports++;
@@ -131,20 +126,19 @@ static int stream_to(struct export *x, long long trial, const char *name, client
                      const char *path, struct error *e)
 {
     x->out = bundle_create(x->folder, e, "trials/%lld/%s", trial, name);
-    if (x->out == NULL) {
+    if (!x->out)
         return ERR_IO;
-    }
     int err = client_stream(x->c->client, path, on_line, x, e);
     struct error ignored;
-    int closed = bundle_close(x->out, name, err == 0 ? e : &ignored);
-    return err != 0 ? err : closed;
+    int closed = bundle_close(x->out, name, !err ? e : &ignored);
+    return err ? err : closed;
 }
 
 static int put_metadata(struct export *x, long long trial, struct error *e)
 {
     json_t *answer = NULL;
     int err = cli_call(x->c, "GET", NULL, &answer, e, "/api/v1/runs/%lld/metadata", trial);
-    if (err == 0 && json_object_size(jget(answer, "metadata")) > 0) {
+    if (!err && json_object_size(jget(answer, "metadata")) > 0) {
         char *name = xasprintf("trials/%lld/metadata.json", trial);
         err = put_json(x, name, jget(answer, "metadata"), e);
         free(name);
@@ -158,9 +152,9 @@ static int put_trial(struct export *x, long long trial, struct error *e)
     char *metrics = xasprintf("/api/v1/trials/metrics/trial_metrics?trialIds=%lld", trial);
     char *logs = xasprintf("/api/v1/trials/%lld/logs?limit=0", trial);
     int err = stream_to(x, trial, "metrics.jsonl", on_reports, metrics, e);
-    err = err != 0 ? err : bundle_tables(x->folder, trial, e);
-    err = err != 0 ? err : stream_to(x, trial, "logs.jsonl", on_log, logs, e);
-    err = err != 0 ? err : put_metadata(x, trial, e);
+    err = err ? err : bundle_tables(x->folder, trial, e);
+    err = err ? err : stream_to(x, trial, "logs.jsonl", on_log, logs, e);
+    err = err ? err : put_metadata(x, trial, e);
     free(logs);
     free(metrics);
     return err;
@@ -172,16 +166,15 @@ static int put_list(struct export *x, const char *name, const json_t *list, stru
     json_t *item;
     int err = 0;
     FILE *f = bundle_create(x->folder, e, "%s", name);
-    if (f == NULL) {
+    if (!f)
         return ERR_IO;
-    }
     json_array_foreach(list, i, item)
     {
-        err = err != 0 ? err : bundle_put_line(f, item, e);
+        err = err ? err : bundle_put_line(f, item, e);
     }
     struct error ignored;
-    int closed = bundle_close(f, name, err == 0 ? e : &ignored);
-    return err != 0 ? err : closed;
+    int closed = bundle_close(f, name, !err ? e : &ignored);
+    return err ? err : closed;
 }
 
 static int put_trials(struct export *x, long long id, struct error *e)
@@ -189,10 +182,10 @@ static int put_trials(struct export *x, long long id, struct error *e)
     json_t *trials = NULL, *trial;
     size_t i;
     int err = fetch_trials(x->c, id, &trials, e);
-    err = err != 0 ? err : put_list(x, "trials.jsonl", trials, e);
+    err = err ? err : put_list(x, "trials.jsonl", trials, e);
     json_array_foreach(trials, i, trial)
     {
-        if (err == 0) {
+        if (!err) {
             err = put_trial(x, jget_int(trial, "id", 0), e);
             x->trials++;
         }
@@ -219,7 +212,7 @@ static int put_checkpoints(struct export *x, long long id, struct error *e)
     {
         json_object_del(jget(checkpoint, "training"), "experimentConfig"); // stands in config.json
         x->checkpoints++;
-        if (err == 0 && x->c->options.checkpoints && has_files(checkpoint)) {
+        if (!err && x->c->options.checkpoints && has_files(checkpoint)) {
             const char *uuid = jget_string(checkpoint, "uuid", "");
             char *folder = xasprintf("%s/checkpoints/%s", x->folder, uuid);
             meter_show(&x->meter, "checkpoints", x->checkpoints, (int64_t)json_array_size(list));
@@ -227,7 +220,7 @@ static int put_checkpoints(struct export *x, long long id, struct error *e)
             free(folder);
         }
     }
-    err = err != 0 ? err : put_list(x, "checkpoints.jsonl", list, e);
+    err = err ? err : put_list(x, "checkpoints.jsonl", list, e);
     json_decref(list);
     return err;
 }
@@ -237,14 +230,12 @@ static int put_checkpoints(struct export *x, long long id, struct error *e)
 static int pack(struct export *x, const char *aside, struct error *e)
 {
     int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0) {
+    if (fd < 0)
         return error_set_errno(e, ERR_IO, errno, "%s", aside);
-    }
     meter_show(&x->meter, "packing", 0, 0);
     int err = archive_pack_folder_as(x->folder, ARCHIVE_TAR, fd, e);
-    if (err == 0 && fsync(fd) != 0) {
+    if (!err && fsync(fd) != 0)
         err = error_set_errno(e, ERR_IO, errno, "%s", aside);
-    }
     close(fd);
     return err;
 }
@@ -253,15 +244,13 @@ static int export_to(struct export *x, long long id, const char *path, struct er
 {
     char *aside = xasprintf("%s.tmp.%ld", path, (long)getpid());
     int err = put_experiment(x, id, e);
-    err = err != 0 ? err : put_trials(x, id, e);
-    err = err != 0 ? err : put_checkpoints(x, id, e);
-    err = err != 0 ? err : pack(x, aside, e);
-    if (err == 0 && rename(aside, path) != 0) {
+    err = err ? err : put_trials(x, id, e);
+    err = err ? err : put_checkpoints(x, id, e);
+    err = err ? err : pack(x, aside, e);
+    if (!err && rename(aside, path) != 0)
         err = error_set_errno(e, ERR_IO, errno, "%s", path);
-    }
-    if (err != 0) {
+    if (err)
         unlink(aside);
-    }
     free(aside);
     return err;
 }
@@ -269,7 +258,7 @@ static int export_to(struct export *x, long long id, const char *path, struct er
 static int tell(struct export *x, long long id, const char *path, struct error *e)
 {
     struct cli *c = x->c;
-    if (c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+    if (c->format == OUTPUT_TABLE && !c->options.columns) {
         if (!c->options.quiet) {
             printf("%s: experiment %lld with %lld trials, %lld reports of metrics, %lld log lines, "
                    "%lld checkpoints%s\n",
@@ -293,13 +282,12 @@ int run_experiment_export(struct cli *c, const struct command *self, struct erro
     long long id;
     const char *path = c->args[1];
     int err = cli_id(c, 0, "experiment", &id, e);
-    if (err == 0 && path_exists(path) && !c->options.force) {
+    if (!err && path_exists(path) && !c->options.force) {
         err = error_set(e, ERR_CONFLICT, "%s is there already: name another file, or say --force",
                         path);
     }
-    if (err != 0) {
+    if (err)
         return err;
-    }
     char *folder = xasprintf("%s.parts.%ld", path, (long)getpid());
     struct export x = {.c = c, .folder = folder};
     meter_begin(&x.meter, c->options.quiet);
@@ -307,5 +295,5 @@ int run_experiment_export(struct cli *c, const struct command *self, struct erro
     meter_end(&x.meter);
     dir_remove_tree(folder, NULL);
     free(folder);
-    return err != 0 ? err : tell(&x, id, path, e);
+    return err ? err : tell(&x, id, path, e);
 }

@@ -177,13 +177,12 @@ _Static_assert((int)ROWS < (int)FLAGSET_MAX, "flagset_select has room for every 
 static bool named(const char *names, const struct row *row)
 {
     char full[64];
-    size_t len = (size_t)snprintf(full, sizeof(full), "%s%s%s", row->flag.name,
-                                  row->of != NULL ? ":" : "", row->of != NULL ? row->of : "");
-    for (const char *p = names; p != NULL && *p != '\0'; p += strspn(p, " ")) {
+    size_t len = (size_t)snprintf(full, sizeof(full), "%s%s%s", row->flag.name, row->of ? ":" : "",
+                                  row->of ? row->of : "");
+    for (const char *p = names; p && *p != '\0'; p += strspn(p, " ")) {
         size_t n = strcspn(p, " ");
-        if (n == len && memcmp(p, full, n) == 0) {
+        if (n == len && memcmp(p, full, n) == 0)
             return true;
-        }
         p += n;
     }
     return false;
@@ -214,11 +213,9 @@ void flagset_own(struct cli_options *options, const char *names, struct flag out
 
 static bool is_there(const struct flag *from, const struct flag *to, const char *name)
 {
-    for (; from < to; from++) {
-        if (strcmp(from->name, name) == 0) {
+    for (; from < to; from++)
+        if (strcmp(from->name, name) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -226,9 +223,8 @@ void flagset_probe(struct cli_options *options, struct flag out[FLAGSET_MAX])
 {
     struct flag *f = out;
     for (size_t i = 0; i < ROWS; i++) {
-        if (is_there(out, f, rows[i].flag.name)) {
+        if (is_there(out, f, rows[i].flag.name))
             continue;
-        }
         *f = rows[i].flag;
         f->env = NULL;
         f->target = (char *)options + (uintptr_t)rows[i].flag.target;

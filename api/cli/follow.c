@@ -46,9 +46,8 @@ struct follow {
 
 static void clear_line(const struct follow *f)
 {
-    if (f->terminal) {
+    if (f->terminal)
         terminal_control(stdout, "\r\033[K");
-    }
 }
 
 static double metric_of(const json_t *report, const char *name)
@@ -60,13 +59,12 @@ static int read_experiment(struct follow *f, struct error *e)
 {
     json_t *experiment = NULL;
     int err = fetch_experiment(f->c, f->id, &experiment, e);
-    if (err != 0) {
+    if (err)
         return err;
-    }
     snprintf(f->state, sizeof(f->state), "%s", row_state(WIRE_EXPERIMENT_STATE, experiment));
     f->now.fraction = jget_double(experiment, "progress", 0);
     f->now.best = jget_double(experiment, "bestTrialSearcherMetric", NAN);
-    if (f->config == NULL) {
+    if (!f->config) {
         const char *searcher = jget_string(experiment, "searcherType", "single");
         f->config = json_incref(jget(experiment, "config"));
         f->now.total = json_integer_value(jget_path(f->config, "trainer.steps"));
@@ -81,7 +79,7 @@ static int read_experiment(struct follow *f, struct error *e)
 static bool trial_has_ended(const json_t *trial)
 {
     const char *word = wire_word(WIRE_TRIAL_STATE, jget_string(trial, "state", ""));
-    return word != NULL && wire_state_is_terminal(word);
+    return word && wire_state_is_terminal(word);
 }
 
 static void count_trials(struct follow *f, const json_t *trials)
@@ -95,9 +93,8 @@ static void count_trials(struct follow *f, const json_t *trials)
         f->now.trials_ended += trial_has_ended(trial);
     }
     f->now.trials_live = count - f->now.trials_ended;
-    if (f->now.trials_total > 0 && count > f->now.trials_total) {
+    if (f->now.trials_total > 0 && count > f->now.trials_total)
         f->now.trials_total = count; // some refused what was drawn, others were drawn for them
-    }
 }
 
 static int read_trial(struct follow *f, struct error *e)
@@ -105,9 +102,9 @@ static int read_trial(struct follow *f, struct error *e)
     json_t *trials = NULL;
     int err = fetch_trials(f->c, f->id, &trials, e);
     const json_t *trial = json_array_get(trials, 0);
-    if (f->now.search && err == 0) {
+    if (f->now.search && !err) {
         count_trials(f, trials);
-    } else if (err == 0 && trial != NULL) {
+    } else if (!err && trial) {
         const json_t *training = jget(trial, "latestTraining");
         f->trial = jget_int(trial, "id", 0);
         f->now.steps = jget_int(trial, "totalBatchesProcessed", 0);
@@ -117,7 +114,7 @@ static int read_trial(struct follow *f, struct error *e)
         f->now.step_ms = metric_of(training, "step_ms");
         f->now.validation = metric_of(jget(trial, "latestValidation"), searcher_metric(f->config));
     }
-    if (err == 0) {
+    if (!err) {
         json_decref(f->trials);
         f->trials = trials;
     }
@@ -128,9 +125,8 @@ static int read_reason(struct follow *f, struct error *e)
 {
     f->reason[0] = '\0';
     if (strcmp(f->state, "QUEUED") != 0 && strcmp(f->state, "ACTIVE") != 0 &&
-        strcmp(f->state, "PAUSING") != 0) {
+        strcmp(f->state, "PAUSING") != 0)
         return 0;
-    }
     json_t *why = NULL;
     int err = cli_call(f->c, "GET", NULL, &why, e, "/api/v1/experiments/%lld/why", f->id);
     snprintf(f->reason, sizeof(f->reason), "%s", jget_string(why, "reason", ""));
@@ -157,9 +153,8 @@ static int on_warning(void *ctx, const json_t *result, struct error *e)
 
 static int show_warnings(struct follow *f, struct error *e)
 {
-    if (f->trial == 0) {
+    if (f->trial == 0)
         return 0;
-    }
     struct log_reader r = {.f = f};
     char path[256];
     snprintf(path, sizeof(path),
@@ -209,9 +204,8 @@ static void take_metrics(struct follow *f, const json_t *data)
 {
     const json_t *values = jget(data, "metrics");
     const char *group = jget_string(data, "group", "");
-    if (f->now.search || jget_int(data, "trialId", 0) != f->trial) {
+    if (f->now.search || jget_int(data, "trialId", 0) != f->trial)
         return;
-    }
     if (strcmp(group, "validation") == 0) {
         f->now.validation = metric_in(values, searcher_metric(f->config), f->now.validation);
     } else if (strcmp(group, "training") == 0) {
@@ -228,9 +222,8 @@ static void take_experiment(struct follow *f, const json_t *data)
     const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(data, "state", ""));
     f->now.fraction = jget_double(data, "progress", f->now.fraction);
     f->now.best = jget_double(data, "bestMetric", f->now.best);
-    if (word == NULL || strcmp(word, f->state) != 0) {
+    if (!word || strcmp(word, f->state) != 0)
         f->stale |= STALE_ALL;
-    }
 }
 
 static void take_trial(struct follow *f, const json_t *data)
@@ -247,21 +240,20 @@ static void take_trial(struct follow *f, const json_t *data)
 
 static void take_event(struct follow *f, const struct events_item *item)
 {
-    if (strcmp(item->name, "away") == 0) {
+    if (strcmp(item->name, "away") == 0)
         f->away = true;
-    } else if (strcmp(item->name, "start") == 0 || strcmp(item->name, "reset") == 0) {
+    else if (strcmp(item->name, "start") == 0 || strcmp(item->name, "reset") == 0)
         f->stale |= STALE_ALL;
-    } else if (strcmp(item->name, "experiment") == 0) {
+    else if (strcmp(item->name, "experiment") == 0)
         take_experiment(f, item->data);
-    } else if (strcmp(item->name, "trial") == 0) {
+    else if (strcmp(item->name, "trial") == 0)
         take_trial(f, item->data);
-    } else if (strcmp(item->name, "metrics") == 0) {
+    else if (strcmp(item->name, "metrics") == 0)
         take_metrics(f, item->data);
-    } else if (strcmp(item->name, "logs") == 0) {
+    else if (strcmp(item->name, "logs") == 0)
         f->stale |= STALE_WARNINGS;
-    } else if (strcmp(item->name, "queue") == 0) {
+    else if (strcmp(item->name, "queue") == 0)
         f->stale |= STALE_REASON;
-    }
 }
 
 // All that have come, waiting for the first until `deadline`.
@@ -283,17 +275,15 @@ static int look(struct follow *f, struct error *e)
     int err = 0;
     if (f->stale & STALE_ALL) {
         err = read_experiment(f, e);
-        err = err != 0 ? err : read_trial(f, e);
+        err = err ? err : read_trial(f, e);
     }
-    if (f->stale & (STALE_ALL | STALE_REASON)) {
-        err = err != 0 ? err : read_reason(f, e);
-    }
-    if (f->stale & (STALE_ALL | STALE_WARNINGS)) {
-        err = err != 0 ? err : show_warnings(f, e);
-    }
+    if (f->stale & (STALE_ALL | STALE_REASON))
+        err = err ? err : read_reason(f, e);
+    if (f->stale & (STALE_ALL | STALE_WARNINGS))
+        err = err ? err : show_warnings(f, e);
     f->looked_at = clock_mono_us();
     f->away = err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_PEER;
-    f->stale = err == 0 ? 0 : f->stale;
+    f->stale = !err ? 0 : f->stale;
     return f->away ? 0 : err;
 }
 
@@ -306,15 +296,13 @@ static int watch(struct follow *f, struct events *stream, struct error *e)
 {
     int err = 0;
     f->stale = STALE_ALL;
-    while (err == 0 && !watch_interrupted() && !has_ended(f) && watch_left(f->c) > 0) {
+    while (!err && !watch_interrupted() && !has_ended(f) && watch_left(f->c) > 0) {
         int64_t now = clock_mono_us();
-        if (now >= f->looked_at + OLD_US) {
+        if (now >= f->looked_at + OLD_US)
             f->stale |= STALE_REASON;
-        }
-        if (f->stale != 0 && now >= f->looked_at + LOOK_US) {
+        if (f->stale != 0 && now >= f->looked_at + LOOK_US)
             err = look(f, e);
-        }
-        if (err == 0) {
+        if (!err) {
             draw(f);
             err = has_ended(f) ? 0 : take_events(f, stream, now + LOOK_US, e);
         }
@@ -324,12 +312,10 @@ static int watch(struct follow *f, struct events *stream, struct error *e)
 
 static int ended(struct follow *f, struct error *e)
 {
-    if (f->terminal) {
+    if (f->terminal)
         putchar('\n');
-    }
-    if (strcmp(f->state, "COMPLETED") == 0 || !has_ended(f)) {
+    if (strcmp(f->state, "COMPLETED") == 0 || !has_ended(f))
         return 0; // .. or --timeout has passed, which is told by who waits
-    }
     failure_print(failure_newest(f->trials));
     fflush(stdout);
     return failure_of(f->experiment, e);
@@ -345,14 +331,14 @@ int cli_follow(struct cli *c, long long experiment, struct error *e)
         &c->arena, "topics=experiments,trials,metrics,logs,queue&experimentIds=%lld", experiment);
     int err = watch_open(c, query, &stream, e);
     watch_begin();
-    err = err != 0 ? err : watch(&f, stream, e);
+    err = err ? err : watch(&f, stream, e);
     if (watch_interrupted()) {
         printf(
             "\nStopped watching; the experiment goes on. To watch again: muster experiment follow "
             "%lld\n",
             experiment);
         err = 0;
-    } else if (err == 0) {
+    } else if (!err) {
         err = ended(&f, e);
     }
     watch_end();

@@ -18,20 +18,19 @@ bool help_is_topic(const char *noun, const char *verb)
     size_t verbs = 0;
     for (size_t i = 0; i < command_count; i++) {
         if (same_noun(&commands[i], noun)) {
-            if (commands[i].verb == NULL || (verb != NULL && strcmp(commands[i].verb, verb) == 0)) {
+            if (!commands[i].verb || (verb && strcmp(commands[i].verb, verb) == 0))
                 return false;
-            }
             verbs++;
         }
     }
-    return verbs > 0 && verb == NULL;
+    return verbs > 0 && !verb;
 }
 
 static void list_commands(const char *noun, FILE *out)
 {
     for (size_t i = 0; i < command_count; i++) {
         const struct command *k = &commands[i];
-        if (same_noun(k, noun) && k->help != NULL) {
+        if (same_noun(k, noun) && k->help) {
             char line[96];
             snprintf(line, sizeof(line), "%s %s %s", k->noun, k->verb, k->args);
             fprintf(out, "  %-36s %s\n", line, k->help);
@@ -77,9 +76,8 @@ static const struct {
 static void list_nouns(FILE *out)
 {
     for (size_t i = 0; i < sizeof(nouns) / sizeof(nouns[0]); i++) {
-        if (nouns[i].group != NULL) {
+        if (nouns[i].group)
             fprintf(out, "\n%s\n", nouns[i].group);
-        }
         fprintf(out, "  %-11s  %s\n", nouns[i].noun, nouns[i].about);
     }
 }
@@ -89,7 +87,7 @@ static void list_flags(const char *names, FILE *out)
     struct cli_options unused;
     struct flag flags[FLAGSET_MAX];
     flagset_own(&unused, names, flags);
-    if (flags[0].name != NULL) {
+    if (flags[0].name) {
         fputs("\nFlags:\n", out);
         flags_help(flags, out);
     }
@@ -117,22 +115,18 @@ const char *help_note(const struct command *command)
 
 void help_command(const struct command *k, FILE *out)
 {
-    fprintf(out, "%s\n\n  muster %s%s%s%s%s%s\n", k->help, k->noun, k->verb != NULL ? " " : "",
-            k->verb != NULL ? k->verb : "", *k->args != '\0' ? " " : "", k->args,
-            k->flags != NULL && *k->flags != '\0' ? " [flags]" : "");
-    if (k->example != NULL) {
+    fprintf(out, "%s\n\n  muster %s%s%s%s%s%s\n", k->help, k->noun, k->verb ? " " : "",
+            k->verb ? k->verb : "", *k->args != '\0' ? " " : "", k->args,
+            k->flags && *k->flags != '\0' ? " [flags]" : "");
+    if (k->example)
         fprintf(out, "\nExample:\n  %s\n", k->example);
-    }
-    if (k->columns != NULL) {
+    if (k->columns)
         fprintf(out, "\nColumns shown by default: %s\n", k->columns);
-    }
     list_flags(k->flags, out);
-    if (help_note(k) != NULL) {
+    if (help_note(k))
         fprintf(out, "\n%s", help_note(k));
-    }
-    if (k->run == run_simulate) {
+    if (k->run == run_simulate)
         help_figures(out);
-    }
 }
 
 // --- topics --------------------------------------------------------------------------------------
@@ -151,18 +145,15 @@ static void help_exit_codes(FILE *out)
     for (int code = 1; code < 16; code++) {
         const char *glue = "";
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-            if (rows[i].code != code) {
+            if (rows[i].code != code)
                 continue;
-            }
-            if (*glue == '\0') {
+            if (*glue == '\0')
                 fprintf(out, "  %d  ", code);
-            }
             fprintf(out, "%s%s", glue, rows[i].name);
             glue = ", ";
         }
-        if (*glue != '\0') {
+        if (*glue != '\0')
             fputc('\n', out);
-        }
     }
 }
 
@@ -203,29 +194,24 @@ const char *help_topics(void)
 static void list_topics(FILE *out)
 {
     fputs("\nTopics of muster help:\n", out);
-    for (size_t i = 0; i < TOPICS; i++) {
+    for (size_t i = 0; i < TOPICS; i++)
         fprintf(out, "  %-12s  %s\n", topics[i].name, topics[i].about);
-    }
 }
 
 static int no_help_on(const char *word, struct error *e)
 {
     const char *names[256] = {NULL};
     size_t count = 0;
-    for (size_t i = 0; i < TOPICS; i++) {
+    for (size_t i = 0; i < TOPICS; i++)
         names[count++] = topics[i].name;
-    }
-    for (size_t i = 0; i < command_count; i++) {
-        if (i == 0 || !same_noun(&commands[i], commands[i - 1].noun)) {
+    for (size_t i = 0; i < command_count; i++)
+        if (i == 0 || !same_noun(&commands[i], commands[i - 1].noun))
             names[count++] = commands[i].noun;
-        }
-    }
     const char *near = nearest_word(word, names);
-    return near != NULL
-               ? error_set(e, ERR_INVALID, "no help on \"%s\"; did you mean \"%s\"?", word, near)
-               : error_set(e, ERR_INVALID,
-                           "no help on \"%s\"; muster --help lists the commands; the topics: %s",
-                           word, help_topics());
+    return near ? error_set(e, ERR_INVALID, "no help on \"%s\"; did you mean \"%s\"?", word, near)
+                : error_set(e, ERR_INVALID,
+                            "no help on \"%s\"; muster --help lists the commands; the topics: %s",
+                            word, help_topics());
 }
 
 // A topic, a noun, or a command: muster help experiment create.
@@ -234,27 +220,27 @@ int run_help(struct cli *c, const struct command *self, struct error *e)
     (void)self;
     const char *word = c->arg_count > 0 ? c->args[0] : NULL, *noun = command_noun(word);
     const char *verb = c->arg_count > 1 ? command_verb(c->args[1]) : NULL;
-    for (size_t i = 0; i < TOPICS && word != NULL; i++) {
+    for (size_t i = 0; i < TOPICS && word; i++) {
         if (strcmp(word, topics[i].name) == 0) {
             topics[i].print(stdout);
             return 0;
         }
     }
-    if (noun == NULL || help_is_topic(noun, verb)) {
+    if (!noun || help_is_topic(noun, verb)) {
         help_topic(noun, stdout);
         return 0;
     }
     const struct command *command = command_find(noun, verb, e);
-    if (command != NULL) {
+    if (command) {
         help_command(command, stdout);
         return 0;
     }
-    return verb == NULL ? no_help_on(word, e) : e->code;
+    return !verb ? no_help_on(word, e) : e->code;
 }
 
 void help_topic(const char *noun, FILE *out)
 {
-    if (noun != NULL) {
+    if (noun) {
         fprintf(out, "Commands of muster %s:\n\n", noun);
         list_commands(noun, out);
         list_flags(NULL, out);

@@ -47,9 +47,8 @@ static int post_one(struct import *m, const json_t *report, struct error *e)
         json_object_get(report, "metrics"), "batchMetrics", jget(report, "batch_metrics"));
     json_t *inner = json_object_get(body, "metrics");
     json_object_set(inner, "reportTime", json_object_get(report, "time"));
-    if (steps >= 0) {
+    if (steps >= 0)
         json_object_set_new(inner, "stepsCompleted", json_integer(steps));
-    }
     int err = cli_call(m->c, "POST", body, NULL, e, "/api/v1/trials/%lld/metrics", m->trial);
     json_decref(body);
     return err;
@@ -69,21 +68,19 @@ static json_t *columns_of(const json_t *batch)
         json_object_foreach(json_object_get(report, "metrics"), name, value)
         {
             column = json_object_get(metrics, name);
-            if (column == NULL) {
+            if (!column) {
                 column = json_array();
                 json_object_set_new(metrics, name, column);
             }
-            while (json_array_size(column) < i) {
+            while (json_array_size(column) < i)
                 json_array_append_new(column, json_null());
-            }
             json_array_append(column, value);
         }
     }
     json_object_foreach(metrics, name, column)
     {
-        while (json_array_size(column) < rows) {
+        while (json_array_size(column) < rows)
             json_array_append_new(column, json_null());
-        }
     }
     return json_pack("{s:o, s:o, s:o}", "steps", steps, "times", times, "metrics", metrics);
 }
@@ -113,7 +110,7 @@ static int flush_metrics(struct import *m, struct error *e)
     if (m->no_columns) {
         json_array_foreach(m->batch, i, report)
         {
-            err = err != 0 ? err : post_one(m, report, e);
+            err = err ? err : post_one(m, report, e);
         }
     }
     json_array_clear(m->batch);
@@ -127,15 +124,13 @@ static bool is_plain(const json_t *report)
 {
     const char *name;
     json_t *value;
-    if (jget_int(report, "steps", -1) < 0 || jget(report, "batch_metrics") != NULL ||
-        jget_string(report, "time", NULL) == NULL) {
+    if (jget_int(report, "steps", -1) < 0 || jget(report, "batch_metrics") ||
+        !jget_string(report, "time", NULL))
         return false;
-    }
     json_object_foreach(jget(report, "metrics"), name, value)
     {
-        if (!json_is_number(value)) {
+        if (!json_is_number(value))
             return false;
-        }
     }
     return json_object_size(jget(report, "metrics")) > 0;
 }
@@ -146,17 +141,16 @@ static int on_report(void *ctx, const json_t *report, struct error *e)
     const char *group = jget_string(report, "group", "");
     bool plain = is_plain(report);
     int err = 0;
-    if (!plain || m->group == NULL || strcmp(group, m->group) != 0 ||
-        json_array_size(m->batch) >= BATCH || m->bytes > BATCH_BYTES) {
+    if (!plain || !m->group || strcmp(group, m->group) != 0 || json_array_size(m->batch) >= BATCH ||
+        m->bytes > BATCH_BYTES) {
         err = flush_metrics(m, e);
         free(m->group);
         m->group = xstrdup(group);
     }
     m->reports++;
     meter_show(&m->meter, "metrics", m->reports, 0);
-    if (err != 0 || !plain) {
-        return err != 0 ? err : post_one(m, report, e);
-    }
+    if (err || !plain)
+        return err ? err : post_one(m, report, e);
     json_array_append(m->batch, (json_t *)report);
     m->bytes += 64 * (json_object_size(jget(report, "metrics")) + 1);
     return 0;
@@ -182,11 +176,9 @@ static int on_log(void *ctx, const json_t *line, struct error *e)
     snprintf(task, sizeof(task), "%lld.%lld", m->experiment, m->trial);
     json_t *one = json_pack("{s:s, s:s, s:I}", "taskId", task, "allocationId", "", "sequence",
                             (json_int_t)m->lines);
-    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
-        if (jget(line, kept[i]) != NULL) {
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+        if (jget(line, kept[i]))
             json_object_set(one, kept[i], jget(line, kept[i]));
-        }
-    }
     m->bytes += 256 + strlen(jget_string(line, "log", ""));
     json_array_append_new(m->batch, one);
     m->lines++;
@@ -204,13 +196,12 @@ static int post_trial(struct import *m, const json_t *trial, struct error *e)
     snprintf(name, sizeof(name), "import-%lld", (long long)jget_int(trial, "id", 0));
     json_t *body = json_pack("{s:s, s:{s:I, s:b, s:O}}", "externalTrialId", name,
                              "createTrialRequest", "experimentId", (json_int_t)m->experiment,
-                             "unmanaged", 1, "hparams", hparams != NULL ? hparams : json_null());
+                             "unmanaged", 1, "hparams", hparams ? hparams : json_null());
     json_t *answer = NULL;
     int err = cli_call(m->c, "PUT", body, &answer, e, "/api/v1/trials");
     m->trial = jget_int(jget(answer, "trial"), "id", 0);
-    if (err == 0) {
+    if (!err)
         err = cli_call(m->c, "POST", NULL, NULL, e, "/api/v1/trials/%lld/start", m->trial);
-    }
     json_decref(answer);
     json_decref(body);
     return err;
@@ -221,7 +212,7 @@ static int send_lines(struct import *m, long long old, const char *name, bundle_
 {
     char *path = xasprintf("trials/%lld/%s", old, name);
     int err = bundle_lines(m->folder, path, on_line, m, e);
-    err = err != 0 ? err : flush(m, e);
+    err = err ? err : flush(m, e);
     free(path);
     return err;
 }
@@ -231,7 +222,7 @@ static int post_metadata(struct import *m, long long old, struct error *e)
     char *name = xasprintf("trials/%lld/metadata.json", old), *path = path_join(m->folder, name);
     json_t *metadata = NULL;
     int err = path_exists(path) ? bundle_json(m->folder, name, &metadata, e) : 0;
-    if (err == 0 && metadata != NULL) {
+    if (!err && metadata) {
         json_t *body = json_pack("{s:O}", "metadata", metadata);
         err = cli_call(m->c, "POST", body, NULL, e, "/api/v1/runs/%lld/metadata", m->trial);
         json_decref(body);
@@ -250,9 +241,8 @@ static void note_trial(struct import *m, const json_t *trial, long long old)
     json_object_set_new(m->trials, key, json_integer(m->trial));
     json_t *one = json_pack("{s:I, s:I}", "id", (json_int_t)m->trial, "restarts",
                             (json_int_t)jget_int(trial, "restarts", 0));
-    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
         json_object_set(one, kept[i], json_object_get(trial, kept[i]));
-    }
     json_array_append_new(json_object_get(m->history, "trials"), one);
 }
 
@@ -262,12 +252,11 @@ static int on_trial(void *ctx, const json_t *trial, struct error *e)
     long long old = jget_int(trial, "id", 0);
     int err = post_trial(m, trial, e);
     m->lines = 0; // a count of its own for each task
-    err = err != 0 ? err : send_lines(m, old, "metrics.jsonl", on_report, flush_metrics, e);
-    err = err != 0 ? err : send_lines(m, old, "logs.jsonl", on_log, flush_logs, e);
-    err = err != 0 ? err : post_metadata(m, old, e);
-    if (err == 0) {
+    err = err ? err : send_lines(m, old, "metrics.jsonl", on_report, flush_metrics, e);
+    err = err ? err : send_lines(m, old, "logs.jsonl", on_log, flush_logs, e);
+    err = err ? err : post_metadata(m, old, e);
+    if (!err)
         note_trial(m, trial, old);
-    }
     return err;
 }
 
@@ -280,11 +269,11 @@ static int end_trials(struct import *m, struct error *e)
     json_array_foreach(json_object_get(m->history, "trials"), i, trial)
     {
         const char *word = wire_word(WIRE_TRIAL_STATE, jget_string(trial, "state", ""));
-        bool ended = word != NULL && wire_state_is_terminal(word);
+        bool ended = word && wire_state_is_terminal(word);
         json_t *body = json_pack("{s:s}", "state",
                                  ended ? wire_name(WIRE_TRIAL_STATE, word) : "STATE_CANCELED");
         long long id = jget_int(trial, "id", 0);
-        err = err != 0 ? err : cli_call(m->c, "PATCH", body, NULL, e, "/api/v1/trials/%lld", id);
+        err = err ? err : cli_call(m->c, "PATCH", body, NULL, e, "/api/v1/trials/%lld", id);
         json_decref(body);
     }
     return err;
@@ -295,14 +284,12 @@ static int end_trials(struct import *m, struct error *e)
 static int copy_tree(const char *from, const char *to, struct error *e)
 {
     FILE *spool = tmpfile();
-    if (spool == NULL) {
+    if (!spool)
         return error_set_errno(e, ERR_IO, errno, "cannot make a temporary file");
-    }
     int err = archive_pack_folder(from, fileno(spool), e);
-    if (err == 0 && lseek(fileno(spool), 0, SEEK_SET) != 0) {
+    if (!err && lseek(fileno(spool), 0, SEEK_SET) != 0)
         err = error_set_errno(e, ERR_IO, errno, "cannot read a temporary file");
-    }
-    err = err != 0 ? err : archive_unpack_fd(fileno(spool), to, (uint64_t)BUNDLE_MAX_GIB << 30, e);
+    err = err ? err : archive_unpack_fd(fileno(spool), to, (uint64_t)BUNDLE_MAX_GIB << 30, e);
     fclose(spool);
     return err;
 }
@@ -319,8 +306,8 @@ static int place_files(struct import *m, const char *old, const char *uuid, bool
         char *root = xasprintf("%.*s", (int)(strrchr(to, '/') - to), to);
         if (access(root, W_OK) == 0) {
             err = copy_tree(from, to, e);
-            *placed = err == 0;
-            m->files += err == 0;
+            *placed = !err;
+            m->files += !err;
         }
         free(root);
     }
@@ -338,9 +325,8 @@ static int on_checkpoint(void *ctx, const json_t *checkpoint, struct error *e)
     snprintf(key, sizeof(key), "%lld", trial);
     trial = jget_int(m->trials, key, 0);
     int err = checkpoint_uuid(jget_string(checkpoint, "uuid", ""), old, e);
-    if (err != 0 || trial == 0) {
-        return err != 0 ? err : error_set(e, ERR_INVALID, "a checkpoint of no trial");
-    }
+    if (err || trial == 0)
+        return err ? err : error_set(e, ERR_INVALID, "a checkpoint of no trial");
     uuid_make(uuid);
     snprintf(task, sizeof(task), "%lld.%lld", m->experiment, trial);
     err = place_files(m, old, uuid, &placed, e);
@@ -349,7 +335,7 @@ static int on_checkpoint(void *ctx, const json_t *checkpoint, struct error *e)
         json_decref(metadata);
         metadata = json_object();
     }
-    if (jget(metadata, "steps_completed") == NULL) {
+    if (!jget(metadata, "steps_completed")) {
         json_object_set_new(metadata, "steps_completed",
                             json_integer(jget_int(checkpoint, "stepsCompleted", 0)));
     }
@@ -359,7 +345,7 @@ static int on_checkpoint(void *ctx, const json_t *checkpoint, struct error *e)
                              "allocationId", "", "metadata", metadata, "resources", resources,
                              "state", placed ? "STATE_COMPLETED" : "STATE_DELETED");
     json_object_set(body, "reportTime", json_object_get(checkpoint, "reportTime"));
-    err = err != 0 ? err : cli_call(m->c, "POST", body, NULL, e, "/api/v1/checkpoints");
+    err = err ? err : cli_call(m->c, "POST", body, NULL, e, "/api/v1/checkpoints");
     json_decref(body);
     m->checkpoints++;
     meter_show(&m->meter, "checkpoints", m->checkpoints, 0);
@@ -371,7 +357,7 @@ static int on_checkpoint(void *ctx, const json_t *checkpoint, struct error *e)
 static int check_manifest(struct import *m, json_t **manifest, struct error *e)
 {
     int err = bundle_json(m->folder, "manifest.json", manifest, e);
-    if (err != 0 || strcmp(jget_string(*manifest, "format", ""), "muster-experiment") != 0) {
+    if (err || strcmp(jget_string(*manifest, "format", ""), "muster-experiment") != 0) {
         return error_set(e, ERR_INVALID,
                          "%s is no export of an experiment (it has no manifest.json that says so)",
                          m->c->args[0]);
@@ -390,9 +376,8 @@ static int read_files(struct import *m, json_t **files, struct error *e)
     char *folder = path_join(m->folder, "model_definition");
     int err = path_exists(folder) ? archive_list_folder(folder, files, e) : 0;
     free(folder);
-    if (err == 0 && *files == NULL) {
+    if (!err && !*files)
         *files = json_array();
-    }
     return err;
 }
 
@@ -410,19 +395,19 @@ static int make_experiment(struct import *m, struct error *e)
     char *yaml = NULL;
     json_t *files = NULL, *answer = NULL;
     int err = read_yaml(m, &yaml, e);
-    err = err != 0 ? err : read_files(m, &files, e);
-    if (err == 0) {
+    err = err ? err : read_files(m, &files, e);
+    if (!err) {
         json_t *body = json_pack(
             "{s:s, s:b, s:O, s:I}", "config", yaml, "unmanaged", 1, "modelDefinition", files,
             "projectId", (json_int_t)(m->c->options.project_id > 0 ? m->c->options.project_id : 1));
         err = cli_call(m->c, "POST", body, &answer, e, "/api/v1/experiments");
         json_decref(body);
     }
-    if (err == 0) {
+    if (!err) {
         const json_t *experiment = jget(answer, "experiment");
         const json_t *storage = jget_path(experiment, "config.checkpoint_storage");
         m->experiment = jget_int(experiment, "id", 0);
-        m->storage = storage != NULL ? json_deep_copy(storage) : json_object();
+        m->storage = storage ? json_deep_copy(storage) : json_object();
     }
     json_decref(answer);
     json_decref(files);
@@ -443,13 +428,12 @@ static int describe(struct import *m, const json_t *manifest, const json_t *old,
                            jget_string(jget(manifest, "cluster"), "name", ""),
                            jget_string(jget(manifest, "cluster"), "id", ""),
                            jget_string(manifest, "exportedAt", ""), pairs);
-    json_t *body = json_pack("{s:s, s:s, s:s}", "name",
-                             m->c->options.name != NULL ? m->c->options.name
-                                                        : jget_string(old, "name", "imported"),
-                             "description", jget_string(old, "description", ""), "notes", text);
-    if (json_is_array(labels)) {
+    json_t *body =
+        json_pack("{s:s, s:s, s:s}", "name",
+                  m->c->options.name ? m->c->options.name : jget_string(old, "name", "imported"),
+                  "description", jget_string(old, "description", ""), "notes", text);
+    if (json_is_array(labels))
         json_object_set(body, "labels", (json_t *)labels);
-    }
     int err = cli_call(m->c, "PATCH", body, NULL, e, "/api/v1/experiments/%lld", m->experiment);
     json_decref(body);
     free(text);
@@ -471,17 +455,17 @@ static int import_all(struct import *m, struct error *e)
 {
     json_t *manifest = NULL, *old = NULL;
     int err = check_manifest(m, &manifest, e);
-    err = err != 0 ? err : bundle_json(m->folder, "experiment.json", &old, e);
-    err = err != 0 ? err : make_experiment(m, e);
-    err = err != 0 ? err : bundle_lines(m->folder, "trials.jsonl", on_trial, m, e);
-    err = err != 0 ? err : bundle_lines(m->folder, "checkpoints.jsonl", on_checkpoint, m, e);
-    err = err != 0 ? err : describe(m, manifest, old, e);
-    err = err != 0 ? err : end_trials(m, e);
-    if (err == 0 && json_array_size(json_object_get(m->history, "trials")) == 0) {
+    err = err ? err : bundle_json(m->folder, "experiment.json", &old, e);
+    err = err ? err : make_experiment(m, e);
+    err = err ? err : bundle_lines(m->folder, "trials.jsonl", on_trial, m, e);
+    err = err ? err : bundle_lines(m->folder, "checkpoints.jsonl", on_checkpoint, m, e);
+    err = err ? err : describe(m, manifest, old, e);
+    err = err ? err : end_trials(m, e);
+    if (!err && json_array_size(json_object_get(m->history, "trials")) == 0) {
         err =
             cli_call(m->c, "POST", NULL, NULL, e, "/api/v1/experiments/%lld/cancel", m->experiment);
     }
-    err = err != 0 ? err : tell_history(m, old, e);
+    err = err ? err : tell_history(m, old, e);
     json_decref(old);
     json_decref(manifest);
     return err;
@@ -511,13 +495,13 @@ static int unpack(struct import *m, struct error *e)
     meter_show(&m->meter, "unpacking", 0, 0);
     int err = archive_unpack_fd(fd, m->folder, (uint64_t)BUNDLE_MAX_GIB << 30, e);
     close(fd);
-    return err != 0 ? error_prefix(e, "%s", m->c->args[0]) : 0;
+    return err ? error_prefix(e, "%s", m->c->args[0]) : 0;
 }
 
 static int tell(struct import *m, struct error *e)
 {
     struct cli *c = m->c;
-    if (c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+    if (c->format == OUTPUT_TABLE && !c->options.columns) {
         printf(c->options.quiet ? "%lld\n" : "Imported as experiment %lld\n", m->experiment);
         if (!c->options.quiet && m->checkpoints > m->files) {
             printf("%lld of %lld checkpoints came without their files, and are shown as deleted\n",
@@ -538,7 +522,7 @@ int run_experiment_import(struct cli *c, const struct command *self, struct erro
 {
     (void)self;
     const char *tmp = getenv("TMPDIR");
-    char *folder = xasprintf("%s/muster-import-%ld", tmp != NULL ? tmp : "/tmp", (long)getpid());
+    char *folder = xasprintf("%s/muster-import-%ld", tmp ? tmp : "/tmp", (long)getpid());
     struct import m = {.c = c,
                        .folder = folder,
                        .trials = json_object(),
@@ -546,12 +530,11 @@ int run_experiment_import(struct cli *c, const struct command *self, struct erro
                        .history = json_pack("{s:[]}", "trials")};
     meter_begin(&m.meter, c->options.quiet);
     int err = unpack(&m, e);
-    err = err != 0 ? err : import_all(&m, e);
+    err = err ? err : import_all(&m, e);
     meter_end(&m.meter);
-    if (err != 0 && m.experiment != 0) {
+    if (err && m.experiment != 0)
         take_back(&m);
-    }
-    err = err != 0 ? err : tell(&m, e);
+    err = err ? err : tell(&m, e);
     dir_remove_tree(folder, NULL);
     json_decref(m.history);
     json_decref(m.storage);

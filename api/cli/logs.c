@@ -35,8 +35,8 @@ static int log_times(struct cli *c, struct buf *path, struct error *e)
 {
     const char *since, *until;
     int err = cli_time(c, "--since", c->options.from, &since, e);
-    err = err != 0 ? err : cli_time(c, "--until", c->options.until, &until, e);
-    if (err == 0) {
+    err = err ? err : cli_time(c, "--until", c->options.until, &until, e);
+    if (!err) {
         buf_puts(path, cli_query(c, "timestampAfter", since));
         buf_puts(path, cli_query(c, "timestampBefore", until));
     }
@@ -49,21 +49,17 @@ static int log_filters(struct cli *c, struct buf *path, struct error *e)
     const char *const texts[][2] = {
         {"searchText", o->search},      {"agentIds", o->agent}, {"allocationIds", o->allocation},
         {"containerIds", o->container}, {"sources", o->source}, {"stdtypes", o->stdtype}};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         buf_puts(path, cli_query(c, texts[i][0], texts[i][1]));
-    }
-    if (o->regex) {
+    if (o->regex)
         buf_puts(path, "&enableRegex=true");
-    }
-    if (o->rank >= 0) {
+    if (o->rank >= 0)
         buf_printf(path, "&rankIds=%lld", o->rank);
-    }
-    if (o->level != NULL) {
+    if (o->level) {
         const char *word = NULL;
         int err = cli_word("--level", o->level, WIRE_LOG_LEVEL, NULL, &word, e);
-        if (err != 0) {
+        if (err)
             return err;
-        }
         buf_printf(path, "&levels=%s", wire_name(WIRE_LOG_LEVEL, word));
     }
     return log_times(c, path, e);
@@ -83,9 +79,8 @@ static int print_tail(struct shown *s, const char *path, struct error *e)
     const char *newest =
         arena_printf(&s->c->arena, "%s&orderBy=ORDER_BY_DESC&limit=%lld", path, s->c->options.tail);
     int err = client_stream(s->c->client, newest, on_tail_line, lines, e);
-    for (size_t i = json_array_size(lines); i-- > 0;) {
+    for (size_t i = json_array_size(lines); i-- > 0;)
         on_line(s, json_array_get(lines, i), e);
-    }
     json_decref(lines);
     return err;
 }
@@ -97,8 +92,7 @@ static int is_over(struct cli *c, const char *of, const char *id, bool *over, st
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/%s/%s", of, id);
     const json_t *thing = jget(answer, strcmp(of, "trials") == 0 ? "trial" : "task");
     const char *word = wire_word(WIRE_TRIAL_STATE, jget_string(thing, "state", ""));
-    *over = err == 0 &&
-            (jget(thing, "endTime") != NULL || (word != NULL && wire_state_is_terminal(word)));
+    *over = !err && (jget(thing, "endTime") || (word && wire_state_is_terminal(word)));
     json_decref(answer);
     return err;
 }
@@ -108,17 +102,16 @@ static int follow(struct shown *s, const char *of, const char *id, const char *p
 {
     bool over = false;
     int err = 0;
-    while (!over && err == 0) {
+    while (!over && !err) {
         struct error why = {0};
         char *rest = xasprintf("%s&follow=true&after=%s", path, s->last);
         err = client_stream(s->c->client, rest, on_line, s, &why);
-        err = err != 0 ? err : is_over(s->c, of, id, &over, &why);
+        err = err ? err : is_over(s->c, of, id, &over, &why);
         free(rest);
-        if (cli_await_master(err, &s->away)) {
+        if (cli_await_master(err, &s->away))
             err = 0;
-        } else if (err != 0 && e != NULL) {
+        else if (err && e)
             *e = why;
-        }
     }
     return err;
 }
@@ -130,14 +123,12 @@ int print_logs(struct cli *c, const char *of, const char *id, struct error *e)
     buf_init(&path, 1 << 16);
     buf_printf(&path, "/api/v1/%s/%s/logs?", of, id);
     int err = log_filters(c, &path, e);
-    if (err == 0 && c->options.tail > 0) {
+    if (!err && c->options.tail > 0)
         err = print_tail(&s, buf_str(&path), e);
-    } else if (err == 0 && !c->options.follow) {
+    else if (!err && !c->options.follow)
         err = client_stream(c->client, buf_str(&path), on_line, &s, e);
-    }
-    if (err == 0 && c->options.follow) {
+    if (!err && c->options.follow)
         err = follow(&s, of, id, buf_str(&path), e);
-    }
     buf_free(&path);
     return err;
 }

@@ -25,15 +25,14 @@ static int not_there(const struct kind *kind, const json_t *list, const char *fl
                      const char *name, struct error *e)
 {
     const char **names = xcalloc(json_array_size(list) + 1, sizeof(*names));
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    for (size_t i = 0; i < json_array_size(list); i++)
         names[i] = name_of(json_array_get(list, i));
-    }
     const char *near = nearest_word(name, names);
     free(names);
-    error_set(e, ERR_NOT_FOUND, "%s%sthere is no %s \"%s\"; %s%s%s", flag != NULL ? flag : "",
-              flag != NULL ? ": " : "", kind->what, name,
-              near != NULL ? "did you mean \"" : "see: ", near != NULL ? near : kind->list_command,
-              near != NULL ? "\"?" : "");
+    error_set(e, ERR_NOT_FOUND, "%s%sthere is no %s \"%s\"; %s%s%s", flag ? flag : "",
+              flag ? ": " : "", kind->what, name,
+              near ? "did you mean \"" : "see: ", near ? near : kind->list_command,
+              near ? "\"?" : "");
     return ERR_NOT_FOUND;
 }
 
@@ -47,11 +46,11 @@ static const json_t *find(const json_t *list, const char *name, int *others)
         const json_t *one = json_array_get(list, i);
         if (strcmp(name_of(one), name) == 0) {
             *others += by_name != NULL;
-            by_name = by_name != NULL ? by_name : one;
+            by_name = by_name ? by_name : one;
         }
         by_id = *end == '\0' && id > 0 && jget_int(one, "id", 0) == id ? one : by_id;
     }
-    return by_name != NULL ? by_name : by_id;
+    return by_name ? by_name : by_id;
 }
 
 static int lookup(struct cli *c, const struct kind *kind, const char *flag, const char *name,
@@ -62,14 +61,13 @@ static int lookup(struct cli *c, const struct kind *kind, const char *flag, cons
     int others = 0;
     const json_t *found = find(list, name, &others);
     *id = jget_int(found, "id", 0);
-    if (err == 0 && others > 0) {
+    if (!err && others > 0) {
         err = error_set(e, ERR_CONFLICT,
                         "%s%sthere are %d of the name \"%s\"; give the id of the one that is meant "
                         "(%s)",
-                        flag != NULL ? flag : "", flag != NULL ? ": " : "", others + 1, name,
-                        kind->list_command);
+                        flag ? flag : "", flag ? ": " : "", others + 1, name, kind->list_command);
     }
-    err = err == 0 && found == NULL ? not_there(kind, list, flag, name, e) : err;
+    err = !err && !found ? not_there(kind, list, flag, name, e) : err;
     json_decref(list);
     return err;
 }
@@ -109,12 +107,12 @@ int lookup_none(struct cli *c, const char *what, const char *path, const char *n
     json_t *answer = NULL;
     struct error why = {0};
     int err = cli_call(c, "GET", NULL, &answer, &why, "%s", path);
-    if (err == 0 && strcmp(name_of(jget(answer, what)), name) == 0) {
+    if (!err && strcmp(name_of(jget(answer, what)), name) == 0) {
         err = error_set(e, ERR_CONFLICT, "there is a %s \"%s\" already; see: muster %s describe %s",
                         what, name, what, name);
     } else if (err == ERR_NOT_FOUND) {
         err = 0;
-    } else if (err != 0 && e != NULL) {
+    } else if (err && e) {
         *e = why;
     }
     json_decref(answer);
@@ -126,11 +124,10 @@ static const char *name_at(struct cli *c, const char *path, const char *key, lon
 {
     json_t *answer = NULL;
     const char *full = arena_printf(&c->arena, "%s/%lld", path, id);
-    if (c->names == NULL) {
+    if (!c->names)
         c->names = json_object();
-    }
     const char *name = jget_string(c->names, full, NULL);
-    if (name == NULL) {
+    if (!name) {
         bool found = cli_call(c, "GET", NULL, &answer, NULL, "%s", full) == 0;
         name = found ? name_of(jget(answer, key)) : arena_printf(&c->arena, "%lld", id);
         json_object_set_new(c->names, full, json_string(name));

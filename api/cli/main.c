@@ -18,13 +18,13 @@
 static int parse_format(struct cli *c, struct error *e)
 {
     static const char *const words[] = {"table", "json", "jsonl", "csv", NULL};
-    for (int i = 0; words[i] != NULL && c->options.format != NULL; i++) {
+    for (int i = 0; words[i] && c->options.format; i++) {
         if (strcmp(words[i], c->options.format) == 0) {
             c->format = (enum output_format)i;
             return 0;
         }
     }
-    return c->options.format == NULL
+    return !c->options.format
                ? 0
                : error_set(e, ERR_INVALID, "-o takes table, json, jsonl or csv, not \"%s\"",
                            c->options.format);
@@ -40,11 +40,11 @@ static int check_empty(const struct cli *c, const struct command *command, struc
         if (*c->args[i] == '\0' && strncmp(word, "PROGRAM", 7) != 0 &&
             strncmp(word, "WORD", 4) != 0) {
             return error_set(e, ERR_INVALID, "%.*s of muster %s%s%s is empty", (int)len, word,
-                             command->noun, command->verb != NULL ? " " : "",
-                             command->verb != NULL ? command->verb : "");
+                             command->noun, command->verb ? " " : "",
+                             command->verb ? command->verb : "");
         }
         const char *next = strchr(name, ' ');
-        name = next != NULL ? next + 1 : name; // the last one repeats
+        name = next ? next + 1 : name; // the last one repeats
     }
     return 0;
 }
@@ -55,26 +55,22 @@ static int check_arguments(const struct cli *c, const struct command *command, s
     int least = 0, most = 0;
     for (const char *p = command->args; *p != '\0'; p += strcspn(p, " "), p += strspn(p, " ")) {
         least += *p != '[';
-        most = strstr(p, "...") != NULL ? 1 << 20 : most + 1;
+        most = strstr(p, "...") ? 1 << 20 : most + 1;
     }
-    if (c->arg_count >= least && c->arg_count <= most) {
+    if (c->arg_count >= least && c->arg_count <= most)
         return check_empty(c, command, e);
-    }
     return error_set(e, ERR_INVALID, "usage: muster %s%s%s %s", command->noun,
-                     command->verb != NULL ? " " : "", command->verb != NULL ? command->verb : "",
-                     command->args);
+                     command->verb ? " " : "", command->verb ? command->verb : "", command->args);
 }
 
 static int run_command(struct cli *c, const struct command *command, struct error *e)
 {
     int err = parse_format(c, e);
-    err = err != 0 ? err : check_arguments(c, command, e);
-    if (err == 0 && !command->offline) {
+    err = err ? err : check_arguments(c, command, e);
+    if (!err && !command->offline)
         err = session_open(c, true, e);
-    }
-    if (err != 0) {
+    if (err)
         return err;
-    }
     return c->options.watch ? watch_command(c, command, e) : command->run(c, command, e);
 }
 
@@ -87,29 +83,27 @@ static int dispatch(struct cli *c, int argc, char **argv, struct error *e)
     const char **words = arena_alloc(&c->arena, (size_t)(argc + 1) * sizeof(*words));
     int count = 0;
     int err = flags_parse(flags, argc, argv, words, &count, e);
-    if (err != 0) {
+    if (err)
         return err;
-    }
     const char *noun = command_noun(count > 0 ? words[0] : NULL);
     const char *verb = command_verb(count > 1 ? words[1] : NULL);
-    if (noun == NULL || (probe_options.help && help_is_topic(noun, verb))) {
+    if (!noun || (probe_options.help && help_is_topic(noun, verb))) {
         help_topic(noun, stdout);
         return 0;
     }
     const struct command *command = command_find(noun, verb, e);
-    if (command == NULL) {
+    if (!command)
         return e->code;
-    }
     if (probe_options.help) {
         help_command(command, stdout);
         return 0;
     }
     flagset_select(&c->options, command->flags, flags);
     err = flags_parse(flags, argc, argv, words, &count, e);
-    int skip = command->verb != NULL ? 2 : 1;
+    int skip = command->verb ? 2 : 1;
     c->args = words + skip;
     c->arg_count = count - skip;
-    return err != 0 ? err : run_command(c, command, e);
+    return err ? err : run_command(c, command, e);
 }
 
 int main(int argc, char **argv)
@@ -132,18 +126,16 @@ int main(int argc, char **argv)
     struct error e = {0};
     c.began_us = clock_mono_us();
     int err = dispatch(&c, argc, argv, &e);
-    if (err != 0 && e.text[0] != '\0') {
+    if (err && e.text[0] != '\0') {
         fflush(stdout);
         fprintf(stderr, "muster: %s\n", e.text);
     }
-    if (c.client != NULL) {
+    if (c.client)
         client_close(c.client);
-    }
     json_decref(c.names);
     arena_free(&c.arena);
     terminal_end();
-    if (fflush(stdout) != 0 && err == 0) {
+    if (fflush(stdout) != 0 && !err)
         return err_exit_code(ERR_IO);
-    }
-    return err != 0 ? err_exit_code(err) : c.exit_code;
+    return err ? err_exit_code(err) : c.exit_code;
 }

@@ -37,18 +37,16 @@ static void put_text(struct buf *out, const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         bool at_start = out->len == 0 || out->data[out->len - 1] == '\n';
-        if (at_start && (text[i] == '.' || text[i] == '\'')) {
+        if (at_start && (text[i] == '.' || text[i] == '\''))
             buf_puts(out, "\\&");
-        }
-        if (text[i] == '\\') {
+        if (text[i] == '\\')
             buf_puts(out, "\\e");
-        } else if (text[i] == '-') {
+        else if (text[i] == '-')
             buf_puts(out, "\\-");
-        } else if (text[i] == '\'') {
+        else if (text[i] == '\'')
             buf_puts(out, "\\(aq");
-        } else {
+        else
             buf_append(out, &text[i], 1);
-        }
     }
 }
 
@@ -67,9 +65,8 @@ static void put_bold(struct buf *out, const char *text)
 static void put_title(struct buf *out, const char *name, int section, const char *about)
 {
     char *upper = xstrdup(name);
-    for (char *p = upper; *p != '\0'; p++) {
+    for (char *p = upper; *p != '\0'; p++)
         *p = (char)toupper((unsigned char)*p);
-    }
     buf_puts(out, ".\\\" Made by muster man.\n.TH ");
     put(out, upper);
     buf_printf(out, " %d \"\" \"Muster %s\" \"Muster manual\"\n.SH NAME\n", section,
@@ -92,26 +89,24 @@ static void put_example(struct buf *out, const char *text)
 
 static void put_flags(struct buf *out, const struct flag *flags)
 {
-    for (const struct flag *f = flags; f->name != NULL; f++) {
+    for (const struct flag *f = flags; f->name; f++) {
         char letter[8] = "";
-        if (f->letter != '\0') {
+        if (f->letter != '\0')
             snprintf(letter, sizeof(letter), "-%c, ", f->letter);
-        }
         buf_puts(out, ".TP\n\\fB");
         put(out, letter);
         buf_puts(out, "\\-\\-");
         put(out, f->name);
         buf_puts(out, "\\fR");
-        if (f->value_name != NULL) {
+        if (f->value_name) {
             buf_puts(out, " \\fI");
             put(out, f->value_name);
             buf_puts(out, "\\fR");
         }
         buf_puts(out, "\n");
         put(out, f->help);
-        if (f->env != NULL) {
+        if (f->env)
             buf_printf(out, " [$%s]", f->env);
-        }
         buf_puts(out, "\n");
     }
 }
@@ -120,7 +115,7 @@ static void put_usage(struct buf *out, const struct command *k)
 {
     buf_puts(out, "\\fBmuster ");
     put(out, k->noun);
-    if (k->verb != NULL) {
+    if (k->verb) {
         buf_puts(out, " ");
         put(out, k->verb);
     }
@@ -130,7 +125,7 @@ static void put_usage(struct buf *out, const struct command *k)
         put(out, k->args);
         buf_puts(out, "\\fR");
     }
-    buf_puts(out, k->flags != NULL && *k->flags != '\0' ? " [flags]\n" : "\n");
+    buf_puts(out, k->flags && *k->flags != '\0' ? " [flags]\n" : "\n");
 }
 
 static void put_command(struct buf *out, const struct command *k)
@@ -143,7 +138,7 @@ static void put_command(struct buf *out, const struct command *k)
     buf_puts(out, ".\n");
     flagset_own(&unused, k->flags, flags);
     put_flags(out, flags);
-    if (k->columns != NULL) {
+    if (k->columns) {
         buf_puts(out, ".PP\nColumns: ");
         for (const char *p = k->columns; *p != '\0'; p++) {
             put_text(out, p, 1);
@@ -151,12 +146,10 @@ static void put_command(struct buf *out, const struct command *k)
         }
         buf_puts(out, "\n");
     }
-    if (k->example != NULL) {
+    if (k->example)
         put_example(out, k->example);
-    }
-    if (help_note(k) != NULL) {
+    if (help_note(k))
         put_example(out, help_note(k));
-    }
 }
 
 static void put_tail(struct buf *out)
@@ -173,7 +166,7 @@ static void put_tail(struct buf *out)
     const char *last = "", *glue = "";
     for (size_t i = 0; i < command_count; i++) {
         const struct command *k = &commands[i];
-        if (k->verb != NULL && strcmp(last, k->noun) != 0) {
+        if (k->verb && strcmp(last, k->noun) != 0) {
             buf_puts(out, glue);
             put_bold(out, "muster-");
             put_bold(out, k->noun);
@@ -198,9 +191,9 @@ static void page_of_all(struct buf *out)
                   ".SH COMMANDS\n");
     for (size_t i = 0; i < command_count; i++) {
         const struct command *k = &commands[i];
-        if (k->help != NULL && k->verb == NULL) {
+        if (k->help && !k->verb) {
             put_command(out, k);
-        } else if (k->help != NULL) {
+        } else if (k->help) {
             buf_puts(out, ".TP\n");
             put_usage(out, k);
             put(out, k->help);
@@ -213,8 +206,7 @@ static void page_of_all(struct buf *out)
 // One command alone, also one of one word.
 static void page_of_command(struct buf *out, const struct command *k)
 {
-    char *name = xasprintf("muster-%s%s%s", k->noun, k->verb != NULL ? "-" : "",
-                           k->verb != NULL ? k->verb : "");
+    char *name = xasprintf("muster-%s%s%s", k->noun, k->verb ? "-" : "", k->verb ? k->verb : "");
     put_title(out, name, 1, k->help);
     buf_puts(out, ".SH COMMANDS\n");
     put_command(out, k);
@@ -229,11 +221,9 @@ static void page_of_noun(struct buf *out, const char *noun)
     buf_puts(out, ".SH SYNOPSIS\n\\fBmuster ");
     put(out, noun);
     buf_puts(out, "\\fR \\fIVERB\\fR [\\fIARGUMENT\\fR...] [flags]\n.SH COMMANDS\n");
-    for (size_t i = 0; i < command_count; i++) {
-        if (strcmp(commands[i].noun, noun) == 0) {
+    for (size_t i = 0; i < command_count; i++)
+        if (strcmp(commands[i].noun, noun) == 0)
             put_command(out, &commands[i]);
-        }
-    }
     put_tail(out);
     free(about);
     free(name);
@@ -247,9 +237,8 @@ static int read_help(const char *program, const char *word, char **text, struct 
     char self[4096] = "", block[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     char *slash = n > 0 ? strrchr(self, '/') : NULL;
-    char *path = xasprintf("%.*s/%s", slash != NULL ? (int)(slash - self) : 0, self, program);
-    char *argv[] = {path, word != NULL ? (char *)word : "--help", word != NULL ? "--help" : NULL,
-                    NULL};
+    char *path = xasprintf("%.*s/%s", slash ? (int)(slash - self) : 0, self, program);
+    char *argv[] = {path, word ? (char *)word : "--help", word ? "--help" : NULL, NULL};
     int ends[2], status = 0;
     pid_t child = 0;
     struct buf out;
@@ -262,14 +251,12 @@ static int read_help(const char *program, const char *word, char **text, struct 
         posix_spawn_file_actions_addclose(&actions, ends[0]);
         failed = posix_spawn(&child, path, &actions, NULL, argv, environ);
         close(ends[1]);
-        while (failed == 0 && (n = read(ends[0], block, sizeof(block))) > 0) {
+        while (failed == 0 && (n = read(ends[0], block, sizeof(block))) > 0)
             buf_append(&out, block, (size_t)n);
-        }
         close(ends[0]);
     }
-    if (failed == 0 && (waitpid(child, &status, 0) < 0 || status != 0)) {
+    if (failed == 0 && (waitpid(child, &status, 0) < 0 || status != 0))
         failed = ENOEXEC;
-    }
     posix_spawn_file_actions_destroy(&actions);
     *text = buf_take(&out);
     int err = failed == 0 ? 0 : error_set_errno(e, ERR_NOT_FOUND, failed, "cannot run %s", path);
@@ -291,14 +278,12 @@ static void put_heading(struct buf *out, const char *line, size_t len)
 static void put_flag_line(struct buf *out, const char *line, size_t len)
 {
     size_t at = strspn(line, " "), end = at;
-    while (end + 1 < len && !(line[end] == ' ' && line[end + 1] == ' ')) {
+    while (end + 1 < len && !(line[end] == ' ' && line[end + 1] == ' '))
         end++;
-    }
     end = end + 1 < len ? end : len;
     size_t help = end;
-    while (help < len && line[help] == ' ') {
+    while (help < len && line[help] == ' ')
         help++;
-    }
     buf_puts(out, ".TP\n\\fB");
     put_text(out, line + at, end - at);
     buf_puts(out, "\\fR\n");
@@ -328,9 +313,8 @@ static void put_help(struct buf *out, const char *text)
             put_text(out, line + (indent < 2 ? indent : 2), len - (indent < 2 ? indent : 2));
             buf_puts(out, "\n");
         }
-        if (line[len] == '\0') {
+        if (line[len] == '\0')
             break;
-        }
     }
     buf_puts(out, verbatim ? ".fi\n.RE\n" : "");
 }
@@ -339,15 +323,14 @@ static void put_help(struct buf *out, const char *text)
 static int put_commands(struct buf *out, const char *program, const char *text, struct error *e)
 {
     int err = 0;
-    for (const char *line = text; err == 0 && line != NULL && *line != '\0';
-         line = strchr(line, '\n') != NULL ? strchr(line, '\n') + 1 : NULL) {
+    for (const char *line = text; !err && line && *line != '\0';
+         line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
         size_t word = strspn(line, " ") == 2 ? strspn(line + 2, "abcdefghijklmnopqrstuvwxyz") : 0;
-        if (word < 2 || strncmp(line + 2 + word, "  ", 2) != 0) {
+        if (word < 2 || strncmp(line + 2 + word, "  ", 2) != 0)
             continue;
-        }
         char *name = strndup(line + 2, word), *help = NULL;
         err = read_help(program, name, &help, e);
-        if (err == 0) {
+        if (!err) {
             char *title = xasprintf("%s %s", program, name);
             put_heading(out, title, strlen(title));
             put_help(out, help);
@@ -364,13 +347,13 @@ static int page_of_program(struct buf *out, int index, struct error *e)
     char *text = NULL;
     const char *name = programs[index].name;
     int err = read_help(name, NULL, &text, e);
-    if (err == 0) {
+    if (!err) {
         put_title(out, name, programs[index].section, programs[index].about);
         buf_puts(out, ".SH DESCRIPTION\n");
         put_help(out, text);
         err = strcmp(name, "muster-trainer") == 0 ? put_commands(out, name, text, e) : 0;
     }
-    if (err == 0) {
+    if (!err) {
         buf_puts(out, ".SH SEE ALSO\n");
         put_bold(out, "muster");
         buf_puts(out, "(1)\n");
@@ -403,10 +386,8 @@ static int make_page(const char *name, const char *verb, struct buf *out, int *s
         return 0;
     }
     const struct command *command = command_find(noun, verb, e);
-    if (command == NULL || command->help == NULL) {
-        return command == NULL ? e->code
-                               : error_set(e, ERR_INVALID, "there is no page \"%s\"", name);
-    }
+    if (!command || !command->help)
+        return !command ? e->code : error_set(e, ERR_INVALID, "there is no page \"%s\"", name);
     page_of_command(out, command);
     return 0;
 }
@@ -417,7 +398,7 @@ static int write_page(const char *folder, const char *name, struct error *e)
     int section;
     buf_init(&out, PAGE_MAX);
     int err = make_page(name, NULL, &out, &section, e);
-    if (err == 0) {
+    if (!err) {
         bool of_noun = strncmp(name, "muster", 6) != 0;
         char *path = xasprintf("%s/%s%s.%d", folder, of_noun ? "muster-" : "", name, section);
         err = file_write_durable(path, buf_str(&out), out.len, 0644, e);
@@ -431,33 +412,29 @@ static int write_all(const char *folder, struct error *e)
 {
     const char *last = "";
     int err = dir_make(folder, 0755, e);
-    err = err != 0 ? err : write_page(folder, "muster", e);
-    for (size_t i = 0; i < command_count && err == 0; i++) {
-        if (commands[i].verb != NULL && strcmp(last, commands[i].noun) != 0) {
+    err = err ? err : write_page(folder, "muster", e);
+    for (size_t i = 0; i < command_count && !err; i++) {
+        if (commands[i].verb && strcmp(last, commands[i].noun) != 0)
             err = write_page(folder, commands[i].noun, e);
-        }
         last = commands[i].noun;
     }
-    for (int i = 0; i < PROGRAMS && err == 0; i++) {
+    for (int i = 0; i < PROGRAMS && !err; i++)
         err = write_page(folder, programs[i].name, e);
-    }
     return err;
 }
 
 int run_man(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
-    if (c->options.to != NULL) {
+    if (c->options.to)
         return write_all(c->options.to, e);
-    }
     struct buf out;
     int section;
     buf_init(&out, PAGE_MAX);
     int err = make_page(c->arg_count > 0 ? c->args[0] : "muster",
                         c->arg_count > 1 ? command_verb(c->args[1]) : NULL, &out, &section, e);
-    if (err == 0) {
+    if (!err)
         fwrite(out.data, 1, out.len, stdout);
-    }
     buf_free(&out);
     return err;
 }

@@ -11,15 +11,14 @@ static int lay_over(struct cli *c, const json_t *there, json_t **metadata, struc
 {
     json_t *changes = NULL, *value;
     const char *key;
-    *metadata = there != NULL ? json_deep_copy(there) : json_object();
+    *metadata = there ? json_deep_copy(there) : json_object();
     int err = cli_pairs("--metadata", &c->options.metadata, &changes, e);
     json_object_foreach(changes, key, value)
     {
-        if (json_is_null(value)) {
+        if (json_is_null(value))
             json_object_del(*metadata, key);
-        } else {
+        else
             json_object_set(*metadata, key, value);
-        }
     }
     json_decref(changes);
     return err;
@@ -29,19 +28,18 @@ int run_checkpoint_set(struct cli *c, const struct command *self, struct error *
 {
     (void)self;
     json_t *answer = NULL, *metadata = NULL;
-    if (c->options.metadata.count == 0) {
+    if (c->options.metadata.count == 0)
         return error_set(e, ERR_INVALID, "what is to change? give --metadata KEY=VALUE");
-    }
     char *uuid = client_escape(c->args[0]);
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/checkpoints/%s", uuid);
-    err = err != 0 ? err : lay_over(c, jget(jget(answer, "checkpoint"), "metadata"), &metadata, e);
-    if (err == 0) {
+    err = err ? err : lay_over(c, jget(jget(answer, "checkpoint"), "metadata"), &metadata, e);
+    if (!err) {
         json_t *body =
             json_pack("{s:{s:s, s:O}}", "checkpoint", "uuid", c->args[0], "metadata", metadata);
         err = cli_call(c, "POST", body, NULL, e, "/api/v1/checkpoints/%s/metadata", uuid);
         json_decref(body);
     }
-    if (err == 0) {
+    if (!err) {
         err = cli_report(c, json_pack("{s:s, s:O}", "uuid", c->args[0], "metadata", metadata), e,
                          "Checkpoint %s: changed", c->args[0]);
     }
@@ -64,8 +62,8 @@ int set_trial_metadata(struct cli *c, long long trial, struct error *e)
 {
     json_t *there = NULL, *metadata = NULL;
     int err = fetch_trial_metadata(c, trial, &there, e);
-    err = err != 0 ? err : lay_over(c, there, &metadata, e);
-    if (err == 0) {
+    err = err ? err : lay_over(c, there, &metadata, e);
+    if (!err) {
         json_t *body = json_pack("{s:O}", "metadata", metadata);
         err = cli_call(c, "POST", body, NULL, e, "/api/v1/runs/%lld/metadata", trial);
         json_decref(body);

@@ -14,9 +14,8 @@ const char *meter_bytes(int64_t bytes, char *out, size_t cap)
     static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB"};
     double value = (double)bytes;
     size_t unit = 0;
-    for (; value >= 999.95 && unit < 4; unit++) {
+    for (; value >= 999.95 && unit < 4; unit++)
         value /= 1000;
-    }
     snprintf(out, cap, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
     return out;
 }
@@ -30,9 +29,8 @@ const char *meter_line(const char *what, int64_t done, int64_t total, char *out,
     }
     double part = (double)done / (double)total;
     part = part > 1 ? 1 : part < 0 ? 0 : part;
-    for (int i = 0; i < CELLS; i++) {
+    for (int i = 0; i < CELLS; i++)
         bar[i] = i < (int)(part * CELLS + 0.5) ? '#' : '.';
-    }
     bar[CELLS] = '\0';
     snprintf(out, cap, "%s [%s] %3.0f %%  %s of %s", what, bar, part * 100,
              meter_bytes(done, have, sizeof(have)), meter_bytes(total, all, sizeof(all)));
@@ -48,9 +46,8 @@ void meter_show(struct meter *m, const char *what, int64_t done, int64_t total)
 {
     char line[LINE];
     int64_t now = clock_mono_us();
-    if (!m->shown || (m->drawn && now - m->last_us < GAP_US)) {
+    if (!m->shown || (m->drawn && now - m->last_us < GAP_US))
         return;
-    }
     terminal_control(stderr, "\r\033[K");
     fprintf(stderr, "%s", meter_line(what, done, total, line, sizeof(line)));
     fflush(stderr);
@@ -60,8 +57,7 @@ void meter_show(struct meter *m, const char *what, int64_t done, int64_t total)
 
 void meter_end(struct meter *m)
 {
-    if (m->drawn) {
+    if (m->drawn)
         terminal_control(stderr, "\r\033[K");
-    }
     m->drawn = false;
 }

@@ -11,7 +11,7 @@
 
 static json_t *copy(const json_t *value)
 {
-    return value != NULL ? json_deep_copy(value) : json_array();
+    return value ? json_deep_copy(value) : json_array();
 }
 
 static json_t *row_model(const json_t *model)
@@ -73,9 +73,8 @@ int run_model_list(struct cli *c, const struct command *self, struct error *e)
     buf_printf(&path, "/api/v1/models?%s%s%s%s", c->options.all ? "" : "archived=false",
                cli_query(c, "name", c->options.search), cli_query(c, "users", c->options.user),
                cli_query(c, "workspaceName", c->options.team));
-    for (int i = 0; i < c->options.label.count; i++) {
+    for (int i = 0; i < c->options.label.count; i++)
         buf_puts(&path, cli_query(c, "labels", c->options.label.items[i]));
-    }
     int err = output_list(c, self, "models", row_model, e, buf_str(&path));
     buf_free(&path);
     return err;
@@ -89,14 +88,12 @@ static int put_words(struct cli *c, json_t *body, struct error *e)
     cli_put(body, "description", o->description);
     cli_put(body, "comment", o->comment);
     cli_put(body, "notes", o->notes);
-    if (o->label.count > 0) {
+    if (o->label.count > 0)
         json_object_set_new(body, "labels", cli_words(&o->label));
-    }
     json_t *metadata = NULL;
     int err = o->metadata.count > 0 ? cli_pairs("--metadata", &o->metadata, &metadata, e) : 0;
-    if (metadata != NULL) {
+    if (metadata)
         json_object_set_new(body, "metadata", metadata);
-    }
     return err;
 }
 
@@ -107,17 +104,17 @@ int run_model_create(struct cli *c, const struct command *self, struct error *e)
     json_t *answer = NULL, *body = json_object();
     int err = put_words(c, body, e);
     json_object_set_new(body, "name", json_string(c->args[0]));
-    if (err == 0 && c->options.team != NULL) {
+    if (!err && c->options.team) {
         err = lookup_team(c, "--team", c->options.team, &team, e);
         json_object_set_new(body, "workspaceId", json_integer(team));
     }
-    err = err != 0 ? err : lookup_none(c, "model", model_path(c), c->args[0], e);
-    err = err != 0 ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/models");
-    err = err != 0 ? err
-                   : cli_report(c, row_model(jget(answer, "model")), e,
-                                "Created model %s; a checkpoint becomes its version with\n"
-                                "  muster model register-version '%s' UUID",
-                                c->args[0], c->args[0]);
+    err = err ? err : lookup_none(c, "model", model_path(c), c->args[0], e);
+    err = err ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/models");
+    err = err ? err
+              : cli_report(c, row_model(jget(answer, "model")), e,
+                           "Created model %s; a checkpoint becomes its version with\n"
+                           "  muster model register-version '%s' UUID",
+                           c->args[0], c->args[0]);
     json_decref(answer);
     json_decref(body);
     return err;
@@ -127,7 +124,7 @@ static int fetch_versions(struct cli *c, json_t **rows, struct error *e)
 {
     json_t *list = NULL;
     int err = cli_list(c, "modelVersions", 0, &list, e, "%s/versions", model_path(c));
-    *rows = err == 0 ? rows_of(list, row_version) : NULL;
+    *rows = !err ? rows_of(list, row_version) : NULL;
     json_decref(list);
     return err;
 }
@@ -137,8 +134,8 @@ int run_model_describe(struct cli *c, const struct command *self, struct error *
     (void)self;
     json_t *answer = NULL, *versions = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "%s", model_path(c));
-    err = err != 0 ? err : fetch_versions(c, &versions, e);
-    if (err == 0) {
+    err = err ? err : fetch_versions(c, &versions, e);
+    if (!err) {
         const json_t *model = jget(answer, "model");
         json_t *row = row_model(model);
         const char *team = lookup_team_name(c, jget_int(row, "team_id", 0));
@@ -152,7 +149,7 @@ int run_model_describe(struct cli *c, const struct command *self, struct error *
                             e);
         json_decref(row);
     }
-    if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+    if (!err && c->format == OUTPUT_TABLE && !c->options.columns) {
         printf("\nVersions\n");
         err = output_rows(c, versions, "version,name,checkpoint,experiment,steps,comment", e);
     }
@@ -165,7 +162,7 @@ int run_model_versions(struct cli *c, const struct command *self, struct error *
 {
     json_t *rows = NULL;
     int err = fetch_versions(c, &rows, e);
-    err = err != 0 ? err : output_rows(c, rows, self->columns, e);
+    err = err ? err : output_rows(c, rows, self->columns, e);
     json_decref(rows);
     return err;
 }
@@ -196,9 +193,9 @@ int run_model_register(struct cli *c, const struct command *self, struct error *
     (void)self;
     json_t *answer = NULL, *body = json_pack("{s:s}", "checkpointUuid", c->args[1]);
     int err = put_words(c, body, e);
-    err = err != 0 ? err : check_unregistered(c, c->args[1], e);
-    err = err != 0 ? err : cli_call(c, "POST", body, &answer, e, "%s/versions", model_path(c));
-    if (err == 0) {
+    err = err ? err : check_unregistered(c, c->args[1], e);
+    err = err ? err : cli_call(c, "POST", body, &answer, e, "%s/versions", model_path(c));
+    if (!err) {
         const json_t *version = jget(answer, "modelVersion");
         err = cli_report(c, row_version(version), e, "Model %s: checkpoint %s is version %lld",
                          c->args[0], c->args[1], (long long)jget_int(version, "version", 0));
@@ -219,8 +216,7 @@ static int patch_model(struct cli *c, const json_t *body, struct error *e)
 {
     json_t *answer = NULL;
     int err = cli_call(c, "PATCH", body, &answer, e, "%s", model_path(c));
-    err = err != 0
-              ? err
+    err = err ? err
               : cli_report(c, row_model(jget(answer, "model")), e, "Changed model %s", c->args[0]);
     json_decref(answer);
     return err;
@@ -231,8 +227,8 @@ int run_model_set(struct cli *c, const struct command *self, struct error *e)
     (void)self;
     json_t *body = json_object();
     int err = put_words(c, body, e);
-    err = err != 0 ? err : need_words(body, e);
-    err = err != 0 ? err : patch_model(c, body, e);
+    err = err ? err : need_words(body, e);
+    err = err ? err : patch_model(c, body, e);
     json_decref(body);
     return err;
 }
@@ -243,12 +239,12 @@ int run_model_set_version(struct cli *c, const struct command *self, struct erro
     const char *path;
     json_t *answer = NULL, *body = json_object();
     int err = version_path(c, &path, e);
-    err = err != 0 ? err : put_words(c, body, e);
-    err = err != 0 ? err : need_words(body, e);
-    err = err != 0 ? err : cli_call(c, "PATCH", body, &answer, e, "%s", path);
-    err = err != 0 ? err
-                   : cli_report(c, row_version(jget(answer, "modelVersion")), e,
-                                "Changed version %s of model %s", c->args[1], c->args[0]);
+    err = err ? err : put_words(c, body, e);
+    err = err ? err : need_words(body, e);
+    err = err ? err : cli_call(c, "PATCH", body, &answer, e, "%s", path);
+    err = err ? err
+              : cli_report(c, row_version(jget(answer, "modelVersion")), e,
+                           "Changed version %s of model %s", c->args[1], c->args[0]);
     json_decref(answer);
     json_decref(body);
     return err;
@@ -258,11 +254,9 @@ int run_model_set_version(struct cli *c, const struct command *self, struct erro
 
 static bool holds(const json_t *labels, const char *label, size_t *at)
 {
-    for (*at = 0; *at < json_array_size(labels); (*at)++) {
-        if (strcmp(json_string_value(json_array_get(labels, *at)), label) == 0) {
+    for (*at = 0; *at < json_array_size(labels); (*at)++)
+        if (strcmp(json_string_value(json_array_get(labels, *at)), label) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -271,19 +265,18 @@ int run_model_label(struct cli *c, const struct command *self, struct error *e)
     json_t *answer = NULL;
     bool adds = false;
     int err = cli_add_or_remove(c, self, &adds, e);
-    err = err != 0 ? err : cli_call(c, "GET", NULL, &answer, e, "%s", model_path(c));
+    err = err ? err : cli_call(c, "GET", NULL, &answer, e, "%s", model_path(c));
     json_t *labels = copy(jget(jget(answer, "model"), "labels"));
     for (int i = 1; i < c->arg_count; i++) {
         size_t at;
         bool there = holds(labels, c->args[i], &at);
-        if (adds && !there) {
+        if (adds && !there)
             json_array_append_new(labels, json_string(c->args[i]));
-        } else if (!adds && there) {
+        else if (!adds && there)
             json_array_remove(labels, at);
-        }
     }
     json_t *body = json_pack("{s:o}", "labels", labels);
-    err = err != 0 ? err : patch_model(c, body, e);
+    err = err ? err : patch_model(c, body, e);
     json_decref(body);
     json_decref(answer);
     return err;
@@ -299,8 +292,7 @@ static json_t *row_done(const struct cli *c, const struct command *self)
 int run_model_archive(struct cli *c, const struct command *self, struct error *e)
 {
     int err = cli_call(c, "POST", NULL, NULL, e, "%s/%s", model_path(c), self->verb);
-    return err != 0 ? err
-                    : cli_report(c, row_done(c, self), e, "Model %s: %sd", c->args[0], self->verb);
+    return err ? err : cli_report(c, row_done(c, self), e, "Model %s: %sd", c->args[0], self->verb);
 }
 
 int run_model_move(struct cli *c, const struct command *self, struct error *e)
@@ -308,30 +300,30 @@ int run_model_move(struct cli *c, const struct command *self, struct error *e)
     long long team;
     int err = lookup_team(c, NULL, c->args[1], &team, e);
     json_t *body = json_pack("{s:I}", "destinationWorkspaceId", (json_int_t)team);
-    err = err != 0 ? err : cli_call(c, "POST", body, NULL, e, "%s/move", model_path(c));
+    err = err ? err : cli_call(c, "POST", body, NULL, e, "%s/move", model_path(c));
     json_decref(body);
-    return err != 0 ? err
-                    : cli_report(c, row_done(c, self), e, "Model %s is in team %s", c->args[0],
-                                 c->args[1]);
+    return err ? err
+               : cli_report(c, row_done(c, self), e, "Model %s is in team %s", c->args[0],
+                            c->args[1]);
 }
 
 int run_model_delete(struct cli *c, const struct command *self, struct error *e)
 {
     int err =
         cli_confirm(c, e, "Delete model %s with its versions? Their checkpoints stay.", c->args[0]);
-    err = err != 0 ? err : cli_call(c, "DELETE", NULL, NULL, e, "%s", model_path(c));
-    return err != 0 ? err : cli_report(c, row_done(c, self), e, "Deleted model %s", c->args[0]);
+    err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "%s", model_path(c));
+    return err ? err : cli_report(c, row_done(c, self), e, "Deleted model %s", c->args[0]);
 }
 
 int run_model_delete_version(struct cli *c, const struct command *self, struct error *e)
 {
     const char *path;
     int err = version_path(c, &path, e);
-    err = err != 0 ? err
-                   : cli_confirm(c, e, "Delete version %s of model %s? Its checkpoint stays.",
-                                 c->args[1], c->args[0]);
-    err = err != 0 ? err : cli_call(c, "DELETE", NULL, NULL, e, "%s", path);
-    return err != 0 ? err
-                    : cli_report(c, row_done(c, self), e, "Deleted version %s of model %s",
-                                 c->args[1], c->args[0]);
+    err = err ? err
+              : cli_confirm(c, e, "Delete version %s of model %s? Its checkpoint stays.",
+                            c->args[1], c->args[0]);
+    err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "%s", path);
+    return err ? err
+               : cli_report(c, row_done(c, self), e, "Deleted version %s of model %s", c->args[1],
+                            c->args[0]);
 }

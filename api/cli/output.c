@@ -33,7 +33,7 @@ static char *list_text(const json_t *list)
 // A value as a person reads it: strings bare, lists with commas, objects as JSON, null as nothing.
 static char *value_text(const json_t *value)
 {
-    switch (value != NULL ? json_typeof(value) : JSON_NULL) {
+    switch (value ? json_typeof(value) : JSON_NULL) {
     case JSON_NULL:
         return xstrdup("");
     case JSON_STRING:
@@ -52,16 +52,15 @@ static char *value_text(const json_t *value)
 static char *cell_text(const json_t *row, const char *column)
 {
     const json_t *value = json_object_get(row, column);
-    return value_text(value != NULL ? value : jget_path(row, column));
+    return value_text(value ? value : jget_path(row, column));
 }
 
 // The text of a cell on one line, with everything escaped that is not shown as it is.
 static char *line_text(const json_t *row, const char *column)
 {
     char *text = cell_text(row, column);
-    for (char *p = text; *p != '\0'; p++) {
+    for (char *p = text; *p != '\0'; p++)
         *p = (*p == '\n' || *p == '\t') ? ' ' : *p;
-    }
     char *shown = visible_text(text, "");
     free(text);
     return shown;
@@ -76,36 +75,32 @@ static bool cell_is_number(const json_t *row, const char *column)
 static size_t text_width(const char *s)
 {
     size_t width = 0;
-    for (; *s != '\0'; s++) {
+    for (; *s != '\0'; s++)
         width += ((unsigned char)*s & 0xC0) != 0x80;
-    }
     return width;
 }
 
 static void put_padded(struct buf *out, const char *text, size_t width, bool right)
 {
     size_t pad = width > text_width(text) ? width - text_width(text) : 0;
-    if (right) {
+    if (right)
         buf_printf(out, "%*s%s  ", (int)pad, "", text);
-    } else {
+    else
         buf_printf(out, "%s%*s  ", text, (int)pad, "");
-    }
 }
 
 static void end_line(struct buf *out)
 {
-    while (out->len > 0 && out->data[out->len - 1] == ' ') {
+    while (out->len > 0 && out->data[out->len - 1] == ' ')
         out->len--;
-    }
     buf_puts(out, "\n");
 }
 
 static char *heading(const char *column)
 {
     char *text = xstrdup(column);
-    for (char *p = text; *p != '\0'; p++) {
+    for (char *p = text; *p != '\0'; p++)
         *p = (*p == '_') ? ' ' : *p;
-    }
     return text;
 }
 
@@ -136,9 +131,8 @@ void output_table(const json_t *rows, char **columns, size_t count, struct buf *
 {
     size_t n = json_array_size(rows);
     struct layout *layouts = xcalloc(count, sizeof(*layouts));
-    for (size_t k = 0; k < count; k++) {
+    for (size_t k = 0; k < count; k++)
         layouts[k] = lay_out(rows, columns[k]);
-    }
     for (size_t i = 0; i <= n; i++) {
         for (size_t k = 0; k < count; k++) {
             put_padded(out, layouts[k].texts[i], layouts[k].width, layouts[k].number);
@@ -146,9 +140,8 @@ void output_table(const json_t *rows, char **columns, size_t count, struct buf *
         }
         end_line(out);
     }
-    for (size_t k = 0; k < count; k++) {
+    for (size_t k = 0; k < count; k++)
         free(layouts[k].texts);
-    }
     free(layouts);
 }
 
@@ -171,7 +164,7 @@ void output_csv(const json_t *rows, char **columns, size_t count, struct buf *ou
     }
 }
 
-// ---- choosing columns and format ----
+// --- choosing columns and format -----------------------------------------------------------------
 
 static bool column_exists(const json_t *rows, const char *column)
 {
@@ -179,9 +172,8 @@ static bool column_exists(const json_t *rows, const char *column)
     json_t *row;
     json_array_foreach(rows, i, row)
     {
-        if (json_object_get(row, column) != NULL || jget_path(row, column) != NULL) {
+        if (json_object_get(row, column) || jget_path(row, column))
             return true;
-        }
     }
     return false;
 }
@@ -203,9 +195,8 @@ static int unknown_column(const json_t *rows, const char *column, struct error *
     }
     const char *near = nearest_word(column, names);
     int err =
-        near != NULL
-            ? error_set(e, ERR_INVALID, "no column \"%s\"; did you mean \"%s\"?", column, near)
-            : error_set(e, ERR_INVALID, "no column \"%s\"; there are: %s", column, buf_str(&all));
+        near ? error_set(e, ERR_INVALID, "no column \"%s\"; did you mean \"%s\"?", column, near)
+             : error_set(e, ERR_INVALID, "no column \"%s\"; there are: %s", column, buf_str(&all));
     buf_free(&all);
     return err;
 }
@@ -216,22 +207,19 @@ static size_t split_columns(const char *text, char *columns[OUTPUT_COLUMNS_MAX])
     size_t n = 0;
     for (const char *p = text; n < OUTPUT_COLUMNS_MAX; p++) {
         size_t len = strcspn(p, ",");
-        if (len > 0) {
+        if (len > 0)
             columns[n++] = strndup(p, len);
-        }
         p += len;
-        if (*p == '\0') {
+        if (*p == '\0')
             break;
-        }
     }
     return n;
 }
 
 static void free_columns(char **columns, size_t count)
 {
-    for (size_t k = 0; k < count; k++) {
+    for (size_t k = 0; k < count; k++)
         free(columns[k]);
-    }
 }
 
 static int write_rows(enum output_format format, const json_t *rows, char **columns, size_t count,
@@ -239,16 +227,13 @@ static int write_rows(enum output_format format, const json_t *rows, char **colu
 {
     struct buf out;
     buf_init(&out, OUTPUT_LIMIT);
-    if (format == OUTPUT_TABLE) {
+    if (format == OUTPUT_TABLE)
         output_table(rows, columns, count, &out);
-    } else {
+    else
         output_csv(rows, columns, count, &out);
-    }
-    int err =
-        out.err != 0 ? error_set(e, out.err, "the list is too long to show; use -o jsonl") : 0;
-    if (err == 0 && out.len > 0 && fwrite(out.data, out.len, 1, stdout) != 1) {
+    int err = out.err ? error_set(e, out.err, "the list is too long to show; use -o jsonl") : 0;
+    if (!err && out.len > 0 && fwrite(out.data, out.len, 1, stdout) != 1)
         err = error_set_errno(e, ERR_IO, errno, "cannot write to standard output");
-    }
     buf_free(&out);
     return err;
 }
@@ -264,8 +249,8 @@ static json_t *select_columns(const json_t *rows, char **columns, size_t count)
         json_t *one = json_object();
         for (size_t k = 0; k < count; k++) {
             json_t *value = json_object_get(row, columns[k]);
-            value = value != NULL ? value : jget_path(row, columns[k]);
-            json_object_set_new(one, columns[k], value != NULL ? json_incref(value) : json_null());
+            value = value ? value : jget_path(row, columns[k]);
+            json_object_set_new(one, columns[k], value ? json_incref(value) : json_null());
         }
         json_array_append_new(picked, one);
     }
@@ -290,22 +275,19 @@ static void write_json(enum output_format format, const json_t *rows)
 
 int output_rows(struct cli *c, const json_t *rows, const char *columns, struct error *e)
 {
-    const char *chosen = c->options.columns != NULL ? c->options.columns : columns;
+    const char *chosen = c->options.columns ? c->options.columns : columns;
     char *names[OUTPUT_COLUMNS_MAX];
     size_t count = split_columns(chosen, names);
     int err = 0;
-    for (size_t k = 0; k < count && err == 0; k++) {
-        if (c->options.columns != NULL && json_array_size(rows) > 0 &&
-            !column_exists(rows, names[k])) {
+    for (size_t k = 0; k < count && !err; k++)
+        if (c->options.columns && json_array_size(rows) > 0 && !column_exists(rows, names[k]))
             err = unknown_column(rows, names[k], e);
-        }
-    }
-    if (err == 0 && (c->format == OUTPUT_JSON || c->format == OUTPUT_JSONL)) {
-        json_t *picked = c->options.columns != NULL ? select_columns(rows, names, count)
-                                                    : json_incref((json_t *)rows);
+    if (!err && (c->format == OUTPUT_JSON || c->format == OUTPUT_JSONL)) {
+        json_t *picked =
+            c->options.columns ? select_columns(rows, names, count) : json_incref((json_t *)rows);
         write_json(c->format, picked);
         json_decref(picked);
-    } else if (err == 0) {
+    } else if (!err) {
         err = write_rows(c->format, rows, names, count, e);
     }
     free_columns(names, count);
@@ -315,7 +297,7 @@ int output_rows(struct cli *c, const json_t *rows, const char *columns, struct e
 // A value of several lines stays in its column, so that no line of it looks like another value.
 static void write_pair(const char *label, const char *text, int width)
 {
-    for (const char *line = text, *next; line != NULL; line = next, label = "") {
+    for (const char *line = text, *next; line; line = next, label = "") {
         size_t len = strcspn(line, "\n");
         next = line[len] == '\n' && line[len + 1] != '\0' ? line + len + 1 : NULL;
         char *part = strndup(line, len), *shown = visible_text(part, "\t");
@@ -328,14 +310,12 @@ static void write_pair(const char *label, const char *text, int width)
 static void write_pairs(const json_t *object, char **columns, size_t count)
 {
     size_t width = 0;
-    for (size_t k = 0; k < count; k++) {
+    for (size_t k = 0; k < count; k++)
         width = strlen(columns[k]) > width ? strlen(columns[k]) : width;
-    }
     for (size_t k = 0; k < count; k++) {
         char *label = heading(columns[k]), *text = cell_text(object, columns[k]);
-        if (text[0] != '\0') {
+        if (text[0] != '\0')
             write_pair(label, text, (int)width);
-        }
         free(label);
         free(text);
     }
@@ -343,14 +323,14 @@ static void write_pairs(const json_t *object, char **columns, size_t count)
 
 int output_object(struct cli *c, const json_t *object, const char *columns, struct error *e)
 {
-    if (c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+    if (c->format == OUTPUT_TABLE && !c->options.columns) {
         char *names[OUTPUT_COLUMNS_MAX];
         size_t count = split_columns(columns, names);
         write_pairs(object, names, count);
         free_columns(names, count);
         return 0;
     }
-    if (c->format == OUTPUT_JSON && c->options.columns == NULL) {
+    if (c->format == OUTPUT_JSON && !c->options.columns) {
         write_json(OUTPUT_JSON, object);
         return 0;
     }
@@ -365,7 +345,7 @@ int output_list(struct cli *c, const struct command *self, const char *key,
 {
     json_t *list = NULL;
     int err = cli_list(c, key, c->options.limit, &list, e, "%s", path);
-    if (err == 0) {
+    if (!err) {
         json_t *rows = rows_of(list, row);
         err = output_rows(c, rows, self->columns, e);
         json_decref(rows);
@@ -388,7 +368,7 @@ const char *output_labels(const json_t *object, struct arena *a)
 int cli_report(struct cli *c, json_t *row, struct error *e, const char *line, ...)
 {
     int err = 0;
-    if (c->format != OUTPUT_TABLE && row != NULL) {
+    if (c->format != OUTPUT_TABLE && row) {
         err = output_object(c, row, output_labels(row, &c->arena), e);
     } else if (c->format == OUTPUT_TABLE && !c->options.quiet) {
         va_list args;

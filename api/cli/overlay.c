@@ -14,18 +14,17 @@ static const char *value_of(const char *text, const struct yaml_doc *doc, const 
 {
     char where[512];
     const char *column = strrchr(yaml_where(doc, path, where, sizeof(where)), ':');
-    if (column == NULL || column == where || jget_path(doc->root, path) == NULL) {
+    if (!column || column == where || !jget_path(doc->root, path))
         return NULL;
-    }
     long at = strtol(column + 1, NULL, 10), line;
     where[column - where] = '\0';
     const char *number = strrchr(where, ':');
-    line = number != NULL ? strtol(number + 1, NULL, 10) : 0;
-    for (; line > 1 && text != NULL; line--) {
+    line = number ? strtol(number + 1, NULL, 10) : 0;
+    for (; line > 1 && text; line--) {
         text = strchr(text, '\n');
-        text = text != NULL ? text + 1 : NULL;
+        text = text ? text + 1 : NULL;
     }
-    return line == 1 && at > 0 && text != NULL && strlen(text) >= (size_t)at ? text + at - 1 : NULL;
+    return line == 1 && at > 0 && text && strlen(text) >= (size_t)at ? text + at - 1 : NULL;
 }
 
 // The end of a scalar on its line: behind the closing quote; else before a comment, or before the
@@ -33,20 +32,18 @@ static const char *value_of(const char *text, const struct yaml_doc *doc, const 
 static const char *scalar_end(const char *text, const char *value)
 {
     const char *line = value, *end = value;
-    while (line > text && line[-1] != '\n') {
+    while (line > text && line[-1] != '\n')
         line--;
-    }
     if (*value == '"' || *value == '\'') {
         const char *quote = strchr(value + 1, *value);
-        return quote != NULL ? quote + 1 : value;
+        return quote ? quote + 1 : value;
     }
     bool flow = strcspn(line, "[{") < (size_t)(value - line);
     end += strcspn(value, flow ? ",]}\n" : "\n");
     const char *comment = strstr(value, " #");
-    end = comment != NULL && comment < end ? comment : end;
-    while (end > value && (end[-1] == ' ' || end[-1] == '\r')) {
+    end = comment && comment < end ? comment : end;
+    while (end > value && (end[-1] == ' ' || end[-1] == '\r'))
         end--;
-    }
     return end;
 }
 
@@ -56,10 +53,10 @@ static char *put_value(const char *text, const struct yaml_doc *doc, const char 
     char *shown = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)), *out = NULL;
     const char *old = value_of(text, doc, path);
     size_t len = strlen(text);
-    if (shown != NULL && old != NULL && !json_is_object(jget_path(doc->root, path)) &&
+    if (shown && old && !json_is_object(jget_path(doc->root, path)) &&
         !json_is_array(jget_path(doc->root, path))) {
         out = xasprintf("%.*s%s%s", (int)(old - text), text, shown, scalar_end(text, old));
-    } else if (shown != NULL && old == NULL && strchr(path, '.') == NULL) {
+    } else if (shown && !old && !strchr(path, '.')) {
         out = xasprintf("%s%s%s: %s\n", text, len > 0 && text[len - 1] == '\n' ? "" : "\n", path,
                         shown);
     }
@@ -78,18 +75,17 @@ static bool means(const char *text, const json_t *wanted)
 char *overlay_text(const char *text, const char *const *paths, size_t count, const json_t *wanted)
 {
     char *out = xstrdup(text);
-    for (size_t i = 0; i < count && out != NULL; i++) {
+    for (size_t i = 0; i < count && out; i++) {
         struct yaml_doc doc = {0};
         const json_t *value = jget_path(wanted, paths[i]);
         char *next = NULL;
-        if (value != NULL && yaml_parse(out, strlen(out), "", &doc, NULL) == 0) {
+        if (value && yaml_parse(out, strlen(out), "", &doc, NULL) == 0)
             next = put_value(out, &doc, paths[i], value);
-        }
         yaml_doc_free(&doc);
         free(out);
         out = next;
     }
-    if (out != NULL && !means(out, wanted)) {
+    if (out && !means(out, wanted)) {
         free(out);
         out = NULL;
     }

@@ -8,9 +8,8 @@
 
 static int read_line(FILE *in, const char *what, char password[PASSWORD_MAX], struct error *e)
 {
-    if (fgets(password, PASSWORD_MAX, in) == NULL) {
+    if (!fgets(password, PASSWORD_MAX, in))
         return error_set(e, ERR_INVALID, "%s holds no password", what);
-    }
     password[strcspn(password, "\r\n")] = '\0';
     return 0;
 }
@@ -39,9 +38,8 @@ static int ask_again(const char *user, const char *password, struct error *e)
 {
     char again[PASSWORD_MAX];
     int err = ask_password("Again, password", user, again, e);
-    if (err == 0 && strcmp(password, again) != 0) {
+    if (!err && strcmp(password, again) != 0)
         err = error_set(e, ERR_INVALID, "the two passwords differ; nothing was changed");
-    }
     explicit_bzero(again, sizeof(again));
     return err;
 }
@@ -49,17 +47,15 @@ static int ask_again(const char *user, const char *password, struct error *e)
 int password_get(struct cli *c, const char *user, bool repeated, char password[PASSWORD_MAX],
                  struct error *e)
 {
-    if (c->options.password_stdin) {
+    if (c->options.password_stdin)
         return read_line(stdin, "standard input", password, e);
-    }
-    if (c->options.password_file == NULL) {
+    if (!c->options.password_file) {
         int err = ask_password(repeated ? "New password" : "Password", user, password, e);
-        return err == 0 && repeated ? ask_again(user, password, e) : err;
+        return !err && repeated ? ask_again(user, password, e) : err;
     }
     FILE *in = fopen(c->options.password_file, "re");
-    if (in == NULL) {
+    if (!in)
         return error_set_errno(e, ERR_INVALID, errno, "%s: cannot read", c->options.password_file);
-    }
     int err = read_line(in, c->options.password_file, password, e);
     fclose(in);
     return err;

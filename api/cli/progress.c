@@ -32,40 +32,35 @@ static void add(char *out, size_t cap, int width, const char *fmt, ...)
     vsnprintf(part, sizeof(part), fmt, args);
     va_end(args);
     size_t used = strlen(out), more = strlen(part) + 2;
-    if (used + more < cap && (int)(used + more) <= width) {
+    if (used + more < cap && (int)(used + more) <= width)
         snprintf(out + used, cap - used, "  %s", part);
-    }
 }
 
 static void lower(char *out, size_t cap, const char *word)
 {
     size_t i = 0;
-    for (; word[i] != '\0' && i + 1 < cap; i++) {
+    for (; word[i] != '\0' && i + 1 < cap; i++)
         out[i] = (char)(word[i] == '_' ? ' ' : tolower((unsigned char)word[i]));
-    }
     out[i] = '\0';
 }
 
 static void add_search(const struct progress *p, int width, char *out, size_t cap)
 {
-    if (p->trials_total > 0) {
+    if (p->trials_total > 0)
         add(out, cap, width, "%lld of %lld trials", p->trials_ended, p->trials_total);
-    } else {
+    else
         add(out, cap, width, "%lld trials ended", p->trials_ended);
-    }
-    if (p->trials_live > 0) {
+    if (p->trials_live > 0)
         add(out, cap, width, "%lld under way", p->trials_live);
-    }
-    if (!isnan(p->best)) {
+    if (!isnan(p->best))
         add(out, cap, width, "best %.6g", p->best);
-    }
 }
 
 const char *progress_line(const struct progress *p, int width, char *out, size_t cap)
 {
     char state[32], bar[BAR_CELLS + 1], eta[32];
     lower(state, sizeof(state), p->state);
-    if (p->reason != NULL && *p->reason != '\0') {
+    if (p->reason && *p->reason != '\0') {
         snprintf(out, cap < (size_t)width + 1 ? cap : (size_t)width + 1, "%s: %s", state,
                  p->reason);
         return out;
@@ -76,26 +71,21 @@ const char *progress_line(const struct progress *p, int width, char *out, size_t
         add_search(p, width, out, cap);
         return out;
     }
-    if (p->total > 0) {
+    if (p->total > 0)
         add(out, cap, width, "step %lld/%lld", p->steps, p->total);
-    } else if (p->steps > 0) {
+    else if (p->steps > 0)
         add(out, cap, width, "step %lld", p->steps);
-    }
-    if (!isnan(p->loss)) {
+    if (!isnan(p->loss))
         add(out, cap, width, "loss %.4f", p->loss);
-    }
-    if (!isnan(p->validation)) {
+    if (!isnan(p->validation))
         add(out, cap, width, "validation %.4f", p->validation);
-    }
-    if (!isnan(p->samples_per_second)) {
+    if (!isnan(p->samples_per_second))
         add(out, cap, width, "%.0f samples/s", p->samples_per_second);
-    }
     if (!isnan(p->step_ms) && p->total > p->steps) {
         double us = p->step_ms * 1000 * (double)(p->total - p->steps);
         add(out, cap, width, "ETA %s", clock_duration((int64_t)us, eta, sizeof(eta)));
     }
-    if (p->restarts > 0) {
+    if (p->restarts > 0)
         add(out, cap, width, "restarts %d", p->restarts);
-    }
     return out;
 }

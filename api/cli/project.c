@@ -25,9 +25,8 @@ static int add_projects(struct cli *c, long long team, json_t *rows, struct erro
     json_t *list = NULL;
     int err = cli_list(c, "projects", 0, &list, e, "/api/v1/workspaces/%lld/projects%s", team,
                        c->options.all ? "" : "?archived=false");
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    for (size_t i = 0; i < json_array_size(list); i++)
         json_array_append_new(rows, row_project(json_array_get(list, i)));
-    }
     json_decref(list);
     return err;
 }
@@ -37,9 +36,8 @@ static int add_all_projects(struct cli *c, json_t *rows, struct error *e)
     json_t *teams = NULL;
     int err = cli_list(c, "workspaces", 0, &teams, e, "/api/v1/workspaces%s",
                        c->options.all ? "" : "?archived=false");
-    for (size_t i = 0; i < json_array_size(teams) && err == 0; i++) {
+    for (size_t i = 0; i < json_array_size(teams) && !err; i++)
         err = add_projects(c, jget_int(json_array_get(teams, i), "id", 0), rows, e);
-    }
     json_decref(teams);
     return err;
 }
@@ -53,9 +51,9 @@ int run_project_list(struct cli *c, const struct command *self, struct error *e)
         err = add_all_projects(c, rows, e);
     } else {
         err = lookup_team(c, NULL, c->args[0], &team, e);
-        err = err != 0 ? err : add_projects(c, team, rows, e);
+        err = err ? err : add_projects(c, team, rows, e);
     }
-    err = err != 0 ? err : output_rows(c, rows, self->columns, e);
+    err = err ? err : output_rows(c, rows, self->columns, e);
     json_decref(rows);
     return err;
 }
@@ -65,7 +63,7 @@ static int named_project(struct cli *c, long long *id, struct error *e)
 {
     long long team;
     int err = lookup_team(c, NULL, c->args[0], &team, e);
-    return err != 0 ? err : lookup_project(c, team, c->args[1], id, e);
+    return err ? err : lookup_project(c, team, c->args[1], id, e);
 }
 
 int run_project_create(struct cli *c, const struct command *self, struct error *e)
@@ -75,10 +73,9 @@ int run_project_create(struct cli *c, const struct command *self, struct error *
     json_t *answer = NULL, *body = json_pack("{s:s}", "name", c->args[1]);
     cli_put(body, "description", c->options.description);
     int err = lookup_team(c, NULL, c->args[0], &team, e);
-    if (err == 0) {
+    if (!err)
         err = cli_call(c, "POST", body, &answer, e, "/api/v1/workspaces/%lld/projects", team);
-    }
-    if (err == 0) {
+    if (!err) {
         const json_t *project = jget(answer, "project");
         err = cli_report(c, row_project(project), e, "Created project %s (%lld) in team %s",
                          c->args[1], (long long)jget_int(project, "id", 0), c->args[0]);
@@ -102,16 +99,15 @@ int run_project_describe(struct cli *c, const struct command *self, struct error
     long long id;
     json_t *answer = NULL;
     int err = named_project(c, &id, e);
-    err = err != 0 ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/projects/%lld", id);
-    if (err == 0) {
+    err = err ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/projects/%lld", id);
+    if (!err) {
         const json_t *notes = jget(jget(answer, "project"), "notes");
         json_t *row = row_project(jget(answer, "project"));
         json_object_set(row, "notes", (json_t *)notes);
         err =
             output_object(c, row, "id,team,name,description,experiments,active,owner,archived", e);
-        if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+        if (!err && c->format == OUTPUT_TABLE && !c->options.columns)
             show_notes(notes);
-        }
         json_decref(row);
     }
     json_decref(answer);
@@ -129,8 +125,8 @@ int run_project_set(struct cli *c, const struct command *self, struct error *e)
     int err = json_object_size(body) > 0
                   ? named_project(c, &id, e)
                   : error_set(e, ERR_INVALID, "what is to change? give --name or --description");
-    err = err != 0 ? err : cli_call(c, "PATCH", body, &answer, e, "/api/v1/projects/%lld", id);
-    if (err == 0) {
+    err = err ? err : cli_call(c, "PATCH", body, &answer, e, "/api/v1/projects/%lld", id);
+    if (!err) {
         err = cli_report(c, row_project(jget(answer, "project")), e,
                          "Changed project %s of team %s", c->args[1], c->args[0]);
     }
@@ -143,12 +139,11 @@ int run_project_note(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     long long id;
-    const char *name = c->options.name != NULL ? c->options.name : "Note";
+    const char *name = c->options.name ? c->options.name : "Note";
     json_t *body = json_pack("{s:s, s:s}", "name", name, "contents", c->args[2]);
     int err = named_project(c, &id, e);
-    err = err != 0 ? err : cli_call(c, "POST", body, NULL, e, "/api/v1/projects/%lld/notes", id);
-    err = err != 0 ? err
-                   : cli_report(c, json_incref(body), e, "Left a note at project %s", c->args[1]);
+    err = err ? err : cli_call(c, "POST", body, NULL, e, "/api/v1/projects/%lld/notes", id);
+    err = err ? err : cli_report(c, json_incref(body), e, "Left a note at project %s", c->args[1]);
     json_decref(body);
     return err;
 }
@@ -163,10 +158,9 @@ int run_project_archive(struct cli *c, const struct command *self, struct error 
 {
     long long id;
     int err = named_project(c, &id, e);
-    err = err != 0 ? err
-                   : cli_call(c, "POST", NULL, NULL, e, "/api/v1/projects/%lld/%s", id, self->verb);
-    return err != 0
-               ? err
+    err =
+        err ? err : cli_call(c, "POST", NULL, NULL, e, "/api/v1/projects/%lld/%s", id, self->verb);
+    return err ? err
                : cli_report(c, row_done(c, self, id), e, "Project %s: %sd", c->args[1], self->verb);
 }
 
@@ -175,27 +169,24 @@ int run_project_move(struct cli *c, const struct command *self, struct error *e)
     (void)self;
     long long id, team;
     int err = named_project(c, &id, e);
-    err = err != 0 ? err : lookup_team(c, NULL, c->args[2], &team, e);
-    if (err != 0) {
+    err = err ? err : lookup_team(c, NULL, c->args[2], &team, e);
+    if (err)
         return err;
-    }
     json_t *body = json_pack("{s:I}", "destinationWorkspaceId", (json_int_t)team);
     err = cli_call(c, "POST", body, NULL, e, "/api/v1/projects/%lld/move", id);
     json_decref(body);
-    return err != 0 ? err
-                    : cli_report(c,
-                                 json_pack("{s:I, s:s, s:s}", "id", (json_int_t)id, "name",
-                                           c->args[1], "team", c->args[2]),
-                                 e, "Project %s is in team %s", c->args[1], c->args[2]);
+    return err ? err
+               : cli_report(c,
+                            json_pack("{s:I, s:s, s:s}", "id", (json_int_t)id, "name", c->args[1],
+                                      "team", c->args[2]),
+                            e, "Project %s is in team %s", c->args[1], c->args[2]);
 }
 
 int run_project_delete(struct cli *c, const struct command *self, struct error *e)
 {
     long long id;
     int err = named_project(c, &id, e);
-    err =
-        err != 0 ? err : cli_confirm(c, e, "Delete project %s of team %s?", c->args[1], c->args[0]);
-    err = err != 0 ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/projects/%lld", id);
-    return err != 0 ? err
-                    : cli_report(c, row_done(c, self, id), e, "Deleted project %s", c->args[1]);
+    err = err ? err : cli_confirm(c, e, "Delete project %s of team %s?", c->args[1], c->args[0]);
+    err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/projects/%lld", id);
+    return err ? err : cli_report(c, row_done(c, self, id), e, "Deleted project %s", c->args[1]);
 }

@@ -18,24 +18,21 @@ int run_queue_list(struct cli *c, const struct command *self, struct error *e)
 {
     json_t *jobs = NULL;
     bool part = c->format == OUTPUT_TABLE && !c->options.all;
-    char *pool = client_escape(c->options.pool != NULL ? c->options.pool : ""); // "": all of them
+    char *pool = client_escape(c->options.pool ? c->options.pool : ""); // "": all of them
     int err = cli_list(c, "jobs", part ? SCREENFUL + 1 : 0, &jobs, e,
                        "/api/v1/job-queues-v2?resourcePool=%s", pool);
     bool more = part && json_array_size(jobs) > SCREENFUL;
-    if (err == 0 && c->options.pool != NULL && json_array_size(jobs) == 0) {
+    if (!err && c->options.pool && json_array_size(jobs) == 0)
         err = lookup_pool(c, "--pool", c->options.pool, e); // an empty queue, or a slip of the pen
-    }
-    if (more) {
+    if (more)
         json_array_remove(jobs, SCREENFUL);
-    }
-    if (err == 0) {
+    if (!err) {
         json_t *rows = rows_of(jobs, row_job);
         err = output_rows(c, rows, self->columns, e);
         json_decref(rows);
     }
-    if (err == 0 && more && !c->options.quiet) {
+    if (!err && more && !c->options.quiet)
         fprintf(stderr, "These are the first %d; --all shows the rest too.\n", SCREENFUL);
-    }
     json_decref(jobs);
     free(pool);
     return err;
@@ -64,9 +61,8 @@ static int fetch_why(struct cli *c, long long id, json_t **why, struct error *e)
 static json_t *fetch_array(struct cli *c, const char *path, const char *key)
 {
     json_t *answer = NULL, *array = NULL;
-    if (cli_call(c, "GET", NULL, &answer, NULL, "%s", path) == 0) {
+    if (cli_call(c, "GET", NULL, &answer, NULL, "%s", path) == 0)
         array = json_incref(jget(answer, key));
-    }
     json_decref(answer);
     return array;
 }
@@ -74,10 +70,9 @@ static json_t *fetch_array(struct cli *c, const char *path, const char *key)
 static int fetch_answers(struct cli *c, long long id, struct answers *x, struct error *e)
 {
     int err = fetch_why(c, id, &x->why, e);
-    err = err != 0 ? err : fetch_experiment(c, id, &x->experiment, e);
-    if (err != 0) {
+    err = err ? err : fetch_experiment(c, id, &x->experiment, e);
+    if (err)
         return err;
-    }
     char *pool = client_escape(jget_string(x->why, "resourcePool", ""));
     x->shares =
         fetch_array(c, arena_printf(&c->arena, "/api/v1/shares?resourcePool=%s", pool), "shares");
@@ -111,11 +106,10 @@ static int show_why(struct cli *c, const struct waiting *w, struct error *e)
     puts(waiting_sentence(w, &c->arena));
     json_array_foreach(groups, i, group)
     {
-        err = err != 0 ? err : show_group(c, w, group, e);
+        err = err ? err : show_group(c, w, group, e);
     }
-    if (json_array_size(groups) == 0) {
+    if (json_array_size(groups) == 0)
         err = show_group(c, w, NULL, e);
-    }
     json_decref(groups);
     return err;
 }
@@ -126,17 +120,17 @@ int run_queue_why(struct cli *c, const struct command *self, struct error *e)
     long long id;
     struct answers x = {0};
     int err = cli_id(c, 0, "experiment", &id, e);
-    if (err == 0 && (c->format != OUTPUT_TABLE || c->options.columns != NULL)) {
+    if (!err && (c->format != OUTPUT_TABLE || c->options.columns)) {
         err = fetch_why(c, id, &x.why, e);
-        err = err != 0 ? err : output_object(c, x.why, "experimentId,reason", e);
-    } else if (err == 0) {
+        err = err ? err : output_object(c, x.why, "experimentId,reason", e);
+    } else if (!err) {
         err = fetch_answers(c, id, &x, e);
         struct waiting w = {.experiment = x.experiment,
                             .why = x.why,
                             .shares = x.shares,
                             .agents = x.agents,
                             .now = clock_wall_us()};
-        err = err != 0 ? err : show_why(c, &w, e);
+        err = err ? err : show_why(c, &w, e);
     }
     answers_free(&x);
     return err;
@@ -149,11 +143,11 @@ static int job_id(struct cli *c, long long experiment, const char **job, struct 
     json_t *answer = NULL;
     int err = fetch_experiment(c, experiment, &answer, e);
     const char *state = wire_word(WIRE_EXPERIMENT_STATE, jget_string(answer, "state", ""));
-    if (err == 0 && state != NULL && wire_state_is_terminal(state)) {
+    if (!err && state && wire_state_is_terminal(state)) {
         err = error_set(e, ERR_CONFLICT, "experiment %lld has ended: it stands in no queue",
                         experiment);
     }
-    *job = err == 0 ? arena_strdup(&c->arena, jget_string(answer, "jobId", "")) : NULL;
+    *job = !err ? arena_strdup(&c->arena, jget_string(answer, "jobId", "")) : NULL;
     json_decref(answer);
     return err;
 }
@@ -164,7 +158,7 @@ static int name_flag(const char *flag, struct error *e)
     const char *text = e->text;
     if (strncmp(text, "updates.", 8) == 0 || strncmp(text, "resources.", 10) == 0) {
         const char *after = strstr(text, ": ");
-        text = after != NULL ? after + 2 : text;
+        text = after ? after + 2 : text;
     }
     struct error said = *e;
     return error_set(e, said.code, "%s: %s", flag, said.text + (text - e->text));
@@ -174,10 +168,9 @@ static int name_flag(const char *flag, struct error *e)
 static int check_move(const struct cli_options *o, struct error *e)
 {
     bool beside = o->ahead_of > 0 || o->behind > 0;
-    bool settings = o->priority > 0 || o->weight != NULL || o->max_slots >= 0 || o->pool != NULL;
-    if (o->ahead_of > 0 && o->behind > 0) {
+    bool settings = o->priority > 0 || o->weight || o->max_slots >= 0 || o->pool;
+    if (o->ahead_of > 0 && o->behind > 0)
         return error_set(e, ERR_INVALID, "--ahead-of and --behind: give one of the two");
-    }
     if (beside && settings) {
         return error_set(e, ERR_INVALID,
                          "--%s stands alone: give --priority, --weight, --max-slots and --pool in "
@@ -198,18 +191,17 @@ static int move_beside(struct cli *c, long long id, struct error *e)
     const char *flag = ahead ? "--ahead-of" : "--behind";
     const char *job, *other;
     int err = job_id(c, id, &job, e);
-    if (err == 0) {
+    if (!err) {
         err = job_id(c, ahead ? c->options.ahead_of : c->options.behind, &other, e);
-        if (err != 0) {
+        if (err)
             return name_flag(flag, e);
-        }
     }
-    if (err == 0) {
+    if (!err) {
         json_t *body = json_pack("{s:[{s:s, s:s}]}", "updates", "jobId", job,
                                  ahead ? "aheadOf" : "behindOf", other);
         err = cli_call(c, "POST", body, NULL, e, "/api/v1/job-queues");
         json_decref(body);
-        err = err != 0 ? name_flag(flag, e) : 0;
+        err = err ? name_flag(flag, e) : 0;
     }
     return err;
 }
@@ -219,11 +211,9 @@ static const char *given_settings(const struct cli_options *o, struct arena *a)
     const char *flags[] = {o->priority > 0 ? "--priority" : NULL, o->weight ? "--weight" : NULL,
                            o->max_slots >= 0 ? "--max-slots" : NULL, o->pool ? "--pool" : NULL};
     const char *text = "";
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-        if (flags[i] != NULL) {
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+        if (flags[i])
             text = arena_printf(a, "%s%s%s", text, *text != '\0' ? ", " : "", flags[i]);
-        }
-    }
     return text;
 }
 
@@ -234,9 +224,9 @@ static int move_settings(struct cli *c, long long id, struct error *e)
     int err = cli_resources(o, &resources, e);
     cli_put(resources, "resourcePool", o->pool);
     json_t *body = json_pack("{s:o}", "resources", resources);
-    if (err == 0) {
+    if (!err) {
         err = cli_call(c, "PATCH", body, NULL, e, "/api/v1/experiments/%lld", id);
-        err = err != 0 ? name_flag(given_settings(o, &c->arena), e) : 0;
+        err = err ? name_flag(given_settings(o, &c->arena), e) : 0;
     }
     json_decref(body);
     return err;
@@ -247,9 +237,9 @@ static int show_place(struct cli *c, long long id, struct error *e)
 {
     json_t *why = NULL;
     int err = fetch_why(c, id, &why, e);
-    if (err == 0) {
+    if (!err) {
         const json_t *first = json_array_get(jget(why, "waiting"), 0);
-        const char *place = first != NULL ? waiting_place(first, &c->arena) : "";
+        const char *place = first ? waiting_place(first, &c->arena) : "";
         const char *reason = jget_string(why, "reason", "");
         printf("Experiment %lld: priority %lld in pool %s%s%s%s%s\n", id,
                (long long)jget_int(why, "priority", 0), jget_string(why, "resourcePool", ""),
@@ -265,9 +255,8 @@ int run_queue_move(struct cli *c, const struct command *self, struct error *e)
     long long id;
     bool beside = c->options.ahead_of > 0 || c->options.behind > 0;
     int err = cli_id(c, 0, "experiment", &id, e);
-    err = err != 0 ? err : check_move(&c->options, e);
-    if (err == 0) {
+    err = err ? err : check_move(&c->options, e);
+    if (!err)
         err = beside ? move_beside(c, id, e) : move_settings(c, id, e);
-    }
-    return err != 0 || c->options.quiet ? err : show_place(c, id, e);
+    return err || c->options.quiet ? err : show_place(c, id, e);
 }

@@ -17,19 +17,19 @@
 
 static void set_string(json_t *row, const char *key, const char *text)
 {
-    json_object_set_new(row, key, text != NULL ? json_string(text) : json_null());
+    json_object_set_new(row, key, text ? json_string(text) : json_null());
 }
 
 static void set_copy(json_t *row, const char *key, const json_t *value)
 {
-    json_object_set_new(row, key, value != NULL ? json_deep_copy(value) : json_null());
+    json_object_set_new(row, key, value ? json_deep_copy(value) : json_null());
 }
 
 static const char *plain_state(enum wire_names table, const json_t *object)
 {
     const char *name = jget_string(object, "state", "");
     const char *word = wire_word(table, name);
-    return word != NULL ? word : name;
+    return word ? word : name;
 }
 
 const char *row_state(enum wire_names table, const json_t *object)
@@ -61,8 +61,7 @@ static void set_times(json_t *row, const json_t *object)
     int64_t from, to = clock_wall_us();
     set_string(row, "started", start);
     set_string(row, "ended", end);
-    if (start != NULL && clock_parse(start, &from) == 0 &&
-        (end == NULL || clock_parse(end, &to) == 0)) {
+    if (start && clock_parse(start, &from) == 0 && (!end || clock_parse(end, &to) == 0)) {
         char text[32];
         set_string(row, "duration", clock_duration(to - from, text, sizeof(text)));
         json_object_set_new(row, "duration_s", json_real((double)(to - from) / 1e6));
@@ -107,7 +106,7 @@ json_t *row_task(const json_t *task)
     const char *state = jget_string(task, "taskState", NULL);
     set_string(row, "id", jget_string(task, "id", ""));
     set_string(row, "state",
-               state != NULL && strncmp(state, prefix, sizeof(prefix) - 1) == 0
+               state && strncmp(state, prefix, sizeof(prefix) - 1) == 0
                    ? state + sizeof(prefix) - 1
                    : plain_state(WIRE_ALLOCATION_STATE, task));
     set_string(row, "name", jget_string(task, "description", NULL));
@@ -124,7 +123,7 @@ json_t *row_task(const json_t *task)
 const char *searcher_metric(const json_t *config)
 {
     const char *metric = json_string_value(jget_path(config, "searcher.metric"));
-    return metric != NULL ? metric : "";
+    return metric ? metric : "";
 }
 
 static const json_t *average_metrics(const json_t *report)
@@ -178,7 +177,7 @@ json_t *row_checkpoint(const json_t *checkpoint, const char *metric)
     set_string(row, "state", plain_state(WIRE_CHECKPOINT_STATE, checkpoint));
     json_object_set_new(row, "size", json_integer(total_size(jget(checkpoint, "resources"))));
     set_string(row, "reported", jget_string(checkpoint, "reportTime", NULL));
-    if (metric != NULL) {
+    if (metric) {
         set_copy(row, "metric",
                  json_object_get(jget_path(training, "validationMetrics.avgMetrics"), metric));
     }
@@ -355,7 +354,7 @@ json_t *row_slot(const json_t *agent, const json_t *slot)
     const char *type = wire_word(WIRE_DEVICE_TYPE, jget_string(device, "type", ""));
     set_string(row, "agent", jget_string(agent, "id", ""));
     set_string(row, "slot", jget_string(slot, "id", ""));
-    set_string(row, "type", type != NULL ? type : "");
+    set_string(row, "type", type ? type : "");
     set_string(row, "device", jget_string(device, "brand", ""));
     set_string(row, "uuid", jget_string(device, "uuid", ""));
     set_copy(row, "memory", jget(device, "memory"));
@@ -373,9 +372,9 @@ json_t *row_slot(const json_t *agent, const json_t *slot)
 
 static void copy_numbers(json_t *row, const json_t *from, const char *const names[][2])
 {
-    for (; (*names)[0] != NULL; names++) {
+    for (; (*names)[0]; names++) {
         json_t *value = jget(from, (*names)[1]);
-        json_object_set_new(row, (*names)[0], value != NULL ? json_incref(value) : json_null());
+        json_object_set_new(row, (*names)[0], value ? json_incref(value) : json_null());
     }
 }
 
@@ -446,7 +445,7 @@ static void set_waiting_time(json_t *row, const json_t *full, int64_t now)
     char text[32];
     int64_t from;
     const char *since = jget_string(full, "submissionTime", NULL);
-    if (since != NULL && clock_parse(since, &from) == 0) {
+    if (since && clock_parse(since, &from) == 0) {
         set_string(row, "waits", clock_duration(now - from, text, sizeof(text)));
         json_object_set_new(row, "waits_s", json_real((double)(now - from) / 1e6));
     }
@@ -455,7 +454,7 @@ static void set_waiting_time(json_t *row, const json_t *full, int64_t now)
 json_t *row_job(const json_t *job)
 {
     const json_t *full = jget(job, "full");
-    full = full != NULL ? full : jget(job, "limited"); // of a workspace we do not see
+    full = full ? full : jget(job, "limited"); // of a workspace we do not see
     const json_t *summary = jget(full, "summary");
     const char *state = jget_string(summary, "state", "");
     const char *start = jget_string(full, "estimatedStart", NULL);
@@ -478,9 +477,8 @@ json_t *row_job(const json_t *job)
     json_object_set_new(row, "wanted", json_integer(wanted));
     set_string(row, "waits", NULL);
     json_object_set_new(row, "waits_s", json_null());
-    if (strcmp(state, "STATE_QUEUED") == 0) {
+    if (strcmp(state, "STATE_QUEUED") == 0)
         set_waiting_time(row, full, now);
-    }
     set_string(row, "start", waiting_until(start, now, until));
     set_string(row, "estimated_start", start);
     set_string(row, "code", jget_string(full, "reasonCode", ""));
@@ -493,11 +491,11 @@ json_t *row_metrics(const json_t *report, const char *group, const char *metric)
     json_t *row = json_object();
     const json_t *values = jget(report, "metrics");
     const json_t *average = jget(values, "avgMetrics");
-    values = average != NULL ? average : values;
+    values = average ? average : values;
     set_string(row, "group", group);
     json_object_set_new(row, "steps", json_integer(jget_int(report, "totalBatches", 0)));
     set_string(row, "time", jget_string(report, "endTime", NULL));
-    if (metric == NULL) {
+    if (!metric) {
         set_copy(row, "metrics", values);
     } else {
         json_t *one = json_object();

@@ -18,15 +18,12 @@ struct ranked {
 static int by_rank(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
-    if (isnan(x->best) != isnan(y->best)) {
+    if (isnan(x->best) != isnan(y->best))
         return isnan(x->best) ? 1 : -1;
-    }
-    if (x->best != y->best && !isnan(x->best)) {
+    if (x->best != y->best && !isnan(x->best))
         return x->best < y->best ? -1 : 1;
-    }
-    if (x->leads != y->leads) {
+    if (x->leads != y->leads)
         return x->leads ? -1 : 1;
-    }
     return (x->id > y->id) - (x->id < y->id);
 }
 
@@ -43,9 +40,8 @@ json_t *search_table(json_t *rows, const json_t *config, long long best_trial)
                                  jget_int(row, "id", 0)};
     }
     qsort(all, count, sizeof(*all), by_rank);
-    for (i = 0; i < count; i++) {
+    for (i = 0; i < count; i++)
         json_array_append(sorted, all[i].row);
-    }
     free(all);
     return sorted;
 }
@@ -57,9 +53,8 @@ static bool differs(const json_t *rows, const char *path)
     json_array_foreach((json_t *)rows, i, row)
     {
         json_t *value = jget_path(row, path);
-        if (value != first && !json_equal(value, first)) {
+        if (value != first && !json_equal(value, first))
             return true;
-        }
     }
     return false;
 }
@@ -70,9 +65,8 @@ static const char *name_column(const json_t *rows, const char *path)
     const char *name = path + strlen("hparams.");
     json_t *row;
     size_t i;
-    if (json_object_get(json_array_get(rows, 0), name) != NULL) {
+    if (json_object_get(json_array_get(rows, 0), name))
         return path;
-    }
     json_array_foreach((json_t *)rows, i, row)
     {
         json_object_set(row, name, jget_path(row, path));
@@ -89,11 +83,10 @@ static const char *add_columns(const json_t *rows, const json_t *group, const ch
     json_object_foreach((json_t *)group, key, value)
     {
         const char *below = arena_printf(a, "%s.%s", path, key);
-        if (json_is_object(value)) {
+        if (json_is_object(value))
             columns = add_columns(rows, value, below, columns, a);
-        } else if (differs(rows, below)) {
+        else if (differs(rows, below))
             columns = arena_printf(a, "%s,%s", columns, name_column(rows, below));
-        }
     }
     return columns;
 }

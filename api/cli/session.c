@@ -22,10 +22,9 @@ static const char default_master[] = "http://127.0.0.1:8080";
 static char *credentials_dir(void)
 {
     const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    if (config != NULL && *config != '\0') {
+    if (config && *config != '\0')
         return path_join(config, "muster");
-    }
-    return path_join(home != NULL ? home : "/", ".config/muster");
+    return path_join(home ? home : "/", ".config/muster");
 }
 
 static json_t *read_credentials(void)
@@ -33,16 +32,14 @@ static json_t *read_credentials(void)
     char *dir = credentials_dir(), *path = path_join(dir, "credentials.json"), *text = NULL;
     json_t *value = NULL;
     size_t len = 0;
-    if (file_read(path, CREDENTIALS_MAX, &text, &len, NULL) == 0) {
+    if (file_read(path, CREDENTIALS_MAX, &text, &len, NULL) == 0)
         json_parse(text, len, path, &value, NULL);
-    }
     if (!json_is_object(value)) { // absent or damaged: as if nobody had signed in
         json_decref(value);
         value = json_object();
     }
-    if (!json_is_object(json_object_get(value, "tokens"))) {
+    if (!json_is_object(json_object_get(value, "tokens")))
         json_object_set_new(value, "tokens", json_object());
-    }
     free(text);
     free(path);
     free(dir);
@@ -54,9 +51,8 @@ static int write_credentials(const json_t *value, struct error *e)
     char *dir = credentials_dir(), *path = path_join(dir, "credentials.json");
     char *text = json_dumps(value, JSON_INDENT(2));
     int err = dir_make(dir, 0700, e);
-    if (err == 0) {
+    if (!err)
         err = file_write_durable(path, text, strlen(text), 0600, e);
-    }
     free(text);
     free(path);
     free(dir);
@@ -85,12 +81,11 @@ int session_forget(struct cli *c, struct error *e)
 // "HOST:PORT" and "http://HOST:PORT/" mean the same master.
 static const char *normal_url(struct cli *c, const char *url)
 {
-    char *full = strstr(url, "://") != NULL ? arena_strdup(&c->arena, url)
-                                            : arena_printf(&c->arena, "http://%s", url);
+    char *full = strstr(url, "://") ? arena_strdup(&c->arena, url)
+                                    : arena_printf(&c->arena, "http://%s", url);
     size_t n = strlen(full);
-    while (n > 0 && full[n - 1] == '/') {
+    while (n > 0 && full[n - 1] == '/')
         full[--n] = '\0';
-    }
     return full;
 }
 
@@ -100,8 +95,7 @@ static int not_signed_in(struct cli *c, struct error *e)
     json_t *info = NULL;
     int err = client_call(c->client, "GET", "/info", NULL, &info, e);
     json_decref(info);
-    return err != 0
-               ? err
+    return err ? err
                : error_set(e, ERR_AUTH, "not signed in at %s; run: muster login USER", c->master);
 }
 
@@ -109,30 +103,30 @@ int session_open(struct cli *c, bool need_token, struct error *e)
 {
     json_t *saved = read_credentials();
     const char *last = jget_string(saved, "last", default_master);
-    c->master = normal_url(c, c->options.master != NULL ? c->options.master : last);
+    c->master = normal_url(c, c->options.master ? c->options.master : last);
     c->token = c->options.token;
-    if (c->token == NULL) {
+    if (!c->token) {
         c->token = arena_strdup(&c->arena, json_string_value(json_object_get(
                                                json_object_get(saved, "tokens"), c->master)));
     }
     json_decref(saved);
     struct client_options options = {
         .url = c->master,
-        .auth = c->token != NULL ? CLIENT_BEARER : CLIENT_NO_AUTH,
+        .auth = c->token ? CLIENT_BEARER : CLIENT_NO_AUTH,
         .token = c->token,
         .ca_file = c->options.ca_file,
         .timeout_s = c->timeout_s,
         .connect_timeout_s = c->timeout_s,
     };
     int err = client_open(&options, &c->client, e);
-    return err == 0 && need_token && c->token == NULL ? not_signed_in(c, e) : err;
+    return !err && need_token && !c->token ? not_signed_in(c, e) : err;
 }
 
 static int call_path(struct cli *c, const char *method, const json_t *body, json_t **answer,
                      const char *path, struct error *e)
 {
     int err = client_call(c->client, method, path, body, answer, e);
-    if (err == ERR_AUTH && c->token != NULL) {
+    if (err == ERR_AUTH && c->token) {
         return error_set(e, err, "the token for %s is wrong or has expired; run: muster login USER",
                          c->master);
     }
@@ -154,9 +148,8 @@ int cli_call(struct cli *c, const char *method, const json_t *body, json_t **ans
 
 void cli_note_away(bool gone, bool *away)
 {
-    if (gone && !*away) {
+    if (gone && !*away)
         fputs("muster: the master is away; this goes on when it is back, Ctrl-C ends it\n", stderr);
-    }
     *away = gone;
 }
 
@@ -164,17 +157,15 @@ bool cli_await_master(int err, bool *away)
 {
     bool gone = err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_PEER || err == ERR_BUSY;
     cli_note_away(gone, away);
-    if (gone) {
+    if (gone)
         clock_sleep_us(AWAY_US);
-    }
     return gone;
 }
 
 const char *cli_query(struct cli *c, const char *name, const char *value)
 {
-    if (value == NULL) {
+    if (!value)
         return "";
-    }
     char *escaped = client_escape(value);
     const char *query = arena_printf(&c->arena, "&%s=%s", name, escaped);
     free(escaped);
@@ -184,10 +175,9 @@ const char *cli_query(struct cli *c, const char *name, const char *value)
 // The next page: behind the last row by its cursor where the list has one, else by the place.
 static char *page_path(const char *path, const char *cursor, long long offset, long long limit)
 {
-    char mark = strchr(path, '?') != NULL ? '&' : '?';
-    if (cursor != NULL) {
+    char mark = strchr(path, '?') ? '&' : '?';
+    if (cursor)
         return xasprintf("%s%ccursor=%s&limit=%lld", path, mark, cursor, limit);
-    }
     return xasprintf("%s%coffset=%lld&limit=%lld", path, mark, offset, limit);
 }
 
@@ -201,7 +191,7 @@ int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, str
     va_end(args);
     *rows = json_array();
     char *cursor = NULL;
-    for (bool more = true; more && err == 0;) {
+    for (bool more = true; more && !err;) {
         long long have = (long long)json_array_size(*rows);
         long long page = limit > 0 && limit - have < LIMIT_PAGE ? limit - have : LIMIT_PAGE;
         char *paged = page_path(full, cursor, have, page);
@@ -218,13 +208,12 @@ int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, str
         have = (long long)json_array_size(*rows);
         free(cursor);
         cursor = xstrdup(jget_string(answer, "nextCursor", NULL));
-        more = json_array_size(got) > 0 && (cursor != NULL || have < total) &&
-               (limit <= 0 || have < limit);
+        more = json_array_size(got) > 0 && (cursor || have < total) && (limit <= 0 || have < limit);
         json_decref(answer);
     }
     free(cursor);
     free(full);
-    if (err != 0) {
+    if (err) {
         json_decref(*rows);
         *rows = NULL;
     }
@@ -235,19 +224,16 @@ int cli_confirm(struct cli *c, struct error *e, const char *question, ...)
 {
     char answer[16];
     va_list args;
-    if (c->options.yes) {
+    if (c->options.yes)
         return 0;
-    }
-    if (!isatty(STDIN_FILENO)) {
+    if (!isatty(STDIN_FILENO))
         return error_set(e, ERR_INVALID, "deleting asks for confirmation; add --yes to say so now");
-    }
     va_start(args, question);
     vprintf(question, args);
     va_end(args);
     fputs(" [y/N] ", stdout);
     fflush(stdout);
-    if (fgets(answer, sizeof(answer), stdin) == NULL || (answer[0] != 'y' && answer[0] != 'Y')) {
+    if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
         return error_set(e, ERR_CONFLICT, "nothing was deleted");
-    }
     return 0;
 }

@@ -186,7 +186,7 @@ static void tell_unknown_columns(const char *path, const char *text)
 {
     text += strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     char *line = strndup(text, strcspn(text, "\r\n")), *rest = line, *name;
-    while ((name = strsep(&rest, ",")) != NULL) {
+    while ((name = strsep(&rest, ","))) {
         name += *name == '"';
         name[strcspn(name, "\"")] = '\0';
         if (!is_column(name))

@@ -125,7 +125,7 @@ static const struct measure {
 // jget_path would take the dot of "1.5" apart, but no key here has one.
 static const json_t *at_path(const json_t *object, const char *path)
 {
-    while (object != NULL && *path) {
+    while (object && *path) {
         size_t len = strcspn(path, ".");
         object = json_object_getn(object, path, len);
         path += len + (path[len] == '.');

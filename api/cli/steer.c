@@ -24,7 +24,7 @@ static bool state_is(const json_t *experiment, const char *word)
 static bool has_ended(const json_t *experiment)
 {
     const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(experiment, "state", ""));
-    return word != NULL && wire_state_is_terminal(word);
+    return word && wire_state_is_terminal(word);
 }
 
 // Its trials have saved their work and left the slots.
@@ -66,7 +66,7 @@ static int wait_for_state(struct cli *c, long long id, const char *verb, json_t 
     const char *query = arena_printf(&c->arena, "topics=experiments,trials&experimentIds=%lld", id);
     int err = watch_open(c, query, &stream, e);
     bool away = false, told = false;
-    while (err == 0) {
+    while (!err) {
         int64_t left = watch_left(c);
         if (left <= 0) {
             err = timed_out(c, id, e);
@@ -76,13 +76,12 @@ static int wait_for_state(struct cli *c, long long id, const char *verb, json_t 
                          e); // at first for its start
         json_decref(*experiment);
         *experiment = NULL;
-        err = err != 0 ? err : fetch_experiment(c, id, experiment, e);
+        err = err ? err : fetch_experiment(c, id, experiment, e);
         away = err == ERR_UNAVAILABLE || err == ERR_TIMEOUT;
         err = away ? 0 : err;
-        if (*experiment != NULL && has_effect(*experiment, verb)) {
+        if (*experiment && has_effect(*experiment, verb))
             break;
-        }
-        if (*experiment != NULL && !told) {
+        if (*experiment && !told) {
             tell_saving(c, id, verb, *experiment);
             told = has_paused(*experiment) || state_is(*experiment, "PAUSED");
         }
@@ -94,9 +93,8 @@ static int wait_for_state(struct cli *c, long long id, const char *verb, json_t 
 static int all_ids(struct cli *c, long long *ids, struct error *e)
 {
     int err = 0;
-    for (int i = 0; i < c->arg_count && err == 0; i++) {
+    for (int i = 0; i < c->arg_count && !err; i++)
         err = cli_id(c, i, "experiment", &ids[i], e);
-    }
     return err;
 }
 
@@ -104,9 +102,8 @@ static int all_ids(struct cli *c, long long *ids, struct error *e)
 static int act_on_many(struct cli *c, const char *verb, const long long *ids, struct error *e)
 {
     json_t *answer = NULL, *list = json_array();
-    for (int i = 0; i < c->arg_count; i++) {
+    for (int i = 0; i < c->arg_count; i++)
         json_array_append_new(list, json_integer(ids[i]));
-    }
     json_t *body = json_pack("{s:o}", "experimentIds", list);
     int err = cli_call(c, "POST", body, &answer, e, "/api/v1/experiments/%s", verb);
     size_t refused = 0, i;
@@ -120,7 +117,7 @@ static int act_on_many(struct cli *c, const char *verb, const long long *ids, st
                     error);
         }
     }
-    if (err == 0 && refused > 0) {
+    if (!err && refused > 0) {
         err = error_set(e, ERR_CONFLICT, "%s was refused for %zu of %d experiments", verb, refused,
                         c->arg_count);
     }
@@ -142,9 +139,8 @@ static const char *already(struct cli *c, const char *verb, const json_t *experi
         const char *word = wire_word(WIRE_EXPERIMENT_STATE, state);
         return arena_printf(&c->arena, "has ended already (%s)", word);
     }
-    if (strcmp(verb, "pause") == 0 && state_is(experiment, "PAUSED")) {
+    if (strcmp(verb, "pause") == 0 && state_is(experiment, "PAUSED"))
         return has_paused(experiment) ? "is paused already" : "is being paused already";
-    }
     return strcmp(verb, "activate") == 0 && !state_is(experiment, "PAUSED") ? "is not paused"
                                                                             : NULL;
 }
@@ -154,7 +150,7 @@ static int look_before(struct cli *c, const char *verb, long long id, const char
 {
     json_t *experiment = NULL;
     int err = fetch_experiment(c, id, &experiment, e);
-    *was = err == 0 ? already(c, verb, experiment) : NULL;
+    *was = !err ? already(c, verb, experiment) : NULL;
     json_decref(experiment);
     return err;
 }
@@ -165,13 +161,11 @@ static void tell_what_follows(struct cli *c, const char *verb, long long id)
     json_t *why = NULL;
     if (strcmp(verb, "pause") != 0 || c->options.wait || c->format != OUTPUT_TABLE ||
         c->options.quiet ||
-        cli_call(c, "GET", NULL, &why, NULL, "/api/v1/experiments/%lld/why", id) != 0) {
+        cli_call(c, "GET", NULL, &why, NULL, "/api/v1/experiments/%lld/why", id) != 0)
         return;
-    }
     const char *reason = jget_string(why, "reason", "");
-    if (strncmp(reason, "was asked ", 10) == 0) {
+    if (strncmp(reason, "was asked ", 10) == 0)
         printf("It %s.\n", reason);
-    }
     json_decref(why);
 }
 
@@ -179,10 +173,10 @@ static void tell_what_follows(struct cli *c, const char *verb, long long id)
 static int report_act(struct cli *c, const char *verb, long long id, const char *was,
                       struct error *e)
 {
-    const char *how = was != NULL ? "already" : c->options.wait ? "done" : "accepted";
+    const char *how = was ? "already" : c->options.wait ? "done" : "accepted";
     json_t *row = json_pack("{s:I, s:s, s:s}", "id", (json_int_t)id, "verb", verb, "result", how);
-    return was != NULL ? cli_report(c, row, e, "Experiment %lld %s", id, was)
-                       : cli_report(c, row, e, "Experiment %lld: %s %s", id, verb, how);
+    return was ? cli_report(c, row, e, "Experiment %lld %s", id, was)
+               : cli_report(c, row, e, "Experiment %lld: %s %s", id, verb, how);
 }
 
 int run_experiment_act(struct cli *c, const struct command *self, struct error *e)
@@ -190,24 +184,21 @@ int run_experiment_act(struct cli *c, const struct command *self, struct error *
     long long *ids = arena_alloc(&c->arena, (size_t)c->arg_count * sizeof(*ids));
     const char **was = arena_alloc(&c->arena, (size_t)c->arg_count * sizeof(*was));
     int err = all_ids(c, ids, e);
-    for (int i = 0; i < c->arg_count && err == 0; i++) { // one that is not there: the call tells
+    for (int i = 0; i < c->arg_count && !err; i++) { // one that is not there: the call tells
         int found = look_before(c, self->verb, ids[i], &was[i], e);
         err = found == ERR_NOT_FOUND ? 0 : found;
     }
-    if (err == 0 && c->arg_count == 1) {
+    if (!err && c->arg_count == 1)
         err = cli_call(c, "POST", NULL, NULL, e, "/api/v1/experiments/%lld/%s", ids[0], self->verb);
-    } else if (err == 0) {
+    else if (!err)
         err = act_on_many(c, self->verb, ids, e);
-    }
-    for (int i = 0; i < c->arg_count && err == 0; i++) {
+    for (int i = 0; i < c->arg_count && !err; i++) {
         json_t *experiment = NULL;
-        if (c->options.wait) {
+        if (c->options.wait)
             err = wait_for_state(c, ids[i], self->verb, &experiment, e);
-        }
-        err = err != 0 ? err : report_act(c, self->verb, ids[i], was[i], e);
-        if (err == 0) {
+        err = err ? err : report_act(c, self->verb, ids[i], was[i], e);
+        if (!err)
             tell_what_follows(c, self->verb, ids[i]);
-        }
         json_decref(experiment);
     }
     return err;
@@ -219,21 +210,20 @@ int run_experiment_wait(struct cli *c, const struct command *self, struct error 
     long long id;
     json_t *experiment = NULL;
     int err = cli_id(c, 0, "experiment", &id, e);
-    if (err == 0 && c->format == OUTPUT_TABLE && !c->options.quiet && isatty(STDOUT_FILENO)) {
+    if (!err && c->format == OUTPUT_TABLE && !c->options.quiet && isatty(STDOUT_FILENO)) {
         err = cli_follow(c, id, e); // a person looks on
         if (watch_interrupted()) {
             c->exit_code = 130; // it has not ended: what stands behind && must not run
             return err;
         }
     }
-    err = err != 0 ? err : wait_for_state(c, id, "wait", &experiment, e);
-    if (err == 0) {
+    err = err ? err : wait_for_state(c, id, "wait", &experiment, e);
+    if (!err) {
         const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(experiment, "state", ""));
         json_t *row = json_pack("{s:I, s:s}", "id", (json_int_t)id, "state", word);
         err = cli_report(c, row, e, "Experiment %lld: %s", id, word);
-        if (err == 0 && strcmp(word, "COMPLETED") != 0) {
+        if (!err && strcmp(word, "COMPLETED") != 0)
             err = failure_of(experiment, e);
-        }
     }
     json_decref(experiment);
     return err;
@@ -244,7 +234,7 @@ int run_experiment_follow(struct cli *c, const struct command *self, struct erro
     (void)self;
     long long id;
     int err = cli_id(c, 0, "experiment", &id, e);
-    return err != 0 ? err : cli_follow(c, id, e);
+    return err ? err : cli_follow(c, id, e);
 }
 
 // Its files go in the background.
@@ -274,18 +264,18 @@ int run_experiment_delete(struct cli *c, const struct command *self, struct erro
     (void)self;
     long long *ids = arena_alloc(&c->arena, (size_t)c->arg_count * sizeof(*ids));
     int err = all_ids(c, ids, e);
-    if (err == 0 && c->arg_count == 1) {
+    if (!err && c->arg_count == 1) {
         err = cli_confirm(c, e, "Delete experiment %lld with its metrics, logs and checkpoints?",
                           ids[0]);
-    } else if (err == 0) {
+    } else if (!err) {
         err = cli_confirm(c, e,
                           "Delete these %d experiments with their metrics, logs and "
                           "checkpoints?",
                           c->arg_count);
     }
-    for (int i = 0; i < c->arg_count && err == 0; i++) {
+    for (int i = 0; i < c->arg_count && !err; i++) {
         err = cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/experiments/%lld", ids[i]);
-        err = err != 0 ? err : wait_until_gone(c, ids[i], e);
+        err = err ? err : wait_until_gone(c, ids[i], e);
     }
     return err;
 }

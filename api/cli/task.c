@@ -42,7 +42,7 @@ static bool is_meant(const char *whole, const char *given)
 {
     size_t len = strlen(given);
     return strncmp(whole, given, len) == 0 &&
-           (strchr(given, '.') != NULL || whole[len] == '.' || whole[len] == '\0');
+           (strchr(given, '.') || whole[len] == '.' || whole[len] == '\0');
 }
 
 static int expand(struct cli *c, const struct noun *noun, const char *given, const char **id,
@@ -53,9 +53,8 @@ static int expand(struct cli *c, const struct noun *noun, const char *given, con
     size_t i, found = 0;
     json_t *task;
     *id = given;
-    if (dot != NULL && strlen(dot) == UUID_TEXT) {
+    if (dot && strlen(dot) == UUID_TEXT)
         return 0;
-    }
     int err = cli_list(c, noun->list, 0, &list, e, "/api/v1/%s", noun->path);
     json_array_foreach(list, i, task)
     {
@@ -66,10 +65,9 @@ static int expand(struct cli *c, const struct noun *noun, const char *given, con
         }
     }
     json_decref(list);
-    return err != 0 || found == 1
-               ? err
-               : error_set(e, ERR_NOT_FOUND, "there is no %s %s; see: muster %s list", noun->name,
-                           given, noun->name);
+    return err || found == 1 ? err
+                             : error_set(e, ERR_NOT_FOUND, "there is no %s %s; see: muster %s list",
+                                         noun->name, given, noun->name);
 }
 
 // --- following -----------------------------------------------------------------------------------
@@ -102,9 +100,8 @@ static int on_line(void *ctx, const json_t *line, struct error *e)
         const char *text = jget_string(line, "log", "");
         size_t len = strlen(text);
         fputs(text, to);
-        if (len == 0 || text[len - 1] != '\n') {
+        if (len == 0 || text[len - 1] != '\n')
             fputc('\n', to);
-        }
     }
     fflush(to);
     return 0;
@@ -141,17 +138,16 @@ static int follow(struct cli *c, const struct noun *noun, const char *id, struct
     struct lines l = {.c = c, .last = "0"};
     int64_t away_since = 0;
     int err = 0;
-    for (bool over = false; !over && err == 0;) {
+    for (bool over = false; !over && !err;) {
         json_t *answer = NULL;
         char *path = xasprintf("/api/v1/tasks/%s/logs?follow=true&after=%s", id, l.last);
         err = client_stream(c->client, path, on_line, &l, e);
         free(path);
-        err = err != 0 ? err : fetch(c, noun, id, &answer, e);
+        err = err ? err : fetch(c, noun, id, &answer, e);
         const json_t *task = jget(answer, noun->name);
-        over = err == 0 && jget(task, "endTime") != NULL;
-        if (over) {
+        over = !err && jget(task, "endTime");
+        if (over)
             err = ended(c, noun, id, task, e);
-        }
         json_decref(answer);
         int64_t now = clock_mono_us();
         away_since = !is_away(err) ? 0 : away_since != 0 ? away_since : now;
@@ -176,12 +172,10 @@ static int started(struct cli *c, const struct noun *noun, const char *id, const
         puts(id);
         return 0;
     }
-    if (c->options.detach) {
+    if (c->options.detach)
         return cli_report(c, json_pack("{s:s}", "id", id), e, "Started %s %s", noun->name, id);
-    }
-    if (!c->options.quiet) {
+    if (!c->options.quiet)
         fprintf(stderr, "Started %s %s\n", noun->name, id);
-    }
     char *shown = visible_text(id, ""); // the handler writes past the streams
     snprintf(hint, sizeof(hint),
              "\nStopped watching; the program goes on. To see more: muster %s logs %s --follow; to "
@@ -204,9 +198,8 @@ static void set(json_t *object, const char *key, json_t *value)
 static json_t *list_of(const char *const *words, int count)
 {
     json_t *list = json_array();
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         json_array_append_new(list, json_string(words[i]));
-    }
     return list;
 }
 
@@ -216,25 +209,20 @@ static json_t *command_config(const struct cli *c)
     json_t *config = json_object(), *needs = json_object();
     set(config, "entrypoint", list_of(c->args, c->arg_count));
     set(config, "resources", needs);
-    if (o->slots >= 0) {
+    if (o->slots >= 0)
         set(needs, "slots", json_integer(o->slots));
-    }
-    if (o->pool != NULL) {
+    if (o->pool)
         set(needs, "resource_pool", json_string(o->pool));
-    }
-    if (o->priority > 0) {
+    if (o->priority > 0)
         set(needs, "priority", json_integer(o->priority));
-    }
     if (o->env.count > 0) {
         set(config, "environment",
             json_pack("{s:o}", "environment_variables", list_of(o->env.items, o->env.count)));
     }
-    if (o->work_dir != NULL) {
+    if (o->work_dir)
         set(config, "work_dir", json_string(o->work_dir));
-    }
-    if (o->name != NULL) {
+    if (o->name)
         set(config, "description", json_string(o->name));
-    }
     return config;
 }
 
@@ -250,8 +238,8 @@ static int submit(struct cli *c, const char *path, json_t *body, json_t **answer
 static int read_folder(const char *folder, json_t **files, struct error *e)
 {
     *files = NULL;
-    int err = folder != NULL ? archive_list_folder(folder, files, e) : 0;
-    *files = *files != NULL ? *files : json_array();
+    int err = folder ? archive_list_folder(folder, files, e) : 0;
+    *files = *files ? *files : json_array();
     return err;
 }
 
@@ -260,12 +248,11 @@ int run_command_run(struct cli *c, const struct command *self, struct error *e)
     json_t *files, *answer = NULL;
     int err = read_folder(c->options.folder, &files, e);
     json_t *body = json_pack("{s:o, s:o}", "config", command_config(c), "files", files);
-    if (c->options.template != NULL) {
+    if (c->options.template)
         set(body, "templateName", json_string(c->options.template));
-    }
-    err = err != 0 ? err : submit(c, "/api/v1/commands", body, &answer, e);
+    err = err ? err : submit(c, "/api/v1/commands", body, &answer, e);
     const char *id = arena_strdup(&c->arena, jget_string(jget(answer, "command"), "id", NULL));
-    err = err != 0 ? err : started(c, noun_of(self), id, answer, e);
+    err = err ? err : started(c, noun_of(self), id, answer, e);
     json_decref(answer);
     json_decref(body);
     return err;
@@ -280,22 +267,19 @@ int run_task_run(struct cli *c, const struct command *self, struct error *e)
     size_t len;
     json_t *files = NULL, *answer = NULL;
     int err = file_read(c->args[0], LIMIT_CONFIG, &text, &len, e);
-    err = err != 0 ? err : read_folder(c->arg_count > 1 ? c->args[1] : NULL, &files, e);
-    if (err == 0 && o->parent != NULL) {
+    err = err ? err : read_folder(c->arg_count > 1 ? c->args[1] : NULL, &files, e);
+    if (!err && o->parent)
         err = expand(c, noun, o->parent, &parent, e);
-    }
-    if (err == 0 && o->fork != NULL) {
+    if (!err && o->fork)
         err = expand(c, noun, o->fork, &fork_of, e);
-    }
     json_t *body =
         json_pack("{s:s*, s:o*, s:b, s:s*, s:s*}", "config", text, "contextDirectory", files,
                   "noPause", o->no_pause, "parentId", parent, "forkedFrom", fork_of);
-    if (o->project_id > 0) {
+    if (o->project_id > 0)
         set(body, "projectId", json_integer(o->project_id));
-    }
-    err = err != 0 ? err : submit(c, "/api/v1/generic-tasks", body, &answer, e);
+    err = err ? err : submit(c, "/api/v1/generic-tasks", body, &answer, e);
     const char *id = arena_strdup(&c->arena, jget_string(answer, "taskId", NULL));
-    err = err != 0 ? err : started(c, noun, id, answer, e);
+    err = err ? err : started(c, noun, id, answer, e);
     json_decref(answer);
     json_decref(body);
     free(text);
@@ -318,8 +302,8 @@ int run_task_describe(struct cli *c, const struct command *self, struct error *e
     const char *id;
     json_t *answer = NULL;
     int err = expand(c, noun, c->args[0], &id, e);
-    err = err != 0 ? err : fetch(c, noun, id, &answer, e);
-    if (err == 0) {
+    err = err ? err : fetch(c, noun, id, &answer, e);
+    if (!err) {
         const json_t *task = jget(answer, noun->name);
         json_t *row = row_task(task);
         json_object_set(row, "config", jget(answer, "config"));
@@ -337,7 +321,7 @@ int run_task_logs(struct cli *c, const struct command *self, struct error *e)
 {
     const char *id;
     int err = expand(c, noun_of(self), c->args[0], &id, e);
-    return err != 0 ? err : print_logs(c, "tasks", id, e);
+    return err ? err : print_logs(c, "tasks", id, e);
 }
 
 // --- kill, pause, unpause, set, delete -----------------------------------------------------------
@@ -347,15 +331,15 @@ int run_task_act(struct cli *c, const struct command *self, struct error *e)
     const struct noun *noun = noun_of(self);
     json_t *body = c->options.tree ? json_pack("{s:b}", "killFromRoot", true) : NULL;
     int err = 0;
-    for (int i = 0; i < c->arg_count && err == 0; i++) {
+    for (int i = 0; i < c->arg_count && !err; i++) {
         const char *id;
         err = expand(c, noun, c->args[i], &id, e);
-        err = err != 0 ? err
-                       : cli_call(c, "POST", body, NULL, e, "/api/v1/%s/%s/%s", noun->act, id,
-                                  self->verb);
-        err = err != 0 ? err
-                       : cli_report(c, json_pack("{s:s, s:s}", "id", id, "done", self->verb), e,
-                                    "%s %s: %s accepted", noun->title, id, self->verb);
+        err =
+            err ? err
+                : cli_call(c, "POST", body, NULL, e, "/api/v1/%s/%s/%s", noun->act, id, self->verb);
+        err = err ? err
+                  : cli_report(c, json_pack("{s:s, s:s}", "id", id, "done", self->verb), e,
+                               "%s %s: %s accepted", noun->title, id, self->verb);
     }
     json_decref(body);
     return err;
@@ -365,17 +349,14 @@ int run_task_set(struct cli *c, const struct command *self, struct error *e)
 {
     const struct noun *noun = noun_of(self);
     const char *id;
-    if (c->options.priority == 0) {
+    if (c->options.priority == 0)
         return error_set(e, ERR_INVALID, "nothing to set; give --priority N");
-    }
     json_t *body = json_pack("{s:I}", "priority", (json_int_t)c->options.priority);
     int err = expand(c, noun, c->args[0], &id, e);
-    err = err != 0
-              ? err
-              : cli_call(c, "POST", body, NULL, e, "/api/v1/%s/%s/set_priority", noun->act, id);
+    err =
+        err ? err : cli_call(c, "POST", body, NULL, e, "/api/v1/%s/%s/set_priority", noun->act, id);
     json_decref(body);
-    return err != 0
-               ? err
+    return err ? err
                : cli_report(
                      c,
                      json_pack("{s:s, s:I}", "id", id, "priority", (json_int_t)c->options.priority),
@@ -386,14 +367,14 @@ int run_task_delete(struct cli *c, const struct command *self, struct error *e)
 {
     const struct noun *noun = noun_of(self);
     int err = 0;
-    for (int i = 0; i < c->arg_count && err == 0; i++) {
+    for (int i = 0; i < c->arg_count && !err; i++) {
         const char *id;
         err = expand(c, noun, c->args[i], &id, e);
-        err = err != 0 ? err : cli_confirm(c, e, "Delete %s %s with its log?", noun->name, id);
-        err = err != 0 ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/tasks/%s", id);
-        err = err != 0 ? err
-                       : cli_report(c, json_pack("{s:s, s:s}", "id", id, "done", "delete"), e,
-                                    "%s %s: delete accepted", noun->title, id);
+        err = err ? err : cli_confirm(c, e, "Delete %s %s with its log?", noun->name, id);
+        err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/tasks/%s", id);
+        err = err ? err
+                  : cli_report(c, json_pack("{s:s, s:s}", "id", id, "done", "delete"), e,
+                               "%s %s: delete accepted", noun->title, id);
     }
     return err;
 }

@@ -15,48 +15,44 @@
 static int put_weight(const struct cli_options *o, json_t *body, struct error *e)
 {
     double weight;
-    int err = o->weight != NULL ? cli_number("--weight", o->weight, &weight, e) : 0;
-    if (err == 0 && o->weight != NULL) {
+    int err = o->weight ? cli_number("--weight", o->weight, &weight, e) : 0;
+    if (!err && o->weight)
         json_object_set_new(body, "weight", json_real(weight));
-    }
     return err;
 }
 
 static void put_slots(json_t *body, const char *key, long long slots)
 {
-    if (slots >= 0) {
+    if (slots >= 0)
         json_object_set_new(body, key, json_integer(slots));
-    }
 }
 
 // Of a team; ERR_INVALID: a flag that is a member's alone.
 static int team_settings(const struct cli_options *o, json_t *body, struct error *e)
 {
-    if (o->role != NULL) {
+    if (o->role) {
         return error_set(e, ERR_INVALID,
                          "--role is one user's: give --user as well; of all who are no members it "
                          "is --default-role");
     }
     put_slots(body, "guaranteedSlots", o->guaranteed);
     put_slots(body, "maxSlots", o->max_slots);
-    if (o->default_role != NULL) {
+    if (o->default_role)
         json_object_set_new(body, "defaultRole", json_string(o->default_role));
-    }
-    if (o->name != NULL) {
+    if (o->name)
         json_object_set_new(body, "name", json_string(o->name));
-    }
     return put_weight(o, body, e);
 }
 
 static int member_settings(const struct cli_options *o, json_t *body, struct error *e)
 {
-    if (o->guaranteed >= 0 || o->default_role != NULL || o->name != NULL) {
+    if (o->guaranteed >= 0 || o->default_role || o->name) {
         return error_set(
             e, ERR_INVALID,
             "--guaranteed, --default-role and --name are the team's: leave --user out");
     }
     put_slots(body, "maxSlots", o->max_slots);
-    if (o->role != NULL) { // on the wire nobody's role is "default"
+    if (o->role) { // on the wire nobody's role is "default"
         bool leaves = strcmp(o->role, "default") == 0;
         json_object_set_new(body, "role", json_string(leaves ? "" : o->role));
     }
@@ -65,9 +61,8 @@ static int member_settings(const struct cli_options *o, json_t *body, struct err
 
 static int need_settings(const json_t *body, struct error *e)
 {
-    if (json_object_size(body) > 0) {
+    if (json_object_size(body) > 0)
         return 0;
-    }
     return error_set(e, ERR_INVALID,
                      "what is to change? give --weight, --guaranteed, --max-slots, --default-role, "
                      "--name, or --user with --role, --weight, --max-slots");
@@ -80,7 +75,7 @@ int run_team_list(struct cli *c, const struct command *self, struct error *e)
     json_t *teams = NULL;
     int err = cli_list(c, "workspaces", 0, &teams, e, "/api/v1/workspaces%s",
                        c->options.all ? "" : "?archived=false");
-    if (err == 0) {
+    if (!err) {
         json_t *rows = rows_of(teams, row_team);
         err = output_rows(c, rows, self->columns, e);
         json_decref(rows);
@@ -95,7 +90,7 @@ static int create_project(struct cli *c, long long team, const char *name, struc
     json_t *body = json_pack("{s:s}", "name", name);
     int err = cli_call(c, "POST", body, NULL, e, "/api/v1/workspaces/%lld/projects", team);
     json_decref(body);
-    return err != 0 ? error_prefix(e, "the team was created, its project \"%s\" was not", name) : 0;
+    return err ? error_prefix(e, "the team was created, its project \"%s\" was not", name) : 0;
 }
 
 // As a value in an experiment file: quoted where YAML would read something else.
@@ -104,16 +99,13 @@ static const char *yaml_text(struct cli *c, const char *name)
     static const char *const words[] = {"true", "false", "null", "yes", "no", "on",
                                         "off",  "y",     "n",    "inf", "nan"};
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    bool plain = *name != '\0' && strchr(letters, *name) != NULL;
-    for (const char *p = name; *p != '\0' && plain; p++) {
-        plain = strchr(letters, *p) != NULL || strchr("0123456789_-.", *p) != NULL;
-    }
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    bool plain = *name != '\0' && strchr(letters, *name);
+    for (const char *p = name; *p != '\0' && plain; p++)
+        plain = strchr(letters, *p) || strchr("0123456789_-.", *p);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         plain = plain && strcasecmp(name, words[i]) != 0;
-    }
-    if (plain) {
+    if (plain)
         return name;
-    }
     json_t *value = json_string(name);
     char *text = json_text(value);
     const char *quoted = arena_strdup(&c->arena, text);
@@ -140,19 +132,19 @@ int run_team_create(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     const char *name = c->args[0];
-    const char *project = c->options.project != NULL ? c->options.project : "default";
+    const char *project = c->options.project ? c->options.project : "default";
     json_t *body = json_object(), *answer = NULL;
     int err = team_settings(&c->options, body, e);
     json_object_set_new(body, "name", json_string(name));
-    err = err != 0 ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/workspaces");
+    err = err ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/workspaces");
     const json_t *team = jget(answer, "workspace");
     long long id = jget_int(team, "id", 0);
-    err = err != 0 ? err : create_project(c, id, project, e);
-    if (err == 0 && c->format != OUTPUT_TABLE) {
+    err = err ? err : create_project(c, id, project, e);
+    if (!err && c->format != OUTPUT_TABLE) {
         json_t *row = row_team(team);
         err = output_object(c, row, "id,name", e);
         json_decref(row);
-    } else if (err == 0 && !c->options.quiet) {
+    } else if (!err && !c->options.quiet) {
         printf("Created team %s (workspace %lld); experiments go there with\n"
                "  workspace: %s\n  project: %s\n",
                name, id, yaml_text(c, name), yaml_text(c, project));
@@ -170,18 +162,18 @@ static int set_member(struct cli *c, long long team, json_t *body, struct error 
 {
     long long user;
     int err = member_settings(&c->options, body, e);
-    err = err != 0 ? err : need_settings(body, e);
-    err = err != 0 ? err : lookup_user(c, "--user", c->options.user, &user, e);
-    return err != 0 ? err
-                    : cli_call(c, "PUT", body, NULL, e, "/api/v1/workspaces/%lld/members/%lld",
-                               team, user);
+    err = err ? err : need_settings(body, e);
+    err = err ? err : lookup_user(c, "--user", c->options.user, &user, e);
+    return err ? err
+               : cli_call(c, "PUT", body, NULL, e, "/api/v1/workspaces/%lld/members/%lld", team,
+                          user);
 }
 
 static int set_team(struct cli *c, long long team, json_t *body, struct error *e)
 {
     int err = team_settings(&c->options, body, e);
-    err = err != 0 ? err : need_settings(body, e);
-    return err != 0 ? err : cli_call(c, "PATCH", body, NULL, e, "/api/v1/workspaces/%lld", team);
+    err = err ? err : need_settings(body, e);
+    return err ? err : cli_call(c, "PATCH", body, NULL, e, "/api/v1/workspaces/%lld", team);
 }
 
 int run_team_set(struct cli *c, const struct command *self, struct error *e)
@@ -190,14 +182,13 @@ int run_team_set(struct cli *c, const struct command *self, struct error *e)
     long long team;
     json_t *body = json_object();
     int err = lookup_team(c, NULL, c->args[0], &team, e);
-    if (err == 0) {
-        err = c->options.user != NULL ? set_member(c, team, body, e) : set_team(c, team, body, e);
-    }
-    if (err == 0) {
+    if (!err)
+        err = c->options.user ? set_member(c, team, body, e) : set_team(c, team, body, e);
+    if (!err) {
         const char *user = c->options.user;
         json_object_set_new(body, "team", json_string(c->args[0]));
         err = cli_report(c, json_incref(body), e, "Changed team %s%s%s", c->args[0],
-                         user != NULL ? ": user " : "", user != NULL ? user : "");
+                         user ? ": user " : "", user ? user : "");
     }
     json_decref(body);
     return err;
@@ -208,9 +199,8 @@ int run_team_members(struct cli *c, const struct command *self, struct error *e)
     long long team;
     json_t *answer = NULL;
     int err = lookup_team(c, NULL, c->args[0], &team, e);
-    err = err != 0 ? err
-                   : cli_call(c, "GET", NULL, &answer, e, "/api/v1/workspaces/%lld/members", team);
-    if (err == 0) {
+    err = err ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/workspaces/%lld/members", team);
+    if (!err) {
         json_t *rows = rows_of(jget(answer, "members"), row_member);
         err = output_rows(c, rows, self->columns, e);
         json_decref(rows);
@@ -229,23 +219,20 @@ int run_team_delete(struct cli *c, const struct command *self, struct error *e)
 {
     long long team;
     int err = lookup_team(c, NULL, c->args[0], &team, e);
-    err = err != 0 ? err
-                   : cli_confirm(c, e, "Delete team %s with its projects and members' roles?",
-                                 c->args[0]);
-    err = err != 0 ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/workspaces/%lld", team);
-    return err != 0 ? err
-                    : cli_report(c, row_done(c, self, team), e, "Deleted team %s", c->args[0]);
+    err =
+        err ? err
+            : cli_confirm(c, e, "Delete team %s with its projects and members' roles?", c->args[0]);
+    err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/workspaces/%lld", team);
+    return err ? err : cli_report(c, row_done(c, self, team), e, "Deleted team %s", c->args[0]);
 }
 
 int run_team_archive(struct cli *c, const struct command *self, struct error *e)
 {
     long long team;
     int err = lookup_team(c, NULL, c->args[0], &team, e);
-    err = err != 0
-              ? err
+    err = err ? err
               : cli_call(c, "POST", NULL, NULL, e, "/api/v1/workspaces/%lld/%s", team, self->verb);
-    return err != 0
-               ? err
+    return err ? err
                : cli_report(c, row_done(c, self, team), e, "Team %s: %sd", c->args[0], self->verb);
 }
 
@@ -272,15 +259,14 @@ static int show_team(struct cli *c, const json_t *row, struct error *e)
 {
     int err =
         output_object(c, row, "id,name,owner,weight,guaranteed,max_slots,default_role,archived", e);
-    if (err != 0 || c->format != OUTPUT_TABLE || c->options.columns != NULL) {
+    if (err || c->format != OUTPUT_TABLE || c->options.columns)
         return err;
-    }
     printf("\nMembers\n");
     err = output_rows(c, json_object_get(row, "member_list"), "user,role,weight,max_slots", e);
     printf("\nProjects\n");
-    return err != 0 ? err
-                    : output_rows(c, json_object_get(row, "project_list"),
-                                  "id,name,experiments,description", e);
+    return err ? err
+               : output_rows(c, json_object_get(row, "project_list"),
+                             "id,name,experiments,description", e);
 }
 
 int run_team_describe(struct cli *c, const struct command *self, struct error *e)
@@ -289,10 +275,10 @@ int run_team_describe(struct cli *c, const struct command *self, struct error *e
     long long team;
     json_t *answer = NULL, *members = NULL, *projects = NULL;
     int err = lookup_team(c, NULL, c->args[0], &team, e);
-    err = err != 0 ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/workspaces/%lld", team);
-    err = err != 0 ? err : fetch_part(c, team, "members", &members, e);
-    err = err != 0 ? err : fetch_part(c, team, "projects", &projects, e);
-    if (err == 0) {
+    err = err ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/workspaces/%lld", team);
+    err = err ? err : fetch_part(c, team, "members", &members, e);
+    err = err ? err : fetch_part(c, team, "projects", &projects, e);
+    if (!err) {
         json_t *row = row_team(jget(answer, "workspace"));
         json_object_set_new(row, "member_list", rows_of(members, row_member));
         json_object_set_new(row, "project_list", rows_of(projects, row_project));
@@ -313,7 +299,7 @@ static json_t *share_rows(const json_t *shares, bool drawn)
     json_array_foreach(shares, i, share)
     {
         json_t *row = row_share(share);
-        if (drawn && jget(share, "userId") != NULL) {
+        if (drawn && jget(share, "userId")) {
             char *name = xasprintf("  %s", jget_string(row, "team", ""));
             json_object_set_new(row, "team", json_string(name));
             free(name);
@@ -326,12 +312,11 @@ static json_t *share_rows(const json_t *shares, bool drawn)
 int run_team_shares(struct cli *c, const struct command *self, struct error *e)
 {
     json_t *answer = NULL;
-    char *pool = client_escape(c->options.pool != NULL ? c->options.pool : "");
+    char *pool = client_escape(c->options.pool ? c->options.pool : "");
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/shares?resourcePool=%s", pool);
-    if (err == 0 && c->options.pool != NULL && json_array_size(jget(answer, "shares")) == 0) {
+    if (!err && c->options.pool && json_array_size(jget(answer, "shares")) == 0)
         err = lookup_pool(c, "--pool", c->options.pool, e);
-    }
-    if (err == 0) {
+    if (!err) {
         json_t *rows = share_rows(jget(answer, "shares"), c->format == OUTPUT_TABLE);
         err = output_rows(c, rows, self->columns, e);
         json_decref(rows);

@@ -31,10 +31,9 @@ int run_template_list(struct cli *c, const struct command *self, struct error *e
 {
     json_t *list = NULL, *rows = json_array();
     int err = cli_list(c, "templates", 0, &list, e, "/api/v1/templates");
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    for (size_t i = 0; i < json_array_size(list); i++)
         json_array_append_new(rows, row_template(c, json_array_get(list, i)));
-    }
-    err = err != 0 ? err : output_rows(c, rows, self->columns, e);
+    err = err ? err : output_rows(c, rows, self->columns, e);
     json_decref(rows);
     json_decref(list);
     return err;
@@ -46,9 +45,9 @@ int run_template_describe(struct cli *c, const struct command *self, struct erro
     (void)self;
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "%s", template_path(c));
-    if (err == 0) {
+    if (!err) {
         json_t *row = row_template(c, jget(answer, "template"));
-        if (c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+        if (c->format == OUTPUT_TABLE && !c->options.columns) {
             json_dumpf(jget(row, "config"), stdout, JSON_INDENT(2));
             putchar('\n');
         } else {
@@ -67,21 +66,19 @@ static int template_body(struct cli *c, json_t **body, struct error *e)
     long long team = 0;
     struct yaml_doc doc = {0};
     int err = file_read(c->args[1], LIMIT_CONFIG, &text, &len, e);
-    err = err != 0 ? err : yaml_parse(text, len, c->args[1], &doc, e);
-    if (err == 0 && !json_is_object(doc.root)) {
+    err = err ? err : yaml_parse(text, len, c->args[1], &doc, e);
+    if (!err && !json_is_object(doc.root)) {
         err = error_set(e, ERR_INVALID,
                         "%s: a template is an experiment file, or part of one: "
                         "lines like resources: {slots_per_trial: 4}",
                         c->args[1]);
     }
-    if (err == 0 && c->options.team != NULL) {
+    if (!err && c->options.team)
         err = lookup_team(c, "--team", c->options.team, &team, e);
-    }
-    if (err == 0) {
+    if (!err) {
         *body = json_pack("{s:s, s:O}", "name", c->args[0], "config", doc.root);
-        if (team > 0) {
+        if (team > 0)
             json_object_set_new(*body, "workspaceId", json_integer(team));
-        }
     }
     yaml_doc_free(&doc);
     free(text);
@@ -93,17 +90,15 @@ int run_template_set(struct cli *c, const struct command *self, struct error *e)
     bool creates = strcmp(self->verb, "create") == 0;
     json_t *body = NULL, *answer = NULL;
     int err = template_body(c, &body, e);
-    if (err == 0 && creates) {
+    if (!err && creates)
         err = lookup_none(c, "template", template_path(c), c->args[0], e);
-    }
-    err = err != 0
-              ? err
-              : cli_call(c, creates ? "POST" : "PUT", body, &answer, e, "%s", template_path(c));
-    err = err != 0 ? err
-                   : cli_report(c, row_template(c, jget(answer, "template")), e,
-                                "Template %s is there; experiments take it with\n"
-                                "  muster experiment create FILE --template '%s'",
-                                c->args[0], c->args[0]);
+    err =
+        err ? err : cli_call(c, creates ? "POST" : "PUT", body, &answer, e, "%s", template_path(c));
+    err = err ? err
+              : cli_report(c, row_template(c, jget(answer, "template")), e,
+                           "Template %s is there; experiments take it with\n"
+                           "  muster experiment create FILE --template '%s'",
+                           c->args[0], c->args[0]);
     json_decref(answer);
     json_decref(body);
     return err;
@@ -112,9 +107,9 @@ int run_template_set(struct cli *c, const struct command *self, struct error *e)
 int run_template_delete(struct cli *c, const struct command *self, struct error *e)
 {
     int err = cli_confirm(c, e, "Delete template %s?", c->args[0]);
-    err = err != 0 ? err : cli_call(c, "DELETE", NULL, NULL, e, "%s", template_path(c));
+    err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "%s", template_path(c));
     json_t *row = json_pack("{s:s, s:s}", "name", c->args[0], "done", self->verb);
-    if (err != 0) {
+    if (err) {
         json_decref(row);
         return err;
     }

@@ -24,9 +24,8 @@ static int write_all(int fd, const char *data, size_t len)
 {
     while (len > 0) {
         ssize_t n = write(fd, data, len);
-        if (n < 0 && errno != EINTR) {
+        if (n < 0 && errno != EINTR)
             return -1;
-        }
         data += n > 0 ? n : 0;
         len -= n > 0 ? (size_t)n : 0;
     }
@@ -41,9 +40,8 @@ static size_t unfinished(const char *data, size_t len)
     for (size_t n = 1; n <= most; n++) {
         const char *last = data + len - n;
         if ((n == 1 && *last == '\r') ||
-            ((unsigned char)*last >= 0xc0 && visible_look(last, n, &taken) == VISIBLE_PARTIAL)) {
+            ((unsigned char)*last >= 0xc0 && visible_look(last, n, &taken) == VISIBLE_PARTIAL))
             return n;
-        }
     }
     return 0;
 }
@@ -52,8 +50,8 @@ static void append_lines(struct buf *out, const char *data, size_t len)
 {
     for (const char *end = data + len, *next; data < end; data = next) {
         const char *back = memmem(data, (size_t)(end - data), "\r\n", 2);
-        visible_append(out, data, (size_t)((back != NULL ? back : end) - data), "\n\t");
-        next = back != NULL ? back + 1 : end;
+        visible_append(out, data, (size_t)((back ? back : end) - data), "\n\t");
+        next = back ? back + 1 : end;
     }
 }
 
@@ -77,9 +75,8 @@ static ssize_t screen_write(void *cookie, const char *data, size_t len)
 {
     for (size_t done = 0; done < len;) {
         size_t part = len - done < CHUNK ? len - done : CHUNK;
-        if (show(cookie, data + done, part, false) != 0) {
+        if (show(cookie, data + done, part, false) != 0)
             return 0; // an error of the stream, as fwrite() reports it
-        }
         done += part;
     }
     return (ssize_t)len;
@@ -88,13 +85,11 @@ static ssize_t screen_write(void *cookie, const char *data, size_t len)
 static FILE *filtered(struct screen *s, FILE *plain, int buffering)
 {
     const cookie_io_functions_t calls = {.write = screen_write};
-    if (!isatty(s->fd)) {
+    if (!isatty(s->fd))
         return plain;
-    }
     s->stream = fopencookie(s, "w", calls);
-    if (s->stream == NULL) {
+    if (!s->stream)
         return plain;
-    }
     setvbuf(s->stream, NULL, buffering, 0);
     return s->stream;
 }
@@ -108,7 +103,7 @@ void terminal_begin(void)
 void terminal_end(void)
 {
     for (size_t i = 0; i < sizeof(screens) / sizeof(screens[0]); i++) {
-        if (screens[i].stream != NULL) {
+        if (screens[i].stream) {
             fflush(screens[i].stream);
             show(&screens[i], "", 0, true);
         }
@@ -118,7 +113,7 @@ void terminal_end(void)
 void terminal_control(FILE *to, const char *sequence)
 {
     for (size_t i = 0; i < sizeof(screens) / sizeof(screens[0]); i++) {
-        if (screens[i].stream != NULL && screens[i].stream == to) {
+        if (screens[i].stream && screens[i].stream == to) {
             fflush(to);
             write_all(screens[i].fd, sequence, strlen(sequence));
         }

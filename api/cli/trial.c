@@ -15,20 +15,20 @@ int run_trial_list(struct cli *c, const struct command *self, struct error *e)
     long long id;
     json_t *experiment = NULL, *trials = NULL, *rows = json_array();
     int err = cli_id(c, 0, "experiment", &id, e);
-    err = err != 0 ? err : fetch_experiment(c, id, &experiment, e);
-    err = err != 0 ? err
-                   : cli_list(c, "trials", c->options.limit, &trials, e,
-                              "/api/v1/experiments/%lld/trials?orderBy=ORDER_BY_ASC%s%s%s", id,
-                              cli_query(c, "filter", c->options.filter),
-                              cli_query(c, "sort", c->options.sort), columns_query(c));
+    err = err ? err : fetch_experiment(c, id, &experiment, e);
+    err = err ? err
+              : cli_list(c, "trials", c->options.limit, &trials, e,
+                         "/api/v1/experiments/%lld/trials?orderBy=ORDER_BY_ASC%s%s%s", id,
+                         cli_query(c, "filter", c->options.filter),
+                         cli_query(c, "sort", c->options.sort), columns_query(c));
     size_t i;
     json_t *trial;
     json_array_foreach(trials, i, trial)
     {
         json_array_append_new(rows, row_trial(trial, jget(experiment, "config")));
     }
-    err = err != 0 ? err : columns_add(c, trials, rows, e);
-    err = err != 0 ? err : output_rows(c, rows, failure_columns(rows, self->columns, &c->arena), e);
+    err = err ? err : columns_add(c, trials, rows, e);
+    err = err ? err : output_rows(c, rows, failure_columns(rows, self->columns, &c->arena), e);
     json_decref(rows);
     json_decref(trials);
     json_decref(experiment);
@@ -39,7 +39,7 @@ int fetch_trial(struct cli *c, long long id, json_t **trial, struct error *e)
 {
     json_t *answer = NULL;
     int err = cli_call(c, "GET", NULL, &answer, e, "/api/v1/trials/%lld", id);
-    *trial = err == 0 ? json_incref(jget(answer, "trial")) : NULL;
+    *trial = !err ? json_incref(jget(answer, "trial")) : NULL;
     json_decref(answer);
     return err;
 }
@@ -51,11 +51,11 @@ int run_trial_describe(struct cli *c, const struct command *self, struct error *
     json_t *trial = NULL, *experiment = NULL, *answer = NULL, *starts = NULL, *row = NULL;
     json_t *metadata = NULL;
     int err = cli_id(c, 0, "trial", &id, e);
-    err = err != 0 ? err : fetch_trial(c, id, &trial, e);
-    err = err != 0 ? err : fetch_experiment(c, jget_int(trial, "experimentId", 0), &experiment, e);
-    err = err != 0 ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/trials/%lld/starts", id);
-    err = err != 0 ? err : fetch_trial_metadata(c, id, &metadata, e);
-    if (err == 0) {
+    err = err ? err : fetch_trial(c, id, &trial, e);
+    err = err ? err : fetch_experiment(c, jget_int(trial, "experimentId", 0), &experiment, e);
+    err = err ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/trials/%lld/starts", id);
+    err = err ? err : fetch_trial_metadata(c, id, &metadata, e);
+    if (!err) {
         starts = rows_of(jget(answer, "starts"), row_start);
         row = row_trial(trial, jget(experiment, "config"));
         json_object_set(row, "starts", starts);
@@ -66,7 +66,7 @@ int run_trial_describe(struct cli *c, const struct command *self, struct error *
                           "started,ended,duration",
                           e);
     }
-    if (err == 0 && c->format == OUTPUT_TABLE && c->options.columns == NULL) {
+    if (!err && c->format == OUTPUT_TABLE && !c->options.columns) {
         printf("\nStarts\n");
         err = output_rows(c, starts, "epoch,state,slots,placed,duration,reason", e);
         failure_print(trial);
@@ -80,7 +80,7 @@ int run_trial_describe(struct cli *c, const struct command *self, struct error *
     return err;
 }
 
-// ---- metrics ----
+// --- metrics -------------------------------------------------------------------------------------
 
 struct gather {
     json_t *rows;
@@ -95,9 +95,8 @@ static int on_metrics(void *ctx, const json_t *result, struct error *e)
     json_t *report;
     json_array_foreach(jget(result, "metrics"), i, report)
     {
-        if (!jget_bool(report, "archived", false)) {
+        if (!jget_bool(report, "archived", false))
             json_array_append_new(g->rows, row_metrics(report, g->group, g->metric));
-        }
     }
     return 0;
 }
@@ -133,11 +132,11 @@ int fetch_metrics(struct cli *c, const json_t *trial, json_t **rows, struct erro
     long long id = jget_int(trial, "id", 0);
     struct gather g = {.rows = json_array(), .metric = c->options.metric};
     int err = 0;
-    for (int i = 0; i < (group != NULL ? 1 : 2) && err == 0; i++) {
-        g.group = group != NULL ? group : both[i];
+    for (int i = 0; i < (group ? 1 : 2) && !err; i++) {
+        g.group = group ? group : both[i];
         err = gather_group(c, id, &g, e);
     }
-    if (err == 0 && group != NULL && json_array_size(g.rows) == 0 && *groups != '\0') {
+    if (!err && group && json_array_size(g.rows) == 0 && *groups != '\0') {
         err = error_set(e, ERR_NOT_FOUND,
                         "trial %lld has reported no metrics of a group \"%s\"; there is: %s", id,
                         group, groups);
@@ -163,7 +162,7 @@ static json_t *flatten(const json_t *rows, struct buf *columns)
         json_object_foreach(json_object_get(row, "metrics"), key, value)
         {
             json_object_set(one, key, value);
-            if (json_object_get(names, key) == NULL) {
+            if (!json_object_get(names, key)) {
                 json_object_set_new(names, key, json_true());
                 buf_printf(columns, ",%s", key);
             }
@@ -176,9 +175,8 @@ static json_t *flatten(const json_t *rows, struct buf *columns)
 
 int print_metrics(struct cli *c, const json_t *rows, struct error *e)
 {
-    if (c->format == OUTPUT_JSON || c->format == OUTPUT_JSONL) {
+    if (c->format == OUTPUT_JSON || c->format == OUTPUT_JSONL)
         return output_rows(c, rows, "group,steps,metrics", e);
-    }
     struct buf columns;
     buf_init(&columns, 1 << 20);
     json_t *flat = flatten(rows, &columns);
@@ -194,22 +192,22 @@ int run_trial_metrics(struct cli *c, const struct command *self, struct error *e
     long long id;
     json_t *trial = NULL, *rows = NULL;
     int err = cli_id(c, 0, "trial", &id, e);
-    err = err != 0 ? err : fetch_trial(c, id, &trial, e);
-    err = err != 0 ? err : fetch_metrics(c, trial, &rows, e);
-    err = err != 0 ? err : print_metrics(c, rows, e);
+    err = err ? err : fetch_trial(c, id, &trial, e);
+    err = err ? err : fetch_metrics(c, trial, &rows, e);
+    err = err ? err : print_metrics(c, rows, e);
     json_decref(rows);
     json_decref(trial);
     return err;
 }
 
-// ---- logs, kill ----
+// --- logs, kill ----------------------------------------------------------------------------------
 
 int run_trial_logs(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     long long id;
     int err = cli_id(c, 0, "trial", &id, e);
-    return err != 0 ? err : print_trial_logs(c, id, e);
+    return err ? err : print_trial_logs(c, id, e);
 }
 
 int run_trial_kill(struct cli *c, const struct command *self, struct error *e)
@@ -217,10 +215,10 @@ int run_trial_kill(struct cli *c, const struct command *self, struct error *e)
     (void)self;
     long long id;
     int err = cli_id(c, 0, "trial", &id, e);
-    err = err != 0 ? err : cli_call(c, "POST", NULL, NULL, e, "/api/v1/trials/%lld/kill", id);
-    return err != 0 ? err
-                    : cli_report(c, json_pack("{s:I, s:s}", "id", (json_int_t)id, "done", "kill"),
-                                 e, "Trial %lld: kill accepted", id);
+    err = err ? err : cli_call(c, "POST", NULL, NULL, e, "/api/v1/trials/%lld/kill", id);
+    return err ? err
+               : cli_report(c, json_pack("{s:I, s:s}", "id", (json_int_t)id, "done", "kill"), e,
+                            "Trial %lld: kill accepted", id);
 }
 
 // --- files ---------------------------------------------------------------------------------------
@@ -234,9 +232,8 @@ static int choose_checkpoint(struct cli *c, long long id, const char **uuid, str
     int err = cli_list(c, "checkpoints", 1, &list, e,
                        "/api/v1/trials/%lld/checkpoints?states=STATE_COMPLETED&%s", id, by);
     *uuid = arena_strdup(&c->arena, jget_string(json_array_get(list, 0), "uuid", NULL));
-    if (err == 0 && *uuid == NULL) {
+    if (!err && !*uuid)
         err = error_set(e, ERR_NOT_FOUND, "trial %lld has no checkpoint", id);
-    }
     json_decref(list);
     return err;
 }
@@ -247,14 +244,14 @@ int run_trial_download(struct cli *c, const struct command *self, struct error *
     long long id;
     const char *uuid = NULL;
     int err = cli_id(c, 0, "trial", &id, e);
-    err = err != 0 ? err : choose_checkpoint(c, id, &uuid, e);
-    const char *folder = c->options.to != NULL ? c->options.to : uuid;
-    err = err != 0 ? err : fetch_checkpoint_files(c, uuid, folder, e);
-    return err != 0 ? err
-                    : cli_report(c,
-                                 json_pack("{s:I, s:s, s:s}", "trial", (json_int_t)id, "uuid", uuid,
-                                           "folder", folder),
-                                 e, "Checkpoint %s is in %s", uuid, folder);
+    err = err ? err : choose_checkpoint(c, id, &uuid, e);
+    const char *folder = c->options.to ? c->options.to : uuid;
+    err = err ? err : fetch_checkpoint_files(c, uuid, folder, e);
+    return err ? err
+               : cli_report(c,
+                            json_pack("{s:I, s:s, s:s}", "trial", (json_int_t)id, "uuid", uuid,
+                                      "folder", folder),
+                            e, "Checkpoint %s is in %s", uuid, folder);
 }
 
 // What can stand behind --agent, --source and so on.
@@ -272,8 +269,8 @@ int run_trial_log_fields(struct cli *c, const struct command *self, struct error
     int err = cli_id(c, 0, "trial", &id, e);
     json_t *found = json_object();
     const char *path = arena_printf(&c->arena, "/api/v1/trials/%lld/logs/fields", id);
-    err = err != 0 ? err : client_stream(c->client, path, on_fields, found, e);
-    if (err == 0) {
+    err = err ? err : client_stream(c->client, path, on_fields, found, e);
+    if (!err) {
         json_t *row =
             json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "agents", jget(found, "agentIds"),
                       "ranks", jget(found, "rankIds"), "allocations", jget(found, "allocationIds"),

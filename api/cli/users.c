@@ -30,13 +30,13 @@ static int put_password(struct cli *c, const char *user, json_t *body, struct er
 {
     char password[PASSWORD_MAX], hashed[SHA512_HEX];
     int err = password_get(c, user, true, password, e);
-    if (err == 0 && strlen(password) < PASSWORD_LEAST) {
+    if (!err && strlen(password) < PASSWORD_LEAST) {
         err =
             error_set(e, ERR_INVALID,
                       "the password is too short: give at least %d characters; nothing was changed",
                       PASSWORD_LEAST);
     }
-    if (err == 0) {
+    if (!err) {
         wire_password_hash(password, hashed);
         json_object_set_new(body, "password", json_string(hashed));
         json_object_set_new(body, "isHashed", json_true());
@@ -54,10 +54,9 @@ int run_user_create(struct cli *c, const struct command *self, struct error *e)
                              o->admin, "active", 1);
     cli_put(jget(body, "user"), "displayName", o->display_name);
     int err = put_password(c, c->args[0], body, e);
-    err = err != 0 ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/users");
-    err = err != 0
-              ? err
-              : cli_report(c, row_user(jget(answer, "user")), e, "Created user %s", c->args[0]);
+    err = err ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/users");
+    err =
+        err ? err : cli_report(c, row_user(jget(answer, "user")), e, "Created user %s", c->args[0]);
     json_decref(answer);
     json_decref(body);
     return err;
@@ -69,8 +68,8 @@ int run_user_describe(struct cli *c, const struct command *self, struct error *e
     long long id;
     json_t *answer = NULL;
     int err = lookup_user(c, NULL, c->args[0], &id, e);
-    err = err != 0 ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/users/%lld", id);
-    if (err == 0) {
+    err = err ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/users/%lld", id);
+    if (!err) {
         json_t *row = row_user(jget(answer, "user"));
         err = output_object(c, row, "id,username,display_name,admin,active,last_login,modified", e);
         json_decref(row);
@@ -86,9 +85,8 @@ static int patch_user(struct cli *c, const char *name, json_t *body, const char 
     long long id;
     json_t *answer = NULL;
     int err = lookup_user(c, NULL, name, &id, e);
-    err = err != 0 ? err : cli_call(c, "PATCH", body, &answer, e, "/api/v1/users/%lld", id);
-    err = err != 0 ? err
-                   : cli_report(c, row_user(jget(answer, "user")), e, "User %s: %s", name, done);
+    err = err ? err : cli_call(c, "PATCH", body, &answer, e, "/api/v1/users/%lld", id);
+    err = err ? err : cli_report(c, row_user(jget(answer, "user")), e, "User %s: %s", name, done);
     json_decref(answer);
     json_decref(body);
     return err;
@@ -98,15 +96,13 @@ int run_user_set(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
     const struct cli_options *o = &c->options;
-    if (o->admin && o->no_admin) {
+    if (o->admin && o->no_admin)
         return error_set(e, ERR_INVALID, "--admin and --no-admin: give one of the two");
-    }
     json_t *body = json_object();
     cli_put(body, "displayName", o->display_name);
     cli_put(body, "username", o->name);
-    if (o->admin || o->no_admin) {
+    if (o->admin || o->no_admin)
         json_object_set_new(body, "admin", json_boolean(o->admin));
-    }
     if (json_object_size(body) == 0) {
         json_decref(body);
         return error_set(e, ERR_INVALID,
@@ -138,10 +134,9 @@ int run_user_password(struct cli *c, const struct command *self, struct error *e
     int err = c->arg_count > 0 ? 0 : cli_call(c, "GET", NULL, &me, e, "/api/v1/me");
     const char *user =
         c->arg_count > 0 ? c->args[0] : jget_string(jget(me, "user"), "username", "");
-    err = err != 0 ? err : put_password(c, user, body, e);
-    if (err == 0) {
+    err = err ? err : put_password(c, user, body, e);
+    if (!err)
         err = patch_user(c, user, json_incref(body), "the password is changed", e);
-    }
     json_decref(body);
     json_decref(me);
     return err;
@@ -158,12 +153,12 @@ static json_t *row_token(struct cli *c, const json_t *token)
 {
     long long user = jget_int(token, "userId", 0);
     const char *type = jget_string(token, "tokenType", "");
-    return json_pack(
-        "{s:I, s:s, s:s, s:s, s:s, s:s?, s:s?, s:I}", "id", (json_int_t)jget_int(token, "id", 0),
-        "user", lookup_user_name(c, user), "description", jget_string(token, "description", ""),
-        "state", token_state(token), "type", strstr(type, "SESSION") != NULL ? "login" : "access",
-        "created", jget_string(token, "createdAt", NULL), "expires",
-        jget_string(token, "expiry", NULL), "user_id", (json_int_t)user);
+    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s?, s:s?, s:I}", "id",
+                     (json_int_t)jget_int(token, "id", 0), "user", lookup_user_name(c, user),
+                     "description", jget_string(token, "description", ""), "state",
+                     token_state(token), "type", strstr(type, "SESSION") ? "login" : "access",
+                     "created", jget_string(token, "createdAt", NULL), "expires",
+                     jget_string(token, "expiry", NULL), "user_id", (json_int_t)user);
 }
 
 int run_token_list(struct cli *c, const struct command *self, struct error *e)
@@ -172,10 +167,9 @@ int run_token_list(struct cli *c, const struct command *self, struct error *e)
     int err = cli_list(c, "tokenInfo", c->options.limit, &list, e, "/api/v1/tokens?%s%s",
                        c->options.all ? "showInactive=true&sessions=true" : "",
                        cli_query(c, "username", c->options.user));
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    for (size_t i = 0; i < json_array_size(list); i++)
         json_array_append_new(rows, row_token(c, json_array_get(list, i)));
-    }
-    err = err != 0 ? err : output_rows(c, rows, self->columns, e);
+    err = err ? err : output_rows(c, rows, self->columns, e);
     json_decref(rows);
     json_decref(list);
     return err;
@@ -186,18 +180,16 @@ static int token_body(struct cli *c, json_t *body, struct error *e)
     const struct cli_options *o = &c->options;
     const char *lasts = NULL;
     long long user = 0;
-    bool never = o->expires != NULL && strcmp(o->expires, "never") == 0;
+    bool never = o->expires && strcmp(o->expires, "never") == 0;
     int err = never ? 0 : cli_length(c, "--expires", o->expires, &lasts, e);
-    if (err == 0 && o->user != NULL) {
+    if (!err && o->user) {
         err = lookup_user(c, "--user", o->user, &user, e);
         json_object_set_new(body, "userId", json_integer(user));
     }
-    if (never || lasts != NULL) {
+    if (never || lasts)
         json_object_set_new(body, "lifespan", json_string(never ? "-1" : lasts));
-    }
-    if (o->description != NULL) {
+    if (o->description)
         json_object_set_new(body, "description", json_string(o->description));
-    }
     return err;
 }
 
@@ -207,14 +199,14 @@ int run_token_create(struct cli *c, const struct command *self, struct error *e)
     (void)self;
     json_t *answer = NULL, *body = json_object();
     int err = token_body(c, body, e);
-    err = err != 0 ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/tokens");
+    err = err ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/tokens");
     const char *token = jget_string(answer, "token", "");
     long long id = jget_int(answer, "tokenId", 0);
-    if (err == 0 && c->format != OUTPUT_TABLE) {
+    if (!err && c->format != OUTPUT_TABLE) {
         json_t *row = json_pack("{s:I, s:s}", "id", (json_int_t)id, "token", token);
         err = output_object(c, row, "id,token", e);
         json_decref(row);
-    } else if (err == 0) {
+    } else if (!err) {
         puts(token);
         fflush(stdout);
         if (!c->options.quiet) {
@@ -234,10 +226,9 @@ static int patch_token(struct cli *c, json_t *body, const char *done, struct err
     long long id;
     json_t *answer = NULL;
     int err = cli_id(c, 0, "token", &id, e);
-    err = err != 0 ? err : cli_call(c, "PATCH", body, &answer, e, "/api/v1/tokens/%lld", id);
-    if (err == 0) {
+    err = err ? err : cli_call(c, "PATCH", body, &answer, e, "/api/v1/tokens/%lld", id);
+    if (!err)
         err = cli_report(c, row_token(c, jget(answer, "tokenInfo")), e, "Token %lld: %s", id, done);
-    }
     json_decref(answer);
     json_decref(body);
     return err;
@@ -246,9 +237,8 @@ static int patch_token(struct cli *c, json_t *body, const char *done, struct err
 int run_token_set(struct cli *c, const struct command *self, struct error *e)
 {
     (void)self;
-    if (c->options.description == NULL) {
+    if (!c->options.description)
         return error_set(e, ERR_INVALID, "what is to change? give --description");
-    }
     return patch_token(c, json_pack("{s:s}", "description", c->options.description), "changed", e);
 }
 

@@ -32,20 +32,18 @@ int cli_word(const char *flag, const char *text, enum wire_names table, const ch
     struct buf all;
     const char *const *words = wire_words(table);
     buf_init(&all, ERROR_TEXT_MAX);
-    buf_puts(&all, more != NULL ? more : "");
+    buf_puts(&all, more ? more : "");
     *word = NULL;
-    for (; *words != NULL && *word == NULL; words++) {
-        if (strcasecmp(*words, text) == 0 || strcasecmp(wire_name(table, *words), text) == 0) {
+    for (; *words && !*word; words++) {
+        if (strcasecmp(*words, text) == 0 || strcasecmp(wire_name(table, *words), text) == 0)
             *word = *words;
-        }
         buf_puts(&all, all.len > 0 ? ", " : "");
-        for (const char *p = *words; *p != '\0'; p++) {
+        for (const char *p = *words; *p != '\0'; p++)
             buf_printf(&all, "%c", tolower((unsigned char)*p));
-        }
     }
-    int err = *word != NULL ? 0
-                            : error_set(e, ERR_INVALID, "%s takes one of %s, not \"%s\"", flag,
-                                        buf_str(&all), text);
+    int err = *word ? 0
+                    : error_set(e, ERR_INVALID, "%s takes one of %s, not \"%s\"", flag,
+                                buf_str(&all), text);
     buf_free(&all);
     return err;
 }
@@ -54,9 +52,8 @@ int cli_number(const char *flag, const char *text, double *out, struct error *e)
 {
     char *end;
     *out = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(*out) || *out < 0) {
+    if (end == text || *end != '\0' || !isfinite(*out) || *out < 0)
         return error_set(e, ERR_INVALID, "%s takes a number of at least 0, not \"%s\"", flag, text);
-    }
     return 0;
 }
 
@@ -77,9 +74,8 @@ int cli_length(struct cli *c, const char *flag, const char *text, const char **l
 {
     int64_t us = 0;
     *length = NULL;
-    if (text == NULL) {
+    if (!text)
         return 0;
-    }
     if (parse_length(text, &us) != 0) {
         return error_set(e, ERR_INVALID,
                          "%s takes a length of time like 90m, 12h or 30d, not \"%s\"", flag, text);
@@ -93,9 +89,8 @@ int cli_time(struct cli *c, const char *flag, const char *text, const char **tim
     char out[CLOCK_RFC3339_MAX];
     int64_t us = 0;
     *time = NULL;
-    if (text == NULL) {
+    if (!text)
         return 0;
-    }
     char *day = arena_printf(&c->arena, "%sT00:00:00Z", text);
     if (parse_length(text, &us) == 0) {
         us = clock_wall_us() - us;
@@ -111,25 +106,21 @@ int cli_time(struct cli *c, const char *flag, const char *text, const char **tim
 
 void cli_put(json_t *object, const char *key, const char *text)
 {
-    if (text != NULL) {
+    if (text)
         json_object_set_new(object, key, json_string(text));
-    }
 }
 
 int cli_resources(const struct cli_options *o, json_t **resources, struct error *e)
 {
     double weight = 0;
-    int err = o->weight != NULL ? cli_number("--weight", o->weight, &weight, e) : 0;
+    int err = o->weight ? cli_number("--weight", o->weight, &weight, e) : 0;
     *resources = json_object();
-    if (o->weight != NULL) {
+    if (o->weight)
         json_object_set_new(*resources, "weight", json_real(weight));
-    }
-    if (o->priority > 0) {
+    if (o->priority > 0)
         json_object_set_new(*resources, "priority", json_integer(o->priority));
-    }
-    if (o->max_slots >= 0) {
+    if (o->max_slots >= 0)
         json_object_set_new(*resources, "maxSlots", json_integer(o->max_slots));
-    }
     return err;
 }
 
@@ -148,9 +139,8 @@ int cli_add_or_remove(struct cli *c, const struct command *self, bool *adds, str
 json_t *cli_words(const struct flag_list *list)
 {
     json_t *words = json_array();
-    for (int i = 0; i < list->count; i++) {
+    for (int i = 0; i < list->count; i++)
         json_array_append_new(words, json_string(list->items[i]));
-    }
     return words;
 }
 
@@ -159,14 +149,14 @@ int cli_pairs(const char *flag, const struct flag_list *list, json_t **object, s
     *object = json_object();
     for (int i = 0; i < list->count; i++) {
         const char *text = list->items[i], *equals = strchr(text, '=');
-        if (equals == NULL || equals == text) {
+        if (!equals || equals == text) {
             json_decref(*object);
             *object = NULL;
             return error_set(e, ERR_INVALID, "%s takes KEY=VALUE, not \"%s\"", flag, text);
         }
         json_t *value = json_loads(equals + 1, JSON_DECODE_ANY, NULL); // 7, true; else a text
         json_object_setn_new(*object, text, (size_t)(equals - text),
-                             value != NULL ? value : json_string(equals + 1));
+                             value ? value : json_string(equals + 1));
     }
     return 0;
 }

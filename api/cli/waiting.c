@@ -48,11 +48,9 @@ static bool is(const json_t *group, const char *code)
 static const struct meaning *meaning_of(const json_t *group)
 {
     static const struct meaning unknown = {"", "", no_telling, false};
-    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
-        if (is(group, meanings[i].code)) {
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
+        if (is(group, meanings[i].code))
             return &meanings[i];
-        }
-    }
     return &unknown; // of a newer master: its sentence has to do
 }
 
@@ -61,7 +59,7 @@ static const struct meaning *meaning_of(const json_t *group)
 static const char *state_of(const json_t *experiment)
 {
     const char *word = wire_word(WIRE_EXPERIMENT_STATE, jget_string(experiment, "state", ""));
-    return word != NULL ? word : "UNKNOWN";
+    return word ? word : "UNKNOWN";
 }
 
 static const char *slots_text(int64_t n)
@@ -80,30 +78,24 @@ static const char *running_text(const struct waiting *w, struct arena *a)
 static const char *state_text(const struct waiting *w, struct arena *a)
 {
     const char *state = state_of(w->experiment);
-    if (wire_state_is_terminal(state)) {
+    if (wire_state_is_terminal(state))
         return arena_printf(a, "has ended as %s: it waits for nothing", state);
-    }
-    if (strcmp(state, "PAUSED") == 0 && jget_int(w->experiment, "liveAllocations", 0) > 0) {
+    if (strcmp(state, "PAUSED") == 0 && jget_int(w->experiment, "liveAllocations", 0) > 0)
         return "is being paused: its trials save their work, then leave the slots";
-    }
-    if (strcmp(state, "PAUSED") == 0) {
+    if (strcmp(state, "PAUSED") == 0)
         return "is paused: it holds no slots and stands in no queue";
-    }
-    if (strncmp(state, "STOPPING", 8) == 0) {
+    if (strncmp(state, "STOPPING", 8) == 0)
         return "is stopping: its trials save their work and leave";
-    }
-    if (jget_int(w->why, "allocatedSlots", 0) > 0) {
+    if (jget_int(w->why, "allocatedSlots", 0) > 0)
         return running_text(w, a);
-    }
     return strcmp(state, "RUNNING") == 0 ? "runs: it waits for nothing" : "has just been queued";
 }
 
 const char *waiting_sentence(const struct waiting *w, struct arena *a)
 {
     const char *text = jget_string(w->why, "reason", "");
-    if (*text == '\0' || strcmp(text, "is paused") == 0) {
+    if (*text == '\0' || strcmp(text, "is paused") == 0)
         text = state_text(w, a);
-    }
     return arena_printf(a, "Experiment %lld (%s) %s.", (long long)jget_int(w->experiment, "id", 0),
                         jget_string(w->experiment, "name", ""), text);
 }
@@ -113,11 +105,9 @@ const char *waiting_sentence(const struct waiting *w, struct arena *a)
 static bool wait_for_the_same(const json_t *a, const json_t *b)
 {
     static const char *const words[] = {"code", "resource", "teamName", "estimatedStart"};
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strcmp(jget_string(a, words[i], ""), jget_string(b, words[i], "")) != 0) {
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(jget_string(a, words[i], ""), jget_string(b, words[i], "")) != 0)
             return false;
-        }
-    }
     return jget_int(a, "needs", 0) == jget_int(b, "needs", 0) &&
            jget_int(a, "behindExperimentId", 0) == jget_int(b, "behindExperimentId", 0);
 }
@@ -128,9 +118,8 @@ static json_t *find_group(const json_t *groups, const json_t *entry)
     json_t *group;
     json_array_foreach(groups, i, group)
     {
-        if (wait_for_the_same(group, entry)) {
+        if (wait_for_the_same(group, entry))
             return group;
-        }
     }
     return NULL;
 }
@@ -142,7 +131,7 @@ json_t *waiting_groups(const json_t *why)
     json_array_foreach(jget(why, "waiting"), i, entry)
     {
         json_t *group = find_group(groups, entry);
-        if (group == NULL) {
+        if (!group) {
             group = json_copy(entry);
             json_object_set_new(group, "trials", json_array());
             json_array_append_new(groups, group);
@@ -162,9 +151,8 @@ static const char *pool_of(const struct waiting *w)
 
 static void put(json_t *facts, const char *label, const char *text)
 {
-    if (text != NULL && *text != '\0') {
+    if (text && *text != '\0')
         json_object_set_new(facts, label, json_string(text));
-    }
 }
 
 const char *waiting_until(const char *time, int64_t now, char out[WAITING_UNTIL_MAX])
@@ -172,29 +160,24 @@ const char *waiting_until(const char *time, int64_t now, char out[WAITING_UNTIL_
     int64_t start;
     char text[32];
     out[0] = '\0';
-    if (time == NULL || clock_parse(time, &start) != 0) {
+    if (!time || clock_parse(time, &start) != 0)
         return out;
-    }
-    if (start < now - SECOND_US) {
+    if (start < now - SECOND_US)
         return out; // what was expected has not happened
-    }
-    if (start < now + SECOND_US) {
+    if (start < now + SECOND_US)
         snprintf(out, WAITING_UNTIL_MAX, "any moment");
-    } else {
+    else
         snprintf(out, WAITING_UNTIL_MAX, "in %s", clock_duration(start - now, text, sizeof(text)));
-    }
     return out;
 }
 
 static const char *start_text(const struct waiting *w, const json_t *group, struct arena *a)
 {
     char until[WAITING_UNTIL_MAX];
-    if (*waiting_until(jget_string(group, "estimatedStart", NULL), w->now, until) == '\0') {
+    if (*waiting_until(jget_string(group, "estimatedStart", NULL), w->now, until) == '\0')
         return meaning_of(group)->start;
-    }
-    if (strncmp(until, "in ", 3) != 0) {
+    if (strncmp(until, "in ", 3) != 0)
         return arena_strdup(a, until);
-    }
     return arena_printf(a, "%s; a guess by the progress of what runs, if nothing new comes", until);
 }
 
@@ -207,9 +190,8 @@ static const char *trials_text(const json_t *group, struct arena *a)
         text = arena_printf(a, "%s%s%lld", text, i > 0 ? ", " : "",
                             (long long)json_integer_value(json_array_get(ids, i)));
     }
-    if (count > TRIALS_NAMED) {
+    if (count > TRIALS_NAMED)
         text = arena_printf(a, "%s and %zu more", text, count - TRIALS_NAMED);
-    }
     return count > 1 ? arena_printf(a, "%zu wait for the same: %s", count, text) : text;
 }
 
@@ -217,9 +199,8 @@ static const char *resource_text(const json_t *group, struct arena *a)
 {
     const char *resource = jget_string(group, "resource", "slots");
     long long needs = jget_int(group, "needs", 0);
-    if (strcmp(resource, "slots") != 0) {
+    if (strcmp(resource, "slots") != 0)
         return resource;
-    }
     return arena_printf(a, "%lld %s; %lld of %lld are free, at most %lld on one agent", needs,
                         slots_text(needs), (long long)jget_int(group, "free", 0),
                         (long long)jget_int(group, "total", 0),
@@ -229,9 +210,8 @@ static const char *resource_text(const json_t *group, struct arena *a)
 const char *waiting_place(const json_t *entry, struct arena *a)
 {
     long long ahead = jget_int(entry, "ahead", 0);
-    if (meaning_of(entry)->stuck) {
+    if (meaning_of(entry)->stuck)
         return "";
-    }
     return ahead == 0   ? "first of those that wait"
            : ahead == 1 ? "1 waits before it"
                         : arena_printf(a, "%lld wait before it", ahead);
@@ -255,10 +235,8 @@ static const json_t *find_share(const struct waiting *w, int64_t user)
     json_t *share;
     json_array_foreach(w->shares, i, share)
     {
-        if (jget_int(share, "workspaceId", 0) == workspace &&
-            jget_int(share, "userId", 0) == user) {
+        if (jget_int(share, "workspaceId", 0) == workspace && jget_int(share, "userId", 0) == user)
             return share;
-        }
     }
     return NULL;
 }
@@ -266,16 +244,15 @@ static const json_t *find_share(const struct waiting *w, int64_t user)
 static void put_share(json_t *facts, const char *label, const char *name, const json_t *share,
                       struct arena *a)
 {
-    if (share != NULL) {
+    if (share)
         put(facts, label, arena_printf(a, "%s %s", name, share_text(share, a)));
-    }
 }
 
 json_t *waiting_facts(const struct waiting *w, const json_t *group, struct arena *a)
 {
     json_t *facts = json_object();
     long long held = jget_int(w->why, "allocatedSlots", 0);
-    if (group != NULL) {
+    if (group) {
         const char *code = jget_string(group, "code", "");
         put(facts, "reason", arena_printf(a, "%s: %s", code, meaning_of(group)->brief));
         put(facts, json_array_size(jget(group, "trials")) > 1 ? "trials" : "trial",
@@ -314,9 +291,8 @@ static const char *disabled_agent(const struct waiting *w)
     json_array_foreach(w->agents, i, agent)
     {
         const char *of = json_string_value(json_array_get(jget(agent, "resourcePools"), 0));
-        if (!jget_bool(agent, "enabled", true) && (of == NULL || strcmp(of, pool) == 0)) {
+        if (!jget_bool(agent, "enabled", true) && (!of || strcmp(of, pool) == 0))
             return jget_string(agent, "id", NULL);
-        }
     }
     return NULL;
 }
@@ -324,7 +300,7 @@ static const char *disabled_agent(const struct waiting *w)
 static void offer_agents(const struct waiting *w, json_t *list, struct arena *a)
 {
     const char *agent = disabled_agent(w);
-    if (agent != NULL) {
+    if (agent) {
         offer(list, "an administrator: let this agent take tasks again",
               arena_printf(a, "muster agent enable %s", agent));
     } else {
@@ -350,11 +326,10 @@ static void offer_maximum(const struct waiting *w, const json_t *group, struct a
 {
     const char *resource = jget_string(group, "resource", "");
     const char *team = jget_string(group, "teamName", "TEAM");
-    if (strstr(resource, "the cluster") != NULL) {
+    if (strstr(resource, "the cluster"))
         return;
-    }
     const char *user =
-        strstr(resource, " in team ") != NULL
+        strstr(resource, " in team ")
             ? arena_printf(a, " --user %s", jget_string(w->experiment, "username", ""))
             : "";
     offer(list, "an administrator: raise that maximum",
@@ -386,10 +361,9 @@ json_t *waiting_remedies(const struct waiting *w, const json_t *group, struct ar
 {
     json_t *list = json_array();
     long long id = jget_int(w->experiment, "id", 0);
-    if (group == NULL) {
-        if (strcmp(state_of(w->experiment), "PAUSED") == 0) {
+    if (!group) {
+        if (strcmp(state_of(w->experiment), "PAUSED") == 0)
             offer(list, "let it go on", arena_printf(a, "muster experiment activate %lld", id));
-        }
     } else if (is(group, "NO_AGENTS")) {
         offer_agents(w, list, a);
     } else if (is(group, "OVER_AGENT") || is(group, "OVER_POOL")) {

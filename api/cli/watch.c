@@ -61,7 +61,7 @@ int watch_wait(struct events *s, int64_t most_us, struct error *e)
     int64_t end = clock_mono_us() + most_us;
     struct events_item item;
     int found = 0;
-    if (s == NULL) {
+    if (!s) {
         clock_sleep_us(most_us < BLIND_US ? most_us : BLIND_US);
         return 0;
     }
@@ -69,9 +69,8 @@ int watch_wait(struct events *s, int64_t most_us, struct error *e)
         int64_t slice = clock_mono_us() + GAP_US / 2;
         found = events_next(s, slice < end ? slice : end, &item, e);
     }
-    while (found > 0) {
+    while (found > 0)
         found = events_next(s, 0, &item, e);
-    }
     return found;
 }
 
@@ -93,13 +92,11 @@ static const char *query_of(struct cli *c, const struct command *command, struct
 {
     for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++) {
         long long id;
-        if (watched[i].run != command->run) {
+        if (watched[i].run != command->run)
             continue;
-        }
         const char *query = arena_printf(&c->arena, "topics=%s", watched[i].topics);
-        if (!watched[i].of_experiment) {
+        if (!watched[i].of_experiment)
             return query;
-        }
         return cli_id(c, 0, "experiment", &id, e) != 0
                    ? NULL
                    : arena_printf(&c->arena, "%s&experimentIds=%lld", query, id);
@@ -112,19 +109,17 @@ static const char *query_of(struct cli *c, const struct command *command, struct
 static int show(struct cli *c, const struct command *command, bool terminal, struct error *e)
 {
     struct error why = {0};
-    if (terminal) {
+    if (terminal)
         terminal_control(stdout, "\033[H\033[2J");
-    }
     int err = command->run(c, command, &why);
     if (err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_BUSY) {
         fprintf(stderr, "muster: %s\n", why.text);
         err = 0;
-    } else if (err != 0 && e != NULL) {
+    } else if (err && e) {
         *e = why;
     }
-    if (!terminal && c->format == OUTPUT_TABLE) {
+    if (!terminal && c->format == OUTPUT_TABLE)
         putchar('\n');
-    }
     fflush(stdout);
     return err;
 }
@@ -134,13 +129,12 @@ static int watch_loop(struct cli *c, const struct command *command, struct event
 {
     bool terminal = isatty(STDOUT_FILENO) && c->format == OUTPUT_TABLE;
     int err = watch_wait(stream, OLD_US, e); // its start: from then on nothing is missed
-    while (err == 0 && !interrupted) {
+    while (!err && !interrupted) {
         int64_t next = clock_mono_us() + GAP_US;
         err = show(c, command, terminal, e);
-        err = err != 0 ? err : watch_wait(stream, terminal ? OLD_US : INT32_MAX, e);
-        while (!interrupted && clock_mono_us() < next) {
+        err = err ? err : watch_wait(stream, terminal ? OLD_US : INT32_MAX, e);
+        while (!interrupted && clock_mono_us() < next)
             clock_sleep_us(GAP_US / 10);
-        }
     }
     return err;
 }
@@ -149,8 +143,8 @@ int watch_command(struct cli *c, const struct command *command, struct error *e)
 {
     struct events *stream = NULL;
     const char *query = query_of(c, command, e);
-    int err = query == NULL ? ERR_INVALID : watch_open(c, query, &stream, e);
-    if (err == 0) {
+    int err = !query ? ERR_INVALID : watch_open(c, query, &stream, e);
+    if (!err) {
         watch_begin();
         err = watch_loop(c, command, stream, e);
         watch_end();
@@ -164,16 +158,14 @@ int watch_command(struct cli *c, const struct command *command, struct error *e)
 static void print_event(struct cli *c, const struct events_item *item)
 {
     json_t *row = json_pack("{s:s, s:s}", "id", item->id, "event", item->name);
-    if (item->data != NULL) {
+    if (item->data)
         json_object_set(row, "data", (json_t *)item->data);
-    }
     bool bare = c->format == OUTPUT_TABLE || c->format == OUTPUT_CSV;
     char *text = json_text(bare ? item->data : row);
-    if (bare) {
-        printf("%-10s  %s\n", item->name, item->data != NULL ? text : "");
-    } else {
+    if (bare)
+        printf("%-10s  %s\n", item->name, item->data ? text : "");
+    else
         puts(text);
-    }
     fflush(stdout);
     free(text);
     json_decref(row);
@@ -182,17 +174,14 @@ static void print_event(struct cli *c, const struct events_item *item)
 static const char *events_query(struct cli *c)
 {
     const struct cli_options *o = &c->options;
-    char *topics = client_escape(o->topics != NULL ? o->topics : "");
+    char *topics = client_escape(o->topics ? o->topics : "");
     const char *query = arena_printf(&c->arena, "topics=%s", topics);
-    if (o->experiment > 0) {
+    if (o->experiment > 0)
         query = arena_printf(&c->arena, "%s&experimentIds=%lld", query, o->experiment);
-    }
-    if (o->trial > 0) {
+    if (o->trial > 0)
         query = arena_printf(&c->arena, "%s&trialIds=%lld", query, o->trial);
-    }
-    if (o->since > 0) {
+    if (o->since > 0)
         query = arena_printf(&c->arena, "%s&since=%lld", query, o->since);
-    }
     free(topics);
     return query;
 }
@@ -205,16 +194,15 @@ int run_events(struct cli *c, const struct command *self, struct error *e)
     bool away = false;
     int err = watch_open(c, events_query(c), &stream, e);
     watch_begin();
-    for (long long left = c->options.limit; err == 0 && !interrupted;) {
+    for (long long left = c->options.limit; !err && !interrupted;) {
         int found = events_next(stream, clock_mono_us() + GAP_US / 2, &item, e);
         err = found < 0 ? found : 0;
         if (found > 0) {
             cli_note_away(strcmp(item.name, "away") == 0, &away);
             print_event(c, &item);
         }
-        if (found > 0 && left > 0 && --left == 0) {
+        if (found > 0 && left > 0 && --left == 0)
             break;
-        }
     }
     watch_end();
     events_close(stream);

@@ -24,7 +24,7 @@ static int metric_trigger(const char *text, size_t at, json_t **out, struct erro
 {
     double limit;
     int err = cli_number("--on METRIC<LIMIT: the limit", text + at + 1, &limit, e);
-    if (err == 0) {
+    if (!err) {
         json_t *condition = json_pack("{s:s%, s:f}", "metric", text, at,
                                       text[at] == '<' ? "below" : "above", limit);
         *out = trigger("METRIC_THRESHOLD_EXCEEDED", condition);
@@ -36,11 +36,10 @@ static int state_trigger(struct cli *c, const char *text, json_t **out, struct e
 {
     const char *word = NULL;
     char *upper = arena_strdup(&c->arena, text);
-    for (char *p = upper; *p != '\0'; p++) {
+    for (char *p = upper; *p != '\0'; p++)
         *p = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
-    }
     int err = wire_parse(WIRE_EXPERIMENT_STATE, upper, &word, e);
-    if (err != 0) {
+    if (err) {
         return error_prefix(e, "--on takes a state, METRIC<LIMIT, METRIC>LIMIT, log:PATTERN or "
                                "custom");
     }
@@ -74,14 +73,13 @@ static json_t *when_of(const json_t *triggers)
         const char *state = jget_string(condition, "state", "");
         const char *metric = jget_string(condition, "metric", "");
         const json_t *below = jget(condition, "below");
-        double limit = json_number_value(below != NULL ? below : jget(condition, "above"));
-        json_t *word = strstr(type, "STATE_CHANGE") != NULL
-                           ? json_string(strncmp(state, "STATE_", 6) == 0 ? state + 6 : state)
-                       : strstr(type, "TASK_LOG") != NULL
-                           ? json_sprintf("log:%s", jget_string(condition, "regex", ""))
-                       : strstr(type, "METRIC") != NULL
-                           ? json_sprintf("%s%c%g", metric, below != NULL ? '<' : '>', limit)
-                           : json_string("custom");
+        double limit = json_number_value(below ? below : jget(condition, "above"));
+        json_t *word =
+            strstr(type, "STATE_CHANGE")
+                ? json_string(strncmp(state, "STATE_", 6) == 0 ? state + 6 : state)
+            : strstr(type, "TASK_LOG") ? json_sprintf("log:%s", jget_string(condition, "regex", ""))
+            : strstr(type, "METRIC")   ? json_sprintf("%s%c%g", metric, below ? '<' : '>', limit)
+                                       : json_string("custom");
         json_array_append_new(words, word);
     }
     return words;
@@ -93,8 +91,8 @@ static json_t *row_webhook(struct cli *c, const json_t *hook)
 {
     long long team = jget_int(hook, "workspaceId", 0);
     bool slack = strstr(jget_string(hook, "webhookType", ""), "SLACK") != NULL;
-    bool specific = strstr(jget_string(hook, "mode", ""), "SPECIFIC") != NULL &&
-                    strstr(jget_string(hook, "mode", ""), "UNSPECIFIED") == NULL;
+    bool specific = strstr(jget_string(hook, "mode", ""), "SPECIFIC") &&
+                    !strstr(jget_string(hook, "mode", ""), "UNSPECIFIED");
     return json_pack("{s:I, s:s, s:s, s:o, s:s, s:s, s:s}", "id",
                      (json_int_t)jget_int(hook, "id", 0), "name", jget_string(hook, "name", ""),
                      "url", jget_string(hook, "url", ""), "on", when_of(jget(hook, "triggers")),
@@ -106,10 +104,9 @@ int run_webhook_list(struct cli *c, const struct command *self, struct error *e)
 {
     json_t *list = NULL, *rows = json_array();
     int err = cli_list(c, "webhooks", 0, &list, e, "/api/v1/webhooks");
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    for (size_t i = 0; i < json_array_size(list); i++)
         json_array_append_new(rows, row_webhook(c, json_array_get(list, i)));
-    }
-    err = err != 0 ? err : output_rows(c, rows, self->columns, e);
+    err = err ? err : output_rows(c, rows, self->columns, e);
     json_decref(rows);
     json_decref(list);
     return err;
@@ -122,25 +119,23 @@ static int webhook_body(struct cli *c, json_t *body, struct error *e)
     const struct flag_list *on = o->on.count > 0 ? &o->on : &usual;
     long long team = 0;
     json_t *triggers = json_array();
-    int err = o->team != NULL ? lookup_team(c, "--team", o->team, &team, e) : 0;
-    for (int i = 0; i < on->count && err == 0; i++) {
+    int err = o->team ? lookup_team(c, "--team", o->team, &team, e) : 0;
+    for (int i = 0; i < on->count && !err; i++) {
         json_t *one = NULL;
         err = read_trigger(c, on->items[i], &one, e);
-        if (one != NULL) {
+        if (one)
             json_array_append_new(triggers, one);
-        }
     }
     json_object_set_new(body, "url", json_string(c->args[0]));
-    json_object_set_new(body, "name", json_string(o->name != NULL ? o->name : ""));
+    json_object_set_new(body, "name", json_string(o->name ? o->name : ""));
     json_object_set_new(body, "triggers", triggers);
     json_object_set_new(body, "webhookType",
                         json_string(o->slack ? "WEBHOOK_TYPE_SLACK" : "WEBHOOK_TYPE_DEFAULT"));
     json_object_set_new(
         body, "mode",
         json_string(o->specific ? "WEBHOOK_MODE_SPECIFIC" : "WEBHOOK_MODE_WORKSPACE"));
-    if (team > 0) {
+    if (team > 0)
         json_object_set_new(body, "workspaceId", json_integer(team));
-    }
     return err;
 }
 
@@ -148,9 +143,8 @@ static int webhook_body(struct cli *c, json_t *body, struct error *e)
 static int check_new(struct cli *c, struct error *e)
 {
     json_t *list = NULL;
-    int err =
-        c->options.name != NULL ? cli_list(c, "webhooks", 0, &list, e, "/api/v1/webhooks") : 0;
-    for (size_t i = 0; i < json_array_size(list) && err == 0; i++) {
+    int err = c->options.name ? cli_list(c, "webhooks", 0, &list, e, "/api/v1/webhooks") : 0;
+    for (size_t i = 0; i < json_array_size(list) && !err; i++) {
         if (strcmp(jget_string(json_array_get(list, i), "name", ""), c->options.name) == 0) {
             err = error_set(e, ERR_CONFLICT,
                             "there is a webhook \"%s\" already; see: muster webhook describe %s",
@@ -166,9 +160,9 @@ int run_webhook_create(struct cli *c, const struct command *self, struct error *
     (void)self;
     json_t *body = json_object(), *answer = NULL;
     int err = webhook_body(c, body, e);
-    err = err != 0 ? err : check_new(c, e);
-    err = err != 0 ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/webhooks");
-    if (err == 0) {
+    err = err ? err : check_new(c, e);
+    err = err ? err : cli_call(c, "POST", body, &answer, e, "/api/v1/webhooks");
+    if (!err) {
         const json_t *hook = jget(answer, "webhook");
         long long id = jget_int(hook, "id", 0);
         err = cli_report(c, row_webhook(c, hook), e,
@@ -186,8 +180,8 @@ int run_webhook_describe(struct cli *c, const struct command *self, struct error
     long long id;
     json_t *answer = NULL;
     int err = lookup_webhook(c, c->args[0], &id, e);
-    err = err != 0 ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/webhooks/%lld", id);
-    if (err == 0) {
+    err = err ? err : cli_call(c, "GET", NULL, &answer, e, "/api/v1/webhooks/%lld", id);
+    if (!err) {
         json_t *row = row_webhook(c, jget(answer, "webhook"));
         err = output_object(c, row, "id,name,url,on,type,of,team", e);
         json_decref(row);
@@ -207,28 +201,26 @@ int run_webhook_set(struct cli *c, const struct command *self, struct error *e)
     long long id;
     json_t *body = json_pack("{s:s}", "url", c->args[1]);
     int err = lookup_webhook(c, c->args[0], &id, e);
-    err = err != 0 ? err : cli_call(c, "PATCH", body, NULL, e, "/api/v1/webhooks/%lld", id);
+    err = err ? err : cli_call(c, "PATCH", body, NULL, e, "/api/v1/webhooks/%lld", id);
     json_decref(body);
-    return err != 0 ? err
-                    : cli_report(c, row_done(c, self, id), e, "Webhook %s goes to %s now",
-                                 c->args[0], c->args[1]);
+    return err ? err
+               : cli_report(c, row_done(c, self, id), e, "Webhook %s goes to %s now", c->args[0],
+                            c->args[1]);
 }
 
 int run_webhook_test(struct cli *c, const struct command *self, struct error *e)
 {
     long long id;
     int err = lookup_webhook(c, c->args[0], &id, e);
-    err = err != 0 ? err : cli_call(c, "POST", NULL, NULL, e, "/api/v1/webhooks/%lld/test", id);
-    return err != 0 ? err
-                    : cli_report(c, row_done(c, self, id), e, "Webhook %s: delivered", c->args[0]);
+    err = err ? err : cli_call(c, "POST", NULL, NULL, e, "/api/v1/webhooks/%lld/test", id);
+    return err ? err : cli_report(c, row_done(c, self, id), e, "Webhook %s: delivered", c->args[0]);
 }
 
 int run_webhook_delete(struct cli *c, const struct command *self, struct error *e)
 {
     long long id;
     int err = lookup_webhook(c, c->args[0], &id, e);
-    err = err != 0 ? err : cli_confirm(c, e, "Delete webhook %s?", c->args[0]);
-    err = err != 0 ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/webhooks/%lld", id);
-    return err != 0 ? err
-                    : cli_report(c, row_done(c, self, id), e, "Deleted webhook %s", c->args[0]);
+    err = err ? err : cli_confirm(c, e, "Delete webhook %s?", c->args[0]);
+    err = err ? err : cli_call(c, "DELETE", NULL, NULL, e, "/api/v1/webhooks/%lld", id);
+    return err ? err : cli_report(c, row_done(c, self, id), e, "Deleted webhook %s", c->args[0]);
 }

@@ -524,12 +524,11 @@ static void resume(struct core *c)
             detached_load(c, x->live);
             continue;
         }
-        for (struct trial *t = x->live ? x->live->trials : NULL; t; t = t->next) {
+        for (struct trial *t = x->live ? x->live->trials : NULL; t; t = t->next)
             if (t->allocation)
                 resume_allocation(c, t);
             else if (!retry_resume(c, t))
                 trial_event(c, t, TRIAL_EV_IDLE);
-        }
         if (x->live)
             experiment_settle(c, x->live);
     }

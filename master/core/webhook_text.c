@@ -100,7 +100,7 @@ static void write_event(struct core *c, struct json_writer *w, const struct trig
 static void escape(struct buf *out, const char *text)
 {
     size_t len = strnlen(text, LINE_SHOWN);
-    for (const char *c = text; c < text + len; c++) {
+    for (const char *c = text; c < text + len; c++)
         if (*c == '&')
             buf_puts(out, "&amp;");
         else if (*c == '<')
@@ -109,7 +109,6 @@ static void escape(struct buf *out, const char *text)
             buf_puts(out, "&gt;");
         else
             buf_append(out, c, 1);
-    }
 }
 
 static void write_text(struct json_writer *w, const char *key, const char *text)

@@ -232,12 +232,11 @@ static void collect(struct pass *ps, int team)
     const struct share *share = &ps->pool->shares[team];
     if (!share->waiting)
         return;
-    for (int e = 0; e < ENTITLEMENTS; e++) {
+    for (int e = 0; e < ENTITLEMENTS; e++)
         if (could_reach(ps, share, e, false))
             enter(ps, team, e);
         else if (could_reach(ps, share, e, true))
             remember(ps, team, e);
-    }
     for (int t = ps->s->teams[team].first_child; t != SCHED_NONE; t = ps->s->teams[t].next_sibling)
         collect(ps, t);
 }

@@ -209,10 +209,10 @@ static const char *parts_query(struct arena *a, const char *part)
     int letters = 0;
     for (const char *p = part; *p; p += letter_bytes(p), letters++) {
         last = letters >= 3 ? last + letter_bytes(last) : part; // two letters behind p
-        if (letters % 3 == 0 && (next = put_three(to, p)) != NULL)
+        if (letters % 3 == 0 && (next = put_three(to, p)))
             to = next;
     }
-    if (letters > 3 && letters % 3 && (next = put_three(to, last)) != NULL)
+    if (letters > 3 && letters % 3 && (next = put_three(to, last)))
         to = next;
     return to == query ? NULL : query;
 }

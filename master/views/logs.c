@@ -168,7 +168,7 @@ int stream_task_logs(struct view *v, struct stream **out, struct error *e)
     return open_logs(v, 0, v->rq->params[0], out, e);
 }
 
-// --- what there is to filter by: one line, then the end -----------------------------------------
+// --- what there is to filter by: one line, then the end ------------------------------------------
 
 struct fields_stream {
     struct stream stream;

@@ -99,11 +99,10 @@ static int advance(struct metric_stream *m, struct db_reader *db, struct error *
     struct arena arena = {0};
     const char *next = NULL;
     int err = m->only ? 0 : reports_next_group(db, m->trials[m->at], m->group, &arena, &next, e);
-    if (next) {
+    if (next)
         start_group(m, next);
-    } else if (!err && ++m->at < m->trial_count) {
+    else if (!err && ++m->at < m->trial_count)
         start_trial(m);
-    }
     arena_free(&arena);
     return err;
 }

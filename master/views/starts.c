@@ -70,17 +70,15 @@ int view_trial_starts(struct view *v, struct error *e)
 {
     int64_t id;
     int err = request_param_int(v->rq, 0, &id, e);
-    if (err != 0) {
+    if (err)
         return err;
-    }
     struct db_rows *rows = db_query(v->db, STMT_ALLOCATIONS_OF_TRIAL, "i", id);
     jw_object(&v->w);
     jw_key(&v->w, "starts");
     jw_array(&v->w);
     int more;
-    while ((more = db_next(rows)) == 1) {
+    while ((more = db_next(rows)) == 1)
         write_start(&v->w, rows);
-    }
     jw_array_end(&v->w);
     jw_object_end(&v->w);
     db_rows_close(rows);

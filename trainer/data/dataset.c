@@ -14,7 +14,7 @@ static void *aligned(int64_t count, size_t size)
 {
     size_t bytes = ((size_t)count * size + 63) / 64 * 64;
     void *p = aligned_alloc(64, bytes ? bytes : 64);
-    must(p != NULL);
+    must(p);
     memset(p, 0, bytes);
     return p;
 }

@@ -98,7 +98,7 @@ static void fuse_batch_norm(struct compiler *c, struct layer *l)
 
 static void fuse(struct compiler *c)
 {
-    for (struct layer *l = c->m->layers; l < c->m->layers + c->m->layer_count; l++) {
+    for (struct layer *l = c->m->layers; l < c->m->layers + c->m->layer_count; l++)
         if (l->kind == &layer_relu)
             fuse_pool(c, l);
         else if (l->kind == &layer_batch_norm)
@@ -107,7 +107,6 @@ static void fuse(struct compiler *c)
             fuse_gelu(c, l);
         else if (l->kind == &layer_residual)
             fuse_norm(c, l);
-    }
 }
 
 // --- values

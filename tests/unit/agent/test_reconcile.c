@@ -61,10 +61,9 @@ static void answers_may_come_again_and_in_any_order(void **state)
             enum action_kind action = reconcile_pair((enum wish)first, (enum observed_state)seen);
             enum observed_state now = after(action, (enum observed_state)seen);
             assert_int_equal(reconcile_pair((enum wish)first, now), ACTION_NONE);
-            for (int late = 0; late < WISH_COUNT; late++) {
+            for (int late = 0; late < WISH_COUNT; late++)
                 if (now != OBSERVED_ABSENT)
                     assert_int_not_equal(reconcile_pair((enum wish)late, now), ACTION_START);
-            }
         }
     }
 }

@@ -197,7 +197,7 @@ static void words_for_xids(void **state)
     assert_string_equal(xid_words(1, &grade), "see NVIDIA's catalogue of Xid errors");
 }
 
-// ---- the watch ----
+// --- the watch -----------------------------------------------------------------------------------
 
 static void never_woken(void *ctx)
 {

@@ -157,7 +157,7 @@ static void files_that_hide_their_size(void **state)
         size_t len;
         int err = file_read(path, limit, &text, &len, NULL);
         assert_int_equal(err, limit < BYTES ? ERR_TOO_LARGE : 0);
-        if (err == 0) {
+        if (!err) {
             assert_int_equal(len, BYTES);
             assert_memory_equal(text, sent, sizeof sent);
             assert_int_equal(text[len], '\0');

@@ -39,7 +39,7 @@ static int end(void **state)
     return 0;
 }
 
-// --- Writer -------------------------------------------------------------------------------------
+// --- Writer --------------------------------------------------------------------------------------
 
 static void nested(void **state)
 {
@@ -199,14 +199,14 @@ static void the_limit_of_the_buffer_is_told(void **state)
     buf_free(&out);
 }
 
-// --- Getters ------------------------------------------------------------------------------------
+// --- Getters -------------------------------------------------------------------------------------
 
 static json_t *parse(const char *text)
 {
     json_t *v;
     struct error e;
     int err = json_parse(text, strlen(text), "test", &v, &e);
-    if (err != 0)
+    if (err)
         fail_msg("%s", e.text);
     return v;
 }
@@ -285,7 +285,7 @@ static void paths(void **state)
     json_decref(v);
 }
 
-// --- Parser -------------------------------------------------------------------------------------
+// --- Parser --------------------------------------------------------------------------------------
 
 static void refuses(const char *text, const char *expected)
 {

@@ -353,10 +353,9 @@ static void document(void **state)
     buf_init(&out, 1 << 16);
     schema_document(top, &out);
     assert_int_equal(out.err, 0);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (!strstr(buf_str(&out), rows[i]))
             fail_msg("no row \"%s\" in:\n%s", rows[i], buf_str(&out));
-    }
     buf_free(&out);
 }
 

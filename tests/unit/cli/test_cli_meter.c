@@ -22,9 +22,8 @@ static void sizes_are_short(void **state)
                  {999949, "999.9 KB"},   {999960, "1.0 MB"},       {12345678, "12.3 MB"},
                  {5000000000, "5.0 GB"}, {2500000000000, "2.5 TB"}};
     char text[24];
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_string_equal(meter_bytes(cases[i].bytes, text, sizeof(text)), cases[i].text);
-    }
 }
 
 static void the_bar_stays_inside(void **state)
@@ -42,9 +41,8 @@ static void expect_file(const char *path, const char *text)
     char *found = NULL;
     size_t len;
     struct error e;
-    if (file_read(path, 1 << 20, &found, &len, &e) != 0) {
+    if (file_read(path, 1 << 20, &found, &len, &e) != 0)
         fail_msg("%s", e.text);
-    }
     assert_string_equal(found, text);
     free(found);
 }
@@ -61,9 +59,8 @@ static void a_table_for_each_group(void **state)
     struct error e = {0};
     assert_int_equal(bundle_put("bundle", "trials/7/metrics.jsonl", reports, strlen(reports), &e),
                      0);
-    if (bundle_tables("bundle", 7, &e) != 0) {
+    if (bundle_tables("bundle", 7, &e) != 0)
         fail_msg("%s", e.text);
-    }
     expect_file("bundle/trials/7/training.csv", "steps,time,run,loss,acc,name\n"
                                                 "1,t,1,0.5,,\n"
                                                 "2,t,2,,1,\"x \"\"y\"\"\"\n");

@@ -16,7 +16,7 @@ static void expect(const char *text, const char *path, const char *wanted, const
 {
     json_t *root = json_loads(wanted, 0, NULL);
     char *changed = overlay_text(text, &path, 1, root);
-    if (expected == NULL) {
+    if (!expected) {
         assert_null(changed);
     } else {
         assert_non_null(changed);

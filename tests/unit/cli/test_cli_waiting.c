@@ -39,9 +39,8 @@ static json_t *keep(struct fixture *f, const char *text)
 {
     struct error e;
     char *json = arena_strdup(&f->arena, text);
-    for (char *p = json; *p != '\0'; p++) {
+    for (char *p = json; *p != '\0'; p++)
         *p = *p == '\'' ? '"' : *p;
-    }
     json_t *value = NULL;
     assert_int_equal(json_parse(json, strlen(json), "answer", &value, &e), 0);
     return f->held[f->count++] = value;
@@ -59,9 +58,8 @@ static struct fixture *begin(const char *why)
 
 static void end(struct fixture *f)
 {
-    while (f->count > 0) {
+    while (f->count > 0)
         json_decref(f->held[--f->count]);
-    }
     arena_free(&f->arena);
 }
 
@@ -122,9 +120,8 @@ static void a_long_group_is_counted(void **state)
     (void)state;
     struct fixture *f = begin("{'reason':'r','waiting':[]}");
     json_t *entries = jget(f->w.why, "waiting");
-    for (int i = 1; i <= 20; i++) {
+    for (int i = 1; i <= 20; i++)
         json_array_append_new(entries, json_pack("{s:i, s:s}", "trialId", i, "code", "BUSY"));
-    }
     expect_fact(facts_of(f), "trials", "20 wait for the same: 1, 2, 3, 4, 5, 6, 7, 8 and 12 more");
     end(f);
 }
@@ -174,15 +171,14 @@ static void expect_effect(const char *entry, const char *agents, const char *com
     json_t *groups = keep(f, entry);
     f->w.agents = keep(f, agents);
     json_t *list = waiting_remedies(&f->w, groups, &f->arena);
-    bool found = json_array_size(list) == 0 && command == NULL;
-    for (size_t i = 0; i < json_array_size(list) && command != NULL; i++) {
+    bool found = json_array_size(list) == 0 && !command;
+    for (size_t i = 0; i < json_array_size(list) && command; i++) {
         const json_t *remedy = json_array_get(list, i);
         found |= !strcmp(jget_string(remedy, "command", ""), command) &&
                  !strncmp(jget_string(remedy, "effect", ""), effect, strlen(effect));
     }
-    if (!found) {
+    if (!found)
         fail_msg("%s does not offer: %s", entry, command);
-    }
     json_decref(list);
     end(f);
 }

@@ -259,21 +259,20 @@ static void post(struct history *h, struct db_batch *b)
 {
     size_t first = h->count, room = POSTS - h->count;
     unsigned what = rng_below(&rng, 300);
-    if (what == 0 && room > 700) {
+    if (what == 0 && room > 700)
         for (int i = 0; i < 700; i++)
             make_report(h, ++h->step);
-    } else if (what < 4 && room > 20) {
+    else if (what < 4 && room > 20)
         for (int i = 0; i < 20; i++)
             make_report(h, ++h->step);
-    } else if (what < 20) {
+    else if (what < 20)
         make_report(h, h->step); // said again
-    } else if (what < 30) {
+    else if (what < 30)
         make_report(h, rng_below(&rng, (uint32_t)h->step + 1)); // late
-    } else if (what < 36) {
+    else if (what < 36)
         make_report(h, -1);
-    } else {
+    else
         make_report(h, h->step += 1 + !rng_below(&rng, 50) * 7);
-    }
     store_said(b, h->list + first, h->count - first);
 }
 

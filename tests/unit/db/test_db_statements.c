@@ -127,9 +127,8 @@ static void what_is_sent_twice_is_there_once(void **state)
     add_person(b);
     add_experiment(b, 1, "ACTIVE");
     add_trial(b, 1);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         db_batch_add(b, STMT_METRIC_CUT_INSERT, "iii", (int64_t)1, (int64_t)2, (int64_t)5);
-    }
     commit(f->db, b);
     assert_int_equal(ask(f->r, "SELECT count(*) FROM metric_cuts"), 1);
 

@@ -131,7 +131,7 @@ static void the_cluster_is_as_the_options_say(void **state)
 static size_t count_of(const char *text, const char *word)
 {
     size_t count = 0;
-    for (; (text = strstr(text, word)) != NULL; text++)
+    for (; (text = strstr(text, word)); text++)
         count++;
     return count;
 }

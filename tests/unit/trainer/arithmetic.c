@@ -17,7 +17,7 @@ void *aligned_block(struct arithmetic *a, size_t bytes)
 {
     must(a->count < ARITHMETIC_BLOCKS_MAX);
     void *p = aligned_alloc(64, (bytes + 64) / 64 * 64);
-    must(p != NULL);
+    must(p);
     memset(p, 0x7f, (bytes + 64) / 64 * 64); // large numbers: nobody may count on zeros
     return a->blocks[a->count++] = p;
 }
@@ -30,7 +30,7 @@ float *floats_new(struct arithmetic *a, int64_t n)
 float *floats_tight(int64_t n)
 {
     float *p = malloc((size_t)n * sizeof *p);
-    must(p != NULL);
+    must(p);
     memset(p, 0x7f, (size_t)n * sizeof *p);
     return p;
 }

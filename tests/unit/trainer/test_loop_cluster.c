@@ -393,7 +393,7 @@ static void assert_complete_story(const struct master *m)
         assert_report(find(m, "trials/3/metrics", i), story[i].group, story[i].step);
     assert_null(find(m, "trials/3/metrics", 6));
     const struct call *last = NULL, *progress;
-    for (int i = 0; (progress = find(m, "trials/3/progress", i)) != NULL; i++)
+    for (int i = 0; (progress = find(m, "trials/3/progress", i)); i++)
         last = progress;
     assert_non_null(last);
     assert_true(jget_double(last->body, "progress", 0) == 1.0);

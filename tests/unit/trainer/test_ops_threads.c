@@ -16,7 +16,7 @@ static int count_threads(void)
 {
     int count = 0;
     DIR *d = opendir("/proc/self/task");
-    must(d != NULL);
+    must(d);
     for (struct dirent *entry; (entry = readdir(d));)
         count += entry->d_name[0] != '.';
     closedir(d);

@@ -49,7 +49,7 @@ int onednn_describe(const struct onednn_device *d, const void *op, const_dnnl_pr
     do {
         const char *name = NULL;
         dnnl_primitive_desc_t described = dnnl_primitive_desc_iterator_fetch(it);
-        must(described != NULL);
+        must(described);
         dnnl_primitive_desc_query(described, dnnl_query_impl_info_str, 0, &name);
         if (name && strcmp(name, prefer) == 0) {
             dnnl_primitive_desc_destroy(*out);

@@ -60,7 +60,7 @@ void ops_pool_free(struct ops_pool *p)
 
 void ops_pool_add_relu(struct ops_pool *p)
 {
-    must(p->maxima != NULL);
+    must(p->maxima);
     p->relu = true;
 }
 

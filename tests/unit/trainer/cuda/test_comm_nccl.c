@@ -620,7 +620,7 @@ static int rank_sees_its_gpu(struct gang_seat *seat, void *ctx)
     (void)ctx;
     CHECK(strcmp(getenv("CUDA_VISIBLE_DEVICES"), gpus[seat->rank]) == 0);
     if (seat->world < 3) // NCCL is not told of machines that are none
-        CHECK(host == NULL);
+        CHECK(!host);
     else
         CHECK(host && strcmp(host, hosts[seat->rank]) == 0);
     return 0;
