@@ -33,17 +33,17 @@ CALL = re.compile(r"\b(%s)\s*\(" % "|".join(FORBIDDEN))
 ARROWS = {
     "base": {"base"},
     "api": {"base", "api"},
-    "api/cli": {"base", "api", "master/simulate"},
-    "api/cli/backup.c": {"base", "api", "db"},
+    "cli": {"base", "api", "simulate", "cli"},
+    "cli/backup.c": {"base", "api", "db", "cli"},
     "db": {"base", "api", "db"},
     "agent": {"base", "api", "agent"},
     "trainer": {"base", "api", "trainer"},
     "master/sched": {"base", "master/sched"},
     "master/search": {"base", "master/search"},
-    "master/simulate": {"base", "master/sched", "master/simulate"},
-    "master/simulate/history.c": {"base", "db", "master/simulate"},
-    "master": {"base", "api", "db", "master"},
-    "tests": {"base", "api", "db", "agent", "trainer", "master", "tests"},
+    "simulate": {"base", "master/sched", "simulate"},
+    "simulate/history.c": {"base", "db", "simulate", "master/sched"},
+    "master": {"base", "api", "db", "simulate", "master"},
+    "tests": {"base", "api", "db", "agent", "trainer", "simulate", "cli", "master", "tests"},
 }
 EVERYWHERE_ELSE = {"base", "api", "db", "agent", "trainer"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')

@@ -12,9 +12,9 @@
 #define SQL_CHECKPOINT_LEADS                                                                       \
     "c.trial_id IS (SELECT h.trial_id FROM validation_history h WHERE h.experiment_id = "          \
     "c.experiment_id ORDER BY h.id DESC LIMIT 1)"
-// "Best" of checkpoints, here and in master/core/keep.c: by the searcher's metric; on a tie that of
-// the best trial, then the first one reached. Behind them those without the metric, the newest
-// first.
+// "Best" of checkpoints, here and in master/retention/checkpoint_policy.c: by the searcher's
+// metric; on a tie that of the best trial, then the first one reached. Behind them those without
+// the metric, the newest first.
 #define SQL_CHECKPOINT_BEST_FIRST                                                                  \
     SQL_CHECKPOINT_METRIC                                                                          \
     " IS NULL, " SQL_CHECKPOINT_METRIC " * iif(coalesce(json_extract(e.config, "                   \

@@ -51,8 +51,8 @@
     "uuid, task_id, allocation_id, trial_id, experiment_id, state, steps, metadata, resources,"    \
     " storage, validation, reported_at"
 
-// The workspaces that a user sees, by master/roles.h, as a list of ids. One value to bind: the
-// user.
+// The workspaces that a user sees, by master/teams/roles.h, as a list of ids. One value to bind:
+// the user.
 #define SQL_SEEN_WORKSPACES                                                                        \
     "SELECT w.id FROM (SELECT ? AS me) JOIN workspaces w LEFT JOIN workspace_members m"            \
     " ON m.workspace_id = w.id AND m.user_id = me"                                                 \

@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "master/http/routes.h"
 #include "master/http/session.h"
-#include "master/sight.h"
+#include "master/teams/authz.h"
 
 // "Bearer T" -> T.
 static const char *bearer(const char *header)

@@ -10,12 +10,12 @@
 #include "base/log.h"
 #include "base/scan.h"
 #include "master/audit.h"
+#include "master/free_space.h"
 #include "master/http/auth.h"
 #include "master/http/framing.h"
 #include "master/http/schemas.h"
 #include "master/http/session.h"
-#include "master/live/hub.h"
-#include "master/room.h"
+#include "master/notify/hub.h"
 
 enum {
     KEEP_BYTES = 64 * 1024, // of a buffer that is kept for the next request

@@ -3,9 +3,9 @@
 
 #include "master/http/routes.h"
 
-#include "master/core/handlers.h"
-#include "master/core/logpost.h"
-#include "master/core/metricpost.h"
+#include "master/ingest/log_parse.h"
+#include "master/ingest/metric_parse.h"
+#include "master/kernel/handlers.h"
 #include "master/views/views.h"
 
 #include "master/http/routes_instead.h" // last: its words are short

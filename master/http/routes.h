@@ -4,8 +4,8 @@
 #ifndef MUSTER_MASTER_HTTP_ROUTES_H
 #define MUSTER_MASTER_HTTP_ROUTES_H
 
-#include "master/core/core.h"
 #include "master/http/stream.h"
+#include "master/kernel/core.h"
 
 enum { // who may call; bits
     AUTH_NONE = 0,

@@ -6,12 +6,12 @@
 #ifndef MUSTER_MASTER_HTTP_SERVER_H
 #define MUSTER_MASTER_HTTP_SERVER_H
 
-#include "master/core/core.h"
-#include "master/delivery.h"
 #include "master/http/page.h"
-#include "master/journal.h"
-#include "master/live/follow.h"
-#include "master/live/hub.h"
+#include "master/kernel/core.h"
+#include "master/master_log.h"
+#include "master/notify/hub.h"
+#include "master/notify/log_followers.h"
+#include "master/notify/webhook_delivery.h"
 
 struct server; // opaque
 

@@ -8,7 +8,7 @@
 #include "master/http/query.h"
 #include "master/http/seats.h"
 #include "master/request.h"
-#include "master/sight.h"
+#include "master/teams/authz.h"
 
 // The services behind every handler; they live as long as the server, and any thread may use them.
 struct service {

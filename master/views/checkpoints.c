@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "master/core/gc.h"
+#include "master/retention/gc.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "master/audit.h"
-#include "master/live/hub.h"
+#include "master/notify/hub.h"
 #include "master/views/views.h"
 
 int store_failed(struct error *e)

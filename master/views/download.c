@@ -18,7 +18,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "db/backup.h"
-#include "master/room.h"
+#include "master/free_space.h"
 #include "master/storage.h"
 #include "master/views/views.h"
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "master/live/hub.h"
-#include "master/sight.h"
+#include "master/notify/hub.h"
+#include "master/teams/authz.h"
 #include "master/views/views.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "master/live/follow.h"
+#include "master/notify/log_followers.h"
 #include "master/views/logsearch.h"
 #include "master/views/views.h"
 

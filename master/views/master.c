@@ -5,9 +5,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "master/journal.h"
-#include "master/live/follow.h"
-#include "master/room.h"
+#include "master/free_space.h"
+#include "master/master_log.h"
+#include "master/notify/log_followers.h"
 #include "master/views/views.h"
 
 enum {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "master/simulate/history.h"
 #include "master/views/views.h"
+#include "simulate/history.h"
 
 enum { DAYS = 14, DAYS_MAX = 366, JOBS_MAX = 200000, SECONDS_MAX = 5 };
 

@@ -4,7 +4,7 @@
 #define MUSTER_MASTER_VIEWS_VIEWS_H
 
 #include "master/http/stream.h"
-#include "master/roles.h"
+#include "master/teams/roles.h"
 #include "master/views/list.h"
 
 // cluster.c

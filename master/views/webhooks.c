@@ -1,4 +1,4 @@
-// Trying a webhook. The core makes and changes them (master/core/webhooks.c).
+// Trying a webhook. The core makes and changes them (master/notify/webhooks.c).
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "master/delivery.h"
-#include "master/views/standing.h"
+#include "master/notify/webhook_delivery.h"
+#include "master/teams/authz_lookup.h"
 #include "master/views/views.h"
 
 struct target {

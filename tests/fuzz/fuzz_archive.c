@@ -10,13 +10,13 @@
 #include <zlib.h>
 
 #include "api/archive.h"
-#include "api/cli/verbs.h"
 #include "api/walk.h"
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "master/core/globs.h"
+#include "cli/verbs.h"
+#include "master/retention/path_patterns.h"
 #include "tests/fuzz/support.h"
 
 enum { ROOM = 1 << 20 };

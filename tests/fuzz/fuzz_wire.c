@@ -16,11 +16,11 @@
 #include "base/log.h"
 #include "db/loglines.h"
 #include "db/series.h"
-#include "master/core/logpost.h"
 #include "master/http/page.h"
 #include "master/http/routes.h"
 #include "master/http/schemas.h"
 #include "master/http/session.h"
+#include "master/ingest/log_parse.h"
 #include "tests/fuzz/support.h"
 
 // --- JSON ----------------------------------------------------------------------------------------

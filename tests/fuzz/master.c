@@ -14,7 +14,7 @@
 #include "master/http/offload.h"
 #include "master/http/routes.h"
 #include "master/http/schemas.h"
-#include "master/live/follow.h"
+#include "master/notify/log_followers.h"
 #include "master/views/series_cache.h"
 #include "master/views/views.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 #include "db/reports.h"
-#include "master/core/state.h"
-#include "master/core/teams.h"
+#include "master/kernel/state.h"
+#include "master/teams/teams.h"
 #include "tests/sim/machines.h"
 
 enum { STORE_CHECKED = 1500, REPLAY_CHECKED = 60 }; // of 10,000
@@ -217,7 +217,7 @@ static bool holds(const struct trial *t)
     return t->allocation && t->allocation->state != ALLOCATION_QUEUED;
 }
 
-static void check_limit(struct world *w, const struct live *l)
+static void check_limit(struct world *w, const struct active_experiment *l)
 {
     int64_t held = 0;
     for (const struct trial *t = l->trials; t; t = t->next)
@@ -228,14 +228,14 @@ static void check_limit(struct world *w, const struct live *l)
 }
 
 // At a start no maximum is exceeded: not the workspace's, not the user's in it.
-static void check_teams(struct world *w, const struct live *l)
+static void check_teams(struct world *w, const struct active_experiment *l)
 {
     const struct workspace *ws = core_workspace_of(w->core, l->experiment);
     const struct member *m = by_id_find(&ws->members, l->experiment->user_id);
     int64_t all = 0, own = 0;
     for (size_t i = 0; i < w->core->trials.count; i++) {
         const struct trial *t = w->core->trials.items[i].value;
-        const struct experiment *x = t->live->experiment;
+        const struct experiment *x = t->active->experiment;
         if (!holds(t) || core_workspace_of(w->core, x) != ws)
             continue;
         all += slots_of(t->allocation);
@@ -277,7 +277,7 @@ static void check_places(struct world *w, const struct allocation *a)
 
 static void check_placed(struct world *w, const struct allocation *a)
 {
-    const struct live *l = a->trial->live;
+    const struct active_experiment *l = a->trial->active;
     int slots = slots_of(a);
     if (slots > l->slots || slots < l->least || !a->part_count)
         broken(w, "gangs_are_whole", "%s starts on %d slots, and wants %d to %d", a->id, slots,
@@ -304,12 +304,12 @@ static void check_agent(struct world *w, const struct agent *g)
         }
 }
 
-static void check_search(struct world *w, const struct live *l)
+static void check_search(struct world *w, const struct active_experiment *l)
 {
     int64_t most = jget_int(jget(l->config, "searcher"), "max_concurrent_trials", 1);
-    if (l->live_trials > most)
+    if (l->active_trials > most)
         broken(w, "searches_keep_their_width", "experiment %lld has %d trials of %lld",
-               (long long)l->experiment->id, l->live_trials, (long long)most);
+               (long long)l->experiment->id, l->active_trials, (long long)most);
 }
 
 static bool is_heard(const struct allocation *a)
@@ -338,7 +338,7 @@ static void check_leaving(struct world *w, const struct trial *t)
         k->leaving = 0;
     else if (!k->leaving)
         k->leaving = w->now;
-    else if (w->now - k->leaving > t->live->preemption_timeout_us + LEAVE_SLACK)
+    else if (w->now - k->leaving > t->active->preemption_timeout_us + LEAVE_SLACK)
         broken(w, "who_must_leave_leaves", "%s still holds its slots after %.1f s", a->id,
                (double)(w->now - k->leaving) / SECOND);
 }
@@ -352,7 +352,7 @@ void check_core(struct world *w)
         struct known_trial *k = known_trial(w, t->id);
         check_leaving(w, t);
         check_told(w, t->allocation);
-        check_search(w, t->live);
+        check_search(w, t->active);
         if (t->allocation)
             count_drains(w, t->allocation);
         if (!holds(t) || t->allocation->epoch <= k->placed)

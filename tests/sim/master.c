@@ -1,6 +1,6 @@
 // The master's lives over one store: turns, writes that take their time, the end at any of them.
 #include "base/log.h"
-#include "master/core/state.h"
+#include "master/kernel/state.h"
 #include "tests/sim/machines.h"
 
 static int64_t sim_now; // of the one world of this process: a clock has no context

@@ -6,7 +6,7 @@
 #define TESTS_SIM_NET_H
 
 #include "base/json.h"
-#include "master/core/handlers.h"
+#include "master/kernel/handlers.h"
 #include "tests/sim/world.h"
 
 typedef void call_done(struct world *w, struct call *c, int status, const json_t *answer);

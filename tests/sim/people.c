@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
-#include "master/core/state.h"
+#include "master/kernel/state.h"
 #include "tests/sim/machines.h"
 
 enum { ADA = 1, CALL_TIMEOUT = 30 * SECOND }; // an administrator
@@ -215,7 +215,7 @@ static const char *job_of(const struct world *w, uint32_t number)
     if (!c || !c->experiments.count)
         return NULL;
     const struct experiment *x = c->experiments.items[number % c->experiments.count].value;
-    return x->live ? x->live->job_id : NULL;
+    return x->active ? x->active->job_id : NULL;
 }
 
 static void move_job(struct world *w, const struct outside *o)
@@ -350,7 +350,7 @@ static void push_experiment(struct world *w, const struct experiment *x)
     snprintf(id, sizeof id, "%lld", (long long)x->id);
     if (x->state == EXPERIMENT_PAUSED)
         say(w, ADA, core_experiment_activate, "activate", id, "", NULL, NULL);
-    if (x->live && x->live->max_slots)
+    if (x->active && x->active->max_slots)
         say(w, ADA, core_experiment_patch, "patch", id, "",
             json_pack("{s:{s:i}}", "resources", "maxSlots", 0), NULL);
     if (x->state == EXPERIMENT_DELETE_FAILED)

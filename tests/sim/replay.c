@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "master/core/state.h"
-#include "master/core/summary.h"
-#include "master/core/teams.h"
+#include "master/ingest/metric_summary.h"
+#include "master/kernel/state.h"
+#include "master/teams/teams.h"
 #include "tests/sim/machines.h"
 
 enum { DUMP_MAX = 16 << 20 };
@@ -43,7 +43,7 @@ static void dump_trial(struct buf *out, const struct trial *t)
         dump_allocation(out, t->allocation);
 }
 
-static void dump_live(struct buf *out, const struct live *l)
+static void dump_live(struct buf *out, const struct active_experiment *l)
 {
     char *search = search_snapshot(l->search);
     buf_printf(out, " priority %d slots %d to %d limit %lld progress %.6f best %d %.9g search %s",
@@ -78,8 +78,8 @@ static char *dump(const struct core *c)
         buf_printf(&out, "\nexperiment %lld %s of %lld%s", (long long)x->id,
                    experiment_state_word(x->state), (long long)x->user_id,
                    x->archived ? " archived" : "");
-        if (x->live && !experiment_is_terminal(x->state))
-            dump_live(&out, x->live);
+        if (x->active && !experiment_is_terminal(x->state))
+            dump_live(&out, x->active);
     }
     for (size_t i = 0; i < c->workspaces.count; i++)
         dump_workspace(&out, c->workspaces.items[i].value);

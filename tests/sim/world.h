@@ -13,7 +13,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "db/db.h"
-#include "master/core/core.h"
+#include "master/kernel/core.h"
 
 enum { MS = 1000, SECOND = 1000 * MS, MINUTE = 60 * SECOND }; // microseconds
 enum { MACHINES_MAX = 10, MACHINE_SLOTS_MAX = 8, PLAN_MAX = 160, USERS = 3 };

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "master/simulate/simulate.h"
-#include "master/simulate/trace.h"
+#include "simulate/simulate.h"
+#include "simulate/trace.h"
 
 enum { NODE_SLOTS = 8, NODES_MAX = 1024, TEXT_MAX = 64 << 20 };
 static const int64_t preempt_cost = 60 * SIMULATE_SECOND;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cli/bundle.h"
 #include "base/file.h"
+#include "cli/bundle.h"
 
 static void sizes_are_short(void **state)
 {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cli/output.h"
 #include "base/json.h"
+#include "cli/output.h"
 
 static char *columns[] = {"id", "name", "nested.value"};
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cli/overlay.h"
 #include "base/json.h"
+#include "cli/overlay.h"
 
 static void expect(const char *text, const char *path, const char *wanted, const char *expected)
 {

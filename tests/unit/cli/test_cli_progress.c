@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/cli/progress.h"
+#include "cli/progress.h"
 
 static struct progress training(void)
 {

@@ -7,12 +7,12 @@
 
 #include <string.h>
 
-#include "api/cli/rows.h"
-#include "api/cli/waiting.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "cli/rows.h"
+#include "cli/waiting.h"
 
-// Answers of a master, as master/core/queue.c writes them.
+// Answers of a master, as master/calls/queue.c writes them.
 static const char experiment[] =
     "{'id':7,'name':'poems','state':'STATE_QUEUED','workspaceId':2,'workspaceName':'research',"
     "'userId':4,'username':'ada','resourcePool':'gpu'}";

@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "master/core/listing.h"
+#include "master/ingest/experiment_metrics.h"
 
 #define LISTED(what) "SELECT " what " FROM experiment_metrics WHERE experiment_id = 1"
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "api/wire.h"
-#include "master/core/machines_run.h"
+#include "master/lifecycle/machines_run.h"
 
 // One letter a pair: '.' stays and does nothing; else the letter of the next state, or of the same
 // state in lower case when there is something to do. States in the order of the enums: of an

@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/rng.h"
-#include "master/core/notes.h"
+#include "master/kernel/changes.h"
 
 #define UUID_1 "11111111-1111-4111-8111-111111111111"
 

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "master/delivery.h"
+#include "master/notify/webhook_delivery.h"
 
 static int listen_here(int *port)
 {

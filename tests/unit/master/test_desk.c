@@ -17,8 +17,8 @@
 
 #include "base/file.h"
 #include "master/audit.h"
-#include "master/delivery.h"
-#include "master/journal.h"
+#include "master/master_log.h"
+#include "master/notify/webhook_delivery.h"
 
 static void expect_detail(const char *body, const char *expected)
 {

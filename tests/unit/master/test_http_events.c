@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "master/http/auth.h"
-#include "master/live/hub.h"
+#include "master/notify/hub.h"
 
 struct reader { // of one stream
     int fd;

@@ -13,8 +13,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/rng.h"
-#include "master/core/globs.h"
-#include "master/core/keep.h"
+#include "master/retention/checkpoint_policy.h"
+#include "master/retention/path_patterns.h"
 
 enum { ROWS_MAX = 40, HISTORIES = 4000 };
 

@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/rng.h"
-#include "master/core/logpost.h"
+#include "master/ingest/log_parse.h"
 
 typedef int reader(struct request *rq, char *text, size_t len, struct error *e);
 

@@ -14,7 +14,7 @@
 
 #include "base/limits.h"
 #include "base/rng.h"
-#include "master/core/metricpost.h"
+#include "master/ingest/metric_parse.h"
 
 typedef int read_body(struct request *rq, char *text, size_t len, struct error *e);
 typedef int parse_body(struct request *rq, const json_t *body, struct error *e);

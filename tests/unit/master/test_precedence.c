@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "master/precedence.h"
+#include "master/teams/precedence.h"
 
 // The answer for each role and loser (nobody, a teammate, another team): g granted, - no change, a
 // above, o other team, t teammate.

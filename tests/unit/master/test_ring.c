@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "master/live/ring.h"
+#include "master/notify/event_ring.h"
 
 enum { FIRST = 1000, ALL = (1 << EVENT_TOPICS) - 1 };
 

@@ -15,7 +15,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "master/core/gc.h"
+#include "master/retention/gc.h"
 #include "master/storage.h"
 
 #define UUID "11111111-2222-3333-4444-555555555555"

@@ -10,7 +10,7 @@
 
 #include "base/limits.h"
 #include "master/http/routes.h"
-#include "master/roles.h"
+#include "master/teams/roles.h"
 
 #define V1 "/api/v1"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "master/simulate/simulate.h"
+#include "simulate/simulate.h"
 
 #define S SIMULATE_SECOND
 

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "api/cli/simulate.h"
 #include "base/file.h"
+#include "cli/simulate.h"
 
 #define S SIMULATE_SECOND
 

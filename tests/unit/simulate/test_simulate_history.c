@@ -15,7 +15,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "db/db.h"
-#include "master/simulate/history.h"
+#include "simulate/history.h"
 
 #define S SIMULATE_SECOND
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "master/simulate/trace.h"
+#include "simulate/trace.h"
 
 #define S   SIMULATE_SECOND
 #define TOP "submit_s,gpus,duration_s,user,queue\n"

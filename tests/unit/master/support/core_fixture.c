@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "db/logs.h"
 #include "db/reports.h"
-#include "master/core/logpost.h"
+#include "master/ingest/log_parse.h"
 
 struct cluster cl;
 

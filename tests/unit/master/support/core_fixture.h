@@ -15,7 +15,7 @@
 
 #include "base/json.h"
 #include "db/db.h"
-#include "master/core/handlers.h"
+#include "master/kernel/handlers.h"
 
 enum { SECOND = 1000 * 1000, OWNER = 1, OTHER = 2 }; // users
 

@@ -2,7 +2,7 @@
 // has ended for it: its rows are too few to live on.
 #include "tests/unit/master/support/fixture.h"
 
-#include "master/core/core.h"
+#include "master/kernel/core.h"
 
 struct core *stub_start(void)
 {

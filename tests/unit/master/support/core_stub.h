@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "master/core/handlers.h"
+#include "master/kernel/handlers.h"
 
 enum { STUB_PARKED_MAX = 256 };
 

@@ -14,7 +14,7 @@
 #include "master/first_start.h"
 #include "master/http/auth.h"
 #include "master/http/server.h"
-#include "master/live/follow.h"
+#include "master/notify/log_followers.h"
 #include "tests/unit/master/support/client.h"
 #include "tests/unit/master/support/core_stub.h"
 

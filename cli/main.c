@@ -1,0 +1,141 @@
+// The muster command: finds the row of the command table, parses its flags, runs it. Help,
+// suggestions and completion come from the same table.
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "cli/cli.h"
+#include "cli/flagset.h"
+#include "cli/help.h"
+#include "cli/terminal.h"
+#include "cli/watch.h"
+
+static int parse_format(struct cli *c, struct error *e)
+{
+    static const char *const words[] = {"table", "json", "jsonl", "csv", NULL};
+    for (int i = 0; words[i] && c->options.format; i++) {
+        if (strcmp(words[i], c->options.format) == 0) {
+            c->format = (enum output_format)i;
+            return 0;
+        }
+    }
+    return !c->options.format
+               ? 0
+               : error_set(e, ERR_INVALID, "-o takes table, json, jsonl or csv, not \"%s\"",
+                           c->options.format);
+}
+
+// Nothing is called "": such a word is a variable of a script that was not set. Programs take it.
+static int check_empty(const struct cli *c, const struct command *command, struct error *e)
+{
+    const char *name = command->args;
+    for (int i = 0; i < c->arg_count; i++) {
+        size_t len = strcspn(name, " .]") - (*name == '[');
+        const char *word = name + (*name == '[');
+        if (*c->args[i] == '\0' && strncmp(word, "PROGRAM", 7) != 0 &&
+            strncmp(word, "WORD", 4) != 0) {
+            return error_set(e, ERR_INVALID, "%.*s of muster %s%s%s is empty", (int)len, word,
+                             command->noun, command->verb ? " " : "",
+                             command->verb ? command->verb : "");
+        }
+        const char *next = strchr(name, ' ');
+        name = next ? next + 1 : name; // the last one repeats
+    }
+    return 0;
+}
+
+// Positional words against "FILE [FOLDER]".
+static int check_arguments(const struct cli *c, const struct command *command, struct error *e)
+{
+    int least = 0, most = 0;
+    for (const char *p = command->args; *p != '\0'; p += strcspn(p, " "), p += strspn(p, " ")) {
+        least += *p != '[';
+        most = strstr(p, "...") ? 1 << 20 : most + 1;
+    }
+    if (c->arg_count >= least && c->arg_count <= most)
+        return check_empty(c, command, e);
+    return error_set(e, ERR_INVALID, "usage: muster %s%s%s %s", command->noun,
+                     command->verb ? " " : "", command->verb ? command->verb : "", command->args);
+}
+
+static int run_command(struct cli *c, const struct command *command, struct error *e)
+{
+    int err = parse_format(c, e);
+    err = err ? err : check_arguments(c, command, e);
+    if (!err && !command->offline)
+        err = session_open(c, true, e);
+    if (err)
+        return err;
+    return c->options.watch ? watch_command(c, command, e) : command->run(c, command, e);
+}
+
+// The first two words that are no flags decide the command; only then are its flags known.
+static int dispatch(struct cli *c, int argc, char **argv, struct error *e)
+{
+    struct cli_options probe_options = {0};
+    struct flag flags[FLAGSET_MAX];
+    flagset_probe(&probe_options, flags);
+    const char **words = arena_alloc(&c->arena, (size_t)(argc + 1) * sizeof(*words));
+    int count = 0;
+    int err = flags_parse(flags, argc, argv, words, &count, e);
+    if (err)
+        return err;
+    const char *noun = command_noun(count > 0 ? words[0] : NULL);
+    const char *verb = command_verb(count > 1 ? words[1] : NULL);
+    if (!noun || (probe_options.help && help_is_topic(noun, verb))) {
+        help_topic(noun, stdout);
+        return 0;
+    }
+    const struct command *command = command_find(noun, verb, e);
+    if (!command)
+        return e->code;
+    if (probe_options.help) {
+        help_command(command, stdout);
+        return 0;
+    }
+    flagset_select(&c->options, command->flags, flags);
+    err = flags_parse(flags, argc, argv, words, &count, e);
+    int skip = command->verb ? 2 : 1;
+    c->args = words + skip;
+    c->arg_count = count - skip;
+    return err ? err : run_command(c, command, e);
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN);
+    log_set_level(LOG_LEVEL_ERROR);
+    terminal_begin();
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        printf("muster %s\n", muster_version);
+        return 0;
+    }
+    struct cli c = {.options = {.rank = -1, // 0 is a value of these
+                                .max_slots = -1,
+                                .guaranteed = -1,
+                                .slots = -1,
+                                .save_experiment_best = -1,
+                                .save_trial_best = -1,
+                                .save_trial_latest = -1,
+                                .preempt_cost = -1}};
+    struct error e = {0};
+    c.began_us = clock_mono_us();
+    int err = dispatch(&c, argc, argv, &e);
+    if (err && e.text[0] != '\0') {
+        fflush(stdout);
+        fprintf(stderr, "muster: %s\n", e.text);
+    }
+    if (c.client)
+        client_close(c.client);
+    json_decref(c.names);
+    arena_free(&c.arena);
+    terminal_end();
+    if (fflush(stdout) != 0 && !err)
+        return err_exit_code(ERR_IO);
+    return err ? err_exit_code(err) : c.exit_code;
+}

@@ -1,0 +1,239 @@
+// Who we are to which master: --master or MUSTER_MASTER, else the master of the last sign-in; its
+// token from
+// --token or MUSTER_TOKEN, else from the credentials file
+// ($XDG_CONFIG_HOME/muster/credentials.json, 0600):
+// {"last": URL, "tokens": {URL: token}}.
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "cli/cli.h"
+
+enum { CREDENTIALS_MAX = 1 << 20, AWAY_US = 500 * 1000 };
+
+static const char default_master[] = "http://127.0.0.1:8080";
+
+static char *credentials_dir(void)
+{
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (config && *config != '\0')
+        return path_join(config, "muster");
+    return path_join(home ? home : "/", ".config/muster");
+}
+
+static json_t *read_credentials(void)
+{
+    char *dir = credentials_dir(), *path = path_join(dir, "credentials.json"), *text = NULL;
+    json_t *value = NULL;
+    size_t len = 0;
+    if (file_read(path, CREDENTIALS_MAX, &text, &len, NULL) == 0)
+        json_parse(text, len, path, &value, NULL);
+    if (!json_is_object(value)) { // absent or damaged: as if nobody had signed in
+        json_decref(value);
+        value = json_object();
+    }
+    if (!json_is_object(json_object_get(value, "tokens")))
+        json_object_set_new(value, "tokens", json_object());
+    free(text);
+    free(path);
+    free(dir);
+    return value;
+}
+
+static int write_credentials(const json_t *value, struct error *e)
+{
+    char *dir = credentials_dir(), *path = path_join(dir, "credentials.json");
+    char *text = json_dumps(value, JSON_INDENT(2));
+    int err = dir_make(dir, 0700, e);
+    if (!err)
+        err = file_write_durable(path, text, strlen(text), 0600, e);
+    free(text);
+    free(path);
+    free(dir);
+    return err;
+}
+
+int session_save(struct cli *c, const char *token, struct error *e)
+{
+    json_t *value = read_credentials();
+    json_object_set_new(json_object_get(value, "tokens"), c->master, json_string(token));
+    json_object_set_new(value, "last", json_string(c->master));
+    int err = write_credentials(value, e);
+    json_decref(value);
+    return err;
+}
+
+int session_forget(struct cli *c, struct error *e)
+{
+    json_t *value = read_credentials();
+    json_object_del(json_object_get(value, "tokens"), c->master);
+    int err = write_credentials(value, e);
+    json_decref(value);
+    return err;
+}
+
+// "HOST:PORT" and "http://HOST:PORT/" mean the same master.
+static const char *normal_url(struct cli *c, const char *url)
+{
+    char *full = strstr(url, "://") ? arena_strdup(&c->arena, url)
+                                    : arena_printf(&c->arena, "http://%s", url);
+    size_t n = strlen(full);
+    while (n > 0 && full[n - 1] == '/')
+        full[--n] = '\0';
+    return full;
+}
+
+// ERR_AUTH if the master answers; else the error of the call, since signing in would not help.
+static int not_signed_in(struct cli *c, struct error *e)
+{
+    json_t *info = NULL;
+    int err = client_call(c->client, "GET", "/info", NULL, &info, e);
+    json_decref(info);
+    return err ? err
+               : error_set(e, ERR_AUTH, "not signed in at %s; run: muster login USER", c->master);
+}
+
+int session_open(struct cli *c, bool need_token, struct error *e)
+{
+    json_t *saved = read_credentials();
+    const char *last = jget_string(saved, "last", default_master);
+    c->master = normal_url(c, c->options.master ? c->options.master : last);
+    c->token = c->options.token;
+    if (!c->token) {
+        c->token = arena_strdup(&c->arena, json_string_value(json_object_get(
+                                               json_object_get(saved, "tokens"), c->master)));
+    }
+    json_decref(saved);
+    struct client_options options = {
+        .url = c->master,
+        .auth = c->token ? CLIENT_BEARER : CLIENT_NO_AUTH,
+        .token = c->token,
+        .ca_file = c->options.ca_file,
+        .timeout_s = c->timeout_s,
+        .connect_timeout_s = c->timeout_s,
+    };
+    int err = client_open(&options, &c->client, e);
+    return !err && need_token && !c->token ? not_signed_in(c, e) : err;
+}
+
+static int call_path(struct cli *c, const char *method, const json_t *body, json_t **answer,
+                     const char *path, struct error *e)
+{
+    int err = client_call(c->client, method, path, body, answer, e);
+    if (err == ERR_AUTH && c->token) {
+        return error_set(e, err, "the token for %s is wrong or has expired; run: muster login USER",
+                         c->master);
+    }
+    return err;
+}
+
+int cli_call(struct cli *c, const char *method, const json_t *body, json_t **answer,
+             struct error *e, const char *path, ...)
+{
+    va_list args;
+    va_start(args, path);
+    char *full = NULL;
+    int n = vasprintf(&full, path, args);
+    va_end(args);
+    int err = n < 0 ? ERR_NO_MEMORY : call_path(c, method, body, answer, full, e);
+    free(full);
+    return err;
+}
+
+void cli_note_away(bool gone, bool *away)
+{
+    if (gone && !*away)
+        fputs("muster: the master is away; this goes on when it is back, Ctrl-C ends it\n", stderr);
+    *away = gone;
+}
+
+bool cli_await_master(int err, bool *away)
+{
+    bool gone = err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_PEER || err == ERR_BUSY;
+    cli_note_away(gone, away);
+    if (gone)
+        clock_sleep_us(AWAY_US);
+    return gone;
+}
+
+const char *cli_query(struct cli *c, const char *name, const char *value)
+{
+    if (!value)
+        return "";
+    char *escaped = client_escape(value);
+    const char *query = arena_printf(&c->arena, "&%s=%s", name, escaped);
+    free(escaped);
+    return query;
+}
+
+// The next page: behind the last row by its cursor where the list has one, else by the place.
+static char *page_path(const char *path, const char *cursor, long long offset, long long limit)
+{
+    char mark = strchr(path, '?') ? '&' : '?';
+    if (cursor)
+        return xasprintf("%s%ccursor=%s&limit=%lld", path, mark, cursor, limit);
+    return xasprintf("%s%coffset=%lld&limit=%lld", path, mark, offset, limit);
+}
+
+int cli_list(struct cli *c, const char *key, long long limit, json_t **rows, struct error *e,
+             const char *path, ...)
+{
+    va_list args;
+    va_start(args, path);
+    char *full = NULL;
+    int err = vasprintf(&full, path, args) < 0 ? ERR_NO_MEMORY : 0;
+    va_end(args);
+    *rows = json_array();
+    char *cursor = NULL;
+    for (bool more = true; more && !err;) {
+        long long have = (long long)json_array_size(*rows);
+        long long page = limit > 0 && limit - have < LIMIT_PAGE ? limit - have : LIMIT_PAGE;
+        char *paged = page_path(full, cursor, have, page);
+        json_t *answer = NULL;
+        err = call_path(c, "GET", NULL, &answer, paged, e);
+        free(paged);
+        json_t *got = jget(answer, key);
+        for (size_t i = 0; i < json_array_size(jget(answer, "values")); i++) {
+            json_object_set(json_array_get(got, i), CLI_LIST_VALUES,
+                            json_array_get(jget(answer, "values"), i));
+        }
+        json_array_extend(*rows, got);
+        long long total = jget_int(jget(answer, "pagination"), "total", 0);
+        have = (long long)json_array_size(*rows);
+        free(cursor);
+        cursor = xstrdup(jget_string(answer, "nextCursor", NULL));
+        more = json_array_size(got) > 0 && (cursor || have < total) && (limit <= 0 || have < limit);
+        json_decref(answer);
+    }
+    free(cursor);
+    free(full);
+    if (err) {
+        json_decref(*rows);
+        *rows = NULL;
+    }
+    return err;
+}
+
+int cli_confirm(struct cli *c, struct error *e, const char *question, ...)
+{
+    char answer[16];
+    va_list args;
+    if (c->options.yes)
+        return 0;
+    if (!isatty(STDIN_FILENO))
+        return error_set(e, ERR_INVALID, "deleting asks for confirmation; add --yes to say so now");
+    va_start(args, question);
+    vprintf(question, args);
+    va_end(args);
+    fputs(" [y/N] ", stdout);
+    fflush(stdout);
+    if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
+        return error_set(e, ERR_CONFLICT, "nothing was deleted");
+    return 0;
+}

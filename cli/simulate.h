@@ -1,0 +1,48 @@
+// What the files of `muster simulate` share: the input, the results side by side, and how they are
+// shown. One thread.
+#ifndef MUSTER_CLI_SIMULATE_H
+#define MUSTER_CLI_SIMULATE_H
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "cli/cli.h"
+#include "simulate/history.h"
+
+enum { SIMULATE_TEXT_MAX = 512 << 20 }; // bytes of a trace, unpacked
+enum { SIMULATE_RESULTS_MAX = 2 * SCHED_POLICIES };
+
+struct simulate_input {
+    const char *name;           // of the trace
+    struct history history;     // its trace, too, when that is from a file
+    size_t added;               // nodes that --add-nodes puts behind history.nodes; 0: none
+    int64_t from, to;           // window of submission
+    double preempt_cost, drain; // seconds
+    enum sched_policy policies[SCHED_POLICIES];
+    size_t policy_count;
+};
+
+struct simulate_result {
+    char label[32]; // "fair_share", "fair_share +4 nodes"
+    enum sched_policy policy;
+    size_t nodes;
+    double seconds; // that it took
+    struct simulate_figures figures;
+};
+
+// simulate_input.c: all that the options name, read and checked.
+int simulate_input_read(const struct cli_options *options, struct simulate_input *in,
+                        struct error *e);
+void simulate_input_free(struct simulate_input *in);
+int simulate_window_parse(const char *text, int64_t *from, int64_t *to, struct error *e);
+int simulate_file_read(const char *path, size_t limit, char **out, size_t *len, struct error *e);
+
+// simulate_table.c
+int simulate_print(struct cli *c, const struct simulate_input *in,
+                   const struct simulate_result *results, size_t count, struct error *e);
+
+// simulate_plot.c: the SVG of use and queue over time.
+void simulate_plot(const char *title, const struct simulate_result *results, size_t count,
+                   struct buf *out);
+
+#endif

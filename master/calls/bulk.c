@@ -1,0 +1,380 @@
+// Verbs of many experiments in one call: named by id, or all that filters find. Each is tried, and
+// the answer says of each what came of it. Filters are read from the store on a worker.
+//
+// A search is an experiment by another name, a run is a trial. What is asked of a run is asked of
+// its experiment, where it is the only one there; of one of several a run can be killed alone.
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/wire.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/calls/experiment_verbs.h"
+#include "master/ingest/logs.h"
+#include "master/kernel/handlers.h"
+#include "master/kernel/workers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/teams/roles.h"
+#include "master/teams/teams.h"
+
+enum bulk_of { OF_EXPERIMENTS, OF_SEARCHES, OF_RUNS };
+
+struct bulk {
+    struct work work; // first
+    struct request *rq;
+    enum verb verb;
+    enum bulk_of of;
+    int64_t project;  // where they are; 0: anywhere
+    int64_t argument; // of the verb
+    int64_t *ids;
+    size_t count;
+    struct run *runs; // of OF_RUNS: as many
+    int err;
+    struct error e;
+};
+
+struct run {
+    int64_t experiment; // 0: there is no such run
+    bool alone;         // the only one of its experiment
+};
+
+static void bulk_free(struct work *work)
+{
+    struct bulk *b = (struct bulk *)work;
+    free(b->ids);
+    free(b->runs);
+    free(b);
+}
+
+static void add_id(struct bulk *b, int64_t id)
+{
+    b->ids = xrealloc(b->ids, (b->count + 1) * sizeof *b->ids);
+    b->ids[b->count++] = id;
+}
+
+// --- filters, on a worker ------------------------------------------------------------------------
+
+enum { VALUES_MAX = 256, FIND_SQL_MAX = 16 * 1024 };
+
+struct find {
+    struct buf where;
+    struct db_value values[VALUES_MAX];
+    size_t count;
+    struct bulk *bulk;
+};
+
+static void bind_int(struct find *f, int64_t value)
+{
+    f->values[f->count++] = (struct db_value){.type = 'i', .i = value};
+}
+
+static void bind_text(struct find *f, const char *text)
+{
+    f->values[f->count++] = (struct db_value){.type = 's', .p = text, .len = strlen(text)};
+}
+
+// Whether it is there, and not longer than what can be bound.
+static bool has_list(struct find *f, const json_t *filters, const char *name)
+{
+    const json_t *list = jget(filters, name);
+    if (!list || !json_array_size(list))
+        return false;
+    if (json_array_size(list) + f->count + 8 <= VALUES_MAX)
+        return true;
+    f->bulk->err = error_set(&f->bulk->e, ERR_TOO_LARGE, "filters.%s: too many values", name);
+    return false;
+}
+
+static void find_part(struct find *f, const json_t *filters, const char *name, const char *sql)
+{
+    const char *part = jget_string(filters, name, "");
+    if (!*part)
+        return;
+    buf_puts(&f->where, sql);
+    bind_text(f, part);
+}
+
+static void find_ints(struct find *f, const json_t *filters, const char *name, const char *sql)
+{
+    size_t i;
+    json_t *value;
+    if (!has_list(f, filters, name))
+        return;
+    buf_puts(&f->where, sql);
+    json_array_foreach(jget(filters, name), i, value)
+    {
+        buf_puts(&f->where, i ? ", ?" : "?");
+        bind_int(f, json_integer_value(value));
+    }
+    buf_puts(&f->where, ")");
+}
+
+static void find_labels(struct find *f, const json_t *filters)
+{
+    size_t i;
+    json_t *value;
+    if (!has_list(f, filters, "labels"))
+        return;
+    json_array_foreach(jget(filters, "labels"), i, value)
+    {
+        buf_puts(&f->where, " AND EXISTS (SELECT 1 FROM json_each(e.labels) WHERE value = ?)");
+        bind_text(f, json_is_string(value) ? json_string_value(value) : "");
+    }
+}
+
+// ACTIVE is also what people see as queued, starting or running.
+static void find_state(struct find *f, const char *name)
+{
+    const char *word;
+    if (wire_parse(WIRE_EXPERIMENT_STATE, name, &word, &f->bulk->e)) {
+        f->bulk->err = error_prefix(&f->bulk->e, "filters.states");
+        return;
+    }
+    bool runs = !strcmp(word, "QUEUED") || !strcmp(word, "PULLING") || !strcmp(word, "STARTING") ||
+                !strcmp(word, "RUNNING");
+    buf_puts(&f->where, ", ?");
+    bind_text(f, runs ? "ACTIVE" : word);
+    if (!strcmp(word, "RUNNING") || !strcmp(word, "ACTIVE"))
+        buf_puts(&f->where, ", 'RUNNING'"); // of unmanaged ones
+}
+
+static void find_states(struct find *f, const json_t *filters)
+{
+    size_t i;
+    json_t *value;
+    if (!has_list(f, filters, "states"))
+        return;
+    buf_puts(&f->where, " AND e.state IN (NULL");
+    json_array_foreach(jget(filters, "states"), i, value)
+        find_state(f, json_is_string(value) ? json_string_value(value) : "");
+    buf_puts(&f->where, ")");
+}
+
+static void build(struct find *f, const json_t *filters)
+{
+    const struct principal *me = &f->bulk->rq->principal;
+    int64_t project = jget_int(filters, "projectId", f->bulk->project);
+    find_part(f, filters, "name", " AND instr(lower(e.name), lower(?))");
+    find_part(f, filters, "description", " AND instr(lower(e.description), lower(?))");
+    find_labels(f, filters);
+    find_states(f, filters);
+    find_ints(f, filters, "userIds", " AND e.user_id IN (");
+    find_ints(f, filters, "excludedExperimentIds", " AND e.id NOT IN (");
+    if (jget(filters, "archived")) {
+        buf_puts(&f->where, " AND e.archived = ?");
+        bind_int(f, jget_bool(filters, "archived", false));
+    }
+    if (project) {
+        buf_puts(&f->where, " AND e.project_id = ?");
+        bind_int(f, project);
+    }
+    if (!me->admin) {
+        buf_puts(&f->where, " AND (SELECT workspace_id FROM projects WHERE id = e.project_id) IN"
+                            " (" SQL_SEEN_WORKSPACES ")");
+        bind_int(f, me->user_id);
+    }
+}
+
+static void find_runs(struct bulk *b, struct db_reader *db)
+{
+    b->runs = xcalloc(b->count + 1, sizeof *b->runs);
+    for (size_t i = 0; i < b->count && !b->err; i++) {
+        struct db_rows *rows = db_query(db, STMT_RUN_EXPERIMENT, "i", b->ids[i]);
+        int found = db_next(rows);
+        if (found == 1)
+            b->runs[i] = (struct run){db_int(rows, 0), db_int(rows, 1)};
+        else if (found < 0)
+            b->err = error_set(&b->e, ERR_INTERNAL, "the store cannot be read");
+        db_rows_close(rows);
+    }
+}
+
+static void find_all(struct work *work, struct db_reader *db)
+{
+    struct bulk *b = (struct bulk *)work;
+    if (b->of == OF_RUNS) {
+        find_runs(b, db);
+        return;
+    }
+    struct find f = {.bulk = b};
+    struct buf sql;
+    buf_init(&f.where, FIND_SQL_MAX);
+    buf_init(&sql, 2 * FIND_SQL_MAX);
+    build(&f, jget(b->rq->body, "filters"));
+    buf_printf(&sql,
+               "SELECT e.id FROM experiments e WHERE e.kind = 'EXPERIMENT'%s ORDER BY e.id"
+               " LIMIT %d",
+               buf_str(&f.where), LIMIT_BULK);
+    if (!b->err) {
+        struct db_rows *rows = db_query_sql(db, buf_str(&sql), f.values, f.count);
+        int more;
+        while ((more = db_next(rows)) > 0)
+            add_id(b, db_int(rows, 0));
+        if (more < 0)
+            b->err = error_set(&b->e, ERR_INTERNAL, "the store cannot be read");
+        db_rows_close(rows);
+    }
+    buf_free(&sql);
+    buf_free(&f.where);
+}
+
+// --- on the core thread --------------------------------------------------------------------------
+
+static const char *const ids_keys[] = {"experimentIds", "searchIds", "runIds"};
+static const char *const words[] = {"experiment", "search", "run"};
+
+// Of one of several runs only the killing is its own.
+static int do_run(struct core *c, const struct bulk *b, struct experiment *x, int64_t id,
+                  struct error *e)
+{
+    struct trial *t = core_trial_find(c, id);
+    if (b->verb != VERB_KILL)
+        return error_set(e, ERR_CONFLICT,
+                         "run %lld is one of several of search %lld: give that one's id to the "
+                         "same verb of searches",
+                         (long long)id, (long long)x->id);
+    int err = core_may_change(c, b->rq, x, e);
+    if (!err && t)
+        trial_kill(c, t);
+    return err;
+}
+
+static int do_one(struct core *c, const struct bulk *b, size_t i, struct error *e)
+{
+    long long id = b->ids[i];
+    struct experiment *x = core_experiment_find(c, b->runs ? b->runs[i].experiment : id);
+    if (!x || x->kind != KIND_EXPERIMENT || !core_sees(c, b->rq, x))
+        return error_set(e, ERR_NOT_FOUND, "there is no %s %lld", words[b->of], id);
+    if (b->project && x->project_id != b->project)
+        return error_set(e, ERR_NOT_FOUND, "%s %lld is not in project %lld", words[b->of], id,
+                         (long long)b->project);
+    if (b->runs && !b->runs[i].alone)
+        return do_run(c, b, x, id, e);
+    return verb_do(c, b->rq, x, b->verb, b->argument, e);
+}
+
+static void do_all(struct core *c, struct bulk *b)
+{
+    struct json_writer w;
+    jw_init(&w, &b->rq->answer);
+    jw_object(&w);
+    jw_key(&w, "results");
+    jw_array(&w);
+    for (size_t i = 0; i < b->count; i++) {
+        struct error e = {0};
+        int err = do_one(c, b, i, &e);
+        jw_object(&w);
+        jw_kv_int(&w, "id", b->ids[i]);
+        jw_kv_string(&w, "error", err ? e.text : "");
+        jw_object_end(&w);
+    }
+    jw_array_end(&w);
+    jw_object_end(&w);
+}
+
+static void found(struct core *c, struct work *work)
+{
+    struct bulk *b = (struct bulk *)work;
+    if (b->err)
+        core_refuse(c, b->rq, &b->e);
+    else
+        do_all(c, b);
+    if (!b->err)
+        core_complete(c, b->rq);
+    bulk_free(work);
+}
+
+static int read_ids(struct bulk *b, struct error *e)
+{
+    size_t i;
+    json_t *value;
+    const char *key = ids_keys[b->of];
+    const json_t *ids = jget(b->rq->body, key);
+    if (!json_is_array(ids))
+        return error_set(e, ERR_INVALID, "%s: missing, or not a list of ids", key);
+    if (json_array_size(ids) > LIMIT_BULK)
+        return error_set(e, ERR_TOO_LARGE, "%s: more than %d", key, LIMIT_BULK);
+    json_array_foreach(ids, i, value)
+    {
+        if (!json_is_integer(value))
+            return error_set(e, ERR_INVALID, "%s.%zu: not an id", key, i);
+        add_id(b, json_integer_value(value));
+    }
+    return 0;
+}
+
+// The project is in the path or in the body. Searches and runs that a filter of the web page finds
+// are named one by one by that page.
+static int read_project(struct bulk *b, struct error *e)
+{
+    const struct request *rq = b->rq;
+    bool experiments = b->of == OF_EXPERIMENTS;
+    const char *key = !experiments && b->verb == VERB_MOVE ? "sourceProjectId" : "projectId";
+    if (experiments && rq->params[0])
+        return request_param_int(b->rq, 0, &b->project, e);
+    b->project = jget_int(rq->body, key, 0);
+    if (!experiments && *jget_string(rq->body, "filter", ""))
+        return error_set(e, ERR_INVALID,
+                         "filter: name them by %s; POST /api/v1/experiments-search and "
+                         "/api/v1/experiments/{id}/trials list what there is",
+                         ids_keys[b->of]);
+    return 0;
+}
+
+static int read_call(struct core *c, struct bulk *b, struct error *e)
+{
+    struct request *rq = b->rq;
+    int err = read_project(b, e);
+    b->argument = jget_int(rq->body, "destinationProjectId", 0);
+    if (!err && b->verb == VERB_MOVE)
+        err = core_may_submit(c, rq, b->argument, e);
+    if (!err && b->verb == VERB_RETAIN_LOGS)
+        err = logs_read_days(rq, &b->argument, e);
+    if (!err && (b->of != OF_EXPERIMENTS || !jget(rq->body, "filters")))
+        err = read_ids(b, e);
+    else if (!err && !json_is_object(jget(rq->body, "filters")))
+        err = error_set(e, ERR_INVALID, "filters: not an object");
+    return err;
+}
+
+static int bulk(struct core *c, struct request *rq, enum bulk_of of, enum verb verb,
+                struct error *e)
+{
+    struct bulk *b = xcalloc(1, sizeof *b);
+    b->work = (struct work){.run = find_all, .done = found, .drop = bulk_free};
+    b->rq = rq;
+    b->of = of;
+    b->verb = verb;
+    int err = read_call(c, b, e);
+    bool reads = of == OF_RUNS || (of == OF_EXPERIMENTS && jget(rq->body, "filters"));
+    if (!err && reads) {
+        err = workers_send(c->workers, &b->work, WORK_SLOW, e);
+        if (!err)
+            return REQUEST_PARKED;
+    } else if (!err) {
+        do_all(c, b);
+    }
+    bulk_free(&b->work);
+    return err;
+}
+
+#define VERB(noun, of, name, verb)                                                                 \
+    int core_##noun##_##name(struct core *c, struct request *rq, struct error *e)                  \
+    {                                                                                              \
+        return bulk(c, rq, of, verb, e);                                                           \
+    }
+#define VERBS(noun, of)                                                                            \
+    VERB(noun, of, activate, VERB_ACTIVATE)                                                        \
+    VERB(noun, of, pause, VERB_PAUSE)                                                              \
+    VERB(noun, of, kill, VERB_KILL)                                                                \
+    VERB(noun, of, archive, VERB_ARCHIVE)                                                          \
+    VERB(noun, of, unarchive, VERB_UNARCHIVE)                                                      \
+    VERB(noun, of, delete, VERB_DELETE)                                                            \
+    VERB(noun, of, move, VERB_MOVE)
+VERBS(experiments, OF_EXPERIMENTS)
+VERBS(searches, OF_SEARCHES)
+VERBS(runs, OF_RUNS)
+VERB(experiments, OF_EXPERIMENTS, cancel, VERB_CANCEL)
+VERB(searches, OF_SEARCHES, cancel, VERB_CANCEL)
+VERB(experiments, OF_EXPERIMENTS, retain_logs, VERB_RETAIN_LOGS)

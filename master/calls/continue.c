@@ -1,0 +1,256 @@
+// Going on with an experiment that has ended: its trial starts again from its newest checkpoint, by
+// its configuration with what the caller changes in it. The store's configuration is read and
+// checked on a worker; the live part is made again on the core thread.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/expconf.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/calls/feasibility.h"
+#include "master/calls/queue_moves.h"
+#include "master/ingest/log_policies.h"
+#include "master/kernel/handlers.h"
+#include "master/kernel/workers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/retention/gc.h"
+#include "master/teams/teams.h"
+
+struct continuation {
+    struct work work; // first
+    struct request *rq;
+    int64_t id;
+    json_t *config; // complete, with the changes
+    int err;
+    struct error e;
+};
+
+static void continuation_free(struct work *work)
+{
+    struct continuation *n = (struct continuation *)work;
+    json_decref(n->config);
+    free(n);
+}
+
+// --- on the worker -------------------------------------------------------------------------------
+
+static int read_override(struct continuation *n, struct yaml_doc *doc)
+{
+    const char *text = jget_string(n->rq->body, "overrideConfig", "");
+    if (strlen(text) > LIMIT_CONFIG)
+        return error_set(&n->e, ERR_TOO_LARGE, "overrideConfig: more than %d bytes", LIMIT_CONFIG);
+    if (!*text)
+        return 0;
+    int err = yaml_parse(text, strlen(text), "overrideConfig", doc, &n->e);
+    if (!err && json_is_null(doc->root))
+        return 0;
+    if (!err && !json_is_object(doc->root))
+        err = error_set(&n->e, ERR_INVALID, "overrideConfig: not a list of keys and values");
+    if (!err && (jget(doc->root, "workspace") || jget(doc->root, "project")))
+        err = error_set(&n->e, ERR_INVALID,
+                        "overrideConfig: an experiment changes its project by POST "
+                        "/experiments/{id}/move, not by workspace and project");
+    return err;
+}
+
+// A place in the whole, which nobody wrote so, would tell nobody anything.
+static void forget_place(struct error *e, const char *name)
+{
+    const char *said = strstr(e->text, ": ");
+    if (said && !strncmp(e->text, name, strlen(name)))
+        memmove(e->text, said + 2, strlen(said + 2) + 1);
+}
+
+// The whole is checked as a submission is.
+static int check_whole(struct continuation *n, json_t *merged)
+{
+    struct yaml_doc doc = {0};
+    char *text = json_text(merged);
+    int err = expconf_parse(text, strlen(text), "the configuration", &doc, &n->e);
+    free(text);
+    if (err)
+        forget_place(&n->e, "the configuration:");
+    if (!err && strcmp(jget_string(jget(doc.root, "searcher"), "name", ""), "single"))
+        err = error_set(&n->e, ERR_INVALID,
+                        "only experiments of one trial (searcher single) can be continued; fork "
+                        "it to search again");
+    if (!err)
+        err = policies_check(doc.root, NULL, &n->e);
+    if (!err)
+        n->config = json_incref(doc.root);
+    yaml_doc_free(&doc);
+    return err;
+}
+
+static int refuse_unmanaged(int64_t id, struct error *e)
+{
+    return error_set(e, ERR_CONFLICT,
+                     "experiment %lld is unmanaged: start its program again where it runs",
+                     (long long)id);
+}
+
+static void read_continuation(struct work *work, struct db_reader *db)
+{
+    struct continuation *n = (struct continuation *)work;
+    struct yaml_doc over = {0};
+    json_t *config = NULL;
+    struct db_rows *rows = db_query(db, STMT_EXPERIMENT_SOURCE, "i", n->id);
+    if (db_next(rows) <= 0)
+        n->err = error_set(&n->e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)n->id);
+    else if (db_int(rows, 4))
+        n->err = refuse_unmanaged(n->id, &n->e);
+    else
+        n->err = json_parse(db_text(rows, 3), strlen(db_text(rows, 3)), "the configuration",
+                            &config, &n->e);
+    db_rows_close(rows);
+    if (!n->err)
+        n->err = read_override(n, &over);
+    if (!n->err && json_is_object(over.root))
+        json_deep_merge(config, over.root);
+    if (!n->err)
+        n->err = check_whole(n, config);
+    json_decref(config);
+    yaml_doc_free(&over);
+}
+
+// --- on the core thread --------------------------------------------------------------------------
+
+// Its end must be on disk, from where it is read.
+static int check(struct core *c, const struct request *rq, const struct experiment *x,
+                 struct error *e)
+{
+    int err = core_may_change(c, rq, x, e);
+    if (!err)
+        err = core_may_submit(c, rq, x->project_id, e);
+    if (!err &&
+        experiment_transition(x->state, EXPERIMENT_EV_CONTINUE).action == EXPERIMENT_DO_REFUSE)
+        err = error_set(e, ERR_CONFLICT,
+                        "experiment %lld is %s: it can be continued when it has ended",
+                        (long long)x->id, experiment_state_word(x->state));
+    if (!err && x->archived)
+        err = error_set(e, ERR_CONFLICT, "experiment %lld is archived; unarchive it first",
+                        (long long)x->id);
+    if (!err && x->active && x->active->unmanaged)
+        err = refuse_unmanaged(x->id, e);
+    if (!err && (x->active || x->ended_in > atomic_load(&c->committed)))
+        err = error_set(e, ERR_BUSY, "experiment %lld has just ended; try again in a moment",
+                        (long long)x->id);
+    if (!err && *jget_string(rq->body, "overrideConfig", "") && rq->principal.user_id != x->user_id)
+        err = error_set(e, ERR_FORBIDDEN,
+                        "overrideConfig: experiment %lld runs in its owner's name, who alone may "
+                        "change what it runs; fork it to run a changed copy",
+                        (long long)x->id);
+    return err;
+}
+
+static void revive(struct core *c, struct trial *t, json_t *hparams)
+{
+    json_decref(t->hparams);
+    t->hparams = json_incref(hparams);
+    t->restarts = t->retry.failures = t->retry.alike = 0;
+    t->exited_early = t->invalid = false;
+    policies_forget(c, t);
+    free(t->exit_reason);
+    t->exit_reason = NULL;
+    gc_step_back(c, t, INT64_MAX); // to another than it had, when that has been collected
+    by_id_put(&c->trials, t->id, t);
+    t->active->active_trials++;
+    char *text = json_text(t->hparams);
+    STORE(c, TRIAL_CONTINUE, "ssi", text, t->checkpoint, t->id);
+    free(text);
+    trial_event(c, t, TRIAL_EV_CONTINUE);
+    STORE(c, TRIAL_REOPEN, "si", trial_state_word(t->state), t->id);
+}
+
+// The search begins anew; what it would make is the trial that is there.
+static void resume_search(struct core *c, struct active_experiment *l)
+{
+    struct search_event begin = {.kind = SEARCH_BEGIN};
+    struct search_commands commands;
+    search_tell(l->search, &begin, &commands);
+    for (size_t i = 0; i < commands.count; i++) {
+        const struct search_command *command = &commands.items[i];
+        struct trial *t = trial_of_request(l, command->request_id);
+        if (t)
+            revive(c, t, command->hparams);
+        else
+            trial_create(c, l, command);
+    }
+    search_commands_free(&commands);
+    char *snapshot = search_snapshot(l->search);
+    STORE(c, EXPERIMENT_CONTINUE, "ssi", l->config_text, snapshot, l->experiment->id);
+    free(snapshot);
+}
+
+static int go_on(struct core *c, struct experiment *x, struct continuation *n)
+{
+    struct search *search;
+    int err = active_experiment_restore(c, x, json_incref(n->config), &n->e);
+    if (err)
+        return err;
+    struct active_experiment *l = x->active;
+    err = search_new(l->config, l->seed, &search, &n->e);
+    must(!err); // it was checked that it is one
+    search_free(l->search);
+    l->search = search;
+    l->progress = 0;
+    l->priority =
+        (int)jget_int(jget(l->config, "resources"), "priority", steer_default_priority(l->pool));
+    STORE(c, EXPERIMENT_PATCH, "nnnnini", (int64_t)l->priority, x->id);
+    steer_requeue(c, l);
+    active_experiment_schedule(c, l);
+    experiment_event(c, x, EXPERIMENT_EV_CONTINUE, NULL);
+    STORE(c, EXPERIMENT_REOPEN, "si", experiment_state_word(x->state), x->id);
+    resume_search(c, l);
+    log_info("experiment continued", "exp=%lld user=%s", (long long)x->id,
+             n->rq->principal.username);
+    return 0;
+}
+
+static void continued(struct core *c, struct work *work)
+{
+    struct continuation *n = (struct continuation *)work;
+    struct request *rq = n->rq;
+    struct experiment *x = core_experiment_find(c, n->id);
+    if (!n->err && !x)
+        n->err = error_set(&n->e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)n->id);
+    if (!n->err)
+        n->err = check(c, rq, x, &n->e);
+    if (!n->err)
+        n->err = fits_check(c, n->config, core_workspace_of(c, x), x->user_id, &n->e);
+    if (!n->err)
+        n->err = steer_check_config(c, rq, core_workspace_of(c, x), n->config, &n->e);
+    if (!n->err)
+        n->err = go_on(c, x, n);
+    if (n->err) {
+        core_refuse(c, rq, &n->e);
+    } else {
+        char *warning = fits_warning(c, n->config);
+        rq->warning = warning ? arena_strdup(&rq->arena, warning) : NULL;
+        free(warning);
+        core_complete(c, rq);
+    }
+    continuation_free(work);
+}
+
+int core_experiment_continue(struct core *c, struct request *rq, struct error *e)
+{
+    int64_t id = jget_int(rq->body, "id", 0);
+    struct experiment *x = core_experiment_find(c, id);
+    rq->id = id;
+    if (!x || x->kind != KIND_EXPERIMENT || !core_sees(c, rq, x))
+        return error_set(e, ERR_NOT_FOUND, "id: there is no experiment %lld", (long long)id);
+    int err = check(c, rq, x, e);
+    if (err)
+        return err;
+    struct continuation *n = xcalloc(1, sizeof *n);
+    n->work = (struct work){.run = read_continuation, .done = continued, .drop = continuation_free};
+    n->rq = rq;
+    n->id = id;
+    err = workers_send(c->workers, &n->work, WORK_QUICK, e);
+    if (err)
+        continuation_free(&n->work);
+    return err ? err : REQUEST_PARKED;
+}

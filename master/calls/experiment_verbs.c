@@ -1,0 +1,426 @@
+// Experiments by the hand of a person: their verbs and their settings.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/calls/experiment_verbs.h"
+#include "master/calls/external_ids.h"
+#include "master/calls/feasibility.h"
+#include "master/calls/queue_moves.h"
+#include "master/ingest/logs.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/unmanaged.h"
+#include "master/retention/gc.h"
+#include "master/teams/teams.h"
+
+// --- verbs ---------------------------------------------------------------------------------------
+
+static int tell(struct core *c, struct experiment *x, enum experiment_event ev, struct error *e)
+{
+    bool detached = x->active && x->active->unmanaged && !experiment_is_terminal(x->state);
+    return detached && ev != EXPERIMENT_EV_DELETE ? detached_verb(c, x, ev, e)
+                                                  : experiment_event(c, x, ev, e);
+}
+
+static int set_archived(struct core *c, struct experiment *x, bool archived, struct error *e)
+{
+    if (!experiment_is_terminal(x->state))
+        return error_set(e, ERR_CONFLICT,
+                         "experiment %lld is %s: it can be archived when it has ended",
+                         (long long)x->id, experiment_state_word(x->state));
+    x->archived = archived;
+    STORE(c, EXPERIMENT_SET_ARCHIVED, "ii", (int64_t)archived, x->id);
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    return 0;
+}
+
+// Into a project where the caller may submit. Its slots then count for that project's workspace.
+static int move(struct core *c, const struct request *rq, struct experiment *x, int64_t project,
+                struct error *e)
+{
+    struct project *from = core_project(c, x->project_id), *to = core_project(c, project);
+    int err = core_may_submit(c, rq, project, e);
+    if (!err && from->archived)
+        err = error_set(e, ERR_CONFLICT, "project %lld is archived; unarchive it first",
+                        (long long)from->id);
+    if (!err && x->active && !x->active->unmanaged)
+        err = fits_check(c, x->active->config, to->workspace, x->user_id, e);
+    if (!err)
+        err = names_check_move(c, x, to->workspace, e);
+    if (err || from == to)
+        return err;
+    if (from->workspace != to->workspace)
+        core_event_left(c, x);
+    from->experiments--;
+    to->experiments++;
+    x->project_id = project;
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    STORE(c, EXPERIMENT_SET_PROJECT, "ii", project, x->id);
+    if (x->active && !experiment_is_terminal(x->state))
+        active_experiment_changed(c, x->active);
+    return 0;
+}
+
+int verb_do(struct core *c, const struct request *rq, struct experiment *x, enum verb verb,
+            int64_t argument, struct error *e)
+{
+    static const enum experiment_event events[] = {
+        [VERB_ACTIVATE] = EXPERIMENT_EV_ACTIVATE, [VERB_PAUSE] = EXPERIMENT_EV_PAUSE,
+        [VERB_CANCEL] = EXPERIMENT_EV_CANCEL,     [VERB_KILL] = EXPERIMENT_EV_KILL,
+        [VERB_DELETE] = EXPERIMENT_EV_DELETE,
+    };
+    int err = core_may_change(c, rq, x, e);
+    if (err)
+        return err;
+    switch (verb) {
+    case VERB_ARCHIVE:
+    case VERB_UNARCHIVE:
+        return set_archived(c, x, verb == VERB_ARCHIVE, e);
+    case VERB_MOVE:
+        return move(c, rq, x, argument, e);
+    case VERB_RETAIN_LOGS:
+        logs_retain(c, x, argument);
+        return 0;
+    default:
+        return tell(c, x, events[verb], e);
+    }
+}
+
+static int one(struct core *c, struct request *rq, enum verb verb, struct error *e)
+{
+    struct experiment *x;
+    int err = core_param_experiment(c, rq, &x, e);
+    return err ? err : verb_do(c, rq, x, verb, jget_int(rq->body, "destinationProjectId", 0), e);
+}
+
+int core_experiment_activate(struct core *c, struct request *rq, struct error *e)
+{
+    return one(c, rq, VERB_ACTIVATE, e);
+}
+
+int core_experiment_pause(struct core *c, struct request *rq, struct error *e)
+{
+    return one(c, rq, VERB_PAUSE, e);
+}
+
+int core_experiment_cancel(struct core *c, struct request *rq, struct error *e)
+{
+    return one(c, rq, VERB_CANCEL, e);
+}
+
+int core_experiment_kill(struct core *c, struct request *rq, struct error *e)
+{
+    return one(c, rq, VERB_KILL, e);
+}
+
+int core_experiment_delete(struct core *c, struct request *rq, struct error *e)
+{
+    return one(c, rq, VERB_DELETE, e);
+}
+
+int core_experiment_archive(struct core *c, struct request *rq, struct error *e)
+{
+    return one(c, rq, VERB_ARCHIVE, e);
+}
+
+int core_experiment_unarchive(struct core *c, struct request *rq, struct error *e)
+{
+    return one(c, rq, VERB_UNARCHIVE, e);
+}
+
+int core_experiment_move(struct core *c, struct request *rq, struct error *e)
+{
+    return one(c, rq, VERB_MOVE, e);
+}
+
+// Of one that has ended it is in the store alone. False: none yet.
+static bool best_metric(struct core *c, const struct experiment *x, double *out)
+{
+    if (x->active) {
+        *out = x->active->best;
+        return x->active->has_best;
+    }
+    struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_BEST, "i", x->id);
+    bool found = db_next(rows) > 0 && !db_is_null(rows, 0);
+    *out = found ? db_double(rows, 0) : 0;
+    db_rows_close(rows);
+    return found;
+}
+
+int core_experiment_best_metric(struct core *c, struct request *rq, struct error *e)
+{
+    struct experiment *x;
+    struct json_writer w;
+    double best;
+    int err = core_param_experiment(c, rq, &x, e);
+    if (err)
+        return err;
+    if (!best_metric(c, x, &best))
+        return error_set(e, ERR_NOT_FOUND, "experiment %lld has no validation yet",
+                         (long long)x->id);
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_kv_double(&w, "metric", best);
+    jw_object_end(&w);
+    return 0;
+}
+
+// --- settings ------------------------------------------------------------------------------------
+
+struct settings { // NULL: as it is
+    const char *name, *description, *notes;
+    const json_t *labels;
+    struct steer steer;
+    int64_t kept[3]; // checkpoints: best of it, best and latest of each trial; -1: as it is
+};
+
+static const char *const kept_names[3] = {"saveExperimentBest", "saveTrialBest", "saveTrialLatest"};
+static const char *const kept_keys[3] = {"save_experiment_best", "save_trial_best",
+                                         "save_trial_latest"};
+
+static bool lives(const struct experiment *x)
+{
+    return x->active && !experiment_is_terminal(x->state);
+}
+
+static int read_text(const json_t *body, const char *key, size_t limit, const char **out,
+                     struct error *e)
+{
+    *out = jget_string(body, key, NULL);
+    if (*out && strlen(*out) > limit)
+        return error_set(e, ERR_TOO_LARGE, "%s: more than %zu bytes", key, limit);
+    return 0;
+}
+
+static int check_label(const json_t *label, const char *where, struct error *e)
+{
+    if (json_string_length(label) && json_string_length(label) <= LIMIT_NAME)
+        return 0;
+    return error_set(e, ERR_INVALID, "%s: not a word of 1 to %d bytes", where, LIMIT_NAME);
+}
+
+static int read_labels(const json_t *body, const json_t **out, struct error *e)
+{
+    size_t i;
+    json_t *label;
+    char where[32];
+    *out = jget(body, "labels");
+    if (*out && !json_is_array(*out))
+        return error_set(e, ERR_INVALID, "labels: not a list of words");
+    if (json_array_size(*out) > LIMIT_LABELS)
+        return error_set(e, ERR_TOO_LARGE, "labels: more than %d", LIMIT_LABELS);
+    json_array_foreach(*out, i, label)
+    {
+        snprintf(where, sizeof where, "labels.%zu", i);
+        if (check_label(label, where, e))
+            return ERR_INVALID;
+    }
+    return 0;
+}
+
+static int read_kept(const json_t *body, struct settings *s, struct error *e)
+{
+    const json_t *storage = jget(body, "checkpointStorage");
+    for (int i = 0; i < 3; i++) {
+        const json_t *value = jget(storage, kept_names[i]);
+        s->kept[i] = value ? jget_int(storage, kept_names[i], -1) : -1;
+        if (value && (s->kept[i] < 0 || s->kept[i] > INT32_MAX))
+            return error_set(e, ERR_INVALID, "checkpointStorage.%s: a number of checkpoints",
+                             kept_names[i]);
+    }
+    return 0;
+}
+
+static int read_resources(struct core *c, const struct request *rq, const struct experiment *x,
+                          struct settings *s, struct error *e)
+{
+    int err = steer_read(c, x, jget(rq->body, "resources"), "resources", &s->steer, e);
+    if (err)
+        return err;
+    if (!steer_is_empty(&s->steer) && !lives(x))
+        return error_set(e, ERR_CONFLICT, "experiment %lld has ended: its resources stay",
+                         (long long)x->id);
+    if (!steer_is_empty(&s->steer) && x->active->unmanaged)
+        return error_set(e, ERR_CONFLICT,
+                         "experiment %lld is unmanaged: it uses no resources of this cluster",
+                         (long long)x->id);
+    return steer_is_empty(&s->steer) ? 0 : steer_check(c, rq, x->active, &s->steer, "resources", e);
+}
+
+static int read_settings(const json_t *body, struct settings *s, struct error *e)
+{
+    int err = read_text(body, "name", LIMIT_NAME, &s->name, e);
+    if (!err)
+        err = read_text(body, "description", LIMIT_DESCRIPTION, &s->description, e);
+    if (!err)
+        err = read_text(body, "notes", LIMIT_BODY_SMALL, &s->notes, e);
+    if (!err)
+        err = read_labels(body, &s->labels, e);
+    if (!err)
+        err = read_kept(body, s, e);
+    if (!err && s->name && !s->name[strspn(s->name, " \t\r\n")])
+        err = error_set(e, ERR_INVALID, "name: empty");
+    return err;
+}
+
+static void put(json_t *config, const char *key, json_t *value)
+{
+    must(!json_object_set_new(config, key, value));
+}
+
+static bool keeps_anew(const struct settings *s)
+{
+    return s->kept[0] >= 0 || s->kept[1] >= 0 || s->kept[2] >= 0;
+}
+
+static void change_kept(struct active_experiment *l, const struct settings *s)
+{
+    json_t *storage = json_object_get(l->config, "checkpoint_storage");
+    for (int i = 0; i < 3; i++)
+        if (s->kept[i] >= 0)
+            put(storage, kept_keys[i], json_integer(s->kept[i]));
+    free(l->storage);
+    l->storage = json_text(storage);
+}
+
+// The complete configuration with the settings in it.
+static void change_live(struct core *c, struct active_experiment *l, const struct settings *s)
+{
+    if (s->name)
+        put(l->config, "name", json_string(s->name));
+    if (s->description)
+        put(l->config, "description", json_string(s->description));
+    if (s->labels)
+        put(l->config, "labels", json_deep_copy(s->labels));
+    if (keeps_anew(s))
+        change_kept(l, s);
+    steer_apply(c, l, &s->steer);
+}
+
+static void store_settings(struct core *c, const struct experiment *x, const struct settings *s)
+{
+    char *labels = s->labels ? json_text(s->labels) : NULL;
+    STORE(c, EXPERIMENT_PATCH, "ssssisi", s->name, s->description, s->notes, labels,
+          s->steer.priority, lives(x) ? x->active->config_text : NULL, x->id);
+    if (keeps_anew(s))
+        STORE(c, EXPERIMENT_SET_KEPT, "iiii", s->kept[0], s->kept[1], s->kept[2], x->id);
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    free(labels);
+}
+
+// Of one that has ended the columns alone change: its configuration is what it ran with, but for
+// what is kept of its checkpoints.
+int core_experiment_patch(struct core *c, struct request *rq, struct error *e)
+{
+    struct experiment *x;
+    struct settings s;
+    int err = core_param_experiment(c, rq, &x, e);
+    if (!err)
+        err = core_may_change(c, rq, x, e);
+    if (!err)
+        err = read_settings(rq->body, &s, e);
+    if (!err)
+        err = read_resources(c, rq, x, &s, e);
+    if (err)
+        return err;
+    if (lives(x))
+        change_live(c, x->active, &s);
+    store_settings(c, x, &s);
+    if (keeps_anew(&s))
+        gc_experiment(c, x);
+    return 0;
+}
+
+// --- one label -----------------------------------------------------------------------------------
+
+// As they are, or stand in the store; the caller's.
+static json_t *labels_of(struct core *c, const struct experiment *x)
+{
+    json_t *labels = NULL;
+    if (lives(x)) {
+        labels = jget(x->active->config, "labels");
+        return labels ? json_deep_copy(labels) : json_array();
+    }
+    struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_LABELS, "i", x->id);
+    const char *text = db_next(rows) > 0 ? db_text(rows, 0) : "[]";
+    if (json_parse(text, strlen(text), "labels", &labels, NULL))
+        labels = json_array();
+    db_rows_close(rows);
+    return labels;
+}
+
+static size_t find_label(const json_t *labels, const char *label)
+{
+    size_t i;
+    const json_t *value;
+    json_array_foreach(labels, i, value) if (!strcmp(json_string_value(value), label)) break;
+    return i;
+}
+
+static void answer_labels(struct request *rq, const json_t *labels)
+{
+    struct json_writer w;
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_key(&w, "labels");
+    jw_json(&w, labels);
+    jw_object_end(&w);
+}
+
+static void keep_labels(struct core *c, struct experiment *x, json_t *labels)
+{
+    if (!lives(x))
+        return;
+    put(x->active->config, "labels", json_incref(labels));
+    free(x->active->config_text);
+    x->active->config_text = json_text(x->active->config);
+    STORE(c, EXPERIMENT_PATCH, "nnnnisi", (int64_t)-1, x->active->config_text, x->id);
+}
+
+// The store adds to what it has, so that nothing that is on its way there is lost.
+static int change_label(struct core *c, struct request *rq, bool add, struct error *e)
+{
+    struct experiment *x;
+    const char *label = rq->params[1];
+    int err = core_param_experiment(c, rq, &x, e);
+    if (!err)
+        err = core_may_change(c, rq, x, e);
+    if (!err && (!*label || strlen(label) > LIMIT_NAME))
+        err = error_set(e, ERR_INVALID, "the label: not a word of 1 to %d bytes", LIMIT_NAME);
+    if (err)
+        return err;
+    json_t *labels = labels_of(c, x);
+    size_t at = find_label(labels, label);
+    if (add && at == json_array_size(labels))
+        json_array_append_new(labels, json_string(label));
+    else if (!add)
+        json_array_remove(labels, at);
+    if (json_array_size(labels) > LIMIT_LABELS) {
+        err = error_set(e, ERR_TOO_LARGE, "experiment %lld has %d labels already", (long long)x->id,
+                        LIMIT_LABELS);
+    } else {
+        if (add)
+            STORE(c, EXPERIMENT_ADD_LABEL, "si", label, x->id);
+        else
+            STORE(c, EXPERIMENT_REMOVE_LABEL, "si", label, x->id);
+        keep_labels(c, x, labels);
+        core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+        answer_labels(rq, labels);
+    }
+    json_decref(labels);
+    return err;
+}
+
+int core_experiment_add_label(struct core *c, struct request *rq, struct error *e)
+{
+    return change_label(c, rq, true, e);
+}
+
+int core_experiment_remove_label(struct core *c, struct request *rq, struct error *e)
+{
+    return change_label(c, rq, false, e);
+}

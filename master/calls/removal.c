@@ -1,0 +1,153 @@
+// Deleting an experiment: its checkpoints' folders on a worker, then its rows in one batch.
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/checkpoint.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "master/calls/code_archives.h"
+#include "master/calls/external_ids.h"
+#include "master/kernel/loop.h"
+#include "master/kernel/workers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/retention/gc.h"
+#include "master/teams/teams.h"
+
+struct removal {
+    struct work work; // first
+    const struct storage *storage;
+    int64_t id;
+    char *model_definition;
+    int64_t parts; // of its files; 0: none
+    int err;
+    struct error e;
+};
+
+static void removal_free(struct work *work)
+{
+    struct removal *r = (struct removal *)work;
+    free(r->model_definition);
+    free(r);
+}
+
+// Folders are named by the checkpoint's uuid below the storage's own folder, and nothing else is
+// touched. One that this machine does not see is left to whoever does.
+static int remove_checkpoint(const struct storage *storage, const char *uuid, const char *at,
+                             struct error *e)
+{
+    struct error why = {0};
+    char quoted[ERROR_TEXT_MAX], lower[UUID_TEXT];
+    int root, err = checkpoint_uuid(uuid, lower, &why);
+    if (!err)
+        err = storage_open_root(storage, at, &root, NULL, &why);
+    if (err) {
+        log_warn("a checkpoint is left in its storage", "uuid=%s err=%s", uuid,
+                 log_quote(quoted, sizeof quoted, why.text));
+        return 0;
+    }
+    err = dir_remove_tree_at(root, uuid, e);
+    close(root);
+    return err;
+}
+
+static void remove_files(struct work *work, struct db_reader *db)
+{
+    struct removal *r = (struct removal *)work;
+    struct db_rows *rows = db_query(db, STMT_CHECKPOINTS_OF_EXPERIMENT, "i", r->id);
+    int more = 0;
+    while (!r->err && (more = db_next(rows)) > 0)
+        r->err = remove_checkpoint(r->storage, db_text(rows, 0), db_text(rows, 9), &r->e);
+    db_rows_close(rows);
+    if (!r->err && more < 0)
+        r->err = error_set(&r->e, ERR_IO, "the store cannot be read");
+    rows = db_query(db, STMT_EXPERIMENT_BY_ID, "i", r->id);
+    if (!r->err && db_next(rows) > 0)
+        r->model_definition = xstrdup(db_text(rows, 20));
+    db_rows_close(rows);
+    rows = db_query(db, STMT_EXPERIMENT_PARTS, "i", r->id);
+    if (!r->err && db_next(rows) > 0)
+        r->parts = db_int(rows, 0);
+    db_rows_close(rows);
+}
+
+static void remove_rows(struct core *c, struct removal *r)
+{
+    STORE(c, EXPERIMENT_DELETE_LOGS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_LOG_SENDERS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_POLICIES, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_METRICS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_METRIC_COLUMNS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_METRIC_CHUNKS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_METRIC_CUTS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_CHECKPOINTS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_TOKENS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_ALLOCATIONS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE_TRIALS, "i", r->id);
+    STORE(c, EXPERIMENT_DELETE, "i", r->id);
+    core_event(c, EVENT_EXPERIMENT, r->id, 0, NULL);
+    STORE(c, MODEL_DEFINITION_DELETE_UNUSED, "s", r->model_definition ? r->model_definition : "");
+    files_check(c, r->parts);
+}
+
+static void removed(struct core *c, struct work *work)
+{
+    struct removal *r = (struct removal *)work;
+    struct experiment *x = core_experiment_find(c, r->id);
+    char quoted[ERROR_TEXT_MAX];
+    if (r->err) {
+        log_error("an experiment could not be deleted", "exp=%lld err=%s", (long long)r->id,
+                  log_quote(quoted, sizeof quoted, r->e.text));
+        experiment_event(c, x, EXPERIMENT_EV_DELETE_FAILED, NULL);
+    } else {
+        remove_rows(c, r);
+        names_forget(c, x);
+        by_id_remove(&c->experiments, r->id);
+        core_project(c, x->project_id)->experiments--;
+        free(x);
+        log_info("experiment deleted", "exp=%lld", (long long)r->id);
+    }
+    removal_free(work);
+}
+
+int removal_check(struct core *c, const struct experiment *x, struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_HELD, "i", x->id);
+    int err = 0, found = db_next(rows);
+    if (found > 0 && db_is_null(rows, 0))
+        err = error_set(e, ERR_CONFLICT,
+                        "experiment %lld cannot be deleted: experiment %lld starts from a "
+                        "checkpoint of it; end that one first",
+                        (long long)x->id, (long long)db_int(rows, 1));
+    else if (found > 0)
+        err = error_set(e, ERR_CONFLICT,
+                        "experiment %lld cannot be deleted: a checkpoint of it is model %s; delete "
+                        "that version first",
+                        (long long)x->id, db_text(rows, 0));
+    db_rows_close(rows);
+    return err;
+}
+
+void removal_start(struct core *c, struct experiment *x)
+{
+    struct removal *r = xcalloc(1, sizeof *r);
+    r->work = (struct work){.run = remove_files, .done = removed, .drop = removal_free};
+    r->storage = c->options.storage;
+    r->id = x->id;
+    if (!workers_send(c->workers, &r->work, WORK_SLOW, NULL))
+        return;
+    removal_free(&r->work);
+    experiment_event(c, x, EXPERIMENT_EV_DELETE_FAILED, NULL); // to be asked for again
+}
+
+void removals_resume(struct core *c)
+{
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        struct experiment *x = c->experiments.items[i].value;
+        if (x->state == EXPERIMENT_DELETING)
+            removal_start(c, x);
+    }
+    gc_resume(c);
+    files_pass(c);
+}

@@ -1,0 +1,188 @@
+// What is said of a run beside its metrics: free metadata, and which checkpoint it works with.
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/wire.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/unmanaged.h"
+#include "master/teams/authz.h"
+#include "master/teams/teams.h"
+
+// Storage is the client's matter: it says where it writes with each checkpoint.
+int core_run_start(struct core *c, struct request *rq, struct error *e)
+{
+    struct trial *t;
+    return core_reporter(c, rq, jget_int(rq->body, "runId", 0), &t, e);
+}
+
+// Trial of a call by its task, or by a user who may change its experiment; it may have ended.
+static int find_run(struct core *c, struct request *rq, int64_t id, struct error *e)
+{
+    struct allocation *a;
+    int err = 0;
+    if (rq->principal.kind != PRINCIPAL_USER) {
+        err = core_caller(c, rq, &a, e);
+        if (!err && a->trial->id != id)
+            err = error_set(e, ERR_FORBIDDEN, "allocation %s is of trial %lld, not of trial %lld",
+                            a->id, (long long)a->trial->id, (long long)id);
+        return err;
+    }
+    const struct trial *t = core_trial_find(c, id);
+    struct db_rows *rows = t ? NULL : db_query(c->reader, STMT_TRIAL_HOME, "i", id);
+    int64_t home = t ? t->active->experiment->id : rows && db_next(rows) > 0 ? db_int(rows, 0) : 0;
+    db_rows_close(rows);
+    const struct experiment *x = core_experiment_find(c, home);
+    return x && core_sees(c, rq, x)
+               ? core_may_change(c, rq, x, e)
+               : error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
+}
+
+// --- metadata ------------------------------------------------------------------------------------
+
+static int check_value(const json_t *value, int depth, size_t *keys, struct error *e);
+
+static int check_key(const char *key, struct error *e)
+{
+    if (strlen(key) > LIMIT_METADATA_KEY)
+        return error_set(e, ERR_INVALID, "metadata: the key \"%.64s\" is longer than %d bytes", key,
+                         LIMIT_METADATA_KEY);
+    if (strpbrk(key, "$.[]"))
+        return error_set(e, ERR_INVALID, "metadata: the key \"%.64s\" holds one of $ . [ ]", key);
+    return 0;
+}
+
+static int check_object(const json_t *object, int depth, size_t *keys, struct error *e)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value)
+    {
+        int err = check_key(key, e);
+        if (!err)
+            err = check_value(value, depth + 1, keys, e);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int check_list(const json_t *list, int depth, size_t *keys, struct error *e)
+{
+    size_t i;
+    json_t *value;
+    if (json_array_size(list) > LIMIT_METADATA_LIST)
+        return error_set(e, ERR_INVALID, "metadata: a list of more than %d elements",
+                         LIMIT_METADATA_LIST);
+    json_array_foreach(list, i, value)
+    {
+        int err = check_value(value, depth + 1, keys, e);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int check_value(const json_t *value, int depth, size_t *keys, struct error *e)
+{
+    if (depth > LIMIT_METADATA_DEPTH)
+        return error_set(e, ERR_INVALID, "metadata: nested deeper than %d", LIMIT_METADATA_DEPTH);
+    if (json_is_object(value) && json_object_size(value))
+        return check_object(value, depth, keys, e);
+    if (json_is_array(value) && json_array_size(value))
+        return check_list(value, depth, keys, e);
+    if (json_string_length(value) > LIMIT_METADATA_TEXT)
+        return error_set(e, ERR_INVALID, "metadata: a text of more than %d bytes",
+                         LIMIT_METADATA_TEXT);
+    if (++*keys > LIMIT_METADATA_KEYS)
+        return error_set(e, ERR_INVALID, "metadata: more than %d values", LIMIT_METADATA_KEYS);
+    return 0;
+}
+
+static void answer_metadata(struct request *rq, const char *metadata)
+{
+    struct json_writer w;
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_kv_raw(&w, "metadata", metadata);
+    jw_object_end(&w);
+}
+
+// It replaces what was there.
+int core_run_metadata(struct core *c, struct request *rq, struct error *e)
+{
+    const json_t *metadata = jget(rq->body, "metadata");
+    size_t keys = 0;
+    int err = request_param_int(rq, 0, &rq->id, e);
+    if (!err)
+        err = find_run(c, rq, rq->id, e);
+    if (!err && !json_is_object(metadata))
+        err = error_set(e, ERR_INVALID, "metadata: missing, or not an object");
+    if (!err)
+        err = check_value(metadata, 0, &keys, e);
+    if (err)
+        return err;
+    char *text = json_text(metadata);
+    STORE(c, TRIAL_SET_METADATA, "si", text, rq->id);
+    core_event(c, EVENT_TRIAL, 0, rq->id, NULL);
+    answer_metadata(rq, text);
+    free(text);
+    return 0;
+}
+
+// --- POST trial-source-info ----------------------------------------------------------------------
+
+static int read_type(const json_t *info, const char **out, struct error *e)
+{
+    static const char *const types[] = {"INFERENCE", "FINE_TUNING"};
+    static const char prefix[] = "TRIAL_SOURCE_INFO_TYPE_";
+    const char *type = jget_string(info, "trialSourceInfoType", "");
+    const char *word = strncmp(type, prefix, sizeof prefix - 1) ? type : type + sizeof prefix - 1;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(types[i], word)) {
+            *out = types[i];
+            return 0;
+        }
+    return error_set(e, ERR_INVALID,
+                     "trialSourceInfo.trialSourceInfoType: \"%.64s\" is neither %sINFERENCE nor "
+                     "%sFINE_TUNING",
+                     type, prefix, prefix);
+}
+
+// One that the experiment's owner sees, also of another experiment.
+static int check_checkpoint(struct core *c, const struct request *rq, const char *uuid,
+                            struct error *e)
+{
+    struct principal owner = rq->principal;
+    owner.kind = PRINCIPAL_USER;
+    return sight_check(c->reader, &owner, THING_CHECKPOINT, uuid, e)
+               ? error_prefix(e, "trialSourceInfo.checkpointUuid")
+               : 0;
+}
+
+int core_trial_source(struct core *c, struct request *rq, struct error *e)
+{
+    struct json_writer w;
+    const char *type = "";
+    const json_t *info = jget(rq->body, "trialSourceInfo");
+    const char *uuid = jget_string(info, "checkpointUuid", "");
+    int64_t trial = jget_int(info, "trialId", 0);
+    int err = find_run(c, rq, trial, e);
+    if (!err)
+        err = read_type(info, &type, e);
+    if (!err)
+        err = check_checkpoint(c, rq, uuid, e);
+    if (err)
+        return err;
+    STORE(c, TRIAL_SOURCE_SET, "issii", trial, uuid, type, jget_int(info, "modelId", 0),
+          jget_int(info, "modelVersion", 0));
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_kv_int(&w, "trialId", trial);
+    jw_kv_string(&w, "checkpointUuid", uuid);
+    jw_object_end(&w);
+    return 0;
+}

@@ -1,0 +1,562 @@
+// A submission: read and packed on a worker, then made an experiment on the core thread.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/expconf.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/rng.h"
+#include "master/calls/external_ids.h"
+#include "master/calls/feasibility.h"
+#include "master/calls/queue_moves.h"
+#include "master/calls/submit.h"
+#include "master/ingest/log_policies.h"
+#include "master/kernel/handlers.h"
+#include "master/kernel/loop.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/registry/template_apply.h"
+#include "master/retention/gc.h"
+#include "master/teams/authz.h"
+#include "master/teams/teams.h"
+
+enum { LARGE_UPLOAD = 1 << 20 }; // bytes of files; more go to the worker for long works
+
+static void submission_free(struct work *work)
+{
+    struct submission *s = (struct submission *)work;
+    json_decref(s->config);
+    free(s->text);
+    free(s->ancestors);
+    files_free(&s->files);
+    search_free(s->search);
+    free(s);
+}
+
+// --- on the worker -------------------------------------------------------------------------------
+
+static const char *config_text(const struct submission *s)
+{
+    return s->text ? s->text : jget_string(s->rq->body, "config", NULL);
+}
+
+// Where it is submitted to; 0: nobody knows. Whose template is meant depends on it.
+static int64_t workspace_of(struct submission *s, struct db_reader *db, const json_t *config)
+{
+    int64_t project = jget_int(s->rq->body, "projectId", 0), workspace = 0;
+    const char *name = jget_string(config, "workspace", NULL);
+    if (!project && jget_int(s->rq->body, "workspaceId", 0))
+        return jget_int(s->rq->body, "workspaceId", 0);
+    if (!project && name) {
+        struct db_rows *rows = db_query(db, STMT_WORKSPACE_OF_NAME, "s", name);
+        size_t count = sight_count(db, &s->rq->principal, THING_WORKSPACE, rows, &workspace);
+        return count == 1 ? workspace : 0;
+    }
+    struct db_rows *rows = db_query(db, STMT_PROJECT_WORKSPACE, "i", project ? project : 1);
+    bool found = db_next(rows) > 0;
+    workspace = found ? db_int(rows, 0) : 0;
+    db_rows_close(rows);
+    return workspace;
+}
+
+// As it was written, completed by the template that the caller names.
+static int parse_config(struct submission *s, struct db_reader *db, const char *text,
+                        struct yaml_doc *doc)
+{
+    const char *template = jget_string(s->rq->body, s->fields->template, "");
+    int err = yaml_parse(text, strlen(text), "config", doc, &s->e);
+    if (!err && *template && json_is_object(doc->root))
+        err = template_merge(db, &s->rq->principal, template, workspace_of(s, db, doc->root),
+                             doc->root, &s->e);
+    if (err)
+        return err;
+    if (s->kind != KIND_EXPERIMENT)
+        return task_finish(s, doc);
+    return s->unmanaged ? expconf_finish_detached(doc, &s->e) : expconf_finish(doc, &s->e);
+}
+
+// An unmanaged experiment's programs run elsewhere and store where they like; here the master does
+// not go where it may not (storage_open()).
+static int check_storage(struct submission *s)
+{
+    const json_t *at = jget(s->config, "checkpoint_storage");
+    const char *type = jget_string(at, "type", "");
+    if (s->unmanaged || (strcmp(type, "directory") && strcmp(type, "shared_fs")))
+        return 0;
+    return storage_check(s->storage, at, &s->e) ? error_prefix(&s->e, "checkpoint_storage") : 0;
+}
+
+static int read_config(struct submission *s, struct db_reader *db)
+{
+    const char *text = config_text(s), *own = storage_default(s->storage);
+    struct yaml_doc doc = {0};
+    json_t *storage = NULL;
+    if (!text)
+        return error_set(&s->e, ERR_INVALID, "config: missing: the experiment's YAML as text");
+    if (strlen(text) > LIMIT_CONFIG)
+        return error_set(&s->e, ERR_TOO_LARGE, "config: more than %d bytes", LIMIT_CONFIG);
+    int err = parse_config(s, db, text, &doc);
+    if (!err)
+        err = json_parse(own, strlen(own), "checkpoint storage", &storage, &s->e);
+    if (!err)
+        err = expconf_merge_master_defaults(doc.root, storage, &s->e);
+    if (!err && !s->unmanaged)
+        err = policies_check(doc.root, s->text ? NULL : &doc, &s->e);
+    if (!err)
+        s->config = json_incref(doc.root);
+    if (!err)
+        err = check_storage(s);
+    json_decref(storage);
+    yaml_doc_free(&doc);
+    return err;
+}
+
+// Aliases are written out by now.
+static int check_size(struct submission *s)
+{
+    size_t bytes = json_dumpb(s->config, NULL, 0, JSON_COMPACT);
+    if (bytes <= LIMIT_CONFIG_COMPLETE)
+        return 0;
+    return error_set(&s->e, ERR_TOO_LARGE,
+                     "config: %zu bytes as JSON, with defaults and aliases written out; at most %d "
+                     "fit into the environment of a task, so put what is large into a file of the "
+                     "experiment",
+                     bytes, LIMIT_CONFIG_COMPLETE);
+}
+
+static int check_limits(struct submission *s)
+{
+    const json_t *resources = jget(s->config, "resources");
+    int64_t slots = jget_int(resources, "slots_per_trial", 1);
+    slots = jget_int(resources, "min_slots", slots);
+    int64_t most = jget_int(resources, "max_slots", 0);
+    if (strlen(jget_string(s->config, "name", "")) > LIMIT_NAME)
+        return error_set(&s->e, ERR_TOO_LARGE, "name: more than %d bytes", LIMIT_NAME);
+    if (strlen(jget_string(s->config, "description", "")) > LIMIT_DESCRIPTION)
+        return error_set(&s->e, ERR_TOO_LARGE, "description: more than %d bytes",
+                         LIMIT_DESCRIPTION);
+    if (most && slots > most)
+        return error_set(&s->e, ERR_INVALID,
+                         "resources.max_slots: %lld is less than the slots of a trial (%lld), so "
+                         "that none could ever start",
+                         (long long)most, (long long)slots);
+    return check_size(s);
+}
+
+static void put_seed(struct submission *s)
+{
+    json_t *reproducibility = json_object_get(s->config, "reproducibility");
+    uint32_t drawn;
+    rng_secret(&drawn, sizeof drawn);
+    if (!json_is_object(reproducibility)) {
+        reproducibility = json_object();
+        must(!json_object_set_new(s->config, "reproducibility", reproducibility));
+    }
+    s->seed = jget_int(reproducibility, "experiment_seed", drawn >> 1); // as numpy takes it
+    must(!json_object_set_new(reproducibility, "experiment_seed", json_integer(s->seed)));
+}
+
+static bool ask_int(struct db_rows *rows, int64_t *out)
+{
+    bool found = db_next(rows) > 0;
+    if (found)
+        *out = db_int(rows, 0);
+    db_rows_close(rows);
+    return found;
+}
+
+bool submission_sees(struct submission *s, struct db_reader *db, enum thing what, int64_t id)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)id);
+    return !sight_check(db, &s->rq->principal, what, text, NULL);
+}
+
+// By id, by the names in the configuration, else the first of all.
+static int find_project(struct submission *s, struct db_reader *db)
+{
+    const char *workspace = jget_string(s->config, "workspace", "");
+    const char *project = jget_string(s->config, "project", "");
+    int64_t id = jget_int(s->rq->body, "projectId", 0);
+    int64_t team = jget_int(s->rq->body, "workspaceId", 0); // of a command
+    if (!id && team && s->kind != KIND_EXPERIMENT)
+        return task_find_project(s, db, team);
+    if (!id && !*workspace != !*project)
+        return error_set(&s->e, ERR_INVALID,
+                         "workspace and project go together: name both, or neither");
+    if (!id && *workspace && *project) {
+        struct db_rows *rows = db_query(db, STMT_PROJECT_OF_NAMES, "ss", workspace, project);
+        size_t count = sight_count(db, &s->rq->principal, THING_PROJECT, rows, &s->project);
+        if (count > 1)
+            return error_set(&s->e, ERR_CONFLICT,
+                             "workspace: there are %zu of the name \"%.64s\" with a project "
+                             "\"%.64s\": name the project by its id (projectId) instead",
+                             count, workspace, project);
+        if (count == 1)
+            return 0;
+        return error_set(&s->e, ERR_NOT_FOUND,
+                         "there is no project \"%.64s\" in workspace "
+                         "\"%.64s\"; create it first",
+                         project, workspace);
+    }
+    if (ask_int(db_query(db, STMT_PROJECT_BY_ID, "i", id ? id : 1), &s->project))
+        return 0;
+    return error_set(&s->e, ERR_NOT_FOUND, "there is no project %lld", (long long)(id ? id : 1));
+}
+
+static int source_is_gone(struct submission *s, const char *uuid)
+{
+    return error_set(
+        &s->e, ERR_CONFLICT,
+        "searcher.source_checkpoint_uuid: checkpoint %s is deleted; start from another", uuid);
+}
+
+// One that this master does not know may still lie in the storage.
+static int check_source(struct submission *s, struct db_reader *db, const char *uuid)
+{
+    struct db_rows *rows = db_query(db, STMT_CHECKPOINT_STORAGE, "s", uuid);
+    bool known = db_next(rows) > 0, gone = known && !strcmp(db_text(rows, 1), "DELETED");
+    db_rows_close(rows);
+    int err = known ? sight_check(db, &s->rq->principal, THING_CHECKPOINT, uuid, &s->e) : 0;
+    if (err)
+        return error_prefix(&s->e, "searcher.source_checkpoint_uuid");
+    return gone ? source_is_gone(s, uuid) : 0;
+}
+
+// searcher.source_trial_id becomes the checkpoint that the trial had last.
+static int find_source(struct submission *s, struct db_reader *db)
+{
+    json_t *searcher = jget(s->config, "searcher");
+    int64_t trial = jget_int(searcher, "source_trial_id", 0);
+    const char *given = jget_string(searcher, "source_checkpoint_uuid", NULL);
+    if (given)
+        return check_source(s, db, given);
+    if (!trial)
+        return 0;
+    struct db_rows *rows = db_query(db, STMT_TRIAL_CHECKPOINT, "i", trial);
+    bool seen = submission_sees(s, db, THING_TRIAL, trial);
+    const char *uuid = seen && db_next(rows) > 0 ? db_text(rows, 0) : NULL;
+    if (uuid)
+        must(!json_object_set_new(searcher, "source_checkpoint_uuid", json_string(uuid)));
+    else
+        error_set(&s->e, ERR_INVALID,
+                  "searcher.source_trial_id: there is no trial %lld that has a checkpoint",
+                  (long long)trial);
+    db_rows_close(rows);
+    return uuid ? 0 : ERR_INVALID;
+}
+
+void submission_take_files(struct submission *s, int64_t experiment, const char *hash)
+{
+    s->files_of = experiment;
+    snprintf(s->files.hash, sizeof s->files.hash, "%s", hash);
+}
+
+// A fork has its parent's files where it brings none, and its parent's configuration likewise.
+static int take_from(struct submission *s, struct db_rows *rows)
+{
+    if (!jget_string(s->rq->body, "config", NULL))
+        s->text = xstrdup(db_text(rows, 2));
+    if (!db_is_null(rows, 0) && !json_array_size(jget(s->rq->body, s->fields->files)))
+        submission_take_files(s, db_int(rows, 1), db_text(rows, 0));
+    return 0;
+}
+
+static int read_parent(struct submission *s, struct db_reader *db)
+{
+    int64_t id = jget_int(s->rq->body, "parentId", 0);
+    s->parent = id;
+    if (!id)
+        return 0;
+    if (s->unmanaged)
+        return error_set(&s->e, ERR_INVALID, "parentId: an unmanaged experiment is no fork");
+    struct db_rows *rows = db_query(db, STMT_EXPERIMENT_SOURCE, "i", id);
+    int found = db_next(rows), err = 0;
+    if (found > 0 && submission_sees(s, db, THING_EXPERIMENT, id))
+        err = take_from(s, rows);
+    else
+        err =
+            error_set(&s->e, ERR_NOT_FOUND, "parentId: there is no experiment %lld", (long long)id);
+    db_rows_close(rows);
+    return err;
+}
+
+static int pack_files(struct submission *s)
+{
+    const json_t *files = jget(s->rq->body, s->fields->files);
+    if (s->files_of)
+        return 0;
+    s->no_files = !json_array_size(files);
+    return files_pack(&s->files, s->db, s->archive, files, s->rq->texts, &s->e);
+}
+
+// What an unmanaged experiment has not: trials that are made for it, and a place to run.
+static int read_managed(struct submission *s)
+{
+    return search_new(s->config, s->seed, &s->search, &s->e);
+}
+
+static void read_submission(struct work *work, struct db_reader *db)
+{
+    struct submission *s = (struct submission *)work;
+    s->err = s->kind == KIND_EXPERIMENT ? read_parent(s, db) : task_read(s, db);
+    if (!s->err)
+        s->err = read_config(s, db);
+    if (!s->err)
+        s->err = check_limits(s);
+    if (s->err)
+        return;
+    put_seed(s);
+    if (!s->unmanaged)
+        s->err = read_managed(s);
+    if (!s->err)
+        s->err = find_project(s, db);
+    if (!s->err)
+        s->err = find_source(s, db);
+    if (!s->err)
+        s->err = pack_files(s);
+}
+
+// --- on the core thread --------------------------------------------------------------------------
+
+static void store_experiment(struct core *c, const struct submission *s,
+                             const struct active_experiment *l)
+{
+    const struct experiment *x = l->experiment;
+    const json_t *labels = jget(l->config, "labels");
+    char *label_text = labels ? json_text(labels) : xstrdup("[]");
+    char *snapshot = l->search ? search_snapshot(l->search) : xstrdup("{}");
+    if (!s->files_of)
+        files_store(c, &s->files);
+#define ROW                                                                                        \
+    x->id, experiment_state_word(x->state), jget_string(l->config, "name", ""),                    \
+        jget_string(l->config, "description", ""), "", label_text, x->user_id, s->project,         \
+        l->job_id, s->parent, config_text(s), l->config_text, (int64_t)l->priority,                \
+        jget_string(jget(l->config, "searcher"), "name", ""), snapshot, (int64_t)l->unmanaged,     \
+        l->seed, s->files.hash, l->submitted_at
+    if (x->kind == KIND_EXPERIMENT)
+        STORE(c, EXPERIMENT_INSERT, "isssssiisississiisi", ROW);
+    else
+        STORE(c, TASK_INSERT, "isssssiisississiisissi", ROW, kind_words[x->kind].word,
+              l->ancestors ? l->ancestors : "", (int64_t)l->no_pause);
+#undef ROW
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    if (s->external_id)
+        STORE(c, EXPERIMENT_SET_EXTERNAL, "si", s->external_id, x->id);
+    if (l->weight < 1 || l->weight > 1)
+        STORE(c, EXPERIMENT_SET_QUEUE, "idsi", (int64_t)0, l->weight, l->pool->name, x->id);
+    free(label_text);
+    free(snapshot);
+}
+
+static void create(struct core *c, struct submission *s)
+{
+    struct request *rq = s->rq;
+    struct experiment *x = xcalloc(1, sizeof *x);
+    struct search_event begin = {.kind = SEARCH_BEGIN};
+    x->id = c->next_experiment++;
+    x->user_id = rq->principal.user_id;
+    x->project_id = s->project;
+    core_project(c, x->project_id)->experiments++;
+    x->kind = s->kind;
+    bool active = s->kind != KIND_EXPERIMENT || jget_bool(rq->body, "activate", false);
+    x->state = active && !s->unmanaged ? EXPERIMENT_ACTIVE : EXPERIMENT_PAUSED;
+    by_id_put(&c->experiments, x->id, x);
+    struct active_experiment *l = active_experiment_new(c, x, json_incref(s->config));
+    char job[UUID_TEXT];
+    uuid_make(job);
+    l->job_id = xstrdup(job);
+    l->owner = xstrdup(rq->principal.username);
+    l->seed = s->seed;
+    l->submitted_at = c->wall;
+    l->no_files = s->no_files;
+    l->no_pause = s->no_pause;
+    l->ancestors = s->ancestors;
+    s->ancestors = NULL;
+    l->unmanaged = s->unmanaged;
+    if (s->external_id)
+        names_set(c, x, s->external_id);
+    l->search = s->search;
+    s->search = NULL;
+    active_experiment_schedule(c, l);
+    store_experiment(c, s, l);
+    experiment_tell(c, l, &begin);
+    log_info("experiment created", "exp=%lld user=%s slots=%d", (long long)x->id, l->owner,
+             l->slots);
+    rq->id = x->id;
+}
+
+// What would have been created; it has no id.
+static void write_preview(struct core *c, const struct submission *s)
+{
+    struct json_writer w;
+    char time[CLOCK_RFC3339_MAX];
+    const struct request *rq = s->rq;
+    jw_init(&w, &s->rq->answer);
+    jw_object(&w);
+    jw_key(&w, "experiment");
+    jw_object(&w);
+    jw_kv_int(&w, "id", 0);
+    jw_kv_string(&w, "jobId", "");
+    jw_kv_string(&w, "name", jget_string(s->config, "name", ""));
+    jw_kv_string(&w, "originalConfig", config_text(s));
+    jw_kv_int(&w, "projectId", s->project);
+    jw_kv_int(&w, "projectOwnerId", rq->principal.user_id);
+    jw_kv_string(&w, "searcherType", jget_string(jget(s->config, "searcher"), "name", ""));
+    jw_kv_string(&w, "startTime", clock_format(c->wall, time));
+    jw_kv_string(&w, "state", "STATE_UNSPECIFIED");
+    jw_kv_string(&w, "username", rq->principal.username);
+    jw_kv_bool(&w, "archived", false);
+    jw_kv_int(&w, "numTrials", 0);
+    jw_key(&w, "config");
+    jw_json(&w, s->config);
+    jw_object_end(&w);
+    jw_key(&w, "config");
+    jw_json(&w, s->config);
+    request_write_warning(rq, &w);
+    jw_object_end(&w);
+}
+
+static int check_source_again(struct core *c, struct submission *s)
+{
+    const char *uuid = jget_string(jget(s->config, "searcher"), "source_checkpoint_uuid", NULL);
+    const struct gc_taken *taken = uuid ? gc_taken(c, uuid) : NULL;
+    struct db_rows *rows = uuid ? db_query(c->reader, STMT_CHECKPOINT_STORAGE, "s", uuid) : NULL;
+    bool gone = (taken && taken->whole) ||
+                (rows && db_next(rows) > 0 && !strcmp(db_text(rows, 1), "DELETED"));
+    db_rows_close(rows);
+    return gone ? source_is_gone(s, uuid) : 0;
+}
+
+// By the live state: what the worker read may have changed since.
+static int check_submission(struct core *c, struct submission *s)
+{
+    if (s->files_of && !core_experiment_find(c, s->files_of))
+        return error_set(&s->e, ERR_NOT_FOUND,
+                         "experiment %lld, whose files were meant, has been deleted",
+                         (long long)s->files_of);
+    int err = core_may_submit(c, s->rq, s->project, &s->e);
+    if (!err)
+        err = check_source_again(c, s);
+    if (err || s->unmanaged)
+        return err;
+    const struct workspace *ws = core_project(c, s->project)->workspace;
+    err = fits_check(c, s->config, ws, s->rq->principal.user_id, &s->e);
+    return err ? err : steer_check_config(c, s->rq, ws, s->config, &s->e);
+}
+
+// Whether there is one of that name already, which then is the answer. One that the caller may not
+// change is in the way; that it is there is no secret to those who see the workspace.
+static int find_made(struct core *c, struct submission *s, bool *made)
+{
+    const struct project *p = core_project(c, s->project);
+    const struct experiment *x = NULL;
+    if (p && s->external_id && role_may(core_role(s->rq, p->workspace), ACT_SEE))
+        x = names_find(c, p->workspace, s->kind, s->external_id);
+    *made = x;
+    if (!x)
+        return 0;
+    s->rq->id = x->id;
+    return core_may_change(c, s->rq, x, NULL)
+               ? error_set(&s->e, ERR_CONFLICT,
+                           "%s: \"%.64s\" is the name of another in workspace \"%.64s\" already",
+                           s->fields->external, s->external_id, p->workspace->name)
+               : 0;
+}
+
+static void answer(struct core *c, struct submission *s)
+{
+    char *warning = s->unmanaged ? NULL : fits_warning(c, s->config);
+    s->rq->warning = warning ? arena_strdup(&s->rq->arena, warning) : NULL;
+    free(warning);
+    if (s->kind == KIND_EXPERIMENT && jget_bool(s->rq->body, "validateOnly", false))
+        write_preview(c, s);
+    else
+        create(c, s);
+}
+
+static void submitted(struct core *c, struct work *work)
+{
+    struct submission *s = (struct submission *)work;
+    bool made = false;
+    if (!s->err)
+        s->err = find_made(c, s, &made);
+    if (!s->err && !made)
+        s->err = check_submission(c, s);
+    if (!s->err && !made && s->ancestors)
+        s->err = task_check_parent(c, s);
+    if (s->err) {
+        core_refuse(c, s->rq, &s->e);
+    } else {
+        if (!made)
+            answer(c, s);
+        core_complete(c, s->rq);
+    }
+    if (s->files.parts)
+        files_check(c, s->archive); // they are there also when it was refused
+    submission_free(work);
+}
+
+static size_t upload_bytes(const struct request *rq, const struct submission_fields *fields)
+{
+    size_t i, bytes = rq->texts_len;
+    json_t *file;
+    json_array_foreach(jget(rq->body, fields->files), i, file) bytes +=
+        json_string_length(json_object_get(file, "content"));
+    return bytes;
+}
+
+static int submit(struct core *c, struct request *rq, enum kind kind,
+                  const struct submission_fields *fields, const char *external_id, struct error *e)
+{
+    if (rq->principal.kind != PRINCIPAL_USER)
+        return error_set(e, ERR_FORBIDDEN, "only users submit %s", kind_words[kind].list);
+    if (external_id && (!*external_id || strlen(external_id) > LIMIT_NAME))
+        return error_set(e, ERR_INVALID, "%s: not a name of 1 to %d bytes", fields->external,
+                         LIMIT_NAME);
+    struct submission *s = xcalloc(1, sizeof *s);
+    s->work = (struct work){.run = read_submission, .done = submitted, .drop = submission_free};
+    s->rq = rq;
+    s->kind = kind;
+    s->fields = fields;
+    s->unmanaged = kind == KIND_EXPERIMENT && jget_bool(rq->body, "unmanaged", false);
+    s->external_id = external_id;
+    s->storage = c->options.storage;
+    s->db = loop_db(c);
+    s->archive = c->next_archive++;
+    int err = workers_send(c->workers, &s->work,
+                           upload_bytes(rq, fields) > LARGE_UPLOAD ? WORK_SLOW : WORK_QUICK, e);
+    if (err)
+        submission_free(&s->work);
+    return err ? err : REQUEST_PARKED;
+}
+
+static const struct submission_fields experiment_fields = {
+    .files = "modelDefinition", .template = "template", .external = "externalExperimentId"};
+
+int core_experiment_create(struct core *c, struct request *rq, struct error *e)
+{
+    return submit(c, rq, KIND_EXPERIMENT, &experiment_fields,
+                  jget_string(rq->body, experiment_fields.external, NULL), e);
+}
+
+int core_experiment_put(struct core *c, struct request *rq, struct error *e)
+{
+    return submit(c, rq, KIND_EXPERIMENT, &experiment_fields, rq->params[0], e);
+}
+
+int core_command_create(struct core *c, struct request *rq, struct error *e)
+{
+    static const struct submission_fields fields = {
+        .files = "files", .template = "templateName", .external = "externalTaskId"};
+    return submit(c, rq, KIND_COMMAND, &fields, jget_string(rq->body, fields.external, NULL), e);
+}
+
+int core_generic_create(struct core *c, struct request *rq, struct error *e)
+{
+    static const struct submission_fields fields = {
+        .files = "contextDirectory", .template = "templateName", .external = "externalTaskId"};
+    return submit(c, rq, KIND_GENERIC, &fields, jget_string(rq->body, fields.external, NULL), e);
+}

@@ -1,0 +1,183 @@
+// What is different where a command or a generic task is submitted: its configuration has other
+// keys, and a generic task may be a fork of another or be made below one.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/taskconf.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/calls/submit.h"
+#include "master/calls/task_verbs.h"
+#include "master/teams/teams.h"
+
+// --- its configuration ---------------------------------------------------------------------------
+
+// A command's comes as an object, a generic task's as YAML.
+static int read_text(struct submission *s)
+{
+    const json_t *config = jget(s->rq->body, "config");
+    bool object = s->kind == KIND_COMMAND;
+    if (s->text && !config)
+        return 0; // a fork of the same
+    if (!config)
+        return error_set(&s->e, ERR_INVALID, "config: missing: %s",
+                         object ? "an object with an entrypoint"
+                                : "YAML with an entrypoint, as text");
+    if (object ? !json_is_object(config) : !json_is_string(config))
+        return error_set(&s->e, ERR_INVALID, "config: not %s",
+                         object ? "an object" : "YAML as text");
+    char *text = object ? json_text(config) : xstrdup(json_string_value(config));
+    free(s->text);
+    s->text = text;
+    return 0;
+}
+
+// What a fork leaves open is its original's.
+static int merge(struct submission *s, char *original)
+{
+    struct yaml_doc own = {0}, from = {0};
+    int err = yaml_parse(s->text, strlen(s->text), "config", &own, &s->e);
+    if (!err)
+        err = yaml_parse(original, strlen(original), "the original's config", &from, &s->e);
+    if (!err && !json_is_object(own.root))
+        err = error_set(&s->e, ERR_INVALID, "config: not a list of keys and values");
+    if (!err) {
+        json_deep_merge(from.root, own.root);
+        free(s->text);
+        s->text = json_text(from.root);
+    }
+    yaml_doc_free(&own);
+    yaml_doc_free(&from);
+    return err;
+}
+
+int task_finish(struct submission *s, struct yaml_doc *doc)
+{
+    json_t *experiment;
+    int err = taskconf_finish(doc, &experiment, &s->e);
+    if (err)
+        return err;
+    s->rq->note = taskconf_warning(doc->root);
+    if (s->kind == KIND_COMMAND) { // kept as it is shown, with all of its keys
+        free(s->text);
+        s->text = json_text(doc->root);
+    }
+    json_decref(doc->root);
+    doc->root = experiment;
+    return 0;
+}
+
+// --- other tasks ---------------------------------------------------------------------------------
+
+// A generic task that the caller sees. Close the rows, also after an error.
+static int find_task(struct submission *s, struct db_reader *db, const char *key, const char *id,
+                     struct db_rows **rows)
+{
+    *rows = db_query(db, STMT_TASK_HOME, "s", id);
+    bool found = db_next(*rows) > 0 && !strcmp(db_text(*rows, 1), kind_words[KIND_GENERIC].word) &&
+                 !sight_check(db, &s->rq->principal, THING_TASK, id, NULL);
+    return found ? 0
+                 : error_set(&s->e, ERR_NOT_FOUND, "%s: there is no generic task %.64s", key, id);
+}
+
+static void take_files(struct submission *s, struct db_rows *rows)
+{
+    if (!db_is_null(rows, 3))
+        submission_take_files(s, db_int(rows, 0), db_text(rows, 3));
+}
+
+static int read_original(struct submission *s, struct db_reader *db)
+{
+    struct db_rows *rows;
+    const char *id = jget_string(s->rq->body, "forkedFrom", NULL);
+    if (!id)
+        return read_text(s);
+    char *original = NULL;
+    int err = find_task(s, db, "forkedFrom", id, &rows);
+    if (!err) {
+        s->parent = db_int(rows, 0);
+        original = xstrdup(db_text(rows, 4));
+        if (!json_array_size(jget(s->rq->body, s->fields->files)))
+            take_files(s, rows);
+    }
+    db_rows_close(rows);
+    bool changed = *jget_string(s->rq->body, "config", "");
+    if (!err && changed)
+        err = read_text(s);
+    if (!err && changed)
+        err = merge(s, original);
+    if (!err && !changed)
+        s->text = xstrdup(original);
+    free(original);
+    return err;
+}
+
+static int depth_of(const char *ancestors)
+{
+    int depth = 0;
+    while ((ancestors = strchr(ancestors, '/')))
+        ancestors++, depth++;
+    return depth;
+}
+
+static int read_parent(struct submission *s, struct db_reader *db)
+{
+    struct db_rows *rows;
+    const char *id = jget_string(s->rq->body, "parentId", NULL);
+    bool inherit = jget_bool(s->rq->body, "inheritContext", false);
+    if (!id)
+        return inherit ? error_set(&s->e, ERR_INVALID,
+                                   "inheritContext: there is no parentId whose files are meant")
+                       : 0;
+    int err = find_task(s, db, "parentId", id, &rows);
+    if (!err && depth_of(db_text(rows, 2)) >= LIMIT_TASK_DEPTH - 1)
+        err = error_set(&s->e, ERR_TOO_LARGE, "parentId: tasks lie at most %d below each other",
+                        LIMIT_TASK_DEPTH);
+    if (!err)
+        s->ancestors = xasprintf("%s/%s", db_text(rows, 2), id);
+    if (!err && inherit)
+        take_files(s, rows);
+    db_rows_close(rows);
+    return err;
+}
+
+int task_read(struct submission *s, struct db_reader *db)
+{
+    if (s->kind != KIND_GENERIC)
+        return read_text(s);
+    s->no_pause = jget_bool(s->rq->body, "noPause", false);
+    int err = read_original(s, db);
+    return err ? err : read_parent(s, db);
+}
+
+int task_find_project(struct submission *s, struct db_reader *db, int64_t workspace)
+{
+    if (!submission_sees(s, db, THING_WORKSPACE, workspace))
+        return error_set(&s->e, ERR_NOT_FOUND, "workspaceId: there is no workspace %lld",
+                         (long long)workspace);
+    struct db_rows *rows = db_query(db, STMT_WORKSPACE_PROJECT, "i", workspace);
+    bool found = db_next(rows) > 0;
+    s->project = found ? db_int(rows, 0) : 0;
+    db_rows_close(rows);
+    return found ? 0
+                 : error_set(&s->e, ERR_CONFLICT,
+                             "workspaceId: workspace %lld has no project that is not archived; "
+                             "make one first",
+                             (long long)workspace);
+}
+
+// Who adds to a tree must be allowed to end it.
+int task_check_parent(struct core *c, struct submission *s)
+{
+    struct experiment *x;
+    const char *id = strrchr(s->ancestors, '/') + 1;
+    int err = task_find(c, s->rq, KIND_GENERIC, id, &x, &s->e);
+    if (err)
+        return error_prefix(&s->e, "parentId");
+    if (x->state == EXPERIMENT_STOPPING_KILLED || x->state == EXPERIMENT_STOPPING_CANCELED ||
+        x->state == EXPERIMENT_CANCELED || x->state >= EXPERIMENT_DELETING)
+        return error_set(&s->e, ERR_CONFLICT, "parentId: task %.64s has been killed", id);
+    return 0;
+}

@@ -1,0 +1,410 @@
+// Why a trial waits: what the scheduler says of it, as codes, numbers and a sentence that tells
+// what it waits for and what can be done.
+#include "master/calls/wait_reason.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/retries.h"
+#include "master/teams/teams.h"
+
+static const char *const reason_codes[SCHED_REASON_COUNT] = {
+    [SCHED_PLACED] = "PLACED",
+    [SCHED_NOT_CONSIDERED] = "NOT_CONSIDERED",
+    [SCHED_NO_AGENTS] = "NO_AGENTS",
+    [SCHED_OVER_AGENT] = "OVER_AGENT",
+    [SCHED_OVER_POOL] = "OVER_POOL",
+    [SCHED_OVER_MAXIMUM] = "OVER_MAXIMUM",
+    [SCHED_OVER_LIMIT] = "OVER_LIMIT",
+    [SCHED_TEAM_FULL] = "TEAM_FULL",
+    [SCHED_BUSY] = "BUSY",
+    [SCHED_SPREAD] = "SPREAD",
+    [SCHED_BEHIND] = "BEHIND",
+    [SCHED_DRAINING] = "DRAINING",
+};
+
+const char *why_code(const struct sched_reason *r)
+{
+    return reason_codes[r->code];
+}
+
+static const char *slots_text(int64_t count)
+{
+    return count == 1 ? "slot" : "slots";
+}
+
+static int64_t experiment_of_trial(struct core *c, int64_t trial)
+{
+    const struct trial *t = core_trial_find(c, trial);
+    return t ? t->active->experiment->id : 0;
+}
+
+// The one whose maximum counts: its workspace, its user there, or the whole cluster.
+static void say_team(struct core *c, const struct active_experiment *l, int team, struct buf *out)
+{
+    const struct experiment *x = l->experiment;
+    const struct workspace *ws = core_workspace_of(c, x);
+    if (team == ws->team)
+        buf_printf(out, "team %s", ws->name);
+    else if (team == core_team(c, ws->id, x->user_id))
+        buf_printf(out, "%s in team %s", l->owner, ws->name);
+    else
+        buf_puts(out, "the cluster");
+}
+
+// --- the sentence --------------------------------------------------------------------------------
+
+static void say_impossible(struct core *c, const struct active_experiment *l,
+                           const struct sched_reason *r, struct buf *out)
+{
+    const char *pool = l->pool->name;
+    if (r->code == SCHED_NO_AGENTS) {
+        buf_printf(out,
+                   "waits for an agent: resource pool %s has none that is connected and enabled; "
+                   "let an administrator start one with muster-agent --pool %s, or enable one",
+                   pool, pool);
+        return;
+    }
+    buf_printf(out, "asks for %d %s", r->needs, slots_text(r->needs));
+    if (r->code == SCHED_OVER_AGENT) {
+        buf_printf(
+            out,
+            " on one machine, and the largest in resource pool %s has %d: lower "
+            "slots_per_trial, leave is_single_node out, or let an administrator add a machine "
+            "with %d slots",
+            pool, r->largest, r->needs);
+    } else if (r->code == SCHED_OVER_POOL) {
+        buf_printf(out,
+                   ", and resource pool %s has %d in all: lower slots_per_trial, allow fewer with "
+                   "min_slots, or let an administrator add agents",
+                   pool, r->total);
+    } else {
+        buf_puts(out, ", and ");
+        say_team(c, l, r->team, out);
+        buf_printf(out,
+                   " may never hold more than %lld: lower slots_per_trial, or let an administrator "
+                   "raise that maximum",
+                   (long long)r->team_limit);
+    }
+}
+
+static void say_own_side(struct core *c, const struct active_experiment *l,
+                         const struct sched_reason *r, struct buf *out)
+{
+    if (r->code == SCHED_OVER_LIMIT) {
+        buf_printf(out,
+                   "its experiment holds %lld of the %lld slots it may hold at a time "
+                   "(resources.max_slots): waits until one of its trials ends",
+                   (long long)r->job_used, (long long)r->job_limit);
+        return;
+    }
+    buf_puts(out, "waits until something ends of ");
+    say_team(c, l, r->team, out);
+    buf_printf(out, ", which holds %lld of the %lld slots it may hold", (long long)r->team_used,
+               (long long)r->team_limit);
+}
+
+static void say_could(const struct sched_reason *r, struct buf *out)
+{
+    if (r->could)
+        buf_printf(out,
+                   "; with %d it would start now: lower slots_per_trial, or allow fewer with "
+                   "min_slots",
+                   r->could);
+}
+
+static void say_others(struct core *c, const struct active_experiment *l,
+                       const struct sched_reason *r, struct buf *out)
+{
+    if (r->code == SCHED_SPREAD) {
+        buf_printf(out,
+                   "needs %d slots on one machine; %d are free, but at most %d on one: waits until "
+                   "one machine has room",
+                   r->needs, r->free, r->largest_free);
+        say_could(r, out);
+    } else if (r->code == SCHED_BEHIND) {
+        const struct trial *first = core_trial_find(c, r->behind);
+        buf_puts(out, "waits behind ");
+        if (first)
+            active_experiment_write_name(first->active, out);
+        else
+            buf_puts(out, "another experiment");
+        buf_puts(out, ", for which the free slots are kept");
+    } else if (r->code == SCHED_DRAINING) {
+        buf_puts(out, "starts as soon as those that make room for it have saved their work");
+        if (r->leaving)
+            buf_printf(out, "; %d still to leave", r->leaving);
+    } else {
+        buf_printf(out, "needs %d %s; %d of %d in resource pool %s are free", r->needs,
+                   slots_text(r->needs), r->free, r->total, l->pool->name);
+        if (r->ahead)
+            buf_printf(out, "; %d before it in the queue", r->ahead);
+        say_could(r, out);
+    }
+}
+
+// Slots that it cannot have because something is wrong with them.
+static void say_faults(struct core *c, const struct active_experiment *l, struct buf *out)
+{
+    int count = 0;
+    for (size_t i = 0; i < c->agent_count; i++) {
+        const struct agent *g = c->agents[i];
+        for (int k = 0; g->pool == l->pool && g->state == AGENT_CONNECTED && k < g->slot_count;
+             k++) {
+            const char *fault = agent_slot_fault(g, k);
+            if (fault && count++ == 0)
+                buf_printf(out, "; out of use: slot %d of agent %s (%s)", k, g->id, fault);
+        }
+    }
+    if (count > 1)
+        buf_printf(out, " and %d more", count - 1);
+}
+
+void why_say(struct core *c, const struct active_experiment *l, const struct sched_reason *r,
+             struct buf *out)
+{
+    char room[ROOM_TEXT];
+    if (room_is_low(c->options.room, ROOM_CHECKPOINTS)) {
+        buf_printf(out, "waits: %s", room_say(c->options.room, ROOM_CHECKPOINTS, room));
+        return;
+    }
+    switch (r->code) {
+    case SCHED_NO_AGENTS:
+    case SCHED_OVER_AGENT:
+    case SCHED_OVER_POOL:
+    case SCHED_OVER_MAXIMUM:
+        say_impossible(c, l, r, out);
+        say_faults(c, l, out);
+        break;
+    case SCHED_OVER_LIMIT:
+    case SCHED_TEAM_FULL:
+        say_own_side(c, l, r, out);
+        break;
+    case SCHED_BUSY:
+    case SCHED_SPREAD:
+    case SCHED_BEHIND:
+    case SCHED_DRAINING:
+        say_others(c, l, r, out);
+        say_faults(c, l, out);
+        break;
+    case SCHED_PLACED:
+    case SCHED_NOT_CONSIDERED:
+    case SCHED_REASON_COUNT:
+        buf_puts(out, "has just been queued");
+        break;
+    }
+}
+
+bool why_waits(const struct trial *t)
+{
+    return t->allocation && t->allocation->state == ALLOCATION_QUEUED;
+}
+
+void why_count_slots(const struct active_experiment *l, int64_t *wanted, int64_t *held)
+{
+    *wanted = *held = 0;
+    for (const struct trial *t = l->trials; t; t = t->next) {
+        if (!t->allocation)
+            continue;
+        *wanted += l->slots;
+        *held += why_waits(t) ? 0 : t->allocation->slots;
+    }
+}
+
+bool why_of_live(struct core *c, const struct active_experiment *l, struct sched_reason *out)
+{
+    for (const struct trial *t = l->trials; t; t = t->next)
+        if (why_waits(t)) {
+            sched_why(c->sched, t->allocation->gang, c->now, out);
+            return true;
+        }
+    return false;
+}
+
+// Why the first of its trials that is to leave has to; NULL: none is.
+static const char *leaves_because(const struct active_experiment *l)
+{
+    for (const struct trial *t = l->trials; t; t = t->next)
+        if (t->allocation && t->allocation->leave)
+            return t->allocation->leave;
+    return NULL;
+}
+
+// The allocation that has been asked to leave and has the longest time for it; NULL: none has.
+static const struct allocation *last_to_leave(const struct active_experiment *l)
+{
+    const struct allocation *last = NULL;
+    for (const struct trial *t = l->trials; t; t = t->next)
+        if (t->allocation && !why_waits(t) &&
+            (!last || t->allocation->drain_timer.at > last->drain_timer.at))
+            last = t->allocation;
+    return last;
+}
+
+static void say_paused(const struct core *c, const struct active_experiment *l, struct buf *out)
+{
+    char span[32];
+    const struct allocation *a = last_to_leave(l);
+    if (!a) {
+        buf_puts(out, "is paused");
+        return;
+    }
+    buf_puts(out, "was asked to save its work and leave its slots");
+    if (a->drain_timer.place && a->drain_timer.at > c->now)
+        buf_printf(out, "; if it has not left in %s, it is ended (preemption_timeout)",
+                   clock_duration(a->drain_timer.at - c->now, span, sizeof span));
+}
+
+// The first of its trials that waits to start again; NULL: none does.
+static const struct trial *waits_to_retry(const struct active_experiment *l)
+{
+    for (const struct trial *t = l->trials; t; t = t->next)
+        if (t->retry.at)
+            return t;
+    return NULL;
+}
+
+// One on which it runs and that is not heard; NULL: all are.
+static const struct agent *silent_agent(const struct active_experiment *l)
+{
+    for (const struct trial *t = l->trials; t; t = t->next)
+        for (int i = 0; t->allocation && i < t->allocation->part_count; i++)
+            if (t->allocation->parts[i].agent->state != AGENT_CONNECTED)
+                return t->allocation->parts[i].agent;
+    return NULL;
+}
+
+void why_say_live(struct core *c, const struct active_experiment *l, struct buf *out)
+{
+    const struct agent *silent = silent_agent(l);
+    struct sched_reason r;
+    const char *leaves = leaves_because(l);
+    const struct trial *retries = waits_to_retry(l);
+    if (why_of_live(c, l, &r))
+        why_say(c, l, &r, out);
+    else if (leaves)
+        buf_puts(out, leaves);
+    else if (silent)
+        buf_printf(
+            out,
+            "runs on agent %s, which is not heard now: unless that comes back soon, it starts "
+            "again from its newest checkpoint",
+            silent->id);
+    else if (l->experiment->state == EXPERIMENT_PAUSED)
+        say_paused(c, l, out);
+    else if (retries)
+        retry_say(c, retries, out);
+}
+
+// --- as an answer --------------------------------------------------------------------------------
+
+void why_write_start(const struct core *c, struct json_writer *w, const struct sched_reason *r)
+{
+    char time[CLOCK_RFC3339_MAX];
+    jw_key(w, "estimatedStart");
+    if (r->start)
+        jw_string(w, clock_format(core_wall(c, r->start), time));
+    else
+        jw_null(w);
+}
+
+static void write_resource(struct core *c, struct json_writer *w, const struct active_experiment *l,
+                           const struct sched_reason *r)
+{
+    struct buf text;
+    buf_init(&text, ERROR_TEXT_MAX);
+    if (r->code == SCHED_NO_AGENTS)
+        buf_puts(&text, "agents");
+    else if (r->code == SCHED_OVER_AGENT || r->code == SCHED_SPREAD)
+        buf_printf(&text, "agent of %d %s", r->needs, slots_text(r->needs));
+    else if (r->code == SCHED_OVER_LIMIT)
+        buf_puts(&text, "job limit");
+    else if (r->code == SCHED_OVER_MAXIMUM || r->code == SCHED_TEAM_FULL) {
+        buf_puts(&text, "team maximum: ");
+        say_team(c, l, r->team, &text);
+    } else
+        buf_puts(&text, "slots");
+    jw_kv_string(w, "resource", buf_str(&text));
+    buf_free(&text);
+}
+
+static void write_reason(struct core *c, struct json_writer *w, const struct trial *t)
+{
+    const struct active_experiment *l = t->active;
+    struct sched_reason r;
+    struct buf text;
+    buf_init(&text, ERROR_TEXT_MAX);
+    sched_why(c->sched, t->allocation->gang, c->now, &r);
+    why_say(c, l, &r, &text);
+    jw_object(w);
+    jw_kv_int(w, "trialId", t->id);
+    jw_kv_string(w, "allocationId", t->allocation->id);
+    jw_kv_string(w, "code", why_code(&r));
+    jw_kv_string(w, "reason", buf_str(&text));
+    write_resource(c, w, l, &r);
+    jw_kv_int(w, "needs", r.needs);
+    jw_kv_int(w, "free", r.free);
+    jw_kv_int(w, "largestFree", r.largest_free);
+    jw_kv_int(w, "largestAgent", r.largest);
+    jw_kv_int(w, "total", r.total);
+    jw_kv_int(w, "place", r.ahead);
+    jw_kv_int(w, "ahead", r.ahead);
+    jw_kv_int(w, "leaving", r.leaving);
+    why_write_start(c, w, &r);
+    jw_key(w, "behindExperimentId");
+    if (r.code == SCHED_BEHIND)
+        jw_int(w, experiment_of_trial(c, r.behind));
+    else
+        jw_null(w);
+    jw_kv_string(w, "teamName", core_workspace_of(c, l->experiment)->name);
+    jw_object_end(w);
+    buf_free(&text);
+}
+
+static void write_live(struct core *c, struct json_writer *w, const struct active_experiment *l)
+{
+    int64_t wanted, held;
+    why_count_slots(l, &wanted, &held);
+    jw_kv_string(w, "resourcePool", l->pool->name);
+    jw_kv_int(w, "priority", l->priority);
+    jw_kv_int(w, "requestedSlots", wanted);
+    jw_kv_int(w, "allocatedSlots", held);
+    jw_key(w, "waiting");
+    jw_array(w);
+    for (const struct trial *t = l->trials; t; t = t->next)
+        if (why_waits(t))
+            write_reason(c, w, t);
+    jw_array_end(w);
+}
+
+int core_experiment_why(struct core *c, struct request *rq, struct error *e)
+{
+    struct experiment *x;
+    struct json_writer w;
+    struct buf text;
+    int err = core_param_experiment(c, rq, &x, e);
+    if (!err && !core_sees(c, rq, x))
+        err = error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)x->id);
+    if (err)
+        return err;
+    buf_init(&text, ERROR_TEXT_MAX);
+    if (x->active && x->active->unmanaged)
+        buf_puts(&text, "its programs run elsewhere; it waits for nothing in this cluster");
+    else if (x->active)
+        why_say_live(c, x->active, &text);
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_kv_int(&w, "experimentId", x->id);
+    jw_kv_string(&w, "reason", buf_str(&text));
+    if (x->active && !x->active->unmanaged)
+        write_live(c, &w, x->active);
+    else
+        jw_kv_raw(&w, "waiting", "[]");
+    jw_object_end(&w);
+    buf_free(&text);
+    return 0;
+}

@@ -1,0 +1,293 @@
+#include "master/free_space.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+enum { LOOK_EVERY_S = 1, END_MOST_S = 2, SIZE_TEXT = 32 };
+
+const struct room_floor room_floor_default = {.bytes = 1 << 30, .percent = 5};
+
+struct watched {
+    struct room *room;
+    enum room_place place;
+    char *path;
+    atomic_bool low;
+    atomic_int_least64_t since; // wall clock; of low
+    atomic_uint_least64_t free, total;
+    pthread_t thread;
+    bool runs;
+};
+
+struct room {
+    struct room_options o;
+    struct watched places[ROOM_PLACES];
+    pthread_mutex_t lock; // for:
+    pthread_cond_t changed;
+    bool stops;
+};
+
+// --- sizes ---------------------------------------------------------------------------------------
+
+static int scale_of(const char *unit, double *scale)
+{
+    static const struct {
+        const char *word;
+        double scale;
+    } units[] = {{"", 1},
+                 {"K", 1 << 10},
+                 {"KiB", 1 << 10},
+                 {"M", 1 << 20},
+                 {"MiB", 1 << 20},
+                 {"G", 1 << 30},
+                 {"GiB", 1 << 30},
+                 {"T", 1024.0 * (1 << 30)},
+                 {"TiB", 1024.0 * (1 << 30)}};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (!strcmp(unit, units[i].word)) {
+            *scale = units[i].scale;
+            return 0;
+        }
+    return -1;
+}
+
+int room_floor_parse(const char *text, struct room_floor *out, struct error *e)
+{
+    char *unit;
+    double scale, number = strtod(text, &unit);
+    bool sound = unit != text && number >= 0 && *text >= '0' && *text <= '9';
+    *out = (struct room_floor){0};
+    if (sound && !strcmp(unit, "%") && number < 100) {
+        out->percent = number;
+        return 0;
+    }
+    if (sound && !scale_of(unit, &scale) && number * scale < 1e18) {
+        out->bytes = (uint64_t)(number * scale);
+        return 0;
+    }
+    return error_set(
+        e, ERR_INVALID,
+        "\"%.64s\" is no size: give bytes with a unit (2GiB, 500M), a part of the disk "
+        "below 100 %% (5%%), or 0 for no floor",
+        text);
+}
+
+static uint64_t floor_of(const struct room_floor *f, uint64_t total)
+{
+    uint64_t part = (uint64_t)((double)total * f->percent / 100);
+    if (!f->percent)
+        return f->bytes;
+    return f->bytes && f->bytes < part ? f->bytes : part;
+}
+
+static const char *size_text(uint64_t bytes, char out[SIZE_TEXT])
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double size = (double)bytes;
+    int unit = 0;
+    for (; size >= 1024 && unit < 5; unit++)
+        size /= 1024;
+    snprintf(out, SIZE_TEXT, "%.*f %s", unit && size < 100, size, units[unit]);
+    return out;
+}
+
+// --- looking -------------------------------------------------------------------------------------
+
+int room_look_statvfs(const char *path, uint64_t *free, uint64_t *total)
+{
+    struct statvfs s;
+    if (statvfs(path, &s))
+        return -1;
+    *free = (uint64_t)s.f_bavail * s.f_frsize;
+    *total = (uint64_t)s.f_blocks * s.f_frsize;
+    return 0;
+}
+
+static void tell(const struct room *r, enum room_place place, bool low)
+{
+    char text[ROOM_TEXT], quoted[2 * ROOM_TEXT];
+    if (low)
+        log_warn("there is little room left", "what=%s",
+                 log_quote(quoted, sizeof quoted, room_say(r, place, text)));
+    else
+        log_info("there is room again", "path=%s",
+                 log_quote(quoted, sizeof quoted, r->places[place].path));
+    if (r->o.changed)
+        r->o.changed(r->o.ctx);
+}
+
+void room_poll(struct room *r, enum room_place place)
+{
+    struct watched *w = &r->places[place];
+    uint64_t free, total;
+    if (r->o.look(w->path, &free, &total))
+        return; // as it was
+    uint64_t least = floor_of(&r->o.floor, total);
+    uint64_t spare = place == ROOM_DATA && r->o.spare ? r->o.spare(r->o.spare_ctx) : 0;
+    bool was = atomic_load(&w->low);
+    free += spare < least / 4 * 3 ? spare : least / 4 * 3;
+    bool low = free < (was ? least + least / 8 : least);
+    atomic_store(&w->free, free);
+    atomic_store(&w->total, total);
+    if (low && !was)
+        atomic_store(&w->since, clock_wall_us());
+    atomic_store(&w->low, low);
+    if (low != was)
+        tell(r, place, low);
+}
+
+static void *watch(void *arg)
+{
+    struct watched *w = arg;
+    struct room *r = w->room;
+    pthread_mutex_lock(&r->lock);
+    while (!r->stops) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until); // so that a clock that is set back holds up nothing
+        until.tv_sec += LOOK_EVERY_S;
+        pthread_cond_timedwait(&r->changed, &r->lock, &until);
+        if (r->stops)
+            break;
+        pthread_mutex_unlock(&r->lock);
+        room_poll(r, w->place);
+        pthread_mutex_lock(&r->lock);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+// --- its life ------------------------------------------------------------------------------------
+
+struct room *room_new(const struct room_options *options)
+{
+    struct room *r = xcalloc(1, sizeof *r);
+    r->o = *options;
+    if (!r->o.look)
+        r->o.look = room_look_statvfs;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    for (int i = 0; i < ROOM_PLACES; i++) {
+        r->places[i].room = r;
+        r->places[i].place = (enum room_place)i;
+        r->places[i].path = xstrdup(options->paths[i]);
+        room_poll(r, (enum room_place)i);
+    }
+    return r;
+}
+
+int room_start(struct room *r, struct error *e)
+{
+    for (int i = 0; i < ROOM_PLACES; i++) {
+        int err = pthread_create(&r->places[i].thread, NULL, watch, &r->places[i]);
+        if (err)
+            return error_set_errno(e, ERR_INTERNAL, err, "cannot start a thread");
+        r->places[i].runs = true;
+    }
+    return 0;
+}
+
+void room_free(struct room *r)
+{
+    if (!r)
+        return;
+    pthread_mutex_lock(&r->lock);
+    r->stops = true;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+    struct timespec until;
+    bool hangs = false;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += END_MOST_S;
+    for (int i = 0; i < ROOM_PLACES; i++)
+        hangs |= r->places[i].runs && pthread_timedjoin_np(r->places[i].thread, NULL, &until);
+    if (hangs)
+        return; // in a file system that does not answer; the process ends anyway
+    for (int i = 0; i < ROOM_PLACES; i++)
+        free(r->places[i].path);
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+// --- asked ---------------------------------------------------------------------------------------
+
+bool room_is_low(const struct room *r, enum room_place place)
+{
+    return r && atomic_load(&r->places[place].low);
+}
+
+int64_t room_low_since(const struct room *r, enum room_place place)
+{
+    return atomic_load(&r->places[place].since);
+}
+
+static const char *const place_names[ROOM_PLACES] = {"the disk of the master's data",
+                                                     "the checkpoint storage"};
+
+static void measure(const struct room *r, enum room_place place, char text[ROOM_TEXT])
+{
+    const struct watched *w = &r->places[place];
+    char free[SIZE_TEXT], total[SIZE_TEXT], least[SIZE_TEXT];
+    uint64_t size = atomic_load(&w->total);
+    snprintf(text, ROOM_TEXT, "%s (%.200s) is nearly full: %s of %s are free, and %s have to be",
+             place_names[place], w->path, size_text(atomic_load(&w->free), free),
+             size_text(size, total), size_text(floor_of(&r->o.floor, size), least));
+}
+
+const char *room_say(const struct room *r, enum room_place place, char text[ROOM_TEXT])
+{
+    static const char *const remedy[ROOM_PLACES] = {
+        "new submissions, metrics and logs wait until there is more; delete experiments or other "
+        "files",
+        "no trial starts until there is more; delete checkpoints or other files"};
+    measure(r, place, text);
+    size_t len = strlen(text);
+    snprintf(text + len, ROOM_TEXT - len, "; %s", remedy[place]);
+    return text;
+}
+
+const char *room_say_to_strangers(enum room_place place)
+{
+    static const char *const texts[ROOM_PLACES] = {"the disk of the master's data is nearly full",
+                                                   "the checkpoint storage is nearly full"};
+    return texts[place];
+}
+
+int room_refuse_submission(const struct room *r, struct error *e)
+{
+    char text[ROOM_TEXT];
+    return room_is_low(r, ROOM_DATA) ? error_set(e, ERR_FULL, "%s", room_say(r, ROOM_DATA, text))
+                                     : 0;
+}
+
+int room_refuse_copy(const struct room *r, struct error *e)
+{
+    char text[ROOM_TEXT];
+    if (!room_is_low(r, ROOM_DATA))
+        return 0;
+    measure(r, ROOM_DATA, text);
+    return error_set(e, ERR_FULL,
+                     "there is no room for a copy of the store: %s; delete experiments or other "
+                     "files",
+                     text);
+}
+
+int room_refuse_report(const struct room *r, struct error *e)
+{
+    char text[ROOM_TEXT];
+    return room_is_low(r, ROOM_DATA) ? error_set(e, ERR_UNAVAILABLE, "send it again later: %s",
+                                                 room_say(r, ROOM_DATA, text))
+                                     : 0;
+}

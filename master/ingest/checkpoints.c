@@ -1,0 +1,130 @@
+// Checkpoints as tasks report them. What is written by a start that has ended is refused, so a
+// trial's newest checkpoint is always of its own line.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/checkpoint.h"
+#include "api/wire.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/unmanaged.h"
+#include "master/retention/gc.h"
+
+struct incoming {
+    char uuid[UUID_TEXT]; // lower case
+    const char *state;
+    int64_t steps, time;
+    const json_t *metadata, *resources;
+};
+
+static int read_checkpoint(struct core *c, const json_t *body, struct incoming *in, struct error *e)
+{
+    const char *time = jget_string(body, "reportTime", NULL);
+    int err = checkpoint_uuid(jget_string(body, "uuid", ""), in->uuid, e);
+    if (err)
+        return error_prefix(e, "uuid");
+    err = wire_parse(WIRE_CHECKPOINT_STATE, jget_string(body, "state", "COMPLETED"), &in->state, e);
+    if (err)
+        return err;
+    in->time = c->wall;
+    in->metadata = jget(body, "metadata");
+    in->resources = jget(body, "resources");
+    in->steps = jget_int(in->metadata, "steps_completed", -1);
+    if (in->steps < 0)
+        return error_set(e, ERR_INVALID,
+                         "metadata.steps_completed: missing, or no number of steps");
+    if (in->resources && !json_is_object(in->resources))
+        return error_set(e, ERR_INVALID, "resources: not an object of sizes by path");
+    if (json_object_size(in->resources) > LIMIT_CHECKPOINT_FILES)
+        return error_set(e, ERR_TOO_LARGE, "resources: more than %d files", LIMIT_CHECKPOINT_FILES);
+    if (time && clock_parse(time, &in->time))
+        return error_set(e, ERR_INVALID, "reportTime: \"%.64s\" is no RFC 3339 time", time);
+    return 0;
+}
+
+// The metrics of the same step, when they were reported before.
+static char *validation_of_step(const struct trial *t, int64_t steps)
+{
+    json_t *latest = NULL;
+    char *text = NULL;
+    if (!t->validation.text || t->validation.steps != steps)
+        return NULL;
+    if (json_parse(t->validation.text, strlen(t->validation.text), "validation", &latest, NULL))
+        return NULL;
+    text = json_text(jget(latest, "metrics"));
+    json_decref(latest);
+    return text;
+}
+
+static void store(struct core *c, const struct trial *t, const struct incoming *in)
+{
+    const char *allocation = t->allocation ? t->allocation->id : "";
+    char *metadata = json_text(in->metadata);
+    char *resources = in->resources ? json_text(in->resources) : xstrdup("{}");
+    char *validation = validation_of_step(t, in->steps);
+    STORE(c, CHECKPOINT_UPSERT, "sssiisissssi", in->uuid, t->task_id, allocation, t->id,
+          t->active->experiment->id, in->state, in->steps, metadata, resources, t->active->storage,
+          validation, in->time);
+    core_event(c, EVENT_CHECKPOINT, t->active->experiment->id, t->id, in->uuid);
+    free(metadata);
+    free(resources);
+    free(validation);
+}
+
+// Whether there is nothing to do: it was said before, and is deleted since. ERR_CONFLICT: the id is
+// another task's.
+static int check_known(struct core *c, const struct trial *t, const char *uuid, bool *over,
+                       struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_CHECKPOINT_OWNER, "s", uuid);
+    bool found = db_next(rows) > 0;
+    bool mine = found && !strcmp(db_text(rows, 0), t->task_id);
+    const char *state = found ? db_text(rows, 1) : "";
+    *over = !strcmp(state, "DELETED") || !strcmp(state, "PARTIALLY_DELETED") || gc_taken(c, uuid);
+    db_rows_close(rows);
+    if (!found || mine)
+        return 0;
+    return error_set(e, ERR_CONFLICT, "uuid: checkpoint %s is of another task", uuid);
+}
+
+// The trial whose task reports it; of an unmanaged one the body names the task.
+static int find_trial(struct core *c, struct request *rq, struct trial **t, struct error *e)
+{
+    const char *task = jget_string(rq->body, "taskId", "");
+    int64_t id = rq->principal.kind == PRINCIPAL_USER ? trial_of_task(task) : 0;
+    if (rq->principal.kind == PRINCIPAL_USER && !id)
+        return error_set(e, ERR_INVALID, "taskId: \"%.64s\" is no task of a trial", task);
+    int err = core_reporter(c, rq, id, t, e);
+    const char *mine = err || !(*t)->allocation ? "" : (*t)->allocation->id;
+    if (!err && *mine && strcmp(jget_string(rq->body, "allocationId", mine), mine))
+        err = error_set(e, ERR_FORBIDDEN, "allocation has ended");
+    return err;
+}
+
+int core_checkpoint_report(struct core *c, struct request *rq, struct error *e)
+{
+    struct trial *t;
+    struct incoming in;
+    bool over = false;
+    int err = find_trial(c, rq, &t, e);
+    if (!err)
+        err = read_checkpoint(c, rq->body, &in, e);
+    if (!err)
+        err = check_known(c, t, in.uuid, &over, e);
+    if (err || over)
+        return err;
+    store(c, t, &in);
+    if (strcmp(in.state, "COMPLETED") || (t->checkpoint[0] && in.steps < t->checkpoint_steps))
+        return 0;
+    if (t->allocation)
+        sched_gang_saved(c->sched, t->allocation->gang, c->now);
+    memcpy(t->checkpoint, in.uuid, sizeof t->checkpoint);
+    t->checkpoint_steps = in.steps;
+    STORE(c, TRIAL_SET_LATEST_CHECKPOINT, "si", in.uuid, t->id);
+    return 0;
+}

@@ -1,0 +1,37 @@
+// What lists of experiments know of metrics: last, least and greatest value of each, over all
+// trials of an experiment (table experiment_metrics). Core thread.
+//
+// These rows have indexes and cost more than the reports themselves, and lists need not follow
+// every report. So they are written when a trial has something new, at most LISTING_RATE values a
+// second; a trial that waits for its turn is written once for all it reported meanwhile, and one
+// that ends at once. What a crash keeps from being written is made up for when the master starts
+// again.
+#ifndef MUSTER_MASTER_INGEST_EXPERIMENT_METRICS_H
+#define MUSTER_MASTER_INGEST_EXPERIMENT_METRICS_H
+
+#include <stdint.h>
+
+#include "master/kernel/timers.h"
+
+enum { LISTING_RATE = 2000, LISTING_BURST = 500 }; // values a second, at once
+
+struct ring {
+    struct ring *prev, *next; // NULL: in none
+};
+
+struct listing {
+    struct ring due; // of trials
+    double credit;   // values that may be written now
+    int64_t at;      // .. as of this time
+    struct timer again;
+};
+
+struct core;
+struct trial;
+
+void listing_report(struct core *c, struct trial *t); // its summary has changed
+void listing_end(struct core *c, struct trial *t);    // it ends: now or never
+void listing_forget(struct trial *t);                 // it is given back
+void listing_flush(struct core *c);                   // at the end of a turn
+
+#endif

@@ -1,0 +1,222 @@
+// log_policies of an experiment: what follows when a line of a trial's log matches a pattern. An
+// error of its program is then no reason to start it again (cancel_retries), or it is not placed on
+// that machine again (exclude_node).
+//
+// A worker matches the lines (watch.c). What follows is a row of trial_policies, in the batch of
+// the lines. Lines may come after the end of the run that wrote them; they count for what comes
+// after them.
+#include "master/ingest/log_policies.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/pattern.h"
+#include "base/yaml.h"
+#include "master/ingest/logs.h"
+#include "master/lifecycle/lifecycle.h"
+
+struct policies {
+    struct policy {
+        char *pattern, *name;
+        bool excludes; // else cancels
+        // the trial's log has said that the pattern does not compile
+        bool fault_reported;
+    } * items;
+    size_t count;
+};
+
+static const char *action_of(const json_t *policy)
+{
+    const json_t *action = jget(policy, "action");
+    const char *word = json_string_value(action);
+    return word ? word : jget_string(action, "type", "");
+}
+
+static bool acts(const json_t *policy)
+{
+    const char *action = action_of(policy);
+    return *jget_string(policy, "pattern", "") &&
+           (!strcmp(action, "cancel_retries") || !strcmp(action, "exclude_node"));
+}
+
+static int check(const json_t *entry, size_t i, const struct yaml_doc *doc, struct error *e)
+{
+    char path[48], where[300] = "";
+    struct pattern *compiled;
+    snprintf(path, sizeof path, "log_policies.%zu.pattern", i);
+    int err = pattern_compile(jget_string(entry, "pattern", ""), path, &compiled, e);
+    pattern_free(compiled);
+    if (err && doc)
+        error_prefix(e, "%s", yaml_where(doc, path, where, sizeof where));
+    return err;
+}
+
+int policies_check(const json_t *config, const struct yaml_doc *doc, struct error *e)
+{
+    size_t i, count = 0;
+    json_t *entry;
+    int err = 0;
+    json_array_foreach(jget(config, "log_policies"), i, entry)
+    {
+        if (!acts(entry))
+            continue;
+        err = ++count > LIMIT_LOG_POLICIES
+                  ? error_set(e, ERR_TOO_LARGE, "log_policies: more than %d; join patterns with |",
+                              LIMIT_LOG_POLICIES)
+                  : check(entry, i, doc, e);
+        if (err)
+            break;
+    }
+    return err;
+}
+
+struct policies *policies_new(const json_t *config)
+{
+    size_t i;
+    json_t *entry;
+    const json_t *list = jget(config, "log_policies");
+    struct policies *p = xcalloc(1, sizeof *p);
+    p->items = xcalloc(json_array_size(list) + 1, sizeof *p->items);
+    json_array_foreach(list, i, entry)
+    {
+        if (!acts(entry) || p->count == LIMIT_LOG_POLICIES)
+            continue;
+        const char *pattern = jget_string(entry, "pattern", "");
+        p->items[p->count++] =
+            (struct policy){.pattern = xstrdup(pattern),
+                            .name = xstrdup(jget_string(entry, "name", pattern)),
+                            .excludes = !strcmp(action_of(entry), "exclude_node")};
+    }
+    if (p->count)
+        return p;
+    policies_free(p);
+    return NULL;
+}
+
+void policies_free(struct policies *p)
+{
+    for (size_t i = 0; p && i < p->count; i++) {
+        free(p->items[i].pattern);
+        free(p->items[i].name);
+    }
+    if (p)
+        free(p->items);
+    free(p);
+}
+
+// --- what follows --------------------------------------------------------------------------------
+
+static void say(struct core *c, const struct trial *t, const char *name, const char *what)
+{
+    char *text = xasprintf("log policy \"%s\" %s", name, what);
+    logs_say(c, t, "", "WARNING", text);
+    free(text);
+}
+
+static bool is_excluded(const struct trial *t, const struct agent *g)
+{
+    for (int i = 0; i < t->excluded_count; i++)
+        if (t->excluded[i] == g)
+            return true;
+    return false;
+}
+
+// Whether a match would change anything.
+static bool can_act(struct core *c, const struct trial *t, const struct policy *p,
+                    const char *agent)
+{
+    const struct agent *g = p->excludes ? core_agent_find(c, agent) : NULL;
+    if (!p->excludes)
+        return !t->no_retries;
+    return g && t->excluded_count < SCHED_EXCLUDED_MAX && !is_excluded(t, g);
+}
+
+// What waits already, waits anew.
+static void wait_anew(struct core *c, struct allocation *a)
+{
+    if (!a || a->state != ALLOCATION_QUEUED || a->gang == SCHED_NONE)
+        return;
+    sched_gang_remove(c->sched, a->gang, c->now);
+    allocation_enqueue(c, a);
+}
+
+static void act(struct core *c, struct trial *t, const struct policy *p, const char *agent)
+{
+    STORE(c, TRIAL_POLICY_INSERT, "is", t->id, p->excludes ? agent : "");
+    if (!p->excludes) {
+        t->no_retries = true;
+        say(c, t, p->name, "matched: an error of its program ends this trial");
+        return;
+    }
+    t->excluded[t->excluded_count++] = core_agent_find(c, agent);
+    char *what = xasprintf("matched: this trial is not placed on agent %s again", agent);
+    say(c, t, p->name, what);
+    free(what);
+    wait_anew(c, t->allocation);
+}
+
+static void report_fault(struct core *c, const struct trial *t, struct policy *p, const char *fault)
+{
+    char name[300], quoted[ERROR_TEXT_MAX];
+    if (p->fault_reported)
+        return;
+    p->fault_reported = true;
+    log_warn("a log policy cannot be used", "trial=%lld policy=%s err=%s", (long long)t->id,
+             log_quote(name, sizeof name, p->name), log_quote(quoted, sizeof quoted, fault));
+    char *what = xasprintf("cannot be used and is passed over: %s; submit a copy of the experiment "
+                           "with another pattern to use it",
+                           fault);
+    say(c, t, p->name, what);
+    free(what);
+}
+
+void policies_wish(struct core *c, const struct trial *t, const char *agent, struct log_watched *w)
+{
+    const struct policies *p = t->active->policies;
+    for (size_t i = 0; p && i < p->count; i++)
+        if (!p->items[i].fault_reported && can_act(c, t, &p->items[i], agent))
+            log_watched_add(w, p->items[i].pattern, (int)i, 0);
+}
+
+void policies_heard(struct core *c, struct trial *t, const char *agent, const struct log_wish *wish)
+{
+    const struct policies *all = t->active->policies;
+    struct policy *p = all && (size_t)wish->policy < all->count ? &all->items[wish->policy] : NULL;
+    if (!p || strcmp(p->pattern, wish->pattern)) // it was continued with others meanwhile
+        return;
+    if (wish->fault)
+        report_fault(c, t, p, wish->fault);
+    else if (wish->matched && can_act(c, t, p, agent))
+        act(c, t, p, agent);
+}
+
+// --- the start -----------------------------------------------------------------------------------
+
+int policies_load(struct core *c, struct trial *t, struct error *e)
+{
+    if (!t->active->policies || trial_is_terminal(t->state))
+        return 0;
+    struct db_rows *rows = db_query(c->reader, STMT_TRIAL_POLICIES, "i", t->id);
+    int more;
+    while ((more = db_next(rows)) == 1) {
+        const char *agent = db_text(rows, 0);
+        struct agent *g = *agent ? core_agent_find(c, agent) : NULL;
+        t->no_retries |= !*agent;
+        if (g && t->excluded_count < SCHED_EXCLUDED_MAX)
+            t->excluded[t->excluded_count++] = g;
+    }
+    db_rows_close(rows);
+    return more < 0 ? db_unreadable(c->reader, e) : 0;
+}
+
+void policies_forget(struct core *c, struct trial *t)
+{
+    t->no_retries = false;
+    t->excluded_count = 0;
+    STORE(c, TRIAL_POLICIES_DELETE, "i", t->id);
+}

@@ -1,0 +1,29 @@
+// log_policies of an experiment (policies.c). Core thread alone, but for policies_check(): any
+// thread.
+#ifndef MUSTER_MASTER_INGEST_LOG_POLICIES_H
+#define MUSTER_MASTER_INGEST_LOG_POLICIES_H
+
+#include "master/ingest/log_patterns.h"
+#include "master/kernel/state.h"
+
+struct yaml_doc;
+
+// Checks the patterns of a new configuration. ERR_INVALID, ERR_TOO_LARGE: the fault of a pattern
+// and its place. `doc`: the YAML text of the configuration; NULL: there is none.
+int policies_check(const json_t *config, const struct yaml_doc *doc, struct error *e);
+
+// NULL: no policy has an action. A pattern that does not compile stays in the list, and the log of
+// the trial reports it: the store may hold patterns that an earlier version accepted.
+struct policies *policies_new(const json_t *config);
+void policies_free(struct policies *p); // NULL is fine
+
+// policies_wish(): adds the patterns whose match can still change something. policies_heard(): a
+// worker has tested one pattern.
+void policies_wish(struct core *c, const struct trial *t, const char *agent, struct log_watched *w);
+void policies_heard(struct core *c, struct trial *t, const char *agent,
+                    const struct log_wish *wish);
+
+int policies_load(struct core *c, struct trial *t, struct error *e); // what the policies did before
+void policies_forget(struct core *c, struct trial *t);               // the trial begins anew
+
+#endif

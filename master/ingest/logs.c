@@ -1,0 +1,283 @@
+// Lines of logs, from agents (of what their tasks print) and from tasks. They come packed
+// (logpost.h); here they get their numbers. A sender counts its lines and sends them in order, so
+// what is not beyond its last one is a repetition.
+#include "master/ingest/logs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "master/ingest/log_parse.h"
+#include "master/ingest/log_patterns.h"
+#include "master/kernel/handlers.h"
+#include "master/kernel/loop.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/teams/teams.h"
+
+enum {
+    TAIL_MOST = 64, // small chunks at the end of a log
+    LOOK_EVERY_US = 5 * 1000000,
+    QUIET_US = 10 * 1000000,   // .. after which a tail is merged
+    FORGET_US = 600 * 1000000, // .. and a task is; all it had is committed by then
+    EXPIRE_FIRST_US = 60 * 1000000,
+};
+
+// --- tasks whose logs grow -----------------------------------------------------------------------
+
+static void free_task(struct log_task *t)
+{
+    for (size_t i = 0; i < t->sender_count; i++) {
+        free(t->senders[i].allocation);
+        free(t->senders[i].agent);
+    }
+    free(t->senders);
+    free(t->id);
+    free(t);
+}
+
+static struct log_sender *add_sender(struct log_task *t, const char *allocation, const char *agent,
+                                     int64_t last)
+{
+    t->senders = xrealloc(t->senders, (t->sender_count + 1) * sizeof *t->senders);
+    struct log_sender *s = &t->senders[t->sender_count++];
+    *s = (struct log_sender){xstrdup(allocation), xstrdup(agent), last};
+    return s;
+}
+
+static struct log_sender *sender_of(struct log_task *t, const char *allocation, const char *agent)
+{
+    for (size_t i = t->sender_count; i-- > 0;) // the newest allocation is the last
+        if (!strcmp(t->senders[i].allocation, allocation) && !strcmp(t->senders[i].agent, agent))
+            return &t->senders[i];
+    return add_sender(t, allocation, agent, -1);
+}
+
+static struct log_task *add_task(struct core *c, int64_t trial, const char *id, int64_t newest)
+{
+    struct log_task *t = xcalloc(1, sizeof *t);
+    t->trial = trial;
+    t->id = xstrdup(id);
+    t->newest = newest;
+    t->used = c->now;
+    if (!c->logs->tasks.count)
+        timer_set(&c->timers, &c->logs->quiet, c->now + LOOK_EVERY_US);
+    by_id_put(&c->logs->tasks, trial, t);
+    return t;
+}
+
+static int cannot_read(struct error *e)
+{
+    return error_set(e, ERR_UNAVAILABLE, "the store cannot be read; send the lines again");
+}
+
+static int load_senders(struct core *c, struct log_task *t, struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_LOG_SENDERS, "s", t->id);
+    int more;
+    while ((more = db_next(rows)) == 1)
+        add_sender(t, db_text(rows, 0), db_text(rows, 1), db_int(rows, 2));
+    db_rows_close(rows);
+    return more < 0 ? cannot_read(e) : 0;
+}
+
+static void forget_task(struct logs *l, struct log_task *t)
+{
+    by_id_remove(&l->tasks, t->trial);
+    free_task(t);
+}
+
+static int load_task(struct core *c, const char *id, struct log_task **out, struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_LOG_TASK, "s", id);
+    int found = db_next(rows);
+    *out = found == 1 ? add_task(c, db_int(rows, 0), id, db_int(rows, 1)) : NULL;
+    db_rows_close(rows);
+    int err = found < 0 ? cannot_read(e) : *out ? load_senders(c, *out, e) : 0;
+    if (err && *out)
+        forget_task(c->logs, *out);
+    return err;
+}
+
+// 0: there is no such task.
+static int trial_of(struct core *c, const struct experiment *x, const char *id, int64_t *trial,
+                    struct error *e)
+{
+    const struct trial *t = core_trial_of_task(c, id);
+    *trial = t ? t->id : strtoll(strchr(id, '.') + 1, NULL, 10);
+    if (t || x->kind == KIND_EXPERIMENT)
+        return 0;
+    struct db_rows *rows = db_query(c->reader, STMT_LOG_TASK, "s", id); // one that has ended
+    int found = db_next(rows);
+    *trial = found == 1 ? db_int(rows, 0) : 0;
+    db_rows_close(rows);
+    return found < 0 ? cannot_read(e) : 0;
+}
+
+// Lines may come after the end, but not of what was deleted: *out is NULL then.
+static int find_task(struct core *c, const char *id, struct log_task **out, struct error *e)
+{
+    int64_t trial;
+    const struct experiment *x = core_experiment_find(c, strtoll(id, NULL, 10));
+    *out = NULL;
+    if (!x || !strchr(id, '.'))
+        return 0;
+    int err = trial_of(c, x, id, &trial, e);
+    if (!err)
+        *out = by_id_find(&c->logs->tasks, trial);
+    if (!err && !*out)
+        err = load_task(c, id, out, e);
+    if (err)
+        return err;
+    if (*out && strcmp((*out)->id, id))
+        *out = NULL;
+    if (*out)
+        (*out)->used = c->now;
+    return 0;
+}
+
+static void look_at_quiet(struct core *c, void *arg)
+{
+    struct logs *l = arg;
+    for (size_t i = l->tasks.count; i-- > 0;) {
+        struct log_task *t = l->tasks.items[i].value;
+        int64_t quiet = c->now - t->used;
+        if (quiet >= QUIET_US && t->tail > 1)
+            logs_merge(c, t);
+        if (quiet >= FORGET_US && !t->merging)
+            forget_task(l, t);
+    }
+    if (l->tasks.count)
+        timer_set(&c->timers, &l->quiet, c->now + LOOK_EVERY_US);
+}
+
+struct logs *logs_new(struct core *c)
+{
+    struct logs *l = xcalloc(1, sizeof *l);
+    l->kit = log_watch_kit_new();
+    l->quiet = (struct timer){.fire = look_at_quiet, .arg = l};
+    l->expire = (struct timer){.fire = logs_expire, .arg = l};
+    timer_set(&c->timers, &l->expire, c->now + EXPIRE_FIRST_US);
+    return l;
+}
+
+void logs_free(struct logs *l)
+{
+    for (size_t i = 0; l && i < l->tasks.count; i++)
+        free_task(l->tasks.items[i].value);
+    if (l) {
+        free(l->tasks.items);
+        free(l->expired_before);
+        log_watch_kit_free(l->kit);
+    }
+    free(l);
+}
+
+// --- storing -------------------------------------------------------------------------------------
+
+static void store_chunk(struct core *c, struct log_task *t, const struct log_packed *chunk)
+{
+    t->newest += chunk->lines;
+    STORE(c, LOG_CHUNK_INSERT, "siiiiibb", t->id, t->newest, chunk->lines, chunk->bytes,
+          chunk->first_time, chunk->last_time, chunk->origins, chunk->origins_len, chunk->data,
+          chunk->data_len);
+    bool small = chunk->bytes < LOG_CHUNK_SMALL;
+    t->tail = small ? t->tail + 1 : 0;
+    t->tail_bytes = small ? t->tail_bytes + chunk->bytes : 0;
+}
+
+static void store_part(struct core *c, struct log_task *t, struct log_part *p)
+{
+    if (p->first_sequence >= 0) {
+        struct log_sender *s = sender_of(t, p->allocation, p->agent);
+        if (p->first_sequence <= s->last)
+            log_part_drop(p, s->last);
+        if (p->last_sequence > s->last) {
+            s->last = p->last_sequence;
+            STORE(c, LOG_SENDER_SET, "sssi", t->id, p->allocation, p->agent, s->last);
+        }
+    }
+    for (size_t i = 0; i < p->chunk_count; i++)
+        store_chunk(c, t, &p->chunks[i]);
+    if (t->tail >= TAIL_MOST || t->tail_bytes >= LOG_MERGED_MOST - LOG_CHUNK_SMALL)
+        logs_merge(c, t);
+    if (p->chunk_count)
+        core_tell_log(c, t->id);
+}
+
+void log_post_store(struct core *c, struct log_post *post)
+{
+    struct log_task *t;
+    for (struct log_part *p = post->parts; p; p = p->next)
+        if (!find_task(c, p->task, &t, NULL) && t) // else it was deleted: nobody will ask for it
+            store_part(c, t, p);
+}
+
+void logs_say(struct core *c, const struct trial *trial, const char *allocation, const char *level,
+              const char *text)
+{
+    struct log_task *t;
+    struct log_packer packer = {0};
+    struct log_packed chunk;
+    const struct log_origin o = {.text = {[LOG_ALLOCATION] = allocation,
+                                          [LOG_AGENT] = "",
+                                          [LOG_CONTAINER] = "",
+                                          [LOG_SOURCE] = "master",
+                                          [LOG_STDTYPE] = "stdout",
+                                          [LOG_LEVEL] = level},
+                                 .rank = -1};
+    if (find_task(c, trial->task_id, &t, NULL))
+        return;
+    if (!t) // its row is not committed yet
+        t = add_task(c, trial->id, trial->task_id, 0);
+    must(log_packer_add(&packer, &o, c->wall, text, strlen(text)));
+    log_packer_pack(&packer, &chunk);
+    store_chunk(c, t, &chunk);
+    core_tell_log(c, t->id);
+    log_packed_free(&chunk);
+    log_packer_free(&packer);
+}
+
+// --- the call ------------------------------------------------------------------------------------
+
+static int check_part(struct core *c, const struct request *rq, struct log_part *p, const char *own,
+                      struct error *e)
+{
+    struct log_task *t;
+    if (!*p->task) {
+        free(p->task);
+        p->task = xstrdup(own);
+    }
+    if (rq->principal.kind == PRINCIPAL_TASK && strcmp(p->task, own))
+        return error_set(e, ERR_FORBIDDEN, "logs.%zu.taskId: this token is of task %s", p->first,
+                         own);
+    int err = find_task(c, p->task, &t, e);
+    if (err || rq->principal.kind != PRINCIPAL_USER)
+        return err;
+    const struct experiment *x = t ? core_experiment_find(c, strtoll(p->task, NULL, 10)) : NULL;
+    return x ? core_may_change(c, rq, x, e)
+             : error_set(e, ERR_NOT_FOUND, "logs.%zu.taskId: there is no task \"%.64s\"", p->first,
+                         p->task);
+}
+
+int core_task_logs(struct core *c, struct request *rq, struct error *e)
+{
+    struct log_post *post = rq->input;
+    struct allocation *a = NULL;
+    const char *own = "";
+    int err = 0;
+    if (rq->principal.kind == PRINCIPAL_TASK) {
+        err = core_caller(c, rq, &a, e);
+        if (!err)
+            own = a->trial->task_id;
+    }
+    if (!err && !post)
+        err = error_set(e, ERR_INVALID, "logs: not a list of lines");
+    for (struct log_part *p = err ? NULL : post->parts; p && !err; p = p->next)
+        err = check_part(c, rq, p, own, e);
+    if (!err)
+        err = log_watch_begin(c, rq, post, e);
+    if (!err)
+        log_post_store(c, post);
+    return err;
+}

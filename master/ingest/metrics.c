@@ -1,0 +1,141 @@
+// What tasks report while they run: metrics, as single reports or as columns of many, progress, how
+// they are. Rows go into the batch at once; what a trial keeps beside them is in latest.c.
+//
+// A report is known by (trial, run, group, steps) and each of its values by the metric's name: made
+// again it changes nothing that can be seen.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/limits.h"
+#include "db/fold.h"
+#include "db/series_json.h"
+#include "master/ingest/metric_parse.h"
+#include "master/ingest/reports.h"
+#include "master/kernel/handlers.h"
+#include "master/kernel/loop.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/unmanaged.h"
+
+enum { IDS_AHEAD = 1 << 20 }; // of reports, that are put by in the store
+
+// --- common to both ------------------------------------------------------------------------------
+
+// Ids are never given twice: those up to a number in the store are spent when the master ends.
+static int64_t give_ids(struct core *c, size_t count)
+{
+    int64_t first = c->next_report;
+    c->next_report += (int64_t)count;
+    if (c->next_report > c->reports_put_by) {
+        char text[24];
+        c->reports_put_by = c->next_report + IDS_AHEAD;
+        snprintf(text, sizeof text, "%lld", (long long)c->reports_put_by);
+        STORE(c, META_SET, "ss", "metric_ids", text);
+    }
+    return first;
+}
+
+static bool ascends(const struct series_block *b)
+{
+    for (size_t i = 1; i < b->count; i++)
+        if (b->steps[i] <= b->steps[i - 1])
+            return false;
+    return true;
+}
+
+static void take(struct core *c, struct trial *t, const char *group, struct series_block *b)
+{
+    int64_t id = give_ids(c, b->count);
+    for (size_t i = 0; i < b->count; i++) {
+        b->ids[i] = id + (int64_t)i;
+        b->runs[i] = t->run;
+    }
+    if (b->count >= FOLD_KEEP && ascends(b)) {
+        fold_put_chunk(core_batch(c), t->id, group, b, 0, b->count);
+        latest_take(c, t, group, b);
+        latest_write(c, t);
+    } else {
+        size_t bytes = fold_put_row(core_batch(c), t->id, group, b, 0, b->count);
+        latest_take(c, t, group, b);
+        folds_reported(c, t, b->count, bytes);
+    }
+}
+
+// The body has been read where it came in, or is still JSON.
+static int report(struct core *c, struct request *rq,
+                  int (*parse)(struct request *rq, const json_t *body, struct error *e),
+                  struct error *e)
+{
+    struct trial *t;
+    int err = core_reporter_of_trial(c, rq, &t, e);
+    if (!err && !rq->input)
+        err = parse(rq, rq->body, e);
+    if (err)
+        return err;
+    struct metric_post *p = rq->input;
+    if (p->run != -1 && p->run != t->run)
+        return error_set(e, ERR_FORBIDDEN, "allocation has ended");
+    for (size_t i = 0; !p->timed && i < p->block.count; i++)
+        p->block.times[i] = c->wall;
+    take(c, t, p->group, &p->block);
+    return 0;
+}
+
+int core_trial_metrics(struct core *c, struct request *rq, struct error *e)
+{
+    return report(c, rq, metric_report_parse, e);
+}
+
+int core_trial_metric_columns(struct core *c, struct request *rq, struct error *e)
+{
+    return report(c, rq, metric_columns_parse, e);
+}
+
+// What cannot be read as metrics is left out: nobody waits for an answer.
+void metrics_of_machine(struct core *c, struct trial *t, const char *group, const json_t *values,
+                        int64_t time, struct arena *arena)
+{
+    struct series_block block;
+    if (!*group || strlen(group) > LIMIT_NAME ||
+        series_from_json(arena, values, NULL, &block, NULL) || !block.column_count)
+        return;
+    *block.times = time;
+    *block.steps = -1;
+    take(c, t, group, &block);
+}
+
+// --- progress, status ----------------------------------------------------------------------------
+
+int core_trial_progress(struct core *c, struct request *rq, struct error *e)
+{
+    struct trial *t;
+    int err = core_reporter_of_trial(c, rq, &t, e);
+    if (err)
+        return err;
+    double progress = jget_double(rq->body, "progress", NAN);
+    if (!(progress >= 0 && progress <= 1))
+        return error_set(e, ERR_INVALID, "progress: not a number from 0 to 1");
+    t->progress = progress;
+    latest_mark_progress(c, t);
+    core_event(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
+    if (t->allocation)
+        usage_expect(c, t->allocation);
+    struct search_event event = {
+        .kind = SEARCH_PROGRESS, .request_id = t->request_id, .fraction = progress};
+    experiment_tell(c, t->active, &event);
+    return 0;
+}
+
+int core_trial_runner_metadata(struct core *c, struct request *rq, struct error *e)
+{
+    struct trial *t;
+    int err = core_reporter_of_trial(c, rq, &t, e);
+    const char *state = jget_string(rq->body, "state", "");
+    if (!err && strlen(state) > LIMIT_DESCRIPTION)
+        err = error_set(e, ERR_TOO_LARGE, "state: more than %d bytes", LIMIT_DESCRIPTION);
+    if (!err)
+        STORE(c, TRIAL_SET_RUNNER_STATE, "si", state, t->id);
+    return err;
+}

@@ -1,0 +1,674 @@
+// The core's life from the store: core_new() reads what had been committed, core_free() forgets.
+//
+// A task that ran when the master ended runs on; its allocation is taken up as it was, and its
+// agent's first report says how it is by now.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/calls/code_archives.h"
+#include "master/calls/external_ids.h"
+#include "master/ingest/log_policies.h"
+#include "master/ingest/logs.h"
+#include "master/ingest/reports.h"
+#include "master/kernel/loop.h"
+#include "master/kernel/workers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/retries.h"
+#include "master/lifecycle/unmanaged.h"
+#include "master/notify/webhooks.h"
+#include "master/retention/gc.h"
+#include "master/teams/teams.h"
+
+// Columns as listed in db/statements/reads.inc.
+enum {
+    X_ID,
+    X_STATE,
+    X_JOB_ID = 8,
+    X_CONFIG = 11,
+    X_PRIORITY,
+    X_SEARCHER_STATE = 14,
+    X_PROGRESS,
+    X_BEST,
+    X_UNMANAGED = 18,
+    X_SEED,
+    X_SUBMITTED_AT = 21,
+    X_OWNER = 23,
+    X_ORDER,
+    X_SERVICE = 26,
+    X_ANCESTORS = 30,
+    X_NO_PAUSE
+};
+enum {
+    T_ID,
+    T_EXPERIMENT,
+    T_REQUEST,
+    T_STATE = 4,
+    T_HPARAMS,
+    T_SEED,
+    T_RESTARTS,
+    T_RUN,
+    T_PROGRESS,
+    T_STEPS,
+    T_EXIT_REASON = 12,
+    T_CHECKPOINT,
+    T_TRAINING,
+    T_VALIDATION,
+    T_BEST,
+    T_SUMMARY,
+    T_CHECKPOINT_STEPS = 20,
+    T_WAITED,
+    T_EXTERNAL,
+    T_KNOWN,
+    T_RESTART_AT,
+    T_FAILURES,
+    T_FAILED_ALIKE
+};
+enum {
+    A_ID,
+    A_TRIAL,
+    A_EPOCH,
+    A_STATE,
+    A_SLOTS,
+    A_POOL,
+    A_PLACEMENT,
+    A_EXIT_REASON,
+    A_QUEUED_AT,
+    A_STARTED_AT,
+    A_OUTCOME = 11,
+    A_CAUSE,
+    A_FAVOURED
+};
+enum {
+    G_ID,
+    G_POOL,
+    G_ENABLED,
+    G_DRAINING,
+    G_SLOTS,
+    G_DISABLED,
+    G_VERSION,
+    G_REGISTERED_AT,
+    G_SEEN_AT,
+    G_RACK,
+    G_LOST_AT,
+    G_LOST_RUNS,
+    G_INSTANCE
+};
+
+static const char *text_of(struct db_rows *rows, int column)
+{
+    const char *text = db_text(rows, column);
+    return text ? text : "";
+}
+
+static int parse(const char *text, const char *what, json_t **out, struct error *e)
+{
+    int err = json_parse(text, strlen(text), what, out, e);
+    return err ? error_prefix(e, "the store is damaged") : 0;
+}
+
+// Calls row() on every row of a query.
+static int each(struct core *c, enum stmt query,
+                int (*row)(struct core *c, struct db_rows *rows, struct error *e), struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, query, "");
+    int err = 0, more = 0;
+    while (!err && (more = db_next(rows)) > 0)
+        err = row(c, rows, e);
+    db_rows_close(rows);
+    return more < 0 ? db_unreadable(c->reader, e) : err;
+}
+
+// --- ids and agents ------------------------------------------------------------------------------
+
+static int load_ids(struct core *c, struct db_rows *rows, struct error *e)
+{
+    (void)e;
+    c->next_experiment = db_int(rows, 0) + 1;
+    c->next_trial = db_int(rows, 1) + 1;
+    return 0;
+}
+
+// One that was not given up may be there; when it was last heard nobody knows.
+static void await(struct core *c, struct agent *g, int64_t seen_at)
+{
+    g->state = g->lost_at ? AGENT_LOST : AGENT_AWAY;
+    g->heard_at = g->lost_at ? seen_at : c->wall;
+    if (!g->lost_at)
+        timer_set(&c->timers, &g->grace, c->now + c->options.agent_reconnect_us);
+}
+
+static int load_agent(struct core *c, struct db_rows *rows, struct error *e)
+{
+    json_t *slots = NULL, *disabled = NULL, *ran = NULL;
+    struct agent *g = agent_new(c, text_of(rows, G_ID));
+    int err = parse(text_of(rows, G_SLOTS), "agents.slots", &slots, e);
+    if (!err)
+        err = parse(text_of(rows, G_DISABLED), "agents.disabled_slots", &disabled, e);
+    if (!err)
+        err = parse(text_of(rows, G_LOST_RUNS), "agents.lost_runs", &ran, e);
+    if (!err)
+        err = agent_set_slots(g, slots, e);
+    if (!err) {
+        agent_disable_slots(g, disabled);
+        agent_load_overruled(g);
+        g->pool = core_pool(c, text_of(rows, G_POOL));
+        g->enabled = db_int(rows, G_ENABLED);
+        g->draining = db_int(rows, G_DRAINING);
+        free(g->rack);
+        g->rack = xstrdup(text_of(rows, G_RACK));
+        free(g->instance);
+        g->instance = xstrdup(text_of(rows, G_INSTANCE));
+        g->version = xstrdup(text_of(rows, G_VERSION));
+        g->registered_at = db_int(rows, G_REGISTERED_AT);
+        g->lost_at = db_int(rows, G_LOST_AT);
+        g->ran = json_incref(ran);
+        await(c, g, db_int(rows, G_SEEN_AT));
+        agent_refresh(c, g);
+    }
+    json_decref(ran);
+    json_decref(slots);
+    json_decref(disabled);
+    return err;
+}
+
+// --- experiments and trials ----------------------------------------------------------------------
+
+static int load_experiment(struct core *c, struct db_rows *rows, struct error *e)
+{
+    struct experiment *x = xcalloc(1, sizeof *x);
+    x->id = db_int(rows, 0);
+    x->user_id = db_int(rows, 2);
+    x->archived = db_int(rows, 3);
+    x->project_id = db_int(rows, 4);
+    x->kind = kind_of_word(text_of(rows, 5));
+    core_project(c, x->project_id)->experiments++;
+    by_id_put(&c->experiments, x->id, x);
+    if (experiment_state_of(text_of(rows, 1), &x->state))
+        return 0;
+    return error_set(e, ERR_CORRUPT, "experiment %lld has the unknown state \"%.32s\"",
+                     (long long)x->id, text_of(rows, 1));
+}
+
+// Takes config.
+static int read_live(struct core *c, struct experiment *x, struct db_rows *rows, json_t *config,
+                     struct error *e)
+{
+    struct active_experiment *l = active_experiment_new(c, x, config);
+    l->job_id = xstrdup(text_of(rows, X_JOB_ID));
+    l->owner = xstrdup(text_of(rows, X_OWNER));
+    l->ancestors = *text_of(rows, X_ANCESTORS) ? xstrdup(text_of(rows, X_ANCESTORS)) : NULL;
+    l->no_pause = db_int(rows, X_NO_PAUSE);
+    l->unmanaged = db_int(rows, X_UNMANAGED);
+    l->priority = (int)db_int(rows, X_PRIORITY);
+    l->progress = db_double(rows, X_PROGRESS);
+    l->has_best = !db_is_null(rows, X_BEST);
+    l->best = db_double(rows, X_BEST);
+    l->seed = db_int(rows, X_SEED);
+    l->submitted_at = db_int(rows, X_SUBMITTED_AT);
+    l->order = db_int(rows, X_ORDER) ? db_int(rows, X_ORDER) : l->order;
+    l->service = db_double(rows, X_SERVICE);
+    if (l->unmanaged)
+        return 0;
+    int err = search_restore(config, l->seed, text_of(rows, X_SEARCHER_STATE), &l->search, e);
+    return err ? error_prefix(e, "experiment %lld", (long long)x->id) : 0;
+}
+
+static int load_live(struct core *c, struct db_rows *rows, struct error *e)
+{
+    struct experiment *x = core_experiment_find(c, db_int(rows, X_ID));
+    json_t *config = NULL;
+    if (experiment_is_terminal(x->state))
+        return 0;
+    int err = parse(text_of(rows, X_CONFIG), "experiments.config", &config, e);
+    return err ? err : read_live(c, x, rows, config, e);
+}
+
+static int load_trial(struct core *c, struct db_rows *rows, struct error *e)
+{
+    struct experiment *x = core_experiment_find(c, db_int(rows, T_EXPERIMENT));
+    if (!x->active)
+        return 0; // being deleted
+    struct trial *t = trial_new(x->active, db_int(rows, T_ID), text_of(rows, T_REQUEST));
+    if (!trial_state_of(text_of(rows, T_STATE), &t->state))
+        return error_set(e, ERR_CORRUPT, "trial %lld has the unknown state \"%.32s\"",
+                         (long long)t->id, text_of(rows, T_STATE));
+    t->seed = db_int(rows, T_SEED);
+    t->restarts = db_int(rows, T_RESTARTS);
+    t->run = db_int(rows, T_RUN);
+    t->progress = db_double(rows, T_PROGRESS);
+    t->steps = db_int(rows, T_STEPS);
+    t->exit_reason = xstrdup(text_of(rows, T_EXIT_REASON));
+    t->invalid = t->exited_early = t->state == TRIAL_STOPPING_ERROR;
+    snprintf(t->checkpoint, sizeof t->checkpoint, "%s", text_of(rows, T_CHECKPOINT));
+    t->checkpoint_steps = db_int(rows, T_CHECKPOINT_STEPS);
+    t->waited = db_int(rows, T_WAITED);
+    t->retry.at = db_int(rows, T_RESTART_AT);
+    t->retry.failures = db_int(rows, T_FAILURES);
+    t->retry.alike = db_int(rows, T_FAILED_ALIKE);
+    metrics_load(t, db_text(rows, T_TRAINING), db_text(rows, T_VALIDATION), db_text(rows, T_BEST),
+                 db_text(rows, T_SUMMARY));
+    if (!trial_is_terminal(t->state))
+        listing_report(c, t); // what the last start did not come to
+    if (x->active->unmanaged) {
+        detached_new(c, t, db_text(rows, T_EXTERNAL));
+        t->detached->resume_steps = t->run > 1 && t->checkpoint[0] ? t->checkpoint_steps : -1;
+        by_id_put(&c->trials, t->id, t);
+    } else if (!trial_is_terminal(t->state)) {
+        by_id_put(&c->trials, t->id, t);
+        x->active->active_trials++;
+    }
+    t->has_reports = db_int(rows, T_KNOWN) > 0;
+    int err = parse(text_of(rows, T_HPARAMS), "trials.hparams", &t->hparams, e);
+    if (!err && !trial_is_terminal(t->state))
+        err = metrics_catch_up(c, t, db_int(rows, T_KNOWN), e);
+    return err ? err : policies_load(c, t, e);
+}
+
+// --- one that had ended --------------------------------------------------------------------------
+
+static int read_again(struct core *c, struct experiment *x, struct db_rows *rows, json_t *config,
+                      struct error *e)
+{
+    json_t *stored = NULL;
+    if (!config && !db_int(rows, X_UNMANAGED))
+        return detached_refuse(x, e);
+    int err = config ? 0 : parse(text_of(rows, X_CONFIG), "experiments.config", &stored, e);
+    return err ? err : read_live(c, x, rows, config ? json_incref(config) : stored, e);
+}
+
+static void forget_again(struct core *c, struct experiment *x)
+{
+    if (!x->active)
+        return;
+    for (struct trial *t = x->active->trials; t; t = t->next)
+        if (core_trial_find(c, t->id))
+            by_id_remove(&c->trials, t->id);
+    active_experiment_free(x->active);
+    x->active = NULL;
+}
+
+int active_experiment_restore(struct core *c, struct experiment *x, json_t *config, struct error *e)
+{
+    must(!x->active);
+    struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_AGAIN, "i", x->id);
+    bool deleting = x->state == EXPERIMENT_DELETING || x->state == EXPERIMENT_DELETE_FAILED;
+    int err = 0, more = deleting ? 0 : db_next(rows);
+    if (more <= 0)
+        err = error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)x->id);
+    else
+        err = read_again(c, x, rows, config, e);
+    db_rows_close(rows);
+    rows = db_query(c->reader, STMT_TRIALS_AGAIN, "i", x->id);
+    while (!err && (more = db_next(rows)) > 0)
+        err = load_trial(c, rows, e);
+    db_rows_close(rows);
+    for (struct trial *t = err ? NULL : x->active->trials; t; t = t->next)
+        if (gc_taken(c, t->checkpoint))
+            gc_step_back(c, t, INT64_MAX);
+    json_decref(config);
+    if (err)
+        forget_again(c, x);
+    else if (x->active->unmanaged)
+        detached_load(c, x->active);
+    return err;
+}
+
+// --- allocations ---------------------------------------------------------------------------------
+
+static enum outcome outcome_of(const char *word)
+{
+    for (int i = 0; i < OUTCOMES; i++)
+        if (!strcmp(outcome_word((enum outcome)i), word))
+            return (enum outcome)i;
+    return OUTCOME_NONE;
+}
+
+// The slots of one part, which its agent must still have. False: it has not.
+static bool load_slots(struct part *p, const json_t *slots)
+{
+    size_t i;
+    json_t *slot;
+    p->slots = xcalloc(json_array_size(slots) + 1, sizeof *p->slots);
+    json_array_foreach(slots, i, slot)
+    {
+        json_int_t number = json_integer_value(slot);
+        if (number < 0 || number >= p->agent->slot_count)
+            return false;
+        p->slots[p->slot_count++] = (int)number;
+    }
+    return true;
+}
+
+static bool load_parts(struct core *c, struct allocation *a, const json_t *placement)
+{
+    size_t i;
+    json_t *place;
+    bool running = a->state == ALLOCATION_RUNNING || a->state == ALLOCATION_TERMINATING;
+    a->parts = xcalloc(json_array_size(placement) + 1, sizeof *a->parts);
+    json_array_foreach(placement, i, place)
+    {
+        struct part *p = &a->parts[a->part_count++];
+        p->allocation = a;
+        p->agent = core_agent_find(c, jget_string(place, "agent", ""));
+        p->state = running ? PART_RUNNING : PART_ASSIGNED;
+        p->daemon = jget_bool(place, "daemon", false);
+        p->first_rank = a->world_size;
+        p->rank_count = (int)json_array_size(jget(place, "ranks"));
+        a->world_size += p->rank_count;
+        if (!p->agent || !load_slots(p, jget(place, "slots")))
+            return false;
+        a->slots += p->slot_count;
+    }
+    return a->part_count > 0;
+}
+
+static bool is_free(const struct core *c, const struct agent *g, int slot)
+{
+    return g->handle != SCHED_NONE && sched_gang_on(c->sched, g->handle, slot) == SCHED_NONE;
+}
+
+// Gives the gang the places it has; false when they are not there.
+static bool adopt(struct core *c, struct allocation *a)
+{
+    const struct active_experiment *l = a->trial->active;
+    struct sched_place *places = xcalloc((size_t)a->slots + 1, sizeof *places);
+    size_t count = 0;
+    bool fits = a->part_count && a->slots >= l->least && a->slots <= l->slots;
+    for (int i = 0; i < a->part_count && fits; i++)
+        for (int k = 0; k < a->parts[i].slot_count && fits; k++) {
+            const struct part *p = &a->parts[i];
+            fits = is_free(c, p->agent, p->slots[k]);
+            places[count++] = (struct sched_place){p->agent->handle, p->slots[k]};
+        }
+    if (fits && !a->slots) {
+        fits = a->parts[0].agent->handle != SCHED_NONE;
+        places[count++] = (struct sched_place){a->parts[0].agent->handle, SCHED_NONE};
+    }
+    if (fits)
+        sched_gang_adopt(c->sched, a->gang, places, count, core_monotonic(c, a->started_at));
+    free(places);
+    return fits;
+}
+
+static void link_parts(struct allocation *a)
+{
+    for (int i = 0; i < a->part_count; i++) {
+        struct part *p = &a->parts[i];
+        p->next_on_agent = p->agent->parts;
+        p->agent->parts = p;
+    }
+}
+
+// Its machines are not what they were.
+static void drop_parts(struct allocation *a)
+{
+    for (int i = 0; i < a->part_count; i++)
+        free(a->parts[i].slots);
+    a->part_count = 0;
+}
+
+static int load_allocation(struct core *c, struct db_rows *rows, struct error *e)
+{
+    struct trial *t = core_trial_find(c, db_int(rows, A_TRIAL));
+    json_t *placement = NULL;
+    if (!t || t->allocation)
+        return error_set(e, ERR_CORRUPT,
+                         "allocation %.64s is live and its trial is not, or has "
+                         "another",
+                         text_of(rows, A_ID));
+    int err = parse(text_of(rows, A_PLACEMENT), "allocations.placement", &placement, e);
+    if (err)
+        return err;
+    struct allocation *a = allocation_new(t, db_int(rows, A_EPOCH));
+    a->queued_at = db_int(rows, A_QUEUED_AT);
+    a->started_at = db_int(rows, A_STARTED_AT);
+    a->outcome = outcome_of(text_of(rows, A_OUTCOME));
+    a->reason = xstrdup(text_of(rows, A_EXIT_REASON));
+    memcpy(a->resume, t->checkpoint, sizeof a->resume);
+    a->resume_steps = t->checkpoint_steps;
+    a->measured_at = c->now;
+    a->measured = t->progress;
+    a->pool = core_pool(c, text_of(rows, A_POOL));
+    leave_load(c, a, text_of(rows, A_CAUSE), db_int(rows, A_FAVOURED));
+    if (!allocation_state_of(text_of(rows, A_STATE), &a->state))
+        err = error_set(e, ERR_CORRUPT, "allocation %s has an unknown state", a->id);
+    a->runs_since = a->state == ALLOCATION_RUNNING ? a->started_at : 0;
+    if (err)
+        ;
+    else if (a->state == ALLOCATION_QUEUED)
+        a->slots = (int)db_int(rows, A_SLOTS);
+    else if (!load_parts(c, a, placement))
+        drop_parts(a);
+    json_decref(placement);
+    return err;
+}
+
+// In the pool it is in, which is not its job's when that was moved meanwhile.
+static void take_up(struct core *c, struct allocation *a)
+{
+    struct active_experiment *l = a->trial->active;
+    struct pool *pool = l->pool;
+    bool elsewhere = a->part_count && a->pool != pool;
+    if (elsewhere) {
+        l->pool = a->pool;
+        active_experiment_changed(c, l);
+    }
+    allocation_enqueue(c, a);
+    if (a->part_count && adopt(c, a)) {
+        link_parts(a);
+        usage_load(c, a);
+    } else {
+        drop_parts(a);
+    }
+    if (elsewhere) {
+        l->pool = pool;
+        active_experiment_changed(c, l);
+    }
+}
+
+// What the store has, told to the scheduler: what jobs have had is known when all is read.
+static void schedule(struct core *c)
+{
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        const struct experiment *x = c->experiments.items[i].value;
+        if (x->active)
+            active_experiment_schedule(c, x->active);
+    }
+    for (size_t i = 0; i < c->trials.count; i++) {
+        const struct trial *t = c->trials.items[i].value;
+        if (t->allocation)
+            take_up(c, t->allocation);
+    }
+}
+
+// --- what follows --------------------------------------------------------------------------------
+
+// It was on its way out, or an operator has taken away what it runs on.
+static bool is_leaving(const struct allocation *a)
+{
+    bool leaving = a->leave || a->state == ALLOCATION_TERMINATING;
+    for (int i = 0; i < a->part_count && !leaving; i++)
+        leaving = !agent_keeps(a->parts[i].agent, &a->parts[i]);
+    return leaving;
+}
+
+// A drain or a kill that was on its way goes on.
+static void resume_allocation(struct core *c, struct trial *t)
+{
+    struct allocation *a = t->allocation;
+    bool leaving = is_leaving(a);
+    if (leaving)
+        sched_gang_leaving(c->sched, a->gang);
+    if (a->state != ALLOCATION_QUEUED && !a->part_count) {
+        allocation_kill(c, a, OUTCOME_LOST, "its machine is not in the cluster any more");
+        allocation_event(c, a, ALLOCATION_EV_GONE);
+    } else if (t->state == TRIAL_STOPPING_KILLED) {
+        allocation_kill(c, a, OUTCOME_KILLED, "killed");
+    } else if (t->state != TRIAL_ACTIVE || leaving) {
+        allocation_event(c, a, ALLOCATION_EV_DRAIN);
+        if (t->invalid && t->allocation)
+            allocation_leaves(c, t->allocation);
+    }
+}
+
+static void resume(struct core *c)
+{
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        struct experiment *x = c->experiments.items[i].value;
+        if (x->active && x->active->unmanaged) {
+            detached_load(c, x->active);
+            continue;
+        }
+        for (struct trial *t = x->active ? x->active->trials : NULL; t; t = t->next)
+            if (t->allocation)
+                resume_allocation(c, t);
+            else if (!retry_resume(c, t))
+                trial_event(c, t, TRIAL_EV_IDLE);
+        if (x->active)
+            experiment_settle(c, x->active);
+    }
+    c->sched_due = true;
+}
+
+static int load_report_ids(struct core *c, struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_META_GET, "s", "metric_ids");
+    int found = db_next(rows);
+    c->next_report = found == 1 ? strtoll(text_of(rows, 0), NULL, 10) : 1;
+    c->reports_put_by = c->next_report;
+    db_rows_close(rows);
+    return found < 0 ? db_unreadable(c->reader, e) : 0;
+}
+
+static int load(struct core *c, struct error *e)
+{
+    int err = each(c, STMT_LAST_IDS, load_ids, e);
+    if (!err)
+        err = load_report_ids(c, e);
+    if (!err)
+        err = each(c, STMT_AGENTS, load_agent, e);
+    if (!err)
+        err = teams_load(c, e);
+    if (!err)
+        err = webhooks_load(c, e);
+    if (!err)
+        err = each(c, STMT_EXPERIMENTS_ALL, load_experiment, e);
+    if (!err)
+        err = names_load(c, e);
+    if (!err)
+        err = each(c, STMT_EXPERIMENTS_LIVE, load_live, e);
+    if (!err)
+        err = each(c, STMT_TRIALS_LIVE, load_trial, e);
+    if (!err)
+        err = each(c, STMT_ALLOCATIONS_LIVE, load_allocation, e);
+    if (!err)
+        err = folds_load(c, e);
+    if (!err)
+        err = files_load(c, e);
+    if (!err) {
+        schedule(c);
+        resume(c);
+    }
+    return err;
+}
+
+// --- new and free --------------------------------------------------------------------------------
+
+static void complete_options(struct core *c)
+{
+    if (!c->options.mono_us)
+        c->options.mono_us = clock_mono_us;
+    if (!c->options.wall_us)
+        c->options.wall_us = clock_wall_us;
+    if (!c->options.master_url)
+        c->options.master_url = "";
+    must(c->options.storage);
+}
+
+int core_new(struct db *db, const struct core_options *options, struct core **out, struct error *e)
+{
+    struct core *c = xcalloc(1, sizeof *c);
+    c->options = *options;
+    c->db = db;
+    c->inbox = mailbox_new(LIMIT_CORE_QUEUE);
+    c->sched = sched_new(options->rules);
+    c->sched_last = INT64_MIN / 2;
+    core_pool(c, "");
+    for (size_t i = 0; i < options->pool_count; i++)
+        core_pool(c, options->pools[i].name);
+    complete_options(c);
+    int err = db_reader_open(db, &c->reader, e);
+    if (!err)
+        err = workers_new(c, &c->workers, e);
+    if (!err) {
+        loop_read_clocks(c);
+        c->logs = logs_new(c);
+        err = load(c, e);
+    }
+    if (err) {
+        core_free(c);
+        return err;
+    }
+    log_info("core loaded", "experiments=%zu trials=%zu agents=%zu", c->experiments.count,
+             c->trials.count, c->agent_count);
+    *out = c;
+    return 0;
+}
+
+static void free_experiments(struct core *c)
+{
+    names_free(c);
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        struct experiment *x = c->experiments.items[i].value;
+        if (x->active)
+            active_experiment_free(x->active);
+        free(x);
+    }
+    free(c->experiments.items);
+    free(c->trials.items);
+    free(c->sweep.taken);
+    free(c->loose.archives);
+}
+
+static void free_agents(struct core *c)
+{
+    for (size_t i = 0; i < c->agent_count; i++)
+        agent_free(c->agents[i]);
+    for (size_t i = 0; i < c->pool_count; i++) {
+        free(c->pools[i]->name);
+        free(c->pools[i]);
+    }
+    free(c->agents);
+    for (int i = 0; i < c->rack_count; i++)
+        free(c->racks[i]);
+    free(c->agent_of_handle);
+    free(c->pools);
+    free(c->racks);
+}
+
+void core_free(struct core *c)
+{
+    if (!c)
+        return;
+    must(!c->started);
+    free_experiments(c);
+    webhooks_free(c);
+    teams_free(c);
+    free_agents(c);
+    sched_free(c->sched);
+    workers_free(c->workers);
+    if (c->reader)
+        db_reader_close(c->reader);
+    loop_forget(c);
+    logs_free(c->logs);
+    mailbox_free(c->inbox);
+    folds_free(c);
+    timers_free(&c->timers);
+    db_batch_free(c->batch);
+    free(c);
+}

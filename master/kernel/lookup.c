@@ -1,0 +1,245 @@
+// Finding what lives, and who may touch it.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "master/kernel/state.h"
+
+// The place of `id`, or where it would stand.
+static size_t by_id_place(const struct by_id *set, int64_t id)
+{
+    size_t low = 0, high = set->count;
+    if (high && set->items[high - 1].id < id)
+        return high; // ids grow: mostly the end
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (set->items[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void by_id_put(struct by_id *set, int64_t id, void *value)
+{
+    size_t at = by_id_place(set, id);
+    must(at == set->count || set->items[at].id != id);
+    if (set->count == set->cap) {
+        set->cap = set->cap ? 2 * set->cap : 64;
+        set->items = xrealloc(set->items, set->cap * sizeof *set->items);
+    }
+    memmove(set->items + at + 1, set->items + at, (set->count - at) * sizeof *set->items);
+    set->items[at] = (struct by_id_item){id, value};
+    set->count++;
+}
+
+void *by_id_find(const struct by_id *set, int64_t id)
+{
+    size_t at = by_id_place(set, id);
+    return at < set->count && set->items[at].id == id ? set->items[at].value : NULL;
+}
+
+void by_id_remove(struct by_id *set, int64_t id)
+{
+    size_t at = by_id_place(set, id);
+    must(at < set->count && set->items[at].id == id);
+    set->count--;
+    memmove(set->items + at, set->items + at + 1, (set->count - at) * sizeof *set->items);
+}
+
+struct experiment *core_experiment_find(struct core *c, int64_t id)
+{
+    return by_id_find(&c->experiments, id);
+}
+
+struct trial *core_trial_find(struct core *c, int64_t id)
+{
+    return by_id_find(&c->trials, id);
+}
+
+// Task ids are EXPERIMENT.TRIAL; of what is no search, and has one trial, EXPERIMENT.JOB, which
+// Determined's tools take for one of theirs.
+struct trial *core_trial_of_task(struct core *c, const char *id)
+{
+    char *end;
+    int64_t experiment = strtoll(id, &end, 10);
+    if (end == id || *end != '.')
+        return NULL;
+    const struct experiment *x = core_experiment_find(c, experiment);
+    if (x && x->kind != KIND_EXPERIMENT)
+        return x->active ? x->active->trials : NULL;
+    return core_trial_find(c, strtoll(end + 1, NULL, 10));
+}
+
+// Allocation ids are TASK.EPOCH.
+struct allocation *core_allocation_find(struct core *c, const char *id)
+{
+    struct trial *t = id ? core_trial_of_task(c, id) : NULL;
+    return t && t->allocation && !strcmp(t->allocation->id, id) ? t->allocation : NULL;
+}
+
+struct agent *core_agent_find(struct core *c, const char *id)
+{
+    size_t low = 0, high = c->agent_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(c->agents[middle]->id, id);
+        if (!order)
+            return c->agents[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+static const struct core_pool_option *pool_option(const struct core *c, const char *name)
+{
+    for (size_t i = 0; i < c->options.pool_count; i++)
+        if (!strcmp(c->options.pools[i].name, name))
+            return &c->options.pools[i];
+    return NULL;
+}
+
+static struct pool *pool_find(const struct core *c, const char *name)
+{
+    if (!name || !*name)
+        name = "default";
+    for (size_t i = 0; i < c->pool_count; i++)
+        if (!strcmp(c->pools[i]->name, name))
+            return c->pools[i];
+    return NULL;
+}
+
+static int user_priority(const struct core *c, const struct core_pool_option *option)
+{
+    int most = option ? option->max_user_priority : 0;
+    most = most ? most : c->options.max_user_priority;
+    return most ? most : SCHED_PRIORITY_DEFAULT;
+}
+
+struct pool *core_pool(struct core *c, const char *name)
+{
+    struct pool *found = pool_find(c, name);
+    if (found)
+        return found;
+    if (!name || !*name)
+        name = "default";
+    const struct core_pool_option *option = pool_option(c, name);
+    c->pools = xrealloc(c->pools, (c->pool_count + 1) * sizeof(struct pool *));
+    struct pool *pool = xcalloc(1, sizeof *pool);
+    pool->name = xstrdup(name);
+    pool->configured = option || !c->pool_count; // the first is the default
+    pool->policy = option && !option->as_default ? option->policy : c->options.scheduler;
+    pool->max_user_priority = user_priority(c, option);
+    pool->handle = sched_pool_add(c->sched, pool->policy);
+    c->pools[c->pool_count++] = pool;
+    return pool;
+}
+
+bool core_pool_exists(const struct core *c, const struct pool *pool)
+{
+    bool exists = pool->configured;
+    for (size_t i = 0; i < c->agent_count && !exists; i++)
+        exists = c->agents[i]->pool == pool && c->agents[i]->version;
+    return exists;
+}
+
+int core_pool_known(struct core *c, const char *name, struct pool **out, struct error *e)
+{
+    struct buf known;
+    struct pool *pool = pool_find(c, name);
+    if (pool && core_pool_exists(c, pool)) {
+        *out = pool;
+        return 0;
+    }
+    buf_init(&known, ERROR_TEXT_MAX / 2);
+    for (size_t i = 0; i < c->pool_count; i++)
+        if (core_pool_exists(c, c->pools[i]))
+            buf_printf(&known, "%s%s", i ? ", " : "", c->pools[i]->name);
+    int err = error_set(e, ERR_INVALID,
+                        "there is no resource pool \"%.64s\": name one of %s, or start an agent "
+                        "with --pool %.64s first",
+                        name, buf_str(&known), name);
+    buf_free(&known);
+    return err;
+}
+
+int core_rack(struct core *c, const char *name)
+{
+    if (!*name)
+        return SCHED_NONE;
+    for (int i = 0; i < c->rack_count; i++)
+        if (!strcmp(c->racks[i], name))
+            return i;
+    c->racks = xrealloc(c->racks, ((size_t)c->rack_count + 1) * sizeof *c->racks);
+    c->racks[c->rack_count] = xstrdup(name);
+    return c->rack_count++;
+}
+
+int64_t core_monotonic(const struct core *c, int64_t wall)
+{
+    int64_t ago = c->wall - wall;
+    return ago > 0 ? c->now - ago : c->now;
+}
+
+int64_t core_wall(const struct core *c, int64_t monotonic)
+{
+    return c->wall + (monotonic - c->now);
+}
+
+int core_param_experiment(struct core *c, struct request *rq, struct experiment **out,
+                          struct error *e)
+{
+    int64_t id;
+    int err = request_param_int(rq, 0, &id, e);
+    if (err)
+        return err;
+    *out = core_experiment_find(c, id);
+    rq->id = id;
+    if (*out && (*out)->kind == KIND_EXPERIMENT)
+        return 0;
+    return error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
+}
+
+int core_caller(struct core *c, struct request *rq, struct allocation **out, struct error *e)
+{
+    if (rq->principal.kind != PRINCIPAL_TASK)
+        return error_set(e, ERR_FORBIDDEN, "only a running task may say this of itself");
+    struct allocation *a = core_allocation_find(c, rq->principal.allocation_id);
+    if (!a || a->state == ALLOCATION_QUEUED)
+        return error_set(e, ERR_FORBIDDEN, "allocation has ended");
+    *out = a;
+    return 0;
+}
+
+int core_caller_of_trial(struct core *c, struct request *rq, struct allocation **out,
+                         struct error *e)
+{
+    int64_t id;
+    int err = request_param_int(rq, 0, &id, e);
+    if (!err)
+        err = core_caller(c, rq, out, e);
+    if (err)
+        return err;
+    rq->id = id;
+    if ((*out)->trial->id != id)
+        return error_set(e, ERR_FORBIDDEN, "allocation %s is of trial %lld, not of trial %lld",
+                         (*out)->id, (long long)(*out)->trial->id, (long long)id);
+    return 0;
+}
+
+int core_caller_of_allocation(struct core *c, struct request *rq, struct allocation **out,
+                              struct error *e)
+{
+    int err = core_caller(c, rq, out, e);
+    if (err)
+        return err;
+    if (strcmp((*out)->id, rq->params[0]))
+        return error_set(e, ERR_FORBIDDEN, "this token is of allocation %s, not of %.64s",
+                         (*out)->id, rq->params[0]);
+    return 0;
+}

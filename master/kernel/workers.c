@@ -1,0 +1,159 @@
+#include "master/kernel/workers.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "db/db.h"
+#include "master/kernel/loop.h"
+
+enum {
+    WORK_LIMIT = 4096,
+    WORK_SHARE = WORK_LIMIT / 8, // of one user
+};
+
+struct workers {
+    struct core *core;
+    atomic_bool stopping;
+    struct worker {
+        struct workers *all;
+        struct db_reader *db;
+        pthread_t thread;
+        bool started;
+        pthread_mutex_t lock; // for all below
+        pthread_cond_t arrived;
+        struct lanes waiting;
+        bool closed; // nothing more comes
+    } each[WORK_KINDS];
+};
+
+int workers_new(struct core *c, struct workers **out, struct error *e)
+{
+    struct workers *w = xcalloc(1, sizeof *w);
+    int err = 0;
+    w->core = c;
+    *out = w;
+    for (int i = 0; i < WORK_KINDS; i++) {
+        w->each[i].all = w;
+        pthread_mutex_init(&w->each[i].lock, NULL);
+        pthread_cond_init(&w->each[i].arrived, NULL);
+        if (!err)
+            err = db_reader_open(loop_db(c), &w->each[i].db, e);
+    }
+    return err;
+}
+
+// NULL: nothing waits, and where `waits` nothing will come.
+static struct work *next_work(struct worker *self, bool waits)
+{
+    pthread_mutex_lock(&self->lock);
+    while (waits && !self->waiting.count && !self->closed)
+        pthread_cond_wait(&self->arrived, &self->lock);
+    struct work *work = (struct work *)lanes_take(&self->waiting);
+    pthread_mutex_unlock(&self->lock);
+    return work;
+}
+
+static void *work_on(void *arg)
+{
+    struct worker *self = arg;
+    struct work *work;
+    while ((work = next_work(self, true))) {
+        work->run(work, self->db);
+        loop_work_done(self->all->core, work);
+    }
+    return NULL;
+}
+
+static bool has_work(const struct worker *self)
+{
+    struct worker *locked = (struct worker *)self;
+    pthread_mutex_lock(&locked->lock);
+    bool has = self->waiting.count;
+    pthread_mutex_unlock(&locked->lock);
+    return has;
+}
+
+bool workers_wait(const struct workers *w)
+{
+    for (int i = 0; i < WORK_KINDS; i++)
+        if (!w->each[i].started && has_work(&w->each[i]))
+            return true;
+    return false;
+}
+
+void workers_run(struct workers *w)
+{
+    struct work *work;
+    for (int i = 0; i < WORK_KINDS; i++)
+        while ((work = next_work(&w->each[i], false))) {
+            work->run(work, w->each[i].db);
+            loop_work_done(w->core, work);
+        }
+}
+
+int workers_start(struct workers *w, struct error *e)
+{
+    for (int i = 0; i < WORK_KINDS; i++) {
+        int err = pthread_create(&w->each[i].thread, NULL, work_on, &w->each[i]);
+        if (err)
+            return error_set_errno(e, ERR_UNAVAILABLE, err, "cannot start a worker thread");
+        w->each[i].started = true;
+    }
+    return 0;
+}
+
+int workers_send(struct workers *w, struct work *work, enum work_kind kind, struct error *e)
+{
+    struct worker *to = &w->each[kind];
+    int64_t user = work->turn.user;
+    pthread_mutex_lock(&to->lock);
+    bool takes = !to->closed && to->waiting.count < WORK_LIMIT &&
+                 (!user || lanes_of(&to->waiting, user) < WORK_SHARE);
+    if (takes) {
+        lanes_put(&to->waiting, &work->turn);
+        pthread_cond_signal(&to->arrived);
+    }
+    pthread_mutex_unlock(&to->lock);
+    return takes ? 0
+                 : error_set(e, ERR_BUSY, "the master has too much to do; try again in a moment");
+}
+
+bool workers_stopping(const struct workers *w)
+{
+    return atomic_load(&w->stopping);
+}
+
+void workers_stop(struct workers *w)
+{
+    atomic_store(&w->stopping, true);
+    for (int i = 0; i < WORK_KINDS; i++) {
+        struct worker *one = &w->each[i];
+        pthread_mutex_lock(&one->lock);
+        one->closed = true;
+        pthread_cond_signal(&one->arrived);
+        pthread_mutex_unlock(&one->lock);
+        if (one->started)
+            pthread_join(one->thread, NULL);
+        one->started = false;
+    }
+}
+
+void workers_free(struct workers *w)
+{
+    struct work *work;
+    if (!w)
+        return;
+    for (int i = 0; i < WORK_KINDS; i++) {
+        while ((work = next_work(&w->each[i], false)))
+            work->drop(work);
+        if (w->each[i].db)
+            db_reader_close(w->each[i].db);
+        pthread_cond_destroy(&w->each[i].arrived);
+        pthread_mutex_destroy(&w->each[i].lock);
+    }
+    free(w);
+}

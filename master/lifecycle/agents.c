@@ -1,0 +1,370 @@
+// What an agent does on its events, and what the scheduler may use of it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/lifecycle/lifecycle.h"
+
+static void silent(struct core *c, void *arg)
+{
+    agent_event(c, arg, AGENT_EV_SILENT);
+}
+
+static void grace_over(struct core *c, void *arg)
+{
+    agent_event(c, arg, AGENT_EV_GRACE_OVER);
+}
+
+// Known, not heard yet. Versions start at the clock, so that they never repeat those of an earlier
+// life of the master.
+struct agent *agent_new(struct core *c, const char *id)
+{
+    struct agent *g = xcalloc(1, sizeof *g);
+    size_t at = c->agent_count;
+    c->agents = xrealloc(c->agents, (c->agent_count + 1) * sizeof(struct agent *));
+    for (; at && strcmp(c->agents[at - 1]->id, id) > 0; at--)
+        c->agents[at] = c->agents[at - 1];
+    c->agents[at] = g;
+    c->agent_count++;
+    g->id = xstrdup(id);
+    g->state = AGENT_LOST;
+    g->enabled = true;
+    g->handle = SCHED_NONE;
+    g->pool = core_pool(c, "");
+    g->slots = json_array();
+    g->overruled = json_array();
+    g->address = xstrdup("");
+    g->hostname = xstrdup("");
+    g->master_url = xstrdup("");
+    g->rack = xstrdup("");
+    g->instance = xstrdup("");
+    g->desired = c->wall;
+    g->registered_at = g->heard_at = c->wall;
+    g->silence = (struct timer){.fire = silent, .arg = g};
+    g->grace = (struct timer){.fire = grace_over, .arg = g};
+    return g;
+}
+
+void agent_free(struct agent *g)
+{
+    char *const texts[] = {g->id,      g->address,     g->hostname, g->version, g->master_url,
+                           g->session, g->old_session, g->rack,     g->instance};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        free(texts[i]);
+    json_decref(g->slots);
+    json_decref(g->handle_near);
+    json_decref(g->ran);
+    json_decref(g->overruled);
+    json_decref(g->use);
+    free(g->slot_use);
+    free(g);
+}
+
+// Its place stays, which trials may remember as one to keep away from; without a version it is none
+// that anybody sees.
+void agent_forget(struct agent *g)
+{
+    free(g->version);
+    g->version = NULL;
+    g->enabled = true;
+    g->draining = false;
+    for (int i = 0; i < g->use_count; i++)
+        g->slot_use[i] = SLOT_USED;
+    json_decref(g->ran);
+    g->ran = NULL;
+    g->lost_at = 0;
+}
+
+// What an operator has said of a slot stays when the machine comes back without it: it may have it
+// again the time after.
+static void reserve_use(struct agent *g, int count)
+{
+    if (count <= g->use_count && g->slot_use)
+        return;
+    g->slot_use = xrealloc(g->slot_use, ((size_t)count + 1) * sizeof *g->slot_use);
+    for (int i = g->use_count; i < count; i++)
+        g->slot_use[i] = SLOT_USED;
+    g->use_count = count;
+}
+
+int agent_set_slots(struct agent *g, json_t *slots, struct error *e)
+{
+    size_t i;
+    json_t *slot;
+    size_t count = json_array_size(slots);
+    if (!json_is_array(slots) || count > LIMIT_SLOTS_PER_AGENT)
+        return error_set(e, ERR_INVALID, "slots: a list of at most %d slots",
+                         LIMIT_SLOTS_PER_AGENT);
+    json_array_foreach(slots, i, slot)
+    {
+        if (jget_int(slot, "id", -1) != (int64_t)i)
+            return error_set(e, ERR_INVALID, "slots.%zu.id: slots are numbered from 0", i);
+    }
+    reserve_use(g, (int)count);
+    json_decref(g->slots);
+    g->slot_count = (int)count;
+    g->slots = json_incref(slots);
+    agent_renew_overruled(g);
+    return 0;
+}
+
+// Of the store: a list of their numbers, and for those that are left to what runs there
+// {"draining": number}.
+void agent_disable_slots(struct agent *g, const json_t *list)
+{
+    size_t i;
+    json_t *entry;
+    json_array_foreach(list, i, entry)
+    {
+        bool draining = json_is_object(entry);
+        int64_t slot =
+            draining ? jget_int(entry, "draining", -1) : (int64_t)json_integer_value(entry);
+        if (slot < 0 || slot >= LIMIT_SLOTS_PER_AGENT)
+            continue;
+        reserve_use(g, (int)slot + 1);
+        g->slot_use[slot] = draining ? SLOT_DRAINING : SLOT_DISABLED;
+    }
+}
+
+char *agent_disabled_slots(const struct agent *g)
+{
+    struct buf text;
+    struct json_writer w;
+    buf_init(&text, LIMIT_BODY_SMALL);
+    jw_init(&w, &text);
+    jw_array(&w);
+    for (int i = 0; i < g->use_count; i++) {
+        if (g->slot_use[i] == SLOT_DISABLED)
+            jw_int(&w, i);
+        if (g->slot_use[i] != SLOT_DRAINING)
+            continue;
+        jw_object(&w);
+        jw_kv_int(&w, "draining", i);
+        jw_object_end(&w);
+    }
+    jw_array_end(&w);
+    return buf_take(&text);
+}
+
+bool agent_keeps(const struct agent *g, const struct part *p)
+{
+    if (!g->enabled && !g->draining)
+        return false;
+    for (int i = 0; i < p->slot_count; i++)
+        if (g->slot_use[p->slots[i]] == SLOT_DISABLED || agent_slot_fault(g, p->slots[i]))
+            return false;
+    return true;
+}
+
+// Which of its slots it says are near each other, by number; -1: no other is near this one.
+static int agent_slot_group(const struct agent *g, int slot, const char *kind)
+{
+    int64_t group = jget_int(json_array_get(g->slots, (size_t)slot), kind, -1);
+    return group >= 0 && group < LIMIT_SLOTS_PER_AGENT ? (int)group : -1;
+}
+
+static bool in_one_group(const struct part *p, const char *kind)
+{
+    int group = agent_slot_group(p->agent, p->slots[0], kind);
+    for (int i = 1; i < p->slot_count; i++)
+        if (agent_slot_group(p->agent, p->slots[i], kind) != group)
+            return false;
+    return group >= 0;
+}
+
+static bool has_groups(const struct agent *g)
+{
+    for (int i = 0; i < g->slot_count; i++)
+        if (agent_slot_group(g, i, "nvlinkGroup") >= 0 || agent_slot_group(g, i, "numaGroup") >= 0)
+            return true;
+    return false;
+}
+
+const char *part_nearness(const struct part *p)
+{
+    if (p->slot_count < 2 || !has_groups(p->agent))
+        return NULL;
+    if (in_one_group(p, "nvlinkGroup"))
+        return "nvlink";
+    return in_one_group(p, "numaGroup") ? "numa" : "apart";
+}
+
+// --- the scheduler's view ------------------------------------------------------------------------
+
+static void renew_handle(struct core *c, struct agent *g)
+{
+    if (g->handle != SCHED_NONE)
+        sched_agent_remove(c->sched, g->handle);
+    g->handle_rack = core_rack(c, g->rack);
+    g->handle = sched_agent_add(c->sched, g->pool->handle, g->slot_count, g->handle_rack);
+    g->handle_pool = g->pool;
+    g->handle_slots = g->slot_count;
+    json_decref(g->handle_near);
+    g->handle_near = NULL;
+    if ((size_t)g->handle >= c->handle_count) {
+        c->handle_count = (size_t)g->handle + 1;
+        c->agent_of_handle = xrealloc(c->agent_of_handle, c->handle_count * sizeof(struct agent *));
+    }
+    c->agent_of_handle[g->handle] = g;
+}
+
+// The first slot of the same name.
+static int model_of(const struct agent *g, int slot)
+{
+    const char *name = jget_string(json_array_get(g->slots, (size_t)slot), "name", "");
+    int first = 0;
+    while (strcmp(jget_string(json_array_get(g->slots, (size_t)first), "name", ""), name))
+        first++;
+    return first;
+}
+
+static void tell_groups(struct core *c, struct agent *g)
+{
+    int nvlink[LIMIT_SLOTS_PER_AGENT], numa[LIMIT_SLOTS_PER_AGENT], model[LIMIT_SLOTS_PER_AGENT];
+    if (g->handle_near == g->slots)
+        return;
+    for (int i = 0; i < g->slot_count; i++) {
+        nvlink[i] = agent_slot_group(g, i, "nvlinkGroup");
+        numa[i] = agent_slot_group(g, i, "numaGroup");
+        model[i] = model_of(g, i);
+    }
+    sched_agent_near(c->sched, g->handle, nvlink, numa, model);
+    json_decref(g->handle_near);
+    g->handle_near = json_incref(g->slots);
+}
+
+// Slots are free for others when the agent is there, may be used, and runs nothing that should have
+// ended. A change of slots or pool waits until what runs there under the old ones has ended; one of
+// the rack does so too, but others may come meanwhile.
+void agent_refresh(struct core *c, struct agent *g)
+{
+    bool same =
+        g->handle != SCHED_NONE && g->handle_slots == g->slot_count && g->handle_pool == g->pool;
+    bool moved = same && core_rack(c, g->rack) != g->handle_rack;
+    if ((!same || moved) && !g->parts) {
+        renew_handle(c, g);
+        same = true;
+    }
+    if (g->handle == SCHED_NONE)
+        return;
+    if (same)
+        tell_groups(c, g);
+    for (int i = 0; same && i < g->slot_count; i++)
+        sched_slot_set(c->sched, g->handle, i, agent_slot_usable(g, i));
+    sched_agent_set(c->sched, g->handle,
+                    same && g->state == AGENT_CONNECTED && g->enabled && !g->strangers);
+    c->sched_due = true;
+}
+
+void agent_changed(struct core *c, struct agent *g)
+{
+    core_event(c, EVENT_AGENT, 0, 0, g->id);
+    g->desired++;
+    if (g->answer_due)
+        return;
+    g->answer_due = true;
+    g->due_next = c->due_agents;
+    c->due_agents = g;
+}
+
+// --- events --------------------------------------------------------------------------------------
+
+static json_t *runs_of(const struct agent *g)
+{
+    json_t *runs = json_array();
+    for (const struct part *p = g->parts; p; p = p->next_on_agent) {
+        json_t *slots = json_array();
+        for (int i = 0; i < p->slot_count; i++)
+            json_array_append_new(slots, json_integer(p->slots[i]));
+        json_array_append_new(
+            runs, json_pack("{s:s, s:o}", "allocationId", p->allocation->id, "slots", slots));
+    }
+    return runs;
+}
+
+// It is shown as lost, with what ran there, until it comes back or is forgotten.
+static void set_lost(struct agent *g, int64_t at, json_t *runs)
+{
+    json_decref(g->ran);
+    g->lost_at = at;
+    g->ran = runs;
+}
+
+static void give_up(struct core *c, struct agent *g)
+{
+    char span[32];
+    set_lost(g, c->wall, runs_of(g));
+    char *ran = json_text(g->ran);
+    STORE(c, AGENT_LOST, "iss", g->lost_at, ran, g->id);
+    free(ran);
+    clock_duration(c->options.agent_silence_us + c->options.agent_reconnect_us, span, sizeof span);
+    char *reason = xasprintf("agent %s was lost: not heard for %s", g->id, span);
+    for (struct part *p = g->parts, *next; p; p = next) {
+        next = p->next_on_agent;
+        part_exited(c, p, OUTCOME_LOST, reason);
+    }
+    free(reason);
+}
+
+// What it ran before and does not report is gone. What it was not seen to have begun it may still
+// begin.
+static void reconcile(struct core *c, struct agent *g)
+{
+    char *reason = xasprintf("agent %s came back without it", g->id);
+    for (struct part *p = g->parts, *next; p; p = next) {
+        next = p->next_on_agent;
+        if (!p->reported && p->state != PART_ASSIGNED)
+            part_exited(c, p, OUTCOME_LOST, reason);
+    }
+    free(reason);
+}
+
+static void leave(struct core *c, struct agent *g)
+{
+    struct error e = {0};
+    error_set(&e, ERR_TIMEOUT, "agent %s was not heard any more", g->id);
+    if (g->poll)
+        core_refuse(c, core_unpark(c, g->poll), &e);
+    timer_clear(&c->timers, &g->silence);
+    timer_set(&c->timers, &g->grace, c->now + c->options.agent_reconnect_us);
+}
+
+void agent_event(struct core *c, struct agent *g, enum agent_event ev)
+{
+    struct transition to = agent_transition(g->state, ev);
+    if (to.action == AGENT_DO_NOTHING)
+        return;
+    log_info(to.next == AGENT_CONNECTED ? "agent connected"
+             : to.next == AGENT_AWAY    ? "agent not connected"
+                                        : "agent lost",
+             "agent=%s slots=%d", g->id, g->slot_count);
+    if (to.next == AGENT_CONNECTED && g->state != AGENT_CONNECTED)
+        g->connected_at = c->wall;
+    g->state = (enum agent_state)to.next;
+    core_event(c, EVENT_AGENT, 0, 0, g->id);
+    if (g->state != AGENT_LOST) {
+        STORE(c, AGENT_SEEN, "is", g->heard_at, g->id);
+        set_lost(g, 0, NULL);
+    }
+    switch ((enum agent_action)to.action) {
+    case AGENT_DO_NOTHING:
+        break;
+    case AGENT_DO_RECONCILE:
+        reconcile(c, g);
+        timer_clear(&c->timers, &g->grace);
+        break;
+    case AGENT_DO_RETURN:
+        timer_clear(&c->timers, &g->grace);
+        break;
+    case AGENT_DO_LEAVE:
+        leave(c, g);
+        break;
+    case AGENT_DO_GIVE_UP:
+        give_up(c, g);
+        break;
+    }
+    agent_refresh(c, g);
+}

@@ -1,0 +1,283 @@
+// What an experiment does on its events, and the searcher behind it.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "master/calls/queue_moves.h"
+#include "master/ingest/log_policies.h"
+#include "master/kernel/loop.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/unmanaged.h"
+#include "master/notify/webhooks.h"
+#include "master/retention/gc.h"
+#include "master/teams/teams.h"
+
+// --- made and freed ------------------------------------------------------------------------------
+
+// Takes over what the configuration says; the rest is the caller's to fill.
+struct active_experiment *active_experiment_new(struct core *c, struct experiment *x,
+                                                json_t *config)
+{
+    struct active_experiment *l = xcalloc(1, sizeof *l);
+    const json_t *resources = jget(config, "resources");
+    const json_t *storage = jget(config, "checkpoint_storage");
+    int64_t timeout_s = jget_int(config, "preemption_timeout", 0);
+    const char *launch = jget_string(config, "launch", "per_machine");
+    l->experiment = x;
+    l->config = config;
+    l->config_text = json_text(config);
+    l->storage = storage ? json_text(storage) : xstrdup("{}");
+    l->trials_end = &l->trials;
+    l->job = SCHED_NONE;
+    l->pool = core_pool(c, jget_string(resources, "resource_pool", ""));
+    l->priority = (int)jget_int(resources, "priority", steer_default_priority(l->pool));
+    l->slots = (int)jget_int(resources, "slots_per_trial", 1);
+    l->least = (int)jget_int(resources, "min_slots", l->slots);
+    l->weight = jget_double(resources, "weight", 1);
+    l->order = x->id * ORDER_STEP;
+    l->max_slots = jget_int(resources, "max_slots", 0);
+    l->native = jget(config, "trainer") != NULL;
+    l->per_slot = l->native || !strcmp(launch, "per_slot");
+    l->one_agent = jget_bool(resources, "is_single_node", false);
+    l->max_restarts = jget_int(config, "max_restarts", 5);
+    l->preemption_timeout_us = timeout_s > 0                ? timeout_s * 1000000
+                               : x->kind == KIND_EXPERIMENT ? c->options.preemption_timeout_us
+                                                            : 0;
+    l->policies = policies_new(config);
+    x->active = l;
+    return l;
+}
+
+void active_experiment_free(struct active_experiment *l)
+{
+    while (l->trials) {
+        struct trial *next = l->trials->next;
+        trial_free(l->trials);
+        l->trials = next;
+    }
+    search_free(l->search);
+    policies_free(l->policies);
+    free(l->ancestors);
+    json_decref(l->config);
+    free(l->config_text);
+    free(l->storage);
+    free(l->owner);
+    free(l->job_id);
+    free(l);
+}
+
+bool active_experiment_runs_once(const struct active_experiment *l)
+{
+    enum kind kind = l->experiment->kind;
+    return kind != KIND_EXPERIMENT && (kind != KIND_GENERIC || l->no_pause);
+}
+
+void active_experiment_write_name(const struct active_experiment *l, struct buf *out)
+{
+    const struct experiment *x = l->experiment;
+    buf_printf(out, "%s %lld", kind_words[x->kind].noun, (long long)x->id);
+}
+
+static struct sched_job job_of(struct core *c, const struct active_experiment *l)
+{
+    const struct experiment *x = l->experiment;
+    int64_t weight = llround(l->weight * SCHED_WEIGHT_ONE);
+    double service = (l->service + usage_of_live(c, l)) * 1e6;
+    return (struct sched_job){.pool = l->pool->handle,
+                              .team = core_team(c, core_workspace_of(c, x)->id, x->user_id),
+                              .priority = l->priority,
+                              .order = l->order,
+                              .limit = l->max_slots,
+                              .weight = weight < 1 ? 1 : weight,
+                              .service = service < 1e18 ? (int64_t)service : (int64_t)1e18};
+}
+
+void active_experiment_schedule(struct core *c, struct active_experiment *l)
+{
+    if (l->unmanaged)
+        return;
+    const struct sched_job job = job_of(c, l);
+    l->job = sched_job_add(c->sched, &job);
+}
+
+void active_experiment_changed(struct core *c, struct active_experiment *l)
+{
+    if (l->unmanaged)
+        return;
+    const struct sched_job job = job_of(c, l);
+    sched_job_set(c->sched, l->job, &job);
+    c->sched_due = true;
+}
+
+void experiments_free_ended(struct core *c)
+{
+    while (c->ended) {
+        struct active_experiment *l = c->ended;
+        c->ended = l->ended_next;
+        if (l->experiment->active == l)
+            l->experiment->active = NULL;
+        active_experiment_free(l);
+    }
+}
+
+// --- events --------------------------------------------------------------------------------------
+
+static void tell_trials(struct core *c, struct active_experiment *l, enum trial_event ev)
+{
+    for (struct trial *t = l->trials; t; t = t->next)
+        trial_event(c, t, ev);
+    experiment_settle(c, l);
+}
+
+static void end(struct core *c, struct experiment *x)
+{
+    STORE(c, EXPERIMENT_END, "sii", experiment_state_word(x->state), c->wall, x->id);
+    webhooks_state(c, x);
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    gc_experiment(c, x);
+    sched_job_remove(c->sched, x->active->job);
+    x->active->ended_next = c->ended;
+    c->ended = x->active;
+    x->ended_in = c->submitted + 1;
+    log_info("experiment ended", "exp=%lld state=%s", (long long)x->id,
+             experiment_state_word(x->state));
+}
+
+static int refuse(const struct experiment *x, enum experiment_event ev, struct error *e)
+{
+    static const char *const verbs[EXPERIMENT_EVENTS] = {
+        [EXPERIMENT_EV_ACTIVATE] = "activated",
+        [EXPERIMENT_EV_PAUSE] = "paused",
+        [EXPERIMENT_EV_DELETE] = "deleted before it has ended; kill it first",
+        [EXPERIMENT_EV_CONTINUE] = "continued before it has ended",
+    };
+    return error_set(e, ERR_CONFLICT, "experiment %lld is %s: it cannot be %s", (long long)x->id,
+                     experiment_state_word(x->state), verbs[ev]);
+}
+
+int experiment_event(struct core *c, struct experiment *x, enum experiment_event ev,
+                     struct error *e)
+{
+    struct transition to = experiment_transition(x->state, ev);
+    if (to.action == EXPERIMENT_DO_REFUSE)
+        return refuse(x, ev, e);
+    if (to.action == EXPERIMENT_DO_DELETE && removal_check(c, x, e))
+        return ERR_CONFLICT;
+    if ((int)x->state != to.next) {
+        x->state = (enum experiment_state)to.next;
+        core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+        if (to.action != EXPERIMENT_DO_END) {
+            STORE(c, EXPERIMENT_SET_STATE, "si", experiment_state_word(x->state), x->id);
+            webhooks_state(c, x);
+        }
+    }
+    switch ((enum experiment_action)to.action) {
+    case EXPERIMENT_DO_NOTHING:
+    case EXPERIMENT_DO_REFUSE:
+        break;
+    case EXPERIMENT_DO_ACTIVATE:
+        tell_trials(c, x->active, TRIAL_EV_ACTIVATE);
+        break;
+    case EXPERIMENT_DO_PAUSE:
+        tell_trials(c, x->active, TRIAL_EV_PAUSE);
+        break;
+    case EXPERIMENT_DO_STOP:
+        tell_trials(c, x->active, TRIAL_EV_STOP);
+        break;
+    case EXPERIMENT_DO_CANCEL:
+        tell_trials(c, x->active, TRIAL_EV_CANCEL);
+        break;
+    case EXPERIMENT_DO_KILL:
+        tell_trials(c, x->active, TRIAL_EV_KILL);
+        break;
+    case EXPERIMENT_DO_END:
+        end(c, x);
+        break;
+    case EXPERIMENT_DO_DELETE:
+        if (x->active && x->active->unmanaged)
+            detached_forget(c, x->active);
+        removal_start(c, x);
+        break;
+    }
+    return 0;
+}
+
+void experiment_settle(struct core *c, struct active_experiment *l)
+{
+    if (!l->active_trials)
+        experiment_event(c, l->experiment, EXPERIMENT_EV_TRIALS_ENDED, NULL);
+}
+
+// --- the searcher --------------------------------------------------------------------------------
+
+static enum experiment_event event_of_outcome(enum search_end outcome)
+{
+    if (outcome == SEARCH_END_COMPLETED)
+        return EXPERIMENT_EV_SEARCH_COMPLETED;
+    return outcome == SEARCH_END_CANCELED ? EXPERIMENT_EV_SEARCH_CANCELED
+                                          : EXPERIMENT_EV_SEARCH_FAILED;
+}
+
+static void obey(struct core *c, struct active_experiment *l, const struct search_command *command)
+{
+    struct experiment *x = l->experiment;
+    switch (command->kind) {
+    case SEARCH_CREATE:
+        if (x->state == EXPERIMENT_ACTIVE || x->state == EXPERIMENT_PAUSED)
+            trial_create(c, l, command);
+        break;
+    case SEARCH_STOP: {
+        struct trial *t = trial_of_request(l, command->request_id);
+        if (t)
+            trial_event(c, t, TRIAL_EV_STOP);
+        break;
+    }
+    case SEARCH_SHUTDOWN:
+        experiment_event(c, x, event_of_outcome(command->outcome), NULL);
+        break;
+    }
+}
+
+static void set_progress(struct core *c, struct active_experiment *l, double progress)
+{
+    if (progress == l->progress)
+        return;
+    l->progress = progress;
+    STORE(c, EXPERIMENT_SET_PROGRESS, "di", progress, l->experiment->id);
+    core_event(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
+}
+
+// Work that a cancelled or failed search leaves undone is not done. Trials that end because the
+// experiment is stopped, and an end without a trial that completed, tell nothing of progress.
+static bool is_progress(const struct active_experiment *l, const struct search_commands *commands)
+{
+    enum experiment_state state = l->experiment->state;
+    for (size_t i = 0; i < commands->count; i++)
+        if (commands->items[i].kind == SEARCH_SHUTDOWN &&
+            commands->items[i].outcome != SEARCH_END_COMPLETED)
+            return false;
+    return state == EXPERIMENT_ACTIVE || state == EXPERIMENT_PAUSED;
+}
+
+void experiment_tell(struct core *c, struct active_experiment *l, const struct search_event *event)
+{
+    struct search_commands commands;
+    if (l->unmanaged) { // its trials come from elsewhere
+        if (event->kind == SEARCH_PROGRESS && !l->trials->next)
+            set_progress(c, l, event->fraction);
+        return;
+    }
+    search_tell(l->search, event, &commands);
+    if (search_changed(l->search)) {
+        char *snapshot = search_snapshot(l->search);
+        STORE(c, EXPERIMENT_SET_SEARCHER, "si", snapshot, l->experiment->id);
+        free(snapshot);
+    }
+    if (is_progress(l, &commands))
+        set_progress(c, l, search_progress(l->search));
+    for (size_t i = 0; i < commands.count; i++)
+        obey(c, l, &commands.items[i]);
+    search_commands_free(&commands);
+}

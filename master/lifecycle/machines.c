@@ -1,0 +1,261 @@
+// A machine is a list of rules: in any of these states, on this event, go there and do that. A pair
+// without a rule keeps the state and does nothing. No pair has two rules (test_core_machines.c).
+#include "master/lifecycle/machines_run.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { SAME = -1 }; // the next state is the old one
+
+struct rule {
+    unsigned states; // bits
+    int event;
+    int next;
+    int action;
+};
+
+#define IN(state) (1u << (state))
+
+// The names of each machine's states, events and actions are written without their prefix.
+#define S(name) IN(MACHINE(name))
+#define ON(states, event, next, action)                                                            \
+    {                                                                                              \
+        (states), MACHINE(EV_##event), next, MACHINE(DO_##action)                                  \
+    }
+#define TO(name) MACHINE(name)
+
+// clang-format off
+#define MACHINE(name) EXPERIMENT_##name
+enum {
+    X_LIVE = S(ACTIVE) | S(PAUSED),
+    X_STOPPING = S(STOPPING_COMPLETED) | S(STOPPING_CANCELED) | S(STOPPING_KILLED) |
+                 S(STOPPING_ERROR),
+    X_ENDED = S(COMPLETED) | S(CANCELED) | S(ERROR),
+};
+
+static const struct rule experiment_rules[] = {
+    ON(S(PAUSED),             ACTIVATE,         TO(ACTIVE),             ACTIVATE),
+    ON(S(ACTIVE),             PAUSE,            TO(PAUSED),             PAUSE),
+    ON(X_LIVE,                CANCEL,           TO(STOPPING_CANCELED),  CANCEL),
+    ON(X_LIVE,                KILL,             TO(STOPPING_KILLED),    KILL),
+    ON(X_LIVE,                SEARCH_COMPLETED, TO(STOPPING_COMPLETED), STOP),
+    ON(X_LIVE,                SEARCH_FAILED,    TO(STOPPING_ERROR),     CANCEL),
+    ON(X_LIVE,                SEARCH_CANCELED,  TO(STOPPING_CANCELED),  CANCEL),
+
+    ON(S(STOPPING_COMPLETED), CANCEL,           TO(STOPPING_CANCELED),  CANCEL),
+    ON(S(STOPPING_COMPLETED) | S(STOPPING_CANCELED) | S(STOPPING_ERROR),
+                              KILL,             TO(STOPPING_KILLED),    KILL),
+    ON(S(STOPPING_COMPLETED), TRIALS_ENDED,     TO(COMPLETED),          END),
+    ON(S(STOPPING_CANCELED) | S(STOPPING_KILLED),
+                              TRIALS_ENDED,     TO(CANCELED),           END),
+    ON(S(STOPPING_ERROR),     TRIALS_ENDED,     TO(ERROR),              END),
+
+    ON(X_ENDED | S(DELETE_FAILED), DELETE,      TO(DELETING),           DELETE),
+    ON(S(DELETING),           DELETE_FAILED,    TO(DELETE_FAILED),      NOTHING),
+
+    ON(X_ENDED,               CONTINUE,         TO(ACTIVE),             ACTIVATE),
+
+    // What a person asks for and cannot have. Cancel and kill of what has ended are done already.
+    ON(X_LIVE | X_STOPPING,   DELETE,           SAME,                   REFUSE),
+    ON(X_STOPPING | X_ENDED | S(DELETING) | S(DELETE_FAILED),
+                              ACTIVATE,         SAME,                   REFUSE),
+    ON(X_STOPPING | X_ENDED | S(DELETING) | S(DELETE_FAILED),
+                              PAUSE,            SAME,                   REFUSE),
+    ON(X_LIVE | X_STOPPING | S(DELETING) | S(DELETE_FAILED),
+                              CONTINUE,         SAME,                   REFUSE),
+};
+#undef MACHINE
+
+#define MACHINE(name) TRIAL_##name
+enum {
+    T_LIVE = S(ACTIVE) | S(PAUSED),
+    T_CANCELING = S(STOPPING_CANCELED) | S(STOPPING_KILLED),
+    T_ENDED = S(COMPLETED) | S(CANCELED) | S(ERROR),
+};
+
+static const struct rule trial_rules[] = {
+    ON(T_LIVE,                ACTIVATE,         TO(ACTIVE),             REQUEST),
+    ON(S(ACTIVE),             PAUSE,            TO(PAUSED),             DRAIN),
+    ON(T_LIVE,                STOP,             TO(STOPPING_COMPLETED), DRAIN),
+    ON(T_LIVE | S(STOPPING_COMPLETED),
+                              CANCEL,           TO(STOPPING_CANCELED),  DRAIN),
+    ON(T_LIVE | S(STOPPING_COMPLETED) | S(STOPPING_CANCELED),
+                              KILL,             TO(STOPPING_KILLED),    KILL),
+    ON(T_LIVE,                INVALID,          TO(STOPPING_ERROR),     DRAIN),
+
+    ON(T_LIVE,                COMPLETED,        TO(COMPLETED),          END),
+    ON(T_LIVE,                FAILED,           SAME,                   RETRY),
+    ON(T_LIVE,                OUT_OF_RESTARTS,  TO(ERROR),              END),
+    ON(S(ACTIVE),             PREEMPTED,        SAME,                   REQUEST),
+    ON(S(ACTIVE),             LOST,             SAME,                   REQUEST),
+    ON(S(ACTIVE),             IDLE,             SAME,                   REQUEST),
+
+    // What is being stopped ends as it was meant to, however its last allocation ended.
+    ON(S(STOPPING_COMPLETED), COMPLETED,        TO(COMPLETED),          END),
+    ON(S(STOPPING_COMPLETED), PREEMPTED,        TO(COMPLETED),          END),
+    ON(S(STOPPING_COMPLETED), FAILED,           TO(COMPLETED),          END),
+    ON(S(STOPPING_COMPLETED), LOST,             TO(COMPLETED),          END),
+    ON(S(STOPPING_COMPLETED), IDLE,             TO(COMPLETED),          END),
+    ON(T_CANCELING,           COMPLETED,        TO(CANCELED),           END),
+    ON(T_CANCELING,           PREEMPTED,        TO(CANCELED),           END),
+    ON(T_CANCELING,           FAILED,           TO(CANCELED),           END),
+    ON(T_CANCELING,           LOST,             TO(CANCELED),           END),
+    ON(T_CANCELING,           IDLE,             TO(CANCELED),           END),
+    ON(S(STOPPING_ERROR),     COMPLETED,        TO(ERROR),              END),
+    ON(S(STOPPING_ERROR),     PREEMPTED,        TO(ERROR),              END),
+    ON(S(STOPPING_ERROR),     FAILED,           TO(ERROR),              END),
+    ON(S(STOPPING_ERROR),     LOST,             TO(ERROR),              END),
+    ON(S(STOPPING_ERROR),     IDLE,             TO(ERROR),              END),
+
+    ON(T_ENDED,               CONTINUE,         TO(ACTIVE),             REQUEST),
+};
+
+// Its last word counts, but what a person canceled or what completed stays so until it is started
+// again; one that fell silent may be heard again.
+#define SAYS(states, event, next, action)                                                          \
+    {                                                                                              \
+        (states), DETACHED_EV_##event, TO(next), DETACHED_DO_##action                              \
+    }
+static const struct rule detached_rules[] = {
+    SAYS(T_LIVE | T_ENDED,    START,            ACTIVE,                 RUN),
+    SAYS(S(PAUSED) | S(ERROR),
+                              RUNS,             ACTIVE,                 RUN),
+    SAYS(S(ACTIVE),           PAUSED,           PAUSED,                 REST),
+    SAYS(T_LIVE | S(ERROR),   COMPLETED,        COMPLETED,              END),
+    SAYS(T_LIVE,              FAILED,           ERROR,                  END),
+    SAYS(T_LIVE,              CANCELED,         CANCELED,               END),
+    SAYS(S(ACTIVE),           SILENT,           ERROR,                  END),
+};
+#undef MACHINE
+
+#define MACHINE(name) ALLOCATION_##name
+enum { A_LIVE = S(ASSIGNED) | S(STARTING) | S(RUNNING) };
+
+static const struct rule allocation_rules[] = {
+    ON(S(QUEUED),                  PLACED,      TO(ASSIGNED),           LAUNCH),
+    ON(S(QUEUED),                  DRAIN,       TO(TERMINATED),         WITHDRAW),
+    ON(S(QUEUED),                  KILL,        TO(TERMINATED),         WITHDRAW),
+    ON(S(ASSIGNED),                STARTING,    TO(STARTING),           SHOW),
+    ON(S(ASSIGNED) | S(STARTING),  RUNNING,     TO(RUNNING),            SHOW),
+    ON(S(ASSIGNED),                DRAIN,       TO(TERMINATING),        KILL), // no work yet
+    ON(S(STARTING) | S(RUNNING),   DRAIN,       SAME,                   SIGNAL),
+    ON(A_LIVE,                     ACK,         SAME,                   ACK),
+    ON(A_LIVE,                     KILL,        TO(TERMINATING),        KILL),
+    ON(A_LIVE,                     PART_FAILED, TO(TERMINATING),        KILL),
+    ON(A_LIVE | S(TERMINATING),    GONE,        TO(TERMINATED),         END),
+};
+#undef MACHINE
+
+#define MACHINE(name) AGENT_##name
+static const struct rule agent_rules[] = {
+    ON(S(AWAY) | S(LOST),          SYNC,        TO(CONNECTED),          RETURN),
+    ON(S(AWAY) | S(CONNECTED) | S(LOST),
+                                   NEW_SESSION, TO(CONNECTED),          RECONCILE),
+    ON(S(CONNECTED),               SILENT,      TO(AWAY),               LEAVE),
+    ON(S(AWAY),                    GRACE_OVER,  TO(LOST),               GIVE_UP),
+};
+#undef MACHINE
+// clang-format on
+
+static struct transition find(const struct rule *rules, size_t count, int state, int event)
+{
+    for (size_t i = 0; i < count; i++)
+        if (rules[i].states & IN(state) && rules[i].event == event)
+            return (struct transition){rules[i].next == SAME ? state : rules[i].next,
+                                       rules[i].action};
+    return (struct transition){state, 0};
+}
+
+#define FIND(rules) find(rules, sizeof(rules) / sizeof *(rules), (int)s, (int)ev)
+
+struct transition experiment_transition(enum experiment_state s, enum experiment_event ev)
+{
+    return FIND(experiment_rules);
+}
+
+struct transition trial_transition(enum trial_state s, enum trial_event ev)
+{
+    return FIND(trial_rules);
+}
+
+struct transition detached_transition(enum trial_state s, enum detached_event ev)
+{
+    return FIND(detached_rules);
+}
+
+struct transition allocation_transition(enum allocation_state s, enum allocation_event ev)
+{
+    return FIND(allocation_rules);
+}
+
+struct transition agent_transition(enum agent_state s, enum agent_event ev)
+{
+    return FIND(agent_rules);
+}
+
+static const char *const experiment_words[EXPERIMENT_STATES] = {
+    "ACTIVE",          "PAUSED",         "STOPPING_COMPLETED", "STOPPING_CANCELED",
+    "STOPPING_KILLED", "STOPPING_ERROR", "COMPLETED",          "CANCELED",
+    "ERROR",           "DELETING",       "DELETE_FAILED"};
+static const char *const trial_words[TRIAL_STATES] = {"ACTIVE",
+                                                      "PAUSED",
+                                                      "STOPPING_COMPLETED",
+                                                      "STOPPING_CANCELED",
+                                                      "STOPPING_KILLED",
+                                                      "STOPPING_ERROR",
+                                                      "COMPLETED",
+                                                      "CANCELED",
+                                                      "ERROR"};
+static const char *const allocation_words[ALLOCATION_STATES] = {
+    "QUEUED", "ASSIGNED", "STARTING", "RUNNING", "TERMINATING", "TERMINATED"};
+
+const char *experiment_state_word(enum experiment_state s)
+{
+    return experiment_words[s];
+}
+
+const char *trial_state_word(enum trial_state s)
+{
+    return trial_words[s];
+}
+
+const char *allocation_state_word(enum allocation_state s)
+{
+    return allocation_words[s];
+}
+
+static bool find_word(const char *const *words, int count, const char *word, int *out)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(words[i], word)) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+// RUNNING: of unmanaged ones, in the place of ACTIVE.
+bool experiment_state_of(const char *word, enum experiment_state *out)
+{
+    int i = EXPERIMENT_ACTIVE;
+    bool found =
+        !strcmp(word, "RUNNING") || find_word(experiment_words, EXPERIMENT_STATES, word, &i);
+    *out = (enum experiment_state)i;
+    return found;
+}
+
+bool trial_state_of(const char *word, enum trial_state *out)
+{
+    int i = TRIAL_ACTIVE;
+    bool found = !strcmp(word, "RUNNING") || find_word(trial_words, TRIAL_STATES, word, &i);
+    *out = (enum trial_state)i;
+    return found;
+}
+
+bool allocation_state_of(const char *word, enum allocation_state *out)
+{
+    int i = 0;
+    bool found = find_word(allocation_words, ALLOCATION_STATES, word, &i);
+    *out = (enum allocation_state)i;
+    return found;
+}

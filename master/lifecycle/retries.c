@@ -1,0 +1,171 @@
+#include "master/lifecycle/retries.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "master/ingest/logs.h"
+#include "master/lifecycle/lifecycle.h"
+
+enum {
+    WAIT_MOST_US = 300 * 1000 * 1000, // a run that lasted longer ends the row of failures, too
+    AT_ONCE_US = 10 * 1000 * 1000,    // from the first instruction to a failure right after it
+};
+
+static void store(struct core *c, const struct trial *t)
+{
+    STORE(c, TRIAL_SET_RETRY, "iiii", t->retry.at, t->retry.failures, t->retry.alike, t->id);
+}
+
+static bool reported_in(const struct report *r, int64_t run)
+{
+    return r->there && r->run == run;
+}
+
+void retry_judge(struct core *c, const struct allocation *a)
+{
+    struct trial *t = a->trial;
+    int64_t ran = a->runs_since ? c->wall - a->runs_since : 0;
+    bool saved = strcmp(t->checkpoint, a->resume) != 0;
+    bool worked = saved || reported_in(&t->training, a->epoch) ||
+                  reported_in(&t->validation, a->epoch) || ran >= AT_ONCE_US;
+    bool same = t->retry.alike && t->exit_reason && !strcmp(t->exit_reason, a->reason);
+    t->retry.alike = worked ? 0 : same ? t->retry.alike + 1 : 1;
+    t->retry.failures = saved || ran >= WAIT_MOST_US ? 1 : t->retry.failures + 1;
+    store(c, t);
+}
+
+static int64_t wait_of(const struct core *c, const struct trial *t)
+{
+    int64_t wait = c->options.restart_backoff_us;
+    for (int64_t i = 1; i < t->retry.failures && wait < WAIT_MOST_US; i++)
+        wait *= 2;
+    return wait < WAIT_MOST_US ? wait : WAIT_MOST_US;
+}
+
+static void say_place(const struct trial *t, struct buf *out)
+{
+    buf_printf(out, " (restart %lld of %lld)", (long long)t->restarts,
+               (long long)t->active->max_restarts);
+}
+
+static void say_alike(const struct trial *t, struct buf *out)
+{
+    if (t->retry.alike > 1)
+        buf_printf(out, "it has failed %lld times in the same way, right after its start: ",
+                   (long long)t->retry.alike);
+    buf_puts(out, t->exit_reason ? t->exit_reason : "it has failed");
+}
+
+static void say_wait(int64_t wait, struct buf *out)
+{
+    char span[32];
+    if (wait > 0)
+        buf_printf(out, "starts again in %s", clock_duration(wait, span, sizeof span));
+    else
+        buf_puts(out, "starts again now");
+}
+
+static void tell_log(struct core *c, const struct trial *t, const char *level, struct buf *text)
+{
+    logs_say(c, t, "", level, buf_str(text));
+    buf_free(text);
+}
+
+static void tell_wait(struct core *c, const struct trial *t, int64_t wait)
+{
+    struct buf text;
+    buf_init(&text, LIMIT_BODY_SMALL);
+    say_alike(t, &text);
+    buf_puts(&text, "; ");
+    say_wait(wait, &text);
+    say_place(t, &text);
+    if (t->retry.alike > 1)
+        buf_printf(&text,
+                   "; if it waits for nothing outside, its program or configuration has to be "
+                   "mended: muster experiment kill %lld ends it",
+                   (long long)t->active->experiment->id);
+    tell_log(c, t, "WARNING", &text);
+}
+
+void retry_give_up(struct core *c, struct trial *t)
+{
+    struct buf text;
+    if (active_experiment_runs_once(t->active) || (!t->active->max_restarts && !t->no_retries))
+        return; // nobody expects it
+    buf_init(&text, LIMIT_BODY_SMALL);
+    say_alike(t, &text);
+    if (t->no_retries)
+        buf_puts(&text, "; it is not started again, by a log policy");
+    else
+        buf_printf(&text,
+                   "; it is not started again: it has failed %lld times (max_restarts: %lld)",
+                   (long long)t->restarts, (long long)t->active->max_restarts);
+    tell_log(c, t, "ERROR", &text);
+    if (t->retry.alike < 2)
+        return;
+    char *reason = xasprintf("%s (%lld times in the same way, right after its start)",
+                             t->exit_reason, (long long)t->retry.alike);
+    trial_set_reason(c, t, reason);
+    free(reason);
+}
+
+// A log policy may have cancelled the retries while the trial waited: the last lines of a program
+// come after its end.
+static void over(struct core *c, void *arg)
+{
+    struct trial *t = arg;
+    if (t->no_retries)
+        retry_give_up(c, t);
+    trial_event(c, t, t->no_retries ? TRIAL_EV_OUT_OF_RESTARTS : TRIAL_EV_IDLE);
+}
+
+static void set_timer(struct core *c, struct trial *t, int64_t wait)
+{
+    t->retry.timer.fire = over;
+    t->retry.timer.arg = t;
+    timer_set(&c->timers, &t->retry.timer, c->now + wait);
+}
+
+bool retry_wait(struct core *c, struct trial *t)
+{
+    int64_t wait = t->state == TRIAL_ACTIVE ? wait_of(c, t) : 0;
+    if (t->state == TRIAL_ACTIVE)
+        tell_wait(c, t, wait);
+    if (!wait)
+        return false;
+    t->retry.at = c->wall + wait;
+    store(c, t);
+    set_timer(c, t, wait);
+    return true;
+}
+
+// The wall clock may have been set back.
+bool retry_resume(struct core *c, struct trial *t)
+{
+    int64_t wait = t->retry.at - c->wall;
+    if (t->state != TRIAL_ACTIVE || wait <= 0)
+        return false;
+    set_timer(c, t, wait < WAIT_MOST_US ? wait : WAIT_MOST_US);
+    return true;
+}
+
+void retry_clear(struct core *c, struct trial *t)
+{
+    if (!t->retry.at)
+        return;
+    t->retry.at = 0;
+    timer_clear(&c->timers, &t->retry.timer);
+    store(c, t);
+}
+
+void retry_say(const struct core *c, const struct trial *t, struct buf *out)
+{
+    int64_t wait = t->retry.at - c->wall;
+    say_wait(wait > 0 ? wait : 0, out);
+    say_place(t, out);
+    buf_puts(out, " after ");
+    say_alike(t, out);
+}

@@ -1,0 +1,181 @@
+// What a trial does on its events.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/retries.h"
+#include "master/lifecycle/unmanaged.h"
+#include "master/retention/gc.h"
+
+struct trial *trial_new(struct active_experiment *l, int64_t id, const char *request_id)
+{
+    struct trial *t = xcalloc(1, sizeof *t);
+    t->id = id;
+    t->active = l;
+    t->told_steps = -1;
+    snprintf(t->request_id, sizeof t->request_id, "%s", request_id);
+    if (l->experiment->kind == KIND_EXPERIMENT)
+        snprintf(t->task_id, sizeof t->task_id, "%lld.%lld", (long long)l->experiment->id,
+                 (long long)id);
+    else
+        snprintf(t->task_id, sizeof t->task_id, "%lld.%s", (long long)l->experiment->id, l->job_id);
+    *l->trials_end = t;
+    l->trials_end = &t->next;
+    return t;
+}
+
+void trial_free(struct trial *t)
+{
+    if (t->allocation)
+        allocation_free(t->allocation);
+    metrics_forget(t);
+    detached_free(t);
+    json_decref(t->hparams);
+    free(t->exit_reason);
+    free(t);
+}
+
+struct trial *trial_of_request(struct active_experiment *l, const char *request_id)
+{
+    for (struct trial *t = l->trials; t; t = t->next)
+        if (!strcmp(t->request_id, request_id))
+            return t;
+    return NULL;
+}
+
+void trial_create(struct core *c, struct active_experiment *l, const struct search_command *command)
+{
+    struct experiment *x = l->experiment;
+    struct trial *t = trial_new(l, c->next_trial++, command->request_id);
+    char *hparams = json_text(command->hparams);
+    t->hparams = json_incref(command->hparams);
+    t->seed = command->seed;
+    t->state = x->state == EXPERIMENT_PAUSED ? TRIAL_PAUSED : TRIAL_ACTIVE;
+    by_id_put(&c->trials, t->id, t);
+    l->active_trials++;
+    STORE(c, TRIAL_INSERT, "iissssii", t->id, x->id, t->request_id, t->task_id,
+          trial_state_word(t->state), hparams, t->seed, c->wall);
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+    core_event(c, EVENT_TRIAL, x->id, t->id, NULL);
+    free(hparams);
+    if (t->state == TRIAL_ACTIVE)
+        trial_event(c, t, TRIAL_EV_ACTIVATE);
+}
+
+void trial_set_reason(struct core *c, struct trial *t, const char *reason)
+{
+    if (t->exit_reason && !strcmp(t->exit_reason, reason))
+        return;
+    free(t->exit_reason);
+    t->exit_reason = xstrdup(reason);
+    STORE(c, TRIAL_SET_EXIT_REASON, "si", reason, t->id);
+    core_event(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
+}
+
+static void request(struct core *c, struct trial *t)
+{
+    retry_clear(c, t);
+    if (t->state == TRIAL_ACTIVE && !t->allocation)
+        allocation_request(c, t);
+}
+
+static void retry(struct core *c, struct trial *t)
+{
+    t->restarts++;
+    STORE(c, TRIAL_SET_RESTARTS, "ii", t->restarts, t->id);
+    core_event(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
+    if (t->restarts > t->active->max_restarts || t->no_retries) {
+        retry_give_up(c, t);
+        trial_event(c, t, TRIAL_EV_OUT_OF_RESTARTS);
+    } else {
+        gc_look_for_vanished(c, t);
+        if (!retry_wait(c, t))
+            request(c, t);
+    }
+}
+
+static enum search_end end_for_search(const struct trial *t)
+{
+    if (t->state == TRIAL_COMPLETED)
+        return SEARCH_END_COMPLETED;
+    if (t->state == TRIAL_CANCELED)
+        return SEARCH_END_CANCELED;
+    return t->invalid ? SEARCH_END_INVALID_HP : SEARCH_END_ERROR;
+}
+
+// A search collects checkpoints as its trials end, the more rarely the more there are: what all of
+// it looks at stays in proportion to what there is. The last is its own end's.
+static void collect(struct core *c, struct active_experiment *l)
+{
+    l->ended_trials++;
+    if (!l->active_trials || l->ended_trials - l->collected <= l->ended_trials / 16)
+        return;
+    l->collected = l->ended_trials;
+    gc_ended_trials(c, l->experiment);
+}
+
+static void end(struct core *c, struct trial *t)
+{
+    struct active_experiment *l = t->active;
+    must(!t->allocation);
+    by_id_remove(&c->trials, t->id);
+    l->active_trials--;
+    STORE(c, TRIAL_END, "ssii", trial_state_word(t->state), t->exit_reason ? t->exit_reason : "",
+          c->wall, t->id);
+    metrics_end(c, t);
+    listing_end(c, t);
+    core_tell_log(c, t->task_id);
+    log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)l->experiment->id,
+             (long long)t->id, trial_state_word(t->state));
+    struct search_event ended = {
+        .kind = SEARCH_TRIAL_ENDED, .request_id = t->request_id, .end = end_for_search(t)};
+    experiment_tell(c, l, &ended);
+    collect(c, l);
+    experiment_settle(c, l);
+}
+
+// To the allocation, or back at once when there is none.
+static void pass_on(struct core *c, struct trial *t, enum allocation_event ev)
+{
+    if (!t->allocation)
+        trial_event(c, t, TRIAL_EV_IDLE);
+    else if (ev == ALLOCATION_EV_KILL)
+        allocation_kill(c, t->allocation, OUTCOME_KILLED, "killed");
+    else
+        allocation_event(c, t->allocation, ev);
+}
+
+void trial_event(struct core *c, struct trial *t, enum trial_event ev)
+{
+    struct transition to = trial_transition(t->state, ev);
+    if ((int)t->state != to.next) {
+        t->state = (enum trial_state)to.next;
+        core_event(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
+        if (t->state != TRIAL_ACTIVE)
+            retry_clear(c, t);
+        if (to.action != TRIAL_DO_END)
+            STORE(c, TRIAL_SET_STATE, "si", trial_state_word(t->state), t->id);
+    }
+    switch ((enum trial_action)to.action) {
+    case TRIAL_DO_NOTHING:
+        break;
+    case TRIAL_DO_REQUEST:
+        request(c, t);
+        break;
+    case TRIAL_DO_RETRY:
+        retry(c, t);
+        break;
+    case TRIAL_DO_DRAIN:
+        pass_on(c, t, ALLOCATION_EV_DRAIN);
+        break;
+    case TRIAL_DO_KILL:
+        pass_on(c, t, ALLOCATION_EV_KILL);
+        break;
+    case TRIAL_DO_END:
+        end(c, t);
+        break;
+    }
+}

@@ -1,0 +1,454 @@
+#include "master/lifecycle/unmanaged.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/notify/webhooks.h"
+#include "master/teams/teams.h"
+
+enum { SILENCE_US = LIMIT_SILENCE_S * 1000000 };
+
+// --- made and freed ------------------------------------------------------------------------------
+
+static void fell_silent(struct core *c, void *arg)
+{
+    char reason[80];
+    snprintf(reason, sizeof reason, "nothing was heard of its program for %d s", LIMIT_SILENCE_S);
+    detached_event(c, arg, DETACHED_EV_SILENT, reason);
+}
+
+void detached_new(struct core *c, struct trial *t, const char *external_id)
+{
+    struct detached *d = xcalloc(1, sizeof *d);
+    d->core = c;
+    d->external_id = external_id && *external_id ? xstrdup(external_id) : NULL;
+    d->resume_steps = -1;
+    d->heard_at = c->wall;
+    d->silence.fire = fell_silent;
+    d->silence.arg = t;
+    t->detached = d;
+}
+
+void detached_free(struct trial *t)
+{
+    if (!t->detached)
+        return;
+    timer_clear(&t->detached->core->timers, &t->detached->silence);
+    free(t->detached->external_id);
+    free(t->detached);
+    t->detached = NULL;
+}
+
+static void expect(struct core *c, struct trial *t)
+{
+    timer_set(&c->timers, &t->detached->silence, c->now + SILENCE_US);
+}
+
+static void rested(struct core *c, void *arg)
+{
+    detached_forget(c, arg);
+}
+
+static void rest(struct core *c, struct active_experiment *l)
+{
+    l->rest.fire = rested;
+    l->rest.arg = l;
+    timer_set(&c->timers, &l->rest, c->now + SILENCE_US);
+}
+
+void detached_load(struct core *c, struct active_experiment *l)
+{
+    for (struct trial *t = l->trials; t; t = t->next)
+        if (t->state == TRIAL_ACTIVE)
+            expect(c, t);
+    if (experiment_is_terminal(l->experiment->state))
+        rest(c, l);
+}
+
+void detached_forget(struct core *c, struct active_experiment *l)
+{
+    timer_clear(&c->timers, &l->rest);
+    for (struct trial *t = l->trials; t; t = t->next)
+        by_id_remove(&c->trials, t->id);
+    l->experiment->active = NULL;
+    l->ended_next = c->ended; // metrics of this turn may still be with its trials
+    c->ended = l;
+}
+
+// --- states --------------------------------------------------------------------------------------
+
+// One that runs makes it run; else the best end counts; else it waits for a program to start.
+static enum experiment_state state_of(const struct active_experiment *l)
+{
+    static const int ranks[TRIAL_STATES] = {[TRIAL_PAUSED] = 1,
+                                            [TRIAL_CANCELED] = 2,
+                                            [TRIAL_ERROR] = 3,
+                                            [TRIAL_COMPLETED] = 4,
+                                            [TRIAL_ACTIVE] = 5};
+    static const enum experiment_state states[] = {EXPERIMENT_PAUSED,    EXPERIMENT_PAUSED,
+                                                   EXPERIMENT_CANCELED,  EXPERIMENT_ERROR,
+                                                   EXPERIMENT_COMPLETED, EXPERIMENT_ACTIVE};
+    int best = 0;
+    for (const struct trial *t = l->trials; t; t = t->next)
+        if (ranks[t->state] > best)
+            best = ranks[t->state];
+    return states[best];
+}
+
+static void set_state(struct core *c, struct active_experiment *l, enum experiment_state state)
+{
+    struct experiment *x = l->experiment;
+    bool was = experiment_is_terminal(x->state), is = experiment_is_terminal(state);
+    const char *word = state == EXPERIMENT_ACTIVE ? "RUNNING" : experiment_state_word(state);
+    if (state == x->state)
+        return;
+    x->state = state;
+    if (is)
+        STORE(c, EXPERIMENT_END, "sii", word, c->wall, x->id);
+    else if (was)
+        STORE(c, EXPERIMENT_REOPEN, "si", word, x->id);
+    else
+        STORE(c, EXPERIMENT_SET_STATE, "si", word, x->id);
+    webhooks_state(c, x);
+    if (is)
+        rest(c, l);
+    else
+        timer_clear(&c->timers, &l->rest);
+    core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+}
+
+static void hear(struct core *c, struct trial *t)
+{
+    t->detached->heard_at = c->wall;
+    STORE(c, TRIAL_SET_HEARTBEAT, "ii", c->wall, t->id);
+    expect(c, t);
+}
+
+static void run(struct core *c, struct trial *t, bool ended)
+{
+    free(t->exit_reason);
+    t->exit_reason = NULL;
+    if (ended)
+        STORE(c, TRIAL_REOPEN, "si", "RUNNING", t->id);
+    else
+        STORE(c, TRIAL_SET_STATE, "si", "RUNNING", t->id);
+    hear(c, t);
+}
+
+static void end(struct core *c, struct trial *t, enum detached_event ev, const char *reason)
+{
+    int64_t at = ev == DETACHED_EV_SILENT ? t->detached->heard_at : c->wall;
+    timer_clear(&c->timers, &t->detached->silence);
+    trial_set_reason(c, t, reason);
+    STORE(c, TRIAL_END, "ssii", trial_state_word(t->state), reason, at, t->id);
+    metrics_end(c, t);
+    listing_end(c, t);
+    core_tell_log(c, t->task_id);
+    log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)t->active->experiment->id,
+             (long long)t->id, trial_state_word(t->state));
+}
+
+void detached_event(struct core *c, struct trial *t, enum detached_event ev, const char *reason)
+{
+    struct transition to = detached_transition(t->state, ev);
+    bool ended = trial_is_terminal(t->state);
+    t->state = (enum trial_state)to.next;
+    switch ((enum detached_action)to.action) {
+    case DETACHED_DO_NOTHING:
+        return;
+    case DETACHED_DO_RUN:
+        run(c, t, ended);
+        break;
+    case DETACHED_DO_REST:
+        timer_clear(&c->timers, &t->detached->silence);
+        STORE(c, TRIAL_SET_STATE, "si", trial_state_word(t->state), t->id);
+        break;
+    case DETACHED_DO_END:
+        end(c, t, ev, reason);
+        break;
+    }
+    core_event(c, EVENT_TRIAL, t->active->experiment->id, t->id, NULL);
+    set_state(c, t->active, state_of(t->active));
+}
+
+int detached_verb(struct core *c, struct experiment *x, enum experiment_event ev, struct error *e)
+{
+    struct active_experiment *l = x->active;
+    if (ev != EXPERIMENT_EV_CANCEL && ev != EXPERIMENT_EV_KILL)
+        return error_set(e, ERR_CONFLICT,
+                         "experiment %lld is unmanaged: its programs run elsewhere, so that the "
+                         "master cannot start or pause them; do that where they run",
+                         (long long)x->id);
+    for (struct trial *t = l->trials; t; t = t->next)
+        detached_event(c, t, DETACHED_EV_CANCELED, "canceled");
+    if (!l->trials)
+        set_state(c, l, EXPERIMENT_CANCELED);
+    return 0;
+}
+
+// --- who reports ---------------------------------------------------------------------------------
+
+int64_t trial_of_task(const char *task_id)
+{
+    long long experiment, trial;
+    char exact[TASK_ID];
+    if (sscanf(task_id, "%lld.%lld", &experiment, &trial) != 2)
+        return 0;
+    snprintf(exact, sizeof exact, "%lld.%lld", experiment, trial);
+    return strcmp(exact, task_id) ? 0 : trial;
+}
+
+// The trial of an unmanaged experiment, which the caller may change. What had ended is read again.
+static int find_detached(struct core *c, struct request *rq, int64_t id, struct trial **out,
+                         struct error *e)
+{
+    struct trial *t = core_trial_find(c, id);
+    struct db_rows *rows = t ? NULL : db_query(c->reader, STMT_TRIAL_HOME, "i", id);
+    bool stored = rows && db_next(rows) > 0;
+    bool unmanaged = t ? t->active->unmanaged : stored && db_int(rows, 1);
+    struct experiment *x = t        ? t->active->experiment
+                           : stored ? core_experiment_find(c, db_int(rows, 0))
+                                    : NULL;
+    db_rows_close(rows);
+    if (!x || !core_sees(c, rq, x))
+        return error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
+    int err = core_may_change(c, rq, x, e);
+    if (!err && !unmanaged)
+        err = error_set(e, ERR_FORBIDDEN,
+                        "trial %lld is run by this master: only its own task may report for it",
+                        (long long)id);
+    if (!err && !x->active)
+        err = active_experiment_restore(c, x, NULL, e);
+    if (err)
+        return err;
+    *out = core_trial_find(c, id);
+    return *out ? 0 : error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
+}
+
+int core_reporter(struct core *c, struct request *rq, int64_t id, struct trial **t, struct error *e)
+{
+    struct allocation *a;
+    if (rq->principal.kind == PRINCIPAL_USER) {
+        int err = find_detached(c, rq, id, t, e);
+        if (!err && (*t)->state == TRIAL_ACTIVE)
+            expect(c, *t); // what it reports is a sign of life
+        return err;
+    }
+    int err = core_caller(c, rq, &a, e);
+    if (err)
+        return err;
+    *t = a->trial;
+    if (id && a->trial->id != id)
+        return error_set(e, ERR_FORBIDDEN, "allocation %s is of trial %lld, not of trial %lld",
+                         a->id, (long long)a->trial->id, (long long)id);
+    return 0;
+}
+
+int core_reporter_of_trial(struct core *c, struct request *rq, struct trial **t, struct error *e)
+{
+    int err = request_param_int(rq, 0, &rq->id, e);
+    return err ? err : core_reporter(c, rq, rq->id, t, e);
+}
+
+// --- POST and PUT trials -------------------------------------------------------------------------
+
+static struct trial *find_external(const struct active_experiment *l, const char *external_id)
+{
+    for (struct trial *t = l->trials; t; t = t->next)
+        if (t->detached->external_id && !strcmp(t->detached->external_id, external_id))
+            return t;
+    return NULL;
+}
+
+static struct trial *create(struct core *c, struct active_experiment *l, const json_t *body,
+                            const char *external_id)
+{
+    char request_id[SEARCH_REQUEST_ID];
+    const json_t *hparams = jget(body, "hparams");
+    snprintf(request_id, sizeof request_id, "%lld", (long long)c->next_trial);
+    struct trial *t = trial_new(l, c->next_trial++, request_id);
+    t->hparams = hparams ? json_deep_copy(hparams) : json_object();
+    t->state = TRIAL_PAUSED;
+    detached_new(c, t, external_id);
+    by_id_put(&c->trials, t->id, t);
+    char *text = json_text(t->hparams);
+    STORE(c, TRIAL_INSERT, "iissssii", t->id, l->experiment->id, t->request_id, t->task_id,
+          trial_state_word(t->state), text, t->seed, c->wall);
+    free(text);
+    if (t->detached->external_id)
+        STORE(c, TRIAL_SET_EXTERNAL, "si", t->detached->external_id, t->id);
+    core_event(c, EVENT_EXPERIMENT, l->experiment->id, 0, NULL);
+    core_event(c, EVENT_TRIAL, l->experiment->id, t->id, NULL);
+    return t;
+}
+
+int detached_refuse(const struct experiment *x, struct error *e)
+{
+    return error_set(e, ERR_INVALID,
+                     "experiment %lld is run by this master, which makes its trials itself; "
+                     "submit an unmanaged one for programs that run elsewhere",
+                     (long long)x->id);
+}
+
+// The unmanaged experiment that the body names, live.
+static int find_home(struct core *c, struct request *rq, const json_t *body,
+                     struct active_experiment **out, struct error *e)
+{
+    int64_t id = jget_int(body, "experimentId", 0);
+    struct experiment *x = core_experiment_find(c, id);
+    if (!x || !core_sees(c, rq, x))
+        return error_set(e, ERR_NOT_FOUND, "experimentId: there is no experiment %lld",
+                         (long long)id);
+    int err = core_may_change(c, rq, x, e);
+    if (!err && (x->state == EXPERIMENT_DELETING || x->state == EXPERIMENT_DELETE_FAILED))
+        err = error_set(e, ERR_CONFLICT, "experiment %lld is being deleted", (long long)id);
+    if (!err && !x->active)
+        err = active_experiment_restore(c, x, NULL, e);
+    if (!err && !x->active->unmanaged)
+        err = detached_refuse(x, e);
+    if (!err)
+        *out = x->active;
+    return err;
+}
+
+static size_t count_trials(const struct active_experiment *l)
+{
+    size_t count = 0;
+    for (const struct trial *t = l->trials; t; t = t->next)
+        count++;
+    return count;
+}
+
+static int make_trial(struct core *c, struct request *rq, const json_t *body,
+                      const char *external_id, struct error *e)
+{
+    struct active_experiment *l = NULL;
+    const json_t *hparams = jget(body, "hparams");
+    int err = find_home(c, rq, body, &l, e);
+    if (err)
+        return err;
+    if (hparams && !json_is_object(hparams))
+        return error_set(e, ERR_INVALID, "hparams: not an object");
+    if (external_id && strlen(external_id) > LIMIT_NAME)
+        return error_set(e, ERR_TOO_LARGE, "externalTrialId: more than %d bytes", LIMIT_NAME);
+    struct trial *t = external_id ? find_external(l, external_id) : NULL;
+    if (!t && count_trials(l) >= LIMIT_UNMANAGED_TRIALS)
+        return error_set(e, ERR_TOO_LARGE, "an unmanaged experiment has at most %d trials",
+                         LIMIT_UNMANAGED_TRIALS);
+    if (!t)
+        t = create(c, l, body, external_id);
+    rq->id = t->id;
+    return 0;
+}
+
+int core_trial_create(struct core *c, struct request *rq, struct error *e)
+{
+    return make_trial(c, rq, rq->body, jget_string(rq->body, "externalTrialId", NULL), e);
+}
+
+int core_trial_put(struct core *c, struct request *rq, struct error *e)
+{
+    const char *external_id = jget_string(rq->body, "externalTrialId", "");
+    if (!*external_id)
+        return error_set(e, ERR_INVALID, "externalTrialId: missing");
+    return make_trial(c, rq, jget(rq->body, "createTrialRequest"), external_id, e);
+}
+
+// --- POST trials/{t}/start, PATCH trials/{t} -----------------------------------------------------
+
+// Whether this is the call of before, whose answer was lost: the run it began has said nothing.
+static bool is_repeated(const struct trial *t)
+{
+    return t->run == 1 && t->state == TRIAL_ACTIVE && !t->steps && !t->checkpoint[0] &&
+           !t->training.text && !t->validation.text;
+}
+
+static void begin_run(struct core *c, struct trial *t)
+{
+    t->run++;
+    t->exited_early = t->invalid = false;
+    t->detached->resume_steps = t->run > 1 && t->checkpoint[0] ? t->checkpoint_steps : -1;
+    STORE(c, TRIAL_SET_RUN, "ii", t->run, t->id);
+    if (t->run > 1)
+        metrics_restart(c, t, t->detached->resume_steps);
+}
+
+static void answer_start(struct request *rq, const struct trial *t)
+{
+    struct json_writer w;
+    bool resumed = t->detached->resume_steps >= 0;
+    jw_init(&w, &rq->answer);
+    jw_object(&w);
+    jw_kv_int(&w, "trialRunId", t->run);
+    jw_kv_string(&w, "latestCheckpoint", resumed ? t->checkpoint : NULL);
+    jw_kv_int(&w, "stepsCompleted", resumed ? t->detached->resume_steps : 0);
+    jw_object_end(&w);
+}
+
+int core_trial_start(struct core *c, struct request *rq, struct error *e)
+{
+    struct trial *t;
+    bool resume = jget_bool(rq->body, "resume", false);
+    int err = core_reporter_of_trial(c, rq, &t, e);
+    if (!err && !t->detached)
+        err = error_set(e, ERR_FORBIDDEN, "a task is started by the master alone");
+    if (!err && !resume && t->run && !is_repeated(t))
+        err = error_set(e, ERR_CONFLICT,
+                        "trial %lld has been started already; start it with resume to go on from "
+                        "its newest checkpoint",
+                        (long long)t->id);
+    if (err)
+        return err;
+    if (resume || !t->run)
+        begin_run(c, t);
+    detached_event(c, t, DETACHED_EV_START, "");
+    answer_start(rq, t);
+    return 0;
+}
+
+static int read_event(const json_t *body, enum detached_event *out, struct error *e)
+{
+    static const struct {
+        const char *state;
+        enum detached_event event;
+    } events[] = {
+        {"STATE_RUNNING", DETACHED_EV_RUNS},        {"STATE_PAUSED", DETACHED_EV_PAUSED},
+        {"STATE_ACTIVE", DETACHED_EV_RUNS},         {"STATE_ERROR", DETACHED_EV_FAILED},
+        {"STATE_COMPLETED", DETACHED_EV_COMPLETED}, {"STATE_CANCELED", DETACHED_EV_CANCELED}};
+    const char *state = jget_string(body, "state", "");
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (!strcmp(events[i].state, state)) {
+            *out = events[i].event;
+            return 0;
+        }
+    return error_set(e, ERR_INVALID,
+                     "state: \"%.64s\" is none of STATE_RUNNING, STATE_PAUSED, STATE_COMPLETED, "
+                     "STATE_CANCELED and STATE_ERROR",
+                     state);
+}
+
+// Without a state it is a heartbeat.
+int core_trial_patch(struct core *c, struct request *rq, struct error *e)
+{
+    struct trial *t;
+    enum detached_event ev = DETACHED_EVENTS;
+    bool says = jget(rq->body, "state");
+    int err = says ? read_event(rq->body, &ev, e) : 0;
+    if (!err)
+        err = core_reporter_of_trial(c, rq, &t, e);
+    if (!err && !t->detached)
+        err = error_set(e, ERR_FORBIDDEN, "the state of a task is the master's to say");
+    if (err)
+        return err;
+    if (says)
+        detached_event(c, t, ev, ev == DETACHED_EV_FAILED ? "its program reports an error" : "");
+    if (t->state == TRIAL_ACTIVE)
+        hear(c, t);
+    return 0;
+}

@@ -1,0 +1,73 @@
+// What jobs and teams have used, and when a trial is likely to end: told to the scheduler, and kept
+// in the store over a restart. Slot-seconds: slots times the seconds they were held.
+//
+// Rows are written when an allocation ends (of an experiment: what its ended allocations had; of
+// teams: all up to now, also what still runs). So at load what live allocations have used since
+// comes on top.
+#include "base/arena.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/teams/teams.h"
+
+static double slot_seconds(const struct allocation *a, int64_t from, int64_t to)
+{
+    int64_t start = a->started_at > from ? a->started_at : from;
+    return a->started_at && to > start ? (double)a->slots * (double)(to - start) / 1e6 : 0;
+}
+
+static int64_t used(struct core *c, int team)
+{
+    struct sched_share share;
+    sched_share_of(c->sched, team, c->pools[0]->handle, c->now, &share);
+    return share.usage; // over all pools
+}
+
+void usage_add(struct core *c, const struct allocation *a)
+{
+    struct active_experiment *l = a->trial->active;
+    const struct experiment *x = l->experiment;
+    const struct workspace *ws = core_workspace_of(c, x);
+    double seconds = slot_seconds(a, 0, c->wall);
+    if (seconds <= 0)
+        return;
+    l->service += seconds;
+    STORE(c, EXPERIMENT_ADD_SERVICE, "di", seconds, x->id);
+    STORE(c, WORKSPACE_SET_USAGE, "dii", (double)used(c, ws->team), c->wall, ws->id);
+    STORE(c, MEMBER_SET_USAGE, "iidi", ws->id, x->user_id,
+          (double)used(c, core_team(c, ws->id, x->user_id)), c->wall);
+}
+
+double usage_of_live(const struct core *c, const struct active_experiment *l)
+{
+    double seconds = 0;
+    for (const struct trial *t = l->trials; t; t = t->next)
+        if (t->allocation && t->allocation->part_count)
+            seconds += slot_seconds(t->allocation, 0, c->wall);
+    return seconds;
+}
+
+static void restore(struct core *c, int team, double seconds)
+{
+    if (seconds >= 1)
+        sched_team_restore(c->sched, team, (int64_t)seconds, c->now);
+}
+
+void usage_load(struct core *c, const struct allocation *a)
+{
+    const struct experiment *x = a->trial->active->experiment;
+    struct workspace *ws = core_workspace_of(c, x);
+    int team = core_team(c, ws->id, x->user_id);
+    restore(c, ws->team, slot_seconds(a, ws->usage.at, c->wall));
+    restore(c, team, slot_seconds(a, member_of(ws, x->user_id)->usage.at, c->wall));
+}
+
+// As it has gone on since it started, or since this process knows it.
+void usage_expect(struct core *c, const struct allocation *a)
+{
+    double done = a->trial->progress - a->measured;
+    double elapsed = (double)(c->now - a->measured_at);
+    if (done <= 0 || elapsed <= 0)
+        return;
+    double left = elapsed * (1 - a->trial->progress) / done;
+    if (left < 1e15) // microseconds, thirty years
+        sched_gang_expect(c->sched, a->gang, c->now + (int64_t)left);
+}

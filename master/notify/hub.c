@@ -1,0 +1,344 @@
+#include "master/notify/hub.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "master/audit.h"
+
+enum {
+    TEXT_MAX = 64 * 1024, // bytes of one event's data
+    SHARE = 4,            // the thread rests so many times as long as it worked
+};
+
+static const int64_t begin_us = 1767225600LL * 1000000; // 2026-01-01
+
+struct hub {
+    struct db_reader *db; // the thread's own
+    pthread_t thread;
+    struct buf text; // .. too
+
+    pthread_mutex_t lock; // of all that follows
+    pthread_cond_t come;
+    bool stopping;
+    struct notes *pending; // NULL: none
+    bool eager;            // some of them are not of the lazy topics
+    int64_t rested;        // monotonic: the next pass is not before
+    struct ring *ring;
+    struct hub_follower *followers;
+    int count;
+    int64_t listened; // monotonic: when the last follower left
+    bool deaf;        // notes were thrown away since somebody listened
+};
+
+// --- notes ---------------------------------------------------------------------------------------
+
+static bool is_lazy(enum event_topic topic)
+{
+    return topic == EVENT_METRICS || topic == EVENT_LOGS || topic == EVENT_QUEUE ||
+           topic == EVENT_AUDIT;
+}
+
+static void lose_all(struct hub *h)
+{
+    notes_free(h->pending);
+    h->pending = NULL;
+    h->eager = false;
+    ring_lose(h->ring);
+}
+
+// Nobody follows, and nobody is likely to resume.
+static bool is_deaf(struct hub *h)
+{
+    if (h->count || (h->listened && clock_mono_us() < h->listened + HUB_LINGER_US))
+        return false;
+    if (!h->deaf)
+        lose_all(h);
+    h->deaf = true;
+    return true;
+}
+
+static void take(struct hub *h, struct notes *notes)
+{
+    for (size_t i = 0; i < notes->count; i++)
+        h->eager |= !is_lazy(notes->items[i].topic);
+    if (h->pending) {
+        notes_merge(h->pending, notes);
+        notes_free(notes);
+    } else {
+        h->pending = notes;
+    }
+    if (h->pending->count > LIMIT_EVENTS_KEPT)
+        lose_all(h); // more than a follower could read: he looks at the store again
+    pthread_cond_signal(&h->come);
+}
+
+void hub_notify(void *ctx, struct notes *notes)
+{
+    struct hub *h = ctx;
+    pthread_mutex_lock(&h->lock);
+    if (is_deaf(h))
+        notes_free(notes);
+    else
+        take(h, notes);
+    pthread_mutex_unlock(&h->lock);
+}
+
+void hub_note(struct hub *h, enum event_topic topic, int64_t workspace_id, int64_t id)
+{
+    if (!h)
+        return;
+    char name[32];
+    struct notes *notes = notes_new();
+    snprintf(name, sizeof name, "%lld", (long long)id);
+    notes_add(notes, topic, 0, 0, name)->workspace_id = workspace_id;
+    hub_notify(h, notes);
+}
+
+void hub_note_audit(struct hub *h, const char *path)
+{
+    if (!h)
+        return;
+    char subject[AUDIT_SUBJECT];
+    struct notes *notes = notes_new();
+    audit_subject(path, subject);
+    notes_add(notes, EVENT_AUDIT, 0, 0, subject);
+    hub_notify(h, notes);
+}
+
+// --- the thread ----------------------------------------------------------------------------------
+
+static void wake(struct hub *h, uint64_t after)
+{
+    for (struct hub_follower *f = h->followers; f; f = f->next) {
+        struct event *first = NULL;
+        uint64_t place = after;
+        int found = f->listens ? ring_read(h->ring, &place, f->filter, &first, 1) : 0;
+        if (found > 0)
+            event_release(first);
+        if (found)
+            stream_wake(f->stream);
+    }
+}
+
+// One number is one event: the thread alone gives them, but those that are lost.
+static void publish(struct hub *h, struct note *n)
+{
+    buf_reset(&h->text);
+    if (!event_text(h->db, n, &h->text) || h->text.err)
+        return;
+    pthread_mutex_lock(&h->lock);
+    ring_add(h->ring, event_new(ring_last(h->ring) + 1, n, buf_str(&h->text)));
+    pthread_mutex_unlock(&h->lock);
+}
+
+// With the lock held, which it gives up meanwhile.
+static void pass(struct hub *h)
+{
+    struct notes *notes = h->pending;
+    uint64_t last = ring_last(h->ring);
+    h->pending = NULL;
+    h->eager = false;
+    pthread_mutex_unlock(&h->lock);
+    int64_t began = clock_mono_us();
+    for (size_t i = 0; i < notes->count; i++)
+        publish(h, &notes->items[i]);
+    notes_free(notes);
+    int64_t now = clock_mono_us();
+    pthread_mutex_lock(&h->lock);
+    wake(h, last);
+    h->rested = now + SHARE * (now - began);
+}
+
+static void wait_until(struct hub *h, int64_t at)
+{
+    const struct timespec t = {.tv_sec = at / 1000000, .tv_nsec = at % 1000000 * 1000};
+    pthread_cond_timedwait(&h->come, &h->lock, &t);
+}
+
+static void *hub_main(void *arg)
+{
+    struct hub *h = arg;
+    int64_t last = 0; // when the last pass began
+    pthread_mutex_lock(&h->lock);
+    while (!h->stopping) {
+        int64_t due = last + (h->eager ? HUB_GAP_US : HUB_LAZY_GAP_US);
+        due = due > h->rested ? due : h->rested;
+        int64_t now = clock_mono_us();
+        if (!h->pending) {
+            pthread_cond_wait(&h->come, &h->lock);
+        } else if (now < due) {
+            wait_until(h, due);
+        } else {
+            last = now;
+            pass(h);
+        }
+    }
+    pthread_mutex_unlock(&h->lock);
+    return NULL;
+}
+
+// --- followers -----------------------------------------------------------------------------------
+
+static int count_of(const struct hub *h, int64_t user)
+{
+    int count = 0;
+    for (const struct hub_follower *f = h->followers; f; f = f->next)
+        count += f->user_id == user;
+    return count;
+}
+
+int hub_add(struct hub *h, struct hub_follower *f, struct error *e)
+{
+    int rc = 0;
+    pthread_mutex_lock(&h->lock);
+    if (h->count >= LIMIT_EVENT_STREAMS)
+        rc = error_set(e, ERR_BUSY, "%d streams of events are open, the most there can be",
+                       LIMIT_EVENT_STREAMS);
+    else if (count_of(h, f->user_id) >= LIMIT_EVENT_STREAMS_USER)
+        rc = error_set(e, ERR_BUSY,
+                       "you have %d streams of events open, the most one user can have; close one",
+                       LIMIT_EVENT_STREAMS_USER);
+    if (!rc) {
+        f->next = h->followers;
+        f->link = &h->followers;
+        if (f->next)
+            f->next->link = &f->next;
+        h->followers = f;
+        h->count++;
+        h->deaf = false;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return rc;
+}
+
+void hub_listen(struct hub *h, struct hub_follower *f)
+{
+    pthread_mutex_lock(&h->lock);
+    f->listens = true;
+    pthread_mutex_unlock(&h->lock);
+}
+
+void hub_remove(struct hub *h, struct hub_follower *f)
+{
+    pthread_mutex_lock(&h->lock);
+    *f->link = f->next;
+    if (f->next)
+        f->next->link = f->link;
+    h->count--;
+    h->listened = clock_mono_us();
+    pthread_mutex_unlock(&h->lock);
+}
+
+uint64_t hub_last(struct hub *h)
+{
+    pthread_mutex_lock(&h->lock);
+    uint64_t last = ring_last(h->ring);
+    pthread_mutex_unlock(&h->lock);
+    return last;
+}
+
+int hub_read(struct hub *h, uint64_t *place, const struct event_filter *f, struct event **out,
+             int most)
+{
+    pthread_mutex_lock(&h->lock);
+    int found = ring_read(h->ring, place, f, out, most);
+    pthread_mutex_unlock(&h->lock);
+    return found;
+}
+
+void hub_end_all(struct hub *h)
+{
+    pthread_mutex_lock(&h->lock);
+    for (struct hub_follower *f = h->followers; f; f = f->next) {
+        atomic_store(&f->stream->ending, true);
+        if (f->listens)
+            stream_wake(f->stream);
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
+// --- start and end -------------------------------------------------------------------------------
+
+static int count_start(struct db *db, struct db_reader *reader, uint64_t *out, struct error *e)
+{
+    char text[32];
+    int64_t minutes = (clock_wall_us() - begin_us) / 60000000;
+    struct db_rows *rows = db_query(reader, STMT_META_GET, "s", "event_start");
+    int found = db_next(rows);
+    *out = found == 1 ? strtoull(db_text(rows, 0), NULL, 10) + 1 : 1;
+    if (minutes > 0 && (uint64_t)minutes > *out)
+        *out = (uint64_t)minutes;
+    db_rows_close(rows);
+    if (found < 0)
+        return error_set(e, ERR_INTERNAL, "the store cannot be read");
+    snprintf(text, sizeof text, "%" PRIu64, *out);
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_META_SET, "ss", "event_start", text);
+    return db_commit_wait(db, b, e);
+}
+
+static void release(struct hub *h)
+{
+    notes_free(h->pending);
+    ring_free(h->ring);
+    buf_free(&h->text);
+    if (h->db)
+        db_reader_close(h->db);
+    pthread_cond_destroy(&h->come);
+    pthread_mutex_destroy(&h->lock);
+    free(h);
+}
+
+static struct hub *make(void)
+{
+    struct hub *h = xcalloc(1, sizeof *h);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&h->come, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&h->lock, NULL);
+    buf_init(&h->text, TEXT_MAX);
+    return h;
+}
+
+int hub_start(struct db *db, struct hub **out, struct error *e)
+{
+    uint64_t start = 0;
+    struct hub *h = make();
+    int rc = db_reader_open(db, &h->db, e);
+    if (!rc)
+        rc = count_start(db, h->db, &start, e);
+    if (!rc) {
+        h->ring = ring_new(start << HUB_NUMBER_BITS, LIMIT_EVENTS_KEPT, LIMIT_EVENT_BYTES);
+        int err = pthread_create(&h->thread, NULL, hub_main, h);
+        if (err)
+            rc = error_set_errno(e, ERR_INTERNAL, err, "cannot start a thread");
+    }
+    if (rc) {
+        release(h);
+        return rc;
+    }
+    *out = h;
+    return 0;
+}
+
+void hub_free(struct hub *h)
+{
+    if (!h)
+        return;
+    pthread_mutex_lock(&h->lock);
+    must(!h->followers);
+    h->stopping = true;
+    pthread_cond_signal(&h->come);
+    pthread_mutex_unlock(&h->lock);
+    pthread_join(h->thread, NULL);
+    release(h);
+}

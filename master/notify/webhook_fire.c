@@ -1,0 +1,203 @@
+// When webhooks fire: what a state machine, a log or a program says becomes rows of the outbox.
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/wire.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/kernel/handlers.h"
+#include "master/notify/webhook_internal.h"
+#include "master/teams/teams.h"
+
+enum {
+    FIRED_KNOWN = 100000, // trials that one trigger remembers; the store knows the others
+    ALERT_REPEAT_US = 10 * 1000000,
+};
+
+// --- who hears -----------------------------------------------------------------------------------
+
+static bool names(const json_t *config, const struct webhook *w)
+{
+    size_t i;
+    json_t *entry;
+    json_array_foreach(jget(config, "webhook_id"), i, entry)
+    {
+        if (json_is_integer(entry) && json_integer_value(entry) == w->id)
+            return true;
+    }
+    json_array_foreach(jget(config, "webhook_name"), i, entry)
+    {
+        if (json_is_string(entry) && !strcmp(json_string_value(entry), w->name))
+            return true;
+    }
+    return false;
+}
+
+static bool hears(struct core *c, const struct webhook *w, const struct experiment *x)
+{
+    const json_t *config = jget(jget(x->active->config, "integrations"), "webhooks");
+    if (jget_bool(config, "exclude", false))
+        return false;
+    if (w->workspace && w->workspace != core_workspace_of(c, x)->id)
+        return false;
+    return !w->specific || names(config, w);
+}
+
+static void put(struct core *c, const struct trigger *t, const struct subject *s)
+{
+    char event[UUID_TEXT];
+    char *text = webhook_text(c, t, s, event);
+    STORE(c, OUTBOX_INSERT, "issi", t->hook->id, event, text, c->wall);
+    free(text);
+}
+
+// At most once for each task, whatever happens to the master meanwhile.
+static void put_once(struct core *c, struct trigger *t, const struct subject *s)
+{
+    char event[UUID_TEXT];
+    if (by_id_find(&t->fired, s->trial))
+        return;
+    if (t->fired.count >= FIRED_KNOWN)
+        t->fired.count = 0;
+    by_id_put(&t->fired, s->trial, t);
+    char *text = webhook_text(c, t, s, event);
+    STORE(c, OUTBOX_INSERT_ONCE, "issisi", t->hook->id, event, text, c->wall, s->task, t->id);
+    STORE(c, WEBHOOK_FIRED, "si", s->task, t->id);
+    free(text);
+}
+
+// --- what happens --------------------------------------------------------------------------------
+
+// The triggers of a kind that hear of an experiment, one after the other. NULL: no more.
+static struct trigger *next_trigger(struct core *c, enum trigger_kind kind,
+                                    const struct experiment *x, struct trigger *after)
+{
+    struct webhook *w = after ? after->hook : c->webhooks->first;
+    size_t i = after ? (size_t)(after - w->triggers) + 1 : 0;
+    if (!c->webhooks->of_kind[kind] || !x->active)
+        return NULL;
+    for (; w; w = w->next, i = 0) {
+        if (!hears(c, w, x))
+            continue;
+        for (; i < w->trigger_count; i++)
+            if (w->triggers[i].kind == kind)
+                return &w->triggers[i];
+    }
+    return NULL;
+}
+
+void webhooks_state(struct core *c, const struct experiment *x)
+{
+    const char *state = experiment_state_word(x->state);
+    const struct subject s = {.x = x};
+    if (x->kind != KIND_EXPERIMENT)
+        return;
+    struct trigger *t = NULL;
+    while ((t = next_trigger(c, TRIGGER_STATE, x, t)))
+        if (!strcmp(t->state, state))
+            put(c, t, &s);
+}
+
+void webhooks_wish(struct core *c, const struct trial *trial, struct log_watched *w)
+{
+    struct trigger *t = NULL;
+    while ((t = next_trigger(c, TRIGGER_LINE, trial->active->experiment, t)))
+        if (!by_id_find(&t->fired, trial->id) && !t->unusable)
+            log_watched_add(w, t->pattern, -1, t->id);
+}
+
+void webhooks_line(struct core *c, const struct trial *trial, const char *agent, int64_t trigger,
+                   const char *line)
+{
+    const struct experiment *x = trial->active->experiment;
+    const struct subject s = {
+        .x = x, .trial = trial->id, .task = trial->task_id, .agent = agent, .line = line};
+    struct trigger *t = NULL;
+    while ((t = next_trigger(c, TRIGGER_LINE, x, t))) // it may have been deleted meanwhile
+        if (t->id == trigger)
+            put_once(c, t, &s);
+}
+
+void webhooks_validation(struct core *c, const struct trial *trial, const struct series_block *b,
+                         size_t at)
+{
+    const struct experiment *x = trial->active->experiment;
+    struct trigger *t = NULL;
+    while ((t = next_trigger(c, TRIGGER_METRIC, x, t))) {
+        struct subject s = {
+            .x = x, .trial = trial->id, .task = trial->task_id, .steps = b->steps[at]};
+        if (series_value(b, at, t->metric, &s.value) &&
+            (t->above ? s.value > t->limit : s.value < t->limit))
+            put_once(c, t, &s);
+    }
+}
+
+// --- alerts of programs --------------------------------------------------------------------------
+
+// A client that lost the connection says the same again, at once.
+static bool is_repeated(struct core *c, const struct subject *s)
+{
+    struct webhooks *all = c->webhooks;
+    uint64_t hash = hash64(s->title, strlen(s->title)) * 31 +
+                    hash64(s->description, strlen(s->description)) * 17 +
+                    hash64(s->level, strlen(s->level)) + (uint64_t)s->x->id * 7 +
+                    (uint64_t)s->trial;
+    for (size_t i = 0; i < ALERTS_REMEMBERED; i++)
+        if (all->alerts[i].hash == hash && all->alerts[i].at &&
+            c->now - all->alerts[i].at < ALERT_REPEAT_US)
+            return true;
+    all->alerts[all->alert_next] = (struct alert){hash, c->now};
+    all->alert_next = (all->alert_next + 1) % ALERTS_REMEMBERED;
+    return false;
+}
+
+static int read_alert(const json_t *body, struct subject *s, struct error *e)
+{
+    const json_t *data = jget(body, "data");
+    const char *level = wire_word(WIRE_LOG_LEVEL, jget_string(data, "level", "INFO"));
+    s->title = jget_string(data, "title", "");
+    s->description = jget_string(data, "description", "");
+    s->level = level ? level : "INFO";
+    s->trial = jget_int(body, "trialId", 0);
+    if (strlen(s->title) > LIMIT_NAME || strlen(s->description) > LIMIT_DESCRIPTION)
+        return error_set(e, ERR_TOO_LARGE, "data: a title has at most %d bytes, a description %d",
+                         LIMIT_NAME, LIMIT_DESCRIPTION);
+    return 0;
+}
+
+// The experiment that the alert is of: a task's own, or one that a user may change.
+static int alerting(struct core *c, struct request *rq, struct experiment **out, struct error *e)
+{
+    int64_t id = jget_int(rq->body, "experimentId", rq->principal.experiment_id);
+    if (rq->principal.kind == PRINCIPAL_TASK && id != rq->principal.experiment_id)
+        return error_set(e, ERR_FORBIDDEN, "experimentId: this token is of experiment %lld",
+                         (long long)rq->principal.experiment_id);
+    *out = core_experiment_find(c, id);
+    if (!*out)
+        return error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)id);
+    int rc = rq->principal.kind == PRINCIPAL_TASK ? 0 : core_may_change(c, rq, *out, e);
+    if (!rc && !(*out)->active)
+        rc = error_set(e, ERR_CONFLICT, "experiment %lld has ended", (long long)id);
+    return rc;
+}
+
+int core_webhook_custom(struct core *c, struct request *rq, struct error *e)
+{
+    struct experiment *x = NULL;
+    struct subject s = {0};
+    int rc = alerting(c, rq, &x, e);
+    if (!rc)
+        rc = read_alert(rq->body, &s, e);
+    if (rc)
+        return rc;
+    s.x = x;
+    if (is_repeated(c, &s))
+        return 0;
+    struct trigger *t = NULL;
+    while ((t = next_trigger(c, TRIGGER_CUSTOM, x, t)))
+        put(c, t, &s);
+    return 0;
+}

@@ -1,0 +1,228 @@
+// What webhooks send: Determined's payloads, as compact JSON, which is what the signature is of.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "master/notify/webhook_internal.h"
+#include "master/teams/teams.h"
+
+enum { PAYLOAD_MAX = 1 << 20, LINE_SHOWN = 4096 };
+
+static int64_t seconds_of(const struct core *c, const struct experiment *x)
+{
+    return (c->wall - x->active->submitted_at) / 1000000;
+}
+
+// --- for programs --------------------------------------------------------------------------------
+
+static void write_experiment(struct core *c, struct json_writer *w, const struct subject *s)
+{
+    const struct active_experiment *l = s->x->active;
+    const struct project *p = core_project(c, s->x->project_id);
+    jw_key(w, "experiment");
+    jw_object(w);
+    jw_kv_int(w, "id", s->x->id);
+    jw_kv_string(w, "state", experiment_state_word(s->x->state));
+    jw_kv_string(w, "name", jget_string(l->config, "name", ""));
+    jw_kv_int(w, "duration", seconds_of(c, s->x));
+    jw_kv_string(w, "resource_pool", l->pool ? l->pool->name : "");
+    jw_kv_int(w, "slots_per_trial", l->slots);
+    jw_kv_string(w, "workspace", p->workspace->name);
+    jw_kv_string(w, "project", p->name);
+    if (s->trial)
+        jw_kv_int(w, "trial_id", s->trial);
+    jw_object_end(w);
+}
+
+// A state is a bare word here, however the webhook was told of it: COMPLETED.
+static void write_condition(struct json_writer *w, const struct trigger *t, const struct subject *s)
+{
+    jw_key(w, "condition");
+    if (t->kind == TRIGGER_LINE || t->kind == TRIGGER_METRIC) {
+        jw_json(w, t->condition);
+        return;
+    }
+    jw_object(w);
+    jw_kv_string(w, "state", experiment_state_word(s->x->state));
+    jw_object_end(w);
+}
+
+static void write_data(struct core *c, struct json_writer *w, const struct trigger *t,
+                       const struct subject *s)
+{
+    jw_key(w, "event_data");
+    jw_object(w);
+    if (t->kind != TRIGGER_LINE)
+        write_experiment(c, w, s);
+    if (t->kind == TRIGGER_LINE) {
+        jw_key(w, "task_log");
+        jw_object(w);
+        jw_kv_string(w, "task_id", s->task);
+        jw_kv_string(w, "node_name", s->agent);
+        jw_key(w, "triggering_log");
+        jw_stringn(w, s->line, strnlen(s->line, LINE_SHOWN));
+        jw_object_end(w);
+    } else if (t->kind == TRIGGER_METRIC) {
+        jw_key(w, "metric");
+        jw_object(w);
+        jw_kv_string(w, "name", t->metric);
+        jw_kv_double(w, "value", s->value);
+        jw_kv_int(w, "steps_completed", s->steps);
+        jw_object_end(w);
+    } else if (t->kind == TRIGGER_CUSTOM) {
+        jw_key(w, "custom_data");
+        jw_object(w);
+        jw_kv_string(w, "title", s->title);
+        jw_kv_string(w, "description", s->description);
+        jw_kv_string(w, "level", s->level);
+        jw_object_end(w);
+    }
+    jw_object_end(w);
+}
+
+static void write_event(struct core *c, struct json_writer *w, const struct trigger *t,
+                        const struct subject *s, const char *event)
+{
+    jw_object(w);
+    jw_kv_string(w, "event_id", event);
+    jw_kv_string(w, "event_type", trigger_words[t->kind]);
+    jw_kv_int(w, "timestamp", c->wall / 1000000);
+    write_condition(w, t, s);
+    write_data(c, w, t, s);
+    jw_object_end(w);
+}
+
+// --- for Slack -----------------------------------------------------------------------------------
+
+// Text of a block: & < > are Slack's own.
+static void escape(struct buf *out, const char *text)
+{
+    size_t len = strnlen(text, LINE_SHOWN);
+    for (const char *c = text; c < text + len; c++)
+        if (*c == '&')
+            buf_puts(out, "&amp;");
+        else if (*c == '<')
+            buf_puts(out, "&lt;");
+        else if (*c == '>')
+            buf_puts(out, "&gt;");
+        else
+            buf_append(out, c, 1);
+}
+
+static void write_text(struct json_writer *w, const char *key, const char *text)
+{
+    struct buf safe;
+    buf_init(&safe, 8 * LINE_SHOWN);
+    escape(&safe, text);
+    jw_key(w, key);
+    jw_object(w);
+    jw_kv_string(w, "type", "mrkdwn");
+    jw_kv_string(w, "text", buf_str(&safe));
+    jw_object_end(w);
+    buf_free(&safe);
+}
+
+static void write_field(struct json_writer *w, const char *name, const char *value)
+{
+    struct buf text;
+    buf_init(&text, 8 * LINE_SHOWN);
+    buf_printf(&text, "*%s*: ", name);
+    escape(&text, value);
+    jw_object(w);
+    jw_kv_string(w, "type", "mrkdwn");
+    jw_kv_string(w, "text", buf_str(&text));
+    jw_object_end(w);
+    buf_free(&text);
+}
+
+// One sentence: what happened.
+static char *sentence(const struct trigger *t, const struct subject *s)
+{
+    const char *state = experiment_state_word(s->x->state);
+    long long id = s->x->id, trial = s->trial;
+    switch (t->kind) {
+    case TRIGGER_LINE:
+        return xasprintf("Trial %lld of experiment #%lld printed on %s, which matches `%s`:\n%s",
+                         trial, id, s->agent, jget_string(t->condition, "regex", ""), s->line);
+    case TRIGGER_METRIC:
+        return xasprintf("Trial %lld of experiment #%lld: %s is %g after %lld steps, %s %g", trial,
+                         id, t->metric, s->value, (long long)s->steps, t->above ? "above" : "below",
+                         t->limit);
+    case TRIGGER_CUSTOM:
+        return xasprintf("%s: %s\n%s", s->level, s->title, s->description);
+    default:
+        break;
+    }
+    if (!strcmp(state, "COMPLETED"))
+        return xasprintf("Experiment #%lld has completed", id);
+    if (!strcmp(state, "ERROR"))
+        return xasprintf("Experiment #%lld has ended with an error", id);
+    return xasprintf("Experiment #%lld is now %s", id, state);
+}
+
+static void write_fields(struct core *c, struct json_writer *w, const struct subject *s)
+{
+    const struct project *p = core_project(c, s->x->project_id);
+    int64_t seconds = seconds_of(c, s->x);
+    char *duration =
+        xasprintf("%lldh %lldmin", (long long)(seconds / 3600), (long long)(seconds / 60 % 60));
+    jw_key(w, "fields");
+    jw_array(w);
+    write_field(w, "Status", experiment_state_word(s->x->state));
+    write_field(w, "Duration", duration);
+    write_field(w, "Workspace", p->workspace->name);
+    write_field(w, "Project", p->name);
+    jw_array_end(w);
+    free(duration);
+}
+
+static void write_slack(struct core *c, struct json_writer *w, const struct trigger *t,
+                        const struct subject *s)
+{
+    bool failed = s->x->state == EXPERIMENT_ERROR;
+    char *what = sentence(t, s);
+    char *name =
+        xasprintf("%s (#%lld)", jget_string(s->x->active->config, "name", ""), (long long)s->x->id);
+    jw_object(w);
+    jw_key(w, "blocks");
+    jw_array(w);
+    jw_object(w);
+    jw_kv_string(w, "type", "section");
+    write_text(w, "text", what);
+    jw_object_end(w);
+    jw_array_end(w);
+    jw_key(w, "attachments");
+    jw_array(w);
+    jw_object(w);
+    jw_kv_string(w, "color", failed ? "#DD5040" : "#13B670");
+    jw_key(w, "blocks");
+    jw_array(w);
+    jw_object(w);
+    jw_kv_string(w, "type", "section");
+    write_text(w, "text", name);
+    write_fields(c, w, s);
+    jw_object_end(w);
+    jw_array_end(w);
+    jw_object_end(w);
+    jw_array_end(w);
+    jw_object_end(w);
+    free(what);
+    free(name);
+}
+
+char *webhook_text(struct core *c, const struct trigger *t, const struct subject *s, char *event)
+{
+    struct buf out;
+    struct json_writer w;
+    uuid_make(event);
+    buf_init(&out, PAYLOAD_MAX);
+    jw_init(&w, &out);
+    if (t->hook->slack)
+        write_slack(c, &w, t, s);
+    else
+        write_event(c, &w, t, s, event);
+    must(!out.err);
+    return buf_take(&out);
+}

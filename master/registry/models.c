@@ -1,0 +1,778 @@
+// The model registry: models, and versions of them that each name a checkpoint. A checkpoint that
+// is in the registry is kept.
+//
+// Who sees a model's workspace sees the checkpoints of its versions too, wherever they were
+// trained: to register one is to publish it there.
+//
+// Clients repeat a POST when they lose the connection: what is word for word the newest of the same
+// user, and not older than REPEAT_S, is a repetition.
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "master/notify/hub.h"
+#include "master/teams/authz_lookup.h"
+#include "master/views/list.h"
+#include "master/views/views.h"
+
+enum {
+    REPEAT_S = 60,
+    NOTES_MAX = 1 << 20,    // bytes
+    METADATA_MAX = 1 << 20, // bytes
+    LABELS_MAX = 100,
+};
+
+struct words { // of a model or version, as the store has them; NULL: not given
+    const char *name, *description, *notes;
+    const char *metadata, *labels; // JSON
+};
+
+// --- what is asked -------------------------------------------------------------------------------
+
+static int read_text(const json_t *body, const char *key, size_t most, const char **out,
+                     struct error *e)
+{
+    const json_t *value = jget(body, key);
+    *out = json_string_value(value);
+    if (value && !*out)
+        return error_set(e, ERR_INVALID, "%s: not a text", key);
+    if (*out && strlen(*out) > most)
+        return error_set(e, ERR_TOO_LARGE, "%s: more than %zu bytes", key, most);
+    return 0;
+}
+
+static const char *kept_text(struct view *v, const json_t *value)
+{
+    char *text = json_text(value);
+    const char *kept = arena_strdup(&v->rq->arena, text);
+    free(text);
+    return kept;
+}
+
+static int read_labels(struct view *v, const json_t *body, const char **out, struct error *e)
+{
+    size_t i;
+    json_t *label;
+    const json_t *labels = jget(body, "labels");
+    if (!labels)
+        return 0;
+    if (!json_is_array(labels) || json_array_size(labels) > LABELS_MAX)
+        return error_set(e, ERR_INVALID, "labels: not a list of at most %d words", LABELS_MAX);
+    json_array_foreach(labels, i, label)
+    {
+        if (!json_is_string(label) || json_string_length(label) > LIMIT_NAME)
+            return error_set(e, ERR_INVALID, "labels.%zu: not a word of at most %d bytes", i,
+                             LIMIT_NAME);
+    }
+    *out = kept_text(v, labels);
+    return 0;
+}
+
+static int read_metadata(struct view *v, const json_t *body, const char **out, struct error *e)
+{
+    const json_t *metadata = jget(body, "metadata");
+    if (!metadata)
+        return 0;
+    if (!json_is_object(metadata))
+        return error_set(e, ERR_INVALID, "metadata: not an object");
+    *out = kept_text(v, metadata);
+    if (strlen(*out) > METADATA_MAX)
+        return error_set(e, ERR_TOO_LARGE, "metadata: more than %d bytes", METADATA_MAX);
+    return 0;
+}
+
+// `description`: its key; of a version it is "comment".
+static int read_words(struct view *v, const char *description, struct words *out, struct error *e)
+{
+    const json_t *body = v->rq->body;
+    *out = (struct words){0};
+    int rc = read_text(body, "name", LIMIT_NAME, &out->name, e);
+    if (!rc)
+        rc = read_text(body, description, LIMIT_DESCRIPTION, &out->description, e);
+    if (!rc)
+        rc = read_text(body, "notes", NOTES_MAX, &out->notes, e);
+    if (!rc)
+        rc = read_labels(v, body, &out->labels, e);
+    if (!rc)
+        rc = read_metadata(v, body, &out->metadata, e);
+    return rc;
+}
+
+static void fill_words(struct words *w)
+{
+    w->name = w->name ? w->name : "";
+    w->description = w->description ? w->description : "";
+    w->notes = w->notes ? w->notes : "";
+    w->metadata = w->metadata ? w->metadata : "{}";
+    w->labels = w->labels ? w->labels : "[]";
+}
+
+// A path names a model by its name or, all digits, by its id; so a name is not all digits.
+static bool is_number(const char *text)
+{
+    return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+static int check_name(const char *name, struct error *e)
+{
+    bool blank = true;
+    for (const char *c = name; *c; c++) {
+        blank &= *c == ' ';
+        if (iscntrl((unsigned char)*c) || *c == '/')
+            return error_set(e, ERR_INVALID, "name: no control characters, no /");
+    }
+    if (blank)
+        return error_set(e, ERR_INVALID, "name: give the model a name");
+    if (is_number(name))
+        return error_set(e, ERR_INVALID, "name: not digits alone, which would be an id");
+    return 0;
+}
+
+// --- finding -------------------------------------------------------------------------------------
+
+struct model {
+    int64_t id, workspace, user;
+    bool archived;
+    struct standing standing;
+};
+
+static struct db_rows *query_model(struct view *v, const char *key)
+{
+    int64_t id = 0; // of none
+    if (!is_number(key))
+        return db_query(v->db, STMT_MODEL_BY_NAME, "s", key);
+    (void)request_number(key, &id);
+    return db_query(v->db, STMT_MODEL_BY_ID, "i", id);
+}
+
+// Counts the models of that name or id that the caller may see, without `except`; *out: the first.
+// Negative: the store failed.
+static int find_models(struct view *v, const char *key, int64_t except, struct model *out,
+                       struct error *e)
+{
+    struct db_rows *rows = query_model(v, key);
+    int count = 0, more;
+    while ((more = db_next(rows)) == 1) {
+        struct model m = {.id = db_int(rows, 0),
+                          .workspace = db_int(rows, 1),
+                          .user = db_int(rows, 2),
+                          .archived = db_int(rows, 3)};
+        if (m.id == except || standing_in(v, m.workspace, &m.standing, NULL))
+            continue;
+        if (!count++)
+            *out = m;
+    }
+    db_rows_close(rows);
+    return more < 0 ? store_failed(e) : count;
+}
+
+// Finds the model of the path. A caller who sees several of that name has to give the id.
+static int find_model(struct view *v, struct model *out, struct error *e)
+{
+    const char *key = v->rq->params[0];
+    int count = find_models(v, key, 0, out, e);
+    if (count < 0)
+        return count;
+    if (count > 1)
+        return error_set(e, ERR_CONFLICT,
+                         "there are %d models \"%.128s\"; name the one that is meant by its id "
+                         "(one of them is %lld, in workspace \"%.64s\")",
+                         count, key, (long long)out->id, out->standing.workspace);
+    return count ? 0 : error_set(e, ERR_NOT_FOUND, "there is no model %.128s", key);
+}
+
+static int may_change(struct view *v, const struct model *m, int64_t owner, struct error *e)
+{
+    bool own = owner == v->rq->principal.user_id;
+    return role_check(m->standing.role, own ? ACT_CHANGE_OWN : ACT_CHANGE_OTHERS,
+                      m->standing.workspace, e);
+}
+
+static int find_to_change(struct view *v, struct model *m, struct error *e)
+{
+    int rc = find_model(v, m, e);
+    return rc ? rc : may_change(v, m, m->user, e);
+}
+
+struct version {
+    int64_t id, user;
+};
+
+static int find_version(struct view *v, const struct model *m, struct version *out, struct error *e)
+{
+    int64_t number;
+    int rc = request_param_int(v->rq, 1, &number, e);
+    if (rc)
+        return rc;
+    struct db_rows *rows = db_query(v->db, STMT_MODEL_VERSION_BY_NUMBER, "ii", m->id, number);
+    int found = db_next(rows);
+    if (found == 1)
+        *out = (struct version){db_int(rows, 0), db_int(rows, 1)};
+    db_rows_close(rows);
+    return found < 0    ? store_failed(e)
+           : found == 0 ? error_set(e, ERR_NOT_FOUND, "model %.128s has no version %lld",
+                                    v->rq->params[0], (long long)number)
+                        : 0;
+}
+
+// --- models --------------------------------------------------------------------------------------
+
+#define MODEL_COLUMNS                                                                              \
+    "m.id, m.name, m.description, m.metadata, m.labels, m.notes, m.created_at, m.updated_at, "     \
+    "m.archived, m.user_id, mu.username, m.workspace_id, "                                         \
+    "(SELECT count(*) FROM model_versions x WHERE x.model_id = m.id)"
+#define MODEL_FROM   "FROM models m"
+#define MODEL_JOINED "JOIN users mu ON mu.id = m.user_id"
+
+// Columns from `at` on.
+static void write_model_at(struct json_writer *w, struct db_rows *rows, int at)
+{
+    jw_object(w);
+    jw_kv_int(w, "id", db_int(rows, at));
+    jw_kv_string(w, "name", db_text(rows, at + 1));
+    jw_kv_string(w, "description", db_text(rows, at + 2));
+    jw_kv_raw(w, "metadata", db_text(rows, at + 3));
+    jw_kv_raw(w, "labels", db_text(rows, at + 4));
+    jw_kv_string(w, "notes", db_text(rows, at + 5));
+    write_time(w, "creationTime", db_int(rows, at + 6));
+    write_time(w, "lastUpdatedTime", db_int(rows, at + 7));
+    jw_kv_bool(w, "archived", db_int(rows, at + 8));
+    jw_kv_int(w, "userId", db_int(rows, at + 9));
+    jw_kv_string(w, "username", db_text(rows, at + 10));
+    jw_kv_int(w, "workspaceId", db_int(rows, at + 11));
+    jw_kv_int(w, "numVersions", db_int(rows, at + 12));
+    jw_object_end(w);
+}
+
+static void write_model(struct json_writer *w, struct db_rows *rows)
+{
+    write_model_at(w, rows, 0);
+}
+
+static int write_model_member(struct view *v, int64_t id, struct error *e)
+{
+    v->rq->id = id;
+    return write_one(v, "model",
+                     "SELECT " MODEL_COLUMNS " " MODEL_FROM " " MODEL_JOINED " WHERE m.id = ?",
+                     write_model, e);
+}
+
+static int answer_model(struct view *v, int64_t id, struct error *e)
+{
+    jw_object(&v->w);
+    int rc = write_model_member(v, id, e);
+    jw_object_end(&v->w);
+    return rc;
+}
+
+// All of them.
+static void filter_labels(struct list *l)
+{
+    const char *labels[LABELS_MAX];
+    size_t count = query_all(l->v->query, "labels", labels, LABELS_MAX);
+    for (size_t i = 0; i < count && i < LABELS_MAX; i++) {
+        list_and(l, "EXISTS (SELECT 1 FROM json_each(m.labels) WHERE value = ?)");
+        list_bind_text(l, labels[i]);
+    }
+}
+
+int model_list(struct view *v, struct error *e)
+{
+    static const struct list_sort sorts[] = {
+        {"SORT_BY_NAME", "m.name"},
+        {"SORT_BY_DESCRIPTION", "m.description"},
+        {"SORT_BY_CREATION_TIME", "m.created_at"},
+        {"SORT_BY_LAST_UPDATED_TIME", "m.updated_at"},
+        {"SORT_BY_NUM_VERSIONS", "(SELECT count(*) FROM model_versions x WHERE x.model_id = m.id)"},
+        {"SORT_BY_WORKSPACE", "(SELECT name FROM workspaces WHERE id = m.workspace_id)"},
+        {NULL, NULL}};
+    struct list l;
+    list_init(&l, v);
+    list_filter_seen(&l, "m.workspace_id");
+    list_filter_part(&l, "name", "m.name");
+    list_filter_part(&l, "description", "m.description");
+    list_filter_bool(&l, "archived", "m.archived");
+    list_filter_texts(&l, "users", "SELECT username FROM users WHERE id = m.user_id");
+    list_filter_ints(&l, "userIds", "m.user_id");
+    list_filter_ints(&l, "id", "m.id");
+    list_filter_ints(&l, "workspaceIds", "m.workspace_id");
+    list_filter_texts(&l, "workspaceName", "SELECT name FROM workspaces WHERE id = m.workspace_id");
+    filter_labels(&l);
+    list_sort(&l, "sortBy", sorts, "m.updated_at DESC, m.id DESC", "m.id");
+    list_page(&l);
+    static const struct list_source source = {"models", "SELECT " MODEL_COLUMNS, MODEL_FROM,
+                                              MODEL_JOINED, write_model};
+    return list_answer(&l, &source, e);
+}
+
+int model_get(struct view *v, struct error *e)
+{
+    struct model m;
+    int rc = find_model(v, &m, e);
+    return rc ? rc : answer_model(v, m.id, e);
+}
+
+// Words on all models that the caller sees, the most used first.
+int model_labels(struct view *v, struct error *e)
+{
+    static const char sql[] =
+        "SELECT j.value FROM models m, json_each(m.labels) j WHERE (? OR m.workspace_id IN "
+        "(" SQL_SEEN_WORKSPACES
+        ")) AND (? = 0 OR m.workspace_id = ?) GROUP BY j.value ORDER BY count(*) DESC, j.value";
+    const struct principal *me = &v->rq->principal;
+    int64_t workspace, offset, limit, total = 0, shown = 0;
+    int rc = request_query_int(v->rq, "workspaceId", 0, &workspace, e), more;
+    if (!rc)
+        rc = request_query_int(v->rq, "offset", 0, &offset, e);
+    if (!rc)
+        rc = request_query_int(v->rq, "limit", 0, &limit, e);
+    if (rc)
+        return rc;
+    const struct db_value values[] = {{.type = 'i', .i = me->admin},
+                                      {.type = 'i', .i = me->user_id},
+                                      {.type = 'i', .i = workspace},
+                                      {.type = 'i', .i = workspace}};
+    struct db_rows *rows = db_query_sql(v->db, sql, values, 4);
+    jw_object(&v->w);
+    jw_key(&v->w, "labels");
+    jw_array(&v->w);
+    for (; (more = db_next(rows)) == 1; total++)
+        if (total >= offset && (limit <= 0 || shown < limit)) {
+            jw_string(&v->w, db_text(rows, 0));
+            shown++;
+        }
+    jw_array_end(&v->w);
+    wire_write_pagination(&v->w, offset < 0 ? 0 : offset, limit < 0 ? 0 : limit, shown, total);
+    jw_object_end(&v->w);
+    db_rows_close(rows);
+    return more < 0 ? store_failed(e) : 0;
+}
+
+// By id, by name, else the one of whatever names none.
+static int named_workspace(struct view *v, int64_t *out, struct error *e)
+{
+    const char *name = jget_string(v->rq->body, "workspaceName", NULL);
+    *out = jget_int(v->rq->body, "workspaceId", 0);
+    if (!*out && (!name || !*name))
+        *out = UNCATEGORIZED;
+    if (*out)
+        return 0;
+    struct db_rows *rows = db_query(v->db, STMT_WORKSPACE_OF_NAME, "s", name);
+    size_t count = sight_count(v->db, &v->rq->principal, THING_WORKSPACE, rows, out);
+    if (count > 1)
+        return error_set(e, ERR_CONFLICT,
+                         "workspaceName: there are %zu of the name \"%.64s\": give workspaceId",
+                         count, name);
+    return count ? 0 : error_set(e, ERR_NOT_FOUND, "there is no workspace \"%.64s\"", name);
+}
+
+// The id of the model that a repeated call has made before; 0: none.
+static int64_t made_before(struct view *v, const struct words *w, int64_t workspace)
+{
+    struct db_rows *rows = db_query(
+        v->db, STMT_MODEL_SAME, "sssssiii", w->name, w->description, w->metadata, w->labels,
+        w->notes, workspace, v->rq->principal.user_id, clock_wall_us() - REPEAT_S * 1000000LL);
+    int64_t id = db_next(rows) == 1 ? db_int(rows, 0) : 0;
+    db_rows_close(rows);
+    return id;
+}
+
+static int64_t id_in(struct view *v, const char *name, int64_t workspace)
+{
+    struct db_rows *rows = db_query(v->db, STMT_MODEL_BY_NAME, "s", name);
+    int64_t id = 0;
+    while (!id && db_next(rows) == 1)
+        if (db_int(rows, 1) == workspace)
+            id = db_int(rows, 0);
+    db_rows_close(rows);
+    return id;
+}
+
+static int name_is_taken(const char *name, struct error *e)
+{
+    return error_set(e, ERR_CONFLICT, "there is a model \"%.128s\" already; choose another name",
+                     name);
+}
+
+// Followers are told of the model after the commit.
+static int commit_model(struct view *v, struct db_batch *b, const struct model *m, struct error *e)
+{
+    int rc = view_commit(v, b, e);
+    if (!rc)
+        hub_note(v->service->hub, EVENT_MODEL, m->workspace, m->id);
+    return rc;
+}
+
+int model_create(struct view *v, struct error *e)
+{
+    struct words w;
+    int64_t workspace, id;
+    int rc = read_words(v, "description", &w, e);
+    fill_words(&w);
+    if (!rc)
+        rc = check_name(w.name, e);
+    if (!rc)
+        rc = named_workspace(v, &workspace, e);
+    if (!rc)
+        rc = standing_may_add(v, workspace, e);
+    if (rc)
+        return rc;
+    if ((id = made_before(v, &w, workspace)))
+        return answer_model(v, id, e);
+    struct model other;
+    int taken = find_models(v, w.name, 0, &other, e);
+    if (taken)
+        return taken < 0 ? taken : name_is_taken(w.name, e);
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_MODEL_INSERT, "sssssiii", w.name, w.description, w.metadata, w.labels,
+                 w.notes, v->rq->principal.user_id, workspace, clock_wall_us());
+    rc = view_commit(v, b, e);
+    if (rc == ERR_CONFLICT) // another call took the name meanwhile, perhaps this one's repetition
+        return (id = made_before(v, &w, workspace)) ? answer_model(v, id, e)
+                                                    : name_is_taken(w.name, e);
+    if (rc)
+        return rc;
+    id = id_in(v, w.name, workspace);
+    hub_note(v->service->hub, EVENT_MODEL, workspace, id);
+    return answer_model(v, id, e);
+}
+
+int model_patch(struct view *v, struct error *e)
+{
+    struct model m;
+    struct words w;
+    int rc = find_to_change(v, &m, e);
+    if (!rc)
+        rc = read_words(v, "description", &w, e);
+    if (!rc && w.name)
+        rc = check_name(w.name, e);
+    if (rc)
+        return rc;
+    struct model other;
+    int taken = w.name ? find_models(v, w.name, m.id, &other, e) : 0;
+    if (taken)
+        return taken < 0 ? taken : name_is_taken(w.name, e);
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_MODEL_PATCH, "sssssii", w.name, w.description, w.metadata, w.labels,
+                 w.notes, clock_wall_us(), m.id);
+    rc = commit_model(v, b, &m, e);
+    if (rc == ERR_CONFLICT) // another call took the name meanwhile
+        return name_is_taken(w.name, e);
+    return rc ? rc : answer_model(v, m.id, e);
+}
+
+static int set_archived(struct view *v, bool archived, struct error *e)
+{
+    struct model m;
+    int rc = find_to_change(v, &m, e);
+    if (rc)
+        return rc;
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_MODEL_SET_ARCHIVED, "iii", (int64_t)archived, clock_wall_us(), m.id);
+    return commit_model(v, b, &m, e);
+}
+
+int model_archive(struct view *v, struct error *e)
+{
+    return set_archived(v, true, e);
+}
+
+int model_unarchive(struct view *v, struct error *e)
+{
+    return set_archived(v, false, e);
+}
+
+// Whether the name is free in a workspace that the caller may see.
+static int check_room(struct view *v, int64_t id, int64_t workspace, struct error *e)
+{
+    struct db_rows *rows = db_query(v->db, STMT_MODEL_NAMESAKE, "ii", id, workspace);
+    bool found = db_next(rows) == 1;
+    if (found)
+        (void)name_is_taken(db_text(rows, 0), e);
+    db_rows_close(rows);
+    return found ? ERR_CONFLICT : 0;
+}
+
+int model_move(struct view *v, struct error *e)
+{
+    struct model m;
+    int64_t to = jget_int(v->rq->body, "destinationWorkspaceId", 0);
+    int rc = find_to_change(v, &m, e);
+    if (!rc && !to)
+        rc = error_set(e, ERR_INVALID, "destinationWorkspaceId: missing: the workspace to move to");
+    if (!rc)
+        rc = standing_may_add(v, to, e);
+    if (!rc)
+        rc = check_room(v, m.id, to, e);
+    if (rc)
+        return rc;
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_MODEL_SET_WORKSPACE, "iii", to, clock_wall_us(), m.id);
+    rc = commit_model(v, b, &m, e);
+    return rc == ERR_CONFLICT ? name_is_taken(v->rq->params[0], e) : rc;
+}
+
+int model_delete(struct view *v, struct error *e)
+{
+    struct model m;
+    int rc = find_to_change(v, &m, e);
+    if (rc)
+        return rc;
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_MODEL_DELETE, "i", m.id);
+    return commit_model(v, b, &m, e);
+}
+
+// --- versions ------------------------------------------------------------------------------------
+
+enum { // the last columns of VERSION_COLUMNS: those of a checkpoint come before
+    V_ID,
+    V_VERSION,
+    V_CHECKPOINT,
+    V_NAME,
+    V_COMMENT,
+    V_METADATA,
+    V_LABELS,
+    V_NOTES,
+    V_USER_ID,
+    V_USERNAME,
+    V_CREATED_AT,
+    V_UPDATED_AT,
+    V_MODEL, // 13 columns
+    V_COLUMNS = V_MODEL + 13
+};
+
+#define VERSION_COLUMNS                                                                            \
+    SQL_CHECKPOINT_COLUMNS                                                                         \
+    ", v.id, v.version, v.checkpoint_uuid, v.name, v.comment, v.metadata, v.labels, v.notes, "     \
+    "v.user_id, vu.username, v.created_at, v.updated_at, " MODEL_COLUMNS
+#define VERSION_FROM "FROM model_versions v"
+#define VERSION_JOINED                                                                             \
+    "JOIN models m ON m.id = v.model_id " MODEL_JOINED " JOIN users vu ON vu.id = v.user_id "      \
+    "LEFT JOIN checkpoints c ON c.uuid = v.checkpoint_uuid " SQL_CHECKPOINT_JOINED
+
+// Of one whose experiment was deleted all the same, nothing is left but the name.
+static void write_lost_checkpoint(struct json_writer *w, const char *uuid)
+{
+    jw_object(w);
+    jw_kv_string(w, "uuid", uuid);
+    jw_kv_string(w, "state", "STATE_DELETED");
+    jw_kv_raw(w, "resources", "{}");
+    jw_kv_raw(w, "metadata", "{}");
+    jw_kv_raw(w, "training", "{}");
+    jw_object_end(w);
+}
+
+static void write_version(struct json_writer *w, struct db_rows *rows)
+{
+    int at = db_columns(rows) - V_COLUMNS;
+    jw_object(w);
+    jw_kv_int(w, "id", db_int(rows, at + V_ID));
+    jw_kv_int(w, "version", db_int(rows, at + V_VERSION));
+    jw_kv_string(w, "name", db_text(rows, at + V_NAME));
+    jw_kv_string(w, "comment", db_text(rows, at + V_COMMENT));
+    jw_kv_raw(w, "metadata", db_text(rows, at + V_METADATA));
+    jw_kv_raw(w, "labels", db_text(rows, at + V_LABELS));
+    jw_kv_string(w, "notes", db_text(rows, at + V_NOTES));
+    jw_kv_int(w, "userId", db_int(rows, at + V_USER_ID));
+    jw_kv_string(w, "username", db_text(rows, at + V_USERNAME));
+    write_time(w, "creationTime", db_int(rows, at + V_CREATED_AT));
+    write_time(w, "lastUpdatedTime", db_int(rows, at + V_UPDATED_AT));
+    jw_key(w, "model");
+    write_model_at(w, rows, at + V_MODEL);
+    jw_key(w, "checkpoint");
+    if (db_is_null(rows, 0))
+        write_lost_checkpoint(w, db_text(rows, at + V_CHECKPOINT));
+    else
+        write_checkpoint_object(w, rows);
+    jw_object_end(w);
+}
+
+static int answer_version(struct view *v, int64_t id, struct error *e)
+{
+    v->rq->id = id;
+    jw_object(&v->w);
+    int rc = write_one(v, "modelVersion",
+                       VERSION_COLUMNS " " VERSION_FROM " " VERSION_JOINED " WHERE v.id = ?",
+                       write_version, e);
+    jw_object_end(&v->w);
+    return rc;
+}
+
+int model_version_list(struct view *v, struct error *e)
+{
+    static const struct list_sort sorts[] = {
+        {"SORT_BY_VERSION", "v.version"}, {"SORT_BY_CREATION_TIME", "v.created_at"}, {NULL, NULL}};
+    struct model m;
+    struct list l;
+    int rc = find_model(v, &m, e);
+    if (rc)
+        return rc;
+    list_init(&l, v);
+    list_and(&l, "v.model_id = ?");
+    list_bind_int(&l, m.id);
+    list_sort(&l, "sortBy", sorts, "v.version DESC", "v.version");
+    list_page(&l);
+    static const struct list_source source = {"modelVersions", VERSION_COLUMNS, VERSION_FROM,
+                                              VERSION_JOINED, write_version};
+    l.within = true; // beside its model
+    jw_object(&v->w);
+    rc = write_model_member(v, m.id, e);
+    if (!rc)
+        rc = list_answer(&l, &source, e);
+    jw_object_end(&v->w);
+    return rc;
+}
+
+int model_version_get(struct view *v, struct error *e)
+{
+    struct model m;
+    struct version version;
+    int rc = find_model(v, &m, e);
+    if (!rc)
+        rc = find_version(v, &m, &version, e);
+    return rc ? rc : answer_version(v, version.id, e);
+}
+
+int model_version_metrics(struct view *v, struct error *e)
+{
+    struct model m;
+    struct version version;
+    const char *type;
+    int64_t number;
+    int rc = find_model(v, &m, e);
+    if (!rc)
+        rc = find_version(v, &m, &version, e);
+    if (!rc)
+        rc = request_param_int(v->rq, 1, &number, e);
+    if (!rc)
+        rc = read_source_type(v, &type, e);
+    return rc ? rc
+              : write_source_metrics(
+                    v, db_query(v->db, STMT_TRIALS_OF_VERSION, "iis", m.id, number, type), e);
+}
+
+// Of a repeated call, what it has made before; 0: nothing.
+static int64_t registered_before(struct view *v, const struct model *m, const char *uuid,
+                                 const struct words *w)
+{
+    struct db_rows *rows = db_query(v->db, STMT_MODEL_VERSION_NEWEST, "ii", m->id,
+                                    clock_wall_us() - REPEAT_S * 1000000LL);
+    int64_t id = 0;
+    if (db_next(rows) == 1 && !strcmp(db_text(rows, 1), uuid) &&
+        !strcmp(db_text(rows, 2), w->name) && !strcmp(db_text(rows, 3), w->description) &&
+        !strcmp(db_text(rows, 4), w->metadata) && !strcmp(db_text(rows, 5), w->labels) &&
+        !strcmp(db_text(rows, 6), w->notes) && db_int(rows, 7) == v->rq->principal.user_id)
+        id = db_int(rows, 0);
+    db_rows_close(rows);
+    return id;
+}
+
+// The checkpoint that the body names: completed, and the caller may see it.
+static int read_checkpoint(struct view *v, const char **uuid, struct error *e)
+{
+    *uuid = jget_string(v->rq->body, "checkpointUuid", "");
+    if (!**uuid)
+        return error_set(e, ERR_INVALID, "checkpointUuid: missing: the checkpoint to register");
+    int rc = view_check_sight(v, THING_CHECKPOINT, *uuid, e);
+    if (rc)
+        return rc;
+    struct db_rows *rows = db_query(v->db, STMT_CHECKPOINT_STORAGE, "s", *uuid);
+    bool complete = db_next(rows) == 1 && !strcmp(db_text(rows, 1), "COMPLETED");
+    db_rows_close(rows);
+    return complete ? 0
+                    : error_set(e, ERR_CONFLICT,
+                                "checkpoint %.64s is not complete: it cannot be registered", *uuid);
+}
+
+// The version that was made at `now`; 0: its checkpoint went away meanwhile.
+static int64_t version_of_moment(struct view *v, const struct model *m, int64_t now)
+{
+    struct db_rows *rows = db_query(v->db, STMT_MODEL_VERSION_NEWEST, "ii", m->id, now - 1);
+    int64_t id = db_next(rows) == 1 ? db_int(rows, 0) : 0;
+    db_rows_close(rows);
+    return id;
+}
+
+static int may_register(struct view *v, const struct model *m, struct error *e)
+{
+    int rc = standing_may_add(v, m->workspace, e);
+    if (!rc && m->archived)
+        rc = error_set(e, ERR_CONFLICT, "model %.128s is archived; unarchive it first",
+                       v->rq->params[0]);
+    return rc;
+}
+
+int model_version_create(struct view *v, struct error *e)
+{
+    struct model m;
+    struct words w;
+    const char *uuid;
+    int64_t id, now = clock_wall_us();
+    int rc = find_model(v, &m, e);
+    if (!rc)
+        rc = may_register(v, &m, e);
+    if (!rc)
+        rc = read_words(v, "comment", &w, e);
+    if (!rc)
+        rc = read_checkpoint(v, &uuid, e);
+    if (rc)
+        return rc;
+    fill_words(&w);
+    if ((id = registered_before(v, &m, uuid, &w)))
+        return answer_version(v, id, e);
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_MODEL_COUNT_VERSION, "ii", now, m.id);
+    db_batch_add(b, STMT_MODEL_VERSION_INSERT, "issssssii", m.id, uuid, w.name, w.description,
+                 w.metadata, w.labels, w.notes, v->rq->principal.user_id, now);
+    rc = commit_model(v, b, &m, e);
+    if (rc)
+        return rc;
+    id = version_of_moment(v, &m, now);
+    return id ? answer_version(v, id, e)
+              : error_set(e, ERR_CONFLICT, "checkpoint %.64s was deleted meanwhile", uuid);
+}
+
+static int find_version_to_change(struct view *v, struct model *m, struct version *version,
+                                  struct error *e)
+{
+    int rc = find_model(v, m, e);
+    if (!rc)
+        rc = find_version(v, m, version, e);
+    return rc ? rc : may_change(v, m, version->user, e);
+}
+
+int model_version_patch(struct view *v, struct error *e)
+{
+    struct model m;
+    struct version version;
+    struct words w;
+    int64_t now = clock_wall_us();
+    int rc = find_version_to_change(v, &m, &version, e);
+    if (!rc)
+        rc = read_words(v, "comment", &w, e);
+    if (rc)
+        return rc;
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_MODEL_VERSION_PATCH, "sssssii", w.name, w.description, w.metadata,
+                 w.labels, w.notes, now, version.id);
+    db_batch_add(b, STMT_MODEL_TOUCH, "ii", now, m.id);
+    rc = commit_model(v, b, &m, e);
+    return rc ? rc : answer_version(v, version.id, e);
+}
+
+int model_version_delete(struct view *v, struct error *e)
+{
+    struct model m;
+    struct version version;
+    int rc = find_version_to_change(v, &m, &version, e);
+    if (rc)
+        return rc;
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_MODEL_VERSION_DELETE, "i", version.id);
+    db_batch_add(b, STMT_MODEL_TOUCH, "ii", clock_wall_us(), m.id);
+    return commit_model(v, b, &m, e);
+}

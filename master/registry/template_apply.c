@@ -1,0 +1,54 @@
+#include "master/registry/template_apply.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/template.h"
+#include "master/teams/authz.h"
+
+// Chooses the template that the caller may see in the workspace, else the only one that the caller
+// may see anywhere.
+static int choose(struct db_reader *db, const struct principal *who, const char *name,
+                  int64_t workspace, int64_t *id, struct error *e)
+{
+    struct db_rows *rows = db_query(db, STMT_TEMPLATE_BY_NAME, "s", name);
+    size_t count = 0;
+    bool here = false;
+    while (!here && db_next(rows) == 1) {
+        char home[24];
+        snprintf(home, sizeof home, "%lld", (long long)db_int(rows, 1));
+        if (sight_check(db, who, THING_WORKSPACE, home, NULL))
+            continue;
+        here = db_int(rows, 1) == workspace;
+        *id = db_int(rows, 0);
+        count++;
+    }
+    db_rows_close(rows);
+    if (!count)
+        return error_set(e, ERR_NOT_FOUND, "template: there is no template \"%.128s\"", name);
+    if (count > 1 && !here)
+        return error_set(e, ERR_CONFLICT,
+                         "template: there are several of the name \"%.128s\", and none in the "
+                         "workspace of this submission: submit to the workspace of the one that is "
+                         "meant, or write what it says into the configuration",
+                         name);
+    return 0;
+}
+
+int template_merge(struct db_reader *db, const struct principal *who, const char *name,
+                   int64_t workspace, json_t *config, struct error *e)
+{
+    int64_t id = 0;
+    int rc = choose(db, who, name, workspace, &id, e);
+    if (rc)
+        return rc;
+    struct db_rows *rows = db_query(db, STMT_TEMPLATE_BY_ID, "i", id);
+    json_t *template = db_next(rows) == 1 ? json_loads(db_text(rows, 1), 0, NULL) : NULL;
+    db_rows_close(rows);
+    if (template)
+        template_apply(config, template);
+    else
+        rc = error_set(e, ERR_NOT_FOUND, "template: there is no template \"%.128s\"", name);
+    json_decref(template);
+    return rc;
+}

@@ -1,0 +1,276 @@
+// Templates: parts of configurations that many experiments share.
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/expconf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/yaml.h"
+#include "master/teams/authz_lookup.h"
+#include "master/views/list.h"
+#include "master/views/views.h"
+
+#define TEMPLATE_COLUMNS "SELECT t.name, t.config, t.workspace_id"
+#define TEMPLATE_FROM    "FROM templates t"
+
+static void write_template(struct json_writer *w, struct db_rows *rows)
+{
+    jw_object(w);
+    jw_kv_string(w, "name", db_text(rows, 0));
+    jw_kv_raw(w, "config", db_text(rows, 1));
+    jw_kv_int(w, "workspaceId", db_int(rows, 2));
+    jw_object_end(w);
+}
+
+int template_list(struct view *v, struct error *e)
+{
+    static const struct list_sort sorts[] = {{"SORT_BY_NAME", "t.name"}, {NULL, NULL}};
+    struct list l;
+    list_init(&l, v);
+    list_filter_seen(&l, "t.workspace_id");
+    list_filter_part(&l, "name", "t.name");
+    list_filter_ints(&l, "workspaceIds", "t.workspace_id");
+    list_sort(&l, "sortBy", sorts, "t.name", "t.id");
+    list_page(&l);
+    static const struct list_source source = {"templates", TEMPLATE_COLUMNS, TEMPLATE_FROM, NULL,
+                                              write_template};
+    return list_answer(&l, &source, e);
+}
+
+static int no_template(const char *name, struct error *e)
+{
+    return error_set(e, ERR_NOT_FOUND, "there is no template %.128s", name);
+}
+
+static void write_doubt(struct json_writer *w, const char *doubt)
+{
+    jw_key(w, "warningTexts");
+    jw_array(w);
+    if (doubt)
+        jw_string(w, doubt);
+    jw_array_end(w);
+}
+
+static int answer_template(struct view *v, int64_t id, const char *doubt, struct error *e)
+{
+    struct db_rows *rows = db_query(v->db, STMT_TEMPLATE_BY_ID, "i", id);
+    int found = db_next(rows);
+    jw_object(&v->w);
+    if (found == 1) {
+        jw_key(&v->w, "template");
+        write_template(&v->w, rows);
+    }
+    if (doubt)
+        write_doubt(&v->w, doubt);
+    jw_object_end(&v->w);
+    db_rows_close(rows);
+    return found < 0 ? store_failed(e) : found == 0 ? no_template(v->rq->params[0], e) : 0;
+}
+
+struct template
+{
+    int64_t id, workspace;
+    char *config; // of the arena
+    struct standing standing;
+};
+
+// Counts the templates of that name that the caller may see, in this workspace or (0) in all; *out:
+// the first. Negative: the store failed.
+static int find_all(struct view *v, const char *name, int64_t workspace, struct template *out,
+                    struct error *e)
+{
+    struct db_rows *rows = db_query(v->db, STMT_TEMPLATE_BY_NAME, "s", name);
+    int count = 0, more;
+    while ((more = db_next(rows)) == 1) {
+        struct template t = {.id = db_int(rows, 0), .workspace = db_int(rows, 1)};
+        if ((workspace && t.workspace != workspace) ||
+            standing_in(v, t.workspace, &t.standing, NULL))
+            continue;
+        t.config = arena_strdup(&v->rq->arena, db_text(rows, 2));
+        if (!count++)
+            *out = t;
+    }
+    db_rows_close(rows);
+    return more < 0 ? store_failed(e) : count;
+}
+
+// Finds the template of the path. A caller who sees several of that name has to say which is meant.
+// ERR_NOT_FOUND: the caller may see none.
+static int find_template(struct view *v, struct template *out, struct error *e)
+{
+    int64_t workspace;
+    const char *name = v->rq->params[0];
+    int rc = request_query_int(v->rq, "workspaceId", 0, &workspace, e);
+    int count = rc ? 0 : find_all(v, name, workspace, out, e);
+    if (rc || count < 0)
+        return rc ? rc : count;
+    if (count > 1)
+        return error_set(e, ERR_CONFLICT,
+                         "there are %d templates \"%.128s\": say with workspaceId= whose is meant",
+                         count, name);
+    return count ? 0 : no_template(name, e);
+}
+
+int template_get(struct view *v, struct error *e)
+{
+    struct template t;
+    int rc = find_template(v, &t, e);
+    return rc ? rc : answer_template(v, t.id, NULL, e);
+}
+
+static int check_name(const char *name, struct error *e)
+{
+    if (!*name || strlen(name) > LIMIT_NAME)
+        return error_set(e, ERR_INVALID, "name: give 1 to %d bytes", LIMIT_NAME);
+    for (const char *c = name; *c; c++)
+        if (iscntrl((unsigned char)*c) || *c == '/')
+            return error_set(e, ERR_INVALID, "name: no control characters, no /");
+    return 0;
+}
+
+// What an experiment could not take of it. A template may be for tasks alone, which have other
+// keys, so it is no fault.
+static const char *doubt_of(struct view *v, struct yaml_doc *doc)
+{
+    struct error doubt = {0};
+    if (!schema_check_part(expconf_fields, doc, &doubt))
+        return NULL;
+    return arena_strdup(&v->rq->arena, doubt.text);
+}
+
+// As an object, or as the text of one (YAML), of which `doubt` tells what is odd; NULL: nothing.
+static int read_config(struct view *v, const json_t *config, const char **out, const char **doubt,
+                       struct error *e)
+{
+    struct yaml_doc doc = {0};
+    const char *text = json_string_value(config);
+    *doubt = NULL;
+    if (text) {
+        int rc = yaml_parse(text, strlen(text), "config", &doc, e);
+        if (rc)
+            return rc;
+        config = doc.root;
+    }
+    int rc = 0;
+    if (!json_is_object(config)) {
+        rc =
+            error_set(e, ERR_INVALID, "config: a template is an object of keys of a configuration");
+    } else {
+        char *kept = json_text(config);
+        if (strlen(kept) > LIMIT_CONFIG)
+            rc = error_set(e, ERR_TOO_LARGE, "config: more than %d bytes", LIMIT_CONFIG);
+        *out = arena_strdup(&v->rq->arena, kept);
+        free(kept);
+        *doubt = text ? doubt_of(v, &doc) : NULL;
+    }
+    yaml_doc_free(&doc);
+    return rc;
+}
+
+static int create(struct view *v, const char *name, int64_t workspace, const char *config,
+                  struct error *e)
+{
+    int rc = standing_may_add(v, workspace, e);
+    if (rc)
+        return rc;
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_TEMPLATE_INSERT, "ssii", name, config, workspace, clock_wall_us());
+    rc = view_commit(v, b, e);
+    if (rc == ERR_CONFLICT)
+        rc = error_set(e, ERR_CONFLICT,
+                       "another call has just made a template \"%.128s\" in this workspace; "
+                       "look at it before you replace it",
+                       name);
+    return rc;
+}
+
+static int replace(struct view *v, const struct template *t, const char *config, struct error *e)
+{
+    int rc = role_check(t->standing.role, ACT_SUBMIT, t->standing.workspace, e);
+    if (rc)
+        return rc;
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_TEMPLATE_SET_CONFIG, "sii", config, clock_wall_us(), t->id);
+    return view_commit(v, b, e);
+}
+
+// Whether it would be taken, and nothing else.
+static int answer_doubt(struct view *v, const char *doubt)
+{
+    jw_object(&v->w);
+    write_doubt(&v->w, doubt);
+    jw_object_end(&v->w);
+    return 0;
+}
+
+// POST makes one, PUT makes or replaces one: the one in the workspace that the body names, else the
+// one that the caller sees. A POST that is repeated after a lost connection finds what it has made,
+// word for word. What the caller does not see is in nobody's way.
+static int put_template(struct view *v, bool may_replace, struct error *e)
+{
+    const char *name = v->rq->params[0], *config, *doubt;
+    struct template t;
+    int64_t named = jget_int(v->rq->body, "workspaceId", 0);
+    int rc = check_name(name, e);
+    if (!rc)
+        rc = read_config(v, jget(v->rq->body, "config"), &config, &doubt, e);
+    if (rc)
+        return rc;
+    if (jget_bool(v->rq->body, "validateOnly", false))
+        return answer_doubt(v, doubt);
+    int count = named ? find_all(v, name, named, &t, e) : 0;
+    if (!count)
+        count = find_all(v, name, 0, &t, e);
+    if (count < 0)
+        return count;
+    bool same = count == 1 && !strcmp(t.config, config) && (!named || t.workspace == named);
+    if (count > 1 || (count && !may_replace && !same) || (count && named && t.workspace != named))
+        return error_set(e, ERR_CONFLICT,
+                         "there is a template \"%.128s\" already, in workspace \"%.64s\"", name,
+                         t.standing.workspace);
+    if (!count)
+        rc = create(v, name, named ? named : UNCATEGORIZED, config, e);
+    else if (!same)
+        rc = replace(v, &t, config, e);
+    if (!rc && !count && find_all(v, name, named ? named : UNCATEGORIZED, &t, e) != 1)
+        rc = no_template(name, e);
+    return rc ? rc : answer_template(v, t.id, doubt, e);
+}
+
+int template_create(struct view *v, struct error *e)
+{
+    return put_template(v, false, e);
+}
+
+int template_put(struct view *v, struct error *e)
+{
+    return put_template(v, true, e);
+}
+
+// The body is the configuration itself.
+int template_patch(struct view *v, struct error *e)
+{
+    struct template t;
+    const char *config, *doubt;
+    int rc = find_template(v, &t, e);
+    if (!rc)
+        rc = read_config(v, v->rq->body, &config, &doubt, e);
+    if (!rc)
+        rc = replace(v, &t, config, e);
+    return rc ? rc : answer_template(v, t.id, doubt, e);
+}
+
+int template_delete(struct view *v, struct error *e)
+{
+    struct template t;
+    int rc = find_template(v, &t, e);
+    if (!rc)
+        rc = role_check(t.standing.role, ACT_SUBMIT, t.standing.workspace, e);
+    if (rc)
+        return rc;
+    struct db_batch *b = db_batch_new();
+    db_batch_add(b, STMT_TEMPLATE_DELETE, "i", t.id);
+    return view_commit(v, b, e);
+}

@@ -1,0 +1,62 @@
+#include "master/relocate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/checkpoint.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+
+static const char key[] = "checkpoint_dir"; // in the table meta
+
+static char *last_folder(struct db_reader *db)
+{
+    struct db_rows *rows = db_query(db, STMT_META_GET, "s", key);
+    char *value = db_next(rows) == 1 ? xstrdup(db_text(rows, 0)) : NULL;
+    db_rows_close(rows);
+    return value;
+}
+
+static int folder_of(const struct storage *storage, char **out, struct error *e)
+{
+    const char *text = storage_default(storage);
+    json_t *at = NULL;
+    int rc = json_parse(text, strlen(text), "the default checkpoint storage", &at, e);
+    if (!rc)
+        rc = checkpoint_root(at, out, e);
+    json_decref(at);
+    return rc;
+}
+
+// A copy leaves the former folder in its place, and the experiments of both stores in it.
+static void adjust(struct db_batch *b, const char *from, const char *to)
+{
+    if (from && !path_exists(from)) {
+        log_info("checkpoint storage was moved", "from=\"%s\" to=\"%s\"", from, to);
+        db_batch_add(b, STMT_EXPERIMENTS_MOVE_STORAGE, "ss", to, from);
+        db_batch_add(b, STMT_CHECKPOINTS_MOVE_STORAGE, "ss", to, from);
+    }
+    db_batch_add(b, STMT_META_SET, "ss", key, to);
+}
+
+int moved_adjust(struct db *db, const struct storage *storage, struct error *e)
+{
+    struct db_reader *reader = NULL;
+    char *from = NULL, *to = NULL;
+    int rc = folder_of(storage, &to, e);
+    if (!rc)
+        rc = db_reader_open(db, &reader, e);
+    if (!rc)
+        from = last_folder(reader);
+    if (!rc && (!from || strcmp(from, to))) {
+        struct db_batch *b = db_batch_new();
+        adjust(b, from, to);
+        rc = db_commit_wait(db, b, e);
+    }
+    if (reader)
+        db_reader_close(reader);
+    free(from);
+    free(to);
+    return rc;
+}

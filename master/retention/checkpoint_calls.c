@@ -1,0 +1,424 @@
+// Checkpoints by the hand of a person, or of the task that wrote them: deleted, thinned out by
+// patterns, or told of that their files have gone. A worker reads what they are, the core thread
+// decides for all of a call or none; their files go later (gc.h).
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/checkpoint.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/kernel/change_events.h"
+#include "master/kernel/handlers.h"
+#include "master/kernel/workers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/retention/gc.h"
+#include "master/retention/path_patterns.h"
+#include "master/teams/teams.h"
+
+struct item { // one checkpoint of a call
+    char uuid[UUID_TEXT];
+    int64_t experiment, trial;
+    const char *state; // that it gets; NULL: nothing changes
+    char *resources;   // that it gets; NULL: as they are
+    char *needed;      // by whom, as the store has it; NULL: by nobody
+    bool by_trial;     // .. by the trial it is of, to go on from
+};
+
+struct change {
+    struct work work; // first
+    const struct storage *storage;
+    struct request *rq;
+    enum { CHANGE_DELETE, CHANGE_REMOVE, CHANGE_PATCH } kind;
+    struct item *items;
+    size_t count;
+    char *patterns; // JSON list
+    int err;
+    struct error e;
+};
+
+static void change_free(struct work *work)
+{
+    struct change *ch = (struct change *)work;
+    for (size_t i = 0; i < ch->count; i++) {
+        free(ch->items[i].resources);
+        free(ch->items[i].needed);
+    }
+    free(ch->items);
+    free(ch->patterns);
+    free(ch);
+}
+
+// --- on the worker -------------------------------------------------------------------------------
+
+// {path: bytes}, the bytes as numbers, whichever way they were sent.
+static json_t *plain_sizes(const json_t *resources)
+{
+    const char *path;
+    json_t *size, *plain = json_object();
+    json_object_foreach((json_t *)resources, path, size)
+    {
+        json_object_set_new(plain, path, json_integer(jget_int(resources, path, 0)));
+    }
+    return plain;
+}
+
+// The files it has: as reported, and as they lie there where the master sees them.
+static json_t *known_files(const struct storage *storage, const json_t *reported, const char *at,
+                           const char *uuid)
+{
+    json_t *there = NULL, *files = plain_sizes(reported);
+    int dir = -1;
+    if (!storage_open(storage, at, uuid, &dir, NULL, NULL) &&
+        !checkpoint_resources_foreign(dir, uuid, &there, NULL)) {
+        json_t *plain = plain_sizes(there);
+        json_object_update(files, plain);
+        json_decref(plain);
+    }
+    if (dir >= 0)
+        close(dir);
+    json_decref(there);
+    return files;
+}
+
+// Takes out what the patterns match; whether there was any.
+static bool take_out(json_t *files, const json_t *patterns)
+{
+    bool any = false;
+    const char *path;
+    json_t *size, *pattern;
+    void *next;
+    size_t i;
+    json_object_foreach_safe(files, next, path, size)
+    {
+        bool out = false;
+        json_array_foreach(patterns, i, pattern)
+        {
+            out |= glob_match(json_string_value(pattern), path);
+        }
+        any |= out;
+        if (out)
+            json_object_del(files, path);
+    }
+    return any;
+}
+
+static void thin_out(const struct storage *storage, struct item *it, const json_t *reported,
+                     const char *at, const json_t *patterns)
+{
+    json_t *files = known_files(storage, reported, at, it->uuid);
+    if (take_out(files, patterns)) {
+        it->state = json_object_size(files) ? "PARTIALLY_DELETED" : "DELETED";
+        it->resources = json_object_size(files) ? json_text(files) : NULL;
+    }
+    json_decref(files);
+}
+
+// What a caller says is left. The trainer's metadata.json may not have been counted before.
+static void tell_left(struct item *it, const json_t *reported, const json_t *told)
+{
+    const json_t *inner = jget(told, "resources");
+    json_t *left = plain_sizes(json_is_object(inner) ? inner : told);
+    json_t *before = plain_sizes(reported);
+    if (!json_object_get(before, "metadata.json") && json_object_get(left, "metadata.json"))
+        json_object_set(before, "metadata.json", json_object_get(left, "metadata.json"));
+    if (!json_object_size(left)) {
+        it->state = "DELETED";
+    } else if (!json_equal(left, before)) {
+        it->state = "PARTIALLY_DELETED";
+        it->resources = json_text(left);
+    }
+    json_decref(before);
+    json_decref(left);
+}
+
+static void read_needs(struct db_rows *rows, struct item *it)
+{
+    it->by_trial = db_is_null(rows, 5) && db_is_null(rows, 6) && !db_is_null(rows, 7);
+    if (!db_is_null(rows, 5))
+        it->needed = xasprintf("it is registered as model %s", db_text(rows, 5));
+    else if (!db_is_null(rows, 6))
+        it->needed = xasprintf("experiment %lld starts from it", (long long)db_int(rows, 6));
+    else if (it->by_trial)
+        it->needed = xasprintf("trial %lld goes on from it", (long long)db_int(rows, 7));
+}
+
+static int out_of_reach(const struct storage *storage, const char *text, const char *uuid,
+                        struct error *e)
+{
+    json_t *at = NULL;
+    int err = json_parse(text, strlen(text), "storage", &at, e);
+    int reach = err ? 0 : storage_check(storage, at, e);
+    if (reach == ERR_FORBIDDEN)
+        err = error_prefix(e, "checkpoint %s", uuid);
+    else if (reach)
+        err = error_set(e, ERR_CONFLICT,
+                        "checkpoint %s lies in storage of type \"%.32s\", which the master cannot "
+                        "reach: remove its files there, then say so with PATCH /api/v1/checkpoints",
+                        uuid, jget_string(at, "type", ""));
+    json_decref(at);
+    return err;
+}
+
+static int read_item(struct change *ch, struct db_rows *rows, struct item *it, const json_t *told)
+{
+    json_t *reported = NULL, *patterns = NULL;
+    const char *resources = db_text(rows, 3), *storage = db_text(rows, 4);
+    int err = 0;
+    it->experiment = db_int(rows, 1);
+    it->trial = db_int(rows, 2);
+    read_needs(rows, it);
+    if (!strcmp(db_text(rows, 0), "DELETED"))
+        return 0; // said again
+    if (ch->kind != CHANGE_PATCH)
+        err = out_of_reach(ch->storage, storage, it->uuid, &ch->e);
+    if (!err)
+        err = json_parse(resources, strlen(resources), "resources", &reported, &ch->e);
+    if (!err && ch->patterns)
+        err = json_parse(ch->patterns, strlen(ch->patterns), "checkpointGlobs", &patterns, &ch->e);
+    if (!err && ch->kind == CHANGE_DELETE)
+        it->state = "DELETED";
+    else if (!err && ch->kind == CHANGE_REMOVE)
+        thin_out(ch->storage, it, reported, storage, patterns);
+    else if (!err && told)
+        tell_left(it, reported, told);
+    json_decref(patterns);
+    json_decref(reported);
+    return err;
+}
+
+static int no_such(const char *uuid, struct error *e)
+{
+    return error_set(e, ERR_NOT_FOUND, "there is no checkpoint %.64s", uuid);
+}
+
+static void read_items(struct work *work, struct db_reader *db)
+{
+    struct change *ch = (struct change *)work;
+    const json_t *list = jget(ch->rq->body, "checkpoints");
+    for (size_t i = 0; !ch->err && i < ch->count; i++) {
+        struct item *it = &ch->items[i];
+        struct db_rows *rows = db_query(db, STMT_CHECKPOINT_TO_CHANGE, "s", it->uuid);
+        int found = db_next(rows);
+        if (found < 0)
+            ch->err = error_set(&ch->e, ERR_INTERNAL, "the store cannot be read");
+        else if (!found)
+            ch->err = no_such(it->uuid, &ch->e);
+        else
+            ch->err = read_item(ch, rows, it, jget(json_array_get(list, i), "resources"));
+        db_rows_close(rows);
+    }
+}
+
+// --- on the core thread --------------------------------------------------------------------------
+
+// A task speaks of its own experiment, and may take from its own trial what it would go on from.
+static int may_change(struct core *c, struct change *ch, const struct item *it, bool *own)
+{
+    struct allocation *a = NULL;
+    struct experiment *x = core_experiment_find(c, it->experiment);
+    *own = false;
+    if (!x)
+        return no_such(it->uuid, &ch->e);
+    if (ch->rq->principal.kind == PRINCIPAL_TASK) {
+        int err = core_caller(c, ch->rq, &a, &ch->e);
+        if (!err && a->trial->active->experiment != x)
+            err = no_such(it->uuid, &ch->e);
+        *own = !err && a->trial->id == it->trial;
+        return err;
+    }
+    int err = core_may_change(c, ch->rq, x, &ch->e);
+    return err == ERR_NOT_FOUND ? no_such(it->uuid, &ch->e) : err;
+}
+
+static int check_item(struct core *c, struct change *ch, const struct gc_forks *forks,
+                      const struct item *it)
+{
+    char who[64];
+    bool own;
+    int err = may_change(c, ch, it, &own);
+    if (err || !it->state)
+        return err;
+    const char *needed = own && it->by_trial ? NULL : it->needed;
+    if (!needed && !own && gc_is_needed(c, forks, it->trial, it->uuid, who))
+        needed = who;
+    if (needed)
+        err = error_set(&ch->e, ERR_CONFLICT, "checkpoint %s cannot be deleted: %s", it->uuid,
+                        needed);
+    return err;
+}
+
+// The trial lives, and would have gone on from what has been taken away.
+static void step_back(struct core *c, struct trial *t)
+{
+    gc_step_back(c, t, t->checkpoint_steps + 1);
+    STORE(c, TRIAL_SET_LATEST_CHECKPOINT, "si", t->checkpoint[0] ? t->checkpoint : NULL, t->id);
+}
+
+static void apply_item(struct core *c, const struct change *ch, const struct item *it)
+{
+    struct trial *t = core_trial_find(c, it->trial);
+    const struct gc_taken *taken = gc_taken(c, it->uuid);
+    if (!it->state || (taken && taken->whole))
+        return; // said again
+    gc_take(c, it->uuid, !strcmp(it->state, "DELETED"));
+    if (ch->kind == CHANGE_PATCH)
+        STORE(c, CHECKPOINT_SET_RESOURCES, "sss", it->resources, it->state, it->uuid);
+    else
+        STORE(c, CHECKPOINT_REMOVE, "ssssn", it->state, it->resources, ch->patterns, it->uuid);
+    STORE(c, TRIAL_FORGET_CHECKPOINT, "s", it->uuid);
+    if (t && !strcmp(t->checkpoint, it->uuid))
+        step_back(c, t);
+    core_event(c, EVENT_CHECKPOINT, it->experiment, it->trial, it->uuid);
+}
+
+static void changed(struct core *c, struct work *work)
+{
+    struct change *ch = (struct change *)work;
+    struct gc_forks forks = gc_forks_of(c);
+    for (size_t i = 0; !ch->err && i < ch->count; i++)
+        ch->err = check_item(c, ch, &forks, &ch->items[i]);
+    free(forks.items);
+    for (size_t i = 0; !ch->err && i < ch->count; i++)
+        apply_item(c, ch, &ch->items[i]);
+    if (ch->err) {
+        core_refuse(c, ch->rq, &ch->e);
+    } else {
+        if (ch->kind != CHANGE_PATCH)
+            gc_ask(c);
+        core_complete(c, ch->rq);
+    }
+    change_free(work);
+}
+
+// --- the calls -----------------------------------------------------------------------------------
+
+static int read_uuids(struct change *ch, const json_t *list, const char *key, const char *field,
+                      struct error *e)
+{
+    size_t i;
+    json_t *entry;
+    if (!json_is_array(list))
+        return error_set(e, ERR_INVALID, "%s: missing, or not a list", key);
+    if (json_array_size(list) > LIMIT_CHECKPOINTS_PER_CALL)
+        return error_set(e, ERR_TOO_LARGE, "%s: more than %d", key, LIMIT_CHECKPOINTS_PER_CALL);
+    ch->items = xcalloc(json_array_size(list) + 1, sizeof *ch->items);
+    json_array_foreach(list, i, entry)
+    {
+        const char *text = field ? jget_string(entry, field, NULL) : json_string_value(entry);
+        int err = checkpoint_uuid(text ? text : "", ch->items[i].uuid, e);
+        if (err)
+            return error_prefix(e, "%s.%zu", key, i);
+        ch->count++;
+    }
+    return 0;
+}
+
+static int read_patterns(struct change *ch, const json_t *list, struct error *e)
+{
+    size_t i;
+    json_t *pattern;
+    char where[48];
+    if (!json_is_array(list) || !json_array_size(list))
+        return error_set(e, ERR_INVALID, "checkpointGlobs: missing, or an empty list");
+    if (json_array_size(list) > LIMIT_GLOBS_PER_CALL)
+        return error_set(e, ERR_TOO_LARGE, "checkpointGlobs: more than %d", LIMIT_GLOBS_PER_CALL);
+    json_array_foreach(list, i, pattern)
+    {
+        snprintf(where, sizeof where, "checkpointGlobs.%zu", i);
+        int err = glob_check(json_string_value(pattern), where, e);
+        if (err)
+            return err;
+    }
+    ch->patterns = json_text(list);
+    return 0;
+}
+
+static int send(struct core *c, struct change *ch, int err, struct error *e)
+{
+    ch->work = (struct work){.run = read_items, .done = changed, .drop = change_free};
+    ch->storage = c->options.storage;
+    if (!err)
+        err = workers_send(c->workers, &ch->work, WORK_STORAGE, e);
+    if (err)
+        change_free(&ch->work);
+    return err ? err : REQUEST_PARKED;
+}
+
+int core_checkpoints_delete(struct core *c, struct request *rq, struct error *e)
+{
+    struct change *ch = xcalloc(1, sizeof *ch);
+    ch->rq = rq;
+    ch->kind = CHANGE_DELETE;
+    ch->patterns = xstrdup("[\"**\"]");
+    int err = read_uuids(ch, jget(rq->body, "checkpointUuids"), "checkpointUuids", NULL, e);
+    return send(c, ch, err, e);
+}
+
+int core_checkpoints_remove_files(struct core *c, struct request *rq, struct error *e)
+{
+    struct change *ch = xcalloc(1, sizeof *ch);
+    ch->rq = rq;
+    ch->kind = CHANGE_REMOVE;
+    int err = read_uuids(ch, jget(rq->body, "checkpointUuids"), "checkpointUuids", NULL, e);
+    if (!err)
+        err = read_patterns(ch, jget(rq->body, "checkpointGlobs"), e);
+    return send(c, ch, err, e);
+}
+
+int core_checkpoints_patch(struct core *c, struct request *rq, struct error *e)
+{
+    struct change *ch = xcalloc(1, sizeof *ch);
+    size_t i;
+    json_t *entry;
+    ch->rq = rq;
+    ch->kind = CHANGE_PATCH;
+    int err = read_uuids(ch, jget(rq->body, "checkpoints"), "checkpoints", "uuid", e);
+    json_array_foreach(jget(rq->body, "checkpoints"), i, entry)
+    {
+        const json_t *left = jget(entry, "resources");
+        if (!err && left && !json_is_object(left))
+            err = error_set(e, ERR_INVALID, "checkpoints.%zu.resources: not an object", i);
+        else if (!err && json_object_size(left) > LIMIT_CHECKPOINT_FILES)
+            err = error_set(e, ERR_TOO_LARGE, "checkpoints.%zu.resources: more than %d files", i,
+                            LIMIT_CHECKPOINT_FILES);
+    }
+    return send(c, ch, err, e);
+}
+
+// Of the path's checkpoint, which the caller may change.
+static int own_checkpoint(struct core *c, struct request *rq, struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_CHECKPOINT_TO_CHANGE, "s", rq->params[0]);
+    bool found = db_next(rows) > 0;
+    struct experiment *x = found ? core_experiment_find(c, db_int(rows, 1)) : NULL;
+    db_rows_close(rows);
+    return x ? core_may_change(c, rq, x, e) : no_such(rq->params[0], e);
+}
+
+int core_checkpoint_metadata(struct core *c, struct request *rq, struct error *e)
+{
+    const json_t *metadata = jget_path(rq->body, "checkpoint.metadata");
+    int err = own_checkpoint(c, rq, e);
+    if (!err && !json_is_object(metadata))
+        err = error_set(e, ERR_INVALID, "checkpoint.metadata: missing, or not an object");
+    if (err)
+        return err;
+    char *text = json_text(metadata);
+    STORE(c, CHECKPOINT_SET_METADATA, "ss", text, rq->params[0]);
+    free(text);
+    return 0;
+}
+
+int core_experiment_gc(struct core *c, struct request *rq, struct error *e)
+{
+    struct experiment *x;
+    int err = core_param_experiment(c, rq, &x, e);
+    if (!err)
+        err = core_may_change(c, rq, x, e);
+    if (!err)
+        gc_experiment(c, x);
+    return err;
+}

@@ -1,0 +1,93 @@
+// Which checkpoints of an experiment stay, by the store alone: any thread with a reader.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/checkpoint.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "master/retention/gc.h"
+
+static int read_policy(struct db_reader *db, int64_t experiment, struct keep_policy *out,
+                       struct error *e)
+{
+    json_t *config = NULL;
+    struct db_rows *rows = db_query(db, STMT_EXPERIMENT_BY_ID, "i", experiment);
+    int found = db_next(rows), err = 0;
+    if (found < 0)
+        err = error_set(e, ERR_INTERNAL, "the store cannot be read");
+    else if (!found)
+        err = error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)experiment);
+    else
+        err = json_parse(db_text(rows, 11), strlen(db_text(rows, 11)), "config", &config, e);
+    db_rows_close(rows);
+    const json_t *storage = jget(config, "checkpoint_storage");
+    *out = (struct keep_policy){.experiment_best = jget_int(storage, "save_experiment_best", 0),
+                                .trial_best = jget_int(storage, "save_trial_best", 1),
+                                .trial_latest = jget_int(storage, "save_trial_latest", 1),
+                                .smaller_is_better =
+                                    jget_bool(jget(config, "searcher"), "smaller_is_better", true)};
+    json_decref(config);
+    return err;
+}
+
+static bool is_in_reach(const struct storage *storage, const char *text)
+{
+    json_t *at = NULL;
+    bool fine =
+        !json_parse(text, strlen(text), "storage", &at, NULL) && !storage_check(storage, at, NULL);
+    json_decref(at);
+    return fine;
+}
+
+static void read_row(const struct storage *storage, struct db_rows *from, struct keep_row *row)
+{
+    *row = (struct keep_row){.trial_id = db_int(from, 1),
+                             .steps = db_int(from, 2),
+                             .reported_at = db_int(from, 3),
+                             .metric = db_double(from, 4)};
+    snprintf(row->uuid, sizeof row->uuid, "%s", db_text(from, 0));
+    row->leads = db_int(from, 9);
+    row->has_metric = !db_is_null(from, 4) && isfinite(row->metric);
+    for (int need = 6; need <= 8; need++)
+        if (!db_is_null(from, need))
+            row->keep |= KEEP_NEEDED;
+    if (!is_in_reach(storage, db_text(from, 5)))
+        row->keep |= KEEP_OUT_OF_REACH;
+}
+
+int gc_choose(struct db_reader *db, const struct storage *storage, int64_t experiment,
+              const struct keep_policy *given, struct keep_row **out, size_t *count,
+              struct error *e)
+{
+    struct keep_policy policy;
+    size_t cap = 0;
+    int more = 0;
+    *out = NULL;
+    *count = 0;
+    int err = read_policy(db, experiment, &policy, e);
+    if (err)
+        return err;
+    if (given && given->experiment_best >= 0)
+        policy.experiment_best = given->experiment_best;
+    if (given && given->trial_best >= 0)
+        policy.trial_best = given->trial_best;
+    if (given && given->trial_latest >= 0)
+        policy.trial_latest = given->trial_latest;
+    struct db_rows *rows = db_query(db, STMT_CHECKPOINTS_TO_CHOOSE, "i", experiment);
+    while ((more = db_next(rows)) > 0) {
+        if (*count == cap) {
+            cap = cap ? 2 * cap : 64;
+            *out = xrealloc(*out, cap * sizeof **out);
+        }
+        read_row(storage, rows, &(*out)[(*count)++]);
+    }
+    db_rows_close(rows);
+    if (more < 0) {
+        *count = 0; // without all of them none can be judged
+        return error_set(e, ERR_INTERNAL, "the store cannot be read");
+    }
+    keep_choose(*out, *count, &policy);
+    return 0;
+}

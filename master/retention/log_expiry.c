@@ -1,0 +1,164 @@
+// How long logs are kept: so many days after the end of their task, as the trial, its experiment,
+// its configuration or the cluster says, in this order; -1 is for ever.
+//
+// The tasks that have a log are looked through a few at a time, every hour. Of one whose time is
+// over a few chunks are deleted with each step, until none is left: no step holds up the store.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "master/ingest/logs.h"
+#include "master/kernel/handlers.h"
+#include "master/kernel/loop.h"
+#include "master/kernel/workers.h"
+#include "master/teams/teams.h"
+
+enum {
+    DAYS_MOST = 32767,
+    TASKS_IN_A_STEP = 256,
+    EXPIRED_IN_A_STEP = 16,
+    CHUNKS_IN_A_STEP = 16, // of each of them
+    BUSY_US = 50 * 1000,   // between steps that delete
+    NEXT_US = 1000 * 1000, // between others
+};
+
+static const int64_t hour = 3600LL * 1000 * 1000, day = 24LL * 3600 * 1000 * 1000;
+
+// --- the end of logs -----------------------------------------------------------------------------
+
+struct expiry {
+    struct work work;
+    int64_t now, days; // days: of those who do not say
+    char *after;       // the task before the first that is looked at; at the end: the last that was
+    char *expired[EXPIRED_IN_A_STEP];
+    int count;
+    bool over; // there are no more tasks
+};
+
+static bool is_expired(const struct expiry *x, struct db_reader *db, const char *task)
+{
+    struct db_rows *rows = db_query(db, STMT_LOG_RETENTION, "si", task, x->days);
+    bool expired = false;
+    if (db_next(rows) == 1 && !db_is_null(rows, 0) && db_int(rows, 1) >= 0)
+        expired = db_int(rows, 0) + db_int(rows, 1) * day <= x->now;
+    db_rows_close(rows);
+    return expired;
+}
+
+// The next task that has a log; NULL: there is none.
+static char *next_task(struct db_reader *db, const char *after)
+{
+    struct db_rows *rows = db_query(db, STMT_LOG_NEXT_TASK, "s", after);
+    const char *task = db_next(rows) == 1 ? db_text(rows, 0) : NULL;
+    char *copy = xstrdup(task);
+    db_rows_close(rows);
+    return copy;
+}
+
+static void expiry_run(struct work *w, struct db_reader *db)
+{
+    struct expiry *x = (struct expiry *)w;
+    char *after = xstrdup(x->after);
+    for (int i = 0; i < TASKS_IN_A_STEP && x->count < EXPIRED_IN_A_STEP && !x->over; i++) {
+        char *task = next_task(db, after);
+        x->over = !task;
+        if (!task)
+            break;
+        if (is_expired(x, db, task))
+            x->expired[x->count++] = xstrdup(task);
+        free(after);
+        after = task;
+    }
+    if (x->count) { // once more from here, until they are gone
+        free(after);
+        x->over = false;
+        return;
+    }
+    free(x->after);
+    x->after = after;
+}
+
+static void expiry_drop(struct work *w)
+{
+    struct expiry *x = (struct expiry *)w;
+    for (int i = 0; i < x->count; i++)
+        free(x->expired[i]);
+    free(x->after);
+    free(x);
+}
+
+static void expiry_done(struct core *c, struct work *w)
+{
+    struct expiry *x = (struct expiry *)w;
+    struct logs *l = c->logs;
+    for (int i = 0; i < x->count; i++)
+        STORE(c, LOG_CHUNKS_EXPIRE, "si", x->expired[i], (int64_t)CHUNKS_IN_A_STEP);
+    free(l->expired_before);
+    l->expired_before = x->over ? NULL : xstrdup(x->after);
+    timer_set(&c->timers, &l->expire, c->now + (x->over ? hour : x->count ? BUSY_US : NEXT_US));
+    expiry_drop(w);
+}
+
+void logs_expire(struct core *c, void *arg)
+{
+    struct logs *l = arg;
+    struct expiry *x = xcalloc(1, sizeof *x);
+    x->work = (struct work){.run = expiry_run, .done = expiry_done, .drop = expiry_drop};
+    x->now = c->wall;
+    x->days = c->options.log_days ? c->options.log_days : -1;
+    x->after = xstrdup(l->expired_before ? l->expired_before : "");
+    if (!workers_send(c->workers, &x->work, WORK_SLOW, NULL))
+        return;
+    expiry_drop(&x->work);
+    timer_set(&c->timers, &l->expire, c->now + NEXT_US);
+}
+
+// --- the calls -----------------------------------------------------------------------------------
+
+int logs_read_days(const struct request *rq, int64_t *days, struct error *e)
+{
+    *days = jget_int(rq->body, "numDays", -2);
+    return *days < -1 || *days > DAYS_MOST
+               ? error_set(e, ERR_INVALID, "numDays: from 0 to %d days, or -1 for ever", DAYS_MOST)
+               : 0;
+}
+
+void logs_retain(struct core *c, const struct experiment *x, int64_t days)
+{
+    STORE(c, EXPERIMENT_SET_LOG_RETENTION, "ii", days, x->id);
+    STORE(c, TRIALS_CLEAR_LOG_RETENTION, "i", x->id);
+}
+
+int core_experiment_retain_logs(struct core *c, struct request *rq, struct error *e)
+{
+    struct experiment *x;
+    int64_t days;
+    int err = core_param_experiment(c, rq, &x, e);
+    if (!err)
+        err = core_may_change(c, rq, x, e);
+    if (!err)
+        err = logs_read_days(rq, &days, e);
+    if (!err)
+        logs_retain(c, x, days);
+    return err;
+}
+
+int core_trial_retain_logs(struct core *c, struct request *rq, struct error *e)
+{
+    int64_t id, days;
+    int err = request_param_int(rq, 0, &id, e);
+    if (err)
+        return err;
+    struct db_rows *rows = db_query(c->reader, STMT_TRIAL_EXPERIMENT, "i", id);
+    struct experiment *x = db_next(rows) == 1 ? core_experiment_find(c, db_int(rows, 0)) : NULL;
+    db_rows_close(rows);
+    if (!x)
+        return error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
+    err = core_may_change(c, rq, x, e);
+    if (!err)
+        err = logs_read_days(rq, &days, e);
+    if (!err)
+        STORE(c, TRIAL_SET_LOG_RETENTION, "ii", days, id);
+    return err;
+}

@@ -1,0 +1,38 @@
+#include "master/teams/authz_lookup.h"
+
+#include <stdio.h>
+
+#include "master/views/views.h"
+
+int standing_in(struct view *v, int64_t workspace, struct standing *out, struct error *e)
+{
+    const struct principal *me = &v->rq->principal;
+    struct db_rows *rows = db_query(v->db, STMT_WORKSPACE_STANDING, "ii", workspace, me->user_id);
+    int found = db_next(rows);
+    out->role = ROLE_NONE;
+    if (found == 1 && me->kind == PRINCIPAL_USER) {
+        out->role =
+            role_of(me->admin, db_int(rows, 0) == me->user_id, db_text(rows, 2), db_text(rows, 1));
+        out->archived = db_int(rows, 4);
+        snprintf(out->workspace, sizeof out->workspace, "%s", db_text(rows, 3));
+    }
+    db_rows_close(rows);
+    if (found < 0)
+        return store_failed(e);
+    if (role_may(out->role, ACT_SEE))
+        return 0;
+    return error_set(e, ERR_NOT_FOUND, "there is no workspace %lld", (long long)workspace);
+}
+
+int standing_may_add(struct view *v, int64_t workspace, struct error *e)
+{
+    struct standing s;
+    int rc = standing_in(v, workspace, &s, e);
+    if (!rc)
+        rc = role_check(s.role, ACT_SUBMIT, s.workspace, e);
+    if (!rc && s.archived)
+        rc = error_set(e, ERR_CONFLICT,
+                       "workspace \"%.64s\" is archived; unarchive it first, or choose another",
+                       s.workspace);
+    return rc;
+}

@@ -1,0 +1,87 @@
+// Notes that people leave at a project: each has a name and a text, in the order they were left.
+#include <string.h>
+
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/teams/teams.h"
+
+static int find_project(struct core *c, struct request *rq, const struct project **out,
+                        struct error *e)
+{
+    int64_t id;
+    int err = request_param_int(rq, 0, &id, e);
+    if (err)
+        return err;
+    rq->id = id;
+    const struct project *p = *out = core_project(c, id);
+    if (!p || !role_may(core_role(rq, p->workspace), ACT_SEE))
+        return error_set(e, ERR_NOT_FOUND, "there is no project %lld", (long long)id);
+    return role_check(core_role(rq, p->workspace), ACT_SUBMIT, p->workspace->name, e);
+}
+
+static int check_note(const json_t *note, struct error *e)
+{
+    const char *name = jget_string(note, "name", ""), *text = jget_string(note, "contents", "");
+    if (strlen(name) > LIMIT_NAME)
+        return error_set(e, ERR_TOO_LARGE, "name: more than %d bytes", LIMIT_NAME);
+    if (strlen(text) > LIMIT_DESCRIPTION)
+        return error_set(e, ERR_TOO_LARGE, "contents: more than %d bytes", LIMIT_DESCRIPTION);
+    return 0;
+}
+
+static int count_notes(struct core *c, int64_t project)
+{
+    const struct db_value id = {.type = 'i', .i = project};
+    struct db_rows *rows = db_query_sql(
+        c->reader, "SELECT json_array_length(notes) FROM projects WHERE id = ?", &id, 1);
+    int count = db_next(rows) == 1 ? (int)db_int(rows, 0) : 0;
+    db_rows_close(rows);
+    return count;
+}
+
+// The statement leaves out what is the last note already: a post that came again.
+int core_project_note_add(struct core *c, struct request *rq, struct error *e)
+{
+    const struct project *p;
+    int err = find_project(c, rq, &p, e);
+    if (!err)
+        err = check_note(rq->body, e);
+    if (!err && count_notes(c, p->id) >= LIMIT_NOTES)
+        err = error_set(e, ERR_TOO_LARGE, "a project has at most %d notes; delete some first",
+                        LIMIT_NOTES);
+    if (err)
+        return err;
+    STORE(c, PROJECT_ADD_NOTE, "ssi", jget_string(rq->body, "name", ""),
+          jget_string(rq->body, "contents", ""), p->id);
+    core_event_workspace(c, p->workspace->id);
+    return 0;
+}
+
+int core_project_notes_set(struct core *c, struct request *rq, struct error *e)
+{
+    const struct project *p;
+    const json_t *note, *given = jget(rq->body, "notes");
+    size_t i;
+    int err = find_project(c, rq, &p, e);
+    if (!err && json_array_size(given) > LIMIT_NOTES)
+        err = error_set(e, ERR_TOO_LARGE, "notes: more than %d", LIMIT_NOTES);
+    json_t *notes = json_array();
+    json_array_foreach(given, i, note)
+    {
+        if (!err && (err = check_note(note, e)) != 0)
+            error_prefix(e, "notes: item %zu", i);
+        must(!json_array_append_new(notes,
+                                    json_pack("{s:s, s:s}", "name", jget_string(note, "name", ""),
+                                              "contents", jget_string(note, "contents", ""))));
+    }
+    if (!err) {
+        char *text = json_text(notes);
+        STORE(c, PROJECT_SET_NOTES, "si", text, p->id);
+        free(text);
+        core_event_workspace(c, p->workspace->id);
+    }
+    json_decref(notes);
+    return err;
+}

@@ -1,0 +1,269 @@
+#include "master/teams/teams.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "master/notify/webhooks.h"
+
+static const double usage_half_life_us = 7 * 24 * 3600 * 1e6; // as the scheduler has it
+
+// --- teams of the scheduler ----------------------------------------------------------------------
+
+static struct sched_team spec_of(double weight, int64_t guaranteed, int64_t maximum)
+{
+    int64_t thousandths = llround(weight * SCHED_WEIGHT_ONE);
+    return (struct sched_team){
+        .weight = thousandths < 1 ? 1 : thousandths, .guaranteed = guaranteed, .maximum = maximum};
+}
+
+static int add_team(struct core *c, int parent, struct sched_team spec, const struct usage *before)
+{
+    int team = sched_team_add(c->sched, parent, &spec);
+    double age = c->wall > before->at ? (double)(c->wall - before->at) : 0;
+    double left = before->slot_seconds * exp2(-age / usage_half_life_us);
+    if (left >= 1)
+        sched_team_restore(c->sched, team, llround(left), c->now);
+    return team;
+}
+
+int core_team(struct core *c, int64_t workspace, int64_t user)
+{
+    struct workspace *ws = core_workspace(c, workspace);
+    must(ws);
+    struct member *m = member_of(ws, user);
+    if (m->team == SCHED_NONE)
+        m->team = add_team(c, ws->team, spec_of(m->weight, 0, m->max_slots), &m->usage);
+    return m->team;
+}
+
+void workspace_changed(struct core *c, struct workspace *ws)
+{
+    struct sched_team spec = spec_of(ws->weight, ws->guaranteed_slots, ws->max_slots);
+    if (ws->team == SCHED_NONE)
+        ws->team = add_team(c, SCHED_ROOT, spec, &ws->usage);
+    else
+        sched_team_set(c->sched, ws->team, &spec);
+    c->sched_due = true;
+}
+
+void member_changed(struct core *c, const struct member *m)
+{
+    struct sched_team spec = spec_of(m->weight, 0, m->max_slots);
+    if (m->team != SCHED_NONE)
+        sched_team_set(c->sched, m->team, &spec);
+    c->sched_due = true;
+}
+
+// --- finding -------------------------------------------------------------------------------------
+
+struct project *core_project(struct core *c, int64_t id)
+{
+    return by_id_find(&c->projects, id);
+}
+
+struct workspace *core_workspace(struct core *c, int64_t id)
+{
+    return by_id_find(&c->workspaces, id);
+}
+
+struct workspace *core_workspace_of(struct core *c, const struct experiment *x)
+{
+    return core_project(c, x->project_id)->workspace;
+}
+
+// --- what a caller may ---------------------------------------------------------------------------
+
+enum role core_role(const struct request *rq, const struct workspace *ws)
+{
+    const struct principal *p = &rq->principal;
+    if (p->kind != PRINCIPAL_USER)
+        return ROLE_NONE;
+    const struct member *m = by_id_find(&ws->members, p->user_id);
+    return role_of(p->admin, p->user_id == ws->creator, m ? m->role : NULL, ws->default_role);
+}
+
+bool core_sees(struct core *c, const struct request *rq, const struct experiment *x)
+{
+    return role_may(core_role(rq, core_workspace_of(c, x)), ACT_SEE);
+}
+
+static int check(struct core *c, const struct request *rq, const struct experiment *x, enum act act,
+                 struct error *e)
+{
+    const struct workspace *ws = core_workspace_of(c, x);
+    enum role role = core_role(rq, ws);
+    if (role_may(role, ACT_SEE))
+        return role_check(role, act, ws->name, e);
+    return error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)x->id);
+}
+
+static int name(const struct experiment *x, struct error *e)
+{
+    return error_prefix(e, "%s %lld", kind_words[x->kind].noun, (long long)x->id);
+}
+
+int core_may_change(struct core *c, const struct request *rq, const struct experiment *x,
+                    struct error *e)
+{
+    bool own = rq->principal.kind == PRINCIPAL_USER && rq->principal.user_id == x->user_id;
+    int err = check(c, rq, x, own ? ACT_CHANGE_OWN : ACT_CHANGE_OTHERS, e);
+    return err == ERR_FORBIDDEN ? name(x, e) : err; // what is not there is told as ever
+}
+
+int core_may_submit(struct core *c, const struct request *rq, int64_t project, struct error *e)
+{
+    const struct project *p = core_project(c, project);
+    enum role role = p ? core_role(rq, p->workspace) : ROLE_NONE;
+    if (!role_may(role, ACT_SEE))
+        return error_set(e, ERR_NOT_FOUND, "there is no project %lld", (long long)project);
+    if (p->archived || p->workspace->archived)
+        return error_set(e, ERR_CONFLICT,
+                         "project %lld (\"%.64s\" in workspace \"%.64s\") is archived; unarchive "
+                         "it first, or submit to another",
+                         (long long)project, p->name, p->workspace->name);
+    return role_check(role, ACT_SUBMIT, p->workspace->name, e);
+}
+
+// --- made and removed ----------------------------------------------------------------------------
+
+struct workspace *workspace_new(struct core *c, int64_t id, int64_t creator, const char *name)
+{
+    struct workspace *ws = xcalloc(1, sizeof *ws);
+    *ws = (struct workspace){.id = id,
+                             .creator = creator,
+                             .name = xstrdup(name),
+                             .default_role = role_words[ROLE_EDITOR],
+                             .weight = 1,
+                             .team = SCHED_NONE};
+    by_id_put(&c->workspaces, id, ws);
+    if (c->next_workspace <= id)
+        c->next_workspace = id + 1;
+    return ws;
+}
+
+struct project *project_new(struct core *c, int64_t id, struct workspace *ws, const char *name)
+{
+    struct project *p = xcalloc(1, sizeof *p);
+    *p = (struct project){.id = id, .workspace = ws, .name = xstrdup(name)};
+    by_id_put(&c->projects, id, p);
+    by_id_put(&ws->projects, id, p);
+    if (c->next_project <= id)
+        c->next_project = id + 1;
+    return p;
+}
+
+struct member *member_of(struct workspace *ws, int64_t user)
+{
+    struct member *m = by_id_find(&ws->members, user);
+    if (m)
+        return m;
+    m = xcalloc(1, sizeof *m);
+    *m = (struct member){.user_id = user, .role = "", .weight = 1, .team = SCHED_NONE};
+    by_id_put(&ws->members, user, m);
+    return m;
+}
+
+static void project_free(struct project *p)
+{
+    free(p->name);
+    free(p);
+}
+
+static void workspace_free(struct workspace *ws)
+{
+    for (size_t i = 0; i < ws->members.count; i++)
+        free(ws->members.items[i].value);
+    free(ws->members.items);
+    free(ws->projects.items);
+    free(ws->name);
+    free(ws);
+}
+
+void project_remove(struct core *c, struct project *p)
+{
+    must(!p->experiments);
+    by_id_remove(&p->workspace->projects, p->id);
+    by_id_remove(&c->projects, p->id);
+    STORE(c, PROJECT_DELETE, "i", p->id);
+    project_free(p);
+}
+
+void workspace_remove(struct core *c, struct workspace *ws)
+{
+    while (ws->projects.count)
+        project_remove(c, ws->projects.items[0].value);
+    for (size_t i = 0; i < ws->members.count; i++) {
+        const struct member *m = ws->members.items[i].value;
+        if (m->team != SCHED_NONE)
+            sched_team_remove(c->sched, m->team);
+    }
+    sched_team_remove(c->sched, ws->team);
+    webhooks_forget(c, ws->id);
+    by_id_remove(&c->workspaces, ws->id);
+    STORE(c, MEMBERS_DELETE, "i", ws->id);
+    STORE(c, WORKSPACE_DELETE, "i", ws->id);
+    workspace_free(ws);
+}
+
+void teams_free(struct core *c)
+{
+    for (size_t i = 0; i < c->projects.count; i++)
+        project_free(c->projects.items[i].value);
+    for (size_t i = 0; i < c->workspaces.count; i++)
+        workspace_free(c->workspaces.items[i].value);
+    free(c->projects.items);
+    free(c->workspaces.items);
+}
+
+// --- from the store ------------------------------------------------------------------------------
+
+static void load_workspace(struct core *c, struct db_rows *rows)
+{
+    struct workspace *ws = workspace_new(c, db_int(rows, 0), db_int(rows, 2), db_text(rows, 1));
+    ws->archived = db_int(rows, 3);
+    ws->weight = db_double(rows, 4);
+    ws->guaranteed_slots = db_int(rows, 5);
+    ws->max_slots = db_int(rows, 6);
+    ws->default_role = role_word(db_text(rows, 7), ROLE_EDITOR);
+    ws->usage = (struct usage){db_double(rows, 8), db_int(rows, 9)};
+    workspace_changed(c, ws);
+}
+
+static void load_project(struct core *c, struct db_rows *rows)
+{
+    struct workspace *ws = core_workspace(c, db_int(rows, 2));
+    project_new(c, db_int(rows, 0), ws, db_text(rows, 1))->archived = db_int(rows, 3);
+}
+
+static void load_member(struct core *c, struct db_rows *rows)
+{
+    struct member *m = member_of(core_workspace(c, db_int(rows, 0)), db_int(rows, 1));
+    const char *role = role_word(db_text(rows, 2), ROLE_ADMIN);
+    m->role = role ? role : "";
+    m->weight = db_double(rows, 3);
+    m->max_slots = db_int(rows, 4);
+    m->usage = (struct usage){db_double(rows, 5), db_int(rows, 6)};
+}
+
+int teams_load(struct core *c, struct error *e)
+{
+    static const struct {
+        enum stmt query;
+        void (*row)(struct core *c, struct db_rows *rows);
+    } parts[] = {{STMT_WORKSPACES_ALL, load_workspace},
+                 {STMT_PROJECTS_ALL, load_project},
+                 {STMT_MEMBERS_ALL, load_member}};
+    c->next_workspace = c->next_project = 1;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        struct db_rows *rows = db_query(c->reader, parts[i].query, "");
+        int more;
+        while ((more = db_next(rows)) > 0)
+            parts[i].row(c, rows);
+        db_rows_close(rows);
+        if (more < 0)
+            return db_unreadable(c->reader, e);
+    }
+    return 0;
+}

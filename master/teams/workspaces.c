@@ -1,0 +1,608 @@
+// Workspaces, their projects and their members, made and changed by people.
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "master/calls/external_ids.h"
+#include "master/calls/feasibility.h"
+#include "master/kernel/handlers.h"
+#include "master/kinds.h"
+#include "master/lifecycle/lifecycle.h"
+
+static const double weight_max = 1e6;
+
+// Anybody may make workspaces, but not shares of the cluster: one made by somebody who is no
+// administrator gets what nobody else wants, until an administrator gives it a weight.
+static const double weight_of_others = 0.001;
+enum { QUOTA_MAX = 1 << 24 }; // slots
+
+// --- what is asked -------------------------------------------------------------------------------
+
+// NULL: not given.
+static int read_name(const json_t *body, const char **out, struct error *e)
+{
+    const char *name = jget_string(body, "name", NULL);
+    size_t len = name ? strlen(name) : 0;
+    bool blank = true;
+    *out = name;
+    for (size_t i = 0; i < len; i++) {
+        blank &= name[i] == ' ';
+        if (iscntrl((unsigned char)name[i]))
+            return error_set(e, ERR_INVALID, "name: no control characters");
+    }
+    if (name && (blank || len > LIMIT_NAME))
+        return error_set(e, ERR_INVALID, "name: give 1 to %d bytes that are not all blank",
+                         LIMIT_NAME);
+    return 0;
+}
+
+// Each stays as it is where the body has none.
+static int read_weight(const json_t *body, double *out, struct error *e)
+{
+    const json_t *given = jget(body, "weight");
+    if (given)
+        *out = json_is_number(given) ? json_number_value(given) : NAN;
+    if (isfinite(*out) && *out > 0 && *out <= weight_max)
+        return 0;
+    return error_set(e, ERR_INVALID, "weight: a number above 0, at most %.0f; 1 is usual",
+                     weight_max);
+}
+
+static int read_slots(const json_t *body, const char *key, int64_t *out, struct error *e)
+{
+    if (jget(body, key))
+        *out = jget_int(body, key, -1);
+    if (*out >= 0 && *out <= QUOTA_MAX)
+        return 0;
+    return error_set(e, ERR_INVALID, "%s: a number of slots from 0 to %d", key, QUOTA_MAX);
+}
+
+static int read_role(const json_t *body, const char *key, enum role most, const char **out,
+                     struct error *e)
+{
+    const char *given = jget_string(body, key, NULL);
+    if (!jget(body, key))
+        return 0;
+    if (most == ROLE_ADMIN && given && !*given) { // a member no more
+        *out = "";
+        return 0;
+    }
+    *out = role_word(given, most);
+    if (*out)
+        return 0;
+    return error_set(e, ERR_INVALID, "%s: one of none, viewer, editor%s", key,
+                     most == ROLE_ADMIN ? ", admin" : "");
+}
+
+// Into `ws`, a copy of the workspace.
+static int read_workspace(const json_t *body, struct workspace *ws, struct error *e)
+{
+    int err = read_weight(body, &ws->weight, e);
+    if (!err)
+        err = read_slots(body, "guaranteedSlots", &ws->guaranteed_slots, e);
+    if (!err)
+        err = read_slots(body, "maxSlots", &ws->max_slots, e);
+    if (!err)
+        err = read_role(body, "defaultRole", ROLE_EDITOR, &ws->default_role, e);
+    if (!err && ws->max_slots && ws->guaranteed_slots > ws->max_slots)
+        err = error_set(e, ERR_INVALID,
+                        "guaranteedSlots: %lld is more than maxSlots (%lld), which the workspace "
+                        "may never exceed",
+                        (long long)ws->guaranteed_slots, (long long)ws->max_slots);
+    return err;
+}
+
+static bool has_quota(const json_t *body)
+{
+    return jget(body, "weight") || jget(body, "guaranteedSlots") || jget(body, "maxSlots");
+}
+
+// --- which it is, and whether the caller may -----------------------------------------------------
+
+static int check_manage(const struct request *rq, const struct workspace *ws, enum act act,
+                        struct error *e)
+{
+    return role_check(core_role(rq, ws), act, ws->name, e);
+}
+
+static int param_workspace(struct core *c, struct request *rq, enum act act, struct workspace **out,
+                           struct error *e)
+{
+    int64_t id;
+    int err = request_param_int(rq, 0, &id, e);
+    if (err)
+        return err;
+    rq->id = id;
+    *out = core_workspace(c, id);
+    if (!*out || !role_may(core_role(rq, *out), ACT_SEE))
+        return error_set(e, ERR_NOT_FOUND, "there is no workspace %lld", (long long)id);
+    return check_manage(rq, *out, act, e);
+}
+
+static int param_project(struct core *c, struct request *rq, struct project **out, struct error *e)
+{
+    int64_t id;
+    int err = request_param_int(rq, 0, &id, e);
+    if (err)
+        return err;
+    rq->id = id;
+    *out = core_project(c, id);
+    if (!*out || !role_may(core_role(rq, (*out)->workspace), ACT_SEE))
+        return error_set(e, ERR_NOT_FOUND, "there is no project %lld", (long long)id);
+    return check_manage(rq, (*out)->workspace, ACT_MANAGE, e);
+}
+
+static int refuse_first(int64_t id, const char *what, const char *verb, struct error *e)
+{
+    if (id != UNCATEGORIZED)
+        return 0;
+    return error_set(e, ERR_CONFLICT,
+                     "%s %d is where every experiment goes that names none: it cannot be %s", what,
+                     UNCATEGORIZED, verb);
+}
+
+static int refuse_archived(const struct workspace *ws, struct error *e)
+{
+    if (!ws->archived)
+        return 0;
+    return error_set(e, ERR_CONFLICT, "workspace \"%.64s\" is archived; unarchive it first",
+                     ws->name);
+}
+
+// A workspace that the caller may not see does not conflict: a refusal would reveal it.
+static int check_workspace_name(struct core *c, const struct request *rq, const char *name,
+                                const struct workspace *except, struct error *e)
+{
+    for (size_t i = 0; i < c->workspaces.count; i++) {
+        const struct workspace *ws = c->workspaces.items[i].value;
+        if (ws != except && !strcmp(ws->name, name) && role_may(core_role(rq, ws), ACT_SEE))
+            return error_set(e, ERR_CONFLICT,
+                             "there is a workspace \"%.64s\" already; choose another name", name);
+    }
+    return 0;
+}
+
+static int check_project_name(const struct workspace *ws, const char *name,
+                              const struct project *except, struct error *e)
+{
+    for (size_t i = 0; i < ws->projects.count; i++) {
+        const struct project *p = ws->projects.items[i].value;
+        if (p != except && !strcmp(p->name, name))
+            return error_set(e, ERR_CONFLICT,
+                             "workspace \"%.64s\" has a project \"%.64s\" already; choose another "
+                             "name",
+                             ws->name, name);
+    }
+    return 0;
+}
+
+static void rename_to(char **name, const char *to)
+{
+    free(*name);
+    *name = xstrdup(to);
+}
+
+// --- workspaces ----------------------------------------------------------------------------------
+
+static void set_team(struct core *c, struct workspace *ws, const struct workspace *wanted)
+{
+    ws->weight = wanted->weight;
+    ws->guaranteed_slots = wanted->guaranteed_slots;
+    ws->max_slots = wanted->max_slots;
+    ws->default_role = wanted->default_role;
+    STORE(c, WORKSPACE_SET_TEAM, "diisi", ws->weight, ws->guaranteed_slots, ws->max_slots,
+          ws->default_role, ws->id);
+    core_event_workspace(c, ws->id);
+    workspace_changed(c, ws);
+}
+
+int core_workspace_create(struct core *c, struct request *rq, struct error *e)
+{
+    const char *name;
+    struct workspace wanted = {.creator = rq->principal.user_id,
+                               .weight = rq->principal.admin ? 1 : weight_of_others,
+                               .default_role = role_words[ROLE_EDITOR]};
+    int err = read_name(rq->body, &name, e);
+    if (!err && !name)
+        err = error_set(e, ERR_INVALID, "name: missing");
+    if (!err)
+        err = read_workspace(rq->body, &wanted, e);
+    if (!err)
+        err = check_workspace_name(c, rq, name, NULL, e);
+    if (!err && has_quota(rq->body))
+        err = role_check(core_role(rq, &wanted), ACT_SET_QUOTA, name, e);
+    if (err)
+        return err;
+    struct workspace *ws = workspace_new(c, c->next_workspace, wanted.creator, name);
+    STORE(c, WORKSPACE_INSERT, "isii", ws->id, name, ws->creator, c->wall);
+    set_team(c, ws, &wanted);
+    rq->id = ws->id;
+    log_info("workspace created", "workspace=%lld user=%s", (long long)ws->id,
+             rq->principal.username);
+    return 0;
+}
+
+int core_workspace_patch(struct core *c, struct request *rq, struct error *e)
+{
+    struct workspace *ws, wanted;
+    const char *name;
+    int err = param_workspace(c, rq, has_quota(rq->body) ? ACT_SET_QUOTA : ACT_MANAGE, &ws, e);
+    if (!err)
+        err = read_name(rq->body, &name, e);
+    if (err)
+        return err;
+    wanted = *ws;
+    err = read_workspace(rq->body, &wanted, e);
+    if (!err && name && strcmp(name, ws->name))
+        err = refuse_first(ws->id, "workspace", "renamed", e);
+    if (!err && name)
+        err = check_workspace_name(c, rq, name, ws, e);
+    if (err)
+        return err;
+    if (name) {
+        rename_to(&ws->name, name);
+        STORE(c, WORKSPACE_SET_NAME, "si", name, ws->id);
+    }
+    set_team(c, ws, &wanted);
+    return 0;
+}
+
+static int archive_workspace(struct core *c, struct request *rq, bool archived, struct error *e)
+{
+    struct workspace *ws;
+    int err = param_workspace(c, rq, ACT_MANAGE, &ws, e);
+    if (!err)
+        err = refuse_first(ws->id, "workspace", "archived", e);
+    if (err)
+        return err;
+    ws->archived = archived;
+    STORE(c, WORKSPACE_SET_ARCHIVED, "ii", (int64_t)archived, ws->id);
+    core_event_workspace(c, ws->id);
+    return 0;
+}
+
+int core_workspace_archive(struct core *c, struct request *rq, struct error *e)
+{
+    return archive_workspace(c, rq, true, e);
+}
+
+int core_workspace_unarchive(struct core *c, struct request *rq, struct error *e)
+{
+    return archive_workspace(c, rq, false, e);
+}
+
+static int refuse_full(const char *what, int64_t id, int64_t experiments, struct error *e)
+{
+    if (!experiments)
+        return 0;
+    return error_set(e, ERR_CONFLICT,
+                     "%s %lld holds %lld experiments or tasks: delete them first (muster "
+                     "experiment delete, muster command delete), or archive the %s",
+                     what, (long long)id, (long long)experiments, what);
+}
+
+static int answer_deleted(struct request *rq)
+{
+    buf_puts(&rq->answer, "{\"completed\":true}"); // the client asks until it is 404
+    return 0;
+}
+
+// What people have put into it beside experiments.
+static int refuse_held(struct core *c, int64_t id, struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_WORKSPACE_HOLDS, "i", id);
+    bool found = db_next(rows) == 1;
+    int64_t models = found ? db_int(rows, 0) : 0, templates = found ? db_int(rows, 1) : 0;
+    db_rows_close(rows);
+    if (!models && !templates)
+        return 0;
+    return error_set(e, ERR_CONFLICT,
+                     "workspace %lld holds %lld models and %lld templates: move or delete them "
+                     "first",
+                     (long long)id, (long long)models, (long long)templates);
+}
+
+int core_workspace_delete(struct core *c, struct request *rq, struct error *e)
+{
+    struct workspace *ws;
+    int64_t experiments = 0;
+    int err = param_workspace(c, rq, ACT_MANAGE, &ws, e);
+    if (!err)
+        err = refuse_first(ws->id, "workspace", "deleted", e);
+    if (!err && ws->guaranteed_slots > 0) // it was given by an administrator
+        err = role_check(core_role(rq, ws), ACT_SET_QUOTA, ws->name, e);
+    for (size_t i = 0; !err && i < ws->projects.count; i++)
+        experiments += ((const struct project *)ws->projects.items[i].value)->experiments;
+    if (!err)
+        err = refuse_full("workspace", ws->id, experiments, e);
+    if (!err)
+        err = refuse_held(c, ws->id, e);
+    if (err)
+        return err;
+    log_info("workspace deleted", "workspace=%lld user=%s", (long long)ws->id,
+             rq->principal.username);
+    core_event_workspace(c, ws->id);
+    workspace_remove(c, ws);
+    return answer_deleted(rq);
+}
+
+// --- projects ------------------------------------------------------------------------------------
+
+static int read_project(const json_t *body, const char **name, const char **description,
+                        struct error *e)
+{
+    int err = read_name(body, name, e);
+    *description = jget_string(body, "description", NULL);
+    if (!err && *description && strlen(*description) > LIMIT_DESCRIPTION)
+        err = error_set(e, ERR_TOO_LARGE, "description: more than %d bytes", LIMIT_DESCRIPTION);
+    return err;
+}
+
+int core_project_create(struct core *c, struct request *rq, struct error *e)
+{
+    struct workspace *ws;
+    const char *name, *description;
+    int err = param_workspace(c, rq, ACT_MANAGE, &ws, e);
+    if (!err)
+        err = read_project(rq->body, &name, &description, e);
+    if (!err && !name)
+        err = error_set(e, ERR_INVALID, "name: missing");
+    if (!err)
+        err = check_project_name(ws, name, NULL, e);
+    if (!err)
+        err = refuse_archived(ws, e);
+    if (err)
+        return err;
+    const struct project *p = project_new(c, c->next_project, ws, name);
+    STORE(c, PROJECT_INSERT, "isisii", p->id, name, ws->id, description ? description : "",
+          rq->principal.user_id, c->wall);
+    core_event_workspace(c, ws->id);
+    rq->id = p->id;
+    return 0;
+}
+
+int core_project_patch(struct core *c, struct request *rq, struct error *e)
+{
+    struct project *p;
+    const char *name, *description;
+    int err = param_project(c, rq, &p, e);
+    if (!err)
+        err = read_project(rq->body, &name, &description, e);
+    if (!err && name && strcmp(name, p->name))
+        err = refuse_first(p->id, "project", "renamed", e);
+    if (!err && name)
+        err = check_project_name(p->workspace, name, p, e);
+    if (err)
+        return err;
+    if (name) {
+        rename_to(&p->name, name);
+        STORE(c, PROJECT_SET_NAME, "si", name, p->id);
+    }
+    if (description)
+        STORE(c, PROJECT_SET_DESCRIPTION, "si", description, p->id);
+    core_event_workspace(c, p->workspace->id);
+    return 0;
+}
+
+static int archive_project(struct core *c, struct request *rq, bool archived, struct error *e)
+{
+    struct project *p;
+    int err = param_project(c, rq, &p, e);
+    if (!err)
+        err = refuse_first(p->id, "project", "archived", e);
+    if (err)
+        return err;
+    p->archived = archived;
+    STORE(c, PROJECT_SET_ARCHIVED, "ii", (int64_t)archived, p->id);
+    core_event_workspace(c, p->workspace->id);
+    return 0;
+}
+
+int core_project_archive(struct core *c, struct request *rq, struct error *e)
+{
+    return archive_project(c, rq, true, e);
+}
+
+int core_project_unarchive(struct core *c, struct request *rq, struct error *e)
+{
+    return archive_project(c, rq, false, e);
+}
+
+// As what is made there and taken away here: its experiments count for the other workspace then.
+static int check_move(const struct request *rq, const struct project *p, const struct workspace *to,
+                      struct error *e)
+{
+    int err = refuse_first(p->id, "project", "moved", e);
+    if (!err)
+        err = check_manage(rq, to, ACT_MANAGE, e);
+    if (!err)
+        err = refuse_archived(p->workspace, e);
+    if (!err)
+        err = refuse_archived(to, e);
+    if (!err && p->archived)
+        err = error_set(e, ERR_CONFLICT, "project %lld is archived; unarchive it first",
+                        (long long)p->id);
+    return err ? err : check_project_name(to, p->name, p, e);
+}
+
+static bool still_runs(const struct experiment *x)
+{
+    return x->active && !experiment_is_terminal(x->state);
+}
+
+// Those of it that are not at their end must be able to run there.
+static int check_fits(struct core *c, const struct project *p, const struct workspace *to,
+                      struct error *e)
+{
+    int err = 0;
+    for (size_t i = 0; !err && i < c->experiments.count; i++) {
+        const struct experiment *x = c->experiments.items[i].value;
+        if (x->project_id != p->id || !still_runs(x) || x->active->unmanaged)
+            continue;
+        err = fits_check(c, x->active->config, to, x->user_id, e);
+        if (err)
+            error_prefix(e, "%s %lld", kind_words[x->kind].noun, (long long)x->id);
+    }
+    return err;
+}
+
+static int check_names(struct core *c, const struct project *p, const struct workspace *to,
+                       struct error *e)
+{
+    int err = 0;
+    for (size_t i = 0; !err && i < c->experiments.count; i++) {
+        const struct experiment *x = c->experiments.items[i].value;
+        if (x->project_id == p->id)
+            err = names_check_move(c, x, to, e);
+    }
+    return err;
+}
+
+// Before it moves: who does not see the other workspace is told here, of where it goes nothing.
+static void leave_workspace(struct core *c, const struct project *p)
+{
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        const struct experiment *x = c->experiments.items[i].value;
+        if (x->project_id == p->id)
+            core_event_left(c, x);
+    }
+    core_event_workspace(c, p->workspace->id);
+}
+
+static void enter_workspace(struct core *c, const struct project *p)
+{
+    for (size_t i = 0; i < c->experiments.count; i++) {
+        const struct experiment *x = c->experiments.items[i].value;
+        if (x->project_id != p->id)
+            continue;
+        core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
+        if (still_runs(x))
+            active_experiment_changed(c, x->active);
+    }
+    core_event_workspace(c, p->workspace->id);
+}
+
+static void move_project(struct core *c, struct project *p, struct workspace *to)
+{
+    leave_workspace(c, p);
+    by_id_remove(&p->workspace->projects, p->id);
+    by_id_put(&to->projects, p->id, p);
+    p->workspace = to;
+    STORE(c, PROJECT_SET_WORKSPACE, "ii", to->id, p->id);
+    enter_workspace(c, p);
+}
+
+int core_project_move(struct core *c, struct request *rq, struct error *e)
+{
+    struct project *p;
+    int64_t id = jget_int(rq->body, "destinationWorkspaceId", 0);
+    struct workspace *to = core_workspace(c, id);
+    int err = param_project(c, rq, &p, e);
+    if (!err && (!to || !role_may(core_role(rq, to), ACT_SEE)))
+        err = error_set(e, ERR_NOT_FOUND, "destinationWorkspaceId: there is no workspace %lld",
+                        (long long)id);
+    if (!err)
+        err = check_move(rq, p, to, e);
+    if (!err)
+        err = check_fits(c, p, to, e);
+    if (!err)
+        err = check_names(c, p, to, e);
+    if (!err && p->workspace != to)
+        move_project(c, p, to);
+    return err;
+}
+
+int core_project_delete(struct core *c, struct request *rq, struct error *e)
+{
+    struct project *p;
+    int err = param_project(c, rq, &p, e);
+    if (!err)
+        err = refuse_first(p->id, "project", "deleted", e);
+    if (!err)
+        err = refuse_full("project", p->id, p->experiments, e);
+    if (err)
+        return err;
+    core_event_workspace(c, p->workspace->id);
+    project_remove(c, p);
+    return answer_deleted(rq);
+}
+
+// --- members -------------------------------------------------------------------------------------
+
+static int param_user(struct core *c, struct request *rq, int64_t *user, struct error *e)
+{
+    int err = request_param_int(rq, 1, user, e);
+    if (err)
+        return err;
+    struct db_rows *rows = db_query(c->reader, STMT_USER_BY_ID, "i", *user);
+    bool found = db_next(rows) > 0;
+    db_rows_close(rows);
+    return found ? 0
+                 : error_set(e, ERR_NOT_FOUND, "there is no user %lld; muster user list names them",
+                             (long long)*user);
+}
+
+static void set_member(struct core *c, struct workspace *ws, const struct member *wanted)
+{
+    struct member *m = member_of(ws, wanted->user_id);
+    m->role = wanted->role;
+    m->weight = wanted->weight;
+    m->max_slots = wanted->max_slots;
+    STORE(c, MEMBER_SET, "iisdi", ws->id, m->user_id, m->role, m->weight, m->max_slots);
+    core_event_workspace(c, ws->id);
+    member_changed(c, m);
+}
+
+int core_member_set(struct core *c, struct request *rq, struct error *e)
+{
+    struct workspace *ws;
+    struct member wanted = {.role = "", .weight = 1};
+    int64_t user;
+    enum act act = jget(rq->body, "maxSlots") ? ACT_SET_QUOTA : ACT_MANAGE;
+    int err = param_workspace(c, rq, act, &ws, e);
+    if (!err)
+        err = param_user(c, rq, &user, e);
+    if (err)
+        return err;
+    const struct member *m = by_id_find(&ws->members, user);
+    if (m)
+        wanted = *m;
+    wanted.user_id = user;
+    err = read_role(rq->body, "role", ROLE_ADMIN, &wanted.role, e);
+    if (!err)
+        err = read_weight(rq->body, &wanted.weight, e);
+    if (!err)
+        err = read_slots(rq->body, "maxSlots", &wanted.max_slots, e);
+    if (!err && user == ws->creator && jget(rq->body, "role") &&
+        strcmp(wanted.role, role_words[ROLE_ADMIN]))
+        err = error_set(e, ERR_CONFLICT,
+                        "role: user %lld made workspace \"%.64s\" and stays its administrator",
+                        (long long)user, ws->name);
+    if (!err)
+        set_member(c, ws, &wanted);
+    return err;
+}
+
+int core_member_remove(struct core *c, struct request *rq, struct error *e)
+{
+    struct workspace *ws;
+    int64_t user;
+    int err = param_workspace(c, rq, ACT_MANAGE, &ws, e);
+    if (!err)
+        err = param_user(c, rq, &user, e);
+    if (err)
+        return err;
+    const struct member *m = by_id_find(&ws->members, user);
+    if (!m)
+        return error_set(e, ERR_NOT_FOUND, "user %lld is no member of workspace \"%.64s\"",
+                         (long long)user, ws->name);
+    if (m->max_slots && (err = check_manage(rq, ws, ACT_SET_QUOTA, e)))
+        return err;
+    const struct member plain = {.user_id = user, .role = "", .weight = 1};
+    set_member(c, ws, &plain);
+    return 0;
+}

@@ -1,0 +1,10 @@
+// The limits of what the simulator is given. Inside of this folder.
+#ifndef MUSTER_SIMULATE_CHECK_H
+#define MUSTER_SIMULATE_CHECK_H
+
+#include "simulate/simulate.h"
+
+int simulate_check(const struct simulate_trace *trace, const struct simulate_node *nodes,
+                   size_t node_count, const struct simulate_options *options, struct error *e);
+
+#endif

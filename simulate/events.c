@@ -1,0 +1,49 @@
+#include "simulate/events.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+
+// A total order, so that runs are alike: events at one time by job, then by kind.
+static bool before(const struct event *a, const struct event *b)
+{
+    if (a->at != b->at)
+        return a->at < b->at;
+    return a->job != b->job ? a->job < b->job : a->kind < b->kind;
+}
+
+void events_add(struct events *all, struct event event)
+{
+    if (all->count == all->cap) {
+        all->cap = all->cap ? 2 * all->cap : 256;
+        all->heap = xrealloc(all->heap, all->cap * sizeof *all->heap);
+    }
+    size_t at = all->count++;
+    for (; at && before(&event, &all->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        all->heap[at] = all->heap[(at - 1) / 2];
+    all->heap[at] = event;
+}
+
+struct event events_take(struct events *all)
+{
+    must(all->count > 0);
+    struct event first = all->heap[0], last = all->heap[--all->count];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < all->count; at = child) {
+        if (child + 1 < all->count && before(&all->heap[child + 1], &all->heap[child]))
+            child++;
+        if (!before(&all->heap[child], &last))
+            break;
+        all->heap[at] = all->heap[child];
+    }
+    all->heap[at] = last;
+    return first;
+}
+
+void events_free(struct events *all)
+{
+    free(all->heap);
+    *all = (struct events){0};
+}
