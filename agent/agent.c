@@ -12,21 +12,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/desired.h"
-#include "agent/notes.h"
-#include "agent/shipper.h"
+#include "agent/gpu/gpu_monitor.h"
+#include "agent/inbox.h"
+#include "agent/logs/shipper.h"
+#include "agent/master_poll.h"
 #include "agent/slots.h"
-#include "agent/sync.h"
-#include "agent/tasks.h"
-#include "agent/watch.h"
-#include "agent/worker.h"
+#include "agent/tasks/desired_state.h"
+#include "agent/tasks/file_worker.h"
+#include "agent/tasks/tasks.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/os/file.h"
 #include "base/rng.h"
+#include "base/text/json.h"
 
 enum {
     NOTES_MAX = 4096,

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/nvml.h"
+#include "agent/gpu/nvml.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/limits.h"

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/xid.h"
+#include "agent/gpu/xid.h"
 #include "base/error.h"
 
 struct slot_fault {

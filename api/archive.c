@@ -14,11 +14,11 @@
 #include "api/walk.h"
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/file.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 static locale_t utf8;
 

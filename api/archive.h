@@ -28,7 +28,8 @@ int archive_pack_list(const json_t *files, void **tgz, size_t *len, struct error
 typedef int archive_sink(void *ctx, const void *data, size_t len);
 
 // The same list, packed piece by piece, so that neither the archive nor a file is in memory once
-// more. `texts`: from where offsets that stand for contents count (scan_upload()); NULL: none do.
+// more. `texts`: from where offsets that stand for contents count (json_parse_upload()); NULL: none
+// do.
 int archive_pack_list_to(const json_t *files, const char *texts, archive_sink *take, void *ctx,
                          struct error *e);
 

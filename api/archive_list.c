@@ -10,9 +10,9 @@
 #include "api/walk.h"
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/file.h"
 #include "base/hash.h"
-#include "base/json.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 enum { LARGEST = 3, IGNORE_FILE_MAX = 64 * 1024 };
 

@@ -15,8 +15,8 @@
 #include "api/archive.h"
 #include "api/archive_parts.h"
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/log.h"
+#include "base/os/file.h"
 
 enum { BLOCK = 64 * 1024 }; // bytes read at a time
 

@@ -12,10 +12,10 @@
 #include "api/checkpoint.h"
 #include "api/checkpoint_parts.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 struct mapped_file {
     const char *name; // borrowed from the manifest

@@ -7,10 +7,10 @@
 #include "api/checkpoint.h"
 #include "api/walk.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/os/file.h"
 #include "base/rng.h"
+#include "base/text/json.h"
 
 static int add_resource(void *ctx, const struct walk_entry *entry, struct error *e)
 {

@@ -9,10 +9,10 @@
 #include "api/checkpoint_parts.h"
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is little-endian");
 

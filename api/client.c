@@ -6,10 +6,10 @@
 #include "api/client_parts.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 // One answer on its way in. What comes with a status of 300 or more is kept as the error's text;
 // the rest goes to `data`, which returns 0, STOP, or a negative error with *e filled.

@@ -7,9 +7,9 @@
 #include "api/sse.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/text/json.h"
 
 enum {
     DATA_MAX = 1 << 20,          // bytes of one event

@@ -8,9 +8,9 @@
 #include "api/checkpoint.h"
 #include "api/expconf_parts.h"
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/text/json.h"
 
 int expconf_fault(const struct yaml_doc *doc, const char *path, struct error *e, const char *fmt,
                   ...)
@@ -242,7 +242,7 @@ static int check_shape(const struct yaml_doc *doc, struct error *e)
     json_t *value;
     json_object_foreach(doc->root, key, value)
     {
-        if (json_is_deeper(value, LIMIT_JSON_DEPTH - 1))
+        if (json_is_deeper_than(value, LIMIT_JSON_DEPTH - 1))
             return expconf_fault(doc, key, e,
                                  "more than %d levels deep; a hyperparameter's value is one more "
                                  "than is written",

@@ -5,8 +5,8 @@
 
 #include "api/expconf_parts.h"
 #include "api/expconf_rows.h"
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/text/json.h"
 
 #define FILE_OPTIONAL(key, text)                                                                   \
     {                                                                                              \

@@ -7,7 +7,7 @@
 #include "api/expconf.h"
 #include "api/expconf_parts.h"
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 // --- types ---------------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@
 #include "api/expconf_parts.h"
 #include "api/expconf_rows.h"
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/text/json.h"
 
 // --- layers
 

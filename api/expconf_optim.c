@@ -1,8 +1,8 @@
 // The keys of trainer.optimizer and trainer.schedule and the checks between them.
 #include "api/expconf_parts.h"
 #include "api/expconf_rows.h"
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/text/json.h"
 
 #define LEARNING_RATE                                                                              \
     NUMBER_REQUIRED("learning_rate", 0, 1e6, "learning rate after warm-up"),                       \

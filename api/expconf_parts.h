@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "base/schema.h"
-#include "base/yaml.h"
+#include "base/text/schema.h"
+#include "base/text/yaml.h"
 
 extern const struct schema_field expconf_trainer_fields[];         // the one field `trainer`
 extern const struct schema_field expconf_trainer_keys[];           // of the section

@@ -2,7 +2,7 @@
 #ifndef MUSTER_API_EXPCONF_ROWS_H
 #define MUSTER_API_EXPCONF_ROWS_H
 
-#include "base/schema.h"
+#include "base/text/schema.h"
 
 #define END                                                                                        \
     {                                                                                              \

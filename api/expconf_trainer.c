@@ -3,8 +3,8 @@
 
 #include "api/expconf_parts.h"
 #include "api/expconf_rows.h"
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/text/json.h"
 
 static const char *const reductions[] = {"exact", "float", NULL};
 static const char *const precisions[] = {"auto", "float32", "tf32", "bf16", NULL};

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/text/json.h"
 
 static const struct column {
     const char *column, *field;
@@ -173,7 +173,7 @@ int filter_of_json(const char *json, struct buf *out, struct error *e)
 {
     json_t *tree = NULL;
     int err = json_parse(json, strlen(json), "filter", &tree, e);
-    if (!err && json_is_deeper(tree, LIMIT_JSON_DEPTH))
+    if (!err && json_is_deeper_than(tree, LIMIT_JSON_DEPTH))
         err = error_set(e, ERR_INVALID, "filter: more than %d levels of JSON", LIMIT_JSON_DEPTH);
     if (!err)
         err = put_node(out, jget(tree, "filterGroup"), e);

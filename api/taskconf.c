@@ -4,9 +4,9 @@
 
 #include "api/expconf.h"
 #include "api/expconf_rows.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/text/json.h"
 
 static const struct schema_field a_word = {
     .name = "word", .type = SCHEMA_STRING, .doc = "a word of the command line"};

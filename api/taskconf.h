@@ -7,8 +7,8 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/schema.h"
-#include "base/yaml.h"
+#include "base/text/schema.h"
+#include "base/text/yaml.h"
 
 extern const struct schema_field taskconf_fields[]; // ends with name == NULL
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 
 enum { PATH_MAX_BYTES = 128 };
 

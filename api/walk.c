@@ -10,8 +10,8 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/file.h"
 #include "base/limits.h"
+#include "base/os/file.h"
 
 enum { PATH_BYTES = 64 * 1024, NAMES_FIRST = 64 };
 

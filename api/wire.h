@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 enum wire_names {
     WIRE_EXPERIMENT_STATE, // STATE_ ACTIVE QUEUED PULLING .. DELETE_FAILED

@@ -169,7 +169,7 @@ int clock_parse(const char *rfc3339, int64_t *wall_us)
     return 0;
 }
 
-const char *clock_duration(int64_t us, char *out, size_t cap)
+const char *duration_format(int64_t us, char *out, size_t cap)
 {
     const char *sign = us < 0 ? "-" : "";
     uint64_t left = us < 0 ? 0 - (uint64_t)us : (uint64_t)us;

@@ -17,6 +17,6 @@ int clock_parse(const char *rfc3339, int64_t *wall_us); // offsets and fractions
 // "90m", "1h30m", "2.5s", "-1h": a length of time as Go writes it, in microseconds. ERR_INVALID.
 int duration_parse(const char *text, int64_t *us);
 // "1h 02m", "12.3 s", "45 ms" for people.
-const char *clock_duration(int64_t us, char *out, size_t cap);
+const char *duration_format(int64_t us, char *out, size_t cap);
 
 #endif

@@ -16,8 +16,8 @@ enum {
     LIMIT_BODY_CALL = 256 * 1024,      // .. of any other call
     LIMIT_BODY_LOGIN = 4096,           // .. of a call that anybody may make
     LIMIT_BODIES = 128 << 20,          // all large bodies together, raw and parsed
-    LIMIT_JSON_TEXTS = 32 << 20,       // bytes of strings in one body, beside contents of files
-    LIMIT_JSON_WEIGHT = 48 << 20,      // bytes that the values of one body may take
+    LIMIT_JSON_STRINGS = 32 << 20,     // bytes of strings in one body, beside contents of files
+    LIMIT_JSON_TREE = 48 << 20,        // bytes that the values of one body may take
     LIMIT_YAML_VALUES = 100000,        // values in one document
     LIMIT_JSON_DEPTH = 32,             // levels of request bodies and configurations
     LIMIT_ANSWER_DEPTH = 64,           // .. of any JSON that is read: answers wrap what was taken

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/visible.h"
+#include "base/printable.h"
 
 // The level is the one datum of the process that every thread reads: an atomic, not a lock.
 static atomic_int minimum_level = LOG_LEVEL_INFO;
@@ -23,7 +23,7 @@ void log_set_level(enum log_level level)
     atomic_store_explicit(&minimum_level, (int)level, memory_order_relaxed);
 }
 
-enum log_level log_level_now(void)
+enum log_level log_get_level(void)
 {
     return (enum log_level)atomic_load_explicit(&minimum_level, memory_order_relaxed);
 }
@@ -35,11 +35,11 @@ const char *log_level_name(enum log_level level)
 
 // Who is given every line as well; constant once threads run.
 static struct {
-    log_tap *tap;
+    log_sink *tap;
     void *ctx;
 } listener;
 
-void log_set_tap(log_tap *tap, void *ctx)
+void log_set_sink(log_sink *tap, void *ctx)
 {
     listener.tap = tap;
     listener.ctx = ctx;
@@ -62,7 +62,7 @@ static void blank_controls(char *text, size_t len)
 {
     size_t taken;
     for (size_t i = 0; i < len; i += taken)
-        if (visible_look(text + i, len - i, &taken) != VISIBLE_PLAIN)
+        if (printable_classify(text + i, len - i, &taken) != CHAR_PRINTABLE)
             memset(text + i, ' ', taken);
 }
 
@@ -104,12 +104,12 @@ static size_t quote_character(const char *text, size_t len, char out[8], size_t 
 {
     static const char named[] = "\"\\\n\t\r", letters[] = "\"\\ntr";
     const char *name = strchr(named, *text);
-    enum visible kind = visible_look(text, len, taken);
+    enum printability kind = printable_classify(text, len, taken);
     if (name)
         return (size_t)snprintf(out, 8, "\\%c", letters[name - named]);
-    if (kind != VISIBLE_PLAIN) {
-        *taken = kind == VISIBLE_PARTIAL ? 1 : *taken;
-        return visible_escape(kind, text, *taken, out);
+    if (kind != CHAR_PRINTABLE) {
+        *taken = kind == CHAR_INCOMPLETE ? 1 : *taken;
+        return printable_escape(kind, text, *taken, out);
     }
     memcpy(out, text, *taken);
     return *taken;

@@ -14,12 +14,12 @@
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR };
 
 void log_set_level(enum log_level level);
-enum log_level log_level_now(void);
+enum log_level log_get_level(void);
 const char *log_level_name(enum log_level level); // "debug" ..
 // Is given every line as well, without its time and level, by the thread that logs; NULL: nobody.
 // Set before other threads are started.
-typedef void log_tap(void *ctx, enum log_level level, int64_t wall_us, const char *text);
-void log_set_tap(log_tap *tap, void *ctx);
+typedef void log_sink(void *ctx, enum log_level level, int64_t wall_us, const char *text);
+void log_set_sink(log_sink *tap, void *ctx);
 int log_parse_level(const char *text, enum log_level *out); // "debug".. ; ERR_INVALID
 
 void log_write(enum log_level level, const char *msg, const char *fmt, ...)

@@ -3,10 +3,7 @@
 #include <string.h>
 
 #include "api/wire.h"
-#include "base/json.h"
-#include "cli/output.h"
-#include "cli/password.h"
-#include "cli/verbs.h"
+#include "base/text/json.h"
 
 int run_login(struct cli *c, const struct command *self, struct error *e)
 {

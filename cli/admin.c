@@ -6,12 +6,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "cli/output.h"
-#include "cli/rows.h"
-#include "cli/verbs.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 // --- master --------------------------------------------------------------------------------------
 

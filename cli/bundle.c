@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/csv.h"
-#include "base/file.h"
-#include "base/json.h"
+#include "base/os/file.h"
+#include "base/text/csv.h"
+#include "base/text/json.h"
 
 FILE *bundle_create(const char *folder, struct error *e, const char *name, ...)
 {
@@ -155,7 +155,7 @@ static void put_cell(FILE *f, const char *text)
 {
     struct buf cell;
     buf_init(&cell, 2 * BUNDLE_LINE_MAX);
-    csv_put(&cell, text);
+    csv_append_cell(&cell, text);
     fputs(buf_str(&cell), f);
     buf_free(&cell);
 }

@@ -6,13 +6,9 @@
 #include "api/archive.h"
 #include "api/expconf.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "base/yaml.h"
-#include "cli/lookup.h"
-#include "cli/output.h"
-#include "cli/rows.h"
-#include "cli/verbs.h"
+#include "base/text/json.h"
+#include "base/text/yaml.h"
 
 // --- set -----------------------------------------------------------------------------------------
 

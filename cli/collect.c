@@ -4,10 +4,7 @@
 #include <string.h>
 
 #include "api/wire.h"
-#include "base/json.h"
-#include "cli/output.h"
-#include "cli/rows.h"
-#include "cli/verbs.h"
+#include "base/text/json.h"
 
 // "a,b" as det takes lists, each part behind what is in the list already.
 static void add_parts(json_t *list, const char *text)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 static bool is_one(const char *name)
 {

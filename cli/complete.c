@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "api/cli/columns.h"
+#include "api/cli/flagset.h"
+#include "api/cli/help.h"
+#include "api/cli/lookup.h"
+#include "api/cli/verbs.h"
 #include "base/log.h"
-#include "base/visible.h"
-#include "cli/columns.h"
-#include "cli/flagset.h"
-#include "cli/help.h"
-#include "cli/lookup.h"
-#include "cli/verbs.h"
+#include "base/printable.h"
+#include "base/text/json.h"
 
 enum { PATIENCE_S = 2 };
 
@@ -35,7 +35,7 @@ struct completion {
 // as its escape would be another word.
 static void offer(const struct completion *k, const char *word, const char *help)
 {
-    char *shown = visible_text(word, ""), *about = visible_text(help ? help : "", "");
+    char *shown = printable_text(word, ""), *about = printable_text(help ? help : "", "");
     if (strncmp(word, k->word, strlen(k->word)) == 0 && strcmp(word, shown) == 0)
         printf("%s%s\t%s\n", k->before, word, about);
     free(shown);

@@ -7,17 +7,9 @@
 #include "api/expconf.h"
 #include "api/wire.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "cli/columns.h"
-#include "cli/failure.h"
-#include "cli/output.h"
-#include "cli/overlay.h"
-#include "cli/rows.h"
-#include "cli/search_table.h"
-#include "cli/verbs.h"
-#include "cli/waiting.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 int fetch_experiment(struct cli *c, long long id, json_t **experiment, struct error *e)
 {

@@ -8,12 +8,9 @@
 
 #include "api/archive.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/hash.h"
-#include "base/json.h"
-#include "cli/bundle.h"
-#include "cli/output.h"
-#include "cli/verbs.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 struct export
 {

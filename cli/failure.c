@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "api/wire.h"
-#include "base/json.h"
-#include "cli/rows.h"
+#include "base/text/json.h"
 
 const char *failure_columns(const json_t *rows, const char *columns, struct arena *a)
 {

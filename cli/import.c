@@ -11,12 +11,9 @@
 #include "api/checkpoint.h"
 #include "api/wire.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
+#include "base/os/file.h"
 #include "base/rng.h"
-#include "cli/bundle.h"
-#include "cli/output.h"
-#include "cli/verbs.h"
+#include "base/text/json.h"
 
 enum { BATCH = 1000, BATCH_BYTES = 4 << 20 };
 

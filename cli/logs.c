@@ -6,8 +6,7 @@
 
 #include "api/wire.h"
 #include "base/buf.h"
-#include "base/json.h"
-#include "cli/verbs.h"
+#include "base/text/json.h"
 
 struct shown {
     struct cli *c;

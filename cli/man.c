@@ -10,10 +10,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/file.h"
-#include "cli/flagset.h"
-#include "cli/help.h"
-#include "cli/verbs.h"
+#include "base/os/file.h"
 
 extern char **environ;
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/csv.h"
-#include "base/json.h"
-#include "base/visible.h"
-#include "cli/rows.h"
+#include "api/cli/rows.h"
+#include "base/printable.h"
+#include "base/text/csv.h"
+#include "base/text/json.h"
 
 enum { OUTPUT_LIMIT = 1 << 30, OUTPUT_COLUMNS_MAX = 256 };
 
@@ -61,7 +61,7 @@ static char *line_text(const json_t *row, const char *column)
     char *text = cell_text(row, column);
     for (char *p = text; *p != '\0'; p++)
         *p = (*p == '\n' || *p == '\t') ? ' ' : *p;
-    char *shown = visible_text(text, "");
+    char *shown = printable_text(text, "");
     free(text);
     return shown;
 }
@@ -148,7 +148,7 @@ void output_table(const json_t *rows, char **columns, size_t count, struct buf *
 void output_csv(const json_t *rows, char **columns, size_t count, struct buf *out)
 {
     for (size_t k = 0; k < count; k++) {
-        csv_put(out, columns[k]);
+        csv_append_cell(out, columns[k]);
         buf_puts(out, k + 1 == count ? "\n" : ",");
     }
     size_t i;
@@ -157,7 +157,7 @@ void output_csv(const json_t *rows, char **columns, size_t count, struct buf *ou
     {
         for (size_t k = 0; k < count; k++) {
             char *text = cell_text(row, columns[k]);
-            csv_put(out, text);
+            csv_append_cell(out, text);
             free(text);
             buf_puts(out, k + 1 == count ? "\n" : ",");
         }
@@ -300,7 +300,7 @@ static void write_pair(const char *label, const char *text, int width)
     for (const char *line = text, *next; line; line = next, label = "") {
         size_t len = strcspn(line, "\n");
         next = line[len] == '\n' && line[len + 1] != '\0' ? line + len + 1 : NULL;
-        char *part = strndup(line, len), *shown = visible_text(part, "\t");
+        char *part = strndup(line, len), *shown = printable_text(part, "\t");
         printf("%-*s  %s\n", width, label, shown);
         free(shown);
         free(part);

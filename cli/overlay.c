@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
-#include "base/yaml.h"
+#include "base/text/json.h"
+#include "base/text/yaml.h"
 
 // The beginning of the value of `path` in `text`; NULL: `path` has no value.
 static const char *value_of(const char *text, const struct yaml_doc *doc, const char *path)

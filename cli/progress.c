@@ -83,7 +83,7 @@ const char *progress_line(const struct progress *p, int width, char *out, size_t
         add(out, cap, width, "%.0f samples/s", p->samples_per_second);
     if (!isnan(p->step_ms) && p->total > p->steps) {
         double us = p->step_ms * 1000 * (double)(p->total - p->steps);
-        add(out, cap, width, "ETA %s", clock_duration((int64_t)us, eta, sizeof(eta)));
+        add(out, cap, width, "ETA %s", duration_format((int64_t)us, eta, sizeof(eta)));
     }
     if (p->restarts > 0)
         add(out, cap, width, "restarts %d", p->restarts);

@@ -5,12 +5,7 @@
 
 #include "api/wire.h"
 #include "base/clock.h"
-#include "base/json.h"
-#include "cli/lookup.h"
-#include "cli/output.h"
-#include "cli/rows.h"
-#include "cli/verbs.h"
-#include "cli/waiting.h"
+#include "base/text/json.h"
 
 enum { SCREENFUL = 100 }; // rows of a table without --all
 

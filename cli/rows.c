@@ -10,10 +10,9 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "cli/waiting.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 static void set_string(json_t *row, const char *key, const char *text)
 {
@@ -63,7 +62,7 @@ static void set_times(json_t *row, const json_t *object)
     set_string(row, "ended", end);
     if (start && clock_parse(start, &from) == 0 && (!end || clock_parse(end, &to) == 0)) {
         char text[32];
-        set_string(row, "duration", clock_duration(to - from, text, sizeof(text)));
+        set_string(row, "duration", duration_format(to - from, text, sizeof(text)));
         json_object_set_new(row, "duration_s", json_real((double)(to - from) / 1e6));
     }
 }
@@ -446,7 +445,7 @@ static void set_waiting_time(json_t *row, const json_t *full, int64_t now)
     int64_t from;
     const char *since = jget_string(full, "submissionTime", NULL);
     if (since && clock_parse(since, &from) == 0) {
-        set_string(row, "waits", clock_duration(now - from, text, sizeof(text)));
+        set_string(row, "waits", duration_format(now - from, text, sizeof(text)));
         json_object_set_new(row, "waits_s", json_real((double)(now - from) / 1e6));
     }
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 struct ranked {
     json_t *row;

@@ -10,10 +10,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "cli/cli.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 enum { CREDENTIALS_MAX = 1 << 20, AWAY_US = 500 * 1000 };
 

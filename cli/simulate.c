@@ -9,9 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
-#include "cli/terminal.h"
-#include "cli/verbs.h"
+#include "base/os/file.h"
 
 enum { PLOT_MAX = 16 << 20, BAR_CELLS = 32 };
 

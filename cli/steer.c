@@ -6,12 +6,7 @@
 
 #include "api/wire.h"
 #include "base/clock.h"
-#include "base/json.h"
-#include "cli/failure.h"
-#include "cli/output.h"
-#include "cli/rows.h"
-#include "cli/verbs.h"
-#include "cli/watch.h"
+#include "base/text/json.h"
 
 enum { WAIT_MOST_US = 10 * 1000000, DELETE_TRIES = 600 };
 

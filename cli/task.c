@@ -11,14 +11,11 @@
 #include "api/archive.h"
 #include "api/wire.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/os/file.h"
+#include "base/printable.h"
 #include "base/rng.h"
-#include "base/visible.h"
-#include "cli/output.h"
-#include "cli/rows.h"
-#include "cli/verbs.h"
+#include "base/text/json.h"
 
 enum { AWAY_US = 500 * 1000, LOST_US = 60 * 1000000, REPEAT_US = 15 * 1000000 };
 
@@ -176,7 +173,7 @@ static int started(struct cli *c, const struct noun *noun, const char *id, const
         return cli_report(c, json_pack("{s:s}", "id", id), e, "Started %s %s", noun->name, id);
     if (!c->options.quiet)
         fprintf(stderr, "Started %s %s\n", noun->name, id);
-    char *shown = visible_text(id, ""); // the handler writes past the streams
+    char *shown = printable_text(id, ""); // the handler writes past the streams
     snprintf(hint, sizeof(hint),
              "\nStopped watching; the program goes on. To see more: muster %s logs %s --follow; to "
              "end it: muster %s kill %s\n",

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/file.h"
-#include "base/visible.h"
+#include "base/os/file.h"
+#include "base/printable.h"
 
 enum { CHUNK = 4096, HELD_MAX = 4 }; // bytes escaped at a time; of a character that has not ended
 
@@ -39,8 +39,8 @@ static size_t unfinished(const char *data, size_t len)
     size_t most = len < HELD_MAX - 1 ? len : HELD_MAX - 1, taken;
     for (size_t n = 1; n <= most; n++) {
         const char *last = data + len - n;
-        if ((n == 1 && *last == '\r') ||
-            ((unsigned char)*last >= 0xc0 && visible_look(last, n, &taken) == VISIBLE_PARTIAL))
+        if ((n == 1 && *last == '\r') || ((unsigned char)*last >= 0xc0 &&
+                                          printable_classify(last, n, &taken) == CHAR_INCOMPLETE))
             return n;
     }
     return 0;
@@ -50,7 +50,7 @@ static void append_lines(struct buf *out, const char *data, size_t len)
 {
     for (const char *end = data + len, *next; data < end; data = next) {
         const char *back = memmem(data, (size_t)(end - data), "\r\n", 2);
-        visible_append(out, data, (size_t)((back ? back : end) - data), "\n\t");
+        printable_append(out, data, (size_t)((back ? back : end) - data), "\n\t");
         next = back ? back + 1 : end;
     }
 }
@@ -64,7 +64,7 @@ static int show(struct screen *s, const char *data, size_t len, bool last)
     len += s->held;
     s->held = last ? 0 : unfinished(text, len);
     memcpy(s->holding, text + len - s->held, s->held);
-    buf_init(&out, sizeof(text) * VISIBLE_ESCAPE_MAX);
+    buf_init(&out, sizeof(text) * PRINTABLE_ESCAPE_MAX);
     append_lines(&out, text, len - s->held);
     int err = write_all(s->fd, buf_str(&out), out.len);
     buf_free(&out);

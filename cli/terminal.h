@@ -1,6 +1,6 @@
 // Standard output and error on a terminal. Names, logs, reasons and errors are text of others, and
 // a terminal obeys what it is sent; so everything that this program prints on one passes a filter
-// that escapes what is not shown as it is (base/visible.h). Line breaks and tabs stay. What this
+// that escapes what is not shown as it is (base/printable.h). Line breaks and tabs stay. What this
 // program itself wants of the terminal goes past the filter, by terminal_control().
 //
 // Standard output into a pipe or a file is not touched. One thread.

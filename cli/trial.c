@@ -3,12 +3,7 @@
 #include <string.h>
 
 #include "api/wire.h"
-#include "base/json.h"
-#include "cli/columns.h"
-#include "cli/failure.h"
-#include "cli/output.h"
-#include "cli/rows.h"
-#include "cli/verbs.h"
+#include "base/text/json.h"
 
 int run_trial_list(struct cli *c, const struct command *self, struct error *e)
 {

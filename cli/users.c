@@ -3,12 +3,7 @@
 #include <string.h>
 
 #include "api/wire.h"
-#include "base/json.h"
-#include "cli/lookup.h"
-#include "cli/output.h"
-#include "cli/password.h"
-#include "cli/rows.h"
-#include "cli/verbs.h"
+#include "base/text/json.h"
 
 static json_t *row_user(const json_t *user)
 {

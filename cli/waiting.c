@@ -6,7 +6,7 @@
 
 #include "api/wire.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 enum {
     TRIALS_NAMED = 8, // of a group; more are counted
@@ -167,7 +167,7 @@ const char *waiting_until(const char *time, int64_t now, char out[WAITING_UNTIL_
     if (start < now + SECOND_US)
         snprintf(out, WAITING_UNTIL_MAX, "any moment");
     else
-        snprintf(out, WAITING_UNTIL_MAX, "in %s", clock_duration(start - now, text, sizeof(text)));
+        snprintf(out, WAITING_UNTIL_MAX, "in %s", duration_format(start - now, text, sizeof(text)));
     return out;
 }
 

@@ -7,9 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/json.h"
-#include "cli/terminal.h"
-#include "cli/verbs.h"
+#include "base/text/json.h"
 
 enum {
     GAP_US = 500 * 1000,    // between two looks

@@ -4,11 +4,7 @@
 #include <string.h>
 
 #include "api/wire.h"
-#include "base/json.h"
-#include "cli/lookup.h"
-#include "cli/output.h"
-#include "cli/rows.h"
-#include "cli/verbs.h"
+#include "base/text/json.h"
 
 // --- what --on says ------------------------------------------------------------------------------
 

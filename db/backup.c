@@ -17,8 +17,8 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/log.h"
+#include "base/os/file.h"
 #include "db/store.h"
 
 enum {

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/log.h"
+#include "base/os/file.h"
 #include "db/store.h"
 
 // synchronous FULL: each commit is flushed; group commit makes that cheap. secure_delete: the

@@ -9,8 +9,8 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/log.h"
+#include "base/os/file.h"
 #include "db/store.h"
 
 // migrations.inc is made by CMakeLists.txt: MIGRATION(1, "0001_store", "/path/of/the/file.sql") ..

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/os/file.h"
 #include "db/store.h"
 
 enum { SQL_CACHE = 32 };

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "db/series.h"
 
 // One report as a block in the arena. `batches` may be NULL.

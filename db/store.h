@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 
-#include "base/mailbox.h"
+#include "base/os/mailbox.h"
 #include "db/db.h"
 
 // connection.c: one SQLite connection and its prepared statements. One thread at a time.

@@ -11,8 +11,8 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/log.h"
+#include "base/os/file.h"
 #include "db/backup.h"
 
 enum { RETRY_S = 600 }; // after one that failed

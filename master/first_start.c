@@ -6,9 +6,9 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/os/file.h"
 #include "base/rng.h"
 #include "master/http/auth.h"
 

@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/flags.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
+#include "base/text/yaml.h"
 #include "base/version.h"
-#include "base/yaml.h"
 #include "master/backups.h"
 #include "master/first_start.h"
 #include "master/free_space.h"

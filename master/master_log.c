@@ -43,7 +43,7 @@ struct journal *journal_new(void)
     struct journal *j = xcalloc(1, sizeof *j);
     pthread_mutex_init(&j->lock, NULL);
     j->first = j->next = 1;
-    log_set_tap(take, j);
+    log_set_sink(take, j);
     return j;
 }
 
@@ -51,7 +51,7 @@ void journal_free(struct journal *j)
 {
     if (!j)
         return;
-    log_set_tap(NULL, NULL);
+    log_set_sink(NULL, NULL);
     while (j->first < j->next)
         drop_oldest(j);
     pthread_mutex_destroy(&j->lock);

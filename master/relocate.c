@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "api/checkpoint.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 static const char key[] = "checkpoint_dir"; // in the table meta
 

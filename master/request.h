@@ -14,7 +14,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 enum principal_kind { PRINCIPAL_NONE, PRINCIPAL_USER, PRINCIPAL_AGENT, PRINCIPAL_TASK };
 
@@ -35,7 +35,8 @@ struct request {
     const char *method, *path;
     const char *params[REQUEST_PARAMS_MAX]; // the {..} parts of the route's path, in order, decoded
     const json_t *body;                     // parsed; NULL when there was none
-    const char *texts; // where the contents of files in `body` lie (scan_upload()); NULL: in it
+    const char
+        *texts; // where the contents of files in `body` lie (json_parse_upload()); NULL: in it
     size_t texts_len;
     void *input; // of a route that reads its body by itself: what it made of it
     void (*input_free)(void *input);

@@ -6,8 +6,8 @@
 
 #include "api/checkpoint.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 struct storage {
     char *own;

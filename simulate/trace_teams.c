@@ -1,11 +1,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/schema.h"
-#include "base/yaml.h"
-#include "simulate/trace.h"
-#include "simulate/users.h"
+#include "base/text/json.h"
+#include "base/text/schema.h"
+#include "base/text/yaml.h"
+#include "master/simulate/trace.h"
+#include "master/simulate/users.h"
 
 enum { SLOTS_MAX = SIMULATE_NODES_MAX * SIMULATE_NODE_SLOTS_MAX };
 

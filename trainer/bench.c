@@ -7,8 +7,8 @@
 
 #include "base/arena.h"
 #include "base/flags.h"
-#include "base/json.h"
-#include "base/proc.h"
+#include "base/os/proc.h"
+#include "base/text/json.h"
 #include "trainer/commands.h"
 #include "trainer/experiment.h"
 #include "trainer/gang.h"

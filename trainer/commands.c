@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 int command_failed(const char *command, const struct error *e)
 {

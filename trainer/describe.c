@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "trainer/commands.h"
 #include "trainer/experiment.h"
 #include "trainer/gang.h"

@@ -7,11 +7,11 @@
 
 #include "api/expconf.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/os/file.h"
 #include "base/rng.h"
+#include "base/text/json.h"
 #include "trainer/commands.h"
 
 enum { FLAGS_MAX = 16 };

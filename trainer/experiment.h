@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/flags.h"
-#include "base/yaml.h"
+#include "base/text/yaml.h"
 
 struct experiment_words { // of the command line, borrowed; zero: as the file has it
     const char *file;

@@ -5,8 +5,8 @@
 
 #include "api/checkpoint.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 #include "trainer/commands.h"
 
 static const char weights_prefix[] = "weights"; // of the files that hold them

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/file.h"
+#include "base/os/file.h"
 
 static const char step_prefix[] = "step-";
 

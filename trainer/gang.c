@@ -15,8 +15,8 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 
 enum { TICK_MS = 200, MERCY_US = 5 * 1000 * 1000, GPU_NAME_MAX = 128 };
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/numerics_id.h"
 #include "trainer/training.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 json_t *link_number(double x)
 {

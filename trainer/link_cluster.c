@@ -12,9 +12,9 @@
 #include "api/client.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/log.h"
-#include "base/mailbox.h"
+#include "base/os/mailbox.h"
+#include "base/text/json.h"
 #include "trainer/reports.h"
 
 #define SECOND INT64_C(1000000)

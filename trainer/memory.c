@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/os/file.h"
 
 enum { STATUS_MAX = 64 * 1024, LINE_BYTES = 8192 };
 

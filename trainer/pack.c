@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/os/file.h"
 #include "base/rng.h"
 #include "trainer/commands.h"
 #include "trainer/data/listing.h"

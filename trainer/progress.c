@@ -72,7 +72,7 @@ void progress_step(struct progress *p, int64_t step, double loss)
     add(line, " %lld/%lld  loss %.4f", (long long)step, (long long)p->steps, loss);
     if (done > 0)
         add(line, "  %s left",
-            clock_duration((now - p->first_seen) / done * (p->steps - step), left, sizeof left));
+            duration_format((now - p->first_seen) / done * (p->steps - step), left, sizeof left));
     if (!isnan(p->best))
         add(line, "  best %.4g", p->best);
     if (p->samples_per_second > 0)

@@ -7,10 +7,10 @@
 #include "api/checkpoint.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/os/file.h"
 #include "base/rng.h"
+#include "base/text/json.h"
 #include "trainer/memory.h"
 #include "trainer/training.h"
 

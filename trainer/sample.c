@@ -7,9 +7,9 @@
 
 #include "api/checkpoint.h"
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/text/json.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/commands.h"
 #include "trainer/ops/ops.h"

@@ -4,18 +4,18 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "master/calls/experiment_verbs.h"
-#include "master/calls/external_ids.h"
-#include "master/calls/feasibility.h"
-#include "master/calls/queue_moves.h"
-#include "master/ingest/logs.h"
-#include "master/kernel/handlers.h"
-#include "master/lifecycle/lifecycle.h"
-#include "master/lifecycle/unmanaged.h"
-#include "master/retention/gc.h"
-#include "master/teams/teams.h"
+#include "base/text/json.h"
+#include "master/core/detached.h"
+#include "master/core/fits.h"
+#include "master/core/gc.h"
+#include "master/core/handlers.h"
+#include "master/core/lives.h"
+#include "master/core/logs.h"
+#include "master/core/names.h"
+#include "master/core/steer.h"
+#include "master/core/teams.h"
+#include "master/core/verbs.h"
 
 // --- verbs ---------------------------------------------------------------------------------------
 

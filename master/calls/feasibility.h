@@ -2,8 +2,8 @@
 #ifndef MUSTER_MASTER_CALLS_FEASIBILITY_H
 #define MUSTER_MASTER_CALLS_FEASIBILITY_H
 
-#include "base/json.h"
-#include "master/teams/teams.h"
+#include "base/text/json.h"
+#include "master/core/teams.h"
 
 // ERR_INVALID: never as things are configured (a pool that is not there, over the maximum of the
 // workspace or of the user in it).

@@ -6,11 +6,11 @@
 #include "api/wire.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "master/calls/queue_moves.h"
-#include "master/kernel/handlers.h"
-#include "master/lifecycle/lifecycle.h"
+#include "base/text/json.h"
+#include "master/core/handlers.h"
+#include "master/core/lives.h"
+#include "master/core/steer.h"
 
 // --- slots ---------------------------------------------------------------------------------------
 

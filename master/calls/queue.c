@@ -5,12 +5,12 @@
 #include "api/wire.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "master/calls/wait_reason.h"
-#include "master/kernel/handlers.h"
-#include "master/lifecycle/lifecycle.h"
-#include "master/teams/teams.h"
+#include "base/text/json.h"
+#include "master/core/handlers.h"
+#include "master/core/lives.h"
+#include "master/core/teams.h"
+#include "master/core/why.h"
 
 // --- jobs in order -------------------------------------------------------------------------------
 

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
-#include "master/calls/wait_reason.h"
-#include "master/kernel/handlers.h"
-#include "master/teams/teams.h"
+#include "base/text/json.h"
+#include "master/core/handlers.h"
+#include "master/core/teams.h"
+#include "master/core/why.h"
 
 static const double seconds_an_hour = 3600;
 

@@ -6,11 +6,11 @@
 
 #include "api/taskconf.h"
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "master/calls/submit.h"
-#include "master/calls/task_verbs.h"
-#include "master/teams/teams.h"
+#include "base/text/json.h"
+#include "master/core/submit.h"
+#include "master/core/task_verbs.h"
+#include "master/core/teams.h"
 
 // --- its configuration ---------------------------------------------------------------------------
 

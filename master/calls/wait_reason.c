@@ -6,11 +6,11 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/json.h"
-#include "master/kernel/handlers.h"
-#include "master/lifecycle/lifecycle.h"
-#include "master/lifecycle/retries.h"
-#include "master/teams/teams.h"
+#include "base/text/json.h"
+#include "master/core/handlers.h"
+#include "master/core/lives.h"
+#include "master/core/retries.h"
+#include "master/core/teams.h"
 
 static const char *const reason_codes[SCHED_REASON_COUNT] = {
     [SCHED_PLACED] = "PLACED",
@@ -256,7 +256,7 @@ static void say_paused(const struct core *c, const struct active_experiment *l, 
     buf_puts(out, "was asked to save its work and leave its slots");
     if (a->drain_timer.place && a->drain_timer.at > c->now)
         buf_printf(out, "; if it has not left in %s, it is ended (preemption_timeout)",
-                   clock_duration(a->drain_timer.at - c->now, span, sizeof span));
+                   duration_format(a->drain_timer.at - c->now, span, sizeof span));
 }
 
 // The first of its trials that waits to start again; NULL: none does.

@@ -3,8 +3,8 @@
 #ifndef MUSTER_MASTER_CALLS_WAIT_REASON_H
 #define MUSTER_MASTER_CALLS_WAIT_REASON_H
 
-#include "base/json.h"
-#include "master/kernel/state.h"
+#include "base/text/json.h"
+#include "master/core/state.h"
 
 const char *why_code(const struct sched_reason *r); // BUSY, ..
 // A sentence without its subject and its full stop: "needs 4 slots; 1 of 8 in resource pool ..".

@@ -1,16 +1,16 @@
 #include "master/http/bodies.h"
 
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/text/json.h"
 
 enum { FEW_FILES = 1 << 20 }; // bytes of a body
 
 static const struct body_limit limits[] = {
-    [BODY_NONE] = {LIMIT_BODY_CALL, LIMIT_JSON_WEIGHT / 8},
-    [BODY_LOGIN] = {LIMIT_BODY_LOGIN, LIMIT_JSON_WEIGHT / 8},
-    [BODY_CALL] = {LIMIT_BODY_CALL, LIMIT_JSON_WEIGHT / 4},
-    [BODY_REPORT] = {LIMIT_BODY_SMALL, LIMIT_JSON_WEIGHT},
-    [BODY_FILES] = {LIMIT_BODY, LIMIT_JSON_WEIGHT},
+    [BODY_NONE] = {LIMIT_BODY_CALL, LIMIT_JSON_TREE / 8},
+    [BODY_LOGIN] = {LIMIT_BODY_LOGIN, LIMIT_JSON_TREE / 8},
+    [BODY_CALL] = {LIMIT_BODY_CALL, LIMIT_JSON_TREE / 4},
+    [BODY_REPORT] = {LIMIT_BODY_SMALL, LIMIT_JSON_TREE},
+    [BODY_FILES] = {LIMIT_BODY, LIMIT_JSON_TREE},
 };
 
 const struct body_limit *body_limit_of(const struct route *route)
@@ -64,7 +64,7 @@ int body_weigh(const struct route *route, const char *text, size_t len, size_t *
                struct error *e)
 {
     size_t most = body_limit_of(route)->weight;
-    *weight = json_weight(text, len);
+    *weight = json_tree_bytes(text, len);
     if (*weight <= most + len)
         return 0;
     return error_set(e, ERR_TOO_LARGE,

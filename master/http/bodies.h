@@ -11,7 +11,7 @@
 
 struct body_limit {
     size_t bytes;
-    size_t weight; // of its JSON in memory (json_weight), beside its texts
+    size_t weight; // of its JSON in memory (json_tree_bytes), beside its texts
 };
 
 const struct body_limit *body_limit_of(const struct route *route);

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/scan.h"
+#include "base/text/json_reader.h"
 #include "master/audit.h"
 #include "master/free_space.h"
 #include "master/http/auth.h"
@@ -453,7 +453,7 @@ static int parse_body(struct exchange *x, struct error *e)
     if (!rc)
         rc = account_hold(x->account, &x->held, upload ? most : x->body.len + weight, e);
     if (!rc && upload)
-        rc = scan_upload(x->body.data, x->body.len, "the request body", &x->json, e);
+        rc = json_parse_upload(x->body.data, x->body.len, "the request body", &x->json, e);
     else if (!rc)
         rc = json_parse(buf_str(&x->body), x->body.len, "the request body", &x->json, e);
     if (upload && !rc) {
@@ -470,7 +470,7 @@ static int parse_body(struct exchange *x, struct error *e)
         x->json = NULL;
     } else if (!json_is_object(x->json)) {
         return error_set(e, ERR_INVALID, "the request body is not a JSON object");
-    } else if (json_is_deeper(x->json, LIMIT_JSON_DEPTH)) {
+    } else if (json_is_deeper_than(x->json, LIMIT_JSON_DEPTH)) {
         return error_set(e, ERR_INVALID, "the request body has more than %d levels of JSON",
                          LIMIT_JSON_DEPTH);
     }

@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
-#include "base/mailbox.h"
+#include "base/os/mailbox.h"
 
 struct worker {
     pthread_t thread;

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "master/http/bodies.h"
 #include "master/http/routes.h"
 #include "master/http/schemas.h"

@@ -19,7 +19,7 @@ struct pump_thread {
 struct pump {
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct lanes queued;
+    struct fair_queue queued;
     bool stopping;
     struct pump_thread each[PUMP_THREADS];
 };
@@ -29,13 +29,13 @@ static void enqueue(struct pump *k, struct pumped *p)
 {
     p->state = PUMP_QUEUED;
     p->woken = false;
-    lanes_put(&k->queued, &p->turn);
+    fair_queue_push(&k->queued, &p->turn);
     pthread_cond_signal(&k->work);
 }
 
 static struct pumped *dequeue(struct pump *k)
 {
-    struct pumped *p = (struct pumped *)lanes_take(&k->queued);
+    struct pumped *p = (struct pumped *)fair_queue_pop(&k->queued);
     p->state = PUMP_FILLING;
     return p;
 }

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "base/lanes.h"
+#include "base/fair_queue.h"
 #include "db/db.h"
 
 enum { PUMP_THREADS = 2 };
@@ -23,8 +23,8 @@ enum pump_turn {
     PUMP_READY, // there are bytes to send, or the stream ends
 };
 
-struct pumped {            // part of what is filled; zeroed at first
-    struct lane_item turn; // the first; its user is the owner's to set
+struct pumped {                  // part of what is filled; zeroed at first
+    struct fair_queue_item turn; // the first; its user is the owner's to set
     enum pump_turn (*fill)(struct pumped *p, struct db_reader *db); // on a thread of the pump
     void (*ready)(struct pumped *p); // after PUMP_READY, or when the peer is gone: resume it
 

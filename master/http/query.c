@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 static int hex_digit(char c)
 {
@@ -30,7 +30,7 @@ int query_decode(char *text, bool form)
         }
     }
     *to = '\0';
-    return json_is_text(text) ? 0 : ERR_INVALID;
+    return json_is_utf8(text) ? 0 : ERR_INVALID;
 }
 
 static size_t count_pairs(const char *text)

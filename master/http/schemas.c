@@ -190,7 +190,7 @@ static bool is_word(const json_t *v)
     return json_is_string(v);
 }
 
-// An integer stands for a file's content that is elsewhere (scan_upload()).
+// An integer stands for a file's content that is elsewhere (json_parse_upload()).
 static bool is_content(const json_t *v)
 {
     return json_is_string(v) || json_is_integer(v);

@@ -10,7 +10,7 @@
 #define MUSTER_MASTER_HTTP_SCHEMAS_H
 
 #include "api/wire.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 struct schema {
     const char *name;          // "Experiment"

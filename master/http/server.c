@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/patterns.h"
+#include "base/os/file.h"
 #include "base/rng.h"
+#include "base/text/pattern_cache.h"
 #include "master/http/auth.h"
 #include "master/http/exchange.h"
 #include "master/views/series_cache.h"
@@ -338,7 +338,7 @@ static void free_server(struct server *s)
         close(s->listener);
     offload_free(s->offload);
     offload_free(s->service.searcher);
-    patterns_free(s->service.patterns);
+    pattern_cache_free(s->service.patterns);
     pump_free(s->pump);
     pump_free(s->readers);
     parking_free(s->parking);
@@ -375,7 +375,7 @@ static struct server *new_server(const struct server_options *o)
                                   .storage = o->storage,
                                   .room = o->room,
                                   .logins = throttle_new(),
-                                  .patterns = patterns_new(),
+                                  .patterns = pattern_cache_new(),
                                   .search_us = o->log_search_us ? o->log_search_us
                                                                 : LIMIT_LOG_SEARCH_S * 1000000LL,
                                   .series = series_cache_new(),

@@ -27,15 +27,15 @@ struct service {
     const char *config;  // JSON: what the master was started with
     const char *openapi; // JSON: the route table
     struct page page;
-    bool tls;                  // calls come by https
-    struct seats downloads;    // of checkpoints, under way
-    struct seats backups;      // being sent; one
-    atomic_int simulations;    // under way
-    struct offload *searcher;  // the worker of searches in logs
-    struct patterns *patterns; // .. its own
-    atomic_int searches;       // open
-    atomic_int log_chunks;     // unpacked, in streams that are between two parts
-    int64_t search_us;         // of a processor, that each may use
+    bool tls;                       // calls come by https
+    struct seats downloads;         // of checkpoints, under way
+    struct seats backups;           // being sent; one
+    atomic_int simulations;         // under way
+    struct offload *searcher;       // the worker of searches in logs
+    struct pattern_cache *patterns; // .. its own
+    atomic_int searches;            // open
+    atomic_int log_chunks;          // unpacked, in streams that are between two parts
+    int64_t search_us;              // of a processor, that each may use
 };
 
 enum { VIEW_HEADERS_MAX = 8 };

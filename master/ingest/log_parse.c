@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/scan.h"
+#include "base/text/json_reader.h"
 
 struct given { // one line; "" and -1: not said
     const char *task, *allocation, *agent, *container, *stdtype, *source, *level, *time;
@@ -45,19 +45,19 @@ static const struct field *field_of(const char *name, size_t from)
     return NULL;
 }
 
-static void read_field(struct scan *s, const struct field *f, struct given *into)
+static void read_field(struct json_reader *s, const struct field *f, struct given *into)
 {
     char *place = (char *)into + (f ? f->place : 0);
     if (!f)
-        scan_skip(s);
-    else if (scan_null(s))
+        jr_skip(s);
+    else if (jr_null(s))
         return; // as if it was not there
     else if (f->kind == NUMBER)
-        scan_int(s, (int64_t *)(void *)place);
+        jr_int(s, (int64_t *)(void *)place);
     else if (f->kind == TEXT)
-        *(const char **)(void *)place = scan_string(s, NULL);
+        *(const char **)(void *)place = jr_string(s, NULL);
     else
-        into->log = scan_string(s, &into->len);
+        into->log = jr_string(s, &into->len);
 }
 
 // --- lines into parts ----------------------------------------------------------------------------
@@ -153,20 +153,20 @@ static void take_line(struct log_post *post, struct given *g, int64_t now)
 
 // --- the body ------------------------------------------------------------------------------------
 
-static void read_lines(struct scan *s, struct log_post *post, const struct given *names)
+static void read_lines(struct json_reader *s, struct log_post *post, const struct given *names)
 {
     int64_t now = clock_wall_us();
     char *key;
-    if (!scan_enter(s, '['))
+    if (!jr_enter(s, '['))
         return;
-    while (scan_element(s)) {
+    while (jr_element(s)) {
         struct given line = *names;
         if (post->lines == LIMIT_LOGS_PER_POST) {
-            scan_fail(s, ERR_TOO_LARGE, "more lines than one post may have; send them in several");
+            jr_fail(s, ERR_TOO_LARGE, "more lines than one post may have; send them in several");
             return;
         }
-        if (scan_enter(s, '{'))
-            while (scan_member(s, &key))
+        if (jr_enter(s, '{'))
+            while (jr_member(s, &key))
                 read_field(s, field_of(key, 0), &line);
         if (!s->err)
             take_line(post, &line, now);
@@ -183,14 +183,14 @@ static const struct given nothing_said = {.task = "",
                                           .rank = -1,
                                           .sequence = -1};
 
-static void read_object(struct scan *s, struct log_post *post)
+static void read_object(struct json_reader *s, struct log_post *post)
 {
     struct given names = nothing_said;
     bool found = false;
     char *key;
-    if (!scan_enter(s, '{'))
+    if (!jr_enter(s, '{'))
         return;
-    while (scan_member(s, &key)) {
+    while (jr_member(s, &key)) {
         if (!strcmp(key, "logs")) {
             found = true;
             read_lines(s, post, &names);
@@ -199,22 +199,22 @@ static void read_object(struct scan *s, struct log_post *post)
         }
     }
     if (!found)
-        scan_fail(s, ERR_INVALID, "logs: not a list of lines");
+        jr_fail(s, ERR_INVALID, "logs: not a list of lines");
 }
 
 static int read_post(struct request *rq, char *text, size_t len, bool list, struct error *e)
 {
     struct log_post *post = xcalloc(1, sizeof *post);
-    struct scan s;
+    struct json_reader s;
     post->end = &post->parts;
     rq->input = post;
     rq->input_free = log_post_free;
-    scan_init(&s, text, len, "the request body", e);
+    jr_init(&s, text, len, "the request body", e);
     if (list)
         read_lines(&s, post, &nothing_said);
     else
         read_object(&s, post);
-    int err = scan_end(&s);
+    int err = jr_end(&s);
     for (struct log_part *p = post->parts; p && !err; p = p->next)
         pack(p);
     return err;

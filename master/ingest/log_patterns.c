@@ -7,12 +7,12 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/patterns.h"
-#include "master/ingest/log_policies.h"
-#include "master/ingest/logs.h"
-#include "master/kernel/workers.h"
-#include "master/lifecycle/lifecycle.h"
-#include "master/notify/webhooks.h"
+#include "base/text/pattern_cache.h"
+#include "master/core/lives.h"
+#include "master/core/logs.h"
+#include "master/core/policies.h"
+#include "master/core/webhooks.h"
+#include "master/core/workers.h"
 
 enum {
     LOOK_BYTES = 4096, // that are matched between two looks at the clock
@@ -20,7 +20,7 @@ enum {
 };
 
 struct log_watch_kit {
-    struct patterns *patterns;
+    struct pattern_cache *patterns;
 };
 
 struct log_watch {
@@ -41,14 +41,14 @@ struct log_watch {
 struct log_watch_kit *log_watch_kit_new(void)
 {
     struct log_watch_kit *k = xcalloc(1, sizeof *k);
-    k->patterns = patterns_new();
+    k->patterns = pattern_cache_new();
     return k;
 }
 
 void log_watch_kit_free(struct log_watch_kit *k)
 {
     if (k)
-        patterns_free(k->patterns);
+        pattern_cache_free(k->patterns);
     free(k);
 }
 
@@ -104,7 +104,7 @@ static void match_lines(struct log_watch *w, struct log_wish *wish, const struct
                         int64_t *unseen)
 {
     struct error e = {0};
-    const struct pattern *p = patterns_find(w->kit->patterns, wish->pattern, &e);
+    const struct pattern *p = pattern_cache_get(w->kit->patterns, wish->pattern, &e);
     if (!p) {
         wish->fault = xstrdup(e.text);
         return;

@@ -12,13 +12,13 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/pattern.h"
-#include "base/yaml.h"
-#include "master/ingest/logs.h"
-#include "master/lifecycle/lifecycle.h"
+#include "base/text/json.h"
+#include "base/text/pattern.h"
+#include "base/text/yaml.h"
+#include "master/core/lives.h"
+#include "master/core/logs.h"
 
 struct policies {
     struct policy {

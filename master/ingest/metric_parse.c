@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/limits.h"
-#include "base/scan.h"
+#include "base/text/json_reader.h"
 #include "db/series_json.h"
 
 static void keep(void *input)
@@ -222,15 +222,15 @@ static bool is_key(const char *key, const char *camel, const char *snake)
     return !strcmp(key, camel) || !strcmp(key, snake);
 }
 
-static bool enters(struct scan *s, char bracket)
+static bool enters(struct json_reader *s, char bracket)
 {
-    return scan_peek(s) == bracket && scan_enter(s, bracket);
+    return jr_peek(s) == bracket && jr_enter(s, bracket);
 }
 
-static bool scan_value(struct scan *s, uint8_t *kind, double *out)
+static bool scan_value(struct json_reader *s, uint8_t *kind, double *out)
 {
     bool whole;
-    if (!scan_number(s, out, &whole))
+    if (!jr_number(s, out, &whole))
         return false;
     *kind = whole ? SERIES_INTEGER : SERIES_REAL;
     *out += whole ? 0.0 : -0.0; // -0 is the integer 0
@@ -252,13 +252,13 @@ static struct series_column *new_column(struct arena *a, struct series_block *b,
     return c;
 }
 
-static bool scan_values(struct arena *a, struct scan *s, struct series_block *b)
+static bool scan_values(struct arena *a, struct json_reader *s, struct series_block *b)
 {
     char *name;
     size_t cap = 0;
     if (!enters(s, '{'))
         return false;
-    while (scan_member(s, &name)) {
+    while (jr_member(s, &name)) {
         struct series_column *c = new_column(a, b, &cap, name);
         c->end = 1;
         c->kinds = arena_alloc(a, sizeof *c->kinds);
@@ -270,28 +270,28 @@ static bool scan_values(struct arena *a, struct scan *s, struct series_block *b)
     return !s->err && all_new(a, b);
 }
 
-static bool scan_inner(struct arena *a, struct scan *s, struct series_block *b)
+static bool scan_inner(struct arena *a, struct json_reader *s, struct series_block *b)
 {
     char *key;
     bool there = false;
     if (!enters(s, '{'))
         return false;
-    while (scan_member(s, &key)) {
+    while (jr_member(s, &key)) {
         if (is_key(key, "avgMetrics", "avg_metrics")) {
             if (there || !scan_values(a, s, b))
                 return false;
             there = true;
         } else if (is_key(key, "batchMetrics", "batch_metrics")) {
-            if (!scan_null(s))
+            if (!jr_null(s))
                 return false;
         } else {
-            scan_skip(s);
+            jr_skip(s);
         }
     }
     return there && !s->err;
 }
 
-static bool scan_report(struct arena *a, struct scan *s, struct metric_post *p)
+static bool scan_report(struct arena *a, struct json_reader *s, struct metric_post *p)
 {
     char *key;
     bool there = false;
@@ -299,22 +299,22 @@ static bool scan_report(struct arena *a, struct scan *s, struct metric_post *p)
     *p->block.steps = -1;
     if (!enters(s, '{'))
         return false;
-    while (scan_member(s, &key)) {
+    while (jr_member(s, &key)) {
         bool good = true;
-        if (scan_null(s))
+        if (jr_null(s))
             continue;
         if (!strcmp(key, "metrics")) {
             good = !there && scan_inner(a, s, &p->block);
             there = true;
         } else if (is_key(key, "stepsCompleted", "steps_completed")) {
-            good = scan_int(s, p->block.steps) && *p->block.steps >= -1;
+            good = jr_int(s, p->block.steps) && *p->block.steps >= -1;
         } else if (is_key(key, "trialRunId", "trial_run_id")) {
-            good = scan_int(s, &p->run);
+            good = jr_int(s, &p->run);
         } else if (is_key(key, "reportTime", "report_time")) {
-            const char *time = scan_peek(s) == '"' ? scan_string(s, NULL) : NULL;
+            const char *time = jr_peek(s) == '"' ? jr_string(s, NULL) : NULL;
             good = p->timed = time && !clock_parse(time, p->block.times);
         } else {
-            scan_skip(s);
+            jr_skip(s);
         }
         if (!good)
             return false;
@@ -322,15 +322,15 @@ static bool scan_report(struct arena *a, struct scan *s, struct metric_post *p)
     return there && !s->err;
 }
 
-static bool scan_report_body(struct arena *a, struct scan *s, struct metric_post *p)
+static bool scan_report_body(struct arena *a, struct json_reader *s, struct metric_post *p)
 {
     char *key;
     bool there = false;
     if (!enters(s, '{'))
         return false;
-    while (scan_member(s, &key)) {
-        if (!strcmp(key, "group") && !p->group && scan_peek(s) == '"') {
-            p->group = scan_string(s, NULL);
+    while (jr_member(s, &key)) {
+        if (!strcmp(key, "group") && !p->group && jr_peek(s) == '"') {
+            p->group = jr_string(s, NULL);
         } else if (!strcmp(key, "metrics") && !there) {
             if (!scan_report(a, s, p))
                 return false;
@@ -342,14 +342,14 @@ static bool scan_report_body(struct arena *a, struct scan *s, struct metric_post
     return there && p->group && is_plain_name(p->group) && !check_group(p->group, NULL);
 }
 
-static bool scan_steps(struct arena *a, struct scan *s, struct series_block *b)
+static bool scan_steps(struct arena *a, struct json_reader *s, struct series_block *b)
 {
     size_t cap = 0;
     int64_t *steps = NULL;
     size_t count = 0;
     if (!enters(s, '['))
         return false;
-    while (scan_element(s)) {
+    while (jr_element(s)) {
         if (count == cap) {
             int64_t *old = steps;
             cap = cap ? 2 * cap : 256;
@@ -357,7 +357,7 @@ static bool scan_steps(struct arena *a, struct scan *s, struct series_block *b)
             if (count)
                 memcpy(steps, old, count * sizeof *old);
         }
-        if (scan_peek(s) == '"' || !scan_int(s, &steps[count]) || steps[count++] < 0 ||
+        if (jr_peek(s) == '"' || !jr_int(s, &steps[count]) || steps[count++] < 0 ||
             count > LIMIT_STEPS_PER_POST)
             return false;
     }
@@ -368,21 +368,21 @@ static bool scan_steps(struct arena *a, struct scan *s, struct series_block *b)
     return true;
 }
 
-static bool scan_times(struct scan *s, struct series_block *b)
+static bool scan_times(struct json_reader *s, struct series_block *b)
 {
     size_t count = 0;
     if (!enters(s, '['))
         return false;
-    while (scan_element(s)) {
+    while (jr_element(s)) {
         double seconds;
         bool whole;
         if (count == b->count)
             return false;
-        if (scan_peek(s) == '"') {
-            const char *time = scan_string(s, NULL);
+        if (jr_peek(s) == '"') {
+            const char *time = jr_string(s, NULL);
             if (!time || clock_parse(time, &b->times[count++]))
                 return false;
-        } else if (!scan_number(s, &seconds, &whole) ||
+        } else if (!jr_number(s, &seconds, &whole) ||
                    !time_of_seconds(seconds, &b->times[count++])) {
             return false;
         }
@@ -390,7 +390,8 @@ static bool scan_times(struct scan *s, struct series_block *b)
     return !s->err && count == b->count;
 }
 
-static bool scan_column(struct arena *a, struct scan *s, size_t count, struct series_column *c)
+static bool scan_column(struct arena *a, struct json_reader *s, size_t count,
+                        struct series_column *c)
 {
     size_t n = 0;
     c->end = count;
@@ -398,22 +399,22 @@ static bool scan_column(struct arena *a, struct scan *s, size_t count, struct se
     c->values = arena_alloc(a, count * sizeof *c->values);
     if (!enters(s, '['))
         return false;
-    for (; scan_element(s); n++) {
+    for (; jr_element(s); n++) {
         if (n == count)
             return false;
-        if (!scan_null(s) && !scan_value(s, &c->kinds[n], &c->values[n]))
+        if (!jr_null(s) && !scan_value(s, &c->kinds[n], &c->values[n]))
             return false;
     }
     return !s->err && n == count;
 }
 
-static bool scan_columns(struct arena *a, struct scan *s, struct series_block *b)
+static bool scan_columns(struct arena *a, struct json_reader *s, struct series_block *b)
 {
     char *name;
     size_t cap = 0;
     if (!enters(s, '{'))
         return false;
-    while (scan_member(s, &name)) {
+    while (jr_member(s, &name)) {
         struct series_column *c = new_column(a, b, &cap, name);
         if (!is_plain_name(name) || b->column_count > LIMIT_METRICS_PER_POST ||
             b->column_count * b->count > LIMIT_POINTS_PER_POST || !scan_column(a, s, b->count, c))
@@ -423,20 +424,20 @@ static bool scan_columns(struct arena *a, struct scan *s, struct series_block *b
 }
 
 // Steps stand before what has one value for each, as everybody would write them.
-static bool scan_columns_body(struct arena *a, struct scan *s, struct metric_post *p)
+static bool scan_columns_body(struct arena *a, struct json_reader *s, struct metric_post *p)
 {
     char *key;
     bool there = false;
     if (!enters(s, '{'))
         return false;
-    while (scan_member(s, &key)) {
+    while (jr_member(s, &key)) {
         bool good = true;
-        if (scan_null(s))
+        if (jr_null(s))
             continue;
-        if (!strcmp(key, "group") && !p->group && scan_peek(s) == '"')
-            p->group = scan_string(s, NULL);
+        if (!strcmp(key, "group") && !p->group && jr_peek(s) == '"')
+            p->group = jr_string(s, NULL);
         else if (is_key(key, "trialRunId", "trial_run_id"))
-            good = scan_int(s, &p->run);
+            good = jr_int(s, &p->run);
         else if (!strcmp(key, "steps") && !p->block.count)
             good = scan_steps(a, s, &p->block);
         else if (!strcmp(key, "times") && p->block.count && !p->timed)
@@ -454,21 +455,21 @@ static bool scan_columns_body(struct arena *a, struct scan *s, struct metric_pos
 // --- both ----------------------------------------------------------------------------------------
 
 static int read_body(struct request *rq, char *text, size_t len,
-                     bool (*scan)(struct arena *a, struct scan *s, struct metric_post *p),
+                     bool (*scan)(struct arena *a, struct json_reader *s, struct metric_post *p),
                      int (*parse)(struct request *rq, const json_t *body, struct error *e),
                      struct error *e)
 {
     struct metric_post p = {.run = -1};
-    struct scan s;
+    struct json_reader s;
     json_t *body = NULL;
     char *copy = arena_alloc(&rq->arena, len + 1); // the scan changes it
     memcpy(copy, text, len);
-    scan_init(&s, copy, len, "the request body", NULL);
-    if (scan(&rq->arena, &s, &p) && !scan_end(&s)) {
+    jr_init(&s, copy, len, "the request body", NULL);
+    if (scan(&rq->arena, &s, &p) && !jr_end(&s)) {
         hand_in(rq, &p);
         return 0;
     }
-    if (json_weight(text, len) > LIMIT_JSON_WEIGHT / 4 + len)
+    if (json_tree_bytes(text, len) > LIMIT_JSON_TREE / 4 + len)
         return error_set(e, ERR_TOO_LARGE, "the request body is of too many small values");
     int err = json_parse(text, len, "the request body", &body, e);
     if (!err && !json_is_object(body) && !json_is_null(body))

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/text/json.h"
 
 struct metric {
     char *name;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/text/json.h"
 #include "db/fold.h"
 #include "db/series_json.h"
 #include "master/ingest/metric_parse.h"

@@ -8,8 +8,8 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/text/json.h"
 #include "db/series_json.h"
 #include "master/ingest/logs.h"
 #include "master/ingest/metric_summary.h"

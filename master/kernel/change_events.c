@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "base/arena.h"
-#include "base/json.h"
-#include "master/lifecycle/lifecycle.h"
-#include "master/teams/teams.h"
+#include "base/text/json.h"
+#include "master/core/lives.h"
+#include "master/core/teams.h"
 
 enum { TEXT_MAX = 64 * 1024 };
 

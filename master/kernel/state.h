@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 #include "base/log.h"
-#include "base/mailbox.h"
+#include "base/os/mailbox.h"
 #include "db/db.h"
 #include "master/kernel/change_events.h"
 #include "master/kernel/core.h"

@@ -25,7 +25,7 @@ struct workers {
         bool started;
         pthread_mutex_t lock; // for all below
         pthread_cond_t arrived;
-        struct lanes waiting;
+        struct fair_queue waiting;
         bool closed; // nothing more comes
     } each[WORK_KINDS];
 };
@@ -52,7 +52,7 @@ static struct work *next_work(struct worker *self, bool waits)
     pthread_mutex_lock(&self->lock);
     while (waits && !self->waiting.count && !self->closed)
         pthread_cond_wait(&self->arrived, &self->lock);
-    struct work *work = (struct work *)lanes_take(&self->waiting);
+    struct work *work = (struct work *)fair_queue_pop(&self->waiting);
     pthread_mutex_unlock(&self->lock);
     return work;
 }
@@ -112,9 +112,9 @@ int workers_send(struct workers *w, struct work *work, enum work_kind kind, stru
     int64_t user = work->turn.user;
     pthread_mutex_lock(&to->lock);
     bool takes = !to->closed && to->waiting.count < WORK_LIMIT &&
-                 (!user || lanes_of(&to->waiting, user) < WORK_SHARE);
+                 (!user || fair_queue_count_of(&to->waiting, user) < WORK_SHARE);
     if (takes) {
-        lanes_put(&to->waiting, &work->turn);
+        fair_queue_push(&to->waiting, &work->turn);
         pthread_cond_signal(&to->arrived);
     }
     pthread_mutex_unlock(&to->lock);

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "base/lanes.h"
+#include "base/fair_queue.h"
 
 struct core;
 struct db_reader;
@@ -25,7 +25,7 @@ enum work_kind {
 };
 
 struct work {
-    struct lane_item turn; // the first. Users take turns; 0: the work is nobody's
+    struct fair_queue_item turn; // the first. Users take turns; 0: the work is nobody's
     void (*run)(struct work *w, struct db_reader *db); // worker thread; its own reader
     void (*done)(struct core *c, struct work *w);      // core thread; frees it
     void (*drop)(struct work *w);                      // instead, when the core has ended; frees it

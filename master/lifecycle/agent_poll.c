@@ -8,10 +8,10 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "master/kernel/loop.h"
-#include "master/lifecycle/lifecycle.h"
+#include "base/text/json.h"
+#include "master/core/lives.h"
+#include "master/core/loop.h"
 
 enum {
     POLL_US = 4 * 1000 * 1000,   // an answer comes after this time at the latest, changed or not
@@ -23,7 +23,7 @@ enum {
     BY_SHELL = 128, // a shell tells a signal of its child so
 };
 
-static const char supervisor_lost[] = "supervisor lost"; // agent/supervisor.h
+static const char supervisor_lost[] = "supervisor lost"; // agent/supervisor/supervisor.h
 
 // --- what a report says of a task ----------------------------------------------------------------
 
@@ -324,7 +324,7 @@ static int check_instance(const struct core *c, const struct agent *g, const cha
         "another agent of the name %s, at %s (%s), is not heard and has tasks; its "
         "name is free in %s at the latest, if it does not come back",
         g->id, g->address, g->hostname,
-        clock_duration(g->grace.at > c->now ? g->grace.at - c->now : 0, left, sizeof left));
+        duration_format(g->grace.at > c->now ? g->grace.at - c->now : 0, left, sizeof left));
 }
 
 // --- answers -------------------------------------------------------------------------------------

@@ -4,9 +4,9 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "master/lifecycle/lifecycle.h"
+#include "base/text/json.h"
+#include "master/core/lives.h"
 
 static void silent(struct core *c, void *arg)
 {
@@ -300,7 +300,7 @@ static void give_up(struct core *c, struct agent *g)
     char *ran = json_text(g->ran);
     STORE(c, AGENT_LOST, "iss", g->lost_at, ran, g->id);
     free(ran);
-    clock_duration(c->options.agent_silence_us + c->options.agent_reconnect_us, span, sizeof span);
+    duration_format(c->options.agent_silence_us + c->options.agent_reconnect_us, span, sizeof span);
     char *reason = xasprintf("agent %s was lost: not heard for %s", g->id, span);
     for (struct part *p = g->parts, *next; p; p = next) {
         next = p->next_on_agent;

@@ -63,7 +63,7 @@ static void say_wait(int64_t wait, struct buf *out)
 {
     char span[32];
     if (wait > 0)
-        buf_printf(out, "starts again in %s", clock_duration(wait, span, sizeof span));
+        buf_printf(out, "starts again in %s", duration_format(wait, span, sizeof span));
     else
         buf_puts(out, "starts again now");
 }

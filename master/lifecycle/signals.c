@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "master/kernel/handlers.h"
-#include "master/lifecycle/lifecycle.h"
+#include "base/text/json.h"
+#include "master/core/handlers.h"
+#include "master/core/lives.h"
 
 enum {
     WAIT_PREEMPTION_S = 60, // unless the caller says otherwise; LIMIT_LONG_POLL_S at most

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "master/kernel/handlers.h"
-#include "master/lifecycle/lifecycle.h"
-#include "master/notify/webhooks.h"
-#include "master/teams/teams.h"
+#include "base/text/json.h"
+#include "master/core/handlers.h"
+#include "master/core/lives.h"
+#include "master/core/teams.h"
+#include "master/core/webhooks.h"
 
 enum { SILENCE_US = LIMIT_SILENCE_S * 1000000 };
 

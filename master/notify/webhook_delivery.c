@@ -13,9 +13,9 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/os/file.h"
 #include "base/rng.h"
 
 enum {

@@ -6,11 +6,11 @@
 
 #include "api/wire.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "master/kernel/handlers.h"
-#include "master/notify/webhook_internal.h"
-#include "master/teams/teams.h"
+#include "base/text/json.h"
+#include "master/core/handlers.h"
+#include "master/core/teams.h"
+#include "master/core/webhook_parts.h"
 
 enum {
     FIRED_KNOWN = 100000, // trials that one trigger remembers; the store knows the others

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
-#include "master/notify/webhook_internal.h"
-#include "master/teams/teams.h"
+#include "base/text/json.h"
+#include "master/core/teams.h"
+#include "master/core/webhook_parts.h"
 
 enum { PAYLOAD_MAX = 1 << 20, LINE_SHOWN = 4096 };
 

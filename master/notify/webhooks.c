@@ -6,13 +6,13 @@
 
 #include "api/wire.h"
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/pattern.h"
-#include "master/kernel/handlers.h"
-#include "master/notify/webhook_internal.h"
-#include "master/teams/teams.h"
+#include "base/text/json.h"
+#include "base/text/pattern.h"
+#include "master/core/handlers.h"
+#include "master/core/teams.h"
+#include "master/core/webhook_parts.h"
 
 enum { TRIGGERS_MAX = 32, URL_MAX = 2048, WEBHOOKS_MAX = 1000 };
 

@@ -7,8 +7,7 @@
 #include "api/expconf.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/yaml.h"
-#include "master/teams/authz_lookup.h"
+#include "base/text/yaml.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 

@@ -6,8 +6,8 @@
 
 #include "api/checkpoint.h"
 #include "base/arena.h"
-#include "base/json.h"
-#include "master/retention/gc.h"
+#include "base/text/json.h"
+#include "master/core/gc.h"
 
 static int read_policy(struct db_reader *db, int64_t experiment, struct keep_policy *out,
                        struct error *e)

@@ -8,10 +8,10 @@
 
 #include "api/checkpoint.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "master/retention/gc.h"
-#include "master/retention/path_patterns.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
+#include "master/core/gc.h"
+#include "master/core/globs.h"
 
 static bool is_matched(const json_t *patterns, const char *path)
 {

@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
-#include "master/ingest/logs.h"
-#include "master/kernel/handlers.h"
-#include "master/kernel/loop.h"
-#include "master/kernel/workers.h"
-#include "master/teams/teams.h"
+#include "base/text/json.h"
+#include "master/core/handlers.h"
+#include "master/core/logs.h"
+#include "master/core/loop.h"
+#include "master/core/teams.h"
+#include "master/core/workers.h"
 
 enum {
     DAYS_MOST = 32767,

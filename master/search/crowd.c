@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "master/search/method.h"
 
 // A program that refuses whatever is drawn would be asked for ever.

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/text/json.h"
 #include "master/search/method.h"
 
 static int64_t smaller(int64_t a, int64_t b)

@@ -7,8 +7,8 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "master/search/method.h"
 
 static const struct search_method *const methods[] = {&search_single, &search_random, &search_grid,

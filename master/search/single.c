@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 
 static void single_tell(struct search *s, const struct search_event *event,
                         struct search_commands *out)

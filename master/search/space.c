@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "master/search/method.h"
 
 static double draw_between(double low, double high, struct rng *rng)

@@ -1,11 +1,11 @@
 // Notes that people leave at a project: each has a name and a text, in the order they were left.
 #include <string.h>
 
-#include "base/json.h"
 #include "base/limits.h"
-#include "master/kernel/handlers.h"
-#include "master/lifecycle/lifecycle.h"
-#include "master/teams/teams.h"
+#include "base/text/json.h"
+#include "master/core/handlers.h"
+#include "master/core/lives.h"
+#include "master/core/teams.h"
 
 static int find_project(struct core *c, struct request *rq, const struct project **out,
                         struct error *e)

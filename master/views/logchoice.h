@@ -3,7 +3,7 @@
 #ifndef MUSTER_MASTER_VIEWS_LOGCHOICE_H
 #define MUSTER_MASTER_VIEWS_LOGCHOICE_H
 
-#include "base/pattern.h"
+#include "base/text/pattern.h"
 #include "db/logs.h"
 #include "master/http/view.h"
 

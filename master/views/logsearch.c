@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/patterns.h"
+#include "base/text/pattern_cache.h"
 #include "master/http/offload.h"
 #include "master/views/views.h"
 
@@ -60,7 +60,7 @@ static void search(struct log_search *q, struct db_reader *db)
     q->end = q->read->follows ? log_read_end(q->read, db) : 1;
     q->step = LOG_ON;
     if (q->read->choice.pattern)
-        compiled = patterns_find(q->service->patterns, q->read->choice.pattern, &q->e);
+        compiled = pattern_cache_get(q->service->patterns, q->read->choice.pattern, &q->e);
     if (q->read->choice.pattern && !compiled)
         q->step = q->e.code;
     while (q->step > 0) { // at least once, so that every slice makes progress

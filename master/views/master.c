@@ -105,7 +105,7 @@ int stream_master_logs(struct view *v, struct stream **out, struct error *e)
 static json_t *config_now(struct view *v)
 {
     json_t *config = json_loads(v->service->config, 0, NULL);
-    json_t *log = json_pack("{s:s, s:b}", "level", log_level_name(log_level_now()), "color", 0);
+    json_t *log = json_pack("{s:s, s:b}", "level", log_level_name(log_get_level()), "color", 0);
     must(config && log && !json_object_set_new(config, "log", log));
     return config;
 }

@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/csv.h"
 #include "base/log.h"
+#include "base/text/csv.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 
@@ -147,7 +147,7 @@ static void put_labels(struct buf *out, const json_t *labels)
             buf_append(&all, c, 1);
         }
     }
-    csv_put(out, buf_str(&all));
+    csv_append_cell(out, buf_str(&all));
     buf_free(&all);
 }
 
@@ -156,7 +156,7 @@ static void put_raw_line(void *ctx, const struct used *u)
     struct buf *out = ctx;
     char start[CLOCK_RFC3339_MAX], end[CLOCK_RFC3339_MAX];
     buf_printf(out, "%lld,%s,", (long long)u->experiment, u->kind);
-    csv_put(out, u->username);
+    csv_append_cell(out, u->username);
     buf_puts(out, ",");
     put_labels(out, u->labels);
     buf_printf(out, ",%lld,%s,%s,%.6f\n", (long long)u->slots, clock_format(u->start, start),
@@ -404,7 +404,7 @@ static void put_period(struct buf *out, const struct period *d)
         json_object_foreach(d->sums[k], key, sum)
         {
             buf_printf(out, "%s,", sum_names[k].csv);
-            csv_put(out, key);
+            csv_append_cell(out, key);
             buf_printf(out, ",%s,%.6f\n", d->name, json_number_value(sum));
         }
     buf_printf(out, "total,total,%s,%.6f\n", d->name, d->total);

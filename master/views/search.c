@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "master/views/views.h"
 
 // The searcher numbers its trials; everybody else knows them by their ids.

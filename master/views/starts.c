@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "api/wire.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 

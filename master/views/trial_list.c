@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "master/views/pager.h"
 #include "master/views/views.h"
 

@@ -12,8 +12,6 @@
 #include "api/archive.h"
 #include "api/walk.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "cli/verbs.h"
 #include "master/retention/path_patterns.h"

@@ -13,9 +13,9 @@
 #include "api/checkpoint_parts.h"
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 #include "tests/fuzz/support.h"
 
 enum { RIGHT_SUMS = 1, RIGHT_SIZES = 2 };

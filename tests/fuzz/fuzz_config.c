@@ -11,8 +11,8 @@
 #include "api/expconf.h"
 #include "api/template.h"
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "tests/fuzz/support.h"
 
 static void set_values(struct yaml_doc *doc, struct piece lines)

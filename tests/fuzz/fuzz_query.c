@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "api/filter.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "tests/fuzz/master.h"
 
 enum { LINES_MAX = 8 };

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/patterns.h"
+#include "base/text/json.h"
+#include "base/text/pattern_cache.h"
 #include "db/db.h"
 #include "master/http/auth.h"
 #include "master/http/offload.h"
@@ -175,7 +175,7 @@ struct master *master_begin(void)
     m->service.follow = follow_new();
     m->service.logins = throttle_new();
     m->service.series = series_cache_new();
-    m->service.patterns = patterns_new();
+    m->service.patterns = pattern_cache_new();
     must(!offload_new(m->db, 1, &m->service.searcher, NULL));
     start(m);
     return m;
@@ -217,7 +217,7 @@ void master_end(struct master *m)
     throttle_free(m->service.logins);
     series_cache_free(m->service.series);
     offload_free(m->service.searcher);
-    patterns_free(m->service.patterns);
+    pattern_cache_free(m->service.patterns);
     routes_free(m->routes);
     db_reader_close(m->reader);
     db_close(m->db);
@@ -309,7 +309,7 @@ static int read_body(struct call *c, struct piece text, struct error *e)
         c->body = NULL;
     } else if (!json_is_object(c->body)) {
         return error_set(e, ERR_INVALID, "no object");
-    } else if (json_is_deeper(c->body, LIMIT_JSON_DEPTH)) {
+    } else if (json_is_deeper_than(c->body, LIMIT_JSON_DEPTH)) {
         return error_set(e, ERR_INVALID, "too deep");
     }
     c->rq.body = c->body;

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 // Stores allocate much: short stacks and a short memory of what was freed make them twice as fast.
 const char *__asan_default_options(void);

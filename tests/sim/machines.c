@@ -247,7 +247,7 @@ static bool is_run(const json_t *task)
     return !strcmp(jget_string(task, "action", ""), "RUN");
 }
 
-// As the table of agent/reconcile.c.
+// As the table of agent/tasks/reconcile.c.
 static void apply(struct world *w, struct machine *m, const json_t *answer)
 {
     size_t i;

@@ -1,5 +1,5 @@
 // Models of agents and of the tasks on their machines, which keep to the contract of agent/ (what
-// is begun, ended and told is decided as in agent/reconcile.c and agent/agent.c), and of the
+// is begun, ended and told is decided as in agent/tasks/reconcile.c and agent/agent.c), and of the
 // programs in them, which behave as their experiment's character says. World's thread.
 #ifndef TESTS_SIM_MACHINES_H
 #define TESTS_SIM_MACHINES_H

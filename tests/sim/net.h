@@ -5,7 +5,7 @@
 #ifndef TESTS_SIM_NET_H
 #define TESTS_SIM_NET_H
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "master/kernel/handlers.h"
 #include "tests/sim/world.h"
 

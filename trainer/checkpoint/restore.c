@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 #include "trainer/ops/device.h"
 
 static int other_model(const char *folder, const char *tensor, const char *what, struct error *e)

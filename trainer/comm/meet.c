@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/json.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 #include "trainer/comm/backend.h"
 
 enum { IDENTITY_MAX = 192, HOST_MAX = 256, SMALL_FILE = 4096 };

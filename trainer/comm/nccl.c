@@ -18,8 +18,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "trainer/comm/nccl.h"
 #include "trainer/ops/cuda/stream.h"
 

@@ -19,9 +19,9 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/text/json.h"
 #include "trainer/comm/net.h"
 
 #define SECOND INT64_C(1000000)

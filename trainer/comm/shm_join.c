@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "trainer/comm/shm.h"
 
 static int compare_machines(const json_t *everybody, int rank, struct error *e)

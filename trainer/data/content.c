@@ -9,8 +9,8 @@
 #include <zlib.h>
 
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/log.h"
+#include "base/os/file.h"
 
 enum { CHUNK = 1 << 20 };
 static const size_t unpacked_max = (size_t)8 << 30;

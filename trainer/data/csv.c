@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "trainer/data/rows.h"
 
 enum { FIELD_MAX = 4096, COLUMNS_MAX = 65536 };

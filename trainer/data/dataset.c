@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "trainer/data/format.h"
 
 // --- batches

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "trainer/data/rows.h"
 
 struct packed { // one open file

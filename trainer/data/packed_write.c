@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/hash.h"
+#include "base/os/file.h"
 #include "trainer/data/packed.h"
 
 static int io_error(const struct packed_writer *w, struct error *e)

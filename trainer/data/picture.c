@@ -11,7 +11,7 @@
 #include <jerror.h>
 
 #include "base/arena.h"
-#include "base/file.h"
+#include "base/os/file.h"
 
 static const size_t file_max = (size_t)1 << 30;
 static const int64_t pixels_max = (int64_t)1 << 27;

@@ -6,8 +6,8 @@
 
 #include "base/arena.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 
 static const int64_t sample_max = (int64_t)1 << 28; // numbers
 

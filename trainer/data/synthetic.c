@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/rng.h"
+#include "base/text/json.h"
 #include "trainer/data/format.h"
 
 #define TEXT_KEY UINT64_C(0x74657874)

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 #include "trainer/data/format.h"
 #include "trainer/data/listing.h"
 #include "trainer/data/numbers.h"

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "trainer/model/compiler.h"
 
 static const size_t block_max = (size_t)1 << 40;

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "trainer/model/compiler.h"
 
 // Appends a layer; takes over the reference, as json_pack() gives it.

@@ -2,8 +2,8 @@
 // dropout, residual.
 #include <string.h>
 
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/text/json.h"
 #include "trainer/model/compiler.h"
 
 const struct layer_kind *const layer_kinds[] = {

@@ -1,8 +1,8 @@
 // Kinds of layers that look at images: convolution and pooling.
 #include <stdio.h>
 
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/text/json.h"
 #include "trainer/model/compiler.h"
 
 // A window of kernel x kernel that moves over the image by `stride`.

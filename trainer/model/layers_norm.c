@@ -3,7 +3,7 @@
 // The statistics of batch_norm are those of the micro-batch, or in sync of all micro-batches of the
 // step; the running ones, which evaluation uses, are parameters that the optimizer moves towards
 // them. So one and the same pass serves every rank, and nothing is kept between passes.
-#include "base/json.h"
+#include "base/text/json.h"
 #include "trainer/model/compiler.h"
 
 static const struct initial zero = {0}, one = {.constant = 1};

@@ -1,8 +1,8 @@
 // Kinds of layers that look at tokens and sequences.
 #include <string.h>
 
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/text/json.h"
 #include "trainer/model/compiler.h"
 
 // --- embedding, position

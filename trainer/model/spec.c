@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "trainer/model/compiler.h"
 
 int64_t shape_size(const struct shape *s)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "trainer/optim/parts.h"
 
 // clang-format off

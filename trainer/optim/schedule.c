@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 // How much of training after warm-up is done, 0 to 1.
 static double share_done(const struct schedule *s, int64_t step)

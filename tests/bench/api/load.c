@@ -20,8 +20,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/log.h"
+#include "base/os/file.h"
 
 enum { ANSWER_MAX = 64 << 20, TOOK_MAX = 1 << 22, EVENTS = 64 };
 

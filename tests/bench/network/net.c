@@ -1,5 +1,5 @@
 // The engine of trainer/comm/.
-#include "base/json.h"
+#include "base/text/json.h"
 #include "tests/bench/network/meet.h"
 #include "trainer/comm/comm.h"
 

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/nvml.h"
+#include "agent/gpu/nvml.h"
 
 enum { GPUS = 16, INSTANCES = 7, NOT_SUPPORTED = 3, NOT_FOUND = 6, UNKNOWN = 999 };
 

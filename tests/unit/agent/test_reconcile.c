@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "agent/reconcile.h"
-#include "base/json.h"
+#include "agent/tasks/reconcile.h"
+#include "base/text/json.h"
 
 static void every_pair(void **state)
 {

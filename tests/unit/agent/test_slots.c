@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/gpu/gpu_monitor.h"
 #include "agent/slots.h"
-#include "agent/watch.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 static void cpu_slots(void **state)
 {

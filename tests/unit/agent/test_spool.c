@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/spool.h"
+#include "agent/logs/spool.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 static const char path[] = "log.spool";
 

@@ -14,13 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/sweep.h"
-#include "agent/taskdir.h"
+#include "agent/supervisor/proctrack.h"
+#include "agent/tasks/taskdir.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "base/proc.h"
+#include "base/os/file.h"
+#include "base/os/proc.h"
+#include "base/text/json.h"
 
 static void ids(void **state)
 {

@@ -16,12 +16,12 @@
 
 #include "api/archive.h"
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/os/file.h"
 #include "base/rng.h"
-#include "base/scan.h"
+#include "base/text/json.h"
+#include "base/text/json_reader.h"
 
 static void assert_contains(const char *text, const char *part)
 {
@@ -378,7 +378,7 @@ static void contents_may_lie_in_the_text(void **state)
                            "\"a\", \"content\": \"eA==\"}, {\"path\": \"c\"}]}",
                            content);
     json_t *tree = json_loads(text, 0, NULL), *upload;
-    assert_int_equal(scan_upload(text, strlen(text), "text", &upload, &e), 0);
+    assert_int_equal(json_parse_upload(text, strlen(text), "text", &upload, &e), 0);
     assert_int_equal(archive_pack_list(json_object_get(tree, "files"), &tgz, &len, &e), 0);
     buf_init(&out, 2 * LEN);
     const json_t *files = json_object_get(upload, "files");

@@ -13,10 +13,10 @@
 
 #include "api/checkpoint.h"
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/os/file.h"
 #include "base/rng.h"
+#include "base/text/json.h"
 
 static const float weight[6] = {1, -2, 3.5f, 0, 1e-30f, 1e30f};
 static const float bias[2] = {0.25f, -0.5f};

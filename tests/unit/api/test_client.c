@@ -21,9 +21,9 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 
 // --- the server ----------------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@
 
 #include "api/expconf.h"
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/rng.h"
+#include "base/text/json.h"
 
 #define GPT                                                                                        \
     "trainer:\n"                                                                                   \

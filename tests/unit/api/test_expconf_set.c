@@ -10,8 +10,8 @@
 
 #include "api/expconf.h"
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/text/json.h"
 
 static void set_refused(const char *assignment, const char *expected)
 {

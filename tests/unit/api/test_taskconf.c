@@ -11,7 +11,7 @@
 
 #include "api/taskconf.h"
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 static int finish(const char *text, struct yaml_doc *doc, json_t **experiment, struct error *e)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "api/template.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 static json_t *parse(const char *text)
 {

@@ -21,8 +21,8 @@
 #include "api/walk.h"
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/file.h"
 #include "base/limits.h"
+#include "base/os/file.h"
 
 enum { ROUNDS = 1000 };
 static const char secret[] = "SECRET-OF-THE-MASTER";

@@ -115,10 +115,10 @@ static void durations(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char out[32];
-        assert_string_equal(clock_duration(rows[i].us, out, sizeof out), rows[i].text);
+        assert_string_equal(duration_format(rows[i].us, out, sizeof out), rows[i].text);
     }
     char small[4];
-    assert_string_equal(clock_duration(12345678, small, sizeof small), "12.");
+    assert_string_equal(duration_format(12345678, small, sizeof small), "12.");
 }
 
 static void running(void **state)

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "base/csv.h"
+#include "base/text/csv.h"
 
 static void cells(void **state)
 {
@@ -56,7 +56,7 @@ static void cells(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct buf out;
         buf_init(&out, 256);
-        csv_put(&out, rows[i][0]);
+        csv_append_cell(&out, rows[i][0]);
         assert_string_equal(buf_str(&out), rows[i][1]);
         buf_free(&out);
     }

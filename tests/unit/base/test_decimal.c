@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/decimal.h"
 #include "base/rng.h"
+#include "base/text/decimal.h"
 
 static void expect(const char *text)
 {
-    double want = strtod(text, NULL), got = decimal_read(text);
+    double want = strtod(text, NULL), got = decimal_to_double(text);
     if (memcmp(&want, &got, sizeof want))
         fail_msg("%s: %.17g, not %.17g", text, got, want);
 }

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/file.h"
+#include "base/os/file.h"
 
 static void write_text(const char *path, const char *text)
 {

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/rng.h"
+#include "base/text/json.h"
 
 struct writer {
     struct buf out;
@@ -112,7 +112,7 @@ static void bad_utf8_is_replaced(void **state)
         buf_reset(&t->out);
         jw_string(&t->w, rows[i][0]);
         assert_string_equal(buf_str(&t->out), rows[i][1]);
-        assert_int_equal(json_is_text(rows[i][0]), !strstr(rows[i][1], FFFD));
+        assert_int_equal(json_is_utf8(rows[i][0]), !strstr(rows[i][1], FFFD));
         json_t *again = json_loads(buf_str(&t->out), JSON_DECODE_ANY, NULL);
         assert_non_null(again);
         json_decref(again);
@@ -331,8 +331,8 @@ static void depth_at_the_limit_and_past_it(void **state)
     (void)state;
     char *text = deep_text(LIMIT_ANSWER_DEPTH);
     json_t *deep = parse(text);
-    assert_true(json_is_deeper(deep, LIMIT_ANSWER_DEPTH - 1));
-    assert_false(json_is_deeper(deep, LIMIT_ANSWER_DEPTH));
+    assert_true(json_is_deeper_than(deep, LIMIT_ANSWER_DEPTH - 1));
+    assert_false(json_is_deeper_than(deep, LIMIT_ANSWER_DEPTH));
     json_decref(deep);
     free(text);
     text = deep_text(LIMIT_ANSWER_DEPTH + 1);
@@ -405,7 +405,7 @@ static void test_weight(void **state)
         for (int k = 0; k < COUNT; k++)
             buf_printf(&text, "%s%s", k ? "," : "", kinds[i]);
         buf_puts(&text, "]");
-        size_t weight = json_weight(buf_str(&text), text.len);
+        size_t weight = json_tree_bytes(buf_str(&text), text.len);
         allocated = most = 0;
         json_set_alloc_funcs(counted_malloc, counted_free);
         json_t *tree = json_loads(buf_str(&text), 0, &fault);
@@ -416,8 +416,8 @@ static void test_weight(void **state)
             fail_msg("%s: weight %zu, allocated %zu", kinds[i], weight, most);
         buf_free(&text);
     }
-    assert_true(json_weight("\"aaaa\\\"[[[[[{{{{{,,,,,\"", 24) < 512);
-    assert_true(json_weight("\"open\\", 6) < 512);
+    assert_true(json_tree_bytes("\"aaaa\\\"[[[[[{{{{{,,,,,\"", 24) < 512);
+    assert_true(json_tree_bytes("\"open\\", 6) < 512);
 }
 
 // With a search for the quote after each escape these took minutes.
@@ -435,12 +435,12 @@ static void test_weight_of_escapes_takes_linear_time(void **state)
         text[SIZE - 2] = ' ';
         text[SIZE - 1] = ends[i][0];
         clock_t start = clock();
-        size_t weight = json_weight(text, SIZE);
+        size_t weight = json_tree_bytes(text, SIZE);
         assert_true(clock() - start < 5 * CLOCKS_PER_SEC);
         assert_in_range(weight, SIZE, SIZE + 512);
         free(text);
     }
-    assert_true(json_weight("\"a\\\"\\\\\",[", 9) > json_weight("\"a\\\"\\\\\"", 7) + 100);
+    assert_true(json_tree_bytes("\"a\\\"\\\\\",[", 9) > json_tree_bytes("\"a\\\"\\\\\"", 7) + 100);
 }
 
 int main(void)

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/mailbox.h"
+#include "base/os/mailbox.h"
 
 enum { SENDERS = 4, PER_SENDER = 2000 };
 

@@ -1,6 +1,6 @@
 // Regular expressions of users: the syntax, the words for a mistake, and that no pattern costs more
 // than its text is long.
-#include "base/pattern.h"
+#include "base/text/pattern.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

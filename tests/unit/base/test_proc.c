@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/proc.h"
+#include "base/os/file.h"
+#include "base/os/proc.h"
 
 // Runs `spec` with its output in a pipe, waits for its end, gives its output (heap) and status.
 static char *run(struct proc_spec spec, int *status)

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
-#include "base/schema.h"
+#include "base/text/json.h"
+#include "base/text/schema.h"
 
 // A small table with every type in it.
 static const struct schema_field a_text = {.name = "text", .type = SCHEMA_STRING};

@@ -11,9 +11,9 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/limits.h"
-#include "base/yaml.h"
+#include "base/text/json.h"
+#include "base/text/yaml.h"
 
 static void reads(const char *text, const char *expected_json)
 {

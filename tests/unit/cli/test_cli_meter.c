@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/os/file.h"
 #include "cli/bundle.h"
 
 static void sizes_are_short(void **state)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "cli/output.h"
 
 static char *columns[] = {"id", "name", "nested.value"};

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "cli/overlay.h"
 
 static void expect(const char *text, const char *path, const char *wanted, const char *expected)

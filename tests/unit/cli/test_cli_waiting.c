@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "cli/rows.h"
 #include "cli/waiting.h"
 

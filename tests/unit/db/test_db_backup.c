@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/file.h"
+#include "base/os/file.h"
 #include "db/backup.h"
 
 static void put_many(struct db *db, int64_t first, int64_t count)

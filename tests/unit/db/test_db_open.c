@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "base/file.h"
+#include "base/os/file.h"
 #include "db/store.h"
 
 static char *store_path(const char *dir, char path[64])

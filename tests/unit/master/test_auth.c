@@ -11,8 +11,8 @@
 
 #include "api/wire.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/limits.h"
+#include "base/os/file.h"
 
 static struct reply login(const char *name, const char *password, bool hashed)
 {

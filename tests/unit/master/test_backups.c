@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/log.h"
+#include "base/os/file.h"
 #include "db/db.h"
 #include "master/backups.h"
 

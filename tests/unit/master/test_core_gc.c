@@ -10,7 +10,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/os/file.h"
 
 static const char *uuid_of(int number)
 {

@@ -9,9 +9,9 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/os/file.h"
 
 #define UUID_1 "11111111-1111-4111-8111-111111111111"
 #define UUID_2 "22222222-2222-4222-8222-222222222222"

@@ -100,7 +100,7 @@ static void begin_task(struct model_agent *g, const json_t *task)
     fail_msg("%s has too many tasks", g->name);
 }
 
-// As agent/reconcile.c: what is not named is ended, what was seen is not begun again.
+// As agent/tasks/reconcile.c: what is not named is ended, what was seen is not begun again.
 static void obey(struct model_agent *g, const json_t *answer)
 {
     size_t i;

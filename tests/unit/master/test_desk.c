@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/os/file.h"
 #include "master/audit.h"
 #include "master/master_log.h"
 #include "master/notify/webhook_delivery.h"

@@ -13,7 +13,7 @@
 #include <gnutls/x509.h>
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/os/file.h"
 
 #define OK(call) assert_int_equal(call, GNUTLS_E_SUCCESS)
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "master/search/search.h"
 
 static json_t *config_of(const char *text)

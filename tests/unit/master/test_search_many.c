@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/rng.h"
+#include "base/text/json.h"
 #include "master/search/search.h"
 
 enum { TRIALS_MAX = 4096 };

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 #include "master/retention/gc.h"
 #include "master/storage.h"
 

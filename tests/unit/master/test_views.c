@@ -10,9 +10,9 @@
 
 #include "api/archive.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/limits.h"
+#include "base/os/file.h"
 #include "db/fold.h"
 #include "db/series_json.h"
 

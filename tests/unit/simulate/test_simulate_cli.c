@@ -10,7 +10,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "base/file.h"
+#include "base/os/file.h"
 #include "cli/simulate.h"
 
 #define S SIMULATE_SECOND

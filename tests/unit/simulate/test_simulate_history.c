@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/file.h"
+#include "base/os/file.h"
 #include "db/db.h"
 #include "simulate/history.h"
 

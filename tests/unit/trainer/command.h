@@ -13,8 +13,8 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/proc.h"
+#include "base/os/file.h"
+#include "base/os/proc.h"
 #include "trainer/commands.h"
 
 enum { OUTPUT_MAX = 1 << 20, WORDS_MAX = 32 };

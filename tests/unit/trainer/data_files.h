@@ -17,7 +17,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/file.h"
+#include "base/os/file.h"
 #include "trainer/data/dataset.h"
 
 static char folder[512]; // where the test was started

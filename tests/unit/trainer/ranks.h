@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "trainer/gang.h"
 
 enum { RANKS_MAX = 16, SECOND = 1000 * 1000 };

@@ -17,7 +17,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "tests/unit/trainer/ranks.h"
 #include "trainer/comm/comm.h"
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "tests/unit/trainer/command.h"
 #include "tests/unit/trainer/toys.h"
 

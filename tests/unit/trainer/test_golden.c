@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "trainer/comm/comm.h"
 #include "trainer/model/model.h"
 #include "trainer/ops/ops.h"

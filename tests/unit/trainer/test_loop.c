@@ -17,7 +17,7 @@
 #include "api/checkpoint.h"
 #include "api/expconf.h"
 #include "base/arena.h"
-#include "base/file.h"
+#include "base/os/file.h"
 #include "tests/unit/trainer/ranks.h"
 #include "tests/unit/trainer/toys.h"
 #include "trainer/job.h"

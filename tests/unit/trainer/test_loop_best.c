@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "api/checkpoint.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "tests/unit/trainer/command.h"
 #include "tests/unit/trainer/toys.h"
 

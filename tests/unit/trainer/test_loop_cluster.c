@@ -19,7 +19,7 @@
 #include "api/checkpoint.h"
 #include "api/expconf.h"
 #include "base/arena.h"
-#include "base/proc.h"
+#include "base/os/proc.h"
 #include "tests/unit/trainer/ranks.h"
 #include "tests/unit/trainer/toys.h"
 #include "trainer/commands.h"

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/proc.h"
+#include "base/os/proc.h"
 #include "trainer/ops/image.h"
 
 static int count_threads(void)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "trainer/reports.h"
 
 static struct report *metrics(const char *group, int64_t step, const char *text)

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "tests/unit/trainer/arithmetic.h"
 #include "trainer/ops/trace.h"
 #include "trainer/trace.h"

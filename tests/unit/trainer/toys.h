@@ -2,8 +2,8 @@
 #ifndef MUSTER_TESTS_TRAINER_TOYS_H
 #define MUSTER_TESTS_TRAINER_TOYS_H
 
-#include "base/file.h"
 #include "base/log.h"
+#include "base/os/file.h"
 #include "base/rng.h"
 
 static inline void toys_put_be32(unsigned char *at, uint32_t v)

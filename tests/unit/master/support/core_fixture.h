@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "db/db.h"
 #include "master/kernel/handlers.h"
 

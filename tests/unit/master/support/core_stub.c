@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mailbox.h"
+#include "base/os/mailbox.h"
 
 struct stub_message {
     core_handler *handler; // NULL: release all parked requests with `status`

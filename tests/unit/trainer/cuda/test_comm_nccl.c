@@ -15,8 +15,8 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "tests/unit/trainer/cuda/fake_gpu.h"
 #include "tests/unit/trainer/ranks.h"
 #include "trainer/comm/comm.h"

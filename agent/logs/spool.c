@@ -1,0 +1,240 @@
+#include "agent/logs/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
+
+enum {
+    RECORD_MAX = 6 * LIMIT_LOG_LINE + 1024, // every byte escaped as \u00xx, and the fields
+    CHECK_EVERY = 1 << 20,                  // bytes between two looks at the file's room
+    BLOCK = 4096,
+    CURSOR_MAX = 256,
+};
+
+// Length of the file up to its last line end, and the sequence number of the line before it.
+static int find_end(int fd, int64_t size, int64_t *end, int64_t *sequence, struct error *e)
+{
+    int64_t from = size > SPOOL_BYTES_PER_BATCH ? size - SPOOL_BYTES_PER_BATCH : 0;
+    size_t len = (size_t)(size - from);
+    char *tail = xcalloc(len + 1, 1);
+    *end = from;
+    if (pread(fd, tail, len, (off_t)from) != (ssize_t)len) {
+        free(tail);
+        return error_set_errno(e, ERR_IO, errno, "cannot read the log spool");
+    }
+    const char *stop = memrchr(tail, '\n', len);
+    if (stop) {
+        *end = from + (stop - tail) + 1;
+        const char *before = memrchr(tail, '\n', (size_t)(stop - tail));
+        const char *last = before ? before + 1 : tail;
+        json_t *record = json_loadb(last, (size_t)(stop - last), 0, NULL);
+        *sequence = jget_int(record, "sequence", *sequence);
+        json_decref(record);
+    }
+    free(tail);
+    return 0;
+}
+
+int spool_open(struct spool *s, const char *path, int64_t shipped, int64_t disk_max,
+               struct error *e)
+{
+    *s = (struct spool){.fd = -1, .disk_max = disk_max};
+    buf_init(&s->record, RECORD_MAX);
+    s->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    struct stat st;
+    if (s->fd < 0 || fstat(s->fd, &st) != 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot open the log spool %s", path);
+    int rc = find_end(s->fd, st.st_size, &s->end, &s->sequence, e);
+    if (rc != 0)
+        return error_prefix(e, "%s", path);
+    if (s->sequence < shipped)
+        s->sequence = shipped;
+    if (s->end < st.st_size && ftruncate(s->fd, (off_t)s->end) != 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot cut the torn last line of %s", path);
+    return 0;
+}
+
+static void encode(struct buf *out, const struct spool_line *line, int64_t sequence)
+{
+    char when[CLOCK_RFC3339_MAX];
+    struct json_writer w;
+    buf_reset(out);
+    jw_init(&w, out);
+    jw_object(&w);
+    jw_kv_int(&w, "sequence", sequence);
+    jw_kv_string(&w, "timestamp", clock_format(line->wall_us, when));
+    if (line->rank >= 0)
+        jw_kv_int(&w, "rank", line->rank);
+    jw_kv_string(&w, "level", line->level);
+    jw_kv_string(&w, "stdtype", line->stream);
+    jw_kv_string(&w, "source", line->source);
+    jw_key(&w, "log");
+    jw_stringn(&w, line->text, line->len);
+    jw_object_end(&w);
+    buf_puts(out, "\n");
+}
+
+static bool has_room(struct spool *s)
+{
+    struct stat st;
+    if (s->unchecked < CHECK_EVERY && s->dropped == 0)
+        return true;
+    s->unchecked = 0;
+    if (fstat(s->fd, &st) != 0 || (int64_t)st.st_blocks * 512 < s->disk_max)
+        return true;
+    s->why_dropped = "too much output waits to be sent to the master";
+    return false;
+}
+
+static bool put(struct spool *s, const struct spool_line *line)
+{
+    encode(&s->record, line, s->sequence + 1);
+    if (s->record.err) {
+        s->why_dropped = "the line is too long";
+        return false;
+    }
+    ssize_t n = pwrite(s->fd, s->record.data, s->record.len, (off_t)s->end);
+    if (n != (ssize_t)s->record.len) {
+        s->why_dropped = n < 0 ? strerrordesc_np(errno) : strerrordesc_np(ENOSPC);
+        // The rest of a half-written line may stay when this fails: the next line is written over
+        // it, and the reader leaves out what it cannot read.
+        if (n > 0 && ftruncate(s->fd, (off_t)s->end) != 0)
+            log_debug("a half-written log line stays", "bytes=%zd", n);
+        return false;
+    }
+    s->end += n;
+    s->unchecked += n;
+    s->sequence++;
+    return true;
+}
+
+static struct spool_line own_line(const char *level, const char *text)
+{
+    return (struct spool_line){
+        .wall_us = clock_wall_us(),
+        .rank = -1,
+        .level = level,
+        .stream = "stderr",
+        .source = "agent",
+        .text = text,
+        .len = strlen(text),
+    };
+}
+
+static bool tell_dropped(struct spool *s)
+{
+    if (s->dropped == 0)
+        return true;
+    char text[256];
+    snprintf(text, sizeof text, "%" PRId64 " lines of output were dropped here: %s", s->dropped,
+             s->why_dropped);
+    const struct spool_line line = own_line("WARNING", text);
+    if (!put(s, &line))
+        return false;
+    s->dropped = 0;
+    return true;
+}
+
+void spool_append(struct spool *s, const struct spool_line *line)
+{
+    if (!has_room(s) || !tell_dropped(s) || !put(s, line))
+        s->dropped++;
+}
+
+void spool_say(struct spool *s, const char *level, const char *text)
+{
+    const struct spool_line line = own_line(level, text);
+    spool_append(s, &line);
+}
+
+void spool_close(struct spool *s)
+{
+    if (s->fd >= 0) {
+        tell_dropped(s);
+        close(s->fd);
+    }
+    s->fd = -1;
+    buf_free(&s->record);
+}
+
+void spool_cursor_load(const char *path, struct spool_cursor *c)
+{
+    char *text = NULL;
+    size_t len = 0;
+    int fd = -1;
+    *c = (struct spool_cursor){0};
+    if (file_open_plain(AT_FDCWD, path, path, &fd, NULL) == 0 &&
+        file_read_fd(fd, path, CURSOR_MAX, &text, &len, NULL) == 0) {
+        json_t *value = json_loadb(text, len, 0, NULL);
+        c->offset = jget_int(value, "offset", 0);
+        c->sequence = jget_int(value, "sequence", 0);
+        json_decref(value);
+    }
+    if (c->offset < 0 || c->sequence < 0)
+        *c = (struct spool_cursor){0};
+    if (fd >= 0)
+        close(fd);
+    free(text);
+}
+
+int spool_cursor_save(const char *path, const struct spool_cursor *c, struct error *e)
+{
+    char text[CURSOR_MAX];
+    int len = snprintf(text, sizeof text, "{\"offset\": %" PRId64 ", \"sequence\": %" PRId64 "}\n",
+                       c->offset, c->sequence);
+    return file_write_durable(path, text, (size_t)len, 0600, e);
+}
+
+static void take_line(json_t *lines, const char *text, size_t len, struct spool_cursor *next)
+{
+    json_t *record = json_loadb(text, len, 0, NULL);
+    int64_t sequence = jget_int(record, "sequence", 0);
+    if (sequence > next->sequence) {
+        next->sequence = sequence;
+        must(json_array_append(lines, record) == 0);
+    }
+    json_decref(record);
+}
+
+int spool_read(int fd, const struct spool_cursor *at, char scratch[SPOOL_BYTES_PER_BATCH],
+               json_t **lines, struct spool_cursor *next, struct error *e)
+{
+    *next = *at;
+    *lines = json_array();
+    must(*lines);
+    ssize_t n = pread(fd, scratch, SPOOL_BYTES_PER_BATCH, (off_t)at->offset);
+    if (n < 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot read the log spool");
+    size_t used = 0;
+    while (json_array_size(*lines) < SPOOL_LINES_PER_BATCH) {
+        const char *line = scratch + used;
+        const char *stop = memchr(line, '\n', (size_t)n - used);
+        if (!stop)
+            break;
+        take_line(*lines, line, (size_t)(stop - line), next);
+        used += (size_t)(stop - line) + 1;
+    }
+    // A batch without one line end is damage (zeros after a power failure): step over it.
+    if (used == 0 && n == SPOOL_BYTES_PER_BATCH)
+        used = (size_t)n;
+    next->offset = at->offset + (int64_t)used;
+    return 0;
+}
+
+void spool_release(int fd, const struct spool_cursor *shipped)
+{
+    int64_t whole = shipped->offset / BLOCK * BLOCK;
+    if (whole > 0 &&
+        fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)whole) != 0)
+        log_debug("the log spool keeps its shipped part", "err=%d", errno);
+}

@@ -1,0 +1,15 @@
+#include "agent/master_client.h"
+
+int link_open(const struct master_link *master, int timeout_s, const atomic_bool *stop,
+              struct client **out, struct error *e)
+{
+    const struct client_options options = {
+        .url = master->url,
+        .auth = CLIENT_BEARER,
+        .token = master->token,
+        .ca_file = master->ca_file,
+        .timeout_s = timeout_s,
+        .cancel = stop,
+    };
+    return client_open(&options, out, e);
+}

@@ -1,0 +1,260 @@
+#include "agent/supervisor/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/tasks/taskdir.h"
+#include "base/arena.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
+
+#define MOUNT_POINT "/run/determined"
+
+enum value_kind { TEXT, OPTIONAL_TEXT, INTEGER, JSON };
+
+struct field { // of an info file, from the environment
+    const char *name, *variable;
+    enum value_kind kind;
+};
+
+static const struct field cluster_fields[] = {
+    {"master_url", "DET_MASTER", TEXT},
+    {"cluster_id", "DET_CLUSTER_ID", TEXT},
+    {"agent_id", "DET_AGENT_ID", TEXT},
+    {"slot_ids", "DET_SLOT_IDS", JSON},
+    {"task_id", "DET_TASK_ID", TEXT},
+    {"allocation_id", "DET_ALLOCATION_ID", TEXT},
+    {"session_token", "DET_SESSION_TOKEN", TEXT},
+    {"task_type", "DET_TASK_TYPE", TEXT},
+    {"master_cert_name", "DET_MASTER_CERT_NAME", OPTIONAL_TEXT},
+    {"master_cert_file", "DET_MASTER_CERT_FILE", OPTIONAL_TEXT},
+    {"latest_checkpoint", "DET_LATEST_CHECKPOINT", OPTIONAL_TEXT},
+    {NULL, NULL, TEXT},
+};
+
+static const struct field trial_fields[] = {
+    {"trial_id", "DET_TRIAL_ID", INTEGER},
+    {"experiment_id", "DET_EXPERIMENT_ID", INTEGER},
+    {"trial_seed", "DET_TRIAL_SEED", INTEGER},
+    {"hparams", "DET_HPARAMS", JSON},
+    {"config", "DET_EXPERIMENT_CONFIG", JSON},
+    {"steps_completed", "DET_STEPS_COMPLETED", INTEGER},
+    {"trial_run_id", "DET_TRIAL_RUN_ID", INTEGER},
+    {"inter_node_network_interface", "DET_INTER_NODE_NETWORK_INTERFACE", OPTIONAL_TEXT},
+    {NULL, NULL, TEXT},
+};
+
+// NULL: the environment has no such value.
+static json_t *read_value(const struct field *f, const json_t *env)
+{
+    const char *text = json_string_value(json_object_get(env, f->variable));
+    if (f->kind == OPTIONAL_TEXT)
+        return text ? json_string(text) : json_null();
+    if (!text)
+        return NULL;
+    if (f->kind == TEXT)
+        return json_string(text);
+    json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
+    if (f->kind == INTEGER && !json_is_integer(value)) {
+        json_decref(value);
+        return NULL;
+    }
+    return value;
+}
+
+// NULL: something is missing.
+static json_t *read_fields(const struct field *fields, const json_t *env)
+{
+    json_t *info = json_object();
+    for (const struct field *f = fields; f->name; f++) {
+        if (json_object_set_new(info, f->name, read_value(f, env)) != 0) {
+            json_decref(info);
+            return NULL;
+        }
+    }
+    return info;
+}
+
+static json_t *trial_info(const json_t *env)
+{
+    json_t *info = read_fields(trial_fields, env);
+    if (info) {
+        bool debug = jget_bool(jget(info, "config"), "debug", false);
+        json_object_set_new(info, "debug", json_boolean(debug));
+    }
+    return info;
+}
+
+static json_t *resources_info(const json_t *env)
+{
+    json_t *uuids = json_array();
+    const char *at = jget_string(env, "CUDA_VISIBLE_DEVICES", "");
+    while (*at) {
+        size_t len = strcspn(at, ",");
+        json_array_append_new(uuids, json_stringn(at, len));
+        at += len + (at[len] == ',');
+    }
+    return json_pack("{s:o}", "gpu_uuids", uuids);
+}
+
+// Known here only when the whole gang is on this machine; else the program asks the master.
+static json_t *rendezvous_info(const json_t *env, size_t rank_count)
+{
+    if (jget_int(env, "WORLD_SIZE", (int64_t)rank_count) != (int64_t)rank_count)
+        return NULL;
+    json_t *slots = json_loads(jget_string(env, "DET_SLOT_IDS", "[]"), 0, NULL);
+    json_t *info = json_pack("{s:[s], s:i, s:[I]}", "container_addrs",
+                             jget_string(env, "MASTER_ADDR", "127.0.0.1"), "container_rank", 0,
+                             "container_slot_counts", (json_int_t)json_array_size(slots));
+    json_decref(slots);
+    return info;
+}
+
+static int write_info(const char *folder, const char *name, json_t *info, struct error *e)
+{
+    if (!info)
+        return 0;
+    char *path = path_join(folder, name), *text = json_text(info);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), rc = 0;
+    if (fd < 0 || file_write_all(fd, text, strlen(text)) != 0)
+        rc = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
+    if (fd >= 0)
+        close(fd);
+    free(text);
+    free(path);
+    json_decref(info);
+    return rc;
+}
+
+static int link_model(const char *dir, struct error *e)
+{
+    char *work = path_join(dir, TASKDIR_WORK);
+    int rc = dir_make(MOUNT_POINT "/train/logs", 0700, e);
+    if (rc == 0 && symlink(work, MOUNT_POINT "/train/model") != 0)
+        rc = error_set_errno(e, ERR_IO, errno, "cannot link " MOUNT_POINT "/train/model");
+    free(work);
+    return rc;
+}
+
+int sandbox_write_info(const char *dir, const json_t *env, size_t rank_count, struct error *e)
+{
+    static const char info[] = MOUNT_POINT "/info";
+    int rc = dir_make(info, 0700, e);
+    if (rc == 0)
+        rc = write_info(info, "cluster.json", read_fields(cluster_fields, env), e);
+    if (rc == 0)
+        rc = write_info(info, "trial.json", trial_info(env), e);
+    if (rc == 0)
+        rc = write_info(info, "resources.json", resources_info(env), e);
+    if (rc == 0)
+        rc = write_info(info, "rendezvous.json", rendezvous_info(env, rank_count), e);
+    return rc == 0 ? link_model(dir, e) : rc;
+}
+
+static int write_map(const char *path, const char *text, struct error *e)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool ok = fd >= 0 && file_write_all(fd, text, strlen(text)) == 0;
+    int rc = ok ? 0 : error_set_errno(e, ERR_FORBIDDEN, errno, "cannot write %s", path);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+// Not root: rights over mounts come with a user namespace, in which we stay who we are.
+static int enter_user_namespace(struct error *e)
+{
+    char users[64], groups[64];
+    snprintf(users, sizeof users, "%u %u 1\n", geteuid(), geteuid());
+    snprintf(groups, sizeof groups, "%u %u 1\n", getegid(), getegid());
+    if (unshare(CLONE_NEWUSER) != 0)
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "no user namespace");
+    int rc = write_map("/proc/self/setgroups", "deny", e);
+    if (rc == 0)
+        rc = write_map("/proc/self/uid_map", users, e);
+    if (rc == 0)
+        rc = write_map("/proc/self/gid_map", groups, e);
+    return rc;
+}
+
+static bool has_mount_point(void)
+{
+    struct stat st;
+    if (mkdir(MOUNT_POINT, 0755) != 0 && errno != EEXIST)
+        return false;
+    return stat(MOUNT_POINT, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int sandbox_enter(struct error *e)
+{
+    if (!has_mount_point())
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot make " MOUNT_POINT);
+    int rc = geteuid() == 0 ? 0 : enter_user_namespace(e);
+    if (rc != 0)
+        return rc;
+    if (unshare(CLONE_NEWNS) != 0)
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "no mount namespace");
+    // Mounts of the machine go on to appear here, ours do not appear there.
+    if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot set the mounts apart");
+    if (mount("muster", MOUNT_POINT, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0700") != 0)
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over " MOUNT_POINT);
+    return 0;
+}
+
+// Mounts an empty folder over `folder`.
+static int cover(const char *folder, const char *options, struct error *e)
+{
+    int rc = mount("muster", folder, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options);
+    return rc == 0 ? 0 : error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over %s", folder);
+}
+
+// Mounts the folder of `fd` at `dir` again, after cover() has hidden it.
+static int bring_back(int fd, const char *dir, struct error *e)
+{
+    char from[32];
+    snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
+    if (mkdir(dir, 0700) != 0 || mount(from, dir, NULL, MS_BIND | MS_REC, NULL) != 0 ||
+        chdir(dir) != 0)
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot keep %s in sight", dir);
+    return 0;
+}
+
+static int hide_file(const char *path, struct error *e)
+{
+    if (mount("/dev/null", path, NULL, MS_BIND, NULL) == 0 || errno == ENOENT)
+        return 0;
+    return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over %s", path);
+}
+
+// DIR is WORK-DIR/tasks/ID.
+int sandbox_hide_others(const char *dir, const char *token_file, struct error *e)
+{
+    char *tasks = xasprintf("%.*s", (int)(strrchr(dir, '/') - dir), dir);
+    char *trash = xasprintf("%s/../trash", tasks);
+    int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int rc = fd >= 0 ? cover(trash, "size=4k,mode=0555", e)
+                     : error_set_errno(e, ERR_FORBIDDEN, errno, "cannot open %s", dir);
+    if (rc == 0)
+        rc = cover(tasks, "size=4k,mode=0755", e);
+    if (rc == 0 && (rc = bring_back(fd, dir, e)) != 0)
+        umount2(tasks, MNT_DETACH);
+    if (rc == 0 &&
+        mount(NULL, tasks, NULL,
+              MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
+        rc = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot close %s", tasks);
+    if (rc == 0 && token_file)
+        rc = hide_file(token_file, e);
+    if (fd >= 0)
+        close(fd);
+    free(trash);
+    free(tasks);
+    return rc;
+}

@@ -1,0 +1,229 @@
+// Whose process is it? By its environment, its session, its parent; and dying is not dead.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/supervisor/proctrack.h"
+#include "base/os/proc.h"
+
+#define MARKER "MUSTER_RUN_DIR=/test/of/sweep"
+
+enum { LARGE = 256 << 20, TRIES = 20 };
+
+static pid_t start(const char *marker, bool new_session)
+{
+    const char *const argv[] = {"sleep", "1000", NULL};
+    const char *const envp[] = {"A=B", marker, "C=D", NULL};
+    const struct proc_spec spec = {.argv = argv,
+                                   .envp = envp,
+                                   .fd_in = -1,
+                                   .fd_out = -1,
+                                   .fd_err = -1,
+                                   .new_session = new_session,
+                                   .die_with_parent = true};
+    struct error e = {0};
+    pid_t pid = 0;
+    if (proc_spawn(&spec, &pid, NULL, &e) != 0)
+        fail_msg("%s", e.text);
+    return pid;
+}
+
+static bool is_dead(pid_t pid) // and gives it up
+{
+    return waitpid(pid, NULL, WNOHANG) == pid;
+}
+
+static void test_by_environment(void **state)
+{
+    (void)state;
+    pid_t ours = start(MARKER, true), other = start(MARKER "/more", true);
+    const struct sweep sweep = {.marker = MARKER};
+    assert_int_equal(sweep_processes(&sweep, 0), 1);
+    assert_int_equal(sweep_processes(&sweep, SIGKILL), 1);
+    waitpid(ours, NULL, 0);
+    assert_int_equal(sweep_processes(&sweep, 0), 0);
+    assert_false(is_dead(other));
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+}
+
+static void test_by_session_and_parent(void **state)
+{
+    (void)state;
+    pid_t child = start("A=1", true);
+    const struct sweep by_session = {.marker = MARKER, .session = child};
+    const struct sweep by_parent = {.marker = MARKER, .parent = getpid()};
+    assert_int_equal(sweep_processes(&by_session, 0), 1);
+    assert_int_equal(sweep_processes(&by_parent, SIGKILL), 1);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(sweep_processes(&by_session, 0), 0); // a zombie has nothing
+    assert_int_equal(sweep_processes(&by_parent, 0), 0);
+    waitpid(child, NULL, 0);
+}
+
+static pid_t start_large(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); // a failed test leaves no stopped process behind
+        char *memory = malloc(LARGE);
+        memset(memory, 1, LARGE);
+        raise(SIGSTOP);
+        _exit(memory[LARGE / 2]);
+    }
+    waitpid(child, NULL, WUNTRACED);
+    return child;
+}
+
+// Whether it was seen dying before it was dead.
+static bool see_it_die(pid_t child)
+{
+    const struct sweep sweep = {.marker = MARKER, .known = &child, .known_count = 1};
+    bool seen = false;
+    assert_int_equal(sweep_processes(&sweep, 0), 0); // known, and not dying: perhaps another's
+    kill(child, SIGKILL);
+    for (;;) {
+        bool dead = is_dead(child);
+        bool there = sweep_processes(&sweep, SIGKILL) > 0;
+        if (dead) {
+            assert_false(there);
+            return seen;
+        }
+        seen |= there;
+    }
+}
+
+// A process with much memory takes its time to die, and has lost its environment by then.
+static void test_dying_is_not_dead(void **state)
+{
+    (void)state;
+    bool seen = false;
+    for (int i = 0; i < TRIES && !seen; i++)
+        seen = see_it_die(start_large());
+    assert_true(seen);
+}
+
+// --- strays --------------------------------------------------------------------------------------
+
+static char folder[64]; // of an agent's tasks
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/test_sweep.XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder);
+}
+
+// Runs this program again: with the marker of `task`, and below another root where `new_root` is
+// given.
+static pid_t start_task(const char *task, const char *new_root)
+{
+    char marker[160];
+    snprintf(marker, sizeof marker, "MUSTER_RUN_DIR=%s", task);
+    const char *const argv[] = {"/proc/self/exe", "wait", new_root, NULL};
+    const char *const envp[] = {marker, NULL};
+    int ready[2];
+    char answer = 0;
+    assert_int_equal(pipe(ready), 0);
+    const struct proc_spec spec = {.argv = argv,
+                                   .envp = envp,
+                                   .fd_in = -1,
+                                   .fd_out = ready[1],
+                                   .fd_err = -1,
+                                   .new_session = true,
+                                   .die_with_parent = true};
+    struct error e = {0};
+    pid_t pid = 0;
+    if (proc_spawn(&spec, &pid, NULL, &e) != 0)
+        fail_msg("%s", e.text);
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &answer, 1), 1);
+    close(ready[0]);
+    if (answer == '+')
+        return pid;
+    waitpid(pid, NULL, 0);
+    return 0;
+}
+
+// '+' on stdout: it stands where it was told to.
+static int wait_below(const char *new_root)
+{
+    bool there =
+        !new_root ||
+        ((chroot(new_root) == 0 || (unshare(CLONE_NEWUSER) == 0 && chroot(new_root) == 0)) &&
+         chdir("/") == 0);
+    if (write(STDOUT_FILENO, there ? "+" : "-", 1) != 1 || !there)
+        return 1;
+    for (;;)
+        pause();
+}
+
+static void test_a_stray_has_no_folder(void **state)
+{
+    (void)state;
+    char task[96], gone[96];
+    snprintf(task, sizeof task, "%s/1.1.1", folder);
+    snprintf(gone, sizeof gone, "%s/1.1.2", folder);
+    assert_int_equal(mkdir(task, 0700), 0);
+    pid_t live = start_task(task, NULL), stray = start_task(gone, NULL);
+    assert_int_equal(sweep_strays(folder), 1);
+    assert_int_equal(waitpid(stray, NULL, 0), stray);
+    assert_int_equal(sweep_strays(folder), 0);
+    assert_false(is_dead(live));
+    assert_int_equal(rmdir(task), 0);
+    assert_int_equal(sweep_strays(folder), 1);
+    waitpid(live, NULL, 0);
+}
+
+// As chroot, bwrap and apptainer do: the variable goes along, the folder does not.
+static void test_another_root_is_no_stray(void **state)
+{
+    (void)state;
+    char task[96];
+    snprintf(task, sizeof task, "%s/1.1.1", folder);
+    assert_int_equal(mkdir(task, 0700), 0);
+    pid_t live = start_task(task, folder);
+    if (!live) {
+        rmdir(task);
+        skip(); // neither root nor a namespace of its own
+    }
+    assert_int_equal(sweep_strays(folder), 0);
+    assert_false(is_dead(live));
+    assert_int_equal(rmdir(task), 0);
+    assert_int_equal(sweep_strays(folder), 1);
+    waitpid(live, NULL, 0);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "wait") == 0)
+        return wait_below(argv[2]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_by_environment),
+        cmocka_unit_test(test_by_session_and_parent),
+        cmocka_unit_test(test_dying_is_not_dead),
+        cmocka_unit_test_setup_teardown(test_a_stray_has_no_folder, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_another_root_is_no_stray, make_folder, remove_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,171 @@
+// What a task's processes get: arguments, environment, devices.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "agent/tasks/task_spec.h"
+#include "base/text/json.h"
+
+static struct slot items[] = {
+    {.name = "A", .uuid = "GPU-a"},
+    {.name = "A", .uuid = "GPU-b"},
+    {.name = "A", .uuid = "GPU-c"},
+};
+static const struct slots cpus = {.items = items, .count = 3};
+static const struct slots gpus = {.items = items, .count = 3, .cuda = true};
+
+static const char two_ranks[] =
+    "{\"version\": 1, \"tasks\": [{\"allocationId\": \"7.1\", \"taskId\": \"t7\", \"action\": "
+    "\"RUN\", \"contextUrl\": \"/c\", \"graceSeconds\": 4, \"argv\": [\"muster-trainer\", "
+    "\"worker\"], \"native\": true, \"env\": {\"A\": \"all\", \"PATH\": \"/mine\", "
+    "\"DET_CONTAINER_ID\": \"c7\"}, \"ranks\": [{\"rank\": 5, \"localRank\": 1, \"slots\": [0], "
+    "\"env\": {\"A\": \"own\"}}, {\"rank\": 4, \"localRank\": 0, \"slots\": [2]}]}]}";
+
+static int build(const char *answer, const struct slots *slots, json_t **spec, struct error *e)
+{
+    const struct spec_place place = {
+        .agent_id = "agent-9",
+        .slots = slots,
+        .dir = "/agent/tasks/7.1",
+        .program_dir = "/opt/muster",
+        .home = "/home/m",
+        .path = "/bin",
+        .lang = NULL,
+    };
+    struct desired d;
+    *spec = NULL;
+    if (desired_parse(json_loads(answer, 0, NULL), &d, e) != 0)
+        fail_msg("%s", e->text);
+    int rc = spec_build(&d.tasks[0], &place, spec, e);
+    desired_free(&d);
+    return rc;
+}
+
+static const char *env_of(const json_t *spec, size_t rank, const char *name)
+{
+    static json_t *env; // borrowed strings live until the next call
+    json_decref(env);
+    env = spec_environment(spec, json_array_get(jget(spec, "ranks"), rank));
+    const char *value = jget_string(env, name, NULL);
+    return value;
+}
+
+static void complete(void **state)
+{
+    (void)state;
+    json_t *spec;
+    struct error e = {0};
+    assert_int_equal(build(two_ranks, &cpus, &spec, &e), 0);
+    assert_string_equal(jget_string(spec, "allocationId", ""), "7.1");
+    assert_string_equal(jget_string(spec, "containerId", ""), "c7");
+    assert_string_equal(jget_string(spec, "contextUrl", ""), "/c");
+    assert_int_equal(jget_int(spec, "graceSeconds", 0), 4);
+    assert_string_equal(json_string_value(json_array_get(jget(spec, "argv"), 0)),
+                        "/opt/muster/muster-trainer");
+    assert_string_equal(json_string_value(json_array_get(jget(spec, "argv"), 1)), "worker");
+    assert_string_equal(env_of(spec, 0, "A"), "own");
+    assert_string_equal(env_of(spec, 1, "A"), "all");
+    assert_string_equal(env_of(spec, 0, "RANK"), "5");
+    assert_string_equal(env_of(spec, 0, "LOCAL_RANK"), "1");
+    assert_string_equal(env_of(spec, 1, "RANK"), "4");
+    assert_string_equal(env_of(spec, 1, "LOCAL_WORLD_SIZE"), "2");
+    assert_string_equal(env_of(spec, 1, "HOME"), "/home/m");
+    assert_string_equal(env_of(spec, 1, "PATH"), "/mine");
+    assert_null(env_of(spec, 1, "LANG"));
+    assert_string_equal(env_of(spec, 1, "DET_AGENT_ID"), "agent-9");
+    assert_string_equal(env_of(spec, 1, "MUSTER_RUN_DIR"), "/agent/tasks/7.1");
+    assert_string_equal(env_of(spec, 1, "DET_SLOT_IDS"), "[2,0]");
+    assert_string_equal(env_of(spec, 1, "OMP_NUM_THREADS"), "1");
+    assert_null(env_of(spec, 1, "CUDA_VISIBLE_DEVICES"));
+    json_decref(spec);
+}
+
+// Every rank sees the task's devices, its own at the place of its local rank.
+static void devices(void **state)
+{
+    (void)state;
+    json_t *spec;
+    struct error e = {0};
+    assert_int_equal(build(two_ranks, &gpus, &spec, &e), 0);
+    assert_string_equal(env_of(spec, 0, "CUDA_VISIBLE_DEVICES"), "GPU-c,GPU-a");
+    assert_string_equal(env_of(spec, 1, "CUDA_VISIBLE_DEVICES"), "GPU-c,GPU-a");
+    assert_null(env_of(spec, 1, "OMP_NUM_THREADS"));
+    json_decref(spec);
+}
+
+// A process can use one instance alone, so each rank sees its own.
+static void instances(void **state)
+{
+    (void)state;
+    json_t *spec;
+    struct error e = {0};
+    static struct slot cut[] = {{.uuid = "MIG-a"}, {.uuid = "MIG-b"}, {.uuid = "MIG-c"}};
+    static const struct slots migs = {.items = cut, .count = 3, .cuda = true};
+    assert_int_equal(build(two_ranks, &migs, &spec, &e), 0);
+    assert_string_equal(env_of(spec, 0, "CUDA_VISIBLE_DEVICES"), "MIG-a");
+    assert_string_equal(env_of(spec, 1, "CUDA_VISIBLE_DEVICES"), "MIG-c");
+    json_decref(spec);
+}
+
+static void task(char *out, size_t cap, const char *env, const char *slots)
+{
+    snprintf(out, cap,
+             "{\"version\": 1, \"tasks\": [{\"allocationId\": \"7.1\", \"action\": \"RUN\", "
+             "\"argv\": [\"sh\"], \"env\": %s, \"ranks\": [{\"rank\": 0, \"localRank\": 0, "
+             "\"slots\": %s}]}]}",
+             env, slots);
+}
+
+static void threads_and_tasks_without_slots(void **state)
+{
+    (void)state;
+    json_t *spec;
+    struct error e = {0};
+    char text[512];
+    task(text, sizeof text, "{}", "[0, 1]"); // one process with two slots
+    assert_int_equal(build(text, &cpus, &spec, &e), 0);
+    assert_string_equal(env_of(spec, 0, "OMP_NUM_THREADS"), "2");
+    assert_string_equal(json_string_value(json_array_get(jget(spec, "argv"), 0)), "sh");
+    assert_string_equal(jget_string(spec, "containerId", ""), "7.1");
+    assert_null(jget(spec, "contextUrl"));
+    json_decref(spec);
+    task(text, sizeof text, "{\"OMP_NUM_THREADS\": \"8\"}", "null");
+    assert_int_equal(build(text, &gpus, &spec, &e), 0);
+    assert_string_equal(env_of(spec, 0, "OMP_NUM_THREADS"), "8");
+    assert_string_equal(env_of(spec, 0, "DET_SLOT_IDS"), "[]");
+    assert_string_equal(env_of(spec, 0, "CUDA_VISIBLE_DEVICES"), ""); // none of the machine's
+    json_decref(spec);
+}
+
+static void slots_that_are_not_here(void **state)
+{
+    (void)state;
+    json_t *spec;
+    struct error e = {0};
+    char text[512];
+    task(text, sizeof text, "{}", "[2]");
+    assert_int_equal(build(text, &cpus, &spec, &e), 0);
+    json_decref(spec);
+    task(text, sizeof text, "{}", "[3]");
+    assert_int_equal(build(text, &cpus, &spec, &e), ERR_PEER);
+    assert_non_null(strstr(e.text, "slot 3 is not on this machine, which has slots 0 to 2"));
+    task(text, sizeof text, "{}", "[-1]");
+    assert_int_equal(build(text, &cpus, &spec, &e), ERR_PEER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(complete),
+        cmocka_unit_test(devices),
+        cmocka_unit_test(instances),
+        cmocka_unit_test(threads_and_tasks_without_slots),
+        cmocka_unit_test(slots_that_are_not_here),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
