@@ -15,7 +15,7 @@
 #include "trainer/experiment.h"
 #include "trainer/gang.h"
 #include "trainer/memory.h"
-#include "trainer/sync/order.h"
+#include "trainer/reduction/sampler.h"
 #include "trainer/training.h"
 
 enum {
@@ -40,7 +40,7 @@ static void warm_up(void)
 {
     const struct ops_linear product = {.rows = WARM, .in = WARM, .out = WARM};
     void *a = NULL, *b = NULL;
-    size_t bytes = (size_t)ops_floats_of_reals((int64_t)WARM * WARM) * sizeof(float);
+    size_t bytes = (size_t)ops_floats_for_reals((int64_t)WARM * WARM) * sizeof(float);
     if (!ops_alloc(bytes, &a, NULL) && !ops_alloc(bytes, &b, NULL))
         ops_linear_forward(&product, a, a, NULL, b);
     ops_free(b);
@@ -78,7 +78,7 @@ static int try_out(struct describe *d, int64_t samples, struct error *e)
         err = model_train(d->model, batch, &key, &sink, losses, e);
     }
     if (!err)
-        err = ops_wait(e);
+        err = ops_synchronize(e);
     memory_read(&d->tried);
     free(losses);
     ops_free(weights);
@@ -93,7 +93,7 @@ static int build(struct describe *d, struct error *e)
     int err = ops_open(job_precision(trainer), e);
     if (err)
         return err;
-    ops_enter();
+    ops_init_thread();
     warm_up();
     memory_read(&d->begin);
     d->mapped = -memory_mapped_files();
@@ -126,7 +126,7 @@ static int64_t together(const struct describe *d)
     const json_t *trainer = d->experiment.trainer;
     int64_t all =
         jget_int(trainer, "global_batch_size", 0) / jget_int(trainer, "micro_batch_size", 1);
-    return model_needs_together(d->model) ? order_share(all, d->experiment.slots, 0).count : 1;
+    return model_needs_together(d->model) ? sampler_share(all, d->experiment.slots, 0).count : 1;
 }
 
 // What a rank shows its peers: all of its sums (its own part when a checkpoint is written) and its
@@ -189,7 +189,7 @@ static json_t *memory_on_gpu(const struct describe *d, int64_t block, int64_t pl
 {
     int64_t floats = block / (int64_t)sizeof(float), batch = batch_of(d);
     int64_t data = d->loaded.anonymous - d->begin.anonymous;
-    int64_t rounded = ops_floats_of_reals(floats) * (int64_t)sizeof(float);
+    int64_t rounded = ops_floats_for_reals(floats) * (int64_t)sizeof(float);
     json_t *out = parts_of((const struct part[]){
         {"program", d->tried.resident - data - batch},
         {"data", data},

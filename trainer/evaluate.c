@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/text/json.h"
-#include "trainer/sync/order.h"
+#include "trainer/reduction/sampler.h"
 #include "trainer/training.h"
 
 #define NATS_PER_BIT 0.69314718055994530942
@@ -21,7 +21,8 @@ struct sums {
 static int evaluate_share(struct training *t, struct sums *sums, struct error *e)
 {
     int64_t count = dataset_count(t->validation), size = t->plan.micro_batch;
-    struct share share = order_share((count + size - 1) / size, t->job->world, t->job->rank);
+    struct sampler_share share =
+        sampler_share((count + size - 1) / size, t->job->world, t->job->rank);
     model_set_parameters(t->model, t->weights);
     for (int64_t m = share.first; m < share.first + share.count; m++) {
         int64_t n = count - m * size < size ? count - m * size : size;
@@ -47,7 +48,7 @@ static int add_up(struct training *t, struct sums *sums, struct error *e)
     int err = comm_all_reduce(t->comm, t->totals, TRAINING_TOTALS, COMM_INT64, COMM_SUM, e);
     ops_download(all, t->totals, sizeof all);
     if (!err)
-        err = comm_settle(t->comm, e);
+        err = comm_synchronize(t->comm, e);
     *sums = (struct sums){.loss = {.total = all[0], .not_finite = all[1]}, .correct = all[2]};
     return err;
 }

@@ -102,7 +102,7 @@ static int build(struct training *t, struct error *e)
         return err;
     size_t micro_batch = (size_t)t->plan.micro_batch;
     t->prefetch = prefetch_new(t->train, t->plan.micro_batch);
-    size_t largest = (size_t)order_share(t->plan.micro_batches, t->job->world, 0).count;
+    size_t largest = (size_t)sampler_share(t->plan.micro_batches, t->job->world, 0).count;
     t->batch_count = model_needs_together(t->model) ? (int64_t)largest : 1;
     t->batches = xcalloc((size_t)t->batch_count, sizeof(struct batch *));
     for (int64_t i = 0; i < t->batch_count; i++)
@@ -144,8 +144,8 @@ static int connect_ranks(struct training *t, struct error *e)
     const struct job *job = t->job;
     size_t sums = optimizer_sums(t->optimizer);
     size_t statistics = model_together_doubles(t->model, t->plan.micro_batches);
-    const struct sync_config sync = {
-        .reduction = is_exact(job) ? SYNC_EXACT : SYNC_FLOAT,
+    const struct reducer_config sync = {
+        .reduction = is_exact(job) ? REDUCTION_EXACT : REDUCTION_FLOAT,
         .parameters = t->state.parameters,
         .parameter_count = t->state.parameter_count,
         .block_size = t->state.block_size,
@@ -159,18 +159,18 @@ static int connect_ranks(struct training *t, struct error *e)
     const struct comm_config config = {
         .rank = job->rank,
         .world = job->world,
-        .arena_bytes = sync_arena_bytes(&sync) + comm_padded(totals),
-        .hang_us = job->hang_us,
+        .arena_bytes = reducer_arena_bytes(&sync) + comm_padded(totals),
+        .timeout_us = job->timeout_us,
         .rendezvous = {.all_gather = job->link.ops->all_gather, .ctx = job->link.ctx},
         .address = job->address,
     };
     int err = comm_open(&config, &t->comm, e);
     if (err)
         return err;
-    t->sync = sync_new(&sync, t->comm);
+    t->sync = reducer_new(&sync, t->comm);
     t->totals = comm_alloc(t->comm, totals);
-    t->weights = t->state.weights = sync_weights(t->sync);
-    return sync_tune(t->sync, e);
+    t->weights = t->state.weights = reducer_weights(t->sync);
+    return reducer_tune(t->sync, e);
 }
 
 // Ranks by another metric than the checkpoint's: nothing is the best so far.
@@ -223,7 +223,7 @@ static int share_state(struct training *t, struct error *e)
     for (int i = 0; i < optimizer_state_count(t->optimizer) && !err; i++)
         err = comm_broadcast(t->comm, optimizer_state(t->optimizer, i), block, 0, e);
     if (!err && state->at.exponents_known)
-        sync_set_exponents(t->sync, state->exponents);
+        reducer_set_exponents(t->sync, state->exponents);
     t->saved = t->job->restore_count > 0 ? state->at.step : -1;
     return err;
 }
@@ -240,7 +240,7 @@ static void announce(const struct training *t)
              " global_batch=%" PRId64 " step=%" PRId64 " steps=%" PRId64 " seed=%" PRIu64
              " arithmetic=\"%s\"",
              log_quote(name, sizeof name, job->name), job->world, comm_backend_name(t->comm),
-             sync_fusion_bytes(t->sync), count, dataset_count(t->train), t->plan.global_batch,
+             reducer_fusion_bytes(t->sync), count, dataset_count(t->train), t->plan.global_batch,
              t->state.at.step, t->plan.steps, t->state.at.seed, t->fingerprint);
     if (job->world > t->plan.micro_batches)
         log_warn("there are more ranks than micro-batches: some have nothing to do",
@@ -273,7 +273,7 @@ static int train(struct training *t, bool *drained, struct error *e)
 static void tear_down(struct training *t)
 {
     snapshots_free(t->snapshots);
-    sync_free(t->sync);
+    reducer_free(t->sync);
     comm_close(t->comm);
     optimizer_free(t->optimizer);
     model_free(t->model);
@@ -311,7 +311,7 @@ static int open_device(struct training *t, struct error *e)
     int err = ops_open(job_precision(t->job->trainer), e);
     if (err)
         return err;
-    ops_enter();
+    ops_init_thread();
     comm_library(comm, sizeof comm);
     if (is_exact(t->job)) // nobody's order counts
         comm[0] = '\0';

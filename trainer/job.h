@@ -27,7 +27,7 @@ struct job {
     char *const *restore; // folders to go on from, the best first; rank 0's count
     int restore_count;
     const char *address; // how other machines reach this one; NULL: 127.0.0.1
-    int64_t hang_us;     // patience with a silent peer; 0: the default
+    int64_t timeout_us;  // patience with a silent peer; 0: the default
     bool only_steps;     // to be measured: nothing is validated or saved
 };
 

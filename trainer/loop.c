@@ -2,33 +2,33 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "trainer/sync/order.h"
+#include "trainer/reduction/sampler.h"
 #include "trainer/training.h"
 
 // Before the first step of an exact training: how large are the gradients?
-static int probe(struct training *t, struct share share, struct error *e)
+static int probe(struct training *t, struct sampler_share share, struct error *e)
 {
     struct loss_sum ignored = {0};
-    struct gradient_sink sink = sync_probe_begin(t->sync);
+    struct gradient_sink sink = reducer_calibration_begin(t->sync);
     int err = training_pass(t, share, &sink, &ignored, e);
-    return err ? err : sync_probe_end(t->sync, e);
+    return err ? err : reducer_calibration_end(t->sync, e);
 }
 
 // The sums of all ranks' gradients; where one has outgrown its scale, in a second pass.
-static int sum_gradients(struct training *t, struct share share, struct sync_totals *totals,
-                         struct error *e)
+static int sum_gradients(struct training *t, struct sampler_share share,
+                         struct reducer_totals *totals, struct error *e)
 {
-    const struct sync_totals mine = *totals;
-    const struct gradient_sink sink = sync_sink(t->sync);
+    const struct reducer_totals mine = *totals;
+    const struct gradient_sink sink = reducer_sink(t->sync);
     bool again = true;
     int err = 0;
     while (again && !err) {
         *totals = mine;
-        sync_begin(t->sync);
+        reducer_begin_step(t->sync);
         err = training_pass(t, share, &sink, &totals->loss, e);
-        enum ops_phase before = ops_phase(OPS_UPDATE);
+        enum ops_phase before = ops_phase(OPS_OPTIMIZER);
         if (!err)
-            err = sync_sum(t->sync, totals, &again, e);
+            err = reducer_finish_step(t->sync, totals, &again, e);
         ops_phase(before);
     }
     return err;
@@ -37,19 +37,19 @@ static int sum_gradients(struct training *t, struct share share, struct sync_tot
 // Each rank updates its ranges.
 static int update_weights(struct training *t, struct error *e)
 {
-    enum ops_phase before = ops_phase(OPS_UPDATE);
+    enum ops_phase before = ops_phase(OPS_OPTIMIZER);
     int range_count = 0;
-    const struct optimizer_range *ranges = sync_ranges(t->sync, &range_count);
-    const struct optimizer_peers peers = sync_peers(t->sync);
-    int err = optimizer_step(t->optimizer, t->state.at.step, t->weights, sync_gradients(t->sync),
+    const struct optimizer_range *ranges = reducer_ranges(t->sync, &range_count);
+    const struct optimizer_peers peers = reducer_peers(t->sync);
+    int err = optimizer_step(t->optimizer, t->state.at.step, t->weights, reducer_gradients(t->sync),
                              ranges, range_count, &peers, &t->gradient_norm, e);
     if (!err)
-        err = sync_send_weights(t->sync, e);
+        err = reducer_gather_weights(t->sync, e);
     ops_phase(before);
     return err;
 }
 
-static void count_step(struct training *t, const struct sync_totals *totals)
+static void count_step(struct training *t, const struct reducer_totals *totals)
 {
     struct train_position *at = &t->state.at;
     at->step++;
@@ -64,9 +64,9 @@ static void count_step(struct training *t, const struct sync_totals *totals)
 // One optimizer step. *drain: every rank hears in the same step that training is to stop.
 static int train_step(struct training *t, bool *drain, struct error *e)
 {
-    struct share share = order_share(t->plan.micro_batches, t->job->world, t->job->rank);
-    int err = sync_wants_probe(t->sync) ? probe(t, share, e) : 0;
-    struct sync_totals totals = {0};
+    struct sampler_share share = sampler_share(t->plan.micro_batches, t->job->world, t->job->rank);
+    int err = reducer_needs_calibration(t->sync) ? probe(t, share, e) : 0;
+    struct reducer_totals totals = {0};
     bool wanted = false;
     if (!err && t->job->rank == 0)
         err = t->job->link.ops->poll(t->job->link.ctx, &wanted, e);
@@ -98,9 +98,9 @@ static int between_steps(struct training *t, bool drain, struct error *e)
         training_report(t);
     bool validate = is_due(step, t->plan.validate_every) || step == t->plan.steps;
     bool save = is_due(step, t->plan.checkpoint_every) || drain;
-    int err = validate || save ? sync_await_weights(t->sync, e) : 0;
+    int err = validate || save ? reducer_wait_weights(t->sync, e) : 0;
     if (!err && is_due(step, t->plan.verify_every))
-        err = sync_verify(t->sync, e);
+        err = reducer_verify(t->sync, e);
     if (!err && validate)
         err = training_validate(t, e);
     if (err)
@@ -108,7 +108,7 @@ static int between_steps(struct training *t, bool drain, struct error *e)
     bool last = training_is_over(t);
     if (last && t->state.at.window_steps > 0) // it gives up between two reports
         training_report(t);
-    enum ops_phase before = ops_phase(OPS_SAVE);
+    enum ops_phase before = ops_phase(OPS_CHECKPOINT);
     save = save || last;
     if (save || (t->plan.checkpoint_best && training_is_best(t)))
         err = training_checkpoint(t, save, e);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "trainer/sync/order.h"
+#include "trainer/reduction/sampler.h"
 #include "trainer/training.h"
 
 // Micro-batch m of the step that is `ahead` steps from now.
@@ -19,7 +19,7 @@ static struct prefetch_ask samples_of(const struct training *t, int64_t ahead, i
 // What this rank trains on after micro-batch m, be it of the next step.
 static void ask_ahead(struct training *t, int64_t m)
 {
-    struct share share = order_share(t->plan.micro_batches, t->job->world, t->job->rank);
+    struct sampler_share share = sampler_share(t->plan.micro_batches, t->job->world, t->job->rank);
     for (int64_t i = 1; i <= PREFETCH_DEPTH; i++) {
         int64_t next = m - share.first + i, ahead = next / share.count;
         struct prefetch_ask ask = samples_of(t, ahead, share.first + next % share.count);
@@ -41,20 +41,20 @@ static int take(struct training *t, int64_t m, struct batch **batch, struct erro
 // The weights of the step before may still be under way while the first samples are fetched.
 static int await_weights(struct training *t, struct error *e)
 {
-    int err = sync_await_weights(t->sync, e);
+    int err = reducer_wait_weights(t->sync, e);
     if (!err)
         model_set_parameters(t->model, t->weights);
     return err;
 }
 
 // One after the other.
-static int pass_in_turn(struct training *t, struct share share, const struct gradient_sink *sink,
-                        struct error *e)
+static int pass_in_turn(struct training *t, struct sampler_share share,
+                        const struct gradient_sink *sink, struct error *e)
 {
     const struct draw_key key = samples_of(t, 0, 0).key;
     int err = 0;
     for (int64_t i = 0; i < share.count && !err; i++) {
-        sync_micro_batch(t->sync, i == 0, i == share.count - 1);
+        reducer_begin_micro_batch(t->sync, i == 0, i == share.count - 1);
         err = take(t, share.first + i, &t->batches[0], e);
         if (!err && i == 0)
             err = await_weights(t, e);
@@ -67,7 +67,7 @@ static int pass_in_turn(struct training *t, struct share share, const struct gra
 
 // Layer by layer: each micro-batch has a sink of its own, which says whose turn it is.
 struct turn {
-    struct sync *sync;
+    struct reducer *sync;
     const struct gradient_sink *sink;
     bool first, last;
 };
@@ -75,16 +75,16 @@ struct turn {
 static void deliver_turn(void *ctx, int parameter, const float *gradient)
 {
     const struct turn *turn = ctx;
-    sync_micro_batch(turn->sync, turn->first, turn->last);
+    reducer_begin_micro_batch(turn->sync, turn->first, turn->last);
     turn->sink->ready(turn->sink->ctx, parameter, gradient);
     if (turn->sink->done)
         turn->sink->done(turn->sink->ctx);
 }
 
-static int train_together(struct training *t, struct share share, const struct gradient_sink *sinks,
-                          struct error *e)
+static int train_together(struct training *t, struct sampler_share share,
+                          const struct gradient_sink *sinks, struct error *e)
 {
-    const struct optimizer_peers peers = sync_peers(t->sync);
+    const struct optimizer_peers peers = reducer_peers(t->sync);
     const struct draw_key key = samples_of(t, 0, 0).key;
     const struct model_together together = {
         .batches = (const struct batch *const *)t->batches,
@@ -99,8 +99,8 @@ static int train_together(struct training *t, struct share share, const struct g
     return model_train_together(t->model, &together, &key, e);
 }
 
-static int pass_together(struct training *t, struct share share, const struct gradient_sink *sink,
-                         struct error *e)
+static int pass_together(struct training *t, struct sampler_share share,
+                         const struct gradient_sink *sink, struct error *e)
 {
     struct gradient_sink *sinks = xcalloc((size_t)share.count + 1, sizeof *sinks);
     struct turn *turns = xcalloc((size_t)share.count + 1, sizeof *turns);
@@ -119,13 +119,13 @@ static int pass_together(struct training *t, struct share share, const struct gr
     return err;
 }
 
-int training_pass(struct training *t, struct share share, const struct gradient_sink *sink,
+int training_pass(struct training *t, struct sampler_share share, const struct gradient_sink *sink,
                   struct loss_sum *loss, struct error *e)
 {
     int err = model_needs_together(t->model) ? pass_together(t, share, sink, e)
                                              : pass_in_turn(t, share, sink, e);
     if (!err)
-        err = ops_wait(e);
+        err = ops_synchronize(e);
     if (!err)
         loss_add(loss, t->losses, share.count * t->plan.micro_batch);
     return err;

@@ -46,16 +46,16 @@ static void put_times(const struct training *t, int64_t now, json_t *m)
     const struct training_times *times = &t->times;
     int64_t us[OPS_PHASES], whole = now - times->began;
     ops_phases(us);
-    int64_t hidden = sync_aside_us(t->sync) - times->aside_us - us[OPS_EXCHANGE];
+    int64_t hidden = reducer_background_us(t->sync) - times->aside_us - us[OPS_COMMUNICATION];
     put(m, "step_ms", per_step_ms(times, whole));
     put(m, "data_ms", per_step_ms(times, us[OPS_DATA]));
     put(m, "forward_ms", per_step_ms(times, us[OPS_FORWARD]));
     put(m, "backward_ms", per_step_ms(times, us[OPS_BACKWARD]));
-    put(m, "communication_ms", per_step_ms(times, us[OPS_EXCHANGE]));
+    put(m, "communication_ms", per_step_ms(times, us[OPS_COMMUNICATION]));
     put(m, "hidden_communication_ms", per_step_ms(times, hidden > 0 ? hidden : 0));
-    put(m, "optimizer_ms", per_step_ms(times, us[OPS_UPDATE]));
-    put(m, "checkpoint_stall_ms", per_step_ms(times, us[OPS_SAVE]));
-    put(m, "exposed_share", (double)us[OPS_EXCHANGE] / fmax((double)whole, 1));
+    put(m, "optimizer_ms", per_step_ms(times, us[OPS_OPTIMIZER]));
+    put(m, "checkpoint_stall_ms", per_step_ms(times, us[OPS_CHECKPOINT]));
+    put(m, "exposed_share", (double)us[OPS_COMMUNICATION] / fmax((double)whole, 1));
 }
 
 // Resident memory of this rank, in units of 2^20 bytes.
@@ -94,8 +94,8 @@ void training_begin_window(struct training *t)
 {
     int64_t before[OPS_PHASES];
     ops_phases(before);
-    t->times =
-        (struct training_times){.began = clock_mono_us(), .aside_us = sync_aside_us(t->sync)};
+    t->times = (struct training_times){.began = clock_mono_us(),
+                                       .aside_us = reducer_background_us(t->sync)};
 }
 
 // Checkpoints.
@@ -146,12 +146,12 @@ int training_checkpoint(struct training *t, bool due, struct error *e)
     t->saved = state->at.step;
     int err = 0;
     for (int i = 0; i < optimizer_state_count(t->optimizer) && !err; i++)
-        err = sync_collect(t->sync, optimizer_state(t->optimizer, i), e);
+        err = reducer_collect(t->sync, optimizer_state(t->optimizer, i), e);
     if (!err)
-        err = comm_settle(t->comm, e); // the weights are whole
+        err = comm_synchronize(t->comm, e); // the weights are whole
     if (err || t->job->rank > 0)
         return err;
-    const int32_t *exponents = sync_exponents(t->sync);
+    const int32_t *exponents = reducer_exponents(t->sync);
     state->at.exponents_known = exponents != NULL;
     if (exponents)
         memcpy(state->exponents, exponents, (size_t)state->parameter_count * sizeof *exponents);

@@ -175,7 +175,7 @@ int command_sample(int argc, char **argv)
     s.seed = (uint64_t)seed;
     if (!err && !show_help)
         err = ops_open(OPS_AUTO, &e);
-    ops_enter();
+    ops_init_thread();
     if (!err && !show_help)
         err = load(&s, folder, &e);
     if (!err && !show_help)

@@ -20,9 +20,13 @@ struct trace {
 static const char *const rows[OPS_TRACE_ROWS] = {"phases", "layers", "kernels"};
 
 static const char *const phases[OPS_PHASES] = {
-    [OPS_REST] = "rest",         [OPS_DATA] = "data",         [OPS_FORWARD] = "forward",
-    [OPS_BACKWARD] = "backward", [OPS_EXCHANGE] = "exchange", [OPS_UPDATE] = "optimizer",
-    [OPS_SAVE] = "checkpoint",
+    [OPS_OTHER] = "rest",
+    [OPS_DATA] = "data",
+    [OPS_FORWARD] = "forward",
+    [OPS_BACKWARD] = "backward",
+    [OPS_COMMUNICATION] = "exchange",
+    [OPS_OPTIMIZER] = "optimizer",
+    [OPS_CHECKPOINT] = "checkpoint",
 };
 
 static void put(struct trace *t, json_t *event)

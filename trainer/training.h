@@ -10,8 +10,8 @@
 #include "trainer/data/prefetch.h"
 #include "trainer/job.h"
 #include "trainer/ops/ops.h"
-#include "trainer/sync/order.h"
-#include "trainer/sync/sync.h"
+#include "trainer/reduction/reducer.h"
+#include "trainer/reduction/sampler.h"
 
 struct training_plan { // of the trainer section
     int64_t steps, global_batch, micro_batch, micro_batches;
@@ -38,7 +38,7 @@ struct training {
     struct model *model;
     struct optimizer *optimizer;
     struct comm *comm;
-    struct sync *sync;
+    struct reducer *sync;
     struct snapshots *snapshots; // rank 0
     int64_t *totals;             // [TRAINING_TOTALS] of the communicator
     int64_t *indices;            // [micro_batch]
@@ -60,7 +60,7 @@ enum { TRAINING_TOTALS = 4 };
 int training_loop(struct training *t, bool *drained, struct error *e);
 
 // This rank's micro-batches of the step through the model, their gradients into `sink` (pass.c).
-int training_pass(struct training *t, struct share share, const struct gradient_sink *sink,
+int training_pass(struct training *t, struct sampler_share share, const struct gradient_sink *sink,
                   struct loss_sum *loss, struct error *e);
 
 // Validation (evaluate.c). The answers are the same on every rank.

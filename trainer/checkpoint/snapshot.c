@@ -134,7 +134,7 @@ int snapshots_take(struct snapshots *s, const struct train_state *state,
     ops_download(s->blocks[0], state->weights, bytes);
     for (int b = 1; b < s->block_count; b++)
         ops_download(s->blocks[b], optimizer_state(state->optimizer, b - 1), bytes);
-    int err = ops_wait(e);
+    int err = ops_synchronize(e);
     if (err)
         return err;
     s->place = *place;

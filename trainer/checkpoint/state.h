@@ -9,7 +9,7 @@
 
 #include "trainer/model/model.h"
 #include "trainer/optim/optimizer.h"
-#include "trainer/sync/fixed.h"
+#include "trainer/reduction/fixed_point.h"
 
 enum { TRAIN_METRIC_MAX = 64 };
 

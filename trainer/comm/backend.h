@@ -13,7 +13,7 @@ struct comm {
     int rank, world;
     char *arena; // zeroed memory of arena_bytes, the backend's
     size_t arena_used, arena_bytes;
-    _Atomic int64_t aside_us; // comm_aside_us(), kept by the backend
+    _Atomic int64_t aside_us; // comm_background_us(), kept by the backend
 };
 
 // `everybody` is what comm_meet() gave, NULL for a world of one.

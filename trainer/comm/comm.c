@@ -50,8 +50,8 @@ int comm_open(const struct comm_config *config, struct comm **out, struct error 
     must(config->world > 0 && config->rank >= 0 && config->rank < config->world);
     struct comm_config copy = *config;
     copy.arena_bytes = comm_padded(config->arena_bytes);
-    if (!copy.hang_us)
-        copy.hang_us = 600 * INT64_C(1000000);
+    if (!copy.timeout_us)
+        copy.timeout_us = 600 * INT64_C(1000000);
     json_t *everybody = NULL;
     int err = config->world > 1 ? comm_meet(&copy, &everybody, e) : 0;
     const struct comm_backend *backend = err ? NULL : find_backend(&copy, everybody, e);
@@ -97,7 +97,7 @@ const char *comm_library(char *out, size_t cap)
 #endif
 }
 
-int64_t comm_aside_us(const struct comm *c)
+int64_t comm_background_us(const struct comm *c)
 {
     return atomic_load(&c->aside_us);
 }
@@ -167,10 +167,10 @@ int comm_barrier(struct comm *c, struct error *e)
     return comm_all_reduce(c, NULL, 0, COMM_INT32, COMM_SUM, e);
 }
 
-int comm_settle(struct comm *c, struct error *e)
+int comm_synchronize(struct comm *c, struct error *e)
 {
     int err = c->backend->settle ? c->backend->settle(c, e) : 0;
-    return err ? err : ops_wait(e);
+    return err ? err : ops_synchronize(e);
 }
 
 int comm_broadcast(struct comm *c, void *data, size_t bytes, int root, struct error *e)

@@ -11,7 +11,7 @@
 // machine, `net` for several machines; GPUs have `gpu` for a world of one, and `nccl`. Operations
 // work in place on memory of comm_alloc(), which lies on the ranks' device. With a GPU they take
 // their turn after what the device has to do so far, comm_wait() makes it wait and not the host,
-// and comm_settle() tells whether all went well.
+// and comm_synchronize() tells whether all went well.
 //
 // Where a buffer is divided among the ranks, rank r's part is comm_part(count, unit, world, r).
 #ifndef MUSTER_TRAINER_COMM_COMM_H
@@ -63,7 +63,7 @@ struct comm_config {
     const char *backend; // NULL: the one that fits
     int rank, world;
     size_t arena_bytes;           // most that comm_alloc() will hand out; the same on every rank
-    int64_t hang_us;              // patience with a peer that is alive but silent; 0: 600 s
+    int64_t timeout_us;           // patience with a peer that is alive but silent; 0: 600 s
     struct rendezvous rendezvous; // not used by `self`
     const char *address;          // how other machines reach this one; NULL: 127.0.0.1
 };
@@ -82,7 +82,7 @@ const char *comm_library(char *out, size_t cap);
 
 // Microseconds that a thread or stream of the backend's own has been at operations so far; 0: it
 // has none.
-int64_t comm_aside_us(const struct comm *c);
+int64_t comm_background_us(const struct comm *c);
 
 // Zeroed, aligned to COMM_ALIGN, freed by comm_close(). Asking for more than arena_bytes in all is
 // a programming error; comm_padded() is what a request takes of it.
@@ -100,9 +100,9 @@ int comm_run(struct comm *c, const struct comm_work *work, struct error *e); // 
 int comm_all_reduce(struct comm *c, void *data, size_t count, enum comm_type type, enum comm_op op,
                     struct error *e);
 
-// Like ops_wait(), for who has downloaded what operations left, or goes on from it: also tells when
-// one that was waited for has been given up meanwhile, and left anything.
-int comm_settle(struct comm *c, struct error *e);
+// Like ops_synchronize(), for who has downloaded what operations left, or goes on from it: also
+// tells when one that was waited for has been given up meanwhile, and left anything.
+int comm_synchronize(struct comm *c, struct error *e);
 
 int comm_broadcast(struct comm *c, void *data, size_t bytes, int root,
                    struct error *e); // any memory, of the host or device

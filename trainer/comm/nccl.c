@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/text/json.h"
 #include "trainer/comm/nccl.h"
-#include "trainer/ops/cuda/stream.h"
+#include "trainer/ops/cuda/device/stream.h"
 
 enum {
     EAGER_US = 200, // how long a wait gives its core away only to come back at once
@@ -175,7 +175,7 @@ static int post(struct nccl *n, const struct comm_work *w, const struct broadcas
         result = ncclBroadcast(b->data, b->data, b->bytes, ncclInt8, b->root, n->nccl, n->stream);
     pthread_mutex_unlock(&n->calls);
     // The others may be as late as they may be for any operation; the watcher says who is.
-    err = await_call(n, result, "an operation", 2 * n->hang_us, e);
+    err = await_call(n, result, "an operation", 2 * n->timeout_us, e);
     if (!err)
         err = nccl_cuda(n, cudaEventRecord(slot->end, n->stream), "the end of an operation", e);
     if (err)
@@ -467,7 +467,7 @@ static int connect_gpus(struct nccl *n, const ncclUniqueId *id, struct error *e)
     if (result == ncclSuccess)
         result = ncclInProgress; // of the call; the communicator tells for itself
     return await_call(n, result, "the connection of GPUs",
-                      n->hang_us < CONNECT_US ? n->hang_us : CONNECT_US, e);
+                      n->timeout_us < CONNECT_US ? n->timeout_us : CONNECT_US, e);
 }
 
 // It spares NCCL copies, where it can; and so it is no failure if not.
@@ -490,7 +490,7 @@ static struct nccl *new_nccl(const struct comm_config *config)
     n->base.rank = config->rank;
     n->base.world = config->world;
     n->base.arena_bytes = config->arena_bytes;
-    n->hang_us = config->hang_us;
+    n->timeout_us = config->timeout_us;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&n->lock, NULL);

@@ -49,7 +49,7 @@ struct nccl {
     cudaEvent_t ready, here;
     char *stage;
     void *registration; // of the arena; NULL: NCCL does without
-    int64_t hang_us;
+    int64_t timeout_us;
     uint32_t waited; // the compute thread's: the last operation that was waited for
 
     pthread_t watcher;

@@ -181,7 +181,7 @@ static void tell_late(struct nccl *n, enum nccl_column stage, int rank)
     char what[128];
     struct error why = {0};
     unsigned operation = (unsigned)row_of(n, rank)[stage] + 1;
-    snprintf(what, sizeof what, words[stage], operation, (long long)(n->hang_us / 1000000));
+    snprintf(what, sizeof what, words[stage], operation, (long long)(n->timeout_us / 1000000));
     error_set(&why, ERR_PEER, "rank %d hangs: %s", rank, what);
     record(n, &why, false);
 }
@@ -196,7 +196,7 @@ static void look_for_the_late(struct nccl *n)
         uint32_t at = rank < 0 ? 0 : (uint32_t)row_of(n, rank)[stage];
         if (rank < 0 || rank != delay->rank || at != delay->at)
             *delay = (struct nccl_delay){.rank = rank, .at = at, .since = now};
-        else if ((int64_t)(now - delay->since) * 100000 > n->hang_us)
+        else if ((int64_t)(now - delay->since) * 100000 > n->timeout_us)
             tell_late(n, (enum nccl_column)stage, rank);
     }
 }

@@ -58,7 +58,7 @@ struct net {
     struct net_machine *machines;
     int machine_count, here; // which of them is this one
     bool leader;
-    int64_t hang_us;
+    int64_t timeout_us;
     char *scratch;        // NET_SCRATCH bytes
     char **from;          // [machine_count] buffers of a fold
     struct pollfd *polls; // [2 * machine_count + 1] data, control; the last is `wake`

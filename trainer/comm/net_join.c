@@ -433,7 +433,7 @@ static int connect_leaders(struct meeting *meeting, struct error *e)
     struct net *n = meeting->net;
     int err = 0;
     int64_t patience = MEETING_S * SECOND;
-    meeting->deadline = clock_mono_us() + (n->hang_us < patience ? n->hang_us : patience);
+    meeting->deadline = clock_mono_us() + (n->timeout_us < patience ? n->timeout_us : patience);
     meeting->missing = CHANNELS * (n->machine_count - 1 - n->here);
     for (int i = 0; i < n->here && !err; i++)
         for (int channel = 0; channel < CHANNELS && !err; channel++)
@@ -452,7 +452,7 @@ int net_join(struct net *n, const struct comm_config *config, const json_t *ever
     *meeting = (struct meeting){.net = n, .config = config, .listener = -1};
     n->base.rank = config->rank;
     n->base.world = config->world;
-    n->hang_us = config->hang_us;
+    n->timeout_us = config->timeout_us;
     group(n, everybody);
     n->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     n->polls[2 * n->machine_count] = (struct pollfd){.fd = n->wake, .events = POLLIN};

@@ -142,7 +142,7 @@ static int move(struct net_machine *m, struct error *e)
 static int check_patience(const struct net *n, struct error *e)
 {
     // Longer than that of the machine's own ranks among themselves, who know better who hangs.
-    int64_t patience = n->hang_us + n->hang_us / 4 + 1000000, now = clock_mono_us();
+    int64_t patience = n->timeout_us + n->timeout_us / 4 + 1000000, now = clock_mono_us();
     const struct net_machine *slowest = NULL;
     for (int i = 0; i < n->machine_count; i++) {
         const struct net_machine *m = &n->machines[i];

@@ -192,14 +192,14 @@ static int do_among_leaders(struct net *n, const struct comm_work *w, struct err
 
 static int meet_here(struct net *n, int64_t patience, struct error *e)
 {
-    n->inner->hang_us = patience;
+    n->inner->timeout_us = patience;
     return local_ranks(n) > 1 ? comm_barrier(&n->inner->base, e) : 0;
 }
 
 // Longer than a leader waits for another one: it knows better who hangs.
 static int64_t patience_with_leader(const struct net *n)
 {
-    return 2 * n->hang_us + 2000000;
+    return 2 * n->timeout_us + 2000000;
 }
 
 static int sum_here(struct net *n, const struct comm_work *w, struct error *e)
@@ -210,7 +210,7 @@ static int sum_here(struct net *n, const struct comm_work *w, struct error *e)
     uint32_t ticket = 0;
     if (local_ranks(n) == 1 || w->count == 0)
         return 0;
-    n->inner->hang_us = n->hang_us;
+    n->inner->timeout_us = n->timeout_us;
     int err = comm_shm_backend.start(&n->inner->base, &part, &ticket, e);
     return err ? err : comm_shm_backend.wait(&n->inner->base, ticket, e);
 }
@@ -250,7 +250,7 @@ static int do_work(struct net *n, const struct comm_work *w, struct error *e)
 {
     int err = w->kind == COMM_ALL_GATHER ? 0 : sum_here(n, w, e);
     if (!err)
-        err = meet_here(n, n->hang_us, e);
+        err = meet_here(n, n->timeout_us, e);
     if (!err && n->leader)
         err = do_among_leaders(n, w, e);
     if (err)
@@ -261,7 +261,7 @@ static int do_work(struct net *n, const struct comm_work *w, struct error *e)
         return err;
     take_from_leader(n, w);
     // After an all-reduce everybody may write to its buffer at once.
-    return w->kind == COMM_ALL_REDUCE ? meet_here(n, n->hang_us, e) : 0;
+    return w->kind == COMM_ALL_REDUCE ? meet_here(n, n->timeout_us, e) : 0;
 }
 
 // Broadcast.
@@ -303,7 +303,7 @@ static int broadcast(struct net *n, char *data, size_t bytes, int root, struct e
     while (root >= n->machines[from].first + n->machines[from].count)
         from++;
     bool root_is_here = from == n->here;
-    n->inner->hang_us = root_is_here ? n->hang_us : patience_with_leader(n);
+    n->inner->timeout_us = root_is_here ? n->timeout_us : patience_with_leader(n);
     if (root_is_here && local_ranks(n) > 1)
         err = comm_broadcast(&n->inner->base, data, bytes, root - n->machines[from].first, e);
     if (!err && n->leader)

@@ -164,7 +164,7 @@ static int tell_failed(struct shm *s, struct error *e)
     case SHM_HANGS:
         return error_set(e, ERR_PEER,
                          "rank %d hangs: its process %d is alive but has not moved for %lld s",
-                         rank, pid, (long long)(s->hang_us / 1000000));
+                         rank, pid, (long long)(s->timeout_us / 1000000));
     default:
         return error_set(e, ERR_PEER, "rank %d died: its process %d has ended; its log may say why",
                          rank, pid);
@@ -212,7 +212,7 @@ static int wait_turn(struct shm *s, struct patience *p, int rank, enum phase pha
         return 0;
     if (poll(&s->peers[rank], 1, 0) == 1)
         fail(s, rank, SHM_DIED);
-    else if (clock_mono_us() - p->since > s->hang_us)
+    else if (clock_mono_us() - p->since > s->timeout_us)
         fail(s, rank, SHM_HANGS);
     return 0;
 }

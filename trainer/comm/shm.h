@@ -42,7 +42,7 @@ struct shm {
     pid_t *pids;          // [world]
     struct pollfd *peers; // [world], pidfds; -1 for this rank
     int first_rank;       // the number that its rank 0 has in messages: that of a larger world
-    int64_t hang_us;
+    int64_t timeout_us;
     int spins;                                // turns of the waiting loop before it yields
     atomic_bool aborted;                      // by this rank; `why` is written once
     uint32_t posted, folded;                  // this rank's counters

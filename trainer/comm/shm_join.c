@@ -133,7 +133,7 @@ int shm_join(struct shm *s, const struct comm_config *config, const json_t *ever
     s->first_rank = (int)jget_int(json_array_get(everybody, 0), "rank", 0);
     s->base.arena_bytes = config->arena_bytes;
     s->segment_bytes = head + SHM_STAGE + world * config->arena_bytes;
-    s->hang_us = config->hang_us;
+    s->timeout_us = config->timeout_us;
     s->spins = choose_spins(config->world);
     s->boxes = xcalloc(world, sizeof *s->boxes);
     s->buffers = xcalloc(world, sizeof *s->buffers);

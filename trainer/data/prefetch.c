@@ -18,7 +18,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
-#include "trainer/sync/order.h"
+#include "trainer/reduction/sampler.h"
 
 enum state { EMPTY, WANTED, FETCHING, DONE, ABANDONED };
 
@@ -48,7 +48,7 @@ struct prefetch {
 static int fetch(const struct prefetch *p, const struct prefetch_ask *ask, int64_t *indices,
                  struct batch *out, struct error *e)
 {
-    order_samples(ask->key.seed, dataset_count(p->data), ask->cursor, p->size, indices);
+    sampler_indices(ask->key.seed, dataset_count(p->data), ask->cursor, p->size, indices);
     return dataset_fetch(p->data, indices, p->size, &ask->key, out, e);
 }
 

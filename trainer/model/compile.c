@@ -257,7 +257,7 @@ static void start(struct compiler *c)
     c->at = new_value(c, &shape, false);
     m->input_size = shape.tokens ? 0 : shape_size(&shape);
     must(c->at == INPUT &&
-         plan_add(&m->plan, ops_floats_of_reals(micro_batch * m->input_size), 0) == INPUT);
+         plan_add(&m->plan, ops_floats_for_reals(micro_batch * m->input_size), 0) == INPUT);
 }
 
 static int check_end(const struct compiler *c, struct error *e)
@@ -288,7 +288,7 @@ int model_compile_layers(json_t *list, const struct loss *loss, const struct sam
                          int64_t micro_batch, struct model **out, struct error *e)
 {
     must(micro_batch > 0);
-    ops_enter();
+    ops_init_thread();
     struct model *m = xcalloc(1, sizeof *m);
     struct compiler c = {.m = m};
     m->sample = *shape;

@@ -196,12 +196,12 @@ static void dropout_forward(const struct layer *l, const struct pass *p)
 {
     const real *x = pass_value(p, l->x);
     real *y = pass_value(p, l->y);
-    struct ops_draw draw = pass_draw(p, l);
+    struct ops_dropout draw = pass_draw(p, l);
     if (p->training)
         ops_dropout_forward(p->model->micro_batch, shape_size(&l->in), &draw, x, y,
                             pass_value(p, l->saved));
     else if (x != y)
-        ops_copy(y, x, (size_t)ops_floats_of_reals(pass_count(p, l)) * sizeof(float));
+        ops_copy(y, x, (size_t)ops_floats_for_reals(pass_count(p, l)) * sizeof(float));
 }
 
 static void dropout_backward(const struct layer *l, const struct pass *p)

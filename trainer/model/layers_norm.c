@@ -227,8 +227,9 @@ static void batch_norm_backward_sums(const struct layer *l, const struct pass *p
 {
     const struct ops_batch_norm n = norm_of(l, p, masks(l));
     if (l->norm.joins)
-        ops_batch_norm_joined_sums(&n, pass_value(p, l->norm.y), pass_value(p, l->norm.a),
-                                   pass_value(p, l->norm.b), pass_value(p, l->dy), sums);
+        ops_batch_norm_residual_gradient_sums(&n, pass_value(p, l->norm.y),
+                                              pass_value(p, l->norm.a), pass_value(p, l->norm.b),
+                                              pass_value(p, l->dy), sums);
     else
         ops_batch_norm_gradient_sums(&n, pass_value(p, l->dy), sums);
     give_gradients(l, p, sums);

@@ -111,14 +111,14 @@ static int build_attention(struct compiler *c, struct layer *l, const json_t *sp
 
 static void attention_forward(const struct layer *l, const struct pass *p)
 {
-    struct ops_draw draw = pass_draw(p, l);
+    struct ops_dropout draw = pass_draw(p, l);
     ops_attention_forward(&l->attention, &draw, pass_value(p, l->x), pass_value(p, l->saved),
                           pass_value(p, p->model->scratch), pass_value(p, l->y));
 }
 
 static void attention_backward(const struct layer *l, const struct pass *p)
 {
-    struct ops_draw draw = pass_draw(p, l);
+    struct ops_dropout draw = pass_draw(p, l);
     ops_attention_backward(&l->attention, &draw, pass_value(p, l->x), pass_value(p, l->y),
                            pass_value(p, l->saved), pass_value(p, p->model->scratch),
                            pass_value(p, l->dy), pass_value(p, l->dx));
@@ -175,8 +175,8 @@ static void turn(const struct layer *l, const struct pass *p, int from, int to, 
     const real *x = pass_value(p, from);
     real *y = pass_value(p, to);
     if (x != y)
-        ops_copy(y, x, (size_t)ops_floats_of_reals(pass_count(p, l)) * sizeof(float));
-    ops_rotary_turn(&l->rotary, pass_value(p, l->table), back, y);
+        ops_copy(y, x, (size_t)ops_floats_for_reals(pass_count(p, l)) * sizeof(float));
+    ops_rotary_apply(&l->rotary, pass_value(p, l->table), back, y);
 }
 
 static void rotary_forward(const struct layer *l, const struct pass *p)

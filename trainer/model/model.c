@@ -72,8 +72,8 @@ void model_set_parameters(struct model *m, const float *parameters)
     }
     for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++)
         if (l->conv)
-            ops_conv_keep(l->conv,
-                          ops_reals_at(m->reals, m->parameters[l->parameter[WEIGHT]].offset));
+            ops_conv_reorder_weights(
+                l->conv, ops_reals_at(m->reals, m->parameters[l->parameter[WEIGHT]].offset));
 }
 
 // --- evaluation
@@ -117,13 +117,13 @@ int model_evaluate(struct model *m, const struct batch *batch, float *losses, in
     int rc = pass_check_batch(m, batch, e);
     if (rc)
         return rc;
-    ops_enter();
+    ops_init_thread();
     struct pass p = {m, m->floats, m->reals, fill_up(m, batch), .training = false};
     pass_stage(&p);
     pass_forward(&p, 0, m->layer_count);
     pass_loss(&p, batch->count);
     pass_results(&p, batch->count, losses, correct);
-    return ops_wait(e);
+    return ops_synchronize(e);
 }
 
 int model_next_logits(struct model *m, const int32_t *tokens, int64_t length, float *logits,
@@ -143,12 +143,12 @@ int model_next_logits(struct model *m, const int32_t *tokens, int64_t length, fl
     int rc = pass_check_batch(m, b, e);
     if (rc)
         return rc;
-    ops_enter();
+    ops_init_thread();
     struct pass p = {m, m->floats, m->reals, b, .training = false};
     pass_stage(&p);
     pass_forward(&p, 0, m->layer_count);
     // Positions do not see what follows them, so what fills up the sequence does not matter.
     size_t last = (size_t)((length - 1) * m->outputs);
     ops_download_reals(m->outputs, ops_reals_at(pass_value(&p, m->logits), last), logits);
-    return ops_wait(e);
+    return ops_synchronize(e);
 }

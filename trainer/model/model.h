@@ -64,7 +64,7 @@ struct gradient_sink {
     void (*done)(void *ctx); // those of a layer have been told; NULL: nobody wants to know
     void *ctx;
     // Of the pass at hand, below GRADIENT_KINDS: in all passes of a kind the sink asks the same of
-    // ops, so that a GPU may repeat the first (ops_repeat()). NULL: no two are known to be alike.
+    // ops, so that a GPU may repeat the first (ops_replay()). NULL: no two are known to be alike.
     const int *kind;
 };
 enum { GRADIENT_KINDS = 4 };
@@ -74,9 +74,9 @@ enum { GRADIENT_KINDS = 4 };
 void model_set_parameters(struct model *m, const float *parameters);
 
 // Training pass over batch->count == micro_batch samples. losses[i] is sample i's loss (for tokens
-// the mean over its positions, for values over its outputs), there after ops_wait(). The gradient
-// is of the sum of losses[]. ERR_CORRUPT names sample and position of a label or token out of
-// range.
+// the mean over its positions, for values over its outputs), there after ops_synchronize(). The
+// gradient is of the sum of losses[]. ERR_CORRUPT names sample and position of a label or token out
+// of range.
 int model_train(struct model *m, const struct batch *batch, const struct draw_key *key,
                 const struct gradient_sink *sink, float *losses, struct error *e);
 

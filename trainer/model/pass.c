@@ -37,11 +37,11 @@ float *pass_gradient(const struct pass *p, const struct layer *l, int slot)
     return index == NONE ? NULL : pass_value(p, p->model->gradients[index]);
 }
 
-struct ops_draw pass_draw(const struct pass *p, const struct layer *l)
+struct ops_dropout pass_draw(const struct pass *p, const struct layer *l)
 {
     const uint64_t *keys = pass_value(p, p->model->staged.keys);
-    return (struct ops_draw){keys + l->position, p->training ? l->rate : 0,
-                             pass_value(p, p->model->staged.samples)};
+    return (struct ops_dropout){keys + l->position, p->training ? l->rate : 0,
+                                pass_value(p, p->model->staged.samples)};
 }
 
 // --- layers
@@ -58,7 +58,7 @@ static void stage_keys(const struct pass *p)
 {
     const struct model *m = p->model;
     for (int i = 0; i < m->layer_count; i++)
-        m->keys[i] = ops_draw_key(p->key.seed, p->key.step, (uint64_t)m->layers[i].position);
+        m->keys[i] = ops_dropout_key(p->key.seed, p->key.step, (uint64_t)m->layers[i].position);
     ops_upload(pass_value(p, m->staged.keys), m->keys, (size_t)m->layer_count * sizeof *m->keys);
 }
 
@@ -166,9 +166,9 @@ void pass_loss(const struct pass *p, int64_t count)
     ops_cross_entropy(count * m->positions, m->outputs, logits,
                       pass_value(p, tokens ? m->staged.targets : m->staged.labels), rows, hits,
                       p->training ? m->loss.smoothing : 0, 1.0f / (float)m->positions, dlogits);
-    ops_means(count, m->positions, rows, means);
+    ops_row_means(count, m->positions, rows, means);
     if (!p->training)
-        ops_counts(count, m->positions, hits, pass_value(p, m->correct));
+        ops_row_sums(count, m->positions, hits, pass_value(p, m->correct));
 }
 
 void pass_results(const struct pass *p, int64_t count, float *losses, int32_t *correct)

@@ -19,7 +19,7 @@ double *pass_sums(const struct pass *p, const struct layer *l);  // in front of 
 const real *pass_parameter(const struct pass *p, const struct layer *l, int slot); // or NULL
 const float *pass_statistic(const struct pass *p, const struct layer *l, int slot);
 float *pass_gradient(const struct pass *p, const struct layer *l, int slot); // or NULL
-struct ops_draw pass_draw(const struct pass *p, const struct layer *l);
+struct ops_dropout pass_draw(const struct pass *p, const struct layer *l);
 
 // Brings the batch, and what draws are made from, into the device's memory; comes first.
 void pass_stage(const struct pass *p);
@@ -36,7 +36,7 @@ int pass_check_batch(const struct model *m, const struct batch *b, struct error 
 // Losses of the first `count` samples; in training the gradient of their sum, else how many
 // predictions were right.
 void pass_loss(const struct pass *p, int64_t count);
-// Brings them to the host (correct NULL: not wanted), there after ops_wait().
+// Brings them to the host (correct NULL: not wanted), there after ops_synchronize().
 void pass_results(const struct pass *p, int64_t count, float *losses, int32_t *correct);
 
 #endif

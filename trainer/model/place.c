@@ -140,7 +140,7 @@ static bool may_write_over(const struct compiler *c, const struct layer *l)
 // Floats for so many reals of each sample.
 static int64_t room(const struct model *m, int64_t size)
 {
-    return ops_floats_of_reals(m->micro_batch * size);
+    return ops_floats_for_reals(m->micro_batch * size);
 }
 
 static void place_values(struct compiler *c)
@@ -350,7 +350,7 @@ static int allocate(struct model *m, struct error *e)
                          "smaller micro_batch_size",
                          (double)size / 0x1p30, (long long)m->micro_batch);
     m->arena = arena;
-    int64_t weights = ops_floats_of_reals((int64_t)m->block_size);
+    int64_t weights = ops_floats_for_reals((int64_t)m->block_size);
     if (weights < (int64_t)m->block_size &&
         (rc = ops_alloc((size_t)weights * sizeof(float), &reals, e)))
         return rc;

@@ -36,7 +36,7 @@ static int share_sums(const struct lockstep *s, int position, struct error *e)
     memset(all, 0, (size_t)t->all * n * sizeof *all);
     for (int64_t k = 0; k < t->count; k++)
         ops_download(all + (size_t)(t->first + k) * n, sums_at(s, k, position), n * sizeof *all);
-    int rc = ops_wait(e);
+    int rc = ops_synchronize(e);
     if (!rc && t->gather)
         rc = t->gather(t->ctx, all, (size_t)t->all * n, e);
     if (rc)
@@ -180,7 +180,7 @@ static void compute(void *ctx)
     const struct model *m = a->pass->model;
     pass_forward(a->pass, 0, m->layer_count);
     pass_loss(a->pass, m->micro_batch);
-    ops_between(begin_backward, NULL);
+    ops_call_host(begin_backward, NULL);
     pass_backward(a->pass, 0, m->layer_count, a->sink);
 }
 
@@ -212,7 +212,7 @@ static void train_alone(struct model *m, const struct batch *batch, const struct
     enum ops_phase before = ops_phase(OPS_FORWARD);
     pass_stage(&pass);
     if (sink->kind)
-        ops_repeat(recording_of(m, sink), compute, &alone);
+        ops_replay(recording_of(m, sink), compute, &alone);
     else
         compute(&alone);
     pass_results(&pass, m->micro_batch, losses, NULL);
@@ -224,7 +224,7 @@ int model_train_together(struct model *m, const struct model_together *t,
 {
     int rc = 0;
     must(t->gather || t->count == t->all);
-    ops_enter();
+    ops_init_thread();
     for (int64_t k = 0; k < t->count && !rc; k++) {
         must(t->batches[k]->count == m->micro_batch);
         rc = pass_check_batch(m, t->batches[k], e);
@@ -243,7 +243,7 @@ int model_train(struct model *m, const struct batch *batch, const struct draw_ke
         .batches = &batch, .sinks = sink, .losses = losses, .count = 1, .all = 1};
     must(batch->count == m->micro_batch);
     int rc = pass_check_batch(m, batch, e);
-    ops_enter();
+    ops_init_thread();
     if (rc || model_needs_together(m))
         return rc ? rc : train_together(m, &alone, key, e);
     train_alone(m, batch, key, sink, losses);

@@ -35,7 +35,7 @@ void ops_close(void);
 
 // Holds oneDNN to one thread in the calling thread: a slot is one core. OpenMP keeps the number per
 // thread, so whoever calls ops calls this first; it costs nothing to call again. On a GPU: nothing.
-void ops_enter(void);
+void ops_init_thread(void);
 
 // What the bits depend on beside the inputs: library and its version, instruction set or kind of
 // device, precision. "oneDNN 2.6.3 avx512_core, loops x86-64-v4". Returns out.
@@ -47,12 +47,12 @@ int ops_alloc(size_t bytes, void **out, struct error *e);
 void ops_free(void *memory); // NULL is fine
 
 void ops_upload(void *device, const void *host, size_t bytes);   // host may change on return
-void ops_download(void *host, const void *device, size_t bytes); // comes until ops_wait()
+void ops_download(void *host, const void *device, size_t bytes); // comes until ops_synchronize()
 void ops_copy(void *to, const void *from, size_t bytes);         // within the device
 void ops_zero(void *to, size_t bytes);
 
 // Reals are made of floats to nearest, ties to even.
-int64_t ops_floats_of_reals(int64_t n); // floats whose room n reals take
+int64_t ops_floats_for_reals(int64_t n); // floats whose room n reals take
 const real *ops_reals_at(const real *reals, size_t index);
 void ops_to_reals(int64_t n, const float *x, real *y); // within the device
 void ops_upload_reals(int64_t n, const float *host, real *device);
@@ -64,28 +64,28 @@ void ops_download_reals(int64_t n, const real *device, float *host);
 double ops_peak_flops(void);
 
 // Waits for all work so far. ERR_IO: the device failed, and at what.
-int ops_wait(struct error *e);
+int ops_synchronize(struct error *e);
 
 // Work that is the same each time, of which a GPU is told once and which it then repeats in one go
 // (cuda/repeat.c says how); a CPU just does it. What the ops in it are given may not vary: what
 // does, they read from the device's memory. Nothing in it is uploaded, downloaded or waited for.
 // `work` may be called again when it turns out that it cannot be repeated.
 struct ops_recording;                                                       // opaque
-void ops_repeat(struct ops_recording **r, void (*work)(void *), void *ctx); // *r: NULL at first
+void ops_replay(struct ops_recording **r, void (*work)(void *), void *ctx); // *r: NULL at first
 void ops_recording_free(struct ops_recording *r);                           // NULL is fine
 // Within such work: the host does this between the ops before and those after, each time.
-void ops_between(void (*host)(void *), void *ctx);
+void ops_call_host(void (*host)(void *), void *ctx);
 
 // What time is spent on: from a call on all of it is the phase's, until the next. By the device's
 // clock: a GPU's phases begin and end when it comes there. Returns the phase before.
 enum ops_phase {
-    OPS_REST,
+    OPS_OTHER,
     OPS_DATA,
     OPS_FORWARD,
     OPS_BACKWARD,
-    OPS_EXCHANGE, // communication that nothing hides
-    OPS_UPDATE,
-    OPS_SAVE,
+    OPS_COMMUNICATION, // communication that nothing hides
+    OPS_OPTIMIZER,
+    OPS_CHECKPOINT,
     OPS_PHASES
 };
 enum ops_phase ops_phase(enum ops_phase phase);

@@ -1,5 +1,5 @@
-// Gradients as integers, so that the order of their sum cannot matter (trainer/sync says how their
-// scale is chosen). The rules of ops.h hold: all blocks are in the device's memory.
+// Gradients as integers, so that the order of their sum cannot matter (trainer/reduction says how
+// their scale is chosen). The rules of ops.h hold: all blocks are in the device's memory.
 //
 // Scales are read from the device's memory, too, so that they may vary in work that is repeated.
 // With *scale = 2^s an element g becomes rint(g * *scale). The multiplication is exact and the
@@ -13,7 +13,7 @@
 
 #define OPS_EXACT_CLAMP 0x1p30f
 
-void ops_exact_probe(size_t n, const float *g, uint32_t *peak);
+void ops_exact_amax(size_t n, const float *g, uint32_t *peak);
 // The parts of several gradients, each with a scale, a sum and a peak of its own.
 enum { OPS_EXACT_PARTS = 4 }; // at most
 struct ops_exact_part {
@@ -22,9 +22,9 @@ struct ops_exact_part {
     int32_t *sum;
     uint32_t *peak;
 };
-void ops_exact_put(int count, const struct ops_exact_part *parts); // sum =
-void ops_exact_add(int count, const struct ops_exact_part *parts); // sum +=
-void ops_exact_to_float(size_t n, const float *scale, void *sum);  // int32 becomes float, in place
+void ops_exact_store(int count, const struct ops_exact_part *parts); // sum =
+void ops_exact_add(int count, const struct ops_exact_part *parts);   // sum +=
+void ops_exact_to_float(size_t n, const float *scale, void *sum); // int32 becomes float, in place
 
 // For comparison, sums that are not exact.
 void ops_float_add(size_t n, const float *g, float *sum); // sum += g

@@ -21,7 +21,7 @@ void ops_conv_free(struct ops_conv *c);
 int64_t ops_conv_scratch(const struct ops_conv *c);
 // Passes that read these weights may read a copy of them, as they are now, in an order that is
 // quicker to read. So whoever calls it calls it again when they have changed.
-void ops_conv_keep(struct ops_conv *c, const real *w);
+void ops_conv_reorder_weights(struct ops_conv *c, const real *w);
 void ops_conv_forward(struct ops_conv *c, const real *x, const real *w, const real *bias,
                       float *scratch, real *y);
 void ops_conv_backward_data(struct ops_conv *c, const real *w, const real *dy, float *scratch,

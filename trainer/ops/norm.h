@@ -55,8 +55,8 @@ void ops_batch_norm_gradient_sums(const struct ops_batch_norm *n, const real *dy
 // The same of a block's end, where relu came after the sum with `add` and y is what it made: the
 // gradient is first put together, dy = a + b where y > 0 and else 0. b may be NULL; dy may be a or
 // b. It is the gradient of `add`, too. n->relu is false.
-void ops_batch_norm_joined_sums(const struct ops_batch_norm *n, const real *y, const real *a,
-                                const real *b, real *dy, double *sums);
+void ops_batch_norm_residual_gradient_sums(const struct ops_batch_norm *n, const real *y,
+                                           const real *a, const real *b, real *dy, double *sums);
 // dx, where mean and variance are of `count` rows with these sums; dx may be dy. count 0: mean and
 // variance are constants.
 void ops_batch_norm_backward(const struct ops_batch_norm *n, double count, const double *sums,

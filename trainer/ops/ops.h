@@ -70,9 +70,9 @@ void ops_mse(int64_t samples, int64_t outputs, const real *y, const float *targe
              float scale, real *dy);
 
 // --- small sums: of each sample's positions, x[samples, positions]
-void ops_means(int64_t samples, int64_t positions, const float *x, float *means); // summed in
-                                                                                  // double
-void ops_counts(int64_t samples, int64_t positions, const int32_t *x, int32_t *counts);
+void ops_row_means(int64_t samples, int64_t positions, const float *x, float *means); // summed in
+                                                                                      // double
+void ops_row_sums(int64_t samples, int64_t positions, const int32_t *x, int32_t *counts);
 
 // --- y = factor * x, rounded once, for several x of n floats or (x is NULL) doubles
 enum { OPS_SCALED = 4 }; // at most
@@ -86,16 +86,17 @@ void ops_scale(int64_t n, int count, const struct ops_scaled *s);
 
 // --- dropout. The draw of an element is a function of (key, sample, element) alone: philox keyed
 // by `key` (of seed, step and layer), counter (sample's index in its data set, element / 4).
-struct ops_draw {
+struct ops_dropout {
     const uint64_t *key;    // in the device's memory, like the samples
     double rate;            // probability of zero, 0 <= rate < 1
     const int64_t *samples; // index of each sample in its data set
 };
-uint64_t ops_draw_key(uint64_t seed, int64_t step, uint64_t layer);
+uint64_t ops_dropout_key(uint64_t seed, int64_t step, uint64_t layer);
 // keep[i] = element first + i of the sample is kept (1) or dropped (0).
-void ops_draw(const struct ops_draw *d, int64_t sample, uint64_t first, int64_t n, uint8_t *keep);
+void ops_dropout_mask(const struct ops_dropout *d, int64_t sample, uint64_t first, int64_t n,
+                      uint8_t *keep);
 // size: elements of a sample. keep: [samples, size], forward to backward. y may be x, dx may be dy.
-void ops_dropout_forward(int64_t samples, int64_t size, const struct ops_draw *d, const real *x,
+void ops_dropout_forward(int64_t samples, int64_t size, const struct ops_dropout *d, const real *x,
                          real *y, uint8_t *keep);
 void ops_dropout_backward(int64_t n, double rate, const uint8_t *keep, const real *dy, real *dx);
 

@@ -23,7 +23,7 @@ struct ops_rotary {
 };
 int64_t ops_rotary_table_floats(const struct ops_rotary *s);
 void ops_rotary_table(const struct ops_rotary *s, float *table); // once: cosines and sines
-void ops_rotary_turn(const struct ops_rotary *s, const float *table, bool back, real *qkv);
+void ops_rotary_apply(const struct ops_rotary *s, const float *table, bool back, real *qkv);
 
 // --- causal self-attention. qkv: [samples, context, 3 * width], query, key and value each of
 // `heads` heads; y: [samples, context, width]. `saved` goes from forward to backward, which is
@@ -33,9 +33,9 @@ struct ops_attention {
 };
 int64_t ops_attention_saved(const struct ops_attention *s, double rate); // floats
 int64_t ops_attention_scratch(const struct ops_attention *s);            // floats; both passes
-void ops_attention_forward(const struct ops_attention *s, const struct ops_draw *draw,
+void ops_attention_forward(const struct ops_attention *s, const struct ops_dropout *draw,
                            const real *qkv, float *saved, float *scratch, real *y);
-void ops_attention_backward(const struct ops_attention *s, const struct ops_draw *draw,
+void ops_attention_backward(const struct ops_attention *s, const struct ops_dropout *draw,
                             const real *qkv, const real *y, const float *saved, float *scratch,
                             const real *dy, real *dqkv);
 

@@ -50,7 +50,8 @@ struct ops_blocks {
 };
 
 // Sums of squares, one of each unit of a table, in double: element i in the sum i % 32 of 32, those
-// added up in order (a GPU: in a fixed order of its own). There after ops_wait(); NULL: not wanted.
+// added up in order (a GPU: in a fixed order of its own). There after ops_synchronize(); NULL: not
+// wanted.
 struct ops_squares {
     double *gradients, *weights, *directions; // [count]
 };

@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/text/json.h"
-#include "trainer/optim/parts.h"
+#include "trainer/optim/optimizer_internal.h"
 
 // clang-format off
 enum { SGD, MOMENTUM, NESTEROV, LARS, ADAM, ADAMW, LAMB, KINDS };

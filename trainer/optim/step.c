@@ -11,7 +11,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
-#include "trainer/optim/parts.h"
+#include "trainer/optim/optimizer_internal.h"
 
 struct pass {
     struct optimizer *o;
@@ -113,7 +113,7 @@ static double *column_of(const struct optimizer *o, enum column c)
 // The columns from first to last, which ops have written for this rank's units.
 static int take_sums(struct optimizer *o, enum column first, enum column last, struct error *e)
 {
-    int rc = ops_wait(e);
+    int rc = ops_synchronize(e);
     for (enum column c = first; c <= last; c++)
         for (size_t i = 0; i < o->own_count; i++)
             o->sums[c * o->unit_count + o->own_index[i]] = column_of(o, c)[i];

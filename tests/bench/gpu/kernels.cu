@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainer/ops/cuda/graph.h"
-#include "trainer/ops/cuda/lanes.h"
+#include "trainer/ops/cuda/kernels/vectors.h"
+#include "trainer/ops/cuda/libraries/cudnn_graph.h"
 
 extern "C" {
 #include "base/clock.h"
@@ -257,7 +257,7 @@ static bool time_convolution(const struct convolution *s, int64_t images, int pa
             return true;
         });
     }
-    if (ops_wait(&e))
+    if (ops_synchronize(&e))
         out->ms = 0;
     graph_plan_free(&plan);
     return true;
@@ -309,7 +309,7 @@ int main(int argc, char **argv)
         measure_products();
     else
         measure_convolutions(128, argc > 2 ? atof(argv[2]) : 120);
-    int failed = ops_wait(&e);
+    int failed = ops_synchronize(&e);
     if (failed)
         printf("%s\n", e.text);
     ops_close();

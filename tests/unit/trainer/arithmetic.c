@@ -73,14 +73,14 @@ int32_t *integers_random(struct arithmetic *a, int64_t n, int64_t below)
     return p;
 }
 
-struct ops_draw draw_new(struct arithmetic *a, uint64_t key, double rate, const int64_t *samples,
-                         int64_t count)
+struct ops_dropout draw_new(struct arithmetic *a, uint64_t key, double rate, const int64_t *samples,
+                            int64_t count)
 {
     uint64_t *key_copy = aligned_block(a, sizeof *key_copy);
     int64_t *copy = aligned_block(a, (size_t)count * sizeof *copy);
     *key_copy = key;
     memcpy(copy, samples, (size_t)count * sizeof *copy);
-    return (struct ops_draw){key_copy, rate, copy};
+    return (struct ops_dropout){key_copy, rate, copy};
 }
 
 double *doubles_of(struct arithmetic *a, const float *from, int64_t n)

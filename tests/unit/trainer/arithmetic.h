@@ -45,8 +45,8 @@ void floats_tight_free(float *p);
 // Uniform in [-size, size].
 float *floats_random(struct arithmetic *a, int64_t n, double size);
 int32_t *integers_random(struct arithmetic *a, int64_t n, int64_t below);
-struct ops_draw draw_new(struct arithmetic *a, uint64_t key, double rate, const int64_t *samples,
-                         int64_t count);
+struct ops_dropout draw_new(struct arithmetic *a, uint64_t key, double rate, const int64_t *samples,
+                            int64_t count);
 double *doubles_of(struct arithmetic *a, const float *from, int64_t n);
 
 // |found - expected| <= tolerance * max(1, |expected|), everywhere.

@@ -19,13 +19,13 @@
 
 enum { ARENA = 8 << 20 };
 
-static int open_comm(struct gang_seat *seat, int64_t hang_us, struct comm **c, struct error *e)
+static int open_comm(struct gang_seat *seat, int64_t timeout_us, struct comm **c, struct error *e)
 {
     const struct comm_config config = {
         .rank = seat->rank,
         .world = seat->world,
         .arena_bytes = ARENA,
-        .hang_us = hang_us,
+        .timeout_us = timeout_us,
         .rendezvous = {.all_gather = gang_all_gather, .ctx = seat},
     };
     return comm_open(&config, c, e);

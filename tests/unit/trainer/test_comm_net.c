@@ -45,13 +45,13 @@ static int gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
     return err;
 }
 
-static int open_comm(struct place *p, int64_t hang_us, struct comm **c, struct error *e)
+static int open_comm(struct place *p, int64_t timeout_us, struct comm **c, struct error *e)
 {
     const struct comm_config config = {
         .rank = p->seat->rank,
         .world = p->seat->world,
         .arena_bytes = ARENA,
-        .hang_us = hang_us,
+        .timeout_us = timeout_us,
         .rendezvous = {.all_gather = gather, .ctx = p},
     };
     return comm_open(&config, c, e);
@@ -285,10 +285,10 @@ static int reduce_until_error(struct gang_seat *seat, struct comm *c)
 
 // All have come out of the last barrier before any goes on: what happens to one then, none of the
 // others meets here.
-static int open_and_warm(struct place *place, int64_t hang_us, struct comm **c)
+static int open_and_warm(struct place *place, int64_t timeout_us, struct comm **c)
 {
     struct error e = {0};
-    CHECK(open_comm(place, hang_us, c, &e) == 0);
+    CHECK(open_comm(place, timeout_us, c, &e) == 0);
     for (int i = 0; i < 20; i++)
         CHECK(comm_barrier(*c, &e) == 0);
     json_t *all = NULL;

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "trainer/data/prefetch.h"
-#include "trainer/sync/order.h"
+#include "trainer/reduction/sampler.h"
 
 enum { SIZE = 3, SAMPLES = 20, SIDE = 4 };
 
@@ -43,7 +43,7 @@ static void expect_batch(const struct batch *b, const struct prefetch_ask *ask)
     int64_t indices[SIZE];
     struct error e;
     struct batch *plain = batch_new(dataset_shape(train), SIZE);
-    order_samples(ask->key.seed, dataset_count(train), ask->cursor, SIZE, indices);
+    sampler_indices(ask->key.seed, dataset_count(train), ask->cursor, SIZE, indices);
     assert_int_equal(dataset_fetch(train, indices, SIZE, &ask->key, plain, &e), 0);
     assert_int_equal(b->count, SIZE);
     assert_memory_equal(b->images, plain->images, SIZE * SIDE * SIDE * sizeof(float));
@@ -140,7 +140,7 @@ static void test_errors_come_with_the_take(void **state)
         struct error e = {0};
         int64_t indices[SIZE];
         bool bad = false;
-        order_samples(ask.key.seed, dataset_count(train), ask.cursor, SIZE, indices);
+        sampler_indices(ask.key.seed, dataset_count(train), ask.cursor, SIZE, indices);
         for (int k = 0; k < SIZE; k++)
             bad |= indices[k] == 5;
         for (int64_t k = 0; k < PREFETCH_DEPTH; k++)

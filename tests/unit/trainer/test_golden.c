@@ -10,7 +10,7 @@
 #include "trainer/model/model.h"
 #include "trainer/ops/ops.h"
 #include "trainer/optim/optimizer.h"
-#include "trainer/sync/sync.h"
+#include "trainer/reduction/reducer.h"
 
 enum { STEPS = 50 };
 enum { SAMPLES = 1000, LABELS = 2000, VALUES = 3000, TOKENS = 4000 }; // streams of draws
@@ -28,7 +28,7 @@ struct run {
     int32_t *correct;
     struct batch *batch;
     struct comm *comm;
-    struct sync *sync;
+    struct reducer *sync;
     struct optimizer *optimizer;
 };
 
@@ -131,7 +131,7 @@ static struct sample_shape read_shape(const json_t *shape)
 }
 
 // What follows the model's gradients: their sum, and the optimizer.
-static void open_step(struct run *r, int64_t micro_batches, enum sync_reduction reduction)
+static void open_step(struct run *r, int64_t micro_batches, enum reduction_mode reduction)
 {
     struct error e;
     const struct optimizer_config optimizer = {
@@ -146,23 +146,23 @@ static void open_step(struct run *r, int64_t micro_batches, enum sync_reduction 
     };
     if (optimizer_new(&optimizer, &r->optimizer, &e))
         fail_msg("%s", e.text);
-    const struct sync_config sync = {.reduction = reduction,
-                                     .parameters = r->parameters,
-                                     .parameter_count = r->parameter_count,
-                                     .block_size = optimizer.block_size,
-                                     .micro_batches = micro_batches,
-                                     .global_batch = r->batch_size,
-                                     .sums = optimizer_sums(r->optimizer),
-                                     .world = 1};
-    const struct comm_config comm = {.world = 1, .arena_bytes = sync_arena_bytes(&sync)};
+    const struct reducer_config sync = {.reduction = reduction,
+                                        .parameters = r->parameters,
+                                        .parameter_count = r->parameter_count,
+                                        .block_size = optimizer.block_size,
+                                        .micro_batches = micro_batches,
+                                        .global_batch = r->batch_size,
+                                        .sums = optimizer_sums(r->optimizer),
+                                        .world = 1};
+    const struct comm_config comm = {.world = 1, .arena_bytes = reducer_arena_bytes(&sync)};
     if (comm_open(&comm, &r->comm, &e))
         fail_msg("%s", e.text);
-    r->sync = sync_new(&sync, r->comm);
-    r->weights = sync_weights(r->sync);
+    r->sync = reducer_new(&sync, r->comm);
+    r->weights = reducer_weights(r->sync);
 }
 
 static void begin(struct run *r, const char *name, int64_t micro_batches,
-                  enum sync_reduction reduction)
+                  enum reduction_mode reduction)
 {
     struct error e;
     *r = (struct run){.golden = load(name), .a = arithmetic_begin(0)};
@@ -186,7 +186,7 @@ static void end(struct run *r)
 {
     batch_free(r->batch);
     optimizer_free(r->optimizer);
-    sync_free(r->sync);
+    reducer_free(r->sync);
     comm_close(r->comm);
     model_free(r->model);
     arithmetic_end(&r->a);
@@ -202,35 +202,35 @@ static void pass(const struct run *r, int64_t step, int64_t m, const struct grad
         fail_msg("%s", e.text);
 }
 
-static int update(const struct run *r, int64_t step, struct sync_totals *totals, struct error *e)
+static int update(const struct run *r, int64_t step, struct reducer_totals *totals, struct error *e)
 {
     bool again = false;
-    int range_count, err = sync_sum(r->sync, totals, &again, e);
-    const struct optimizer_range *ranges = sync_ranges(r->sync, &range_count);
-    const struct optimizer_peers peers = sync_peers(r->sync);
+    int range_count, err = reducer_finish_step(r->sync, totals, &again, e);
+    const struct optimizer_range *ranges = reducer_ranges(r->sync, &range_count);
+    const struct optimizer_peers peers = reducer_peers(r->sync);
     if (!err)
-        err = optimizer_step(r->optimizer, step, r->weights, sync_gradients(r->sync), ranges,
+        err = optimizer_step(r->optimizer, step, r->weights, reducer_gradients(r->sync), ranges,
                              range_count, &peers, NULL, e);
     if (!err)
-        err = sync_send_weights(r->sync, e);
-    return err ? err : sync_await_weights(r->sync, e);
+        err = reducer_gather_weights(r->sync, e);
+    return err ? err : reducer_wait_weights(r->sync, e);
 }
 
 static double train_step(const struct run *r, int64_t step)
 {
     int64_t count = r->batch_size / r->micro_batch;
-    struct sync_totals totals = {0};
+    struct reducer_totals totals = {0};
     struct error e = {0};
-    if (sync_wants_probe(r->sync)) {
-        const struct gradient_sink probe = sync_probe_begin(r->sync);
+    if (reducer_needs_calibration(r->sync)) {
+        const struct gradient_sink probe = reducer_calibration_begin(r->sync);
         for (int64_t m = 0; m < count; m++)
             pass(r, step, m, &probe);
-        assert_int_equal(sync_probe_end(r->sync, &e), 0);
+        assert_int_equal(reducer_calibration_end(r->sync, &e), 0);
     }
-    const struct gradient_sink sink = sync_sink(r->sync);
-    sync_begin(r->sync);
+    const struct gradient_sink sink = reducer_sink(r->sync);
+    reducer_begin_step(r->sync);
     for (int64_t m = 0; m < count; m++) {
-        sync_micro_batch(r->sync, m == 0, m == count - 1);
+        reducer_begin_micro_batch(r->sync, m == 0, m == count - 1);
         pass(r, step, m, &sink);
         loss_add(&totals.loss, r->losses, r->micro_batch);
     }
@@ -260,7 +260,7 @@ static void expect_loss(const char *name, const char *when, double found, double
                  expected, found, fabs(found / expected - 1));
 }
 
-static void check(const char *name, int64_t micro_batches, enum sync_reduction reduction)
+static void check(const char *name, int64_t micro_batches, enum reduction_mode reduction)
 {
     struct run r;
     begin(&r, name, micro_batches, reduction);
@@ -269,7 +269,7 @@ static void check(const char *name, int64_t micro_batches, enum sync_reduction r
     for (int step = 0; step < STEPS; step++) {
         char when[64];
         snprintf(when, sizeof when, "%lld micro-batches, %s, step %d", (long long)micro_batches,
-                 reduction == SYNC_EXACT ? "exact" : "float", step + 1);
+                 reduction == REDUCTION_EXACT ? "exact" : "float", step + 1);
         expect_loss(name, when, train_step(&r, step),
                     json_number_value(json_array_get(losses, (size_t)step)));
     }
@@ -284,9 +284,9 @@ static void test_case(void **state)
     size_t i;
     json_array_foreach(jget(golden, "micro_batches"), i, count)
     {
-        check(name, json_integer_value(count), SYNC_EXACT);
+        check(name, json_integer_value(count), REDUCTION_EXACT);
         if (json_integer_value(count) > 1)
-            check(name, json_integer_value(count), SYNC_FLOAT);
+            check(name, json_integer_value(count), REDUCTION_FLOAT);
     }
     assert_true(i > 0);
     json_decref(golden);
@@ -305,6 +305,6 @@ int main(void)
         CASE("values"),    CASE("lenet"),        CASE("mlp_polynomial"), CASE("cnn"),
         CASE("resnet"),    CASE("gpt"),          CASE("gpt_bias"),       CASE("rotary"),
     };
-    ops_enter();
+    ops_init_thread();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,13 +99,13 @@ static void check_joined(struct arithmetic *a, const struct table *s, const stru
             ops_add(n, o->dy, more, dy);
         ops_relu_backward(n, o->y, dy, dy);
         ops_batch_norm_gradient_sums(&norm, dy, o->sums);
-        ops_batch_norm_joined_sums(&norm, o->y, o->dy, both ? more : NULL, joined, sums);
+        ops_batch_norm_residual_gradient_sums(&norm, o->y, o->dy, both ? more : NULL, joined, sums);
         expect_same_bits(joined, dy, n, "joined dy");
         for (int64_t i = 0; i < 2 * s->channels; i++)
             rounded[i] = (float)sums[i];
         expect_close(rounded, o->sums, 2 * s->channels, 1e-6, "joined sums");
     }
-    ops_batch_norm_joined_sums(&norm, o->y, o->dy, more, more, sums);
+    ops_batch_norm_residual_gradient_sums(&norm, o->y, o->dy, more, more, sums);
     expect_same_bits(more, dy, n, "joined dy in place");
 }
 

@@ -84,7 +84,7 @@ static void check_conv(struct arithmetic *a, const struct ops_conv_shape *s)
 static void test_conv(void **state)
 {
     (void)state;
-    ops_enter();
+    ops_init_thread();
     for (uint64_t seed = 1; seed <= 16; seed++) {
         struct arithmetic a = arithmetic_begin(seed);
         struct ops_conv_shape s = {.samples = between(&a, 1, 3),
@@ -107,7 +107,7 @@ static void test_conv(void **state)
 static void test_conv_of_lenet(void **state)
 {
     (void)state;
-    ops_enter();
+    ops_init_thread();
     struct arithmetic a = arithmetic_begin(31);
     check_conv(&a, &(struct ops_conv_shape){2, 12, 12, 1, 6, 5, 1, 2, 1, true});
     check_conv(&a, &(struct ops_conv_shape){2, 9, 9, 6, 16, 5, 1, 0, 1, true});
@@ -119,7 +119,7 @@ static void test_conv_of_lenet(void **state)
 static void test_edges(void **state)
 {
     (void)state;
-    ops_enter();
+    ops_init_thread();
     const struct ops_conv_shape shapes[] = {
         {1, 1, 1, 1, 1, 1, 1, 0, 1, true},    {2, 6, 5, 3, 16, 1, 1, 0, 1, false},
         {2, 7, 8, 16, 32, 1, 2, 0, 1, false}, {2, 9, 8, 16, 16, 3, 2, 1, 1, false},
@@ -139,7 +139,7 @@ static void test_edges(void **state)
 static void test_many_channels(void **state)
 {
     (void)state;
-    ops_enter();
+    ops_init_thread();
     const struct ops_conv_shape shapes[] = {
         {2, 8, 8, 32, 32, 3, 1, 1, 1, true},
         {1, 7, 6, 48, 32, 3, 1, 1, 1, false},
@@ -156,7 +156,7 @@ static void test_many_channels(void **state)
 static void test_groups(void **state)
 {
     (void)state;
-    ops_enter();
+    ops_init_thread();
     for (uint64_t seed = 1; seed <= 16; seed++) {
         struct arithmetic a = arithmetic_begin(seed);
         struct ops_conv_shape s = {.samples = between(&a, 1, 3),
@@ -195,7 +195,7 @@ static struct passed pass_through(struct arithmetic *a, struct ops_conv *c,
 static void test_pixels(void **state)
 {
     (void)state;
-    ops_enter();
+    ops_init_thread();
     const struct ops_conv_shape shapes[] = {
         {2, 14, 14, 3, 8, 7, 2, 3, 1, false}, {1, 9, 12, 3, 5, 3, 2, 1, 1, false},
         {2, 8, 7, 1, 4, 5, 2, 2, 1, false},   {1, 6, 6, 4, 3, 2, 2, 0, 1, false},
@@ -213,9 +213,9 @@ static void test_pixels(void **state)
         struct error e;
         assert_int_equal(ops_conv_new(s, true, &with, &e), 0);
         assert_int_equal(ops_conv_new(s, false, &without, &e), 0);
-        ops_conv_keep(without, w);
+        ops_conv_reorder_weights(without, w);
         memcpy(w, floats_random(&a, weights, 1), (size_t)weights * sizeof *w);
-        ops_conv_keep(without, w);
+        ops_conv_reorder_weights(without, w);
         struct passed p = pass_through(&a, with, s, x, w, dy, outputs);
         struct passed q = pass_through(&a, without, s, x, w, dy, outputs);
         expect_close(q.y, doubles_of(&a, p.y, outputs), outputs, 1e-5, "y");
@@ -229,7 +229,7 @@ static void test_pixels(void **state)
 static void test_not_a_number_stays(void **state)
 {
     (void)state;
-    ops_enter();
+    ops_init_thread();
     struct arithmetic a = arithmetic_begin(1);
     struct ops_conv_shape s = {1, 4, 4, 2, 3, 3, 1, 1, 1, false};
     float *x = floats_random(&a, 32, 1), *w = floats_random(&a, 54, 1), *y = floats_new(&a, 48);

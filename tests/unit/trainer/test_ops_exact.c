@@ -25,14 +25,14 @@ static void test_sums(void **state)
         for (int round = 0; round < 3; round++) {
             float *g = floats_random(&a, n, 8);
             const struct ops_exact_part part = {(size_t)n, g, scale, sum, peak};
-            (round ? ops_exact_add : ops_exact_put)(1, &part);
+            (round ? ops_exact_add : ops_exact_store)(1, &part);
             for (int64_t i = 0; i < n; i++) {
                 expected[i] = (round ? expected[i] : 0) + llrint((double)g[i] * (double)*scale);
                 largest = bits_of(g[i]) > largest ? bits_of(g[i]) : largest;
             }
             assert_int_equal(*peak, largest); // of all rounds
             *peak = 0;
-            ops_exact_probe((size_t)n, g, peak);
+            ops_exact_amax((size_t)n, g, peak);
             assert_true(*peak <= largest);
             *peak = largest;
         }
@@ -65,13 +65,13 @@ static void test_parts(void **state)
         *peak = 0;
         parts[i] = (struct ops_exact_part){n, floats_random(&a, (int64_t)n, 4 + i), scale,
                                            aligned_block(&a, n * sizeof(int32_t)), peak};
-        ops_exact_put(1, &parts[i]);
+        ops_exact_store(1, &parts[i]);
         ops_exact_add(1, &parts[i]);
         alone[i] = aligned_block(&a, n * sizeof(int32_t));
         memcpy(alone[i], parts[i].sum, n * sizeof(int32_t));
         memset(parts[i].sum, 0x55, n * sizeof(int32_t));
     }
-    ops_exact_put(OPS_EXACT_PARTS, parts);
+    ops_exact_store(OPS_EXACT_PARTS, parts);
     for (int i = 0; i < OPS_EXACT_PARTS; i++)
         *parts[i].peak = 0;
     ops_exact_add(OPS_EXACT_PARTS, parts);
@@ -100,7 +100,7 @@ static void test_clamps(void **state)
     *one = 1.0f;
     memcpy(g, values, sizeof values);
     const struct ops_exact_part part = {COUNT, g, one, sum, peak};
-    ops_exact_put(1, &part);
+    ops_exact_store(1, &part);
     assert_memory_equal(sum, expected, sizeof expected);
     assert_int_equal(*peak, bits_of(1e30f));
     g[2] = -INFINITY;
@@ -108,7 +108,7 @@ static void test_clamps(void **state)
     assert_int_equal(sum[2], 0);
     assert_int_equal(*peak, bits_of(INFINITY));
     g[4] = NAN;
-    ops_exact_put(1, &part);
+    ops_exact_store(1, &part);
     assert_int_equal(sum[4], -(1 << 30));
     assert_true(*peak > bits_of(INFINITY));
     arithmetic_end(&a);

@@ -70,7 +70,7 @@ static void check_gelu(struct arithmetic *a, const struct ops_linear *s, const f
 static void test_random_shapes(void **state)
 {
     (void)state;
-    ops_enter();
+    ops_init_thread();
     for (uint64_t seed = 1; seed <= 24; seed++) {
         struct arithmetic a = arithmetic_begin(seed);
         struct ops_linear s = {between(&a, 1, 40), between(&a, 1, 50), between(&a, 1, 50),

@@ -112,7 +112,7 @@ static void check_attention(struct arithmetic *a, struct sequence *s)
     int64_t outputs = n->samples * n->context * n->width, inputs = 3 * outputs;
     const int64_t matrices = n->samples * n->heads * n->context * n->context;
     const int64_t samples[] = {41, 7, 1000000007};
-    struct ops_draw draw = draw_new(a, 99, s->rate, samples, 3);
+    struct ops_dropout draw = draw_new(a, 99, s->rate, samples, 3);
     float *qkv = floats_random(a, inputs, 1.5), *y = floats_new(a, outputs);
     float *saved = floats_new(a, ops_attention_saved(n, s->rate)),
           *scratch = floats_new(a, ops_attention_scratch(n));
@@ -123,7 +123,7 @@ static void check_attention(struct arithmetic *a, struct sequence *s)
 
     ops_attention_forward(n, &draw, qkv, saved, scratch, y);
     for (int64_t i = 0, one = matrices / n->samples; i < n->samples; i++)
-        ops_draw(&draw, i, 0, one, keep + i * one);
+        ops_dropout_mask(&draw, i, 0, one, keep + i * one);
     s->keep = s->rate > 0 ? keep : NULL;
     reference_attention(s, in, expected);
     expect_close(y, expected, outputs, 1e-5, "y");
@@ -134,7 +134,7 @@ static void check_attention(struct arithmetic *a, struct sequence *s)
 static void test_attention(void **state)
 {
     (void)state;
-    ops_enter();
+    ops_init_thread();
     for (uint64_t seed = 1; seed <= 16; seed++) {
         struct arithmetic a = arithmetic_begin(seed);
         int64_t heads = between(&a, 1, 3);
@@ -153,7 +153,7 @@ static void test_attention(void **state)
 static void test_attention_in_blocks(void **state)
 {
     (void)state;
-    ops_enter();
+    ops_init_thread();
     const int64_t contexts[] = {64, 65, 130};
     for (int i = 0; i < 3; i++) {
         struct arithmetic a = arithmetic_begin(70 + (uint64_t)i);
@@ -171,26 +171,26 @@ static void test_draws(void **state)
     const int64_t samples[] = {5, 6};
     enum { N = 40000 };
     struct arithmetic a = arithmetic_begin(1);
-    struct ops_draw d = draw_new(&a, ops_draw_key(1, 2, 3), 0.25, samples, 2);
+    struct ops_dropout d = draw_new(&a, ops_dropout_key(1, 2, 3), 0.25, samples, 2);
     uint8_t *all = aligned_block(&a, N), *part = aligned_block(&a, N);
     uint8_t *other = aligned_block(&a, N);
-    ops_draw(&d, 0, 0, N, all);
+    ops_dropout_mask(&d, 0, 0, N, all);
     double kept = 0;
     for (int i = 0; i < N; i++)
         kept += all[i];
     assert_true(fabs(kept / N - 0.75) < 0.01);
-    ops_draw(&d, 0, 13, 100, part); // elements on their own are those of the whole
+    ops_dropout_mask(&d, 0, 13, 100, part); // elements on their own are those of the whole
     assert_memory_equal(part, all + 13, 100);
     const int64_t moved[] = {6, 5};
-    struct ops_draw e = draw_new(&a, *d.key, 0.25, moved, 2);
-    ops_draw(&e, 1, 0, N, other); // sample 5 as the second of its micro-batch
+    struct ops_dropout e = draw_new(&a, *d.key, 0.25, moved, 2);
+    ops_dropout_mask(&e, 1, 0, N, other); // sample 5 as the second of its micro-batch
     assert_memory_equal(other, all, N);
-    ops_draw(&d, 1, 0, N, other);
+    ops_dropout_mask(&d, 1, 0, N, other);
     assert_memory_not_equal(other, all, N);
-    assert_true(ops_draw_key(1, 2, 3) != ops_draw_key(1, 3, 2));
-    assert_true(ops_draw_key(1, 2, 3) != ops_draw_key(2, 2, 3));
+    assert_true(ops_dropout_key(1, 2, 3) != ops_dropout_key(1, 3, 2));
+    assert_true(ops_dropout_key(1, 2, 3) != ops_dropout_key(2, 2, 3));
     d.rate = 0;
-    ops_draw(&d, 0, 0, N, all);
+    ops_dropout_mask(&d, 0, 0, N, all);
     for (int i = 0; i < N; i++)
         assert_int_equal(all[i], 1);
     arithmetic_end(&a);
@@ -202,7 +202,7 @@ static void test_dropout(void **state)
     struct arithmetic a = arithmetic_begin(8);
     enum { SAMPLES = 3, SIZE = 101, N = SAMPLES * SIZE };
     const int64_t samples[] = {0, 17, 3};
-    struct ops_draw d = draw_new(&a, 77, 0.5, samples, SAMPLES);
+    struct ops_dropout d = draw_new(&a, 77, 0.5, samples, SAMPLES);
     float *x = floats_random(&a, N, 1), *y = floats_new(&a, N), *dx = floats_new(&a, N);
     uint8_t *keep = aligned_block(&a, N), *wanted = aligned_block(&a, SIZE);
     ops_dropout_forward(SAMPLES, SIZE, &d, x, y, keep);
@@ -210,7 +210,7 @@ static void test_dropout(void **state)
     expect_same_bits(dx, y, N, "dx of dy = x");
     for (int i = 0; i < N; i++) {
         if (i % SIZE == 0)
-            ops_draw(&d, i / SIZE, 0, SIZE, wanted);
+            ops_dropout_mask(&d, i / SIZE, 0, SIZE, wanted);
         assert_true(y[i] == (wanted[i % SIZE] ? 2 * x[i] : 0));
     }
     arithmetic_end(&a);
@@ -241,12 +241,12 @@ static void check_rotary(struct arithmetic *a, const struct ops_rotary *s)
     struct reference r = {reference_rotary, s, in, n};
     reference_rotary(s, in, expected);
     ops_rotary_table(s, table);
-    ops_rotary_turn(s, table, false, qkv);
+    ops_rotary_apply(s, table, false, qkv);
     expect_close(qkv, expected, n, 1e-6, "y");
     memcpy(dx, dy, (size_t)n * sizeof *dx);
-    ops_rotary_turn(s, table, true, dx);
+    ops_rotary_apply(s, table, true, dx);
     expect_gradient(a, &r, 0, n, dy, dx, 1e-5, "dx");
-    ops_rotary_turn(s, table, true, qkv);
+    ops_rotary_apply(s, table, true, qkv);
     expect_close(qkv, in[0], n, 1e-6, "turned back");
 }
 
@@ -277,7 +277,7 @@ static void test_rotary_is_relative(void **state)
     for (int t = 0; t < 90; t++)
         memcpy(qkv + t * 96, one, 96 * sizeof *one);
     ops_rotary_table(&s, table);
-    ops_rotary_turn(&s, table, false, qkv);
+    ops_rotary_apply(&s, table, false, qkv);
     double expected = 0;
     for (int first = 0; first + 7 < 90; first++) {
         double score = 0;

@@ -58,7 +58,7 @@ static void convolve(void)
 static void *work(void *entered)
 {
     if (entered)
-        ops_enter();
+        ops_init_thread();
     multiply();
     convolve();
     return NULL;
@@ -127,8 +127,8 @@ static void test_no_threads(void **state)
     assert_int_equal(threads_of_case("entered"), 0);
 }
 
-// Without ops_enter() there would be more: the count above can see them. libgomp's own threads are
-// nothing the thread sanitizer understands.
+// Without ops_init_thread() there would be more: the count above can see them. libgomp's own
+// threads are nothing the thread sanitizer understands.
 static void test_the_count_sees_threads(void **state)
 {
     (void)state;

@@ -23,7 +23,7 @@ static void test_sum_of_squares(void **state)
         struct error e;
         assert_int_equal(ops_units_new(&unit, 1, 1, &u, &e), 0);
         ops_units_measure(u, &blocks, &(struct ops_squares){.weights = &found});
-        assert_int_equal(ops_wait(&e), 0);
+        assert_int_equal(ops_synchronize(&e), 0);
         assert_true(found == sum);
         ops_units_free(u);
     }

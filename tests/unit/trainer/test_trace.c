@@ -40,9 +40,9 @@ static void test_phases_and_layers(void **state)
     struct trace *trace;
     struct error e;
     double us;
-    ops_phase(OPS_UPDATE); // before the trace: none of its
+    ops_phase(OPS_OPTIMIZER); // before the trace: none of its
     spend_time();
-    ops_phase(OPS_REST);
+    ops_phase(OPS_OTHER);
     ops_trace_layer("unseen");
     assert_int_equal(trace_begin("trace.json", &trace, &e), 0);
     for (int i = 0; i < 2; i++) {
@@ -53,7 +53,7 @@ static void test_phases_and_layers(void **state)
         ops_phase(OPS_BACKWARD);
         spend_time();
     }
-    ops_phase(OPS_REST);
+    ops_phase(OPS_OTHER);
     assert_int_equal(trace_end(trace, &e), 0);
     json_t *found = json_load_file("trace.json", 0, NULL);
     assert_non_null(found);

@@ -147,14 +147,14 @@ static void head_backward(const struct head *h, double rate, const uint8_t *keep
     }
 }
 
-void ops_attention_forward(const struct ops_attention *s, const struct ops_draw *draw,
+void ops_attention_forward(const struct ops_attention *s, const struct ops_dropout *draw,
                            const float *qkv, float *saved, float *scratch, float *y)
 {
     int64_t matrix = s->context * s->context, one = s->heads * matrix;
     uint8_t *keep = (uint8_t *)(saved + matrices(s));
     for (int64_t sample = 0; sample < s->samples; sample++) {
         if (draw->rate > 0)
-            ops_draw(draw, sample, 0, one, keep + sample * one);
+            ops_dropout_mask(draw, sample, 0, one, keep + sample * one);
         for (int64_t i = 0; i < s->heads; i++) {
             struct head h = head_of(s, qkv, sample, i);
             int64_t at = sample * one + i * matrix;
@@ -164,7 +164,7 @@ void ops_attention_forward(const struct ops_attention *s, const struct ops_draw 
     }
 }
 
-void ops_attention_backward(const struct ops_attention *s, const struct ops_draw *draw,
+void ops_attention_backward(const struct ops_attention *s, const struct ops_dropout *draw,
                             const float *qkv, const float *y, const float *saved, float *scratch,
                             const float *dy, float *dqkv)
 {

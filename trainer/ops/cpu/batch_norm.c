@@ -320,8 +320,8 @@ LOOPS_INLINE void backward(const struct ops_batch_norm *n, double count, const d
     }
 }
 
-void ops_batch_norm_joined_sums(const struct ops_batch_norm *n, const real *y, const real *a,
-                                const real *b, real *dy, double *sums)
+void ops_batch_norm_residual_gradient_sums(const struct ops_batch_norm *n, const real *y,
+                                           const real *a, const real *b, real *dy, double *sums)
 {
     const int64_t count = n->rows * n->channels;
     if (b)

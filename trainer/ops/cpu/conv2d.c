@@ -409,7 +409,7 @@ int64_t ops_conv_scratch(const struct ops_conv *c)
     return c->scratch;
 }
 
-void ops_conv_keep(struct ops_conv *c, const float *w)
+void ops_conv_reorder_weights(struct ops_conv *c, const float *w)
 {
     (void)c, (void)w; // they are copied at each call, which is a small part of it
 }

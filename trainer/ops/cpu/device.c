@@ -21,7 +21,7 @@ void ops_close(void)
 {
 }
 
-void ops_enter(void)
+void ops_init_thread(void)
 {
     // Debian's oneDNN runs on libgomp, which read OMP_NUM_THREADS before main() and keeps the
     // number of each thread apart: neither setenv() nor a call at start-up by another thread would
@@ -73,7 +73,7 @@ void ops_free(void *memory)
     free(memory);
 }
 
-int64_t ops_floats_of_reals(int64_t n)
+int64_t ops_floats_for_reals(int64_t n)
 {
     return n;
 }
@@ -120,7 +120,7 @@ void ops_download_reals(int64_t n, const real *device, float *host)
     ops_to_reals(n, device, host);
 }
 
-int ops_wait(struct error *e)
+int ops_synchronize(struct error *e)
 {
     (void)e;
     return 0;

@@ -131,12 +131,12 @@ static void note(uint32_t *peak, uint32_t found)
     *peak = found > *peak ? found : *peak;
 }
 
-void ops_exact_probe(size_t n, const float *g, uint32_t *peak)
+void ops_exact_amax(size_t n, const float *g, uint32_t *peak)
 {
     note(peak, exact_kernels()->probe(g, n));
 }
 
-void ops_exact_put(int count, const struct ops_exact_part *parts)
+void ops_exact_store(int count, const struct ops_exact_part *parts)
 {
     for (const struct ops_exact_part *p = parts; p < parts + count; p++)
         note(p->peak, exact_kernels()->put(p->sum, p->g, p->n, *p->scale));

@@ -36,8 +36,8 @@ LOOPS_INLINE void turn(int64_t pairs, const float *cosines, const float *sines, 
     }
 }
 
-LOOPS_CLONED void ops_rotary_turn(const struct ops_rotary *s, const float *table, bool back,
-                                  float *qkv)
+LOOPS_CLONED void ops_rotary_apply(const struct ops_rotary *s, const float *table, bool back,
+                                   float *qkv)
 {
     int64_t pairs = pairs_of(s);
     for (int64_t row = 0; row < s->samples * s->context; row++, qkv += 3 * s->width) {

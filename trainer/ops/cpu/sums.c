@@ -1,6 +1,6 @@
 #include "trainer/ops/ops.h"
 
-void ops_means(int64_t samples, int64_t positions, const float *x, float *means)
+void ops_row_means(int64_t samples, int64_t positions, const float *x, float *means)
 {
     for (int64_t s = 0; s < samples; s++, x += positions) {
         double sum = 0;
@@ -10,7 +10,7 @@ void ops_means(int64_t samples, int64_t positions, const float *x, float *means)
     }
 }
 
-void ops_counts(int64_t samples, int64_t positions, const int32_t *x, int32_t *counts)
+void ops_row_sums(int64_t samples, int64_t positions, const int32_t *x, int32_t *counts)
 {
     for (int64_t s = 0; s < samples; s++, x += positions) {
         counts[s] = 0;

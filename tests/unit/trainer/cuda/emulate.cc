@@ -12,10 +12,10 @@
 
 #include "tests/unit/trainer/cuda/emulated.h"
 
-#include "trainer/ops/cuda/attention.h"
-#include "trainer/ops/cuda/columns.h"
-#include "trainer/ops/cuda/device.h"
-#include "trainer/ops/cuda/stream.h"
+#include "trainer/ops/cuda/kernels/attention.h"
+#include "trainer/ops/cuda/kernels/bias_gradient.h"
+#include "trainer/ops/cuda/device/device.h"
+#include "trainer/ops/cuda/device/stream.h"
 
 #define _Noreturn __attribute__((noreturn))
 extern "C" {
@@ -346,7 +346,7 @@ void ops_close(void)
     device.precision = OPS_FLOAT;
 }
 
-void ops_enter(void)
+void ops_init_thread(void)
 {
 }
 
@@ -395,7 +395,7 @@ void ops_zero(void *to, size_t bytes)
         emulate_op([=] { memset(to, 0, bytes); });
 }
 
-int ops_wait(struct error *)
+int ops_synchronize(struct error *)
 {
     must(!capture);
     return 0;
@@ -420,13 +420,13 @@ int64_t ops_attention_scratch(const struct ops_attention *s)
     return attention_kernel_scratch(s);
 }
 
-void ops_attention_forward(const struct ops_attention *s, const struct ops_draw *draw,
+void ops_attention_forward(const struct ops_attention *s, const struct ops_dropout *draw,
                            const real *qkv, float *saved, float *, real *y)
 {
     attention_kernel_forward(s, draw, qkv, saved, y);
 }
 
-void ops_attention_backward(const struct ops_attention *s, const struct ops_draw *draw,
+void ops_attention_backward(const struct ops_attention *s, const struct ops_dropout *draw,
                             const real *qkv, const real *y, const float *saved, float *scratch,
                             const real *dy, real *dqkv)
 {

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "trainer/ops/cuda/device.h"
+#include "trainer/ops/cuda/device/device.h"
 
 #define _Noreturn __attribute__((noreturn))
 extern "C" {

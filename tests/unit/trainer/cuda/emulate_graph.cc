@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "trainer/ops/cuda/graph.h"
+#include "trainer/ops/cuda/libraries/cudnn_graph.h"
 
 #define _Noreturn __attribute__((noreturn))
 extern "C" {

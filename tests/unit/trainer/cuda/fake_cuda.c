@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "tests/unit/trainer/cuda/fake_gpu.h"
-#include "trainer/ops/cuda/stream.h"
+#include "trainer/ops/cuda/device/stream.h"
 #include "trainer/ops/device.h"
 
 struct job {
@@ -374,7 +374,7 @@ void ops_free(void *memory)
     free(memory);
 }
 
-int ops_wait(struct error *e)
+int ops_synchronize(struct error *e)
 {
     cudaError_t error = cudaGetLastError();
     cudaStreamSynchronize(cuda_stream());

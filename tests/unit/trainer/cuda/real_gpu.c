@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "tests/unit/trainer/cuda/fake_gpu.h"
-#include "trainer/ops/cuda/stream.h"
+#include "trainer/ops/cuda/device/stream.h"
 #include "trainer/ops/device.h"
 
 struct fake_faults fake_faults;

@@ -37,14 +37,14 @@ static int gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
     return err;
 }
 
-static int open_comm(struct gang_seat *seat, int64_t hang_us, struct comm **c, struct error *e)
+static int open_comm(struct gang_seat *seat, int64_t timeout_us, struct comm **c, struct error *e)
 {
     const struct comm_config config = {
         .backend = "nccl", // for a world of one, too
         .rank = seat->rank,
         .world = seat->world,
         .arena_bytes = ARENA,
-        .hang_us = hang_us,
+        .timeout_us = timeout_us,
         .rendezvous = {.all_gather = gather, .ctx = seat},
     };
     gpu_begin(seat->rank);
@@ -117,7 +117,7 @@ static void upload(struct comm *c, const struct comm_work *w)
 static int read_back(struct comm *c, void *host, const void *data, size_t bytes, struct error *e)
 {
     ops_download(host, data, bytes);
-    return comm_settle(c, e);
+    return comm_synchronize(c, e);
 }
 
 static int check(struct comm *c, const struct comm_work *w, size_t first, size_t last)
@@ -182,7 +182,7 @@ static int rank_arithmetic(struct gang_seat *seat, void *ctx)
                 return 1;
         }
     CHECK(comm_barrier(c, &e) == 0);
-    CHECK(comm_aside_us(c) > 0);
+    CHECK(comm_background_us(c) > 0);
     CHECK(cudaGetLastError() == cudaSuccess); // whoever launches a kernel would take it for its own
     comm_close(c);
     return 0;
@@ -299,16 +299,17 @@ static int rank_exposed(struct gang_seat *seat, void *ctx)
     int64_t us[OPS_PHASES];
     CHECK(open_comm(seat, 0, &c, &e) == 0);
     int32_t *a = comm_alloc(c, sizeof *a);
-    CHECK(comm_barrier(c, &e) == 0 && comm_settle(c, &e) == 0);
+    CHECK(comm_barrier(c, &e) == 0 && comm_synchronize(c, &e) == 0);
     ops_phases(us);
     if (seat->rank == 1)
         gpu_compute_us(SECOND / 4);
-    ops_phase(OPS_EXCHANGE);
+    ops_phase(OPS_COMMUNICATION);
     CHECK(comm_all_reduce(c, a, 1, COMM_INT32, COMM_SUM, &e) == 0);
-    ops_phase(OPS_REST);
-    CHECK(comm_settle(c, &e) == 0);
+    ops_phase(OPS_OTHER);
+    CHECK(comm_synchronize(c, &e) == 0);
     ops_phases(us);
-    CHECK(seat->rank == 1 ? us[OPS_EXCHANGE] < SECOND / 5 : us[OPS_EXCHANGE] > SECOND / 5);
+    CHECK(seat->rank == 1 ? us[OPS_COMMUNICATION] < SECOND / 5
+                          : us[OPS_COMMUNICATION] > SECOND / 5);
     comm_close(c);
     return 0;
 }

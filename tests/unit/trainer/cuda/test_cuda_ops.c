@@ -88,7 +88,7 @@ static void check_reals(struct arithmetic *a, int64_t n, int64_t first)
         size_t size = k ? 2 : 4;
         unsigned char *room = aligned_block(a, (size_t)(first + n + 1) * size);
         use(k);
-        assert_int_equal(ops_floats_of_reals(n), k ? (n + 1) / 2 : n);
+        assert_int_equal(ops_floats_for_reals(n), k ? (n + 1) / 2 : n);
         real *reals = (real *)ops_reals_at((real *)room, (size_t)first);
         assert_ptr_equal(reals, room + (size_t)first * size);
         back[n] = 7;
@@ -307,7 +307,7 @@ static void check_attention(struct arithmetic *a, int64_t head, double rate)
     struct ops_rotary r = {2, 70, 2, 2 * head, 10000};
     int64_t outputs = s.samples * s.context * s.width;
     const int64_t samples[] = {3, 1000000007};
-    struct ops_draw draw = draw_new(a, 99, rate, samples, 2);
+    struct ops_dropout draw = draw_new(a, 99, rate, samples, 2);
     struct both qkv = both_random(a, 3 * outputs, 1), y = both_new(a, outputs);
     struct both dy = both_random(a, outputs, 1), dqkv = both_new(a, 3 * outputs);
     float *saved = floats_new(a, ops_attention_saved(&s, rate));
@@ -322,7 +322,7 @@ static void check_attention(struct arithmetic *a, int64_t head, double rate)
     expect_rounded(a, &dqkv, 1, "dqkv"); // y was rounded
     ops_rotary_table(&r, table);
     IN_BOTH(k)
-    ops_rotary_turn(&r, table, false, qkv.at[k]);
+    ops_rotary_apply(&r, table, false, qkv.at[k]);
     expect_rounded(a, &qkv, 0, "turned");
 }
 
@@ -424,7 +424,7 @@ static void test_dropout(void **state)
     for (uint64_t i = 0; i < 2; i++) {
         struct arithmetic a = arithmetic_begin(i);
         int64_t n = SAMPLES * sizes[i];
-        struct ops_draw d = draw_new(&a, 42, 0.3, samples, SAMPLES);
+        struct ops_dropout d = draw_new(&a, 42, 0.3, samples, SAMPLES);
         struct both x = both_random(&a, n, 1), y = both_new(&a, n), dx = both_new(&a, n);
         uint8_t *keep[2] = {aligned_block(&a, (size_t)n), aligned_block(&a, (size_t)n)};
         IN_BOTH(k)
@@ -555,7 +555,7 @@ static void test_sums_of_squares(void **state)
     assert_int_equal(ops_units_new(units, 4, 2, &u, NULL), 0);
     ops_units_measure(u, &(struct ops_blocks){.p = p, .g = g},
                       &(struct ops_squares){gradients, weights, NULL});
-    assert_int_equal(ops_wait(NULL), 0);
+    assert_int_equal(ops_synchronize(NULL), 0);
     for (int i = 0; i < 4; i++) {
         double of_p = 0, of_g = 0;
         for (size_t k = units[i].at; k < units[i].at + units[i].count; k++) {

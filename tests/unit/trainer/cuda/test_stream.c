@@ -1,5 +1,6 @@
-// What the host and the GPU do side by side: copies (ops/cuda/copies.c), and phases by the GPU's
-// clock (ops/cuda/phases.c). Over a GPU that is none, and over a real one where there is one.
+// What the host and the GPU do side by side: copies (ops/cuda/device/copies.c), and phases by the
+// GPU's clock (ops/cuda/device/phases.c). Over a GPU that is none, and over a real one where there
+// is one.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "tests/unit/trainer/cuda/fake_gpu.h"
-#include "trainer/ops/cuda/stream.h"
+#include "trainer/ops/cuda/device/stream.h"
 #include "trainer/ops/device.h"
 
 enum { MS = 1000, SKIPPED = 77 };
@@ -27,7 +28,7 @@ static char *device_new(size_t bytes)
     struct error e;
     void *p = NULL;
     assert_int_equal(ops_alloc(bytes, &p, &e), 0);
-    assert_int_equal(ops_wait(&e), 0);
+    assert_int_equal(ops_synchronize(&e), 0);
     return p;
 }
 
@@ -38,7 +39,7 @@ static void check_that_nobody_waits(size_t n)
     struct error e;
     memset(sent, 7, n);
     ops_upload(device, sent, n); // the first has memory locked
-    assert_int_equal(ops_wait(&e), 0);
+    assert_int_equal(ops_synchronize(&e), 0);
     int64_t begin = clock_mono_us();
     gpu_compute_us(1500 * MS);
     ops_upload(device, sent, n);
@@ -46,12 +47,12 @@ static void check_that_nobody_waits(size_t n)
     ops_download(back, device, n);
     ops_upload(device, sent, n);
     assert_true(clock_mono_us() - begin < 1400 * MS);
-    assert_int_equal(ops_wait(&e), 0);
+    assert_int_equal(ops_synchronize(&e), 0);
     assert_true(clock_mono_us() - begin >= 1499 * MS);
     assert_true(back[0] == 7 && back[n - 1] == 7);
     assert_memory_equal(back, back + n / 2, n / 2);
     ops_download(back, device, n);
-    assert_int_equal(ops_wait(&e), 0);
+    assert_int_equal(ops_synchronize(&e), 0);
     assert_true(back[0] == 8 && back[n - 1] == 8);
     ops_free(device);
     free(back);
@@ -83,7 +84,7 @@ static void check_copies(void)
     memset(sent, 0, 70 * MIB);
     for (int i = 0; i < COUNT; i++)
         ops_download(back[i], devices[i], sizes[i]);
-    assert_int_equal(ops_wait(&e), 0);
+    assert_int_equal(ops_synchronize(&e), 0);
     for (int i = 0; i < COUNT; i++) {
         assert_true(back[i][0] == i + 1 && back[i][sizes[i] - 1] == i + 1);
         assert_memory_equal(back[i], back[i] + sizes[i] / 2, sizes[i] / 2);
@@ -110,7 +111,7 @@ static void test_many_copies(void **state)
         ops_upload(device + i, &i, sizeof i);
         ops_download(back + i, device + i, sizeof i);
     }
-    assert_int_equal(ops_wait(&e), 0);
+    assert_int_equal(ops_synchronize(&e), 0);
     for (int i = 0; i < MANY; i++)
         assert_int_equal(back[i], i);
     ops_free(device);
@@ -141,8 +142,8 @@ static void forget(void)
 {
     int64_t before[OPS_PHASES];
     struct error e;
-    ops_phase(OPS_REST);
-    assert_int_equal(ops_wait(&e), 0);
+    ops_phase(OPS_OTHER);
+    assert_int_equal(ops_synchronize(&e), 0);
     ops_phases(before);
 }
 
@@ -156,10 +157,10 @@ static void test_time_is_of_the_gpu(void **state)
     int64_t begin = clock_mono_us();
     compute(OPS_FORWARD, 60 * MS);
     compute(OPS_BACKWARD, 120 * MS);
-    assert_int_equal(ops_phase(OPS_REST), OPS_BACKWARD);
+    assert_int_equal(ops_phase(OPS_OTHER), OPS_BACKWARD);
     ops_phases(us);
     assert_true(us[OPS_FORWARD] == 0 && us[OPS_BACKWARD] == 0); // not yet
-    assert_int_equal(ops_wait(&e), 0);
+    assert_int_equal(ops_synchronize(&e), 0);
     ops_phases(us);
     assert_true(us[OPS_FORWARD] >= 59 * MS && us[OPS_BACKWARD] >= 119 * MS);
     assert_true(us[OPS_FORWARD] + us[OPS_BACKWARD] <= clock_mono_us() - begin + MS);
@@ -177,13 +178,13 @@ static void test_hidden_work_of_the_host(void **state)
     compute(OPS_BACKWARD, 600 * MS);
     ops_phase(OPS_DATA);
     clock_sleep_us(200 * MS);
-    ops_phase(OPS_REST);
-    assert_int_equal(ops_wait(&e), 0);
+    ops_phase(OPS_OTHER);
+    assert_int_equal(ops_synchronize(&e), 0);
     int64_t begin = clock_mono_us();
     ops_phase(OPS_DATA);
     clock_sleep_us(50 * MS); // and now it waits
-    ops_phase(OPS_REST);
-    assert_int_equal(ops_wait(&e), 0);
+    ops_phase(OPS_OTHER);
+    assert_int_equal(ops_synchronize(&e), 0);
     int64_t waited = clock_mono_us() - begin;
     ops_phases(us);
     assert_true(us[OPS_DATA] >= 49 * MS && us[OPS_DATA] < waited + 100 * MS);
@@ -200,13 +201,13 @@ static void test_many(void **state)
     forget();
     int64_t begin = clock_mono_us();
     for (int i = 0; i < MANY; i++)
-        compute(i % 2 ? OPS_UPDATE : OPS_EXCHANGE, 10);
-    ops_phase(OPS_REST);
-    assert_int_equal(ops_wait(&e), 0);
+        compute(i % 2 ? OPS_OPTIMIZER : OPS_COMMUNICATION, 10);
+    ops_phase(OPS_OTHER);
+    assert_int_equal(ops_synchronize(&e), 0);
     int64_t took = clock_mono_us() - begin;
     ops_phases(us);
-    assert_true(us[OPS_UPDATE] >= MANY / 2 * 10 && us[OPS_EXCHANGE] >= MANY / 2 * 10);
-    assert_true(us[OPS_UPDATE] + us[OPS_EXCHANGE] <= took);
+    assert_true(us[OPS_OPTIMIZER] >= MANY / 2 * 10 && us[OPS_COMMUNICATION] >= MANY / 2 * 10);
+    assert_true(us[OPS_OPTIMIZER] + us[OPS_COMMUNICATION] <= took);
 }
 
 int main(void)

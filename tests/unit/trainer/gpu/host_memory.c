@@ -33,7 +33,7 @@ int main(void)
         return e.code == ERR_NOT_FOUND ? SKIPPED : 1;
     }
     int failed = tested_main();
-    if (ops_wait(&e)) {
+    if (ops_synchronize(&e)) {
         printf("%s\n", e.text);
         failed = 1;
     }

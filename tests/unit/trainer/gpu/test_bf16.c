@@ -31,7 +31,7 @@ static void *device_new(int64_t floats)
 static void device_wait(void)
 {
     struct error e;
-    if (ops_wait(&e))
+    if (ops_synchronize(&e))
         fail_msg("%s", e.text);
 }
 
@@ -372,7 +372,7 @@ static void exact_head(const struct ops_attention *s, int64_t sample, int64_t he
 static void check_attention(struct ops_attention s)
 {
     struct arithmetic a = arithmetic_begin(9);
-    const struct ops_draw draw = {0};
+    const struct ops_dropout draw = {0};
     int64_t outputs = s.samples * s.context * s.width;
     struct tensor qkv = tensor_random(&a, 3 * outputs), dy = tensor_random(&a, outputs);
     struct tensor y = tensor_empty(&a, outputs), dqkv = tensor_empty(&a, 3 * outputs);

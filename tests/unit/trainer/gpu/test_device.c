@@ -30,7 +30,7 @@ static void test_copies(void **state)
     assert_int_equal(ops_alloc(sizeof sent, &copy, &e), 0);
     assert_int_equal((uintptr_t)block % 256, 0);
     ops_download(back, block, sizeof back);
-    assert_int_equal(ops_wait(&e), 0);
+    assert_int_equal(ops_synchronize(&e), 0);
     for (int i = 0; i < N; i++) {
         assert_true(back[i] == 0);
         sent[i] = (float)i;
@@ -40,7 +40,7 @@ static void test_copies(void **state)
     ops_copy(copy, block, sizeof sent);
     ops_zero(copy, sizeof sent / 2);
     ops_download(back, copy, sizeof back);
-    assert_int_equal(ops_wait(&e), 0);
+    assert_int_equal(ops_synchronize(&e), 0);
     for (int i = 0; i < N; i++)
         assert_true(back[i] == (i < N / 2 ? 0.0f : (float)i));
     ops_free(block);
@@ -62,11 +62,11 @@ static void test_rounding(void **state)
     if (!have_gpu)
         skip();
     assert_int_equal(ops_open(OPS_BF16, &e), 0);
-    assert_int_equal(ops_floats_of_reals(5), 3);
+    assert_int_equal(ops_floats_for_reals(5), 3);
     assert_int_equal(ops_alloc(sizeof back, &reals, &e), 0);
     ops_upload_reals(N, numbers, reals);
     ops_download_reals(N, reals, back);
-    assert_int_equal(ops_wait(&e), 0);
+    assert_int_equal(ops_synchronize(&e), 0);
     for (int i = 0; i < N; i++)
         assert_true(back[i] == rounded[i] || (isnan(back[i]) && isnan(rounded[i])));
     ops_free(reals);
@@ -93,12 +93,12 @@ static void take_turn(void *ctx)
 static void hand_on(void *ctx)
 {
     const struct relay *r = ctx;
-    const struct ops_draw draw = {r->key, 0.5, r->sample};
+    const struct ops_dropout draw = {r->key, 0.5, r->sample};
     ops_copy(r->b, r->a, REPEATED * sizeof(float));
-    ops_between(take_turn, ctx);
+    ops_call_host(take_turn, ctx);
     ops_add(REPEATED, r->b, r->a, r->b);
     ops_dropout_forward(1, REPEATED, &draw, r->b, r->b, r->keep);
-    ops_between(take_turn, ctx);
+    ops_call_host(take_turn, ctx);
 }
 
 static void *device_new(size_t bytes)
@@ -120,10 +120,10 @@ static void relay_once(struct ops_recording **recording, struct relay *r, int ro
         sent[i] = (float)(i + round);
     ops_upload(r->a, sent, sizeof sent);
     ops_upload(r->key, &key, sizeof key);
-    ops_repeat(recording, hand_on, r);
+    ops_replay(recording, hand_on, r);
     ops_download(back, r->b, sizeof back);
     ops_download(keep, r->keep, sizeof keep);
-    assert_int_equal(ops_wait(&e), 0);
+    assert_int_equal(ops_synchronize(&e), 0);
     assert_int_equal(r->turns, 2 * (round + 1));
     for (int i = 0; i < REPEATED; i++) {
         assert_true(back[i] == (keep[i] ? 4 * sent[i] : 0)); // what is kept is doubled
@@ -150,7 +150,7 @@ static void test_repeated_work(void **state)
     for (int round = 0; round < 6; round++) {
         relay_once(&recording, &r, round);
         ops_download(keep[round], r.keep, REPEATED);
-        assert_int_equal(ops_wait(&e), 0);
+        assert_int_equal(ops_synchronize(&e), 0);
         for (int earlier = 0; earlier < round; earlier++) // keys are read anew each time
             assert_memory_not_equal(keep[earlier], keep[round], REPEATED);
     }
@@ -174,7 +174,7 @@ static void test_no_memory(void **state)
     assert_int_equal(ops_alloc((size_t)1 << 50, &block, &e), ERR_NO_MEMORY);
     assert_non_null(strstr(e.text, "MiB are free"));
     assert_null(block);
-    assert_int_equal(ops_wait(&e), 0); // that was told, and is over
+    assert_int_equal(ops_synchronize(&e), 0); // that was told, and is over
     ops_close();
 }
 

@@ -1,7 +1,7 @@
 // Whether cuDNN has kernels that do not vary for all sorts of convolutions and for attention, on
 // devices that are not here but described to it. It is given a driver that only seems to take them
 // (driver.c), so that those count as well which it compiles for itself.
-#include "trainer/ops/cuda/graph.h"
+#include "trainer/ops/cuda/libraries/cudnn_graph.h"
 
 extern "C" {
 #include "tests/unit/trainer/arithmetic.h"

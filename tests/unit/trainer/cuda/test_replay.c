@@ -1,0 +1,222 @@
+// Work that is repeated as graphs (ops/cuda/device/replay.c), over the emulation: training gives
+// the same numbers as op by op, whatever varies from pass to pass, and goes on where nothing can be
+// captured.
+#include "tests/unit/trainer/model_fixture.h"
+
+#include "tests/unit/trainer/cuda/emulated.h"
+#include "trainer/reduction/reducer.h"
+
+enum { STEPS = 4, MICRO_BATCHES = 4, MICRO_BATCH = 3, BLOCK_MAX = 8192 };
+
+static const char *const gpt = "{\"family\": \"gpt\", \"layers\": 2, \"heads\": 2, \"width\": 16,"
+                               " \"vocabulary\": 11, \"context\": 6, \"dropout\": 0.2}";
+static const char *const wide =
+    "[{\"layer\": \"linear\", \"out\": 64}, {\"layer\": \"tanh\"},"
+    " {\"layer\": \"dropout\", \"rate\": 0.3}, {\"layer\": \"linear\", \"out\": 70},"
+    " {\"layer\": \"relu\"}, {\"layer\": \"linear\", \"out\": 3}]";
+
+struct results {
+    float gradients[STEPS][BLOCK_MAX], losses[STEPS][MICRO_BATCHES][MICRO_BATCH];
+    int graphs;
+};
+
+struct run {
+    struct fixture f;
+    struct comm *comm;
+    struct reducer *sync;
+    struct results *out;
+};
+
+static void open_sync(struct run *r, enum reduction_mode reduction)
+{
+    struct error e;
+    const struct reducer_config config = {
+        .reduction = reduction,
+        .parameters = r->f.parameters,
+        .parameter_count = r->f.count,
+        .block_size = model_block_size(r->f.model),
+        .micro_batches = MICRO_BATCHES,
+        .global_batch = MICRO_BATCHES * MICRO_BATCH,
+        .sums = 1,
+        .fusion_bytes = 1, // a bucket for each cell
+        .world = 1,
+    };
+    const struct comm_config open = {.world = 1, .arena_bytes = reducer_arena_bytes(&config)};
+    assert_true(config.block_size <= BLOCK_MAX);
+    assert_int_equal(comm_open(&open, &r->comm, &e), 0);
+    r->sync = reducer_new(&config, r->comm);
+}
+
+static void pass(struct run *r, int step, int m, const struct gradient_sink *sink)
+{
+    struct error e;
+    const struct draw_key key = {.seed = 5, .step = step};
+    r->f.a.rng.state = (uint64_t)(1 + step * MICRO_BATCHES + m);
+    fill_batch(&r->f, r->f.batch, MICRO_BATCH);
+    assert_int_equal(model_train(r->f.model, r->f.batch, &key, sink, r->out->losses[step][m], &e),
+                     0);
+}
+
+// Some gradients are much larger at step 2, which has to be gathered twice.
+static void change_weights(struct run *r, int step)
+{
+    float *w = r->f.weights, factor = step == 1 ? 40.0f : step == 2 ? 0.1f : 1.0f;
+    size_t size = model_block_size(r->f.model);
+    for (size_t i = 0; i < size; i++)
+        w[i] = factor * (w[i] - 0.1f * reducer_gradients(r->sync)[i]);
+    model_set_parameters(r->f.model, w);
+}
+
+static void step_once(struct run *r, int step)
+{
+    struct error e;
+    struct reducer_totals totals = {0};
+    const struct gradient_sink sink = reducer_sink(r->sync);
+    bool again = true;
+    while (again) {
+        reducer_begin_step(r->sync);
+        for (int m = 0; m < MICRO_BATCHES; m++) {
+            reducer_begin_micro_batch(r->sync, m == 0, m == MICRO_BATCHES - 1);
+            pass(r, step, m, &sink);
+        }
+        if (reducer_finish_step(r->sync, &totals, &again, &e))
+            fail_msg("%s", e.text);
+    }
+    memcpy(r->out->gradients[step], reducer_gradients(r->sync),
+           model_block_size(r->f.model) * sizeof(float));
+    change_weights(r, step);
+}
+
+// The second half of the steps is with weights that lie elsewhere.
+static void train(const char *text, const struct sample_shape *shape, enum reduction_mode reduction,
+                  struct results *out)
+{
+    struct run r = {.out = out};
+    struct error e;
+    int before = emulated_graphs();
+    memset(out, 0, sizeof *out);
+    fixture_begin(&r.f, text, shape, MICRO_BATCH, 7);
+    open_sync(&r, reduction);
+    if (reducer_needs_calibration(r.sync)) {
+        const struct gradient_sink probe = reducer_calibration_begin(r.sync);
+        pass(&r, 0, 0, &probe);
+        assert_int_equal(reducer_calibration_end(r.sync, &e), 0);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        if (step == STEPS / 2) {
+            int64_t size = (int64_t)model_block_size(r.f.model);
+            float *moved = floats_new(&r.f.a, size);
+            memcpy(moved, r.f.weights, (size_t)size * sizeof *moved);
+            memset(r.f.weights, 0, (size_t)size * sizeof *moved);
+            r.f.weights = moved;
+            model_set_parameters(r.f.model, moved);
+        }
+        step_once(&r, step);
+    }
+    reducer_free(r.sync);
+    comm_close(r.comm);
+    fixture_end(&r.f);
+    out->graphs = emulated_graphs() - before;
+}
+
+static void op_by_op(const char *text, const struct sample_shape *shape,
+                     enum reduction_mode reduction, struct results *out)
+{
+    setenv("CUDA_LAUNCH_BLOCKING", "1", 1); // an op that fails is to be named
+    train(text, shape, reduction, out);
+    unsetenv("CUDA_LAUNCH_BLOCKING");
+    assert_int_equal(out->graphs, 0);
+}
+
+static void assert_same(const struct results *a, const struct results *b)
+{
+    assert_memory_equal(a->gradients, b->gradients, sizeof a->gradients);
+    assert_memory_equal(a->losses, b->losses, sizeof a->losses);
+}
+
+static struct results plain, repeated;
+
+static void test_same_bits(void **state)
+{
+    (void)state;
+    const enum reduction_mode reductions[] = {REDUCTION_EXACT, REDUCTION_FLOAT};
+    for (int i = 0; i < 2; i++) {
+        op_by_op(gpt, &tokens_6, reductions[i], &plain);
+        train(gpt, &tokens_6, reductions[i], &repeated);
+        assert_same(&plain, &repeated);
+        assert_true(plain.losses[0][0][0] != plain.losses[1][0][0]);
+        op_by_op(wide, &features_7, reductions[i], &plain);
+        train(wide, &features_7, reductions[i], &repeated);
+        assert_same(&plain, &repeated);
+        assert_true(repeated.graphs > 20); // forward, and backward in some buckets
+    }
+}
+
+// --- what the host does in the midst
+
+struct relay {
+    float *a, *b, *c;
+    float seen[3];
+    int count;
+};
+
+static void look(void *ctx)
+{
+    struct relay *r = ctx;
+    r->seen[r->count++] = *r->b; // memory of the device is the host's here
+}
+
+static void hand_on(void *ctx)
+{
+    struct relay *r = ctx;
+    ops_call_host(look, r); // before any op
+    ops_copy(r->b, r->a, sizeof *r->b);
+    ops_call_host(look, r);
+    ops_zero(r->b, sizeof *r->b);
+    ops_copy(r->c, r->a, sizeof *r->c);
+    ops_call_host(look, r);
+}
+
+static void test_host_has_its_turns(void **state)
+{
+    (void)state;
+    struct ops_recording *recording = NULL;
+    float a, b = 7, c;
+    struct relay r = {.a = &a, .b = &b, .c = &c};
+    int before = emulated_graphs();
+    for (int i = 1; i <= 5; i++) {
+        a = (float)i;
+        r.count = 0;
+        ops_replay(&recording, hand_on, &r);
+        assert_int_equal(r.count, 3);
+        assert_true(r.seen[0] == (i == 1 ? 7.0f : 0.0f));
+        assert_true(r.seen[1] == (float)i && r.seen[2] == 0 && c == (float)i);
+    }
+    assert_int_equal(emulated_graphs() - before, 2 * 4); // the first time was op by op
+    ops_recording_free(recording);
+}
+
+// --- what cannot be captured; the last test, for nothing is any more after it
+
+static void test_goes_on_without(void **state)
+{
+    (void)state;
+    op_by_op(gpt, &tokens_6, REDUCTION_EXACT, &plain);
+    emulated_captures(150); // in the midst of the second recording
+    train(gpt, &tokens_6, REDUCTION_EXACT, &repeated);
+    emulated_captures(-1);
+    assert_same(&plain, &repeated);
+    train(gpt, &tokens_6, REDUCTION_EXACT, &repeated);
+    assert_same(&plain, &repeated);
+    assert_int_equal(repeated.graphs, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_host_has_its_turns),
+        cmocka_unit_test(test_goes_on_without),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,117 @@
+// Phases by the GPU's clock: each begins with an event on the stream, and what lies between two is
+// the first one's. They are looked at later, when the GPU has come to them.
+#include <string.h>
+
+#include "trainer/ops/cuda/device/stream.h"
+#include "trainer/ops/trace.h"
+
+enum { MARKS = 1024 };
+
+static struct {
+    cudaEvent_t events[MARKS]; // mark n is n % MARKS; made when first needed
+    enum ops_phase phases[MARKS];
+    unsigned first, next; // marks whose time is not counted yet
+    enum ops_phase now;
+    double us[OPS_PHASES];
+} spent;
+
+// The listener. Its times count from the event `begin`, which the GPU reached at begin_us.
+static struct {
+    ops_trace_fn *told; // NULL: nobody
+    void *ctx;
+    cudaEvent_t begin;
+    double begin_us;
+} trace;
+
+static cudaEvent_t event_of(unsigned mark)
+{
+    return spent.events[mark % MARKS];
+}
+
+// Reports a phase, unless it began before the trace.
+static void tell(unsigned mark, float took_ms)
+{
+    float since_ms = -1;
+    if (!trace.told ||
+        cudaEventElapsedTime(&since_ms, trace.begin, event_of(mark)) != cudaSuccess || since_ms < 0)
+        return;
+    const struct ops_trace_event event = {
+        .row = OPS_TRACE_PHASE,
+        .phase = spent.phases[mark % MARKS],
+        .begin_us = trace.begin_us + 1000.0 * (double)since_ms,
+        .took_us = 1000.0 * (double)took_ms,
+    };
+    trace.told(trace.ctx, &event);
+}
+
+// Counts what the GPU has come to.
+static void count(void)
+{
+    while (spent.next - spent.first > 1) {
+        float ms = 0;
+        cudaError_t status = cudaEventQuery(event_of(spent.first + 1));
+        if (status == cudaErrorNotReady)
+            cudaGetLastError(); // it is no later call's
+        if (status != cudaSuccess)
+            return;
+        cudaEventElapsedTime(&ms, event_of(spent.first), event_of(spent.first + 1));
+        spent.us[spent.phases[spent.first % MARKS]] += 1000.0 * (double)ms;
+        tell(spent.first, ms);
+        spent.first++;
+    }
+}
+
+static void mark(enum ops_phase phase)
+{
+    cudaEvent_t *event = &spent.events[spent.next % MARKS];
+    if (!*event)
+        cuda_check(cudaEventCreateWithFlags(event, cudaEventDefault), "ops_phase");
+    cuda_check(cudaEventRecord(*event, cuda_stream()), "ops_phase");
+    spent.phases[spent.next++ % MARKS] = phase;
+}
+
+enum ops_phase ops_phase(enum ops_phase phase)
+{
+    enum ops_phase before = spent.now;
+    if (phase == before || !cuda_stream())
+        return before;
+    if (spent.next - spent.first == MARKS) {
+        cudaEventSynchronize(event_of(spent.first + MARKS / 2));
+        count();
+    }
+    spent.now = phase;
+    mark(phase);
+    return before;
+}
+
+void ops_phases(int64_t us[OPS_PHASES])
+{
+    count();
+    for (int i = 0; i < OPS_PHASES; i++) {
+        us[i] = (int64_t)spent.us[i];
+        spent.us[i] -= (double)us[i]; // less than one
+    }
+}
+
+void cuda_trace_phases(ops_trace_fn *told, void *ctx, double begin_us)
+{
+    count();
+    trace.told = told;
+    trace.ctx = ctx;
+    trace.begin_us = begin_us;
+    if (!trace.begin)
+        cuda_check(cudaEventCreateWithFlags(&trace.begin, cudaEventDefault), "ops_trace_begin");
+    if (told)
+        cuda_check(cudaEventRecord(trace.begin, cuda_stream()), "ops_trace_begin");
+}
+
+void cuda_forget_phases(void)
+{
+    if (trace.begin)
+        cudaEventDestroy(trace.begin);
+    memset(&trace, 0, sizeof trace);
+    for (int i = 0; i < MARKS; i++)
+        if (spent.events[i])
+            cudaEventDestroy(spent.events[i]);
+    memset(&spent, 0, sizeof spent);
+}

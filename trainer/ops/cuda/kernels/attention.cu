@@ -1,0 +1,397 @@
+// A block has a tile of TILE queries (or of keys) of one head and goes through the tiles of keys
+// (queries) that it meets. Each warp has ROWS rows of its tile and each lane a row of the other, of
+// whose products it holds ROWS; for sums over the other tile's rows the lanes share columns. Both
+// tiles lie in shared memory as floats, rows apart by an odd number of float4, so that no two lanes
+// want the same bank. A gradient is summed by one block alone: queries and keys in passes of their
+// own.
+#include "trainer/ops/cuda/kernels/attention.h"
+#include "trainer/ops/cuda/kernels/philox.h"
+#include "trainer/ops/cuda/kernels/vectors.h"
+
+#include <float.h>
+
+enum { TILE = 32, ROWS = 4, WARPS = TILE / ROWS, THREADS = WARPS * WARP };
+
+// One head of one sample: a block has the blockIdx.x-th of them all, and one tile of it.
+struct head {
+    int64_t context, width, heads; // width: of this head
+    int64_t ld, ld_out;            // from one position to the next in qkv, in y
+    int apart;                     // floats from row to row of a tile
+    float scale;
+};
+
+static struct head head_of(const struct ops_attention *s)
+{
+    int64_t width = s->width / s->heads, packs = ceil_div(width, 4);
+    return {s->context,
+            width,
+            s->heads,
+            3 * s->width,
+            s->width,
+            (int)(packs % 2 ? packs : packs + 1) * 4,
+            1.0f / sqrtf((float)width)};
+}
+
+// Where this block's head begins in qkv, in y, and in what has a number for each query.
+struct place {
+    int64_t qkv, y, query, sample, index;
+};
+
+static __device__ struct place my_place(const struct head &h)
+{
+    int64_t sample = blockIdx.x / h.heads, index = blockIdx.x % h.heads;
+    return {sample * h.context * h.ld + index * h.width,
+            sample * h.context * h.ld_out + index * h.width, blockIdx.x * h.context, sample, index};
+}
+
+// The first row of this block's tile, those that meet most tiles first: blocks begin in their
+// order, and a long one that began last would be waited for.
+static __device__ int64_t my_queries(void)
+{
+    return (int64_t)(gridDim.y - 1 - blockIdx.y) * TILE;
+}
+
+static __device__ int64_t my_keys(void)
+{
+    return (int64_t)blockIdx.y * TILE;
+}
+
+// A tile of rows from `first` on, as floats in shared memory; what is not there is zero. A warp
+// takes whole rows, so that nothing need be divided.
+template <typename T>
+static __device__ void load_tile(const struct head &h, const T *from, int64_t ld, int64_t first,
+                                 float *tile)
+{
+    int width = (int)h.width, lane = (int)threadIdx.x % WARP;
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r++) {
+        int row = (int)threadIdx.x / WARP + r * WARPS;
+        const T *x = from + (first + row) * ld;
+        int there = first + row < h.context ? width : 0;
+        for (int column = lane; column < h.apart; column += WARP)
+            tile[row * h.apart + column] = column < there ? as_float(x[column]) : 0.0f;
+    }
+}
+
+// The warp's rows of one tile with the lane's row of another.
+static __device__ void multiply(int apart, const float *rows, const float *row, float *product)
+{
+    float4 sum[ROWS] = {};
+    for (int i = 0; i < apart; i += 4) {
+        float4 b = *(const float4 *)(row + i);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            float4 a = *(const float4 *)(rows + r * apart + i);
+            sum[r].x += a.x * b.x;
+            sum[r].y += a.y * b.y;
+            sum[r].z += a.z * b.z;
+            sum[r].w += a.w * b.w;
+        }
+    }
+    for (int r = 0; r < ROWS; r++)
+        product[r] = (sum[r].x + sum[r].y) + (sum[r].z + sum[r].w);
+}
+
+// all[r] += sum over the rows of `tile` of the weight that the lane of their number has for r. A
+// lane has the columns lane, lane + WARP, .. of COLUMNS. `room` is the warp's, for its weights.
+template <int COLUMNS>
+static __device__ void accumulate(const struct head &h, const float *weights, float *room,
+                                  const float *tile, float all[ROWS][COLUMNS])
+{
+    int lane = threadIdx.x % WARP;
+    __syncwarp();
+    *(float4 *)(room + lane * ROWS) = {weights[0], weights[1], weights[2], weights[3]};
+    __syncwarp();
+    for (int i = 0; i < TILE; i++) {
+        float4 w = *(const float4 *)(room + i * ROWS);
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) {
+            int column = lane + c * WARP;
+            float v = column < h.apart ? tile[i * h.apart + column] : 0.0f;
+            all[0][c] += w.x * v;
+            all[1][c] += w.y * v;
+            all[2][c] += w.z * v;
+            all[3][c] += w.w * v;
+        }
+    }
+}
+
+template <typename T, int COLUMNS>
+static __device__ void store_rows(const struct head &h, float all[ROWS][COLUMNS],
+                                  const float *factors, int64_t first, int64_t ld, T *to)
+{
+    for (int r = 0; r < ROWS && first + r < h.context; r++)
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++) {
+            int64_t column = threadIdx.x % WARP + c * WARP;
+            if (column < h.width)
+                put(to + (first + r) * ld + column, all[r][c] * factors[r]);
+        }
+}
+
+// What dropout makes of a probability: its factor, 0 or 1 / (1 - rate).
+static __device__ float kept(const struct head &h, const struct place &p, const struct draw &d,
+                             int64_t query, int64_t key)
+{
+    uint64_t element = (uint64_t)((p.index * h.context + query) * h.context + key);
+    bool keep[4];
+    if (d.threshold == 0)
+        return 1.0f;
+    draw_four(&d, d.samples[p.sample], element / 4 * 4, keep);
+    return keep[element % 4] ? d.scale : 0.0f;
+}
+
+// Shared memory: tiles, then the warps' rooms.
+static size_t shared_bytes(const struct head &h, int tiles)
+{
+    return (size_t)(tiles * TILE * h.apart + WARPS * WARP * ROWS) * sizeof(float);
+}
+
+struct tiles {
+    float *first, *second, *third, *fourth, *room;
+};
+
+static __device__ struct tiles tiles_at(const struct head &h, unsigned char *memory, int count)
+{
+    float *at = (float *)memory;
+    int one = TILE * h.apart, warp = (int)threadIdx.x / WARP;
+    return {at, at + one, at + 2 * one, at + 3 * one, at + count * one + warp * WARP * ROWS};
+}
+
+// --- forward: per query the largest score so far and the sum of exponentials about it
+
+template <typename T, int COLUMNS>
+static __global__ void __launch_bounds__(THREADS, 2)
+    forward_kernel(struct head h, struct draw d, const T *qkv, float *saved, T *y)
+{
+    SHARED_BYTES(memory);
+    struct tiles t = tiles_at(h, memory, 3);
+    struct place p = my_place(h);
+    int lane = threadIdx.x % WARP, mine = (int)threadIdx.x / WARP * ROWS;
+    int64_t first = my_queries(), query = first + mine;
+    const T *queries = qkv + p.qkv, *keys = queries + h.ld_out, *values = keys + h.ld_out;
+    float y_sum[ROWS][COLUMNS] = {}, sum[ROWS] = {}, largest[ROWS], weights[ROWS];
+    for (int r = 0; r < ROWS; r++)
+        largest[r] = -FLT_MAX;
+    load_tile(h, queries, h.ld, first, t.first);
+    for (int64_t from = 0; from <= first; from += TILE) {
+        load_tile(h, keys, h.ld, from, t.second);
+        load_tile(h, values, h.ld, from, t.third);
+        __syncthreads();
+        multiply(h.apart, t.first + mine * h.apart, t.second + lane * h.apart, weights);
+        for (int r = 0; r < ROWS; r++) {
+            bool is_seen = from + lane <= query + r;
+            float score = weights[r] * h.scale;
+            float top = warp_maximum(is_seen ? score : -FLT_MAX);
+            top = top > largest[r] ? top : largest[r];
+            float before = expf(largest[r] - top), e = is_seen ? expf(score - top) : 0.0f;
+            largest[r] = top;
+            sum[r] = sum[r] * before + warp_sum(e);
+            weights[r] = e != 0.0f ? e * kept(h, p, d, query + r, from + lane) : 0.0f;
+            for (int c = 0; c < COLUMNS; c++)
+                y_sum[r][c] *= before;
+        }
+        accumulate<COLUMNS>(h, weights, t.room, t.third, y_sum);
+        __syncthreads();
+    }
+    for (int r = 0; r < ROWS; r++) {
+        if (lane == 0 && query + r < h.context)
+            saved[p.query + query + r] = largest[r] + logf(sum[r]);
+        sum[r] = 1.0f / sum[r];
+    }
+    store_rows<T, COLUMNS>(h, y_sum, sum, query, h.ld_out, y + p.y);
+}
+
+// --- backward: with the scores' gradient ds = p (dp - sum of p dp), whose last sum is that of dy y
+
+template <typename T>
+static __global__ void products_kernel(struct head h, int64_t queries, const T *y, const T *dy,
+                                       float *products)
+{
+    int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / WARP;
+    if (i >= queries)
+        return;
+    int64_t head = i / h.context, at = head / h.heads * h.context + i % h.context;
+    int64_t first = at * h.ld_out + head % h.heads * h.width;
+    float sum = 0;
+    for (int64_t k = first + threadIdx.x % WARP; k < first + h.width; k += WARP)
+        sum += as_float(y[k]) * as_float(dy[k]);
+    sum = warp_sum(sum);
+    if (threadIdx.x % WARP == 0)
+        products[i] = sum;
+}
+
+// What is known of a query.
+struct known {
+    float logarithm, product;
+};
+
+static __device__ struct known known_of(const struct head &h, const struct place &p,
+                                        const float *saved, const float *products, int64_t query)
+{
+    if (query >= h.context)
+        return {0.0f, 0.0f};
+    return {saved[p.query + query], products[p.query + query]};
+}
+
+// One probability after dropout, and the gradient of its score; `dp` is dy value.
+struct pair {
+    float weight, gradient;
+};
+
+static __device__ struct pair pair_of(const struct head &h, const struct place &p,
+                                      const struct draw &d, const struct known &k, int64_t query,
+                                      int64_t key, float product, float dp)
+{
+    if (key > query || query >= h.context)
+        return {0.0f, 0.0f};
+    float weight = expf(product * h.scale - k.logarithm), factor = kept(h, p, d, query, key);
+    return {weight * factor, weight * (dp * factor - k.product)};
+}
+
+template <typename T, int COLUMNS>
+static __global__ void __launch_bounds__(THREADS, 2)
+    queries_kernel(struct head h, struct draw d, const T *qkv, const float *saved,
+                   const float *products, const T *dy, T *dqkv)
+{
+    SHARED_BYTES(memory);
+    struct tiles t = tiles_at(h, memory, 4);
+    struct place p = my_place(h);
+    int lane = threadIdx.x % WARP, mine = (int)threadIdx.x / WARP * ROWS;
+    int64_t first = my_queries(), query = first + mine;
+    const T *queries = qkv + p.qkv, *keys = queries + h.ld_out, *values = keys + h.ld_out;
+    float sum[ROWS][COLUMNS] = {}, product[ROWS], dp[ROWS], factors[ROWS];
+    struct known known[ROWS];
+    load_tile(h, queries, h.ld, first, t.first);
+    load_tile(h, dy + p.y, h.ld_out, first, t.fourth);
+    for (int r = 0; r < ROWS; r++)
+        known[r] = known_of(h, p, saved, products, query + r);
+    for (int64_t from = 0; from <= first; from += TILE) {
+        load_tile(h, keys, h.ld, from, t.second);
+        load_tile(h, values, h.ld, from, t.third);
+        __syncthreads();
+        multiply(h.apart, t.first + mine * h.apart, t.second + lane * h.apart, product);
+        multiply(h.apart, t.fourth + mine * h.apart, t.third + lane * h.apart, dp);
+        for (int r = 0; r < ROWS; r++)
+            dp[r] = pair_of(h, p, d, known[r], query + r, from + lane, product[r], dp[r]).gradient;
+        accumulate<COLUMNS>(h, dp, t.room, t.second, sum);
+        __syncthreads();
+    }
+    for (int r = 0; r < ROWS; r++)
+        factors[r] = h.scale;
+    store_rows<T, COLUMNS>(h, sum, factors, query, h.ld, dqkv + p.qkv);
+}
+
+template <typename T, int COLUMNS>
+static __global__ void __launch_bounds__(THREADS, 2)
+    keys_kernel(struct head h, struct draw d, const T *qkv, const float *saved,
+                const float *products, const T *dy, T *dqkv)
+{
+    SHARED_BYTES(memory);
+    struct tiles t = tiles_at(h, memory, 4);
+    struct place p = my_place(h);
+    int lane = threadIdx.x % WARP, mine = (int)threadIdx.x / WARP * ROWS;
+    int64_t first = my_keys(), key = first + mine;
+    const T *queries = qkv + p.qkv, *keys = queries + h.ld_out, *values = keys + h.ld_out;
+    float dkey[ROWS][COLUMNS] = {}, dvalue[ROWS][COLUMNS] = {};
+    float product[ROWS], dp[ROWS], ones[ROWS], scales[ROWS];
+    load_tile(h, keys, h.ld, first, t.first);
+    load_tile(h, values, h.ld, first, t.second);
+    for (int64_t from = first; from < h.context; from += TILE) {
+        load_tile(h, queries, h.ld, from, t.third);
+        load_tile(h, dy + p.y, h.ld_out, from, t.fourth);
+        __syncthreads();
+        multiply(h.apart, t.first + mine * h.apart, t.third + lane * h.apart, product);
+        multiply(h.apart, t.second + mine * h.apart, t.fourth + lane * h.apart, dp);
+        struct known known = known_of(h, p, saved, products, from + lane);
+        for (int r = 0; r < ROWS; r++) {
+            struct pair pair = pair_of(h, p, d, known, from + lane, key + r, product[r], dp[r]);
+            product[r] = pair.weight;
+            dp[r] = pair.gradient;
+        }
+        accumulate<COLUMNS>(h, product, t.room, t.fourth, dvalue);
+        accumulate<COLUMNS>(h, dp, t.room, t.third, dkey);
+        __syncthreads();
+    }
+    for (int r = 0; r < ROWS; r++) {
+        ones[r] = 1.0f;
+        scales[r] = h.scale;
+    }
+    store_rows<T, COLUMNS>(h, dkey, scales, key, h.ld, dqkv + p.qkv + h.ld_out);
+    store_rows<T, COLUMNS>(h, dvalue, ones, key, h.ld, dqkv + p.qkv + 2 * h.ld_out);
+}
+
+// --- what the public ops call
+
+bool attention_kernel_fits(const struct ops_attention *s)
+{
+    return s->width / s->heads <= ATTENTION_KERNEL_WIDTH;
+}
+
+int64_t attention_kernel_saved(const struct ops_attention *s)
+{
+    return s->samples * s->heads * s->context;
+}
+
+int64_t attention_kernel_scratch(const struct ops_attention *s)
+{
+    return attention_kernel_saved(s);
+}
+
+static dim3 grid_of(const struct ops_attention *s)
+{
+    return dim3((unsigned)(s->samples * s->heads), blocks_for(s->context, TILE));
+}
+
+// BY_WIDTH(COLUMNS, head, f<T, COLUMNS>(...)) does that with as many columns to a lane as it takes.
+#define BY_WIDTH(COLUMNS, head, ...)                                                               \
+    do {                                                                                           \
+        if ((head).width <= 2 * WARP) {                                                            \
+            constexpr int COLUMNS = 2;                                                             \
+            __VA_ARGS__;                                                                           \
+        } else if ((head).width <= 4 * WARP) {                                                     \
+            constexpr int COLUMNS = 4;                                                             \
+            __VA_ARGS__;                                                                           \
+        } else {                                                                                   \
+            constexpr int COLUMNS = 8;                                                             \
+            __VA_ARGS__;                                                                           \
+        }                                                                                          \
+    } while (0)
+
+template <typename T>
+static void forward(const struct ops_attention *s, struct draw d, const T *qkv, float *saved, T *y)
+{
+    struct head h = head_of(s);
+    BY_WIDTH(COLUMNS, h,
+             LAUNCH((forward_kernel<T, COLUMNS>), grid_of(s), THREADS, shared_bytes(h, 3), h, d,
+                    qkv, saved, y));
+}
+
+void attention_kernel_forward(const struct ops_attention *s, const struct ops_dropout *draw,
+                              const real *qkv, float *saved, real *y)
+{
+    DISPATCH(T, forward<T>(s, draw_of(draw), reals<T>(qkv), saved, reals<T>(y)));
+}
+
+template <typename T>
+static void backward(const struct ops_attention *s, struct draw d, const T *qkv, const T *y,
+                     const float *saved, float *products, const T *dy, T *dqkv)
+{
+    struct head h = head_of(s);
+    int64_t queries = attention_kernel_saved(s);
+    LAUNCH(products_kernel<T>, blocks_for(queries, WARPS), THREADS, 0, h, queries, y, dy, products);
+    BY_WIDTH(COLUMNS, h, {
+        LAUNCH((queries_kernel<T, COLUMNS>), grid_of(s), THREADS, shared_bytes(h, 4), h, d, qkv,
+               saved, products, dy, dqkv);
+        LAUNCH((keys_kernel<T, COLUMNS>), grid_of(s), THREADS, shared_bytes(h, 4), h, d, qkv, saved,
+               products, dy, dqkv);
+    });
+}
+
+void attention_kernel_backward(const struct ops_attention *s, const struct ops_dropout *draw,
+                               const real *qkv, const real *y, const float *saved, float *scratch,
+                               const real *dy, real *dqkv)
+{
+    DISPATCH(T, backward<T>(s, draw_of(draw), reals<T>(qkv), reals<T>(y), saved, scratch,
+                            reals<T>(dy), reals<T>(dqkv)));
+}

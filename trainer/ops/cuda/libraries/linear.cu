@@ -1,0 +1,329 @@
+// Products by cuBLASLt. What is a row here is a column there: its product C = op(A) op(B) of
+// column-major matrices is, read by rows, C' = op(B)' op(A)', so the weights come first.
+//
+// Which kernel takes a shape is asked once, in ops_linear_compile(). Only such may be chosen whose
+// result does not vary: partial sums of a split product stay in float, apart, and are added up by a
+// kernel of their own, in order.
+//
+// gelu behind a product, and its slope behind the gradient's, are done to the sums before they are
+// rounded and written, where cuBLASLt has one kernel for it: for bf16 from Hopper on. On older GPUs
+// and in float it runs a second one, which is slower than ours.
+#include <stdlib.h>
+
+#include "trainer/ops/cuda/device/device.h"
+#include "trainer/ops/cuda/kernels/bias_gradient.h"
+
+extern "C" {
+#include "base/arena.h"
+}
+
+enum { ALIGNMENT = 16 }; // bytes
+
+// C[m, n] = op(A) op(B), by columns; k is what is summed over. Matrices have no gaps.
+struct shape {
+    bool turn_a, turn_b; // op is the transposition
+    int64_t m, n, k;
+    bool bias;      // [m], to each column
+    bool gelu;      // what C is before gelu is written, too
+    bool slope;     // C is multiplied by the slope of gelu there
+    bool float_sum; // C is of floats, else of reals
+};
+
+// What is multiplied, and where to.
+struct factors {
+    const void *a, *b, *bias;
+    const void *before; // gelu: written, or for its slope read
+    bool add;           // to what is in C
+    void *c;
+};
+
+struct multiplier {
+    cublasLtMatmulDesc_t op;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t algorithm;
+};
+
+enum product {
+    FORWARD,
+    FORWARD_BIAS,
+    DATA,
+    WEIGHTS,
+    FORWARD_GELU, // from here on there may be none
+    FORWARD_GELU_BIAS,
+    DATA_GELU,
+    PRODUCTS
+};
+
+struct ops_product {
+    struct multiplier of[PRODUCTS];
+};
+
+static struct shape shape_of(const struct ops_linear *s, enum product which)
+{
+    switch (which) {
+    case DATA:
+    case DATA_GELU:
+        return {.turn_a = !s->transposed,
+                .m = s->in,
+                .n = s->rows,
+                .k = s->out,
+                .slope = which == DATA_GELU};
+    case WEIGHTS:
+        return {.turn_b = true,
+                .m = s->transposed ? s->in : s->out,
+                .n = s->transposed ? s->out : s->in,
+                .k = s->rows,
+                .float_sum = true};
+    default:
+        return {.turn_a = s->transposed,
+                .m = s->out,
+                .n = s->rows,
+                .k = s->in,
+                .bias = which == FORWARD_BIAS || which == FORWARD_GELU_BIAS,
+                .gelu = which == FORWARD_GELU || which == FORWARD_GELU_BIAS};
+    }
+}
+
+static cublasLtEpilogue_t epilogue_of(const struct shape *s)
+{
+    if (s->slope)
+        return CUBLASLT_EPILOGUE_DGELU;
+    if (s->gelu)
+        return s->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    return s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+template <typename V>
+static cublasStatus_t set(struct multiplier *p, cublasLtMatmulDescAttributes_t attribute, V value)
+{
+    return cublasLtMatmulDescSetAttribute(p->op, attribute, &value, sizeof value);
+}
+
+// Where bias and what is before gelu are. NULL: the product has no such.
+static cublasStatus_t set_beside(struct multiplier *p, const void *bias, const void *before)
+{
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (bias)
+        status = set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    if (before && !status)
+        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, before);
+    return status;
+}
+
+static cublasStatus_t describe_operation(const struct shape *s, struct multiplier *p)
+{
+    // Heuristics take these for as aligned as they are here.
+    const unsigned char *somewhere = (const unsigned char *)cuda_workspace() + ALIGNMENT;
+    bool beside = s->gelu || s->slope;
+    cublasComputeType_t compute =
+        device.precision == OPS_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cublasStatus_t status = cublasLtMatmulDescCreate(&p->op, compute, CUDA_R_32F);
+    if (!status)
+        status = set(p, CUBLASLT_MATMUL_DESC_TRANSA, s->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (!status)
+        status = set(p, CUBLASLT_MATMUL_DESC_TRANSB, s->turn_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (!status)
+        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(s));
+    if (!status && beside)
+        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s->m);
+    if (!status)
+        status = set_beside(p, s->bias ? somewhere : NULL, beside ? somewhere : NULL);
+    return status;
+}
+
+static cublasStatus_t describe(const struct shape *s, struct multiplier *p)
+{
+    cudaDataType reals = cuda_reals_are_bf16() ? CUDA_R_16BF : CUDA_R_32F;
+    uint64_t m = (uint64_t)s->m, n = (uint64_t)s->n, k = (uint64_t)s->k;
+    cublasStatus_t status = describe_operation(s, p);
+    if (!status)
+        status = cublasLtMatrixLayoutCreate(&p->a, reals, s->turn_a ? k : m, s->turn_a ? m : k,
+                                            s->turn_a ? s->k : s->m);
+    if (!status)
+        status = cublasLtMatrixLayoutCreate(&p->b, reals, s->turn_b ? n : k, s->turn_b ? k : n,
+                                            s->turn_b ? s->n : s->k);
+    if (!status)
+        status = cublasLtMatrixLayoutCreate(&p->c, s->float_sum ? CUDA_R_32F : reals, m, n, s->m);
+    return status;
+}
+
+// Weights lie anywhere among all parameters: nothing is taken to be aligned to more than a load.
+static cublasStatus_t prefer(cublasLtMatmulPreference_t preference)
+{
+    static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    const uint32_t alignment = ALIGNMENT;
+    const uint32_t reductions =
+        CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint64_t workspace = CUDA_WORKSPACE_BYTES;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    for (int i = 0; i < 4 && !status; i++)
+        status = cublasLtMatmulPreferenceSetAttribute(preference, alignments[i], &alignment,
+                                                      sizeof alignment);
+    if (!status)
+        status = cublasLtMatmulPreferenceSetAttribute(
+            preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions);
+    if (!status)
+        status = cublasLtMatmulPreferenceSetAttribute(
+            preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    return status;
+}
+
+static cublasStatus_t choose(struct multiplier *p)
+{
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasLtMatmulHeuristicResult_t best;
+    int found = 0;
+    cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
+    if (!status)
+        status = prefer(preference);
+    if (!status)
+        status = cublasLtMatmulAlgoGetHeuristic(device.blas, p->op, p->a, p->b, p->c, p->c,
+                                                preference, 1, &best, &found);
+    if (!status && found < 1)
+        status = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!status)
+        status = best.state;
+    if (!status)
+        p->algorithm = best.algo;
+    if (preference)
+        cublasLtMatmulPreferenceDestroy(preference);
+    return status;
+}
+
+static cublasStatus_t multiplier_make(const struct shape *s, struct multiplier *p)
+{
+    cublasStatus_t status = describe(s, p);
+    return status ? status : choose(p);
+}
+
+static void multiplier_free(struct multiplier *p)
+{
+    if (p->c)
+        cublasLtMatrixLayoutDestroy(p->c);
+    if (p->b)
+        cublasLtMatrixLayoutDestroy(p->b);
+    if (p->a)
+        cublasLtMatrixLayoutDestroy(p->a);
+    if (p->op)
+        cublasLtMatmulDescDestroy(p->op);
+    *p = {};
+}
+
+static bool may_fuse(const struct shape *s)
+{
+    int generation = device.capability / 10; // 12: GeForce, where it is the slower way
+    return cuda_reals_are_bf16() && (generation == 9 || generation == 10) && s->m % 8 == 0;
+}
+
+int ops_linear_compile(struct ops_linear *s, struct error *e)
+{
+    s->product = (struct ops_product *)xcalloc(1, sizeof *s->product);
+    for (int i = 0; i < PRODUCTS; i++) {
+        struct shape shape = shape_of(s, (enum product)i);
+        if (i >= FORWARD_GELU && !may_fuse(&shape))
+            continue;
+        cublasStatus_t status = multiplier_make(&shape, &s->product->of[i]);
+        if (status && i >= FORWARD_GELU) {
+            multiplier_free(&s->product->of[i]);
+        } else if (status) {
+            ops_linear_free(s);
+            return error_set(e, ERR_INTERNAL,
+                             "cuBLASLt has no kernel for a product of %lld x %lld x %lld (%s)",
+                             (long long)shape.m, (long long)shape.k, (long long)shape.n,
+                             cublasLtGetStatusString(status));
+        }
+    }
+    return 0;
+}
+
+void ops_linear_free(struct ops_linear *s)
+{
+    if (!s->product)
+        return;
+    for (int i = 0; i < PRODUCTS; i++)
+        multiplier_free(&s->product->of[i]);
+    free(s->product);
+    s->product = NULL;
+}
+
+static cublasStatus_t run(struct multiplier *p, const struct factors *f)
+{
+    const float one = 1, beta = f->add ? 1 : 0;
+    cublasStatus_t status = set_beside(p, f->bias, f->before);
+    if (status)
+        return status;
+    return cublasLtMatmul(device.blas, p->op, &one, f->a, p->a, f->b, p->b, &beta, f->c, p->c, f->c,
+                          p->c, &p->algorithm, device.workspace, CUDA_WORKSPACE_BYTES,
+                          device.stream);
+}
+
+// A layer that was not compiled is, for this once: with the same kernels and bits, but slowly.
+static void multiply(const struct ops_linear *s, enum product which, const struct factors *f,
+                     const char *op)
+{
+    struct multiplier once = {};
+    struct multiplier *p = s->product ? &s->product->of[which] : &once;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (!s->product) {
+        struct shape shape = shape_of(s, which);
+        status = multiplier_make(&shape, p);
+    }
+    device_check_blas(status ? status : run(p, f), op);
+    multiplier_free(&once);
+}
+
+static bool has(const struct ops_linear *s, enum product which)
+{
+    return s->product && s->product->of[which].op;
+}
+
+void ops_linear_forward(const struct ops_linear *s, const real *x, const real *w, const real *bias,
+                        real *y)
+{
+    const struct factors f = {.a = w, .b = x, .bias = bias, .c = y};
+    multiply(s, bias ? FORWARD_BIAS : FORWARD, &f, "ops_linear_forward");
+}
+
+void ops_linear_gelu_forward(const struct ops_linear *s, const real *x, const real *w,
+                             const real *bias, real *before, real *y)
+{
+    const struct factors f = {.a = w, .b = x, .bias = bias, .before = before, .c = y};
+    enum product which = bias ? FORWARD_GELU_BIAS : FORWARD_GELU;
+    if (has(s, which)) {
+        multiply(s, which, &f, "ops_linear_gelu_forward");
+        return;
+    }
+    ops_linear_forward(s, x, w, bias, before);
+    ops_gelu_forward(s->rows * s->out, before, y);
+}
+
+void ops_linear_backward_data(const struct ops_linear *s, const real *w, const real *dy, real *dx,
+                              bool add)
+{
+    const struct factors f = {.a = w, .b = dy, .add = add, .c = dx};
+    multiply(s, DATA, &f, "ops_linear_backward_data");
+}
+
+void ops_linear_gelu_backward_data(const struct ops_linear *s, const real *w, const real *dy,
+                                   const real *before, real *dx)
+{
+    const struct factors f = {.a = w, .b = dy, .before = before, .c = dx};
+    if (has(s, DATA_GELU)) {
+        multiply(s, DATA_GELU, &f, "ops_linear_gelu_backward_data");
+        return;
+    }
+    ops_linear_backward_data(s, w, dy, dx, false);
+    ops_gelu_backward(s->rows * s->in, before, dx, dx);
+}
+
+void ops_linear_backward_weights(const struct ops_linear *s, const real *x, const real *dy,
+                                 float *dw, bool add, float *db)
+{
+    const struct factors f = {
+        .a = s->transposed ? x : dy, .b = s->transposed ? dy : x, .add = add, .c = dw};
+    multiply(s, WEIGHTS, &f, "ops_linear_backward_weights");
+    if (db)
+        columns_sum(s->rows, s->out, dy, db);
+}
