@@ -4,6 +4,9 @@
 
 #include "api/wire.h"
 #include "base/text/json.h"
+#include "cli/output.h"
+#include "cli/password.h"
+#include "cli/verbs.h"
 
 int run_login(struct cli *c, const struct command *self, struct error *e)
 {

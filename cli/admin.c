@@ -9,6 +9,9 @@
 #include "base/limits.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
+#include "cli/output.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
 
 // --- master --------------------------------------------------------------------------------------
 

@@ -8,6 +8,9 @@
 
 #include "base/arena.h"
 #include "base/os/file.h"
+#include "cli/meter.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
 #include "db/backup.h"
 
 static bool show(void *ctx, const char *what, int64_t done, int64_t total)

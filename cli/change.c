@@ -9,6 +9,10 @@
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "base/text/yaml.h"
+#include "cli/lookup.h"
+#include "cli/output.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
 
 // --- set -----------------------------------------------------------------------------------------
 

@@ -7,11 +7,11 @@
 
 #include "api/archive.h"
 #include "api/checkpoint.h"
-#include "api/cli/output.h"
-#include "api/cli/rows.h"
-#include "api/cli/verbs.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
+#include "cli/output.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
 
 enum { DOWNLOAD_MAX_GIB = 1024 };
 

@@ -5,6 +5,9 @@
 
 #include "api/wire.h"
 #include "base/text/json.h"
+#include "cli/output.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
 
 // "a,b" as det takes lists, each part behind what is in the list already.
 static void add_parts(json_t *list, const char *text)

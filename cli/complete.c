@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cli/columns.h"
-#include "api/cli/flagset.h"
-#include "api/cli/help.h"
-#include "api/cli/lookup.h"
-#include "api/cli/verbs.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text/json.h"
+#include "cli/columns.h"
+#include "cli/flagset.h"
+#include "cli/help.h"
+#include "cli/lookup.h"
+#include "cli/verbs.h"
 
 enum { PATIENCE_S = 2 };
 

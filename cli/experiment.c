@@ -10,6 +10,14 @@
 #include "base/limits.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
+#include "cli/columns.h"
+#include "cli/failure.h"
+#include "cli/output.h"
+#include "cli/overlay.h"
+#include "cli/rows.h"
+#include "cli/search_table.h"
+#include "cli/verbs.h"
+#include "cli/waiting.h"
 
 int fetch_experiment(struct cli *c, long long id, json_t **experiment, struct error *e)
 {

@@ -11,6 +11,9 @@
 #include "base/hash.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
+#include "cli/bundle.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
 
 struct export
 {

@@ -5,6 +5,7 @@
 
 #include "api/wire.h"
 #include "base/text/json.h"
+#include "cli/rows.h"
 
 const char *failure_columns(const json_t *rows, const char *columns, struct arena *a)
 {

@@ -10,6 +10,13 @@
 #include "api/wire.h"
 #include "base/clock.h"
 #include "base/text/json.h"
+#include "cli/cli.h"
+#include "cli/failure.h"
+#include "cli/progress.h"
+#include "cli/rows.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "cli/watch.h"
 
 enum {
     LOOK_US = 200 * 1000,        // between two looks at what events only say to have changed

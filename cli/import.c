@@ -14,6 +14,9 @@
 #include "base/os/file.h"
 #include "base/rng.h"
 #include "base/text/json.h"
+#include "cli/bundle.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
 
 enum { BATCH = 1000, BATCH_BYTES = 4 << 20 };
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cli/verbs.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
+#include "cli/verbs.h"
 
 static const char *const keys[] = {"path",
                                    "validation_path",

@@ -7,6 +7,7 @@
 #include "api/wire.h"
 #include "base/buf.h"
 #include "base/text/json.h"
+#include "cli/verbs.h"
 
 struct shown {
     struct cli *c;

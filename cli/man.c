@@ -11,6 +11,9 @@
 
 #include "base/buf.h"
 #include "base/os/file.h"
+#include "cli/flagset.h"
+#include "cli/help.h"
+#include "cli/verbs.h"
 
 extern char **environ;
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cli/verbs.h"
 #include "base/text/json.h"
+#include "cli/verbs.h"
 
 // --metadata laid over what is there: KEY=null takes a key out.
 static int lay_over(struct cli *c, const json_t *there, json_t **metadata, struct error *e)

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cli/lookup.h"
-#include "api/cli/output.h"
-#include "api/cli/rows.h"
-#include "api/cli/verbs.h"
 #include "base/text/json.h"
+#include "cli/lookup.h"
+#include "cli/output.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
 
 static json_t *copy(const json_t *value)
 {

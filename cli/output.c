@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cli/rows.h"
 #include "base/printable.h"
 #include "base/text/csv.h"
 #include "base/text/json.h"
+#include "cli/rows.h"
 
 enum { OUTPUT_LIMIT = 1 << 30, OUTPUT_COLUMNS_MAX = 256 };
 

@@ -1,11 +1,11 @@
 // Projects: the folders of a team (workspace) that experiments are in.
 #include <string.h>
 
-#include "api/cli/lookup.h"
-#include "api/cli/output.h"
-#include "api/cli/rows.h"
-#include "api/cli/verbs.h"
 #include "base/text/json.h"
+#include "cli/lookup.h"
+#include "cli/output.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
 
 static json_t *row_project(const json_t *project)
 {

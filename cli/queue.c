@@ -6,6 +6,11 @@
 #include "api/wire.h"
 #include "base/clock.h"
 #include "base/text/json.h"
+#include "cli/lookup.h"
+#include "cli/output.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
+#include "cli/waiting.h"
 
 enum { SCREENFUL = 100 }; // rows of a table without --all
 

@@ -13,6 +13,7 @@
 #include "base/limits.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
+#include "cli/waiting.h"
 
 static void set_string(json_t *row, const char *key, const char *text)
 {

@@ -13,6 +13,7 @@
 #include "base/limits.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
+#include "cli/cli.h"
 
 enum { CREDENTIALS_MAX = 1 << 20, AWAY_US = 500 * 1000 };
 

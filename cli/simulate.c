@@ -10,6 +10,8 @@
 
 #include "base/clock.h"
 #include "base/os/file.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
 
 enum { PLOT_MAX = 16 << 20, BAR_CELLS = 32 };
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "api/cli/simulate.h"
 #include "base/os/file.h"
+#include "cli/simulate.h"
 
 enum { TEAMS_TEXT_MAX = 1 << 20, DEFAULT_SLOTS = 8, DEFAULT_COST_S = 60 };
 

@@ -7,6 +7,11 @@
 #include "api/wire.h"
 #include "base/clock.h"
 #include "base/text/json.h"
+#include "cli/failure.h"
+#include "cli/output.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
+#include "cli/watch.h"
 
 enum { WAIT_MOST_US = 10 * 1000000, DELETE_TRIES = 600 };
 

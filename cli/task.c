@@ -16,6 +16,9 @@
 #include "base/printable.h"
 #include "base/rng.h"
 #include "base/text/json.h"
+#include "cli/output.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
 
 enum { AWAY_US = 500 * 1000, LOST_US = 60 * 1000000, REPEAT_US = 15 * 1000000 };
 

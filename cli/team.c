@@ -4,11 +4,11 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/cli/lookup.h"
-#include "api/cli/output.h"
-#include "api/cli/rows.h"
-#include "api/cli/verbs.h"
 #include "base/text/json.h"
+#include "cli/lookup.h"
+#include "cli/output.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
 
 // --- what the flags ask for ----------------------------------------------------------------------
 

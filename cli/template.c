@@ -2,14 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cli/lookup.h"
-#include "api/cli/output.h"
-#include "api/cli/rows.h"
-#include "api/cli/verbs.h"
 #include "base/limits.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
 #include "base/text/yaml.h"
+#include "cli/lookup.h"
+#include "cli/output.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
 
 static json_t *row_template(struct cli *c, const json_t *object)
 {

@@ -4,6 +4,11 @@
 
 #include "api/wire.h"
 #include "base/text/json.h"
+#include "cli/columns.h"
+#include "cli/failure.h"
+#include "cli/output.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
 
 int run_trial_list(struct cli *c, const struct command *self, struct error *e)
 {

@@ -4,6 +4,11 @@
 
 #include "api/wire.h"
 #include "base/text/json.h"
+#include "cli/lookup.h"
+#include "cli/output.h"
+#include "cli/password.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
 
 static json_t *row_user(const json_t *user)
 {

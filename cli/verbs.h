@@ -2,9 +2,9 @@
 #ifndef MUSTER_CLI_VERBS_H
 #define MUSTER_CLI_VERBS_H
 
-#include "api/cli/cli.h"
-#include "api/cli/values.h"
 #include "base/text/yaml.h"
+#include "cli/cli.h"
+#include "cli/values.h"
 
 cli_verb run_login, run_logout, run_whoami; // account.c
 cli_verb run_user_list, run_user_create, run_user_describe, run_user_set, run_user_rename,

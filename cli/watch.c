@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 #include "base/text/json.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
 
 enum {
     GAP_US = 500 * 1000,    // between two looks

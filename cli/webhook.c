@@ -5,6 +5,10 @@
 
 #include "api/wire.h"
 #include "base/text/json.h"
+#include "cli/lookup.h"
+#include "cli/output.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
 
 // --- what --on says ------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@
 #include "base/text/json.h"
 #include "base/text/schema.h"
 #include "base/text/yaml.h"
-#include "master/simulate/trace.h"
-#include "master/simulate/users.h"
+#include "simulate/trace.h"
+#include "simulate/users.h"
 
 enum { SLOTS_MAX = SIMULATE_NODES_MAX * SIMULATE_NODE_SLOTS_MAX };
 

@@ -10,13 +10,13 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
-#include "master/core/logs.h"
-#include "master/core/teams.h"
-#include "master/core/verbs.h"
-#include "master/core/workers.h"
-#include "master/roles.h"
+#include "master/calls/experiment_verbs.h"
+#include "master/ingest/logs.h"
+#include "master/kernel/handlers.h"
+#include "master/kernel/workers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/teams/roles.h"
+#include "master/teams/teams.h"
 
 enum bulk_of { OF_EXPERIMENTS, OF_SEARCHES, OF_RUNS };
 

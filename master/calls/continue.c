@@ -9,14 +9,14 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/core/fits.h"
-#include "master/core/gc.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
-#include "master/core/policies.h"
-#include "master/core/steer.h"
-#include "master/core/teams.h"
-#include "master/core/workers.h"
+#include "master/calls/feasibility.h"
+#include "master/calls/queue_moves.h"
+#include "master/ingest/log_policies.h"
+#include "master/kernel/handlers.h"
+#include "master/kernel/workers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/retention/gc.h"
+#include "master/teams/teams.h"
 
 struct continuation {
     struct work work; // first

@@ -3,7 +3,7 @@
 #define MUSTER_MASTER_CALLS_FEASIBILITY_H
 
 #include "base/text/json.h"
-#include "master/core/teams.h"
+#include "master/teams/teams.h"
 
 // ERR_INVALID: never as things are configured (a pool that is not there, over the maximum of the
 // workspace or of the user in it).

@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "base/text/json.h"
-#include "master/core/events.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
-#include "master/core/teams.h"
+#include "master/kernel/change_events.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/teams/teams.h"
 
 struct times {
     int64_t start, end; // end 0: none

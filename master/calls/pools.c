@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
-#include "master/core/steer.h"
+#include "master/calls/queue_moves.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
 
 // --- slots ---------------------------------------------------------------------------------------
 

@@ -7,10 +7,10 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
-#include "master/core/teams.h"
-#include "master/core/why.h"
+#include "master/calls/wait_reason.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/teams/teams.h"
 
 // --- jobs in order -------------------------------------------------------------------------------
 

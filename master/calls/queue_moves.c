@@ -14,10 +14,10 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
-#include "master/core/teams.h"
-#include "master/precedence.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/teams/precedence.h"
+#include "master/teams/teams.h"
 
 enum { UPDATES_MAX = 1000 };
 

@@ -7,13 +7,13 @@
 #include "base/arena.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
-#include "master/core/files.h"
-#include "master/core/gc.h"
-#include "master/core/lives.h"
-#include "master/core/loop.h"
-#include "master/core/names.h"
-#include "master/core/teams.h"
-#include "master/core/workers.h"
+#include "master/calls/code_archives.h"
+#include "master/calls/external_ids.h"
+#include "master/kernel/loop.h"
+#include "master/kernel/workers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/retention/gc.h"
+#include "master/teams/teams.h"
 
 struct removal {
     struct work work; // first

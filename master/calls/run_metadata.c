@@ -6,11 +6,11 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/core/detached.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
-#include "master/core/teams.h"
-#include "master/sight.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/unmanaged.h"
+#include "master/teams/authz.h"
+#include "master/teams/teams.h"
 
 // Storage is the client's matter: it says where it writes with each checkpoint.
 int core_run_start(struct core *c, struct request *rq, struct error *e)

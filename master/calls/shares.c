@@ -5,9 +5,9 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/core/handlers.h"
-#include "master/core/teams.h"
-#include "master/core/why.h"
+#include "master/calls/wait_reason.h"
+#include "master/kernel/handlers.h"
+#include "master/teams/teams.h"
 
 static const double seconds_an_hour = 3600;
 

@@ -5,9 +5,9 @@
 #define MUSTER_MASTER_CALLS_SUBMIT_H
 
 #include "base/text/yaml.h"
-#include "master/core/files.h"
-#include "master/core/lives.h"
-#include "master/core/workers.h"
+#include "master/calls/code_archives.h"
+#include "master/kernel/workers.h"
+#include "master/lifecycle/lifecycle.h"
 #include "master/search/search.h"
 #include "master/teams/authz.h"
 

@@ -8,9 +8,9 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/core/submit.h"
-#include "master/core/task_verbs.h"
-#include "master/core/teams.h"
+#include "master/calls/submit.h"
+#include "master/calls/task_verbs.h"
+#include "master/teams/teams.h"
 
 // --- its configuration ---------------------------------------------------------------------------
 

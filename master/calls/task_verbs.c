@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/text/json.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
-#include "master/core/steer.h"
-#include "master/core/teams.h"
+#include "master/calls/queue_moves.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/teams/teams.h"
 
 // --- finding -------------------------------------------------------------------------------------
 

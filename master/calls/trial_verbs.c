@@ -2,10 +2,10 @@
 #include <string.h>
 
 #include "base/text/json.h"
-#include "master/core/detached.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
-#include "master/core/teams.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/unmanaged.h"
+#include "master/teams/teams.h"
 
 // Whether the store has the trial that does not live any more.
 static bool trial_was(struct core *c, int64_t id)

@@ -7,10 +7,10 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text/json.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
-#include "master/core/retries.h"
-#include "master/core/teams.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/retries.h"
+#include "master/teams/teams.h"
 
 static const char *const reason_codes[SCHED_REASON_COUNT] = {
     [SCHED_PLACED] = "PLACED",

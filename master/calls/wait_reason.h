@@ -4,7 +4,7 @@
 #define MUSTER_MASTER_CALLS_WAIT_REASON_H
 
 #include "base/text/json.h"
-#include "master/core/state.h"
+#include "master/kernel/state.h"
 
 const char *why_code(const struct sched_reason *r); // BUSY, ..
 // A sentence without its subject and its full stop: "needs 4 slots; 1 of 8 in resource pool ..".

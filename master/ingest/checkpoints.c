@@ -10,10 +10,10 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/core/detached.h"
-#include "master/core/gc.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/unmanaged.h"
+#include "master/retention/gc.h"
 
 struct incoming {
     char uuid[UUID_TEXT]; // lower case

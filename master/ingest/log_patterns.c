@@ -8,11 +8,11 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/text/pattern_cache.h"
-#include "master/core/lives.h"
-#include "master/core/logs.h"
-#include "master/core/policies.h"
-#include "master/core/webhooks.h"
-#include "master/core/workers.h"
+#include "master/ingest/log_policies.h"
+#include "master/ingest/logs.h"
+#include "master/kernel/workers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/notify/webhooks.h"
 
 enum {
     LOOK_BYTES = 4096, // that are matched between two looks at the clock

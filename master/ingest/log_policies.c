@@ -17,8 +17,8 @@
 #include "base/text/json.h"
 #include "base/text/pattern.h"
 #include "base/text/yaml.h"
-#include "master/core/lives.h"
-#include "master/core/logs.h"
+#include "master/ingest/logs.h"
+#include "master/lifecycle/lifecycle.h"
 
 struct policies {
     struct policy {

@@ -4,8 +4,8 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/core/lives.h"
-#include "master/core/teams.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/teams/teams.h"
 
 enum { TEXT_MAX = 64 * 1024 };
 

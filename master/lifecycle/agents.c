@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/core/lives.h"
+#include "master/lifecycle/lifecycle.h"
 
 static void silent(struct core *c, void *arg)
 {

@@ -37,7 +37,7 @@ static void drain_overdue(struct core *c, void *arg)
     }
     snprintf(reason, sizeof reason,
              "did not leave within %s of being asked to save its work (preemption_timeout)",
-             duration_format(a->trial->live->preemption_timeout_us, span, sizeof span));
+             duration_format(a->trial->active->preemption_timeout_us, span, sizeof span));
     allocation_kill(c, a, OUTCOME_KILLED, reason);
 }
 

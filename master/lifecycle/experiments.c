@@ -5,14 +5,14 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/core/detached.h"
-#include "master/core/gc.h"
-#include "master/core/lives.h"
-#include "master/core/loop.h"
-#include "master/core/policies.h"
-#include "master/core/steer.h"
-#include "master/core/teams.h"
-#include "master/core/webhooks.h"
+#include "master/calls/queue_moves.h"
+#include "master/ingest/log_policies.h"
+#include "master/kernel/loop.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/unmanaged.h"
+#include "master/notify/webhooks.h"
+#include "master/retention/gc.h"
+#include "master/teams/teams.h"
 
 // --- made and freed ------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text/json.h"
-#include "master/core/lives.h"
-#include "master/core/logs.h"
+#include "master/ingest/logs.h"
+#include "master/lifecycle/lifecycle.h"
 
 static const json_t *slot_of(const struct agent *g, int slot)
 {

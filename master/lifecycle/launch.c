@@ -11,7 +11,7 @@
 #include "base/limits.h"
 #include "base/rng.h"
 #include "base/text/json.h"
-#include "master/core/lives.h"
+#include "master/lifecycle/lifecycle.h"
 
 // Ports are not fenced between tasks of one machine, so each has a lane of its own: the smallest
 // slot it holds on the machine of rank 0, or for a task of no slots a number from its trial. All

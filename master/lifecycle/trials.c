@@ -5,10 +5,10 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/core/detached.h"
-#include "master/core/gc.h"
-#include "master/core/lives.h"
-#include "master/core/retries.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/retries.h"
+#include "master/lifecycle/unmanaged.h"
+#include "master/retention/gc.h"
 
 struct trial *trial_new(struct active_experiment *l, int64_t id, const char *request_id)
 {

@@ -7,10 +7,10 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
-#include "master/core/teams.h"
-#include "master/core/webhooks.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/notify/webhooks.h"
+#include "master/teams/teams.h"
 
 enum { SILENCE_US = LIMIT_SILENCE_S * 1000000 };
 

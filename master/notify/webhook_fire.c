@@ -8,9 +8,9 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/core/handlers.h"
-#include "master/core/teams.h"
-#include "master/core/webhook_parts.h"
+#include "master/kernel/handlers.h"
+#include "master/notify/webhook_internal.h"
+#include "master/teams/teams.h"
 
 enum {
     FIRED_KNOWN = 100000, // trials that one trigger remembers; the store knows the others

@@ -5,8 +5,8 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/core/teams.h"
-#include "master/core/webhook_parts.h"
+#include "master/notify/webhook_internal.h"
+#include "master/teams/teams.h"
 
 enum { PAYLOAD_MAX = 1 << 20, LINE_SHOWN = 4096 };
 

@@ -10,9 +10,9 @@
 #include "base/log.h"
 #include "base/text/json.h"
 #include "base/text/pattern.h"
-#include "master/core/handlers.h"
-#include "master/core/teams.h"
-#include "master/core/webhook_parts.h"
+#include "master/kernel/handlers.h"
+#include "master/notify/webhook_internal.h"
+#include "master/teams/teams.h"
 
 enum { TRIGGERS_MAX = 32, URL_MAX = 2048, WEBHOOKS_MAX = 1000 };
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text/yaml.h"
+#include "master/teams/authz_lookup.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
 

@@ -10,13 +10,13 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/core/events.h"
-#include "master/core/gc.h"
-#include "master/core/globs.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
-#include "master/core/teams.h"
-#include "master/core/workers.h"
+#include "master/kernel/change_events.h"
+#include "master/kernel/handlers.h"
+#include "master/kernel/workers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/retention/gc.h"
+#include "master/retention/path_patterns.h"
+#include "master/teams/teams.h"
 
 struct item { // one checkpoint of a call
     char uuid[UUID_TEXT];

@@ -8,10 +8,10 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/core/events.h"
-#include "master/core/lives.h"
-#include "master/core/loop.h"
-#include "master/core/workers.h"
+#include "master/kernel/change_events.h"
+#include "master/kernel/loop.h"
+#include "master/kernel/workers.h"
+#include "master/lifecycle/lifecycle.h"
 
 enum {
     SWEEP_EXPERIMENTS = 16, // at a time

@@ -7,7 +7,7 @@
 #include "api/checkpoint.h"
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/core/gc.h"
+#include "master/retention/gc.h"
 
 static int read_policy(struct db_reader *db, int64_t experiment, struct keep_policy *out,
                        struct error *e)

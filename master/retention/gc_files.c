@@ -10,8 +10,8 @@
 #include "base/arena.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
-#include "master/core/gc.h"
-#include "master/core/globs.h"
+#include "master/retention/gc.h"
+#include "master/retention/path_patterns.h"
 
 static bool is_matched(const json_t *patterns, const char *path)
 {

@@ -8,11 +8,11 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/core/handlers.h"
-#include "master/core/logs.h"
-#include "master/core/loop.h"
-#include "master/core/teams.h"
-#include "master/core/workers.h"
+#include "master/ingest/logs.h"
+#include "master/kernel/handlers.h"
+#include "master/kernel/loop.h"
+#include "master/kernel/workers.h"
+#include "master/teams/teams.h"
 
 enum {
     DAYS_MOST = 32767,

@@ -16,10 +16,10 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/core/gc.h"
-#include "master/core/lives.h"
-#include "master/core/logs.h"
-#include "master/core/workers.h"
+#include "master/ingest/logs.h"
+#include "master/kernel/workers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/retention/gc.h"
 
 enum { WITNESSES = 256 }; // checkpoints of others that are looked for
 

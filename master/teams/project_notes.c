@@ -3,9 +3,9 @@
 
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
-#include "master/core/teams.h"
+#include "master/kernel/handlers.h"
+#include "master/lifecycle/lifecycle.h"
+#include "master/teams/teams.h"
 
 static int find_project(struct core *c, struct request *rq, const struct project **out,
                         struct error *e)

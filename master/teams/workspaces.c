@@ -7,10 +7,9 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/core/fits.h"
-#include "master/core/handlers.h"
-#include "master/core/lives.h"
-#include "master/core/names.h"
+#include "master/calls/external_ids.h"
+#include "master/calls/feasibility.h"
+#include "master/kernel/handlers.h"
 #include "master/kinds.h"
 #include "master/lifecycle/lifecycle.h"
 

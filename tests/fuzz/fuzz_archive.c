@@ -13,6 +13,8 @@
 #include "api/walk.h"
 #include "base/arena.h"
 #include "base/log.h"
+#include "base/os/file.h"
+#include "base/text/json.h"
 #include "cli/verbs.h"
 #include "master/retention/path_patterns.h"
 #include "tests/fuzz/support.h"
