@@ -118,7 +118,7 @@ static int parse_policies(const char *text, struct simulate_input *in, struct er
     bool seen[SCHED_POLICIES] = {false};
     for (const char *p = text;; p++) {
         size_t len = strcspn(p, ",");
-        enum sched_policy policy = SCHED_FAIR_SHARE;
+        enum sched_policy policy = SCHED_POLICY_FAIR_SHARE;
         int err = policy_of(p, len, &policy, e);
         if (err)
             return err;
@@ -234,7 +234,8 @@ int simulate_input_read(const struct cli_options *o, struct simulate_input *in, 
     if (!err && o->window)
         err = simulate_window_parse(o->window, &in->from, &in->to, e);
     err = err ? err
-              : parse_policies(o->policy ? o->policy : sched_policy_names[SCHED_FAIR_SHARE], in, e);
+              : parse_policies(o->policy ? o->policy : sched_policy_names[SCHED_POLICY_FAIR_SHARE],
+                               in, e);
     if (!err && o->teams)
         err = read_teams(o->teams, &in->history.trace, e);
     if (!err && o->trace)

@@ -266,9 +266,11 @@ static void free_arguments(struct arguments *a)
 // Those that a person may choose: easy is there for simulations.
 static int policy_of(const char *word, enum sched_policy *out, struct error *e)
 {
-    const char *words[] = {sched_policy_names[SCHED_FAIR_SHARE], sched_policy_names[SCHED_PRIORITY],
-                           sched_policy_names[SCHED_IN_ORDER], NULL};
-    const enum sched_policy policies[] = {SCHED_FAIR_SHARE, SCHED_PRIORITY, SCHED_IN_ORDER};
+    const char *words[] = {sched_policy_names[SCHED_POLICY_FAIR_SHARE],
+                           sched_policy_names[SCHED_POLICY_PRIORITY],
+                           sched_policy_names[SCHED_POLICY_FIFO], NULL};
+    const enum sched_policy policies[] = {SCHED_POLICY_FAIR_SHARE, SCHED_POLICY_PRIORITY,
+                                          SCHED_POLICY_FIFO};
     for (int i = 0; words[i]; i++)
         if (!strcmp(word, words[i])) {
             *out = policies[i];

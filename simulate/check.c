@@ -17,10 +17,10 @@ static int check_team(const struct simulate_trace *t, size_t i, struct error *e)
 static int check_job(const struct simulate_trace *t, size_t i, struct error *e)
 {
     const struct simulate_job *j = &t->jobs[i];
-    if (j->least < 1 || j->most < j->least || j->most > SIMULATE_GANG_MAX)
+    if (j->min_slots < 1 || j->max_slots < j->min_slots || j->max_slots > SIMULATE_GANG_MAX)
         return error_set(e, ERR_INVALID,
-                         "job %zu: wants %d to %d slots; possible is 1 to %d, the least first", i,
-                         j->least, j->most, SIMULATE_GANG_MAX);
+                         "job %zu: wants %d to %d slots; possible is 1 to %d, the min_slots first",
+                         i, j->min_slots, j->max_slots, SIMULATE_GANG_MAX);
     if (j->length < 1 || j->length > SIMULATE_TIME_MAX)
         return error_set(e, ERR_INVALID, "job %zu: is longer than %d years, or has no length", i,
                          SIMULATE_YEARS_MAX);

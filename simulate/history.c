@@ -135,21 +135,21 @@ static int read_teams(struct db_reader *r, struct trace *t, struct error *e)
 
 // --- trials --------------------------------------------------------------------------------------
 
-static int at_least(int64_t value, int least)
+static int at_least(int64_t value, int min_slots)
 {
-    return value > least ? (int)value : least;
+    return value > min_slots ? (int)value : min_slots;
 }
 
 static void add_trial(struct history *h, struct db_rows *rows)
 {
     int most = at_least(db_int(rows, COL_WANTED), at_least(db_int(rows, COL_SLOTS), 1));
-    int least = (int)db_int(rows, COL_LEAST);
+    int min_slots = (int)db_int(rows, COL_LEAST);
     int64_t length = db_int(rows, COL_WORK) / most;
     struct simulate_job job = {
         .submit = db_int(rows, COL_QUEUED),
         .length = length > 1 ? length : 1,
-        .least = least > 0 && least < most ? least : most,
-        .most = most,
+        .min_slots = min_slots > 0 && min_slots < most ? min_slots : most,
+        .max_slots = most,
         .priority = (int)db_int(rows, COL_PRIORITY),
         .team = trace_user(&h->trace, db_text(rows, COL_WORKSPACE), db_text(rows, COL_USER)),
         .one_node = db_int(rows, COL_ONE_NODE)};

@@ -22,28 +22,28 @@ void meter_free(struct meter *m)
     m->teams = NULL;
 }
 
-void meter_wait(struct meter *m, size_t team, int most)
+void meter_wait(struct meter *m, size_t team, int max_slots)
 {
-    m->teams[team].demand += most;
+    m->teams[team].demand += max_slots;
     m->teams[team].waiting++;
     m->gangs++;
-    m->wanted += most;
+    m->wanted += max_slots;
     m->changed = true;
 }
 
-void meter_hold(struct meter *m, size_t team, int most, int slots)
+void meter_hold(struct meter *m, size_t team, int max_slots, int slots)
 {
     m->teams[team].held += slots;
     m->teams[team].waiting--;
     m->held += slots;
     m->gangs--;
-    m->wanted -= most;
+    m->wanted -= max_slots;
 }
 
-void meter_release(struct meter *m, size_t team, int most, int slots)
+void meter_release(struct meter *m, size_t team, int max_slots, int slots)
 {
     m->teams[team].held -= slots;
-    m->teams[team].demand -= most;
+    m->teams[team].demand -= max_slots;
     m->held -= slots;
     m->changed = true;
 }

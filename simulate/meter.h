@@ -41,9 +41,9 @@ void meter_free(struct meter *m);
 void meter_advance(struct meter *m, int64_t to); // all stayed as it is now until then
 
 // Gang of `team`: comes to wait, gets slots, gives them back.
-void meter_wait(struct meter *m, size_t team, int most);
-void meter_hold(struct meter *m, size_t team, int most, int slots);
-void meter_release(struct meter *m, size_t team, int most, int slots);
+void meter_wait(struct meter *m, size_t team, int max_slots);
+void meter_hold(struct meter *m, size_t team, int max_slots, int slots);
+void meter_release(struct meter *m, size_t team, int max_slots, int slots);
 
 size_t meter_bins(struct meter *m, struct simulate_bin *out); // averages; call once, at the end
 

@@ -70,7 +70,7 @@ static void add_teams(struct run *r)
     size_t tops = 0;
     for (size_t i = 0; i < t->team_count; i++) {
         const struct simulate_team *one = &t->teams[i];
-        struct sched_team team = {one->weight, one->guaranteed, one->maximum};
+        struct sched_team_spec team = {one->weight, one->guaranteed, one->maximum};
         bool is_top = one->parent == SCHED_NONE;
         r->leaf[i] = sched_team_add(r->sched, is_top ? SCHED_ROOT : r->leaf[one->parent], &team);
         r->team[i] = is_top ? tops++ : r->team[one->parent];
@@ -116,9 +116,9 @@ static void leave_out(struct run *r, int largest)
     for (size_t i = 0; i < t->job_count; i++) {
         const struct simulate_job *j = &t->jobs[i];
         const struct simulate_team *user = &t->teams[j->team], *team = &t->teams[user->parent];
-        bool is_over = (user->maximum && j->least > user->maximum) ||
-                       (team->maximum && j->least > team->maximum);
-        bool is_large = j->least > r->out->slots || (j->one_node && j->least > largest);
+        bool is_over = (user->maximum && j->min_slots > user->maximum) ||
+                       (team->maximum && j->min_slots > team->maximum);
+        bool is_large = j->min_slots > r->out->slots || (j->one_node && j->min_slots > largest);
         r->lives[i].run = is_over || is_large ? UINT32_MAX : 0;
         r->out->too_large += is_over || is_large;
     }
@@ -135,30 +135,31 @@ static void wait_for_slots(struct run *r, size_t i)
 {
     struct life *l = &r->lives[i];
     const struct simulate_job *j = &r->trace->jobs[i];
-    struct sched_gang gang = {.job = l->job,
-                              .least = j->least,
-                              .most = j->most,
-                              .one_agent = j->one_node,
-                              .tag = (int64_t)i,
-                              .waited = l->waited};
+    struct sched_gang_spec gang = {.job = l->job,
+                                   .min_slots = j->min_slots,
+                                   .max_slots = j->max_slots,
+                                   .one_agent = j->one_node,
+                                   .tag = (int64_t)i,
+                                   .waited = l->waited};
     l->queued = r->now;
     l->gang = sched_gang_add(r->sched, &gang, r->now);
     // Only EASY is told how long things take; the others have to do without, as in production.
-    if (r->options->policy == SCHED_EASY)
-        sched_gang_expect(r->sched, l->gang, l->owed + (l->work + j->most - 1) / j->most);
-    meter_wait(&r->meter, r->team[j->team], j->most);
+    if (r->options->policy == SCHED_POLICY_EASY)
+        sched_gang_set_expected_end(r->sched, l->gang,
+                                    l->owed + (l->work + j->max_slots - 1) / j->max_slots);
+    meter_wait(&r->meter, r->team[j->team], j->max_slots);
     r->waiting++;
 }
 
 static void submit(struct run *r, size_t i)
 {
     const struct simulate_job *j = &r->trace->jobs[i];
-    struct sched_job job = {.team = r->leaf[j->team],
-                            .priority = j->priority,
-                            .order = (int64_t)i,
-                            .weight = SCHED_WEIGHT_ONE};
+    struct sched_job_spec job = {.team = r->leaf[j->team],
+                                 .priority = j->priority,
+                                 .order = (int64_t)i,
+                                 .weight = SCHED_WEIGHT_ONE};
     r->lives[i].job = sched_job_add(r->sched, &job);
-    r->lives[i].work = j->length * j->most;
+    r->lives[i].work = j->length * j->max_slots;
     wait_for_slots(r, i);
 }
 
@@ -173,7 +174,7 @@ static void start(struct run *r, size_t i, int slots)
 {
     struct life *l = &r->lives[i];
     const struct simulate_job *j = &r->trace->jobs[i];
-    must(!l->slots && slots >= j->least && slots <= j->most);
+    must(!l->slots && slots >= j->min_slots && slots <= j->max_slots);
     l->slots = slots;
     l->since = r->now;
     l->waited += r->now - l->queued;
@@ -182,10 +183,10 @@ static void start(struct run *r, size_t i, int slots)
     events_add(&r->events, (struct event){l->end, i, ++l->run, EVENT_ENDS});
     if (l->owed)
         events_add(&r->events, (struct event){r->now + l->owed, i, l->run, EVENT_WORKS});
-    meter_hold(&r->meter, r->team[j->team], j->most, slots);
+    meter_hold(&r->meter, r->team[j->team], j->max_slots, slots);
     set_working(r, l, !l->owed);
-    if (r->options->policy == SCHED_EASY)
-        sched_gang_expect(r->sched, l->gang, l->end);
+    if (r->options->policy == SCHED_POLICY_EASY)
+        sched_gang_set_expected_end(r->sched, l->gang, l->end);
     r->waiting--;
     r->out->starts++;
 }
@@ -216,7 +217,7 @@ static void release(struct run *r, size_t i)
     const struct simulate_job *j = &r->trace->jobs[i];
     sched_gang_remove(r->sched, l->gang, r->now);
     set_working(r, l, false);
-    meter_release(&r->meter, r->team[j->team], j->most, l->slots);
+    meter_release(&r->meter, r->team[j->team], j->max_slots, l->slots);
     l->slots = 0;
 }
 
@@ -231,12 +232,12 @@ static void end(struct run *r, size_t i)
     double wait = fmax(0, took - length); // no less, but for rounding up of an elastic gang's end
     struct simulate_figures *f = r->out;
     struct simulate_team_figures *team = &f->teams[r->team[j->team]];
-    int class = simulate_class_of(j->most);
+    int class = simulate_class_of(j->max_slots);
     r->completion[f->jobs++] = took;
     r->wait[class][f->wait[class].count++] = wait;
     r->slowdown += fmax(1, took / fmax(length, SLOWDOWN_FLOOR_S));
     team->jobs++;
-    team->slot_hours += length * j->most / 3600;
+    team->slot_hours += length * j->max_slots / 3600;
     team->mean_wait += wait; // the sum, until all is over
 }
 

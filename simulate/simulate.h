@@ -3,9 +3,9 @@
 // same input on any machine. Any thread, one simulation at a time on its own data; the caller frees
 // what it gave and, by simulate_figures_free(), what it got.
 //
-// A gang's work is `length` on `most` slots; on fewer it takes proportionally longer. A gang that
-// has to leave stops working at once, keeps its slots for `drain`, and pays `preempt_cost` before
-// it goes on working. Times are microseconds; those of a trace may count from any day.
+// A gang's work is `length` on `max_slots` slots; on fewer it takes proportionally longer. A gang
+// that has to leave stops working at once, keeps its slots for `drain`, and pays `preempt_cost`
+// before it goes on working. Times are microseconds; those of a trace may count from any day.
 #ifndef MUSTER_SIMULATE_SIMULATE_H
 #define MUSTER_SIMULATE_SIMULATE_H
 
@@ -37,8 +37,8 @@ struct simulate_team {
 
 struct simulate_job {
     int64_t submit;
-    int64_t length; // of its work on `most` slots; at least 1
-    int least, most;
+    int64_t length; // of its work on `max_slots` slots; at least 1
+    int min_slots, max_slots;
     int priority;
     int team; // index of a user
     bool one_node;

@@ -204,7 +204,7 @@ static int seconds_of(const struct reader *r, enum column c, double most, int64_
 }
 
 // An integer; an empty field gives *out as it was, if the column may be absent.
-static int integer_of(const struct reader *r, enum column c, int least, int most, int *out,
+static int integer_of(const struct reader *r, enum column c, int min_slots, int most, int *out,
                       struct error *e)
 {
     const struct field *f = &r->fields[c];
@@ -216,9 +216,9 @@ static int integer_of(const struct reader *r, enum column c, int least, int most
     if (end == f->text || *end)
         return fault(r, f->column, e, "%s: expected a whole number, found \"%s\"",
                      trace_job_columns[c], f->text);
-    if (errno || value < least || value > most)
+    if (errno || value < min_slots || value > most)
         return fault(r, f->column, e, "%s: %s is not between %d and %d", trace_job_columns[c],
-                     f->text, least, most);
+                     f->text, min_slots, most);
     *out = (int)value;
     return 0;
 }
@@ -237,20 +237,20 @@ static int read_job(struct trace *t, struct reader *r, int64_t from, int64_t to,
     struct simulate_job job = {.priority = SCHED_PRIORITY_DEFAULT};
     int err = read_line(r, e);
     err = err ? err : seconds_of(r, SUBMIT, latest_s, &job.submit, e);
-    err = err ? err : integer_of(r, GPUS, 0, SIMULATE_GANG_MAX, &job.most, e);
+    err = err ? err : integer_of(r, GPUS, 0, SIMULATE_GANG_MAX, &job.max_slots, e);
     double longest_s = (double)SIMULATE_TIME_MAX / SIMULATE_SECOND;
     err = err ? err : seconds_of(r, DURATION, longest_s, &job.length, e);
     err = err ? err
               : integer_of(r, PRIORITY, SCHED_PRIORITY_MIN, SCHED_PRIORITY_MAX, &job.priority, e);
-    job.least = job.most;
-    if (job.most)
-        err = err ? err : integer_of(r, MIN_GPUS, 1, job.most, &job.least, e);
+    job.min_slots = job.max_slots;
+    if (job.max_slots)
+        err = err ? err : integer_of(r, MIN_GPUS, 1, job.max_slots, &job.min_slots, e);
     if (err)
         return err;
     bool is_inside = job.submit >= from && job.submit < to;
     t->outside += !is_inside;
-    t->no_slots += is_inside && !job.most;
-    if (!is_inside || !job.most)
+    t->no_slots += is_inside && !job.max_slots;
+    if (!is_inside || !job.max_slots)
         return 0;
     job.length = job.length ? job.length : 1;
     job.team = team_of(t, r);

@@ -53,7 +53,7 @@ char *fits_warning(struct core *c, const json_t *config)
     const json_t *resources = jget(config, "resources");
     const struct pool *pool = core_pool(c, jget_string(resources, "resource_pool", ""));
     int least = (int)least_slots(config), largest = largest_agent(c, pool);
-    sched_pool_look(c->sched, pool->handle, &view);
+    sched_pool_inspect(c->sched, pool->handle, &view);
     if (!view.agents)
         return xasprintf("resource pool %s has no agent that is connected and enabled: it waits "
                          "until there is one",

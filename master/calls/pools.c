@@ -446,16 +446,17 @@ static const char *slot_type(const struct agent *g)
 // Determined has no word for fifo.
 static const char *scheduler_type(enum sched_policy policy)
 {
-    if (policy == SCHED_FAIR_SHARE)
+    if (policy == SCHED_POLICY_FAIR_SHARE)
         return "SCHEDULER_TYPE_FAIR_SHARE";
-    return policy == SCHED_PRIORITY ? "SCHEDULER_TYPE_PRIORITY" : "SCHEDULER_TYPE_UNSPECIFIED";
+    return policy == SCHED_POLICY_PRIORITY ? "SCHEDULER_TYPE_PRIORITY"
+                                           : "SCHEDULER_TYPE_UNSPECIFIED";
 }
 
 static void write_details(struct json_writer *w, const struct pool *pool)
 {
     jw_key(w, "details");
     jw_object(w);
-    if (pool->policy == SCHED_PRIORITY) {
+    if (pool->policy == SCHED_POLICY_PRIORITY) {
         jw_key(w, "priorityScheduler");
         jw_object(w);
         jw_kv_bool(w, "preemption", true);
@@ -487,7 +488,7 @@ static void write_pool(struct core *c, struct json_writer *w, const struct pool 
         "slotsPerAgent",        "maxIdleAgentPeriod", "maxAgentStartingPeriod"};
     struct sched_pool_view view;
     bool is_default = !strcmp(pool->name, "default");
-    sched_pool_look(c->sched, pool->handle, &view);
+    sched_pool_inspect(c->sched, pool->handle, &view);
     jw_object(w);
     jw_kv_string(w, "name", pool->name);
     jw_kv_string(w, "description", "");
@@ -501,7 +502,7 @@ static void write_pool(struct core *c, struct json_writer *w, const struct pool 
     jw_kv_int(w, "auxContainerCapacityPerAgent", SCHED_ZERO_SLOT_GANGS);
     jw_kv_bool(w, "defaultComputePool", is_default);
     jw_kv_bool(w, "defaultAuxPool", is_default);
-    jw_kv_bool(w, "preemptible", pool->policy != SCHED_IN_ORDER);
+    jw_kv_bool(w, "preemptible", pool->policy != SCHED_POLICY_FIFO);
     jw_kv_string(w, "schedulerType", scheduler_type(pool->policy));
     jw_kv_string(w, "scheduler", sched_policy_names[pool->policy]);
     jw_kv_int(w, "maxUserPriority", pool->max_user_priority);

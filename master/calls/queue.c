@@ -135,7 +135,7 @@ static void write_job(struct core *c, const struct request *rq, struct json_writ
     jw_kv_int(w, "userId", seen ? x->user_id : 0);
     jw_kv_string(w, "resourcePool", l->pool->name);
     jw_kv_bool(w, "isPreemptible",
-               l->pool->policy != SCHED_IN_ORDER && !active_experiment_runs_once(l));
+               l->pool->policy != SCHED_POLICY_FIFO && !active_experiment_runs_once(l));
     jw_kv_int(w, "priority", l->priority);
     jw_kv_double(w, "weight", l->weight);
     jw_kv_string(w, "entityId", x->kind == KIND_EXPERIMENT ? id : l->trials->task_id);
@@ -201,7 +201,7 @@ int core_job_queue_stats(struct core *c, struct request *rq, struct error *e)
         const struct pool *pool = c->pools[i];
         if ((only && *only && strcmp(only, pool->name)) || !core_pool_exists(c, pool))
             continue;
-        sched_pool_look(c->sched, pool->handle, &view);
+        sched_pool_inspect(c->sched, pool->handle, &view);
         jw_object(&w);
         jw_kv_string(&w, "resourcePool", pool->name);
         jw_key(&w, "stats");

@@ -92,7 +92,7 @@ static struct place place_of(const struct active_experiment *l)
 // Compares two places as the scheduler of the pool compares jobs of different users.
 static bool goes_before(const struct place *a, const struct place *b)
 {
-    bool by_priority = a->pool->policy == SCHED_PRIORITY && a->priority != b->priority;
+    bool by_priority = a->pool->policy == SCHED_POLICY_PRIORITY && a->priority != b->priority;
     return by_priority ? a->priority < b->priority : a->order < b->order;
 }
 

@@ -92,7 +92,7 @@ static void write_line(struct pool_shares *p, const struct line *line, bool seen
     struct sched_share share = {0};
     struct counts counts = {0};
     if (line->team != SCHED_NONE) {
-        sched_share_of(p->c->sched, line->team, p->pool->handle, p->c->now, &share);
+        sched_team_share(p->c->sched, line->team, p->pool->handle, p->c->now, &share);
         counts = *counts_of(p, line->team);
     }
     bool has = share.used || share.wanted || share.usage > 0 || share.debt > 0 || counts.waiting ||

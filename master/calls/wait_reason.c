@@ -22,7 +22,7 @@ static const char *const reason_codes[SCHED_REASON_COUNT] = {
     [SCHED_OVER_LIMIT] = "OVER_LIMIT",
     [SCHED_TEAM_FULL] = "TEAM_FULL",
     [SCHED_BUSY] = "BUSY",
-    [SCHED_SPREAD] = "SPREAD",
+    [SCHED_FRAGMENTED] = "SPREAD",
     [SCHED_BEHIND] = "BEHIND",
     [SCHED_DRAINING] = "DRAINING",
 };
@@ -120,7 +120,7 @@ static void say_could(const struct sched_reason *r, struct buf *out)
 static void say_others(struct core *c, const struct active_experiment *l,
                        const struct sched_reason *r, struct buf *out)
 {
-    if (r->code == SCHED_SPREAD) {
+    if (r->code == SCHED_FRAGMENTED) {
         buf_printf(out,
                    "needs %d slots on one machine; %d are free, but at most %d on one: waits until "
                    "one machine has room",
@@ -185,7 +185,7 @@ void why_say(struct core *c, const struct active_experiment *l, const struct sch
         say_own_side(c, l, r, out);
         break;
     case SCHED_BUSY:
-    case SCHED_SPREAD:
+    case SCHED_FRAGMENTED:
     case SCHED_BEHIND:
     case SCHED_DRAINING:
         say_others(c, l, r, out);
@@ -219,7 +219,7 @@ bool why_of_live(struct core *c, const struct active_experiment *l, struct sched
 {
     for (const struct trial *t = l->trials; t; t = t->next)
         if (why_waits(t)) {
-            sched_why(c->sched, t->allocation->gang, c->now, out);
+            sched_explain_gang(c->sched, t->allocation->gang, c->now, out);
             return true;
         }
     return false;
@@ -319,7 +319,7 @@ static void write_resource(struct core *c, struct json_writer *w, const struct a
     buf_init(&text, ERROR_TEXT_MAX);
     if (r->code == SCHED_NO_AGENTS)
         buf_puts(&text, "agents");
-    else if (r->code == SCHED_OVER_AGENT || r->code == SCHED_SPREAD)
+    else if (r->code == SCHED_OVER_AGENT || r->code == SCHED_FRAGMENTED)
         buf_printf(&text, "agent of %d %s", r->needs, slots_text(r->needs));
     else if (r->code == SCHED_OVER_LIMIT)
         buf_puts(&text, "job limit");
@@ -338,7 +338,7 @@ static void write_reason(struct core *c, struct json_writer *w, const struct tri
     struct sched_reason r;
     struct buf text;
     buf_init(&text, ERROR_TEXT_MAX);
-    sched_why(c->sched, t->allocation->gang, c->now, &r);
+    sched_explain_gang(c->sched, t->allocation->gang, c->now, &r);
     why_say(c, l, &r, &text);
     jw_object(w);
     jw_kv_int(w, "trialId", t->id);

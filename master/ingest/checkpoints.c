@@ -122,7 +122,7 @@ int core_checkpoint_report(struct core *c, struct request *rq, struct error *e)
     if (strcmp(in.state, "COMPLETED") || (t->checkpoint[0] && in.steps < t->checkpoint_steps))
         return 0;
     if (t->allocation)
-        sched_gang_saved(c->sched, t->allocation->gang, c->now);
+        sched_gang_set_saved(c->sched, t->allocation->gang, c->now);
     memcpy(t->checkpoint, in.uuid, sizeof t->checkpoint);
     t->checkpoint_steps = in.steps;
     STORE(c, TRIAL_SET_LATEST_CHECKPOINT, "si", in.uuid, t->id);

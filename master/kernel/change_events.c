@@ -73,7 +73,7 @@ static void write_agent(struct core *c, struct json_writer *w, const char *id)
 static void write_queue(struct core *c, struct json_writer *w, const char *name)
 {
     struct sched_pool_view view;
-    sched_pool_look(c->sched, core_pool(c, name)->handle, &view);
+    sched_pool_inspect(c->sched, core_pool(c, name)->handle, &view);
     jw_kv_string(w, "resourcePool", name);
     jw_kv_int(w, "queued", view.waiting);
     jw_kv_int(w, "scheduled", view.running);

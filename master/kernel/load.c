@@ -369,7 +369,7 @@ static bool load_parts(struct core *c, struct allocation *a, const json_t *place
 
 static bool is_free(const struct core *c, const struct agent *g, int slot)
 {
-    return g->handle != SCHED_NONE && sched_gang_on(c->sched, g->handle, slot) == SCHED_NONE;
+    return g->handle != SCHED_NONE && sched_slot_gang(c->sched, g->handle, slot) == SCHED_NONE;
 }
 
 // Gives the gang the places it has; false when they are not there.
@@ -503,7 +503,7 @@ static void resume_allocation(struct core *c, struct trial *t)
     struct allocation *a = t->allocation;
     bool leaving = is_leaving(a);
     if (leaving)
-        sched_gang_leaving(c->sched, a->gang);
+        sched_gang_set_leaving(c->sched, a->gang);
     if (a->state != ALLOCATION_QUEUED && !a->part_count) {
         allocation_kill(c, a, OUTCOME_LOST, "its machine is not in the cluster any more");
         allocation_event(c, a, ALLOCATION_EV_GONE);

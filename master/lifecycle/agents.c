@@ -231,7 +231,7 @@ static void tell_groups(struct core *c, struct agent *g)
         numa[i] = agent_slot_group(g, i, "numaGroup");
         model[i] = model_of(g, i);
     }
-    sched_agent_near(c->sched, g->handle, nvlink, numa, model);
+    sched_agent_set_nearness(c->sched, g->handle, nvlink, numa, model);
     json_decref(g->handle_near);
     g->handle_near = json_incref(g->slots);
 }

@@ -75,13 +75,13 @@ static int64_t waited(const struct core *c, const struct allocation *a)
 void allocation_enqueue(struct core *c, struct allocation *a)
 {
     const struct active_experiment *l = a->trial->active;
-    struct sched_gang gang = {.job = l->job,
-                              .least = l->least,
-                              .most = l->slots,
-                              .one_agent = l->one_agent,
-                              .stays = active_experiment_runs_once(l),
-                              .waited = a->trial->waited + waited(c, a),
-                              .tag = a->trial->id};
+    struct sched_gang_spec gang = {.job = l->job,
+                                   .min_slots = l->least,
+                                   .max_slots = l->slots,
+                                   .one_agent = l->one_agent,
+                                   .non_preemptible = active_experiment_runs_once(l),
+                                   .waited = a->trial->waited + waited(c, a),
+                                   .tag = a->trial->id};
     for (int i = 0; i < a->trial->excluded_count; i++)
         if (a->trial->excluded[i]->handle != SCHED_NONE)
             gang.excluded[gang.excluded_count++] = a->trial->excluded[i]->handle;
@@ -198,7 +198,7 @@ static void tell_queues(struct core *c)
     for (size_t i = 0; i < c->pool_count; i++) {
         struct pool *pool = c->pools[i];
         struct sched_pool_view now;
-        sched_pool_look(c->sched, pool->handle, &now);
+        sched_pool_inspect(c->sched, pool->handle, &now);
         if (!memcmp(&now, &pool->told, sizeof now))
             continue;
         pool->told = now;
@@ -343,7 +343,7 @@ static void tell_leaving(struct core *c, const struct allocation *a)
 {
     if (a->leave)
         return;
-    sched_gang_leaving(c->sched, a->gang);
+    sched_gang_set_leaving(c->sched, a->gang);
     c->sched_due = true;
 }
 

@@ -80,25 +80,25 @@ void active_experiment_write_name(const struct active_experiment *l, struct buf 
     buf_printf(out, "%s %lld", kind_words[x->kind].noun, (long long)x->id);
 }
 
-static struct sched_job job_of(struct core *c, const struct active_experiment *l)
+static struct sched_job_spec job_of(struct core *c, const struct active_experiment *l)
 {
     const struct experiment *x = l->experiment;
     int64_t weight = llround(l->weight * SCHED_WEIGHT_ONE);
     double service = (l->service + usage_of_live(c, l)) * 1e6;
-    return (struct sched_job){.pool = l->pool->handle,
-                              .team = core_team(c, core_workspace_of(c, x)->id, x->user_id),
-                              .priority = l->priority,
-                              .order = l->order,
-                              .limit = l->max_slots,
-                              .weight = weight < 1 ? 1 : weight,
-                              .service = service < 1e18 ? (int64_t)service : (int64_t)1e18};
+    return (struct sched_job_spec){.pool = l->pool->handle,
+                                   .team = core_team(c, core_workspace_of(c, x)->id, x->user_id),
+                                   .priority = l->priority,
+                                   .order = l->order,
+                                   .limit = l->max_slots,
+                                   .weight = weight < 1 ? 1 : weight,
+                                   .service = service < 1e18 ? (int64_t)service : (int64_t)1e18};
 }
 
 void active_experiment_schedule(struct core *c, struct active_experiment *l)
 {
     if (l->unmanaged)
         return;
-    const struct sched_job job = job_of(c, l);
+    const struct sched_job_spec job = job_of(c, l);
     l->job = sched_job_add(c->sched, &job);
 }
 
@@ -106,7 +106,7 @@ void active_experiment_changed(struct core *c, struct active_experiment *l)
 {
     if (l->unmanaged)
         return;
-    const struct sched_job job = job_of(c, l);
+    const struct sched_job_spec job = job_of(c, l);
     sched_job_set(c->sched, l->job, &job);
     c->sched_due = true;
 }

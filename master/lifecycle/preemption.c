@@ -84,7 +84,7 @@ static void keep_sentence(struct core *c, struct allocation *a, enum sched_cause
 void leave_order(struct core *c, struct allocation *a, const struct sched_command *command)
 {
     const struct trial *t = a->trial;
-    int64_t favoured = command->in_favour == SCHED_NONE ? 0 : command->in_favour;
+    int64_t favoured = command->beneficiary == SCHED_NONE ? 0 : command->beneficiary;
     keep_sentence(c, a, command->cause, favoured);
     STORE(c, ALLOCATION_SET_CAUSE, "sis", cause_words[command->cause], favoured, a->id);
     logs_say(c, t, a->id, "INFO", a->leave);

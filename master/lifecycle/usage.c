@@ -17,7 +17,7 @@ static double slot_seconds(const struct allocation *a, int64_t from, int64_t to)
 static int64_t used(struct core *c, int team)
 {
     struct sched_share share;
-    sched_share_of(c->sched, team, c->pools[0]->handle, c->now, &share);
+    sched_team_share(c->sched, team, c->pools[0]->handle, c->now, &share);
     return share.usage; // over all pools
 }
 
@@ -69,5 +69,5 @@ void usage_expect(struct core *c, const struct allocation *a)
         return;
     double left = elapsed * (1 - a->trial->progress) / done;
     if (left < 1e15) // microseconds, thirty years
-        sched_gang_expect(c->sched, a->gang, c->now + (int64_t)left);
+        sched_gang_set_expected_end(c->sched, a->gang, c->now + (int64_t)left);
 }

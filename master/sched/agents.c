@@ -1,5 +1,5 @@
 // Pools, agents and their slots.
-#include "master/sched/parts.h"
+#include "master/sched/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ struct sched *sched_new(const struct sched_rules *rules)
 {
     struct sched *s = xcalloc(1, sizeof *s);
     s->rules = rules ? *rules : sched_rules_default;
-    struct sched_team everybody = {.weight = SCHED_WEIGHT_ONE};
+    struct sched_team_spec everybody = {.weight = SCHED_WEIGHT_ONE};
     must(sched_team_add(s, SCHED_NONE, &everybody) == SCHED_ROOT);
     return s;
 }
@@ -191,8 +191,8 @@ void sched_slot_set(struct sched *s, int agent, int slot, bool enabled)
         a->free += enabled ? 1 : -1;
 }
 
-void sched_agent_near(struct sched *s, int agent, const int *nvlink, const int *numa,
-                      const int *model)
+void sched_agent_set_nearness(struct sched *s, int agent, const int *nvlink, const int *numa,
+                              const int *model)
 {
     struct agent *a = agent_at(s, agent);
     bool any = false;
@@ -208,7 +208,7 @@ void sched_agent_near(struct sched *s, int agent, const int *nvlink, const int *
 static void forget_refusals(struct sched *s, int agent)
 {
     for (int i = 0; i < s->gang_handles.count; i++) {
-        struct sched_gang *spec = &s->gangs[i].spec;
+        struct sched_gang_spec *spec = &s->gangs[i].spec;
         for (int k = spec->excluded_count; s->gangs[i].used && k--;)
             if (spec->excluded[k] == agent)
                 spec->excluded[k] = spec->excluded[--spec->excluded_count];

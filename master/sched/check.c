@@ -1,5 +1,5 @@
 // The invariants of the scheduler's state, for tests.
-#include "master/sched/parts.h"
+#include "master/sched/internal.h"
 
 #include "base/log.h"
 
@@ -31,7 +31,7 @@ static void check_gang(const struct sched *s, int handle)
         at = slot->next_slot;
     }
     must(held == g->slots);
-    must(!g->placed ? !held : held >= g->least && held <= g->spec.most);
+    must(!g->placed ? !held : held >= g->min_slots && held <= g->spec.max_slots);
     must((g->first_agent != SCHED_NONE) == g->placed);
     must(g->placed || !g->leaving);
     must(!g->placed || !g->slots || s->pools[g->pool].running.items[g->running_at] == handle);
@@ -57,9 +57,9 @@ static void check_shares(const struct sched *s, int pool)
         if (!g->used || g->pool != pool)
             continue;
         held += g->slots;
-        waiting += g->spec.most - g->slots;
-        queued += g->spec.most > 0;
-        overdue += g->overdue ? g->least : 0;
+        waiting += g->spec.max_slots - g->slots;
+        queued += g->spec.max_slots > 0;
+        overdue += g->overdue ? g->min_slots : 0;
     }
     must(p->shares[SCHED_ROOT].held == held && p->shares[SCHED_ROOT].waiting == waiting);
     must(p->overdue == overdue);

@@ -6,7 +6,7 @@ void easy_block(struct pass *ps, int gang)
 {
     struct sched *s = ps->s;
     const struct list *running = &ps->pool->running;
-    int64_t free = ps->open, needs = s->gangs[gang].least;
+    int64_t free = ps->open, needs = s->gangs[gang].min_slots;
     for (size_t i = 0; i < running->count; i++) {
         const struct gang *g = &s->gangs[running->items[i]];
         int64_t end = g->expected ? g->expected : INT64_MAX;
@@ -27,8 +27,8 @@ bool easy_allows(struct pass *ps, const struct gang *g)
         return true;
     if (g->expected && ps->s->now + g->expected <= ps->shadow)
         return true;
-    if (g->least > ps->extra)
+    if (g->min_slots > ps->extra)
         return false;
-    ps->extra -= g->least;
+    ps->extra -= g->min_slots;
     return true;
 }

@@ -8,7 +8,7 @@
 static int wants(const struct sched *s, const struct gang *g)
 {
     const struct job *j = &s->jobs[g->spec.job];
-    int64_t more = g->spec.most - g->slots;
+    int64_t more = g->spec.max_slots - g->slots;
     if (j->spec.limit && j->held + more > j->spec.limit)
         more = j->spec.limit - j->held;
     for (int t = j->spec.team; t != SCHED_NONE; t = s->teams[t].parent) {
@@ -44,7 +44,7 @@ void elastic_fill(struct pass *ps, size_t first)
 {
     struct sched *s = ps->s;
     for (size_t i = first; i < s->command_count && ps->open; i++)
-        if (s->commands[i].kind == SCHED_START && s->gangs[s->commands[i].gang].spec.most)
+        if (s->commands[i].kind == SCHED_START && s->gangs[s->commands[i].gang].spec.max_slots)
             extend(ps, &s->commands[i]);
 }
 

@@ -1,7 +1,7 @@
 // About when those who wait will start, if nothing new comes: what runs ends when it is expected to
 // (or else goes on for as long as it has run, at least for what is usual in the pool), and those
 // who wait take the slots in order. Slots are only counted, and nobody is preempted: a rough guess.
-#include "master/sched/parts.h"
+#include "master/sched/internal.h"
 
 #define FRESH_US INT64_C(1000000)  // an estimate is good for so long
 #define LEAST_US INT64_C(60000000) // nothing is taken to be shorter, unless that is known
@@ -87,16 +87,16 @@ void estimate_starts(struct sched *s, struct pool *p, int64_t now)
         g->start = 0;
         if (hindrance != SCHED_PLACED)
             continue;
-        while (free < g->least && ends) {
+        while (free < g->min_slots && ends) {
             struct item end = ends_pop(s->victims, &ends);
             time = larger(time, end.first);
             free += end.second;
         }
-        if (free < g->least)
+        if (free < g->min_slots)
             continue;
         g->start = time;
-        free -= g->least;
+        free -= g->min_slots;
         int64_t length = g->expected ? g->expected : usual;
-        ends_push(s->victims, &ends, (struct item){time + length, g->least, g->sequence, 0});
+        ends_push(s->victims, &ends, (struct item){time + length, g->min_slots, g->sequence, 0});
     }
 }

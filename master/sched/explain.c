@@ -1,4 +1,4 @@
-#include "master/sched/parts.h"
+#include "master/sched/internal.h"
 
 #include "base/log.h"
 
@@ -33,7 +33,7 @@ enum sched_reason_code gang_hindrance(const struct sched *s, int gang, int *team
 {
     const struct gang *g = &s->gangs[gang];
     const struct job *j = &s->jobs[g->spec.job];
-    int64_t needs = g->least, total;
+    int64_t needs = g->min_slots, total;
     int largest, full = SCHED_NONE;
     usable_slots(s, g, &total, &largest);
     if (!s->pools[g->pool].usable)
@@ -74,7 +74,7 @@ static enum sched_reason_code reason_of(const struct sched *s, int gang, struct 
     const struct pool *p = &s->pools[g->pool];
     if (g->placed)
         return SCHED_PLACED;
-    if (!g->spec.most)
+    if (!g->spec.max_slots)
         return !p->passes ? SCHED_NOT_CONSIDERED : p->usable ? SCHED_BUSY : SCHED_NO_AGENTS;
     if (!g->considered)
         return SCHED_NOT_CONSIDERED;
@@ -88,7 +88,7 @@ static enum sched_reason_code reason_of(const struct sched *s, int gang, struct 
     if (free < out->needs)
         return SCHED_BUSY;
     if (g->spec.one_agent && largest_free < out->needs)
-        return SCHED_SPREAD;
+        return SCHED_FRAGMENTED;
     if (p->keeper == SCHED_NONE || p->keeper == gang)
         return SCHED_BUSY;
     out->behind = p->keeper;
@@ -103,8 +103,8 @@ static bool is_free_for_all(const struct sched *s, const struct pool *p, int gan
         const struct gang *other = &s->gangs[i];
         leaving |= other->used && other->placed && other->leaving && &s->pools[other->pool] == p;
     }
-    return (p->policy == SCHED_FAIR_SHARE || p->policy == SCHED_PRIORITY) && !leaving &&
-           (p->keeper == SCHED_NONE || p->keeper == gang);
+    return (p->policy == SCHED_POLICY_FAIR_SHARE || p->policy == SCHED_POLICY_PRIORITY) &&
+           !leaving && (p->keeper == SCHED_NONE || p->keeper == gang);
 }
 
 // It waits since it asks for so many, while others that ask for less are placed: with how many it
@@ -114,7 +114,7 @@ static int could_do_with(const struct sched *s, int gang, const struct sched_rea
     const struct gang *g = &s->gangs[gang];
     const struct pool *p = &s->pools[g->pool];
     int free, largest;
-    if ((r->code != SCHED_BUSY && r->code != SCHED_SPREAD) || !is_free_for_all(s, p, gang))
+    if ((r->code != SCHED_BUSY && r->code != SCHED_FRAGMENTED) || !is_free_for_all(s, p, gang))
         return 0;
     look_free(s, p, g, &free, &largest);
     int room = g->spec.one_agent ? largest : free;
@@ -136,12 +136,12 @@ static void count_others(const struct sched *s, int gang, struct sched_reason *o
     }
 }
 
-void sched_why(struct sched *s, int gang, int64_t now, struct sched_reason *out)
+void sched_explain_gang(struct sched *s, int gang, int64_t now, struct sched_reason *out)
 {
     const struct gang *g = gang_at(s, gang);
     const struct pool *p = &s->pools[g->pool];
     const struct job *j = &s->jobs[g->spec.job];
-    *out = (struct sched_reason){.needs = g->least,
+    *out = (struct sched_reason){.needs = g->min_slots,
                                  .total = (int)p->capacity,
                                  .largest = p->largest,
                                  .behind = SCHED_NONE,
@@ -180,12 +180,12 @@ size_t sched_queue(struct sched *s, int pool, int64_t now, int64_t *tags, size_t
 
 // --- teams and pools -----------------------------------------------------------------------------
 
-void sched_share_of(struct sched *s, int team, int pool, int64_t now, struct sched_share *out)
+void sched_team_share(struct sched *s, int team, int pool, int64_t now, struct sched_share *out)
 {
     must(pool >= 0 && pool < s->pool_count);
     const struct team *t = team_at(s, team);
     const struct pool *p = &s->pools[pool];
-    if (p->policy != SCHED_FAIR_SHARE)
+    if (p->policy != SCHED_POLICY_FAIR_SHARE)
         shares_begin(s, &s->pools[pool]); // a pass does not need them
     team_count(s, team, now > s->now ? now : s->now);
     *out = (struct sched_share){.used = p->shares[team].held,
@@ -195,7 +195,7 @@ void sched_share_of(struct sched *s, int team, int pool, int64_t now, struct sch
                                 .debt = t->debt / 1000 / FINE};
 }
 
-void sched_pool_look(const struct sched *s, int pool, struct sched_pool_view *out)
+void sched_pool_inspect(const struct sched *s, int pool, struct sched_pool_view *out)
 {
     must(pool >= 0 && pool < s->pool_count);
     const struct pool *p = &s->pools[pool];
@@ -208,7 +208,7 @@ void sched_pool_look(const struct sched *s, int pool, struct sched_pool_view *ou
     }
 }
 
-int64_t sched_gang_on(const struct sched *s, int agent, int slot)
+int64_t sched_slot_gang(const struct sched *s, int agent, int slot)
 {
     const struct agent *a = agent_at(s, agent);
     must(slot >= 0 && slot < a->slot_count);

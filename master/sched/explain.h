@@ -18,10 +18,10 @@ enum sched_reason_code {
     SCHED_OVER_LIMIT, // its job may hold no more slots at a time
     SCHED_TEAM_FULL,  // its team, or one above it, holds its maximum
     // It waits for others:
-    SCHED_BUSY,     // too few slots are free, and those who hold them have as good a claim
-    SCHED_SPREAD,   // enough are free, but not on one agent
-    SCHED_BEHIND,   // the slots it could use are kept for a gang before it
-    SCHED_DRAINING, // its slots are being handed over
+    SCHED_BUSY,       // too few slots are free, and those who hold them have as good a claim
+    SCHED_FRAGMENTED, // enough are free, but not on one agent
+    SCHED_BEHIND,     // the slots it could use are kept for a gang before it
+    SCHED_DRAINING,   // its slots are being handed over
     SCHED_REASON_COUNT
 };
 
@@ -41,7 +41,7 @@ struct sched_reason {
     int could; // BUSY, SPREAD: slots, fewer than it needs, with which it would start now; 0: none
     int64_t start; // about when it starts, if nothing new comes; 0: cannot be said
 };
-void sched_why(struct sched *s, int gang, int64_t now, struct sched_reason *out);
+void sched_explain_gang(struct sched *s, int gang, int64_t now, struct sched_reason *out);
 
 // Those that wait in a pool in the order of decision, as tags; returns how many there are in all
 // and writes at most `cap`.
@@ -54,14 +54,14 @@ struct sched_share {  // of a team in a pool
     int64_t usage;    // slot-seconds it has had, decayed; over all pools
     int64_t debt;     // slot-seconds it was entitled to, wanted and did not get, decayed; all pools
 };
-void sched_share_of(struct sched *s, int team, int pool, int64_t now, struct sched_share *out);
+void sched_team_share(struct sched *s, int team, int pool, int64_t now, struct sched_share *out);
 
 struct sched_pool_view {
     int agents; // usable
     int slots, free;
     int waiting, running; // gangs
 };
-void sched_pool_look(const struct sched *s, int pool, struct sched_pool_view *out);
-int64_t sched_gang_on(const struct sched *s, int agent, int slot); // tag, or SCHED_NONE if free
+void sched_pool_inspect(const struct sched *s, int pool, struct sched_pool_view *out);
+int64_t sched_slot_gang(const struct sched *s, int agent, int slot); // tag, or SCHED_NONE if free
 
 #endif

@@ -1,4 +1,4 @@
-#include "master/sched/parts.h"
+#include "master/sched/internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // Jobs and their gangs: what waits, what runs, and the counters that follow from it.
-#include "master/sched/parts.h"
+#include "master/sched/internal.h"
 
 #include "base/log.h"
 
@@ -13,7 +13,7 @@ void see(struct sched *s, int64_t now)
 
 // --- jobs ----------------------------------------------------------------------------------------
 
-static void check_job(const struct sched *s, const struct sched_job *job)
+static void check_job(const struct sched *s, const struct sched_job_spec *job)
 {
     must(job->pool >= 0 && job->pool < s->pool_count);
     must(job->priority >= SCHED_PRIORITY_MIN && job->priority <= SCHED_PRIORITY_MAX);
@@ -21,7 +21,7 @@ static void check_job(const struct sched *s, const struct sched_job *job)
     must(team_at(s, job->team)->first_child == SCHED_NONE);
 }
 
-int sched_job_add(struct sched *s, const struct sched_job *job)
+int sched_job_add(struct sched *s, const struct sched_job_spec *job)
 {
     check_job(s, job);
     int handle = handle_take(&s->job_handles, (void **)&s->jobs, sizeof *s->jobs);
@@ -34,14 +34,14 @@ int sched_job_add(struct sched *s, const struct sched_job *job)
 static void move_gang(struct sched *s, struct gang *g, int pool)
 {
     if (g->pool != pool && g->overdue) {
-        s->pools[g->pool].overdue -= g->least;
+        s->pools[g->pool].overdue -= g->min_slots;
         g->overdue = false;
     }
     g->pool = pool;
 }
 
 // Its waiting gangs follow it to another pool or team at once, those that run when they come back.
-void sched_job_set(struct sched *s, int job, const struct sched_job *changed)
+void sched_job_set(struct sched *s, int job, const struct sched_job_spec *changed)
 {
     struct job *j = job_at(s, job);
     check_job(s, changed);
@@ -94,7 +94,7 @@ static void account(struct sched *s, const struct gang *g, int sign)
     for (int t = s->jobs[g->spec.job].spec.team; t != SCHED_NONE; t = s->teams[t].parent) {
         struct share *share = &p->shares[t];
         share_count_debt(s, p, t);
-        share->waiting += sign * (g->spec.most - g->slots);
+        share->waiting += sign * (g->spec.max_slots - g->slots);
         if (!g->placed)
             continue;
         share->held += sign * g->slots;
@@ -131,12 +131,12 @@ void gang_link(struct sched *s, int gang)
     struct pool *p = &s->pools[g->pool];
     *(g->placed ? &p->running_count : &p->waiting_count) += 1;
     account(s, g, 1);
-    if (!g->spec.most) {
+    if (!g->spec.max_slots) {
         if (!g->placed)
             list_insert(&p->slotless, p->slotless.count, gang);
         return;
     }
-    g->team = p->policy == SCHED_FAIR_SHARE ? s->jobs[g->spec.job].spec.team : SCHED_ROOT;
+    g->team = p->policy == SCHED_POLICY_FAIR_SHARE ? s->jobs[g->spec.job].spec.team : SCHED_ROOT;
     queue_insert(s, p, &p->shares[g->team], gang);
     if (g->placed)
         running_insert(s, p, gang);
@@ -148,7 +148,7 @@ void gang_unlink(struct sched *s, int gang)
     struct pool *p = &s->pools[g->pool];
     *(g->placed ? &p->running_count : &p->waiting_count) -= 1;
     account(s, g, -1);
-    if (!g->spec.most) {
+    if (!g->spec.max_slots) {
         if (!g->placed)
             aside_erase(p, gang);
         return;
@@ -160,17 +160,18 @@ void gang_unlink(struct sched *s, int gang)
 
 // --- gangs ---------------------------------------------------------------------------------------
 
-int sched_gang_add(struct sched *s, const struct sched_gang *gang, int64_t now)
+int sched_gang_add(struct sched *s, const struct sched_gang_spec *gang, int64_t now)
 {
     struct job *j = job_at(s, gang->job);
-    must(gang->least >= 0 && gang->most >= gang->least && (gang->least || !gang->most));
+    must(gang->min_slots >= 0 && gang->max_slots >= gang->min_slots &&
+         (gang->min_slots || !gang->max_slots));
     must(gang->excluded_count >= 0 && gang->excluded_count <= SCHED_EXCLUDED_MAX);
     see(s, now);
     j->gangs++;
     int handle = handle_take(&s->gang_handles, (void **)&s->gangs, sizeof *s->gangs);
     s->gangs[handle] = (struct gang){.used = true,
                                      .spec = *gang,
-                                     .least = gang->least,
+                                     .min_slots = gang->min_slots,
                                      .pool = j->spec.pool,
                                      .first_agent = SCHED_NONE,
                                      .first_slot = SCHED_NONE,
@@ -188,7 +189,7 @@ void gang_take(struct sched *s, int gang, struct sched_place place)
     struct agent *a = agent_at(s, place.agent);
     struct gang *g = &s->gangs[gang];
     if (place.slot == SCHED_NONE) {
-        must(!g->spec.most && g->first_agent == SCHED_NONE);
+        must(!g->spec.max_slots && g->first_agent == SCHED_NONE);
         a->zero_slot_gangs++;
     } else {
         must(place.slot >= 0 && place.slot < a->slot_count);
@@ -243,15 +244,15 @@ void sched_gang_adopt(struct sched *s, int gang, const struct sched_place *place
                       int64_t started)
 {
     const struct gang *g = gang_at(s, gang);
-    size_t most = g->spec.most ? (size_t)g->spec.most : 1;
-    must(!g->placed && count >= 1 && count <= most && count >= (size_t)g->least);
+    size_t most = g->spec.max_slots ? (size_t)g->spec.max_slots : 1;
+    must(!g->placed && count >= 1 && count <= most && count >= (size_t)g->min_slots);
     gang_start(s, gang, places, count, started);
 }
 
 static void give_slots_back(struct sched *s, const struct gang *g)
 {
     int agent = g->first_agent, at = g->first_slot;
-    if (!g->spec.most) {
+    if (!g->spec.max_slots) {
         s->agents[agent].zero_slot_gangs--;
         return;
     }
@@ -279,7 +280,7 @@ void sched_gang_remove(struct sched *s, int gang, int64_t now)
         j->held -= g->slots;
     }
     if (g->overdue)
-        s->pools[g->pool].overdue -= g->least;
+        s->pools[g->pool].overdue -= g->min_slots;
     if (g->clears != SCHED_NONE)
         s->agents[g->clears].kept = SCHED_NONE;
     j->gangs--;
@@ -287,19 +288,19 @@ void sched_gang_remove(struct sched *s, int gang, int64_t now)
     handle_give(&s->gang_handles, gang);
 }
 
-void sched_gang_leaving(struct sched *s, int gang)
+void sched_gang_set_leaving(struct sched *s, int gang)
 {
     struct gang *g = gang_at(s, gang);
     g->leaving = g->placed;
     s->pools[g->pool].shares[g->team].dirty = true;
 }
 
-void sched_gang_saved(struct sched *s, int gang, int64_t at)
+void sched_gang_set_saved(struct sched *s, int gang, int64_t at)
 {
     gang_at(s, gang)->saved = at;
 }
 
-void sched_gang_expect(struct sched *s, int gang, int64_t end)
+void sched_gang_set_expected_end(struct sched *s, int gang, int64_t end)
 {
     gang_at(s, gang)->expected = end;
 }

@@ -45,7 +45,8 @@ static size_t list_movable(struct pass *ps, int gang, int agent, int64_t *until)
     for (size_t i = 0; i < ps->pool->running.count; i++) {
         int other = ps->pool->running.items[i];
         const struct gang *v = &s->gangs[other];
-        bool fixed = v->leaving || v->spec.stays || v->spec.job == s->gangs[gang].spec.job;
+        bool fixed =
+            v->leaving || v->spec.non_preemptible || v->spec.job == s->gangs[gang].spec.job;
         int here = fixed ? 0 : slots_on(s, v, agent);
         int64_t free_at = v->since + s->rules.shortest;
         if (here && free_at > s->now && free_at < *until &&

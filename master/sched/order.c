@@ -4,7 +4,7 @@
 //
 // A team's own order stands above levels: a gang that its team puts behind another is ranked at
 // best with that other.
-#include "master/sched/parts.h"
+#include "master/sched/internal.h"
 
 #include "base/log.h"
 
@@ -56,8 +56,8 @@ static bool goes_first(const struct share *share, const struct gang *g)
 // Whether the entitlement of its team covers the gang; charges it.
 static bool charge(struct sched *s, struct pool *p, struct share *share, struct gang *g)
 {
-    int64_t lacks = (int64_t)g->least * FINE - share->rest;
-    if (p->policy != SCHED_FAIR_SHARE)
+    int64_t lacks = (int64_t)g->min_slots * FINE - share->rest;
+    if (p->policy != SCHED_POLICY_FAIR_SHARE)
         return false;
     if (lacks <= 0) {
         share->rest = -lacks;
@@ -88,7 +88,7 @@ static void note_best(struct share *share, const struct rank *rank)
 static void count_waiting(struct share *share, size_t at, struct gang *g)
 {
     struct cursor *first = &share->first;
-    int64_t needs = g->overdue ? -LIMIT_SLOTS : g->least;
+    int64_t needs = g->overdue ? -LIMIT_SLOTS : g->min_slots;
     g->considered = true;
     if (!share->waits)
         *first = (struct cursor){.at = at, .priority = g->key.first / LEVELS_CAP};
@@ -308,7 +308,7 @@ static int64_t cover(struct sched *s, struct pool *p, int team, int level,
     for (int misfits = 0; s->heap_count && rest >= FINE && misfits < MISFITS;) {
         int gang = s->heap[0].gang;
         struct gang *g = &s->gangs[gang];
-        int64_t needs = (int64_t)g->least * FINE;
+        int64_t needs = (int64_t)g->min_slots * FINE;
         struct share *share = &p->shares[g->team];
         int next = next_uncovered(s, share, level);
         share->fast += needs <= rest ? needs : 0;
@@ -366,7 +366,7 @@ static void rank_team(struct sched *s, struct pool *p, int team)
         if (p->shares[child].held || p->shares[child].waiting)
             share->rest += p->shares[child].rest - p->shares[child].entitled;
     }
-    if (team != SCHED_ROOT && p->policy == SCHED_FAIR_SHARE)
+    if (team != SCHED_ROOT && p->policy == SCHED_POLICY_FAIR_SHARE)
         share->rest = cover(s, p, team, LEVELS_CAP, ENTITLED_TEAM, share->rest);
 }
 
@@ -421,7 +421,7 @@ static int64_t rank_from_none(struct sched *s, struct pool *p, int64_t lane)
 // preemption could go in circles. So the first guess changes only with time.
 void order_rank(struct sched *s, struct pool *p)
 {
-    if (p->policy != SCHED_FAIR_SHARE) {
+    if (p->policy != SCHED_POLICY_FAIR_SHARE) {
         rank_team(s, p, SCHED_ROOT);
         return;
     }

@@ -38,22 +38,22 @@ static struct sched_command *add_command(struct sched *s, enum sched_command_kin
     must(s->command_count < s->command_cap);
     struct sched_command *c = &s->commands[s->command_count++];
     *c = (struct sched_command){
-        .kind = kind, .gang = gang, .tag = s->gangs[gang].spec.tag, .in_favour = SCHED_NONE};
+        .kind = kind, .gang = gang, .tag = s->gangs[gang].spec.tag, .beneficiary = SCHED_NONE};
     return c;
 }
 
-void pass_drain(struct pass *ps, int gang, enum sched_cause cause, int in_favour, int keeps)
+void pass_drain(struct pass *ps, int gang, enum sched_cause cause, int beneficiary, int keeps)
 {
     struct sched *s = ps->s;
     struct gang *g = &s->gangs[gang];
     struct sched_command *c = add_command(s, SCHED_DRAIN, gang);
     c->cause = cause;
-    if (in_favour != SCHED_NONE)
-        c->in_favour = s->gangs[in_favour].spec.tag;
-    g->leaves_for = in_favour;
+    if (beneficiary != SCHED_NONE)
+        c->beneficiary = s->gangs[beneficiary].spec.tag;
+    g->leaves_for = beneficiary;
     reach_forget(ps, g);
     g->leaving = true;
-    g->moves = cause == SCHED_TO_MOVE && in_favour != SCHED_NONE;
+    g->moves = cause == SCHED_TO_MOVE && beneficiary != SCHED_NONE;
     ps->pool->shares[g->team].dirty = true;
     g->keeps = keeps;
     reach_hand_over(ps, g);
@@ -141,7 +141,7 @@ static bool make_room(struct pass *ps, int gang, int needs)
 // A gang that cannot start now, in a pool where nobody leaves for anybody.
 static void block(struct pass *ps, int gang)
 {
-    if (!ps->blocked && ps->pool->policy == SCHED_EASY)
+    if (!ps->blocked && ps->pool->policy == SCHED_POLICY_EASY)
         easy_block(ps, gang);
     ps->blocked = true;
     ps->keeper = gang;
@@ -172,14 +172,14 @@ static void consider(struct pass *ps, int gang)
     if (gang_hindrance(s, gang, &team) != SCHED_PLACED)
         return;
     if (pool_is_strict(ps->pool)) {
-        size_t pieces = place_find(s, ps->pool, gang, g->least, false);
+        size_t pieces = place_find(s, ps->pool, gang, g->min_slots, false);
         if (pieces && easy_allows(ps, g))
             start(ps, gang, pieces);
         else
             block(ps, gang);
         return;
     }
-    serve(ps, gang, g->least);
+    serve(ps, gang, g->min_slots);
 }
 
 // --- one pool ------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ static void follow_jobs(struct pass *ps)
     for (size_t i = 0; i < ps->pool->running.count; i++) {
         int gang = ps->pool->running.items[i];
         const struct gang *g = &s->gangs[gang];
-        if (!g->leaving && !g->spec.stays && g->pool != s->jobs[g->spec.job].spec.pool)
+        if (!g->leaving && !g->spec.non_preemptible && g->pool != s->jobs[g->spec.job].spec.pool)
             pass_drain(ps, gang, SCHED_TO_MOVE, SCHED_NONE, 0);
     }
 }
@@ -209,7 +209,7 @@ static void pass_pool(struct sched *s, struct pool *p)
     follow_jobs(&ps);
     reach_collect(&ps);
     for (int gang; (gang = reach_next(&ps)) != SCHED_NONE;) {
-        if (p->policy == SCHED_IN_ORDER && ps.blocked)
+        if (p->policy == SCHED_POLICY_FIFO && ps.blocked)
             break;
         consider(&ps, gang);
     }

@@ -2,7 +2,7 @@
 #ifndef MUSTER_MASTER_SCHED_PASS_H
 #define MUSTER_MASTER_SCHED_PASS_H
 
-#include "master/sched/parts.h"
+#include "master/sched/internal.h"
 
 enum { HOLDS = 1 }; // gangs that free slots are kept for in a pass
 
@@ -23,7 +23,7 @@ struct pass {
 };
 
 // pass.c
-void pass_drain(struct pass *ps, int gang, enum sched_cause cause, int in_favour, int keeps);
+void pass_drain(struct pass *ps, int gang, enum sched_cause cause, int beneficiary, int keeps);
 void pass_claim(struct pass *ps, const struct piece *pieces, size_t count);
 void pass_wake(struct pass *ps, int64_t when); // another pass then
 

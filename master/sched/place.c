@@ -1,7 +1,7 @@
 // Where a gang goes. Best fit on one agent; a gang that has to be spread takes the largest pieces
 // first and the rest best fit, inside one rack when one has room, else anywhere: any split is
 // allowed. Agents that are being cleared for another gang come last.
-#include "master/sched/parts.h"
+#include "master/sched/internal.h"
 
 #include <limits.h>
 

@@ -42,7 +42,7 @@ static bool outranks(const struct gang *g, const struct gang *v)
 
 static int spare(const struct gang *v)
 {
-    return v->slots - v->least;
+    return v->slots - v->min_slots;
 }
 
 // A higher priority in its own team, and a gang that has waited too long, do not wait for anybody's
@@ -71,7 +71,7 @@ static void look_at(struct hunt *h, int victim)
     const struct gang *g = &s->gangs[h->gang], *v = &s->gangs[victim];
     bool behind = outranks(g, v);
     int gives = behind ? v->slots : spare(v);
-    if (v->leaving || v->spec.stays || v->spec.job == g->spec.job || gives <= 0)
+    if (v->leaving || v->spec.non_preemptible || v->spec.job == g->spec.job || gives <= 0)
         return;
     int64_t until = protected_until(s, g, v);
     if (until > s->now) {
@@ -89,7 +89,7 @@ static int gain(const struct hunt *h, const struct item *item, int sign)
 {
     struct sched *s = h->pass->s;
     const struct gang *v = &s->gangs[item->gang];
-    int keeps = item->first == INT64_MIN ? v->least : 0, sum = 0;
+    int keeps = item->first == INT64_MIN ? v->min_slots : 0, sum = 0;
     for (int agent = v->first_agent, at = v->first_slot; agent != SCHED_NONE;) {
         const struct slot *slot = &s->agents[agent].slots[at];
         if (keeps-- <= 0 && slot->enabled && place_room(s, agent, h->gang, true) >= 0) {
@@ -223,7 +223,7 @@ bool preempt(struct pass *ps, int gang, int needs, int64_t *until)
         const struct item *victim = &s->victims[i];
         bool shrinks = victim->first == INT64_MIN;
         pass_drain(ps, victim->gang, cause_of(s, gang, victim), gang,
-                   shrinks ? s->gangs[victim->gang].least : 0);
+                   shrinks ? s->gangs[victim->gang].min_slots : 0);
     }
     if (!count)
         return false;

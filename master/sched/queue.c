@@ -1,5 +1,5 @@
 // The order inside one team: priority, then level of service, then the order of submission.
-#include "master/sched/parts.h"
+#include "master/sched/internal.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ static int level_of(const struct sched *s, const struct job *j, int64_t *changes
 // gang fits on one agent.
 static bool is_lifted(const struct pool *p, const struct gang *g)
 {
-    return p->policy == SCHED_FAIR_SHARE && g->least <= p->largest;
+    return p->policy == SCHED_POLICY_FAIR_SHARE && g->min_slots <= p->largest;
 }
 
 // The number of levels that the gang has gained by its wait. *changes: the time of the next gain.
@@ -47,15 +47,15 @@ static int lift_of(const struct sched *s, const struct pool *p, const struct gan
 // when to look again.
 static bool is_overdue(struct sched *s, struct pool *p, struct gang *g, int64_t *changes)
 {
-    int64_t wait = g->least > p->largest ? s->rules.overdue_large : s->rules.overdue;
+    int64_t wait = g->min_slots > p->largest ? s->rules.overdue_large : s->rules.overdue;
     int64_t due = g->since - g->spec.waited + wait;
     if (g->overdue || g->placed || (p->passes && is_lifted(p, g)))
         return g->overdue;
     bool allowed =
-        !p->overdue || (p->overdue + g->least) * 100 <= p->capacity * s->rules.overdue_percent;
+        !p->overdue || (p->overdue + g->min_slots) * 100 <= p->capacity * s->rules.overdue_percent;
     if (due <= s->now && p->passes && allowed) {
         g->overdue = true;
-        p->overdue += g->least;
+        p->overdue += g->min_slots;
         return true;
     }
     if (!p->passes)

@@ -27,13 +27,13 @@ void reach_hand_over(struct pass *ps, const struct gang *g)
 static void keep_a_home(struct pass *ps, int gang)
 {
     struct sched *s = ps->s;
-    size_t pieces = place_find(s, ps->pool, gang, s->gangs[gang].least, false);
+    size_t pieces = place_find(s, ps->pool, gang, s->gangs[gang].min_slots, false);
     pass_claim(ps, s->pieces, pieces);
 }
 
 static bool may_leave(const struct gang *g)
 {
-    return g->placed && !g->leaving && !g->spec.stays;
+    return g->placed && !g->leaving && !g->spec.non_preemptible;
 }
 
 static bool is_ripe(const struct sched *s, const struct gang *g)
@@ -75,7 +75,7 @@ static void tally_sum(struct tally *t)
 // Slots of other teams' gangs that one of this rank goes before.
 static int64_t tally_behind(const struct tally *t, const struct pass *ps, const struct rank *r)
 {
-    if (ps->pool->policy != SCHED_FAIR_SHARE)
+    if (ps->pool->policy != SCHED_POLICY_FAIR_SHARE)
         return 0; // there are no other teams
     int64_t sum = t->entitlements[r->entitlement + 1];
     if (r->entitlement == ENTITLED_SELF || r->entitlement == ENTITLED_TEAM)
@@ -110,10 +110,10 @@ void reach_count(struct pass *ps)
                 keep_a_home(ps, gang);
             continue;
         }
-        if (g->spec.stays)
+        if (g->spec.non_preemptible)
             continue;
         bool ripe = is_ripe(s, g);
-        *(ripe ? &ps->spare : &ps->spare_later) += g->slots - g->least;
+        *(ripe ? &ps->spare : &ps->spare_later) += g->slots - g->min_slots;
         tally_add(&s->all, ps, g);
         if (ripe)
             tally_add(&s->ripe, ps, g);
@@ -158,10 +158,10 @@ static bool within_reach(const struct pass *ps, const struct share *share, const
                          const struct gang *g)
 {
     bool later = closely(ps);
-    if (g->overdue || pool_is_strict(ps->pool) || g->least <= spared(ps, false))
+    if (g->overdue || pool_is_strict(ps->pool) || g->min_slots <= spared(ps, false))
         return true;
-    return g->least < share->hopeless &&
-           g->least <= reach(ps, &g->rank, later) + c->ripe + (later ? c->young : c->lower);
+    return g->min_slots < share->hopeless &&
+           g->min_slots <= reach(ps, &g->rank, later) + c->ripe + (later ? c->young : c->lower);
 }
 
 // Moves on to the next gang of the entitlement that waits and is within reach. False: there is
@@ -307,7 +307,7 @@ void reach_forget(struct pass *ps, const struct gang *g)
     const struct rank *r = &g->rank;
     if (g->since + ps->s->rules.shortest > ps->s->now)
         return;
-    ps->spare -= g->slots - g->least;
+    ps->spare -= g->slots - g->min_slots;
     for (int b = bucket_of(ps, r->order); b >= 0; b--)
         t->slots[r->entitlement][r->level][b] -= g->slots;
     for (int l = r->level; l >= 0; l--)

@@ -29,10 +29,11 @@ void sched_free(struct sched *s);
 // --- pools and agents ----------------------------------------------------------------------------
 
 enum sched_policy {
-    SCHED_FAIR_SHARE, // team tree, then priority, service and age
-    SCHED_PRIORITY,   // the same without the teams
-    SCHED_IN_ORDER,   // fifo: strict order of submission, nobody leaves for anybody
-    SCHED_EASY, // FIFO; others go first when they end before the first could start (by `expected`)
+    SCHED_POLICY_FAIR_SHARE, // team tree, then priority, service and age
+    SCHED_POLICY_PRIORITY,   // the same without the teams
+    SCHED_POLICY_FIFO,       // fifo: strict order of submission, nobody leaves for anybody
+    SCHED_POLICY_EASY,       // FIFO; others go first when they end before the first could start (by
+                             // `expected`)
     SCHED_POLICIES
 };
 extern const char *const sched_policy_names[SCHED_POLICIES]; // fair_share priority fifo easy
@@ -48,21 +49,21 @@ void sched_slot_set(struct sched *s, int agent, int slot, bool enabled);
 void sched_agent_remove(struct sched *s, int agent); // nothing may run there
 
 // Which of its slots go together, for placing from now on: groups by number, -1: in none.
-void sched_agent_near(struct sched *s, int agent, const int *nvlink, const int *numa,
-                      const int *model);
+void sched_agent_set_nearness(struct sched *s, int agent, const int *nvlink, const int *numa,
+                              const int *model);
 
 // --- teams ---------------------------------------------------------------------------------------
 
 // A tree: the root (SCHED_ROOT) is the organisation, below it workspaces, below them users. A job
 // belongs to a leaf. Weight and guarantee count in every pool, the maximum over all pools together.
 enum { SCHED_ROOT = 0 };
-struct sched_team {
+struct sched_team_spec {
     int64_t weight;     // of its share among its siblings, thousandths
     int64_t guaranteed; // slots it gets before anybody's weight counts, if it wants them
     int64_t maximum;    // most slots it may hold; 0: no limit
 };
-int sched_team_add(struct sched *s, int parent, const struct sched_team *team);
-void sched_team_set(struct sched *s, int team, const struct sched_team *team_);
+int sched_team_add(struct sched *s, int parent, const struct sched_team_spec *team);
+void sched_team_set(struct sched *s, int team, const struct sched_team_spec *team_);
 void sched_team_remove(struct sched *s, int team); // has no teams below it and no jobs
 
 // What a team has used before, in slot-seconds, decayed to `now` (half of it in a week).
@@ -70,7 +71,7 @@ void sched_team_restore(struct sched *s, int team, int64_t slot_seconds, int64_t
 
 // --- jobs and gangs ------------------------------------------------------------------------------
 
-struct sched_job {
+struct sched_job_spec {
     int pool, team;
     int priority;    // 1..99, the smaller the sooner
     int64_t order;   // place among equals, the smaller the sooner: by submission until it is moved
@@ -78,23 +79,24 @@ struct sched_job {
     int64_t weight;  // its service counts divided by this, thousandths
     int64_t service; // slot-microseconds it has had before; read by sched_job_add alone
 };
-int sched_job_add(struct sched *s, const struct sched_job *job);
-void sched_job_set(struct sched *s, int job, const struct sched_job *changed); // not the service
-int64_t sched_job_service(const struct sched *s, int job, int64_t now);        // slot-microseconds
-void sched_job_remove(struct sched *s, int job);                               // has no gangs
+int sched_job_add(struct sched *s, const struct sched_job_spec *job);
+void sched_job_set(struct sched *s, int job,
+                   const struct sched_job_spec *changed);               // not the service
+int64_t sched_job_service(const struct sched *s, int job, int64_t now); // slot-microseconds
+void sched_job_remove(struct sched *s, int job);                        // has no gangs
 
 // A gang wants `most` slots and is content with any number from `least` on (elastic), all at once
 // or none; 0 slots: a place on some agent. It waits from here on.
-struct sched_gang {
+struct sched_gang_spec {
     int job;
-    int least, most; // equal: rigid
+    int min_slots, max_slots; // equal: rigid
     bool one_agent;
-    bool stays;                                       // once it runs, it is never asked to leave
+    bool non_preemptible;                             // once it runs, it is never asked to leave
     int64_t tag;                                      // the caller's name for it
     int64_t waited;                                   // how long what it runs has waited before
     int excluded[SCHED_EXCLUDED_MAX], excluded_count; // agents that it must not run on
 };
-int sched_gang_add(struct sched *s, const struct sched_gang *gang, int64_t now);
+int sched_gang_add(struct sched *s, const struct sched_gang_spec *gang, int64_t now);
 void sched_gang_remove(struct sched *s, int gang,
                        int64_t now); // withdrawn or ended; frees its slots
 
@@ -108,11 +110,11 @@ struct sched_place {
 void sched_gang_adopt(struct sched *s, int gang, const struct sched_place *places, size_t count,
                       int64_t started);
 
-void sched_gang_leaving(struct sched *s, int gang); // the caller drains or ends it by itself
-void sched_gang_saved(struct sched *s, int gang,
-                      int64_t at); // its work up to `at` is in a checkpoint
-void sched_gang_expect(struct sched *s, int gang,
-                       int64_t end); // when it is likely to end; 0: unknown
+void sched_gang_set_leaving(struct sched *s, int gang); // the caller drains or ends it by itself
+void sched_gang_set_saved(struct sched *s, int gang,
+                          int64_t at); // its work up to `at` is in a checkpoint
+void sched_gang_set_expected_end(struct sched *s, int gang,
+                                 int64_t end); // when it is likely to end; 0: unknown
 
 // --- deciding ------------------------------------------------------------------------------------
 
@@ -137,7 +139,7 @@ struct sched_command {
     const struct sched_place *places; // by agent, neighbours together; NULL: DRAIN
     size_t count;                     // 1 for a gang of no slots
     enum sched_cause cause;           // DRAIN
-    int64_t in_favour; // DRAIN: tag of the gang that gets the slots; SCHED_NONE: none
+    int64_t beneficiary; // DRAIN: tag of the gang that gets the slots; SCHED_NONE: none
 };
 
 // Decides all that can be decided now. *out is valid until the next call of any function but the

@@ -1,6 +1,6 @@
 // Who is entitled to how much: weighted max-min over the tree of teams. Each level divides what its
 // parent is entitled to: first the guarantees, then the rest by weight, nobody more than it wants.
-#include "master/sched/parts.h"
+#include "master/sched/internal.h"
 
 // Slots that a team wants in the pool: what it has and waits for, up to its maximum.
 int64_t share_wanted(const struct sched *s, const struct pool *p, int team)
@@ -74,7 +74,7 @@ void share_count_debt(struct sched *s, struct pool *p, int team)
     struct team *t = &s->teams[team];
     int64_t passed = s->now - share->counted_at;
     share->counted_at = s->now;
-    if (p->policy != SCHED_FAIR_SHARE || passed <= 0 || (!share->nominal && !share->held))
+    if (p->policy != SCHED_POLICY_FAIR_SHARE || passed <= 0 || (!share->nominal && !share->held))
         return;
     team_count(s, team, s->now);
     t->debt += (share->nominal - FINE * share->held) * (passed / 1000);

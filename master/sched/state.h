@@ -4,7 +4,7 @@
 #ifndef MUSTER_MASTER_SCHED_STATE_H
 #define MUSTER_MASTER_SCHED_STATE_H
 
-#include "master/sched/near.h"
+#include "master/sched/nearness.h"
 #include "master/sched/rank.h"
 #include "master/sched/rules.h"
 #include "master/sched/sched.h"
@@ -36,7 +36,7 @@ enum { TEAM_DEPTH = 4 }; // most levels of the tree
 
 struct team {
     bool used;
-    struct sched_team spec;
+    struct sched_team_spec spec;
     int parent, first_child, next_sibling; // children in the order of their adding; SCHED_NONE
     int depth;                             // of the root: 0
     int jobs;
@@ -48,7 +48,7 @@ struct team {
 
 struct job {
     bool used;
-    struct sched_job spec;
+    struct sched_job_spec spec;
     int64_t held; // slots of its running gangs
     int gangs;
     int64_t service; // slot-microseconds up to `counted_at`
@@ -64,11 +64,11 @@ struct gang { // what a pass reads of all of them comes first, in one line of th
     bool considered; // there was a pass since it came
     int team;        // whose queue it is in: the root's unless the pool shares fairly
     int slots;       // that it has
-    int least;       // .. that it is content with
+    int min_slots;   // .. that it is content with
     int64_t since;   // placed: start; else: begin of the wait
     struct rank rank;
 
-    struct sched_gang spec;
+    struct sched_gang_spec spec;
     int pool;                    // where it waits or runs
     int first_agent, first_slot; // its places, through slot.next_*; a gang of no slots: the agent
     int running_at;              // index in the pool's list of those that run

@@ -1,14 +1,14 @@
 // The tree of teams, and what they have used.
-#include "master/sched/parts.h"
+#include "master/sched/internal.h"
 
 #include "base/log.h"
 
-static void check_spec(const struct sched_team *team)
+static void check_spec(const struct sched_team_spec *team)
 {
     must(team->weight >= 1 && team->guaranteed >= 0 && team->maximum >= 0);
 }
 
-int sched_team_add(struct sched *s, int parent, const struct sched_team *team)
+int sched_team_add(struct sched *s, int parent, const struct sched_team_spec *team)
 {
     check_spec(team);
     int handle = handle_take(&s->team_handles, (void **)&s->teams, sizeof *s->teams);
@@ -32,7 +32,7 @@ int sched_team_add(struct sched *s, int parent, const struct sched_team *team)
     return handle;
 }
 
-void sched_team_set(struct sched *s, int team, const struct sched_team *team_)
+void sched_team_set(struct sched *s, int team, const struct sched_team_spec *team_)
 {
     check_spec(team_);
     team_at(s, team)->spec = *team_;

@@ -11,14 +11,15 @@ static const double usage_half_life_us = 7 * 24 * 3600 * 1e6; // as the schedule
 
 // --- teams of the scheduler ----------------------------------------------------------------------
 
-static struct sched_team spec_of(double weight, int64_t guaranteed, int64_t maximum)
+static struct sched_team_spec spec_of(double weight, int64_t guaranteed, int64_t maximum)
 {
     int64_t thousandths = llround(weight * SCHED_WEIGHT_ONE);
-    return (struct sched_team){
+    return (struct sched_team_spec){
         .weight = thousandths < 1 ? 1 : thousandths, .guaranteed = guaranteed, .maximum = maximum};
 }
 
-static int add_team(struct core *c, int parent, struct sched_team spec, const struct usage *before)
+static int add_team(struct core *c, int parent, struct sched_team_spec spec,
+                    const struct usage *before)
 {
     int team = sched_team_add(c->sched, parent, &spec);
     double age = c->wall > before->at ? (double)(c->wall - before->at) : 0;
@@ -40,7 +41,7 @@ int core_team(struct core *c, int64_t workspace, int64_t user)
 
 void workspace_changed(struct core *c, struct workspace *ws)
 {
-    struct sched_team spec = spec_of(ws->weight, ws->guaranteed_slots, ws->max_slots);
+    struct sched_team_spec spec = spec_of(ws->weight, ws->guaranteed_slots, ws->max_slots);
     if (ws->team == SCHED_NONE)
         ws->team = add_team(c, SCHED_ROOT, spec, &ws->usage);
     else
@@ -50,7 +51,7 @@ void workspace_changed(struct core *c, struct workspace *ws)
 
 void member_changed(struct core *c, const struct member *m)
 {
-    struct sched_team spec = spec_of(m->weight, 0, m->max_slots);
+    struct sched_team_spec spec = spec_of(m->weight, 0, m->max_slots);
     if (m->team != SCHED_NONE)
         sched_team_set(c->sched, m->team, &spec);
     c->sched_due = true;

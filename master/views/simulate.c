@@ -31,7 +31,7 @@ static int read_number(struct view *v, const char *name, int64_t usual, int64_t 
 static int read_policy(struct view *v, enum sched_policy *out, struct error *e)
 {
     const char *name = query_get(v->query, "scheduler");
-    *out = SCHED_FAIR_SHARE;
+    *out = SCHED_POLICY_FAIR_SHARE;
     for (int i = 0; name && *name && i < SCHED_POLICIES; i++)
         if (!strcmp(sched_policy_names[i], name)) {
             *out = (enum sched_policy)i;

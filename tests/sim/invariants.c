@@ -472,7 +472,7 @@ void check_end(struct world *w)
     for (size_t i = 0; i < c->agent_count; i++)
         for (int k = 0; k < c->agents[i]->slot_count; k++)
             if (c->agents[i]->handle != SCHED_NONE &&
-                sched_gang_on(c->sched, c->agents[i]->handle, k) != SCHED_NONE)
+                sched_slot_gang(c->sched, c->agents[i]->handle, k) != SCHED_NONE)
                 broken(w, "nothing_is_left", "slot %d of %s is taken", k, c->agents[i]->id);
     for (int i = 0; i < w->machine_count; i++)
         if (w->machines[i]->tasks)

@@ -54,7 +54,8 @@ static void draw_options(uint64_t seed)
     rules.overdue /= 10 * part;
     rules.debt_quantum /= part;
     rules.grow_after /= part;
-    options.scheduler = chance(&r, 6000) ? SCHED_FAIR_SHARE : rng_below(&r, SCHED_EASY);
+    options.scheduler =
+        chance(&r, 6000) ? SCHED_POLICY_FAIR_SHARE : rng_below(&r, SCHED_POLICY_EASY);
     options.schedule_gap_us = chance(&r, 7000) ? 5 * MS : 0;
     options.restart_backoff_us = chance(&r, 5000) ? 500 * MS : 0;
 }

@@ -30,7 +30,7 @@ static const int64_t second = 1000000;
 
 struct gang {
     int job, handle, team;
-    struct sched_gang spec;
+    struct sched_gang_spec spec;
     bool leaving;
     int running; // place in bench.running; SCHED_NONE: it waits
 };
@@ -66,27 +66,28 @@ static int64_t clock_ns(void)
 static void add_teams(struct bench *b)
 {
     for (uint32_t w = 0; w < b->workspaces; w++) {
-        struct sched_team team = {.weight = SCHED_WEIGHT_ONE * (1 + rng_below(&b->rng, 4))};
+        struct sched_team_spec team = {.weight = SCHED_WEIGHT_ONE * (1 + rng_below(&b->rng, 4))};
         team.guaranteed = w % 5 == 0 ? 160 : 0;
         team.maximum = w % 7 == 3 ? 600 : 0;
         int workspace = sched_team_add(b->sched, SCHED_ROOT, &team);
         for (uint32_t u = 0; u < b->users; u++) {
-            struct sched_team user = {.weight = SCHED_WEIGHT_ONE, .maximum = u % 9 == 4 ? 64 : 0};
+            struct sched_team_spec user = {.weight = SCHED_WEIGHT_ONE,
+                                           .maximum = u % 9 == 4 ? 64 : 0};
             b->teams[w * b->users + u] = sched_team_add(b->sched, workspace, &user);
         }
     }
 }
 
 // Most want one slot, some a few, and one in ten more than an agent has; as clusters see it.
-static struct sched_gang any_gang(struct bench *b)
+static struct sched_gang_spec any_gang(struct bench *b)
 {
     static const int sizes[] = {1, 1, 1, 1, 1, 1, 2, 2, 4, 4, 4, 8, 8, 8, 8, 12, 16, 32, 64, 128};
     int slots = sizes[rng_below(&b->rng, sizeof sizes / sizeof *sizes)];
     bool is_elastic = slots > 1 && rng_below(&b->rng, 5) == 0;
-    return (struct sched_gang){.least = is_elastic ? (slots + 3) / 4 : slots,
-                               .most = slots,
-                               .one_agent =
-                                   slots > 1 && slots <= SLOTS && rng_below(&b->rng, 4) == 0};
+    return (struct sched_gang_spec){.min_slots = is_elastic ? (slots + 3) / 4 : slots,
+                                    .max_slots = slots,
+                                    .one_agent =
+                                        slots > 1 && slots <= SLOTS && rng_below(&b->rng, 4) == 0};
 }
 
 static void wait_again(struct bench *b, int64_t tag)
@@ -105,12 +106,13 @@ static void arrive(struct bench *b)
     uint32_t luck = rng_below(&b->rng, 20);
     // Some workspaces want far more than others, so that there is somebody to take slots from.
     uint32_t workspace = rng_below(&b->rng, 1 + rng_below(&b->rng, b->workspaces));
-    struct sched_job job = {.team = b->teams[workspace * b->users + rng_below(&b->rng, b->users)],
-                            .priority = luck == 0  ? 10
-                                        : luck < 3 ? 60
-                                                   : SCHED_PRIORITY_DEFAULT,
-                            .order = b->order++,
-                            .weight = SCHED_WEIGHT_ONE};
+    struct sched_job_spec job = {.team =
+                                     b->teams[workspace * b->users + rng_below(&b->rng, b->users)],
+                                 .priority = luck == 0  ? 10
+                                             : luck < 3 ? 60
+                                                        : SCHED_PRIORITY_DEFAULT,
+                                 .order = b->order++,
+                                 .weight = SCHED_WEIGHT_ONE};
     struct gang *g = &b->gangs[tag];
     *g = (struct gang){.job = sched_job_add(b->sched, &job), .spec = any_gang(b)};
     g->spec.job = g->job;
@@ -148,7 +150,7 @@ static void note(struct bench *b, const struct sched_command *c)
 {
     digest_add(b, c->kind);
     digest_add(b, c->tag);
-    digest_add(b, c->in_favour);
+    digest_add(b, c->beneficiary);
     for (size_t i = 0; c->places && i < c->count; i++)
         digest_add(b, c->places[i].agent * SLOTS + c->places[i].slot);
 }
@@ -201,7 +203,7 @@ static void add_agent(struct bench *b, int pool, int rack)
     int groups[SLOTS], all[SLOTS] = {0}, agent = sched_agent_add(b->sched, pool, SLOTS, rack);
     for (int i = 0; i < SLOTS; i++)
         groups[i] = i / (SLOTS / 2);
-    sched_agent_near(b->sched, agent, groups, groups, all);
+    sched_agent_set_nearness(b->sched, agent, groups, groups, all);
     sched_agent_set(b->sched, agent, true);
 }
 
@@ -262,7 +264,7 @@ static size_t measure(struct bench *b, int64_t *times, size_t count)
 
 int main(int argc, char **argv)
 {
-    enum sched_policy policy = argc > 1 ? policy_of(argv[1]) : SCHED_FAIR_SHARE;
+    enum sched_policy policy = argc > 1 ? policy_of(argv[1]) : SCHED_POLICY_FAIR_SHARE;
     size_t count = argc > 2 ? strtoul(argv[2], NULL, 10) : 20000;
     must(count > 0);
     struct bench *b = make(policy, argc > 3 ? strtoul(argv[3], NULL, 10) : 1,

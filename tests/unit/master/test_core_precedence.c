@@ -213,7 +213,7 @@ static void set_back(void)
 static void test_every_role_and_verb(void **state)
 {
     (void)state;
-    begin(SCHED_PRIORITY, 0);
+    begin(SCHED_POLICY_PRIORITY, 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int who = ADMIN; who < USERS; who++) {
             if (who == OTHER)
@@ -241,7 +241,7 @@ static void test_every_role_and_verb(void **state)
 static void test_what_a_refusal_says(void **state)
 {
     (void)state;
-    begin(SCHED_PRIORITY, 0);
+    begin(SCHED_POLICY_PRIORITY, 0);
     must_tell(core_workspace_patch, user(ADMIN), "3", "{\"defaultRole\":\"none\"}");
     assert_int_equal(by_patch(ED, "\"priority\":43"), 403);
     assert_non_null(strstr(last_error, "a job of another team"));
@@ -264,7 +264,7 @@ static void test_what_a_refusal_says(void **state)
 static void test_shares_keep_priorities_apart(void **state)
 {
     (void)state;
-    begin(SCHED_FAIR_SHARE, 0);
+    begin(SCHED_POLICY_FAIR_SHARE, 0);
     assert_int_equal(by_patch(ED, "\"priority\":43"), 200);
     assert_int_equal(by_patch(ED, "\"priority\":41"), 403);
     assert_int_equal(by_ahead(ED, "3"), 200);
@@ -278,7 +278,7 @@ static void test_shares_keep_priorities_apart(void **state)
 static void test_a_pool_without_limits(void **state)
 {
     (void)state;
-    begin(SCHED_PRIORITY, 1);
+    begin(SCHED_POLICY_PRIORITY, 1);
     assert_int_equal(by_patch(ED, "\"priority\":1"), 200);
     assert_int_equal(by_patch(ED, "\"weight\":9"), 200);
     assert_int_equal(by_ahead(ED, "1"), 200);
@@ -357,7 +357,7 @@ static int continues(int who, const char *resources)
 static void test_what_is_submitted(void **state)
 {
     (void)state;
-    begin(SCHED_FAIR_SHARE, 0);
+    begin(SCHED_POLICY_FAIR_SHARE, 0);
     static const struct {
         int (*by)(int who, const char *resources);
         bool weight;
@@ -387,7 +387,7 @@ static void test_what_is_submitted(void **state)
 static void test_a_submission_passes_nobody(void **state)
 {
     (void)state;
-    begin(SCHED_PRIORITY, 30);
+    begin(SCHED_POLICY_PRIORITY, 30);
     int (*const ways[])(int who, const char *resources) = {
         submits, submits_fork, previews, puts_external, runs_generic, uses_template, continues};
     static const int users[] = {ED, ANN, ADMIN};
@@ -416,7 +416,7 @@ static void test_a_submission_passes_nobody(void **state)
 static void test_shares_let_submissions_choose(void **state)
 {
     (void)state;
-    begin(SCHED_FAIR_SHARE, 30);
+    begin(SCHED_POLICY_FAIR_SHARE, 30);
     assert_int_equal(submit_to(MATE, 0, "", ""), 200);
     assert_int_equal(submit_to(OTTO, 1, "", ""), 200);
     assert_int_equal(submit_to(ED, 0, ", priority: 30", ""), 200);
@@ -426,7 +426,7 @@ static void test_shares_let_submissions_choose(void **state)
 static void test_the_default_of_a_low_pool(void **state)
 {
     (void)state;
-    begin(SCHED_PRIORITY, 44);
+    begin(SCHED_POLICY_PRIORITY, 44);
     assert_int_equal(submit_to(ED, 0, ", priority: 43", ""), 403);
     assert_int_equal(submit_to(ED, 0, "", ""), 200);
     char sql[96];
@@ -457,7 +457,7 @@ static void test_batches(void **state)
 {
     (void)state;
     char body[1024];
-    begin(SCHED_PRIORITY, 0);
+    begin(SCHED_POLICY_PRIORITY, 0);
     assert_int_equal(beside(ADMIN, FIRST_JOB, "aheadOf", OTHERS_JOB), 200);
     assert_string_equal(places(), "3 1 2 4 5");
     // The first goes away by itself, and is no step for the second.
@@ -480,8 +480,8 @@ static void test_batches(void **state)
 }
 
 static const struct core_pool_option pools[] = {
-    {.name = "default", .policy = SCHED_PRIORITY},
-    {.name = "free", .policy = SCHED_PRIORITY, .max_user_priority = 1}};
+    {.name = "default", .policy = SCHED_POLICY_PRIORITY},
+    {.name = "free", .policy = SCHED_POLICY_PRIORITY, .max_user_priority = 1}};
 
 // A job does not take along a priority from a pool without limits, and passes nobody on its way
 // back.
@@ -491,7 +491,7 @@ static void test_detour_over_another_pool(void **state)
     char body[1024];
     cl.more.pools = pools;
     cl.more.pool_count = 2;
-    begin(SCHED_PRIORITY, 0);
+    begin(SCHED_POLICY_PRIORITY, 0);
     assert_int_equal(submit_to(ED, 0, ", priority: 60, resource_pool: free", ""), 200);
     int64_t job = last_id;
     assert_int_equal(update(ED, job, "\"priority\":2"), 200);
@@ -524,7 +524,7 @@ static void test_continued_stands_last(void **state)
 {
     (void)state;
     char body[64];
-    begin(SCHED_PRIORITY, 0);
+    begin(SCHED_POLICY_PRIORITY, 0);
     must_tell(core_experiment_kill, user(ED), decimal(FIRST_JOB), NULL);
     settle();
     snprintf(body, sizeof body, "{\"id\":%d}", FIRST_JOB);

@@ -509,10 +509,10 @@ static void test_slots_taken_away(void **state)
 
 static void test_pools_of_the_configuration(void **state)
 {
-    static const struct core_pool_option pools[] = {{.name = "strict", .policy = SCHED_IN_ORDER},
+    static const struct core_pool_option pools[] = {{.name = "strict", .policy = SCHED_POLICY_FIFO},
                                                     {.name = "plain", .as_default = true}};
     (void)state;
-    cl.more.scheduler = SCHED_PRIORITY;
+    cl.more.scheduler = SCHED_POLICY_PRIORITY;
     cl.more.pools = pools;
     cl.more.pool_count = 2;
     restart_core();

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "master/sched/near.h"
+#include "master/sched/nearness.h"
 #include "tests/unit/master/support/scene.h"
 
 enum { MOST = 16 };

@@ -161,14 +161,14 @@ static void submit(struct day *d, int team)
     while (d->work[i].used)
         assert_true(++i < WORK);
     const struct demand *demand = &d->demands[team];
-    struct sched_job job = {.team = d->teams[team],
-                            .priority = demand->priority ? demand->priority : 42,
-                            .order = ++d->orders,
-                            .weight = SCHED_WEIGHT_ONE};
+    struct sched_job_spec job = {.team = d->teams[team],
+                                 .priority = demand->priority ? demand->priority : 42,
+                                 .order = ++d->orders,
+                                 .weight = SCHED_WEIGHT_ONE};
     struct work *w = &d->work[i];
     *w = (struct work){.used = true, .team = team, .slots = demand->slots, .left = demand->length};
     w->job = sched_job_add(d->s, &job);
-    struct sched_gang gang = {w->job, w->slots, w->slots, false, false, i, 0, {0}, 0};
+    struct sched_gang_spec gang = {w->job, w->slots, w->slots, false, false, i, 0, {0}, 0};
     w->gang = sched_gang_add(d->s, &gang, d->now);
     w->came = d->now;
 }
@@ -180,7 +180,7 @@ static void stop(struct day *d, int i, bool again)
     w->placed = w->leaving = false;
     if (again) {
         w->left -= d->now - w->since;
-        struct sched_gang gang = {w->job, w->slots, w->slots, false, false, i, 0, {0}, 0};
+        struct sched_gang_spec gang = {w->job, w->slots, w->slots, false, false, i, 0, {0}, 0};
         w->gang = sched_gang_add(d->s, &gang, d->now);
         w->came = d->now;
         return;
@@ -227,7 +227,7 @@ static void step(struct day *d, int64_t until)
     assert_true(next > d->now || d->now == until);
     for (int t = 0; t < d->team_count; t++) {
         struct sched_share share;
-        sched_share_of(d->s, d->teams[t], 0, d->now, &share);
+        sched_team_share(d->s, d->teams[t], 0, d->now, &share);
         d->held[t] += share.used * (next - d->now);
         d->entitled[t] += share.entitled * (next - d->now);
     }
@@ -258,11 +258,11 @@ static struct day *day_new(const int *agents, const struct demand *demands, int 
     d->now = 1000 * HOUR;
     d->demands = demands;
     d->team_count = count;
-    sched_pool_add(d->s, SCHED_FAIR_SHARE);
+    sched_pool_add(d->s, SCHED_POLICY_FAIR_SHARE);
     for (int i = 0; agents[i]; i++)
         sched_agent_set(d->s, sched_agent_add(d->s, 0, agents[i], SCHED_NONE), true);
     for (int t = 0; t < count; t++) {
-        struct sched_team team = {demands[t].weight, demands[t].guaranteed, 0};
+        struct sched_team_spec team = {demands[t].weight, demands[t].guaranteed, 0};
         d->teams[t] = sched_team_add(d->s, SCHED_ROOT, &team);
         for (int i = 0; i < demands[t].pending; i++)
             submit(d, t);

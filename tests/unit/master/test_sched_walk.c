@@ -38,18 +38,18 @@ struct walk {
     struct team { // [0] is the root
         bool used;
         int handle, parent, depth; // index
-        struct sched_team spec;
+        struct sched_team_spec spec;
     } teams[TEAMS];
     struct job {
         bool used;
         int handle, team; // index
-        struct sched_job spec;
+        struct sched_job_spec spec;
         int64_t held, service;
     } jobs[JOBS];
     struct gang {
         bool used, placed, leaving;
         int handle, job, slots, pool; // job: index
-        struct sched_gang spec;
+        struct sched_gang_spec spec;
         int64_t since;
     } gangs[GANGS];
     uint64_t digest;
@@ -121,17 +121,17 @@ static void take(struct walk *w, int tag, const struct sched_place *places, size
 {
     struct gang *g = &w->gangs[tag];
     EXPECT(w, !g->placed);
-    if (!g->spec.most)
+    if (!g->spec.max_slots)
         EXPECT(w, count == 1);
     else
-        EXPECT(w, count >= (size_t)g->spec.least && count <= (size_t)g->spec.most);
+        EXPECT(w, count >= (size_t)g->spec.min_slots && count <= (size_t)g->spec.max_slots);
     for (size_t i = 0; i < count; i++) {
         struct agent *a = agent_of(w, places[i].agent);
         int slot = places[i].slot;
-        EXPECT(w, a->usable && a->pool == g->pool && !(g->spec.most && refuses(g, a->handle)));
+        EXPECT(w, a->usable && a->pool == g->pool && !(g->spec.max_slots && refuses(g, a->handle)));
         EXPECT(w, !g->spec.one_agent || places[i].agent == places[0].agent);
         mix(w, tag, places[i].agent, slot);
-        if (!g->spec.most) {
+        if (!g->spec.max_slots) {
             a->zero++;
             EXPECT(w, slot == SCHED_NONE && a->zero <= SCHED_ZERO_SLOT_GANGS);
             continue;
@@ -141,7 +141,7 @@ static void take(struct walk *w, int tag, const struct sched_place *places, size
         a->owner[slot] = tag;
     }
     g->placed = true;
-    g->slots = g->spec.most ? (int)count : 0;
+    g->slots = g->spec.max_slots ? (int)count : 0;
     g->spec.waited += w->now - g->since;
     g->since = w->now;
     w->jobs[g->job].held += g->slots;
@@ -150,7 +150,7 @@ static void take(struct walk *w, int tag, const struct sched_place *places, size
 static void give_back(struct walk *w, int tag)
 {
     struct gang *g = &w->gangs[tag];
-    bool zero = g->placed && !g->spec.most;
+    bool zero = g->placed && !g->spec.max_slots;
     for (int i = 0; i < AGENTS; i++) {
         struct agent *a = &w->agents[i];
         for (int k = 0; a->used && k < a->slots; k++)
@@ -170,7 +170,7 @@ static void book_start(struct walk *w, const struct sched_command *c)
     const struct job *j = &w->jobs[g->job];
     EXPECT(w, g->used && c->gang == g->handle && g->pool == j->spec.pool);
     take(w, (int)c->tag, c->places, c->count);
-    if (!g->spec.most) {
+    if (!g->spec.max_slots) {
         g->spec.excluded[0] = c->places[0].agent; // where it is; it refuses none
         return;
     }
@@ -181,7 +181,7 @@ static void book_start(struct walk *w, const struct sched_command *c)
 
 static bool is_strict(const struct walk *w, int pool)
 {
-    return w->policies[pool] == SCHED_IN_ORDER || w->policies[pool] == SCHED_EASY;
+    return w->policies[pool] == SCHED_POLICY_FIFO || w->policies[pool] == SCHED_POLICY_EASY;
 }
 
 static void book_drain(struct walk *w, const struct sched_command *c)
@@ -190,27 +190,28 @@ static void book_drain(struct walk *w, const struct sched_command *c)
     const struct job *j = &w->jobs[g->job];
     bool follows = g->pool != j->spec.pool;
     int64_t ran = w->now - g->since;
-    EXPECT(w, g->used && g->placed && !g->leaving && g->slots && !g->spec.stays);
+    EXPECT(w, g->used && g->placed && !g->leaving && g->slots && !g->spec.non_preemptible);
     g->leaving = true;
     w->drains++;
-    mix(w, c->tag, c->cause, c->in_favour);
+    mix(w, c->tag, c->cause, c->beneficiary);
     if (follows) {
-        EXPECT(w, c->cause == SCHED_TO_MOVE && c->in_favour == SCHED_NONE);
+        EXPECT(w, c->cause == SCHED_TO_MOVE && c->beneficiary == SCHED_NONE);
         return;
     }
     EXPECT(w, !is_strict(w, g->pool) || c->cause == SCHED_TO_GROW);
     if (c->cause == SCHED_TO_GROW) {
-        EXPECT(w, ran >= 10 * MINUTE && g->slots < g->spec.most && c->in_favour == SCHED_NONE);
+        EXPECT(w,
+               ran >= 10 * MINUTE && g->slots < g->spec.max_slots && c->beneficiary == SCHED_NONE);
         return;
     }
-    const struct gang *f = &w->gangs[c->in_favour];
+    const struct gang *f = &w->gangs[c->beneficiary];
     EXPECT(w, f->used && !f->placed && f->pool == g->pool && f->job != g->job);
-    const struct sched_job *fj = &w->jobs[f->job].spec;
+    const struct sched_job_spec *fj = &w->jobs[f->job].spec;
     bool is_first = fj->priority < j->spec.priority &&
-                    (fj->team == j->spec.team || w->policies[g->pool] == SCHED_PRIORITY);
+                    (fj->team == j->spec.team || w->policies[g->pool] == SCHED_POLICY_PRIORITY);
     bool is_overdue = f->spec.waited + w->now - f->since >= OVERDUE;
     EXPECT(w, is_first || is_overdue || ran >= 5 * MINUTE);
-    EXPECT(w, c->cause != SCHED_TO_SHRINK || g->slots > g->spec.least);
+    EXPECT(w, c->cause != SCHED_TO_SHRINK || g->slots > g->spec.min_slots);
     EXPECT(w, c->cause != SCHED_FOR_PRIORITY || is_first);
 }
 
@@ -249,11 +250,11 @@ static int64_t free_slots(const struct walk *w, const struct gang *g, int pool, 
 static bool may_hold(const struct walk *w, const struct gang *g)
 {
     const struct job *j = &w->jobs[g->job];
-    if (j->spec.limit && job_held(w, g->job) + g->spec.least > j->spec.limit)
+    if (j->spec.limit && job_held(w, g->job) + g->spec.min_slots > j->spec.limit)
         return false;
     for (int t = j->team; t >= 0; t = t ? w->teams[t].parent : -1) {
         int64_t maximum = w->teams[t].spec.maximum;
-        if (maximum && team_held(w, t) + g->spec.least > maximum)
+        if (maximum && team_held(w, t) + g->spec.min_slots > maximum)
             return false;
     }
     return true;
@@ -264,7 +265,7 @@ static void check_reason(struct walk *w, int tag)
     const struct gang *g = &w->gangs[tag];
     struct sched_reason r;
     int largest;
-    sched_why(w->s, g->handle, w->now, &r);
+    sched_explain_gang(w->s, g->handle, w->now, &r);
     if (g->placed) {
         EXPECT(w, r.code == SCHED_PLACED);
         return;
@@ -272,9 +273,9 @@ static void check_reason(struct walk *w, int tag)
     EXPECT(w, r.code != SCHED_PLACED && r.code != SCHED_NOT_CONSIDERED);
     EXPECT(w, r.free == free_slots(w, NULL, g->pool, &largest) && r.largest_free == largest);
     EXPECT(w, r.start == 0 || r.start >= w->now);
-    if (!g->spec.most)
+    if (!g->spec.max_slots)
         return;
-    EXPECT(w, r.needs == g->spec.least && r.job_used == job_held(w, g->job));
+    EXPECT(w, r.needs == g->spec.min_slots && r.job_used == job_held(w, g->job));
     EXPECT(w, (r.code == SCHED_BEHIND) == (r.behind != SCHED_NONE) && r.behind != tag);
     if (r.code >= SCHED_BUSY)
         EXPECT(w, may_hold(w, g));
@@ -289,14 +290,14 @@ static void check_queue(struct walk *w, int pool)
     bool seen[GANGS] = {false};
     size_t count = sched_queue(w->s, pool, w->now, tags, GANGS), waiting = 0;
     for (int g = 0; g < GANGS; g++)
-        waiting += w->gangs[g].used && !w->gangs[g].placed && w->gangs[g].spec.most &&
+        waiting += w->gangs[g].used && !w->gangs[g].placed && w->gangs[g].spec.max_slots &&
                    w->gangs[g].pool == pool;
     EXPECT(w, count == waiting);
     for (size_t i = 0; i < count; i++) {
         struct sched_reason r;
         EXPECT(w, !seen[tags[i]]);
         seen[tags[i]] = true;
-        sched_why(w->s, w->gangs[tags[i]].handle, w->now, &r);
+        sched_explain_gang(w->s, w->gangs[tags[i]].handle, w->now, &r);
         EXPECT(w, r.ahead == (int)i);
     }
 }
@@ -310,7 +311,7 @@ static int64_t team_in_pool(const struct walk *w, int team, int pool, bool waits
             continue;
         for (int t = w->jobs[one->job].team; t >= 0; t = t ? w->teams[t].parent : -1)
             if (t == team)
-                sum += waits ? one->spec.most - one->slots : one->slots;
+                sum += waits ? one->spec.max_slots - one->slots : one->slots;
     }
     return sum;
 }
@@ -323,7 +324,7 @@ static void check_shares(struct walk *w, int pool)
         struct sched_share share;
         if (!w->teams[t].used)
             continue;
-        sched_share_of(w->s, w->teams[t].handle, pool, w->now, &share);
+        sched_team_share(w->s, w->teams[t].handle, pool, w->now, &share);
         int64_t held = team_in_pool(w, t, pool, false);
         int64_t wanted = held + team_in_pool(w, t, pool, true), max = w->teams[t].spec.maximum;
         EXPECT(w, share.used == held);
@@ -352,7 +353,7 @@ static void check_all(struct walk *w)
             EXPECT(w, sched_job_service(w->s, w->jobs[j].handle, w->now) == w->jobs[j].service);
     for (int i = 0; i < AGENTS; i++)
         for (int k = 0; w->agents[i].used && k < w->agents[i].slots; k++)
-            EXPECT(w, sched_gang_on(w->s, w->agents[i].handle, k) == w->agents[i].owner[k]);
+            EXPECT(w, sched_slot_gang(w->s, w->agents[i].handle, k) == w->agents[i].owner[k]);
 }
 
 // --- events --------------------------------------------------------------------------------------
@@ -393,7 +394,7 @@ static void change_agent(struct walk *w, int i)
         sched_agent_remove(w->s, a->handle);
         a->used = false;
         for (int g = 0; g < GANGS; g++) {
-            struct sched_gang *spec = &w->gangs[g].spec;
+            struct sched_gang_spec *spec = &w->gangs[g].spec;
             for (int k = spec->excluded_count; k-- > 0;)
                 if (spec->excluded[k] == a->handle)
                     spec->excluded[k] = spec->excluded[--spec->excluded_count];
@@ -433,8 +434,8 @@ static int any_leaf(struct walk *w)
 static void change_team(struct walk *w, int t)
 {
     struct team *team = &w->teams[t];
-    struct sched_team spec = {1 + below(w, 3000), one_in(w, 3) ? below(w, 10) : 0,
-                              one_in(w, 3) ? 1 + below(w, 12) : 0};
+    struct sched_team_spec spec = {1 + below(w, 3000), one_in(w, 3) ? below(w, 10) : 0,
+                                   one_in(w, 3) ? 1 + below(w, 12) : 0};
     int parent = below(w, t ? t : 1); // with a smaller index
     if (t == SCHED_ROOT || (team->used && !one_in(w, 4))) {
         team->spec = spec;
@@ -449,16 +450,16 @@ static void change_team(struct walk *w, int t)
     }
 }
 
-static struct sched_job any_job(struct walk *w, int team)
+static struct sched_job_spec any_job(struct walk *w, int team)
 {
     int64_t nth = ++w->orders, place = one_in(w, 6) ? below(w, 100) : 100 + nth;
-    return (struct sched_job){.pool = below(w, POOLS),
-                              .team = w->teams[team].handle,
-                              .priority = 41 + below(w, 3),
-                              .order = place * 100000 + nth, // no two are equal
-                              .limit = one_in(w, 4) ? 1 + below(w, 12) : 0,
-                              .weight = one_in(w, 4) ? 1 + below(w, 4000) : SCHED_WEIGHT_ONE,
-                              .service = one_in(w, 3) ? below(w, 200) * HOUR : 0};
+    return (struct sched_job_spec){.pool = below(w, POOLS),
+                                   .team = w->teams[team].handle,
+                                   .priority = 41 + below(w, 3),
+                                   .order = place * 100000 + nth, // no two are equal
+                                   .limit = one_in(w, 4) ? 1 + below(w, 12) : 0,
+                                   .weight = one_in(w, 4) ? 1 + below(w, 4000) : SCHED_WEIGHT_ONE,
+                                   .service = one_in(w, 3) ? below(w, 200) * HOUR : 0};
 }
 
 static bool job_has_gangs(const struct walk *w, int j)
@@ -475,7 +476,7 @@ static void change_job(struct walk *w, int j)
     int team = any_leaf(w);
     if (team < 0)
         return;
-    struct sched_job spec = any_job(w, team);
+    struct sched_job_spec spec = any_job(w, team);
     if (!job->used) {
         *job = (struct job){.used = true, .team = team, .spec = spec, .service = spec.service};
         job->handle = sched_job_add(w->s, &spec);
@@ -504,18 +505,19 @@ static void add_gang(struct walk *w, int tag)
     if (!w->jobs[j].used)
         return;
     *g = (struct gang){.used = true, .job = j, .pool = w->jobs[j].spec.pool, .since = w->now};
-    g->spec = (struct sched_gang){.job = w->jobs[j].handle,
-                                  .least = least,
-                                  .most = least + (least && one_in(w, 3) ? below(w, 8) : 0),
-                                  .one_agent = one_in(w, 2),
-                                  .stays = one_in(w, 8),
-                                  .tag = tag,
-                                  .waited = one_in(w, 8) ? below(w, 150) * HOUR : 0};
+    g->spec =
+        (struct sched_gang_spec){.job = w->jobs[j].handle,
+                                 .min_slots = least,
+                                 .max_slots = least + (least && one_in(w, 3) ? below(w, 8) : 0),
+                                 .one_agent = one_in(w, 2),
+                                 .non_preemptible = one_in(w, 8),
+                                 .tag = tag,
+                                 .waited = one_in(w, 8) ? below(w, 150) * HOUR : 0};
     for (int i = 0; least && i < AGENTS && g->spec.excluded_count < SCHED_EXCLUDED_MAX; i++)
         if (w->agents[i].used && one_in(w, 16))
             g->spec.excluded[g->spec.excluded_count++] = w->agents[i].handle;
-    if (g->spec.stays)
-        g->spec.most = least; // rigid
+    if (g->spec.non_preemptible)
+        g->spec.max_slots = least; // rigid
     g->handle = sched_gang_add(w->s, &g->spec, w->now);
 }
 
@@ -547,12 +549,13 @@ static void change_gang(struct walk *w, int tag)
     } else if (!one_in(w, 3)) {
         return;
     } else if (g->placed && one_in(w, 4)) {
-        sched_gang_saved(w->s, g->handle, w->now);
+        sched_gang_set_saved(w->s, g->handle, w->now);
     } else if (g->placed && g->slots && one_in(w, 6)) {
-        sched_gang_leaving(w->s, g->handle);
+        sched_gang_set_leaving(w->s, g->handle);
         g->leaving = true;
     } else if (one_in(w, 6)) {
-        sched_gang_expect(w->s, g->handle, (g->placed ? w->now : 0) + (1 + below(w, 9)) * HOUR);
+        sched_gang_set_expected_end(w->s, g->handle,
+                                    (g->placed ? w->now : 0) + (1 + below(w, 9)) * HOUR);
     } else {
         end_gang(w, tag);
     }
@@ -613,10 +616,10 @@ static void check_no_waste(struct walk *w)
     for (int tag = 0; tag < GANGS; tag++) {
         const struct gang *g = &w->gangs[tag];
         int largest;
-        if (!g->used || g->placed || !g->spec.most || is_strict(w, g->pool) || !may_hold(w, g))
+        if (!g->used || g->placed || !g->spec.max_slots || is_strict(w, g->pool) || !may_hold(w, g))
             continue;
         int64_t free = free_slots(w, g, g->pool, &largest);
-        bool fits = (g->spec.one_agent ? largest : free) >= g->spec.least;
+        bool fits = (g->spec.one_agent ? largest : free) >= g->spec.min_slots;
         if (fits)
             fail_msg("seed %llu: gang %d could run", (unsigned long long)w->seed, tag);
     }
@@ -632,7 +635,7 @@ static struct walk *walk_new(uint64_t seed)
     w->teams[0] = (struct team){.used = true, .parent = -1, .spec = {.weight = 1000}};
     for (int p = 0; p < POOLS; p++) {
         w->policies[p] =
-            seed % 4 && p ? (enum sched_policy)below(w, SCHED_POLICIES) : SCHED_FAIR_SHARE;
+            seed % 4 && p ? (enum sched_policy)below(w, SCHED_POLICIES) : SCHED_POLICY_FAIR_SHARE;
         assert_int_equal(sched_pool_add(w->s, w->policies[p]), p);
     }
     return w;

@@ -46,8 +46,8 @@ static void add(struct scene *s, int64_t submit, int slots, int64_t length, int 
 {
     s->jobs[s->job_count++] = (struct simulate_job){.submit = submit * S,
                                                     .length = length * S,
-                                                    .least = slots,
-                                                    .most = slots,
+                                                    .min_slots = slots,
+                                                    .max_slots = slots,
                                                     .priority = SCHED_PRIORITY_DEFAULT,
                                                     .team = team};
 }
@@ -97,7 +97,7 @@ static void one_job_takes_its_time(void **state)
 static void fifo_keeps_the_order(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_IN_ORDER, 1, 4);
+    struct scene s = make_scene(SCHED_POLICY_FIFO, 1, 4);
     add(&s, 0, 4, 100, 1);
     add(&s, 10, 4, 10, 1);
     add(&s, 20, 1, 5, 3);
@@ -123,7 +123,7 @@ static void fifo_keeps_the_order(void **state)
 static void easy_fills_holes_by_durations(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_EASY, 1, 4);
+    struct scene s = make_scene(SCHED_POLICY_EASY, 1, 4);
     add(&s, 0, 3, 100, 1);
     add(&s, 10, 4, 10, 1);
     add(&s, 20, 1, 200, 1);
@@ -141,7 +141,7 @@ static void easy_fills_holes_by_durations(void **state)
 static void preemption_costs_add_up(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_PRIORITY, 1, 4);
+    struct scene s = make_scene(SCHED_POLICY_PRIORITY, 1, 4);
     add(&s, 0, 4, 10000, 1);
     add(&s, 5000, 4, 100, 1);
     s.jobs[1].priority = 1;
@@ -161,7 +161,7 @@ static void preemption_costs_add_up(void **state)
 static void a_job_may_end_while_it_drains(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_PRIORITY, 1, 4);
+    struct scene s = make_scene(SCHED_POLICY_PRIORITY, 1, 4);
     add(&s, 0, 4, 10000, 1);
     add(&s, 9995, 4, 100, 1);
     s.jobs[1].priority = 1;
@@ -176,9 +176,9 @@ static void a_job_may_end_while_it_drains(void **state)
 static void an_elastic_job_is_slower_on_fewer_slots(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_FAIR_SHARE, 1, 4);
+    struct scene s = make_scene(SCHED_POLICY_FAIR_SHARE, 1, 4);
     add(&s, 0, 8, 100, 1);
-    s.jobs[0].least = 4;
+    s.jobs[0].min_slots = 4;
     run(&s);
     assert_int_equal(s.figures.jobs, 1);
     check_near(s.figures.makespan, 200);
@@ -190,7 +190,7 @@ static void an_elastic_job_is_slower_on_fewer_slots(void **state)
 static void what_can_never_run_is_left_out(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_FAIR_SHARE, 2, 4);
+    struct scene s = make_scene(SCHED_POLICY_FAIR_SHARE, 2, 4);
     s.teams[2].maximum = 3;
     add(&s, 0, 9, 100, 1); // more than the cluster
     add(&s, 1, 5, 100, 1);
@@ -211,7 +211,7 @@ static void shares_are_measured_in_windows_of_24_hours(void **state)
 {
     (void)state;
     enum { DAY = 86400 };
-    struct scene s = make_scene(SCHED_IN_ORDER, 1, 4);
+    struct scene s = make_scene(SCHED_POLICY_FIFO, 1, 4);
     add(&s, 0, 4, 2 * DAY, 1);
     add(&s, 10, 4, 2 * DAY, 1);
     add(&s, 20, 2, DAY, 3);
@@ -226,7 +226,7 @@ static void shares_are_measured_in_windows_of_24_hours(void **state)
 static void a_team_without_work_waiting_has_no_window(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_IN_ORDER, 1, 4);
+    struct scene s = make_scene(SCHED_POLICY_FIFO, 1, 4);
     add(&s, 0, 4, 80000, 1);
     add(&s, 0, 4, 80000, 1);  // waits less than a day
     add(&s, 500000, 4, 9, 3); // after a time of nothing
@@ -250,7 +250,7 @@ static void fill(struct scene *s, uint64_t seed)
         int slots = 1 << rng_below(&rng, 5), length = 1 + (int)rng_below(&rng, 9000);
         struct simulate_job *j = &s->jobs[s->job_count];
         add(s, at, slots, length, rng_below(&rng, 3) ? 1 : 3);
-        j->least = rng_below(&rng, 4) ? slots : 1 + slots / 3;
+        j->min_slots = rng_below(&rng, 4) ? slots : 1 + slots / 3;
         j->priority = rng_below(&rng, 10) ? SCHED_PRIORITY_DEFAULT : 10;
     }
 }
@@ -259,7 +259,7 @@ static double work_of(const struct scene *s)
 {
     double work = 0;
     for (size_t i = 0; i < s->job_count; i++)
-        work += (double)s->jobs[i].length / S * s->jobs[i].most;
+        work += (double)s->jobs[i].length / S * s->jobs[i].max_slots;
     return work;
 }
 
@@ -297,7 +297,7 @@ static void work_is_neither_lost_nor_made(void **state)
 static void the_same_input_gives_the_same_figures(void **state)
 {
     (void)state;
-    struct scene a = make_scene(SCHED_FAIR_SHARE, 4, 8), b = a;
+    struct scene a = make_scene(SCHED_POLICY_FAIR_SHARE, 4, 8), b = a;
     fill(&a, 7);
     fill(&b, 7);
     run(&a);
@@ -331,7 +331,7 @@ static int64_t ticks(void)
 static void it_can_be_stopped_and_timed(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_FAIR_SHARE, 4, 8);
+    struct scene s = make_scene(SCHED_POLICY_FAIR_SHARE, 4, 8);
     int calls = 1;
     struct error e = {0};
     fill(&s, 3);
@@ -359,7 +359,7 @@ static void refuse(struct scene *s, const char *what)
 static void input_out_of_bounds_is_refused(void **state)
 {
     (void)state;
-    struct scene good = make_scene(SCHED_FAIR_SHARE, 2, 4), s;
+    struct scene good = make_scene(SCHED_POLICY_FAIR_SHARE, 2, 4), s;
     add(&good, 5, 4, 10, 1);
     add(&good, 6, 4, 10, 1);
 #define REFUSED(change, what)                                                                      \
@@ -376,9 +376,9 @@ static void input_out_of_bounds_is_refused(void **state)
     REFUSED(s.jobs[0].submit = INT64_MIN, "job 0: was submitted");
     REFUSED(s.jobs[1].length = 0, "job 1: is longer");
     REFUSED(s.jobs[1].length = SIMULATE_TIME_MAX + 1, "job 1: is longer");
-    REFUSED(s.jobs[1].least = 0, "job 1: wants 0");
-    REFUSED(s.jobs[1].least = 5, "job 1: wants 5 to 4");
-    REFUSED(s.jobs[1].most = SIMULATE_GANG_MAX + 1, "job 1: wants");
+    REFUSED(s.jobs[1].min_slots = 0, "job 1: wants 0");
+    REFUSED(s.jobs[1].min_slots = 5, "job 1: wants 5 to 4");
+    REFUSED(s.jobs[1].max_slots = SIMULATE_GANG_MAX + 1, "job 1: wants");
     REFUSED(s.jobs[1].priority = 0, "job 1: has priority 0");
     REFUSED(s.jobs[1].priority = 100, "job 1: has priority 100");
     REFUSED(s.jobs[1].team = 0, "job 1: belongs to no user");
@@ -395,7 +395,7 @@ static void input_out_of_bounds_is_refused(void **state)
 static void no_jobs_give_no_figures(void **state)
 {
     (void)state;
-    struct scene s = make_scene(SCHED_FAIR_SHARE, 2, 4);
+    struct scene s = make_scene(SCHED_POLICY_FAIR_SHARE, 2, 4);
     run(&s);
     assert_int_equal(s.figures.jobs, 0);
     check_near(s.figures.makespan, 0);

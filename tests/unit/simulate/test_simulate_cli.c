@@ -117,7 +117,7 @@ static void the_cluster_is_as_the_options_say(void **state)
     o.window = "0..1000";
     assert_int_equal(simulate_input_read(&o, &in, NULL), 0);
     assert_int_equal(in.policy_count, 2);
-    assert_int_equal(in.policies[0], SCHED_EASY);
+    assert_int_equal(in.policies[0], SCHED_POLICY_EASY);
     assert_int_equal(in.history.node_count, 2);
     assert_int_equal(in.added, 2);
     assert_int_equal(in.history.nodes[3].slots, 4);
@@ -145,7 +145,7 @@ static void the_drawing_names_lines_and_units(void **state)
     struct simulate_trace trace = trace_view(&in.history.trace);
     struct simulate_result results[2] = {{.label = "fifo"}, {.label = "a<b> & c"}};
     for (int i = 0; i < 2; i++) {
-        struct simulate_options options = {.policy = SCHED_IN_ORDER};
+        struct simulate_options options = {.policy = SCHED_POLICY_FIFO};
         assert_int_equal(simulate(&trace, in.history.nodes, 2, &options, &results[i].figures, NULL),
                          0);
     }

@@ -108,13 +108,13 @@ static void trials_become_jobs(void **state)
     const struct simulate_job *elastic = &t->jobs[0], *rigid = &t->jobs[1];
     assert_int_equal(elastic->submit, 50 * S);
     assert_int_equal(elastic->length, (100 * 2 + 60 * 8) * S / 8);
-    assert_int_equal(elastic->least, 2);
-    assert_int_equal(elastic->most, 8);
+    assert_int_equal(elastic->min_slots, 2);
+    assert_int_equal(elastic->max_slots, 8);
     assert_int_equal(elastic->priority, 7);
     assert_string_equal(user_of(t, elastic), "bob");
     assert_int_equal(rigid->submit, 100 * S);
     assert_int_equal(rigid->length, 150 * S);
-    assert_int_equal(rigid->least, 4);
+    assert_int_equal(rigid->min_slots, 4);
     assert_true(rigid->one_node && !elastic->one_node);
     assert_string_equal(user_of(t, rigid), "ada");
     assert_string_equal(t->teams[t->teams[rigid->team].parent].name, "vision");
@@ -150,7 +150,7 @@ static void history_can_be_simulated(void **state)
     struct history h;
     struct error e = {0};
     struct simulate_figures f;
-    struct simulate_options options = {.policy = SCHED_FAIR_SHARE};
+    struct simulate_options options = {.policy = SCHED_POLICY_FAIR_SHARE};
     assert_int_equal(history_read(folder, "gpu", 0, INT64_MAX, &h, &e), 0);
     struct simulate_trace trace = trace_view(&h.trace);
     if (simulate(&trace, h.nodes, h.node_count, &options, &f, &e))

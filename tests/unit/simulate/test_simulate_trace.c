@@ -45,11 +45,11 @@ static void columns_go_by_their_names(void **state)
     const struct simulate_job *j = &t.jobs[1]; // sorted by submission
     assert_int_equal(t.jobs[0].submit, 3 * S);
     assert_int_equal(t.jobs[0].length, 1); // nothing is done in no time
-    assert_int_equal(t.jobs[0].least, 1);
+    assert_int_equal(t.jobs[0].min_slots, 1);
     assert_int_equal(t.jobs[0].priority, SCHED_PRIORITY_DEFAULT);
     assert_true(j->submit == 100 * S + S / 4 && j->length == S + S / 2);
-    assert_int_equal(j->most, 8);
-    assert_int_equal(j->least, 2);
+    assert_int_equal(j->max_slots, 8);
+    assert_int_equal(j->min_slots, 2);
     assert_int_equal(j->priority, 7);
     assert_string_equal(t.teams[t.teams[j->team].parent].name, "vision");
     assert_string_equal(t.teams[j->team].name, "-");

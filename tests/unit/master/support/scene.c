@@ -22,7 +22,7 @@ struct names {
 };
 
 struct actor { // of a gang
-    struct sched_gang spec;
+    struct sched_gang_spec spec;
     int64_t since; // begin of the wait, or start
     bool placed, leaving;
 };
@@ -36,8 +36,8 @@ struct play {
     int64_t now, orders;
     int pools;
     struct names teams, jobs, gangs; // the index in gangs is the tag
-    struct sched_job job_specs[NAMES];
-    struct sched_team team_specs[NAMES];
+    struct sched_job_spec job_specs[NAMES];
+    struct sched_team_spec team_specs[NAMES];
     struct actor actors[NAMES];
     const struct sched_command *commands;
     size_t command_count;
@@ -172,7 +172,7 @@ static void do_pool(struct play *p)
 static void need_pool(struct play *p)
 {
     if (!p->pools)
-        p->pools = 1 + sched_pool_add(p->s, SCHED_FAIR_SHARE);
+        p->pools = 1 + sched_pool_add(p->s, SCHED_POLICY_FAIR_SHARE);
 }
 
 static void do_agents(struct play *p)
@@ -211,7 +211,7 @@ static void do_near(struct play *p)
     for (int kind = 0; kind + 2 < p->count; kind++)
         for (int i = 0; p->words[2 + kind][i]; i++)
             groups[kind][i] = p->words[2 + kind][i] == '-' ? -1 : p->words[2 + kind][i];
-    sched_agent_near(p->s, (int)number(p, p->words[1]), groups[0], groups[1], groups[2]);
+    sched_agent_set_nearness(p->s, (int)number(p, p->words[1]), groups[0], groups[1], groups[2]);
 }
 
 static void set_slot(struct play *p, bool enabled)
@@ -236,10 +236,11 @@ static void do_on(struct play *p)
 static void do_team(struct play *p)
 {
     int i = find_name(&p->teams, p->words[1]), parent = SCHED_ROOT;
-    struct sched_team old = i < 0 ? (struct sched_team){.weight = 1000} : p->team_specs[i];
-    struct sched_team spec = {option(p, "weight", old.weight),
-                              option(p, "guarantee", old.guaranteed),
-                              option(p, "max", old.maximum)};
+    struct sched_team_spec old =
+        i < 0 ? (struct sched_team_spec){.weight = 1000} : p->team_specs[i];
+    struct sched_team_spec spec = {option(p, "weight", old.weight),
+                                   option(p, "guarantee", old.guaranteed),
+                                   option(p, "max", old.maximum)};
     need_pool(p);
     if (i >= 0) {
         sched_team_set(p->s, p->teams.handle[i], &spec);
@@ -273,7 +274,7 @@ static void do_restore(struct play *p)
 // --- jobs and gangs ------------------------------------------------------------------------------
 
 // The keys of a job in the statement, the rest as it was.
-static struct sched_job read_job(struct play *p, struct sched_job job)
+static struct sched_job_spec read_job(struct play *p, struct sched_job_spec job)
 {
     job.pool = (int)option(p, "pool", job.pool);
     job.priority = (int)option(p, "priority", job.priority);
@@ -295,7 +296,7 @@ static int someone(struct play *p)
     int i = find_name(&p->teams, "someone");
     if (i < 0) {
         i = add_name(&p->teams, "someone");
-        p->team_specs[i] = (struct sched_team){.weight = 1000};
+        p->team_specs[i] = (struct sched_team_spec){.weight = 1000};
         p->teams.handle[i] = sched_team_add(p->s, SCHED_ROOT, &p->team_specs[i]);
     }
     return p->teams.handle[i];
@@ -307,10 +308,10 @@ static int make_job(struct play *p, const char *text)
     need_pool(p);
     for (int k = 1; k < p->count; k++)
         has_team |= value_of(p->words[k], "team") != NULL;
-    struct sched_job fresh = {.team = has_team ? SCHED_ROOT : someone(p),
-                              .priority = SCHED_PRIORITY_DEFAULT,
-                              .order = ++p->orders,
-                              .weight = SCHED_WEIGHT_ONE};
+    struct sched_job_spec fresh = {.team = has_team ? SCHED_ROOT : someone(p),
+                                   .priority = SCHED_PRIORITY_DEFAULT,
+                                   .order = ++p->orders,
+                                   .weight = SCHED_WEIGHT_ONE};
     int i = add_name(&p->jobs, text);
     p->job_specs[i] = read_job(p, fresh);
     p->jobs.handle[i] = sched_job_add(p->s, &p->job_specs[i]);
@@ -331,10 +332,10 @@ static void do_job(struct play *p)
 static void do_gang(struct play *p)
 {
     int tag = add_name(&p->gangs, p->words[1]), job = -1;
-    struct sched_gang spec = {.tag = tag, .waited = option(p, "waited", 0)};
+    struct sched_gang_spec spec = {.tag = tag, .waited = option(p, "waited", 0)};
     const char *dash = strchr(p->words[2], '-');
-    spec.least = (int)number(p, p->words[2]);
-    spec.most = dash ? (int)number(p, dash + 1) : spec.least;
+    spec.min_slots = (int)number(p, p->words[2]);
+    spec.max_slots = dash ? (int)number(p, dash + 1) : spec.min_slots;
     for (int i = 3; i < p->count; i++) {
         const char *is_job = value_of(p->words[i], "job"), *not = value_of(p->words[i], "not");
         if (is_job)
@@ -342,7 +343,7 @@ static void do_gang(struct play *p)
         if (not )
             spec.excluded[spec.excluded_count++] = (int)number(p, not );
         spec.one_agent |= !strcmp(p->words[i], "one");
-        spec.stays |= !strcmp(p->words[i], "stays");
+        spec.non_preemptible |= !strcmp(p->words[i], "stays");
     }
     spec.job = p->jobs.handle[job >= 0 ? job : make_job(p, p->words[1])];
     p->actors[tag] = (struct actor){.spec = spec, .since = p->now};
@@ -387,19 +388,20 @@ static int handle_of(struct play *p)
 
 static void do_leave(struct play *p)
 {
-    sched_gang_leaving(p->s, handle_of(p));
+    sched_gang_set_leaving(p->s, handle_of(p));
     p->actors[name(p, &p->gangs, p->words[1])].leaving = true;
 }
 
 static void do_saved(struct play *p)
 {
-    sched_gang_saved(p->s, handle_of(p), p->now);
+    sched_gang_set_saved(p->s, handle_of(p), p->now);
 }
 
 static void do_expect(struct play *p)
 {
     const struct actor *a = &p->actors[name(p, &p->gangs, p->words[1])];
-    sched_gang_expect(p->s, handle_of(p), (a->placed ? p->now : 0) + number(p, p->words[2]));
+    sched_gang_set_expected_end(p->s, handle_of(p),
+                                (a->placed ? p->now : 0) + number(p, p->words[2]));
 }
 
 static void do_adopt(struct play *p)
@@ -425,8 +427,8 @@ static char *command_text(const struct play *p, const struct sched_command *c)
     const char *who = p->gangs.text[c->tag];
     if (c->kind == SCHED_DRAIN)
         return xasprintf("-%s:%s%s%s", who, cause_names[c->cause],
-                         c->in_favour == SCHED_NONE ? "" : ":",
-                         c->in_favour == SCHED_NONE ? "" : p->gangs.text[c->in_favour]);
+                         c->beneficiary == SCHED_NONE ? "" : ":",
+                         c->beneficiary == SCHED_NONE ? "" : p->gangs.text[c->beneficiary]);
     char *text = xasprintf("%s=", who);
     for (size_t i = 0; i < c->count; i++) {
         char *longer =
@@ -527,7 +529,7 @@ static void check_name(struct play *p, const char *key, const struct names *name
 static void do_why(struct play *p)
 {
     struct sched_reason r;
-    sched_why(p->s, handle_of(p), p->now, &r);
+    sched_explain_gang(p->s, handle_of(p), p->now, &r);
     if (strcmp(reason_names[r.code], p->words[2]))
         FAIL(p, "the reason is %s;", reason_names[r.code]);
     int team = 0;
@@ -579,7 +581,7 @@ static void do_share(struct play *p)
     struct sched_share r;
     int team =
         strcmp(p->words[1], "all") ? p->teams.handle[name(p, &p->teams, p->words[1])] : SCHED_ROOT;
-    sched_share_of(p->s, team, (int)option(p, "pool", 0), p->now, &r);
+    sched_team_share(p->s, team, (int)option(p, "pool", 0), p->now, &r);
     const struct answer answers[] = {{"used", r.used},
                                      {"wanted", r.wanted},
                                      {"entitled", r.entitled},
@@ -591,7 +593,7 @@ static void do_share(struct play *p)
 static void do_look(struct play *p)
 {
     struct sched_pool_view r;
-    sched_pool_look(p->s, (int)option(p, "pool", 0), &r);
+    sched_pool_inspect(p->s, (int)option(p, "pool", 0), &r);
     const struct answer answers[] = {{"agents", r.agents},
                                      {"slots", r.slots},
                                      {"free", r.free},

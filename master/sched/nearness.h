@@ -3,8 +3,8 @@
 // together. Pure; the owner of the array frees it. Groups need not lie inside each other: where
 // pairs of GPUs are linked a node holds several, where a switch links all of them its group spans
 // the nodes. What is not of one model is in no group together.
-#ifndef MUSTER_MASTER_SCHED_NEAR_H
-#define MUSTER_MASTER_SCHED_NEAR_H
+#ifndef MUSTER_MASTER_SCHED_NEARNESS_H
+#define MUSTER_MASTER_SCHED_NEARNESS_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "master/sched/near.h"
+#include "master/sched/nearness.h"
 
 #include "base/log.h"
 

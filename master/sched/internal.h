@@ -1,7 +1,7 @@
 // What the sources of the scheduler share, by the file that has it. Nothing here allocates but
 // handles.c, agents.c and the insertion into a queue, none of which a pass calls.
-#ifndef MUSTER_MASTER_SCHED_PARTS_H
-#define MUSTER_MASTER_SCHED_PARTS_H
+#ifndef MUSTER_MASTER_SCHED_INTERNAL_H
+#define MUSTER_MASTER_SCHED_INTERNAL_H
 
 #include "master/sched/explain.h"
 #include "master/sched/state.h"
@@ -21,7 +21,7 @@ void list_erase(struct list *l, size_t at);
 // By submission alone, and nobody leaves for anybody.
 static inline bool pool_is_strict(const struct pool *p)
 {
-    return p->policy == SCHED_IN_ORDER || p->policy == SCHED_EASY;
+    return p->policy == SCHED_POLICY_FIFO || p->policy == SCHED_POLICY_EASY;
 }
 
 // agents.c
