@@ -12,8 +12,8 @@
 //         else
 //             jr_skip(&s);
 //     return jr_end(&s);
-#ifndef MUSTER_BASE_SCAN_H
-#define MUSTER_BASE_SCAN_H
+#ifndef MUSTER_BASE_TEXT_JSON_READER_H
+#define MUSTER_BASE_TEXT_JSON_READER_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -33,20 +33,21 @@ struct json_reader {
 };
 
 // text[len] must be there and 0.
-void jr_init(struct scan *s, char *text, size_t len, const char *what, struct error *e);
+void jr_init(struct json_reader *s, char *text, size_t len, const char *what, struct error *e);
 
 // The first letter of the value that comes next ('{', '[', '"', 't', 'f', 'n', '-', a digit), or
 // whatever else stands there; 0 at the end. Nothing is read.
-char jr_peek(struct scan *s);
+char jr_peek(struct json_reader *s);
 
-bool jr_enter(struct scan *s, char bracket);  // '{' or '['; false: another value, or an error
-bool jr_member(struct scan *s, char **key);   // the next of the object; false: it has ended
-bool jr_element(struct scan *s);              // the next of the list; false: it has ended
-char *jr_string(struct scan *s, size_t *len); // NULL: not a string. U+0000 becomes U+FFFD
-bool jr_int(struct scan *s, int64_t *out);    // also as a string of digits
-bool jr_number(struct scan *s, double *out, bool *whole); // whole: without a point or exponent
-void jr_skip(struct scan *s);                             // any value
-bool jr_null(struct scan *s);                             // reads a null, and nothing else
+bool jr_enter(struct json_reader *s, char bracket); // '{' or '['; false: another value, or an error
+bool jr_member(struct json_reader *s, char **key);  // the next of the object; false: it has ended
+bool jr_element(struct json_reader *s);             // the next of the list; false: it has ended
+char *jr_string(struct json_reader *s, size_t *len); // NULL: not a string. U+0000 becomes U+FFFD
+bool jr_int(struct json_reader *s, int64_t *out);    // also as a string of digits
+bool jr_number(struct json_reader *s, double *out,
+               bool *whole);         // whole: without a point or exponent
+void jr_skip(struct json_reader *s); // any value
+bool jr_null(struct json_reader *s); // reads a null, and nothing else
 
 // The whole text as a tree, as json_parse() makes it. ERR_INVALID; *out is NULL then.
 int json_parse_in_place(char *text, size_t len, const char *what, json_t **out, struct error *e);
@@ -58,7 +59,7 @@ int json_parse_in_place(char *text, size_t len, const char *what, json_t **out, 
 // LIMIT_JSON_STRINGS bytes together.
 int json_parse_upload(char *text, size_t len, const char *what, json_t **out, struct error *e);
 
-int jr_fail(struct scan *s, int err, const char *text); // the caller's own complaint
-int jr_end(struct scan *s); // nothing but blanks follow: 0, or the error, with its place
+int jr_fail(struct json_reader *s, int err, const char *text); // the caller's own complaint
+int jr_end(struct json_reader *s); // nothing but blanks follow: 0, or the error, with its place
 
 #endif
