@@ -14,7 +14,7 @@ static size_t round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-size_t sync_padded(const struct reducer_config *c)
+size_t reducer_padded_size(const struct reducer_config *c)
 {
     return round_up(c->block_size, OPTIMIZER_CELL * (size_t)c->world);
 }
@@ -46,7 +46,7 @@ static void list_ranges(struct reducer *s)
     }
 }
 
-void sync_cut(struct reducer *s, size_t fusion_bytes)
+void reducer_cut_buckets(struct reducer *s, size_t fusion_bytes)
 {
     s->fusion_bytes = fusion_bytes;
     size_t cells = bucket_cells(s), end = cells_of(s);
@@ -71,7 +71,7 @@ size_t reducer_fusion_bytes(const struct reducer *s)
     return s->fusion_bytes;
 }
 
-void sync_count_missing(struct reducer *s, int parameter, int change)
+void reducer_add_missing(struct reducer *s, int parameter, int change)
 {
     const struct parameter *p = &s->config.parameters[parameter];
     size_t end = cells_of(s) - 1, cells = bucket_cells(s);
@@ -94,7 +94,8 @@ int64_t reducer_background_us(const struct reducer *s)
     return comm_background_us(s->comm);
 }
 
-int sync_start(struct reducer *s, const struct comm_work *work, uint32_t *ticket, struct error *e)
+int reducer_start(struct reducer *s, const struct comm_work *work, uint32_t *ticket,
+                  struct error *e)
 {
     enum ops_phase before = ops_phase(OPS_COMMUNICATION);
     int err = comm_start(s->comm, work, ticket, e);
@@ -102,7 +103,7 @@ int sync_start(struct reducer *s, const struct comm_work *work, uint32_t *ticket
     return err;
 }
 
-int sync_wait(struct reducer *s, uint32_t ticket, struct error *e)
+int reducer_wait(struct reducer *s, uint32_t ticket, struct error *e)
 {
     enum ops_phase before = ops_phase(OPS_COMMUNICATION);
     int err = comm_wait(s->comm, ticket, e);
@@ -110,8 +111,8 @@ int sync_wait(struct reducer *s, uint32_t ticket, struct error *e)
     return err;
 }
 
-int sync_all_reduce(struct reducer *s, void *data, size_t count, enum comm_type type,
-                    enum comm_op op, struct error *e)
+int reducer_all_reduce(struct reducer *s, void *data, size_t count, enum comm_type type,
+                       enum comm_op op, struct error *e)
 {
     enum ops_phase before = ops_phase(OPS_COMMUNICATION);
     int err = comm_all_reduce(s->comm, data, count, type, op, e);
@@ -119,8 +120,8 @@ int sync_all_reduce(struct reducer *s, void *data, size_t count, enum comm_type 
     return err;
 }
 
-int sync_start_bucket(struct reducer *s, struct bucket *b, enum comm_kind kind, enum comm_type type,
-                      void *block, struct error *e)
+int reducer_start_bucket(struct reducer *s, struct bucket *b, enum comm_kind kind,
+                         enum comm_type type, void *block, struct error *e)
 {
     const struct comm_work work = {.kind = kind,
                                    .type = type,
@@ -165,7 +166,7 @@ static int send_parts(struct reducer *s, float *block, struct error *e)
     return err;
 }
 
-int sync_await_parts(struct reducer *s, struct error *e)
+int reducer_wait_buckets(struct reducer *s, struct error *e)
 {
     enum ops_phase before = ops_phase(OPS_COMMUNICATION);
     int err = 0;

@@ -69,8 +69,8 @@ struct reducer *reducer_new(const struct reducer_config *config, struct comm *co
     s->heard = xcalloc(peaks_count(config), sizeof *s->heard);
     s->precision = precision_of(config->micro_batches);
     s->known = config->reduction == REDUCTION_FLOAT;
-    size_t whole = sync_padded(config) * sizeof *s->gradients;
-    sync_cut(s, config->fusion_bytes ? config->fusion_bytes : whole);
+    size_t whole = reducer_padded_size(config) * sizeof *s->gradients;
+    reducer_cut_buckets(s, config->fusion_bytes ? config->fusion_bytes : whole);
     return s;
 }
 

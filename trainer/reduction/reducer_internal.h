@@ -47,21 +47,22 @@ struct reducer {
 };
 
 // Elements of the block as it is cut: whole cells, as many for each rank.
-size_t sync_padded(const struct reducer_config *c);
+size_t reducer_padded_size(const struct reducer_config *c);
 // Cuts it into buckets of about so many bytes, and at least a cell for each rank.
-void sync_cut(struct reducer *s, size_t fusion_bytes);
+void reducer_cut_buckets(struct reducer *s, size_t fusion_bytes);
 
 // Changes `missing` of the buckets that hold elements of the parameter.
-void sync_count_missing(struct reducer *s, int parameter, int change);
+void reducer_add_missing(struct reducer *s, int parameter, int change);
 
 // The communicator's calls, in their own phase of time. A bucket's part of a block in the
 // communicator's memory is reduced into, or gathered from, the ranks' parts.
-int sync_start(struct reducer *s, const struct comm_work *work, uint32_t *ticket, struct error *e);
-int sync_start_bucket(struct reducer *s, struct bucket *b, enum comm_kind kind, enum comm_type type,
-                      void *block, struct error *e);
-int sync_wait(struct reducer *s, uint32_t ticket, struct error *e);
-int sync_await_parts(struct reducer *s, struct error *e); // of all buckets
-int sync_all_reduce(struct reducer *s, void *data, size_t count, enum comm_type type,
-                    enum comm_op op, struct error *e);
+int reducer_start(struct reducer *s, const struct comm_work *work, uint32_t *ticket,
+                  struct error *e);
+int reducer_start_bucket(struct reducer *s, struct bucket *b, enum comm_kind kind,
+                         enum comm_type type, void *block, struct error *e);
+int reducer_wait(struct reducer *s, uint32_t ticket, struct error *e);
+int reducer_wait_buckets(struct reducer *s, struct error *e); // of all buckets
+int reducer_all_reduce(struct reducer *s, void *data, size_t count, enum comm_type type,
+                       enum comm_op op, struct error *e);
 
 #endif

@@ -3,8 +3,8 @@
 //
 // An op has no way to fail: what goes wrong with a launch or in a library is remembered with the
 // name of the op, the first error alone, and told by ops_synchronize(). After it everything fails.
-#ifndef MUSTER_TRAINER_OPS_CUDA_DEVICE_H
-#define MUSTER_TRAINER_OPS_CUDA_DEVICE_H
+#ifndef MUSTER_TRAINER_OPS_CUDA_DEVICE_DEVICE_H
+#define MUSTER_TRAINER_OPS_CUDA_DEVICE_DEVICE_H
 
 #include <cublasLt.h>
 #include <cudnn.h>

@@ -1,7 +1,7 @@
 // The draws of dropout on a device: the numbers of base/rng.h's philox4x32, and of
 // ops_dropout_mask(), bit by bit. Included by .cu files only; pure.
-#ifndef MUSTER_TRAINER_OPS_CUDA_PHILOX_H
-#define MUSTER_TRAINER_OPS_CUDA_PHILOX_H
+#ifndef MUSTER_TRAINER_OPS_CUDA_KERNELS_PHILOX_H
+#define MUSTER_TRAINER_OPS_CUDA_KERNELS_PHILOX_H
 
 #include "trainer/ops/cuda/kernels/launch.h"
 
