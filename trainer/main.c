@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/version.h"
-#include "trainer/commands.h"
+#include "trainer/commands/commands.h"
 
-static const struct command {
+static const struct trainer_command {
     const char *name;
     int (*run)(int argc, char **argv);
     const char *help, *example;

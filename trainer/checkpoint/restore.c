@@ -56,12 +56,12 @@ static void load_best(const json_t *manifest, struct train_best *best)
 {
     const json_t *then = json_object_get(manifest, "best"); // older checkpoints have none
     *best = (struct train_best){
-        .smaller = jget_bool(then, "smaller_is_better", true),
+        .smaller_is_better = jget_bool(then, "smaller_is_better", true),
         .value = jget_double(then, "value", 0),
         .step = jget_int(then, "step", 0),
-        .mark = jget_double(then, "mark", 0),
-        .waited = jget_int(then, "waited", 0),
-        .judged = jget_int(then, "judged", 0),
+        .reference = jget_double(then, "mark", 0),
+        .validations_since = jget_int(then, "waited", 0),
+        .last_validated = jget_int(then, "judged", 0),
     };
     snprintf(best->metric, sizeof best->metric, "%s", jget_string(then, "metric", ""));
 }
@@ -70,7 +70,7 @@ static void load_position(const json_t *manifest, struct train_state *state)
 {
     const json_t *window = json_object_get(manifest, "report_window");
     const json_t *exponents = json_object_get(manifest, "exponents");
-    state->at = (struct train_position){
+    state->position = (struct train_position){
         .step = jget_int(manifest, "step", 0),
         .data_cursor = jget_int(manifest, "data_cursor", 0),
         .seed = (uint64_t)jget_int(json_object_get(manifest, "generator"), "seed", 0),
@@ -80,11 +80,11 @@ static void load_position(const json_t *manifest, struct train_state *state)
         .window_norm = jget_double(window, "gradient_norm", 0),
         .exponents_known = true,
     };
-    load_best(manifest, &state->at.best);
+    load_best(manifest, &state->position.best);
     for (int i = 0; i < state->parameter_count; i++) {
         const json_t *exponent = json_object_get(exponents, state->parameters[i].name);
         state->exponents[i] = (int32_t)json_integer_value(exponent);
-        state->at.exponents_known &= json_is_integer(exponent);
+        state->position.exponents_known &= json_is_integer(exponent);
     }
 }
 
@@ -125,8 +125,8 @@ static int restore(const char *folder, const char *fingerprint, struct train_sta
     return err;
 }
 
-int restore_first_whole(char *const *folders, int count, const char *fingerprint,
-                        struct train_state *state, struct error *e)
+int restore_first_intact(char *const *folders, int count, const char *fingerprint,
+                         struct train_state *state, struct error *e)
 {
     struct error first = {0}, why = {0};
     char folder[ERROR_TEXT_MAX], quoted[ERROR_TEXT_MAX];
@@ -135,7 +135,7 @@ int restore_first_whole(char *const *folders, int count, const char *fingerprint
         int err = restore(folders[i], fingerprint, state, &why);
         if (!err) {
             log_info("state restored", "checkpoint=%s step=%lld", folder,
-                     (long long)state->at.step);
+                     (long long)state->position.step);
             return 0;
         }
         if (err != ERR_CORRUPT && err != ERR_NOT_FOUND)

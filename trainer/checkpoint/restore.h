@@ -11,8 +11,8 @@
 // that is damaged or missing is passed over with a warning that names the file. `fingerprint` is
 // this process's; a checkpoint of another one is told of in the log. ERR_CORRUPT, ERR_NOT_FOUND:
 // none is whole (the first's error). ERR_INVALID: a checkpoint of another model or optimizer.
-int restore_first_whole(char *const *folders, int count, const char *fingerprint,
-                        struct train_state *state, struct error *e);
+int restore_first_intact(char *const *folders, int count, const char *fingerprint,
+                         struct train_state *state, struct error *e);
 
 // Samples of a step of the training that the first of `folders` with a manifest is of; 0: unknown.
 // The checkpoint is not verified.

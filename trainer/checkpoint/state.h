@@ -16,12 +16,12 @@ enum { TRAIN_METRIC_MAX = 64 };
 // The best validation so far, so that a restart stops where an undisturbed training would.
 struct train_best {
     char metric[TRAIN_METRIC_MAX]; // that ranks them
-    bool smaller;                  // is better
+    bool smaller_is_better;        // is better
     double value;
-    int64_t step;   // 0: none yet
-    double mark;    // that the next has to improve on by min_delta ...
-    int64_t waited; // ... and validations since that did not
-    int64_t judged; // step of the last validation that was compared
+    int64_t step;              // 0: none yet
+    double reference;          // that the next has to improve on by min_delta ...
+    int64_t validations_since; // ... and validations since that did not
+    int64_t last_validated;    // step of the last validation that was compared
 };
 
 // Plain bytes: rank 0 broadcasts it.
@@ -44,7 +44,7 @@ struct train_state {
     float *weights;              // in the device's memory
     struct optimizer *optimizer; // its state blocks
     int32_t *exponents;          // [parameter_count]
-    struct train_position at;
+    struct train_position position;
 };
 
 #endif

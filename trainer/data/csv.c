@@ -12,22 +12,22 @@
 
 enum { FIELD_MAX = 4096, COLUMNS_MAX = 65536 };
 
-enum role { ROLE_NONE, ROLE_FEATURE, ROLE_LABEL, ROLE_TARGET };
+enum column_role { ROLE_NONE, ROLE_FEATURE, ROLE_LABEL, ROLE_TARGET };
 
-struct column {
+struct csv_column {
     char *name;
-    enum role role;
+    enum column_role role;
     int64_t place; // among the features or the targets
 };
 
-struct table {
+struct csv_table {
     const struct data_request *request;
-    struct content *c;
+    struct file_content *c;
     size_t at;    // the next byte
     int64_t line; // of that byte, from 1
     char delimiter, field[FIELD_MAX];
     bool row_ended; // the field was the last of its row
-    struct column *columns;
+    struct csv_column *columns;
     int64_t column_count, features, targets, classes;
     float *inputs, *values; // [rows, features], [rows, targets]
     int32_t *labels;        // [rows]
@@ -36,7 +36,7 @@ struct table {
 
 // --- fields
 
-static int fault(const struct table *t, int64_t line, int64_t column, const char *what,
+static int fault(const struct csv_table *t, int64_t line, int64_t column, const char *what,
                  struct error *e)
 {
     if (column < t->column_count)
@@ -46,12 +46,12 @@ static int fault(const struct table *t, int64_t line, int64_t column, const char
                      (long long)column + 1, what);
 }
 
-static int peek(const struct table *t)
+static int peek(const struct csv_table *t)
 {
     return t->at < t->c->size ? t->c->data[t->at] : EOF;
 }
 
-static int next(struct table *t)
+static int next(struct csv_table *t)
 {
     int c = peek(t);
     t->at += c != EOF;
@@ -60,7 +60,7 @@ static int next(struct table *t)
 }
 
 // After the opening quote, to behind the closing one; a doubled quote stands for one.
-static const char *read_quoted(struct table *t, size_t *n)
+static const char *read_quoted(struct csv_table *t, size_t *n)
 {
     for (;;) {
         int c = next(t);
@@ -77,14 +77,14 @@ static const char *read_quoted(struct table *t, size_t *n)
     }
 }
 
-static bool ends_field(const struct table *t, int c)
+static bool ends_field(const struct csv_table *t, int c)
 {
     return c == EOF || c == '\n' || c == t->delimiter ||
            (c == '\r' && (t->at + 1 >= t->c->size || t->c->data[t->at + 1] == '\n'));
 }
 
 // The next field into t->field, and whether its row ends with it.
-static int read_field(struct table *t, int64_t column, struct error *e)
+static int read_field(struct csv_table *t, int64_t column, struct error *e)
 {
     size_t n = 0;
     int64_t line = t->line;
@@ -115,14 +115,14 @@ static int read_field(struct table *t, int64_t column, struct error *e)
 
 // --- columns
 
-static void add_column(struct table *t, char *name)
+static void add_column(struct csv_table *t, char *name)
 {
     t->columns = xrealloc(t->columns, (size_t)(t->column_count + 1) * sizeof *t->columns);
-    t->columns[t->column_count++] = (struct column){.name = name};
+    t->columns[t->column_count++] = (struct csv_column){.name = name};
 }
 
 // Names from the first line; without a header line they are "1", "2", ...
-static int read_header(struct table *t, struct error *e)
+static int read_header(struct csv_table *t, struct error *e)
 {
     bool header = jget_bool(t->request->spec, "header", true);
     if (t->c->size >= 3 && memcmp(t->c->data, "\xef\xbb\xbf", 3) == 0)
@@ -144,11 +144,11 @@ static int read_header(struct table *t, struct error *e)
     return 0;
 }
 
-static int assign(struct table *t, const char *key, const json_t *name, enum role role,
+static int assign(struct csv_table *t, const char *key, const json_t *name, enum column_role role,
                   int64_t *count, struct error *e)
 {
     const char *wanted = json_is_string(name) ? json_string_value(name) : "";
-    struct column *found = NULL;
+    struct csv_column *found = NULL;
     for (int64_t i = 0; i < t->column_count; i++) {
         if (strcmp(t->columns[i].name, wanted) != 0)
             continue;
@@ -169,7 +169,7 @@ static int assign(struct table *t, const char *key, const json_t *name, enum rol
     return 0;
 }
 
-static int assign_list(struct table *t, const char *key, enum role role, int64_t *count,
+static int assign_list(struct csv_table *t, const char *key, enum column_role role, int64_t *count,
                        struct error *e)
 {
     const json_t *list = jget(t->request->spec, key), *name;
@@ -182,7 +182,7 @@ static int assign_list(struct table *t, const char *key, enum role role, int64_t
     return rc;
 }
 
-static int assign_roles(struct table *t, struct error *e)
+static int assign_roles(struct csv_table *t, struct error *e)
 {
     const json_t *spec = t->request->spec, *label = jget(spec, "label");
     int64_t labels = 0;
@@ -195,7 +195,7 @@ static int assign_roles(struct table *t, struct error *e)
         rc = assign_list(t, "features", ROLE_FEATURE, &t->features, e);
     for (int64_t i = 0; i < t->column_count && !rc && !jget(spec, "features"); i++)
         if (t->columns[i].role == ROLE_NONE)
-            t->columns[i] = (struct column){t->columns[i].name, ROLE_FEATURE, t->features++};
+            t->columns[i] = (struct csv_column){t->columns[i].name, ROLE_FEATURE, t->features++};
     if (!rc && (!t->features || !(labels || t->targets)))
         rc = error_set(e, ERR_INVALID, "trainer.data: %s has no column for %s", t->c->path,
                        t->features ? "targets" : "features");
@@ -204,7 +204,7 @@ static int assign_roles(struct table *t, struct error *e)
 
 // --- numbers
 
-static int read_number(const struct table *t, int64_t line, int64_t column, float *out,
+static int read_number(const struct csv_table *t, int64_t line, int64_t column, float *out,
                        struct error *e)
 {
     char *end, what[160];
@@ -219,7 +219,7 @@ static int read_number(const struct table *t, int64_t line, int64_t column, floa
     return fault(t, line, column, what, e);
 }
 
-static int read_label(const struct table *t, int64_t line, int64_t column, int32_t *out,
+static int read_label(const struct csv_table *t, int64_t line, int64_t column, int32_t *out,
                       struct error *e)
 {
     char *end, what[160];
@@ -237,7 +237,7 @@ static int read_label(const struct table *t, int64_t line, int64_t column, int32
     return fault(t, line, column, what, e);
 }
 
-static void make_room(struct table *t)
+static void make_room(struct csv_table *t)
 {
     if (t->rows < t->room)
         return;
@@ -250,9 +250,9 @@ static void make_room(struct table *t)
         t->labels = xrealloc(t->labels, room * sizeof *t->labels);
 }
 
-static int take_field(struct table *t, int64_t line, int64_t column, struct error *e)
+static int take_field(struct csv_table *t, int64_t line, int64_t column, struct error *e)
 {
-    const struct column *c = &t->columns[column];
+    const struct csv_column *c = &t->columns[column];
     switch (c->role) {
     case ROLE_FEATURE:
         return read_number(t, line, column, &t->inputs[t->rows * t->features + c->place], e);
@@ -265,7 +265,7 @@ static int take_field(struct table *t, int64_t line, int64_t column, struct erro
     }
 }
 
-static int read_row(struct table *t, struct error *e)
+static int read_row(struct csv_table *t, struct error *e)
 {
     int64_t line = t->line, column = 0;
     make_room(t);
@@ -288,7 +288,7 @@ static int read_row(struct table *t, struct error *e)
     return 0;
 }
 
-static bool skip_empty_lines(struct table *t)
+static bool skip_empty_lines(struct csv_table *t)
 {
     while (peek(t) == '\n' || (peek(t) == '\r' && ends_field(t, '\r')))
         next(t);
@@ -297,7 +297,7 @@ static bool skip_empty_lines(struct table *t)
 
 // --- the format
 
-static void table_free(struct table *t)
+static void csv_table_free(struct csv_table *t)
 {
     for (int64_t i = 0; i < t->column_count; i++)
         free(t->columns[i].name);
@@ -305,32 +305,33 @@ static void table_free(struct table *t)
     free(t->inputs);
     free(t->values);
     free(t->labels);
-    content_drop(t->c);
+    file_content_unref(t->c);
 }
 
-static struct array array_of(const struct table *t, void *data, int64_t columns, enum number type)
+static struct file_array array_of(const struct csv_table *t, void *data, int64_t columns,
+                                  enum number_type type)
 {
     size_t bytes = (size_t)t->rows * (size_t)columns * number_size(type);
-    struct content *c = content_of_memory(t->c->path, data, bytes);
-    return (struct array){c, c->data, type, 2, {t->rows, columns}};
+    struct file_content *c = file_content_from_memory(t->c->path, data, bytes);
+    return (struct file_array){c, c->data, type, 2, {t->rows, columns}};
 }
 
 // The numbers move from the table to the rows.
-static void make_rows(struct table *t, struct rows *out)
+static void make_rows(struct csv_table *t, struct sample_rows *out)
 {
     out->values = t->targets > 0;
     out->inputs = array_of(t, t->inputs, t->features, NUMBER_F32);
-    out->answers = out->values ? array_of(t, t->values, t->targets, NUMBER_F32)
+    out->targets = out->values ? array_of(t, t->values, t->targets, NUMBER_F32)
                                : array_of(t, t->labels, 1, NUMBER_I32);
-    out->answers.rank = out->values ? 2 : 1;
+    out->targets.rank = out->values ? 2 : 1;
     t->inputs = t->values = NULL;
     t->labels = NULL;
 }
 
-static int read_table(const struct data_request *r, const char *key, struct rows *out,
+static int read_table(const struct data_request *r, const char *key, struct sample_rows *out,
                       struct error *e)
 {
-    struct table t = {.request = r, .line = 1};
+    struct csv_table t = {.request = r, .line = 1};
     t.delimiter = jget_string(r->spec, "delimiter", ",")[0];
     t.classes = jget_int(r->model, "classes", INT32_MAX);
     int rc = data_open_file(r, key, true, &t.c, e);
@@ -344,13 +345,13 @@ static int read_table(const struct data_request *r, const char *key, struct rows
         rc = error_set(e, ERR_CORRUPT, "%s: has no rows of numbers", t.c->path);
     if (!rc)
         make_rows(&t, out);
-    table_free(&t);
+    csv_table_free(&t);
     return rc;
 }
 
 // Mean and deviation of each feature over the first `count` rows, in the order of the rows. What
 // never changes is only moved.
-static struct scaling standardize(const struct rows *rows, int64_t count)
+static struct scaling standardize(const struct sample_rows *rows, int64_t count)
 {
     const float *x = (const float *)(const void *)rows->inputs.first;
     int64_t features = rows->inputs.dims[1];
@@ -369,20 +370,20 @@ static struct scaling standardize(const struct rows *rows, int64_t count)
 int csv_open(const struct data_request *r, struct dataset **train, struct dataset **validation,
              struct error *e)
 {
-    struct rows a = {0}, b = {0};
+    struct sample_rows a = {0}, b = {0};
     struct scaling scaling = {0};
     bool own = jget(r->spec, "validation_path") != NULL;
     int64_t kept = 0;
     int rc = read_table(r, "path", &a, e);
     if (!rc)
-        rc = own ? read_table(r, "validation_path", &b, e) : rows_kept(r, &a, &kept, e);
+        rc = own ? read_table(r, "validation_path", &b, e) : rows_validation_count(r, &a, &kept, e);
     if (!rc) {
         bool wanted = jget_bool(r->spec, "standardize", false);
         scaling = wanted ? standardize(&a, a.inputs.dims[0] - kept) : scaling_new(1, 0, 1);
         rc = rows_open(r, &a, own ? &b : NULL, &scaling, train, validation, e);
     }
     scaling_free(&scaling);
-    rows_drop(&a);
-    rows_drop(&b);
+    sample_rows_close(&a);
+    sample_rows_close(&b);
     return rc;
 }

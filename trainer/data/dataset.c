@@ -50,7 +50,7 @@ void batch_free(struct batch *b)
 // --- formats
 
 static const struct format {
-    const char *word;
+    const char *name;
     int (*open)(const struct data_request *r, struct dataset **train, struct dataset **validation,
                 struct error *e);
 } formats[] = {
@@ -62,7 +62,7 @@ static const struct format {
 static const struct format *find_format(const char *word)
 {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (strcmp(formats[i].word, word) == 0)
+        if (strcmp(formats[i].name, word) == 0)
             return &formats[i];
     return NULL;
 }
@@ -72,21 +72,21 @@ static int unknown_format(const char *word, struct error *e)
     struct buf known;
     buf_init(&known, 512);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        buf_printf(&known, "%s%s", i ? ", " : "", formats[i].word);
+        buf_printf(&known, "%s%s", i ? ", " : "", formats[i].name);
     int rc = error_set(e, ERR_INVALID, "trainer.data.format: expected one of %s; found \"%s\"",
                        buf_str(&known), word);
     buf_free(&known);
     return rc;
 }
 
-int data_open_file(const struct data_request *r, const char *key, bool unpack, struct content **out,
-                   struct error *e)
+int data_open_file(const struct data_request *r, const char *key, bool unpack,
+                   struct file_content **out, struct error *e)
 {
     const char *path = jget_string(r->spec, key, NULL);
     if (!path)
         return error_set(e, ERR_INVALID, "trainer.data.%s: missing", key);
     char *name = xasprintf("trainer.data.%s", key);
-    int rc = content_open(name, path, r->folder, unpack, out, e);
+    int rc = file_content_open(name, path, r->folder, unpack, out, e);
     free(name);
     return rc;
 }

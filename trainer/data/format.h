@@ -8,17 +8,17 @@
 #include <stdbool.h>
 
 #include "trainer/data/augment.h"
-#include "trainer/data/content.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/file_content.h"
 
 struct data_request {
     const json_t *spec, *model; // trainer.data, trainer.model
     const char *folder;         // where relative paths start
 };
 
-// Opens the file that trainer.data.`key` names; `unpack` as in content_open().
-int data_open_file(const struct data_request *r, const char *key, bool unpack, struct content **out,
-                   struct error *e);
+// Opens the file that trainer.data.`key` names; `unpack` as in file_content_open().
+int data_open_file(const struct data_request *r, const char *key, bool unpack,
+                   struct file_content **out, struct error *e);
 
 struct dataset_kind { // how the samples of an open data set are had
     // Sample `index` becomes sample i of the batch. ERR_CORRUPT.

@@ -8,7 +8,8 @@ static uint32_t read_be32(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-static int read_array(struct content *c, bool is_input, struct array *out, struct error *e)
+static int read_array(struct file_content *c, bool is_input, struct file_array *out,
+                      struct error *e)
 {
     int rank = is_input ? 3 : 1;
     size_t header = 4 + 4 * (size_t)rank, size = 1;
@@ -21,7 +22,7 @@ static int read_array(struct content *c, bool is_input, struct array *out, struc
     if (c->size < header)
         return error_set(e, ERR_CORRUPT, "%s: ends at offset %zu, within its header of %zu bytes",
                          c->path, c->size, header);
-    *out = (struct array){.first = c->data + header, .type = NUMBER_U8, .rank = rank};
+    *out = (struct file_array){.first = c->data + header, .type = NUMBER_U8, .rank = rank};
     for (int i = 0; i < rank; i++) {
         out->dims[i] = read_be32(c->data + 4 + 4 * i);
         if (out->dims[i] == 0 || (i > 0 && out->dims[i] > 65536))
@@ -29,7 +30,7 @@ static int read_array(struct content *c, bool is_input, struct array *out, struc
                              4 + 4 * i, i, (long long)out->dims[i]);
         must(!__builtin_mul_overflow(size, (size_t)out->dims[i], &size));
     }
-    return content_check_end(c, header + size, e);
+    return file_content_check_end(c, header + size, e);
 }
 
 int idx_open(const struct data_request *r, struct dataset **train, struct dataset **validation,

@@ -10,14 +10,14 @@
 
 enum { HEADER_MAX = 65536, WORD_MAX = 32 };
 
-struct header {
-    const struct content *c;
+struct npy_header {
+    const struct file_content *c;
     const char *at, *end;
     char descr[WORD_MAX], order[WORD_MAX];
     bool has_shape;
 };
 
-static int malformed(const struct header *h, const char *expected, struct error *e)
+static int malformed(const struct npy_header *h, const char *expected, struct error *e)
 {
     return error_set(e, ERR_CORRUPT,
                      "%s: offset %zu: the header of a .npy file should have %s here", h->c->path,
@@ -26,7 +26,7 @@ static int malformed(const struct header *h, const char *expected, struct error 
 
 // --- the literal
 
-static bool take(struct header *h, char wanted)
+static bool take(struct npy_header *h, char wanted)
 {
     while (h->at < h->end && (*h->at == ' ' || *h->at == '\n'))
         h->at++;
@@ -35,7 +35,7 @@ static bool take(struct header *h, char wanted)
     return there;
 }
 
-static int take_quoted(struct header *h, char out[WORD_MAX], struct error *e)
+static int take_quoted(struct npy_header *h, char out[WORD_MAX], struct error *e)
 {
     size_t n = 0;
     char quote = take(h, '\'') ? '\'' : '"';
@@ -47,7 +47,7 @@ static int take_quoted(struct header *h, char out[WORD_MAX], struct error *e)
     return take(h, quote) ? 0 : malformed(h, "the end of a short text", e);
 }
 
-static int take_word(struct header *h, char out[WORD_MAX], struct error *e)
+static int take_word(struct npy_header *h, char out[WORD_MAX], struct error *e)
 {
     size_t n = 0;
     take(h, ' ');
@@ -58,7 +58,7 @@ static int take_word(struct header *h, char out[WORD_MAX], struct error *e)
     return n ? 0 : malformed(h, "True or False", e);
 }
 
-static int take_dimension(struct header *h, struct array *a, struct error *e)
+static int take_dimension(struct npy_header *h, struct file_array *a, struct error *e)
 {
     int64_t n = 0;
     const char *begin = h->at;
@@ -73,7 +73,7 @@ static int take_dimension(struct header *h, struct array *a, struct error *e)
     return 0;
 }
 
-static int take_shape(struct header *h, struct array *a, struct error *e)
+static int take_shape(struct npy_header *h, struct file_array *a, struct error *e)
 {
     int rc = 0;
     if (!take(h, '('))
@@ -87,7 +87,7 @@ static int take_shape(struct header *h, struct array *a, struct error *e)
     return rc;
 }
 
-static int take_entry(struct header *h, struct array *a, struct error *e)
+static int take_entry(struct npy_header *h, struct file_array *a, struct error *e)
 {
     char key[WORD_MAX];
     int rc = take_quoted(h, key, e);
@@ -108,7 +108,7 @@ static int take_entry(struct header *h, struct array *a, struct error *e)
     return take_quoted(h, h->descr, e);
 }
 
-static int take_literal(struct header *h, struct array *a, struct error *e)
+static int take_literal(struct npy_header *h, struct file_array *a, struct error *e)
 {
     int rc = 0;
     if (!take(h, '{'))
@@ -126,9 +126,9 @@ static int take_literal(struct header *h, struct array *a, struct error *e)
 
 // --- the file
 
-static int find_literal(struct header *h, size_t *values, struct error *e)
+static int find_literal(struct npy_header *h, size_t *values, struct error *e)
 {
-    const struct content *c = h->c;
+    const struct file_content *c = h->c;
     if (c->size >= 6 && memcmp(c->data, "\x93NUMPY", 6) != 0)
         return error_set(e, ERR_CORRUPT,
                          "%s: offset 0: this is no .npy file (\"\\x93NUMPY\" is missing)", c->path);
@@ -154,11 +154,11 @@ static int find_literal(struct header *h, size_t *values, struct error *e)
     return 0;
 }
 
-static int read_type(const struct header *h, enum number *out, struct error *e)
+static int read_type(const struct npy_header *h, enum number_type *out, struct error *e)
 {
     static const struct {
         const char *descr;
-        enum number type;
+        enum number_type type;
     } types[] = {
         {"|u1", NUMBER_U8},  {"|i1", NUMBER_I8},  {"|b1", NUMBER_U8},  {"<u2", NUMBER_U16},
         {"<i2", NUMBER_I16}, {"<u4", NUMBER_U32}, {"<i4", NUMBER_I32}, {"<u8", NUMBER_U64},
@@ -175,11 +175,12 @@ static int read_type(const struct header *h, enum number *out, struct error *e)
                      h->c->path, h->descr, h->descr[0] == '>' ? " (big-endian)" : "");
 }
 
-static int read_array(struct content *c, bool is_input, struct array *out, struct error *e)
+static int read_array(struct file_content *c, bool is_input, struct file_array *out,
+                      struct error *e)
 {
-    struct header h = {.c = c};
+    struct npy_header h = {.c = c};
     size_t values = 0, bytes;
-    *out = (struct array){0};
+    *out = (struct file_array){0};
     int rc = find_literal(&h, &values, e);
     if (!rc)
         rc = take_literal(&h, out, e);
@@ -192,7 +193,7 @@ static int read_array(struct content *c, bool is_input, struct array *out, struc
                          "%s: holds its numbers in Fortran order; save it with "
                          "numpy.ascontiguousarray()",
                          c->path);
-    if (is_input && out->type != NUMBER_U8 && !number_is_real(out->type))
+    if (is_input && out->type != NUMBER_U8 && !number_is_float(out->type))
         return error_set(e, ERR_CORRUPT,
                          "%s: inputs are of type %s; uint8, float32 and float64 are read", c->path,
                          h.descr);
@@ -202,7 +203,7 @@ static int read_array(struct content *c, bool is_input, struct array *out, struc
         if (__builtin_mul_overflow(bytes, (size_t)out->dims[i], &bytes) || bytes > SIZE_MAX / 2)
             return error_set(e, ERR_CORRUPT, "%s: its header promises more than 2^63 bytes",
                              c->path);
-    return content_check_end(c, values + bytes, e);
+    return file_content_check_end(c, values + bytes, e);
 }
 
 int npy_open(const struct data_request *r, struct dataset **train, struct dataset **validation,

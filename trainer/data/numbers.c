@@ -12,7 +12,7 @@ typedef uint32_t any_u32 __attribute__((aligned(1), may_alias));
 typedef float any_f32 __attribute__((aligned(1), may_alias));
 typedef double any_f64 __attribute__((aligned(1), may_alias));
 
-size_t number_size(enum number type)
+size_t number_size(enum number_type type)
 {
     static const size_t sizes[] = {
         [NUMBER_U8] = 1,  [NUMBER_I8] = 1,  [NUMBER_U16] = 2, [NUMBER_I16] = 2, [NUMBER_U32] = 4,
@@ -21,16 +21,16 @@ size_t number_size(enum number type)
     return sizes[type];
 }
 
-bool number_is_real(enum number type)
+bool number_is_float(enum number_type type)
 {
     return type == NUMBER_F32 || type == NUMBER_F64;
 }
 
-int64_t number_integer_at(enum number type, const uint8_t *first, int64_t i)
+int64_t number_integer_at(enum number_type type, const uint8_t *first, int64_t i)
 {
     size_t size = number_size(type);
     uint64_t bits = 0;
-    must(!number_is_real(type));
+    must(!number_is_float(type));
     memcpy(&bits, first + (size_t)i * size, size);
     switch (type) {
     case NUMBER_I8:
@@ -46,7 +46,7 @@ int64_t number_integer_at(enum number type, const uint8_t *first, int64_t i)
     }
 }
 
-double number_at(enum number type, const uint8_t *first, int64_t i)
+double number_at(enum number_type type, const uint8_t *first, int64_t i)
 {
     if (type == NUMBER_F32)
         return (double)((const any_f32 *)first)[i];
@@ -96,7 +96,7 @@ SCALE(scale_u8, uint8_t)
 SCALE(scale_f32, any_f32)
 SCALE(scale_f64, any_f64)
 
-bool numbers_scale(enum number type, const uint8_t *first, int64_t n, const float *mean,
+bool numbers_scale(enum number_type type, const uint8_t *first, int64_t n, const float *mean,
                    const float *factor, int64_t period, float *to)
 {
     must(n % period == 0);
@@ -130,7 +130,7 @@ TOKENS(tokens_u8, uint8_t)
 TOKENS(tokens_u16, any_u16)
 TOKENS(tokens_u32, any_u32)
 
-uint32_t numbers_tokens(enum number type, const uint8_t *first, int64_t n, int32_t *to)
+uint32_t numbers_tokens(enum number_type type, const uint8_t *first, int64_t n, int32_t *to)
 {
     if (type == NUMBER_U8)
         return tokens_u8(first, n, to);

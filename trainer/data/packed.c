@@ -10,7 +10,7 @@
 #include "trainer/data/rows.h"
 
 struct packed { // one open file
-    struct rows rows;
+    struct sample_rows rows;
     const uint8_t *header;
     size_t names; // bytes of the names, with the zeros behind them
 };
@@ -20,13 +20,13 @@ static int64_t word_at(const uint8_t *p, size_t offset)
     return number_integer_at(NUMBER_U32, p + offset, 0);
 }
 
-static int corrupt(const struct content *c, size_t offset, const char *what, struct error *e)
+static int corrupt(const struct file_content *c, size_t offset, const char *what, struct error *e)
 {
     return error_set(e, ERR_CORRUPT, "%s: offset %zu: %s; pack the folder again", c->path, offset,
                      what);
 }
 
-static int check_header(const struct content *c, size_t *header, struct error *e)
+static int check_header(const struct file_content *c, size_t *header, struct error *e)
 {
     if (c->size >= 8 && memcmp(c->data, PACKED_MAGIC, 8) != 0)
         return error_set(e, ERR_CORRUPT,
@@ -50,7 +50,7 @@ static int check_header(const struct content *c, size_t *header, struct error *e
 }
 
 // The header is what was written, but who wrote it may have been wrong.
-static int check_shape(const struct content *c, struct rows *out, struct error *e)
+static int check_shape(const struct file_content *c, struct sample_rows *out, struct error *e)
 {
     int64_t *dims = out->inputs.dims, count = number_integer_at(NUMBER_U64, c->data + 40, 0);
     dims[0] = count;
@@ -70,9 +70,9 @@ static int check_shape(const struct content *c, struct rows *out, struct error *
 static int read_packed(const struct data_request *r, const char *key, struct packed *out,
                        struct error *e)
 {
-    struct rows *rows = &out->rows;
-    struct array *x = &rows->inputs, *y = &rows->answers;
-    struct content *c = NULL;
+    struct sample_rows *rows = &out->rows;
+    struct file_array *x = &rows->inputs, *y = &rows->targets;
+    struct file_content *c = NULL;
     size_t header = 0;
     int rc = data_open_file(r, key, false, &c, e);
     x->content = c;
@@ -83,13 +83,13 @@ static int read_packed(const struct data_request *r, const char *key, struct pac
     if (rc)
         return rc;
     size_t n = (size_t)x->dims[0], pixels = n * (size_t)(x->dims[1] * x->dims[2] * x->dims[3]);
-    *x = (struct array){
+    *x = (struct file_array){
         c, c->data + header, NUMBER_U8, 4, {x->dims[0], x->dims[1], x->dims[2], x->dims[3]}};
-    *y = (struct array){content_keep(c), x->first + pixels, NUMBER_U32, 1, {x->dims[0]}};
+    *y = (struct file_array){file_content_ref(c), x->first + pixels, NUMBER_U32, 1, {x->dims[0]}};
     rows->sums = y->first + 4 * n;
     out->header = c->data;
     out->names = header - PACKED_NAMES_AT;
-    rc = content_check_end(c, header + pixels + 8 * n, e);
+    rc = file_content_check_end(c, header + pixels + 8 * n, e);
     if (!rc && crc32c(0, y->first, 8 * n) != word_at(c->data, 20))
         rc = corrupt(c, header + pixels, "the checksum of the labels is wrong", e);
     return rc;
@@ -138,7 +138,7 @@ int packed_open(const struct data_request *r, struct dataset **train, struct dat
     if (!rc)
         rc = rows_open(r, &a.rows, own ? &b.rows : NULL, &scaling, train, validation, e);
     scaling_free(&scaling);
-    rows_drop(&a.rows);
-    rows_drop(&b.rows);
+    sample_rows_close(&a.rows);
+    sample_rows_close(&b.rows);
     return rc;
 }

@@ -16,13 +16,13 @@
 static const size_t file_max = (size_t)1 << 30;
 static const int64_t pixels_max = (int64_t)1 << 27;
 
-struct source { // the file in hand
+struct picture_bytes { // the file in hand
     const char *path;
     const uint8_t *data;
     size_t size;
 };
 
-static int allocate(const struct source *s, int64_t height, int64_t width, int64_t channels,
+static int allocate(const struct picture_bytes *s, int64_t height, int64_t width, int64_t channels,
                     struct picture *out, struct error *e)
 {
     if (height < 1 || width < 1 || height > pixels_max || width > pixels_max / height)
@@ -36,7 +36,7 @@ static int allocate(const struct source *s, int64_t height, int64_t width, int64
 
 // --- PNG
 
-static int read_png(const struct source *s, struct picture *out, struct error *e)
+static int read_png(const struct picture_bytes *s, struct picture *out, struct error *e)
 {
     static const png_color black = {0, 0, 0};
     png_image image = {.version = PNG_IMAGE_VERSION};
@@ -54,7 +54,7 @@ static int read_png(const struct source *s, struct picture *out, struct error *e
 
 // --- JPEG
 
-struct jpeg {
+struct jpeg_decoder {
     struct jpeg_decompress_struct info;
     struct jpeg_error_mgr errors;
     jmp_buf failed;
@@ -64,7 +64,7 @@ struct jpeg {
 
 static void jpeg_fails(j_common_ptr info)
 {
-    struct jpeg *j = info->client_data;
+    struct jpeg_decoder *j = info->client_data;
     info->err->format_message(info, j->text);
     longjmp(j->failed, 1);
 }
@@ -77,7 +77,7 @@ static void jpeg_says(j_common_ptr info, int level)
 }
 
 // Adobe's CMYK is stored inverted.
-static void line_from_cmyk(const struct jpeg *j, int64_t width, uint8_t *to)
+static void line_from_cmyk(const struct jpeg_decoder *j, int64_t width, uint8_t *to)
 {
     for (int64_t x = 0; x < width; x++) {
         const uint8_t *from = j->line + 4 * x;
@@ -89,7 +89,8 @@ static void line_from_cmyk(const struct jpeg *j, int64_t width, uint8_t *to)
     }
 }
 
-static int decode_jpeg(struct jpeg *j, const struct source *s, struct picture *out, struct error *e)
+static int decode_jpeg(struct jpeg_decoder *j, const struct picture_bytes *s, struct picture *out,
+                       struct error *e)
 {
     struct jpeg_decompress_struct *info = &j->info;
     jpeg_mem_src(info, s->data, s->size);
@@ -114,9 +115,9 @@ static int decode_jpeg(struct jpeg *j, const struct source *s, struct picture *o
     return 0;
 }
 
-static int read_jpeg(const struct source *s, struct picture *out, struct error *e)
+static int read_jpeg(const struct picture_bytes *s, struct picture *out, struct error *e)
 {
-    struct jpeg *j = xcalloc(1, sizeof *j);
+    struct jpeg_decoder *j = xcalloc(1, sizeof *j);
     int rc;
     j->info.err = jpeg_std_error(&j->errors);
     j->info.client_data = j;
@@ -135,7 +136,7 @@ static int read_jpeg(const struct source *s, struct picture *out, struct error *
 
 // --- PNM (netpbm): "P5" or "P6", width, height, largest value, one blank, then bytes
 
-static int64_t pnm_number(const struct source *s, size_t *at)
+static int64_t pnm_number(const struct picture_bytes *s, size_t *at)
 {
     int64_t n = 0;
     size_t begin;
@@ -151,7 +152,7 @@ static int64_t pnm_number(const struct source *s, size_t *at)
     return *at > begin ? n : -1;
 }
 
-static int read_pnm(const struct source *s, struct picture *out, struct error *e)
+static int read_pnm(const struct picture_bytes *s, struct picture *out, struct error *e)
 {
     size_t at = 2;
     int64_t channels = s->data[1] == '6' ? 3 : 1;
@@ -173,9 +174,9 @@ static int read_pnm(const struct source *s, struct picture *out, struct error *e
 
 // --- any
 
-static const struct kind {
+static const struct picture_format {
     const char *first;
-    int (*read)(const struct source *s, struct picture *out, struct error *e);
+    int (*read)(const struct picture_bytes *s, struct picture *out, struct error *e);
 } kinds[] = {{"\x89PNG\r\n\x1a\n", read_png},
              {"\xff\xd8\xff", read_jpeg},
              {"P5", read_pnm},
@@ -189,7 +190,7 @@ int picture_read(const char *path, struct picture *out, struct error *e)
     int rc = file_read(path, file_max, &data, &size, e);
     if (rc)
         return rc;
-    const struct source s = {path, (const uint8_t *)data, size};
+    const struct picture_bytes s = {path, (const uint8_t *)data, size};
     rc = error_set(e, ERR_CORRUPT, "%s: is no PNG, JPEG or PNM (P5, P6) picture", path);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (size > strlen(kinds[i].first) &&
@@ -209,7 +210,7 @@ void picture_free(struct picture *p)
 
 // --- fitting
 
-struct axis {           // of one direction: what each output pixel is the sum of
+struct resize_axis {    // of one direction: what each output pixel is the sum of
     int64_t size, most; // output pixels; weights of each, at most
     int64_t *first;     // [size], the first input pixel
     int64_t *count;     // [size]
@@ -217,10 +218,10 @@ struct axis {           // of one direction: what each output pixel is the sum o
 };
 
 // `step` input pixels per output pixel, in the middle of `from`.
-static struct axis axis_new(int64_t from, int64_t size, double step)
+static struct resize_axis resize_axis_new(int64_t from, int64_t size, double step)
 {
     double reach = step > 1 ? step : 1;
-    struct axis a = {.size = size, .most = (int64_t)(2 * reach) + 2};
+    struct resize_axis a = {.size = size, .most = (int64_t)(2 * reach) + 2};
     a.first = xcalloc((size_t)size, sizeof *a.first);
     a.count = xcalloc((size_t)size, sizeof *a.count);
     a.weights = xcalloc((size_t)(size * a.most), sizeof *a.weights);
@@ -244,7 +245,7 @@ static struct axis axis_new(int64_t from, int64_t size, double step)
     return a;
 }
 
-static void axis_free(struct axis *a)
+static void resize_axis_free(struct resize_axis *a)
 {
     free(a->first);
     free(a->count);
@@ -252,7 +253,7 @@ static void axis_free(struct axis *a)
 }
 
 // Every line of the picture in its new width: [height, width, channels].
-static float *fit_lines(const struct picture *p, const struct axis *across)
+static float *fit_lines(const struct picture *p, const struct resize_axis *across)
 {
     int64_t n = p->channels;
     float *out = xcalloc((size_t)(p->height * across->size * n), sizeof *out), *to = out;
@@ -286,7 +287,8 @@ void picture_fit(const struct picture *p, int64_t height, int64_t width, int64_t
 {
     double down = (double)p->height / (double)height, right = (double)p->width / (double)width;
     double step = down < right ? down : right;
-    struct axis across = axis_new(p->width, width, step), along = axis_new(p->height, height, step);
+    struct resize_axis across = resize_axis_new(p->width, width, step),
+                       along = resize_axis_new(p->height, height, step);
     float *lines = fit_lines(p, &across);
     for (int64_t y = 0; y < height; y++)
         for (int64_t x = 0; x < width; x++, out += channels) {
@@ -298,6 +300,6 @@ void picture_fit(const struct picture *p, int64_t height, int64_t width, int64_t
             put_pixel(pixel, p->channels, channels, out);
         }
     free(lines);
-    axis_free(&across);
-    axis_free(&along);
+    resize_axis_free(&across);
+    resize_axis_free(&along);
 }

@@ -20,11 +20,11 @@
 #include "base/log.h"
 #include "trainer/reduction/sampler.h"
 
-enum state { EMPTY, WANTED, FETCHING, DONE, ABANDONED };
+enum prefetch_state { EMPTY, WANTED, FETCHING, DONE, ABANDONED };
 
-struct slot {
+struct prefetch_slot {
     _Atomic int state;
-    struct prefetch_ask ask;
+    struct prefetch_request ask;
     struct batch *batch;
     int64_t *indices; // [size]
     int err;
@@ -34,7 +34,7 @@ struct slot {
 struct prefetch {
     const struct dataset *data;
     int64_t size;
-    struct slot slots[PREFETCH_DEPTH];
+    struct prefetch_slot slots[PREFETCH_DEPTH];
     int64_t *indices; // [size], of the caller
     unsigned next;    // slot of the next ask
     int64_t hits;
@@ -45,7 +45,7 @@ struct prefetch {
     atomic_bool ended;
 };
 
-static int fetch(const struct prefetch *p, const struct prefetch_ask *ask, int64_t *indices,
+static int fetch(const struct prefetch *p, const struct prefetch_request *ask, int64_t *indices,
                  struct batch *out, struct error *e)
 {
     sampler_indices(ask->key.seed, dataset_count(p->data), ask->cursor, p->size, indices);
@@ -54,7 +54,7 @@ static int fetch(const struct prefetch *p, const struct prefetch_ask *ask, int64
 
 // --- the thread
 
-static bool change(struct slot *s, int from, int to)
+static bool change(struct prefetch_slot *s, int from, int to)
 {
     return atomic_compare_exchange_strong(&s->state, &from, to);
 }
@@ -67,7 +67,7 @@ static void *work(void *arg)
     for (unsigned at = 0;; at++) { // slots are asked for in turn
         while (sem_wait(&p->asks))
             ; // a signal
-        struct slot *s = &p->slots[at % PREFETCH_DEPTH];
+        struct prefetch_slot *s = &p->slots[at % PREFETCH_DEPTH];
         if (atomic_load(&p->ended))
             return NULL;
         if (!change(s, WANTED, FETCHING))
@@ -113,20 +113,20 @@ void prefetch_free(struct prefetch *p)
     free(p);
 }
 
-static bool same(const struct prefetch_ask *a, const struct prefetch_ask *b)
+static bool same(const struct prefetch_request *a, const struct prefetch_request *b)
 {
     return a->cursor == b->cursor && a->key.seed == b->key.seed && a->key.step == b->key.step;
 }
 
-static bool is_asked(const struct slot *s)
+static bool is_asked(const struct prefetch_slot *s)
 {
     int state = atomic_load(&s->state);
     return state != EMPTY && state != ABANDONED;
 }
 
-void prefetch_ask(struct prefetch *p, const struct prefetch_ask *ask)
+void prefetch_request(struct prefetch *p, const struct prefetch_request *ask)
 {
-    struct slot *s = &p->slots[p->next % PREFETCH_DEPTH];
+    struct prefetch_slot *s = &p->slots[p->next % PREFETCH_DEPTH];
     for (int i = 0; i < PREFETCH_DEPTH; i++)
         if (is_asked(&p->slots[i]) && same(&p->slots[i].ask, ask))
             return;
@@ -139,19 +139,19 @@ void prefetch_ask(struct prefetch *p, const struct prefetch_ask *ask)
 }
 
 // Whether what was asked for is there; afterwards it is no longer asked for.
-static bool take_back(struct slot *s)
+static bool take_back(struct prefetch_slot *s)
 {
     if (change(s, WANTED, EMPTY) || change(s, FETCHING, ABANDONED))
         return false;
     return change(s, DONE, EMPTY);
 }
 
-int prefetch_take(struct prefetch *p, const struct prefetch_ask *ask, struct batch **batch,
-                  struct error *e)
+int prefetch_get(struct prefetch *p, const struct prefetch_request *ask, struct batch **batch,
+                 struct error *e)
 {
-    struct slot *found = NULL;
+    struct prefetch_slot *found = NULL;
     for (int i = 0; i < PREFETCH_DEPTH; i++) {
-        struct slot *s = &p->slots[i];
+        struct prefetch_slot *s = &p->slots[i];
         if (is_asked(s) && s->ask.cursor <= ask->cursor && take_back(s) && same(&s->ask, ask))
             found = s;
     }

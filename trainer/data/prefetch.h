@@ -16,7 +16,7 @@
 
 enum { PREFETCH_DEPTH = 2 }; // micro-batches fetched ahead
 
-struct prefetch_ask { // a micro-batch of training: its first sample, and the key of its draws
+struct prefetch_request { // a micro-batch of training: its first sample, and the key of its draws
     int64_t cursor;
     struct draw_key key;
 };
@@ -30,13 +30,13 @@ void prefetch_free(struct prefetch *p);
 
 // Says what is wanted soon, in that order. What is asked for already, or more than can be fetched
 // ahead, is passed over.
-void prefetch_ask(struct prefetch *p, const struct prefetch_ask *ask);
+void prefetch_request(struct prefetch *p, const struct prefetch_request *ask);
 
 // Fills *batch, the caller's own of the data set's shape, with the samples of `ask`, or exchanges
 // it for one that holds them. Asks before its cursor are forgotten. Errors are those of
 // dataset_fetch().
-int prefetch_take(struct prefetch *p, const struct prefetch_ask *ask, struct batch **batch,
-                  struct error *e);
+int prefetch_get(struct prefetch *p, const struct prefetch_request *ask, struct batch **batch,
+                 struct error *e);
 
 int64_t prefetch_hits(const struct prefetch *p); // takes that found all done
 

@@ -13,19 +13,19 @@ static const int64_t sample_max = (int64_t)1 << 28; // numbers
 
 struct rows_dataset {
     struct dataset base;
-    struct rows rows;
+    struct sample_rows rows;
     int64_t first; // row of sample 0
     int64_t inputs, period;
     float *mean, *factor; // [period]
 };
 
-void rows_drop(struct rows *r)
+void sample_rows_close(struct sample_rows *r)
 {
-    content_drop(r->inputs.content);
-    content_drop(r->answers.content);
+    file_content_unref(r->inputs.content);
+    file_content_unref(r->targets.content);
 }
 
-static int64_t per_row(const struct array *a)
+static int64_t per_row(const struct file_array *a)
 {
     int64_t n = 1;
     for (int i = 1; i < a->rank; i++)
@@ -33,12 +33,12 @@ static int64_t per_row(const struct array *a)
     return n;
 }
 
-static const uint8_t *row_of(const struct array *a, int64_t row)
+static const uint8_t *row_of(const struct file_array *a, int64_t row)
 {
     return a->first + (size_t)(row * per_row(a)) * number_size(a->type);
 }
 
-static size_t offset_in_file(const struct array *a, int64_t row, int64_t i)
+static size_t offset_in_file(const struct file_array *a, int64_t row, int64_t i)
 {
     return (size_t)(row_of(a, row) - a->content->data) + (size_t)i * number_size(a->type);
 }
@@ -106,9 +106,9 @@ static void set_scaling(struct rows_dataset *d, const struct scaling *s)
 
 // --- checks
 
-static int check_input(const struct rows *r, struct error *e)
+static int check_input(const struct sample_rows *r, struct error *e)
 {
-    const struct array *a = &r->inputs;
+    const struct file_array *a = &r->inputs;
     int64_t size = 1;
     if (a->rank < 2 || a->rank > 4)
         return error_set(e, ERR_CORRUPT,
@@ -126,16 +126,16 @@ static int check_input(const struct rows *r, struct error *e)
     return 0;
 }
 
-static int check_answers(const struct rows *r, struct error *e)
+static int check_targets(const struct sample_rows *r, struct error *e)
 {
-    const struct array *x = &r->inputs, *a = &r->answers;
+    const struct file_array *x = &r->inputs, *a = &r->targets;
     const char *what = r->values ? "values" : "labels";
     if (a->rank < 1 || a->rank > (r->values ? 2 : 1) ||
         (a->rank == 2 && (a->dims[1] < 1 || a->dims[1] > sample_max)))
         return error_set(e, ERR_CORRUPT, "%s has %d dimensions; %s are [samples]%s",
                          a->content->path, a->rank, what,
                          r->values ? " or [samples, outputs]" : "");
-    if (!r->values && number_is_real(a->type))
+    if (!r->values && number_is_float(a->type))
         return error_set(e, ERR_CORRUPT,
                          "%s holds real numbers; labels are whole. Values to predict are given as "
                          "`values`",
@@ -147,40 +147,40 @@ static int check_answers(const struct rows *r, struct error *e)
     return 0;
 }
 
-static int check_rows(const struct rows *r, struct error *e)
+static int check_rows(const struct sample_rows *r, struct error *e)
 {
     int rc = check_input(r, e);
-    return rc ? rc : check_answers(r, e);
+    return rc ? rc : check_targets(r, e);
 }
 
 // INT32_MAX where it is larger.
-static int64_t largest_label(const struct rows *r)
+static int64_t largest_label(const struct sample_rows *r)
 {
     int64_t most = 0;
-    for (int64_t i = 0; i < r->answers.dims[0]; i++) {
-        int64_t label = number_integer_at(r->answers.type, r->answers.first, i);
+    for (int64_t i = 0; i < r->targets.dims[0]; i++) {
+        int64_t label = number_integer_at(r->targets.type, r->targets.first, i);
         most = label > most ? label : most;
     }
     return most < INT32_MAX ? most : INT32_MAX;
 }
 
-static int check_labels(const struct rows *r, int64_t classes, struct error *e)
+static int check_labels(const struct sample_rows *r, int64_t classes, struct error *e)
 {
-    for (int64_t i = 0; i < r->answers.dims[0]; i++) {
-        int64_t label = number_integer_at(r->answers.type, r->answers.first, i);
+    for (int64_t i = 0; i < r->targets.dims[0]; i++) {
+        int64_t label = number_integer_at(r->targets.type, r->targets.first, i);
         if (label < 0 || label >= classes)
             return error_set(e, ERR_CORRUPT,
                              "%s: offset %zu: label %lld of sample %lld is outside 0..%lld "
                              "(trainer.model.classes)",
-                             r->answers.content->path, offset_in_file(&r->answers, i, 0),
+                             r->targets.content->path, offset_in_file(&r->targets, i, 0),
                              (long long)label, (long long)i, (long long)classes - 1);
     }
     return 0;
 }
 
 // Classes are those of the model; where it names none, those the training data shows.
-static int count_classes(const struct data_request *r, const struct rows *train,
-                         const struct rows *validation, int64_t *out, struct error *e)
+static int count_classes(const struct data_request *r, const struct sample_rows *train,
+                         const struct sample_rows *validation, int64_t *out, struct error *e)
 {
     *out = 0;
     if (train->values)
@@ -189,19 +189,19 @@ static int count_classes(const struct data_request *r, const struct rows *train,
     *out = jget_int(r->model, "classes", seen);
     if (*out > INT32_MAX)
         return error_set(e, ERR_CORRUPT, "%s: there are labels above %d, which is too many classes",
-                         train->answers.content->path, INT32_MAX - 1);
+                         train->targets.content->path, INT32_MAX - 1);
     int rc = check_labels(train, *out, e);
     return rc || !validation ? rc : check_labels(validation, *out, e);
 }
 
-static void put_shape(const struct array *a, char *out, size_t cap)
+static void put_shape(const struct file_array *a, char *out, size_t cap)
 {
     int n = 0;
     for (int i = 1; i < a->rank && n < (int)cap; i++)
         n += snprintf(out + n, cap - (size_t)n, "%s%lld", i > 1 ? "x" : "", (long long)a->dims[i]);
 }
 
-static int check_alike(const struct array *a, const struct array *b, const char *what,
+static int check_alike(const struct file_array *a, const struct file_array *b, const char *what,
                        struct error *e)
 {
     if (a->rank == b->rank &&
@@ -217,8 +217,8 @@ static int check_alike(const struct array *a, const struct array *b, const char 
 // --- samples
 
 // What is no number among the n of a row, by name and place.
-static int not_finite(const struct rows_dataset *d, const struct array *a, int64_t row, int64_t n,
-                      const char *what, struct error *e)
+static int not_finite(const struct rows_dataset *d, const struct file_array *a, int64_t row,
+                      int64_t n, const char *what, struct error *e)
 {
     int64_t i = 0;
     while (i < n - 1 && isfinite((float)number_at(a->type, row_of(a, row), i)))
@@ -233,7 +233,7 @@ static int not_finite(const struct rows_dataset *d, const struct array *a, int64
 
 static int check_sum(const struct rows_dataset *d, int64_t row, struct error *e)
 {
-    const struct array *a = &d->rows.inputs;
+    const struct file_array *a = &d->rows.inputs;
     size_t bytes = (size_t)d->inputs * number_size(a->type);
     int64_t expected = number_integer_at(NUMBER_U32, d->rows.sums, row);
     if (crc32c(0, row_of(a, row), bytes) == expected)
@@ -249,7 +249,7 @@ static int fetch_row(const struct dataset *base, int64_t index, int64_t i, struc
 {
     static const float zero = 0, one = 1;
     const struct rows_dataset *d = (const struct rows_dataset *)base;
-    const struct array *x = &d->rows.inputs, *a = &d->rows.answers;
+    const struct file_array *x = &d->rows.inputs, *a = &d->rows.targets;
     int64_t row = d->first + index, outputs = base->shape.outputs;
     int rc = d->rows.sums ? check_sum(d, row, e) : 0;
     if (rc)
@@ -268,7 +268,7 @@ static int fetch_row(const struct dataset *base, int64_t index, int64_t i, struc
 static void close_rows(struct dataset *base)
 {
     struct rows_dataset *d = (struct rows_dataset *)base;
-    rows_drop(&d->rows);
+    sample_rows_close(&d->rows);
     free(d->mean);
     free(d->factor);
     free(d);
@@ -276,15 +276,15 @@ static void close_rows(struct dataset *base)
 
 static const struct dataset_kind rows_kind = {fetch_row, close_rows};
 
-static struct dataset *new_part(const struct rows *r, int64_t first, int64_t count, int64_t classes,
-                                const struct scaling *scaling)
+static struct dataset *new_part(const struct sample_rows *r, int64_t first, int64_t count,
+                                int64_t classes, const struct scaling *scaling)
 {
     struct rows_dataset *d = xcalloc(1, sizeof *d);
-    const struct array *x = &r->inputs;
+    const struct file_array *x = &r->inputs;
     bool image = x->rank > 2;
     d->rows = *r;
-    content_keep(r->inputs.content);
-    content_keep(r->answers.content);
+    file_content_ref(r->inputs.content);
+    file_content_ref(r->targets.content);
     d->first = first;
     d->inputs = per_row(x);
     d->base = (struct dataset){
@@ -296,14 +296,15 @@ static struct dataset *new_part(const struct rows *r, int64_t first, int64_t cou
                               : image      ? 1
                                            : x->dims[1],
                   .classes = classes,
-                  .outputs = r->values ? per_row(&r->answers) : 0},
+                  .outputs = r->values ? per_row(&r->targets) : 0},
         .count = count,
     };
     set_scaling(d, scaling);
     return &d->base;
 }
 
-int rows_kept(const struct data_request *r, const struct rows *all, int64_t *kept, struct error *e)
+int rows_validation_count(const struct data_request *r, const struct sample_rows *all,
+                          int64_t *kept, struct error *e)
 {
     int64_t count = all->inputs.dims[0];
     *kept = jget_int(r->spec, "validation_count", 0);
@@ -316,9 +317,9 @@ int rows_kept(const struct data_request *r, const struct rows *all, int64_t *kep
                      (long long)count - 1);
 }
 
-int rows_open(const struct data_request *r, const struct rows *train, const struct rows *validation,
-              const struct scaling *scaling, struct dataset **out_train,
-              struct dataset **out_validation, struct error *e)
+int rows_open(const struct data_request *r, const struct sample_rows *train,
+              const struct sample_rows *validation, const struct scaling *scaling,
+              struct dataset **out_train, struct dataset **out_validation, struct error *e)
 {
     int64_t classes, kept = 0, count = train->inputs.dims[0];
     int rc = check_rows(train, e);
@@ -326,12 +327,12 @@ int rows_open(const struct data_request *r, const struct rows *train, const stru
         rc = check_rows(validation, e);
     if (!rc && validation)
         rc = check_alike(&train->inputs, &validation->inputs, "samples", e);
-    if (!rc && validation && per_row(&train->answers) != per_row(&validation->answers))
-        rc = check_alike(&train->answers, &validation->answers, "values", e);
+    if (!rc && validation && per_row(&train->targets) != per_row(&validation->targets))
+        rc = check_alike(&train->targets, &validation->targets, "values", e);
     if (!rc)
         rc = count_classes(r, train, validation, &classes, e);
     if (!rc && !validation)
-        rc = rows_kept(r, train, &kept, e);
+        rc = rows_validation_count(r, train, &kept, e);
     if (rc)
         return rc;
     *out_train = new_part(train, 0, count - kept, classes, scaling);
@@ -344,10 +345,10 @@ int rows_open(const struct data_request *r, const struct rows *train, const stru
 // --- pairs of files
 
 static int read_file(const struct data_request *r, const struct pair_format *f, const char *prefix,
-                     const char *key, bool is_input, struct array *out, struct error *e)
+                     const char *key, bool is_input, struct file_array *out, struct error *e)
 {
     char *name = xasprintf("%s%s", prefix, key);
-    struct content *c = NULL;
+    struct file_content *c = NULL;
     int rc = data_open_file(r, name, true, &c, e);
     if (!rc)
         rc = f->read(c, is_input, out, e);
@@ -357,12 +358,12 @@ static int read_file(const struct data_request *r, const struct pair_format *f, 
 }
 
 static int read_pair(const struct data_request *r, const struct pair_format *f, const char *prefix,
-                     bool values, struct rows *out, struct error *e)
+                     bool values, struct sample_rows *out, struct error *e)
 {
     out->values = values;
     int rc = read_file(r, f, prefix, f->input_key, true, &out->inputs, e);
     if (!rc)
-        rc = read_file(r, f, prefix, values ? "values" : "labels", false, &out->answers, e);
+        rc = read_file(r, f, prefix, values ? "values" : "labels", false, &out->targets, e);
     return rc ? rc : check_rows(out, e);
 }
 
@@ -378,7 +379,7 @@ static bool has_validation(const struct data_request *r, const struct pair_forma
 int rows_open_pairs(const struct data_request *r, const struct pair_format *f,
                     struct dataset **train, struct dataset **validation, struct error *e)
 {
-    struct rows a = {0}, b = {0};
+    struct sample_rows a = {0}, b = {0};
     struct scaling scaling = {0};
     bool values = f->values && jget(r->spec, "values"), own = has_validation(r, f);
     int rc = read_pair(r, f, "", values, &a, e);
@@ -391,7 +392,7 @@ int rows_open_pairs(const struct data_request *r, const struct pair_format *f,
     if (!rc)
         rc = rows_open(r, &a, own ? &b : NULL, &scaling, train, validation, e);
     scaling_free(&scaling);
-    rows_drop(&a);
-    rows_drop(&b);
+    sample_rows_close(&a);
+    sample_rows_close(&b);
     return rc;
 }

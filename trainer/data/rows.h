@@ -14,21 +14,21 @@
 
 enum { ARRAY_RANK_MAX = 4 };
 
-struct array { // numbers of a file, row-major; dims[0] is the samples
-    struct content *content;
+struct file_array { // numbers of a file, row-major; dims[0] is the samples
+    struct file_content *content;
     const uint8_t *first;
-    enum number type;
+    enum number_type type;
     int rank;
     int64_t dims[ARRAY_RANK_MAX];
 };
 
-struct rows { // of one file or pair of files; zero: there is none
-    struct array inputs, answers;
+struct sample_rows { // of one file or pair of files; zero: there is none
+    struct file_array inputs, targets;
     bool values;         // the answers are values to predict, not classes
     const uint8_t *sums; // CRC32C of each sample's inputs (4 bytes, little-endian); NULL: none
     int64_t classes;     // that the file declares; 0: as many as its labels show
 };
-void rows_drop(struct rows *r); // the contents
+void sample_rows_close(struct sample_rows *r); // the contents
 
 // What inputs are scaled by, (x - mean) / deviation: one of each, or one per channel or feature.
 struct scaling {
@@ -42,13 +42,14 @@ void scaling_free(struct scaling *s);
 int scaling_read(const struct data_request *r, struct scaling *s, struct error *e);
 
 // Samples at the end of `all` that are kept for validation (trainer.data.validation_count).
-int rows_kept(const struct data_request *r, const struct rows *all, int64_t *kept, struct error *e);
+int rows_validation_count(const struct data_request *r, const struct sample_rows *all,
+                          int64_t *kept, struct error *e);
 
 // Makes the two parts; without rows for validation it is the last of `train`. Bytes are first
 // scaled to 0..1. Keeps the contents it needs; the rows remain the caller's.
-int rows_open(const struct data_request *r, const struct rows *train, const struct rows *validation,
-              const struct scaling *scaling, struct dataset **out_train,
-              struct dataset **out_validation, struct error *e);
+int rows_open(const struct data_request *r, const struct sample_rows *train,
+              const struct sample_rows *validation, const struct scaling *scaling,
+              struct dataset **out_train, struct dataset **out_validation, struct error *e);
 
 // Formats of two files, inputs and answers: keys `input_key`, "labels" or (where `values` says so)
 // "values", and the same with "validation_" before. `read` finds the array in a file.
@@ -56,7 +57,7 @@ struct pair_format {
     const char *input_key;
     bool values;
     double mean, deviation; // unless trainer.data has them
-    int (*read)(struct content *c, bool is_input, struct array *out, struct error *e);
+    int (*read)(struct file_content *c, bool is_input, struct file_array *out, struct error *e);
 };
 int rows_open_pairs(const struct data_request *r, const struct pair_format *f,
                     struct dataset **train, struct dataset **validation, struct error *e);

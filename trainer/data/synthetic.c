@@ -25,20 +25,20 @@ enum {
     SAMPLE_NUMBERS = 1 << 28,
 };
 
-struct synthetic {
+struct synthetic_dataset {
     struct dataset base;
     int64_t first; // number of sample 0 among all of both parts
     // Texts: tokens of doubling i are begin[i] .. begin[i] + width[i] - 1.
     uint32_t begin[DOUBLINGS_MAX], width[DOUBLINGS_MAX];
     uint32_t doublings;
     // Rows.
-    struct content *pool; // floats [rows, inputs]
+    struct file_content *pool; // floats [rows, inputs]
     int64_t rows, inputs, classes;
 };
 
 // --- texts
 
-static void set_doublings(struct synthetic *d, uint32_t vocabulary)
+static void set_doublings(struct synthetic_dataset *d, uint32_t vocabulary)
 {
     for (uint32_t begin = 0; begin < vocabulary; begin = 2 * begin + 1) {
         uint32_t most = begin + 1, left = vocabulary - begin;
@@ -48,7 +48,7 @@ static void set_doublings(struct synthetic *d, uint32_t vocabulary)
 }
 
 // Of 32 random bits: which doubling, and with what is left of them which of its tokens.
-static int32_t token_of(const struct synthetic *d, uint32_t random)
+static int32_t token_of(const struct synthetic_dataset *d, uint32_t random)
 {
     uint64_t product = (uint64_t)random * d->doublings;
     uint32_t doubling = (uint32_t)(product >> 32), rest = (uint32_t)product;
@@ -58,7 +58,7 @@ static int32_t token_of(const struct synthetic *d, uint32_t random)
 static int fetch_text(const struct dataset *base, int64_t index, int64_t i, struct batch *out,
                       struct error *e)
 {
-    const struct synthetic *d = (const struct synthetic *)base;
+    const struct synthetic_dataset *d = (const struct synthetic_dataset *)base;
     int64_t context = base->shape.context;
     int32_t *tokens = out->tokens + i * context, *targets = out->targets + i * context;
     (void)e;
@@ -79,7 +79,7 @@ static int fetch_text(const struct dataset *base, int64_t index, int64_t i, stru
 // --- rows
 
 // Numbers of mean 0 and deviation 1, evenly spread.
-static struct content *make_pool(int64_t rows, int64_t inputs)
+static struct file_content *make_pool(int64_t rows, int64_t inputs)
 {
     const float deviations = 1.7320508f; // of an even spread's half
     size_t count = (size_t)(rows * inputs);
@@ -90,7 +90,7 @@ static struct content *make_pool(int64_t rows, int64_t inputs)
         for (size_t j = 0; j < DRAW; j++)
             numbers[i + j] = ((float)(random[j] >> 8) * 0x1p-23f - 1) * deviations;
     }
-    return content_of_memory("synthetic", numbers, count * sizeof *numbers);
+    return file_content_from_memory("synthetic", numbers, count * sizeof *numbers);
 }
 
 static int32_t class_of(int64_t row, int64_t classes)
@@ -103,7 +103,7 @@ static int32_t class_of(int64_t row, int64_t classes)
 static int fetch_row(const struct dataset *base, int64_t index, int64_t i, struct batch *out,
                      struct error *e)
 {
-    const struct synthetic *d = (const struct synthetic *)base;
+    const struct synthetic_dataset *d = (const struct synthetic_dataset *)base;
     int64_t row = (d->first + index) % d->rows;
     (void)e;
     memcpy(out->images + i * d->inputs, (const float *)d->pool->data + row * d->inputs,
@@ -116,8 +116,8 @@ static int fetch_row(const struct dataset *base, int64_t index, int64_t i, struc
 
 static void close_synthetic(struct dataset *base)
 {
-    struct synthetic *d = (struct synthetic *)base;
-    content_drop(d->pool);
+    struct synthetic_dataset *d = (struct synthetic_dataset *)base;
+    file_content_unref(d->pool);
     free(d);
 }
 
@@ -194,22 +194,22 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static void new_part(const struct synthetic *both, int64_t first, int64_t count,
+static void new_part(const struct synthetic_dataset *both, int64_t first, int64_t count,
                      struct dataset **out)
 {
-    struct synthetic *d = xcalloc(1, sizeof *d);
+    struct synthetic_dataset *d = xcalloc(1, sizeof *d);
     *d = *both;
     d->first = first;
     d->base.count = count;
     if (d->pool)
-        content_keep(d->pool);
+        file_content_ref(d->pool);
     *out = &d->base;
 }
 
 int synthetic_open(const struct data_request *r, struct dataset **train,
                    struct dataset **validation, struct error *e)
 {
-    struct synthetic both = {0};
+    struct synthetic_dataset both = {0};
     struct sample_shape *s = &both.base.shape;
     int64_t samples = jget_int(r->spec, "samples", 0);
     int64_t kept = jget_int(r->spec, "validation_count", 1);
@@ -233,6 +233,6 @@ int synthetic_open(const struct data_request *r, struct dataset **train,
     }
     new_part(&both, 0, samples - kept, train);
     new_part(&both, samples - kept, kept, validation);
-    content_drop(both.pool);
+    file_content_unref(both.pool);
     return 0;
 }

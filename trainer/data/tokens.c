@@ -8,46 +8,46 @@
 #include "base/log.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
+#include "trainer/data/dir_listing.h"
 #include "trainer/data/format.h"
-#include "trainer/data/listing.h"
 #include "trainer/data/numbers.h"
 
 enum { CONTEXT_MAX = 65536, SHARDS_MAX = 65536, HEADER_BYTES = 1024 };
 
-struct run {
-    struct content *content;
+struct token_run {
+    struct file_content *content;
     const uint8_t *first;
-    enum number type;
+    enum number_type type;
     int64_t tokens;
     int64_t before; // samples of the runs before this one
 };
 
-struct runs {
-    struct run *runs;
+struct token_runs {
+    struct token_run *runs;
     int64_t count;
 };
 
 struct token_dataset {
     struct dataset base;
-    struct runs all;
+    struct token_runs all;
     int64_t stride; // tokens from one sample of a run to the next
 };
 
-static void runs_drop(struct runs *r)
+static void token_runs_close(struct token_runs *r)
 {
     for (int64_t i = 0; i < r->count; i++)
-        content_drop(r->runs[i].content);
+        file_content_unref(r->runs[i].content);
     free(r->runs);
-    *r = (struct runs){0};
+    *r = (struct token_runs){0};
 }
 
-static void runs_add(struct runs *r, struct run run)
+static void token_runs_add(struct token_runs *r, struct token_run run)
 {
     r->runs = xrealloc(r->runs, (size_t)(r->count + 1) * sizeof *r->runs);
     r->runs[r->count++] = run;
 }
 
-static int64_t runs_tokens(const struct runs *r)
+static int64_t token_runs_count(const struct token_runs *r)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < r->count; i++)
@@ -57,7 +57,7 @@ static int64_t runs_tokens(const struct runs *r)
 
 // --- samples
 
-static const struct run *run_of(const struct runs *r, int64_t index)
+static const struct token_run *run_of(const struct token_runs *r, int64_t index)
 {
     int64_t low = 0, high = r->count;
     while (high - low > 1) { // the last run that begins at index or before
@@ -67,7 +67,7 @@ static const struct run *run_of(const struct runs *r, int64_t index)
     return &r->runs[low];
 }
 
-static int outside(const struct run *run, int64_t first, int64_t n, int64_t vocabulary,
+static int outside(const struct token_run *run, int64_t first, int64_t n, int64_t vocabulary,
                    struct error *e)
 {
     int64_t i = first;
@@ -86,7 +86,7 @@ static int fetch_window(const struct dataset *base, int64_t index, int64_t i, st
                         struct error *e)
 {
     const struct token_dataset *d = (const struct token_dataset *)base;
-    const struct run *run = run_of(&d->all, index);
+    const struct token_run *run = run_of(&d->all, index);
     int64_t context = base->shape.context, first = (index - run->before) * d->stride;
     const uint8_t *from = run->first + (size_t)first * number_size(run->type);
     uint32_t most = numbers_tokens(run->type, from, context, out->tokens + i * context);
@@ -100,14 +100,14 @@ static int fetch_window(const struct dataset *base, int64_t index, int64_t i, st
 static void close_tokens(struct dataset *base)
 {
     struct token_dataset *d = (struct token_dataset *)base;
-    runs_drop(&d->all);
+    token_runs_close(&d->all);
     free(d);
 }
 
 static const struct dataset_kind token_kind = {fetch_window, close_tokens};
 
 // Tokens [from, to) of all runs as one part.
-static int new_part(const struct runs *r, int64_t from, int64_t to, bool training,
+static int new_part(const struct token_runs *r, int64_t from, int64_t to, bool training,
                     const struct sample_shape *shape, struct dataset **out, struct error *e)
 {
     struct token_dataset *d = xcalloc(1, sizeof *d);
@@ -116,7 +116,7 @@ static int new_part(const struct runs *r, int64_t from, int64_t to, bool trainin
     d->stride = training ? 1 : shape->context;
     *out = &d->base;
     for (int64_t i = 0; i < r->count; i++) {
-        struct run run = r->runs[i];
+        struct token_run run = r->runs[i];
         int64_t begin = from > at ? from - at : 0;
         int64_t end = to - at < run.tokens ? to - at : run.tokens, tokens = end - begin;
         at += run.tokens;
@@ -126,8 +126,8 @@ static int new_part(const struct runs *r, int64_t from, int64_t to, bool trainin
         run.first += (size_t)begin * number_size(run.type);
         run.tokens = tokens;
         run.before = d->base.count;
-        content_keep(run.content);
-        runs_add(&d->all, run);
+        file_content_ref(run.content);
+        token_runs_add(&d->all, run);
         d->base.count += (tokens - shape->context - 1) / d->stride + 1;
     }
     if (d->base.count)
@@ -164,17 +164,17 @@ static int check_fraction(const struct data_request *r, struct error *e)
 }
 
 // Without tokens of its own the validation is the end of `all`.
-static int open_parts(const struct data_request *r, const struct runs *all, const struct runs *own,
-                      const struct sample_shape *shape, struct dataset **train,
-                      struct dataset **validation, struct error *e)
+static int open_parts(const struct data_request *r, const struct token_runs *all,
+                      const struct token_runs *own, const struct sample_shape *shape,
+                      struct dataset **train, struct dataset **validation, struct error *e)
 {
     double fraction = jget_double(r->spec, "validation_fraction", 0.1);
-    int64_t tokens = runs_tokens(all);
+    int64_t tokens = token_runs_count(all);
     int64_t end = own->count ? tokens : (int64_t)((1 - fraction) * (double)tokens);
     int rc = new_part(all, 0, end, true, shape, train, e);
     if (rc)
         return rc;
-    return own->count ? new_part(own, 0, runs_tokens(own), false, shape, validation, e)
+    return own->count ? new_part(own, 0, token_runs_count(own), false, shape, validation, e)
                       : new_part(all, end, tokens, false, shape, validation, e);
 }
 
@@ -182,15 +182,15 @@ static int open_parts(const struct data_request *r, const struct runs *all, cons
 
 // A whole file of bytes; those outside the vocabulary are told now, for the file is not so long.
 static int open_text(const struct data_request *r, const char *key, int64_t vocabulary,
-                     struct runs *out, struct error *e)
+                     struct token_runs *out, struct error *e)
 {
-    struct content *c = NULL;
+    struct file_content *c = NULL;
     int rc = data_open_file(r, key, false, &c, e);
     if (rc)
         return rc;
-    struct run run = {
+    struct token_run run = {
         .content = c, .first = c->data, .type = NUMBER_U8, .tokens = (int64_t)c->size};
-    runs_add(out, run);
+    token_runs_add(out, run);
     for (int64_t i = 0; i < run.tokens && vocabulary < 256; i++)
         if (run.first[i] >= vocabulary)
             return outside(&run, i, 1, vocabulary, e);
@@ -203,18 +203,18 @@ static int open_text(const struct data_request *r, const char *key, int64_t voca
 // (dev/data/data_common.py). nanoGPT's begin with the first token.
 static const struct shard_header {
     uint32_t magic, version;
-    enum number type;
+    enum number_type type;
 } shard_headers[] = {
     {20240520, 1, NUMBER_U16}, // tokens of GPT-2
     {20240801, 7, NUMBER_U32}, // tokens of Llama 3
 };
 
-static uint32_t header_word(const struct content *c, int64_t i)
+static uint32_t header_word(const struct file_content *c, int64_t i)
 {
     return (uint32_t)number_integer_at(NUMBER_U32, c->data, i);
 }
 
-static const struct shard_header *find_header(const struct content *c)
+static const struct shard_header *find_header(const struct file_content *c)
 {
     for (size_t i = 0; i < sizeof shard_headers / sizeof *shard_headers && c->size >= 4; i++)
         if (header_word(c, 0) == shard_headers[i].magic)
@@ -222,8 +222,8 @@ static const struct shard_header *find_header(const struct content *c)
     return NULL;
 }
 
-static int read_headed(const struct content *c, const struct shard_header *h, struct run *out,
-                       struct error *e)
+static int read_headed(const struct file_content *c, const struct shard_header *h,
+                       struct token_run *out, struct error *e)
 {
     if (c->size < HEADER_BYTES)
         return error_set(e, ERR_CORRUPT, "%s: ends at offset %zu, within its header of %d bytes",
@@ -235,10 +235,10 @@ static int read_headed(const struct content *c, const struct shard_header *h, st
     out->first = c->data + HEADER_BYTES;
     out->type = h->type;
     out->tokens = header_word(c, 2);
-    return content_check_end(c, HEADER_BYTES + (size_t)out->tokens * number_size(h->type), e);
+    return file_content_check_end(c, HEADER_BYTES + (size_t)out->tokens * number_size(h->type), e);
 }
 
-static int read_headless(const struct content *c, enum number type, struct run *out,
+static int read_headless(const struct file_content *c, enum number_type type, struct token_run *out,
                          struct error *e)
 {
     size_t width = number_size(type);
@@ -252,35 +252,35 @@ static int read_headless(const struct content *c, enum number type, struct run *
 }
 
 static int add_shard(const struct data_request *r, const char *key, const char *path,
-                     struct runs *out, struct error *e)
+                     struct token_runs *out, struct error *e)
 {
     char *name = xasprintf("trainer.data.%s", key);
     bool wide = !strcmp(jget_string(r->spec, "type", "uint16"), "uint32");
-    struct run run = {0};
+    struct token_run run = {0};
     int rc = out->count == SHARDS_MAX
                  ? error_set(e, ERR_TOO_LARGE, "%s: more than %d shards", name, SHARDS_MAX)
-                 : content_open(name, path, r->folder, false, &run.content, e);
+                 : file_content_open(name, path, r->folder, false, &run.content, e);
     free(name);
     if (rc)
         return rc;
     const struct shard_header *h = find_header(run.content);
     rc = h ? read_headed(run.content, h, &run, e)
            : read_headless(run.content, wide ? NUMBER_U32 : NUMBER_U16, &run, e);
-    runs_add(out, run);
+    token_runs_add(out, run);
     return rc;
 }
 
 // One path, or all that match where its last part has * or ? or [.
 static int add_shards(const struct data_request *r, const char *key, const char *path,
-                      struct runs *out, struct error *e)
+                      struct token_runs *out, struct error *e)
 {
     const char *slash = strrchr(path, '/'), *pattern = slash ? slash + 1 : path;
     if (!strpbrk(pattern, "*?["))
         return add_shard(r, key, path, out, e);
     char *parent = slash ? xasprintf("%.*s", (int)(slash - path) + 1, path) : xstrdup(".");
     char *folder = path[0] == '/' ? xstrdup(parent) : path_join(r->folder, parent);
-    struct listing found;
-    int rc = listing_read(folder, pattern, &found, e);
+    struct dir_listing found;
+    int rc = dir_listing_read(folder, pattern, &found, e);
     if (!rc && !found.count)
         rc = error_set(e, ERR_NOT_FOUND, "no file in %s is called %s", folder, pattern);
     if (rc)
@@ -290,7 +290,7 @@ static int add_shards(const struct data_request *r, const char *key, const char 
         rc = add_shard(r, key, one, out, e);
         free(one);
     }
-    listing_free(&found);
+    dir_listing_free(&found);
     free(folder);
     free(parent);
     return rc;
@@ -298,7 +298,7 @@ static int add_shards(const struct data_request *r, const char *key, const char 
 
 // Tokens may be many, so those outside the vocabulary are told when they are fetched.
 static int open_shards(const struct data_request *r, const char *key, int64_t vocabulary,
-                       struct runs *out, struct error *e)
+                       struct token_runs *out, struct error *e)
 {
     (void)vocabulary;
     const json_t *given = jget(r->spec, key), *path;
@@ -319,13 +319,13 @@ static int open_shards(const struct data_request *r, const char *key, int64_t vo
 // --- the formats
 
 typedef int (*open_runs)(const struct data_request *r, const char *key, int64_t vocabulary,
-                         struct runs *out, struct error *e);
+                         struct token_runs *out, struct error *e);
 
 static int open_both(const struct data_request *r, open_runs open, struct dataset **train,
                      struct dataset **validation, struct error *e)
 {
     struct sample_shape shape;
-    struct runs all = {0}, own = {0};
+    struct token_runs all = {0}, own = {0};
     int rc = check_fraction(r, e);
     if (!rc)
         rc = read_shape(r, &shape, e);
@@ -335,8 +335,8 @@ static int open_both(const struct data_request *r, open_runs open, struct datase
         rc = open(r, "validation_path", shape.vocabulary, &own, e);
     if (!rc)
         rc = open_parts(r, &all, &own, &shape, train, validation, e);
-    runs_drop(&all);
-    runs_drop(&own);
+    token_runs_close(&all);
+    token_runs_close(&own);
     return rc;
 }
 

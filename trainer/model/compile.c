@@ -25,7 +25,7 @@ static struct parameter *find_parameter(struct model *m, const char *name)
 }
 
 int compiler_add_parameter(struct compiler *c, struct layer *l, int slot, int rank,
-                           const int64_t *shape, struct initial initial, struct error *e)
+                           const int64_t *shape, struct initializer initial, struct error *e)
 {
     static const char *const slots[] = {"weight", "bias", "running_mean", "running_var"};
     struct model *m = c->m;
@@ -39,9 +39,9 @@ int compiler_add_parameter(struct compiler *c, struct layer *l, int slot, int ra
     }
     int index = m->parameter_count++;
     m->parameters = xrealloc(m->parameters, (size_t)(index + 1) * sizeof *m->parameters);
-    m->initials = xrealloc(m->initials, (size_t)(index + 1) * sizeof *m->initials);
+    m->initializers = xrealloc(m->initializers, (size_t)(index + 1) * sizeof *m->initializers);
     m->parameters[index] = p;
-    m->initials[index] = initial;
+    m->initializers[index] = initial;
     m->block_size += (p.count + 15) / 16 * 16;
     l->parameter[slot] = index;
     if (m->block_size > block_max)
@@ -53,7 +53,7 @@ int compiler_tie_weight(struct compiler *c, struct layer *l, const char *name, s
 {
     for (int i = 0; i < l->position; i++) {
         const struct layer *source = &c->m->layers[i];
-        if (strcmp(source->name, name) == 0 && (source->flags & LAYER_SHARES)) {
+        if (strcmp(source->name, name) == 0 && (source->flags & LAYER_TIES_WEIGHT)) {
             l->parameter[WEIGHT] = source->parameter[WEIGHT];
             return 0;
         }
@@ -65,14 +65,14 @@ int compiler_tie_weight(struct compiler *c, struct layer *l, const char *name, s
 
 // --- layers and values
 
-bool compiler_wants_gradient(const struct compiler *c, const struct layer *l)
+bool compiler_needs_gradient(const struct compiler *c, const struct layer *l)
 {
-    return c->values[l->input].wanted;
+    return c->values[l->input].needs_gradient;
 }
 
 void compiler_save(struct compiler *c, struct layer *l, int64_t floats)
 {
-    l->saved = plan_add(&c->m->plan, floats, l->position);
+    l->saved = memory_plan_add(&c->m->plan, floats, l->position);
 }
 
 void compiler_need_scratch(struct compiler *c, int64_t floats)
@@ -81,14 +81,14 @@ void compiler_need_scratch(struct compiler *c, int64_t floats)
         c->scratch = floats;
 }
 
-static int new_value(struct compiler *c, const struct shape *shape, bool wanted)
+static int new_value(struct compiler *c, const struct tensor_shape *shape, bool wanted)
 {
     if (c->value_count == c->value_capacity) {
         c->value_capacity = c->value_capacity ? 2 * c->value_capacity : 64;
         c->values = xrealloc(c->values, (size_t)c->value_capacity * sizeof *c->values);
     }
-    c->values[c->value_count] =
-        (struct value){.shape = *shape, .wanted = wanted, .tensor = NONE, .gradient = NONE};
+    c->values[c->value_count] = (struct graph_value){
+        .shape = *shape, .needs_gradient = wanted, .tensor = NONE, .gradient = NONE};
     return c->value_count++;
 }
 
@@ -99,14 +99,14 @@ static struct layer *new_layer(struct compiler *c, const struct layer_kind *kind
         c->layer_capacity = c->layer_capacity ? 2 * c->layer_capacity : 64;
         m->layers = xrealloc(m->layers, (size_t)c->layer_capacity * sizeof *m->layers);
     }
-    const struct sum none = {NONE, NONE, NONE};
+    const struct gradient_sum none = {NONE, NONE, NONE};
     struct layer *l = &m->layers[m->layer_count];
     *l = (struct layer){.kind = kind,
                         .flags = kind->flags,
                         .position = m->layer_count++,
-                        .in = c->values[c->at].shape,
-                        .out = c->values[c->at].shape,
-                        .input = c->at,
+                        .in = c->values[c->current].shape,
+                        .out = c->values[c->current].shape,
+                        .input = c->current,
                         .other = NONE,
                         .dy = NONE,
                         .dx = NONE,
@@ -122,22 +122,22 @@ static struct layer *new_layer(struct compiler *c, const struct layer_kind *kind
 
 static void finish_layer(struct compiler *c, struct layer *l)
 {
-    bool wanted = c->values[l->input].wanted;
+    bool wanted = c->values[l->input].needs_gradient;
     c->values[l->input].readers++;
     if (l->other != NONE) {
-        wanted = wanted || c->values[l->other].wanted;
+        wanted = wanted || c->values[l->other].needs_gradient;
         c->values[l->other].readers++;
     }
     for (int slot = 0; slot < PARAMETERS_PER_LAYER; slot++)
         wanted = wanted || l->parameter[slot] != NONE;
-    c->at = l->output = new_value(c, &l->out, wanted);
+    c->current = l->output = new_value(c, &l->out, wanted);
 }
 
 // --- the list
 
 static int at_layer(const struct layer *l, struct error *e)
 {
-    return error_prefix(e, "layer \"%s\" (%s)", l->name, l->kind->word);
+    return error_prefix(e, "layer \"%s\" (%s)", l->name, l->kind->name);
 }
 
 static int add_layer(struct compiler *c, const struct layer_kind *kind, const json_t *spec,
@@ -171,16 +171,16 @@ static int compile_inner(struct compiler *c, const json_t *spec, const char *key
 static int compile_residual(struct compiler *c, const json_t *spec, const char *name,
                             struct error *e)
 {
-    int before = c->at, beside = before, rc;
+    int before = c->current, beside = before, rc;
     if (json_array_size(jget(spec, "shortcut")) > 0) {
         if ((rc = compile_inner(c, spec, "shortcut", name, ".shortcut", e)))
             return rc;
-        beside = c->at;
-        c->at = before;
+        beside = c->current;
+        c->current = before;
     }
     if ((rc = compile_inner(c, spec, "layers", name, "", e)))
         return rc;
-    c->beside = beside;
+    c->shortcut = beside;
     return add_layer(c, &layer_residual, spec, name, e);
 }
 
@@ -189,7 +189,7 @@ static int unknown_kind(const char *name, const char *word, struct error *e)
     const char *words[64] = {"residual"};
     for (int i = 0; layer_kinds[i]; i++) {
         must(i < 62);
-        words[i + 1] = layer_kinds[i]->word;
+        words[i + 1] = layer_kinds[i]->name;
     }
     const char *near = nearest_word(word, words);
     return error_set(e, ERR_INVALID, "layer \"%.80s\": unknown layer \"%.80s\"%s%s%s", name, word,
@@ -202,7 +202,7 @@ static int compile_one(struct compiler *c, const json_t *spec, const char *name,
     if (strcmp(word, "residual") == 0)
         return compile_residual(c, spec, name, e);
     const struct layer_kind *const *kind = layer_kinds;
-    while (*kind && strcmp((*kind)->word, word) != 0)
+    while (*kind && strcmp((*kind)->name, word) != 0)
         kind++;
     if (!*kind)
         return unknown_kind(name, word, e);
@@ -244,39 +244,39 @@ static void start(struct compiler *c)
     struct model *m = c->m;
     const int64_t micro_batch = m->micro_batch;
     const struct sample_shape *s = &m->sample;
-    struct shape shape = {.rank = 1, .dim = {s->channels}};
+    struct tensor_shape shape = {.rank = 1, .dim = {s->channels}};
     m->positions = 1;
-    m->outputs = m->loss.squares ? s->outputs : s->classes;
+    m->outputs = m->loss.mse ? s->outputs : s->classes;
     if (s->kind == SAMPLE_IMAGE) {
-        shape = (struct shape){.rank = 3, .dim = {s->height, s->width, s->channels}};
+        shape = (struct tensor_shape){.rank = 3, .dim = {s->height, s->width, s->channels}};
     } else if (s->kind == SAMPLE_TOKENS) {
-        shape = (struct shape){.tokens = true, .rank = 1, .dim = {s->context}};
+        shape = (struct tensor_shape){.tokens = true, .rank = 1, .dim = {s->context}};
         m->positions = s->context;
         m->outputs = s->vocabulary;
     }
-    c->at = new_value(c, &shape, false);
-    m->input_size = shape.tokens ? 0 : shape_size(&shape);
-    must(c->at == INPUT &&
-         plan_add(&m->plan, ops_floats_for_reals(micro_batch * m->input_size), 0) == INPUT);
+    c->current = new_value(c, &shape, false);
+    m->input_size = shape.tokens ? 0 : tensor_shape_size(&shape);
+    must(c->current == INPUT &&
+         memory_plan_add(&m->plan, ops_floats_for_reals(micro_batch * m->input_size), 0) == INPUT);
 }
 
 static int check_end(const struct compiler *c, struct error *e)
 {
     const struct model *m = c->m;
     bool sequence = m->sample.kind == SAMPLE_TOKENS;
-    const char *each = sequence          ? "position and byte value"
-                       : m->loss.squares ? "value to predict"
-                                         : "class";
-    const struct shape *found = &c->values[c->at].shape;
-    struct shape wanted = {.rank = 1, .dim = {m->outputs}};
+    const char *each = sequence      ? "position and byte value"
+                       : m->loss.mse ? "value to predict"
+                                     : "class";
+    const struct tensor_shape *found = &c->values[c->current].shape;
+    struct tensor_shape wanted = {.rank = 1, .dim = {m->outputs}};
     if (sequence)
-        wanted = (struct shape){.rank = 2, .dim = {m->positions, m->outputs}};
-    if (!shape_equal(&wanted, found)) {
-        char text[SHAPE_TEXT_MAX], other[SHAPE_TEXT_MAX];
+        wanted = (struct tensor_shape){.rank = 2, .dim = {m->positions, m->outputs}};
+    if (!tensor_shape_equal(&wanted, found)) {
+        char text[TENSOR_SHAPE_TEXT_MAX], other[TENSOR_SHAPE_TEXT_MAX];
         error_set(e, ERR_INVALID,
                   "the last layer: expected %s (one value per %s of the data), "
                   "found %s",
-                  shape_text(&wanted, text), each, shape_text(found, other));
+                  tensor_shape_text(&wanted, text), each, tensor_shape_text(found, other));
         return at_layer(&m->layers[m->layer_count - 1], e);
     }
     if (m->parameter_count == 0)
@@ -284,8 +284,9 @@ static int check_end(const struct compiler *c, struct error *e)
     return 0;
 }
 
-int model_compile_layers(json_t *list, const struct loss *loss, const struct sample_shape *shape,
-                         int64_t micro_batch, struct model **out, struct error *e)
+int model_compile_layers(json_t *list, const struct loss_config *loss,
+                         const struct sample_shape *shape, int64_t micro_batch, struct model **out,
+                         struct error *e)
 {
     must(micro_batch > 0);
     ops_init_thread();

@@ -27,16 +27,16 @@ static json_int_t learnt(const struct parameter *p)
 
 static json_t *describe_layer(const struct model *m, const struct layer *l)
 {
-    char in[SHAPE_TEXT_MAX], out[SHAPE_TEXT_MAX];
-    json_int_t parameters = 0, bytes = tensor_bytes(m, l->saved) + l->held;
+    char in[TENSOR_SHAPE_TEXT_MAX], out[TENSOR_SHAPE_TEXT_MAX];
+    json_int_t parameters = 0, bytes = tensor_bytes(m, l->saved) + l->op_bytes;
     for (int slot = 0; slot < PARAMETERS_PER_LAYER; slot++)
         if (l->last_gradient[slot])
             parameters += learnt(&m->parameters[l->parameter[slot]]);
     if (l->y != l->x)
         bytes += tensor_bytes(m, l->y);
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:I}", "name", l->name, "kind", l->kind->word,
-                     "in", shape_text(&l->in, in), "out", shape_text(&l->out, out), "parameters",
-                     parameters, "flops", layer_flops(l), "activation_bytes", bytes);
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:I}", "name", l->name, "kind", l->kind->name,
+                     "in", tensor_shape_text(&l->in, in), "out", tensor_shape_text(&l->out, out),
+                     "parameters", parameters, "flops", layer_flops(l), "activation_bytes", bytes);
 }
 
 int model_describe(const struct model *m, json_t **out)
@@ -45,7 +45,7 @@ int model_describe(const struct model *m, json_t **out)
     json_int_t count = 0, bytes = (json_int_t)(m->plan.floats * sizeof(float));
     for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++) {
         json_array_append_new(layers, describe_layer(m, l));
-        bytes += l->held;
+        bytes += l->op_bytes;
     }
     for (int i = 0; i < m->parameter_count; i++)
         count += learnt(&m->parameters[i]);

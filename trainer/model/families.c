@@ -306,7 +306,7 @@ static int expand_gpt(const json_t *spec, int64_t wanted, json_t *list, struct e
 // --- the table
 
 static const struct {
-    const char *word;
+    const char *name;
     int (*expand)(const json_t *spec, int64_t wanted, json_t *list, struct error *e);
 } families[] = {
     {"mlp", expand_mlp}, {"lenet", expand_lenet}, {"resnet", expand_resnet}, {"gpt", expand_gpt}};
@@ -316,7 +316,7 @@ static int unknown_family(const char *word, struct error *e)
     char known[128] = "layers";
     size_t length = strlen(known);
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
-        length += (size_t)snprintf(known + length, sizeof known - length, ", %s", families[i].word);
+        length += (size_t)snprintf(known + length, sizeof known - length, ", %s", families[i].name);
     return error_set(e, ERR_INVALID, "trainer.model.family: expected one of %s, found \"%.64s\"",
                      known, word);
 }
@@ -330,7 +330,7 @@ int family_expand(const json_t *spec, int64_t wanted, json_t **layers, struct er
         return 0;
     }
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        if (strcmp(families[i].word, word) != 0)
+        if (strcmp(families[i].name, word) != 0)
             continue;
         json_t *list = json_array();
         int rc = families[i].expand(spec, wanted, list, e);

@@ -19,7 +19,7 @@ static void normal_pair(uint64_t seed, int index, size_t k, double out[2])
     out[1] = radius * sin(2 * M_PI * turn);
 }
 
-static void draw_values(const struct initial *initial, uint64_t seed, int index, size_t count,
+static void draw_values(const struct initializer *initial, uint64_t seed, int index, size_t count,
                         float *values)
 {
     double pair[2] = {0, 0};
@@ -39,7 +39,7 @@ void model_init(const struct model *m, uint64_t seed, float *parameters)
     ops_zero(parameters, m->block_size * sizeof *parameters);
     for (int i = 0; i < m->parameter_count; i++) {
         const struct parameter *p = &m->parameters[i];
-        draw_values(&m->initials[i], seed, i, p->count, values);
+        draw_values(&m->initializers[i], seed, i, p->count, values);
         ops_upload(parameters + p->offset, values, p->count * sizeof *values);
     }
     free(values);

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "trainer/model/memory_plan.h"
 #include "trainer/model/model.h"
-#include "trainer/model/plan.h"
 #include "trainer/ops/image.h"
 #include "trainer/ops/norm.h"
 #include "trainer/ops/sequence.h"
@@ -20,16 +20,17 @@
 enum { NONE = -1, INPUT = 0 }; // values and tensors: none at all; images or features of a batch
 
 // Shape of one sample's value. Tokens are integers straight from the batch: rank 1, [context].
-struct shape {
+struct tensor_shape {
     bool tokens;
     int rank;
     int64_t dim[3]; // image: height, width, channels; sequence: context, width; features: one
 };
-int64_t shape_size(const struct shape *s);
+int64_t tensor_shape_size(const struct tensor_shape *s);
 
 enum { WEIGHT, BIAS, MEAN, VARIANCE, PARAMETERS_PER_LAYER }; // mean and variance: statistics
 
-struct sum { // into = a + b, the parts of a gradient; `into` may be one of them, or NONE: no sum
+struct gradient_sum { // into = a + b, the parts of a gradient; `into` may be one of them, or NONE:
+                      // no sum
     int a, b, into;
 };
 
@@ -38,15 +39,15 @@ struct layer {
     unsigned flags; // enum layer_flag
     char name[TENSOR_NAME_MAX];
     int position; // in the flat list; keys the layer's random draws
-    struct shape in, out;
-    int input, other, output; // values of the graph; other: residual's second summand, else NONE
-    int x, y;                 // tensors of input and output
-    int added;                // tensor that is added to y: of `other`, or given by fuse; NONE
-    int dy, dx;               // tensors of their gradients; NONE: not computed
-    bool add;                 // dx is added to what its tensor holds (LAYER_ADDS)
-    struct sum sums[2];       // done after the backward pass
-    int saved;                // tensor from the forward to the backward pass; NONE
-    int table;                // tensor filled once, by kind->fill; NONE
+    struct tensor_shape in, out;
+    int input, other, output;    // values of the graph; other: residual's second summand, else NONE
+    int x, y;                    // tensors of input and output
+    int added;                   // tensor that is added to y: of `other`, or given by fuse; NONE
+    int dy, dx;                  // tensors of their gradients; NONE: not computed
+    bool add;                    // dx is added to what its tensor holds (LAYER_ACCUMULATES_DX)
+    struct gradient_sum sums[2]; // done after the backward pass
+    int saved;                   // tensor from the forward to the backward pass; NONE
+    int table;                   // tensor filled once, by kind->fill; NONE
     int parameter[PARAMETERS_PER_LAYER];      // index in the model's list; NONE
     bool add_gradient[PARAMETERS_PER_LAYER];  // a later layer has written it already (tied)
     bool last_gradient[PARAMETERS_PER_LAYER]; // complete after this layer's backward pass
@@ -59,39 +60,39 @@ struct layer {
     double rate; // dropout, attention
     struct ops_conv *conv;
     struct ops_pool *pool;
-    int64_t held; // bytes that the op keeps beside the arena
+    int64_t op_bytes; // bytes that the op keeps beside the arena
     struct batch_norm {
-        bool sync;   // statistics are of all micro-batches of the step
-        bool relu;   // y is max(0, normalised x + `added`)
-        size_t sums; // doubles in front of `saved` that the statistics follow from
-        bool joins;  // dy is made by the backward pass: of a and b (NONE: of a alone), by relu's y
-        int a, b, y; // tensors
+        bool sync;            // statistics are of all micro-batches of the step
+        bool relu;            // y is max(0, normalised x + `added`)
+        size_t sums;          // doubles in front of `saved` that the statistics follow from
+        bool joins_gradients; // makes dy itself: a + b where y > 0; b may be NONE
+        int a, b, y;          // tensors
     } norm;
 };
 
-struct initial { // of one parameter: constant + normal(0, deviation)
+struct initializer { // of one parameter: constant + normal(0, deviation)
     float constant;
     double deviation;
 };
 
-struct loss {
-    bool squares;    // mse over the values of a sample; else cross-entropy
-    float smoothing; // of labels, in training
+struct loss_config {
+    bool mse;              // mse over the values of a sample; else cross-entropy
+    float label_smoothing; // of labels, in training
 };
 
 struct model {
     struct sample_shape sample;
-    struct loss loss;
+    struct loss_config loss;
     int64_t micro_batch, positions; // positions: predictions per sample
     int64_t input_size, outputs;    // values of a sample (not of tokens), and of a prediction
     struct layer *layers;
     int layer_count;
     struct parameter *parameters;
-    struct initial *initials; // one per parameter
-    int *gradients;           // tensor of each parameter's gradient
+    struct initializer *initializers; // one per parameter
+    int *gradients;                   // tensor of each parameter's gradient
     int parameter_count;
     size_t block_size;
-    struct plan plan;
+    struct memory_plan plan;
     int logits, dlogits;  // may be the same tensor
     int scratch;          // tensor shared by all ops that need room of their own; NONE
     int row_losses, hits; // tensors [rows]: loss and 0/1 of each prediction
@@ -99,50 +100,50 @@ struct model {
     struct staged { // the rest of a batch, and keys of draws; tensors, NONE where there are no such
         int labels, values, tokens, targets, samples, keys;
     } staged;
-    uint64_t *keys;       // [layer_count] to be staged
-    float *arena;         // plan.floats floats of the device
-    const float *floats;  // the parameters as they are learnt
-    const real *reals;    // and as ops read them
-    real *room;           // for these, where reals are no floats
-    struct batch *padded; // for batches that are not full
-    json_t *list;         // of layers that this was compiled from
-    struct model **twins; // the same model again, for micro-batches that are computed together
-    int twin_count;
-    double *gathered;   // sums of the step's micro-batches
-    struct recordings { // of training passes; of the sink's kinds
+    uint64_t *keys;          // [layer_count] to be staged
+    float *arena;            // plan.floats floats of the device
+    const float *floats;     // the parameters as they are learnt
+    const real *reals;       // and as ops read them
+    real *room;              // for these, where reals are no floats
+    struct batch *padded;    // for batches that are not full
+    json_t *list;            // of layers that this was compiled from
+    struct model **replicas; // the same model again, for micro-batches that are computed together
+    int replica_count;
+    double *gathered;         // sums of the step's micro-batches
+    struct model_recordings { // of training passes; of the sink's kinds
         struct gradient_sink sink;
         const float *floats;
         struct ops_recording *of[GRADIENT_KINDS];
     } recordings;
 };
 
-struct pass;
+struct model_pass;
 enum layer_flag {
-    LAYER_IDENTITY = 1,           // y is x: its forward pass writes no value
-    LAYER_IN_PLACE = 2,           // y may be written over x
-    LAYER_NEEDS_X = 4,            // the backward pass reads x
-    LAYER_NEEDS_Y = 8,            // the backward pass reads y
-    LAYER_GRADIENT_SAME = 16,     // dx is dy: the backward pass writes none
-    LAYER_GRADIENT_IN_PLACE = 32, // dx may be written over dy
-    LAYER_ADDS = 64,              // can add to dx
-    LAYER_SHARES = 128,           // its weight can be another layer's too (and its gradient added)
-    LAYER_MADE_BEFORE = 256,      // y is made by the layer before
-    LAYER_THEN_GELU = 512,        // linear: makes the y of the gelu behind it, too
-    LAYER_FROM_GELU = 1024,       // linear: dx is that of the gelu before it
+    LAYER_IDENTITY = 1,        // y is x: its forward pass writes no value
+    LAYER_IN_PLACE = 2,        // y may be written over x
+    LAYER_NEEDS_X = 4,         // the backward pass reads x
+    LAYER_NEEDS_Y = 8,         // the backward pass reads y
+    LAYER_DX_IS_DY = 16,       // dx is dy: the backward pass writes none
+    LAYER_DX_IN_PLACE = 32,    // dx may be written over dy
+    LAYER_ACCUMULATES_DX = 64, // can add to dx
+    LAYER_TIES_WEIGHT = 128,   // its weight can be another layer's too (and its gradient added)
+    LAYER_FUSED_INTO_PREVIOUS = 256, // y is made by the layer before
+    LAYER_FUSED_GELU_AFTER = 512,    // linear: makes the y of the gelu behind it, too
+    LAYER_FUSED_GELU_BEFORE = 1024,  // linear: dx is that of the gelu before it
 };
 
 struct compiler;
 struct layer_kind {
-    const char *word; // in the list of layers
+    const char *name; // in the list of layers
     unsigned flags;   // enum layer_flag
     // Infers l->out from l->in and the specification, adds parameters.
     int (*build)(struct compiler *c, struct layer *l, const json_t *spec, struct error *e);
-    void (*forward)(const struct layer *l, const struct pass *p);  // NULL: nothing to do
-    void (*backward)(const struct layer *l, const struct pass *p); // NULL: nothing to do
+    void (*forward)(const struct layer *l, const struct model_pass *p);  // NULL: nothing to do
+    void (*backward)(const struct layer *l, const struct model_pass *p); // NULL: nothing to do
     // Before either, in training: fills l->norm.sums doubles, which are then, in sync, those of all
     // micro-batches of the step.
-    void (*forward_sums)(const struct layer *l, const struct pass *p, double *sums);
-    void (*backward_sums)(const struct layer *l, const struct pass *p, double *sums);
+    void (*forward_sums)(const struct layer *l, const struct model_pass *p, double *sums);
+    void (*backward_sums)(const struct layer *l, const struct model_pass *p, double *sums);
     void (*fill)(const struct layer *l, float *table);
 };
 

@@ -38,29 +38,29 @@ static int build_linear(struct compiler *c, struct layer *l, const json_t *spec,
         return rc;
     }
     if (jget_bool(spec, "bias", true) &&
-        (rc = compiler_add_parameter(c, l, BIAS, 1, &out, (struct initial){0}, e)))
+        (rc = compiler_add_parameter(c, l, BIAS, 1, &out, (struct initializer){0}, e)))
         return rc;
-    int64_t rows = shape_size(&l->in) / in;
+    int64_t rows = tensor_shape_size(&l->in) / in;
     l->linear = (struct ops_linear){rows * c->m->micro_batch, in, out, tied != NULL, NULL};
     l->out.dim[l->out.rank - 1] = out;
     l->flops = l->flops_weights = 2.0 * (double)rows * (double)in * (double)out;
     return ops_linear_compile(&l->linear, e);
 }
 
-static void linear_forward(const struct layer *l, const struct pass *p)
+static void linear_forward(const struct layer *l, const struct model_pass *p)
 {
     const real *x = pass_value(p, l->x), *w = pass_parameter(p, l, WEIGHT);
     const real *bias = pass_parameter(p, l, BIAS);
-    if (l->flags & LAYER_THEN_GELU)
+    if (l->flags & LAYER_FUSED_GELU_AFTER)
         ops_linear_gelu_forward(&l->linear, x, w, bias, pass_value(p, l->y), pass_value(p, l[1].y));
     else
         ops_linear_forward(&l->linear, x, w, bias, pass_value(p, l->y));
 }
 
-static void linear_backward(const struct layer *l, const struct pass *p)
+static void linear_backward(const struct layer *l, const struct model_pass *p)
 {
     const real *dy = pass_value(p, l->dy), *w = pass_parameter(p, l, WEIGHT);
-    if (l->flags & LAYER_FROM_GELU)
+    if (l->flags & LAYER_FUSED_GELU_BEFORE)
         ops_linear_gelu_backward_data(&l->linear, w, dy, pass_value(p, l[-1].x),
                                       pass_value(p, l->dx));
     else if (l->dx != NONE)
@@ -70,8 +70,8 @@ static void linear_backward(const struct layer *l, const struct pass *p)
 }
 
 const struct layer_kind layer_linear = {
-    .word = "linear",
-    .flags = LAYER_NEEDS_X | LAYER_ADDS | LAYER_SHARES,
+    .name = "linear",
+    .flags = LAYER_NEEDS_X | LAYER_ACCUMULATES_DX | LAYER_TIES_WEIGHT,
     .build = build_linear,
     .forward = linear_forward,
     .backward = linear_backward,
@@ -86,81 +86,81 @@ static int build_elementwise(struct compiler *c, struct layer *l, const json_t *
     return layer_expect_values(l, e);
 }
 
-static void relu_forward(const struct layer *l, const struct pass *p)
+static void relu_forward(const struct layer *l, const struct model_pass *p)
 {
     ops_relu_forward(pass_count(p, l), pass_value(p, l->x), pass_value(p, l->y));
 }
 
-static void relu_backward(const struct layer *l, const struct pass *p)
+static void relu_backward(const struct layer *l, const struct model_pass *p)
 {
     ops_relu_backward(pass_count(p, l), pass_value(p, l->y), pass_value(p, l->dy),
                       pass_value(p, l->dx));
 }
 
-static void tanh_forward(const struct layer *l, const struct pass *p)
+static void tanh_forward(const struct layer *l, const struct model_pass *p)
 {
     ops_tanh_forward(pass_count(p, l), pass_value(p, l->x), pass_value(p, l->y));
 }
 
-static void tanh_backward(const struct layer *l, const struct pass *p)
+static void tanh_backward(const struct layer *l, const struct model_pass *p)
 {
     ops_tanh_backward(pass_count(p, l), pass_value(p, l->y), pass_value(p, l->dy),
                       pass_value(p, l->dx));
 }
 
-static void gelu_forward(const struct layer *l, const struct pass *p)
+static void gelu_forward(const struct layer *l, const struct model_pass *p)
 {
     ops_gelu_forward(pass_count(p, l), pass_value(p, l->x), pass_value(p, l->y));
 }
 
-static void gelu_backward(const struct layer *l, const struct pass *p)
+static void gelu_backward(const struct layer *l, const struct model_pass *p)
 {
     ops_gelu_backward(pass_count(p, l), pass_value(p, l->x), pass_value(p, l->dy),
                       pass_value(p, l->dx));
 }
 
-static void silu_forward(const struct layer *l, const struct pass *p)
+static void silu_forward(const struct layer *l, const struct model_pass *p)
 {
     ops_silu_forward(pass_count(p, l), pass_value(p, l->x), pass_value(p, l->y));
 }
 
-static void silu_backward(const struct layer *l, const struct pass *p)
+static void silu_backward(const struct layer *l, const struct model_pass *p)
 {
     ops_silu_backward(pass_count(p, l), pass_value(p, l->x), pass_value(p, l->dy),
                       pass_value(p, l->dx));
 }
 
 enum {
-    BY_Y = LAYER_IN_PLACE | LAYER_GRADIENT_IN_PLACE | LAYER_NEEDS_Y, // its slope follows from y
-    BY_X = LAYER_GRADIENT_IN_PLACE | LAYER_NEEDS_X,
+    BY_Y = LAYER_IN_PLACE | LAYER_DX_IN_PLACE | LAYER_NEEDS_Y, // its slope follows from y
+    BY_X = LAYER_DX_IN_PLACE | LAYER_NEEDS_X,
 };
 const struct layer_kind layer_relu = {
-    .word = "relu",
+    .name = "relu",
     .flags = BY_Y,
     .build = build_elementwise,
     .forward = relu_forward,
     .backward = relu_backward,
 };
 const struct layer_kind layer_tanh = {
-    .word = "tanh",
+    .name = "tanh",
     .flags = BY_Y,
     .build = build_elementwise,
     .forward = tanh_forward,
     .backward = tanh_backward,
 };
 const struct layer_kind layer_gelu = {
-    .word = "gelu",
+    .name = "gelu",
     .flags = BY_X,
     .build = build_elementwise,
     .forward = gelu_forward,
     .backward = gelu_backward,
 };
-const struct layer_kind layer_gelu_done = {
-    .word = "gelu",
-    .flags = LAYER_MADE_BEFORE | LAYER_GRADIENT_SAME | LAYER_NEEDS_X,
+const struct layer_kind layer_gelu_fused = {
+    .name = "gelu",
+    .flags = LAYER_FUSED_INTO_PREVIOUS | LAYER_DX_IS_DY | LAYER_NEEDS_X,
 };
 const struct layer_kind layer_silu = {
-    .word = "silu",
+    .name = "silu",
     .flags = BY_X,
     .build = build_elementwise,
     .forward = silu_forward,
@@ -170,13 +170,13 @@ const struct layer_kind layer_silu = {
 static int build_flatten(struct compiler *c, struct layer *l, const json_t *spec, struct error *e)
 {
     (void)c, (void)spec;
-    l->out = (struct shape){.rank = 1, .dim = {shape_size(&l->in)}};
+    l->out = (struct tensor_shape){.rank = 1, .dim = {tensor_shape_size(&l->in)}};
     return layer_expect_values(l, e);
 }
 
 const struct layer_kind layer_flatten = {
-    .word = "flatten",
-    .flags = LAYER_IDENTITY | LAYER_GRADIENT_SAME,
+    .name = "flatten",
+    .flags = LAYER_IDENTITY | LAYER_DX_IS_DY,
     .build = build_flatten,
 };
 
@@ -188,31 +188,31 @@ static int build_dropout(struct compiler *c, struct layer *l, const json_t *spec
     if (!rc)
         rc = spec_rate(spec, "rate", &l->rate, e);
     if (!rc)
-        compiler_save(c, l, (c->m->micro_batch * shape_size(&l->in) + 3) / 4); // bytes
+        compiler_save(c, l, (c->m->micro_batch * tensor_shape_size(&l->in) + 3) / 4); // bytes
     return rc;
 }
 
-static void dropout_forward(const struct layer *l, const struct pass *p)
+static void dropout_forward(const struct layer *l, const struct model_pass *p)
 {
     const real *x = pass_value(p, l->x);
     real *y = pass_value(p, l->y);
     struct ops_dropout draw = pass_draw(p, l);
     if (p->training)
-        ops_dropout_forward(p->model->micro_batch, shape_size(&l->in), &draw, x, y,
+        ops_dropout_forward(p->model->micro_batch, tensor_shape_size(&l->in), &draw, x, y,
                             pass_value(p, l->saved));
     else if (x != y)
         ops_copy(y, x, (size_t)ops_floats_for_reals(pass_count(p, l)) * sizeof(float));
 }
 
-static void dropout_backward(const struct layer *l, const struct pass *p)
+static void dropout_backward(const struct layer *l, const struct model_pass *p)
 {
     ops_dropout_backward(pass_count(p, l), l->rate, pass_value(p, l->saved), pass_value(p, l->dy),
                          pass_value(p, l->dx));
 }
 
 const struct layer_kind layer_dropout = {
-    .word = "dropout",
-    .flags = LAYER_IN_PLACE | LAYER_GRADIENT_IN_PLACE,
+    .name = "dropout",
+    .flags = LAYER_IN_PLACE | LAYER_DX_IN_PLACE,
     .build = build_dropout,
     .forward = dropout_forward,
     .backward = dropout_backward,
@@ -222,40 +222,41 @@ const struct layer_kind layer_dropout = {
 
 static int build_residual(struct compiler *c, struct layer *l, const json_t *spec, struct error *e)
 {
-    const struct shape *wanted = &c->values[c->beside].shape;
-    char expected[SHAPE_TEXT_MAX], found[SHAPE_TEXT_MAX];
-    l->other = c->beside;
-    if (shape_equal(wanted, &l->in))
+    const struct tensor_shape *wanted = &c->values[c->shortcut].shape;
+    char expected[TENSOR_SHAPE_TEXT_MAX], found[TENSOR_SHAPE_TEXT_MAX];
+    l->other = c->shortcut;
+    if (tensor_shape_equal(wanted, &l->in))
         return 0;
-    return error_set(e, ERR_INVALID, "expected %s, as %s, found %s", shape_text(wanted, expected),
+    return error_set(e, ERR_INVALID, "expected %s, as %s, found %s",
+                     tensor_shape_text(wanted, expected),
                      jget(spec, "shortcut") ? "the shortcut gives" : "it came in",
-                     shape_text(&l->in, found));
+                     tensor_shape_text(&l->in, found));
 }
 
-static void residual_forward(const struct layer *l, const struct pass *p)
+static void residual_forward(const struct layer *l, const struct model_pass *p)
 {
     ops_add(pass_count(p, l), pass_value(p, l->x), pass_value(p, l->added), pass_value(p, l->y));
 }
 
 const struct layer_kind layer_residual = {
-    .word = "residual",
-    .flags = LAYER_IN_PLACE | LAYER_GRADIENT_SAME,
+    .name = "residual",
+    .flags = LAYER_IN_PLACE | LAYER_DX_IS_DY,
     .build = build_residual,
     .forward = residual_forward,
 };
 
 // --- what a batch_norm before has done already, or a max_pool after does too
 
-const struct layer_kind layer_relu_done = {
-    .word = "relu",
-    .flags = LAYER_IDENTITY | LAYER_GRADIENT_SAME,
+const struct layer_kind layer_relu_fused = {
+    .name = "relu",
+    .flags = LAYER_IDENTITY | LAYER_DX_IS_DY,
 };
-const struct layer_kind layer_residual_done = {
-    .word = "residual",
-    .flags = LAYER_IDENTITY | LAYER_GRADIENT_SAME,
+const struct layer_kind layer_residual_fused = {
+    .name = "residual",
+    .flags = LAYER_IDENTITY | LAYER_DX_IS_DY,
 };
-const struct layer_kind layer_relu_after_add = {
-    .word = "relu",
-    .flags = LAYER_IDENTITY | LAYER_GRADIENT_IN_PLACE | LAYER_NEEDS_Y,
+const struct layer_kind layer_relu_fused_forward = {
+    .name = "relu",
+    .flags = LAYER_IDENTITY | LAYER_DX_IN_PLACE | LAYER_NEEDS_Y,
     .backward = relu_backward,
 };

@@ -70,25 +70,26 @@ static int build_conv2d(struct compiler *c, struct layer *l, const json_t *spec,
     int lead = groups == 1; // one group has no dimension of its own
     if ((rc = compiler_add_parameter(c, l, WEIGHT, 5 - lead, shape + lead,
                                      spec_normal(spec, fan_in), e)) ||
-        (s.bias && (rc = compiler_add_parameter(c, l, BIAS, 1, &out, (struct initial){0}, e))) ||
-        (rc = ops_conv_new(&s, compiler_wants_gradient(c, l), &l->conv, e)))
+        (s.bias &&
+         (rc = compiler_add_parameter(c, l, BIAS, 1, &out, (struct initializer){0}, e))) ||
+        (rc = ops_conv_new(&s, compiler_needs_gradient(c, l), &l->conv, e)))
         return rc;
     set_window_shape(l, &w, out);
     compiler_need_scratch(c, ops_conv_scratch(l->conv));
     // oneDNN has the filters once more for each product, in an order of its own.
-    l->held = (compiler_wants_gradient(c, l) ? 3 : 2) * fan_in * out * (int64_t)sizeof(float);
-    l->flops = l->flops_weights = 2.0 * (double)shape_size(&l->out) * (double)fan_in;
+    l->op_bytes = (compiler_needs_gradient(c, l) ? 3 : 2) * fan_in * out * (int64_t)sizeof(float);
+    l->flops = l->flops_weights = 2.0 * (double)tensor_shape_size(&l->out) * (double)fan_in;
     return 0;
 }
 
-static void conv2d_forward(const struct layer *l, const struct pass *p)
+static void conv2d_forward(const struct layer *l, const struct model_pass *p)
 {
     ops_conv_forward(l->conv, pass_value(p, l->x), pass_parameter(p, l, WEIGHT),
                      pass_parameter(p, l, BIAS), pass_value(p, p->model->scratch),
                      pass_value(p, l->y));
 }
 
-static void conv2d_backward(const struct layer *l, const struct pass *p)
+static void conv2d_backward(const struct layer *l, const struct model_pass *p)
 {
     const real *dy = pass_value(p, l->dy);
     float *scratch = pass_value(p, p->model->scratch);
@@ -100,7 +101,7 @@ static void conv2d_backward(const struct layer *l, const struct pass *p)
 }
 
 const struct layer_kind layer_conv2d = {
-    .word = "conv2d",
+    .name = "conv2d",
     .flags = LAYER_NEEDS_X,
     .build = build_conv2d,
     .forward = conv2d_forward,
@@ -129,28 +130,28 @@ static int build_pool(struct compiler *c, struct layer *l, const json_t *spec, s
     };
     set_window_shape(l, &w, s.channels);
     if (s.kind == OPS_POOL_MAX) // where the maxima were
-        l->held = s.samples * shape_size(&l->out) * (int64_t)sizeof(int32_t);
+        l->op_bytes = s.samples * tensor_shape_size(&l->out) * (int64_t)sizeof(int32_t);
     return ops_pool_new(&s, &l->pool, e);
 }
 
-static void pool_forward(const struct layer *l, const struct pass *p)
+static void pool_forward(const struct layer *l, const struct model_pass *p)
 {
     ops_pool_forward(l->pool, pass_value(p, l->x), pass_value(p, l->y));
 }
 
-static void pool_backward(const struct layer *l, const struct pass *p)
+static void pool_backward(const struct layer *l, const struct model_pass *p)
 {
     ops_pool_backward(l->pool, pass_value(p, l->dy), pass_value(p, l->dx));
 }
 
 const struct layer_kind layer_max_pool = {
-    .word = "max_pool",
+    .name = "max_pool",
     .build = build_pool,
     .forward = pool_forward,
     .backward = pool_backward,
 };
 const struct layer_kind layer_avg_pool = {
-    .word = "avg_pool",
+    .name = "avg_pool",
     .build = build_pool,
     .forward = pool_forward,
     .backward = pool_backward,
@@ -162,24 +163,24 @@ static int build_global_pool(struct compiler *c, struct layer *l, const json_t *
                              struct error *e)
 {
     (void)c, (void)spec;
-    l->out = (struct shape){.rank = 1, .dim = {l->in.dim[2]}};
+    l->out = (struct tensor_shape){.rank = 1, .dim = {l->in.dim[2]}};
     return layer_expect_image(l, e);
 }
 
-static void global_pool_forward(const struct layer *l, const struct pass *p)
+static void global_pool_forward(const struct layer *l, const struct model_pass *p)
 {
     ops_global_pool_forward(p->model->micro_batch, l->in.dim[0] * l->in.dim[1], l->in.dim[2],
                             pass_value(p, l->x), pass_value(p, l->y));
 }
 
-static void global_pool_backward(const struct layer *l, const struct pass *p)
+static void global_pool_backward(const struct layer *l, const struct model_pass *p)
 {
     ops_global_pool_backward(p->model->micro_batch, l->in.dim[0] * l->in.dim[1], l->in.dim[2],
                              pass_value(p, l->dy), pass_value(p, l->dx));
 }
 
 const struct layer_kind layer_global_pool = {
-    .word = "global_pool",
+    .name = "global_pool",
     .build = build_global_pool,
     .forward = global_pool_forward,
     .backward = global_pool_backward,

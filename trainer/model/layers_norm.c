@@ -6,14 +6,14 @@
 #include "base/text/json.h"
 #include "trainer/model/compiler.h"
 
-static const struct initial zero = {0}, one = {.constant = 1};
+static const struct initializer zero = {0}, one = {.constant = 1};
 
 // --- layer_norm, rms_norm: over the last dimension
 
 static int build_layer_norm(struct compiler *c, struct layer *l, const json_t *spec,
                             struct error *e)
 {
-    int64_t width = layer_width(l), rows = shape_size(&l->in) / width;
+    int64_t width = layer_width(l), rows = tensor_shape_size(&l->in) / width;
     int rc = layer_expect_rows(l, e);
     if (!rc)
         rc = compiler_add_parameter(c, l, WEIGHT, 1, &width, one, e);
@@ -24,7 +24,7 @@ static int build_layer_norm(struct compiler *c, struct layer *l, const json_t *s
     return rc;
 }
 
-static void layer_norm_forward(const struct layer *l, const struct pass *p)
+static void layer_norm_forward(const struct layer *l, const struct model_pass *p)
 {
     int64_t width = layer_width(l);
     ops_layer_norm_forward(pass_count(p, l) / width, width, pass_value(p, l->x),
@@ -32,7 +32,7 @@ static void layer_norm_forward(const struct layer *l, const struct pass *p)
                            pass_value(p, l->y), pass_value(p, l->saved));
 }
 
-static void layer_norm_backward(const struct layer *l, const struct pass *p)
+static void layer_norm_backward(const struct layer *l, const struct model_pass *p)
 {
     int64_t width = layer_width(l);
     ops_layer_norm_backward(pass_count(p, l) / width, width, pass_value(p, l->x),
@@ -41,7 +41,7 @@ static void layer_norm_backward(const struct layer *l, const struct pass *p)
                             pass_gradient(p, l, WEIGHT), pass_gradient(p, l, BIAS));
 }
 
-static void rms_norm_forward(const struct layer *l, const struct pass *p)
+static void rms_norm_forward(const struct layer *l, const struct model_pass *p)
 {
     int64_t width = layer_width(l);
     ops_rms_norm_forward(pass_count(p, l) / width, width, pass_value(p, l->x),
@@ -49,7 +49,7 @@ static void rms_norm_forward(const struct layer *l, const struct pass *p)
                          pass_value(p, l->saved));
 }
 
-static void rms_norm_backward(const struct layer *l, const struct pass *p)
+static void rms_norm_backward(const struct layer *l, const struct model_pass *p)
 {
     int64_t width = layer_width(l);
     ops_rms_norm_backward(pass_count(p, l) / width, width, pass_value(p, l->x),
@@ -59,7 +59,7 @@ static void rms_norm_backward(const struct layer *l, const struct pass *p)
 }
 
 // The end of a residual block, and the norm behind it.
-static void sum_layer_norm_forward(const struct layer *sum, const struct pass *p)
+static void sum_layer_norm_forward(const struct layer *sum, const struct model_pass *p)
 {
     const struct layer *l = sum + 1;
     int64_t width = layer_width(l);
@@ -69,7 +69,7 @@ static void sum_layer_norm_forward(const struct layer *sum, const struct pass *p
                                pass_value(p, l->y), pass_value(p, l->saved));
 }
 
-static void sum_rms_norm_forward(const struct layer *sum, const struct pass *p)
+static void sum_rms_norm_forward(const struct layer *sum, const struct model_pass *p)
 {
     const struct layer *l = sum + 1;
     int64_t width = layer_width(l);
@@ -79,46 +79,46 @@ static void sum_rms_norm_forward(const struct layer *sum, const struct pass *p)
                              pass_value(p, l->saved));
 }
 
-enum { NORM = LAYER_NEEDS_X | LAYER_ADDS };
+enum { NORM = LAYER_NEEDS_X | LAYER_ACCUMULATES_DX };
 const struct layer_kind layer_layer_norm = {
-    .word = "layer_norm",
+    .name = "layer_norm",
     .flags = NORM,
     .build = build_layer_norm,
     .forward = layer_norm_forward,
     .backward = layer_norm_backward,
 };
 const struct layer_kind layer_rms_norm = {
-    .word = "rms_norm",
+    .name = "rms_norm",
     .flags = NORM,
     .build = build_layer_norm,
     .forward = rms_norm_forward,
     .backward = rms_norm_backward,
 };
 const struct layer_kind layer_residual_layer_norm = {
-    .word = "residual",
-    .flags = LAYER_IN_PLACE | LAYER_GRADIENT_SAME,
+    .name = "residual",
+    .flags = LAYER_IN_PLACE | LAYER_DX_IS_DY,
     .forward = sum_layer_norm_forward,
 };
-const struct layer_kind layer_layer_norm_done = {
-    .word = "layer_norm",
-    .flags = NORM | LAYER_MADE_BEFORE,
+const struct layer_kind layer_layer_norm_fused = {
+    .name = "layer_norm",
+    .flags = NORM | LAYER_FUSED_INTO_PREVIOUS,
     .backward = layer_norm_backward,
 };
 const struct layer_kind layer_residual_rms_norm = {
-    .word = "residual",
-    .flags = LAYER_IN_PLACE | LAYER_GRADIENT_SAME,
+    .name = "residual",
+    .flags = LAYER_IN_PLACE | LAYER_DX_IS_DY,
     .forward = sum_rms_norm_forward,
 };
-const struct layer_kind layer_rms_norm_done = {
-    .word = "rms_norm",
-    .flags = NORM | LAYER_MADE_BEFORE,
+const struct layer_kind layer_rms_norm_fused = {
+    .name = "rms_norm",
+    .flags = NORM | LAYER_FUSED_INTO_PREVIOUS,
     .backward = rms_norm_backward,
 };
 
 // --- batch_norm: over all but the last dimension. `saved`: sums, then mean and variance.
 
 static int add_statistic(struct compiler *c, struct layer *l, int slot, int64_t channels,
-                         struct initial initial, double momentum, struct error *e)
+                         struct initializer initial, double momentum, struct error *e)
 {
     int rc = compiler_add_parameter(c, l, slot, 1, &channels, initial, e);
     if (!rc)
@@ -129,8 +129,9 @@ static int add_statistic(struct compiler *c, struct layer *l, int slot, int64_t 
 static int build_batch_norm(struct compiler *c, struct layer *l, const json_t *spec,
                             struct error *e)
 {
-    int64_t channels = layer_width(l), rows = c->m->micro_batch * shape_size(&l->in) / channels;
-    const struct initial gain = {.constant = (float)jget_double(spec, "gain", 1)};
+    int64_t channels = layer_width(l),
+            rows = c->m->micro_batch * tensor_shape_size(&l->in) / channels;
+    const struct initializer gain = {.constant = (float)jget_double(spec, "gain", 1)};
     double momentum = jget_double(spec, "momentum", 0.1);
     int rc = layer_expect_values(l, e);
     if (rc)
@@ -153,12 +154,12 @@ static int build_batch_norm(struct compiler *c, struct layer *l, const json_t *s
 }
 
 // The saved mean; the variance follows it.
-static float *saved_mean(const struct layer *l, const struct pass *p)
+static float *saved_mean(const struct layer *l, const struct model_pass *p)
 {
     return (float *)(pass_sums(p, l) + l->norm.sums);
 }
 
-static struct ops_batch_norm norm_of(const struct layer *l, const struct pass *p, bool relu)
+static struct ops_batch_norm norm_of(const struct layer *l, const struct model_pass *p, bool relu)
 {
     int64_t channels = layer_width(l);
     const float *mean = p->training ? saved_mean(l, p) : pass_statistic(p, l, MEAN);
@@ -175,19 +176,19 @@ static struct ops_batch_norm norm_of(const struct layer *l, const struct pass *p
 }
 
 // Values of each channel that the statistics are of.
-static double population(const struct layer *l, const struct pass *p)
+static double population(const struct layer *l, const struct model_pass *p)
 {
     double own = (double)(pass_count(p, l) / layer_width(l));
     return l->norm.sync ? own * (double)p->together : own;
 }
 
-static void batch_norm_forward_sums(const struct layer *l, const struct pass *p, double *sums)
+static void batch_norm_forward_sums(const struct layer *l, const struct model_pass *p, double *sums)
 {
     int64_t channels = layer_width(l);
     ops_batch_norm_sums(pass_count(p, l) / channels, channels, pass_value(p, l->x), sums);
 }
 
-static void batch_norm_forward(const struct layer *l, const struct pass *p)
+static void batch_norm_forward(const struct layer *l, const struct model_pass *p)
 {
     int64_t channels = layer_width(l);
     if (p->training) {
@@ -202,7 +203,7 @@ static void batch_norm_forward(const struct layer *l, const struct pass *p)
 // The sink gets the gradients of bias and gain, which are the micro-batch's own sums; and the
 // values that the optimizer moves the running statistics towards, times the samples it is of: mean,
 // and variance as a sample of the population lets expect it.
-static void give_gradients(const struct layer *l, const struct pass *p, const double *sums)
+static void give_gradients(const struct layer *l, const struct model_pass *p, const double *sums)
 {
     int64_t channels = layer_width(l);
     const float *mean = saved_mean(l, p), *variance = mean + channels;
@@ -223,10 +224,11 @@ static bool masks(const struct layer *l)
     return l->norm.relu && l->added == NONE;
 }
 
-static void batch_norm_backward_sums(const struct layer *l, const struct pass *p, double *sums)
+static void batch_norm_backward_sums(const struct layer *l, const struct model_pass *p,
+                                     double *sums)
 {
     const struct ops_batch_norm n = norm_of(l, p, masks(l));
-    if (l->norm.joins)
+    if (l->norm.joins_gradients)
         ops_batch_norm_residual_gradient_sums(&n, pass_value(p, l->norm.y),
                                               pass_value(p, l->norm.a), pass_value(p, l->norm.b),
                                               pass_value(p, l->dy), sums);
@@ -235,7 +237,7 @@ static void batch_norm_backward_sums(const struct layer *l, const struct pass *p
     give_gradients(l, p, sums);
 }
 
-static void batch_norm_backward(const struct layer *l, const struct pass *p)
+static void batch_norm_backward(const struct layer *l, const struct model_pass *p)
 {
     const struct ops_batch_norm n = norm_of(l, p, masks(l));
     if (l->dx != NONE)
@@ -244,8 +246,8 @@ static void batch_norm_backward(const struct layer *l, const struct pass *p)
 }
 
 const struct layer_kind layer_batch_norm = {
-    .word = "batch_norm",
-    .flags = LAYER_NEEDS_X | LAYER_GRADIENT_IN_PLACE,
+    .name = "batch_norm",
+    .flags = LAYER_NEEDS_X | LAYER_DX_IN_PLACE,
     .build = build_batch_norm,
     .forward_sums = batch_norm_forward_sums,
     .forward = batch_norm_forward,

@@ -8,9 +8,9 @@
 // --- embedding, position
 
 // A vector for each of something, as GPT-2 has them.
-static struct initial vectors(const json_t *spec)
+static struct initializer vectors(const json_t *spec)
 {
-    return (struct initial){.deviation = jget_double(spec, "deviation", 0.02)};
+    return (struct initializer){.deviation = jget_double(spec, "deviation", 0.02)};
 }
 
 static int build_embedding(struct compiler *c, struct layer *l, const json_t *spec, struct error *e)
@@ -25,18 +25,18 @@ static int build_embedding(struct compiler *c, struct layer *l, const json_t *sp
                          "expected a vocabulary of %lld, as the data has, found %lld",
                          (long long)known, (long long)vocabulary);
     int64_t shape[] = {vocabulary, width};
-    l->out = (struct shape){.rank = 2, .dim = {l->in.dim[0], width}};
+    l->out = (struct tensor_shape){.rank = 2, .dim = {l->in.dim[0], width}};
     return compiler_add_parameter(c, l, WEIGHT, 2, shape, vectors(spec), e);
 }
 
-static void embedding_forward(const struct layer *l, const struct pass *p)
+static void embedding_forward(const struct layer *l, const struct model_pass *p)
 {
     ops_embedding_forward(p->model->micro_batch * l->out.dim[0], l->out.dim[1],
                           pass_value(p, p->model->staged.tokens), pass_parameter(p, l, WEIGHT),
                           pass_value(p, l->y));
 }
 
-static void embedding_backward(const struct layer *l, const struct pass *p)
+static void embedding_backward(const struct layer *l, const struct model_pass *p)
 {
     ops_embedding_backward(p->model->micro_batch * l->out.dim[0], l->out.dim[1],
                            p->model->sample.vocabulary, pass_value(p, p->model->staged.tokens),
@@ -45,8 +45,8 @@ static void embedding_backward(const struct layer *l, const struct pass *p)
 }
 
 const struct layer_kind layer_embedding = {
-    .word = "embedding",
-    .flags = LAYER_SHARES,
+    .name = "embedding",
+    .flags = LAYER_TIES_WEIGHT,
     .build = build_embedding,
     .forward = embedding_forward,
     .backward = embedding_backward,
@@ -58,21 +58,21 @@ static int build_position(struct compiler *c, struct layer *l, const json_t *spe
     return rc ? rc : compiler_add_parameter(c, l, WEIGHT, 2, l->in.dim, vectors(spec), e);
 }
 
-static void position_forward(const struct layer *l, const struct pass *p)
+static void position_forward(const struct layer *l, const struct model_pass *p)
 {
     ops_position_forward(p->model->micro_batch, l->in.dim[0], l->in.dim[1], pass_value(p, l->x),
                          pass_parameter(p, l, WEIGHT), pass_value(p, l->y));
 }
 
-static void position_backward(const struct layer *l, const struct pass *p)
+static void position_backward(const struct layer *l, const struct model_pass *p)
 {
     ops_position_backward(p->model->micro_batch, l->in.dim[0], l->in.dim[1], pass_value(p, l->dy),
                           pass_gradient(p, l, WEIGHT));
 }
 
 const struct layer_kind layer_position = {
-    .word = "position",
-    .flags = LAYER_IN_PLACE | LAYER_GRADIENT_SAME,
+    .name = "position",
+    .flags = LAYER_IN_PLACE | LAYER_DX_IS_DY,
     .build = build_position,
     .forward = position_forward,
     .backward = position_backward,
@@ -109,14 +109,14 @@ static int build_attention(struct compiler *c, struct layer *l, const json_t *sp
     return 0;
 }
 
-static void attention_forward(const struct layer *l, const struct pass *p)
+static void attention_forward(const struct layer *l, const struct model_pass *p)
 {
     struct ops_dropout draw = pass_draw(p, l);
     ops_attention_forward(&l->attention, &draw, pass_value(p, l->x), pass_value(p, l->saved),
                           pass_value(p, p->model->scratch), pass_value(p, l->y));
 }
 
-static void attention_backward(const struct layer *l, const struct pass *p)
+static void attention_backward(const struct layer *l, const struct model_pass *p)
 {
     struct ops_dropout draw = pass_draw(p, l);
     ops_attention_backward(&l->attention, &draw, pass_value(p, l->x), pass_value(p, l->y),
@@ -125,7 +125,7 @@ static void attention_backward(const struct layer *l, const struct pass *p)
 }
 
 const struct layer_kind layer_attention = {
-    .word = "attention",
+    .name = "attention",
     .flags = LAYER_NEEDS_X | (OPS_ATTENTION_NEEDS_Y ? LAYER_NEEDS_Y : 0),
     .build = build_attention,
     .forward = attention_forward,
@@ -141,7 +141,7 @@ static int table_of(struct compiler *c, const struct layer *l)
         if (other->kind == &layer_rotary &&
             memcmp(&other->rotary, &l->rotary, sizeof l->rotary) == 0)
             return other->table;
-    return plan_add(&c->m->plan, ops_rotary_table_floats(&l->rotary), l->position);
+    return memory_plan_add(&c->m->plan, ops_rotary_table_floats(&l->rotary), l->position);
 }
 
 static int build_rotary(struct compiler *c, struct layer *l, const json_t *spec, struct error *e)
@@ -170,7 +170,7 @@ static void rotary_fill(const struct layer *l, float *table)
     ops_rotary_table(&l->rotary, table);
 }
 
-static void turn(const struct layer *l, const struct pass *p, int from, int to, bool back)
+static void turn(const struct layer *l, const struct model_pass *p, int from, int to, bool back)
 {
     const real *x = pass_value(p, from);
     real *y = pass_value(p, to);
@@ -179,19 +179,19 @@ static void turn(const struct layer *l, const struct pass *p, int from, int to, 
     ops_rotary_apply(&l->rotary, pass_value(p, l->table), back, y);
 }
 
-static void rotary_forward(const struct layer *l, const struct pass *p)
+static void rotary_forward(const struct layer *l, const struct model_pass *p)
 {
     turn(l, p, l->x, l->y, false);
 }
 
-static void rotary_backward(const struct layer *l, const struct pass *p)
+static void rotary_backward(const struct layer *l, const struct model_pass *p)
 {
     turn(l, p, l->dy, l->dx, true);
 }
 
 const struct layer_kind layer_rotary = {
-    .word = "rotary",
-    .flags = LAYER_IN_PLACE | LAYER_GRADIENT_IN_PLACE,
+    .name = "rotary",
+    .flags = LAYER_IN_PLACE | LAYER_DX_IN_PLACE,
     .build = build_rotary,
     .forward = rotary_forward,
     .backward = rotary_backward,

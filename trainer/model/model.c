@@ -11,11 +11,11 @@ int model_compile(const json_t *spec, const json_t *loss, const struct sample_sh
                   int64_t micro_batch, struct model **out, struct error *e)
 {
     json_t *layers = NULL;
-    struct loss known;
+    struct loss_config known;
     *out = NULL;
     int rc = loss_read(loss, shape, &known, e);
     if (!rc)
-        rc = family_expand(spec, known.squares ? shape->outputs : shape->classes, &layers, e);
+        rc = family_expand(spec, known.mse ? shape->outputs : shape->classes, &layers, e);
     if (!rc)
         rc = model_compile_layers(layers, &known, shape, micro_batch, out, e);
     json_decref(layers);
@@ -26,10 +26,10 @@ void model_free(struct model *m)
 {
     if (!m)
         return;
-    for (int i = 0; i < m->twin_count; i++)
-        model_free(m->twins[i]);
+    for (int i = 0; i < m->replica_count; i++)
+        model_free(m->replicas[i]);
     json_decref(m->list);
-    free(m->twins);
+    free(m->replicas);
     free(m->gathered);
     for (int i = 0; i < GRADIENT_KINDS; i++)
         ops_recording_free(m->recordings.of[i]);
@@ -39,11 +39,11 @@ void model_free(struct model *m)
         ops_pool_free(m->layers[i].pool);
     }
     batch_free(m->padded);
-    plan_free(&m->plan);
+    memory_plan_free(&m->plan);
     free(m->keys);
     free(m->layers);
     free(m->parameters);
-    free(m->initials);
+    free(m->initializers);
     free(m->gradients);
     ops_free(m->room);
     ops_free(m->arena);
@@ -118,7 +118,7 @@ int model_evaluate(struct model *m, const struct batch *batch, float *losses, in
     if (rc)
         return rc;
     ops_init_thread();
-    struct pass p = {m, m->floats, m->reals, fill_up(m, batch), .training = false};
+    struct model_pass p = {m, m->floats, m->reals, fill_up(m, batch), .training = false};
     pass_stage(&p);
     pass_forward(&p, 0, m->layer_count);
     pass_loss(&p, batch->count);
@@ -144,7 +144,7 @@ int model_next_logits(struct model *m, const int32_t *tokens, int64_t length, fl
     if (rc)
         return rc;
     ops_init_thread();
-    struct pass p = {m, m->floats, m->reals, b, .training = false};
+    struct model_pass p = {m, m->floats, m->reals, b, .training = false};
     pass_stage(&p);
     pass_forward(&p, 0, m->layer_count);
     // Positions do not see what follows them, so what fills up the sequence does not matter.

@@ -82,28 +82,28 @@ int model_train(struct model *m, const struct batch *batch, const struct draw_ke
 
 // Whether layers take statistics over the whole step (batch_norm with sync), so that a step's
 // micro-batches have to be computed together, layer by layer, each with memory of its own.
-bool model_needs_together(const struct model *m);
+bool model_needs_lockstep(const struct model *m);
 
-struct model_together {
+struct model_lockstep {
     const struct batch *const *batches; // [count], this rank's micro-batches of the step
     const struct gradient_sink *sinks;  // [count]
     float *losses;                      // [count * micro_batch]
     int64_t count, first, all;          // they are first .. first + count - 1 of the step's `all`
     // Adds up `values` over all ranks, their bit patterns as int64: each rank gives the sums of its
     // own micro-batches and zeros in the place of all others'. Every rank calls it the same number
-    // of times, also one without micro-batches. At most model_together_doubles() at a time.
+    // of times, also one without micro-batches. At most model_lockstep_doubles() at a time.
     int (*gather)(void *ctx, double *values, size_t count, struct error *e);
     void *ctx;
 };
-size_t model_together_doubles(const struct model *m, int64_t all);
+size_t model_lockstep_doubles(const struct model *m, int64_t all);
 
 // model_train() of several micro-batches. The result is the same however the step's micro-batches
 // are shared among ranks; without such layers it is that of model_train() for each.
-int model_train_together(struct model *m, const struct model_together *t,
+int model_train_lockstep(struct model *m, const struct model_lockstep *t,
                          const struct draw_key *key, struct error *e);
 
-// Evaluation pass without dropout and label smoothing; batch->count <= micro_batch. correct[i]:
-// right predictions of sample i (0 or 1; for tokens 0..context; for values 0).
+// Evaluation pass without dropout and label label_smoothing; batch->count <= micro_batch.
+// correct[i]: right predictions of sample i (0 or 1; for tokens 0..context; for values 0).
 int model_evaluate(struct model *m, const struct batch *batch, float *losses, int32_t *correct,
                    struct error *e);
 

@@ -5,39 +5,39 @@
 
 // --- what layers ask of a pass
 
-void *pass_value(const struct pass *p, int tensor)
+void *pass_value(const struct model_pass *p, int tensor)
 {
     return tensor == NONE ? NULL : p->model->arena + p->model->plan.tensors[tensor].offset;
 }
 
-int64_t pass_count(const struct pass *p, const struct layer *l)
+int64_t pass_count(const struct model_pass *p, const struct layer *l)
 {
-    return p->model->micro_batch * shape_size(&l->in);
+    return p->model->micro_batch * tensor_shape_size(&l->in);
 }
 
-double *pass_sums(const struct pass *p, const struct layer *l)
+double *pass_sums(const struct model_pass *p, const struct layer *l)
 {
     return pass_value(p, l->saved);
 }
 
-const real *pass_parameter(const struct pass *p, const struct layer *l, int slot)
+const real *pass_parameter(const struct model_pass *p, const struct layer *l, int slot)
 {
     int index = l->parameter[slot];
     return index == NONE ? NULL : ops_reals_at(p->reals, p->model->parameters[index].offset);
 }
 
-const float *pass_statistic(const struct pass *p, const struct layer *l, int slot)
+const float *pass_statistic(const struct model_pass *p, const struct layer *l, int slot)
 {
     return p->floats + p->model->parameters[l->parameter[slot]].offset;
 }
 
-float *pass_gradient(const struct pass *p, const struct layer *l, int slot)
+float *pass_gradient(const struct model_pass *p, const struct layer *l, int slot)
 {
     int index = l->parameter[slot];
     return index == NONE ? NULL : pass_value(p, p->model->gradients[index]);
 }
 
-struct ops_dropout pass_draw(const struct pass *p, const struct layer *l)
+struct ops_dropout pass_draw(const struct model_pass *p, const struct layer *l)
 {
     const uint64_t *keys = pass_value(p, p->model->staged.keys);
     return (struct ops_dropout){keys + l->position, p->training ? l->rate : 0,
@@ -46,7 +46,8 @@ struct ops_dropout pass_draw(const struct pass *p, const struct layer *l)
 
 // --- layers
 
-static void stage(const struct pass *p, int tensor, const void *values, int64_t bytes_per_sample)
+static void stage(const struct model_pass *p, int tensor, const void *values,
+                  int64_t bytes_per_sample)
 {
     if (tensor != NONE)
         ops_upload(pass_value(p, tensor), values,
@@ -54,7 +55,7 @@ static void stage(const struct pass *p, int tensor, const void *values, int64_t 
 }
 
 // A layer's draws are keyed by its place, by step and seed.
-static void stage_keys(const struct pass *p)
+static void stage_keys(const struct model_pass *p)
 {
     const struct model *m = p->model;
     for (int i = 0; i < m->layer_count; i++)
@@ -62,7 +63,7 @@ static void stage_keys(const struct pass *p)
     ops_upload(pass_value(p, m->staged.keys), m->keys, (size_t)m->layer_count * sizeof *m->keys);
 }
 
-void pass_stage(const struct pass *p)
+void pass_stage(const struct model_pass *p)
 {
     const struct model *m = p->model;
     const struct batch *b = p->batch;
@@ -78,7 +79,7 @@ void pass_stage(const struct pass *p)
         stage_keys(p);
 }
 
-void pass_forward(const struct pass *p, int from, int to)
+void pass_forward(const struct model_pass *p, int from, int to)
 {
     for (const struct layer *l = p->model->layers + from; l < p->model->layers + to; l++) {
         ops_trace_layer(l->name);
@@ -90,13 +91,13 @@ void pass_forward(const struct pass *p, int from, int to)
     ops_trace_layer(NULL);
 }
 
-static void add_up(const struct pass *p, const struct sum *s, int64_t count)
+static void add_up(const struct model_pass *p, const struct gradient_sum *s, int64_t count)
 {
     if (s->into != NONE)
         ops_add(count, pass_value(p, s->a), pass_value(p, s->b), pass_value(p, s->into));
 }
 
-void pass_backward_layer(const struct pass *p, const struct layer *l,
+void pass_backward_layer(const struct model_pass *p, const struct layer *l,
                          const struct gradient_sink *sink)
 {
     if (l->kind->backward)
@@ -110,7 +111,7 @@ void pass_backward_layer(const struct pass *p, const struct layer *l,
         sink->done(sink->ctx);
 }
 
-void pass_backward(const struct pass *p, int from, int to, const struct gradient_sink *sink)
+void pass_backward(const struct model_pass *p, int from, int to, const struct gradient_sink *sink)
 {
     for (int i = to - 1; i >= from; i--) {
         const struct layer *l = &p->model->layers[i];
@@ -141,7 +142,7 @@ static int check_range(const struct batch *b, const int32_t *values, int64_t per
 
 int pass_check_batch(const struct model *m, const struct batch *b, struct error *e)
 {
-    if (m->loss.squares)
+    if (m->loss.mse)
         return 0;
     if (m->sample.kind != SAMPLE_TOKENS)
         return check_range(b, b->labels, 1, m->outputs, "label", e);
@@ -149,7 +150,7 @@ int pass_check_batch(const struct model *m, const struct batch *b, struct error 
     return rc ? rc : check_range(b, b->targets, m->positions, m->outputs, "target", e);
 }
 
-void pass_loss(const struct pass *p, int64_t count)
+void pass_loss(const struct model_pass *p, int64_t count)
 {
     const struct model *m = p->model;
     const bool tokens = m->sample.kind == SAMPLE_TOKENS;
@@ -157,7 +158,7 @@ void pass_loss(const struct pass *p, int64_t count)
     real *dlogits = p->training ? pass_value(p, m->dlogits) : NULL;
     float *rows = pass_value(p, m->row_losses), *means = pass_value(p, m->losses);
     int32_t *hits = p->training ? NULL : pass_value(p, m->hits);
-    if (m->loss.squares) {
+    if (m->loss.mse) {
         ops_mse(count, m->outputs, logits, pass_value(p, m->staged.values), means, 1, dlogits);
         if (!p->training) // nothing is right or wrong
             ops_zero(pass_value(p, m->correct), (size_t)count * sizeof(int32_t));
@@ -165,13 +166,14 @@ void pass_loss(const struct pass *p, int64_t count)
     }
     ops_cross_entropy(count * m->positions, m->outputs, logits,
                       pass_value(p, tokens ? m->staged.targets : m->staged.labels), rows, hits,
-                      p->training ? m->loss.smoothing : 0, 1.0f / (float)m->positions, dlogits);
+                      p->training ? m->loss.label_smoothing : 0, 1.0f / (float)m->positions,
+                      dlogits);
     ops_row_means(count, m->positions, rows, means);
     if (!p->training)
         ops_row_sums(count, m->positions, hits, pass_value(p, m->correct));
 }
 
-void pass_results(const struct pass *p, int64_t count, float *losses, int32_t *correct)
+void pass_results(const struct model_pass *p, int64_t count, float *losses, int32_t *correct)
 {
     const struct model *m = p->model;
     ops_download(losses, pass_value(p, m->losses), (size_t)count * sizeof *losses);

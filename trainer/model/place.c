@@ -48,38 +48,38 @@ static void replace_kind(struct layer *l, const struct layer_kind *kind)
 }
 
 // relu before max_pool is relu after it, of fewer values.
-static void fuse_pool(struct compiler *c, struct layer *relu)
+static void fuse_relu_max_pool(struct compiler *c, struct layer *relu)
 {
     struct layer *pool = only_reader(c, relu, &layer_max_pool);
     if (!pool)
         return;
     ops_pool_add_relu(pool->pool);
-    replace_kind(relu, &layer_relu_done);
+    replace_kind(relu, &layer_relu_fused);
 }
 
 // linear, gelu, linear: the first makes both values, and the second's gradient of its input goes
 // through gelu before it is written.
-static void fuse_gelu(struct compiler *c, struct layer *first)
+static void fuse_linear_gelu(struct compiler *c, struct layer *first)
 {
     struct layer *gelu = only_reader(c, first, &layer_gelu);
     struct layer *second = gelu ? only_reader(c, gelu, &layer_linear) : NULL;
     if (!second)
         return;
-    first->flags |= LAYER_THEN_GELU;
-    replace_kind(gelu, &layer_gelu_done);
-    second->flags |= LAYER_FROM_GELU;
+    first->flags |= LAYER_FUSED_GELU_AFTER;
+    replace_kind(gelu, &layer_gelu_fused);
+    second->flags |= LAYER_FUSED_GELU_BEFORE;
 }
 
 // residual, norm: a row is normalised when it has been added up. Others may read the sum.
-static void fuse_norm(struct compiler *c, struct layer *residual)
+static void fuse_residual_norm(struct compiler *c, struct layer *residual)
 {
     struct layer *norm = next_reader(c, residual);
     if (norm && norm->kind == &layer_layer_norm) {
         replace_kind(residual, &layer_residual_layer_norm);
-        replace_kind(norm, &layer_layer_norm_done);
+        replace_kind(norm, &layer_layer_norm_fused);
     } else if (norm && norm->kind == &layer_rms_norm) {
         replace_kind(residual, &layer_residual_rms_norm);
-        replace_kind(norm, &layer_rms_norm_done);
+        replace_kind(norm, &layer_rms_norm_fused);
     }
 }
 
@@ -92,21 +92,21 @@ static void fuse_batch_norm(struct compiler *c, struct layer *l)
         return;
     l->norm.relu = true;
     if (residual)
-        replace_kind(residual, &layer_residual_done);
-    replace_kind(relu, residual ? &layer_relu_after_add : &layer_relu_done);
+        replace_kind(residual, &layer_residual_fused);
+    replace_kind(relu, residual ? &layer_relu_fused_forward : &layer_relu_fused);
 }
 
 static void fuse(struct compiler *c)
 {
     for (struct layer *l = c->m->layers; l < c->m->layers + c->m->layer_count; l++)
         if (l->kind == &layer_relu)
-            fuse_pool(c, l);
+            fuse_relu_max_pool(c, l);
         else if (l->kind == &layer_batch_norm)
             fuse_batch_norm(c, l);
         else if (l->kind == &layer_linear)
-            fuse_gelu(c, l);
+            fuse_linear_gelu(c, l);
         else if (l->kind == &layer_residual)
-            fuse_norm(c, l);
+            fuse_residual_norm(c, l);
 }
 
 // --- values
@@ -129,7 +129,7 @@ static void find_last_reads(struct compiler *c)
         if (l->flags & LAYER_NEEDS_Y)
             read_value(c, l->output, backward_moment(m, l));
     }
-    read_value(c, c->at, m->layer_count);
+    read_value(c, c->current, m->layer_count);
 }
 
 static bool may_write_over(const struct compiler *c, const struct layer *l)
@@ -147,26 +147,26 @@ static void place_values(struct compiler *c)
 {
     struct model *m = c->m;
     c->values[INPUT].tensor = INPUT;
-    plan_use(&m->plan, INPUT, c->values[INPUT].last);
+    memory_plan_use(&m->plan, INPUT, c->values[INPUT].last);
     for (struct layer *l = m->layers; l < m->layers + m->layer_count; l++) {
-        struct value *y = &c->values[l->output];
-        int made = l->flags & LAYER_MADE_BEFORE ? l->position - 1 : l->position;
+        struct graph_value *y = &c->values[l->output];
+        int made = l->flags & LAYER_FUSED_INTO_PREVIOUS ? l->position - 1 : l->position;
         l->x = c->values[l->input].tensor;
         if (l->flags & LAYER_IDENTITY || (l->flags & LAYER_IN_PLACE && may_write_over(c, l)))
             l->y = l->x;
         else
-            l->y = plan_add(&m->plan, room(m, shape_size(&l->out)), made);
+            l->y = memory_plan_add(&m->plan, room(m, tensor_shape_size(&l->out)), made);
         y->tensor = l->y;
-        plan_use(&m->plan, l->y, y->last);
+        memory_plan_use(&m->plan, l->y, y->last);
         if (l->other != NONE) // fused, it is the layer before that adds
-            l[l->kind == &layer_residual_done ? -1 : 0].added = c->values[l->other].tensor;
+            l[l->kind == &layer_residual_fused ? -1 : 0].added = c->values[l->other].tensor;
         if (l->saved != NONE) {
-            plan_use(&m->plan, l->saved, made);
-            plan_use(&m->plan, l->saved, backward_moment(m, l));
+            memory_plan_use(&m->plan, l->saved, made);
+            memory_plan_use(&m->plan, l->saved, backward_moment(m, l));
         }
         if (l->table != NONE) { // from before the first pass to after the last
-            plan_use(&m->plan, l->table, 0);
-            plan_use(&m->plan, l->table, 2 * m->layer_count);
+            memory_plan_use(&m->plan, l->table, 0);
+            memory_plan_use(&m->plan, l->table, 2 * m->layer_count);
         }
     }
 }
@@ -176,8 +176,8 @@ static int place_throughout(struct model *m, int64_t floats)
 {
     if (floats == 0)
         return NONE;
-    int tensor = plan_add(&m->plan, floats, 0);
-    plan_use(&m->plan, tensor, 2 * m->layer_count);
+    int tensor = memory_plan_add(&m->plan, floats, 0);
+    memory_plan_use(&m->plan, tensor, 2 * m->layer_count);
     return tensor;
 }
 
@@ -200,13 +200,14 @@ static void place_loss(struct compiler *c)
     struct model *m = c->m;
     int64_t rows = m->micro_batch * m->positions;
     int now = m->layer_count;
-    m->logits = c->values[c->at].tensor;
+    m->logits = c->values[c->current].tensor;
     bool kept = m->plan.tensors[m->logits].last > now;
-    m->dlogits = kept ? plan_add(&m->plan, room(m, m->positions * m->outputs), now) : m->logits;
-    m->row_losses = plan_add(&m->plan, rows, now);
-    m->hits = plan_add(&m->plan, rows, now);
+    m->dlogits =
+        kept ? memory_plan_add(&m->plan, room(m, m->positions * m->outputs), now) : m->logits;
+    m->row_losses = memory_plan_add(&m->plan, rows, now);
+    m->hits = memory_plan_add(&m->plan, rows, now);
     m->losses = place_throughout(m, m->micro_batch);
-    m->correct = plan_add(&m->plan, m->micro_batch, now);
+    m->correct = memory_plan_add(&m->plan, m->micro_batch, now);
     m->scratch = place_throughout(m, c->scratch);
 }
 
@@ -220,22 +221,23 @@ static void hold(struct compiler *c, int value, int tensor)
 
 static int new_gradient(struct compiler *c, const struct layer *l, int64_t size)
 {
-    return plan_add(&c->m->plan, room(c->m, size), backward_moment(c->m, l));
+    return memory_plan_add(&c->m->plan, room(c->m, size), backward_moment(c->m, l));
 }
 
 // `part` is what l hands down to `value`. Its sum with what later layers did goes over one of both,
 // where nobody else needs that.
-static void hand_down(struct compiler *c, struct layer *l, int value, int part, struct sum *sum)
+static void hand_down(struct compiler *c, struct layer *l, int value, int part,
+                      struct gradient_sum *sum)
 {
-    struct value *v = &c->values[value];
+    struct graph_value *v = &c->values[value];
     int so_far = v->gradient;
     if (so_far != NONE) {
         c->holders[so_far]--;
-        *sum = (struct sum){so_far, part, NONE};
+        *sum = (struct gradient_sum){so_far, part, NONE};
         sum->into = c->holders[so_far] == 0 ? so_far
                     : c->holders[part] == 0 ? part
-                                            : new_gradient(c, l, shape_size(&v->shape));
-        plan_use(&c->m->plan, so_far, backward_moment(c->m, l));
+                                            : new_gradient(c, l, tensor_shape_size(&v->shape));
+        memory_plan_use(&c->m->plan, so_far, backward_moment(c->m, l));
         part = sum->into;
     }
     hold(c, value, part);
@@ -244,16 +246,15 @@ static void hand_down(struct compiler *c, struct layer *l, int value, int part, 
 static void place_input_gradient(struct compiler *c, struct layer *l)
 {
     int so_far = c->values[l->input].gradient;
-    if (l->flags & LAYER_ADDS && so_far != NONE && c->holders[so_far] == 1) {
+    if (l->flags & LAYER_ACCUMULATES_DX && so_far != NONE && c->holders[so_far] == 1) {
         l->add = true;
         l->dx = so_far;
         return;
     }
-    if (l->flags & LAYER_GRADIENT_SAME ||
-        (l->flags & LAYER_GRADIENT_IN_PLACE && c->holders[l->dy] == 1))
+    if (l->flags & LAYER_DX_IS_DY || (l->flags & LAYER_DX_IN_PLACE && c->holders[l->dy] == 1))
         l->dx = l->dy;
     else
-        l->dx = new_gradient(c, l, shape_size(&l->in));
+        l->dx = new_gradient(c, l, tensor_shape_size(&l->in));
     hand_down(c, l, l->input, l->dx, &l->sums[0]);
 }
 
@@ -262,20 +263,20 @@ static void place_gradients(struct compiler *c)
     struct model *m = c->m;
     // A layer adds three tensors at most: dx and two sums.
     c->holders = xcalloc((size_t)m->plan.count + 3 * (size_t)m->layer_count, sizeof *c->holders);
-    hold(c, c->at, m->dlogits);
+    hold(c, c->current, m->dlogits);
     for (int i = m->layer_count - 1; i >= 0; i--) {
         struct layer *l = &m->layers[i];
-        if (!c->values[l->output].wanted)
+        if (!c->values[l->output].needs_gradient)
             continue;
         l->dy = c->values[l->output].gradient;
-        if (c->values[l->input].wanted)
+        if (c->values[l->input].needs_gradient)
             place_input_gradient(c, l);
-        if (l->other != NONE && c->values[l->other].wanted)
+        if (l->other != NONE && c->values[l->other].needs_gradient)
             hand_down(c, l, l->other, l->dy, &l->sums[1]);
         c->holders[l->dy]--;
-        plan_use(&m->plan, l->dy, backward_moment(m, l));
+        memory_plan_use(&m->plan, l->dy, backward_moment(m, l));
         if (l->dx != NONE)
-            plan_use(&m->plan, l->dx, backward_moment(m, l));
+            memory_plan_use(&m->plan, l->dx, backward_moment(m, l));
     }
 }
 
@@ -287,12 +288,12 @@ static void join_gradients(struct compiler *c)
     for (struct layer *l = m->layers; l + 2 < m->layers + m->layer_count; l++) {
         struct layer *residual = l + 1, *relu = l + 2, *reader = l + 3;
         bool is_read = reader < m->layers + m->layer_count && reader->sums[0].into == relu->dy;
-        if (relu->kind != &layer_relu_after_add || relu->dy == NONE || l->dy != relu->dx ||
+        if (relu->kind != &layer_relu_fused_forward || relu->dy == NONE || l->dy != relu->dx ||
             residual->sums[0].into != NONE || residual->sums[1].into != NONE ||
             relu->sums[0].into != NONE)
             continue;
-        struct sum none = {NONE, NONE, NONE}, *last = is_read ? &reader->sums[0] : &none;
-        l->norm.joins = true;
+        struct gradient_sum none = {NONE, NONE, NONE}, *last = is_read ? &reader->sums[0] : &none;
+        l->norm.joins_gradients = true;
         l->norm.a = is_read ? last->a : relu->dy;
         l->norm.b = last->b;
         l->norm.y = relu->y;
@@ -300,8 +301,8 @@ static void join_gradients(struct compiler *c)
         int tensors[] = {l->norm.a, l->norm.b, l->norm.y, l->dy};
         for (int i = 0; i < 4; i++)
             if (tensors[i] != NONE)
-                plan_use(&m->plan, tensors[i], backward_moment(m, l));
-        replace_kind(relu, &layer_relu_done);
+                memory_plan_use(&m->plan, tensors[i], backward_moment(m, l));
+        replace_kind(relu, &layer_relu_fused);
     }
 }
 
@@ -320,8 +321,9 @@ static void place_parameter_gradients(struct model *m)
                 continue;
             l->add_gradient[slot] = last[p] != NULL;
             if (!last[p])
-                m->gradients[p] = plan_add(&m->plan, (int64_t)m->parameters[p].count, moment);
-            plan_use(&m->plan, m->gradients[p], moment);
+                m->gradients[p] =
+                    memory_plan_add(&m->plan, (int64_t)m->parameters[p].count, moment);
+            memory_plan_use(&m->plan, m->gradients[p], moment);
             last[p] = &l->last_gradient[slot];
         }
     for (size_t p = 0; p < count; p++)
@@ -340,7 +342,7 @@ static int allocate(struct model *m, struct error *e)
                              "one tensor; choose a smaller micro_batch_size",
                              (long long)m->micro_batch);
     }
-    plan_place(&m->plan);
+    memory_plan_place(&m->plan);
     size_t size = (m->plan.floats + 16) * sizeof *m->arena;
     void *arena = NULL, *reals = NULL;
     int rc = ops_alloc(size, &arena, e);

@@ -6,7 +6,7 @@
 #include "base/text/json.h"
 #include "trainer/model/compiler.h"
 
-int64_t shape_size(const struct shape *s)
+int64_t tensor_shape_size(const struct tensor_shape *s)
 {
     int64_t size = 1;
     for (int i = 0; i < s->rank; i++)
@@ -14,23 +14,23 @@ int64_t shape_size(const struct shape *s)
     return size;
 }
 
-bool shape_equal(const struct shape *a, const struct shape *b)
+bool tensor_shape_equal(const struct tensor_shape *a, const struct tensor_shape *b)
 {
     return a->tokens == b->tokens && a->rank == b->rank &&
            memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim) == 0;
 }
 
-const char *shape_text(const struct shape *s, char out[SHAPE_TEXT_MAX])
+const char *tensor_shape_text(const struct tensor_shape *s, char out[TENSOR_SHAPE_TEXT_MAX])
 {
     long long a = s->dim[0], b = s->dim[1], c = s->dim[2];
     if (s->tokens)
-        snprintf(out, SHAPE_TEXT_MAX, "%lld tokens", a);
+        snprintf(out, TENSOR_SHAPE_TEXT_MAX, "%lld tokens", a);
     else if (s->rank == 1)
-        snprintf(out, SHAPE_TEXT_MAX, "%lld", a);
+        snprintf(out, TENSOR_SHAPE_TEXT_MAX, "%lld", a);
     else if (s->rank == 2)
-        snprintf(out, SHAPE_TEXT_MAX, "%lldx%lld", a, b);
+        snprintf(out, TENSOR_SHAPE_TEXT_MAX, "%lldx%lld", a, b);
     else
-        snprintf(out, SHAPE_TEXT_MAX, "%lldx%lldx%lld", a, b, c);
+        snprintf(out, TENSOR_SHAPE_TEXT_MAX, "%lldx%lldx%lld", a, b, c);
     return out;
 }
 
@@ -48,19 +48,20 @@ int spec_int(const json_t *spec, const char *key, int64_t fallback, int64_t min,
     return 0;
 }
 
-int loss_read(const json_t *spec, const struct sample_shape *shape, struct loss *out,
+int loss_read(const json_t *spec, const struct sample_shape *shape, struct loss_config *out,
               struct error *e)
 {
     bool values = shape->kind != SAMPLE_TOKENS && shape->outputs > 0;
     const char *name = jget_string(spec, "name", values ? "mse" : "cross_entropy");
     double smoothing = jget_double(spec, "label_smoothing", 0);
-    *out = (struct loss){.squares = strcmp(name, "mse") == 0, .smoothing = (float)smoothing};
-    if (!out->squares && strcmp(name, "cross_entropy") != 0)
+    *out =
+        (struct loss_config){.mse = strcmp(name, "mse") == 0, .label_smoothing = (float)smoothing};
+    if (!out->mse && strcmp(name, "cross_entropy") != 0)
         return error_set(e, ERR_INVALID,
                          "trainer.loss.name: expected cross_entropy or mse, found \"%s\"", name);
-    if (out->squares != values)
+    if (out->mse != values)
         return error_set(e, ERR_INVALID, "trainer.loss.name: %s needs data with %s, found %s", name,
-                         out->squares ? "values to predict" : "classes or tokens",
+                         out->mse ? "values to predict" : "classes or tokens",
                          values ? "values to predict" : "classes or tokens");
     if (!(smoothing >= 0 && smoothing < 1))
         return error_set(
@@ -83,18 +84,19 @@ double spec_rotary(const json_t *spec)
     return jget_bool(spec, "rotary", false) ? 10000 : jget_double(spec, "rotary", 0);
 }
 
-struct initial spec_normal(const json_t *spec, int64_t fan_in)
+struct initializer spec_normal(const json_t *spec, int64_t fan_in)
 {
     double scaled = jget_double(spec, "gain", sqrt(2)) / sqrt((double)fan_in);
-    return (struct initial){.deviation = jget_double(spec, "deviation", scaled)};
+    return (struct initializer){.deviation = jget_double(spec, "deviation", scaled)};
 }
 
 int layer_expect(const struct layer *l, bool fits, const char *expected, struct error *e)
 {
-    char found[SHAPE_TEXT_MAX];
+    char found[TENSOR_SHAPE_TEXT_MAX];
     if (fits)
         return 0;
-    return error_set(e, ERR_INVALID, "expected %s, found %s", expected, shape_text(&l->in, found));
+    return error_set(e, ERR_INVALID, "expected %s, found %s", expected,
+                     tensor_shape_text(&l->in, found));
 }
 
 int layer_expect_values(const struct layer *l, struct error *e)

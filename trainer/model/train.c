@@ -9,28 +9,28 @@
 #include "base/log.h"
 #include "trainer/model/compiler.h"
 
-struct lockstep {
+struct lockstep_pass {
     struct model *m;
-    const struct model_together *t;
-    struct pass *passes; // [t->count]
+    const struct model_lockstep *t;
+    struct model_pass *passes; // [t->count]
 };
 
 // --- sums of all micro-batches
 
-static const struct layer *layer_at(const struct lockstep *s, int64_t k, int position)
+static const struct layer *layer_at(const struct lockstep_pass *s, int64_t k, int position)
 {
     return &s->passes[k].model->layers[position];
 }
 
-static double *sums_at(const struct lockstep *s, int64_t k, int position)
+static double *sums_at(const struct lockstep_pass *s, int64_t k, int position)
 {
     return pass_sums(&s->passes[k], layer_at(s, k, position));
 }
 
 // The sums of each pass become those of the step.
-static int share_sums(const struct lockstep *s, int position, struct error *e)
+static int share_sums(const struct lockstep_pass *s, int position, struct error *e)
 {
-    const struct model_together *t = s->t;
+    const struct model_lockstep *t = s->t;
     size_t n = s->m->layers[position].norm.sums;
     double *all = s->m->gathered;
     memset(all, 0, (size_t)t->all * n * sizeof *all);
@@ -59,7 +59,7 @@ static int next_in_sync(const struct model *m, int at, int direction)
     return at;
 }
 
-static int forward_together(const struct lockstep *s, struct error *e)
+static int forward_together(const struct lockstep_pass *s, struct error *e)
 {
     int end = s->m->layer_count, rc = 0;
     for (int at = 0; at < end && !rc;) {
@@ -79,7 +79,7 @@ static int forward_together(const struct lockstep *s, struct error *e)
     return rc;
 }
 
-static int backward_together(const struct lockstep *s, struct error *e)
+static int backward_together(const struct lockstep_pass *s, struct error *e)
 {
     const struct gradient_sink *sinks = s->t->sinks;
     int rc = 0;
@@ -102,12 +102,12 @@ static int backward_together(const struct lockstep *s, struct error *e)
 
 // --- the whole
 
-bool model_needs_together(const struct model *m)
+bool model_needs_lockstep(const struct model *m)
 {
     return next_in_sync(m, 0, 1) < m->layer_count;
 }
 
-size_t model_together_doubles(const struct model *m, int64_t all)
+size_t model_lockstep_doubles(const struct model *m, int64_t all)
 {
     size_t most = 0;
     for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++)
@@ -116,34 +116,34 @@ size_t model_together_doubles(const struct model *m, int64_t all)
     return most * (size_t)all;
 }
 
-static int prepare(struct model *m, const struct model_together *t, struct error *e)
+static int prepare(struct model *m, const struct model_lockstep *t, struct error *e)
 {
-    int twins = t->count > 1 && model_needs_together(m) ? (int)t->count - 1 : 0;
-    m->gathered = xrealloc(m->gathered, (model_together_doubles(m, t->all) + 1) * sizeof(double));
-    if (twins > m->twin_count)
-        m->twins = xrealloc(m->twins, (size_t)twins * sizeof *m->twins);
-    for (; m->twin_count < twins; m->twin_count++) {
+    int twins = t->count > 1 && model_needs_lockstep(m) ? (int)t->count - 1 : 0;
+    m->gathered = xrealloc(m->gathered, (model_lockstep_doubles(m, t->all) + 1) * sizeof(double));
+    if (twins > m->replica_count)
+        m->replicas = xrealloc(m->replicas, (size_t)twins * sizeof *m->replicas);
+    for (; m->replica_count < twins; m->replica_count++) {
         int rc = model_compile_layers(m->list, &m->loss, &m->sample, m->micro_batch,
-                                      &m->twins[m->twin_count], e);
+                                      &m->replicas[m->replica_count], e);
         if (rc)
             return rc;
     }
     return 0;
 }
 
-static int train_together(struct model *m, const struct model_together *t,
+static int train_together(struct model *m, const struct model_lockstep *t,
                           const struct draw_key *key, struct error *e)
 {
-    struct lockstep s = {m, t, xcalloc((size_t)t->count + 1, sizeof *s.passes)};
+    struct lockstep_pass s = {m, t, xcalloc((size_t)t->count + 1, sizeof *s.passes)};
     int rc = prepare(m, t, e);
     for (int64_t k = 0; k < t->count && !rc; k++)
-        s.passes[k] = (struct pass){.model = k == 0 ? m : m->twins[k - 1],
-                                    .floats = m->floats,
-                                    .reals = m->reals,
-                                    .batch = t->batches[k],
-                                    .training = true,
-                                    .key = *key,
-                                    .together = t->all};
+        s.passes[k] = (struct model_pass){.model = k == 0 ? m : m->replicas[k - 1],
+                                          .floats = m->floats,
+                                          .reals = m->reals,
+                                          .batch = t->batches[k],
+                                          .training = true,
+                                          .key = *key,
+                                          .together = t->all};
     enum ops_phase before = ops_phase(OPS_FORWARD);
     for (int64_t k = 0; k < t->count && !rc; k++)
         pass_stage(&s.passes[k]);
@@ -163,8 +163,8 @@ static int train_together(struct model *m, const struct model_together *t,
 
 // --- one micro-batch, of which no layer asks others: all of its work may be repeated
 
-struct alone {
-    const struct pass *pass;
+struct recorded_pass {
+    const struct model_pass *pass;
     const struct gradient_sink *sink;
 };
 
@@ -176,7 +176,7 @@ static void begin_backward(void *ctx)
 
 static void compute(void *ctx)
 {
-    const struct alone *a = ctx;
+    const struct recorded_pass *a = ctx;
     const struct model *m = a->pass->model;
     pass_forward(a->pass, 0, m->layer_count);
     pass_loss(a->pass, m->micro_batch);
@@ -188,27 +188,27 @@ static void compute(void *ctx)
 // elsewhere, are forgotten.
 static struct ops_recording **recording_of(struct model *m, const struct gradient_sink *sink)
 {
-    struct recordings *r = &m->recordings;
+    struct model_recordings *r = &m->recordings;
     must(*sink->kind >= 0 && *sink->kind < GRADIENT_KINDS);
     if (r->sink.ready == sink->ready && r->sink.ctx == sink->ctx && r->floats == m->floats)
         return &r->of[*sink->kind];
     for (int i = 0; i < GRADIENT_KINDS; i++)
         ops_recording_free(r->of[i]);
-    *r = (struct recordings){.sink = *sink, .floats = m->floats};
+    *r = (struct model_recordings){.sink = *sink, .floats = m->floats};
     return &r->of[*sink->kind];
 }
 
 static void train_alone(struct model *m, const struct batch *batch, const struct draw_key *key,
                         const struct gradient_sink *sink, float *losses)
 {
-    const struct pass pass = {.model = m,
-                              .floats = m->floats,
-                              .reals = m->reals,
-                              .batch = batch,
-                              .training = true,
-                              .key = *key,
-                              .together = 1};
-    struct alone alone = {&pass, sink};
+    const struct model_pass pass = {.model = m,
+                                    .floats = m->floats,
+                                    .reals = m->reals,
+                                    .batch = batch,
+                                    .training = true,
+                                    .key = *key,
+                                    .together = 1};
+    struct recorded_pass alone = {&pass, sink};
     enum ops_phase before = ops_phase(OPS_FORWARD);
     pass_stage(&pass);
     if (sink->kind)
@@ -219,7 +219,7 @@ static void train_alone(struct model *m, const struct batch *batch, const struct
     ops_phase(before);
 }
 
-int model_train_together(struct model *m, const struct model_together *t,
+int model_train_lockstep(struct model *m, const struct model_lockstep *t,
                          const struct draw_key *key, struct error *e)
 {
     int rc = 0;
@@ -229,7 +229,7 @@ int model_train_together(struct model *m, const struct model_together *t,
         must(t->batches[k]->count == m->micro_batch);
         rc = pass_check_batch(m, t->batches[k], e);
     }
-    if (rc || model_needs_together(m))
+    if (rc || model_needs_lockstep(m))
         return rc ? rc : train_together(m, t, key, e);
     for (int64_t k = 0; k < t->count && !rc; k++)
         rc = model_train(m, t->batches[k], key, &t->sinks[k], t->losses + k * m->micro_batch, e);
@@ -239,12 +239,12 @@ int model_train_together(struct model *m, const struct model_together *t,
 int model_train(struct model *m, const struct batch *batch, const struct draw_key *key,
                 const struct gradient_sink *sink, float *losses, struct error *e)
 {
-    const struct model_together alone = {
+    const struct model_lockstep alone = {
         .batches = &batch, .sinks = sink, .losses = losses, .count = 1, .all = 1};
     must(batch->count == m->micro_batch);
     int rc = pass_check_batch(m, batch, e);
     ops_init_thread();
-    if (rc || model_needs_together(m))
+    if (rc || model_needs_lockstep(m))
         return rc ? rc : train_together(m, &alone, key, e);
     train_alone(m, batch, key, sink, losses);
     return 0;

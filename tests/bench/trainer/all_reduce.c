@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "trainer/gang.h"
+#include "trainer/launcher/gang.h"
 
 enum { WORLD = 2, ROUNDS = 60 };
 static const size_t sizes[] = {1024, 1 << 20, 16 << 20};
@@ -35,12 +35,12 @@ static double measure(struct comm *c, int32_t *data, size_t bytes)
     return times[ROUNDS / 2];
 }
 
-static int rank(struct gang_seat *seat, void *ctx)
+static int rank(struct gang_member *member, void *ctx)
 {
-    const struct comm_config config = {.rank = seat->rank,
-                                       .world = seat->world,
+    const struct comm_config config = {.rank = member->rank,
+                                       .world = member->world,
                                        .arena_bytes = comm_padded(sizes[SIZES - 1]),
-                                       .rendezvous = {gang_all_gather, seat}};
+                                       .rendezvous = {gang_all_gather, member}};
     struct comm *c = NULL;
     struct error e;
     (void)ctx;
@@ -48,7 +48,7 @@ static int rank(struct gang_seat *seat, void *ctx)
     int32_t *data = comm_alloc(c, sizes[SIZES - 1]);
     for (int i = 0; i < SIZES; i++) {
         double us = measure(c, data, sizes[i]);
-        if (seat->rank == 0)
+        if (member->rank == 0)
             printf("%s\"%zu\": %.2f%s", i ? ", " : "{", sizes[i], us, i < SIZES - 1 ? "" : "}\n");
     }
     fflush(stdout);

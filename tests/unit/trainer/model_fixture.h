@@ -9,7 +9,7 @@
 #include "base/limits.h"
 #include "trainer/model/model.h"
 
-struct fixture {
+struct model_fixture {
     struct arithmetic a;
     struct model *model;
     struct sample_shape shape;
@@ -52,7 +52,7 @@ static inline int compile_text(const char *text, const struct sample_shape *shap
     return rc;
 }
 
-static inline void fill_batch(struct fixture *f, struct batch *b, int64_t n)
+static inline void fill_batch(struct model_fixture *f, struct batch *b, int64_t n)
 {
     const struct sample_shape *s = &f->shape;
     b->count = n;
@@ -72,12 +72,12 @@ static inline void fill_batch(struct fixture *f, struct batch *b, int64_t n)
     }
 }
 
-static inline void fixture_begin(struct fixture *f, const char *text,
-                                 const struct sample_shape *shape, int64_t micro_batch,
-                                 uint64_t seed)
+static inline void model_fixture_begin(struct model_fixture *f, const char *text,
+                                       const struct sample_shape *shape, int64_t micro_batch,
+                                       uint64_t seed)
 {
     struct error e;
-    *f = (struct fixture){.a = arithmetic_begin(seed), .shape = *shape, .key = {seed, 3}};
+    *f = (struct model_fixture){.a = arithmetic_begin(seed), .shape = *shape, .key = {seed, 3}};
     if (compile_text(text, shape, micro_batch, &f->model, &e))
         fail_msg("%s", e.text);
     f->parameters = model_parameters(f->model, &f->count);
@@ -92,7 +92,7 @@ static inline void fixture_begin(struct fixture *f, const char *text,
     fill_batch(f, f->batch, micro_batch);
 }
 
-static inline void fixture_end(struct fixture *f)
+static inline void model_fixture_end(struct model_fixture *f)
 {
     batch_free(f->batch);
     model_free(f->model);
@@ -101,7 +101,7 @@ static inline void fixture_end(struct fixture *f)
 
 static inline void keep_gradient(void *ctx, int parameter, const float *gradient)
 {
-    struct fixture *f = ctx;
+    struct model_fixture *f = ctx;
     const struct parameter *p = &f->parameters[parameter];
     assert_true((uintptr_t)gradient % 64 == 0);
     assert_true(f->delivered < f->count);
@@ -110,7 +110,7 @@ static inline void keep_gradient(void *ctx, int parameter, const float *gradient
 }
 
 // One training pass; the sum of the samples' losses.
-static inline double fixture_train(struct fixture *f, const struct batch *b)
+static inline double model_fixture_train(struct model_fixture *f, const struct batch *b)
 {
     struct gradient_sink sink = {.ready = keep_gradient, .ctx = f};
     struct error e;

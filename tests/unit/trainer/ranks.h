@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text/json.h"
-#include "trainer/gang.h"
+#include "trainer/launcher/gang.h"
 
 enum { RANKS_MAX = 16, SECOND = 1000 * 1000 };
 
@@ -36,7 +36,7 @@ static inline void hear(void *ctx, int rank, const json_t *message)
 }
 
 // In a rank: lets the parent hear an outcome.
-static inline int tell(struct gang_seat *seat, int err, const char *text)
+static inline int tell(struct gang_member *seat, int err, const char *text)
 {
     json_t *message = json_pack("{s:s, s:i}", "error", text, "code", err);
     int sent = gang_send(seat, message, NULL);
@@ -44,13 +44,13 @@ static inline int tell(struct gang_seat *seat, int err, const char *text)
     return sent;
 }
 
-static inline struct gang_result run_ranks(int world, int (*rank)(struct gang_seat *, void *),
+static inline struct gang_result run_ranks(int world, int (*rank)(struct gang_member *, void *),
                                            struct heard *heard)
 {
     struct gang_result result;
     struct error e = {0};
     const struct gang_spec spec = {
-        .world = world, .rank = rank, .message = hear, .ctx = heard, .spare_us = 10 * SECOND};
+        .world = world, .rank = rank, .message = hear, .ctx = heard, .grace_us = 10 * SECOND};
     must(gang_run(&spec, &result, &e) == 0);
     return result;
 }

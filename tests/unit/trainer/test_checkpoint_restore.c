@@ -17,7 +17,7 @@
 #include "base/os/file.h"
 #include "base/text/json.h"
 #include "trainer/checkpoint/restore.h"
-#include "trainer/checkpoint/snapshot.h"
+#include "trainer/checkpoint/snapshot_writer.h"
 
 enum { PARAMETERS = 2, BLOCK = 64 };
 
@@ -27,12 +27,12 @@ static const struct parameter parameters[PARAMETERS] = {
 };
 
 // A state with an optimizer of its own.
-struct fixture {
+struct restore_fixture {
     struct train_state state;
     float weights[BLOCK];
     int32_t exponents[PARAMETERS];
     atomic_int written;
-    struct snapshot_place last;
+    struct snapshot_info last;
 };
 
 static struct optimizer *make_optimizer(const char *name)
@@ -56,7 +56,7 @@ static struct optimizer *make_optimizer(const char *name)
     return o;
 }
 
-static void fill(struct fixture *f, float value)
+static void fill(struct restore_fixture *f, float value)
 {
     for (int p = 0; p < PARAMETERS; p++)
         for (size_t i = 0; i < parameters[p].count; i++) {
@@ -67,7 +67,7 @@ static void fill(struct fixture *f, float value)
         }
 }
 
-static void fixture_open(struct fixture *f, const char *optimizer, float value)
+static void fixture_open(struct restore_fixture *f, const char *optimizer, float value)
 {
     memset(f, 0, sizeof *f);
     f->state = (struct train_state){
@@ -77,72 +77,72 @@ static void fixture_open(struct fixture *f, const char *optimizer, float value)
         .weights = f->weights,
         .optimizer = make_optimizer(optimizer),
         .exponents = f->exponents,
-        .at = {.step = 7,
-               .data_cursor = INT64_C(1) << 40,
-               .seed = UINT64_MAX - 5,
-               .exponents_known = true,
-               .window_steps = 3,
-               .window_loss = {.total = 12345678901, .not_finite = 2},
-               .window_norm = 0.1},
+        .position = {.step = 7,
+                     .data_cursor = INT64_C(1) << 40,
+                     .seed = UINT64_MAX - 5,
+                     .exponents_known = true,
+                     .window_steps = 3,
+                     .window_loss = {.total = 12345678901, .not_finite = 2},
+                     .window_norm = 0.1},
     };
     f->exponents[0] = -12;
     f->exponents[1] = 3;
     fill(f, value);
 }
 
-static void fixture_close(struct fixture *f)
+static void fixture_close(struct restore_fixture *f)
 {
     optimizer_free(f->state.optimizer);
 }
 
-static void note_written(void *ctx, const struct snapshot_place *place)
+static void note_written(void *ctx, const struct snapshot_info *place)
 {
-    struct fixture *f = ctx;
+    struct restore_fixture *f = ctx;
     f->last = *place;
     atomic_fetch_add(&f->written, 1);
 }
 
-static struct snapshots *take(struct fixture *f, const char *folder)
+static struct snapshot_writer *take(struct restore_fixture *f, const char *folder)
 {
-    struct snapshots *s = snapshots_new(&f->state, note_written, f);
-    const struct snapshot_place place = {.id = "x", .folder = folder, .step = 7};
+    struct snapshot_writer *s = snapshot_writer_new(&f->state, note_written, f);
+    const struct snapshot_info place = {.id = "x", .folder = folder, .step = 7};
     struct error e = {0};
     json_t *facts = json_pack("{s:s}", "fingerprint", "abacus");
-    assert_int_equal(snapshots_take(s, &f->state, &place, facts, &e), 0);
+    assert_int_equal(snapshot_writer_save(s, &f->state, &place, facts, &e), 0);
     json_decref(facts);
     return s;
 }
 
-static void write_one(struct fixture *f, const char *folder)
+static void write_one(struct restore_fixture *f, const char *folder)
 {
     struct error e = {0};
-    struct snapshots *s = take(f, folder);
-    assert_int_equal(snapshots_finish(s, &e), 0);
-    snapshots_free(s);
+    struct snapshot_writer *s = take(f, folder);
+    assert_int_equal(snapshot_writer_wait(s, &e), 0);
+    snapshot_writer_free(s);
 }
 
-static int restore_one(struct fixture *f, const char *folder, struct error *e)
+static int restore_one(struct restore_fixture *f, const char *folder, struct error *e)
 {
     char *folders[] = {(char *)(uintptr_t)folder};
-    return restore_first_whole(folders, 1, "abacus", &f->state, e);
+    return restore_first_intact(folders, 1, "abacus", &f->state, e);
 }
 
 static void test_snapshot_is_of_its_moment(void **state)
 {
     (void)state;
-    struct fixture f, g;
+    struct restore_fixture f, g;
     struct error e = {0};
     fixture_open(&f, "momentum", 1.0f);
-    struct snapshots *s = take(&f, "moment");
+    struct snapshot_writer *s = take(&f, "moment");
     fill(&f, 100.0f); // training goes on
-    assert_int_equal(snapshots_finish(s, &e), 0);
+    assert_int_equal(snapshot_writer_wait(s, &e), 0);
     assert_int_equal(f.written, 1);
     assert_int_equal(f.last.step, 7);
-    snapshots_free(s);
+    snapshot_writer_free(s);
 
     fixture_open(&g, "momentum", 0.0f);
-    struct train_position expected = f.state.at;
-    memset(&g.state.at, 0, sizeof g.state.at);
+    struct train_position expected = f.state.position;
+    memset(&g.state.position, 0, sizeof g.state.position);
     memset(g.exponents, 0, sizeof g.exponents);
     assert_int_equal(restore_one(&g, "moment", &e), 0);
     fill(&f, 1.0f);
@@ -150,7 +150,7 @@ static void test_snapshot_is_of_its_moment(void **state)
     assert_memory_equal(optimizer_state(g.state.optimizer, 0),
                         optimizer_state(f.state.optimizer, 0), BLOCK * sizeof(float));
     assert_memory_equal(g.exponents, f.exponents, sizeof g.exponents);
-    const struct train_position *at = &g.state.at;
+    const struct train_position *at = &g.state.position;
     assert_int_equal(at->step, expected.step);
     assert_int_equal(at->data_cursor, expected.data_cursor);
     assert_true(at->seed == expected.seed && at->exponents_known);
@@ -165,37 +165,37 @@ static void test_snapshot_is_of_its_moment(void **state)
 static void test_failed_write_is_told_once(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct restore_fixture f;
     struct error e = {0};
     fixture_open(&f, "momentum", 1.0f);
     assert_int_equal(file_write_durable("in-the-way", "x", 1, 0666, NULL), 0);
-    struct snapshots *s = take(&f, "in-the-way/folder");
-    assert_int_equal(snapshots_finish(s, &e), ERR_IO);
+    struct snapshot_writer *s = take(&f, "in-the-way/folder");
+    assert_int_equal(snapshot_writer_wait(s, &e), ERR_IO);
     assert_non_null(strstr(e.text, "in-the-way"));
     assert_int_equal(f.written, 0);
-    assert_int_equal(snapshots_finish(s, &e), 0);
-    snapshots_free(s);
+    assert_int_equal(snapshot_writer_wait(s, &e), 0);
+    snapshot_writer_free(s);
     fixture_close(&f);
 }
 
 static void test_without_exponents_they_are_not_known(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct restore_fixture f;
     struct error e = {0};
     fixture_open(&f, "momentum", 1.0f);
-    f.state.at.exponents_known = false; // a float training
+    f.state.position.exponents_known = false; // a float training
     write_one(&f, "float");
-    f.state.at.exponents_known = true;
+    f.state.position.exponents_known = true;
     assert_int_equal(restore_one(&f, "float", &e), 0);
-    assert_false(f.state.at.exponents_known);
+    assert_false(f.state.position.exponents_known);
     fixture_close(&f);
 }
 
 static void test_another_model_is_named(void **state)
 {
     (void)state;
-    struct fixture f, adam;
+    struct restore_fixture f, adam;
     struct parameter other[PARAMETERS];
     struct error e = {0};
     fixture_open(&f, "momentum", 1.0f);
@@ -225,17 +225,17 @@ static void test_another_model_is_named(void **state)
 static void test_first_whole_of_several(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct restore_fixture f;
     struct error e = {0};
     char *folders[] = {"missing", "short", "whole"};
     fixture_open(&f, "momentum", 1.0f);
     write_one(&f, "short");
     write_one(&f, "whole");
     assert_int_equal(truncate("short/weights.safetensors", 50), 0);
-    assert_int_equal(restore_first_whole(folders, 3, "abacus", &f.state, &e), 0);
-    assert_int_equal(restore_first_whole(folders, 2, "abacus", &f.state, &e), ERR_NOT_FOUND);
+    assert_int_equal(restore_first_intact(folders, 3, "abacus", &f.state, &e), 0);
+    assert_int_equal(restore_first_intact(folders, 2, "abacus", &f.state, &e), ERR_NOT_FOUND);
     assert_non_null(strstr(e.text, "missing"));
-    assert_int_equal(restore_first_whole(folders + 1, 1, "abacus", &f.state, &e), ERR_CORRUPT);
+    assert_int_equal(restore_first_intact(folders + 1, 1, "abacus", &f.state, &e), ERR_CORRUPT);
     assert_non_null(strstr(e.text, "short/weights.safetensors"));
     fixture_close(&f);
 }

@@ -19,7 +19,7 @@
 
 enum { ARENA = 8 << 20 };
 
-static int open_comm(struct gang_seat *seat, int64_t timeout_us, struct comm **c, struct error *e)
+static int open_comm(struct gang_member *seat, int64_t timeout_us, struct comm **c, struct error *e)
 {
     const struct comm_config config = {
         .rank = seat->rank,
@@ -33,7 +33,7 @@ static int open_comm(struct gang_seat *seat, int64_t timeout_us, struct comm **c
 
 // Arithmetic.
 
-static int reduce_int32(struct gang_seat *seat, struct comm *c, size_t count)
+static int reduce_int32(struct gang_member *seat, struct comm *c, size_t count)
 {
     struct error e = {0};
     int32_t *a = comm_alloc(c, count * sizeof *a);
@@ -57,7 +57,7 @@ static int reduce_int32(struct gang_seat *seat, struct comm *c, size_t count)
     return 0;
 }
 
-static int reduce_others(struct gang_seat *seat, struct comm *c)
+static int reduce_others(struct gang_member *seat, struct comm *c)
 {
     enum { COUNT = 1001 };
     struct error e = {0};
@@ -77,7 +77,7 @@ static int reduce_others(struct gang_seat *seat, struct comm *c)
 }
 
 // More in flight than there is room for, finished in another order than started.
-static int reduce_many(struct gang_seat *seat, struct comm *c)
+static int reduce_many(struct gang_member *seat, struct comm *c)
 {
     enum { MANY = 3 * COMM_PENDING_MAX, COUNT = 300 };
     struct error e = {0};
@@ -145,7 +145,7 @@ static int64_t of_all(int world, size_t i, enum comm_op op)
 }
 
 // Reduces into parts and gathers the parts again.
-static int scatter_and_gather(struct gang_seat *seat, struct comm *c, struct comm_work work)
+static int scatter_and_gather(struct gang_member *seat, struct comm *c, struct comm_work work)
 {
     struct error e = {0};
     size_t size = size_of(work.type);
@@ -170,7 +170,7 @@ static int scatter_and_gather(struct gang_seat *seat, struct comm *c, struct com
     return 0;
 }
 
-static int rank_parts(struct gang_seat *seat, void *ctx)
+static int rank_parts(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     enum { MOST = 50021 };
@@ -203,7 +203,7 @@ static void test_scatter_and_gather(void **state)
 }
 
 // A step's pattern: many parts in flight, their buffers filled again after one all-reduce.
-static int rank_steps(struct gang_seat *seat, void *ctx)
+static int rank_steps(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     enum { BUFFERS = 5, COUNT = 3000, ROUNDS = 200 };
@@ -274,7 +274,7 @@ static void test_parts_cover_everything(void **state)
             }
 }
 
-static int copy_around(struct gang_seat *seat, struct comm *c)
+static int copy_around(struct gang_member *seat, struct comm *c)
 {
     const size_t bytes = (1 << 20) + 17; // more than the stage holds
     struct error e = {0};
@@ -290,7 +290,7 @@ static int copy_around(struct gang_seat *seat, struct comm *c)
     return 0;
 }
 
-static int rank_arithmetic(struct gang_seat *seat, void *ctx)
+static int rank_arithmetic(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -322,7 +322,7 @@ static void test_arithmetic(void **state)
 // Missing peers.
 
 // Reduces until something breaks, and tells what.
-static int reduce_until_error(struct gang_seat *seat, struct comm *c)
+static int reduce_until_error(struct gang_member *seat, struct comm *c)
 {
     struct error e = {0};
     int err = 0;
@@ -339,7 +339,7 @@ static int reduce_until_error(struct gang_seat *seat, struct comm *c)
     return 0;
 }
 
-static int rank_killed(struct gang_seat *seat, void *ctx)
+static int rank_killed(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -377,7 +377,7 @@ static void test_killed_rank_is_named_in_time(void **state)
     assert_all_others_name(&heard, 4, "rank 1 died", 2 * SECOND);
 }
 
-static int rank_gives_up(struct gang_seat *seat, void *ctx)
+static int rank_gives_up(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -405,7 +405,7 @@ static void test_abort_tells_why(void **state)
                            2 * SECOND);
 }
 
-static int rank_hangs(struct gang_seat *seat, void *ctx)
+static int rank_hangs(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -433,7 +433,7 @@ static void test_hang_is_named(void **state)
 
 static int gather_from_elsewhere(void *ctx, const json_t *mine, json_t **all, struct error *e)
 {
-    struct gang_seat *seat = ctx;
+    struct gang_member *seat = ctx;
     json_t *changed = json_deep_copy(mine);
     if (seat->rank == 1 && json_is_object(changed)) {
         json_object_set_new(changed, "machine", json_string("another kernel"));
@@ -444,7 +444,7 @@ static int gather_from_elsewhere(void *ctx, const json_t *mine, json_t **all, st
     return err;
 }
 
-static int rank_elsewhere(struct gang_seat *seat, void *ctx)
+static int rank_elsewhere(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -478,7 +478,7 @@ static void test_two_machines_are_refused(void **state)
 // Dies between hearing where the segment is and opening it.
 static int gather_and_die(void *ctx, const json_t *mine, json_t **all, struct error *e)
 {
-    struct gang_seat *seat = ctx;
+    struct gang_member *seat = ctx;
     bool introduced = !json_is_object(mine);
     int err = gang_all_gather(seat, mine, all, e);
     if (seat->rank == 1 && introduced) {
@@ -488,7 +488,7 @@ static int gather_and_die(void *ctx, const json_t *mine, json_t **all, struct er
     return err;
 }
 
-static int rank_dies_early(struct gang_seat *seat, void *ctx)
+static int rank_dies_early(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};

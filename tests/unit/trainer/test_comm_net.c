@@ -28,7 +28,7 @@ static const char *placement;
 static int unlucky; // the rank that something happens to
 
 struct place {
-    struct gang_seat *seat;
+    struct gang_member *seat;
     void (*places_known)(struct place *p, json_t *all); // may be NULL
 };
 
@@ -57,7 +57,7 @@ static int open_comm(struct place *p, int64_t timeout_us, struct comm **c, struc
     return comm_open(&config, c, e);
 }
 
-static struct gang_result run_placed(const char *where, int (*rank)(struct gang_seat *, void *),
+static struct gang_result run_placed(const char *where, int (*rank)(struct gang_member *, void *),
                                      struct heard *heard)
 {
     struct gang_result result;
@@ -68,7 +68,7 @@ static struct gang_result run_placed(const char *where, int (*rank)(struct gang_
                                    .rank = rank,
                                    .message = hear,
                                    .ctx = heard ? heard : &silence,
-                                   .spare_us = 10 * SECOND};
+                                   .grace_us = 10 * SECOND};
     must(gang_run(&spec, &result, &e) == 0);
     return result;
 }
@@ -140,7 +140,7 @@ static int check_parts(struct comm *c, struct comm_work w)
     return 0;
 }
 
-static int rank_arithmetic(struct gang_seat *seat, void *ctx)
+static int rank_arithmetic(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     enum { MOST = 300007 };
@@ -176,7 +176,7 @@ static void test_arithmetic(void **state)
 }
 
 // In another order than started, while more are in flight than there is room for.
-static int rank_with_many(struct gang_seat *seat, void *ctx)
+static int rank_with_many(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     enum { MANY = 3 * COMM_PENDING_MAX, COUNT = 3000 };
@@ -203,7 +203,7 @@ static int rank_with_many(struct gang_seat *seat, void *ctx)
     return 0;
 }
 
-static int rank_copies(struct gang_seat *seat, void *ctx)
+static int rank_copies(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     const size_t sizes[] = {0, 1, 63, 65, 100001, (9 << 20) + 5};
@@ -237,7 +237,7 @@ static void test_queue_and_broadcast(void **state)
 
 // Numbers whose sum depends on the order: each machine's in the order of its ranks, then these in
 // the order of machines.
-static int rank_floats(struct gang_seat *seat, void *ctx)
+static int rank_floats(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     enum { COUNT = 30011 };
@@ -271,7 +271,7 @@ static void test_floats_have_an_order(void **state)
 
 // Missing peers.
 
-static int reduce_until_error(struct gang_seat *seat, struct comm *c)
+static int reduce_until_error(struct gang_member *seat, struct comm *c)
 {
     struct error e = {0};
     int err = 0;
@@ -297,7 +297,7 @@ static int open_and_warm(struct place *place, int64_t timeout_us, struct comm **
     return 0;
 }
 
-static int rank_killed(struct gang_seat *seat, void *ctx)
+static int rank_killed(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct place place = {.seat = seat};
@@ -337,7 +337,7 @@ static void test_killed_rank_is_named_in_time(void **state)
 }
 
 // The whole process stops, and goes on when it has been given up.
-static int rank_stopped(struct gang_seat *seat, void *ctx)
+static int rank_stopped(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct place place = {.seat = seat};
@@ -368,7 +368,7 @@ static void test_stopped_rank_is_named(void **state)
     }
 }
 
-static int rank_gives_up(struct gang_seat *seat, void *ctx)
+static int rank_gives_up(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct place place = {.seat = seat};
@@ -399,7 +399,7 @@ static void test_abort_tells_why(void **state)
     }
 }
 
-static int rank_leaves(struct gang_seat *seat, void *ctx)
+static int rank_leaves(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct place place = {.seat = seat};
@@ -422,7 +422,7 @@ static void test_rank_that_leaves_is_named(void **state)
     assert_all_others_say(&heard, 2, "has left", 2 * SECOND);
 }
 
-static int rank_out_of_step(struct gang_seat *seat, void *ctx)
+static int rank_out_of_step(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct place place = {.seat = seat};
@@ -477,7 +477,7 @@ static void strangers_come(struct place *p, json_t *all)
     }
 }
 
-static int rank_visited(struct gang_seat *seat, void *ctx)
+static int rank_visited(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct place place = {.seat = seat, .places_known = strangers_come};
@@ -505,7 +505,7 @@ static void remember_port(struct place *p, json_t *all)
     port_of_0 = (int)jget_int(json_array_get(all, 0), "port", 0);
 }
 
-static int rank_that_knocks(struct gang_seat *seat, void *ctx)
+static int rank_that_knocks(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct place place = {.seat = seat, .places_known = remember_port};
@@ -530,7 +530,7 @@ static void lose_the_way(struct place *p, json_t *all)
         json_object_set_new(json_array_get(all, 0), "port", json_integer(1));
 }
 
-static int rank_unreachable(struct gang_seat *seat, void *ctx)
+static int rank_unreachable(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct place place = {.seat = seat, .places_known = lose_the_way};

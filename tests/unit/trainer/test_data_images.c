@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/hash.h"
-#include "trainer/commands.h"
+#include "trainer/commands/commands.h"
 #include "trainer/data/packed.h"
 #include "trainer/data/picture.h"
 

@@ -32,13 +32,14 @@ static void open_data(int bad)
     open_good(spec, "{}");
 }
 
-static struct prefetch_ask ask_of(int64_t number)
+static struct prefetch_request ask_of(int64_t number)
 {
-    return (struct prefetch_ask){.cursor = number * SIZE, .key = {.seed = 9, .step = number / 4}};
+    return (struct prefetch_request){.cursor = number * SIZE,
+                                     .key = {.seed = 9, .step = number / 4}};
 }
 
 // What a plain fetch gives.
-static void expect_batch(const struct batch *b, const struct prefetch_ask *ask)
+static void expect_batch(const struct batch *b, const struct prefetch_request *ask)
 {
     int64_t indices[SIZE];
     struct error e;
@@ -70,16 +71,16 @@ static void end(struct prefetch *p)
 
 static void take(struct prefetch *p, int64_t number)
 {
-    struct prefetch_ask ask = ask_of(number);
+    struct prefetch_request ask = ask_of(number);
     struct error e;
-    assert_int_equal(prefetch_take(p, &ask, &batch, &e), 0);
+    assert_int_equal(prefetch_get(p, &ask, &batch, &e), 0);
     expect_batch(batch, &ask);
 }
 
 static void ask_for(struct prefetch *p, int64_t number)
 {
-    struct prefetch_ask ask = ask_of(number);
-    prefetch_ask(p, &ask);
+    struct prefetch_request ask = ask_of(number);
+    prefetch_request(p, &ask);
 }
 
 static void test_as_a_loop_uses_it(void **state)
@@ -136,7 +137,7 @@ static void test_errors_come_with_the_take(void **state)
     struct prefetch *p = begin(5);
     int failed = 0;
     for (int64_t i = 0; i < 19; i++) { // three epochs
-        struct prefetch_ask ask = ask_of(i);
+        struct prefetch_request ask = ask_of(i);
         struct error e = {0};
         int64_t indices[SIZE];
         bool bad = false;
@@ -146,7 +147,7 @@ static void test_errors_come_with_the_take(void **state)
         for (int64_t k = 0; k < PREFETCH_DEPTH; k++)
             ask_for(p, i + k);
         clock_sleep_us(300);
-        assert_int_equal(prefetch_take(p, &ask, &batch, &e), bad ? ERR_CORRUPT : 0);
+        assert_int_equal(prefetch_get(p, &ask, &batch, &e), bad ? ERR_CORRUPT : 0);
         if (bad)
             assert_non_null(strstr(e.text, "number 0 of sample 5 is nan"));
         else

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/text/json.h"
-#include "tests/unit/trainer/command.h"
+#include "tests/unit/trainer/command_process.h"
 #include "tests/unit/trainer/toys.h"
 
 enum { TOLERANCE = 10 }; // percent
@@ -25,7 +25,7 @@ enum { FAMILIES = sizeof families / sizeof *families };
 
 static json_t *described(const char *file, const char *model, const char *slots)
 {
-    struct command c;
+    struct command_process c;
     RUN(&c, "describe.log", "describe", file, "--set", model, "--slots", slots, "-o", "json");
     json_t *answer = NULL;
     if (c.code || json_parse(c.output, strlen(c.output), "answer", &answer, NULL))
@@ -59,7 +59,7 @@ static void compare(const char *file, const char *model, const char *slots)
     const json_t *memory = jget(answer, "memory");
     int64_t total = jget_int(memory, "total", 0);
     pid_t ranks[8];
-    struct command c;
+    struct command_process c;
     start(&c, "run.log", "run", file, "--set", model, "--slots", slots, "--overwrite", "--set",
           "trainer.steps=100000", "--set", "trainer.checkpoint_every=3", "--set",
           "trainer.validate_every=0", "--set", "trainer.schedule={name: constant}", NULL);
@@ -92,7 +92,7 @@ static void test_memory_is_what_ranks_have(void **state)
 static void test_table_of_layers(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     RUN(&c, "table.log", "describe", "toy.yaml", "--slots", "2", "--set",
         "trainer.fusion_bytes=65536");
     assert_says(&c, 0, "parameters");

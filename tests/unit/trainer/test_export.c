@@ -8,14 +8,14 @@
 
 #include "api/checkpoint.h"
 #include "base/text/json.h"
-#include "tests/unit/trainer/command.h"
+#include "tests/unit/trainer/command_process.h"
 #include "tests/unit/trainer/toys.h"
 
 #define CHECKPOINT "normed/step-00000012"
 
 static int set_up(void **state)
 {
-    struct command c;
+    struct command_process c;
     must(file_write_durable("toy.yaml", toys_mlp, strlen(toys_mlp), 0666, NULL) == 0);
     toys_make(state);
     RUN(&c, "run.log", "run", "toy.yaml", "--checkpoint-dir", "normed", "--set",
@@ -59,7 +59,7 @@ static void compare(const char *file, json_t *header, const char *data)
 static void test_weights_and_statistics(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     RUN(&c, "export.log", "export", CHECKPOINT, "out.safetensors");
     assert_says(&c, 0, "of step 12");
     free(c.output);
@@ -80,7 +80,7 @@ static void test_weights_and_statistics(void **state)
 static void test_nothing_is_replaced_unasked(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     must(file_write_durable("there.safetensors", "mine", 4, 0666, NULL) == 0);
     RUN(&c, "there.log", "export", CHECKPOINT, "there.safetensors");
     assert_says(&c, 5, "there.safetensors is there already; --force replaces it");
@@ -93,7 +93,7 @@ static void test_nothing_is_replaced_unasked(void **state)
 static void test_what_cannot_be_exported(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     RUN(&c, "none.log", "export", "nowhere", "a.safetensors");
     assert_says(&c, 3, "nowhere");
     free(c.output);

@@ -16,7 +16,7 @@ enum { STEPS = 50 };
 enum { SAMPLES = 1000, LABELS = 2000, VALUES = 3000, TOKENS = 4000 }; // streams of draws
 static const double tolerance = 1e-4;
 
-struct run {
+struct golden_run {
     json_t *golden;
     struct sample_shape shape;
     int64_t samples, batch_size, micro_batch;
@@ -53,7 +53,7 @@ static int32_t below(uint64_t stream, uint64_t place, int64_t limit)
     return (int32_t)(draw(stream, place) % (uint64_t)limit);
 }
 
-static void fill_sample(const struct run *r, int64_t sample, int64_t at)
+static void fill_sample(const struct golden_run *r, int64_t sample, int64_t at)
 {
     const struct sample_shape *s = &r->shape;
     struct batch *b = r->batch;
@@ -74,14 +74,14 @@ static void fill_sample(const struct run *r, int64_t sample, int64_t at)
 }
 
 // Micro-batch m of a step.
-static void fill_batch(const struct run *r, int64_t step, int64_t m)
+static void fill_batch(const struct golden_run *r, int64_t step, int64_t m)
 {
     r->batch->count = r->micro_batch;
     for (int64_t i = 0; i < r->micro_batch; i++)
         fill_sample(r, (step * r->batch_size + m * r->micro_batch + i) % r->samples, i);
 }
 
-static void fill_weights(const struct run *r)
+static void fill_weights(const struct golden_run *r)
 {
     const json_t *facts = jget(r->golden, "parameters"), *fact;
     size_t i;
@@ -131,7 +131,7 @@ static struct sample_shape read_shape(const json_t *shape)
 }
 
 // What follows the model's gradients: their sum, and the optimizer.
-static void open_step(struct run *r, int64_t micro_batches, enum reduction_mode reduction)
+static void open_step(struct golden_run *r, int64_t micro_batches, enum reduction_mode reduction)
 {
     struct error e;
     const struct optimizer_config optimizer = {
@@ -161,11 +161,11 @@ static void open_step(struct run *r, int64_t micro_batches, enum reduction_mode 
     r->weights = reducer_weights(r->sync);
 }
 
-static void begin(struct run *r, const char *name, int64_t micro_batches,
+static void begin(struct golden_run *r, const char *name, int64_t micro_batches,
                   enum reduction_mode reduction)
 {
     struct error e;
-    *r = (struct run){.golden = load(name), .a = arithmetic_begin(0)};
+    *r = (struct golden_run){.golden = load(name), .a = arithmetic_begin(0)};
     r->shape = read_shape(jget(r->golden, "shape"));
     r->samples = jget_int(r->golden, "samples", 0);
     r->batch_size = jget_int(r->golden, "batch", 0);
@@ -182,7 +182,7 @@ static void begin(struct run *r, const char *name, int64_t micro_batches,
     model_set_parameters(r->model, r->weights);
 }
 
-static void end(struct run *r)
+static void end(struct golden_run *r)
 {
     batch_free(r->batch);
     optimizer_free(r->optimizer);
@@ -193,7 +193,8 @@ static void end(struct run *r)
     json_decref(r->golden);
 }
 
-static void pass(const struct run *r, int64_t step, int64_t m, const struct gradient_sink *sink)
+static void pass(const struct golden_run *r, int64_t step, int64_t m,
+                 const struct gradient_sink *sink)
 {
     const struct draw_key key = {.seed = 1, .step = step};
     struct error e;
@@ -202,7 +203,8 @@ static void pass(const struct run *r, int64_t step, int64_t m, const struct grad
         fail_msg("%s", e.text);
 }
 
-static int update(const struct run *r, int64_t step, struct reducer_totals *totals, struct error *e)
+static int update(const struct golden_run *r, int64_t step, struct reducer_totals *totals,
+                  struct error *e)
 {
     bool again = false;
     int range_count, err = reducer_finish_step(r->sync, totals, &again, e);
@@ -216,7 +218,7 @@ static int update(const struct run *r, int64_t step, struct reducer_totals *tota
     return err ? err : reducer_wait_weights(r->sync, e);
 }
 
-static double train_step(const struct run *r, int64_t step)
+static double train_step(const struct golden_run *r, int64_t step)
 {
     int64_t count = r->batch_size / r->micro_batch;
     struct reducer_totals totals = {0};
@@ -239,7 +241,7 @@ static double train_step(const struct run *r, int64_t step)
     return loss_mean(&totals.loss, r->batch_size);
 }
 
-static double evaluate(const struct run *r)
+static double evaluate(const struct golden_run *r)
 {
     struct loss_sum sum = {0};
     struct error e;
@@ -262,7 +264,7 @@ static void expect_loss(const char *name, const char *when, double found, double
 
 static void check(const char *name, int64_t micro_batches, enum reduction_mode reduction)
 {
-    struct run r;
+    struct golden_run r;
     begin(&r, name, micro_batches, reduction);
     const json_t *losses = jget(r.golden, "losses");
     assert_int_equal(json_array_size(losses), STEPS);

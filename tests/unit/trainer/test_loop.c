@@ -20,13 +20,13 @@
 #include "base/os/file.h"
 #include "tests/unit/trainer/ranks.h"
 #include "tests/unit/trainer/toys.h"
-#include "trainer/job.h"
-#include "trainer/link_local.h"
+#include "trainer/launcher/local_launcher.h"
+#include "trainer/loop/job.h"
 
 enum { STEPS = 12, CHECKPOINTS_MAX = 8, REPORTS_MAX = 16 };
 
 // One training, as the parent sees it.
-struct run {
+struct loop_run {
     const char *yaml;
     int world;
     int64_t drain_at, kill_at; // step after which rank 0 asks to drain, or kills rank 1; 0: never
@@ -40,7 +40,7 @@ struct run {
     int checkpoint_count;
     char failures[RANKS_MAX][ERROR_TEXT_MAX];
     int codes[RANKS_MAX];
-    bool drained, hopeless;
+    bool drained, permanent_failure;
     double validation[REPORTS_MAX], losses[REPORTS_MAX]; // losses by step
     int validations;
     struct gang_result result;
@@ -49,8 +49,8 @@ struct run {
 // A rank.
 
 struct seat_link {
-    struct link_local local; // first: link_local's operations get this pointer
-    const struct run *run;
+    struct local_launcher local; // first: local_launcher's operations get this pointer
+    const struct loop_run *run;
     int64_t step;
 };
 
@@ -71,32 +71,32 @@ static int poll_step(void *ctx, bool *drain, struct error *e)
     return 0;
 }
 
-static int rank_trains(struct gang_seat *seat, void *ctx)
+static int rank_trains(struct gang_member *member, void *ctx)
 {
-    struct run *run = ctx;
+    struct loop_run *run = ctx;
     struct seat_link l = {.run = run};
-    struct link link = link_local_open(&l.local, seat);
-    struct link_ops ops = *link.ops;
+    struct launcher launcher = local_launcher_open(&l.local, member);
+    struct launcher_ops ops = *launcher.ops;
     ops.step = note_step;
     ops.poll = poll_step;
-    run->pids[seat->rank] = getpid();
-    const struct job job = {
+    run->pids[member->rank] = getpid();
+    const struct training_job job = {
         .name = "test",
         .trainer = run->trainer,
         .folder = ".",
-        .rank = seat->rank,
-        .world = seat->world,
+        .rank = member->rank,
+        .world = member->world,
         .seed = 11,
-        .link = {.ops = &ops, .ctx = &l},
+        .launcher = {.ops = &ops, .ctx = &l},
         .checkpoint_folder = run->folder,
         .restore = run->restore,
         .restore_count = run->restore_count,
     };
-    enum job_end end;
+    enum training_end end;
     struct error e = {0};
-    int err = job_train(&job, &end, &e);
+    int err = training_job_run(&job, &end, &e);
     if (err)
-        link_local_failed(&l.local, err, e.text);
+        local_launcher_report_failure(&l.local, err, e.text);
     return err_exit_code(err);
 }
 
@@ -104,7 +104,7 @@ static int rank_trains(struct gang_seat *seat, void *ctx)
 
 static void hear_run(void *ctx, int rank, const json_t *message)
 {
-    struct run *run = ctx;
+    struct loop_run *run = ctx;
     const char *group = jget_string(message, "group", NULL);
     const char *folder = jget_string(message, "checkpoint", NULL);
     const char *failed = jget_string(message, "failed", NULL);
@@ -120,11 +120,11 @@ static void hear_run(void *ctx, int rank, const json_t *message)
         run->validation[run->validations++] = jget_double(metrics, "validation_loss", NAN);
     else if (group)
         run->losses[jget_int(message, "at", 0)] = jget_double(metrics, "loss", NAN);
-    run->hopeless |= jget(message, "hopeless") != NULL;
+    run->permanent_failure |= jget(message, "permanent_failure") != NULL;
     run->drained |= jget_bool(message, "drained", false);
 }
 
-static void train(struct run *run)
+static void train(struct loop_run *run)
 {
     struct error e = {0};
     struct yaml_doc doc = {0};
@@ -139,7 +139,7 @@ static void train(struct run *run)
                                    .rank = rank_trains,
                                    .message = hear_run,
                                    .ctx = run,
-                                   .spare_us = 10 * SECOND};
+                                   .grace_us = 10 * SECOND};
     assert_int_equal(dir_make(run->folder, 0777, &e), 0);
     assert_int_equal(gang_run(&spec, &run->result, &e), 0);
     munmap(run->pids, RANKS_MAX * sizeof *run->pids);
@@ -148,7 +148,7 @@ static void train(struct run *run)
     yaml_doc_free(&doc);
 }
 
-static void assert_well(const struct run *run)
+static void assert_well(const struct loop_run *run)
 {
     for (int r = 0; r < run->world; r++)
         if (run->failures[r][0])
@@ -171,7 +171,7 @@ static void digest(const char *folder, struct digests *out)
     checkpoint_close(ck);
 }
 
-static void digest_last(const struct run *run, struct digests *out)
+static void digest_last(const struct loop_run *run, struct digests *out)
 {
     assert_well(run);
     digest(run->checkpoints[run->checkpoint_count - 1], out);
@@ -190,10 +190,10 @@ static void assert_same_in_worlds(const char *yaml, int worlds)
 {
     static const int sizes[] = {0, 1, 40000, 16384}; // 0: measured
     struct digests first = {0}, now;
-    struct run reference = {0};
+    struct loop_run reference = {0};
     for (int world = 1; world <= worlds; world++) {
         char *whole = xasprintf("%s  verify: 5\n  fusion_bytes: %d\n", yaml, sizes[world % 4]);
-        struct run run = {.yaml = whole, .world = world, .folder = "worlds"};
+        struct loop_run run = {.yaml = whole, .world = world, .folder = "worlds"};
         train(&run);
         digest_last(&run, &now);
         if (world == 1) {
@@ -252,8 +252,8 @@ static void test_float_is_near_exact(void **state)
 {
     (void)state;
     char *yaml = xasprintf("%s  reduction: float\n", toys_mlp);
-    struct run exact = {.yaml = toys_mlp, .world = 2, .folder = "exact"};
-    struct run floats = {.yaml = yaml, .world = 3, .folder = "float"};
+    struct loop_run exact = {.yaml = toys_mlp, .world = 2, .folder = "exact"};
+    struct loop_run floats = {.yaml = yaml, .world = 3, .folder = "float"};
     train(&exact);
     train(&floats);
     assert_well(&exact);
@@ -265,9 +265,9 @@ static void test_float_is_near_exact(void **state)
 
 // Interrupted trainings end as undisturbed ones do.
 
-static void undisturbed(struct run *run, struct digests *digests)
+static void undisturbed(struct loop_run *run, struct digests *digests)
 {
-    *run = (struct run){.yaml = toys_mlp, .world = 1, .folder = "undisturbed"};
+    *run = (struct loop_run){.yaml = toys_mlp, .world = 1, .folder = "undisturbed"};
     train(run);
     digest_last(run, digests);
 }
@@ -275,14 +275,16 @@ static void undisturbed(struct run *run, struct digests *digests)
 static void test_drain_and_go_on_with_other_ranks(void **state)
 {
     (void)state;
-    struct run whole, first = {.yaml = toys_mlp, .world = 3, .folder = "drained", .drain_at = 7};
+    struct loop_run whole,
+        first = {.yaml = toys_mlp, .world = 3, .folder = "drained", .drain_at = 7};
     struct digests expected, got;
     undisturbed(&whole, &expected);
     train(&first);
     assert_well(&first);
     assert_true(first.drained);
     assert_string_equal(first.checkpoints[first.checkpoint_count - 1], "drained/step-00000007");
-    struct run second = {.yaml = toys_mlp, .world = 5, .folder = "drained", .restore_count = 1};
+    struct loop_run second = {
+        .yaml = toys_mlp, .world = 5, .folder = "drained", .restore_count = 1};
     second.restore[0] = first.checkpoints[first.checkpoint_count - 1];
     train(&second);
     digest_last(&second, &got);
@@ -296,7 +298,7 @@ static void test_drain_and_go_on_with_other_ranks(void **state)
 static void test_killed_rank_then_other_size(void **state)
 {
     (void)state;
-    struct run whole, first = {.yaml = toys_mlp, .world = 3, .folder = "killed", .kill_at = 6};
+    struct loop_run whole, first = {.yaml = toys_mlp, .world = 3, .folder = "killed", .kill_at = 6};
     struct digests expected, got;
     undisturbed(&whole, &expected);
     int64_t begin = clock_mono_us();
@@ -306,9 +308,9 @@ static void test_killed_rank_then_other_size(void **state)
     assert_int_equal(first.codes[0], ERR_PEER);
     assert_int_equal(first.codes[2], ERR_PEER);
     assert_non_null(strstr(first.failures[0], "rank 1 died"));
-    assert_false(first.hopeless);
+    assert_false(first.permanent_failure);
     assert_int_equal(first.checkpoint_count, 1);
-    struct run second = {.yaml = toys_mlp, .world = 2, .folder = "killed", .restore_count = 1};
+    struct loop_run second = {.yaml = toys_mlp, .world = 2, .folder = "killed", .restore_count = 1};
     second.restore[0] = first.checkpoints[0];
     train(&second);
     digest_last(&second, &got);
@@ -328,13 +330,13 @@ static void test_batch_and_rate_scale_with_slots(void **state)
 {
     (void)state;
     static const char yaml[] = SCALED("  global_batch_size: 16\n  scale_with_slots: true\n", "");
-    struct run whole = {.yaml = SCALED("  global_batch_size: 32\n", ", base_batch_size: 16"),
-                        .world = 1,
-                        .folder = "explicit"};
-    struct run two = {.yaml = yaml, .world = 2, .folder = "two"};
-    struct run first = {.yaml = yaml, .world = 2, .folder = "scaled", .drain_at = 7};
-    struct run second = {.yaml = yaml, .world = 3, .folder = "scaled", .restore_count = 1};
-    struct run three = {.yaml = yaml, .world = 3, .folder = "three"};
+    struct loop_run whole = {.yaml = SCALED("  global_batch_size: 32\n", ", base_batch_size: 16"),
+                             .world = 1,
+                             .folder = "explicit"};
+    struct loop_run two = {.yaml = yaml, .world = 2, .folder = "two"};
+    struct loop_run first = {.yaml = yaml, .world = 2, .folder = "scaled", .drain_at = 7};
+    struct loop_run second = {.yaml = yaml, .world = 3, .folder = "scaled", .restore_count = 1};
+    struct loop_run three = {.yaml = yaml, .world = 3, .folder = "three"};
     struct digests expected, got;
     train(&whole);
     digest_last(&whole, &expected);
@@ -368,12 +370,12 @@ static void damage(const char *folder)
 static void test_damaged_checkpoint_falls_back_or_is_refused(void **state)
 {
     (void)state;
-    struct run whole;
+    struct loop_run whole;
     struct digests expected, got;
     undisturbed(&whole, &expected);
     assert_int_equal(whole.checkpoint_count, 3); // steps 4, 8 and 12
     damage(whole.checkpoints[1]);
-    struct run second = {.yaml = toys_mlp, .world = 2, .folder = "again", .restore_count = 2};
+    struct loop_run second = {.yaml = toys_mlp, .world = 2, .folder = "again", .restore_count = 2};
     second.restore[0] = whole.checkpoints[1];
     second.restore[1] = whole.checkpoints[0];
     train(&second);
@@ -381,19 +383,20 @@ static void test_damaged_checkpoint_falls_back_or_is_refused(void **state)
     assert_same(&got, &expected);
     assert_string_equal(second.checkpoints[0], "again/step-00000008"); // trained anew from 4
 
-    struct run third = {.yaml = toys_mlp, .world = 2, .folder = "again", .restore_count = 1};
+    struct loop_run third = {.yaml = toys_mlp, .world = 2, .folder = "again", .restore_count = 1};
     third.restore[0] = whole.checkpoints[1];
     train(&third);
     assert_int_equal(third.codes[0], ERR_CORRUPT);
     assert_non_null(strstr(third.failures[0], "optimizer.safetensors"));
-    assert_true(third.hopeless);
+    assert_true(third.permanent_failure);
     assert_int_equal(third.codes[1], ERR_PEER);
 }
 
 static void test_checkpoint_of_another_model_is_refused(void **state)
 {
     (void)state;
-    struct run whole, other = {.yaml = toys_gpt, .world = 1, .folder = "other", .restore_count = 1};
+    struct loop_run whole,
+        other = {.yaml = toys_gpt, .world = 1, .folder = "other", .restore_count = 1};
     struct digests digests;
     undisturbed(&whole, &digests);
     other.restore[0] = whole.checkpoints[0];
@@ -404,11 +407,11 @@ static void test_checkpoint_of_another_model_is_refused(void **state)
 
 // Failures that no restart helps.
 
-static void assert_hopeless(const char *yaml, int code, const char *text)
+static void assert_fails_permanently(const char *yaml, int code, const char *text)
 {
-    struct run run = {.yaml = yaml, .world = 3, .folder = "bad"};
+    struct loop_run run = {.yaml = yaml, .world = 3, .folder = "bad"};
     train(&run);
-    assert_true(run.hopeless);
+    assert_true(run.permanent_failure);
     int named = 0;
     for (int r = 0; r < 3; r++) {
         assert_true(run.codes[r] == code || run.codes[r] == ERR_PEER);
@@ -421,24 +424,24 @@ static void assert_hopeless(const char *yaml, int code, const char *text)
 static void test_training_that_blows_up_names_the_tensor(void **state)
 {
     (void)state;
-    assert_hopeless(TOYS_HEAD
-                    "trainer:\n"
-                    "  model: {family: mlp, hidden: [8], classes: 4}\n" TOYS_IDX
-                    "  global_batch_size: 32\n  micro_batch_size: 4\n  steps: 12\n"
-                    "  optimizer: {name: sgd, learning_rate: 1.0e+6, weight_decay: 0.9}\n",
-                    ERR_CORRUPT, "gradient");
+    assert_fails_permanently(TOYS_HEAD
+                             "trainer:\n"
+                             "  model: {family: mlp, hidden: [8], classes: 4}\n" TOYS_IDX
+                             "  global_batch_size: 32\n  micro_batch_size: 4\n  steps: 12\n"
+                             "  optimizer: {name: sgd, learning_rate: 1.0e+6, weight_decay: 0.9}\n",
+                             ERR_CORRUPT, "gradient");
 }
 
 static void test_missing_data_is_named(void **state)
 {
     (void)state;
-    assert_hopeless(TOYS_HEAD
-                    "trainer:\n"
-                    "  model: {family: gpt, layers: 1, heads: 2, width: 16, context: 12}\n"
-                    "  data: {format: bytes, path: nowhere.txt}\n"
-                    "  global_batch_size: 4\n  micro_batch_size: 2\n  steps: 12\n"
-                    "  optimizer: {name: sgd, learning_rate: 0.1}\n",
-                    ERR_NOT_FOUND, "nowhere.txt");
+    assert_fails_permanently(TOYS_HEAD
+                             "trainer:\n"
+                             "  model: {family: gpt, layers: 1, heads: 2, width: 16, context: 12}\n"
+                             "  data: {format: bytes, path: nowhere.txt}\n"
+                             "  global_batch_size: 4\n  micro_batch_size: 2\n  steps: 12\n"
+                             "  optimizer: {name: sgd, learning_rate: 0.1}\n",
+                             ERR_NOT_FOUND, "nowhere.txt");
 }
 
 int main(void)

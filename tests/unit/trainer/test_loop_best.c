@@ -11,7 +11,7 @@
 
 #include "api/checkpoint.h"
 #include "base/text/json.h"
-#include "tests/unit/trainer/command.h"
+#include "tests/unit/trainer/command_process.h"
 #include "tests/unit/trainer/toys.h"
 
 #define TOY                                                                                        \
@@ -30,7 +30,7 @@ static const char given_up[] =
 
 static int set_up(void **state)
 {
-    struct command c;
+    struct command_process c;
     must(file_write_durable("toy.yaml", toys_mlp, strlen(toys_mlp), 0666, NULL) == 0);
     must(file_write_durable("gpt.yaml", toys_gpt, strlen(toys_gpt), 0666, NULL) == 0);
     toys_make(NULL);
@@ -49,7 +49,7 @@ static int tear_down(void **state)
 
 static void test_patience_survives_a_resume(void **state)
 {
-    struct command c;
+    struct command_process c;
     start(&c, "first.log", PATIENT, "resumed", NULL);
     wait_for(&c, "step 150  checkpoint");
     kill(c.pid, SIGINT);
@@ -72,7 +72,7 @@ static void test_patience_survives_a_resume(void **state)
 
 static void test_patience_survives_a_death(void **state)
 {
-    struct command c;
+    struct command_process c;
     start(&c, "killed.log", PATIENT, "killed", NULL);
     wait_for(&c, "step 150  checkpoint");
     kill(last_child(c.pid), SIGKILL);
@@ -88,7 +88,7 @@ static void test_patience_survives_a_death(void **state)
 static void test_patience_wants_a_metric(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     RUN(&c, "metric.log", PATIENT, "metric", "--set", "searcher.metric=validation_perplexity");
     assert_says(&c, 2,
                 "searcher.metric is validation_perplexity, which these data do not give; they give "
@@ -114,7 +114,7 @@ static json_t *manifest_of(const char *folder)
 static void test_best_is_kept(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     RUN(&c, "best.log", TOY, "--checkpoint-dir", "best", "--set", "trainer.checkpoint_every=0",
         "--set", "trainer.validate_every=2");
     assert_says(&c, 0, "best/best\n");
@@ -138,7 +138,7 @@ static void test_best_is_kept(void **state)
 static void test_checkpoints_of_the_best_can_be_left_out(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     RUN(&c, "none.log", TOY, "--checkpoint-dir", "none", "--set", "trainer.checkpoint_every=0",
         "--set", "trainer.validate_every=2", "--set", "trainer.checkpoint_best=false");
     assert_says(&c, 0, "step 12  checkpoint");
@@ -149,7 +149,7 @@ static void test_checkpoints_of_the_best_can_be_left_out(void **state)
 static void test_larger_may_be_better(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     RUN(&c, "larger.log", TOY, "--checkpoint-dir", "larger", "--set",
         "searcher.metric=validation_accuracy", "--set", "searcher.smaller_is_better=false", "--set",
         "trainer.validate_every=1");
@@ -166,7 +166,7 @@ static void test_larger_may_be_better(void **state)
 static void test_folder_of_another_run(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     RUN(&c, "a.log", TOY, "--checkpoint-dir", "used");
     assert_says(&c, 0, "used/step-00000012");
     free(c.output);
@@ -198,7 +198,7 @@ static void test_folder_of_another_run(void **state)
 static void test_perplexity_of_text(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     RUN(&c, "gpt.log", "run", "gpt.yaml", "--slots", "2");
     assert_says(&c, 0, "perplexity ");
     json_t *manifest = manifest_of("checkpoints/test/step-00000012");
@@ -215,7 +215,7 @@ static void test_perplexity_of_text(void **state)
 static void test_bench_measures(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     RUN(&c, "bench.log", "bench", "toy.yaml", "--slots", "2", "--warmup", "1", "--steps", "3", "-o",
         "json");
     assert_int_equal(c.code, 0);

@@ -22,23 +22,23 @@
 #include "base/os/proc.h"
 #include "tests/unit/trainer/ranks.h"
 #include "tests/unit/trainer/toys.h"
-#include "trainer/commands.h"
+#include "trainer/commands/commands.h"
 
 // The master: a thread per connection, one request each.
 
 enum { CALLS_MAX = 200, ROUNDS_MAX = 16, REQUEST_MAX = 1 << 20 };
 
-struct call {
+struct fake_call {
     char what[160]; // "POST /api/v1/..."
     json_t *body;
 };
 
-struct master {
+struct fake_master {
     int listener, port;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct call calls[CALLS_MAX]; // accepted ones but gathers and long-polls
+    struct fake_call calls[CALLS_MAX]; // accepted ones but gathers and long-polls
     int call_count;
     json_t *gathered[ROUNDS_MAX];
     int visits;          // threads
@@ -50,13 +50,13 @@ struct master {
     bool bad_token;
 };
 
-struct request {
+struct fake_request {
     char method[8], path[256];
     json_t *body;
     bool has_token;
 };
 
-static bool read_request(int fd, struct request *r)
+static bool read_request(int fd, struct fake_request *r)
 {
     char *text = xcalloc(1, REQUEST_MAX);
     size_t used = 0, want = REQUEST_MAX;
@@ -90,7 +90,7 @@ static void answer(int fd, int status, const char *body)
 }
 
 // Under the lock: waits until all peers of the round are there.
-static char *gather(struct master *m, const json_t *body)
+static char *gather(struct fake_master *m, const json_t *body)
 {
     int round = 0, rank = 0;
     size_t peers = (size_t)jget_int(body, "numPeers", 1);
@@ -115,7 +115,7 @@ static char *gather(struct master *m, const json_t *body)
     return text;
 }
 
-static char *poll_preemption(struct master *m)
+static char *poll_preemption(struct fake_master *m)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -126,16 +126,16 @@ static char *poll_preemption(struct master *m)
     return xstrdup("{\"preempt\":true}");
 }
 
-static void keep_call(struct master *m, const char *what, json_t *body)
+static void keep_call(struct fake_master *m, const char *what, json_t *body)
 {
     must(m->call_count < CALLS_MAX);
-    struct call *call = &m->calls[m->call_count++];
+    struct fake_call *call = &m->calls[m->call_count++];
     snprintf(call->what, sizeof call->what, "%s", what);
     call->body = body;
 }
 
 // Each step as if it had been reported alone.
-static void keep_metrics(struct master *m, const json_t *columns)
+static void keep_metrics(struct fake_master *m, const json_t *columns)
 {
     const json_t *steps = jget(columns, "steps");
     const char *name;
@@ -156,7 +156,7 @@ static void keep_metrics(struct master *m, const json_t *columns)
     }
 }
 
-static char *handle(struct master *m, struct request *r, int *status)
+static char *handle(struct fake_master *m, struct fake_request *r, int *status)
 {
     *status = 200;
     if (!r->has_token)
@@ -185,15 +185,15 @@ static char *handle(struct master *m, struct request *r, int *status)
     return xstrdup("{}");
 }
 
-struct visit {
-    struct master *master;
+struct fake_connection {
+    struct fake_master *master;
     int fd;
 };
 
 static void *serve_visit(void *arg)
 {
-    struct visit *v = arg;
-    struct request r = {0};
+    struct fake_connection *v = arg;
+    struct fake_request r = {0};
     if (read_request(v->fd, &r)) {
         int status;
         pthread_mutex_lock(&v->master->lock);
@@ -214,12 +214,12 @@ static void *serve_visit(void *arg)
 
 static void *serve(void *arg)
 {
-    struct master *m = arg;
+    struct fake_master *m = arg;
     int fd;
     while ((fd = accept(m->listener, NULL, NULL)) >= 0) {
         pthread_t thread;
-        struct visit *v = xcalloc(1, sizeof *v);
-        *v = (struct visit){.master = m, .fd = fd};
+        struct fake_connection *v = xcalloc(1, sizeof *v);
+        *v = (struct fake_connection){.master = m, .fd = fd};
         pthread_mutex_lock(&m->lock);
         m->visits++;
         pthread_mutex_unlock(&m->lock);
@@ -229,11 +229,11 @@ static void *serve(void *arg)
     return NULL;
 }
 
-static void master_open(struct master *m)
+static void master_open(struct fake_master *m)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof address;
-    *m = (struct master){.drain_after = -1, .fence_after = -1};
+    *m = (struct fake_master){.drain_after = -1, .fence_after = -1};
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->changed, NULL);
     m->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -244,7 +244,7 @@ static void master_open(struct master *m)
 }
 
 // Afterwards this thread may look at what was recorded.
-static void master_stop(struct master *m)
+static void master_stop(struct fake_master *m)
 {
     shutdown(m->listener, SHUT_RDWR);
     pthread_join(m->thread, NULL);
@@ -255,7 +255,7 @@ static void master_stop(struct master *m)
     pthread_mutex_unlock(&m->lock);
 }
 
-static void master_free(struct master *m)
+static void master_free(struct fake_master *m)
 {
     assert_false(m->bad_token);
     for (int i = 0; i < m->call_count; i++)
@@ -307,7 +307,8 @@ static pid_t start_worker(int rank)
     return pid;
 }
 
-static void set_environment(const struct master *m, const char *yaml, int world, const char *latest)
+static void set_environment(const struct fake_master *m, const char *yaml, int world,
+                            const char *latest)
 {
     char url[64], *config = config_text(yaml);
     snprintf(url, sizeof url, "http://127.0.0.1:%d", m->port);
@@ -326,7 +327,7 @@ static void set_environment(const struct master *m, const char *yaml, int world,
 }
 
 // Exit codes of the world's ranks.
-static void run_workers(struct master *m, const char *yaml, int world, const char *latest,
+static void run_workers(struct fake_master *m, const char *yaml, int world, const char *latest,
                         int *codes)
 {
     pid_t pids[RANKS_MAX];
@@ -343,7 +344,7 @@ static void run_workers(struct master *m, const char *yaml, int world, const cha
 }
 
 // The n-th call whose path ends so; NULL: there is none.
-static const struct call *find(const struct master *m, const char *what, int n)
+static const struct fake_call *find(const struct fake_master *m, const char *what, int n)
 {
     for (int i = 0; i < m->call_count; i++)
         if (strcmp(m->calls[i].what, what) == 0 && n-- == 0)
@@ -351,7 +352,7 @@ static const struct call *find(const struct master *m, const char *what, int n)
     return NULL;
 }
 
-static void assert_report(const struct call *c, const char *group, int64_t step)
+static void assert_report(const struct fake_call *c, const char *group, int64_t step)
 {
     assert_non_null(c);
     assert_string_equal(jget_string(c->body, "group", ""), group);
@@ -360,9 +361,9 @@ static void assert_report(const struct call *c, const char *group, int64_t step)
     assert_true(json_object_size(jget(c->body, "metrics")) >= 2);
 }
 
-static const char *checkpoint_of(const struct master *m, int n, int64_t step)
+static const char *checkpoint_of(const struct fake_master *m, int n, int64_t step)
 {
-    const struct call *c = find(m, "checkpoints", n);
+    const struct fake_call *c = find(m, "checkpoints", n);
     assert_non_null(c);
     assert_string_equal(jget_string(c->body, "state", ""), "STATE_COMPLETED");
     assert_string_equal(jget_string(c->body, "allocationId", ""), "7.1");
@@ -382,7 +383,7 @@ static void state_digest(const char *uuid, char state[SHA256_HEX])
     checkpoint_close(ck);
 }
 
-static void assert_complete_story(const struct master *m)
+static void assert_complete_story(const struct fake_master *m)
 {
     const struct {
         const char *group;
@@ -392,7 +393,7 @@ static void assert_complete_story(const struct master *m)
     for (int i = 0; i < 6; i++)
         assert_report(find(m, "trials/3/metrics", i), story[i].group, story[i].step);
     assert_null(find(m, "trials/3/metrics", 6));
-    const struct call *last = NULL, *progress;
+    const struct fake_call *last = NULL, *progress;
     for (int i = 0; (progress = find(m, "trials/3/progress", i)); i++)
         last = progress;
     assert_non_null(last);
@@ -406,7 +407,7 @@ static void assert_complete_story(const struct master *m)
 static void test_story_of_a_training(void **state)
 {
     (void)state;
-    struct master m;
+    struct fake_master m;
     int codes[2];
     master_open(&m);
     run_workers(&m, toys_mlp, 2, NULL, codes);
@@ -420,7 +421,7 @@ static void test_story_of_a_training(void **state)
 static void test_reports_outlive_a_master_that_refuses(void **state)
 {
     (void)state;
-    struct master m;
+    struct fake_master m;
     int codes[1];
     master_open(&m);
     m.refuse = 4;
@@ -441,7 +442,7 @@ static const char long_mlp[] =
 static void test_drain_is_acknowledged_last(void **state)
 {
     (void)state;
-    struct master m;
+    struct fake_master m;
     int codes[2];
     master_open(&m);
     m.drain_after = 3;
@@ -458,7 +459,7 @@ static void test_drain_is_acknowledged_last(void **state)
 static void test_damaged_latest_checkpoint_falls_back(void **state)
 {
     (void)state;
-    struct master first, second;
+    struct fake_master first, second;
     int codes[2];
     char expected[SHA256_HEX], got[SHA256_HEX];
     master_open(&first);
@@ -486,7 +487,7 @@ static void test_damaged_latest_checkpoint_falls_back(void **state)
 static void test_ended_allocation_ends_the_process(void **state)
 {
     (void)state;
-    struct master m;
+    struct fake_master m;
     int codes[2];
     int64_t begin = clock_mono_us();
     master_open(&m);
@@ -501,7 +502,7 @@ static void test_ended_allocation_ends_the_process(void **state)
 static void test_hopeless_data_is_reported(void **state)
 {
     (void)state;
-    struct master m;
+    struct fake_master m;
     int codes[2];
     master_open(&m);
     run_workers(&m,
@@ -512,7 +513,7 @@ static void test_hopeless_data_is_reported(void **state)
                           "  optimizer: {name: sgd, learning_rate: 0.1}\n",
                 2, NULL, codes);
     assert_int_equal(codes[0], err_exit_code(ERR_NOT_FOUND));
-    const struct call *c = find(&m, "trials/3/early_exit", 0);
+    const struct fake_call *c = find(&m, "trials/3/early_exit", 0);
     assert_non_null(c);
     assert_string_equal(jget_string(c->body, "reason", ""), "EXITED_REASON_INVALID_HP");
     master_free(&m);

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "tests/unit/trainer/command.h"
+#include "tests/unit/trainer/command_process.h"
 #include "tests/unit/trainer/toys.h"
 
 enum { ROWS = 200, LABEL_OF_150 = 8 + 150 };
@@ -49,7 +49,7 @@ static int set_up(void **state)
 static void test_numbers_that_are_none(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     RUN(&c, "nan.log", "run", "rows.yaml", "--slots", "2", "--set", "trainer.data.path=nan.csv");
     assert_says(&c, 7, "nan.csv: line 19, column \"a\": \"nan\"");
     free(c.output);
@@ -58,7 +58,7 @@ static void test_numbers_that_are_none(void **state)
 static void test_labels_out_of_range(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     char *labels = NULL;
     size_t size = 0;
     must(file_read("labels", 1 << 16, &labels, &size, NULL) == 0);
@@ -73,7 +73,7 @@ static void test_labels_out_of_range(void **state)
 static void test_tokens_out_of_range(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     RUN(&c, "token.log", "run", "gpt.yaml", "--slots", "2", "--set", "trainer.model.vocabulary=64");
     assert_int_equal(c.code, 7);
     assert_null(strstr(c.output, "gave up")); // the cause, not what another rank heard of it
@@ -84,7 +84,7 @@ static void test_tokens_out_of_range(void **state)
 static void test_gradients_that_explode(void **state)
 {
     (void)state;
-    struct command c;
+    struct command_process c;
     RUN(&c, "exact.log", "run", "rows.yaml", "--slots", "2", "--set",
         "trainer.optimizer.learning_rate=100000");
     assert_says(&c, 7, ".weight");

@@ -13,13 +13,13 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "tests/unit/trainer/command.h"
+#include "tests/unit/trainer/command_process.h"
 #include "tests/unit/trainer/toys.h"
 
 static void test_any_number_of_slots(void **state)
 {
     (void)state;
-    struct command one, three;
+    struct command_process one, three;
     RUN(&one, "one.log", "run", "toy.yaml", "--set", "reproducibility.experiment_seed=3", "--slots",
         "1", "--overwrite");
     assert_says(&one, 0, "checkpoint  checkpoints/test/step-00000012");
@@ -42,7 +42,7 @@ static void test_any_number_of_slots(void **state)
 // The group's state: what every interrupted run must end with.
 static int set_up(void **state)
 {
-    struct command c;
+    struct command_process c;
     must(file_write_durable("toy.yaml", toys_mlp, strlen(toys_mlp), 0666, NULL) == 0);
     must(file_write_durable("gpt.yaml", toys_gpt, strlen(toys_gpt), 0666, NULL) == 0);
     toys_make(NULL);
@@ -56,7 +56,7 @@ static int set_up(void **state)
 static void test_interrupted_and_gone_on(void **state)
 {
     const char *expected = *state;
-    struct command first, second;
+    struct command_process first, second;
     start(&first, "first.log", LONG, "--checkpoint-dir", "interrupted", NULL);
     wait_for(&first, "step 100  checkpoint");
     kill(first.pid, SIGINT);
@@ -79,7 +79,7 @@ static void test_interrupted_and_gone_on(void **state)
 static void test_dead_rank_is_replaced(void **state)
 {
     const char *expected = *state;
-    struct command c;
+    struct command_process c;
     start(&c, "killed.log", LONG, "--checkpoint-dir", "replaced", NULL);
     wait_for(&c, "step 100  checkpoint");
     kill(last_child(c.pid), SIGKILL);
@@ -123,7 +123,7 @@ static void test_bad_words_and_files(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *const *w = cases[i].words;
-        struct command c;
+        struct command_process c;
         RUN(&c, "bad.log", w[0], w[1], w[2], w[3], w[4]);
         assert_says(&c, cases[i].code, cases[i].text);
         free(c.output);
@@ -139,7 +139,7 @@ static int free_state(void **state)
 static void test_sample_continues_a_text(void **state)
 {
     (void)state;
-    struct command c, again;
+    struct command_process c, again;
     RUN(&c, "gpt.log", "run", "gpt.yaml", "--slots", "1", "--checkpoint-dir", "gpt");
     assert_says(&c, 0, "gpt/step-00000012");
     free(c.output);

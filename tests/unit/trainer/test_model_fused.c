@@ -45,16 +45,16 @@ static int done_by_others(const struct model *m)
 {
     int count = 0;
     for (int i = 0; i < m->layer_count; i++)
-        count += (m->layers[i].flags & LAYER_MADE_BEFORE) != 0;
+        count += (m->layers[i].flags & LAYER_FUSED_INTO_PREVIOUS) != 0;
     return count;
 }
 
 static void check_pair(const char *together, const char *apart, const struct sample_shape *shape,
                        int fused, uint64_t seed)
 {
-    struct fixture f, g;
-    fixture_begin(&f, together, shape, 3, seed);
-    fixture_begin(&g, apart, shape, 3, seed);
+    struct model_fixture f, g;
+    model_fixture_begin(&f, together, shape, 3, seed);
+    model_fixture_begin(&g, apart, shape, 3, seed);
     size_t size = model_block_size(f.model);
     assert_int_equal(done_by_others(f.model), fused);
     assert_int_equal(done_by_others(g.model), 0);
@@ -63,13 +63,13 @@ static void check_pair(const char *together, const char *apart, const struct sam
         g.weights[i] = f.weights[i] += (float)(0.5 * rng_double(&f.a.rng) - 0.25);
     model_set_parameters(f.model, f.weights);
     model_set_parameters(g.model, g.weights);
-    assert_true(fixture_train(&f, f.batch) == fixture_train(&g, g.batch));
+    assert_true(model_fixture_train(&f, f.batch) == model_fixture_train(&g, g.batch));
     expect_same_bits(f.losses, g.losses, 3, "losses");
     for (int p = 0; p < f.count; p++)
         expect_same_bits(f.gradients + f.parameters[p].offset, g.gradients + g.parameters[p].offset,
                          (int64_t)f.parameters[p].count, f.parameters[p].name);
-    fixture_end(&f);
-    fixture_end(&g);
+    model_fixture_end(&f);
+    model_fixture_end(&g);
 }
 
 static void test_fused(void **state)
@@ -111,7 +111,7 @@ static void test_gradients_meet_in_batch_norms(void **state)
     if (compile_text(ENDS(","), &image_4x3, 3, &m, &e))
         fail_msg("%s", e.text);
     for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++) {
-        joins += l->norm.joins + (l->norm.joins && l->norm.b != NONE);
+        joins += l->norm.joins_gradients + (l->norm.joins_gradients && l->norm.b != NONE);
         sums += (l->sums[0].into != NONE) + (l->sums[1].into != NONE);
     }
     assert_int_equal(joins, 5); // three ends, of which two have their readers' sum to make

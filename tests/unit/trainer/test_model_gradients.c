@@ -3,20 +3,22 @@
 #include "tests/unit/trainer/model_fixture.h"
 
 // Initial values are small where training wants them so; slopes are seen better with larger ones.
-static void enlarge(struct fixture *f, double by)
+static void enlarge(struct model_fixture *f, double by)
 {
     for (int p = 0; p < f->count; p++)
         for (size_t i = 0; i < f->parameters[p].count; i++)
             f->weights[f->parameters[p].offset + i] += (float)(by * (rng_double(&f->a.rng) - 0.5));
 }
 
-static void move(struct fixture *f, const struct parameter *p, const float *direction, double by)
+static void move(struct model_fixture *f, const struct parameter *p, const float *direction,
+                 double by)
 {
     for (size_t i = 0; i < p->count; i++)
         f->weights[p->offset + i] += (float)(by * (double)direction[i]);
 }
 
-static void check_parameter(struct fixture *f, const struct parameter *p, const float *gradient)
+static void check_parameter(struct model_fixture *f, const struct parameter *p,
+                            const float *gradient)
 {
     // Far enough for the rounding of losses, near enough to meet few kinks of relu and maximum.
     const double h = 2e-3 / sqrt((double)p->count);
@@ -29,10 +31,10 @@ static void check_parameter(struct fixture *f, const struct parameter *p, const 
         length += (double)gradient[i] * (double)gradient[i];
     }
     move(f, p, direction, h);
-    double above = fixture_train(f, f->batch);
+    double above = model_fixture_train(f, f->batch);
     memcpy(f->weights + p->offset, before, p->count * sizeof *before);
     move(f, p, direction, -h);
-    double below = fixture_train(f, f->batch);
+    double below = model_fixture_train(f, f->batch);
     memcpy(f->weights + p->offset, before, p->count * sizeof *before);
     double slope = (above - below) / (2 * h);
     if (!(fabs(slope - expected) <= 5e-7 / h + 0.015 * sqrt(length)))
@@ -47,17 +49,17 @@ static void check_parameter(struct fixture *f, const struct parameter *p, const 
 static void check_model_by(double larger, const char *text, const struct sample_shape *shape)
 {
     for (uint64_t seed = 1; seed <= 3; seed++) {
-        struct fixture f;
-        fixture_begin(&f, text, shape, 3, seed);
+        struct model_fixture f;
+        model_fixture_begin(&f, text, shape, 3, seed);
         enlarge(&f, larger);
-        fixture_train(&f, f.batch);
+        model_fixture_train(&f, f.batch);
         assert_int_equal(f.delivered, f.count);
         float *gradients = floats_new(&f.a, (int64_t)model_block_size(f.model));
         memcpy(gradients, f.gradients, model_block_size(f.model) * sizeof *gradients);
         for (int p = 0; p < f.count; p++)
             if (f.parameters[p].momentum == 0) // no statistic
                 check_parameter(&f, &f.parameters[p], gradients + f.parameters[p].offset);
-        fixture_end(&f);
+        model_fixture_end(&f);
     }
 }
 

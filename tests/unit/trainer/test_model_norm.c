@@ -10,7 +10,7 @@ static const char *const plain =
     "[{\"layer\": \"batch_norm\", \"name\": \"norm\", \"momentum\": 0.3},"
     " {\"layer\": \"flatten\"}, {\"layer\": \"linear\", \"out\": 5}]";
 
-static const struct parameter *find(const struct fixture *f, const char *name)
+static const struct parameter *find(const struct model_fixture *f, const char *name)
 {
     for (int i = 0; i < f->count; i++)
         if (strcmp(f->parameters[i].name, name) == 0)
@@ -20,7 +20,7 @@ static const struct parameter *find(const struct fixture *f, const char *name)
 }
 
 // Mean and biased variance of channel c of the images of a batch.
-static void moments(const struct fixture *f, const struct batch *b, int64_t c, double out[2])
+static void moments(const struct model_fixture *f, const struct batch *b, int64_t c, double out[2])
 {
     const struct sample_shape *s = &f->shape;
     int64_t n = b->count * s->height * s->width;
@@ -38,15 +38,15 @@ static void moments(const struct fixture *f, const struct batch *b, int64_t c, d
 static void test_statistics(void **state)
 {
     (void)state;
-    struct fixture f;
-    fixture_begin(&f, plain, &image_6x6x4, MICRO_BATCH, 1);
+    struct model_fixture f;
+    model_fixture_begin(&f, plain, &image_6x6x4, MICRO_BATCH, 1);
     const struct parameter *mean = find(&f, "norm.running_mean");
     const struct parameter *variance = find(&f, "norm.running_var");
     assert_true(mean->momentum == 0.3 && variance->momentum == 0.3);
     assert_true(find(&f, "norm.weight")->momentum == 0 && find(&f, "2.weight")->momentum == 0);
     assert_false(mean->decay || variance->decay || find(&f, "norm.weight")->decay);
     double n = MICRO_BATCH * 36, expected[2];
-    fixture_train(&f, f.batch);
+    model_fixture_train(&f, f.batch);
     for (int64_t c = 0; c < 4; c++) {
         assert_true(f.weights[mean->offset + (size_t)c] == 0);
         assert_true(f.weights[variance->offset + (size_t)c] == 1);
@@ -56,7 +56,7 @@ static void test_statistics(void **state)
         assert_true(fabs((double)f.gradients[mean->offset + (size_t)c] - expected[0]) < 1e-6);
         assert_true(fabs((double)f.gradients[variance->offset + (size_t)c] - expected[1]) < 1e-5);
     }
-    fixture_end(&f);
+    model_fixture_end(&f);
 }
 
 // With the running statistics at those of the batch, evaluation gives what training gave; with
@@ -64,12 +64,12 @@ static void test_statistics(void **state)
 static void test_evaluation(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct model_fixture f;
     struct error e;
     float whole[MICRO_BATCH], one[MICRO_BATCH], first[MICRO_BATCH];
     int32_t correct[MICRO_BATCH];
-    fixture_begin(&f, plain, &image_6x6x4, MICRO_BATCH, 2);
-    fixture_train(&f, f.batch);
+    model_fixture_begin(&f, plain, &image_6x6x4, MICRO_BATCH, 2);
+    model_fixture_train(&f, f.batch);
     assert_int_equal(model_evaluate(f.model, f.batch, first, correct, &e), 0);
     for (int64_t c = 0; c < 4; c++) {
         double batch[2];
@@ -85,7 +85,7 @@ static void test_evaluation(void **state)
     f.batch->count = 1;
     assert_int_equal(model_evaluate(f.model, f.batch, one, correct, &e), 0);
     expect_same_bits(one, whole, 1, "loss of the first sample alone");
-    fixture_end(&f);
+    model_fixture_end(&f);
 }
 
 // --- one pass for a norm, the sum at a block's end and relu
@@ -111,17 +111,17 @@ static void test_fused(void **state)
          HEAD "," BETWEEN "," INNER("," BETWEEN) "," INNER("," BETWEEN) END},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        struct fixture f, g;
-        fixture_begin(&f, pairs[i][0], &image_6x6x4, MICRO_BATCH, 5);
-        fixture_begin(&g, pairs[i][1], &image_6x6x4, MICRO_BATCH, 5);
-        fixture_train(&f, f.batch);
-        fixture_train(&g, g.batch);
+        struct model_fixture f, g;
+        model_fixture_begin(&f, pairs[i][0], &image_6x6x4, MICRO_BATCH, 5);
+        model_fixture_begin(&g, pairs[i][1], &image_6x6x4, MICRO_BATCH, 5);
+        model_fixture_train(&f, f.batch);
+        model_fixture_train(&g, g.batch);
         for (int k = 0; k < MICRO_BATCH; k++)
             assert_true(fabsf(f.losses[k] - g.losses[k]) < 1e-5f);
         for (size_t k = 0; k < model_block_size(f.model); k++)
             assert_true(fabsf(f.gradients[k] - g.gradients[k]) < 1e-4f);
-        fixture_end(&f);
-        fixture_end(&g);
+        model_fixture_end(&f);
+        model_fixture_end(&g);
     }
 }
 
@@ -149,7 +149,7 @@ struct step {
     pthread_barrier_t met;
     pthread_mutex_t lock;
     int64_t *gathered; // sums over the ranks, of the values' bits
-    struct fixture data;
+    struct model_fixture data;
     const struct batch *batches[ALL];
     float *gradients[ALL], losses[ALL * MICRO_BATCH]; // of each micro-batch
     int delivered[ALL];
@@ -160,7 +160,7 @@ struct seat {
     struct model *model;
     pthread_t thread;
 };
-struct place {
+struct norm_place {
     struct step *step;
     int64_t micro_batch;
 };
@@ -171,7 +171,7 @@ static int gather(void *ctx, double *values, size_t count, struct error *e)
     struct step *s = seat->step;
     int64_t bits;
     (void)e;
-    must(count <= model_together_doubles(s->data.model, ALL));
+    must(count <= model_lockstep_doubles(s->data.model, ALL));
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < count; i++) {
         memcpy(&bits, &values[i], sizeof bits);
@@ -188,7 +188,7 @@ static int gather(void *ctx, double *values, size_t count, struct error *e)
 
 static void keep(void *ctx, int parameter, const float *gradient)
 {
-    const struct place *place = ctx;
+    const struct norm_place *place = ctx;
     const struct parameter *p = &place->step->data.parameters[parameter];
     memcpy(place->step->gradients[place->micro_batch] + p->offset, gradient,
            p->count * sizeof *gradient);
@@ -199,14 +199,14 @@ static void *run_rank(void *arg)
 {
     struct seat *seat = arg;
     struct step *s = seat->step;
-    struct place places[ALL];
+    struct norm_place places[ALL];
     struct gradient_sink sinks[ALL];
     struct error e;
     for (int64_t k = 0; k < seat->count; k++) {
-        places[k] = (struct place){s, seat->first + k};
+        places[k] = (struct norm_place){s, seat->first + k};
         sinks[k] = (struct gradient_sink){.ready = keep, .ctx = &places[k]};
     }
-    const struct model_together t = {.batches = s->batches + seat->first,
+    const struct model_lockstep t = {.batches = s->batches + seat->first,
                                      .sinks = sinks,
                                      .losses = s->losses + seat->first * MICRO_BATCH,
                                      .count = seat->count,
@@ -214,7 +214,7 @@ static void *run_rank(void *arg)
                                      .all = ALL,
                                      .gather = gather,
                                      .ctx = seat};
-    if (model_train_together(seat->model, &t, &s->data.key, &e))
+    if (model_train_lockstep(seat->model, &t, &s->data.key, &e))
         log_die(__FILE__, __LINE__, e.text);
     return NULL;
 }
@@ -222,7 +222,7 @@ static void *run_rank(void *arg)
 static void step_begin(struct step *s, const char *text)
 {
     *s = (struct step){0};
-    fixture_begin(&s->data, text, &image_6x6x4, MICRO_BATCH, 3);
+    model_fixture_begin(&s->data, text, &image_6x6x4, MICRO_BATCH, 3);
     for (int k = 0; k < ALL; k++) {
         struct batch *b = batch_new(&s->data.shape, MICRO_BATCH);
         fill_batch(&s->data, b, MICRO_BATCH);
@@ -231,7 +231,7 @@ static void step_begin(struct step *s, const char *text)
         s->batches[k] = b;
         s->gradients[k] = floats_new(&s->data.a, (int64_t)model_block_size(s->data.model));
     }
-    s->gathered = xcalloc(model_together_doubles(s->data.model, ALL) + 1, sizeof *s->gathered);
+    s->gathered = xcalloc(model_lockstep_doubles(s->data.model, ALL) + 1, sizeof *s->gathered);
     pthread_mutex_init(&s->lock, NULL);
 }
 
@@ -244,7 +244,7 @@ static void step_end(struct step *s)
     }
     pthread_mutex_destroy(&s->lock);
     free(s->gathered);
-    fixture_end(&s->data);
+    model_fixture_end(&s->data);
 }
 
 static void step_run(struct step *s, const int64_t *shares, int ranks)
@@ -301,17 +301,17 @@ static void test_like_one_large_micro_batch(void **state)
 {
     (void)state;
     struct step s;
-    struct fixture large;
+    struct model_fixture large;
     step_begin(&s, in_sync);
     step_run(&s, (const int64_t[]){ALL}, 1);
-    fixture_begin(&large, not_in_sync, &image_6x6x4, ALL * MICRO_BATCH, 3);
+    model_fixture_begin(&large, not_in_sync, &image_6x6x4, ALL * MICRO_BATCH, 3);
     for (int k = 0; k < ALL; k++) {
         memcpy(large.batch->images + k * MICRO_BATCH * 144, s.batches[k]->images,
                MICRO_BATCH * 144 * sizeof(float));
         memcpy(large.batch->labels + k * MICRO_BATCH, s.batches[k]->labels,
                MICRO_BATCH * sizeof(int32_t));
     }
-    fixture_train(&large, large.batch);
+    model_fixture_train(&large, large.batch);
     for (int i = 0; i < ALL * MICRO_BATCH; i++)
         assert_true(fabsf(large.losses[i] - s.losses[i]) < 2e-5f);
     for (int p = 0; p < large.count; p++) {
@@ -327,7 +327,7 @@ static void test_like_one_large_micro_batch(void **state)
         if (!(sqrt(apart) <= 1e-4 * sqrt(length) + 1e-5))
             fail_msg("%s: %g apart, of length %g", q->name, sqrt(apart), sqrt(length));
     }
-    fixture_end(&large);
+    model_fixture_end(&large);
     step_end(&s);
 }
 
@@ -335,16 +335,16 @@ static void test_like_one_large_micro_batch(void **state)
 static void test_alone(void **state)
 {
     (void)state;
-    struct fixture f, g;
+    struct model_fixture f, g;
     struct error e;
-    fixture_begin(&f, in_sync, &image_6x6x4, MICRO_BATCH, 4);
-    fixture_begin(&g, not_in_sync, &image_6x6x4, MICRO_BATCH, 4);
-    assert_true(model_needs_together(f.model));
-    assert_false(model_needs_together(g.model));
-    assert_int_equal(model_together_doubles(g.model, ALL), 0);
-    assert_int_equal(model_together_doubles(f.model, ALL), ALL * 2 * 6);
-    fixture_train(&f, f.batch);
-    fixture_train(&g, g.batch);
+    model_fixture_begin(&f, in_sync, &image_6x6x4, MICRO_BATCH, 4);
+    model_fixture_begin(&g, not_in_sync, &image_6x6x4, MICRO_BATCH, 4);
+    assert_true(model_needs_lockstep(f.model));
+    assert_false(model_needs_lockstep(g.model));
+    assert_int_equal(model_lockstep_doubles(g.model, ALL), 0);
+    assert_int_equal(model_lockstep_doubles(f.model, ALL), ALL * 2 * 6);
+    model_fixture_train(&f, f.batch);
+    model_fixture_train(&g, g.batch);
     expect_same_bits(f.losses, g.losses, MICRO_BATCH, "losses");
     for (int p = 0; p < f.count; p++)
         expect_same_bits(f.gradients + f.parameters[p].offset, g.gradients + f.parameters[p].offset,
@@ -353,11 +353,11 @@ static void test_alone(void **state)
     const struct batch *twice[] = {g.batch, g.batch};
     const struct gradient_sink sinks[] = {{.ready = keep_gradient, .ctx = &g},
                                           {.ready = keep_gradient, .ctx = &f}};
-    const struct model_together t = {
+    const struct model_lockstep t = {
         .batches = twice, .sinks = sinks, .losses = losses, .count = 2, .all = 2};
     f.delivered = g.delivered = 0;
     memcpy(alone, g.gradients, model_block_size(g.model) * sizeof *alone);
-    assert_int_equal(model_train_together(g.model, &t, &g.key, &e), 0);
+    assert_int_equal(model_train_lockstep(g.model, &t, &g.key, &e), 0);
     expect_same_bits(losses, g.losses, MICRO_BATCH, "losses of the first");
     expect_same_bits(losses + MICRO_BATCH, g.losses, MICRO_BATCH, "losses of the second");
     for (int p = 0; p < g.count; p++)
@@ -365,8 +365,8 @@ static void test_alone(void **state)
             expect_same_bits((k ? &f : &g)->gradients + g.parameters[p].offset,
                              alone + g.parameters[p].offset, (int64_t)g.parameters[p].count,
                              g.parameters[p].name);
-    fixture_end(&f);
-    fixture_end(&g);
+    model_fixture_end(&f);
+    model_fixture_end(&g);
 }
 
 int main(void)

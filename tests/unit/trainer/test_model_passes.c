@@ -33,10 +33,10 @@ static void test_each_gradient_once(void **state)
 {
     (void)state;
     for (int i = 0; i < FAMILIES; i++) {
-        struct fixture f;
+        struct model_fixture f;
         bool seen[256] = {false};
-        fixture_begin(&f, *families[i].text, families[i].shape, MICRO_BATCH, 1);
-        fixture_train(&f, f.batch);
+        model_fixture_begin(&f, *families[i].text, families[i].shape, MICRO_BATCH, 1);
+        model_fixture_train(&f, f.batch);
         assert_int_equal(f.delivered, f.count);
         for (int k = 0; k < f.count; k++) {
             assert_false(seen[f.order[k]]);
@@ -44,12 +44,12 @@ static void test_each_gradient_once(void **state)
         }
         // The first layer's weight is complete last; in gpt that is the one the head shares.
         assert_int_equal(f.order[f.count - 1], 0);
-        fixture_end(&f);
+        model_fixture_end(&f);
     }
 }
 
 // Everything an engine may do between two micro-batches, with numbers that would not go unseen.
-static void disturb(struct fixture *f)
+static void disturb(struct model_fixture *f)
 {
     size_t size = model_block_size(f->model);
     float *weights = f->weights, *hurt = floats_new(&f->a, (int64_t)size);
@@ -61,7 +61,7 @@ static void disturb(struct fixture *f)
     fill_batch(f, other, MICRO_BATCH);
     f->weights = hurt;
     model_set_parameters(f->model, hurt);
-    fixture_train(f, other);
+    model_fixture_train(f, other);
     fill_batch(f, other, 1);
     assert_int_equal(model_evaluate(f->model, other, f->losses, correct, &e), 0);
     f->weights = weights;
@@ -73,21 +73,21 @@ static void test_no_memory_of_what_was_before(void **state)
 {
     (void)state;
     for (int i = 0; i < FAMILIES; i++) {
-        struct fixture f, g;
-        fixture_begin(&f, *families[i].text, families[i].shape, MICRO_BATCH, 2);
-        fixture_begin(&g, *families[i].text, families[i].shape, MICRO_BATCH, 2);
+        struct model_fixture f, g;
+        model_fixture_begin(&f, *families[i].text, families[i].shape, MICRO_BATCH, 2);
+        model_fixture_begin(&g, *families[i].text, families[i].shape, MICRO_BATCH, 2);
         int64_t size = (int64_t)model_block_size(f.model);
-        fixture_train(&g, g.batch);
+        model_fixture_train(&g, g.batch);
         disturb(&f);
-        fixture_train(&f, f.batch);
+        model_fixture_train(&f, f.batch);
         expect_same_bits(f.losses, g.losses, MICRO_BATCH, "losses");
         for (int p = 0; p < f.count; p++)
             expect_same_bits(f.gradients + f.parameters[p].offset,
                              g.gradients + g.parameters[p].offset, (int64_t)f.parameters[p].count,
                              f.parameters[p].name);
         assert_true(size > 0);
-        fixture_end(&f);
-        fixture_end(&g);
+        model_fixture_end(&f);
+        model_fixture_end(&g);
     }
 }
 
@@ -95,11 +95,11 @@ static void test_no_memory_of_what_was_before(void **state)
 static void test_draws_follow_samples(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct model_fixture f;
     struct batch *turned;
     float first[MICRO_BATCH];
-    fixture_begin(&f, gpt, &tokens_6, MICRO_BATCH, 3);
-    fixture_train(&f, f.batch);
+    model_fixture_begin(&f, gpt, &tokens_6, MICRO_BATCH, 3);
+    model_fixture_train(&f, f.batch);
     memcpy(first, f.losses, sizeof first);
     turned = batch_new(&f.shape, MICRO_BATCH);
     turned->count = MICRO_BATCH;
@@ -109,17 +109,17 @@ static void test_draws_follow_samples(void **state)
         memcpy(turned->targets + 6 * i, f.batch->targets + 6 * from, 6 * sizeof(int32_t));
         turned->samples[i] = f.batch->samples[from];
     }
-    fixture_train(&f, turned);
+    model_fixture_train(&f, turned);
     for (int i = 0; i < MICRO_BATCH; i++)
         assert_true(fabsf(f.losses[i] - first[MICRO_BATCH - 1 - i]) < 1e-6f);
     f.key.step++;
-    fixture_train(&f, f.batch);
+    model_fixture_train(&f, f.batch);
     assert_memory_not_equal(f.losses, first, sizeof first);
     f.key = (struct draw_key){f.key.seed + 1, f.key.step - 1};
-    fixture_train(&f, f.batch);
+    model_fixture_train(&f, f.batch);
     assert_memory_not_equal(f.losses, first, sizeof first);
     batch_free(turned);
-    fixture_end(&f);
+    model_fixture_end(&f);
 }
 
 // Two layers of dropout draw apart: what both keep is a quarter, not a half. The weight gradient of
@@ -127,33 +127,33 @@ static void test_draws_follow_samples(void **state)
 static void test_layers_draw_apart(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct model_fixture f;
     int zero = 0;
-    fixture_begin(&f,
-                  "[{\"layer\": \"flatten\"}, {\"layer\": \"dropout\", \"rate\": 0.5},"
-                  " {\"layer\": \"dropout\", \"rate\": 0.5},"
-                  " {\"layer\": \"linear\", \"out\": 5}]",
-                  &image_16, 1, 4);
-    fixture_train(&f, f.batch);
+    model_fixture_begin(&f,
+                        "[{\"layer\": \"flatten\"}, {\"layer\": \"dropout\", \"rate\": 0.5},"
+                        " {\"layer\": \"dropout\", \"rate\": 0.5},"
+                        " {\"layer\": \"linear\", \"out\": 5}]",
+                        &image_16, 1, 4);
+    model_fixture_train(&f, f.batch);
     for (int i = 0; i < 256; i++)
         zero += f.gradients[5 * i] == 0;
     assert_true(zero > 170 && zero < 214);
-    fixture_end(&f);
+    model_fixture_end(&f);
 }
 
 static void test_inputs_are_not_written(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct model_fixture f;
     float before[MICRO_BATCH * 12];
-    fixture_begin(&f,
-                  "[{\"layer\": \"relu\"}, {\"layer\": \"flatten\"},"
-                  " {\"layer\": \"linear\", \"out\": 5}]",
-                  &image_4x3, MICRO_BATCH, 4);
+    model_fixture_begin(&f,
+                        "[{\"layer\": \"relu\"}, {\"layer\": \"flatten\"},"
+                        " {\"layer\": \"linear\", \"out\": 5}]",
+                        &image_4x3, MICRO_BATCH, 4);
     memcpy(before, f.batch->images, sizeof before);
-    fixture_train(&f, f.batch);
+    model_fixture_train(&f, f.batch);
     assert_memory_equal(f.batch->images, before, sizeof before);
-    fixture_end(&f);
+    model_fixture_end(&f);
 }
 
 static void test_evaluation(void **state)
@@ -162,13 +162,13 @@ static void test_evaluation(void **state)
     const char *const texts[] = {"{\"family\": \"mlp\", \"hidden\": [40], \"classes\": 5}", lenet,
                                  gpt_plain};
     for (int i = 0; i < 3; i++) {
-        struct fixture f;
+        struct model_fixture f;
         float whole[MICRO_BATCH], few[MICRO_BATCH];
         int32_t hits[MICRO_BATCH], hit[MICRO_BATCH];
         struct error e;
-        fixture_begin(&f, texts[i], families[i].shape, MICRO_BATCH, 5);
+        model_fixture_begin(&f, texts[i], families[i].shape, MICRO_BATCH, 5);
         assert_int_equal(model_evaluate(f.model, f.batch, whole, hits, &e), 0);
-        fixture_train(&f, f.batch);
+        model_fixture_train(&f, f.batch);
         expect_same_bits(f.losses, whole, MICRO_BATCH, "loss of training without dropout");
         for (int64_t n = 1; n < MICRO_BATCH; n++) {
             f.batch->count = n;
@@ -176,7 +176,7 @@ static void test_evaluation(void **state)
             expect_same_bits(few, whole, n, "losses of the first samples alone");
             assert_memory_equal(hit, hits, (size_t)n * sizeof *hit);
         }
-        fixture_end(&f);
+        model_fixture_end(&f);
     }
 }
 
@@ -191,12 +191,12 @@ static double cross_entropy(const float *logits, int64_t n, int32_t target)
 static void test_next_logits(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct model_fixture f;
     float whole[MICRO_BATCH], logits[11];
     int32_t hits[MICRO_BATCH], right = 0;
     double sum = 0;
     struct error e;
-    fixture_begin(&f, gpt, &tokens_6, MICRO_BATCH, 6);
+    model_fixture_begin(&f, gpt, &tokens_6, MICRO_BATCH, 6);
     assert_int_equal(model_evaluate(f.model, f.batch, whole, hits, &e), 0);
     for (int64_t length = 1; length <= 6; length++) {
         int32_t target = f.batch->targets[length - 1], best = 0;
@@ -208,14 +208,14 @@ static void test_next_logits(void **state)
     }
     assert_true(fabs(sum / 6 - (double)whole[0]) < 1e-5);
     assert_int_equal(right, hits[0]);
-    fixture_end(&f);
+    model_fixture_end(&f);
 
-    fixture_begin(&f, mlp, &image_4x3, MICRO_BATCH, 6);
+    model_fixture_begin(&f, mlp, &image_4x3, MICRO_BATCH, 6);
     assert_int_equal(model_next_logits(f.model, hits, 1, logits, &e), ERR_INVALID);
-    fixture_end(&f);
+    model_fixture_end(&f);
 }
 
-static void expect_refused(struct fixture *f, const char *text)
+static void expect_refused(struct model_fixture *f, const char *text)
 {
     struct gradient_sink sink = {.ready = keep_gradient, .ctx = f};
     struct error e;
@@ -232,12 +232,12 @@ static void expect_refused(struct fixture *f, const char *text)
 static void test_values(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct model_fixture f;
     struct error e;
     float losses[MICRO_BATCH];
     int32_t correct[MICRO_BATCH] = {9, 9, 9, 9};
-    fixture_begin(&f, "[{\"layer\": \"linear\", \"out\": 3}]", &features_7, MICRO_BATCH, 8);
-    fixture_train(&f, f.batch);
+    model_fixture_begin(&f, "[{\"layer\": \"linear\", \"out\": 3}]", &features_7, MICRO_BATCH, 8);
+    model_fixture_train(&f, f.batch);
     f.batch->count = 3;
     assert_int_equal(model_evaluate(f.model, f.batch, losses, correct, &e), 0);
     for (int i = 0; i < 3; i++) {
@@ -254,49 +254,49 @@ static void test_values(void **state)
         assert_int_equal(correct[i], 0);
     }
     assert_int_equal(correct[3], 9);
-    fixture_end(&f);
+    model_fixture_end(&f);
 }
 
 // Smoothing is of training alone.
 static void test_smoothing(void **state)
 {
     (void)state;
-    struct fixture f, g;
+    struct model_fixture f, g;
     struct error e;
     float smooth[MICRO_BATCH], sharp[MICRO_BATCH];
     int32_t correct[MICRO_BATCH];
     const char *const text = "{\"model\": {\"family\": \"mlp\", \"hidden\": [4], \"classes\": 5},"
                              " \"loss\": {\"name\": \"cross_entropy\", \"label_smoothing\": 0.3}}";
-    fixture_begin(&f, text, &image_4x3, MICRO_BATCH, 9);
-    fixture_begin(&g, "{\"family\": \"mlp\", \"hidden\": [4], \"classes\": 5}", &image_4x3,
-                  MICRO_BATCH, 9);
+    model_fixture_begin(&f, text, &image_4x3, MICRO_BATCH, 9);
+    model_fixture_begin(&g, "{\"family\": \"mlp\", \"hidden\": [4], \"classes\": 5}", &image_4x3,
+                        MICRO_BATCH, 9);
     assert_int_equal(model_evaluate(f.model, f.batch, smooth, correct, &e), 0);
     assert_int_equal(model_evaluate(g.model, g.batch, sharp, correct, &e), 0);
     expect_same_bits(smooth, sharp, MICRO_BATCH, "losses of an evaluation");
-    fixture_train(&f, f.batch);
-    fixture_train(&g, g.batch);
+    model_fixture_train(&f, f.batch);
+    model_fixture_train(&g, g.batch);
     assert_memory_not_equal(f.losses, g.losses, sizeof smooth);
-    fixture_end(&f);
-    fixture_end(&g);
+    model_fixture_end(&f);
+    model_fixture_end(&g);
 }
 
 static void test_values_out_of_range(void **state)
 {
     (void)state;
-    struct fixture f;
-    fixture_begin(&f, mlp, &image_4x3, MICRO_BATCH, 7);
+    struct model_fixture f;
+    model_fixture_begin(&f, mlp, &image_4x3, MICRO_BATCH, 7);
     f.batch->samples[2] = 812;
     f.batch->labels[2] = 5;
     expect_refused(&f, "sample 812 of the data set: label 5 at position 0 is outside 0..4");
-    fixture_end(&f);
-    fixture_begin(&f, gpt, &tokens_6, MICRO_BATCH, 7);
+    model_fixture_end(&f);
+    model_fixture_begin(&f, gpt, &tokens_6, MICRO_BATCH, 7);
     f.batch->samples[1] = 44;
     f.batch->tokens[6 + 3] = -1;
     expect_refused(&f, "sample 44 of the data set: token -1 at position 3 is outside 0..10");
     f.batch->tokens[6 + 3] = 0;
     f.batch->targets[6 + 5] = 11;
     expect_refused(&f, "sample 44 of the data set: target 11 at position 5 is outside 0..10");
-    fixture_end(&f);
+    model_fixture_end(&f);
 }
 
 int main(void)

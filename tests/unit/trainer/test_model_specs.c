@@ -16,8 +16,8 @@ struct expected {
 static void expect_parameters(const char *text, const struct sample_shape *shape,
                               const struct expected *list, int length)
 {
-    struct fixture f;
-    fixture_begin(&f, text, shape, 2, 1);
+    struct model_fixture f;
+    model_fixture_begin(&f, text, shape, 2, 1);
     size_t offset = 0;
     assert_int_equal(f.count, length);
     for (int i = 0; i < length; i++) {
@@ -36,7 +36,7 @@ static void expect_parameters(const char *text, const struct sample_shape *shape
         offset += (count + 15) / 16 * 16;
     }
     assert_int_equal(model_block_size(f.model), offset);
-    fixture_end(&f);
+    model_fixture_end(&f);
 }
 
 static void test_lenet_parameters(void **state)
@@ -218,11 +218,11 @@ static const char *text(const json_t *v, const char *key)
 static void test_description(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct model_fixture f;
     json_t *d, *layer;
     size_t i;
     json_int_t parameters = 0, flops = 0;
-    fixture_begin(&f, cnn, &image_28, 2, 1);
+    model_fixture_begin(&f, cnn, &image_28, 2, 1);
     assert_int_equal(model_describe(f.model, &d), 0);
     const json_t *layers = json_object_get(d, "layers");
     assert_int_equal(json_array_size(layers), 10);
@@ -250,30 +250,30 @@ static void test_description(void **state)
     json_int_t values = 2 * 4 * (784 * 32 + 196 * 32 + 196 * 64 + 49 * 64);
     assert_in_range(number(d, "activation_bytes"), values, 2 * values + 4 * 3 * 500000);
     json_decref(d);
-    fixture_end(&f);
+    model_fixture_end(&f);
 
-    fixture_begin(&f, "{\"family\": \"resnet\", \"depth\": 20}", &image_28, 2, 1);
+    model_fixture_begin(&f, "{\"family\": \"resnet\", \"depth\": 20}", &image_28, 2, 1);
     assert_int_equal(model_describe(f.model, &d), 0);
     assert_int_equal(number(d, "parameters"), 272474 - 9 * 2 * 16); // of one channel, not three
     json_decref(d);
-    fixture_end(&f);
+    model_fixture_end(&f);
 
     // A weight that two layers share is counted once, where it is.
-    fixture_begin(&f,
-                  "{\"family\": \"gpt\", \"layers\": 1, \"heads\": 2, \"width\": 8,"
-                  " \"context\": 64}",
-                  &tokens_64, 2, 1);
+    model_fixture_begin(&f,
+                        "{\"family\": \"gpt\", \"layers\": 1, \"heads\": 2, \"width\": 8,"
+                        " \"context\": 64}",
+                        &tokens_64, 2, 1);
     assert_int_equal(model_describe(f.model, &d), 0);
     layers = json_object_get(d, "layers");
     assert_int_equal(number(json_array_get(layers, 0), "parameters"), 256 * 8);
     assert_int_equal(number(json_array_get(layers, json_array_size(layers) - 1), "parameters"), 0);
     json_decref(d);
-    fixture_end(&f);
+    model_fixture_end(&f);
 }
 
 // --- initial values
 
-static const struct parameter *find(const struct fixture *f, const char *name)
+static const struct parameter *find(const struct model_fixture *f, const char *name)
 {
     for (int i = 0; i < f->count; i++)
         if (strcmp(f->parameters[i].name, name) == 0)
@@ -282,7 +282,7 @@ static const struct parameter *find(const struct fixture *f, const char *name)
     return NULL;
 }
 
-static void expect_normal(const struct fixture *f, const char *name, double deviation)
+static void expect_normal(const struct model_fixture *f, const char *name, double deviation)
 {
     const struct parameter *p = find(f, name);
     double sum = 0, squares = 0, n = (double)p->count, far = 0;
@@ -297,7 +297,7 @@ static void expect_normal(const struct fixture *f, const char *name, double devi
     assert_true(fabs(far / n - 0.0455) < 4 * sqrt(0.0455 / n)); // as many far out as normal has
 }
 
-static void expect_constant(const struct fixture *f, const char *name, float value)
+static void expect_constant(const struct model_fixture *f, const char *name, float value)
 {
     const struct parameter *p = find(f, name);
     for (size_t i = 0; i < p->count; i++)
@@ -307,11 +307,11 @@ static void expect_constant(const struct fixture *f, const char *name, float val
 static void test_initial_values(void **state)
 {
     (void)state;
-    struct fixture f;
-    fixture_begin(&f,
-                  "{\"family\": \"gpt\", \"layers\": 8, \"heads\": 2, \"width\": 64,"
-                  " \"context\": 64, \"bias\": true}",
-                  &tokens_64, 1, 11);
+    struct model_fixture f;
+    model_fixture_begin(&f,
+                        "{\"family\": \"gpt\", \"layers\": 8, \"heads\": 2, \"width\": 64,"
+                        " \"context\": 64, \"bias\": true}",
+                        &tokens_64, 1, 11);
     expect_normal(&f, "token_embedding.weight", 0.02);
     expect_normal(&f, "position_embedding.weight", 0.02);
     const double matrix = 0.02 * sqrt(768. / 64);
@@ -327,10 +327,10 @@ static void test_initial_values(void **state)
     assert_memory_equal(again, f.weights, model_block_size(f.model) * sizeof *again);
     model_init(f.model, 12, again);
     assert_memory_not_equal(again, f.weights, 64);
-    fixture_end(&f);
+    model_fixture_end(&f);
 
-    fixture_begin(&f, "{\"family\": \"resnet\", \"depth\": 20, \"zero_init\": true}", &image_28, 1,
-                  11);
+    model_fixture_begin(&f, "{\"family\": \"resnet\", \"depth\": 20, \"zero_init\": true}",
+                        &image_28, 1, 11);
     expect_normal(&f, "stages.1.0.conv1.weight", sqrt(2. / (9 * 32)));
     expect_normal(&f, "stages.2.0.shortcut.conv.weight", sqrt(2. / 64));
     expect_constant(&f, "stages.1.0.norm1.weight", 1);
@@ -338,9 +338,9 @@ static void test_initial_values(void **state)
     expect_constant(&f, "stages.1.0.shortcut.norm.weight", 1);
     expect_constant(&f, "norm.running_mean", 0);
     expect_constant(&f, "norm.running_var", 1);
-    fixture_end(&f);
+    model_fixture_end(&f);
 
-    fixture_begin(&f, "{\"family\": \"lenet\"}", &image_28, 1, 11);
+    model_fixture_begin(&f, "{\"family\": \"lenet\"}", &image_28, 1, 11);
     expect_normal(&f, "dense1.weight", sqrt(2. / 400));
     expect_normal(&f, "conv2.weight", sqrt(2. / 150));
     expect_normal(&f, "output.weight", 0.1 * sqrt(1. / 84));
@@ -348,7 +348,7 @@ static void test_initial_values(void **state)
     const struct parameter *p = find(&f, "conv1.weight"); // 150 floats, padded to 160
     for (size_t i = p->count; i < 160; i++)
         assert_true(f.weights[p->offset + i] == 0);
-    fixture_end(&f);
+    model_fixture_end(&f);
 }
 
 // --- what does not fit

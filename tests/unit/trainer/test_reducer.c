@@ -167,7 +167,7 @@ static int check_buckets(const struct reducer *s)
     return 0;
 }
 
-static int open_ranks(struct gang_seat *seat, const struct manner *manner, struct ranks *r)
+static int open_ranks(struct gang_member *seat, const struct manner *manner, struct ranks *r)
 {
     const struct reducer_config config = config_of(manner, seat->world);
     const struct comm_config open = {
@@ -260,7 +260,7 @@ static int check_totals(const struct reducer_totals *totals, int world)
 }
 
 // Every step's gradient has the reference's bits, whichever rank saw the growth.
-static int rank_exact(struct gang_seat *seat, void *ctx)
+static int rank_exact(struct gang_member *seat, void *ctx)
 {
     struct ranks r;
     struct error e = {0};
@@ -296,7 +296,7 @@ struct crowd { // a group's context is what its ranks hear with
     struct manner manner;
 };
 
-static int in_manner(struct gang_seat *seat, void *ctx)
+static int in_manner(struct gang_member *seat, void *ctx)
 {
     return rank_exact(seat, &((struct crowd *)ctx)->manner);
 }
@@ -330,7 +330,7 @@ static void test_shares_do_not_matter(void **state)
         assert_exact(world, (struct manner){.fusion_bytes = 40000, .scattered = true});
 }
 
-static int rank_float(struct gang_seat *seat, void *ctx)
+static int rank_float(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     const struct manner manner = {.reduction = REDUCTION_FLOAT, .fusion_bytes = 40000};
@@ -368,7 +368,7 @@ static void test_float_is_near(void **state)
 }
 
 // A tensor multiplied beyond what a step can hold, in the micro-batches of rank 1 alone.
-static int rank_fails(struct gang_seat *seat, float scale)
+static int rank_fails(struct gang_member *seat, float scale)
 {
     struct ranks r;
     struct error e = {0};
@@ -382,25 +382,25 @@ static int rank_fails(struct gang_seat *seat, float scale)
     return tell(seat, err, e.text);
 }
 
-static int rank_explodes(struct gang_seat *seat, void *ctx)
+static int rank_explodes(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     return rank_fails(seat, 0x1p60f);
 }
 
-static int rank_not_finite(struct gang_seat *seat, void *ctx)
+static int rank_not_finite(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     return rank_fails(seat, NAN);
 }
 
-static int rank_at_the_limit(struct gang_seat *seat, void *ctx)
+static int rank_at_the_limit(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     return rank_fails(seat, 0x1p33f);
 }
 
-static void assert_all_say(int world, int (*rank)(struct gang_seat *, void *), int code,
+static void assert_all_say(int world, int (*rank)(struct gang_member *, void *), int code,
                            const char *text)
 {
     struct heard heard = {0};
@@ -421,7 +421,7 @@ static void test_every_rank_names_the_tensor(void **state)
     assert_all_say(3, rank_at_the_limit, 0, "");
 }
 
-static int rank_resumes(struct gang_seat *seat, void *ctx)
+static int rank_resumes(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct ranks r;
@@ -447,7 +447,7 @@ static void test_exponents_carry_over_a_restart(void **state)
 
 // Blocks in parts.
 
-static int rank_collects(struct gang_seat *seat, void *ctx)
+static int rank_collects(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     const struct manner manner = {.fusion_bytes = 40000};
@@ -486,7 +486,7 @@ static void test_blocks_are_collected(void **state)
 }
 
 // One bit of a weight of rank 1 changes, as faulty memory would have it.
-static int rank_flips(struct gang_seat *seat, void *ctx)
+static int rank_flips(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct ranks r;

@@ -28,7 +28,7 @@ static const char *placement; // set before the ranks are forked
 
 static int gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
 {
-    struct gang_seat *seat = ctx;
+    struct gang_member *seat = ctx;
     json_t *changed = json_deep_copy(mine);
     if (jget(changed, "machine"))
         json_object_set_new(changed, "machine", json_stringn(placement + seat->rank, 1));
@@ -37,7 +37,7 @@ static int gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
     return err;
 }
 
-static int open_comm(struct gang_seat *seat, int64_t timeout_us, struct comm **c, struct error *e)
+static int open_comm(struct gang_member *seat, int64_t timeout_us, struct comm **c, struct error *e)
 {
     const struct comm_config config = {
         .backend = "nccl", // for a world of one, too
@@ -51,7 +51,7 @@ static int open_comm(struct gang_seat *seat, int64_t timeout_us, struct comm **c
     return comm_open(&config, c, e);
 }
 
-static struct gang_result run_placed(const char *where, int (*rank)(struct gang_seat *, void *),
+static struct gang_result run_placed(const char *where, int (*rank)(struct gang_member *, void *),
                                      struct heard *heard)
 {
     struct heard silence = {0};
@@ -59,7 +59,7 @@ static struct gang_result run_placed(const char *where, int (*rank)(struct gang_
     return run_ranks((int)strlen(where), rank, heard ? heard : &silence);
 }
 
-static void assert_all_well(const char *where, int (*rank)(struct gang_seat *, void *))
+static void assert_all_well(const char *where, int (*rank)(struct gang_member *, void *))
 {
     assert_int_equal(run_placed(where, rank, NULL).failed_rank, -1);
 }
@@ -157,7 +157,7 @@ static int check_parts(struct comm *c, struct comm_work w)
     return check(c, &w, 0, w.count);
 }
 
-static int rank_arithmetic(struct gang_seat *seat, void *ctx)
+static int rank_arithmetic(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     enum { MOST = 10021 };
@@ -197,7 +197,7 @@ static void test_arithmetic(void **state)
 }
 
 // More in flight than there is room for, waited for in another order than started.
-static int rank_many(struct gang_seat *seat, void *ctx)
+static int rank_many(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     enum { MANY = 3 * COMM_PENDING_MAX, COUNT = 12 };
@@ -232,7 +232,7 @@ static void test_many_in_flight(void **state)
 }
 
 // A barrier is for the host: it ends when all have come, with what their GPUs had to do.
-static int rank_barrier(struct gang_seat *seat, void *ctx)
+static int rank_barrier(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -253,7 +253,7 @@ static void test_barrier_is_for_the_host(void **state)
     assert_all_well("AA", rank_barrier);
 }
 
-static int rank_broadcast(struct gang_seat *seat, void *ctx)
+static int rank_broadcast(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     const size_t bytes = (2 << 20) + 17; // more than the stage holds
@@ -291,7 +291,7 @@ static void test_broadcast(void **state)
 }
 
 // The host does not wait, but the GPU does: the time is its.
-static int rank_exposed(struct gang_seat *seat, void *ctx)
+static int rank_exposed(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -321,7 +321,7 @@ static void test_waits_are_of_the_gpu(void **state)
 }
 
 // Registration only makes it faster.
-static int rank_unregistered(struct gang_seat *seat, void *ctx)
+static int rank_unregistered(struct gang_member *seat, void *ctx)
 {
     fake_faults.no_registration = true;
     return rank_barrier(seat, ctx);
@@ -356,7 +356,7 @@ static int reduce(struct comm *c, struct error *e)
     return err;
 }
 
-static int reduce_until_error(struct gang_seat *seat, struct comm *c)
+static int reduce_until_error(struct gang_member *seat, struct comm *c)
 {
     struct error e = {0};
     int err = reduce(c, &e);
@@ -379,7 +379,7 @@ static void assert_all_others_say(const struct heard *heard, int world, int but,
     }
 }
 
-static int rank_killed(struct gang_seat *seat, void *ctx)
+static int rank_killed(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -404,7 +404,7 @@ static void test_killed_rank_is_named_in_time(void **state)
     }
 }
 
-static int rank_gives_up(struct gang_seat *seat, void *ctx)
+static int rank_gives_up(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -433,7 +433,7 @@ static void test_abort_tells_why(void **state)
     }
 }
 
-static int rank_hangs(struct gang_seat *seat, void *ctx)
+static int rank_hangs(struct gang_member *seat, void *ctx)
 {
     const bool *on_gpu = ctx;
     struct error e = {0};
@@ -452,13 +452,13 @@ static int rank_hangs(struct gang_seat *seat, void *ctx)
     return 0;
 }
 
-static int rank_hangs_on_host(struct gang_seat *seat, void *ctx)
+static int rank_hangs_on_host(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     return rank_hangs(seat, &(bool){false});
 }
 
-static int rank_hangs_on_gpu(struct gang_seat *seat, void *ctx)
+static int rank_hangs_on_gpu(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     return rank_hangs(seat, &(bool){true});
@@ -482,7 +482,7 @@ static void test_hanging_gpu_is_named(void **state)
 }
 
 // NCCL notices something itself.
-static int rank_complains(struct gang_seat *seat, void *ctx)
+static int rank_complains(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -510,7 +510,7 @@ static void test_complaint_of_nccl_is_told(void **state)
 }
 
 // One complains because another has died: who died is what counts.
-static int rank_complains_of_death(struct gang_seat *seat, void *ctx)
+static int rank_complains_of_death(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -536,7 +536,7 @@ static void test_death_counts_more_than_complaints(void **state)
 
 // Meeting.
 
-static int rank_cannot_begin(struct gang_seat *seat, void *ctx)
+static int rank_cannot_begin(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -548,7 +548,7 @@ static int rank_cannot_begin(struct gang_seat *seat, void *ctx)
     return tell(seat, err, e.text);
 }
 
-static int rank_has_another_version(struct gang_seat *seat, void *ctx)
+static int rank_has_another_version(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -571,7 +571,7 @@ static void test_all_hear_who_cannot_begin(void **state)
     assert_all_well("AA", rank_has_another_version);
 }
 
-static int rank_dies_connecting(struct gang_seat *seat, void *ctx)
+static int rank_dies_connecting(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -587,7 +587,7 @@ static int rank_dies_connecting(struct gang_seat *seat, void *ctx)
     return tell(seat, err, e.text);
 }
 
-static int rank_waits_in_vain(struct gang_seat *seat, void *ctx)
+static int rank_waits_in_vain(struct gang_member *seat, void *ctx)
 {
     (void)ctx;
     struct error e = {0};
@@ -613,7 +613,7 @@ static void test_connecting_ends(void **state)
 }
 
 // Of two GPUs two ranks have one each, three share.
-static int rank_sees_its_gpu(struct gang_seat *seat, void *ctx)
+static int rank_sees_its_gpu(struct gang_member *seat, void *ctx)
 {
     static const char *const gpus[] = {"GPU-b", "7", "GPU-b"};
     static const char *const hosts[] = {"rank-0", "rank-0", "rank-1"};
@@ -639,7 +639,7 @@ static void test_ranks_share_gpus(void **state)
 }
 
 // A world of one has no use for NCCL.
-static int rank_alone(struct gang_seat *seat, void *ctx)
+static int rank_alone(struct gang_member *seat, void *ctx)
 {
     (void)ctx, (void)seat;
     struct error e = {0};
