@@ -8,7 +8,7 @@
 #include "trainer/ops/device.h"
 
 #ifdef MUSTER_CUDA
-#define BACKEND_NAMES "gpu and nccl" // the others are for the memory of hosts
+#define BACKEND_NAMES "gpu and nccl" // the other backends are for host memory
 static const struct comm_backend *const backends[] = {&comm_gpu_backend, &comm_nccl_backend};
 #else
 #define BACKEND_NAMES "self, shm and net"
@@ -16,27 +16,27 @@ static const struct comm_backend *const backends[] = {&comm_self_backend, &comm_
                                                       &comm_net_backend};
 #endif
 
-const struct comm_backend *comm_host_backend(const json_t *everybody)
+const struct comm_backend *comm_host_backend(const json_t *peers)
 {
-    for (int i = 1; i < (int)json_array_size(everybody); i++)
-        if (!comm_same_machine(everybody, 0, i))
+    for (int i = 1; i < (int)json_array_size(peers); i++)
+        if (!comm_same_machine(peers, 0, i))
             return &comm_net_backend;
-    return everybody ? &comm_shm_backend : &comm_self_backend;
+    return peers ? &comm_shm_backend : &comm_self_backend;
 }
 
-static const char *fitting_backend(const json_t *everybody)
+static const char *fitting_backend(const json_t *peers)
 {
 #ifdef MUSTER_CUDA
-    return everybody ? "nccl" : "gpu";
+    return peers ? "nccl" : "gpu";
 #else
-    return comm_host_backend(everybody)->name;
+    return comm_host_backend(peers)->name;
 #endif
 }
 
 static const struct comm_backend *find_backend(const struct comm_config *config,
-                                               const json_t *everybody, struct error *e)
+                                               const json_t *peers, struct error *e)
 {
-    const char *name = config->backend ? config->backend : fitting_backend(everybody);
+    const char *name = config->backend ? config->backend : fitting_backend(peers);
     for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
         if (strcmp(backends[i]->name, name) == 0)
             return backends[i];
@@ -52,14 +52,14 @@ int comm_open(const struct comm_config *config, struct comm **out, struct error 
     copy.arena_bytes = comm_padded(config->arena_bytes);
     if (!copy.timeout_us)
         copy.timeout_us = 600 * INT64_C(1000000);
-    json_t *everybody = NULL;
-    int err = config->world > 1 ? comm_meet(&copy, &everybody, e) : 0;
-    const struct comm_backend *backend = err ? NULL : find_backend(&copy, everybody, e);
+    json_t *peers = NULL;
+    int err = config->world > 1 ? comm_rendezvous(&copy, &peers, e) : 0;
+    const struct comm_backend *backend = err ? NULL : find_backend(&copy, peers, e);
     if (!backend)
         err = err ? err : ERR_INVALID;
     else
-        err = backend->open(&copy, everybody, out, e);
-    json_decref(everybody);
+        err = backend->open(&copy, peers, out, e);
+    json_decref(peers);
     if (err)
         return err;
     (*out)->backend = backend;
@@ -99,7 +99,7 @@ const char *comm_library(char *out, size_t cap)
 
 int64_t comm_background_us(const struct comm *c)
 {
-    return atomic_load(&c->aside_us);
+    return atomic_load(&c->background_us);
 }
 
 size_t comm_padded(size_t bytes)
@@ -169,7 +169,7 @@ int comm_barrier(struct comm *c, struct error *e)
 
 int comm_synchronize(struct comm *c, struct error *e)
 {
-    int err = c->backend->settle ? c->backend->settle(c, e) : 0;
+    int err = c->backend->synchronize ? c->backend->synchronize(c, e) : 0;
     return err ? err : ops_synchronize(e);
 }
 

@@ -1,14 +1,14 @@
-// Backend `nccl`: GPUs. nccl.h says how it is put together.
+// Backend `nccl`: GPUs. nccl.h describes its design.
 //
-// NCCL's reductions into parts and gatherings of parts want parts of one size; ours may differ by a
-// unit. Where all are equal, NCCL's own operation does it in one go. Otherwise there is one
-// reduction or broadcast per part, in one group, which NCCL launches as one: the same numbers
-// travel, in rings to and from each rank. No padding could do it in place, as parts lie one after
-// the other in the arena. Whoever cuts the buffers sees to it that this is the exception.
+// NCCL's reduce-scatter and all-gather require parts of equal size, while ours may differ by one
+// unit. Equal parts take one NCCL operation. Otherwise one reduction or broadcast for each part is
+// issued in one NCCL group; the traffic is the same, but each part has its own ring. Padding could
+// not replace this, because the parts are adjacent in the arena. The reducer therefore cuts its
+// buckets into equal parts.
 //
-// A call of NCCL may return before its work is on the stream. Nothing else may be enqueued there
-// until it is, so that await_call() waits for it, a moment; only the first operation of a kind
-// takes longer, as it connects GPUs.
+// An NCCL call may return before its work is on the stream. Nothing else may be enqueued on the
+// stream until then, so await_call() waits for it. This is short, except for the first operation of
+// a kind, which connects GPUs.
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 #include "trainer/ops/cuda/device/stream.h"
 
 enum {
-    EAGER_US = 200, // how long a wait gives its core away only to come back at once
+    EAGER_US = 200, // waits yield the core for this long before they start to sleep
     NAP_US = 50,
     CONNECT_US = 120 * 1000 * 1000,
     ID_TEXT = 2 * NCCL_UNIQUE_ID_BYTES + 1,
@@ -35,12 +35,12 @@ static bool reached(uint32_t value, uint32_t wanted)
     return (int32_t)(value - wanted) >= 0; // counters wrap
 }
 
-static bool has_failed(struct nccl *n)
+static bool nccl_failed(struct nccl *n)
 {
     return atomic_load(&n->failed);
 }
 
-static void rest(int64_t since)
+static void yield_or_sleep(int64_t since)
 {
     if (clock_mono_us() - since < EAGER_US)
         sched_yield();
@@ -48,33 +48,34 @@ static void rest(int64_t since)
         clock_sleep_us(NAP_US);
 }
 
-// Waits until what NCCL was asked to do is on its way.
+// Waits until NCCL has enqueued the work of a call.
 static int await_call(struct nccl *n, ncclResult_t result, const char *at, int64_t patience,
                       struct error *e)
 {
     struct error why = {0};
     int64_t begin = clock_mono_us();
-    while (result == ncclInProgress && !has_failed(n)) {
+    while (result == ncclInProgress && !nccl_failed(n)) {
         if (clock_mono_us() - begin > patience) {
-            error_set(&why, ERR_PEER,
-                      "NCCL has been at %s among %d ranks for %lld s; NCCL_DEBUG=INFO makes it say "
-                      "what it waits for",
-                      at, n->base.world, (long long)(patience / 1000000));
+            error_set(
+                &why, ERR_PEER,
+                "NCCL has not finished %s among %d ranks within %lld s; NCCL_DEBUG=INFO shows "
+                "what it waits for",
+                at, n->base.world, (long long)(patience / 1000000));
             nccl_fail(n, &why, true);
             break;
         }
-        rest(begin);
+        yield_or_sleep(begin);
         pthread_mutex_lock(&n->calls);
         if (n->nccl && ncclCommGetAsyncError(n->nccl, &result) != ncclSuccess)
             result = ncclInternalError;
         pthread_mutex_unlock(&n->calls);
     }
-    if (has_failed(n))
-        return nccl_tell(n, e);
+    if (nccl_failed(n))
+        return nccl_report_failure(n, e);
     return result == ncclSuccess ? 0 : nccl_suspect(n, result, at, e);
 }
 
-// Operations.
+// --- operations ----------------------------------------------------------------------------------
 
 static ncclDataType_t type_of(enum comm_type type)
 {
@@ -83,14 +84,14 @@ static ncclDataType_t type_of(enum comm_type type)
     return types[type];
 }
 
-// The elements of every rank's part, if all have as many; else 0.
+// The number of elements in every part if all parts are equal; otherwise 0.
 static size_t equal_part(const struct nccl *n, const struct comm_work *w)
 {
     size_t units = w->count / w->unit, world = (size_t)n->base.world;
     return w->count % w->unit == 0 && units % world == 0 ? units / world * w->unit : 0;
 }
 
-static ncclResult_t each_part(struct nccl *n, const struct comm_work *w)
+static ncclResult_t launch_each_part(struct nccl *n, const struct comm_work *w)
 {
     ncclDataType_t type = type_of(w->type);
     ncclRedOp_t op = w->op == COMM_SUM ? ncclSum : ncclMax;
@@ -108,49 +109,49 @@ static ncclResult_t each_part(struct nccl *n, const struct comm_work *w)
     return result == ncclSuccess || result == ncclInProgress ? end : result;
 }
 
-static ncclResult_t launch(struct nccl *n, const struct comm_work *w)
+static ncclResult_t launch_collective(struct nccl *n, const struct comm_work *w)
 {
     ncclDataType_t type = type_of(w->type);
     ncclRedOp_t op = w->op == COMM_SUM ? ncclSum : ncclMax;
-    if (w->count == 0) // a barrier adds up what nobody reads
+    if (w->count == 0) // a barrier: the sum is not used
         return ncclAllReduce(n->stage, n->stage, 1, ncclInt32, ncclSum, n->nccl, n->stream);
     if (w->kind == COMM_ALL_REDUCE)
         return ncclAllReduce(w->data, w->data, w->count, type, op, n->nccl, n->stream);
     size_t part = equal_part(n, w);
     if (part == 0)
-        return each_part(n, w);
+        return launch_each_part(n, w);
     char *mine = (char *)w->data + (size_t)n->base.rank * part * comm_type_bytes(w->type);
     if (w->kind == COMM_REDUCE_SCATTER)
         return ncclReduceScatter(w->data, mine, part, type, op, n->nccl, n->stream);
     return ncclAllGather(mine, w->data, part, type, n->nccl, n->stream);
 }
 
-struct broadcast {
-    void *data; // of the GPU
+struct nccl_broadcast_work {
+    void *data; // on the GPU
     size_t bytes;
     int root;
 };
 
-// Waits, by the clock, for the GPU to end an operation.
-static int await(struct nccl *n, uint32_t ticket, struct error *e)
+// Blocks the host until the GPU has finished an operation.
+static int await_operation(struct nccl *n, uint32_t ticket, struct error *e)
 {
     int64_t begin = clock_mono_us();
-    for (bool ended = false; !ended && !has_failed(n);) {
+    for (bool ended = false; !ended && !nccl_failed(n);) {
         pthread_mutex_lock(&n->lock);
-        nccl_count(n);
+        nccl_update_progress(n);
         ended = reached(n->ended, ticket);
         pthread_mutex_unlock(&n->lock);
         if (!ended)
-            rest(begin);
+            yield_or_sleep(begin);
     }
-    return has_failed(n) ? nccl_tell(n, e) : 0;
+    return nccl_failed(n) ? nccl_report_failure(n, e) : 0;
 }
 
-// Puts an operation on the stream, after all that the compute stream has to do so far.
-static int post(struct nccl *n, const struct comm_work *w, const struct broadcast *b,
-                uint32_t *ticket, struct error *e)
+// Enqueues an operation behind all current work of the compute stream.
+static int post_operation(struct nccl *n, const struct comm_work *w,
+                          const struct nccl_broadcast_work *b, uint32_t *ticket, struct error *e)
 {
-    int err = await(n, n->posted + 1 - COMM_PENDING_MAX, e); // there is a slot
+    int err = await_operation(n, n->posted + 1 - COMM_PENDING_MAX, e); // frees a slot
     if (err)
         return err;
     *ticket = n->posted + 1;
@@ -164,17 +165,17 @@ static int post(struct nccl *n, const struct comm_work *w, const struct broadcas
         bad = cudaStreamWaitEvent(n->stream, n->ready, 0);
     if (!bad)
         bad = cudaEventRecord(slot->begin, n->stream);
-    err = nccl_cuda(n, bad, "the beginning of an operation", e);
+    err = nccl_cuda(n, bad, "the start of an operation", e);
     if (err)
         return err;
     pthread_mutex_lock(&n->calls);
     ncclResult_t result = ncclInProgress;
     if (n->nccl && w)
-        result = launch(n, w);
+        result = launch_collective(n, w);
     else if (n->nccl)
         result = ncclBroadcast(b->data, b->data, b->bytes, ncclInt8, b->root, n->nccl, n->stream);
     pthread_mutex_unlock(&n->calls);
-    // The others may be as late as they may be for any operation; the watcher says who is.
+    // Peers may be late by the timeout of an operation; the watcher then reports who is.
     err = await_call(n, result, "an operation", 2 * n->timeout_us, e);
     if (!err)
         err = nccl_cuda(n, cudaEventRecord(slot->end, n->stream), "the end of an operation", e);
@@ -189,46 +190,46 @@ static int post(struct nccl *n, const struct comm_work *w, const struct broadcas
 static int nccl_start(struct comm *c, const struct comm_work *work, uint32_t *ticket,
                       struct error *e)
 {
-    return post((struct nccl *)c, work, NULL, ticket, e);
+    return post_operation((struct nccl *)c, work, NULL, ticket, e);
 }
 
-static void note_waited(struct nccl *n, uint32_t ticket)
+static void set_waited(struct nccl *n, uint32_t ticket)
 {
     if (reached(ticket, n->waited))
         n->waited = ticket;
 }
 
-// The compute stream waits, not the host: only a barrier is for the host itself.
+// Makes the compute stream wait. Only a barrier blocks the host.
 static int nccl_wait(struct comm *c, uint32_t ticket, struct error *e)
 {
     struct nccl *n = (struct nccl *)c;
     struct nccl_slot *slot = &n->slots[ticket % COMM_PENDING_MAX];
-    if (has_failed(n))
-        return nccl_tell(n, e);
-    note_waited(n, ticket);
-    if (n->posted - ticket >= COMM_PENDING_MAX) // it has ended, and others have its place
+    if (nccl_failed(n))
+        return nccl_report_failure(n, e);
+    set_waited(n, ticket);
+    if (n->posted - ticket >= COMM_PENDING_MAX) // it has ended, and its slot is in use again
         return 0;
     if (slot->barrier)
-        return await(n, ticket, e);
+        return await_operation(n, ticket, e);
     return nccl_cuda(n, cudaStreamWaitEvent(n->compute, slot->end, 0), "the wait for an operation",
                      e);
 }
 
-// Waits until the compute stream has come to here, that is until there is what was waited for.
-static int nccl_settle(struct comm *c, struct error *e)
+// Blocks the host until the compute stream has reached this point.
+static int nccl_synchronize(struct comm *c, struct error *e)
 {
     struct nccl *n = (struct nccl *)c;
-    int err = nccl_cuda(n, cudaEventRecord(n->here, n->compute), "a wait for the GPU", e);
+    int err = nccl_cuda(n, cudaEventRecord(n->compute_done, n->compute), "a wait for the GPU", e);
     int64_t begin = clock_mono_us();
     cudaError_t result = cudaErrorNotReady;
-    while (!err && !has_failed(n) && (result = nccl_query(n->here)) == cudaErrorNotReady)
-        rest(begin);
-    if (err || has_failed(n))
-        return err ? err : nccl_tell(n, e);
+    while (!err && !nccl_failed(n) && (result = nccl_query(n->compute_done)) == cudaErrorNotReady)
+        yield_or_sleep(begin);
+    if (err || nccl_failed(n))
+        return err ? err : nccl_report_failure(n, e);
     return nccl_cuda(n, result, "a wait for the GPU", e);
 }
 
-// Broadcast.
+// --- broadcast -----------------------------------------------------------------------------------
 
 static bool is_on_gpu(const void *data)
 {
@@ -246,23 +247,23 @@ static int copy_staged(struct nccl *n, void *to, const void *from, size_t bytes,
     return nccl_cuda(n, bad, "a copy for a broadcast", e);
 }
 
-// The memory of hosts goes through the stage.
+// Host memory is copied through the staging buffer on the GPU.
 static int broadcast_staged(struct nccl *n, char *data, size_t bytes, int root, struct error *e)
 {
     int err = 0;
     for (size_t at = 0; at < bytes && !err; at += NCCL_STAGE) {
         size_t part = bytes - at < NCCL_STAGE ? bytes - at : NCCL_STAGE;
-        const struct broadcast b = {n->stage, part, root};
+        const struct nccl_broadcast_work b = {n->stage, part, root};
         uint32_t ticket = 0;
         if (n->base.rank == root)
             err = copy_staged(n, n->stage, data + at, part, e);
         if (!err)
-            err = post(n, NULL, &b, &ticket, e);
+            err = post_operation(n, NULL, &b, &ticket, e);
         if (!err)
-            err = await(n, ticket, e);
+            err = await_operation(n, ticket, e);
         if (!err && n->base.rank != root)
             err = copy_staged(n, data + at, n->stage, part, e);
-        note_waited(n, ticket);
+        set_waited(n, ticket);
     }
     return err;
 }
@@ -271,18 +272,18 @@ static int nccl_broadcast(struct comm *c, void *data, size_t bytes, int root, st
 {
     struct nccl *n = (struct nccl *)c;
     uint32_t ticket = 0;
-    if (has_failed(n))
-        return nccl_tell(n, e);
+    if (nccl_failed(n))
+        return nccl_report_failure(n, e);
     if (bytes == 0)
         return 0;
     if (!is_on_gpu(data))
         return broadcast_staged(n, data, bytes, root, e);
-    const struct broadcast b = {data, bytes, root};
-    int err = post(n, NULL, &b, &ticket, e);
+    const struct nccl_broadcast_work b = {data, bytes, root};
+    int err = post_operation(n, NULL, &b, &ticket, e);
     return err ? err : nccl_wait(c, ticket, e);
 }
 
-// The end.
+// --- closing -------------------------------------------------------------------------------------
 
 static void nccl_abort(struct comm *c, const char *why)
 {
@@ -303,16 +304,16 @@ static void free_gpu(struct nccl *n)
     }
     if (n->ready)
         cudaEventDestroy(n->ready);
-    if (n->here)
-        cudaEventDestroy(n->here);
+    if (n->compute_done)
+        cudaEventDestroy(n->compute_done);
     if (n->stream)
         cudaStreamDestroy(n->stream);
     if (n->base.arena)
         ncclMemFree(n->base.arena);
 }
 
-// What hangs is not freed: a kernel may still write to it.
-static void leave(struct nccl *n)
+// Frees everything, unless an operation hangs: then a kernel may still write to the memory.
+static void nccl_free(struct nccl *n)
 {
     if (!nccl_stop_watcher(n))
         return;
@@ -321,7 +322,7 @@ static void leave(struct nccl *n)
     pthread_mutex_destroy(&n->lock);
     pthread_mutex_destroy(&n->calls);
     pthread_cond_destroy(&n->wake);
-    pthread_cond_destroy(&n->told);
+    pthread_cond_destroy(&n->news);
     free(n);
 }
 
@@ -333,20 +334,20 @@ static void nccl_close(struct comm *c)
         error_set(&e, ERR_PEER, "rank %d left in the middle of an operation", c->rank);
         nccl_fail(n, &e, true);
     }
-    await(n, n->posted, &e);
-    leave(n);
+    await_operation(n, n->posted, &e);
+    nccl_free(n);
 }
 
-// The beginning.
+// --- opening -------------------------------------------------------------------------------------
 
-static int join_hosts(struct nccl *n, const struct comm_config *config, const json_t *everybody,
+static int open_inner(struct nccl *n, const struct comm_config *config, const json_t *peers,
                       struct error *e)
 {
-    const struct comm_backend *backend = comm_host_backend(everybody);
+    const struct comm_backend *backend = comm_host_backend(peers);
     struct comm_config hosts = *config;
     size_t bytes = (size_t)config->world * NCCL_COLUMNS * sizeof *n->rows;
     hosts.arena_bytes = comm_padded(bytes);
-    int err = backend->open(&hosts, everybody, &n->inner, e);
+    int err = backend->open(&hosts, peers, &n->inner, e);
     if (err)
         return err;
     n->inner->backend = backend;
@@ -354,7 +355,7 @@ static int join_hosts(struct nccl *n, const struct comm_config *config, const js
     return 0;
 }
 
-static int make_gpu(struct nccl *n, struct error *e)
+static int open_gpu(struct nccl *n, struct error *e)
 {
     int urgent = 0, ordinary = 0;
     void *arena = NULL;
@@ -367,14 +368,14 @@ static int make_gpu(struct nccl *n, struct error *e)
     if (!bad)
         bad = cudaEventCreateWithFlags(&n->ready, cudaEventDisableTiming);
     if (!bad)
-        bad = cudaEventCreateWithFlags(&n->here, cudaEventDisableTiming);
+        bad = cudaEventCreateWithFlags(&n->compute_done, cudaEventDisableTiming);
     for (int i = 0; i < COMM_PENDING_MAX && !bad; i++) {
         bad = cudaEventCreateWithFlags(&n->slots[i].begin, cudaEventDefault);
         if (!bad)
             bad = cudaEventCreateWithFlags(&n->slots[i].end, cudaEventDefault);
     }
     if (bad)
-        return error_set(e, ERR_IO, "CUDA: %s when communication begins", cudaGetErrorString(bad));
+        return error_set(e, ERR_IO, "CUDA: %s while opening NCCL", cudaGetErrorString(bad));
     size_t bytes = n->base.arena_bytes + NCCL_STAGE;
     if (ncclMemAlloc(&arena, bytes) != ncclSuccess)
         return error_set(e, ERR_NO_MEMORY,
@@ -385,7 +386,7 @@ static int make_gpu(struct nccl *n, struct error *e)
     bad = cudaMemsetAsync(arena, 0, bytes, n->stream);
     if (!bad)
         bad = cudaStreamSynchronize(n->stream);
-    return bad ? error_set(e, ERR_IO, "CUDA: %s at zeroing memory", cudaGetErrorString(bad)) : 0;
+    return bad ? error_set(e, ERR_IO, "CUDA: %s while zeroing memory", cudaGetErrorString(bad)) : 0;
 }
 
 static int library_version(void)
@@ -402,8 +403,8 @@ const char *comm_nccl_version(char *out, size_t cap)
     return out;
 }
 
-// Rank 0 makes the id.
-static json_t *introduce(const struct nccl *n, struct error *why)
+// Builds this rank's rendezvous message. Rank 0 creates NCCL's unique id.
+static json_t *make_introduction(const struct nccl *n, struct error *why)
 {
     char text[ID_TEXT] = "";
     ncclUniqueId id;
@@ -411,12 +412,12 @@ static json_t *introduce(const struct nccl *n, struct error *why)
         if (ncclGetUniqueId(&id) == ncclSuccess)
             hex_encode(id.internal, sizeof id.internal, text);
         else
-            error_set(why, ERR_IO, "NCCL cannot begin: %s", ncclGetLastError(NULL));
+            error_set(why, ERR_IO, "NCCL cannot start: %s", ncclGetLastError(NULL));
     }
     return json_pack("{s:s, s:i, s:s}", "id", text, "nccl", library_version(), "error", why->text);
 }
 
-static int compare(const struct nccl *n, const json_t *all, struct error *e)
+static int check_introductions(const struct nccl *n, const json_t *all, struct error *e)
 {
     const json_t *me = json_array_get(all, (size_t)n->base.rank), *peer;
     int64_t mine = jget_int(me, "nccl", 0);
@@ -426,7 +427,7 @@ static int compare(const struct nccl *n, const json_t *all, struct error *e)
         const char *error = jget_string(peer, "error", "");
         int64_t its = jget_int(peer, "nccl", 0);
         if (*error)
-            return error_set(e, ERR_PEER, "rank %zu cannot begin: %s", rank, error);
+            return error_set(e, ERR_PEER, "rank %zu cannot start: %s", rank, error);
         if (its != mine)
             return error_set(e, ERR_VERSION,
                              "rank %zu has NCCL %lld, rank %d has %lld: install one version on all "
@@ -436,22 +437,22 @@ static int compare(const struct nccl *n, const json_t *all, struct error *e)
     return 0;
 }
 
-// All hear who cannot begin, and why, before anybody waits in NCCL. `why` comes with what is wrong
-// here already.
-static int meet(struct nccl *n, const struct comm_config *config, ncclUniqueId *id,
-                struct error *why)
+// Tells all ranks whether one of them cannot start, and why, before any rank waits in NCCL. `why`
+// contains the failure of this rank, if there is one already.
+static int exchange_id(struct nccl *n, const struct comm_config *config, ncclUniqueId *id,
+                       struct error *why)
 {
     struct error lost = {0};
-    json_t *all = NULL, *me = introduce(n, why);
-    int err = comm_gather(config, me, &all, &lost);
+    json_t *all = NULL, *me = make_introduction(n, why);
+    int err = comm_rendezvous_gather(config, me, &all, &lost);
     json_decref(me);
     if (!why->code && err)
         *why = lost;
     if (!why->code)
-        compare(n, all, why);
+        check_introductions(n, all, why);
     const char *text = jget_string(json_array_get(all, 0), "id", "");
     if (!why->code && hex_decode(text, id->internal, sizeof id->internal))
-        error_set(why, ERR_PEER, "rank 0 did not say how GPUs meet");
+        error_set(why, ERR_PEER, "rank 0 published no NCCL id");
     json_decref(all);
     return why->code;
 }
@@ -465,18 +466,18 @@ static int connect_gpus(struct nccl *n, const ncclUniqueId *id, struct error *e)
         ncclCommInitRankConfig(&n->nccl, n->base.world, *id, n->base.rank, &config);
     pthread_mutex_unlock(&n->calls);
     if (result == ncclSuccess)
-        result = ncclInProgress; // of the call; the communicator tells for itself
+        result = ncclInProgress; // this was the call's result; now wait for the communicator
     return await_call(n, result, "the connection of GPUs",
                       n->timeout_us < CONNECT_US ? n->timeout_us : CONNECT_US, e);
 }
 
-// It spares NCCL copies, where it can; and so it is no failure if not.
+// Registration saves NCCL copies. Without it NCCL still works, so a failure is only logged.
 static void register_arena(struct nccl *n)
 {
     pthread_mutex_lock(&n->calls);
     size_t bytes = n->base.arena_bytes + NCCL_STAGE;
     if (n->nccl && ncclCommRegister(n->nccl, n->base.arena, bytes, &n->registration)) {
-        log_warn("NCCL copies what it could take where it lies", "error=\"%s\"",
+        log_warn("NCCL could not register the buffers and will copy them", "error=\"%s\"",
                  ncclGetLastError(NULL));
         n->registration = NULL;
     }
@@ -496,28 +497,28 @@ static struct nccl *new_nccl(const struct comm_config *config)
     pthread_mutex_init(&n->lock, NULL);
     pthread_mutex_init(&n->calls, NULL);
     pthread_cond_init(&n->wake, &monotonic);
-    pthread_cond_init(&n->told, &monotonic);
+    pthread_cond_init(&n->news, &monotonic);
     pthread_condattr_destroy(&monotonic);
     return n;
 }
 
-static int nccl_open(const struct comm_config *config, const json_t *everybody, struct comm **out,
+static int nccl_open(const struct comm_config *config, const json_t *peers, struct comm **out,
                      struct error *e)
 {
     struct nccl *n = new_nccl(config);
     struct error why = {0};
     ncclUniqueId id;
-    int err = join_hosts(n, config, everybody, &why);
+    int err = open_inner(n, config, peers, &why);
     if (!err) {
-        make_gpu(n, &why);
-        err = meet(n, config, &id, &why);
+        open_gpu(n, &why);
+        err = exchange_id(n, config, &id, &why);
     }
     if (!err)
         err = nccl_start_watcher(n, &why);
     if (!err)
         err = connect_gpus(n, &id, &why);
     if (err) {
-        leave(n);
+        nccl_free(n);
         return error_set(e, err, "%s", why.text);
     }
     register_arena(n);
@@ -531,7 +532,7 @@ const struct comm_backend comm_nccl_backend = {
     .close = nccl_close,
     .start = nccl_start,
     .wait = nccl_wait,
-    .settle = nccl_settle,
+    .synchronize = nccl_synchronize,
     .broadcast = nccl_broadcast,
     .abort = nccl_abort,
 };

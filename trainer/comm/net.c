@@ -1,4 +1,4 @@
-// The queue of operations, and the backend. net.h says how it is put together.
+// Backend `net`: the queue of operations and the communication thread. net.h describes the design.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,29 +13,31 @@
 #include "base/log.h"
 #include "trainer/comm/net.h"
 
-enum { IDLE_NS = 100 * 1000 * 1000 }; // how soon an idle leader sees that a peer is lost
+enum { IDLE_NS = 100 * 1000 * 1000 }; // how often an idle leader checks for lost peers
 
 static bool reached(uint32_t value, uint32_t wanted)
 {
     return (int32_t)(value - wanted) >= 0; // counters wrap
 }
 
-// The first failure counts; the lock is held. The communication thread tells the other machines.
-static void record(struct net *n, const struct error *why)
+// Records the first failure; the caller holds the lock. The communication thread notifies the other
+// machines.
+static void record_failure(struct net *n, const struct error *why)
 {
     if (n->error.code)
         return;
     n->error = *why;
     atomic_store(&n->failed, true);
-    shm_tell(n->inner, why->text);
+    shm_fail(n->inner, why->text);
     pthread_cond_broadcast(&n->done);
     pthread_cond_signal(&n->posted_more);
     if (write(n->wake, &(uint64_t){1}, sizeof(uint64_t)) < 0)
-        log_debug("the driver looks by itself soon", "rank=%d", n->base.rank);
+        log_debug("cannot wake the driver; it notices the failure within 50 ms", "rank=%d",
+                  n->base.rank);
 }
 
-// Does the next operation. The lock is held, but not meanwhile.
-static void drive(struct net *n, int spins)
+// Runs the next operation. Releases the lock, which the caller holds, while it runs.
+static void drive_next(struct net *n, int spins)
 {
     struct error e = {0};
     struct net_task task = n->tasks[(n->finished + 1) % COMM_PENDING_MAX];
@@ -43,11 +45,11 @@ static void drive(struct net *n, int spins)
     n->driven = true;
     pthread_mutex_unlock(&n->lock);
     n->inner->spins = spins;
-    int err = net_do(n, &task, &e);
+    int err = net_run_task(n, &task, &e);
     pthread_mutex_lock(&n->lock);
     n->driven = false;
     if (err)
-        record(n, &e);
+        record_failure(n, &e);
     else
         n->finished++;
     if (n->posted != n->finished)
@@ -55,23 +57,23 @@ static void drive(struct net *n, int spins)
     pthread_cond_broadcast(&n->done);
 }
 
-// The communication thread.
+// --- the communication thread --------------------------------------------------------------------
 
-static void look_around(struct net *n)
+static void check_peers(struct net *n)
 {
     struct error e = {0};
     n->driven = true;
     pthread_mutex_unlock(&n->lock);
-    int err = net_look(n, &e);
+    int err = net_check(n, &e);
     pthread_mutex_lock(&n->lock);
     n->driven = false;
     if (err)
-        record(n, &e);
+        record_failure(n, &e);
     pthread_cond_broadcast(&n->done);
 }
 
-// Whether nothing came for a while.
-static bool wait_for_more(struct net *n)
+// Waits for the next operation. Returns whether the wait timed out.
+static bool wait_for_post(struct net *n)
 {
     struct timespec until;
     if (!n->leader || n->error.code) {
@@ -96,10 +98,10 @@ static void *run_communication(void *arg)
             told = true;
         } else if (n->posted != n->finished && !n->driven && !n->error.code) {
             int64_t begin = clock_mono_us();
-            drive(n, 0); // it must not spin beside the compute thread
-            atomic_fetch_add(&n->base.aside_us, clock_mono_us() - begin);
-        } else if (wait_for_more(n) && !n->driven && !n->error.code) {
-            look_around(n);
+            drive_next(n, 0); // no spinning, which would slow down the compute thread
+            atomic_fetch_add(&n->base.background_us, clock_mono_us() - begin);
+        } else if (wait_for_post(n) && !n->driven && !n->error.code) {
+            check_peers(n);
         }
     }
     if (!told)
@@ -108,10 +110,10 @@ static void *run_communication(void *arg)
     return NULL;
 }
 
-// The backend.
+// --- the backend ---------------------------------------------------------------------------------
 
-// Waits until `finished` has reached the ticket; the lock is held.
-static int finish(struct net *n, uint32_t ticket, struct error *e)
+// Waits until operation `ticket` is finished; the caller holds the lock.
+static int finish_operation(struct net *n, uint32_t ticket, struct error *e)
 {
     while (!reached(n->finished, ticket)) {
         if (n->error.code)
@@ -119,17 +121,17 @@ static int finish(struct net *n, uint32_t ticket, struct error *e)
         if (n->driven)
             pthread_cond_wait(&n->done, &n->lock);
         else
-            drive(n, n->spins);
+            drive_next(n, n->spins);
     }
     return 0;
 }
 
-static int post(struct net *n, const struct net_task *task, uint32_t *ticket, struct error *e)
+static int post_task(struct net *n, const struct net_task *task, uint32_t *ticket, struct error *e)
 {
     pthread_mutex_lock(&n->lock);
     int err = 0;
     if (n->posted - n->finished >= COMM_PENDING_MAX)
-        err = finish(n, n->finished + 1, e);
+        err = finish_operation(n, n->finished + 1, e);
     if (!err && n->error.code)
         err = error_set(e, n->error.code, "%s", n->error.text);
     if (!err) {
@@ -144,14 +146,14 @@ static int post(struct net *n, const struct net_task *task, uint32_t *ticket, st
 static int net_start(struct comm *c, const struct comm_work *work, uint32_t *ticket,
                      struct error *e)
 {
-    return post((struct net *)c, &(struct net_task){.work = *work}, ticket, e);
+    return post_task((struct net *)c, &(struct net_task){.work = *work}, ticket, e);
 }
 
 static int net_wait(struct comm *c, uint32_t ticket, struct error *e)
 {
     struct net *n = (struct net *)c;
     pthread_mutex_lock(&n->lock);
-    int err = finish(n, ticket, e);
+    int err = finish_operation(n, ticket, e);
     pthread_mutex_unlock(&n->lock);
     return err;
 }
@@ -161,7 +163,7 @@ static int net_broadcast(struct comm *c, void *data, size_t bytes, int root, str
     const struct net_task task = {
         .broadcast = true, .work = {.data = data, .count = bytes}, .root = root};
     uint32_t ticket = 0;
-    int err = post((struct net *)c, &task, &ticket, e);
+    int err = post_task((struct net *)c, &task, &ticket, e);
     return err ? err : net_wait(c, ticket, e);
 }
 
@@ -171,7 +173,7 @@ static void net_abort(struct comm *c, const char *why)
     struct error e = {0};
     error_set(&e, ERR_PEER, "rank %d gave up: %s", c->rank, why);
     pthread_mutex_lock(&n->lock);
-    record(n, &e);
+    record_failure(n, &e);
     pthread_mutex_unlock(&n->lock);
 }
 
@@ -182,7 +184,7 @@ static void net_close(struct comm *c)
     pthread_mutex_lock(&n->lock);
     if (n->posted != n->finished) {
         error_set(&e, ERR_PEER, "rank %d left in the middle of an operation", c->rank);
-        record(n, &e);
+        record_failure(n, &e);
     }
     n->closing = true;
     pthread_cond_signal(&n->posted_more);
@@ -194,8 +196,8 @@ static void net_close(struct comm *c)
     net_leave(n);
 }
 
-// Signals are for the compute thread.
-static int start_thread(struct net *n, struct error *e)
+// The thread blocks all signals; the compute thread handles them.
+static int start_communication(struct net *n, struct error *e)
 {
     sigset_t all, before;
     pthread_condattr_t monotonic;
@@ -212,16 +214,16 @@ static int start_thread(struct net *n, struct error *e)
     return no ? error_set_errno(e, ERR_INTERNAL, no, "no thread for communication") : 0;
 }
 
-static int net_open(const struct comm_config *config, const json_t *everybody, struct comm **out,
+static int net_open(const struct comm_config *config, const json_t *peers, struct comm **out,
                     struct error *e)
 {
     struct net *n = xcalloc(1, sizeof *n);
-    int err = net_join(n, config, everybody, e);
+    int err = net_join(n, config, peers, e);
     if (!err)
-        err = start_thread(n, e);
+        err = start_communication(n, e);
     if (err) {
         if (n->inner)
-            shm_tell(n->inner, e ? e->text : "");
+            shm_fail(n->inner, e ? e->text : "");
         net_leave(n);
         return err;
     }

@@ -1,10 +1,10 @@
-// How the machines of a world meet.
+// How the machines of a world connect.
 //
-// Ranks that follow each other and share memory are a machine. Every leader listens on a port of
-// its own and says, through the rendezvous, where, with a key drawn for this meeting. A leader
-// connects to those before it and shows the key of the one it calls; that one answers with the key
-// of the caller. So both know that they read the same rendezvous, which takes the token of the
-// trial. Whoever else connects is dropped without an answer; when all have come nobody listens.
+// Consecutive ranks that can share memory form a machine. Every leader listens on a port of its own
+// and publishes address, port and a random key through the rendezvous. A leader connects to the
+// leaders before it and sends the key of the leader that it calls; that leader answers with the
+// caller's key. So both know that they read the same rendezvous, which requires the trial's token.
+// Other connections are closed without an answer. When all leaders are connected, the ports close.
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -29,49 +29,49 @@
 enum {
     KEY = 32, // bytes
     MEETING_S = 30,
-    GUEST_S = 5, // how long a connection may take to say who it is
+    GUEST_S = 5, // time in which a new connection must identify itself
     GUESTS_MAX = 64,
     PORT_TEXT = 8,
 };
 
 enum channel { DATA, CONTROL, CHANNELS };
 
-struct hello {
+struct net_hello {
     char magic[8];
-    unsigned char key[KEY]; // of the one that is called
-    uint32_t machine;       // of the caller
+    unsigned char key[KEY]; // of the leader that is called
+    uint32_t machine;       // index of the caller's machine
     uint32_t channel;
 };
 
 static const char magic[8] = "muster\1";
 
-struct guest {
+struct net_guest {
     int fd;
     int64_t since;
     size_t got;
-    struct hello hello;
+    struct net_hello hello;
 };
 
-struct meeting {
+struct net_meeting {
     struct net *net;
     const struct comm_config *config;
-    json_t *places; // by rank; of leaders: {"address", "port", "key"}
+    json_t *places; // by rank; for leaders: {"address", "port", "key"}
     int listener;
     int64_t deadline;
     unsigned char key[KEY];
-    int missing; // connections that are still to come
-    struct guest guests[GUESTS_MAX];
+    int missing; // expected connections that have not arrived
+    struct net_guest guests[GUESTS_MAX];
     int guest_count;
 };
 
-// Machines.
+// --- machines ------------------------------------------------------------------------------------
 
-static void group(struct net *n, const json_t *everybody)
+static void group_machines(struct net *n, const json_t *peers)
 {
     n->machines = xcalloc((size_t)n->base.world, sizeof *n->machines);
     for (int rank = 0; rank < n->base.world; rank++) {
-        if (rank == 0 || !comm_same_machine(everybody, rank - 1, rank)) {
-            const json_t *first = json_array_get(everybody, (size_t)rank);
+        if (rank == 0 || !comm_same_machine(peers, rank - 1, rank)) {
+            const json_t *first = json_array_get(peers, (size_t)rank);
             n->machines[n->machine_count++] =
                 (struct net_machine){.first = rank,
                                      .data = -1,
@@ -82,7 +82,7 @@ static void group(struct net *n, const json_t *everybody)
         if (rank == n->base.rank)
             n->here = n->machine_count - 1;
     }
-    size_t pieces = (size_t)n->machines[n->here].count + 2; // a head, and what one rank may add
+    size_t pieces = (size_t)n->machines[n->here].count + 2; // a header and a buffer for each rank
     for (int i = 0; i < n->machine_count; i++) {
         struct net_machine *m = &n->machines[i];
         m->queue_max = (int)pieces;
@@ -95,7 +95,7 @@ static void group(struct net *n, const json_t *everybody)
     n->polls = xcalloc(2 * (size_t)n->machine_count + 1, sizeof *n->polls);
 }
 
-static json_t *those_here(const struct net *n, const json_t *all)
+static json_t *local_entries(const struct net *n, const json_t *all)
 {
     const struct net_machine *m = &n->machines[n->here];
     json_t *here = json_array();
@@ -104,28 +104,28 @@ static json_t *those_here(const struct net *n, const json_t *all)
     return here;
 }
 
-// A rendezvous of all ranks of which only those of this machine are looked at.
-static int gather_here(void *ctx, const json_t *mine, json_t **all, struct error *e)
+// A rendezvous of all ranks that returns only the values of this machine's ranks.
+static int gather_local(void *ctx, const json_t *mine, json_t **all, struct error *e)
 {
-    const struct meeting *meeting = ctx;
+    const struct net_meeting *meeting = ctx;
     json_t *world = NULL;
-    int err = comm_gather(meeting->config, mine, &world, e);
+    int err = comm_rendezvous_gather(meeting->config, mine, &world, e);
     if (!err)
-        *all = those_here(meeting->net, world);
+        *all = local_entries(meeting->net, world);
     json_decref(world);
     return err;
 }
 
-static int share_memory(struct meeting *meeting, const json_t *everybody, struct error *e)
+static int open_inner(struct net_meeting *meeting, const json_t *peers, struct error *e)
 {
     struct net *n = meeting->net;
     const struct net_machine *m = &n->machines[n->here];
     struct comm_config config = *meeting->config;
     struct comm *inner = NULL;
-    json_t *here = those_here(n, everybody);
+    json_t *here = local_entries(n, peers);
     config.rank -= m->first;
     config.world = m->count;
-    config.rendezvous = (struct rendezvous){.all_gather = gather_here, .ctx = meeting};
+    config.rendezvous = (struct rendezvous){.all_gather = gather_local, .ctx = meeting};
     int err = comm_shm_backend.open(&config, here, &inner, e);
     json_decref(here);
     if (err)
@@ -138,7 +138,7 @@ static int share_memory(struct meeting *meeting, const json_t *everybody, struct
     return 0;
 }
 
-// Sockets.
+// --- sockets -------------------------------------------------------------------------------------
 
 static void *port_of(struct sockaddr_storage *address)
 {
@@ -152,14 +152,15 @@ static int resolve(const char *host, const char *port, struct addrinfo **found, 
     int rc = getaddrinfo(host, port, &hints, found);
     if (rc == 0)
         return 0;
-    return error_set(e, ERR_NOT_FOUND,
-                     "\"%s\" is no address: %s; muster-agent --address says how other machines "
-                     "reach one",
-                     host, gai_strerror(rc));
+    return error_set(
+        e, ERR_NOT_FOUND,
+        "\"%s\" is not a usable address: %s; set muster-agent --address to the address "
+        "at which other machines reach this one",
+        host, gai_strerror(rc));
 }
 
-// Binds to the address, or to all of its family where this machine does not have it itself (it is
-// behind a translation of addresses).
+// Binds to the address, or to all addresses of its family if this machine does not have that
+// address itself (because it is behind NAT).
 static int bind_near(int fd, const struct addrinfo *to)
 {
     const struct sockaddr_in any4 = {.sin_family = AF_INET};
@@ -172,7 +173,7 @@ static int bind_near(int fd, const struct addrinfo *to)
                                      : bind(fd, (const void *)&any4, sizeof any4);
 }
 
-static int listen_at(struct meeting *meeting, const char *host, int *port, struct error *e)
+static int listen_at(struct net_meeting *meeting, const char *host, int *port, struct error *e)
 {
     struct addrinfo *found = NULL;
     struct sockaddr_storage address = {0};
@@ -192,7 +193,7 @@ static int listen_at(struct meeting *meeting, const char *host, int *port, struc
     return err;
 }
 
-// A silent peer is found on the control connection; see net_wire.c.
+// Keepalive on the control connection detects a silent peer; see net_wire.c.
 static void set_options(int fd, enum channel channel)
 {
     const int one = 1, every = 1, silence_ms = NET_SILENCE_S * 1000;
@@ -205,31 +206,31 @@ static void set_options(int fd, enum channel channel)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof silence_ms);
 }
 
-static void seat(struct net *n, int machine, enum channel channel, int fd)
+static void set_connection(struct net *n, int machine, enum channel channel, int fd)
 {
     struct net_machine *m = &n->machines[machine];
     set_options(fd, channel);
     *(channel == DATA ? &m->data : &m->control) = fd;
 }
 
-static int left_ms(const struct meeting *meeting)
+static int remaining_ms(const struct net_meeting *meeting)
 {
     int64_t left = meeting->deadline - clock_mono_us();
     return left > 0 ? (int)(left / 1000 + 1) : 0;
 }
 
-// Calling.
+// --- outgoing connections ------------------------------------------------------------------------
 
-static int await(const struct meeting *meeting, int fd, short events)
+static int await_socket(const struct net_meeting *meeting, int fd, short events)
 {
     struct pollfd p = {.fd = fd, .events = events};
-    if (poll(&p, 1, left_ms(meeting)) > 0)
+    if (poll(&p, 1, remaining_ms(meeting)) > 0)
         return 0;
     errno = ETIMEDOUT;
     return -1;
 }
 
-static int connect_once(const struct meeting *meeting, const struct addrinfo *to)
+static int connect_once(const struct net_meeting *meeting, const struct addrinfo *to)
 {
     int no = 0;
     socklen_t len = sizeof no;
@@ -237,7 +238,7 @@ static int connect_once(const struct meeting *meeting, const struct addrinfo *to
     if (fd < 0)
         return -1;
     bool there = connect(fd, to->ai_addr, to->ai_addrlen) == 0;
-    if (!there && errno == EINPROGRESS && await(meeting, fd, POLLOUT) == 0 &&
+    if (!there && errno == EINPROGRESS && await_socket(meeting, fd, POLLOUT) == 0 &&
         getsockopt(fd, SOL_SOCKET, SO_ERROR, &no, &len) == 0) {
         there = no == 0;
         errno = no;
@@ -250,28 +251,28 @@ static int connect_once(const struct meeting *meeting, const struct addrinfo *to
     return -1;
 }
 
-// A link that has just come back has no route for some moments, which is worth no restart. Nobody
-// is waited for longer than a silent machine would be.
-static int connect_to(const struct meeting *meeting, const struct addrinfo *to)
+// A link that has just come back has no route for some moments. Retrying for up to NET_SILENCE_S,
+// the time that a silent machine gets, saves a restart.
+static int connect_to(const struct net_meeting *meeting, const struct addrinfo *to)
 {
     int64_t patience = clock_mono_us() + NET_SILENCE_S * SECOND;
     int fd;
     while ((fd = connect_once(meeting, to)) < 0 &&
            (errno == EHOSTUNREACH || errno == ENETUNREACH) && clock_mono_us() < patience &&
-           left_ms(meeting) > 0)
+           remaining_ms(meeting) > 0)
         clock_sleep_us(SECOND / 10);
     return fd;
 }
 
-// Both are small: the first goes out at once, the second is waited for.
-static int exchange_keys(const struct meeting *meeting, int fd, const struct hello *hello)
+// Both messages are small, so the send completes at once; only the answer needs a wait.
+static int exchange_keys(const struct net_meeting *meeting, int fd, const struct net_hello *hello)
 {
     unsigned char answer[KEY];
     size_t got = 0;
     if (send(fd, hello, sizeof *hello, MSG_NOSIGNAL) != (ssize_t)sizeof *hello)
         return -1;
     while (got < sizeof answer) {
-        if (await(meeting, fd, POLLIN))
+        if (await_socket(meeting, fd, POLLIN))
             return -1;
         ssize_t n = recv(fd, answer + got, sizeof answer - got, 0);
         if (n == 0)
@@ -284,19 +285,20 @@ static int exchange_keys(const struct meeting *meeting, int fd, const struct hel
     return bytes_equal_constant_time(answer, meeting->key, KEY) ? 0 : -1;
 }
 
-static int call(struct meeting *meeting, int machine, enum channel channel, struct error *e)
+static int call_leader(struct net_meeting *meeting, int machine, enum channel channel,
+                       struct error *e)
 {
     struct net *n = meeting->net;
     const struct net_machine *m = &n->machines[machine];
     const json_t *place = json_array_get(meeting->places, (size_t)m->first);
     const char *host = jget_string(place, "address", "");
-    struct hello hello = {.machine = (uint32_t)n->here, .channel = channel};
+    struct net_hello hello = {.machine = (uint32_t)n->here, .channel = channel};
     char port[PORT_TEXT];
     struct addrinfo *found = NULL;
     snprintf(port, sizeof port, "%d", (int)jget_int(place, "port", 0));
     memcpy(hello.magic, magic, sizeof magic);
     if (hex_decode(jget_string(place, "key", ""), hello.key, KEY))
-        return error_set(e, ERR_PEER, "rank %d did not say how it is reached", m->first);
+        return error_set(e, ERR_PEER, "rank %d published no address", m->first);
     int err = resolve(host, port, &found, e);
     if (err)
         return err;
@@ -309,32 +311,33 @@ static int call(struct meeting *meeting, int machine, enum channel channel, stru
         if (fd >= 0)
             close(fd);
     } else {
-        seat(n, machine, channel, fd);
+        set_connection(n, machine, channel, fd);
     }
     freeaddrinfo(found);
     return err;
 }
 
-// Being called.
+// --- incoming connections ------------------------------------------------------------------------
 
-static void dismiss(struct meeting *meeting, int i)
+static void guest_remove(struct net_meeting *meeting, int i)
 {
     if (meeting->guests[i].fd >= 0)
         close(meeting->guests[i].fd);
     meeting->guests[i] = meeting->guests[--meeting->guest_count];
 }
 
-static void receive_guest(struct meeting *meeting)
+static void guest_accept(struct net_meeting *meeting)
 {
     int fd = accept4(meeting->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
     if (meeting->guest_count == GUESTS_MAX)
-        dismiss(meeting, 0);
-    meeting->guests[meeting->guest_count++] = (struct guest){.fd = fd, .since = clock_mono_us()};
+        guest_remove(meeting, 0);
+    meeting->guests[meeting->guest_count++] =
+        (struct net_guest){.fd = fd, .since = clock_mono_us()};
 }
 
-static bool is_expected(const struct meeting *meeting, const struct hello *h)
+static bool is_expected(const struct net_meeting *meeting, const struct net_hello *h)
 {
     const struct net *n = meeting->net;
     return memcmp(h->magic, magic, sizeof magic) == 0 &&
@@ -344,8 +347,8 @@ static bool is_expected(const struct meeting *meeting, const struct hello *h)
                0;
 }
 
-// Whether the guest is to be dismissed: it is a stranger, or has been given its seat.
-static bool hear_guest(struct meeting *meeting, struct guest *g)
+// Reads from a guest. Returns whether to remove it: it is a stranger, or it is now connected.
+static bool guest_read(struct net_meeting *meeting, struct net_guest *g)
 {
     unsigned char answer[KEY];
     ssize_t n = recv(g->fd, (char *)&g->hello + g->got, sizeof g->hello - g->got, 0);
@@ -361,13 +364,13 @@ static bool hear_guest(struct meeting *meeting, struct guest *g)
     if (hex_decode(jget_string(place, "key", ""), answer, KEY) ||
         send(g->fd, answer, KEY, MSG_NOSIGNAL) != KEY)
         return true;
-    seat(meeting->net, (int)g->hello.machine, (enum channel)g->hello.channel, g->fd);
+    set_connection(meeting->net, (int)g->hello.machine, (enum channel)g->hello.channel, g->fd);
     g->fd = -1;
     meeting->missing--;
     return true;
 }
 
-static int tell_missing(const struct meeting *meeting, struct error *e)
+static int report_missing(const struct net_meeting *meeting, struct error *e)
 {
     const struct net *n = meeting->net;
     int i = n->here + 1;
@@ -380,7 +383,7 @@ static int tell_missing(const struct meeting *meeting, struct error *e)
                      n->machines[n->here].host, MEETING_S);
 }
 
-static int await_calls(struct meeting *meeting, struct error *e)
+static int await_calls(struct net_meeting *meeting, struct error *e)
 {
     struct pollfd polls[GUESTS_MAX + 1];
     while (meeting->missing > 0) {
@@ -388,25 +391,25 @@ static int await_calls(struct meeting *meeting, struct error *e)
         for (int i = 0; i < count; i++)
             polls[i] = (struct pollfd){.fd = meeting->guests[i].fd, .events = POLLIN};
         polls[count] = (struct pollfd){.fd = meeting->listener, .events = POLLIN};
-        int patience = left_ms(meeting);
+        int patience = remaining_ms(meeting);
         if (patience == 0)
-            return tell_missing(meeting, e);
+            return report_missing(meeting, e);
         poll(polls, (nfds_t)count + 1, patience < 1000 ? patience : 1000);
-        for (int i = count - 1; i >= 0; i--) { // the last takes the place of one that goes
-            struct guest *g = &meeting->guests[i];
+        for (int i = count - 1; i >= 0; i--) { // removal moves the last guest to index i
+            struct net_guest *g = &meeting->guests[i];
             bool late = clock_mono_us() - g->since > GUEST_S * SECOND;
-            if (late || (polls[i].revents && hear_guest(meeting, g)))
-                dismiss(meeting, i);
+            if (late || (polls[i].revents && guest_read(meeting, g)))
+                guest_remove(meeting, i);
         }
         if (polls[count].revents)
-            receive_guest(meeting);
+            guest_accept(meeting);
     }
     return 0;
 }
 
-// The meeting.
+// --- joining -------------------------------------------------------------------------------------
 
-static int publish(struct meeting *meeting, struct error *e)
+static int publish_address(struct net_meeting *meeting, struct error *e)
 {
     const struct comm_config *config = meeting->config;
     const char *address = config->address ? config->address : "127.0.0.1";
@@ -423,12 +426,12 @@ static int publish(struct meeting *meeting, struct error *e)
         mine = json_null();
     }
     if (!err)
-        err = comm_gather(config, mine, &meeting->places, e);
+        err = comm_rendezvous_gather(config, mine, &meeting->places, e);
     json_decref(mine);
     return err;
 }
 
-static int connect_leaders(struct meeting *meeting, struct error *e)
+static int connect_leaders(struct net_meeting *meeting, struct error *e)
 {
     struct net *n = meeting->net;
     int err = 0;
@@ -437,30 +440,29 @@ static int connect_leaders(struct meeting *meeting, struct error *e)
     meeting->missing = CHANNELS * (n->machine_count - 1 - n->here);
     for (int i = 0; i < n->here && !err; i++)
         for (int channel = 0; channel < CHANNELS && !err; channel++)
-            err = call(meeting, i, (enum channel)channel, e);
+            err = call_leader(meeting, i, (enum channel)channel, e);
     if (!err)
         err = await_calls(meeting, e);
     while (meeting->guest_count > 0)
-        dismiss(meeting, 0);
+        guest_remove(meeting, 0);
     return err;
 }
 
-int net_join(struct net *n, const struct comm_config *config, const json_t *everybody,
-             struct error *e)
+int net_join(struct net *n, const struct comm_config *config, const json_t *peers, struct error *e)
 {
-    struct meeting *meeting = xcalloc(1, sizeof *meeting);
-    *meeting = (struct meeting){.net = n, .config = config, .listener = -1};
+    struct net_meeting *meeting = xcalloc(1, sizeof *meeting);
+    *meeting = (struct net_meeting){.net = n, .config = config, .listener = -1};
     n->base.rank = config->rank;
     n->base.world = config->world;
     n->timeout_us = config->timeout_us;
-    group(n, everybody);
+    group_machines(n, peers);
     n->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     n->polls[2 * n->machine_count] = (struct pollfd){.fd = n->wake, .events = POLLIN};
-    int err = n->wake < 0 ? error_set_errno(e, ERR_IO, errno, "no event descriptor") : 0;
+    int err = n->wake < 0 ? error_set_errno(e, ERR_IO, errno, "cannot create an eventfd") : 0;
     if (!err)
-        err = publish(meeting, e);
+        err = publish_address(meeting, e);
     if (!err)
-        err = share_memory(meeting, everybody, e);
+        err = open_inner(meeting, peers, e);
     if (!err && n->leader)
         err = connect_leaders(meeting, e);
     if (meeting->listener >= 0)

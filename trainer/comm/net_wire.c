@@ -1,9 +1,10 @@
-// Moving bytes between machines, and noticing what happens to them.
+// Moves bytes between machines and detects lost peers.
 //
-// Three things can happen to a peer. It ends: the kernel closes its connections, which is seen at
-// once. Its machine or the network goes silent: the kernel asks on the control connection, and
-// gives up after NET_SILENCE_S; only there, for data may lie unread as long as a peer computes. It
-// hangs while its machine answers: then nothing comes for longer than a peer may take.
+// There are three cases. A peer ends: the kernel closes its connections, which is seen at once. Its
+// machine or the network becomes silent: TCP keepalive on the control connection gives up after
+// NET_SILENCE_S; the data connection cannot be used for this, because data may lie unread while a
+// peer computes. A peer hangs while its machine still answers: nothing arrives for longer than the
+// timeout.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 
 enum { TICK_MS = 50, LAST_WORDS_MS = 200 };
 
-static void queue(struct iovec *list, int *count, void *data, size_t bytes, int most)
+static void queue_buffer(struct iovec *list, int *count, void *data, size_t bytes, int most)
 {
     must(*count < most);
     if (bytes > 0)
@@ -25,34 +26,34 @@ static void queue(struct iovec *list, int *count, void *data, size_t bytes, int 
 
 void net_send(struct net_machine *m, const void *data, size_t bytes)
 {
-    queue(m->out, &m->out_count, (void *)(uintptr_t)data, bytes, m->queue_max);
+    queue_buffer(m->out, &m->out_count, (void *)(uintptr_t)data, bytes, m->queue_max);
 }
 
 void net_receive(struct net_machine *m, void *data, size_t bytes)
 {
-    queue(m->in, &m->in_count, data, bytes, m->queue_max);
+    queue_buffer(m->in, &m->in_count, data, bytes, m->queue_max);
 }
 
-// Failures.
+// --- failures ------------------------------------------------------------------------------------
 
-static int tell_died(const struct net_machine *m, struct error *e)
+static int report_died(const struct net_machine *m, struct error *e)
 {
     return error_set(e, ERR_PEER,
                      "rank %d died: its process on \"%s\" has ended; its log may say why", m->first,
                      m->host);
 }
 
-static int tell_errno(const struct net_machine *m, int no, struct error *e)
+static int report_errno(const struct net_machine *m, int no, struct error *e)
 {
     if (no == ECONNRESET || no == EPIPE)
-        return tell_died(m, e);
+        return report_died(m, e);
     return error_set_errno(e, ERR_PEER, no,
                            "rank %d is silent: its machine \"%s\" has not answered for %d s; it or "
                            "the network is down",
                            m->first, m->host, NET_SILENCE_S);
 }
 
-// Reads what is there; an error when it says that the peer is lost.
+// Reads the available control messages; returns an error if they show that the peer is lost.
 static int read_control(struct net_machine *m, struct error *e)
 {
     ssize_t got = -1;
@@ -76,21 +77,21 @@ static int read_control(struct net_machine *m, struct error *e)
     int no = got < 0 ? errno : ECONNRESET;
     close(m->control);
     m->control = -1;
-    return m->left ? 0 : tell_errno(m, no, e);
+    return m->left ? 0 : report_errno(m, no, e);
 }
 
-// The data connection is gone; the control connection may know better why.
-static int lost(struct net_machine *m, int no, struct error *e)
+// The data connection is lost; the control connection may have a better explanation.
+static int report_lost(struct net_machine *m, int no, struct error *e)
 {
     struct pollfd control = {.fd = m->control, .events = POLLIN};
     poll(&control, 1, LAST_WORDS_MS);
     int err = read_control(m, e);
     if (!err && m->left)
         err = error_set(e, ERR_PEER, "rank %d has left before the others were done", m->first);
-    return err ? err : tell_errno(m, no, e);
+    return err ? err : report_errno(m, no, e);
 }
 
-// Progress.
+// --- progress ------------------------------------------------------------------------------------
 
 static bool is_sending(const struct net_machine *m)
 {
@@ -102,7 +103,7 @@ static bool is_receiving(const struct net_machine *m)
     return m->in_at < m->in_count;
 }
 
-static void advance(struct iovec *list, int *at, int *count, size_t moved)
+static void advance_queue(struct iovec *list, int *at, int *count, size_t moved)
 {
     while (*at < *count && moved >= list[*at].iov_len)
         moved -= list[(*at)++].iov_len;
@@ -114,8 +115,8 @@ static void advance(struct iovec *list, int *at, int *count, size_t moved)
     list[*at].iov_len -= moved;
 }
 
-// Moves what can be moved without waiting: 1 if anything was, else 0 or an error.
-static int move(struct net_machine *m, struct error *e)
+// Moves as much as possible without waiting. Returns 1 if anything moved, 0, or an error.
+static int move_bytes(struct net_machine *m, struct error *e)
 {
     ssize_t out = 0, in = 0;
     if (is_sending(m)) {
@@ -123,25 +124,25 @@ static int move(struct net_machine *m, struct error *e)
                                        .msg_iovlen = (size_t)(m->out_count - m->out_at)};
         out = sendmsg(m->data, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (out < 0 && errno != EAGAIN && errno != EINTR)
-            return lost(m, errno, e);
+            return report_lost(m, errno, e);
         if (out > 0)
-            advance(m->out, &m->out_at, &m->out_count, (size_t)out);
+            advance_queue(m->out, &m->out_at, &m->out_count, (size_t)out);
     }
     if (is_receiving(m)) {
         struct msghdr message = {.msg_iov = m->in + m->in_at,
                                  .msg_iovlen = (size_t)(m->in_count - m->in_at)};
         in = recvmsg(m->data, &message, MSG_DONTWAIT);
         if (in == 0 || (in < 0 && errno != EAGAIN && errno != EINTR))
-            return lost(m, in == 0 ? ECONNRESET : errno, e);
+            return report_lost(m, in == 0 ? ECONNRESET : errno, e);
         if (in > 0)
-            advance(m->in, &m->in_at, &m->in_count, (size_t)in);
+            advance_queue(m->in, &m->in_at, &m->in_count, (size_t)in);
     }
     return out > 0 || in > 0;
 }
 
-static int check_patience(const struct net *n, struct error *e)
+static int check_timeout(const struct net *n, struct error *e)
 {
-    // Longer than that of the machine's own ranks among themselves, who know better who hangs.
+    // Longer than the timeout among the ranks of a machine, who know better which rank hangs.
     int64_t patience = n->timeout_us + n->timeout_us / 4 + 1000000, now = clock_mono_us();
     const struct net_machine *slowest = NULL;
     for (int i = 0; i < n->machine_count; i++) {
@@ -167,7 +168,7 @@ static int read_controls(struct net *n, struct error *e)
     return err;
 }
 
-static int wait_for(struct net *n, bool data, int timeout_ms)
+static int poll_machines(struct net *n, bool data, int timeout_ms)
 {
     for (int i = 0; i < n->machine_count; i++) {
         const struct net_machine *m = &n->machines[i];
@@ -179,20 +180,20 @@ static int wait_for(struct net *n, bool data, int timeout_ms)
     return poll(n->polls, 2 * (nfds_t)n->machine_count + 1, timeout_ms);
 }
 
-int net_look(struct net *n, struct error *e)
+int net_check(struct net *n, struct error *e)
 {
-    int err = wait_for(n, false, 0) > 0 ? read_controls(n, e) : 0;
+    int err = poll_machines(n, false, 0) > 0 ? read_controls(n, e) : 0;
     return err ? err : shm_check(n->inner, e);
 }
 
-// One turn of waiting for anything to move.
-static int wait_turn(struct net *n, struct error *e)
+// Waits once until a socket is ready.
+static int wait_once(struct net *n, struct error *e)
 {
-    int ready = wait_for(n, true, TICK_MS);
+    int ready = poll_machines(n, true, TICK_MS);
     if (atomic_load(&n->failed))
         return error_set(e, ERR_PEER, "rank %d gave up", n->base.rank);
     int err = ready > 0 ? read_controls(n, e) : shm_check(n->inner, e);
-    return err ? err : check_patience(n, e);
+    return err ? err : check_timeout(n, e);
 }
 
 int net_exchange(struct net *n, bool sent, struct error *e)
@@ -202,9 +203,9 @@ int net_exchange(struct net *n, bool sent, struct error *e)
         n->machines[i].moved = now;
     for (;;) {
         bool moved = false, awaited = false;
-        for (int i = 1; i < n->machine_count; i++) { // from the next on: not all to the same one
+        for (int i = 1; i < n->machine_count; i++) { // starts at the next, to spread the load
             struct net_machine *m = &n->machines[(n->here + i) % n->machine_count];
-            int result = move(m, e);
+            int result = move_bytes(m, e);
             if (result < 0)
                 return result;
             if (result > 0) {
@@ -215,7 +216,7 @@ int net_exchange(struct net *n, bool sent, struct error *e)
         }
         if (!awaited)
             return 0;
-        int err = moved ? 0 : wait_turn(n, e);
+        int err = moved ? 0 : wait_once(n, e);
         if (err)
             return err;
     }
@@ -225,7 +226,7 @@ void net_notify(struct net *n, enum net_note_kind kind, const char *text)
 {
     struct net_note note = {.kind = (uint8_t)kind};
     snprintf(note.text, sizeof note.text, "%s", text);
-    for (int i = 0; i < n->machine_count; i++) // there is room: these connections carry little
+    for (int i = 0; i < n->machine_count; i++) // the socket buffer has room: few messages are sent
         if (n->machines[i].control >= 0)
             send(n->machines[i].control, &note, sizeof note, MSG_NOSIGNAL | MSG_DONTWAIT);
 }

@@ -1,26 +1,27 @@
 // One operation over several machines.
 //
-// First the ranks of each machine add up their buffers in shared memory, each its share. Then the
-// leaders exchange, every one with every other: each is sent the others' sums of the share that is
-// its machine's, adds them to its own in the order of machines, and, in an all-reduce, sends the
-// result to all. So every element travels as seldom as in a ring, but in two hops instead of 2 (n -
-// 1), and the order of a sum is known. Small buffers are sent to everybody whole, in one hop. At
-// last the ranks of a machine copy from their leader what they want.
+// First the ranks of each machine sum their buffers in shared memory, each rank its share. Then the
+// leaders exchange data, every leader with every other. Each leader owns one part of the buffer: it
+// receives the other machines' sums of that part and adds them to its own in the order of machines;
+// in an all-reduce it then sends the result to all. So every element travels as rarely as in a
+// ring, but in two hops instead of 2 (n - 1), and the order of a sum is fixed. Small buffers are
+// sent to every leader as a whole, in one hop. Finally the ranks of a machine copy their results
+// from their leader.
 #include <string.h>
 
 #include "base/log.h"
 #include "trainer/comm/net.h"
 
 enum {
-    LINE = 16,           // elements: no two ranks write to one line of the cache
-    SMALL_BYTES = 16384, // where one hop less is worth more than sending less
+    LINE = 16,           // elements of a cache line: no two ranks write to the same line
+    SMALL_BYTES = 16384, // below it, one hop less is worth more than sending less
     BROADCAST_BYTES = 8 << 20,
 };
 
 static char *arena_of(const struct net *n, int local, const struct comm_work *w)
 {
     size_t at = w->count > 0 ? (size_t)((char *)w->data - n->base.arena) : 0; // a barrier has none
-    return n->inner->boxes[local] + at;
+    return n->inner->shared_arenas[local] + at;
 }
 
 static int local_ranks(const struct net *n)
@@ -33,7 +34,7 @@ static bool is_small(const struct comm_work *w)
     return w->kind == COMM_ALL_REDUCE && w->count * comm_type_bytes(w->type) <= SMALL_BYTES;
 }
 
-// What of the buffer is a machine's to sum up, or to give.
+// The part of the buffer that a machine sums (or contributes, in an all-gather).
 static struct comm_part machine_part(const struct net *n, const struct comm_work *w, int machine)
 {
     const struct net_machine *m = &n->machines[machine];
@@ -46,8 +47,8 @@ static struct comm_part machine_part(const struct net *n, const struct comm_work
     return (struct comm_part){first, last};
 }
 
-// Where the elements of this machine lie: sums are in the buffer of the rank that summed them up,
-// what is to be gathered in that of the rank that gives it.
+// The part that is in the buffer of one local rank: a sum is in the buffer of the rank that
+// computed it, and the input of an all-gather in the buffer of the rank that contributes it.
 static struct comm_part local_part(const struct net *n, const struct comm_work *w, int local)
 {
     if (w->kind == COMM_ALL_GATHER)
@@ -64,7 +65,7 @@ static struct comm_part overlap(struct comm_part a, struct comm_part b)
     return both;
 }
 
-// Between leaders.
+// --- between leaders -----------------------------------------------------------------------------
 
 #define EACH_OTHER(n, m)                                                                           \
     for (struct net_machine *m = (n)->machines; m < (n)->machines + (n)->machine_count; m++)       \
@@ -75,7 +76,7 @@ static int machine_index(const struct net *n, const struct net_machine *m)
     return (int)(m - n->machines);
 }
 
-static void greet(struct net *n, const struct net_head *head)
+static void exchange_heads(struct net *n, const struct net_head *head)
 {
     EACH_OTHER(n, m)
     {
@@ -90,8 +91,8 @@ static int compare_heads(struct net *n, const struct net_head *head, struct erro
     {
         if (memcmp(head, &m->head, sizeof *head) != 0)
             return error_set(e, ERR_PEER,
-                             "rank %d is at another operation (%u) than rank %d (%u): they do not "
-                             "run the same training",
+                             "rank %d is at another operation (%u) than rank %d (%u): the ranks do "
+                             "not run the same training",
                              m->first, m->head.number, n->base.rank, head->number);
     }
     return 0;
@@ -107,8 +108,8 @@ static void send_local(struct net *n, const struct comm_work *w, struct net_mach
     }
 }
 
-static void fold_window(struct net *n, const struct comm_work *w, struct comm_part window,
-                        size_t slot)
+static void reduce_window(struct net *n, const struct comm_work *w, struct comm_part window,
+                          size_t slot)
 {
     size_t size = comm_type_bytes(w->type);
     for (int i = 0; i < local_ranks(n); i++) {
@@ -117,18 +118,19 @@ static void fold_window(struct net *n, const struct comm_work *w, struct comm_pa
             n->from[k] = n->scratch + (size_t)k * slot + (part.first - window.first) * size;
         n->from[n->here] = arena_of(n, i, w) + part.first * size;
         char *into = (char *)w->data + part.first * size;
-        comm_fold(n->from, n->machine_count, into, 0, part.last - part.first, w->type, w->op);
+        comm_reduce_local(n->from, n->machine_count, into, 0, part.last - part.first, w->type,
+                          w->op);
     }
 }
 
-// Leaves the sum of all machines over this machine's part in the leader's buffer.
+// Leaves the sum over all machines of this machine's part in the leader's buffer.
 static int reduce_among_leaders(struct net *n, const struct comm_work *w,
                                 const struct net_head *head, struct error *e)
 {
     size_t size = comm_type_bytes(w->type);
     size_t slot = NET_SCRATCH / (size_t)n->machine_count / COMM_ALIGN * COMM_ALIGN;
     struct comm_part mine = machine_part(n, w, n->here), window = {mine.first, mine.first};
-    greet(n, head);
+    exchange_heads(n, head);
     EACH_OTHER(n, m)
     {
         send_local(n, w, m, machine_part(n, w, machine_index(n, m)));
@@ -147,7 +149,7 @@ static int reduce_among_leaders(struct net *n, const struct comm_work *w,
             err = compare_heads(n, head, e);
         if (err)
             return err;
-        fold_window(n, w, window, slot);
+        reduce_window(n, w, window, slot);
     } while (window.last < mine.last);
     return 0;
 }
@@ -169,7 +171,7 @@ static int gather_among_leaders(struct net *n, const struct comm_work *w, struct
     return net_exchange(n, true, e);
 }
 
-static int do_among_leaders(struct net *n, const struct comm_work *w, struct error *e)
+static int run_among_leaders(struct net *n, const struct comm_work *w, struct error *e)
 {
     const struct net_head head = {.number = n->number,
                                   .kind = (uint8_t)w->kind,
@@ -178,7 +180,7 @@ static int do_among_leaders(struct net *n, const struct comm_work *w, struct err
                                   .count = w->count};
     int err = 0;
     if (w->kind == COMM_ALL_GATHER) {
-        greet(n, &head);
+        exchange_heads(n, &head);
         err = gather_among_leaders(n, w, e);
         return err ? err : compare_heads(n, &head, e);
     }
@@ -188,16 +190,16 @@ static int do_among_leaders(struct net *n, const struct comm_work *w, struct err
     return err;
 }
 
-// On one machine.
+// --- on one machine ------------------------------------------------------------------------------
 
-static int meet_here(struct net *n, int64_t patience, struct error *e)
+static int barrier_here(struct net *n, int64_t timeout, struct error *e)
 {
-    n->inner->timeout_us = patience;
+    n->inner->timeout_us = timeout;
     return local_ranks(n) > 1 ? comm_barrier(&n->inner->base, e) : 0;
 }
 
-// Longer than a leader waits for another one: it knows better who hangs.
-static int64_t patience_with_leader(const struct net *n)
+// Longer than a leader waits for another leader, which knows better who hangs.
+static int64_t leader_timeout(const struct net *n)
 {
     return 2 * n->timeout_us + 2000000;
 }
@@ -223,7 +225,7 @@ static void copy_from(struct net *n, const struct comm_work *w, int local, struc
                (part.last - part.first) * size);
 }
 
-static void take_from_leader(struct net *n, const struct comm_work *w)
+static void copy_from_leader(struct net *n, const struct comm_work *w)
 {
     struct comm_part here = machine_part(n, w, n->here);
     switch (w->kind) {
@@ -240,39 +242,39 @@ static void take_from_leader(struct net *n, const struct comm_work *w)
     }
 }
 
-static void take_from_neighbours(struct net *n, const struct comm_work *w)
+static void copy_from_local_ranks(struct net *n, const struct comm_work *w)
 {
     for (int i = 0; i < local_ranks(n) && w->kind == COMM_ALL_GATHER; i++)
         copy_from(n, w, i, local_part(n, w, i));
 }
 
-static int do_work(struct net *n, const struct comm_work *w, struct error *e)
+static int run_work(struct net *n, const struct comm_work *w, struct error *e)
 {
     int err = w->kind == COMM_ALL_GATHER ? 0 : sum_here(n, w, e);
     if (!err)
-        err = meet_here(n, n->timeout_us, e);
+        err = barrier_here(n, n->timeout_us, e);
     if (!err && n->leader)
-        err = do_among_leaders(n, w, e);
+        err = run_among_leaders(n, w, e);
     if (err)
         return err;
-    take_from_neighbours(n, w);
-    err = meet_here(n, patience_with_leader(n), e);
+    copy_from_local_ranks(n, w);
+    err = barrier_here(n, leader_timeout(n), e);
     if (err)
         return err;
-    take_from_leader(n, w);
-    // After an all-reduce everybody may write to its buffer at once.
-    return w->kind == COMM_ALL_REDUCE ? meet_here(n, n->timeout_us, e) : 0;
+    copy_from_leader(n, w);
+    // After an all-reduce every rank may write to its buffer at once, so wait for all readers.
+    return w->kind == COMM_ALL_REDUCE ? barrier_here(n, n->timeout_us, e) : 0;
 }
 
-// Broadcast.
+// --- broadcast -----------------------------------------------------------------------------------
 
-// The root's leader sends each machine one part, and then all leaders gather the parts: nobody
-// sends everything to everybody.
+// The root's leader sends one part to each machine; then all leaders gather the parts. So no leader
+// sends the whole buffer to every other.
 static int spread_among_leaders(struct net *n, char *data, size_t bytes, int from, struct error *e)
 {
     const struct net_head head = {.number = n->number, .kind = UINT8_MAX, .count = bytes};
     struct comm_part mine = comm_part(bytes, COMM_ALIGN, n->machine_count, n->here);
-    greet(n, &head);
+    exchange_heads(n, &head);
     EACH_OTHER(n, m)
     {
         struct comm_part its = comm_part(bytes, COMM_ALIGN, n->machine_count, machine_index(n, m));
@@ -297,13 +299,13 @@ static int spread_among_leaders(struct net *n, char *data, size_t bytes, int fro
     return net_exchange(n, true, e);
 }
 
-static int broadcast(struct net *n, char *data, size_t bytes, int root, struct error *e)
+static int broadcast_piece(struct net *n, char *data, size_t bytes, int root, struct error *e)
 {
     int from = 0, err = 0;
     while (root >= n->machines[from].first + n->machines[from].count)
         from++;
     bool root_is_here = from == n->here;
-    n->inner->timeout_us = root_is_here ? n->timeout_us : patience_with_leader(n);
+    n->inner->timeout_us = root_is_here ? n->timeout_us : leader_timeout(n);
     if (root_is_here && local_ranks(n) > 1)
         err = comm_broadcast(&n->inner->base, data, bytes, root - n->machines[from].first, e);
     if (!err && n->leader)
@@ -313,15 +315,15 @@ static int broadcast(struct net *n, char *data, size_t bytes, int root, struct e
     return err;
 }
 
-int net_do(struct net *n, const struct net_task *task, struct error *e)
+int net_run_task(struct net *n, const struct net_task *task, struct error *e)
 {
     if (!task->broadcast)
-        return do_work(n, &task->work, e);
+        return run_work(n, &task->work, e);
     int err = 0;
     for (size_t at = 0; at < task->work.count && !err; at += BROADCAST_BYTES) {
         size_t left = task->work.count - at;
-        err = broadcast(n, (char *)task->work.data + at,
-                        left < BROADCAST_BYTES ? left : BROADCAST_BYTES, task->root, e);
+        err = broadcast_piece(n, (char *)task->work.data + at,
+                              left < BROADCAST_BYTES ? left : BROADCAST_BYTES, task->root, e);
     }
     return err;
 }

@@ -1,5 +1,5 @@
-// How ranks get to know each other, before any backend is chosen: everybody says which machine it
-// is on, which process it is, and what it came with.
+// How ranks identify each other before a backend is chosen: every rank publishes its machine, its
+// process, its version and the size of its arena.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@ static void namespace_name(const char *path, char *out, size_t cap)
     out[n > 0 ? n : 0] = 0;
 }
 
-// Which kernel, and which of its views of process ids and of the network: what two ranks must share
-// to be on one machine.
+// The identity of a machine: its boot, its PID namespace and its network namespace. Ranks with the
+// same identity can share memory.
 static int machine_identity(char out[IDENTITY_MAX], struct error *e)
 {
     char *boot = NULL, pids[48], network[48];
@@ -50,11 +50,11 @@ uint64_t comm_start_time(pid_t pid)
     return ticks;
 }
 
-static int compare(const json_t *everybody, int rank, struct error *e)
+static int check_peers(const json_t *peers, int rank, struct error *e)
 {
-    const json_t *me = json_array_get(everybody, (size_t)rank), *peer;
+    const json_t *me = json_array_get(peers, (size_t)rank), *peer;
     size_t i;
-    json_array_foreach(everybody, i, peer)
+    json_array_foreach(peers, i, peer)
     {
         if (strcmp(jget_string(peer, "version", ""), MUSTER_VERSION) != 0)
             return error_set(e, ERR_VERSION,
@@ -63,27 +63,28 @@ static int compare(const json_t *everybody, int rank, struct error *e)
                              i, jget_string(peer, "version", "?"), rank, MUSTER_VERSION);
         if (jget_int(peer, "arena", -1) != jget_int(me, "arena", -1))
             return error_set(e, ERR_INVALID,
-                             "rank %zu came with buffers of %" PRId64 " bytes, rank %d with "
-                             "%" PRId64 ": they do not train the same model",
+                             "rank %zu has buffers of %" PRId64 " bytes, rank %d with "
+                             "%" PRId64 ": the ranks do not train the same model",
                              i, jget_int(peer, "arena", -1), rank, jget_int(me, "arena", -1));
     }
     return 0;
 }
 
-int comm_gather(const struct comm_config *config, const json_t *mine, json_t **all, struct error *e)
+int comm_rendezvous_gather(const struct comm_config *config, const json_t *mine, json_t **all,
+                           struct error *e)
 {
     *all = NULL;
     int err = config->rendezvous.all_gather(config->rendezvous.ctx, mine, all, e);
     if (!err && json_array_size(*all) != (size_t)config->world) {
-        err = error_set(e, ERR_PEER, "a meeting of %d ranks was answered by %zu", config->world,
-                        json_array_size(*all));
+        err = error_set(e, ERR_PEER, "the rendezvous of %d ranks returned %zu answers",
+                        config->world, json_array_size(*all));
         json_decref(*all);
         *all = NULL;
     }
     return err;
 }
 
-int comm_meet(const struct comm_config *config, json_t **everybody, struct error *e)
+int comm_rendezvous(const struct comm_config *config, json_t **peers, struct error *e)
 {
     char identity[IDENTITY_MAX], host[HOST_MAX] = "";
     int err = machine_identity(identity, e);
@@ -94,14 +95,14 @@ int comm_meet(const struct comm_config *config, json_t **everybody, struct error
                              host, "machine", identity, "pid", (json_int_t)getpid(), "start",
                              (json_int_t)comm_start_time(getpid()), "arena",
                              (json_int_t)config->arena_bytes, "version", MUSTER_VERSION);
-    err = comm_gather(config, mine, everybody, e);
+    err = comm_rendezvous_gather(config, mine, peers, e);
     json_decref(mine);
-    return err ? err : compare(*everybody, config->rank, e);
+    return err ? err : check_peers(*peers, config->rank, e);
 }
 
-bool comm_same_machine(const json_t *everybody, int a, int b)
+bool comm_same_machine(const json_t *peers, int a, int b)
 {
-    const json_t *x = json_array_get(everybody, (size_t)a);
-    const json_t *y = json_array_get(everybody, (size_t)b);
+    const json_t *x = json_array_get(peers, (size_t)a);
+    const json_t *y = json_array_get(peers, (size_t)b);
     return strcmp(jget_string(x, "machine", ""), jget_string(y, "machine", "")) == 0;
 }

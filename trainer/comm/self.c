@@ -1,5 +1,5 @@
-// Backends `self` and `gpu`: a world of one rank, on a host or a GPU. Every operation is already
-// done.
+// Backends `self` and `gpu`: a world of one rank, on the host or on a GPU. Every operation is done
+// when it starts.
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -7,18 +7,18 @@
 #include "trainer/comm/backend.h"
 #include "trainer/ops/device.h"
 
-struct self {
+struct self_comm {
     struct comm base;
     atomic_bool aborted;
 };
 
-static int open_alone(const struct comm_config *config, void *arena, struct comm **out,
-                      struct error *e)
+static int open_single(const struct comm_config *config, void *arena, struct comm **out,
+                       struct error *e)
 {
     if (!arena)
         return error_set(e, ERR_NO_MEMORY, "no memory for %zu MiB of weights and gradients",
                          config->arena_bytes >> 20);
-    struct self *s = xcalloc(1, sizeof *s);
+    struct self_comm *s = xcalloc(1, sizeof *s);
     s->base = (struct comm){.world = 1, .arena = arena, .arena_bytes = config->arena_bytes};
     *out = &s->base;
     return 0;
@@ -32,12 +32,12 @@ static int refuse_many(const struct comm_config *config, const char *name, struc
                      config->world);
 }
 
-static int self_open(const struct comm_config *config, const json_t *everybody, struct comm **out,
+static int self_open(const struct comm_config *config, const json_t *peers, struct comm **out,
                      struct error *e)
 {
-    (void)everybody;
+    (void)peers;
     int err = refuse_many(config, "self", e);
-    return err ? err : open_alone(config, block_alloc(config->arena_bytes), out, e);
+    return err ? err : open_single(config, block_alloc(config->arena_bytes), out, e);
 }
 
 static void self_close(struct comm *c)
@@ -48,7 +48,7 @@ static void self_close(struct comm *c)
 
 static int self_check(struct comm *c, struct error *e)
 {
-    if (atomic_load(&((struct self *)c)->aborted))
+    if (atomic_load(&((struct self_comm *)c)->aborted))
         return error_set(e, ERR_PEER, "rank 0 gave up");
     return 0;
 }
@@ -76,7 +76,7 @@ static int self_broadcast(struct comm *c, void *data, size_t bytes, int root, st
 static void self_abort(struct comm *c, const char *why)
 {
     (void)why;
-    atomic_store(&((struct self *)c)->aborted, true);
+    atomic_store(&((struct self_comm *)c)->aborted, true);
 }
 
 const struct comm_backend comm_self_backend = {
@@ -90,15 +90,15 @@ const struct comm_backend comm_self_backend = {
 };
 
 #ifdef MUSTER_CUDA
-static int gpu_open(const struct comm_config *config, const json_t *everybody, struct comm **out,
+static int gpu_open(const struct comm_config *config, const json_t *peers, struct comm **out,
                     struct error *e)
 {
     void *arena = NULL;
-    (void)everybody;
+    (void)peers;
     int err = refuse_many(config, "gpu", e);
     if (!err)
         err = ops_alloc(config->arena_bytes, &arena, e);
-    return err ? err : open_alone(config, arena, out, e);
+    return err ? err : open_single(config, arena, out, e);
 }
 
 static void gpu_close(struct comm *c)

@@ -1,8 +1,8 @@
-// How the ranks of one machine meet.
+// How the ranks of one machine connect.
 //
-// Rank 0 says where its segment is. A rank of another machine is refused with both names. The pidfd
-// of every peer is opened before its start time is compared, so a process id that was used again
-// cannot be taken for the peer.
+// Rank 0 publishes the path of its segment. A rank on another machine is rejected; the error names
+// both machines. The pidfd of every peer is opened before its start time is compared, so a reused
+// process id cannot be mistaken for the peer.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -19,12 +19,12 @@
 #include "base/text/json.h"
 #include "trainer/comm/shm.h"
 
-static int compare_machines(const json_t *everybody, int rank, struct error *e)
+static int check_machines(const json_t *peers, int rank, struct error *e)
 {
-    const json_t *me = json_array_get(everybody, (size_t)rank);
-    for (int i = 0; i < (int)json_array_size(everybody); i++) {
-        const json_t *peer = json_array_get(everybody, (size_t)i);
-        if (!comm_same_machine(everybody, i, rank))
+    const json_t *me = json_array_get(peers, (size_t)rank);
+    for (int i = 0; i < (int)json_array_size(peers); i++) {
+        const json_t *peer = json_array_get(peers, (size_t)i);
+        if (!comm_same_machine(peers, i, rank))
             return error_set(e, ERR_INVALID,
                              "rank %d runs on \"%s\" and rank %d on \"%s\": ranks in shared memory "
                              "must be on one machine; ask for at most the slots of one machine",
@@ -33,10 +33,10 @@ static int compare_machines(const json_t *everybody, int rank, struct error *e)
     return 0;
 }
 
-static int watch_peers(struct shm *s, const json_t *everybody, struct error *e)
+static int watch_peers(struct shm *s, const json_t *peers, struct error *e)
 {
     for (int i = 0; i < s->base.world; i++) {
-        const json_t *peer = json_array_get(everybody, (size_t)i);
+        const json_t *peer = json_array_get(peers, (size_t)i);
         s->pids[i] = (pid_t)jget_int(peer, "pid", 0);
         if (i == s->base.rank)
             continue;
@@ -50,18 +50,18 @@ static int watch_peers(struct shm *s, const json_t *everybody, struct error *e)
     return 0;
 }
 
-// The sealed memory of rank 0. It is allocated at once, so that a machine without room says so here
-// and not in mid-training.
+// Creates rank 0's sealed memory. It is allocated at once, so that a lack of memory is reported
+// here and not in the middle of training.
 static int make_segment(size_t bytes, int *fd, struct error *e)
 {
     *fd = memfd_create("muster-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*fd < 0)
-        return error_set_errno(e, ERR_IO, errno, "no shared memory");
+        return error_set_errno(e, ERR_IO, errno, "cannot create shared memory");
     int no = ftruncate(*fd, (off_t)bytes) ? errno : posix_fallocate(*fd, 0, (off_t)bytes);
     if (!no && fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
         no = errno;
     if (no)
-        return error_set_errno(e, ERR_NO_MEMORY, no, "no shared memory of %zu MiB for the ranks",
+        return error_set_errno(e, ERR_NO_MEMORY, no, "no memory for %zu MiB shared by the ranks",
                                bytes >> 20);
     return 0;
 }
@@ -76,7 +76,7 @@ static int find_segment(const struct comm_config *config, int own_fd, int *fd, s
     } else {
         mine = json_null();
     }
-    int err = comm_gather(config, mine, &all, e);
+    int err = comm_rendezvous_gather(config, mine, &all, e);
     json_decref(mine);
     if (err)
         return err;
@@ -85,7 +85,7 @@ static int find_segment(const struct comm_config *config, int own_fd, int *fd, s
         *fd = where ? open(where, O_RDWR | O_CLOEXEC) : -1;
         if (*fd < 0)
             err = error_set_errno(e, ERR_PEER, errno, "cannot open the shared memory of rank 0, %s",
-                                  where ? where : "which named none");
+                                  where ? where : "which published no path");
     }
     json_decref(all);
     return err;
@@ -100,7 +100,7 @@ static int map_segment(struct shm *s, int fd, size_t head, struct error *e)
     s->segment = p;
     s->stage = (char *)p + head;
     for (int i = 0; i < s->base.world; i++)
-        s->boxes[i] = s->stage + SHM_STAGE + (size_t)i * s->base.arena_bytes;
+        s->shared_arenas[i] = s->stage + SHM_STAGE + (size_t)i * s->base.arena_bytes;
     s->base.arena = block_alloc(s->base.arena_bytes);
     if (!s->base.arena)
         return error_set(e, ERR_NO_MEMORY, "no memory for %zu MiB of weights and gradients",
@@ -111,10 +111,10 @@ static int map_segment(struct shm *s, int fd, size_t head, struct error *e)
 void shm_share_arena(struct shm *s)
 {
     free(s->base.arena);
-    s->base.arena = s->boxes[s->base.rank];
+    s->base.arena = s->shared_arenas[s->base.rank];
 }
 
-// More ranks than processors: a rank that spins only keeps its peer from arriving.
+// With more ranks than processors a spinning rank would only delay the peer that it waits for.
 static int choose_spins(int world)
 {
     cpu_set_t set;
@@ -122,20 +122,19 @@ static int choose_spins(int world)
     return world <= cpus ? 4000 : 0;
 }
 
-int shm_join(struct shm *s, const struct comm_config *config, const json_t *everybody,
-             struct error *e)
+int shm_join(struct shm *s, const struct comm_config *config, const json_t *peers, struct error *e)
 {
     size_t world = (size_t)config->world;
     size_t head = sizeof(struct shm_segment) + world * sizeof(struct shm_rank);
     head = (head + 4095) / 4096 * 4096;
     s->base.rank = config->rank;
     s->base.world = config->world;
-    s->first_rank = (int)jget_int(json_array_get(everybody, 0), "rank", 0);
+    s->first_rank = (int)jget_int(json_array_get(peers, 0), "rank", 0);
     s->base.arena_bytes = config->arena_bytes;
     s->segment_bytes = head + SHM_STAGE + world * config->arena_bytes;
     s->timeout_us = config->timeout_us;
     s->spins = choose_spins(config->world);
-    s->boxes = xcalloc(world, sizeof *s->boxes);
+    s->shared_arenas = xcalloc(world, sizeof *s->shared_arenas);
     s->buffers = xcalloc(world, sizeof *s->buffers);
     s->pids = xcalloc(world, sizeof *s->pids);
     s->peers = xcalloc(world, sizeof *s->peers);
@@ -143,9 +142,9 @@ int shm_join(struct shm *s, const struct comm_config *config, const json_t *ever
         s->peers[i] = (struct pollfd){.fd = -1, .events = POLLIN};
 
     int fd = -1;
-    int err = compare_machines(everybody, config->rank, e);
+    int err = check_machines(peers, config->rank, e);
     if (!err)
-        err = watch_peers(s, everybody, e);
+        err = watch_peers(s, peers, e);
     if (!err && config->rank == 0)
         err = make_segment(s->segment_bytes, &fd, e);
     if (!err)
@@ -153,7 +152,8 @@ int shm_join(struct shm *s, const struct comm_config *config, const json_t *ever
     if (!err)
         err = map_segment(s, fd, head, e);
     if (!err)
-        err = comm_barrier(&s->base, e); // rank 0 keeps the file open until all have mapped it
+        err =
+            comm_barrier(&s->base, e); // rank 0 keeps the file open until all ranks have mapped it
     if (fd >= 0)
         close(fd);
     return err;
@@ -161,7 +161,7 @@ int shm_join(struct shm *s, const struct comm_config *config, const json_t *ever
 
 void shm_leave(struct shm *s)
 {
-    if (s->segment && s->base.arena != s->boxes[s->base.rank])
+    if (s->segment && s->base.arena != s->shared_arenas[s->base.rank])
         free(s->base.arena);
     if (s->segment)
         munmap(s->segment, s->segment_bytes);
@@ -171,6 +171,6 @@ void shm_leave(struct shm *s)
     free(s->peers);
     free(s->pids);
     free(s->buffers);
-    free(s->boxes);
+    free(s->shared_arenas);
     free(s);
 }

@@ -11,7 +11,7 @@
 
 // clang-format off
 enum { SGD, MOMENTUM, NESTEROV, LARS, ADAM, ADAMW, LAMB, KINDS };
-static const struct kind kinds[KINDS] = { // decay and epsilon where the papers state them
+static const struct optimizer_kind kinds[KINDS] = { // decay and epsilon: the papers' defaults
     [SGD] = {"sgd", 0, {NULL}, TRUST_NONE, 0, 0, OPS_SGD},
     [MOMENTUM] = {"momentum", 1, {"momentum"}, TRUST_NONE, 0, 0, OPS_MOMENTUM},
     [NESTEROV] = {"nesterov", 1, {"momentum"}, TRUST_NONE, 0, 0, OPS_NESTEROV},
@@ -22,7 +22,7 @@ static const struct kind kinds[KINDS] = { // decay and epsilon where the papers 
 };
 // clang-format on
 
-// --- reading
+// --- reading the specification -------------------------------------------------------------------
 
 static int read_number(const json_t *spec, const char *key, double fallback, double below,
                        double *out, struct error *e)
@@ -31,12 +31,14 @@ static int read_number(const json_t *spec, const char *key, double fallback, dou
     if (*out >= 0 && *out < below)
         return 0;
     if (isinf(below))
-        return error_set(e, ERR_INVALID, "trainer.optimizer.%s: must be a number from 0 on", key);
-    return error_set(e, ERR_INVALID, "trainer.optimizer.%s: must be a number from 0 to below %g",
-                     key, below);
+        return error_set(e, ERR_INVALID, "trainer.optimizer.%s: must be a number of at least 0",
+                         key);
+    return error_set(e, ERR_INVALID,
+                     "trainer.optimizer.%s: must be a number of at least 0 and below %g", key,
+                     below);
 }
 
-static int read_kind(const json_t *spec, const struct kind **out, struct error *e)
+static int read_kind(const json_t *spec, const struct optimizer_kind **out, struct error *e)
 {
     const char *name = jget_string(spec, "name", "");
     int i = 0;
@@ -58,7 +60,7 @@ static int read_config(struct optimizer *o, const struct optimizer_config *c, st
     const json_t *spec = c->spec;
     double rate, base;
     int rc = read_kind(spec, &o->kind, e);
-    // A missing learning rate is NaN, which the check refuses.
+    // A missing learning rate reads as NaN, which read_number() rejects.
     if (rc || (rc = read_number(spec, "learning_rate", NAN, INFINITY, &rate, e)) ||
         (rc = read_number(spec, "base_batch_size", 0, INFINITY, &base, e)) ||
         (rc = read_number(spec, "weight_decay", o->kind->weight_decay, INFINITY, &o->weight_decay,
@@ -71,9 +73,9 @@ static int read_config(struct optimizer *o, const struct optimizer_config *c, st
         return rc;
     o->clip_norm = c->clip_norm;
     if (!(c->clip_norm >= 0))
-        return error_set(e, ERR_INVALID, "trainer.clip_norm: must be a number from 0 (off) on");
-    // Goyal et al. 2017: the rate of the base batch times the number of them in the global batch,
-    // and a warm-up that starts from the former.
+        return error_set(e, ERR_INVALID, "trainer.clip_norm: must be 0 (off) or a positive number");
+    // Goyal et al. 2017: the learning rate is multiplied by global batch / base batch, and warm-up
+    // starts at the unscaled rate.
     if (base == 0)
         base = (double)c->base_batch;
     double scaled = base > 0 ? rate * (double)c->global_batch / base : rate;
@@ -81,7 +83,7 @@ static int read_config(struct optimizer *o, const struct optimizer_config *c, st
     return schedule_read(c->schedule, start, scaled, c->steps, &o->schedule, e);
 }
 
-// --- making
+// --- creating ------------------------------------------------------------------------------------
 
 static size_t cell_of(size_t at)
 {
@@ -106,25 +108,25 @@ static void cut_units(struct optimizer *o)
     size_t cells = (o->block_size + OPTIMIZER_CELL - 1) / OPTIMIZER_CELL, n = 0;
     o->unit_count = count_units(o);
     o->units = xcalloc(o->unit_count + 1, sizeof *o->units);
-    o->of_cell = xcalloc(cells + 1, sizeof *o->of_cell);
-    o->of_parameter = xcalloc((size_t)o->parameter_count + 1, sizeof *o->of_parameter);
+    o->cell_units = xcalloc(cells + 1, sizeof *o->cell_units);
+    o->parameter_units = xcalloc((size_t)o->parameter_count + 1, sizeof *o->parameter_units);
     o->sums = xcalloc(COLUMNS * (o->unit_count + 1), sizeof *o->sums);
     o->totals = xcalloc(COLUMNS * ((size_t)o->parameter_count + 1), sizeof *o->totals);
     for (int i = 0; i < o->parameter_count; i++) {
         const struct parameter *p = &o->parameters[i];
         size_t end = p->offset + p->count;
-        o->of_parameter[i] = n;
+        o->parameter_units[i] = n;
         for (size_t at = p->offset, next; at < end; at = next) {
             next = (cell_of(at) + 1) * OPTIMIZER_CELL;
             next = next < end ? next : end;
             o->units[n++] = (struct ops_unit){at, next - at, i};
         }
     }
-    o->of_parameter[o->parameter_count] = n;
+    o->parameter_units[o->parameter_count] = n;
     for (size_t cell = 0, unit = 0; cell <= cells; cell++) {
         while (unit < n && cell_of(o->units[unit].at) < cell)
             unit++;
-        o->of_cell[cell] = unit;
+        o->cell_units[cell] = unit;
     }
 }
 
@@ -177,14 +179,14 @@ void optimizer_free(struct optimizer *o)
     free(o->tensors);
     free(o->totals);
     free(o->sums);
-    free(o->of_parameter);
-    free(o->of_cell);
+    free(o->parameter_units);
+    free(o->cell_units);
     free(o->units);
     free(o->parameters);
     free(o);
 }
 
-// --- looking
+// --- accessors -----------------------------------------------------------------------------------
 
 int optimizer_state_count(const struct optimizer *o)
 {

@@ -1,31 +1,31 @@
-// What the sources of optim share among themselves; nobody else includes it.
+// Shared by the sources of optim/; no other folder includes it.
 #ifndef MUSTER_TRAINER_OPTIM_OPTIMIZER_INTERNAL_H
 #define MUSTER_TRAINER_OPTIM_OPTIMIZER_INTERNAL_H
 
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
 
-// Which ratio scales the learning rate of each tensor (with decay: biases and norms have none).
+// The ratio that scales the learning rate of each tensor that has weight decay.
 enum trust {
     TRUST_NONE,
-    TRUST_LARS, // of weights and gradient, so it is known before the update
-    TRUST_LAMB, // of weights and direction: the update stops at the moments, and goes on from there
+    TRUST_LARS, // of weights and gradient; known before the update
+    TRUST_LAMB, // of weights and direction; the update stops at the moments until it is known
 };
 
-struct kind {
+struct optimizer_kind {
     const char *name;
     int states;
     const char *state_names[OPTIMIZER_STATES_MAX];
     enum trust trust;
-    double weight_decay, epsilon; // unless told otherwise
+    double weight_decay, epsilon; // defaults
     enum ops_rule rule;
 };
 
-// Sums of squares: a column of them for each thing that is measured.
-enum column { OF_GRADIENT, OF_WEIGHTS, OF_DIRECTION, COLUMNS };
+// Sums of squares: one column for each measured quantity.
+enum squares { SQUARES_GRADIENT, SQUARES_WEIGHTS, SQUARES_DIRECTION, COLUMNS };
 
 struct optimizer {
-    const struct kind *kind;
+    const struct optimizer_kind *kind;
     struct schedule schedule;
     double momentum, beta1, beta2, epsilon, weight_decay, trust_coefficient, clip_norm;
     struct parameter *parameters;
@@ -34,14 +34,14 @@ struct optimizer {
     float *states[OPTIMIZER_STATES_MAX];
     struct ops_unit *units; // the part of each parameter in each cell, in the order of the block
     size_t unit_count;
-    size_t *of_cell;      // [cells + 1] first unit of each cell
-    size_t *of_parameter; // [parameter_count + 1] first unit of each parameter
-    double *sums;         // [COLUMNS, unit_count]
-    double *totals;       // [COLUMNS, parameter_count]
+    size_t *cell_units;      // [cells + 1] first unit of each cell
+    size_t *parameter_units; // [parameter_count + 1] first unit of each parameter
+    double *sums;            // [COLUMNS, unit_count]
+    double *totals;          // [COLUMNS, parameter_count]
 
-    // This rank's units: those of the ranges it was last given.
+    // This rank's units: those in the ranges of the previous step.
     struct ops_units *own;
-    size_t *own_index; // [own_count] among all units
+    size_t *own_index; // [own_count] index in `units`
     size_t own_count;
     double *own_sums; // [COLUMNS, own_count]
     struct optimizer_range *ranges;

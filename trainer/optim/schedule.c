@@ -5,7 +5,7 @@
 
 #include "base/text/json.h"
 
-// How much of training after warm-up is done, 0 to 1.
+// The share of training after warm-up that is done, from 0 to 1.
 static double share_done(const struct schedule *s, int64_t step)
 {
     if (step >= s->steps)
@@ -70,20 +70,20 @@ static int read_milestones(const json_t *spec, struct schedule *s, struct error 
     const json_t *list = jget(spec, "milestones"), *one;
     size_t i;
     if (json_array_size(list) > LIMIT_MILESTONES)
-        return error_set(e, ERR_INVALID, "trainer.schedule.milestones: at most %d",
+        return error_set(e, ERR_INVALID, "trainer.schedule.milestones: at most %d milestones",
                          LIMIT_MILESTONES);
     json_array_foreach(list, i, one)
     {
         int64_t step = json_integer_value(one);
         if (!json_is_integer(one) || step <= (i ? s->milestones[i - 1] : 0))
             return error_set(e, ERR_INVALID,
-                             "trainer.schedule.milestones: must be rising steps, from 1 on");
+                             "trainer.schedule.milestones: must be increasing steps of at least 1");
         s->milestones[s->milestone_count++] = step;
     }
     return 0;
 }
 
-static int check(const struct schedule *s, struct error *e)
+static int check_ranges(const struct schedule *s, struct error *e)
 {
     if (s->warmup_steps < 0)
         return error_set(e, ERR_INVALID, "trainer.schedule.warmup_steps: must not be negative");
@@ -93,7 +93,7 @@ static int check(const struct schedule *s, struct error *e)
                          "rate, %g",
                          s->learning_rate);
     if (!(s->factor >= 0 && s->factor < INFINITY))
-        return error_set(e, ERR_INVALID, "trainer.schedule.factor: must be a number from 0 on");
+        return error_set(e, ERR_INVALID, "trainer.schedule.factor: must be a number of at least 0");
     if (!(s->power > 0 && s->power < INFINITY))
         return error_set(e, ERR_INVALID, "trainer.schedule.power: must be a number above 0");
     return 0;
@@ -112,7 +112,7 @@ int schedule_read(const json_t *spec, double start, double learning_rate, int64_
     int rc = read_kind(spec, out, e);
     if (!rc)
         rc = read_milestones(spec, out, e);
-    return rc ? rc : check(out, e);
+    return rc ? rc : check_ranges(out, e);
 }
 
 double schedule_rate(const struct schedule *s, int64_t step)

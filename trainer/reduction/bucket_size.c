@@ -1,17 +1,18 @@
-// The size of buckets, by measurement. Small buckets leave early and stay in cache, large ones save
-// latency; which counts more depends on ranks, machines and the model. What is measured is a step's
-// communication alone: every bucket reduced into parts and gathered again, with nothing to hide it
-// behind. Overlap favours small buckets, so the smallest size that is nearly the best is taken.
+// Chooses the bucket size by measurement. Small buckets start early and stay in cache; large ones
+// save latency. The best size depends on the ranks, the machines and the model. The measurement
+// covers the communication of a step alone: a reduce-scatter and an all-gather of every bucket,
+// without computation that could hide them. Overlap favours small buckets, so the smallest size
+// whose time is within 5 % of the best one wins.
 #include "base/clock.h"
 #include "base/log.h"
 #include "trainer/reduction/reducer_internal.h"
 
-enum { SIZES = 5, ROUNDS = 5, PATIENCE_US = 1000 * 1000 };
+enum { SIZES = 5, ROUNDS = 5, BUDGET_US = 1000 * 1000 };
 
 static const size_t sizes[SIZES] = {64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
-static const double nearly = 1.05; // times the best
+static const double tolerance = 1.05; // times the best
 
-static int exchange(struct reducer *s, enum comm_kind kind, struct error *e)
+static int run_collective(struct reducer *s, enum comm_kind kind, struct error *e)
 {
     int err = 0;
     for (size_t i = 0; i < s->bucket_count && !err; i++)
@@ -21,15 +22,15 @@ static int exchange(struct reducer *s, enum comm_kind kind, struct error *e)
     return err;
 }
 
-static int measure(struct reducer *s, size_t size, int64_t *best, struct error *e)
+static int measure_size(struct reducer *s, size_t size, int64_t *best, struct error *e)
 {
     reducer_cut_buckets(s, size);
     int err = comm_barrier(s->comm, e);
     int64_t begin = clock_mono_us();
     if (!err)
-        err = exchange(s, COMM_REDUCE_SCATTER, e);
+        err = run_collective(s, COMM_REDUCE_SCATTER, e);
     if (!err)
-        err = exchange(s, COMM_ALL_GATHER, e);
+        err = run_collective(s, COMM_ALL_GATHER, e);
     if (!err)
         err = comm_barrier(s->comm, e);
     int64_t took = clock_mono_us() - begin;
@@ -38,13 +39,13 @@ static int measure(struct reducer *s, size_t size, int64_t *best, struct error *
     return err;
 }
 
-static size_t choose(const int64_t best[SIZES], size_t count)
+static size_t choose_size(const int64_t best[SIZES], size_t count)
 {
     int64_t least = best[0];
     for (size_t i = 1; i < count; i++)
         least = best[i] < least ? best[i] : least;
     size_t chosen = 0;
-    while ((double)best[chosen] > nearly * (double)least)
+    while ((double)best[chosen] > tolerance * (double)least)
         chosen++;
     return chosen;
 }
@@ -61,20 +62,20 @@ int reducer_tune(struct reducer *s, struct error *e)
     int err = 0;
     for (int round = 0; round < ROUNDS && go_on && !err; round++) {
         for (size_t i = 0; i < count && !err; i++)
-            err = measure(s, sizes[i], &best[i], e);
-        go_on = clock_mono_us() - begin < PATIENCE_US;
+            err = measure_size(s, sizes[i], &best[i], e);
+        go_on = clock_mono_us() - begin < BUDGET_US;
         if (!err)
             err = comm_broadcast(s->comm, &go_on, sizeof go_on, 0, e);
     }
     if (err)
         return err;
-    chosen = choose(best, count);
+    chosen = choose_size(best, count);
     err = comm_broadcast(s->comm, &chosen, sizeof chosen, 0, e);
     if (err)
         return err;
     reducer_cut_buckets(s, sizes[chosen]);
     if (comm_rank(s->comm) == 0)
-        log_info("size of buckets chosen", "fusion_bytes=%zu us=%lld of=%zu", sizes[chosen],
+        log_info("bucket size chosen", "fusion_bytes=%zu us=%lld sizes=%zu", sizes[chosen],
                  (long long)best[chosen], count);
     return 0;
 }

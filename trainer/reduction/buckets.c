@@ -1,7 +1,7 @@
-// Who owns what: the block of parameters is cut into buckets, and every bucket into the ranks'
-// parts, runs of the optimizer's cells. All parts of a bucket are of one size, for which NCCL has
-// one operation: so the block is filled up to a multiple of a cell for each rank, with zeros that
-// nobody reads.
+// Ownership: the parameter block is cut into buckets, and every bucket into one part for each rank.
+// A part consists of whole optimizer cells. All parts of a bucket have the same size, because NCCL
+// has a single operation for equal parts. Therefore the block is padded with zeros to a multiple of
+// one cell for each rank; nobody reads the padding.
 #include "trainer/reduction/reducer_internal.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ size_t reducer_padded_size(const struct reducer_config *c)
     return round_up(c->block_size, OPTIMIZER_CELL * (size_t)c->world);
 }
 
-static size_t cells_of(const struct reducer *s)
+static size_t block_cells(const struct reducer *s)
 {
     return reducer_padded_size(&s->config) / OPTIMIZER_CELL;
 }
@@ -30,7 +30,7 @@ static size_t bucket_cells(const struct reducer *s)
     return round_up(cells > 0 ? cells : 1, (size_t)s->config.world);
 }
 
-// This rank's part of each bucket that has one, in the order of the block.
+// Lists this rank's part of each bucket, in the order of the block; padding is left out.
 static void list_ranges(struct reducer *s)
 {
     const size_t size = s->config.block_size;
@@ -49,12 +49,12 @@ static void list_ranges(struct reducer *s)
 void reducer_cut_buckets(struct reducer *s, size_t fusion_bytes)
 {
     s->fusion_bytes = fusion_bytes;
-    size_t cells = bucket_cells(s), end = cells_of(s);
+    size_t cells = bucket_cells(s), end = block_cells(s);
     s->bucket_count = (end + cells - 1) / cells;
     free(s->buckets);
     free(s->ranges);
-    ops_recording_free(s->finish);
-    s->finish = NULL;
+    ops_recording_free(s->conversion);
+    s->conversion = NULL;
     s->buckets = xcalloc(s->bucket_count, sizeof *s->buckets);
     s->ranges = xcalloc(s->bucket_count, sizeof *s->ranges);
     for (size_t i = 0; i < s->bucket_count; i++) {
@@ -74,7 +74,7 @@ size_t reducer_fusion_bytes(const struct reducer *s)
 void reducer_add_missing(struct reducer *s, int parameter, int change)
 {
     const struct parameter *p = &s->config.parameters[parameter];
-    size_t end = cells_of(s) - 1, cells = bucket_cells(s);
+    size_t end = block_cells(s) - 1, cells = bucket_cells(s);
     size_t first = (end - (p->offset + p->count - 1) / OPTIMIZER_CELL) / cells;
     size_t last = (end - p->offset / OPTIMIZER_CELL) / cells;
     for (size_t i = first; i <= last; i++)
@@ -87,7 +87,7 @@ const struct optimizer_range *reducer_ranges(const struct reducer *s, int *count
     return s->ranges;
 }
 
-// The communicator, by the clock.
+// --- communication, with its time counted as OPS_COMMUNICATION ----------------------------------
 
 int64_t reducer_background_us(const struct reducer *s)
 {
@@ -132,9 +132,9 @@ int reducer_start_bucket(struct reducer *s, struct bucket *b, enum comm_kind kin
     return reducer_start(s, &work, &b->ticket, e);
 }
 
-// What the optimizer asks of its peers. A number that is zero on all ranks but one is as well the
-// sum of its bits, whatever the order.
-static int combine(void *ctx, double *sums, size_t count, struct error *e)
+// Sums doubles over the ranks as integers. Only one rank contributes to each number and the others
+// give zero bits, so the integer sum of the bits is exact and independent of the order.
+static int combine_sums(void *ctx, double *sums, size_t count, struct error *e)
 {
     struct reducer *s = ctx;
     must(count <= s->config.sums);
@@ -146,17 +146,17 @@ static int combine(void *ctx, double *sums, size_t count, struct error *e)
 
 struct optimizer_peers reducer_peers(struct reducer *s)
 {
-    return (struct optimizer_peers){.combine = combine, .ctx = s};
+    return (struct optimizer_peers){.combine = combine_sums, .ctx = s};
 }
 
-// Blocks that are whole again.
+// --- gathering whole blocks ----------------------------------------------------------------------
 
 float *reducer_weights(struct reducer *s)
 {
     return s->weights;
 }
 
-static int send_parts(struct reducer *s, float *block, struct error *e)
+static int start_gather(struct reducer *s, float *block, struct error *e)
 {
     enum ops_phase before = ops_phase(OPS_COMMUNICATION);
     int err = 0;
@@ -178,14 +178,14 @@ int reducer_wait_buckets(struct reducer *s, struct error *e)
 
 int reducer_gather_weights(struct reducer *s, struct error *e)
 {
-    s->weights_sent = true;
-    return send_parts(s, s->weights, e);
+    s->weights_started = true;
+    return start_gather(s, s->weights, e);
 }
 
 int reducer_wait_weights(struct reducer *s, struct error *e)
 {
-    bool sent = s->weights_sent;
-    s->weights_sent = false;
+    bool sent = s->weights_started;
+    s->weights_started = false;
     return sent ? reducer_wait_buckets(s, e) : 0;
 }
 
@@ -196,12 +196,12 @@ int reducer_collect(struct reducer *s, float *block, struct error *e)
         const struct optimizer_range *r = &s->ranges[i];
         ops_copy(stage + r->first, block + r->first, (r->last - r->first) * sizeof *block);
     }
-    int err = reducer_wait_weights(s, e); // tickets are the buckets'
+    int err = reducer_wait_weights(s, e); // the gather below reuses the tickets of the buckets
     if (!err)
-        err = send_parts(s, stage, e);
+        err = start_gather(s, stage, e);
     if (!err)
         err = reducer_wait_buckets(s, e);
     if (!err && comm_rank(s->comm) == 0)
         ops_copy(block, stage, s->config.block_size * sizeof *block);
-    return err ? err : comm_barrier(s->comm, e); // the stage may be filled again
+    return err ? err : comm_barrier(s->comm, e); // until here peers may read this rank's staging
 }

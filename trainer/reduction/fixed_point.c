@@ -5,12 +5,12 @@
 #define LOSS_SCALE 0x1p24
 #define LOSS_CLAMP 32767.0f
 
-int32_t fixed_exponent(uint32_t peak)
+int32_t fixed_exponent(uint32_t amax)
 {
     enum { EXPONENT_SHIFT = 23, EXPONENT_BIAS = 126, INFINITE = 0x7f800000 };
-    if (peak >= INFINITE)
+    if (amax >= INFINITE)
         return FIXED_NOT_FINITE;
-    return peak == 0 ? FIXED_ZERO : (int32_t)(peak >> EXPONENT_SHIFT) - EXPONENT_BIAS;
+    return amax == 0 ? FIXED_ZERO : (int32_t)(amax >> EXPONENT_SHIFT) - EXPONENT_BIAS;
 }
 
 void loss_add(struct loss_sum *sum, const float *losses, int64_t n)

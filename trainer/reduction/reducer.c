@@ -1,14 +1,17 @@
-// The number format (design: "order-free gradient sums"). Every tensor has an exponent e, the
-// largest of any micro-batch gradient of the step before, falling by at most one per step. With V
-// micro-batches per step, an element g becomes rint(g * 2^(p - e)) where p = 30 - ceil(log2 V) - 3:
-// a tensor may grow 8-fold from one step to the next and the sum over all V still fits in int32.
-// The peaks of the step, whose maximum goes round at its end, say whether one has grown more; then
-// its exponent becomes that of its peak, and the step is gathered again, which suffices, for its
-// gradients are the same. That is rare (a layer behind a zero-initialised one that wakes up), and
-// a gradient never has to be looked at before it is added, which on a GPU would mean to wait.
+// The number format. Every tensor has an exponent e: that of its largest micro-batch gradient in
+// the previous step; it falls by at most one per step. With V micro-batches per step, an element g
+// becomes rint(g * 2^(p - e)) with p = 30 - ceil(log2 V) - 3. So a tensor may grow 8-fold from one
+// step to the next, and the sum over all V micro-batches still fits into int32.
 //
-// Measured exponents never go below EXPONENT_FLOOR: smaller gradients move no weight, and a tensor
-// that was still has room to wake up. A tensor whose gradient is zero in a step keeps its exponent.
+// At the end of a step the ranks exchange the maximum of their amaxes (largest |g| of each tensor).
+// If a tensor has grown more than 8-fold, its exponent is raised to that of its amax and the step
+// is repeated; once is enough, because the gradients are the same. This is rare (a layer behind a
+// zero-initialised one), and it means that no gradient is inspected before it is added. On a GPU an
+// inspection would make the host wait.
+//
+// Exponents never fall below EXPONENT_FLOOR: smaller gradients do not move any weight, and a tensor
+// whose gradient was zero has room to grow. A tensor whose gradient is zero in a step keeps its
+// exponent.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +22,12 @@
 #include "trainer/reduction/reducer_internal.h"
 
 enum {
-    GROWTH = 3,      // of an exponent in one step, in int32
-    GROWTH_MAX = 34, // in one step at all
+    GROWTH = 3,      // by which an exponent may grow in one step without a repetition
+    GROWTH_MAX = 34, // growth in one step that is reported as an explosion
     EXPONENT_FLOOR = -24,
 };
 
-static size_t peaks_count(const struct reducer_config *c)
+static size_t amax_count(const struct reducer_config *c)
 {
     return (size_t)c->parameter_count + 1;
 }
@@ -38,7 +41,7 @@ size_t reducer_arena_bytes(const struct reducer_config *c)
 {
     return comm_padded(reducer_padded_size(c) * sizeof(int32_t)) +
            comm_padded(reducer_padded_size(c) * sizeof(float)) +
-           comm_padded(c->sums * sizeof(int64_t)) + comm_padded(peaks_count(c) * sizeof(int32_t)) +
+           comm_padded(c->sums * sizeof(int64_t)) + comm_padded(amax_count(c) * sizeof(int32_t)) +
            comm_padded((size_t)c->parameter_count * sizeof(float)) +
            comm_padded(checksums_count(c) * sizeof(int32_t)) + comm_padded(sizeof(struct loss_sum));
 }
@@ -60,15 +63,15 @@ struct reducer *reducer_new(const struct reducer_config *config, struct comm *co
     s->gradients = comm_alloc(comm, reducer_padded_size(config) * sizeof *s->gradients);
     s->weights = comm_alloc(comm, reducer_padded_size(config) * sizeof *s->weights);
     s->sums = comm_alloc(comm, config->sums * sizeof *s->sums);
-    s->peaks = comm_alloc(comm, peaks_count(config) * sizeof *s->peaks);
+    s->amaxes = comm_alloc(comm, amax_count(config) * sizeof *s->amaxes);
     s->scales = comm_alloc(comm, (size_t)config->parameter_count * sizeof *s->scales);
     s->checksums = comm_alloc(comm, checksums_count(config) * sizeof *s->checksums);
     s->loss = comm_alloc(comm, sizeof *s->loss);
     size_t parameters = (size_t)config->parameter_count;
     s->exponents = xcalloc(parameters, sizeof *s->exponents);
-    s->heard = xcalloc(peaks_count(config), sizeof *s->heard);
+    s->global_exponents = xcalloc(amax_count(config), sizeof *s->global_exponents);
     s->precision = precision_of(config->micro_batches);
-    s->known = config->reduction == REDUCTION_FLOAT;
+    s->exponents_known = config->reduction == REDUCTION_FLOAT;
     size_t whole = reducer_padded_size(config) * sizeof *s->gradients;
     reducer_cut_buckets(s, config->fusion_bytes ? config->fusion_bytes : whole);
     return s;
@@ -78,11 +81,11 @@ void reducer_free(struct reducer *s)
 {
     if (!s)
         return;
-    free(s->heard);
+    free(s->global_exponents);
     free(s->exponents);
     free(s->ranges);
     free(s->buckets);
-    ops_recording_free(s->finish);
+    ops_recording_free(s->conversion);
     free(s);
 }
 
@@ -99,40 +102,41 @@ const int32_t *reducer_exponents(const struct reducer *s)
 void reducer_set_exponents(struct reducer *s, const int32_t *exponents)
 {
     memcpy(s->exponents, exponents, (size_t)s->config.parameter_count * sizeof *exponents);
-    s->known = true;
+    s->exponents_known = true;
 }
 
 bool reducer_needs_calibration(const struct reducer *s)
 {
-    return !s->known;
+    return !s->exponents_known;
 }
 
-// 2^(p - e): exact, and with e >= EXPONENT_FLOOR never out of range.
-static float scale_of(const struct reducer *s, int parameter)
+// 2^(p - e): exact, and in range because e >= EXPONENT_FLOOR.
+static float fixed_scale_of(const struct reducer *s, int parameter)
 {
     return ldexpf(1.0f, s->precision - s->exponents[parameter]);
 }
 
-// Gathering.
+// --- the gradient sink ---------------------------------------------------------------------------
 
-static uint32_t *peak_of(const struct reducer *s, int parameter)
+static uint32_t *amax_of(const struct reducer *s, int parameter)
 {
-    return (uint32_t *)&s->peaks[parameter];
+    return (uint32_t *)&s->amaxes[parameter];
 }
 
-// A gradient that is too large for its scale is clamped: its peak has the step gathered again.
+// A gradient that is too large for its scale is clamped; its amax then causes a repetition.
 static void add_exact(struct reducer *s)
 {
     struct ops_exact_part parts[OPS_EXACT_PARTS];
-    for (int i = 0; i < s->waiting_count; i++) {
-        const struct parameter *p = &s->config.parameters[s->waiting[i]];
-        parts[i] = (struct ops_exact_part){p->count, s->gradients_of[i], s->scales + s->waiting[i],
-                                           s->gradients + p->offset, peak_of(s, s->waiting[i])};
+    for (int i = 0; i < s->queued_count; i++) {
+        const struct parameter *p = &s->config.parameters[s->queued[i]];
+        parts[i] =
+            (struct ops_exact_part){p->count, s->queued_gradients[i], s->scales + s->queued[i],
+                                    s->gradients + p->offset, amax_of(s, s->queued[i])};
     }
     if (s->first)
-        ops_exact_store(s->waiting_count, parts);
+        ops_exact_store(s->queued_count, parts);
     else
-        ops_exact_add(s->waiting_count, parts);
+        ops_exact_add(s->queued_count, parts);
 }
 
 static void add_float(struct reducer *s, int parameter, const float *gradient)
@@ -145,17 +149,17 @@ static void add_float(struct reducer *s, int parameter, const float *gradient)
         ops_float_add(p->count, gradient, sum);
 }
 
-static void send_next(void *ctx)
+static void start_next_bucket(void *ctx)
 {
     struct reducer *s = ctx;
     enum comm_type type = is_exact(s) ? COMM_INT32 : COMM_FLOAT;
-    struct bucket *b = &s->buckets[s->sent++];
+    struct bucket *b = &s->buckets[s->started++];
     if (!s->err)
         s->err = reducer_start_bucket(s, b, COMM_REDUCE_SCATTER, type, s->gradients, &s->error);
 }
 
-// All are missing at the beginning of a pass.
-static void count_missing(struct reducer *s)
+// At the start of a pass every bucket misses all of its parameters.
+static void reset_missing(struct reducer *s)
 {
     s->complete = 0;
     for (size_t i = 0; i < s->bucket_count; i++)
@@ -164,67 +168,67 @@ static void count_missing(struct reducer *s)
         reducer_add_missing(s, t, 1);
 }
 
-// Buckets are sent in their order on every rank, whatever the order in which they fill. The
-// counting is for a GPU that is told of the pass, the sending for each time that it is repeated.
-static void send_complete(struct reducer *s)
+// Starts buckets in the same order on every rank, whatever the order in which they fill. On a GPU
+// this counting happens once, while the pass is recorded; start_next_bucket() runs at every replay.
+static void start_complete_buckets(struct reducer *s)
 {
     for (; s->complete < s->bucket_count && s->buckets[s->complete].missing == 0; s->complete++)
-        ops_call_host(send_next, s);
+        ops_call_host(start_next_bucket, s);
     if (s->complete == s->bucket_count)
-        count_missing(s);
+        reset_missing(s);
 }
 
-static void gather_waiting(void *ctx)
+static void sink_flush(void *ctx)
 {
     struct reducer *s = ctx;
-    int count = s->waiting_count;
+    int count = s->queued_count;
     if (is_exact(s) && count > 0)
         add_exact(s);
     for (int i = 0; i < count && !is_exact(s); i++)
-        add_float(s, s->waiting[i], s->gradients_of[i]);
-    s->waiting_count = 0;
+        add_float(s, s->queued[i], s->queued_gradients[i]);
+    s->queued_count = 0;
     if (!s->last)
         return;
     for (int i = 0; i < count; i++)
-        reducer_add_missing(s, s->waiting[i], -1);
-    send_complete(s);
+        reducer_add_missing(s, s->queued[i], -1);
+    start_complete_buckets(s);
 }
 
-// A layer's gradients are added together: for a GPU that is one kernel.
-static void gather(void *ctx, int parameter, const float *gradient)
+// Queues the gradients of a layer, so that a GPU adds them in one kernel.
+static void sink_add(void *ctx, int parameter, const float *gradient)
 {
     struct reducer *s = ctx;
-    s->waiting[s->waiting_count] = parameter;
-    s->gradients_of[s->waiting_count++] = gradient;
-    if (s->waiting_count == OPS_EXACT_PARTS)
-        gather_waiting(s);
+    s->queued[s->queued_count] = parameter;
+    s->queued_gradients[s->queued_count++] = gradient;
+    if (s->queued_count == OPS_EXACT_PARTS)
+        sink_flush(s);
 }
 
 struct gradient_sink reducer_sink(struct reducer *s)
 {
     return (struct gradient_sink){
-        .ready = gather, .done = gather_waiting, .ctx = s, .kind = &s->kind};
+        .ready = sink_add, .done = sink_flush, .ctx = s, .kind = &s->kind};
 }
 
-// A step.
+// --- a step --------------------------------------------------------------------------------------
 
-static void forget_peaks(struct reducer *s)
+static void reset_amaxes(struct reducer *s)
 {
-    ops_zero(s->peaks, peaks_count(&s->config) * sizeof *s->peaks);
+    ops_zero(s->amaxes, amax_count(&s->config) * sizeof *s->amaxes);
 }
 
-// The peaks of all ranks, once they are there.
-static int hear_peaks(struct reducer *s, struct error *e)
+// Downloads the amaxes of all ranks and converts them to exponents.
+static int download_exponents(struct reducer *s, struct error *e)
 {
     int count = s->config.parameter_count;
-    ops_download(s->heard, s->peaks, peaks_count(&s->config) * sizeof *s->peaks);
+    ops_download(s->global_exponents, s->amaxes, amax_count(&s->config) * sizeof *s->amaxes);
     int err = comm_synchronize(s->comm, e);
     for (int t = 0; t < count; t++)
-        s->heard[t] = fixed_exponent((uint32_t)s->heard[t]);
+        s->global_exponents[t] = fixed_exponent((uint32_t)s->global_exponents[t]);
     return err;
 }
 
-static void send_scales(struct reducer *s, float (*of)(const struct reducer *s, int parameter))
+static void upload_scales(struct reducer *s, float (*of)(const struct reducer *s, int parameter))
 {
     size_t bytes = (size_t)s->config.parameter_count * sizeof *s->scales;
     float *scales = xcalloc(1, bytes + 1);
@@ -237,11 +241,11 @@ static void send_scales(struct reducer *s, float (*of)(const struct reducer *s, 
 void reducer_begin_step(struct reducer *s)
 {
     must(!reducer_needs_calibration(s));
-    count_missing(s);
-    forget_peaks(s);
+    reset_missing(s);
+    reset_amaxes(s);
     if (is_exact(s))
-        send_scales(s, scale_of);
-    s->sent = 0;
+        upload_scales(s, fixed_scale_of);
+    s->started = 0;
     s->last = false;
     s->err = 0;
 }
@@ -253,42 +257,42 @@ void reducer_begin_micro_batch(struct reducer *s, bool first, bool last)
     s->kind = first + 2 * last;
 }
 
-// A rank without micro-batches in this step takes part with zeros.
-static void send_zeros(struct reducer *s)
+// A rank without micro-batches in this step contributes zeros.
+static void reduce_zeros(struct reducer *s)
 {
     ops_zero(s->gradients, s->config.block_size * sizeof *s->gradients);
-    while (s->sent < s->bucket_count)
-        send_next(s);
+    while (s->started < s->bucket_count)
+        start_next_bucket(s);
 }
 
-static int send_totals(struct reducer *s, const struct reducer_totals *totals, struct error *e)
+static int start_totals(struct reducer *s, const struct reducer_totals *totals, struct error *e)
 {
-    ops_upload(&s->peaks[s->config.parameter_count], &totals->flag, sizeof totals->flag);
+    ops_upload(&s->amaxes[s->config.parameter_count], &totals->flag, sizeof totals->flag);
     ops_upload(s->loss, &totals->loss, sizeof *s->loss);
-    const struct comm_work peaks = {
-        .type = COMM_INT32, .op = COMM_MAX, .data = s->peaks, .count = peaks_count(&s->config)};
+    const struct comm_work amaxes = {
+        .type = COMM_INT32, .op = COMM_MAX, .data = s->amaxes, .count = amax_count(&s->config)};
     const struct comm_work loss = {.type = COMM_INT64,
                                    .op = COMM_SUM,
                                    .data = s->loss,
                                    .count = sizeof *s->loss / sizeof(int64_t)};
-    int err = reducer_start(s, &peaks, &s->peaks_ticket, e);
+    int err = reducer_start(s, &amaxes, &s->amax_ticket, e);
     return err ? err : reducer_start(s, &loss, &s->loss_ticket, e);
 }
 
 static int wait_totals(struct reducer *s, struct reducer_totals *totals, struct error *e)
 {
-    int err = reducer_wait(s, s->peaks_ticket, e);
+    int err = reducer_wait(s, s->amax_ticket, e);
     if (!err)
         err = reducer_wait(s, s->loss_ticket, e);
     ops_download(&totals->loss, s->loss, sizeof *s->loss);
     if (!err)
-        err = hear_peaks(s, e);
-    totals->flag = s->heard[s->config.parameter_count];
+        err = download_exponents(s, e);
+    totals->flag = s->global_exponents[s->config.parameter_count];
     return err;
 }
 
-// What the sink was given for a parameter, in a person's words.
-static const char *gathered_word(const struct parameter *p)
+// The noun for a parameter's input in error messages.
+static const char *sink_noun(const struct parameter *p)
 {
     return p->momentum > 0 ? "statistic" : "gradient of";
 }
@@ -296,40 +300,40 @@ static const char *gathered_word(const struct parameter *p)
 static int refuse_not_finite(const struct reducer *s, struct error *e)
 {
     for (int t = 0; t < s->config.parameter_count; t++)
-        if (s->heard[t] == FIXED_NOT_FINITE)
+        if (s->global_exponents[t] == FIXED_NOT_FINITE)
             return error_set(e, ERR_CORRUPT,
                              "the %s %s is not a finite number: lower the learning rate, clip "
                              "gradients (clip_norm), or look for bad values in the data",
-                             gathered_word(&s->config.parameters[t]), s->config.parameters[t].name);
+                             sink_noun(&s->config.parameters[t]), s->config.parameters[t].name);
     return 0;
 }
 
 static int refuse_exploded(const struct reducer *s, struct error *e)
 {
     for (int t = 0; t < s->config.parameter_count; t++)
-        if (s->heard[t] > s->exponents[t] + GROWTH_MAX)
+        if (s->global_exponents[t] > s->exponents[t] + GROWTH_MAX)
             return error_set(e, ERR_CORRUPT,
                              "gradient exploded: the %s %s grew from 2^%d to 2^%d in one step; "
                              "lower the learning rate or lengthen its warm-up",
-                             gathered_word(&s->config.parameters[t]), s->config.parameters[t].name,
-                             s->exponents[t], s->heard[t]);
+                             sink_noun(&s->config.parameters[t]), s->config.parameters[t].name,
+                             s->exponents[t], s->global_exponents[t]);
     return 0;
 }
 
-static bool make_room(struct reducer *s)
+static bool raise_exponents(struct reducer *s)
 {
     bool outgrown = false;
     for (int t = 0; t < s->config.parameter_count; t++)
-        if (s->heard[t] > s->exponents[t] + GROWTH) {
-            s->exponents[t] = s->heard[t];
+        if (s->global_exponents[t] > s->exponents[t] + GROWTH) {
+            s->exponents[t] = s->global_exponents[t];
             outgrown = true;
         }
     return outgrown;
 }
 
-// What of [first, last) of the block is this rank's, one range after the other, from range *at on.
-static bool next_own(const struct reducer *s, size_t first, size_t last, size_t *at,
-                     struct optimizer_range *own)
+// The next part of [first, last) that this rank owns; *at is the range where the search starts.
+static bool next_owned_range(const struct reducer *s, size_t first, size_t last, size_t *at,
+                             struct optimizer_range *own)
 {
     while (*at < s->range_count) {
         *own = s->ranges[(*at)++];
@@ -341,19 +345,19 @@ static bool next_own(const struct reducer *s, size_t first, size_t last, size_t 
     return false;
 }
 
-static float unit_of(const struct reducer *s, int parameter)
+static float gradient_scale_of(const struct reducer *s, int parameter)
 {
     int exponent = is_exact(s) ? s->exponents[parameter] - s->precision : 0;
     return (float)ldexp(1.0 / (double)s->config.global_batch, exponent);
 }
 
-// The sums of this rank's ranges become gradients.
-static void finish_tensor(struct reducer *s, int parameter)
+// Converts the sums in this rank's ranges to gradients.
+static void convert_tensor(struct reducer *s, int parameter)
 {
     const struct parameter *p = &s->config.parameters[parameter];
     struct optimizer_range own;
     size_t range = 0;
-    while (next_own(s, p->offset, p->offset + p->count, &range, &own))
+    while (next_owned_range(s, p->offset, p->offset + p->count, &range, &own))
         if (is_exact(s))
             ops_exact_to_float(own.last - own.first, s->scales + parameter,
                                s->gradients + own.first);
@@ -362,27 +366,27 @@ static void finish_tensor(struct reducer *s, int parameter)
                             (float *)s->gradients + own.first);
 }
 
-static void finish_all(void *ctx)
+static void convert_tensors(void *ctx)
 {
     struct reducer *s = ctx;
     for (int t = 0; t < s->config.parameter_count; t++)
-        finish_tensor(s, t);
+        convert_tensor(s, t);
 }
 
-static int32_t next_exponent(int32_t now, int32_t peak)
+static int32_t next_exponent(int32_t now, int32_t amax)
 {
-    if (peak == FIXED_ZERO)
+    if (amax == FIXED_ZERO)
         return now;
-    int32_t next = peak > now - 1 ? peak : now - 1;
+    int32_t next = amax > now - 1 ? amax : now - 1;
     return next > EXPONENT_FLOOR ? next : EXPONENT_FLOOR;
 }
 
-static void finish_tensors(struct reducer *s)
+static void finish_gradients(struct reducer *s)
 {
-    send_scales(s, unit_of);
-    ops_replay(&s->finish, finish_all, s);
+    upload_scales(s, gradient_scale_of);
+    ops_replay(&s->conversion, convert_tensors, s);
     for (int t = 0; t < s->config.parameter_count && is_exact(s); t++)
-        s->exponents[t] = next_exponent(s->exponents[t], s->heard[t]);
+        s->exponents[t] = next_exponent(s->exponents[t], s->global_exponents[t]);
 }
 
 int reducer_finish_step(struct reducer *s, struct reducer_totals *totals, bool *again,
@@ -390,11 +394,11 @@ int reducer_finish_step(struct reducer *s, struct reducer_totals *totals, bool *
 {
     *again = false;
     if (!s->last)
-        send_zeros(s);
+        reduce_zeros(s);
     if (s->err)
         return error_set(e, s->err, "%s", s->error.text);
-    must(s->sent == s->bucket_count); // the model has handed over every gradient
-    int err = send_totals(s, totals, e);
+    must(s->started == s->bucket_count); // the model has delivered every gradient
+    int err = start_totals(s, totals, e);
     if (!err)
         err = reducer_wait_buckets(s, e);
     if (!err)
@@ -404,9 +408,9 @@ int reducer_finish_step(struct reducer *s, struct reducer_totals *totals, bool *
     if (!err && is_exact(s))
         err = refuse_exploded(s, e);
     if (!err && is_exact(s))
-        *again = make_room(s);
+        *again = raise_exponents(s);
     if (!err && !*again)
-        finish_tensors(s);
+        finish_gradients(s);
     return err;
 }
 
@@ -415,30 +419,30 @@ const float *reducer_gradients(const struct reducer *s)
     return (const float *)s->gradients;
 }
 
-// Before the first step.
+// --- calibration: the exponents before the first step --------------------------------------------
 
-static void probe(void *ctx, int parameter, const float *gradient)
+static void calibration_add(void *ctx, int parameter, const float *gradient)
 {
     struct reducer *s = ctx;
-    ops_exact_amax(s->config.parameters[parameter].count, gradient, peak_of(s, parameter));
+    ops_exact_amax(s->config.parameters[parameter].count, gradient, amax_of(s, parameter));
 }
 
 struct gradient_sink reducer_calibration_begin(struct reducer *s)
 {
-    forget_peaks(s);
-    return (struct gradient_sink){.ready = probe, .ctx = s};
+    reset_amaxes(s);
+    return (struct gradient_sink){.ready = calibration_add, .ctx = s};
 }
 
 int reducer_calibration_end(struct reducer *s, struct error *e)
 {
-    int err =
-        reducer_all_reduce(s, s->peaks, (size_t)s->config.parameter_count, COMM_INT32, COMM_MAX, e);
+    int err = reducer_all_reduce(s, s->amaxes, (size_t)s->config.parameter_count, COMM_INT32,
+                                 COMM_MAX, e);
     if (!err)
-        err = hear_peaks(s, e);
+        err = download_exponents(s, e);
     if (!err)
         err = refuse_not_finite(s, e);
     for (int t = 0; t < s->config.parameter_count && !err; t++)
-        s->exponents[t] = next_exponent(EXPONENT_FLOOR, s->heard[t]);
-    s->known = !err;
+        s->exponents[t] = next_exponent(EXPONENT_FLOOR, s->global_exponents[t]);
+    s->exponents_known = !err;
     return err;
 }

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 
-#define ORDER_DRAW UINT64_C(0x6f72646572) // sets these draws apart from all others of the seed
+#define ORDER_DRAW UINT64_C(0x6f72646572) // separates these draws from all other draws of the seed
 
 struct sampler_share sampler_share(int64_t items, int world, int rank)
 {

@@ -1,5 +1,5 @@
-// Do the ranks hold the same weights? Memory errs, and what exact sums promise should be seen. The
-// state of the optimizer exists once, in parts, and has nothing to be compared with.
+// Compares the weights of the ranks, to detect faulty memory and bugs. Optimizer state is not
+// compared, because every part of it exists on one rank only.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +20,13 @@ static const int32_t *checksums_of(const struct replicas *s, int rank)
     return s->checksums + rank * s->count;
 }
 
-static bool same(const struct replicas *s, int a, int b)
+static bool rows_equal(const struct replicas *s, int a, int b)
 {
     size_t bytes = (size_t)s->count * sizeof *s->checksums;
     return memcmp(checksums_of(s, a), checksums_of(s, b), bytes) == 0;
 }
 
-// A rank whose weights most ranks hold; of equally many the first.
+// Finds a rank whose weights the largest number of ranks hold; the first one if several qualify.
 static int find_majority(const struct replicas *s, int *holders)
 {
     int best = 0;
@@ -34,7 +34,7 @@ static int find_majority(const struct replicas *s, int *holders)
     for (int r = 0; r < s->world; r++) {
         int equal = 0;
         for (int i = 0; i < s->world; i++)
-            equal += same(s, r, i);
+            equal += rows_equal(s, r, i);
         if (equal > *holders) {
             *holders = equal;
             best = r;
@@ -52,30 +52,31 @@ static const char *first_difference(const struct replicas *s, int right)
     return "none";
 }
 
-static int tell_difference(const struct replicas *s, struct error *e)
+static int report_difference(const struct replicas *s, struct error *e)
 {
     int holders = 0, right = find_majority(s, &holders);
     const char *tensor = first_difference(s, right);
     if (2 * holders <= s->world)
-        return error_set(e, ERR_CORRUPT,
-                         "the ranks hold different weights, and no majority agrees; the first "
-                         "tensor that differs is %s. Go on from a checkpoint; the memory of a "
-                         "machine may be faulty",
-                         tensor);
+        return error_set(
+            e, ERR_CORRUPT,
+            "the ranks hold different weights, and no majority agrees; the first "
+            "tensor that differs is %s. Restart from a checkpoint and check the memory "
+            "of the machines",
+            tensor);
     char text[ERROR_TEXT_MAX / 2] = "";
     size_t len = 0;
     int named = 0;
     for (int r = 0; r < s->world && len < sizeof text; r++)
-        if (!same(s, r, right))
+        if (!rows_equal(s, r, right))
             len += (size_t)snprintf(text + len, sizeof text - len, named++ ? ", %d" : "%d", r);
     return error_set(e, ERR_CORRUPT,
                      "%s %s %s other weights than the majority; the first tensor that differs is "
-                     "%s. Go on from a checkpoint; the memory of that machine may be faulty",
+                     "%s. Restart from a checkpoint and check the memory of that machine",
                      named > 1 ? "ranks" : "rank", text, named > 1 ? "hold" : "holds", tensor);
 }
 
-// This rank's row.
-static int add_checksums(const struct reducer *s, int32_t *row, struct error *e)
+// Computes this rank's row of checksums.
+static int compute_checksums(const struct reducer *s, int32_t *row, struct error *e)
 {
     size_t largest = 0;
     int err = 0;
@@ -93,8 +94,8 @@ static int add_checksums(const struct reducer *s, int32_t *row, struct error *e)
     return err;
 }
 
-// Every rank's, on every rank.
-static int share_checksums(struct reducer *s, struct replicas *r, struct error *e)
+// Gathers the rows of all ranks.
+static int gather_checksums(struct reducer *s, struct replicas *r, struct error *e)
 {
     size_t row = (size_t)r->count * sizeof *r->checksums, rank = (size_t)comm_rank(s->comm);
     const struct comm_work work = {.kind = COMM_ALL_GATHER,
@@ -107,7 +108,7 @@ static int share_checksums(struct reducer *s, struct replicas *r, struct error *
     ops_download(r->checksums, s->checksums, row * (size_t)r->world);
     if (!err)
         err = comm_synchronize(s->comm, e);
-    return err ? err : comm_barrier(s->comm, e); // the checksums may be written again
+    return err ? err : comm_barrier(s->comm, e); // then the checksums may be overwritten
 }
 
 int reducer_verify(struct reducer *s, struct error *e)
@@ -117,12 +118,12 @@ int reducer_verify(struct reducer *s, struct error *e)
                            xcalloc((size_t)(world * count), sizeof *all.checksums)};
     int err = reducer_wait_weights(s, e);
     if (!err)
-        err = add_checksums(s, all.checksums + rank * count, e);
+        err = compute_checksums(s, all.checksums + rank * count, e);
     if (!err)
-        err = share_checksums(s, &all, e);
+        err = gather_checksums(s, &all, e);
     for (int r = 0; r < world && !err; r++)
-        if (!same(&all, r, rank))
-            err = tell_difference(&all, e);
+        if (!rows_equal(&all, r, rank))
+            err = report_difference(&all, e);
     free(all.checksums);
     return err;
 }

@@ -337,8 +337,9 @@ static void test_not_finite(void **state)
     g[60] = NAN;
     struct optimizer *o = make("{\"name\": \"adamw\", \"learning_rate\": 1}", NULL, 1);
     assert_int_equal(optimizer_step(o, 0, p, g, NULL, 0, NULL, NULL, &e), ERR_CORRUPT);
-    assert_string_equal(e.text, "the gradient of a.bias is not finite; a lower learning rate, a "
-                                "longer warm-up or clip_norm may help");
+    assert_string_equal(e.text,
+                        "the gradient of a.bias is not finite; try a lower learning rate, a longer "
+                        "warm-up or clip_norm");
     g[32 + 4] = 3e38f; // large, but its square is a number
     g[60] = 0;
     g[147] = NAN;
@@ -378,17 +379,17 @@ static void test_refusals(void **state)
                    "trainer.optimizer.name: there is no optimizer \"adagrad\"; `muster help "
                    "config` lists them");
     expect_refused("{\"name\": \"sgd\"}", 0,
-                   "trainer.optimizer.learning_rate: must be a number from 0 on");
+                   "trainer.optimizer.learning_rate: must be a number of at least 0");
     expect_refused("{\"name\": \"sgd\", \"learning_rate\": -1}", 0,
-                   "trainer.optimizer.learning_rate: must be a number from 0 on");
+                   "trainer.optimizer.learning_rate: must be a number of at least 0");
     expect_refused("{\"name\": \"adamw\", \"learning_rate\": 1, \"beta2\": 1}", 0,
-                   "trainer.optimizer.beta2: must be a number from 0 to below 1");
+                   "trainer.optimizer.beta2: must be a number of at least 0 and below 1");
     expect_refused("{\"name\": \"momentum\", \"learning_rate\": 1, \"momentum\": \"x\"}", 0,
-                   "trainer.optimizer.momentum: must be a number from 0 to below 1");
+                   "trainer.optimizer.momentum: must be a number of at least 0 and below 1");
     expect_refused("{\"name\": \"lars\", \"learning_rate\": 1, \"trust_coefficient\": -1}", 0,
-                   "trainer.optimizer.trust_coefficient: must be a number from 0 on");
+                   "trainer.optimizer.trust_coefficient: must be a number of at least 0");
     expect_refused("{\"name\": \"sgd\", \"learning_rate\": 0.1}", -1,
-                   "trainer.clip_norm: must be a number from 0 (off) on");
+                   "trainer.clip_norm: must be 0 (off) or a positive number");
 }
 
 int main(void)

@@ -140,18 +140,18 @@ static void test_refusals(void **state)
                    "trainer.schedule.min_learning_rate: must lie between 0 and the learning rate, "
                    "0.1");
     expect_refused("{\"name\": \"step\", \"milestones\": [3, 3]}",
-                   "trainer.schedule.milestones: must be rising steps, from 1 on");
+                   "trainer.schedule.milestones: must be increasing steps of at least 1");
     expect_refused("{\"name\": \"step\", \"milestones\": [\"3\"]}",
-                   "trainer.schedule.milestones: must be rising steps, from 1 on");
+                   "trainer.schedule.milestones: must be increasing steps of at least 1");
     expect_refused("{\"name\": \"step\", \"milestones\": [3], \"factor\": -1}",
-                   "trainer.schedule.factor: must be a number from 0 on");
+                   "trainer.schedule.factor: must be a number of at least 0");
     expect_refused("{\"name\": \"polynomial\", \"power\": 0}",
                    "trainer.schedule.power: must be a number above 0");
     char many[1024];
     milestones(many, sizeof many, LIMIT_MILESTONES);
     check(many, 0, 2, (double[]){0.8, 0.08});
     milestones(many, sizeof many, LIMIT_MILESTONES + 1);
-    expect_refused(many, "trainer.schedule.milestones: at most 64");
+    expect_refused(many, "trainer.schedule.milestones: at most 64 milestones");
 }
 
 int main(void)

@@ -469,7 +469,7 @@ static void test_hang_is_named(void **state)
     (void)state;
     struct heard heard = {0};
     assert_int_equal(run_placed("AAA", rank_hangs_on_host, &heard).failed_rank, -1);
-    assert_all_others_say(&heard, 3, 1, "rank 1 hangs: its process is alive but has not come",
+    assert_all_others_say(&heard, 3, 1, "rank 1 hangs: its process is alive but has not reached",
                           4 * SECOND);
 }
 
@@ -478,7 +478,7 @@ static void test_hanging_gpu_is_named(void **state)
     (void)state;
     struct heard heard = {0};
     assert_int_equal(run_placed("AAA", rank_hangs_on_gpu, &heard).failed_rank, -1);
-    assert_all_others_say(&heard, 3, 1, "rank 1 hangs: its GPU has not come", 4 * SECOND);
+    assert_all_others_say(&heard, 3, 1, "rank 1 hangs: its GPU has not reached", 4 * SECOND);
 }
 
 // NCCL notices something itself.
@@ -567,7 +567,7 @@ static void test_all_hear_who_cannot_begin(void **state)
         skip();
     struct heard heard = {0};
     assert_int_equal(run_placed("AA", rank_cannot_begin, &heard).failed_rank, -1);
-    assert_non_null(strstr(heard.errors[0], "rank 1 cannot begin: the GPU has no 9 MiB"));
+    assert_non_null(strstr(heard.errors[0], "rank 1 cannot start: the GPU has no 9 MiB"));
     assert_all_well("AA", rank_has_another_version);
 }
 
@@ -609,7 +609,7 @@ static void test_connecting_ends(void **state)
     heard = (struct heard){0};
     assert_int_equal(run_placed("AA", rank_waits_in_vain, &heard).failed_rank, -1);
     for (int r = 0; r < 2; r++)
-        assert_non_null(strstr(heard.errors[r], "NCCL has been at the connection of GPUs"));
+        assert_non_null(strstr(heard.errors[r], "NCCL has not finished the connection of GPUs"));
 }
 
 // Of two GPUs two ranks have one each, three share.
