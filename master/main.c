@@ -627,9 +627,9 @@ static int start_services(struct master *m, struct error *e)
     const struct options *o = &m->options;
     m->follow = follow_new();
     describe_config(m);
-    struct sched_rules rules = sched_rules_default;
+    struct sched_rules rules = sched_default_rules;
     if (o->preempt_after >= 0)
-        rules.shortest = o->preempt_after * 1000000;
+        rules.min_runtime = o->preempt_after * 1000000;
     if (o->grow_after >= 0)
         rules.grow_after = o->grow_after * 1000000;
     int rc = hub_start(m->db, &m->hub, e);

@@ -1,6 +1,7 @@
 // The run: time jumps from event to event (a submission, the end of a gang's work or of its drain,
-// what sched_next() asks for); all events of one moment are handled together, then the scheduler
-// decides once. A drain of no length leaves in the same moment, which is then decided again.
+// what sched_next_pass() asks for); all events of one moment are handled together, then the
+// scheduler decides once. A drain of no length leaves in the same moment, which is then decided
+// again.
 #include "simulate/simulate.h"
 
 #include <math.h>
@@ -316,7 +317,7 @@ static int64_t arrival(const struct run *r)
 // When something happens next; INT64_MAX: never.
 static int64_t next_moment(const struct run *r)
 {
-    int64_t moment = sched_next(r->sched);
+    int64_t moment = sched_next_pass(r->sched);
     if (moment <= r->now)
         moment = r->now + 1;
     if (arrival(r) < moment)
@@ -356,7 +357,7 @@ static bool step(struct run *r)
         r->out->events++;
         is_paid_only = false;
     }
-    if (is_paid_only && sched_next(r->sched) > r->now && !is_quiet)
+    if (is_paid_only && sched_next_pass(r->sched) > r->now && !is_quiet)
         return true; // nothing that the scheduler would know of
     r->idle = decide(r) || !is_quiet ? 0 : r->idle + 1;
     return true;

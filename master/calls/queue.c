@@ -59,7 +59,7 @@ static void add_waiting(struct core *c, struct queue *q, const struct pool *pool
 {
     size_t cap = c->trials.count + 1;
     int64_t *tags = xcalloc(cap, sizeof *tags);
-    size_t count = sched_queue(c->sched, pool->handle, c->now, tags, cap);
+    size_t count = sched_waiting_gangs(c->sched, pool->handle, c->now, tags, cap);
     for (size_t i = 0; i < count && i < cap; i++)
         queue_add(c, q, core_trial_find(c, tags[i])->active);
     free(tags);

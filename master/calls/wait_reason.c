@@ -110,11 +110,11 @@ static void say_own_side(struct core *c, const struct active_experiment *l,
 
 static void say_could(const struct sched_reason *r, struct buf *out)
 {
-    if (r->could)
+    if (r->would_fit)
         buf_printf(out,
                    "; with %d it would start now: lower slots_per_trial, or allow fewer with "
                    "min_slots",
-                   r->could);
+                   r->would_fit);
 }
 
 static void say_others(struct core *c, const struct active_experiment *l,

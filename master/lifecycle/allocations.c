@@ -217,7 +217,7 @@ void allocations_schedule(struct core *c)
     } else if (c->now >= next) {
         decide(c);
         tell_queues(c);
-        next = c->sched_due ? c->now : sched_next(c->sched);
+        next = c->sched_due ? c->now : sched_next_pass(c->sched);
         next = next > c->now + gap ? next : c->now + (gap ? gap : 1);
     }
     if (next == INT64_MAX)

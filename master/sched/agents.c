@@ -9,9 +9,9 @@
 
 const char *const sched_policy_names[SCHED_POLICIES] = {"fair_share", "priority", "fifo", "easy"};
 
-const struct sched_rules sched_rules_default = {
+const struct sched_rules sched_default_rules = {
     .levels = {1 * HOUR_US, 10 * HOUR_US, 100 * HOUR_US},
-    .shortest = HOUR_US / 12,
+    .min_runtime = HOUR_US / 12,
     .overdue_large = 30 * HOUR_US,
     .overdue = 120 * HOUR_US,
     .overdue_percent = 50,
@@ -23,13 +23,13 @@ const struct sched_rules sched_rules_default = {
 struct sched *sched_new(const struct sched_rules *rules)
 {
     struct sched *s = xcalloc(1, sizeof *s);
-    s->rules = rules ? *rules : sched_rules_default;
+    s->rules = rules ? *rules : sched_default_rules;
     struct sched_team_spec everybody = {.weight = SCHED_WEIGHT_ONE};
     must(sched_team_add(s, SCHED_NONE, &everybody) == SCHED_ROOT);
     return s;
 }
 
-static void free_pool(struct pool *p)
+static void free_pool(struct sched_pool *p)
 {
     for (int i = 0; i < p->share_cap; i++)
         free(p->shares[i].queue.items);
@@ -40,10 +40,10 @@ static void free_pool(struct pool *p)
     free(p->marked.items);
 }
 
-static void free_slots(struct agent *a)
+static void free_slots(struct sched_agent *a)
 {
     free(a->slots);
-    free(a->spots);
+    free(a->near_slots);
 }
 
 void sched_free(struct sched *s)
@@ -73,7 +73,8 @@ void sched_free(struct sched *s)
     free(s);
 }
 
-// A pass takes no memory: there is always room for a command for every gang, all slots, and a sort.
+// A pass allocates no memory, so there is always room for one command per gang, all slots, and a
+// sort.
 void reserve_for_pass(struct sched *s)
 {
     size_t gangs = (size_t)s->gang_handles.count, slots = (size_t)s->slot_count;
@@ -89,7 +90,7 @@ void reserve_for_pass(struct sched *s)
         s->heap = xrealloc(s->heap, heap_cap * sizeof *s->heap);
     }
     for (int i = 0; i < s->pool_count; i++) {
-        struct list *marked = &s->pools[i].marked;
+        struct handle_list *marked = &s->pools[i].marked;
         if (s->command_cap <= marked->cap)
             continue;
         marked->cap = s->command_cap;
@@ -103,8 +104,8 @@ void reserve_for_pass(struct sched *s)
 
 // --- pools ---------------------------------------------------------------------------------------
 
-// A share for every team, in every pool.
-void reserve_shares(struct sched *s, struct pool *p)
+// Makes room for a share of every team in the pool.
+void reserve_shares(struct sched *s, struct sched_pool *p)
 {
     int cap = s->team_handles.cap;
     if (cap <= p->share_cap)
@@ -117,8 +118,8 @@ void reserve_shares(struct sched *s, struct pool *p)
 int sched_pool_add(struct sched *s, enum sched_policy policy)
 {
     s->pools = xrealloc(s->pools, ((size_t)s->pool_count + 1) * sizeof *s->pools);
-    struct pool *p = &s->pools[s->pool_count];
-    *p = (struct pool){.policy = policy, .next = INT64_MAX};
+    struct sched_pool *p = &s->pools[s->pool_count];
+    *p = (struct sched_pool){.policy = policy, .next = INT64_MAX};
     reserve_shares(s, p);
     return s->pool_count++;
 }
@@ -137,7 +138,7 @@ void sched_pool_set(struct sched *s, int pool, enum sched_policy policy)
 
 // --- agents --------------------------------------------------------------------------------------
 
-// Room for the searches of a pass.
+// Makes room for the searches of a pass.
 static void reserve_for_search(struct sched *s, int rack)
 {
     s->pieces = xrealloc(s->pieces, (size_t)s->agent_handles.cap * sizeof *s->pieces);
@@ -152,19 +153,19 @@ int sched_agent_add(struct sched *s, int pool, int slots, int rack)
     must(pool >= 0 && pool < s->pool_count && slots >= 0 && rack >= SCHED_NONE);
     int handle = handle_take(&s->agent_handles, (void **)&s->agents, sizeof *s->agents);
     reserve_for_search(s, rack);
-    struct agent *a = &s->agents[handle];
-    *a = (struct agent){.used = true,
-                        .pool = pool,
-                        .rack = rack,
-                        .slot_count = slots,
-                        .enabled = slots,
-                        .free = slots,
-                        .kept = SCHED_NONE,
-                        .slots = xcalloc((size_t)slots + 1, sizeof *a->slots)};
+    struct sched_agent *a = &s->agents[handle];
+    *a = (struct sched_agent){.used = true,
+                              .pool = pool,
+                              .rack = rack,
+                              .slot_count = slots,
+                              .enabled = slots,
+                              .free = slots,
+                              .reserved_for = SCHED_NONE,
+                              .slots = xcalloc((size_t)slots + 1, sizeof *a->slots)};
     for (int i = 0; i < slots; i++)
-        a->slots[i] = (struct slot){true, SCHED_NONE, SCHED_NONE, SCHED_NONE};
+        a->slots[i] = (struct sched_slot){true, SCHED_NONE, SCHED_NONE, SCHED_NONE};
     s->slot_count += slots;
-    struct list *agents = &s->pools[pool].agents;
+    struct handle_list *agents = &s->pools[pool].agents;
     size_t at = agents->count;
     while (at && agents->items[at - 1] > handle)
         at--;
@@ -180,9 +181,9 @@ void sched_agent_set(struct sched *s, int agent, bool usable)
 
 void sched_slot_set(struct sched *s, int agent, int slot, bool enabled)
 {
-    struct agent *a = agent_at(s, agent);
+    struct sched_agent *a = agent_at(s, agent);
     must(slot >= 0 && slot < a->slot_count);
-    struct slot *one = &a->slots[slot];
+    struct sched_slot *one = &a->slots[slot];
     if (one->enabled == enabled)
         return;
     one->enabled = enabled;
@@ -194,18 +195,18 @@ void sched_slot_set(struct sched *s, int agent, int slot, bool enabled)
 void sched_agent_set_nearness(struct sched *s, int agent, const int *nvlink, const int *numa,
                               const int *model)
 {
-    struct agent *a = agent_at(s, agent);
+    struct sched_agent *a = agent_at(s, agent);
     bool any = false;
     for (int i = 0; i < a->slot_count; i++)
         any = any || nvlink[i] >= 0 || numa[i] >= 0 || model[i] != model[0];
-    free(a->spots);
-    a->spots = any ? xcalloc((size_t)a->slot_count, sizeof *a->spots) : NULL;
+    free(a->near_slots);
+    a->near_slots = any ? xcalloc((size_t)a->slot_count, sizeof *a->near_slots) : NULL;
     if (any)
-        near_arrange(a->spots, a->slot_count, nvlink, numa, model);
+        near_arrange(a->near_slots, a->slot_count, nvlink, numa, model);
 }
 
-// No gang may refuse a handle that the next agent will get.
-static void forget_refusals(struct sched *s, int agent)
+// The handle will be reused, so no gang may exclude it any longer.
+static void remove_exclusions(struct sched *s, int agent)
 {
     for (int i = 0; i < s->gang_handles.count; i++) {
         struct sched_gang_spec *spec = &s->gangs[i].spec;
@@ -217,20 +218,20 @@ static void forget_refusals(struct sched *s, int agent)
 
 void sched_agent_remove(struct sched *s, int agent)
 {
-    struct agent *a = agent_at(s, agent);
+    struct sched_agent *a = agent_at(s, agent);
     must(!a->zero_slot_gangs);
     for (int i = 0; i < a->slot_count; i++)
         must(a->slots[i].gang == SCHED_NONE);
-    struct list *agents = &s->pools[a->pool].agents;
+    struct handle_list *agents = &s->pools[a->pool].agents;
     size_t at = 0;
     while (agents->items[at] != agent)
         at++;
     list_erase(agents, at);
     s->slot_count -= a->slot_count;
-    forget_refusals(s, agent);
-    if (a->kept != SCHED_NONE)
-        s->gangs[a->kept].clears = SCHED_NONE;
+    remove_exclusions(s, agent);
+    if (a->reserved_for != SCHED_NONE)
+        s->gangs[a->reserved_for].cleared_agent = SCHED_NONE;
     free_slots(a);
-    *a = (struct agent){0};
+    *a = (struct sched_agent){0};
     handle_give(&s->agent_handles, agent);
 }

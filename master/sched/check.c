@@ -1,30 +1,30 @@
-// The invariants of the scheduler's state, for tests.
+// Checks the invariants of the scheduler's state, for tests.
 #include "master/sched/internal.h"
 
 #include "base/log.h"
 
-static void check_agent(const struct sched *s, const struct agent *a)
+static void check_agent(const struct sched *s, const struct sched_agent *a)
 {
     int enabled = 0, free_slots = 0;
     for (int i = 0; i < a->slot_count; i++) {
-        const struct slot *slot = &a->slots[i];
+        const struct sched_slot *slot = &a->slots[i];
         enabled += slot->enabled;
         free_slots += slot->enabled && slot->gang == SCHED_NONE;
         must(slot->gang == SCHED_NONE || gang_at(s, slot->gang)->placed);
     }
     must(enabled == a->enabled && free_slots == a->free);
     must(a->zero_slot_gangs >= 0 && a->zero_slot_gangs <= SCHED_ZERO_SLOT_GANGS);
-    must(!a->gain && !a->mark);
-    must(a->kept == SCHED_NONE || gang_at(s, a->kept)->clears != SCHED_NONE);
+    must(!a->gain && !a->skip);
+    must(a->reserved_for == SCHED_NONE || gang_at(s, a->reserved_for)->cleared_agent != SCHED_NONE);
 }
 
-// A placed gang holds all of its slots, on one agent when it must; a waiting one holds none.
+// A placed gang holds all of its slots, on one agent if required; a waiting gang holds none.
 static void check_gang(const struct sched *s, int handle)
 {
-    const struct gang *g = &s->gangs[handle];
+    const struct sched_gang *g = &s->gangs[handle];
     int held = 0;
     for (int agent = g->first_agent, at = g->first_slot; at != SCHED_NONE; held++) {
-        const struct slot *slot = &agent_at(s, agent)->slots[at];
+        const struct sched_slot *slot = &agent_at(s, agent)->slots[at];
         must(slot->gang == handle);
         must(!g->spec.one_agent || agent == g->first_agent);
         agent = slot->next_agent;
@@ -37,23 +37,23 @@ static void check_gang(const struct sched *s, int handle)
     must(!g->placed || !g->slots || s->pools[g->pool].running.items[g->running_at] == handle);
 }
 
-// Sorted, and with all of its gangs where their keys say.
-static void check_queue(const struct sched *s, const struct queue *q)
+// A queue is sorted and its gangs know their keys.
+static void check_queue(const struct sched *s, const struct sched_queue *q)
 {
     for (size_t i = 0; i < q->count; i++) {
-        const struct gang *g = gang_at(s, q->items[i].gang);
+        const struct sched_gang *g = gang_at(s, q->items[i].gang);
         must(g->key.gang == q->items[i].gang && g->key.first == q->items[i].first);
         must(!i || item_before(&q->items[i - 1], &q->items[i]));
     }
 }
 
-// What a team and a pool say they hold is what their gangs hold.
+// The counters of shares and pools equal the sums over their gangs.
 static void check_shares(const struct sched *s, int pool)
 {
-    const struct pool *p = &s->pools[pool];
+    const struct sched_pool *p = &s->pools[pool];
     int64_t held = 0, waiting = 0, queued = 0, overdue = 0;
     for (int i = 0; i < s->gang_handles.count; i++) {
-        const struct gang *g = &s->gangs[i];
+        const struct sched_gang *g = &s->gangs[i];
         if (!g->used || g->pool != pool)
             continue;
         held += g->slots;

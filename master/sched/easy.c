@@ -1,16 +1,17 @@
-// EASY backfill, for comparison: the first that has to wait will start when enough of what runs has
-// ended, as expected; others go before it only if they have ended by then, or take what it leaves.
+// EASY backfill, for comparison in simulations. The first waiting gang will start when enough
+// running gangs have reached their expected ends. A later gang may start before it only if it will
+// end by then, or if it fits into the slots that the first gang leaves free.
 #include "master/sched/pass.h"
 
-void easy_block(struct pass *ps, int gang)
+void easy_block(struct sched_pass *ps, int gang)
 {
     struct sched *s = ps->s;
-    const struct list *running = &ps->pool->running;
-    int64_t free = ps->open, needs = s->gangs[gang].min_slots;
+    const struct handle_list *running = &ps->pool->running;
+    int64_t free = ps->available, needs = s->gangs[gang].min_slots;
     for (size_t i = 0; i < running->count; i++) {
-        const struct gang *g = &s->gangs[running->items[i]];
+        const struct sched_gang *g = &s->gangs[running->items[i]];
         int64_t end = g->expected ? g->expected : INT64_MAX;
-        s->victims[i] = (struct item){end, g->sequence, 0, running->items[i]};
+        s->victims[i] = (struct queue_item){end, g->sequence, 0, running->items[i]};
     }
     items_sort(s->victims, s->scratch, running->count);
     ps->shadow = s->now;
@@ -21,7 +22,7 @@ void easy_block(struct pass *ps, int gang)
     ps->extra = free - needs;
 }
 
-bool easy_allows(struct pass *ps, const struct gang *g)
+bool easy_allows(struct sched_pass *ps, const struct sched_gang *g)
 {
     if (!ps->blocked)
         return true;

@@ -1,13 +1,13 @@
-// Elastic gangs start with what they are content with; what is free when everybody was considered
-// goes to them.
+// Elastic gangs start with min_slots. Slots that are free after all gangs were considered go to
+// them.
 #include "master/sched/pass.h"
 
 #include <string.h>
 
-// How many slots more it could use.
-static int wants(const struct sched *s, const struct gang *g)
+// How many additional slots the gang could use.
+static int extra_slots_wanted(const struct sched *s, const struct sched_gang *g)
 {
-    const struct job *j = &s->jobs[g->spec.job];
+    const struct sched_job *j = &s->jobs[g->spec.job];
     int64_t more = g->spec.max_slots - g->slots;
     if (j->spec.limit && j->held + more > j->spec.limit)
         more = j->spec.limit - j->held;
@@ -19,10 +19,10 @@ static int wants(const struct sched *s, const struct gang *g)
     return more > 0 ? (int)more : 0;
 }
 
-static void extend(struct pass *ps, struct sched_command *c)
+static void extend_started_gang(struct sched_pass *ps, struct sched_command *c)
 {
     struct sched *s = ps->s;
-    int missing = wants(s, &s->gangs[c->gang]);
+    int missing = extra_slots_wanted(s, &s->gangs[c->gang]);
     size_t pieces = missing ? place_more(s, ps->pool, c->gang, &missing) : 0;
     if (!pieces)
         return;
@@ -40,22 +40,23 @@ static void extend(struct pass *ps, struct sched_command *c)
     place_sort(s, all, c->count);
 }
 
-void elastic_fill(struct pass *ps, size_t first)
+void elastic_fill(struct sched_pass *ps, size_t first)
 {
     struct sched *s = ps->s;
-    for (size_t i = first; i < s->command_count && ps->open; i++)
+    for (size_t i = first; i < s->command_count && ps->available; i++)
         if (s->commands[i].kind == SCHED_START && s->gangs[s->commands[i].gang].spec.max_slots)
-            extend(ps, &s->commands[i]);
+            extend_started_gang(ps, &s->commands[i]);
 }
 
-// A restart costs, so it has to be worth it: a quarter more, and not too soon after the last.
-void elastic_grow(struct pass *ps)
+// A restart has a cost, so growth must bring at least a quarter more slots and must not follow the
+// last start too soon.
+void elastic_grow(struct sched_pass *ps)
 {
     struct sched *s = ps->s;
-    for (size_t i = 0; i < ps->pool->running.count && ps->open; i++) {
+    for (size_t i = 0; i < ps->pool->running.count && ps->available; i++) {
         int gang = ps->pool->running.items[i];
-        const struct gang *g = &s->gangs[gang];
-        int more = g->leaving ? 0 : wants(s, g), missing = more;
+        const struct sched_gang *g = &s->gangs[gang];
+        int more = g->leaving ? 0 : extra_slots_wanted(s, g), missing = more;
         if (!more || (int64_t)more * 4 < g->slots)
             continue;
         int64_t when = g->since + s->rules.grow_after;

@@ -1,18 +1,19 @@
-// About when those who wait will start, if nothing new comes: what runs ends when it is expected to
-// (or else goes on for as long as it has run, at least for what is usual in the pool), and those
-// who wait take the slots in order. Slots are only counted, and nobody is preempted: a rough guess.
+// Estimates when waiting gangs will start if no other work arrives. A running gang ends at its
+// expected end, or else runs on for as long as it has run, at least for the typical runtime of the
+// pool. Waiting gangs take the slots in order. The estimate counts slots only and ignores placement
+// and preemption.
 #include "master/sched/internal.h"
 
-#define FRESH_US INT64_C(1000000)  // an estimate is good for so long
-#define LEAST_US INT64_C(60000000) // nothing is taken to be shorter, unless that is known
+#define FRESH_US INT64_C(1000000)  // validity of an estimate
+#define LEAST_US INT64_C(60000000) // minimum of an unknown runtime
 
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-// How long a gang runs here, as far as is known: of those that have ended, else of those that run.
-static int64_t usual_length(const struct sched *s, const struct pool *p, int64_t now)
+// The typical runtime in the pool: of gangs that have ended, else of those that run.
+static int64_t usual_length(const struct sched *s, const struct sched_pool *p, int64_t now)
 {
     int64_t sum = 0, count = (int64_t)p->running.count;
     for (size_t i = 0; i < p->running.count; i++)
@@ -20,7 +21,7 @@ static int64_t usual_length(const struct sched *s, const struct pool *p, int64_t
     return larger(larger(p->typical, count ? sum / count : 0), LEAST_US);
 }
 
-static int64_t end_of(const struct gang *g, int64_t usual, int64_t now)
+static int64_t expected_end(const struct sched_gang *g, int64_t usual, int64_t now)
 {
     int64_t elapsed = now - g->since;
     if (g->leaving)
@@ -30,10 +31,10 @@ static int64_t end_of(const struct gang *g, int64_t usual, int64_t now)
     return now + larger(elapsed, usual - elapsed);
 }
 
-// s->victims is a heap of the ends to come.
-static void ends_down(struct item *ends, size_t count)
+// s->victims holds a heap of expected ends.
+static void end_heap_down(struct queue_item *ends, size_t count)
 {
-    struct item moved = ends[0];
+    struct queue_item moved = ends[0];
     size_t at = 0;
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
         if (child + 1 < count && item_before(&ends[child + 1], &ends[child]))
@@ -45,7 +46,7 @@ static void ends_down(struct item *ends, size_t count)
     ends[at] = moved;
 }
 
-static void ends_push(struct item *ends, size_t *count, struct item item)
+static void end_heap_push(struct queue_item *ends, size_t *count, struct queue_item item)
 {
     size_t at = (*count)++;
     for (; at && item_before(&item, &ends[(at - 1) / 2]); at = (at - 1) / 2)
@@ -53,16 +54,16 @@ static void ends_push(struct item *ends, size_t *count, struct item item)
     ends[at] = item;
 }
 
-static struct item ends_pop(struct item *ends, size_t *count)
+static struct queue_item end_heap_pop(struct queue_item *ends, size_t *count)
 {
-    struct item first = ends[0];
+    struct queue_item first = ends[0];
     ends[0] = ends[--*count];
     if (*count)
-        ends_down(ends, *count);
+        end_heap_down(ends, *count);
     return first;
 }
 
-void estimate_starts(struct sched *s, struct pool *p, int64_t now)
+void estimate_starts(struct sched *s, struct sched_pool *p, int64_t now)
 {
     size_t ends = 0;
     int64_t free = 0, time = now, usual = usual_length(s, p, now);
@@ -71,24 +72,24 @@ void estimate_starts(struct sched *s, struct pool *p, int64_t now)
     p->estimated = p->passes;
     p->estimated_at = now;
     for (size_t i = 0; i < p->agents.count; i++) {
-        const struct agent *a = &s->agents[p->agents.items[i]];
+        const struct sched_agent *a = &s->agents[p->agents.items[i]];
         free += a->usable ? a->free : 0;
     }
     for (size_t i = 0; i < p->running.count; i++) {
-        const struct gang *g = &s->gangs[p->running.items[i]];
-        ends_push(s->victims, &ends,
-                  (struct item){end_of(g, usual, now), g->slots, g->sequence, 0});
+        const struct sched_gang *g = &s->gangs[p->running.items[i]];
+        end_heap_push(s->victims, &ends,
+                      (struct queue_item){expected_end(g, usual, now), g->slots, g->sequence, 0});
     }
     heap_fill(s, p);
     for (int gang; (gang = heap_take(s)) != SCHED_NONE;) {
-        struct gang *g = &s->gangs[gang];
+        struct sched_gang *g = &s->gangs[gang];
         int team;
-        enum sched_reason_code hindrance = gang_hindrance(s, gang, &team);
+        enum sched_reason_code obstacle = gang_obstacle(s, gang, &team);
         g->start = 0;
-        if (hindrance != SCHED_PLACED)
+        if (obstacle != SCHED_PLACED)
             continue;
         while (free < g->min_slots && ends) {
-            struct item end = ends_pop(s->victims, &ends);
+            struct queue_item end = end_heap_pop(s->victims, &ends);
             time = larger(time, end.first);
             free += end.second;
         }
@@ -97,6 +98,7 @@ void estimate_starts(struct sched *s, struct pool *p, int64_t now)
         g->start = time;
         free -= g->min_slots;
         int64_t length = g->expected ? g->expected : usual;
-        ends_push(s->victims, &ends, (struct item){time + length, g->min_slots, g->sequence, 0});
+        end_heap_push(s->victims, &ends,
+                      (struct queue_item){time + length, g->min_slots, g->sequence, 0});
     }
 }

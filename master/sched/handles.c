@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 
-int handle_take(struct handles *h, void **array, size_t size)
+int handle_take(struct handle_allocator *h, void **array, size_t size)
 {
     int handle;
     if (h->free_count) {
@@ -22,36 +22,36 @@ int handle_take(struct handles *h, void **array, size_t size)
     return handle;
 }
 
-void handle_give(struct handles *h, int handle)
+void handle_give(struct handle_allocator *h, int handle)
 {
     h->free[h->free_count++] = handle;
 }
 
-struct agent *agent_at(const struct sched *s, int agent)
+struct sched_agent *agent_at(const struct sched *s, int agent)
 {
     must(agent >= 0 && agent < s->agent_handles.count && s->agents[agent].used);
     return &s->agents[agent];
 }
 
-struct team *team_at(const struct sched *s, int team)
+struct sched_team *team_at(const struct sched *s, int team)
 {
     must(team >= 0 && team < s->team_handles.count && s->teams[team].used);
     return &s->teams[team];
 }
 
-struct job *job_at(const struct sched *s, int job)
+struct sched_job *job_at(const struct sched *s, int job)
 {
     must(job >= 0 && job < s->job_handles.count && s->jobs[job].used);
     return &s->jobs[job];
 }
 
-struct gang *gang_at(const struct sched *s, int gang)
+struct sched_gang *gang_at(const struct sched *s, int gang)
 {
     must(gang >= 0 && gang < s->gang_handles.count && s->gangs[gang].used);
     return &s->gangs[gang];
 }
 
-void list_insert(struct list *l, size_t at, int value)
+void list_insert(struct handle_list *l, size_t at, int value)
 {
     if (l->count == l->cap) {
         l->cap = l->cap ? 2 * l->cap : 16;
@@ -62,7 +62,7 @@ void list_insert(struct list *l, size_t at, int value)
     l->count++;
 }
 
-void list_erase(struct list *l, size_t at)
+void list_erase(struct handle_list *l, size_t at)
 {
     l->count--;
     memmove(l->items + at, l->items + at + 1, (l->count - at) * sizeof *l->items);

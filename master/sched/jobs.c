@@ -1,11 +1,11 @@
-// Jobs and their gangs: what waits, what runs, and the counters that follow from it.
+// Jobs and their gangs, with the lists and counters of waiting and running gangs.
 #include "master/sched/internal.h"
 
 #include "base/log.h"
 
-enum { TYPICAL_OF = 16 }; // gangs that the usual length of a run is an average of
+enum { TYPICAL_OF = 16 }; // number of gangs over which the typical runtime is averaged
 
-void see(struct sched *s, int64_t now)
+void sched_set_time(struct sched *s, int64_t now)
 {
     must(now >= s->now);
     s->now = now;
@@ -25,13 +25,13 @@ int sched_job_add(struct sched *s, const struct sched_job_spec *job)
 {
     check_job(s, job);
     int handle = handle_take(&s->job_handles, (void **)&s->jobs, sizeof *s->jobs);
-    s->jobs[handle] =
-        (struct job){.used = true, .spec = *job, .service = job->service, .counted_at = s->now};
+    s->jobs[handle] = (struct sched_job){
+        .used = true, .spec = *job, .service = job->service, .counted_at = s->now};
     s->teams[job->team].jobs++;
     return handle;
 }
 
-static void move_gang(struct sched *s, struct gang *g, int pool)
+static void move_gang(struct sched *s, struct sched_gang *g, int pool)
 {
     if (g->pool != pool && g->overdue) {
         s->pools[g->pool].overdue -= g->min_slots;
@@ -40,10 +40,10 @@ static void move_gang(struct sched *s, struct gang *g, int pool)
     g->pool = pool;
 }
 
-// Its waiting gangs follow it to another pool or team at once, those that run when they come back.
+// Waiting gangs follow their job to another pool or team at once, running gangs when they return.
 void sched_job_set(struct sched *s, int job, const struct sched_job_spec *changed)
 {
-    struct job *j = job_at(s, job);
+    struct sched_job *j = job_at(s, job);
     check_job(s, changed);
     for (int i = 0; i < s->gang_handles.count; i++)
         if (s->gangs[i].used && s->gangs[i].spec.job == job)
@@ -59,12 +59,12 @@ void sched_job_set(struct sched *s, int job, const struct sched_job_spec *change
         }
 }
 
-int64_t job_service(const struct job *j, int64_t now)
+int64_t job_service(const struct sched_job *j, int64_t now)
 {
     return j->service + j->held * (now - j->counted_at);
 }
 
-static void job_count(struct job *j, int64_t now)
+static void job_count(struct sched_job *j, int64_t now)
 {
     j->service = job_service(j, now);
     j->counted_at = now;
@@ -77,22 +77,22 @@ int64_t sched_job_service(const struct sched *s, int job, int64_t now)
 
 void sched_job_remove(struct sched *s, int job)
 {
-    struct job *j = job_at(s, job);
+    struct sched_job *j = job_at(s, job);
     must(!j->gangs);
     s->teams[j->spec.team].jobs--;
-    *j = (struct job){0};
+    *j = (struct sched_job){0};
     handle_give(&s->job_handles, job);
 }
 
 // --- counters ------------------------------------------------------------------------------------
 
-// What a gang adds to its team and those above it, taken away with sign -1. An elastic gang that
-// has less than it could use waits for the rest.
-static void account(struct sched *s, const struct gang *g, int sign)
+// Adds the slots of a gang to its team and all teams above it (sign -1 subtracts them). An elastic
+// gang with fewer slots than it could use waits for the rest.
+static void count_team_slots(struct sched *s, const struct sched_gang *g, int sign)
 {
-    struct pool *p = &s->pools[g->pool];
+    struct sched_pool *p = &s->pools[g->pool];
     for (int t = s->jobs[g->spec.job].spec.team; t != SCHED_NONE; t = s->teams[t].parent) {
-        struct share *share = &p->shares[t];
+        struct team_share *share = &p->shares[t];
         share_count_debt(s, p, t);
         share->waiting += sign * (g->spec.max_slots - g->slots);
         if (!g->placed)
@@ -103,20 +103,20 @@ static void account(struct sched *s, const struct gang *g, int sign)
     }
 }
 
-static void running_insert(struct sched *s, struct pool *p, int gang)
+static void running_insert(struct sched *s, struct sched_pool *p, int gang)
 {
     s->gangs[gang].running_at = (int)p->running.count;
     list_insert(&p->running, p->running.count, gang);
 }
 
-static void running_erase(struct sched *s, struct pool *p, int gang)
+static void running_erase(struct sched *s, struct sched_pool *p, int gang)
 {
     int last = p->running.items[--p->running.count], at = s->gangs[gang].running_at;
     p->running.items[at] = last;
     s->gangs[last].running_at = at;
 }
 
-static void aside_erase(struct pool *p, int gang)
+static void slotless_erase(struct sched_pool *p, int gang)
 {
     size_t at = 0;
     while (p->slotless.items[at] != gang)
@@ -124,13 +124,14 @@ static void aside_erase(struct pool *p, int gang)
     list_erase(&p->slotless, at);
 }
 
-// Gangs of no slots wait aside and stand in nobody's way; all others are in their team's queue.
+// Gangs without slots have their own waiting list and compete with no other gang. All other gangs
+// are in the queue of their team.
 void gang_link(struct sched *s, int gang)
 {
-    struct gang *g = &s->gangs[gang];
-    struct pool *p = &s->pools[g->pool];
+    struct sched_gang *g = &s->gangs[gang];
+    struct sched_pool *p = &s->pools[g->pool];
     *(g->placed ? &p->running_count : &p->waiting_count) += 1;
-    account(s, g, 1);
+    count_team_slots(s, g, 1);
     if (!g->spec.max_slots) {
         if (!g->placed)
             list_insert(&p->slotless, p->slotless.count, gang);
@@ -144,13 +145,13 @@ void gang_link(struct sched *s, int gang)
 
 void gang_unlink(struct sched *s, int gang)
 {
-    struct gang *g = &s->gangs[gang];
-    struct pool *p = &s->pools[g->pool];
+    struct sched_gang *g = &s->gangs[gang];
+    struct sched_pool *p = &s->pools[g->pool];
     *(g->placed ? &p->running_count : &p->waiting_count) -= 1;
-    account(s, g, -1);
+    count_team_slots(s, g, -1);
     if (!g->spec.max_slots) {
         if (!g->placed)
-            aside_erase(p, gang);
+            slotless_erase(p, gang);
         return;
     }
     queue_erase(s, &p->shares[g->team], gang);
@@ -162,23 +163,23 @@ void gang_unlink(struct sched *s, int gang)
 
 int sched_gang_add(struct sched *s, const struct sched_gang_spec *gang, int64_t now)
 {
-    struct job *j = job_at(s, gang->job);
+    struct sched_job *j = job_at(s, gang->job);
     must(gang->min_slots >= 0 && gang->max_slots >= gang->min_slots &&
          (gang->min_slots || !gang->max_slots));
     must(gang->excluded_count >= 0 && gang->excluded_count <= SCHED_EXCLUDED_MAX);
-    see(s, now);
+    sched_set_time(s, now);
     j->gangs++;
     int handle = handle_take(&s->gang_handles, (void **)&s->gangs, sizeof *s->gangs);
-    s->gangs[handle] = (struct gang){.used = true,
-                                     .spec = *gang,
-                                     .min_slots = gang->min_slots,
-                                     .pool = j->spec.pool,
-                                     .first_agent = SCHED_NONE,
-                                     .first_slot = SCHED_NONE,
-                                     .sequence = ++s->sequence,
-                                     .since = now,
-                                     .clears = SCHED_NONE,
-                                     .leaves_for = SCHED_NONE};
+    s->gangs[handle] = (struct sched_gang){.used = true,
+                                           .spec = *gang,
+                                           .min_slots = gang->min_slots,
+                                           .pool = j->spec.pool,
+                                           .first_agent = SCHED_NONE,
+                                           .first_slot = SCHED_NONE,
+                                           .sequence = ++s->sequence,
+                                           .since = now,
+                                           .cleared_agent = SCHED_NONE,
+                                           .beneficiary = SCHED_NONE};
     reserve_for_pass(s);
     gang_link(s, handle);
     return handle;
@@ -186,16 +187,16 @@ int sched_gang_add(struct sched *s, const struct sched_gang_spec *gang, int64_t 
 
 void gang_take(struct sched *s, int gang, struct sched_place place)
 {
-    struct agent *a = agent_at(s, place.agent);
-    struct gang *g = &s->gangs[gang];
+    struct sched_agent *a = agent_at(s, place.agent);
+    struct sched_gang *g = &s->gangs[gang];
     if (place.slot == SCHED_NONE) {
         must(!g->spec.max_slots && g->first_agent == SCHED_NONE);
         a->zero_slot_gangs++;
     } else {
         must(place.slot >= 0 && place.slot < a->slot_count);
-        struct slot *slot = &a->slots[place.slot];
+        struct sched_slot *slot = &a->slots[place.slot];
         must(slot->gang == SCHED_NONE);
-        *slot = (struct slot){slot->enabled, gang, g->first_agent, g->first_slot};
+        *slot = (struct sched_slot){slot->enabled, gang, g->first_agent, g->first_slot};
         a->free -= slot->enabled;
         g->slots++;
     }
@@ -203,11 +204,12 @@ void gang_take(struct sched *s, int gang, struct sched_place place)
     g->first_slot = place.slot;
 }
 
-// From waiting to running on the places it has taken: unlinked before, linked again after.
-static void settle(struct sched *s, int gang, int64_t started)
+// Turns a waiting gang into a running one on the places that it has taken. The gang is unlinked
+// before and linked again afterwards.
+static void gang_set_running(struct sched *s, int gang, int64_t started)
 {
-    struct gang *g = &s->gangs[gang];
-    struct job *j = &s->jobs[g->spec.job];
+    struct sched_gang *g = &s->gangs[gang];
+    struct sched_job *j = &s->jobs[g->spec.job];
     job_count(j, s->now);
     j->held += g->slots;
     g->spec.waited += started > g->since ? started - g->since : 0;
@@ -222,34 +224,34 @@ void gang_start(struct sched *s, int gang, const struct sched_place *places, siz
     gang_unlink(s, gang);
     for (size_t i = 0; i < count; i++)
         gang_take(s, gang, places[i]);
-    settle(s, gang, started);
+    gang_set_running(s, gang, started);
     gang_link(s, gang);
 }
 
-// More slots for a gang that runs already.
+// Gives a running gang more slots.
 void gang_extend(struct sched *s, int gang, const struct sched_place *places, size_t count)
 {
-    struct gang *g = &s->gangs[gang];
-    struct job *j = &s->jobs[g->spec.job];
-    account(s, g, -1);
+    struct sched_gang *g = &s->gangs[gang];
+    struct sched_job *j = &s->jobs[g->spec.job];
+    count_team_slots(s, g, -1);
     for (size_t i = 0; i < count; i++)
         gang_take(s, gang, places[i]);
     job_count(j, s->now);
     j->held += (int64_t)count;
-    account(s, g, 1);
+    count_team_slots(s, g, 1);
     s->pools[g->pool].shares[g->team].dirty = true;
 }
 
 void sched_gang_adopt(struct sched *s, int gang, const struct sched_place *places, size_t count,
                       int64_t started)
 {
-    const struct gang *g = gang_at(s, gang);
+    const struct sched_gang *g = gang_at(s, gang);
     size_t most = g->spec.max_slots ? (size_t)g->spec.max_slots : 1;
     must(!g->placed && count >= 1 && count <= most && count >= (size_t)g->min_slots);
     gang_start(s, gang, places, count, started);
 }
 
-static void give_slots_back(struct sched *s, const struct gang *g)
+static void release_slots(struct sched *s, const struct sched_gang *g)
 {
     int agent = g->first_agent, at = g->first_slot;
     if (!g->spec.max_slots) {
@@ -257,10 +259,10 @@ static void give_slots_back(struct sched *s, const struct gang *g)
         return;
     }
     while (agent != SCHED_NONE) {
-        struct slot *slot = &s->agents[agent].slots[at];
+        struct sched_slot *slot = &s->agents[agent].slots[at];
         s->agents[agent].free += slot->enabled;
         int next_agent = slot->next_agent, next_slot = slot->next_slot;
-        *slot = (struct slot){slot->enabled, SCHED_NONE, SCHED_NONE, SCHED_NONE};
+        *slot = (struct sched_slot){slot->enabled, SCHED_NONE, SCHED_NONE, SCHED_NONE};
         agent = next_agent;
         at = next_slot;
     }
@@ -268,29 +270,29 @@ static void give_slots_back(struct sched *s, const struct gang *g)
 
 void sched_gang_remove(struct sched *s, int gang, int64_t now)
 {
-    struct gang *g = gang_at(s, gang);
-    struct job *j = &s->jobs[g->spec.job];
-    see(s, now);
+    struct sched_gang *g = gang_at(s, gang);
+    struct sched_job *j = &s->jobs[g->spec.job];
+    sched_set_time(s, now);
     gang_unlink(s, gang);
     if (g->placed) {
-        struct pool *p = &s->pools[g->pool];
+        struct sched_pool *p = &s->pools[g->pool];
         p->typical += (now - g->since - p->typical) / TYPICAL_OF;
-        give_slots_back(s, g);
+        release_slots(s, g);
         job_count(j, now);
         j->held -= g->slots;
     }
     if (g->overdue)
         s->pools[g->pool].overdue -= g->min_slots;
-    if (g->clears != SCHED_NONE)
-        s->agents[g->clears].kept = SCHED_NONE;
+    if (g->cleared_agent != SCHED_NONE)
+        s->agents[g->cleared_agent].reserved_for = SCHED_NONE;
     j->gangs--;
-    *g = (struct gang){0};
+    *g = (struct sched_gang){0};
     handle_give(&s->gang_handles, gang);
 }
 
 void sched_gang_set_leaving(struct sched *s, int gang)
 {
-    struct gang *g = gang_at(s, gang);
+    struct sched_gang *g = gang_at(s, gang);
     g->leaving = g->placed;
     s->pools[g->pool].shares[g->team].dirty = true;
 }

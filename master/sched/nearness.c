@@ -9,27 +9,27 @@ static bool together(const int *groups, int one, int other)
     return one == other || (groups[one] >= 0 && groups[one] == groups[other]);
 }
 
-// The larger of a slot's two groups is what its neighbours share first.
-static bool goes_before(const struct spot *spots, int one, int other)
+// Orders slots by the larger of their two groups, then by the smaller one.
+static bool goes_before(const struct near_slot *spots, int one, int other)
 {
-    const struct spot *a = &spots[one], *b = &spots[other];
+    const struct near_slot *a = &spots[one], *b = &spots[other];
     bool a_node =
         spots[a->first[NEAR_NODE]].size[NEAR_NODE] > spots[a->first[NEAR_LINK]].size[NEAR_LINK];
     bool b_node =
         spots[b->first[NEAR_NODE]].size[NEAR_NODE] > spots[b->first[NEAR_LINK]].size[NEAR_LINK];
     int a_outer = a->first[a_node ? NEAR_NODE : NEAR_LINK];
     int b_outer = b->first[b_node ? NEAR_NODE : NEAR_LINK];
-    int a_inner = a->first[NEAR_BOTH], b_inner = b->first[NEAR_BOTH];
+    int a_inner = a->first[NEAR_LINK_AND_NODE], b_inner = b->first[NEAR_LINK_AND_NODE];
     if (a_outer != b_outer)
         return a_outer < b_outer;
     return a_inner != b_inner ? a_inner < b_inner : one < other;
 }
 
-void near_arrange(struct spot *spots, int count, const int *nvlink, const int *numa,
+void near_arrange(struct near_slot *spots, int count, const int *nvlink, const int *numa,
                   const int *model)
 {
     for (int i = 0; i < count; i++)
-        spots[i] = (struct spot){.turn = 0};
+        spots[i] = (struct near_slot){.position = 0};
     for (int i = 0; i < count; i++)
         for (int k = count; k-- > 0;) {
             bool link = together(nvlink, i, k), node = together(numa, i, k);
@@ -45,43 +45,44 @@ void near_arrange(struct spot *spots, int count, const int *nvlink, const int *n
             spots[spots[i].first[kind]].size[kind]++;
     for (int i = 0; i < count; i++)
         for (int k = 0; k < count; k++)
-            spots[i].turn += goes_before(spots, k, i);
+            spots[i].position += goes_before(spots, k, i);
 }
 
 // --- the search ----------------------------------------------------------------------------------
 
-struct group {
+struct near_group {
     enum near_kind kind;
-    int first; // its name; -1: none
+    int first; // its lowest slot; -1: no group
 };
 
-static void count_spots(struct spot *spots, int count)
+static void count_spots(struct near_slot *spots, int count)
 {
     for (int i = 0; i < count; i++)
         for (int kind = 0; kind < NEAR_KINDS; kind++)
             spots[i].free[kind] = spots[i].own[kind] = 0;
     for (int i = 0; i < count; i++)
         for (int kind = 0; kind < NEAR_KINDS; kind++) {
-            struct spot *first = &spots[spots[i].first[kind]];
-            first->free[kind] += spots[i].state == SPOT_FREE;
-            first->own[kind] += spots[i].state == SPOT_OWN;
+            struct near_slot *first = &spots[spots[i].first[kind]];
+            first->free[kind] += spots[i].state == NEAR_SLOT_FREE;
+            first->own[kind] += spots[i].state == NEAR_SLOT_OWN;
         }
 }
 
-static bool breaks(const struct spot *first, enum near_kind kind, int wanted)
+static bool breaks(const struct near_slot *first, enum near_kind kind, int wanted)
 {
     return first->free[kind] == first->size[kind] && first->free[kind] > wanted;
 }
 
 enum { COSTS = 6 };
 
-// What it costs to take that many out of a group, the most important first.
-static void weigh(const struct spot *spots, struct group g, int wanted, int cost[COSTS])
+// The cost of taking `wanted` slots out of a group, the most important term first.
+static void group_cost(const struct near_slot *spots, struct near_group g, int wanted,
+                       int cost[COSTS])
 {
-    const struct spot *link = &spots[spots[g.first].first[NEAR_LINK]];
-    const struct spot *node = &spots[spots[g.first].first[NEAR_NODE]];
-    bool one_link = g.kind == NEAR_BOTH || g.kind == NEAR_LINK;
-    bool one_node = g.kind == NEAR_BOTH || g.kind == NEAR_NODE;
+    const struct near_slot *link = &spots[spots[g.first].first[NEAR_LINK]];
+    const struct near_slot *node = &spots[spots[g.first].first[NEAR_NODE]];
+    bool one_link = g.kind == NEAR_LINK_AND_NODE || g.kind == NEAR_LINK;
+    bool one_node = g.kind == NEAR_LINK_AND_NODE || g.kind == NEAR_NODE;
     cost[0] = one_link && breaks(link, NEAR_LINK, wanted);
     cost[1] = one_node && breaks(node, NEAR_NODE, wanted);
     cost[2] = one_link ? -link->own[NEAR_LINK] : 0;
@@ -98,17 +99,17 @@ static bool costs_less(const int a[COSTS], const int b[COSTS])
     return i < COSTS && a[i] < b[i];
 }
 
-// The best group that has room for all, of the closest kind of which one has.
-static struct group best_fit(const struct spot *spots, int count, int wanted)
+// The best group with room for all, of the closest kind that has such a group.
+static struct near_group best_fit(const struct near_slot *spots, int count, int wanted)
 {
-    struct group best = {.first = -1};
+    struct near_group best = {.first = -1};
     int least[COSTS], cost[COSTS];
     for (int kind = 0; kind < NEAR_KINDS && best.first < 0; kind++)
         for (int i = 0; i < count; i++) {
-            struct group g = {(enum near_kind)kind, i};
+            struct near_group g = {(enum near_kind)kind, i};
             if (spots[i].first[kind] != i || spots[i].free[kind] < wanted)
                 continue;
-            weigh(spots, g, wanted, cost);
+            group_cost(spots, g, wanted, cost);
             if (best.first >= 0 && !costs_less(cost, least))
                 continue;
             best = g;
@@ -118,10 +119,10 @@ static struct group best_fit(const struct spot *spots, int count, int wanted)
     return best;
 }
 
-// The group with most of those that have no room for all.
-static struct group largest_piece(const struct spot *spots, int count, int wanted)
+// The group with the most free slots among those without room for all.
+static struct near_group largest_piece(const struct near_slot *spots, int count, int wanted)
 {
-    struct group best = {.first = -1};
+    struct near_group best = {.first = -1};
     int most = 0;
     for (int kind = NEAR_LINK; kind < NEAR_KINDS; kind++)
         for (int i = 0; i < count; i++) {
@@ -129,41 +130,41 @@ static struct group largest_piece(const struct spot *spots, int count, int wante
             if (has <= most || has >= wanted)
                 continue;
             most = has;
-            best = (struct group){(enum near_kind)kind, i};
+            best = (struct near_group){(enum near_kind)kind, i};
         }
     must(most);
     return best;
 }
 
-// At most `wanted` of the free ones of the group. Returns how many.
-static int take(struct spot *spots, int count, struct group g, int wanted)
+// Takes at most `wanted` free slots of the group. Returns how many.
+static int group_take_slots(struct near_slot *spots, int count, struct near_group g, int wanted)
 {
     int done = 0;
     for (int i = 0; i < count && done < wanted; i++)
-        if (spots[i].first[g.kind] == g.first && spots[i].state == SPOT_FREE) {
-            spots[i].state = SPOT_OWN;
+        if (spots[i].first[g.kind] == g.first && spots[i].state == NEAR_SLOT_FREE) {
+            spots[i].state = NEAR_SLOT_OWN;
             done++;
         }
     return done;
 }
 
-static void narrow(struct spot *spots, int count, struct group g)
+static void exclude_other_groups(struct near_slot *spots, int count, struct near_group g)
 {
     for (int i = 0; i < count; i++)
-        if (spots[i].first[g.kind] != g.first && spots[i].state == SPOT_FREE)
-            spots[i].state = SPOT_ASIDE;
+        if (spots[i].first[g.kind] != g.first && spots[i].state == NEAR_SLOT_FREE)
+            spots[i].state = NEAR_SLOT_EXCLUDED;
     count_spots(spots, count);
 }
 
-void near_choose(struct spot *spots, int count, int wanted)
+void near_choose(struct near_slot *spots, int count, int wanted)
 {
     while (wanted) {
         count_spots(spots, count);
-        struct group g = best_fit(spots, count, wanted);
-        if (g.first >= 0 && g.kind != NEAR_BOTH)
-            narrow(spots, count, g);
-        if (g.first < 0 || g.kind != NEAR_BOTH)
+        struct near_group g = best_fit(spots, count, wanted);
+        if (g.first >= 0 && g.kind != NEAR_LINK_AND_NODE)
+            exclude_other_groups(spots, count, g);
+        if (g.first < 0 || g.kind != NEAR_LINK_AND_NODE)
             g = largest_piece(spots, count, wanted);
-        wanted -= take(spots, count, g, wanted);
+        wanted -= group_take_slots(spots, count, g, wanted);
     }
 }

@@ -1,57 +1,58 @@
-// Where a gang goes. Best fit on one agent; a gang that has to be spread takes the largest pieces
-// first and the rest best fit, inside one rack when one has room, else anywhere: any split is
-// allowed. Agents that are being cleared for another gang come last.
+// Chooses the places of a gang: best fit on one agent. A gang that must be spread takes the largest
+// pieces first and the rest by best fit, within one rack if a rack has room, else anywhere. Agents
+// that are being cleared for another gang come last.
 #include "master/sched/internal.h"
 
 #include <limits.h>
 
 #include "base/log.h"
 
-// Slots that gang g may count on here; -1: it must not run here.
-static int room_on(const struct agent *a, const struct gang *g, int handle, bool later)
+// Slots of the agent that gang g could use; -1: it must not run there.
+static int room_on(const struct sched_agent *a, const struct sched_gang *g, int handle,
+                   bool incoming)
 {
     if (!a->usable)
         return -1;
     for (int i = 0; i < g->spec.excluded_count; i++)
         if (g->spec.excluded[i] == handle)
             return -1;
-    return a->open + (later ? a->later : 0);
+    return a->available + (incoming ? a->incoming : 0);
 }
 
-struct search {
+struct placement_search {
     const struct sched *s;
-    const struct pool *p;
-    const struct gang *g;
+    const struct sched_pool *p;
+    const struct sched_gang *g;
     int gang;
-    bool later;
+    bool incoming;
     int rack; // SCHED_NONE: any
 };
 
-static int room(const struct search *q, int agent)
+static int room(const struct placement_search *q, int agent)
 {
-    const struct agent *a = &q->s->agents[agent];
+    const struct sched_agent *a = &q->s->agents[agent];
     if (q->rack != SCHED_NONE && a->rack != q->rack)
         return -1;
-    return room_on(a, q->g, agent, q->later);
+    return room_on(a, q->g, agent, q->incoming);
 }
 
-static bool kept_for_another(const struct search *q, int agent)
+static bool kept_for_another(const struct placement_search *q, int agent)
 {
-    int kept = q->s->agents[agent].kept;
+    int kept = q->s->agents[agent].reserved_for;
     return kept != SCHED_NONE && kept != q->gang;
 }
 
-// The agent with the least room that still has `slots`; where none has, the one with the most. The
-// first of equals; agents that are kept for another gang last. *room: how much it has; 0: none has
-// any.
-static int best_agent(const struct search *q, int slots, int *has)
+// The agent with the least room for at least `slots`; if no agent has room for all, the one with
+// the most room. Agents that are reserved for another gang come last; ties go to the first agent.
+// *has: its room; 0: no agent has any.
+static int best_agent(const struct placement_search *q, int slots, int *has)
 {
     int best = SCHED_NONE;
     bool best_kept = false;
     *has = 0;
     for (size_t i = 0; i < q->p->agents.count; i++) {
         int agent = q->p->agents.items[i], here = room(q, agent);
-        if (here <= 0 || q->s->agents[agent].mark)
+        if (here <= 0 || q->s->agents[agent].skip)
             continue;
         bool kept = kept_for_another(q, agent), fits = here >= slots, best_fits = *has >= slots;
         bool better = fits != best_fits   ? fits
@@ -63,13 +64,13 @@ static int best_agent(const struct search *q, int slots, int *has)
         best_kept = kept;
         *has = here;
         if (!kept && (here == slots || (here < slots && here == q->p->largest)))
-            break; // no better one comes
+            break; // no better agent follows
     }
     return best;
 }
 
-// The rack with the least room that still has `slots`; SCHED_NONE: no rack has.
-static int best_rack(struct sched *s, const struct search *q, int slots)
+// The rack with the least room for at least `slots`; SCHED_NONE: no rack has room.
+static int best_rack(struct sched *s, const struct placement_search *q, int slots)
 {
     int best = SCHED_NONE;
     for (int i = 0; i < s->rack_count; i++)
@@ -86,9 +87,9 @@ static int best_rack(struct sched *s, const struct search *q, int slots)
     return best;
 }
 
-// The largest pieces first, the rest best fit. Returns the number of pieces, and in *slots how many
-// could not be had.
-static size_t cut(struct sched *s, const struct search *q, int *slots)
+// Takes the largest pieces first and the rest by best fit. Returns the number of pieces; *slots
+// becomes the number of slots that were not found.
+static size_t cut_pieces(struct sched *s, const struct placement_search *q, int *slots)
 {
     size_t count = 0;
     while (*slots) {
@@ -96,75 +97,75 @@ static size_t cut(struct sched *s, const struct search *q, int *slots)
         if (!has)
             break;
         int piece = has < *slots ? has : *slots;
-        s->agents[agent].mark++;
-        s->pieces[count++] = (struct piece){agent, piece};
+        s->agents[agent].skip++;
+        s->pieces[count++] = (struct placement_piece){agent, piece};
         *slots -= piece;
     }
     for (size_t i = 0; i < count; i++)
-        s->agents[s->pieces[i].agent].mark--;
+        s->agents[s->pieces[i].agent].skip--;
     return count;
 }
 
-size_t place_find(struct sched *s, const struct pool *p, int gang, int slots, bool later)
+size_t place_find(struct sched *s, const struct sched_pool *p, int gang, int slots, bool incoming)
 {
-    struct search q = {s, p, &s->gangs[gang], gang, later, SCHED_NONE};
+    struct placement_search q = {s, p, &s->gangs[gang], gang, incoming, SCHED_NONE};
     int has = 0, agent = slots > p->largest ? SCHED_NONE : best_agent(&q, slots, &has);
     if (agent != SCHED_NONE && has >= slots) {
-        s->pieces[0] = (struct piece){agent, slots};
+        s->pieces[0] = (struct placement_piece){agent, slots};
         return 1;
     }
     if (q.g->spec.one_agent)
         return 0;
     q.rack = best_rack(s, &q, slots);
-    size_t count = cut(s, &q, &slots);
+    size_t count = cut_pieces(s, &q, &slots);
     return slots ? 0 : count;
 }
 
-size_t place_more(struct sched *s, const struct pool *p, int gang, int *slots)
+size_t place_more(struct sched *s, const struct sched_pool *p, int gang, int *slots)
 {
-    const struct gang *g = &s->gangs[gang];
-    struct search q = {s, p, g, gang, false, SCHED_NONE};
+    const struct sched_gang *g = &s->gangs[gang];
+    struct placement_search q = {s, p, g, gang, false, SCHED_NONE};
     if (!g->spec.one_agent || g->first_agent == SCHED_NONE)
-        return cut(s, &q, slots);
+        return cut_pieces(s, &q, slots);
     int has = room(&q, g->first_agent);
     if (has <= 0)
         return 0;
-    s->pieces[0] = (struct piece){g->first_agent, has < *slots ? has : *slots};
+    s->pieces[0] = (struct placement_piece){g->first_agent, has < *slots ? has : *slots};
     *slots -= s->pieces[0].count;
     return 1;
 }
 
-int place_room(const struct sched *s, int agent, int gang, bool later)
+int place_room(const struct sched *s, int agent, int gang, bool incoming)
 {
-    return room_on(&s->agents[agent], &s->gangs[gang], agent, later);
+    return room_on(&s->agents[agent], &s->gangs[gang], agent, incoming);
 }
 
-static bool is_free(const struct slot *slot)
+static bool is_free(const struct sched_slot *slot)
 {
     return slot->enabled && slot->gang == SCHED_NONE;
 }
 
-// Says of each of the agent's slots whether it is free, and chooses among those.
-static void choose(struct agent *a, int gang, int wanted)
+// Sets the state of each slot of the agent and chooses among the free ones.
+static void choose_near_slots(struct sched_agent *a, int gang, int wanted)
 {
     for (int i = 0; i < a->slot_count; i++)
-        a->spots[i].state = is_free(&a->slots[i])      ? SPOT_FREE
-                            : a->slots[i].gang == gang ? SPOT_OWN
-                                                       : SPOT_TAKEN;
-    near_choose(a->spots, a->slot_count, wanted);
+        a->near_slots[i].state = is_free(&a->slots[i])      ? NEAR_SLOT_FREE
+                                 : a->slots[i].gang == gang ? NEAR_SLOT_OWN
+                                                            : NEAR_SLOT_TAKEN;
+    near_choose(a->near_slots, a->slot_count, wanted);
 }
 
-// Those that lie near each other where that is known, else the lowest.
-void place_take(struct sched *s, int gang, const struct piece *piece)
+// Takes slots that are near each other if nearness is known, else the lowest ones.
+void place_take(struct sched *s, int gang, const struct placement_piece *piece)
 {
-    struct agent *a = &s->agents[piece->agent];
+    struct sched_agent *a = &s->agents[piece->agent];
     int left = piece->count;
     size_t first = s->place_count;
-    if (a->spots)
-        choose(a, gang, left);
+    if (a->near_slots)
+        choose_near_slots(a, gang, left);
     for (int i = 0; left; i++) {
         must(i < a->slot_count && s->place_count < s->place_cap);
-        if (!is_free(&a->slots[i]) || (a->spots && a->spots[i].state != SPOT_OWN))
+        if (!is_free(&a->slots[i]) || (a->near_slots && a->near_slots[i].state != NEAR_SLOT_OWN))
             continue;
         s->places[s->place_count++] = (struct sched_place){piece->agent, i};
         left--;
@@ -172,18 +173,18 @@ void place_take(struct sched *s, int gang, const struct piece *piece)
     place_sort(s, s->places + first, s->place_count - first);
 }
 
-static int turn_of(const struct sched *s, struct sched_place place)
+static int position_of(const struct sched *s, struct sched_place place)
 {
-    const struct spot *spots = s->agents[place.agent].spots;
-    return spots ? spots[place.slot].turn : place.slot;
+    const struct near_slot *spots = s->agents[place.agent].near_slots;
+    return spots ? spots[place.slot].position : place.slot;
 }
 
 static bool goes_before(const struct sched *s, struct sched_place a, struct sched_place b)
 {
-    return a.agent != b.agent ? a.agent < b.agent : turn_of(s, a) < turn_of(s, b);
+    return a.agent != b.agent ? a.agent < b.agent : position_of(s, a) < position_of(s, b);
 }
 
-// They are nearly sorted when they come.
+// Insertion sort: the places are nearly sorted.
 void place_sort(const struct sched *s, struct sched_place *places, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
@@ -195,11 +196,11 @@ void place_sort(const struct sched *s, struct sched_place *places, size_t count)
     }
 }
 
-int place_aside(const struct sched *s, const struct pool *p)
+int place_find_slotless(const struct sched *s, const struct sched_pool *p)
 {
     int best = SCHED_NONE;
     for (size_t i = 0; i < p->agents.count; i++) {
-        const struct agent *a = &s->agents[p->agents.items[i]];
+        const struct sched_agent *a = &s->agents[p->agents.items[i]];
         if (a->usable && a->zero_slot_gangs < SCHED_ZERO_SLOT_GANGS &&
             (best == SCHED_NONE || a->zero_slot_gangs < s->agents[best].zero_slot_gangs))
             best = p->agents.items[i];

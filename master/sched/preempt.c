@@ -1,34 +1,34 @@
-// Who has to leave so that a gang can start: what elastic gangs hold beyond what they are content
-// with, then gangs that stand behind it by entitlement, level or priority. The least valuable
-// first; who turns out not to be needed stays.
+// Finds the gangs that have to leave so that another gang can start: first the spare slots of
+// elastic gangs, then gangs behind it by entitlement, level or priority, the least valuable first.
+// A victim that turns out not to be needed stays.
 #include "master/sched/pass.h"
 
 #include "base/log.h"
 
-struct hunt {
-    struct pass *pass;
+struct victim_search {
+    struct sched_pass *pass;
     int gang, needs;
-    int64_t gives;   // slots of all victims in s->victims
-    size_t count;    // .. whose number is this
-    int64_t shields; // slots of those who have not run for long enough
-    int64_t until;   // when the first of those has
+    int64_t yield;           // slots of all victims in s->victims
+    size_t count;            // number of victims
+    int64_t protected_slots; // slots of gangs that have not run for min_runtime
+    int64_t until;           // when the first of those gangs has
 };
 
-static int priority_of(const struct sched *s, const struct gang *g)
+static int priority_of(const struct sched *s, const struct sched_gang *g)
 {
     return s->jobs[g->spec.job].spec.priority;
 }
 
-// Whether v was let in before g though it came after: it used what g could not.
-static bool overtook(const struct gang *v, const struct gang *g)
+// Returns whether v came after g but started first, on slots that g could not use.
+static bool overtook(const struct sched_gang *v, const struct sched_gang *g)
 {
     return v->since >= g->since && v->key.second > g->key.second;
 }
 
-// Whether g may take the slots of v. Among equals nobody may, or they would take turns, but from
-// those who overtook it. Who is entitled gives way to nobody for having had more, but to a gang
-// that its own team puts first.
-static bool outranks(const struct gang *g, const struct gang *v)
+// Returns whether g may take the slots of v. Equals may not, because they would take turns; a gang
+// that overtook g is the exception. A covered gang does not give way because of its service, but it
+// gives way to a gang that its own team puts first.
+static bool outranks(const struct sched_gang *g, const struct sched_gang *v)
 {
     bool entitled = v->rank.entitlement == ENTITLED_SELF || v->rank.entitlement == ENTITLED_TEAM;
     if (!rank_before(&g->rank, &v->rank))
@@ -40,59 +40,61 @@ static bool outranks(const struct gang *g, const struct gang *v)
     return !entitled && (g->rank.level < v->rank.level || overtook(v, g));
 }
 
-static int spare(const struct gang *v)
+static int spare_slots(const struct sched_gang *v)
 {
     return v->slots - v->min_slots;
 }
 
-// A higher priority in its own team, and a gang that has waited too long, do not wait for anybody's
-// shortest time.
-static int64_t protected_until(const struct sched *s, const struct gang *g, const struct gang *v)
+// min_runtime does not protect a gang from a higher priority of its own team, nor from an overdue
+// gang.
+static int64_t protected_until(const struct sched *s, const struct sched_gang *g,
+                               const struct sched_gang *v)
 {
     bool at_once = g->overdue || (g->team == v->team && priority_of(s, g) < priority_of(s, v));
-    return at_once ? 0 : v->since + s->rules.shortest;
+    return at_once ? 0 : v->since + s->rules.min_runtime;
 }
 
-// The key to sort victims by: who can do with less, else who is entitled to least, has the lowest
-// priority, the most service, the least work that is in no checkpoint, came last.
-static struct item worth(const struct sched *s, int victim, bool shrinks)
+// The sort key of a victim: elastic gangs that only shrink come first, then the least entitled, the
+// lowest priority, the most service, the least work without a checkpoint, and the latest
+// submission.
+static struct queue_item victim_key(const struct sched *s, int victim, bool shrinks)
 {
-    const struct gang *v = &s->gangs[victim];
+    const struct sched_gang *v = &s->gangs[victim];
     int64_t unsaved = (s->now - v->saved) / HOUR_US * v->slots;
     int64_t standing =
         ((int64_t)v->rank.entitlement * (SCHED_PRIORITY_MAX + 1) + priority_of(s, v)) * LEVELS_CAP +
         v->rank.level;
-    return (struct item){shrinks ? INT64_MIN : -standing, unsaved, -v->key.second, victim};
+    return (struct queue_item){shrinks ? INT64_MIN : -standing, unsaved, -v->key.second, victim};
 }
 
-static void look_at(struct hunt *h, int victim)
+static void victims_add(struct victim_search *h, int victim)
 {
     struct sched *s = h->pass->s;
-    const struct gang *g = &s->gangs[h->gang], *v = &s->gangs[victim];
+    const struct sched_gang *g = &s->gangs[h->gang], *v = &s->gangs[victim];
     bool behind = outranks(g, v);
-    int gives = behind ? v->slots : spare(v);
+    int gives = behind ? v->slots : spare_slots(v);
     if (v->leaving || v->spec.non_preemptible || v->spec.job == g->spec.job || gives <= 0)
         return;
     int64_t until = protected_until(s, g, v);
     if (until > s->now) {
-        h->shields += gives;
+        h->protected_slots += gives;
         h->until = until < h->until ? until : h->until;
         return;
     }
-    s->victims[h->count++] = worth(s, victim, !behind);
-    h->gives += gives;
+    s->victims[h->count++] = victim_key(s, victim, !behind);
+    h->yield += gives;
 }
 
-// Adds to each agent what a victim gives there; sign -1 takes it back. The first `keeps` slots of
-// one that shrinks stay its own. Returns how many slots there are for the gang.
-static int gain(const struct hunt *h, const struct item *item, int sign)
+// Adds the slots of a victim to the gain of each agent (sign -1 subtracts them). A gang that
+// shrinks kept its first `kept` slots. Returns how many of the slots the gang could use.
+static int victim_gain(const struct victim_search *h, const struct queue_item *item, int sign)
 {
     struct sched *s = h->pass->s;
-    const struct gang *v = &s->gangs[item->gang];
-    int keeps = item->first == INT64_MIN ? v->min_slots : 0, sum = 0;
+    const struct sched_gang *v = &s->gangs[item->gang];
+    int kept = item->first == INT64_MIN ? v->min_slots : 0, sum = 0;
     for (int agent = v->first_agent, at = v->first_slot; agent != SCHED_NONE;) {
-        const struct slot *slot = &s->agents[agent].slots[at];
-        if (keeps-- <= 0 && slot->enabled && place_room(s, agent, h->gang, true) >= 0) {
+        const struct sched_slot *slot = &s->agents[agent].slots[at];
+        if (kept-- <= 0 && slot->enabled && place_room(s, agent, h->gang, true) >= 0) {
             s->agents[agent].gain += sign;
             sum++;
         }
@@ -102,18 +104,18 @@ static int gain(const struct hunt *h, const struct item *item, int sign)
     return sum;
 }
 
-static bool suffices_on(const struct hunt *h, int agent)
+static bool suffices_on(const struct victim_search *h, int agent)
 {
     const struct sched *s = h->pass->s;
     return place_room(s, agent, h->gang, true) + s->agents[agent].gain >= h->needs;
 }
 
-// An agent of the victim that has room for all now.
-static int agent_with_room(const struct hunt *h, const struct gang *v)
+// Returns an agent of the victim that now has room for the whole gang.
+static int agent_with_room(const struct victim_search *h, const struct sched_gang *v)
 {
     const struct sched *s = h->pass->s;
     for (int agent = v->first_agent, at = v->first_slot; agent != SCHED_NONE;) {
-        const struct slot *slot = &s->agents[agent].slots[at];
+        const struct sched_slot *slot = &s->agents[agent].slots[at];
         if (suffices_on(h, agent))
             return agent;
         agent = slot->next_agent;
@@ -122,9 +124,9 @@ static int agent_with_room(const struct hunt *h, const struct gang *v)
     return SCHED_NONE;
 }
 
-static int64_t room_everywhere(const struct hunt *h)
+static int64_t room_everywhere(const struct victim_search *h)
 {
-    const struct list *agents = &h->pass->pool->agents;
+    const struct handle_list *agents = &h->pass->pool->agents;
     int64_t sum = 0;
     for (size_t i = 0; i < agents->count; i++) {
         int room = place_room(h->pass->s, agents->items[i], h->gang, true);
@@ -133,30 +135,30 @@ static int64_t room_everywhere(const struct hunt *h)
     return sum;
 }
 
-static void forget_gains(const struct hunt *h)
+static void forget_gains(const struct victim_search *h)
 {
-    const struct list *agents = &h->pass->pool->agents;
+    const struct handle_list *agents = &h->pass->pool->agents;
     for (size_t i = 0; i < agents->count; i++)
         h->pass->s->agents[agents->items[i]].gain = 0;
 }
 
-// Victims in order until one agent has room for all, then without those that it does not need.
-// Returns how many of s->victims are left, 0: no agent.
-static size_t victims_on_one(struct hunt *h)
+// Adds victims in order until one agent has room for the whole gang, then drops those that the
+// agent does not need. Returns how many of s->victims remain; 0: no agent has room.
+static size_t victims_on_one(struct victim_search *h)
 {
     struct sched *s = h->pass->s;
     int agent = SCHED_NONE;
     size_t count = 0, kept = 0;
     while (count < h->count && agent == SCHED_NONE) {
-        gain(h, &s->victims[count], 1);
+        victim_gain(h, &s->victims[count], 1);
         agent = agent_with_room(h, &s->gangs[s->victims[count++].gang]);
     }
     for (size_t i = count; agent != SCHED_NONE && i-- > 0;) {
         int before = s->agents[agent].gain;
-        gain(h, &s->victims[i], -1);
+        victim_gain(h, &s->victims[i], -1);
         bool needed = s->agents[agent].gain < before && !suffices_on(h, agent);
         if (needed)
-            gain(h, &s->victims[i], 1);
+            victim_gain(h, &s->victims[i], 1);
         else
             s->victims[i].gang = SCHED_NONE;
     }
@@ -166,18 +168,18 @@ static size_t victims_on_one(struct hunt *h)
     return kept;
 }
 
-// The same where the gang may be spread.
-static size_t victims_anywhere(struct hunt *h)
+// The same for a gang that may be spread over agents.
+static size_t victims_anywhere(struct victim_search *h)
 {
     struct sched *s = h->pass->s;
     int64_t room = room_everywhere(h);
     size_t count = 0, kept = 0;
     while (count < h->count && room < h->needs)
-        room += gain(h, &s->victims[count++], 1);
+        room += victim_gain(h, &s->victims[count++], 1);
     if (room < h->needs)
         return 0;
     for (size_t i = count; i-- > 0;) {
-        int gives = gain(h, &s->victims[i], -1);
+        int gives = victim_gain(h, &s->victims[i], -1);
         if (room - gives >= h->needs) {
             room -= gives;
             s->victims[i].gang = SCHED_NONE;
@@ -189,9 +191,9 @@ static size_t victims_anywhere(struct hunt *h)
     return kept;
 }
 
-static enum sched_cause cause_of(const struct sched *s, int gang, const struct item *victim)
+static enum sched_cause cause_of(const struct sched *s, int gang, const struct queue_item *victim)
 {
-    const struct gang *g = &s->gangs[gang], *v = &s->gangs[victim->gang];
+    const struct sched_gang *g = &s->gangs[gang], *v = &s->gangs[victim->gang];
     if (victim->first == INT64_MIN)
         return SCHED_TO_SHRINK;
     if (g->team == v->team && priority_of(s, g) < priority_of(s, v))
@@ -200,17 +202,17 @@ static enum sched_cause cause_of(const struct sched *s, int gang, const struct i
     return by_share ? SCHED_FOR_SHARE : SCHED_FOR_SERVICE;
 }
 
-bool preempt(struct pass *ps, int gang, int needs, int64_t *until)
+bool preempt(struct sched_pass *ps, int gang, int needs, int64_t *until)
 {
     struct sched *s = ps->s;
-    struct hunt h = {.pass = ps, .gang = gang, .needs = needs, .until = INT64_MAX};
+    struct victim_search h = {.pass = ps, .gang = gang, .needs = needs, .until = INT64_MAX};
     for (size_t i = 0; i < ps->pool->running.count; i++)
-        look_at(&h, ps->pool->running.items[i]);
-    int64_t sure = ps->open + ps->later + h.gives;
-    struct share *share = &ps->pool->shares[s->gangs[gang].team];
-    *until = sure + h.shields >= needs ? h.until : INT64_MAX;
+        victims_add(&h, ps->pool->running.items[i]);
+    int64_t sure = ps->available + ps->incoming + h.yield;
+    struct team_share *share = &ps->pool->shares[s->gangs[gang].team];
+    *until = sure + h.protected_slots >= needs ? h.until : INT64_MAX;
     if (sure < needs) {
-        share->hopeless = needs < share->hopeless ? needs : share->hopeless;
+        share->unattainable = needs < share->unattainable ? needs : share->unattainable;
         return false;
     }
     items_sort(s->victims, s->scratch, h.count);
@@ -220,7 +222,7 @@ bool preempt(struct pass *ps, int gang, int needs, int64_t *until)
         count = victims_anywhere(&h);
     forget_gains(&h);
     for (size_t i = 0; i < count; i++) {
-        const struct item *victim = &s->victims[i];
+        const struct queue_item *victim = &s->victims[i];
         bool shrinks = victim->first == INT64_MIN;
         pass_drain(ps, victim->gang, cause_of(s, gang, victim), gang,
                    shrinks ? s->gangs[victim->gang].min_slots : 0);

@@ -1,4 +1,4 @@
-// The order inside one team: priority, then level of service, then the order of submission.
+// The order within one team: priority, then level of service, then order of submission.
 #include "master/sched/internal.h"
 
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "base/arena.h"
 #include "base/log.h"
 
-// What the level of a job is measured by, and when it is the next one at this pace.
-static int level_of(const struct sched *s, const struct job *j, int64_t *changes)
+// The level of a job by its service. *changes: when it reaches the next level at its present pace.
+static int level_of(const struct sched *s, const struct sched_job *j, int64_t *changes)
 {
     const int64_t *levels = s->rules.levels;
     int64_t service = job_service(j, s->now);
@@ -22,15 +22,15 @@ static int level_of(const struct sched *s, const struct job *j, int64_t *changes
     return SCHED_LEVELS - 1;
 }
 
-// Whether age lifts the gang only inside its own team: the teams of the pool have shares, and the
-// gang fits on one agent.
-static bool is_lifted(const struct pool *p, const struct gang *g)
+// Returns whether age lifts the gang only within its own team: the pool shares fairly, and the gang
+// fits on one agent.
+static bool is_lifted(const struct sched_pool *p, const struct sched_gang *g)
 {
     return p->policy == SCHED_POLICY_FAIR_SHARE && g->min_slots <= p->largest;
 }
 
-// The number of levels that the gang has gained by its wait. *changes: the time of the next gain.
-static int lift_of(const struct sched *s, const struct pool *p, const struct gang *g,
+// The number of levels that the gang has gained by waiting. *changes: the time of the next gain.
+static int lift_of(const struct sched *s, const struct sched_pool *p, const struct sched_gang *g,
                    int64_t *changes)
 {
     if (!is_lifted(p, g) || !p->passes)
@@ -43,9 +43,10 @@ static int lift_of(const struct sched *s, const struct pool *p, const struct gan
     return lift < SCHED_LEVELS ? (int)lift : SCHED_LEVELS;
 }
 
-// Gives a waiting gang the first place for its wait, once, while not too many have it. `changes`:
-// when to look again.
-static bool is_overdue(struct sched *s, struct pool *p, struct gang *g, int64_t *changes)
+// Marks a waiting gang as overdue once, while overdue gangs hold less than their limit. *changes:
+// when to check again.
+static bool is_overdue(struct sched *s, struct sched_pool *p, struct sched_gang *g,
+                       int64_t *changes)
 {
     int64_t wait = g->min_slots > p->largest ? s->rules.overdue_large : s->rules.overdue;
     int64_t due = g->since - g->spec.waited + wait;
@@ -59,19 +60,19 @@ static bool is_overdue(struct sched *s, struct pool *p, struct gang *g, int64_t 
         return true;
     }
     if (!p->passes)
-        due = s->now; // nothing is known of the pool yet
+        due = s->now; // no pass has seen the pool yet
     else if (due <= s->now)
         due = s->now + HOUR_US / 6;
     *changes = due < *changes ? due : *changes;
     return false;
 }
 
-// A gang's key, and when it changes next though nothing happens.
-static struct item key_of(struct sched *s, struct pool *p, int gang, int64_t *changes)
+// The key of a gang. *changes: when the key changes without any event.
+static struct queue_item key_of(struct sched *s, struct sched_pool *p, int gang, int64_t *changes)
 {
-    struct gang *g = &s->gangs[gang];
-    const struct job *j = &s->jobs[g->spec.job];
-    struct item key = {0, j->spec.order, g->sequence, gang};
+    struct sched_gang *g = &s->gangs[gang];
+    const struct sched_job *j = &s->jobs[g->spec.job];
+    struct queue_item key = {0, j->spec.order, g->sequence, gang};
     *changes = INT64_MAX;
     if (pool_is_strict(p))
         return key;
@@ -83,7 +84,7 @@ static struct item key_of(struct sched *s, struct pool *p, int gang, int64_t *ch
     return key;
 }
 
-bool item_before(const struct item *a, const struct item *b)
+bool item_before(const struct queue_item *a, const struct queue_item *b)
 {
     if (a->first != b->first)
         return a->first < b->first;
@@ -92,7 +93,7 @@ bool item_before(const struct item *a, const struct item *b)
     return a->third < b->third;
 }
 
-static size_t find(const struct queue *q, const struct item *key)
+static size_t find(const struct sched_queue *q, const struct queue_item *key)
 {
     size_t low = 0, high = q->count;
     while (low < high) {
@@ -105,11 +106,11 @@ static size_t find(const struct queue *q, const struct item *key)
     return low;
 }
 
-void queue_insert(struct sched *s, struct pool *p, struct share *share, int gang)
+void queue_insert(struct sched *s, struct sched_pool *p, struct team_share *share, int gang)
 {
-    struct queue *q = &share->queue;
+    struct sched_queue *q = &share->queue;
     int64_t changes;
-    struct item key = key_of(s, p, gang, &changes);
+    struct queue_item key = key_of(s, p, gang, &changes);
     size_t at = find(q, &key);
     if (q->count == q->cap) {
         q->cap = q->cap ? 2 * q->cap : 16;
@@ -123,9 +124,9 @@ void queue_insert(struct sched *s, struct pool *p, struct share *share, int gang
     share->dirty = true;
 }
 
-void queue_erase(struct sched *s, struct share *share, int gang)
+void queue_erase(struct sched *s, struct team_share *share, int gang)
 {
-    struct queue *q = &share->queue;
+    struct sched_queue *q = &share->queue;
     size_t at = find(q, &s->gangs[gang].key);
     must(at < q->count && q->items[at].gang == gang);
     share->dirty = true;
@@ -135,8 +136,8 @@ void queue_erase(struct sched *s, struct share *share, int gang)
 
 // --- sorting -------------------------------------------------------------------------------------
 
-// The end of the run of rising items that begins at `from`.
-static size_t run_end(const struct item *items, size_t from, size_t count)
+// The end of the ascending run that begins at `from`.
+static size_t run_end(const struct queue_item *items, size_t from, size_t count)
 {
     size_t end = from + 1;
     while (end < count && !item_before(&items[end], &items[end - 1]))
@@ -145,7 +146,8 @@ static size_t run_end(const struct item *items, size_t from, size_t count)
 }
 
 // Merges items[from, middle) and items[middle, end) through `scratch`.
-static void merge(struct item *items, struct item *scratch, size_t from, size_t middle, size_t end)
+static void merge(struct queue_item *items, struct queue_item *scratch, size_t from, size_t middle,
+                  size_t end)
 {
     size_t left = 0, right = middle, at = from, count = middle - from;
     memcpy(scratch, items + from, count * sizeof *items);
@@ -154,8 +156,8 @@ static void merge(struct item *items, struct item *scratch, size_t from, size_t 
                                                                                 : scratch[left++];
 }
 
-// Natural merge sort: what is nearly in order costs nearly one walk.
-void items_sort(struct item *items, struct item *scratch, size_t count)
+// A natural merge sort: nearly sorted items cost little more than one walk.
+void items_sort(struct queue_item *items, struct queue_item *scratch, size_t count)
 {
     bool merged = count > 1;
     while (merged) {
@@ -172,16 +174,16 @@ void items_sort(struct item *items, struct item *scratch, size_t count)
     }
 }
 
-void queue_renew(struct sched *s, struct pool *p, struct share *share)
+void queue_renew(struct sched *s, struct sched_pool *p, struct team_share *share)
 {
-    struct queue *q = &share->queue;
+    struct sched_queue *q = &share->queue;
     if (q->due > s->now)
         return;
     share->dirty = true;
     q->due = INT64_MAX;
     for (size_t i = 0; i < q->count; i++) {
         int64_t changes;
-        struct item key = key_of(s, p, q->items[i].gang, &changes);
+        struct queue_item key = key_of(s, p, q->items[i].gang, &changes);
         q->items[i] = s->gangs[key.gang].key = key;
         if (changes < q->due)
             q->due = changes;

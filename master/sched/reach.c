@@ -1,49 +1,50 @@
-// What a waiting gang could get at most: what is free and being handed over, what elastic gangs can
-// spare, and what those hold who would have to leave for it. An upper bound in constant time; only
-// gangs within it are considered, so a long queue behind a full pool costs a few additions each.
+// An upper bound for the slots that a waiting gang could get: free slots, slots being handed over,
+// spare slots of elastic gangs, and slots of gangs that would have to leave for it. The bound takes
+// constant time, and only gangs within it are considered, so a long queue behind a full pool costs
+// a few additions per gang.
 #include "master/sched/pass.h"
 
 #include <string.h>
 
-enum { FILTER_AFTER = 8 }; // queues with nobody within reach any more: there are others
+enum { FILTER_AFTER = 8 }; // filter the heap after this many queues without a gang within reach
 
-// What a leaving gang hands over: all but the slots that it comes back for.
-void reach_hand_over(struct pass *ps, const struct gang *g)
+// Counts the slots that a leaving gang hands over: all except those that it will want again.
+void reach_hand_over(struct sched_pass *ps, const struct sched_gang *g)
 {
-    int keeps = g->keeps;
+    int kept = g->retained;
     for (int agent = g->first_agent, at = g->first_slot; agent != SCHED_NONE;) {
-        struct agent *a = &ps->s->agents[agent];
-        const struct slot *slot = &a->slots[at];
-        if (keeps-- <= 0 && a->usable && slot->enabled) {
-            a->later++;
-            ps->later++;
+        struct sched_agent *a = &ps->s->agents[agent];
+        const struct sched_slot *slot = &a->slots[at];
+        if (kept-- <= 0 && a->usable && slot->enabled) {
+            a->incoming++;
+            ps->incoming++;
         }
         agent = slot->next_agent;
         at = slot->next_slot;
     }
 }
 
-// One that is moved comes back for as much as it needs, which is kept for it elsewhere.
-static void keep_a_home(struct pass *ps, int gang)
+// Claims slots elsewhere for a gang that is being moved, which comes back for its minimum.
+static void claim_new_places(struct sched_pass *ps, int gang)
 {
     struct sched *s = ps->s;
     size_t pieces = place_find(s, ps->pool, gang, s->gangs[gang].min_slots, false);
     pass_claim(ps, s->pieces, pieces);
 }
 
-static bool may_leave(const struct gang *g)
+static bool may_leave(const struct sched_gang *g)
 {
     return g->placed && !g->leaving && !g->spec.non_preemptible;
 }
 
-static bool is_ripe(const struct sched *s, const struct gang *g)
+static bool is_preemptible(const struct sched *s, const struct sched_gang *g)
 {
-    return g->since + s->rules.shortest <= s->now;
+    return g->since + s->rules.min_runtime <= s->now;
 }
 
 // --- slots that run, by rank ---------------------------------------------------------------------
 
-static int bucket_of(const struct pass *ps, int64_t order)
+static int bucket_of(const struct sched_pass *ps, int64_t order)
 {
     if (order <= ps->first_order)
         return 0;
@@ -53,13 +54,13 @@ static int bucket_of(const struct pass *ps, int64_t order)
                  (ps->last_order - ps->first_order + 1));
 }
 
-static void tally_add(struct tally *t, const struct pass *ps, const struct gang *g)
+static void tally_add(struct slot_tally *t, const struct sched_pass *ps, const struct sched_gang *g)
 {
     t->slots[g->rank.entitlement][g->rank.level][bucket_of(ps, g->rank.order)] += g->slots;
 }
 
-// From counts to sums: of a bucket and all behind it, of all levels and entitlements behind.
-static void tally_sum(struct tally *t)
+// Turns counts into sums: of a bucket and all behind it, of a level and all behind it, and so on.
+static void tally_sum(struct slot_tally *t)
 {
     for (int e = ENTITLEMENTS - 1; e >= 0; e--) {
         for (int l = LEVELS_CAP - 1; l >= 0; l--) {
@@ -72,11 +73,12 @@ static void tally_sum(struct tally *t)
     }
 }
 
-// Slots of other teams' gangs that one of this rank goes before.
-static int64_t tally_behind(const struct tally *t, const struct pass *ps, const struct rank *r)
+// Running slots of other teams that a gang of this rank precedes.
+static int64_t tally_behind(const struct slot_tally *t, const struct sched_pass *ps,
+                            const struct gang_rank *r)
 {
     if (ps->pool->policy != SCHED_POLICY_FAIR_SHARE)
-        return 0; // there are no other teams
+        return 0; // the pool has no other teams
     int64_t sum = t->entitlements[r->entitlement + 1];
     if (r->entitlement == ENTITLED_SELF || r->entitlement == ENTITLED_TEAM)
         return sum;
@@ -84,7 +86,7 @@ static int64_t tally_behind(const struct tally *t, const struct pass *ps, const 
            t->slots[r->entitlement][r->level][bucket_of(ps, r->order)];
 }
 
-static void find_orders(struct pass *ps)
+static void find_orders(struct sched_pass *ps)
 {
     ps->first_order = INT64_MAX;
     ps->last_order = INT64_MIN;
@@ -95,103 +97,109 @@ static void find_orders(struct pass *ps)
     }
 }
 
-void reach_count(struct pass *ps)
+void reach_count(struct sched_pass *ps)
 {
     struct sched *s = ps->s;
-    memset(&s->ripe, 0, sizeof s->ripe);
+    memset(&s->preemptible, 0, sizeof s->preemptible);
     memset(&s->all, 0, sizeof s->all);
     find_orders(ps);
     for (size_t i = 0; i < ps->pool->running.count; i++) {
         int gang = ps->pool->running.items[i];
-        const struct gang *g = &s->gangs[gang];
+        const struct sched_gang *g = &s->gangs[gang];
         if (g->leaving) {
             reach_hand_over(ps, g);
             if (g->moves)
-                keep_a_home(ps, gang);
+                claim_new_places(ps, gang);
             continue;
         }
         if (g->spec.non_preemptible)
             continue;
-        bool ripe = is_ripe(s, g);
-        *(ripe ? &ps->spare : &ps->spare_later) += g->slots - g->min_slots;
+        bool preemptible = is_preemptible(s, g);
+        *(preemptible ? &ps->spare : &ps->spare_protected) += g->slots - g->min_slots;
         tally_add(&s->all, ps, g);
-        if (ripe)
-            tally_add(&s->ripe, ps, g);
+        if (preemptible)
+            tally_add(&s->preemptible, ps, g);
     }
     tally_sum(&s->all);
-    tally_sum(&s->ripe);
+    tally_sum(&s->preemptible);
 }
 
 // --- who is within reach -------------------------------------------------------------------------
 
-static bool closely(const struct pass *ps)
+static bool counts_protected(const struct sched_pass *ps)
 {
-    return ps->held < HOLDS;
+    return ps->reservations < RESERVATIONS_MAX;
 }
 
-// Slots that are free, being handed over or spared; `later`: once all have run for long enough.
-static int64_t spared(const struct pass *ps, bool later)
+// Slots that are free, being handed over or spare; with `later`, also spare slots that are still
+// protected by min_runtime.
+static int64_t spared(const struct sched_pass *ps, bool later)
 {
-    return ps->open + ps->later + ps->spare + (later ? ps->spare_later : 0);
+    return ps->available + ps->incoming + ps->spare + (later ? ps->spare_protected : 0);
 }
 
-// Slots that one of this rank could get beside those of its own team.
-static int64_t reach(const struct pass *ps, const struct rank *rank, bool later)
+// Slots that a gang of this rank could get in addition to those of its own team.
+static int64_t reach(const struct sched_pass *ps, const struct gang_rank *rank, bool later)
 {
     const struct sched *s = ps->s;
-    return spared(ps, later) + tally_behind(later ? &s->all : &s->ripe, ps, rank);
+    return spared(ps, later) + tally_behind(later ? &s->all : &s->preemptible, ps, rank);
 }
 
-// A gang may take the slots of one of a lower priority of its team however young that is.
-static void enter_priority(const struct sched *s, const struct queue *q, struct cursor *c)
+// Within a team, min_runtime does not protect a gang from a higher priority.
+static void enter_priority(const struct sched *s, const struct sched_queue *q,
+                           struct queue_cursor *c)
 {
     c->priority = q->items[c->at].first / LEVELS_CAP;
-    c->lower = 0;
+    c->lower_protected = 0;
     for (size_t i = q->count; i-- > 0 && q->items[i].first / LEVELS_CAP != c->priority;) {
-        const struct gang *g = &s->gangs[q->items[i].gang];
-        c->lower += may_leave(g) && !is_ripe(s, g) ? g->slots : 0;
+        const struct sched_gang *g = &s->gangs[q->items[i].gang];
+        c->lower_protected += may_leave(g) && !is_preemptible(s, g) ? g->slots : 0;
     }
 }
 
-// Whether the gang at a place of its queue could get what it needs.
-static bool within_reach(const struct pass *ps, const struct share *share, const struct cursor *c,
-                         const struct gang *g)
+// Returns whether the gang at a position of its queue could get the slots that it needs.
+static bool within_reach(const struct sched_pass *ps, const struct team_share *share,
+                         const struct queue_cursor *c, const struct sched_gang *g)
 {
-    bool later = closely(ps);
+    bool later = counts_protected(ps);
     if (g->overdue || pool_is_strict(ps->pool) || g->min_slots <= spared(ps, false))
         return true;
-    return g->min_slots < share->hopeless &&
-           g->min_slots <= reach(ps, &g->rank, later) + c->ripe + (later ? c->young : c->lower);
+    return g->min_slots < share->unattainable &&
+           g->min_slots <= reach(ps, &g->rank, later) + c->preemptible +
+                               (later ? c->protected : c->lower_protected);
 }
 
-// Moves on to the next gang of the entitlement that waits and is within reach. False: there is
-// none.
-static bool advance(struct pass *ps, struct share *share, int entitlement)
+// Moves the cursor to the next waiting gang of the entitlement that is within reach. False: there
+// is none.
+static bool cursor_advance(struct sched_pass *ps, struct team_share *share, int entitlement)
 {
     const struct sched *s = ps->s;
-    const struct queue *q = &share->queue;
-    struct cursor *c = &share->cursors[entitlement];
+    const struct sched_queue *q = &share->queue;
+    struct queue_cursor *c = &share->cursors[entitlement];
     for (; c->at < q->count; c->at++) {
-        const struct gang *g = &s->gangs[q->items[c->at].gang];
+        const struct sched_gang *g = &s->gangs[q->items[c->at].gang];
         if (q->items[c->at].first / LEVELS_CAP != c->priority)
             enter_priority(s, q, c);
         if (g->placed)
-            *(is_ripe(s, g) ? &c->ripe : &c->young) -= may_leave(g) ? g->slots : 0;
+            *(is_preemptible(s, g) ? &c->preemptible : &c->protected) -=
+                may_leave(g) ? g->slots : 0;
         else if (g->rank.entitlement == entitlement && within_reach(ps, share, c, g))
             return true;
     }
     return false;
 }
 
-static struct ranked head_of(const struct sched *s, const struct share *share, int entitlement)
+static struct ranked_gang head_of(const struct sched *s, const struct team_share *share,
+                                  int entitlement)
 {
     int gang = share->queue.items[share->cursors[entitlement].at].gang;
-    return (struct ranked){s->gangs[gang].rank, gang, s->gangs[gang].team};
+    return (struct ranked_gang){s->gangs[gang].rank, gang, s->gangs[gang].team};
 }
 
-// Whether any gang of a team that has this entitlement could be within reach of what is left now.
-static bool could_reach(const struct pass *ps, const struct share *share, int entitlement,
-                        bool later)
+// Returns whether any gang of a team with this entitlement could be within reach of the remaining
+// slots.
+static bool could_reach(const struct sched_pass *ps, const struct team_share *share,
+                        int entitlement, bool later)
 {
     if (!share->queue.count || !(share->waits & 1U << entitlement))
         return false;
@@ -202,61 +210,62 @@ static bool could_reach(const struct pass *ps, const struct share *share, int en
 // --- the heap: of each team and entitlement the next
 // -----------------------------------------------
 
-// These come in with the best rank that anybody who waits among them has; who that is for real is
-// looked up when they have come to the top.
-static void enter(struct pass *ps, int team, int entitlement)
+// An entry starts with the best rank of any waiting gang of its team and entitlement. The real gang
+// is looked up when the entry reaches the top of the heap.
+static void heap_add_entry(struct sched_pass *ps, int team, int entitlement)
 {
     struct sched *s = ps->s;
-    struct share *share = &ps->pool->shares[team];
+    struct team_share *share = &ps->pool->shares[team];
     share->cursors[entitlement] = share->first;
-    s->heap[s->heap_count++] = (struct ranked){share->best[entitlement], SCHED_NONE, team};
+    s->heap[s->heap_count++] = (struct ranked_gang){share->best[entitlement], SCHED_NONE, team};
 }
 
-// Those whose first could be served when others have run for long enough: for the first few of
-// these slots are kept until then.
-static void remember(struct pass *ps, int team, int entitlement)
+// Remembers the first teams whose gangs only wait for min_runtime; free slots are reserved for
+// these gangs.
+static void add_near_miss(struct sched_pass *ps, int team, int entitlement)
 {
-    struct ranked new = {ps->pool->shares[team].best[entitlement], SCHED_NONE, team};
-    size_t at = ps->close_count;
-    while (at && rank_before(&new.rank, &ps->close[at - 1].rank))
+    struct ranked_gang new = {ps->pool->shares[team].best[entitlement], SCHED_NONE, team};
+    size_t at = ps->near_miss_count;
+    while (at && rank_before(&new.rank, &ps->near_misses[at - 1].rank))
         at--;
-    if (at == HOLDS)
+    if (at == RESERVATIONS_MAX)
         return;
-    size_t last = ps->close_count < HOLDS ? ps->close_count++ : HOLDS - 1;
-    memmove(ps->close + at + 1, ps->close + at, (last - at) * sizeof *ps->close);
-    ps->close[at] = new;
+    size_t last =
+        ps->near_miss_count < RESERVATIONS_MAX ? ps->near_miss_count++ : RESERVATIONS_MAX - 1;
+    memmove(ps->near_misses + at + 1, ps->near_misses + at, (last - at) * sizeof *ps->near_misses);
+    ps->near_misses[at] = new;
 }
 
-static void collect(struct pass *ps, int team)
+static void collect_team(struct sched_pass *ps, int team)
 {
-    const struct share *share = &ps->pool->shares[team];
+    const struct team_share *share = &ps->pool->shares[team];
     if (!share->waiting)
         return;
     for (int e = 0; e < ENTITLEMENTS; e++)
         if (could_reach(ps, share, e, false))
-            enter(ps, team, e);
+            heap_add_entry(ps, team, e);
         else if (could_reach(ps, share, e, true))
-            remember(ps, team, e);
+            add_near_miss(ps, team, e);
     for (int t = ps->s->teams[team].first_child; t != SCHED_NONE; t = ps->s->teams[t].next_sibling)
-        collect(ps, t);
+        collect_team(ps, t);
 }
 
-void reach_collect(struct pass *ps)
+void reach_collect(struct sched_pass *ps)
 {
     ps->s->heap_count = 0;
-    collect(ps, SCHED_ROOT);
-    for (size_t i = 0; i < ps->close_count; i++)
-        enter(ps, ps->close[i].team, ps->close[i].rank.entitlement);
+    collect_team(ps, SCHED_ROOT);
+    for (size_t i = 0; i < ps->near_miss_count; i++)
+        heap_add_entry(ps, ps->near_misses[i].team, ps->near_misses[i].rank.entitlement);
     heap_build(ps->s);
 }
 
-static bool top_could_reach(const struct pass *ps, const struct ranked *r)
+static bool top_could_reach(const struct sched_pass *ps, const struct ranked_gang *r)
 {
-    return could_reach(ps, &ps->pool->shares[r->team], r->rank.entitlement, closely(ps));
+    return could_reach(ps, &ps->pool->shares[r->team], r->rank.entitlement, counts_protected(ps));
 }
 
-// Takes out those who have nobody within reach any more.
-static void filter(struct pass *ps)
+// Removes entries without any gang within reach.
+static void heap_filter(struct sched_pass *ps)
 {
     struct sched *s = ps->s;
     size_t kept = 0;
@@ -267,45 +276,46 @@ static void filter(struct pass *ps)
     heap_build(s);
 }
 
-// Takes the top, and puts the next of its team and entitlement there. SCHED_NONE: it was nobody.
-static int take_top(struct pass *ps)
+// Takes the top entry and replaces it by the next gang of the same team and entitlement.
+// SCHED_NONE: the entry had no gang within reach.
+static int heap_take_top(struct sched_pass *ps)
 {
     struct sched *s = ps->s;
-    struct share *share = &ps->pool->shares[s->heap[0].team];
+    struct team_share *share = &ps->pool->shares[s->heap[0].team];
     int gang = s->heap[0].gang, entitlement = s->heap[0].rank.entitlement;
-    struct cursor *c = &share->cursors[entitlement];
-    // What was within reach when the cursor came here may not be any more.
-    bool taken = gang != SCHED_NONE && advance(ps, share, entitlement) &&
+    struct queue_cursor *c = &share->cursors[entitlement];
+    // A gang that was within reach when the cursor found it may be out of reach now.
+    bool taken = gang != SCHED_NONE && cursor_advance(ps, share, entitlement) &&
                  share->queue.items[c->at].gang == gang;
     c->at += taken;
-    if (advance(ps, share, entitlement))
+    if (cursor_advance(ps, share, entitlement))
         heap_replace(s, head_of(s, share, entitlement));
     else
         heap_take(s);
     return taken ? gang : SCHED_NONE;
 }
 
-int reach_next(struct pass *ps)
+int reach_next(struct sched_pass *ps)
 {
     struct sched *s = ps->s;
     int gang = SCHED_NONE;
     for (int missed = 0; s->heap_count && gang == SCHED_NONE;) {
         if (top_could_reach(ps, &s->heap[0])) {
-            gang = take_top(ps);
+            gang = heap_take_top(ps);
         } else {
             heap_take(s);
             if (++missed == FILTER_AFTER)
-                filter(ps);
+                heap_filter(ps);
         }
     }
     return gang;
 }
 
-void reach_forget(struct pass *ps, const struct gang *g)
+void reach_forget(struct sched_pass *ps, const struct sched_gang *g)
 {
-    struct tally *t = &ps->s->ripe;
-    const struct rank *r = &g->rank;
-    if (g->since + ps->s->rules.shortest > ps->s->now)
+    struct slot_tally *t = &ps->s->preemptible;
+    const struct gang_rank *r = &g->rank;
+    if (g->since + ps->s->rules.min_runtime > ps->s->now)
         return;
     ps->spare -= g->slots - g->min_slots;
     for (int b = bucket_of(ps, r->order); b >= 0; b--)

@@ -1,4 +1,4 @@
-// The numbers that the scheduler decides by. README.md says what they mean and how they were found.
+// The numbers of the scheduler's rules. README.md explains them and says how they were found.
 #ifndef MUSTER_MASTER_SCHED_RULES_H
 #define MUSTER_MASTER_SCHED_RULES_H
 
@@ -7,18 +7,17 @@
 enum { SCHED_LEVELS = 4 };
 
 struct sched_rules { // times in microseconds
-    // A job whose service has passed the first n of these (slot-microseconds, over its weight) is
-    // of level n: the less a job has had, the sooner it runs.
+    // A job has level n when its service, divided by its weight, exceeds the first n of these
+    // thresholds (slot-microseconds). Jobs of lower levels run first.
     int64_t levels[SCHED_LEVELS - 1];
-    int64_t shortest;      // what runs is preempted by its equals in priority only after so long
-    int64_t overdue_large; // a gang larger than any agent that has waited so long in all goes first
-    int64_t overdue;       // .. any other
-    int overdue_percent;   // but all of these together hold at most so much of a pool
-    int fast_percent;      // of a pool, for jobs of level 0 beyond the share of their team
-    int64_t
-        debt_quantum;   // a team's gang that is larger than its share runs for so long on its debt
-    int64_t grow_after; // an elastic gang runs at least so long before it is made larger
+    int64_t min_runtime;   // gangs of the same priority preempt a gang only after this time
+    int64_t overdue_large; // a gang larger than any agent is overdue after this total wait
+    int64_t overdue;       // any other gang is overdue after this total wait
+    int overdue_percent;   // limit for all overdue gangs together, of a pool
+    int fast_percent;      // size of the fast lane, of a pool
+    int64_t debt_quantum;  // a gang larger than its team's share runs this long on the team's debt
+    int64_t grow_after;    // an elastic gang runs at least this long before it is enlarged
 };
-extern const struct sched_rules sched_rules_default;
+extern const struct sched_rules sched_default_rules;
 
 #endif

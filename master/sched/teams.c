@@ -1,4 +1,4 @@
-// The tree of teams, and what they have used.
+// The tree of teams and their usage.
 #include "master/sched/internal.h"
 
 #include "base/log.h"
@@ -12,12 +12,12 @@ int sched_team_add(struct sched *s, int parent, const struct sched_team_spec *te
 {
     check_spec(team);
     int handle = handle_take(&s->team_handles, (void **)&s->teams, sizeof *s->teams);
-    s->teams[handle] = (struct team){.used = true,
-                                     .spec = *team,
-                                     .parent = parent,
-                                     .first_child = SCHED_NONE,
-                                     .next_sibling = SCHED_NONE,
-                                     .counted_at = s->now};
+    s->teams[handle] = (struct sched_team){.used = true,
+                                           .spec = *team,
+                                           .parent = parent,
+                                           .first_child = SCHED_NONE,
+                                           .next_sibling = SCHED_NONE,
+                                           .counted_at = s->now};
     for (int i = 0; i < s->pool_count; i++)
         reserve_shares(s, &s->pools[i]);
     reserve_for_pass(s);
@@ -40,7 +40,7 @@ void sched_team_set(struct sched *s, int team, const struct sched_team_spec *tea
 
 void sched_team_remove(struct sched *s, int team)
 {
-    struct team *t = team_at(s, team);
+    struct sched_team *t = team_at(s, team);
     must(team != SCHED_ROOT && !t->jobs && t->first_child == SCHED_NONE);
     int *link = &s->teams[t->parent].first_child;
     while (*link != team)
@@ -48,13 +48,15 @@ void sched_team_remove(struct sched *s, int team)
     *link = t->next_sibling;
     for (int i = 0; i < s->pool_count; i++)
         s->pools[i].shares[team].nominal = s->pools[i].shares[team].entitled = 0;
-    *t = (struct team){0};
+    *t = (struct sched_team){0};
     handle_give(&s->team_handles, team);
 }
 
 // --- usage ---------------------------------------------------------------------------------------
 
-enum { HOUR_DECAY_INVERSE = 243 }; // each whole hour takes 1 - 2^(-1/168): half of it in a week
+enum {
+    HOUR_DECAY_INVERSE = 243
+}; // each full hour removes 1 - 2^(-1/168), so half of the usage decays in a week
 
 static int64_t decayed(int64_t amount, int64_t hours)
 {
@@ -65,7 +67,7 @@ static int64_t decayed(int64_t amount, int64_t hours)
 
 void team_count(struct sched *s, int team, int64_t now)
 {
-    struct team *t = &s->teams[team];
+    struct sched_team *t = &s->teams[team];
     int64_t hours = now / HOUR_US - t->counted_at / HOUR_US;
     if (hours > 0) {
         t->usage = decayed(t->usage, hours);
@@ -77,8 +79,8 @@ void team_count(struct sched *s, int team, int64_t now)
 
 void sched_team_restore(struct sched *s, int team, int64_t slot_seconds, int64_t now)
 {
-    struct team *t = team_at(s, team);
-    see(s, now);
+    struct sched_team *t = team_at(s, team);
+    sched_set_time(s, now);
     team_count(s, team, now);
     t->usage += slot_seconds * 1000;
 }

@@ -46,10 +46,10 @@ static void draw_options(uint64_t seed)
     struct rng r;
     rng_seed(&r, seed, 5);
     int64_t part = parts[rng_below(&r, 4)];
-    rules = sched_rules_default;
+    rules = sched_default_rules;
     for (int i = 0; i < SCHED_LEVELS - 1; i++)
         rules.levels[i] /= part;
-    rules.shortest /= part;
+    rules.min_runtime /= part;
     rules.overdue_large /= 10 * part;
     rules.overdue /= 10 * part;
     rules.debt_quantum /= part;

@@ -60,7 +60,7 @@ static void set_rule(struct sched_rules *rules, const char *word)
         {"level1", &rules->levels[0], NULL},
         {"level2", &rules->levels[1], NULL},
         {"level3", &rules->levels[2], NULL},
-        {"shortest", &rules->shortest, NULL},
+        {"shortest", &rules->min_runtime, NULL},
         {"overdue_large", &rules->overdue_large, NULL},
         {"overdue", &rules->overdue, NULL},
         {"overdue_percent", NULL, &rules->overdue_percent},
@@ -117,7 +117,7 @@ int main(int argc, char **argv)
     if (argc < 5)
         fail("usage", "POLICY FROM_DAY TO_DAY NODES [RULE=VALUE ...] < trace.csv");
     struct simulate_options options = {.policy = policy_of(argv[1]), .preempt_cost = preempt_cost};
-    struct sched_rules rules = sched_rules_default;
+    struct sched_rules rules = sched_default_rules;
     struct simulate_node nodes[NODES_MAX];
     double count = number(argv[4]);
     if (count < 1 || count > NODES_MAX)

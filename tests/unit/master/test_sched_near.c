@@ -26,7 +26,8 @@ static void read_groups(const char *text, int groups[MOST])
         groups[i] = text[i] == '-' ? -1 : text[i];
 }
 
-static int arrange(struct spot spots[MOST], const char *nvlink, const char *numa, const char *model)
+static int arrange(struct near_slot spots[MOST], const char *nvlink, const char *numa,
+                   const char *model)
 {
     int links[MOST], nodes[MOST], models[MOST] = {0}, count = (int)strlen(nvlink);
     assert_true(count <= MOST && strlen(numa) == strlen(nvlink));
@@ -39,16 +40,16 @@ static int arrange(struct spot spots[MOST], const char *nvlink, const char *numa
 
 static void check_choice(const struct choice *c, const char *model)
 {
-    struct spot spots[MOST];
+    struct near_slot spots[MOST];
     char chosen[MOST + 1] = "";
     int count = arrange(spots, c->nvlink, c->numa, model);
     for (int i = 0; i < count; i++)
-        spots[i].state = c->states[i] == '.'   ? SPOT_FREE
-                         : c->states[i] == 'o' ? SPOT_OWN
-                                               : SPOT_TAKEN;
+        spots[i].state = c->states[i] == '.'   ? NEAR_SLOT_FREE
+                         : c->states[i] == 'o' ? NEAR_SLOT_OWN
+                                               : NEAR_SLOT_TAKEN;
     near_choose(spots, count, c->wanted);
     for (int i = 0; i < count; i++) {
-        bool taken = spots[i].state == SPOT_OWN && c->states[i] == '.';
+        bool taken = spots[i].state == NEAR_SLOT_OWN && c->states[i] == '.';
         chosen[i] = taken ? '+' : c->states[i];
     }
     if (strcmp(chosen, c->chosen) != 0)
@@ -170,7 +171,7 @@ static void test_more_for_a_gang_that_has_some(void **state)
 }
 
 // Slots in that state of the group of that kind that has most of them.
-static int most_in_a_group(const struct spot spots[MOST], int count, int kind, unsigned bits)
+static int most_in_a_group(const struct near_slot spots[MOST], int count, int kind, unsigned bits)
 {
     int held[MOST] = {0}, most = 0;
     for (int i = 0; i < count; i++) {
@@ -183,14 +184,14 @@ static int most_in_a_group(const struct spot spots[MOST], int count, int kind, u
 
 static void check_any_choice(const char *const machine[3], unsigned open, int wanted)
 {
-    struct spot spots[MOST];
+    struct near_slot spots[MOST];
     int count = arrange(spots, machine[0], machine[1], machine[2]);
     unsigned chosen = 0;
     for (int i = 0; i < count; i++)
-        spots[i].state = open >> i & 1 ? SPOT_FREE : SPOT_TAKEN;
+        spots[i].state = open >> i & 1 ? NEAR_SLOT_FREE : NEAR_SLOT_TAKEN;
     near_choose(spots, count, wanted);
     for (int i = 0; i < count; i++)
-        chosen |= (unsigned)(spots[i].state == SPOT_OWN) << i;
+        chosen |= (unsigned)(spots[i].state == NEAR_SLOT_OWN) << i;
     assert_int_equal(chosen & ~open, 0);
     assert_int_equal(__builtin_popcount(chosen), wanted);
     for (int kind = 0; kind < NEAR_KINDS; kind++)
@@ -217,11 +218,11 @@ static void test_all_choices_of_a_machine(void **state)
 
 static void check_order(const char *nvlink, const char *numa, const char *order)
 {
-    struct spot spots[MOST];
+    struct near_slot spots[MOST];
     char turns[MOST + 1] = "";
     int count = arrange(spots, nvlink, numa, NULL);
     for (int i = 0; i < count; i++)
-        turns[spots[i].turn] = "0123456789abcdef"[i];
+        turns[spots[i].position] = "0123456789abcdef"[i];
     assert_string_equal(turns, order);
 }
 

@@ -217,7 +217,7 @@ static void settle(struct day *d)
 // Goes on to when something ends, or the scheduler wants to be asked.
 static void step(struct day *d, int64_t until)
 {
-    int64_t next = sched_next(d->s);
+    int64_t next = sched_next_pass(d->s);
     next = next < until ? next : until;
     for (int i = 0; i < WORK; i++) {
         int64_t end = d->work[i].since + d->work[i].left;

@@ -21,7 +21,7 @@ enum { SETTLE_MOST = 24, PASSES_MOST = 6, EVENTS = 1500 };
 #define SECOND  1000000LL
 #define MINUTE  (60 * SECOND)
 #define HOUR    (60 * MINUTE)
-#define OVERDUE (30 * HOUR) // sched_rules_default.overdue_large
+#define OVERDUE (30 * HOUR) // sched_default_rules.overdue_large
 
 struct walk {
     uint64_t seed;
@@ -288,7 +288,7 @@ static void check_queue(struct walk *w, int pool)
 {
     int64_t tags[GANGS];
     bool seen[GANGS] = {false};
-    size_t count = sched_queue(w->s, pool, w->now, tags, GANGS), waiting = 0;
+    size_t count = sched_waiting_gangs(w->s, pool, w->now, tags, GANGS), waiting = 0;
     for (int g = 0; g < GANGS; g++)
         waiting += w->gangs[g].used && !w->gangs[g].placed && w->gangs[g].spec.max_slots &&
                    w->gangs[g].pool == pool;
@@ -651,7 +651,7 @@ static uint64_t walk(uint64_t seed, int events, size_t *drains)
             continue;
         for (int passes = 0; book(w); passes++) // what a pass decides can change ranks, but not on
             EXPECT(w, passes < PASSES_MOST);
-        EXPECT(w, sched_next(w->s) > w->now);
+        EXPECT(w, sched_next_pass(w->s) > w->now);
         check_all(w);
         if (one_in(w, 16))
             settle(w);

@@ -548,7 +548,7 @@ static void do_why(struct play *p)
                                      {"team_used", r.team_used},
                                      {"team_limit", r.team_limit},
                                      {"leaving", r.leaving},
-                                     {"could", r.could},
+                                     {"could", r.would_fit},
                                      {"start", r.start ? r.start - p->now : -1}};
     check_answers(p, answers, sizeof answers / sizeof *answers);
 }
@@ -556,7 +556,8 @@ static void do_why(struct play *p)
 static void do_queue(struct play *p)
 {
     int64_t tags[NAMES];
-    size_t count = sched_queue(p->s, (int)option(p, "pool", 0), p->now, tags, NAMES), at = 0;
+    size_t count = sched_waiting_gangs(p->s, (int)option(p, "pool", 0), p->now, tags, NAMES),
+           at = 0;
     for (int i = 1; i < p->count; i++) {
         if (strchr(p->words[i], '='))
             continue;
@@ -570,7 +571,7 @@ static void do_queue(struct play *p)
 
 static void do_next(struct play *p)
 {
-    int64_t next = sched_next(p->s);
+    int64_t next = sched_next_pass(p->s);
     int64_t wanted = strcmp(p->words[1], "never") ? p->now + number(p, p->words[1]) : INT64_MAX;
     if (next < wanted || (wanted < INT64_MAX && next > wanted + 2))
         FAIL(p, "it is in %lld us;", (long long)(next == INT64_MAX ? -1 : next - p->now));
@@ -604,7 +605,7 @@ static void do_look(struct play *p)
 
 static void set_lane(struct play *p, int percent)
 {
-    struct sched_rules rules = sched_rules_default;
+    struct sched_rules rules = sched_default_rules;
     rules.fast_percent = percent;
     sched_free(p->s);
     p->s = sched_new(&rules);
@@ -612,7 +613,7 @@ static void set_lane(struct play *p, int percent)
 
 static void do_lane(struct play *p)
 {
-    set_lane(p, p->count > 1 ? (int)number(p, p->words[1]) : sched_rules_default.fast_percent);
+    set_lane(p, p->count > 1 ? (int)number(p, p->words[1]) : sched_default_rules.fast_percent);
 }
 
 static const struct {
