@@ -1,4 +1,5 @@
-// muster-trainer: trains the models of experiment files, and what goes with that.
+// muster-trainer: trains the models of experiment files, and helps with files and checkpoints of
+// such trainings.
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@ static const struct trainer_command {
 } commands[] = {
     {"run", command_run, "train an experiment file on this machine, without a cluster",
      "run examples/mnist.yaml --folder mnist --slots 2"},
-    {"describe", command_describe, "print what an experiment file trains, and the memory it takes",
+    {"describe", command_describe,
+     "print the layers of an experiment file's model, and the memory it needs",
      "describe examples/mnist.yaml --folder mnist"},
     {"bench", command_bench, "measure how fast an experiment file trains on this machine",
      "bench examples/mnist.yaml --folder mnist --slots 2"},
@@ -22,7 +24,7 @@ static const struct trainer_command {
      "export checkpoints/mnist/best mnist.safetensors"},
     {"pack", command_pack, "pack a folder of pictures into one file to train on",
      "pack flowers/ flowers.images --size 64x64"},
-    {"worker", command_worker, "be one rank of a trial (started by an agent)", NULL},
+    {"worker", command_worker, "run one rank of a trial (an agent starts this)", NULL},
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
@@ -44,7 +46,7 @@ static void print_help(FILE *out)
           out);
 }
 
-static int unknown(const char *word)
+static int fail_unknown(const char *word)
 {
     const char *names[COMMANDS + 1] = {NULL};
     for (size_t i = 0; i < COMMANDS; i++)
@@ -71,5 +73,5 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < COMMANDS; i++)
         if (strcmp(commands[i].name, word) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    return unknown(word);
+    return fail_unknown(word);
 }

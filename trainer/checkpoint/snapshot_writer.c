@@ -13,7 +13,7 @@
 enum { BLOCKS_MAX = 1 + OPTIMIZER_STATES_MAX, BLOCK_ALIGN = 64 };
 
 struct snapshot_writer {
-    void (*written)(void *ctx, const struct snapshot_info *place);
+    void (*written)(void *ctx, const struct snapshot_info *info);
     void *ctx;
     struct train_state state; // shape only
     int block_count;          // weights, then the optimizer's blocks
@@ -24,7 +24,7 @@ struct snapshot_writer {
     // Of the write that is in progress, the writing thread's until it is joined.
     pthread_t thread;
     bool running;
-    struct snapshot_info place;
+    struct snapshot_info info;
     char *folder;
     json_t *manifest;
     int err;
@@ -49,7 +49,7 @@ static void describe_block(struct snapshot_writer *s, int block, const char *pre
 
 struct snapshot_writer *
 snapshot_writer_new(const struct train_state *state,
-                    void (*written)(void *ctx, const struct snapshot_info *place), void *ctx)
+                    void (*written)(void *ctx, const struct snapshot_info *info), void *ctx)
 {
     struct snapshot_writer *s = xcalloc(1, sizeof *s);
     s->written = written;
@@ -81,7 +81,7 @@ static void *write_checkpoint(void *arg)
     size_t count = s->block_count > 1 ? 2 : 1;
     s->err = checkpoint_write(s->folder, files, count, s->manifest, &s->error);
     if (!s->err)
-        s->written(s->ctx, &s->place);
+        s->written(s->ctx, &s->info);
     return NULL;
 }
 
@@ -123,12 +123,12 @@ static int join(struct snapshot_writer *s, struct error *e)
 }
 
 int snapshot_writer_save(struct snapshot_writer *s, const struct train_state *state,
-                         const struct snapshot_info *place, const json_t *metadata, struct error *e)
+                         const struct snapshot_info *info, const json_t *metadata, struct error *e)
 {
     struct error before;
     char why[ERROR_TEXT_MAX];
     if (join(s, &before))
-        log_error("checkpoint not written", "step=%lld err=%s", (long long)s->place.step,
+        log_error("checkpoint not written", "step=%lld err=%s", (long long)s->info.step,
                   log_quote(why, sizeof why, before.text));
     size_t bytes = state->block_size * sizeof(float);
     ops_download(s->blocks[0], state->weights, bytes);
@@ -137,9 +137,9 @@ int snapshot_writer_save(struct snapshot_writer *s, const struct train_state *st
     int err = ops_synchronize(e);
     if (err)
         return err;
-    s->place = *place;
-    s->folder = xstrdup(place->folder);
-    s->place.folder = s->folder;
+    s->info = *info;
+    s->folder = xstrdup(info->folder);
+    s->info.folder = s->folder;
     s->manifest = describe(state, metadata);
     int no = pthread_create(&s->thread, NULL, write_checkpoint, s);
     if (no)

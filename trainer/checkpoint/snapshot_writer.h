@@ -23,14 +23,13 @@ struct snapshot_writer; // opaque
 // `written` is called on the writing thread for each checkpoint that is durable.
 struct snapshot_writer *
 snapshot_writer_new(const struct train_state *state,
-                    void (*written)(void *ctx, const struct snapshot_info *place), void *ctx);
+                    void (*written)(void *ctx, const struct snapshot_info *info), void *ctx);
 void snapshot_writer_free(struct snapshot_writer *s); // waits; NULL is fine
 
 // Waits for the write before this one (whose failure is logged), copies the state, starts to write.
 // `metadata` (borrowed) are put into the manifest beside the state.
 int snapshot_writer_save(struct snapshot_writer *s, const struct train_state *state,
-                         const struct snapshot_info *place, const json_t *metadata,
-                         struct error *e);
+                         const struct snapshot_info *info, const json_t *metadata, struct error *e);
 
 // Waits until all is written. The error of the last write, told once.
 int snapshot_writer_wait(struct snapshot_writer *s, struct error *e);

@@ -1,6 +1,6 @@
-// `muster-trainer bench`: how fast an experiment file trains on this machine. Ranks train as `run`
-// has them, but nothing is validated or saved; rank 0 keeps what every step took and tells the
-// parent at the end.
+// `muster-trainer bench`: measures how fast an experiment file trains on this machine. Ranks train
+// as in `run`, but validate and save nothing; rank 0 records the time of each step and sends a
+// summary to the parent at the end.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,18 +21,18 @@ enum { WARMUP = 5, STEPS = 20, STEPS_MAX = 1000000, SPARE_US = 2 * 1000 * 1000 }
 struct bench_run {
     struct experiment_file experiment;
     long long warmup, steps;
-    const char *trace; // file; NULL: none
+    const char *trace; // file of the trace; NULL: none
     json_t *result;
-    struct error failure; // the first that a rank told
+    struct error failure; // the first failure that a rank reported
 };
 
-// A rank's reports, one for each step.
+// The metrics of a rank, collected from one report per step.
 struct bench_rank {
-    struct local_launcher local; // first: the link's ctx is both
+    struct local_launcher local; // first, so that the launcher's operations get a pointer to it
     const struct bench_run *bench;
     double *step_ms; // [steps]
     int64_t count;
-    json_t *sums; // of every metric over the measured steps
+    json_t *sums; // sum of every metric over the measured steps
     struct device_trace *trace;
     struct error trace_failure;
 };
@@ -45,7 +45,7 @@ static void add_metrics(json_t *sums, const json_t *metrics)
         sums, name, json_real(jget_double(sums, name, 0) + json_number_value(value)));
 }
 
-// The trace is of the steps that count.
+// The trace covers the measured steps.
 static void trace_steps(struct bench_rank *r, int64_t step)
 {
     const struct bench_run *b = r->bench;
@@ -59,8 +59,8 @@ static void trace_steps(struct bench_rank *r, int64_t step)
     }
 }
 
-static void keep_metrics(void *ctx, const char *group, int64_t step, int64_t steps,
-                         const json_t *metrics)
+static void collect_metrics(void *ctx, const char *group, int64_t step, int64_t steps,
+                            const json_t *metrics)
 {
     struct bench_rank *r = ctx;
     (void)steps;
@@ -72,7 +72,7 @@ static void keep_metrics(void *ctx, const char *group, int64_t step, int64_t ste
     add_metrics(r->sums, metrics);
 }
 
-static void keep_quiet(void *ctx, int64_t step, double loss)
+static void ignore_step(void *ctx, int64_t step, double loss)
 {
     (void)ctx, (void)step, (void)loss;
 }
@@ -83,7 +83,7 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static json_t *summary(struct bench_rank *r)
+static json_t *make_summary(struct bench_rank *r)
 {
     static const char *const means[][2] = {
         {"data_ms", "data_ms"},           {"forward_ms", "forward_ms"},
@@ -97,7 +97,7 @@ static json_t *summary(struct bench_rank *r)
     json_t *out = json_pack("{s:f, s:n, s:f}", "samples_per_second", samples, "tokens_per_second",
                             "step_ms", r->step_ms[r->count / 2]);
     double tokens = jget_double(r->sums, "tokens_per_second", 0);
-    if (tokens > 0) // as many for each sample as in every report
+    if (tokens > 0) // the ratio of tokens to samples is the same in every report
         json_object_set_new(
             out, "tokens_per_second",
             json_real(samples * tokens / jget_double(r->sums, "samples_per_second", 1)));
@@ -111,21 +111,21 @@ static int send_summary(void *ctx, bool drained, struct error *e)
     struct bench_rank *r = ctx;
     if (r->local.member->rank > 0 || drained)
         return 0;
-    json_t *message = json_pack("{s:o}", "bench", summary(r));
+    json_t *message = json_pack("{s:o}", "bench", make_summary(r));
     int err = gang_send(r->local.member, message, e);
     json_decref(message);
     return err;
 }
 
-static int run_rank(struct gang_member *member, void *ctx)
+static int bench_rank_main(struct gang_member *member, void *ctx)
 {
     const struct bench_run *b = ctx;
     struct bench_rank r = {.bench = b, .sums = json_object()};
     struct error e = {0};
     struct launcher launcher = local_launcher_open(&r.local, member);
     struct launcher_ops ops = *launcher.ops;
-    ops.step = keep_quiet;
-    ops.metrics = keep_metrics;
+    ops.step = ignore_step;
+    ops.metrics = collect_metrics;
     ops.finish = send_summary;
     r.step_ms = xcalloc((size_t)b->steps, sizeof *r.step_ms);
     const struct training_job job = {
@@ -151,27 +151,28 @@ static int run_rank(struct gang_member *member, void *ctx)
     return err_exit_code(err);
 }
 
-// The parent.
+// --- the parent ----------------------------------------------------------------------------------
 
-static void hear(void *ctx, int rank, const json_t *message)
+static void receive_message(void *ctx, int rank, const json_t *message)
 {
     struct bench_run *b = ctx;
     const char *failed = jget_string(message, "failed", NULL);
     if (jget(message, "bench"))
         b->result = json_incref(jget(message, "bench"));
-    if (failed && (!b->failure.code || b->failure.code == ERR_PEER)) // the cause, not what followed
+    // the cause, not its consequences
+    if (failed && (!b->failure.code || b->failure.code == ERR_PEER))
         error_set(&b->failure, (int)jget_int(message, "code", ERR_FAILED), "rank %d: %s", rank,
                   failed);
 }
 
-static int measure(struct bench_run *b, struct error *e)
+static int run_bench(struct bench_run *b, struct error *e)
 {
     json_t *trainer = b->experiment.trainer;
     json_object_set_new(trainer, "steps", json_integer(b->warmup + b->steps));
     json_object_set_new(trainer, "report_every", json_integer(1));
     const struct gang_spec spec = {.world = b->experiment.slots,
-                                   .rank = run_rank,
-                                   .message = hear,
+                                   .rank = bench_rank_main,
+                                   .message = receive_message,
                                    .ctx = b,
                                    .grace_us = SPARE_US};
     struct gang_result result;
@@ -192,7 +193,7 @@ static int measure(struct bench_run *b, struct error *e)
     return 0;
 }
 
-static void show(const struct bench_run *b)
+static void print_result(const struct bench_run *b)
 {
     const json_t *r = b->result;
     printf("%s: %d slot%s, %lld steps after %lld to warm up\n", b->experiment.file,
@@ -211,13 +212,13 @@ static void show(const struct bench_run *b)
 
 static const char help_head[] =
     "usage: muster-trainer bench FILE [FLAGS]\n\n"
-    "Measures how fast the `trainer` section of an experiment file trains on this machine: some\n"
-    "steps to warm up, then some that count. Nothing is validated, saved or reported elsewhere.\n"
-    "Times are rank 0's, means over the steps that count but for the median step.\n\n";
+    "Measures how fast the `trainer` section of an experiment file trains on this machine: a few\n"
+    "steps to warm up, then the measured steps. Nothing is validated, saved or sent to a master.\n"
+    "Times are those of rank 0: the median of a step, and the mean of each of its phases.\n\n";
 static const char help_tail[] =
-    "\n--trace writes what rank 0's device does in the steps that count, as JSON that\n"
+    "\n--trace writes the activity of rank 0's device in the measured steps as JSON that\n"
     "chrome://tracing and ui.perfetto.dev show: phases and layers of a CPU slot, phases and\n"
-    "kernels of a GPU slot. Kernels are told by the library CUPTI of the CUDA toolkit.\n"
+    "kernels of a GPU slot. The library CUPTI of the CUDA toolkit reports the kernels.\n"
     "\nexample:\n"
     "  muster-trainer bench examples/mnist.yaml --folder mnist --slots 2 --steps 100\n"
     "  muster-trainer bench examples/mnist.yaml --folder mnist --steps 2 --trace mnist.json\n";
@@ -227,29 +228,30 @@ int command_bench(int argc, char **argv)
     struct bench_run b = {.warmup = WARMUP, .steps = STEPS};
     const char *format = "table";
     const struct flag flags[] = {
-        {"warmup", 0, FLAG_INT, &b.warmup, "N", "steps before those that count (default 5)", 0,
-         STEPS_MAX, NULL},
-        {"steps", 0, FLAG_INT, &b.steps, "N", "steps that count (default 20)", 1, STEPS_MAX, NULL},
-        {"trace", 0, FLAG_STRING, &b.trace, "FILE", "write what the device does there", 0, 0, NULL},
+        {"warmup", 0, FLAG_INT, &b.warmup, "N", "steps to warm up (default 5)", 0, STEPS_MAX, NULL},
+        {"steps", 0, FLAG_INT, &b.steps, "N", "measured steps (default 20)", 1, STEPS_MAX, NULL},
+        {"trace", 0, FLAG_STRING, &b.trace, "FILE", "write a trace of the device to FILE", 0, 0,
+         NULL},
         COMMAND_OUTPUT_FLAG(&format),
         {0},
     };
     const struct experiment_help help = {.head = help_head, .tail = help_tail, .flags = flags};
-    struct experiment_args words;
+    struct experiment_args args;
     struct error e = {0};
-    int err = experiment_args_parse(argc, argv, &help, &words, &e);
-    if (!err && !words.help) {
+    int err = experiment_args_parse(argc, argv, &help, &args, &e);
+    if (!err && !args.help) {
         err = command_check_output(format, &e);
         if (!err && b.trace && b.warmup == 0)
-            err = error_set(&e, ERR_INVALID, "--trace begins after a step; add --warmup 1 or more");
+            err = error_set(&e, ERR_INVALID,
+                            "--trace needs at least one warm-up step; add --warmup 1");
         if (!err)
-            err = experiment_file_open(&words, &b.experiment, &e);
+            err = experiment_file_open(&args, &b.experiment, &e);
         if (!err)
-            err = measure(&b, &e);
+            err = run_bench(&b, &e);
         if (!err && strcmp(format, "json") == 0)
             command_print_json(b.result);
         else if (!err)
-            show(&b);
+            print_result(&b);
     }
     json_decref(b.result);
     experiment_file_close(&b.experiment);

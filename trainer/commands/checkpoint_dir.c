@@ -12,10 +12,10 @@
 
 static const char step_prefix[] = "step-";
 
-static void append(struct checkpoint_dir *f, const char *checkpoint)
+static void append_checkpoint(struct checkpoint_dir *d, const char *checkpoint)
 {
-    f->checkpoints = xrealloc(f->checkpoints, ((size_t)f->count + 1) * sizeof *f->checkpoints);
-    f->checkpoints[f->count++] = xstrdup(checkpoint);
+    d->checkpoints = xrealloc(d->checkpoints, ((size_t)d->count + 1) * sizeof *d->checkpoints);
+    d->checkpoints[d->count++] = xstrdup(checkpoint);
 }
 
 static int is_step(const struct dirent *entry)
@@ -30,15 +30,15 @@ static int by_step(const struct dirent **a, const struct dirent **b)
     return x < y ? -1 : x > y;
 }
 
-static int list(struct checkpoint_dir *f, struct error *e)
+static int list_checkpoints(struct checkpoint_dir *d, struct error *e)
 {
     struct dirent **entries = NULL;
-    int count = scandir(f->path, &entries, is_step, by_step);
+    int count = scandir(d->path, &entries, is_step, by_step);
     if (count < 0)
-        return error_set_errno(e, ERR_IO, errno, "cannot read the folder %s", f->path);
+        return error_set_errno(e, ERR_IO, errno, "cannot read the folder %s", d->path);
     for (int i = 0; i < count; i++) {
-        char *path = path_join(f->path, entries[i]->d_name);
-        append(f, path);
+        char *path = path_join(d->path, entries[i]->d_name);
+        append_checkpoint(d, path);
         free(path);
         free(entries[i]);
     }
@@ -46,12 +46,12 @@ static int list(struct checkpoint_dir *f, struct error *e)
     return 0;
 }
 
-static bool is_one_of(const struct checkpoint_dir *f, const char *checkpoint)
+static bool contains(const struct checkpoint_dir *d, const char *checkpoint)
 {
     char *wanted = realpath(checkpoint, NULL);
     bool found = false;
-    for (int i = 0; i < f->count && wanted && !found; i++) {
-        char *path = realpath(f->checkpoints[i], NULL);
+    for (int i = 0; i < d->count && wanted && !found; i++) {
+        char *path = realpath(d->checkpoints[i], NULL);
         found = path && strcmp(path, wanted) == 0;
         free(path);
     }
@@ -59,137 +59,137 @@ static bool is_one_of(const struct checkpoint_dir *f, const char *checkpoint)
     return found;
 }
 
-static void forget(struct checkpoint_dir *f, int i)
+static void remove_entry(struct checkpoint_dir *d, int i)
 {
-    free(f->checkpoints[i]);
-    memmove(f->checkpoints + i, f->checkpoints + i + 1,
-            (size_t)(f->count - i - 1) * sizeof *f->checkpoints);
-    f->count--;
+    free(d->checkpoints[i]);
+    memmove(d->checkpoints + i, d->checkpoints + i + 1,
+            (size_t)(d->count - i - 1) * sizeof *d->checkpoints);
+    d->count--;
 }
 
-static void forget_broken(struct checkpoint_dir *f)
+static void remove_incomplete_entries(struct checkpoint_dir *d)
 {
-    for (int i = f->count - 1; i >= 0; i--) {
-        char *manifest = path_join(f->checkpoints[i], "manifest.json");
-        if (!path_exists(manifest)) // its writer was killed
-            forget(f, i);
+    for (int i = d->count - 1; i >= 0; i--) {
+        char *manifest = path_join(d->checkpoints[i], "manifest.json");
+        if (!path_exists(manifest)) // the process that wrote it was killed
+            remove_entry(d, i);
         free(manifest);
     }
 }
 
-static char *best_link(const struct checkpoint_dir *f)
+static char *best_link(const struct checkpoint_dir *d)
 {
-    return path_join(f->path, "best");
+    return path_join(d->path, "best");
 }
 
-static int clear(struct checkpoint_dir *f, const char *from, struct error *e)
+static int remove_all(struct checkpoint_dir *d, const char *from, struct error *e)
 {
-    if (from && is_one_of(f, from))
+    if (from && contains(d, from))
         return error_set(e, ERR_INVALID,
-                         "--overwrite would remove %s, which is to be gone on from; give another "
+                         "--overwrite would remove %s, the checkpoint to resume from; give another "
                          "--checkpoint-dir",
                          from);
-    char *best = best_link(f);
+    char *best = best_link(d);
     unlink(best);
     free(best);
     int err = 0;
-    while (f->count > 0 && !err) {
-        err = dir_remove_tree(f->checkpoints[f->count - 1], e);
-        forget(f, f->count - 1);
+    while (d->count > 0 && !err) {
+        err = dir_remove_tree(d->checkpoints[d->count - 1], e);
+        remove_entry(d, d->count - 1);
     }
     return err;
 }
 
-static int refuse(const struct checkpoint_dir *f, const struct checkpoint_dir_options *choice,
-                  struct error *e)
+static int refuse_existing(const struct checkpoint_dir *d,
+                           const struct checkpoint_dir_options *options, struct error *e)
 {
     return error_set(e, ERR_CONFLICT,
                      "%s holds checkpoints of an earlier run (the last is %s): %s--overwrite "
                      "removes them, and another --checkpoint-dir leaves them alone",
-                     f->path, checkpoint_dir_last(f),
-                     choice->from ? "" : "--resume goes on from it, ");
+                     d->path, checkpoint_dir_last(d),
+                     options->from ? "" : "--resume continues from it, ");
 }
 
-int checkpoint_dir_open(const char *path, const struct checkpoint_dir_options *choice,
+int checkpoint_dir_open(const char *path, const struct checkpoint_dir_options *options,
                         struct checkpoint_dir *out, struct error *e)
 {
     *out = (struct checkpoint_dir){.path = path};
-    if (choice->resume && (choice->overwrite || choice->from))
+    if (options->resume && (options->overwrite || options->from))
         return error_set(e, ERR_INVALID,
-                         "--resume goes on from the last checkpoint of %s; it cannot be given "
+                         "--resume continues from the last checkpoint of %s; it cannot be given "
                          "together with %s",
-                         path, choice->from ? "--from" : "--overwrite");
+                         path, options->from ? "--from" : "--overwrite");
     int err = dir_make(path, 0777, e);
     if (!err)
-        err = list(out, e);
-    if (!err && out->count > 0 && choice->overwrite)
-        err = clear(out, choice->from, e);
-    if (!err && out->count > 0 && !choice->resume)
-        err = refuse(out, choice, e);
-    if (choice->resume) {
+        err = list_checkpoints(out, e);
+    if (!err && out->count > 0 && options->overwrite)
+        err = remove_all(out, options->from, e);
+    if (!err && out->count > 0 && !options->resume)
+        err = refuse_existing(out, options, e);
+    if (options->resume) {
         char *best = best_link(out);
-        out->best = path_exists(best);
+        out->has_best = path_exists(best);
         free(best);
-        forget_broken(out);
+        remove_incomplete_entries(out);
     }
-    if (!err && choice->from)
-        append(out, choice->from);
+    if (!err && options->from)
+        append_checkpoint(out, options->from);
     return err;
 }
 
-void checkpoint_dir_close(struct checkpoint_dir *f)
+void checkpoint_dir_close(struct checkpoint_dir *d)
 {
-    for (int i = 0; i < f->count; i++)
-        free(f->checkpoints[i]);
-    free(f->checkpoints);
-    free(f->spare);
-    *f = (struct checkpoint_dir){0};
+    for (int i = 0; i < d->count; i++)
+        free(d->checkpoints[i]);
+    free(d->checkpoints);
+    free(d->superseded);
+    *d = (struct checkpoint_dir){0};
 }
 
-// Replaces the link in one step, so that it always leads somewhere.
-static int link_best(struct checkpoint_dir *f, const char *checkpoint, struct error *e)
+// Replaces the link atomically, so that it always points to a checkpoint.
+static int link_best(struct checkpoint_dir *d, const char *checkpoint, struct error *e)
 {
-    char *link = best_link(f), *aside = xasprintf("%s.tmp", link);
+    char *link = best_link(d), *temporary = xasprintf("%s.tmp", link);
     const char *slash = strrchr(checkpoint, '/');
-    unlink(aside);
+    unlink(temporary);
     int err = 0;
-    if (symlink(slash ? slash + 1 : checkpoint, aside) || rename(aside, link))
-        err = error_set_errno(e, ERR_IO, errno, "cannot make the link %s", link);
-    f->best |= !err;
-    free(aside);
+    if (symlink(slash ? slash + 1 : checkpoint, temporary) || rename(temporary, link))
+        err = error_set_errno(e, ERR_IO, errno, "cannot create the link %s", link);
+    d->has_best |= !err;
+    free(temporary);
     free(link);
     return err;
 }
 
-static int drop_spare(struct checkpoint_dir *f, const char *checkpoint, struct error *e)
+static int remove_superseded(struct checkpoint_dir *d, const char *checkpoint, struct error *e)
 {
     int err = 0;
-    if (f->spare && strcmp(f->spare, checkpoint) != 0) {
-        for (int i = f->count - 1; i >= 0; i--)
-            if (strcmp(f->checkpoints[i], f->spare) == 0)
-                forget(f, i);
-        err = dir_remove_tree(f->spare, e);
+    if (d->superseded && strcmp(d->superseded, checkpoint) != 0) {
+        for (int i = d->count - 1; i >= 0; i--)
+            if (strcmp(d->checkpoints[i], d->superseded) == 0)
+                remove_entry(d, i);
+        err = dir_remove_tree(d->superseded, e);
     }
-    free(f->spare);
-    f->spare = NULL;
+    free(d->superseded);
+    d->superseded = NULL;
     return err;
 }
 
-int checkpoint_dir_add(struct checkpoint_dir *f, const char *checkpoint, bool best, bool only_best,
+int checkpoint_dir_add(struct checkpoint_dir *d, const char *checkpoint, bool best, bool only_best,
                        struct error *e)
 {
-    append(f, checkpoint);
+    append_checkpoint(d, checkpoint);
     if (!best)
         return 0;
-    int err = link_best(f, checkpoint, e);
+    int err = link_best(d, checkpoint, e);
     if (!err)
-        err = drop_spare(f, checkpoint, e);
+        err = remove_superseded(d, checkpoint, e);
     if (!err && only_best)
-        f->spare = xstrdup(checkpoint);
+        d->superseded = xstrdup(checkpoint);
     return err;
 }
 
-const char *checkpoint_dir_last(const struct checkpoint_dir *f)
+const char *checkpoint_dir_last(const struct checkpoint_dir *d)
 {
-    return f->count ? f->checkpoints[f->count - 1] : NULL;
+    return d->count ? d->checkpoints[d->count - 1] : NULL;
 }

@@ -1,5 +1,5 @@
-// The subcommands of muster-trainer. Each gets its own words (argv[0] is its name) and gives the
-// process's exit code.
+// The commands of muster-trainer. Each gets its own arguments (argv[0] is its name) and returns the
+// exit code of the process.
 #ifndef MUSTER_TRAINER_COMMANDS_COMMANDS_H
 #define MUSTER_TRAINER_COMMANDS_COMMANDS_H
 
@@ -16,25 +16,26 @@ int command_worker(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_sample(int argc, char **argv);
 
-// "muster-trainer run: ..." on stderr; gives the exit code of the error.
+// Prints "muster-trainer run: ..." to stderr; returns the exit code of the error.
 int command_failed(const char *command, const struct error *e);
 
-// The words of a command line. `flags` (their help text between head and tail) end with a row
-// COMMAND_HELP_FLAG(&help). With --help the text is printed and *help set, and nothing else
-// counts. ERR_INVALID, told by `wanted`, when there are not `count` other words; they go to rest.
+// Parses a command line. `flags` end with the row COMMAND_HELP_FLAG(&help). With --help the help
+// text is printed (`head`, the flags, `tail`), *help becomes true and nothing else is checked.
+// Otherwise there must be `count` arguments besides the flags, which are stored in `rest`;
+// ERR_INVALID with the text `usage` if there are more or fewer.
 struct command_syntax {
     const struct flag *flags;
-    const char *head, *tail, *wanted;
+    const char *head, *tail, *usage;
     int count;
 };
 #define COMMAND_HELP_FLAG(target)                                                                  \
     {                                                                                              \
-        "help", 'h', FLAG_BOOL, target, NULL, "this text", 0, 0, NULL                              \
+        "help", 'h', FLAG_BOOL, target, NULL, "print this text", 0, 0, NULL                        \
     }
-int command_parse(const struct command_syntax *words, int argc, char **argv, const bool *help,
+int command_parse(const struct command_syntax *syntax, int argc, char **argv, const bool *help,
                   const char **rest, struct error *e);
 
-// The row `-o FORMAT` of a command that can answer a program too: "table" or "json".
+// The row `-o FORMAT` for commands that can also print JSON: "table" or "json".
 #define COMMAND_OUTPUT_FLAG(target)                                                                \
     {                                                                                              \
         "output", 'o', FLAG_STRING, target, "FORMAT", "table or json (default table)", 0, 0, NULL  \

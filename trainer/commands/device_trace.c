@@ -12,11 +12,11 @@
 struct device_trace {
     char *path;
     FILE *file;
-    double begin_us; // of the first event, from which the others are counted
+    double begin_us; // time of the first event, which becomes 0 in the file
     long long events;
 };
 
-// The rows of the picture, as a viewer names them.
+// The names of the rows in the viewer.
 static const char *const rows[OPS_TRACE_ROWS] = {"phases", "layers", "kernels"};
 
 static const char *const phases[OPS_PHASES] = {
@@ -29,7 +29,7 @@ static const char *const phases[OPS_PHASES] = {
     [OPS_CHECKPOINT] = "checkpoint",
 };
 
-static void put(struct device_trace *t, json_t *event)
+static void write_event(struct device_trace *t, json_t *event)
 {
     char *text = event ? json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     if (text)
@@ -38,7 +38,7 @@ static void put(struct device_trace *t, json_t *event)
     json_decref(event);
 }
 
-static void keep(void *ctx, const struct ops_trace_event *event)
+static void record_event(void *ctx, const struct ops_trace_event *event)
 {
     struct device_trace *t = ctx;
     if (t->begin_us < 0)
@@ -53,16 +53,17 @@ static void keep(void *ctx, const struct ops_trace_event *event)
         json_object_set_new(args, "registers", json_integer(event->registers));
         json_object_set_new(args, "shared_bytes", json_integer(event->shared));
     }
-    put(t, json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:o}", "name", name, "cat",
-                     rows[event->row], "ph", "X", "ts", event->begin_us - t->begin_us, "dur",
-                     event->took_us, "pid", 0, "tid", (int)event->row, "args", args));
+    write_event(t,
+                json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:o}", "name", name, "cat",
+                          rows[event->row], "ph", "X", "ts", event->begin_us - t->begin_us, "dur",
+                          event->took_us, "pid", 0, "tid", (int)event->row, "args", args));
 }
 
 static void name_rows(struct device_trace *t)
 {
     for (int row = 0; row < OPS_TRACE_ROWS; row++)
-        put(t, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "name", "thread_name", "ph", "M", "pid",
-                         0, "tid", row, "args", "name", rows[row]));
+        write_event(t, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "name", "thread_name", "ph", "M",
+                                 "pid", 0, "tid", row, "args", "name", rows[row]));
 }
 
 static int device_trace_close(struct device_trace *t, struct error *e)
@@ -87,7 +88,7 @@ int device_trace_begin(const char *path, struct device_trace **out, struct error
     t->begin_us = -1;
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", file);
     name_rows(t);
-    int rc = ops_trace_begin(keep, t, e);
+    int rc = ops_trace_begin(record_event, t, e);
     if (rc) {
         ops_trace_end(NULL);
         device_trace_close(t, NULL);

@@ -1,5 +1,5 @@
-// A trace in the format that chrome://tracing and ui.perfetto.dev open: what the device did between
-// two steps, written to a file. One thread, the one that drives the device.
+// A trace of the device between two steps, written to a file that chrome://tracing and
+// ui.perfetto.dev open. For the thread that drives the device.
 #ifndef MUSTER_TRAINER_COMMANDS_DEVICE_TRACE_H
 #define MUSTER_TRAINER_COMMANDS_DEVICE_TRACE_H
 
@@ -7,10 +7,10 @@
 
 struct device_trace; // opaque
 
-// Begins at once. ERR_IO: the file cannot be written; ERR_NOT_FOUND: kernels are told by a library
-// that is missing (ops/trace.h). *out is NULL then.
+// Starts at once. ERR_IO: the file cannot be written. ERR_NOT_FOUND: the library that reports
+// kernels is missing (ops/trace.h). *out is NULL after an error.
 int device_trace_begin(const char *path, struct device_trace **out, struct error *e);
-// Waits for the device and completes the file. NULL is fine. Frees it in any case.
+// Waits for the device, completes the file and frees the trace, also after an error. NULL is fine.
 int device_trace_end(struct device_trace *t, struct error *e);
 
 #endif

@@ -16,7 +16,7 @@
 
 enum { FLAGS_MAX = 16 };
 
-// The words.
+// --- arguments -----------------------------------------------------------------------------------
 
 static int count_flags(const struct flag *flags)
 {
@@ -31,10 +31,11 @@ int experiment_args_parse(int argc, char **argv, const struct experiment_help *h
 {
     *out = (struct experiment_args){0};
     const struct flag common[] = {
-        {"slots", 'n', FLAG_INT, &out->slots, "N", "processes (default: resources.slots_per_trial)",
-         1, LIMIT_SLOTS_PER_AGENT, NULL},
+        {"slots", 'n', FLAG_INT, &out->slots, "N",
+         "number of processes (default: resources.slots_per_trial)", 1, LIMIT_SLOTS_PER_AGENT,
+         NULL},
         {"folder", 0, FLAG_STRING, &out->folder, "DIR",
-         "where relative data paths start (default: the file's folder)", 0, 0, NULL},
+         "base of relative data paths (default: the file's folder)", 0, 0, NULL},
         {"set", 0, FLAG_LIST, &out->set, "KEY=VALUE", "change a key of the file; may be repeated",
          0, 0, NULL},
         COMMAND_HELP_FLAG(&out->help),
@@ -48,40 +49,40 @@ int experiment_args_parse(int argc, char **argv, const struct experiment_help *h
         memcpy(flags, help->flags, (size_t)own * sizeof *flags);
     memcpy(flags + own, common, sizeof common);
     snprintf(wanted, sizeof wanted, "give one experiment file: muster-trainer %s FILE", argv[0]);
-    const struct command_syntax words = {
-        .flags = flags, .head = help->head, .tail = help->tail, .wanted = wanted, .count = 1};
-    return command_parse(&words, argc, argv, &out->help, &out->file, e);
+    const struct command_syntax syntax = {
+        .flags = flags, .head = help->head, .tail = help->tail, .usage = wanted, .count = 1};
+    return command_parse(&syntax, argc, argv, &out->help, &out->file, e);
 }
 
-// The file.
+// --- the file ------------------------------------------------------------------------------------
 
-static int read_config(const struct experiment_args *words, struct yaml_doc *doc, struct error *e)
+static int read_config(const struct experiment_args *args, struct yaml_doc *doc, struct error *e)
 {
     char *text = NULL;
     size_t len = 0;
-    int err = file_read(words->file, LIMIT_CONFIG, &text, &len, e);
+    int err = file_read(args->file, LIMIT_CONFIG, &text, &len, e);
     if (!err)
-        err = yaml_parse(text, len, words->file, doc, e);
+        err = yaml_parse(text, len, args->file, doc, e);
     free(text);
-    for (int i = 0; i < words->set.count && !err; i++)
-        err = expconf_set(doc, words->set.items[i], e);
+    for (int i = 0; i < args->set.count && !err; i++)
+        err = expconf_set(doc, args->set.items[i], e);
     return err ? err : expconf_finish(doc, e);
 }
 
-static int resolve(struct experiment_file *x, struct error *e)
+static int resolve_config(struct experiment_file *x, struct error *e)
 {
     json_t *hparams = NULL;
     if (!jget(x->doc.root, "trainer"))
         return error_set(e, ERR_INVALID,
-                         "%s has no `trainer` section, which this machine would train with the "
+                         "%s has no `trainer` section for the "
                          "native trainer; programs (`entrypoint`) run on a cluster: muster "
                          "experiment create",
                          x->file);
     int err = expconf_const_hparams(x->doc.root, &hparams, e);
     if (err)
         return error_prefix(e,
-                            "%s describes a search, which a cluster runs (muster experiment "
-                            "create); one of its trials can be run here",
+                            "%s describes a search; run it on a cluster (muster experiment "
+                            "create), or set every hyperparameter to run one trial here",
                             x->file);
     if (!err)
         err = expconf_resolve_trainer(x->doc.root, hparams, &x->trainer, e);
@@ -99,38 +100,38 @@ static uint64_t choose_seed(const json_t *config)
     return random & INT32_MAX;
 }
 
-static char *choose_folder(const struct experiment_args *words)
+static char *data_folder(const struct experiment_args *args)
 {
-    if (words->folder)
-        return xstrdup(words->folder);
-    char *path = xstrdup(words->file);
+    if (args->folder)
+        return xstrdup(args->folder);
+    char *path = xstrdup(args->file);
     char *folder = xstrdup(dirname(path));
     free(path);
     return folder;
 }
 
-int experiment_file_open(const struct experiment_args *words, struct experiment_file *out,
+int experiment_file_open(const struct experiment_args *args, struct experiment_file *out,
                          struct error *e)
 {
-    *out = (struct experiment_file){.file = words->file};
-    int err = read_config(words, &out->doc, e);
+    *out = (struct experiment_file){.file = args->file};
+    int err = read_config(args, &out->doc, e);
     if (!err)
-        err = resolve(out, e);
+        err = resolve_config(out, e);
     if (err)
         return err;
     const json_t *config = out->doc.root;
-    long long slots = words->slots;
+    long long slots = args->slots;
     if (!slots)
         slots = json_integer_value(jget_path(config, "resources.slots_per_trial"));
     if (slots > LIMIT_SLOTS_PER_AGENT)
-        return error_set(e, ERR_INVALID, "%lld slots: one machine has at most %d", slots,
-                         LIMIT_SLOTS_PER_AGENT);
+        return error_set(e, ERR_INVALID, "%lld slots are too many; one machine has at most %d",
+                         slots, LIMIT_SLOTS_PER_AGENT);
     out->slots = slots < 1 ? 1 : (int)slots;
     out->seed = choose_seed(config);
     out->name = jget_string(config, "name", "run");
     out->metric = jget_string(jget(config, "searcher"), "metric", NULL);
     out->larger_is_better = !jget_bool(jget(config, "searcher"), "smaller_is_better", true);
-    out->folder = choose_folder(words);
+    out->folder = data_folder(args);
     return 0;
 }
 

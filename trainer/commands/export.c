@@ -1,4 +1,5 @@
-// `muster-trainer export`: the weights of a checkpoint as one safetensors file, for other programs.
+// `muster-trainer export`: writes the weights of a checkpoint as one safetensors file for other
+// programs.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +10,13 @@
 #include "base/text/json.h"
 #include "trainer/commands/commands.h"
 
-static const char weights_prefix[] = "weights"; // of the files that hold them
+static const char weights_prefix[] = "weights"; // prefix of the files that hold weights
 static const char suffix[] = ".safetensors";
 
 struct weights_export {
     const char *from, *to;
     bool force;
-    struct checkpoint *ck; // verified, data included
+    struct checkpoint *ck; // verified, including the data
     struct checkpoint_tensor *tensors;
     size_t count, bytes;
 };
@@ -24,15 +25,16 @@ static int check_target(const struct weights_export *x, struct error *e)
 {
     size_t length = strlen(x->to), end = sizeof suffix - 1;
     if (length <= end || strcmp(x->to + length - end, suffix) != 0)
-        return error_set(e, ERR_INVALID, "%s: export writes safetensors; let the name end in %s",
-                         x->to, suffix);
+        return error_set(e, ERR_INVALID,
+                         "%s: export writes safetensors files; let the name end in %s", x->to,
+                         suffix);
     if (path_exists(x->to) && !x->force)
-        return error_set(e, ERR_CONFLICT, "%s is there already; --force replaces it", x->to);
+        return error_set(e, ERR_CONFLICT, "%s already exists; --force replaces it", x->to);
     return 0;
 }
 
-// In the order of the manifest, which is that of the model.
-static void gather(struct weights_export *x)
+// Collects the weights in the order of the manifest, which is the order of the model.
+static void collect_tensors(struct weights_export *x)
 {
     const json_t *files = jget(checkpoint_manifest(x->ck), "files");
     json_t *file, *entry;
@@ -73,10 +75,12 @@ static int export_weights(struct weights_export *x, struct error *e)
         err = checkpoint_open(x->from, &x->ck, e);
     if (err)
         return err;
-    gather(x);
-    err = x->count
-              ? write_weights(x, e)
-              : error_set(e, ERR_INVALID, "%s holds no weights of the native trainer", x->from);
+    collect_tensors(x);
+    err = x->count ? write_weights(x, e)
+                   : error_set(e, ERR_INVALID,
+                               "%s holds no weights of the native trainer; name a folder that "
+                               "`muster-trainer run` saved",
+                               x->from);
     if (!err)
         printf("%s: %zu tensors, %zu bytes of weights, of step %lld\n", x->to, x->count, x->bytes,
                (long long)jget_int(checkpoint_manifest(x->ck), "step", 0));
@@ -88,9 +92,9 @@ static const char help_head[] =
     "Writes the weights of a checkpoint (the folder that holds manifest.json) as one safetensors\n"
     "file, under the names of the model's parameters, running statistics included. The checksums\n"
     "of the checkpoint are verified first.\n\n"
-    "Matrices are [in, out], filters [height, width, in, out], and flatten puts an image in the\n"
-    "order of rows, columns, channels; in PyTorch these are [out, in], [out, in, height, width]\n"
-    "and channels, rows, columns.\n\n";
+    "Matrices are [in, out], filters [height, width, in, out], and flatten orders an image by\n"
+    "row, column, channel; in PyTorch these are [out, in], [out, in, height, width] and channel,\n"
+    "row, column.\n\n";
 static const char help_tail[] = "\nexample:\n"
                                 "  muster-trainer export checkpoints/mnist/best mnist.safetensors\n"
                                 "  python3 -c 'import safetensors.torch as s; "
@@ -101,20 +105,20 @@ int command_export(int argc, char **argv)
     struct weights_export x = {0};
     bool show_help = false;
     const struct flag flags[] = {
-        {"force", 0, FLAG_BOOL, &x.force, NULL, "replace the file where it is there", 0, 0, NULL},
+        {"force", 0, FLAG_BOOL, &x.force, NULL, "replace an existing file", 0, 0, NULL},
         COMMAND_HELP_FLAG(&show_help),
         {0},
     };
-    const struct command_syntax words = {
+    const struct command_syntax syntax = {
         .flags = flags,
         .head = help_head,
         .tail = help_tail,
-        .wanted = "give a checkpoint and a file: muster-trainer export CHECKPOINT OUT.safetensors",
+        .usage = "give a checkpoint and a file: muster-trainer export CHECKPOINT OUT.safetensors",
         .count = 2,
     };
     struct error e = {0};
     const char *rest[2];
-    int err = command_parse(&words, argc, argv, &show_help, rest, &e);
+    int err = command_parse(&syntax, argc, argv, &show_help, rest, &e);
     if (!err && !show_help) {
         x.from = rest[0];
         x.to = rest[1];

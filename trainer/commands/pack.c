@@ -1,4 +1,4 @@
-// `muster-trainer pack`: a folder of class folders of pictures made into one file to train on.
+// `muster-trainer pack`: packs a folder of class folders of pictures into one file for training.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,17 +23,17 @@ struct image_packer {
     const char *folder, *out, *size;
     long long channels;
     bool skip_broken, terminal;
-    struct packed_shape shape;   // zero height: that of the first picture
-    struct dir_listing classes;  // of folders, sorted
+    struct packed_shape shape;   // height 0: take the shape of the first picture
+    struct dir_listing classes;  // names of the class folders, sorted
     struct dir_listing pictures; // "class/name", class by class, sorted
-    int64_t *labels;             // of each picture
-    int64_t others, broken;      // files that are no pictures by name; broken ones left out
+    int64_t *labels;             // [pictures]
+    int64_t other_files, broken; // other_files: not pictures by name; broken: left out
     struct packed_writer writer;
     uint8_t *pixels; // [shape]
-    int64_t drawn;   // when the bar was, microseconds
+    int64_t drawn;   // when the progress was drawn, monotonic microseconds
 };
 
-// --- what there is
+// --- listing the folder --------------------------------------------------------------------------
 
 static bool is_folder(const char *folder, const char *name)
 {
@@ -64,7 +64,7 @@ static int list_class(struct image_packer *p, const char *name, struct error *e)
         if (is_picture(files.names[i]))
             dir_listing_add(&p->pictures, path_join(name, files.names[i]));
         else
-            p->others++;
+            p->other_files++;
     size_t count = p->pictures.count;
     p->labels = xrealloc(p->labels, (count + 1) * sizeof *p->labels);
     for (size_t i = before; i < count; i++)
@@ -83,23 +83,24 @@ static int list_classes(struct image_packer *p, struct error *e)
     int rc = dir_listing_read(p->folder, "*", &all, e);
     for (size_t i = 0; i < all.count && !rc; i++) {
         if (!is_folder(p->folder, all.names[i])) {
-            p->others++;
+            p->other_files++;
             continue;
         }
         rc = list_class(p, all.names[i], e);
         dir_listing_add(&p->classes, xstrdup(all.names[i]));
     }
     if (!rc && !p->classes.count)
-        rc = error_set(e, ERR_INVALID,
-                       "%s: no folders; pictures are expected in a folder for each class",
-                       p->folder);
+        rc = error_set(
+            e, ERR_INVALID,
+            "%s contains no folders; put the pictures of each class into a folder of its own",
+            p->folder);
     dir_listing_free(&all);
     return rc;
 }
 
-// --- packing
+// --- packing -------------------------------------------------------------------------------------
 
-static void draw_bar(struct image_packer *p, size_t done)
+static void draw_progress(struct image_packer *p, size_t done)
 {
     int64_t now = clock_mono_us();
     if (!p->terminal || now - p->drawn < REDRAW_US)
@@ -110,7 +111,7 @@ static void draw_bar(struct image_packer *p, size_t done)
     fflush(stdout);
 }
 
-static void clear_bar(struct image_packer *p)
+static void clear_progress(struct image_packer *p)
 {
     if (p->drawn)
         fputs("\r\033[K", stdout);
@@ -126,7 +127,7 @@ static int read_picture(const struct image_packer *p, size_t i, struct picture *
     return rc;
 }
 
-// Without --size the first good picture has the size of all.
+// Without --size all images get the size of the first picture that is not broken.
 static int choose_shape(struct image_packer *p, struct error *e)
 {
     struct picture picture;
@@ -145,7 +146,8 @@ static int choose_shape(struct image_packer *p, struct error *e)
     if (!p->shape.height)
         return rc;
     if (p->shape.height > PACKED_SIDE_MAX || p->shape.width > PACKED_SIDE_MAX)
-        return error_set(e, ERR_INVALID, "%s is %lldx%lld pixels; choose a --size of at most %dx%d",
+        return error_set(e, ERR_INVALID,
+                         "%s has %lldx%lld pixels; choose a --size of at most %dx%d",
                          p->pictures.names[0], (long long)p->shape.height,
                          (long long)p->shape.width, PACKED_SIDE_MAX, PACKED_SIDE_MAX);
     return 0;
@@ -156,7 +158,7 @@ static int pack_one(struct image_packer *p, size_t i, struct error *e)
     struct picture picture;
     int rc = read_picture(p, i, &picture, e);
     if (rc == ERR_CORRUPT && p->skip_broken) {
-        clear_bar(p);
+        clear_progress(p);
         printf("left out: %s\n", e->text);
         p->broken++;
         return 0;
@@ -175,10 +177,10 @@ static int pack_all(struct image_packer *p, struct error *e)
     int rc =
         packed_begin(&p->writer, p->out, &p->shape, p->classes.names, (int64_t)p->classes.count, e);
     for (size_t i = 0; i < count && !rc; i++) {
-        draw_bar(p, i);
+        draw_progress(p, i);
         rc = pack_one(p, (size_t)keyed_permutation(PACK_ORDER, count, i), e);
     }
-    clear_bar(p);
+    clear_progress(p);
     if (!rc && p->writer.count == 0)
         rc = error_set(e, ERR_CORRUPT, "%s: every picture is broken", p->folder);
     if (rc)
@@ -188,18 +190,18 @@ static int pack_all(struct image_packer *p, struct error *e)
     return rc;
 }
 
-static void tell(const struct image_packer *p)
+static void print_result(const struct image_packer *p)
 {
     printf("%s: %zu images of %lldx%lldx%lld in %zu classes\n", p->out,
            p->pictures.count - (size_t)p->broken, (long long)p->shape.height,
            (long long)p->shape.width, (long long)p->shape.channels, p->classes.count);
     if (p->broken)
         printf("left out: %lld broken pictures\n", (long long)p->broken);
-    if (p->others)
-        printf("left out: %lld other files\n", (long long)p->others);
+    if (p->other_files)
+        printf("left out: %lld other files\n", (long long)p->other_files);
 }
 
-static int pack(struct image_packer *p, struct error *e)
+static int pack_folder(struct image_packer *p, struct error *e)
 {
     int rc = list_classes(p, e);
     if (!rc)
@@ -207,11 +209,11 @@ static int pack(struct image_packer *p, struct error *e)
     if (!rc)
         rc = pack_all(p, e);
     if (!rc)
-        tell(p);
+        print_result(p);
     return rc;
 }
 
-// --- the command
+// --- the command ---------------------------------------------------------------------------------
 
 static int read_size(struct image_packer *p, struct error *e)
 {
@@ -224,15 +226,15 @@ static int read_size(struct image_packer *p, struct error *e)
     if (*end || p->shape.height < 1 || p->shape.height > PACKED_SIDE_MAX || p->shape.width < 1 ||
         p->shape.width > PACKED_SIDE_MAX)
         return error_set(e, ERR_INVALID,
-                         "--size wants HEIGHTxWIDTH, 1 to %d pixels each, not \"%s\"",
+                         "--size must be HEIGHTxWIDTH, 1 to %d pixels each, not \"%s\"",
                          PACKED_SIDE_MAX, p->size);
     return 0;
 }
 
-static int check_words(struct image_packer *p, const char *const *words, struct error *e)
+static int check_arguments(struct image_packer *p, const char *const *words, struct error *e)
 {
     if (p->channels != 1 && p->channels != 3)
-        return error_set(e, ERR_INVALID, "--channels wants 1 (grey) or 3 (colours), not %lld",
+        return error_set(e, ERR_INVALID, "--channels must be 1 (grey) or 3 (colour), not %lld",
                          p->channels);
     p->folder = words[0];
     p->out = words[1];
@@ -242,8 +244,8 @@ static int check_words(struct image_packer *p, const char *const *words, struct 
 static const char help_head[] =
     "usage: muster-trainer pack FOLDER OUT [FLAGS]\n\n"
     "Packs a folder of pictures (PNG, JPEG, PNM) for `data: {format: images, path: OUT}`. Each\n"
-    "folder in FOLDER is a class; classes are numbered by name. Pictures of another size are cut\n"
-    "to its shape around their middle and resized. They are written in a random order, always\n"
+    "folder in FOLDER is a class; classes are numbered by name. Pictures of another size are\n"
+    "cropped around their centre and resized. They are written in a random order, which is always\n"
     "the same, so that validation_count takes some of every class.\n\n";
 static const char help_tail[] = "\nexample:\n"
                                 "  muster-trainer pack flowers/ flowers.images --size 64x64\n";
@@ -253,28 +255,28 @@ int command_pack(int argc, char **argv)
     struct image_packer p = {.channels = 3, .terminal = isatty(STDOUT_FILENO)};
     bool show_help = false;
     const struct flag flags[] = {
-        {"size", 's', FLAG_STRING, &p.size, "HxW", "of all images (default: that of the first)", 0,
-         0, NULL},
-        {"channels", 'c', FLAG_INT, &p.channels, "N", "1: grey; 3: colours (default)", 0, 0, NULL},
+        {"size", 's', FLAG_STRING, &p.size, "HxW",
+         "size of all images (default: that of the first)", 0, 0, NULL},
+        {"channels", 'c', FLAG_INT, &p.channels, "N", "1: grey; 3: colour (default)", 0, 0, NULL},
         {"skip-broken", 0, FLAG_BOOL, &p.skip_broken, NULL,
-         "leave broken pictures out instead of refusing them", 0, 0, NULL},
+         "leave out broken pictures instead of failing", 0, 0, NULL},
         COMMAND_HELP_FLAG(&show_help),
         {0},
     };
-    const struct command_syntax words = {
+    const struct command_syntax syntax = {
         .flags = flags,
         .head = help_head,
         .tail = help_tail,
-        .wanted = "give a folder and a file to write: muster-trainer pack FOLDER OUT",
+        .usage = "give a folder and a file to write: muster-trainer pack FOLDER OUT",
         .count = 2,
     };
     struct error e = {0};
     const char *rest[2];
-    int err = command_parse(&words, argc, argv, &show_help, rest, &e);
+    int err = command_parse(&syntax, argc, argv, &show_help, rest, &e);
     if (!err && !show_help)
-        err = check_words(&p, rest, &e);
+        err = check_arguments(&p, rest, &e);
     if (!err && !show_help)
-        err = pack(&p, &e);
+        err = pack_folder(&p, &e);
     dir_listing_free(&p.classes);
     dir_listing_free(&p.pictures);
     free(p.labels);

@@ -32,22 +32,22 @@ void progress_bar_best(struct progress_bar *p, double value)
         p->best = value;
 }
 
-static void clear(struct progress_bar *p)
+static void clear_bar(struct progress_bar *p)
 {
     if (p->drawn)
         fputs("\r\033[K", stdout);
     p->drawn = false;
 }
 
-static int width(void)
+static int terminal_width(void)
 {
     struct winsize size;
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
                                                                            : WIDTH_DEFAULT;
 }
 
-__attribute__((format(printf, 2, 3))) static void add(char line[LINE_MAX_BYTES], const char *fmt,
-                                                      ...)
+__attribute__((format(printf, 2, 3))) static void append_text(char line[LINE_MAX_BYTES],
+                                                              const char *fmt, ...)
 {
     size_t used = strlen(line);
     va_list args;
@@ -68,16 +68,17 @@ void progress_bar_step(struct progress_bar *p, int64_t step, double loss)
     char line[LINE_MAX_BYTES] = "", left[64];
     int64_t full = step * BAR_WIDTH / p->steps, done = step - p->first_step;
     for (int i = 0; i < BAR_WIDTH; i++)
-        add(line, i < full ? "#" : ".");
-    add(line, " %lld/%lld  loss %.4f", (long long)step, (long long)p->steps, loss);
+        append_text(line, i < full ? "#" : ".");
+    append_text(line, " %lld/%lld  loss %.4f", (long long)step, (long long)p->steps, loss);
     if (done > 0)
-        add(line, "  %s left",
+        append_text(
+            line, "  %s left",
             duration_format((now - p->first_seen) / done * (p->steps - step), left, sizeof left));
     if (!isnan(p->best))
-        add(line, "  best %.4g", p->best);
+        append_text(line, "  best %.4g", p->best);
     if (p->samples_per_second > 0)
-        add(line, "  %.0f samples/s", p->samples_per_second);
-    printf("\r\033[K%.*s", width() - 1, line);
+        append_text(line, "  %.0f samples/s", p->samples_per_second);
+    printf("\r\033[K%.*s", terminal_width() - 1, line);
     fflush(stdout);
     p->drawn = true;
 }
@@ -85,7 +86,7 @@ void progress_bar_step(struct progress_bar *p, int64_t step, double loss)
 void progress_bar_line(struct progress_bar *p, const char *fmt, ...)
 {
     va_list args;
-    clear(p);
+    clear_bar(p);
     va_start(args, fmt);
     vprintf(fmt, args);
     va_end(args);
@@ -95,6 +96,6 @@ void progress_bar_line(struct progress_bar *p, const char *fmt, ...)
 
 void progress_bar_close(struct progress_bar *p)
 {
-    clear(p);
+    clear_bar(p);
     fflush(stdout);
 }

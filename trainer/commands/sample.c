@@ -1,4 +1,4 @@
-// `muster-trainer sample`: continues a text, byte by byte, with the weights of a gpt checkpoint.
+// `muster-trainer sample`: continues a text byte by byte with the weights of a gpt checkpoint.
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@
 #include "trainer/commands/commands.h"
 #include "trainer/ops/ops.h"
 
-#define SAMPLE_DRAW UINT64_C(0x73616d706c65) // sets these draws apart from all others of the seed
+// key of these random draws, distinct from all others of the seed
+#define SAMPLE_DRAW UINT64_C(0x73616d706c65)
 
 enum { BYTE_VALUES = 256 };
 
@@ -29,7 +30,7 @@ struct sampler {
     uint64_t seed;
 };
 
-static int load(struct sampler *s, const char *folder, struct error *e)
+static int load_model(struct sampler *s, const char *folder, struct error *e)
 {
     struct checkpoint *ck = NULL;
     int err = checkpoint_open(folder, &ck, e);
@@ -37,7 +38,8 @@ static int load(struct sampler *s, const char *folder, struct error *e)
         return err;
     const json_t *spec = jget(checkpoint_manifest(ck), "model");
     if (strcmp(jget_string(spec, "family", ""), "gpt") != 0) {
-        err = error_set(e, ERR_INVALID, "%s is a checkpoint of family \"%s\"; text comes from gpt",
+        err = error_set(e, ERR_INVALID,
+                        "%s is a checkpoint of family \"%s\"; only family gpt can continue a text",
                         folder, jget_string(spec, "family", "?"));
         goto out;
     }
@@ -62,8 +64,8 @@ out:
     return err;
 }
 
-// The window slides: the model sees the last `context` tokens.
-static void push(struct sampler *s, int32_t token)
+// Appends to the sliding window: the model sees the last `context` tokens.
+static void append_token(struct sampler *s, int32_t token)
 {
     if (s->length == s->shape.context) {
         memmove(s->tokens, s->tokens + 1, (size_t)(s->length - 1) * sizeof *s->tokens);
@@ -72,19 +74,22 @@ static void push(struct sampler *s, int32_t token)
     s->tokens[s->length++] = token;
 }
 
-static int feed(struct sampler *s, const char *prompt, struct error *e)
+static int append_prompt(struct sampler *s, const char *prompt, struct error *e)
 {
     for (const char *c = prompt[0] ? prompt : "\n"; *c; c++) {
         if ((unsigned char)*c >= s->shape.vocabulary)
-            return error_set(e, ERR_INVALID, "byte %d of the prompt is not in the model's %lld",
-                             (unsigned char)*c, (long long)s->shape.vocabulary);
-        push(s, (unsigned char)*c);
+            return error_set(
+                e, ERR_INVALID,
+                "the prompt contains byte %d, but the model's vocabulary has %lld entries",
+                (unsigned char)*c, (long long)s->shape.vocabulary);
+        append_token(s, (unsigned char)*c);
     }
     return 0;
 }
 
-// Softmax with temperature, then the inverse of the distribution; temperature 0 takes the largest.
-static int32_t draw(const struct sampler *s, int64_t position)
+// Samples from the softmax with temperature by inverting the cumulative distribution. Temperature 0
+// takes the largest logit.
+static int32_t sample_token(const struct sampler *s, int64_t position)
 {
     int count = s->shape.vocabulary < BYTE_VALUES ? (int)s->shape.vocabulary : BYTE_VALUES;
     int best = 0;
@@ -111,16 +116,16 @@ static int32_t draw(const struct sampler *s, int64_t position)
 
 static int write_text(struct sampler *s, const char *prompt, int64_t bytes, struct error *e)
 {
-    int err = feed(s, prompt, e);
+    int err = append_prompt(s, prompt, e);
     model_set_parameters(s->model, s->weights);
     fputs(prompt, stdout);
     for (int64_t i = 0; i < bytes && !err; i++) {
         err = model_next_logits(s->model, s->tokens, s->length, s->logits, e);
         if (err)
             break;
-        int32_t token = draw(s, i);
+        int32_t token = sample_token(s, i);
         putchar(token);
-        push(s, token);
+        append_token(s, token);
     }
     if (!err && (fflush(stdout) || ferror(stdout)))
         err = error_set_errno(e, ERR_IO, errno, "cannot write the text");
@@ -132,7 +137,7 @@ static int read_temperature(const char *text, double *out, struct error *e)
     char *end;
     *out = strtod(text, &end);
     if (end == text || *end || !isfinite(*out) || *out < 0)
-        return error_set(e, ERR_INVALID, "--temperature wants a number from 0 on, not \"%s\"",
+        return error_set(e, ERR_INVALID, "--temperature must be a number of 0 or more, not \"%s\"",
                          text);
     return 0;
 }
@@ -154,22 +159,22 @@ int command_sample(int argc, char **argv)
         {"prompt", 'p', FLAG_STRING, &prompt, "TEXT", "the text to continue", 0, 0, NULL},
         {"bytes", 0, FLAG_INT, &bytes, "N", "bytes to write (default 200)", 0, 1 << 30, NULL},
         {"temperature", 't', FLAG_STRING, &temperature, "T",
-         "0: always the likeliest byte; 1: as learnt (default 0.8)", 0, 0, NULL},
-        {"seed", 0, FLAG_INT, &seed, "S", "of the draws (default 0)", 0, 0, NULL},
+         "0: always the most likely byte; 1: as learnt (default 0.8)", 0, 0, NULL},
+        {"seed", 0, FLAG_INT, &seed, "S", "seed of the random draws (default 0)", 0, 0, NULL},
         COMMAND_HELP_FLAG(&show_help),
         {0},
     };
-    const struct command_syntax words = {
+    const struct command_syntax syntax = {
         .flags = flags,
         .head = help_head,
         .tail = help_tail,
-        .wanted = "give one checkpoint: muster-trainer sample CHECKPOINT",
+        .usage = "give one checkpoint: muster-trainer sample CHECKPOINT",
         .count = 1,
     };
     struct sampler s = {0};
     struct error e = {0};
     const char *folder;
-    int err = command_parse(&words, argc, argv, &show_help, &folder, &e);
+    int err = command_parse(&syntax, argc, argv, &show_help, &folder, &e);
     if (!err && !show_help)
         err = read_temperature(temperature, &s.temperature, &e);
     s.seed = (uint64_t)seed;
@@ -177,7 +182,7 @@ int command_sample(int argc, char **argv)
         err = ops_open(OPS_AUTO, &e);
     ops_init_thread();
     if (!err && !show_help)
-        err = load(&s, folder, &e);
+        err = load_model(&s, folder, &e);
     if (!err && !show_help)
         err = write_text(&s, prompt, bytes, &e);
     model_free(s.model);

@@ -1,5 +1,5 @@
-// `muster-trainer worker`: the process of one rank, started by an agent. Everything it needs is in
-// the environment (wire contract, section 1b, and torchrun's names).
+// `muster-trainer worker`: the process of one rank, started by an agent. Its whole input is in the
+// environment: the DET_* variables (docs/wire.md) and torchrun's names.
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -23,16 +23,16 @@ struct trainer_worker {
     int64_t seed;
     const char *address; // of this machine
     struct cluster_launcher *link;
-    char **restore; // folders
+    char **restore; // checkpoint folders to resume from
     int restore_count;
 };
 
-// The environment.
+// --- the environment -----------------------------------------------------------------------------
 
 struct environment_variable {
     const char *name;
     bool required;
-    const char **text; // one of these three
+    const char **text; // one of text, number and json
     int64_t *number;
     json_t **json;
 };
@@ -42,7 +42,7 @@ static int read_number(const char *name, const char *text, int64_t *out, struct 
     char *end;
     long long number = strtoll(text, &end, 10);
     if (end == text || *end)
-        return error_set(e, ERR_INVALID, "%s is \"%s\", not a whole number", name, text);
+        return error_set(e, ERR_INVALID, "%s is \"%s\", but must be a whole number", name, text);
     *out = number;
     return 0;
 }
@@ -92,16 +92,16 @@ static int read_environment(struct trainer_worker *w, struct error *e)
             return err;
     }
     if (world < 1 || world > LIMIT_SLOTS_PER_TRIAL || rank < 0 || rank >= world)
-        return error_set(e, ERR_INVALID, "RANK=%lld and WORLD_SIZE=%lld do not fit",
-                         (long long)rank, (long long)world);
+        return error_set(e, ERR_INVALID, "RANK=%lld does not fit WORLD_SIZE=%lld", (long long)rank,
+                         (long long)world);
     c->rank = (int)rank;
     c->world = (int)world;
     return 0;
 }
 
-// Where to go on: the checkpoint the master names, then the trial's others, newest first.
+// --- checkpoints to resume from ------------------------------------------------------------------
 
-static int add_folder(struct trainer_worker *w, const char *uuid, struct error *e)
+static int add_restore_folder(struct trainer_worker *w, const char *uuid, struct error *e)
 {
     const json_t *storage = jget(w->config, "checkpoint_storage");
     w->restore = xrealloc(w->restore, (size_t)(w->restore_count + 1) * sizeof *w->restore);
@@ -111,29 +111,28 @@ static int add_folder(struct trainer_worker *w, const char *uuid, struct error *
     return err;
 }
 
-static int find_checkpoints(struct trainer_worker *w, struct error *e)
+static int find_restore_folders(struct trainer_worker *w, struct error *e)
 {
     const char *latest = getenv("DET_LATEST_CHECKPOINT");
     if (!latest || !latest[0] || w->cluster.rank > 0)
         return 0;
     char **uuids = NULL, why[ERROR_TEXT_MAX];
     int count = 0;
-    int err = add_folder(w, latest, e);
+    int err = add_restore_folder(w, latest, e);
     if (!err && cluster_launcher_checkpoints(w->link, &uuids, &count, e)) {
-        log_warn("earlier checkpoints are not known", "err=%s",
-                 log_quote(why, sizeof why, e->text));
+        log_warn("cannot list earlier checkpoints", "err=%s", log_quote(why, sizeof why, e->text));
         count = 0;
     }
     for (int i = 0; i < count; i++) {
         if (!err && strcmp(uuids[i], latest) != 0)
-            err = add_folder(w, uuids[i], e);
+            err = add_restore_folder(w, uuids[i], e);
         free(uuids[i]);
     }
     free(uuids);
     return err;
 }
 
-static int train(struct trainer_worker *w, struct error *e)
+static int run_worker(struct trainer_worker *w, struct error *e)
 {
     struct launcher launcher = cluster_launcher_base(w->link);
     int err = expconf_resolve_trainer(w->config, w->hparams, &w->trainer, e);
@@ -141,7 +140,7 @@ static int train(struct trainer_worker *w, struct error *e)
         launcher.ops->permanent_failure(launcher.ctx, e->text);
         return err;
     }
-    err = find_checkpoints(w, e);
+    err = find_restore_folders(w, e);
     if (err)
         return err;
     const json_t *searcher = jget(w->config, "searcher");
@@ -163,20 +162,22 @@ static int train(struct trainer_worker *w, struct error *e)
     enum training_end end;
     err = training_job_run(&job, &end, e);
     if (!err && job.rank == 0)
-        puts(end == TRAINING_DRAINED ? "training stopped as asked; the state is saved"
+        puts(end == TRAINING_DRAINED ? "training stopped as requested; the state is saved"
                                      : "training completed");
     return err;
 }
 
 static const char help[] =
     "usage: muster-trainer worker\n\n"
-    "One rank of a trial. An agent starts it with everything in the environment (DET_MASTER,\n"
+    "Runs one rank of a trial. An agent starts it with all settings in the environment "
+    "(DET_MASTER,\n"
     "DET_SESSION_TOKEN, DET_EXPERIMENT_CONFIG, RANK, WORLD_SIZE, ...); the current folder holds\n"
     "the experiment's files. To train without a cluster: muster-trainer run FILE\n";
 
-// On a GPU slot this process becomes the trainer for GPUs, a program of its own beside this one:
-// only it loads NVIDIA's libraries. Returns where it is to stay what it is.
-static int become_gpu_worker(struct error *e)
+// On a GPU slot this process replaces itself with the trainer for GPUs, a separate program in the
+// same folder, because only that program loads NVIDIA's libraries. Returns if this program is the
+// right one.
+static int exec_gpu_worker(struct error *e)
 {
 #ifndef MUSTER_CUDA
     const char *gpu = getenv("CUDA_VISIBLE_DEVICES");
@@ -188,11 +189,12 @@ static int become_gpu_worker(struct error *e)
     path[n] = '\0';
     memcpy(strrchr(path, '/') + 1, name, sizeof name);
     execv(path, argv);
-    return error_set_errno(e, ERR_NOT_FOUND, errno,
-                           "this is a GPU slot, and %s cannot be started. Muster has it where it "
-                           "was built with the CUDA toolkit; with --gpus none the agent of this "
-                           "machine gives CPU slots",
-                           path);
+    return error_set_errno(
+        e, ERR_NOT_FOUND, errno,
+        "this is a GPU slot, but %s cannot be started. Build Muster with the CUDA "
+        "toolkit to get it, or start the agent of this machine with --gpus none to "
+        "offer CPU slots",
+        path);
 #else
     (void)e;
     return 0;
@@ -209,14 +211,14 @@ int command_worker(int argc, char **argv)
     struct trainer_worker w = {0};
     struct error e = {0};
     char why[ERROR_TEXT_MAX];
-    setvbuf(stdout, NULL, _IOLBF, 0); // the lines are the task's log
-    int err = become_gpu_worker(&e);
+    setvbuf(stdout, NULL, _IOLBF, 0); // stdout is the task's log
+    int err = exec_gpu_worker(&e);
     if (!err)
         err = read_environment(&w, &e);
     if (!err)
         err = cluster_launcher_open(&w.cluster, &w.link, &e);
     if (!err)
-        err = train(&w, &e);
+        err = run_worker(&w, &e);
     if (err)
         log_error("training failed", "alloc=%s rank=%d err=%s",
                   w.cluster.allocation ? w.cluster.allocation : "", w.cluster.rank,

@@ -22,78 +22,80 @@
 enum {
     QUEUE_MAX = 65536,
     BATCH_MAX = 256,
-    MEETING_S = 600,
+    RENDEZVOUS_S = 600,
     REPORT_S = 1800,
-    LAST_WORDS_S = 5,
+    SHUTDOWN_S = 5,
     LISTEN_PAUSE_S = 1
 };
 
 struct cluster_launcher {
     struct cluster_launcher_config config;
     char *allocation_path, *trial_path, *metrics_path, *progress_path;
-    struct client *caller;   // of the compute thread
-    struct client *reporter; // of the reporting thread
-    struct client *listener; // of the listening thread
+    struct client *caller;   // used by the compute thread
+    struct client *reporter; // used by the reporter
+    struct client *listener; // used by the listener
     struct mailbox *queue;   // of struct queued_report
     pthread_t reporting, listening;
-    bool threads;      // they run
-    atomic_bool drain; // somebody wants it
-    atomic_bool leave; // ends the threads' calls
-    atomic_bool lost;  // a report could not be delivered; `loss` says why
-    struct error loss; // written before `lost` is set
-    int gathers;       // all_gathers so far
+    bool threads;                 // the reporter and the listener run
+    atomic_bool drain;            // the master asked for it
+    atomic_bool stopping;         // cancels the calls of the threads
+    atomic_bool unreachable;      // a report could not be delivered
+    struct error why_unreachable; // written before `unreachable` is set
+    int gathers;                  // number of all_gathers so far
 };
 
-// Another start of the trial has taken over: whatever this process does now is void.
-static void check_fence(const struct cluster_launcher *l, struct client *c, const struct error *e)
+// Another start of the trial has taken over, and the master rejects all that this process reports.
+static void exit_if_fenced(const struct cluster_launcher *l, struct client *c,
+                           const struct error *e)
 {
     if (client_status(c) != 403 || !strstr(e->text, "allocation has ended"))
         return;
-    log_error("this start of the trial has ended; another may have taken over", "alloc=%s rank=%d",
-              l->config.allocation, l->config.rank);
+    log_error("this start of the trial has ended and another one may have taken over; exiting",
+              "alloc=%s rank=%d", l->config.allocation, l->config.rank);
     fflush(stdout);
     _exit(CLUSTER_LAUNCHER_FENCED);
 }
 
-static int call(struct cluster_launcher *l, struct client *c, const char *method, const char *path,
-                const json_t *body, int patience_s, json_t **answer, struct error *e)
+static int call_master(struct cluster_launcher *l, struct client *c, const char *method,
+                       const char *path, const json_t *body, int patience_s, json_t **answer,
+                       struct error *e)
 {
     int64_t deadline = clock_mono_us() + patience_s * SECOND;
     int err = client_call_retry(c, method, path, body, deadline, answer, e);
     if (err)
-        check_fence(l, c, e);
+        exit_if_fenced(l, c, e);
     return err;
 }
 
-// Reports.
+// --- reports -------------------------------------------------------------------------------------
 
-static void deliver(struct cluster_launcher *l, const char *path, const json_t *body)
+static void post_report(struct cluster_launcher *l, const char *path, const json_t *body)
 {
     struct error e = {0};
     char why[ERROR_TEXT_MAX];
-    if (atomic_load(&l->lost))
+    if (atomic_load(&l->unreachable))
         return;
     int err;
-    do { // a master that answers and asks for patience, as with a full disk, gets it
-        err = call(l, l->reporter, "POST", path, body, REPORT_S, NULL, &e);
+    do { // the master may ask for patience, for example while its disk is full
+        err = call_master(l, l->reporter, "POST", path, body, REPORT_S, NULL, &e);
     } while (err == ERR_UNAVAILABLE && client_retry_after(l->reporter) > 0 &&
-             !atomic_load(&l->leave));
+             !atomic_load(&l->stopping));
     if (!err)
         return;
     if (err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_BUSY || err == ERR_PEER) {
-        l->loss = e;
-        atomic_store(&l->lost, true);
+        l->why_unreachable = e;
+        atomic_store(&l->unreachable, true);
     }
-    log_error("report not accepted", "path=%s err=%s", path, log_quote(why, sizeof why, e.text));
+    log_error("the master did not accept a report", "path=%s err=%s", path,
+              log_quote(why, sizeof why, e.text));
 }
 
-static void deliver_metrics(struct cluster_launcher *l, struct queued_report *const *reports,
-                            size_t n)
+static void post_metrics(struct cluster_launcher *l, struct queued_report *const *reports, size_t n)
 {
-    json_t *columns = report_batch_columns(reports, n, l->config.run);
+    json_t *columns = report_batch_json(reports, n, l->config.run);
     json_t *progress = json_pack("{s:f, s:b}", "progress", reports[n - 1]->progress, "isRaw", 1);
-    deliver(l, l->metrics_path, columns);
-    deliver(l, l->progress_path, progress);
+    post_report(l, l->metrics_path, columns);
+    post_report(l, l->progress_path, progress);
     json_decref(progress);
     json_decref(columns);
 }
@@ -107,9 +109,9 @@ static void *run_reporter(void *arg)
         for (size_t i = 0, run; i < n; i += run) {
             run = report_batch_size(reports + i, n - i);
             if (reports[i]->path)
-                deliver(l, reports[i]->path, reports[i]->body);
+                post_report(l, reports[i]->path, reports[i]->body);
             else
-                deliver_metrics(l, reports + i, run);
+                post_metrics(l, reports + i, run);
         }
         for (size_t i = 0; i < n; i++)
             queued_report_free(reports[i]);
@@ -117,35 +119,35 @@ static void *run_reporter(void *arg)
     return NULL;
 }
 
-static void send_report(struct cluster_launcher *l, const struct queued_report *report)
+static void enqueue_report(struct cluster_launcher *l, const struct queued_report *report)
 {
     struct queued_report *r = xcalloc(1, sizeof *r);
     *r = *report;
     if (mailbox_send_wait(l->queue, r))
-        queued_report_free(r); // closed: the process is on its way out
+        queued_report_free(r); // the queue is closed because the process is ending
 }
 
-static void post(struct cluster_launcher *l, char *path, json_t *body)
+static void enqueue_call(struct cluster_launcher *l, char *path, json_t *body)
 {
     must(body);
-    send_report(l, &(struct queued_report){.path = path, .body = body});
+    enqueue_report(l, &(struct queued_report){.path = path, .body = body});
 }
 
 static void *run_listener(void *arg)
 {
     struct cluster_launcher *l = arg;
     char *path = xasprintf("%s/signals/preemption?timeout_seconds=20", l->allocation_path);
-    while (!atomic_load(&l->leave) && !atomic_load(&l->drain)) {
+    while (!atomic_load(&l->stopping) && !atomic_load(&l->drain)) {
         struct error e = {0};
         json_t *answer = NULL;
         int err = client_call(l->listener, "GET", path, NULL, &answer, &e);
         if (err) {
-            check_fence(l, l->listener, &e);
-            for (int i = 0; i < 10 * LISTEN_PAUSE_S && !atomic_load(&l->leave); i++)
+            exit_if_fenced(l, l->listener, &e);
+            for (int i = 0; i < 10 * LISTEN_PAUSE_S && !atomic_load(&l->stopping); i++)
                 clock_sleep_us(SECOND / 10);
         } else if (jget_bool(answer, "preempt", false)) {
             atomic_store(&l->drain, true);
-            log_info("drain asked for", "alloc=%s", l->config.allocation);
+            log_info("drain requested", "alloc=%s", l->config.allocation);
         }
         json_decref(answer);
     }
@@ -153,7 +155,7 @@ static void *run_listener(void *arg)
     return NULL;
 }
 
-// The operations of a link.
+// --- the operations of the launcher --------------------------------------------------------------
 
 static int cluster_gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
 {
@@ -163,10 +165,10 @@ static int cluster_gather(void *ctx, const json_t *mine, json_t **all, struct er
     snprintf(id, sizeof id, "%d:%d", l->gathers++, l->config.rank);
     json_t *body =
         json_pack("{s:s, s:i, s:O}", "requestUuid", id, "numPeers", l->config.world, "data", mine);
-    int err = call(l, l->caller, "POST", path, body, MEETING_S, &answer, e);
+    int err = call_master(l, l->caller, "POST", path, body, RENDEZVOUS_S, &answer, e);
     json_t *data = jget(answer, "data");
     if (err)
-        error_prefix(e, "the ranks could not meet");
+        error_prefix(e, "the rendezvous of the ranks failed");
     else if (json_array_size(data) != (size_t)l->config.world)
         err = error_set(e, ERR_PEER, "the master gathered %zu of %d ranks", json_array_size(data),
                         l->config.world);
@@ -180,7 +182,7 @@ static int cluster_gather(void *ctx, const json_t *mine, json_t **all, struct er
 
 static void cluster_step(void *ctx, int64_t step, double loss)
 {
-    (void)ctx, (void)step, (void)loss; // reports are enough here
+    (void)ctx, (void)step, (void)loss; // the metrics are sufficient here
 }
 
 static void cluster_metrics(void *ctx, const char *group, int64_t step, int64_t steps,
@@ -189,46 +191,47 @@ static void cluster_metrics(void *ctx, const char *group, int64_t step, int64_t 
     struct cluster_launcher *l = ctx;
     char line[METRICS_LINE_MAX];
     puts(metrics_line(line, sizeof line, step, steps, metrics));
-    // A copy: the reporting thread shares no object with this one.
-    send_report(l, &(struct queued_report){.group = group,
-                                           .step = step,
-                                           .progress = (double)step / (double)steps,
-                                           .wall_us = clock_wall_us(),
-                                           .metrics = json_deep_copy(metrics)});
+    // The reporter gets a copy, because threads share no JSON objects.
+    enqueue_report(l, &(struct queued_report){.group = group,
+                                              .step = step,
+                                              .progress = (double)step / (double)steps,
+                                              .wall_us = clock_wall_us(),
+                                              .metrics = json_deep_copy(metrics)});
 }
 
-static void cluster_checkpoint(void *ctx, const struct snapshot_info *place)
+static void cluster_checkpoint(void *ctx, const struct snapshot_info *info)
 {
     struct cluster_launcher *l = ctx;
     struct error e = {0};
     char time[CLOCK_RFC3339_MAX], why[ERROR_TEXT_MAX];
     json_t *resources = NULL;
-    if (checkpoint_resources(place->folder, &resources, &e)) {
-        log_error("checkpoint not registered", "checkpoint=%s err=%s", place->id,
+    if (checkpoint_resources(info->folder, &resources, &e)) {
+        log_error("cannot register the checkpoint", "checkpoint=%s err=%s", info->id,
                   log_quote(why, sizeof why, e.text));
         return;
     }
-    printf("step %lld  checkpoint %s\n", (long long)place->step, place->id);
-    post(l, xstrdup("/api/v1/checkpoints"),
-         json_pack("{s:s, s:s, s:s, s:{s:I}, s:o, s:s, s:s, s:{}}", "uuid", place->id, "taskId",
-                   l->config.task, "allocationId", l->config.allocation, "metadata",
-                   "steps_completed", (json_int_t)place->step, "resources", resources, "state",
-                   "STATE_COMPLETED", "reportTime", clock_format(clock_wall_us(), time),
-                   "training"));
+    printf("step %lld  checkpoint %s\n", (long long)info->step, info->id);
+    enqueue_call(l, xstrdup("/api/v1/checkpoints"),
+                 json_pack("{s:s, s:s, s:s, s:{s:I}, s:o, s:s, s:s, s:{}}", "uuid", info->id,
+                           "taskId", l->config.task, "allocationId", l->config.allocation,
+                           "metadata", "steps_completed", (json_int_t)info->step, "resources",
+                           resources, "state", "STATE_COMPLETED", "reportTime",
+                           clock_format(clock_wall_us(), time), "training"));
 }
 
 static void cluster_note(void *ctx, const char *text)
 {
     (void)ctx;
-    puts(text); // to the task's log
+    puts(text); // stdout is the task's log
 }
 
 static int cluster_poll(void *ctx, bool *drain, struct error *e)
 {
     struct cluster_launcher *l = ctx;
     *drain = atomic_load(&l->drain);
-    if (atomic_load(&l->lost))
-        return error_set(e, ERR_UNAVAILABLE, "the master is lost: %s", l->loss.text);
+    if (atomic_load(&l->unreachable))
+        return error_set(e, ERR_UNAVAILABLE, "the master is unreachable: %s",
+                         l->why_unreachable.text);
     return 0;
 }
 
@@ -241,14 +244,15 @@ static void cluster_permanent_failure(void *ctx, const char *why)
     json_t *body = json_pack("{s:s}", "reason", "EXITED_REASON_INVALID_HP");
     log_error("no restart can help", "rank=%d err=%s", l->config.rank,
               log_quote(quoted, sizeof quoted, why));
-    int err = call(l, l->caller, "POST", path, body, LAST_WORDS_S, NULL, &e);
-    if (err && err != ERR_INVALID) // another rank was first
-        log_error("early exit not reported", "err=%s", log_quote(quoted, sizeof quoted, e.text));
+    int err = call_master(l, l->caller, "POST", path, body, SHUTDOWN_S, NULL, &e);
+    if (err && err != ERR_INVALID) // ERR_INVALID: another rank reported first
+        log_error("cannot report the early exit", "err=%s",
+                  log_quote(quoted, sizeof quoted, e.text));
     json_decref(body);
     free(path);
 }
 
-static void end_threads(struct cluster_launcher *l, int64_t patience_us)
+static void stop_threads(struct cluster_launcher *l, int64_t patience_us)
 {
     if (!l->threads)
         return;
@@ -257,10 +261,10 @@ static void end_threads(struct cluster_launcher *l, int64_t patience_us)
     until.tv_sec += patience_us / SECOND;
     mailbox_close(l->queue);
     if (pthread_timedjoin_np(l->reporting, NULL, &until)) {
-        atomic_store(&l->leave, true);
+        atomic_store(&l->stopping, true);
         pthread_join(l->reporting, NULL);
     }
-    atomic_store(&l->leave, true);
+    atomic_store(&l->stopping, true);
     pthread_join(l->listening, NULL);
     l->threads = false;
 }
@@ -271,8 +275,8 @@ static int cluster_finish(void *ctx, bool drained, struct error *e)
     if (!l->threads)
         return 0;
     if (drained)
-        post(l, xasprintf("%s/signals/ack_preemption", l->allocation_path), json_object());
-    end_threads(l, 2 * REPORT_S * SECOND);
+        enqueue_call(l, xasprintf("%s/signals/ack_preemption", l->allocation_path), json_object());
+    stop_threads(l, 2 * REPORT_S * SECOND);
     bool drain;
     return cluster_poll(l, &drain, e);
 }
@@ -293,17 +297,17 @@ struct launcher cluster_launcher_base(struct cluster_launcher *l)
     return (struct launcher){.ops = &cluster_ops, .ctx = l};
 }
 
-// Opening and closing.
+// --- opening and closing -------------------------------------------------------------------------
 
 static int start_threads(struct cluster_launcher *l, struct error *e)
 {
     l->queue = mailbox_new(QUEUE_MAX);
     if (pthread_create(&l->reporting, NULL, run_reporter, l))
-        return error_set(e, ERR_INTERNAL, "no thread to report to the master");
+        return error_set(e, ERR_INTERNAL, "cannot start the thread that reports to the master");
     if (pthread_create(&l->listening, NULL, run_listener, l)) {
         mailbox_close(l->queue);
         pthread_join(l->reporting, NULL);
-        return error_set(e, ERR_INTERNAL, "no thread to listen to the master");
+        return error_set(e, ERR_INTERNAL, "cannot start the thread that listens to the master");
     }
     l->threads = true;
     return 0;
@@ -324,7 +328,7 @@ int cluster_launcher_open(const struct cluster_launcher_config *config,
                                            .auth = CLIENT_TASK,
                                            .token = config->token,
                                            .ca_file = config->ca_file,
-                                           .cancel = &l->leave};
+                                           .cancel = &l->stopping};
     int err = client_open(&options, &l->caller, e);
     if (!err && config->rank == 0) {
         err = client_open(&options, &l->reporter, e);
@@ -345,7 +349,7 @@ void cluster_launcher_close(struct cluster_launcher *l)
 {
     if (!l)
         return;
-    end_threads(l, LAST_WORDS_S * SECOND);
+    stop_threads(l, SHUTDOWN_S * SECOND);
     mailbox_free(l->queue);
     client_close(l->listener);
     client_close(l->reporter);
@@ -370,7 +374,7 @@ int cluster_launcher_checkpoints(struct cluster_launcher *l, char ***uuids, int 
 {
     char *path = xasprintf("%s/checkpoints?states=STATE_COMPLETED", l->trial_path);
     json_t *answer = NULL;
-    int err = call(l, l->caller, "GET", path, NULL, MEETING_S, &answer, e);
+    int err = call_master(l, l->caller, "GET", path, NULL, RENDEZVOUS_S, &answer, e);
     free(path);
     if (err)
         return err;

@@ -18,21 +18,21 @@
 #include "base/log.h"
 #include "base/text/json.h"
 
-enum { TICK_MS = 200, MERCY_US = 5 * 1000 * 1000, GPU_NAME_MAX = 128 };
+enum { TICK_MS = 200, KILL_GRACE_US = 5 * 1000 * 1000, GPU_NAME_MAX = 128 };
 
 struct gang_parent {
     const struct gang_spec *spec;
     struct gang_result *result;
-    pid_t *pids;          // 0: gone
-    struct pollfd *polls; // [world] the parent's ends, then the signals
-    json_t **offers;      // [world] what each rank gave to the all_gather in progress
-    char *buffer;         // GANG_MESSAGE_MAX
+    pid_t *pids;            // [world] 0: the process is gone
+    struct pollfd *polls;   // [world] sockets of the ranks, then the signalfd
+    json_t **contributions; // [world] the ranks' values for the all_gather in progress
+    char *buffer;           // GANG_MESSAGE_MAX
     int alive;
-    int64_t kill_at; // when the rest is killed; INT64_MAX: not
-    bool terminated; // they have had SIGTERM
+    int64_t kill_at; // when the remaining ranks are ended; INT64_MAX: not
+    bool terminated; // SIGTERM has been sent
 };
 
-// The child's side.
+// --- the child -----------------------------------------------------------------------------------
 
 static int send_message(int fd, const json_t *message, struct error *e)
 {
@@ -40,9 +40,10 @@ static int send_message(int fd, const json_t *message, struct error *e)
     size_t len = strlen(text);
     int err = 0;
     if (len > GANG_MESSAGE_MAX)
-        err = error_set(e, ERR_TOO_LARGE, "a message of %zu bytes between ranks is too long", len);
+        err = error_set(e, ERR_TOO_LARGE,
+                        "a message of %zu bytes between a rank and its parent is too long", len);
     else if (send(fd, text, len, MSG_NOSIGNAL) < 0)
-        err = error_set_errno(e, ERR_PEER, errno, "the parent process does not listen");
+        err = error_set_errno(e, ERR_PEER, errno, "cannot send to the parent process");
     free(text);
     return err;
 }
@@ -52,7 +53,7 @@ int gang_send(struct gang_member *member, const json_t *message, struct error *e
     return send_message(member->fd, message, e);
 }
 
-static int receive(struct gang_member *member, int flags, struct error *e)
+static int receive_message(struct gang_member *member, int flags, struct error *e)
 {
     char *text = xcalloc(1, GANG_MESSAGE_MAX);
     json_t *message = NULL;
@@ -80,11 +81,11 @@ static int receive(struct gang_member *member, int flags, struct error *e)
 int gang_all_gather(void *ctx, const json_t *mine, json_t **all, struct error *e)
 {
     struct gang_member *member = ctx;
-    json_t *offer = json_pack("{s:O}", "offer", mine);
-    int err = gang_send(member, offer, e);
-    json_decref(offer);
+    json_t *contribution = json_pack("{s:O}", "contribution", mine);
+    int err = gang_send(member, contribution, e);
+    json_decref(contribution);
     while (!err && !member->gathered) {
-        err = receive(member, 0, e);
+        err = receive_message(member, 0, e);
         if (err == ERR_BUSY)
             err = 0;
     }
@@ -97,15 +98,16 @@ int gang_all_gather(void *ctx, const json_t *mine, json_t **all, struct error *e
 
 bool gang_drain_requested(struct gang_member *member)
 {
-    char byte; // asked after every step: look before making room for a message
+    char byte; // this runs after every step, so look for data before allocating a buffer
     while (!member->drain && recv(member->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
-        receive(member, MSG_DONTWAIT, NULL);
+        receive_message(member, MSG_DONTWAIT, NULL);
     return member->drain;
 }
 
-// Where slots are GPUs, each rank has one of those that this process may use, in turn. Ranks that
-// are more than GPUs share them: NCCL lets those that seem to be on several machines, and connects
-// them by TCP. All that happens before the driver is loaded, which does not live through a fork.
+// Where slots are GPUs, each rank uses one of the GPUs that this process may use, in turn. If there
+// are more ranks than GPUs, ranks share them. NCCL allows that only for ranks on different
+// machines, so such ranks get different host ids, and NCCL connects them by TCP. All of this
+// happens before the CUDA driver is loaded, because the driver does not survive a fork.
 #ifdef MUSTER_CUDA
 static int count_gpus(void)
 {
@@ -115,8 +117,8 @@ static int count_gpus(void)
     return count;
 }
 
-// The n-th of "0,1,2" (n counts round), and how many there are.
-static int nth_of(const char *list, int n, char out[GPU_NAME_MAX])
+// The n-th entry of "0,1,2", counting round. Returns the number of entries.
+static int nth_device(const char *list, int n, char out[GPU_NAME_MAX])
 {
     int count = 1;
     for (const char *c = list; *c; c++)
@@ -127,11 +129,11 @@ static int nth_of(const char *list, int n, char out[GPU_NAME_MAX])
     return count;
 }
 
-static void take_gpu(int rank, int world)
+static void choose_gpu(int rank, int world)
 {
     char name[GPU_NAME_MAX], host[32];
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    int count = visible ? nth_of(visible, rank, name) : count_gpus();
+    int count = visible ? nth_device(visible, rank, name) : count_gpus();
     if (world == 1 || count == 0)
         return;
     if (!visible)
@@ -142,22 +144,22 @@ static void take_gpu(int rank, int world)
         setenv("NCCL_HOSTID", host, 1);
 }
 #else
-static void take_gpu(int rank, int world)
+static void choose_gpu(int rank, int world)
 {
     (void)rank, (void)world;
 }
 #endif
 
-_Noreturn static void be_child(const struct gang_spec *spec, int rank, int fd, pid_t parent)
+_Noreturn static void run_child(const struct gang_spec *spec, int rank, int fd, pid_t parent)
 {
     sigset_t none;
     sigemptyset(&none);
-    signal(SIGINT, SIG_IGN); // the terminal's goes to all; the parent decides
+    signal(SIGINT, SIG_IGN); // Ctrl-C reaches all processes of the terminal; the parent decides
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
-    take_gpu(rank, spec->world);
+    choose_gpu(rank, spec->world);
     struct gang_member member = {.rank = rank, .world = spec->world, .fd = fd};
     int code = spec->rank(&member, spec->ctx);
     json_decref(member.gathered);
@@ -165,14 +167,14 @@ _Noreturn static void be_child(const struct gang_spec *spec, int rank, int fd, p
     _exit(code);
 }
 
-// The parent's side.
+// --- the parent ----------------------------------------------------------------------------------
 
 static int start_rank(struct gang_parent *g, int rank, struct error *e)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
-        return error_set_errno(e, ERR_IO, errno, "no socket for rank %d", rank);
-    fflush(NULL); // what is buffered must not be written by both
+        return error_set_errno(e, ERR_IO, errno, "cannot make a socket for rank %d", rank);
+    fflush(NULL); // or parent and child would both write the buffered text
     pid_t parent = getpid(), pid = fork();
     if (pid < 0) {
         close(ends[0]);
@@ -184,7 +186,7 @@ static int start_rank(struct gang_parent *g, int rank, struct error *e)
             if (g->polls[i].fd >= 0)
                 close(g->polls[i].fd);
         close(ends[0]);
-        be_child(g->spec, rank, ends[1], parent);
+        run_child(g->spec, rank, ends[1], parent);
     }
     close(ends[1]);
     g->pids[rank] = pid;
@@ -200,25 +202,25 @@ static void signal_all(struct gang_parent *g, int signal_number)
             kill(g->pids[i], signal_number);
 }
 
-static void answer_gather(struct gang_parent *g)
+static void finish_gather(struct gang_parent *g)
 {
     int world = g->spec->world;
     for (int i = 0; i < world; i++)
-        if (!g->offers[i])
+        if (!g->contributions[i])
             return;
     json_t *all = json_array();
     for (int i = 0; i < world; i++) {
-        json_array_append_new(all, g->offers[i]);
-        g->offers[i] = NULL;
+        json_array_append_new(all, g->contributions[i]);
+        g->contributions[i] = NULL;
     }
     json_t *message = json_pack("{s:o}", "gathered", all);
     for (int i = 0; i < world; i++)
         if (g->polls[i].fd >= 0)
-            send_message(g->polls[i].fd, message, NULL); // one that died is noticed by its socket
+            send_message(g->polls[i].fd, message, NULL); // a dead rank is noticed at its socket
     json_decref(message);
 }
 
-static void end_of_rank(struct gang_parent *g, int rank)
+static void reap_rank(struct gang_parent *g, int rank)
 {
     int status = 0;
     while (waitpid(g->pids[rank], &status, 0) < 0 && errno == EINTR)
@@ -234,30 +236,30 @@ static void end_of_rank(struct gang_parent *g, int rank)
     g->kill_at = clock_mono_us() + g->spec->grace_us;
 }
 
-static void serve_rank(struct gang_parent *g, int rank)
+static void handle_message(struct gang_parent *g, int rank)
 {
     ssize_t n = recv(g->polls[rank].fd, g->buffer, GANG_MESSAGE_MAX, 0);
     if (n < 0 && errno == EINTR)
         return;
     if (n <= 0) {
-        end_of_rank(g, rank);
+        reap_rank(g, rank);
         return;
     }
     json_t *message = NULL;
     if (json_parse(g->buffer, (size_t)n, "message of a rank", &message, NULL))
         return;
-    json_t *offer = json_object_get(message, "offer"); // may be null
-    if (offer) {
-        json_decref(g->offers[rank]);
-        g->offers[rank] = json_incref(offer);
-        answer_gather(g);
+    json_t *contribution = json_object_get(message, "contribution"); // may be JSON null
+    if (contribution) {
+        json_decref(g->contributions[rank]);
+        g->contributions[rank] = json_incref(contribution);
+        finish_gather(g);
     } else {
         g->spec->message(g->spec->ctx, rank, message);
     }
     json_decref(message);
 }
 
-static void serve_signal(struct gang_parent *g)
+static void handle_signal(struct gang_parent *g)
 {
     struct signalfd_siginfo info;
     if (read(g->polls[g->spec->world].fd, &info, sizeof info) != (ssize_t)sizeof info)
@@ -276,27 +278,27 @@ static void serve_signal(struct gang_parent *g)
         g->spec->signalled(g->spec->ctx, !g->result->killed);
 }
 
-// SIGTERM first; SIGKILL for whoever is still there five seconds later.
-static void end_rest(struct gang_parent *g)
+// Sends SIGTERM, then SIGKILL to the ranks that are still there five seconds later.
+static void end_survivors(struct gang_parent *g)
 {
     if (clock_mono_us() < g->kill_at)
         return;
     signal_all(g, g->terminated ? SIGKILL : SIGTERM);
-    g->kill_at = g->terminated ? INT64_MAX : clock_mono_us() + MERCY_US;
+    g->kill_at = g->terminated ? INT64_MAX : clock_mono_us() + KILL_GRACE_US;
     g->terminated = true;
 }
 
-static void serve(struct gang_parent *g)
+static void serve_ranks(struct gang_parent *g)
 {
     int world = g->spec->world;
     while (g->alive > 0) {
         int ready = poll(g->polls, (nfds_t)world + 1, TICK_MS);
         for (int i = 0; i < world && ready > 0; i++)
             if (g->polls[i].revents)
-                serve_rank(g, i);
+                handle_message(g, i);
         if (ready > 0 && g->polls[world].revents)
-            serve_signal(g);
-        end_rest(g);
+            handle_signal(g);
+        end_survivors(g);
     }
 }
 
@@ -320,7 +322,7 @@ int gang_run(const struct gang_spec *spec, struct gang_result *result, struct er
     struct gang_parent g = {.spec = spec, .result = result, .kill_at = INT64_MAX};
     g.pids = xcalloc(world, sizeof *g.pids);
     g.polls = xcalloc(world + 1, sizeof *g.polls);
-    g.offers = xcalloc(world, sizeof *g.offers);
+    g.contributions = xcalloc(world, sizeof *g.contributions);
     g.buffer = xcalloc(1, GANG_MESSAGE_MAX);
     for (size_t i = 0; i <= world; i++)
         g.polls[i] = (struct pollfd){.fd = -1, .events = POLLIN};
@@ -330,14 +332,14 @@ int gang_run(const struct gang_spec *spec, struct gang_result *result, struct er
         err = start_rank(&g, i, e);
     if (err)
         signal_all(&g, SIGKILL);
-    serve(&g);
+    serve_ranks(&g);
     if (g.polls[world].fd >= 0)
         close(g.polls[world].fd);
     sigprocmask(SIG_SETMASK, &before, NULL);
     for (size_t i = 0; i < world; i++)
-        json_decref(g.offers[i]);
+        json_decref(g.contributions[i]);
     free(g.buffer);
-    free(g.offers);
+    free(g.contributions);
     free(g.polls);
     free(g.pids);
     return err;

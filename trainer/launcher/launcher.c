@@ -13,9 +13,9 @@ json_t *metric_number(double x)
     return json_string(isnan(x) ? "NaN" : x > 0 ? "Infinity" : "-Infinity");
 }
 
-// How a metric is formats on a line; one that was not measured is left out.
+// The text of one metric on a line; missing metrics are left out.
 struct metric_format {
-    const char *metric, *format; // of one double
+    const char *metric, *format; // a printf format for one double
     double factor;
 };
 

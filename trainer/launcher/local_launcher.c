@@ -6,7 +6,7 @@ enum { STEP_EVERY_US = 250 * 1000 };
 
 static void send_message(const struct local_launcher *l, json_t *message)
 {
-    gang_send(l->member, message, NULL); // the child dies with its parent: nobody to report to
+    gang_send(l->member, message, NULL); // an error is ignored: the child dies with its parent
     json_decref(message);
 }
 
@@ -33,11 +33,11 @@ static void local_metrics(void *ctx, const char *group, int64_t step, int64_t st
                                 "steps", (json_int_t)steps, "metrics", metrics));
 }
 
-static void local_checkpoint(void *ctx, const struct snapshot_info *place)
+static void local_checkpoint(void *ctx, const struct snapshot_info *info)
 {
-    send_message(ctx, json_pack("{s:s, s:I, s:b, s:b}", "checkpoint", place->folder, "at",
-                                (json_int_t)place->step, "best", place->best, "only_best",
-                                place->only_best));
+    send_message(ctx, json_pack("{s:s, s:I, s:b, s:b}", "checkpoint", info->folder, "at",
+                                (json_int_t)info->step, "best", info->best, "only_best",
+                                info->only_best));
 }
 
 static void local_note(void *ctx, const char *text)

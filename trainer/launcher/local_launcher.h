@@ -1,4 +1,5 @@
-// The link of a rank that `muster-trainer run` forked: everything is a message to the parent.
+// The launcher of a rank that `muster-trainer run` forked. Every call is a JSON message to the
+// parent:
 //
 //   {"step":n,"loss":x}  {"group":"training","at":n,"steps":n,"metrics":{..}}
 //   {"checkpoint":"folder","at":n,"best":b,"only_best":b}  {"note":"text"}
@@ -12,7 +13,7 @@
 
 struct local_launcher {
     struct gang_member *member;
-    int64_t step_sent; // when, monotonic microseconds
+    int64_t step_sent; // when the last "step" was sent, monotonic microseconds
 };
 
 struct launcher local_launcher_open(struct local_launcher *local, struct gang_member *member);

@@ -24,8 +24,8 @@ size_t report_batch_size(struct queued_report *const *reports, size_t n)
     return run;
 }
 
-// The values of a metric so far, with null for each step that had none.
-static json_t *column(json_t *columns, const char *name, size_t steps)
+// The values of a metric so far, with null for each step that lacks it.
+static json_t *metric_column(json_t *columns, const char *name, size_t steps)
 {
     json_t *values = json_object_get(columns, name);
     if (!values) {
@@ -37,15 +37,15 @@ static json_t *column(json_t *columns, const char *name, size_t steps)
     return values;
 }
 
-static void add_values(json_t *columns, const json_t *metrics, size_t steps)
+static void append_values(json_t *columns, const json_t *metrics, size_t steps)
 {
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)metrics, name, value)
-        must(json_array_append_new(column(columns, name, steps), json_deep_copy(value)) == 0);
+    json_object_foreach((json_t *)metrics, name, value) must(
+        json_array_append_new(metric_column(columns, name, steps), json_deep_copy(value)) == 0);
 }
 
-json_t *report_batch_columns(struct queued_report *const *reports, size_t n, int64_t run)
+json_t *report_batch_json(struct queued_report *const *reports, size_t n, int64_t run)
 {
     json_t *steps = json_array(), *times = json_array(), *columns = json_object(), *values;
     const char *name;
@@ -54,9 +54,9 @@ json_t *report_batch_columns(struct queued_report *const *reports, size_t n, int
         must(json_array_append_new(steps, json_integer(reports[i]->step)) == 0);
         must(json_array_append_new(times, json_string(clock_format(reports[i]->wall_us, time))) ==
              0);
-        add_values(columns, reports[i]->metrics, i);
+        append_values(columns, reports[i]->metrics, i);
     }
-    json_object_foreach(columns, name, values) column(columns, name, n);
+    json_object_foreach(columns, name, values) metric_column(columns, name, n);
     json_t *body = json_pack("{s:s, s:I, s:o, s:o, s:o}", "group", reports[0]->group, "trialRunId",
                              (json_int_t)run, "steps", steps, "times", times, "metrics", columns);
     must(body);

@@ -1,5 +1,5 @@
-// A rank's micro-batches of a step: one after the other, or all together, layer by layer, where
-// batch_norm takes its statistics over the whole step.
+// The gradients of a step on one rank. Its micro-batches go through the model one by one; in
+// lockstep, layer by layer, if a batch_norm takes its statistics over the whole step.
 #include <stdlib.h>
 
 #include "base/arena.h"
@@ -7,7 +7,8 @@
 #include "trainer/reduction/sampler.h"
 
 // Micro-batch m of the step that is `ahead` steps from now.
-static struct prefetch_request samples_of(const struct training *t, int64_t ahead, int64_t m)
+static struct prefetch_request micro_batch_request(const struct training *t, int64_t ahead,
+                                                   int64_t m)
 {
     const struct train_position *at = &t->state.position;
     return (struct prefetch_request){
@@ -16,48 +17,49 @@ static struct prefetch_request samples_of(const struct training *t, int64_t ahea
     };
 }
 
-// What this rank trains on after micro-batch m, be it of the next step.
-static void ask_ahead(struct training *t, int64_t m)
+// Requests the micro-batches that this rank needs after micro-batch m, also those of later steps.
+static void request_next_micro_batches(struct training *t, int64_t m)
 {
     struct sampler_share share = sampler_share(t->plan.micro_batches, t->job->world, t->job->rank);
     for (int64_t i = 1; i <= PREFETCH_DEPTH; i++) {
         int64_t next = m - share.first + i, ahead = next / share.count;
-        struct prefetch_request ask = samples_of(t, ahead, share.first + next % share.count);
-        if (ask.key.step < t->plan.steps)
-            prefetch_request(t->prefetch, &ask);
+        struct prefetch_request request =
+            micro_batch_request(t, ahead, share.first + next % share.count);
+        if (request.key.step < t->plan.steps)
+            prefetch_request(t->prefetch, &request);
     }
 }
 
-static int take(struct training *t, int64_t m, struct batch **batch, struct error *e)
+static int fetch_micro_batch(struct training *t, int64_t m, struct batch **batch, struct error *e)
 {
     enum ops_phase before = ops_phase(OPS_DATA);
-    struct prefetch_request ask = samples_of(t, 0, m);
-    int err = prefetch_get(t->prefetch, &ask, batch, e);
-    ask_ahead(t, m);
+    struct prefetch_request request = micro_batch_request(t, 0, m);
+    int err = prefetch_get(t->prefetch, &request, batch, e);
+    request_next_micro_batches(t, m);
     ops_phase(before);
     return err;
 }
 
-// The weights of the step before may still be under way while the first samples are fetched.
-static int await_weights(struct training *t, struct error *e)
+// The weights of the previous step may still be in transit while the first samples are fetched.
+static int wait_for_weights(struct training *t, struct error *e)
 {
-    int err = reducer_wait_weights(t->sync, e);
+    int err = reducer_wait_weights(t->reducer, e);
     if (!err)
         model_set_parameters(t->model, t->weights);
     return err;
 }
 
-// One after the other.
-static int pass_in_turn(struct training *t, struct sampler_share share,
-                        const struct gradient_sink *sink, struct error *e)
+//
+static int compute_one_by_one(struct training *t, struct sampler_share share,
+                              const struct gradient_sink *sink, struct error *e)
 {
-    const struct draw_key key = samples_of(t, 0, 0).key;
+    const struct draw_key key = micro_batch_request(t, 0, 0).key;
     int err = 0;
     for (int64_t i = 0; i < share.count && !err; i++) {
-        reducer_begin_micro_batch(t->sync, i == 0, i == share.count - 1);
-        err = take(t, share.first + i, &t->batches[0], e);
+        reducer_begin_micro_batch(t->reducer, i == 0, i == share.count - 1);
+        err = fetch_micro_batch(t, share.first + i, &t->batches[0], e);
         if (!err && i == 0)
-            err = await_weights(t, e);
+            err = wait_for_weights(t, e);
         if (!err)
             err = model_train(t->model, t->batches[0], &key, sink,
                               t->losses + i * t->plan.micro_batch, e);
@@ -65,56 +67,52 @@ static int pass_in_turn(struct training *t, struct sampler_share share,
     return err;
 }
 
-// Layer by layer: each micro-batch has a sink of its own, which says whose turn it is.
+// In lockstep, each micro-batch has a sink of its own, which tells the reducer whose gradient
+// comes.
 struct lockstep_sink {
-    struct reducer *sync;
+    struct reducer *reducer;
     const struct gradient_sink *sink;
     bool first, last;
 };
 
-static void deliver_turn(void *ctx, int parameter, const float *gradient)
+static void lockstep_sink_ready(void *ctx, int parameter, const float *gradient)
 {
-    const struct lockstep_sink *turn = ctx;
-    reducer_begin_micro_batch(turn->sync, turn->first, turn->last);
-    turn->sink->ready(turn->sink->ctx, parameter, gradient);
-    if (turn->sink->done)
-        turn->sink->done(turn->sink->ctx);
+    const struct lockstep_sink *context = ctx;
+    reducer_begin_micro_batch(context->reducer, context->first, context->last);
+    context->sink->ready(context->sink->ctx, parameter, gradient);
+    if (context->sink->done)
+        context->sink->done(context->sink->ctx);
 }
 
-static int train_together(struct training *t, struct sampler_share share,
-                          const struct gradient_sink *sinks, struct error *e)
-{
-    const struct optimizer_peers peers = reducer_peers(t->sync);
-    const struct draw_key key = samples_of(t, 0, 0).key;
-    const struct model_lockstep together = {
-        .batches = (const struct batch *const *)t->batches,
-        .sinks = sinks,
-        .losses = t->losses,
-        .count = share.count,
-        .first = share.first,
-        .all = t->plan.micro_batches,
-        .gather = peers.combine,
-        .ctx = peers.ctx,
-    };
-    return model_train_lockstep(t->model, &together, &key, e);
-}
-
-static int pass_together(struct training *t, struct sampler_share share,
-                         const struct gradient_sink *sink, struct error *e)
+static int compute_in_lockstep(struct training *t, struct sampler_share share,
+                               const struct gradient_sink *sink, struct error *e)
 {
     struct gradient_sink *sinks = xcalloc((size_t)share.count + 1, sizeof *sinks);
-    struct lockstep_sink *turns = xcalloc((size_t)share.count + 1, sizeof *turns);
+    struct lockstep_sink *contexts = xcalloc((size_t)share.count + 1, sizeof *contexts);
     int err = 0;
     for (int64_t i = 0; i < share.count && !err; i++) {
-        turns[i] = (struct lockstep_sink){t->sync, sink, i == 0, i == share.count - 1};
-        sinks[i] = (struct gradient_sink){.ready = deliver_turn, .ctx = &turns[i]};
-        err = take(t, share.first + i, &t->batches[i], e);
+        contexts[i] = (struct lockstep_sink){t->reducer, sink, i == 0, i == share.count - 1};
+        sinks[i] = (struct gradient_sink){.ready = lockstep_sink_ready, .ctx = &contexts[i]};
+        err = fetch_micro_batch(t, share.first + i, &t->batches[i], e);
     }
     if (!err)
-        err = await_weights(t, e);
-    if (!err)
-        err = train_together(t, share, sinks, e);
-    free(turns);
+        err = wait_for_weights(t, e);
+    if (!err) {
+        const struct draw_key key = micro_batch_request(t, 0, 0).key;
+        const struct optimizer_peers peers = reducer_peers(t->reducer);
+        const struct model_lockstep step = {
+            .batches = (const struct batch *const *)t->batches,
+            .sinks = sinks,
+            .losses = t->losses,
+            .count = share.count,
+            .first = share.first,
+            .all = t->plan.micro_batches,
+            .gather = peers.combine,
+            .ctx = peers.ctx,
+        };
+        err = model_train_lockstep(t->model, &step, &key, e);
+    }
+    free(contexts);
     free(sinks);
     return err;
 }
@@ -123,8 +121,8 @@ int training_compute_gradients(struct training *t, struct sampler_share share,
                                const struct gradient_sink *sink, struct loss_sum *loss,
                                struct error *e)
 {
-    int err = model_needs_lockstep(t->model) ? pass_together(t, share, sink, e)
-                                             : pass_in_turn(t, share, sink, e);
+    int err = model_needs_lockstep(t->model) ? compute_in_lockstep(t, share, sink, e)
+                                             : compute_one_by_one(t, share, sink, e);
     if (!err)
         err = ops_synchronize(e);
     if (!err)

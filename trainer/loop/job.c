@@ -13,7 +13,7 @@
 #include "trainer/loop/training.h"
 #include "trainer/numerics_id.h"
 
-static bool scales(const struct training_job *job)
+static bool scales_with_slots(const struct training_job *job)
 {
     return jget_bool(job->trainer, "scale_with_slots", false);
 }
@@ -23,8 +23,9 @@ static bool is_exact(const struct training_job *job)
     return strcmp(jget_string(job->trainer, "reduction", "exact"), "exact") == 0;
 }
 
-// As many samples a step for each slot as the experiment says, of the slots that training began
-// with: a checkpoint remembers them. Rank 0 has the checkpoints, so the others hear it from there.
+// With scale_with_slots, global_batch_size counts the samples of each slot that the training began
+// with. A checkpoint records the resulting batch. Rank 0 reads the checkpoints and tells the
+// others.
 static int agree_on_batch(const struct training_job *job, struct training_plan *plan,
                           struct error *e)
 {
@@ -66,13 +67,13 @@ static int read_plan(const struct training_job *job, struct training_plan *plan,
         .min_delta = jget_double(trainer, "min_delta", 0),
         .verify_every = jget_int(trainer, "verify", 0),
     };
-    int err = scales(job) ? agree_on_batch(job, plan, e) : 0;
+    int err = scales_with_slots(job) ? agree_on_batch(job, plan, e) : 0;
     plan->micro_batches = plan->global_batch / plan->micro_batch;
     return err;
 }
 
-// Everything of a rank that needs no other rank.
-static int build(struct training *t, struct error *e)
+// Builds everything that needs no other rank.
+static int build_locally(struct training *t, struct error *e)
 {
     const json_t *trainer = t->job->trainer, *model = jget(trainer, "model");
     int err = read_plan(t->job, &t->plan, e);
@@ -92,7 +93,7 @@ static int build(struct training *t, struct error *e)
         .schedule = jget(trainer, "schedule"),
         .steps = t->plan.steps,
         .global_batch = t->plan.global_batch,
-        .base_batch = scales(t->job) ? jget_int(trainer, "global_batch_size", 0) : 0,
+        .base_batch = scales_with_slots(t->job) ? jget_int(trainer, "global_batch_size", 0) : 0,
         .clip_norm = jget_double(trainer, "clip_norm", 0),
         .parameters = state->parameters,
         .parameter_count = state->parameter_count,
@@ -116,8 +117,8 @@ static int build(struct training *t, struct error *e)
     return 0;
 }
 
-// Before anybody waits for a peer, all hear whether all are ready.
-static int roll_call(const struct training *t, int err, struct error *e)
+// Tells all ranks whether all are ready, before any of them waits for a peer.
+static int check_all_ready(const struct training *t, int err, struct error *e)
 {
     json_t *all = NULL, *peer;
     json_t *mine = json_pack("{s:i, s:s}", "code", err, "error", err ? e->text : "");
@@ -133,8 +134,8 @@ static int roll_call(const struct training *t, int err, struct error *e)
     {
         int code = (int)jget_int(peer, "code", 0);
         if (code && !err)
-            err = error_set(e, ERR_PEER, "rank %zu cannot begin: %s", rank,
-                            jget_string(peer, "error", "it says no more"));
+            err = error_set(e, ERR_PEER, "rank %zu cannot start training: %s", rank,
+                            jget_string(peer, "error", "it gave no reason"));
     }
     json_decref(all);
     return err;
@@ -168,14 +169,14 @@ static int connect_ranks(struct training *t, struct error *e)
     int err = comm_open(&config, &t->comm, e);
     if (err)
         return err;
-    t->sync = reducer_new(&sync, t->comm);
+    t->reducer = reducer_new(&sync, t->comm);
     t->totals = comm_alloc(t->comm, totals);
-    t->weights = t->state.weights = reducer_weights(t->sync);
-    return reducer_tune(t->sync, e);
+    t->weights = t->state.weights = reducer_weights(t->reducer);
+    return reducer_tune(t->reducer, e);
 }
 
-// Ranks by another metric than the checkpoint's: nothing is the best so far.
-static void rank_by(const struct training_job *job, struct train_best *best)
+// If the metric differs from the checkpoint's, no validation is the best so far.
+static void set_best_metric(const struct training_job *job, struct train_best *best)
 {
     const char *metric = job->metric ? job->metric : "validation_loss";
     if (strcmp(best->metric, metric) == 0 && best->smaller_is_better != job->larger_is_better)
@@ -184,12 +185,12 @@ static void rank_by(const struct training_job *job, struct train_best *best)
     snprintf(best->metric, sizeof best->metric, "%s", metric);
 }
 
-static int first_state(struct training *t, struct error *e)
+static int load_first_state(struct training *t, struct error *e)
 {
     struct train_state *state = &t->state;
     if (t->job->restore_count == 0) {
         state->position = (struct train_position){.seed = t->job->seed};
-        rank_by(t->job, &state->position.best);
+        set_best_metric(t->job, &state->position.best);
         model_init(t->model, t->job->seed, t->weights);
         return 0;
     }
@@ -197,24 +198,24 @@ static int first_state(struct training *t, struct error *e)
         restore_first_intact(t->job->restore, t->job->restore_count, t->fingerprint, state, e);
     if (err)
         return err;
-    rank_by(t->job, &state->position.best);
+    set_best_metric(t->job, &state->position.best);
     if (state->position.seed != t->job->seed)
-        log_warn("the checkpoint's seed is used, not the configuration's",
+        log_warn("the seed of the checkpoint replaces the seed of the configuration",
                  "then=%" PRIu64 " now=%" PRIu64, state->position.seed, t->job->seed);
     if (state->position.step > t->plan.steps)
         return error_set(e, ERR_INVALID,
-                         "the checkpoint is of step %" PRId64 ", and trainer.steps is %" PRId64
-                         ": raise trainer.steps to train it further",
+                         "the checkpoint is at step %" PRId64 ", but trainer.steps is %" PRId64
+                         "; raise trainer.steps to train further",
                          state->position.step, t->plan.steps);
     return 0;
 }
 
-// Rank 0 initialises or restores, everybody receives.
-static int share_state(struct training *t, struct error *e)
+// Rank 0 initialises or restores the state; all ranks receive it.
+static int broadcast_state(struct training *t, struct error *e)
 {
     struct train_state *state = &t->state;
     const size_t block = state->block_size * sizeof *t->weights;
-    int err = t->job->rank == 0 ? first_state(t, e) : 0;
+    int err = t->job->rank == 0 ? load_first_state(t, e) : 0;
     if (!err)
         err = comm_broadcast(t->comm, &state->position, sizeof state->position, 0, e);
     if (!err)
@@ -225,12 +226,12 @@ static int share_state(struct training *t, struct error *e)
     for (int i = 0; i < optimizer_state_count(t->optimizer) && !err; i++)
         err = comm_broadcast(t->comm, optimizer_state(t->optimizer, i), block, 0, e);
     if (!err && state->position.exponents_known)
-        reducer_set_exponents(t->sync, state->exponents);
+        reducer_set_exponents(t->reducer, state->exponents);
     t->last_saved_step = t->job->restore_count > 0 ? state->position.step : -1;
     return err;
 }
 
-static void announce(const struct training *t)
+static void log_start(const struct training *t)
 {
     const struct training_job *job = t->job;
     char name[LIMIT_NAME * 2];
@@ -242,27 +243,27 @@ static void announce(const struct training *t)
              " global_batch=%" PRId64 " step=%" PRId64 " steps=%" PRId64 " seed=%" PRIu64
              " arithmetic=\"%s\"",
              log_quote(name, sizeof name, job->name), job->world, comm_backend_name(t->comm),
-             reducer_fusion_bytes(t->sync), count, dataset_count(t->train), t->plan.global_batch,
+             reducer_fusion_bytes(t->reducer), count, dataset_count(t->train), t->plan.global_batch,
              t->state.position.step, t->plan.steps, t->state.position.seed, t->fingerprint);
     if (job->world > t->plan.micro_batches)
-        log_warn("there are more ranks than micro-batches: some have nothing to do",
+        log_warn("there are more ranks than micro-batches; some ranks are idle",
                  "ranks=%d micro_batches=%" PRId64, job->world, t->plan.micro_batches);
 }
 
-static void checkpoint_written(void *ctx, const struct snapshot_info *place)
+static void checkpoint_written(void *ctx, const struct snapshot_info *info)
 {
     const struct training *t = ctx;
-    t->job->launcher.ops->checkpoint(t->job->launcher.ctx, place);
+    t->job->launcher.ops->checkpoint(t->job->launcher.ctx, info);
 }
 
-static int train(struct training *t, bool *drained, struct error *e)
+static int run_training(struct training *t, bool *drained, struct error *e)
 {
     char reason[TRAINING_STOP_REASON_MAX];
-    int err = share_state(t, e);
+    int err = broadcast_state(t, e);
     if (err)
         return err;
     if (t->job->rank == 0) {
-        announce(t);
+        log_start(t);
         t->peak_flops = ops_peak_flops();
         t->snapshot_writer = snapshot_writer_new(&t->state, checkpoint_written, t);
     }
@@ -272,10 +273,10 @@ static int train(struct training *t, bool *drained, struct error *e)
     return err;
 }
 
-static void tear_down(struct training *t)
+static void training_free(struct training *t)
 {
     snapshot_writer_free(t->snapshot_writer);
-    reducer_free(t->sync);
+    reducer_free(t->reducer);
     comm_close(t->comm);
     optimizer_free(t->optimizer);
     model_free(t->model);
@@ -292,7 +293,7 @@ static void tear_down(struct training *t)
     free(t->indices);
 }
 
-// Errors that come again however often training is started.
+// Errors that every restart would meet again.
 static bool is_permanent(int err)
 {
     return err == ERR_INVALID || err == ERR_NOT_FOUND || err == ERR_CORRUPT || err == ERR_VERSION;
@@ -315,7 +316,7 @@ static int open_device(struct training *t, struct error *e)
         return err;
     ops_init_thread();
     comm_library(comm, sizeof comm);
-    if (is_exact(t->job)) // nobody's order counts
+    if (is_exact(t->job)) // exact sums do not depend on the communication library
         comm[0] = '\0';
     snprintf(t->fingerprint, sizeof t->fingerprint,
              OPS_DEVICE ", %s%s%s, muster %s " NUMERICS_ID ", compiler %.16s",
@@ -330,20 +331,21 @@ int training_job_run(const struct training_job *job, enum training_end *end, str
     bool drained = false;
     int err = open_device(&t, e);
     if (!err)
-        err = build(&t, e);
+        err = build_locally(&t, e);
     if (is_permanent(err))
         job->launcher.ops->permanent_failure(job->launcher.ctx, e->text);
-    err = roll_call(&t, err, e);
+    err = check_all_ready(&t, err, e);
     if (!err)
         err = connect_ranks(&t, e);
     if (!err) {
-        err = train(&t, &drained, e);
-        if (is_permanent(err)) // first, for the peers' end is this process's end
+        err = run_training(&t, &drained, e);
+        // before comm_abort(), because the exit of the peers ends this process
+        if (is_permanent(err))
             job->launcher.ops->permanent_failure(job->launcher.ctx, e->text);
         if (err)
             comm_abort(t.comm, e->text);
     }
-    tear_down(&t);
+    training_free(&t);
     ops_close();
     if (!err)
         err = job->launcher.ops->finish(job->launcher.ctx, drained, e);

@@ -1,51 +1,52 @@
-// The training loop: steps, and what is due between two steps.
+// The training loop: steps, and the work that is due between two steps.
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "trainer/loop/training.h"
 #include "trainer/reduction/sampler.h"
 
-// Before the first step of an exact training: how large are the gradients?
-static int probe(struct training *t, struct sampler_share share, struct error *e)
+// Before the first step of an exact training, a dry run measures how large the gradients are.
+static int calibrate(struct training *t, struct sampler_share share, struct error *e)
 {
     struct loss_sum ignored = {0};
-    struct gradient_sink sink = reducer_calibration_begin(t->sync);
+    struct gradient_sink sink = reducer_calibration_begin(t->reducer);
     int err = training_compute_gradients(t, share, &sink, &ignored, e);
-    return err ? err : reducer_calibration_end(t->sync, e);
+    return err ? err : reducer_calibration_end(t->reducer, e);
 }
 
-// The sums of all ranks' gradients; where one has outgrown its scale, in a second pass.
+// Sums the gradients of all ranks. If one outgrows its scale, all ranks compute the gradients once
+// more in a scale that fits.
 static int sum_gradients(struct training *t, struct sampler_share share,
                          struct reducer_totals *totals, struct error *e)
 {
     const struct reducer_totals mine = *totals;
-    const struct gradient_sink sink = reducer_sink(t->sync);
+    const struct gradient_sink sink = reducer_sink(t->reducer);
     bool again = true;
     int err = 0;
     while (again && !err) {
         *totals = mine;
-        reducer_begin_step(t->sync);
+        reducer_begin_step(t->reducer);
         err = training_compute_gradients(t, share, &sink, &totals->loss, e);
         enum ops_phase before = ops_phase(OPS_OPTIMIZER);
         if (!err)
-            err = reducer_finish_step(t->sync, totals, &again, e);
+            err = reducer_finish_step(t->reducer, totals, &again, e);
         ops_phase(before);
     }
     return err;
 }
 
-// Each rank updates its ranges.
+// Each rank updates its own ranges of the weights and sends them to its peers.
 static int update_weights(struct training *t, struct error *e)
 {
     enum ops_phase before = ops_phase(OPS_OPTIMIZER);
     int range_count = 0;
-    const struct optimizer_range *ranges = reducer_ranges(t->sync, &range_count);
-    const struct optimizer_peers peers = reducer_peers(t->sync);
-    int err =
-        optimizer_step(t->optimizer, t->state.position.step, t->weights, reducer_gradients(t->sync),
-                       ranges, range_count, &peers, &t->gradient_norm, e);
+    const struct optimizer_range *ranges = reducer_ranges(t->reducer, &range_count);
+    const struct optimizer_peers peers = reducer_peers(t->reducer);
+    int err = optimizer_step(t->optimizer, t->state.position.step, t->weights,
+                             reducer_gradients(t->reducer), ranges, range_count, &peers,
+                             &t->gradient_norm, e);
     if (!err)
-        err = reducer_gather_weights(t->sync, e);
+        err = reducer_gather_weights(t->reducer, e);
     ops_phase(before);
     return err;
 }
@@ -62,11 +63,11 @@ static void count_step(struct training *t, const struct reducer_totals *totals)
     t->times.steps++;
 }
 
-// One optimizer step. *drain: every rank hears in the same step that training is to stop.
+// One optimizer step. *drain becomes true on all ranks in the same step.
 static int train_step(struct training *t, bool *drain, struct error *e)
 {
     struct sampler_share share = sampler_share(t->plan.micro_batches, t->job->world, t->job->rank);
-    int err = reducer_needs_calibration(t->sync) ? probe(t, share, e) : 0;
+    int err = reducer_needs_calibration(t->reducer) ? calibrate(t, share, e) : 0;
     struct reducer_totals totals = {0};
     bool wanted = false;
     if (!err && t->job->rank == 0)
@@ -99,15 +100,15 @@ static int between_steps(struct training *t, bool drain, struct error *e)
         training_report(t);
     bool validate = is_due(step, t->plan.validate_every) || step == t->plan.steps;
     bool save = is_due(step, t->plan.checkpoint_every) || drain;
-    int err = validate || save ? reducer_wait_weights(t->sync, e) : 0;
+    int err = validate || save ? reducer_wait_weights(t->reducer, e) : 0;
     if (!err && is_due(step, t->plan.verify_every))
-        err = reducer_verify(t->sync, e);
+        err = reducer_verify(t->reducer, e);
     if (!err && validate)
         err = training_validate(t, e);
     if (err)
         return err;
     bool last = training_is_over(t);
-    if (last && t->state.position.window_steps > 0) // it gives up between two reports
+    if (last && t->state.position.window_steps > 0) // early stopping between two reports
         training_report(t);
     enum ops_phase before = ops_phase(OPS_CHECKPOINT);
     save = save || last;
@@ -127,7 +128,7 @@ int training_loop(struct training *t, bool *drained, struct error *e)
     training_begin_window(t);
     while (!err && !training_is_over(t) && !drain) {
         err = train_step(t, &drain, e);
-        if (err == ERR_CORRUPT) // data, gradients: when it was
+        if (err == ERR_CORRUPT) // a fault in the data or in the gradients: name the step
             error_prefix(e, "step %lld", (long long)*step + 1);
         if (!err)
             err = between_steps(t, drain, e);
@@ -135,7 +136,7 @@ int training_loop(struct training *t, bool *drained, struct error *e)
     if (!err && t->job->rank == 0)
         err = snapshot_writer_wait(t->snapshot_writer, e);
     if (!err)
-        err = comm_barrier(t->comm, e); // nobody leaves while rank 0 may still fail
+        err = comm_barrier(t->comm, e); // no rank exits while rank 0 may still fail
     *drained = drain && !training_is_over(t);
     return err;
 }

@@ -14,7 +14,7 @@ static int64_t bytes_of(const char *status, const char *key)
     return line ? 1024 * strtoll(line + strlen(key), NULL, 10) : 0;
 }
 
-// Lengths of all mappings that have an inode.
+// The sum of the lengths of all mappings that have an inode.
 int64_t process_mapped_bytes(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");

@@ -1,16 +1,7 @@
-// What the loop tells about a training: reports, validation, checkpoints.
+// Reports of the training loop: loss, speed and the time of each phase since the last report.
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "api/checkpoint.h"
-#include "base/arena.h"
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/os/file.h"
-#include "base/rng.h"
-#include "base/text/json.h"
 #include "trainer/loop/process_memory.h"
 #include "trainer/loop/training.h"
 
@@ -41,13 +32,13 @@ static void put_speed(const struct training *t, double seconds, json_t *m)
     put_metric(m, "mfu", samples * model_flops(t->model) / (t->peak_flops * t->job->world));
 }
 
-// What the communicator did by itself while nobody waited for it was hidden.
+// Communication that ran in the background while no rank waited for it is hidden.
 static void put_times(const struct training *t, int64_t now, json_t *m)
 {
     const struct training_times *times = &t->times;
     int64_t us[OPS_PHASES], whole = now - times->began;
     ops_phases(us);
-    int64_t hidden = reducer_background_us(t->sync) - times->aside_us - us[OPS_COMMUNICATION];
+    int64_t hidden = reducer_background_us(t->reducer) - times->aside_us - us[OPS_COMMUNICATION];
     put_metric(m, "step_ms", per_step_ms(times, whole));
     put_metric(m, "data_ms", per_step_ms(times, us[OPS_DATA]));
     put_metric(m, "forward_ms", per_step_ms(times, us[OPS_FORWARD]));
@@ -59,7 +50,7 @@ static void put_times(const struct training *t, int64_t now, json_t *m)
     put_metric(m, "exposed_share", (double)us[OPS_COMMUNICATION] / fmax((double)whole, 1));
 }
 
-// Resident memory of this rank, in units of 2^20 bytes.
+// Resident memory of this rank in MiB.
 static void put_memory(json_t *m)
 {
     struct process_memory memory;
@@ -90,80 +81,11 @@ void training_report(struct training *t)
     training_begin_window(t);
 }
 
-// What it took to come here is no step's.
+// Work before the window, such as a validation, counts for no step.
 void training_begin_window(struct training *t)
 {
     int64_t before[OPS_PHASES];
     ops_phases(before);
     t->times = (struct training_times){.began = clock_mono_us(),
-                                       .aside_us = reducer_background_us(t->sync)};
-}
-
-// Checkpoints.
-
-static int choose_place(const struct training *t, bool due, struct snapshot_info *place,
-                        char **folder, struct error *e)
-{
-    const struct training_job *job = t->job;
-    *place = (struct snapshot_info){
-        .step = t->state.position.step, .best = training_at_best(t), .only_best = !due};
-    int err = 0;
-    if (job->storage) {
-        uuid_make(place->id);
-        err = checkpoint_folder(job->storage, place->id, folder, e);
-    } else {
-        snprintf(place->id, sizeof place->id, "step-%08lld", (long long)place->step);
-        *folder = path_join(job->checkpoint_folder, place->id);
-        err = dir_remove_tree(*folder, e); // of an earlier run
-    }
-    place->folder = *folder;
-    return err;
-}
-
-// What a reader of the manifest wants to know beside the state itself.
-static json_t *facts_of(const struct training *t, const struct snapshot_info *place)
-{
-    char time[CLOCK_RFC3339_MAX];
-    const json_t *trainer = t->job->trainer;
-    json_t *schedule = json_deep_copy(jget(trainer, "schedule"));
-    must(schedule); // the trainer section is complete
-    json_object_set_new(schedule, "step", json_integer(t->state.position.step));
-    json_object_set_new(schedule, "steps", json_integer(t->plan.steps));
-    json_t *validated = t->validated_step == t->state.position.step ? t->validation_metrics : NULL;
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:O, s:O, s:o, s:O, s:I, s:O, s:O*}", "uuid",
-                     place->id, "experiment", t->job->name, "fingerprint", t->fingerprint, "time",
-                     clock_format(clock_wall_us(), time), "world_size", t->job->world, "model",
-                     jget(trainer, "model"), "optimizer", jget(trainer, "optimizer"), "schedule",
-                     schedule, "reduction", jget(trainer, "reduction"), "global_batch_size",
-                     (json_int_t)t->plan.global_batch, "micro_batch_size",
-                     jget(trainer, "micro_batch_size"), "validation", validated);
-}
-
-int training_checkpoint(struct training *t, bool due, struct error *e)
-{
-    struct train_state *state = &t->state;
-    if (t->last_saved_step == state->position.step || t->job->only_steps)
-        return 0;
-    t->last_saved_step = state->position.step;
-    int err = 0;
-    for (int i = 0; i < optimizer_state_count(t->optimizer) && !err; i++)
-        err = reducer_collect(t->sync, optimizer_state(t->optimizer, i), e);
-    if (!err)
-        err = comm_synchronize(t->comm, e); // the weights are whole
-    if (err || t->job->rank > 0)
-        return err;
-    const int32_t *exponents = reducer_exponents(t->sync);
-    state->position.exponents_known = exponents != NULL;
-    if (exponents)
-        memcpy(state->exponents, exponents, (size_t)state->parameter_count * sizeof *exponents);
-    struct snapshot_info place;
-    char *folder = NULL;
-    err = choose_place(t, due, &place, &folder, e);
-    if (!err) {
-        json_t *facts = facts_of(t, &place);
-        err = snapshot_writer_save(t->snapshot_writer, state, &place, facts, e);
-        json_decref(facts);
-    }
-    free(folder);
-    return err;
+                                       .aside_us = reducer_background_us(t->reducer)};
 }

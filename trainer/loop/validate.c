@@ -1,7 +1,6 @@
-// Validation: the micro-batches of the whole set, shared among the ranks, summed order-free; and
-// what follows from it: the best so far, and an end before the last step.
-//
-// Every rank has the same sums, so every rank comes to the same conclusion without asking.
+// Validation and early stopping. The ranks share the micro-batches of the validation set; the sums
+// do not depend on their order. All ranks have the same sums, so they draw the same conclusions
+// without further messages.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,11 +79,11 @@ static json_t *metrics_of(const struct training *t, const struct validation_sums
     return m;
 }
 
-// The best so far.
+// --- the best validation and early stopping ------------------------------------------------------
 
 static bool is_better(const struct train_best *best, double value, double than, double by)
 {
-    return best->smaller_is_better ? value < than - by : value > than + by; // NaN never is
+    return best->smaller_is_better ? value < than - by : value > than + by; // false for NaN
 }
 
 static void update_best(struct training *t, const json_t *metrics)
@@ -92,7 +91,7 @@ static void update_best(struct training *t, const json_t *metrics)
     struct train_best *best = &t->state.position.best;
     int64_t step = t->state.position.step;
     double value = jget_double(metrics, best->metric, NAN);
-    if (step <= best->last_validated) // the untrained model, or validated again after a restart
+    if (step <= best->last_validated) // the untrained model, or a repetition after a restart
         return;
     bool first = best->step == 0;
     best->last_validated = step;
@@ -150,9 +149,10 @@ static int check_metric(const struct training *t, const json_t *metrics, struct 
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
     }
-    return error_set(e, ERR_INVALID,
-                     "searcher.metric is %s, which these data do not give; they give %s", wanted,
-                     names);
+    return error_set(
+        e, ERR_INVALID,
+        "searcher.metric is %s, but this data yields the metrics %s; choose one of them", wanted,
+        names);
 }
 
 int training_validate(struct training *t, struct error *e)
@@ -175,6 +175,6 @@ int training_validate(struct training *t, struct error *e)
     json_decref(t->validation_metrics);
     t->validation_metrics = m;
     t->validated_step = t->state.position.step;
-    t->times.began += clock_mono_us() - begin; // not part of the steps' time
+    t->times.began += clock_mono_us() - begin; // validation does not count as time of the steps
     return err;
 }

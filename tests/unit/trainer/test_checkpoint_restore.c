@@ -95,20 +95,20 @@ static void fixture_close(struct restore_fixture *f)
     optimizer_free(f->state.optimizer);
 }
 
-static void note_written(void *ctx, const struct snapshot_info *place)
+static void note_written(void *ctx, const struct snapshot_info *info)
 {
     struct restore_fixture *f = ctx;
-    f->last = *place;
+    f->last = *info;
     atomic_fetch_add(&f->written, 1);
 }
 
 static struct snapshot_writer *take(struct restore_fixture *f, const char *folder)
 {
     struct snapshot_writer *s = snapshot_writer_new(&f->state, note_written, f);
-    const struct snapshot_info place = {.id = "x", .folder = folder, .step = 7};
+    const struct snapshot_info info = {.id = "x", .folder = folder, .step = 7};
     struct error e = {0};
     json_t *facts = json_pack("{s:s}", "fingerprint", "abacus");
-    assert_int_equal(snapshot_writer_save(s, &f->state, &place, facts, &e), 0);
+    assert_int_equal(snapshot_writer_save(s, &f->state, &info, facts, &e), 0);
     json_decref(facts);
     return s;
 }

@@ -97,8 +97,8 @@ static void test_table_of_layers(void **state)
         "trainer.fusion_bytes=65536");
     assert_says(&c, 0, "parameters");
     assert_non_null(strstr(c.output, "linear"));
-    assert_non_null(strstr(c.output, "gradients go round in 1 bucket"));
-    assert_non_null(strstr(c.output, "each rank"));
+    assert_non_null(strstr(c.output, "gradients are reduced in 1 bucket"));
+    assert_non_null(strstr(c.output, "total of a rank"));
     free(c.output);
     json_t *answer = described("toy.yaml", "trainer.model.hidden=[24]", "1");
     assert_int_equal(jget_int(answer, "parameters", 0), 64 * 24 + 24 + 24 * 4 + 4);

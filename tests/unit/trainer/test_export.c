@@ -83,7 +83,7 @@ static void test_nothing_is_replaced_unasked(void **state)
     struct command_process c;
     must(file_write_durable("there.safetensors", "mine", 4, 0666, NULL) == 0);
     RUN(&c, "there.log", "export", CHECKPOINT, "there.safetensors");
-    assert_says(&c, 5, "there.safetensors is there already; --force replaces it");
+    assert_says(&c, 5, "there.safetensors already exists; --force replaces it");
     free(c.output);
     RUN(&c, "force.log", "export", CHECKPOINT, "there.safetensors", "--force");
     assert_says(&c, 0, "tensors");

@@ -54,7 +54,7 @@ static void test_patience_survives_a_resume(void **state)
     wait_for(&c, "step 150  checkpoint");
     kill(c.pid, SIGINT);
     finish(&c);
-    assert_says(&c, 0, "stopped as asked");
+    assert_says(&c, 0, "stopped as requested");
     free(c.output);
     RUN(&c, "second.log", PATIENT, "resumed", "--resume");
     assert_says(&c, 0, given_up);
@@ -91,8 +91,8 @@ static void test_patience_wants_a_metric(void **state)
     struct command_process c;
     RUN(&c, "metric.log", PATIENT, "metric", "--set", "searcher.metric=validation_perplexity");
     assert_says(&c, 2,
-                "searcher.metric is validation_perplexity, which these data do not give; they give "
-                "validation_loss, validation_accuracy");
+                "searcher.metric is validation_perplexity, but this data yields the metrics "
+                "validation_loss, validation_accuracy; choose one of them");
     free(c.output);
     RUN(&c, "never.log", TOY, "--set", "trainer.patience=2", "--set", "trainer.validate_every=0");
     assert_says(&c, 2, "trainer.patience: counts validations");
@@ -172,7 +172,7 @@ static void test_folder_of_another_run(void **state)
     free(c.output);
     RUN(&c, "b.log", TOY, "--checkpoint-dir", "used");
     assert_says(&c, 5, "used holds checkpoints of an earlier run");
-    assert_non_null(strstr(c.output, "--resume goes on from it, --overwrite removes them"));
+    assert_non_null(strstr(c.output, "--resume continues from it, --overwrite removes them"));
     free(c.output);
     RUN(&c, "c.log", TOY, "--checkpoint-dir", "used", "--from", "used/step-00000004");
     assert_says(&c, 5, "used holds checkpoints of an earlier run");
@@ -186,7 +186,7 @@ static void test_folder_of_another_run(void **state)
     free(c.output);
     must(dir_make("used/step-00000099", 0777, NULL) == 0); // its writer was killed
     RUN(&c, "f.log", TOY, "--checkpoint-dir", "used", "--resume", "--set", "trainer.steps=14");
-    assert_says(&c, 0, "going on from used/step-00000012");
+    assert_says(&c, 0, "resuming from used/step-00000012");
     assert_non_null(strstr(c.output, "used/step-00000014"));
     free(c.output);
     RUN(&c, "g.log", TOY, "--checkpoint-dir", "used", "--overwrite");

@@ -61,9 +61,9 @@ static void test_interrupted_and_gone_on(void **state)
     wait_for(&first, "step 100  checkpoint");
     kill(first.pid, SIGINT);
     finish(&first);
-    assert_says(&first, 0, "stopped as asked");
+    assert_says(&first, 0, "stopped as requested");
     assert_says(&first, 0,
-                "go on with: muster-trainer run toy.yaml --slots 2 --set "
+                "continue with: muster-trainer run toy.yaml --slots 2 --set "
                 "reproducibility.experiment_seed=3 --set trainer.steps=2000 --set "
                 "trainer.checkpoint_every=100 --set trainer.validate_every=0 --checkpoint-dir "
                 "interrupted --resume\n");

@@ -59,7 +59,7 @@ static void test_nothing_is_overtaken(void **state)
 
 static void assert_columns(struct queued_report **reports, size_t n, const char *expected)
 {
-    json_t *wanted = NULL, *columns = report_batch_columns(reports, n, 4);
+    json_t *wanted = NULL, *columns = report_batch_json(reports, n, 4);
     struct error e;
     assert_int_equal(json_parse(expected, strlen(expected), "a test", &wanted, &e), 0);
     if (!json_equal(columns, wanted))
