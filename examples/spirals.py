@@ -1,4 +1,4 @@
-"""Writes the two spirals: points of two classes, wound round each other, that no straight line parts.
+"""Writes a data set of two spirals that wind around each other, so that no straight line separates the two classes.
 
     python3 examples/spirals.py > FOLDER/spirals.csv
 """
