@@ -75,7 +75,7 @@ static int read_manifest(int dir, const char *folder, json_t **out, struct error
     struct error why;
     char *path = path_join(folder, CHECKPOINT_MANIFEST), *text = NULL;
     size_t len = 0;
-    int fd = -1, rc = file_open_plain(dir, CHECKPOINT_MANIFEST, path, &fd, e);
+    int fd = -1, rc = file_open_regular(dir, CHECKPOINT_MANIFEST, path, &fd, e);
     if (!rc)
         rc = file_read_fd(fd, path, CHECKPOINT_MANIFEST_MAX, &text, &len, e);
     if (rc == ERR_NOT_FOUND)
@@ -111,7 +111,7 @@ static int fault(const struct mapped_file *f, uint64_t offset, const char *tenso
 static int map_file(int dir, struct mapped_file *f, int64_t bytes, struct error *e)
 {
     struct stat st;
-    int fd, rc = file_open_plain(dir, f->name, f->path, &fd, e);
+    int fd, rc = file_open_regular(dir, f->name, f->path, &fd, e);
     if (rc == ERR_NOT_FOUND)
         return error_set(e, ERR_CORRUPT, "%s: a file of the checkpoint is missing", f->path);
     if (rc == ERR_INVALID)

@@ -196,7 +196,7 @@ int walk_foreign(int fd, const char *shown, walk_visit *visit, void *ctx, struct
 int walk_open(const struct walk_entry *entry, int *fd, struct error *e)
 {
     struct stat st;
-    int rc = file_open_plain(entry->place.dir, entry->place.name, entry->path, fd, e);
+    int rc = file_open_regular(entry->place.dir, entry->place.name, entry->path, fd, e);
     if (rc)
         return rc == ERR_INVALID
                    ? error_set(e, ERR_IO, "%s was replaced while it was read", entry->path)

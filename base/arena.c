@@ -72,7 +72,7 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
     return text;
 }
 
-// Frees the blocks from `block` on.
+// Frees `block` and all older blocks.
 static void free_blocks(struct arena_block *block)
 {
     while (block) {
@@ -119,10 +119,10 @@ void *block_alloc(size_t bytes)
         return NULL;
     size_t size = bytes ? (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE : CACHE_LINE;
     void *p;
-    if (posix_memalign(&p, align, size)) // which wants no size in whole pages
+    if (posix_memalign(&p, align, size)) // the size need not be a multiple of `align`
         return NULL;
     if (align == HUGE_PAGE)
-        madvise(p, size, MADV_HUGEPAGE); // a wish
+        madvise(p, size, MADV_HUGEPAGE); // failure only costs time
     return memset(p, 0, size);
 }
 

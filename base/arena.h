@@ -1,7 +1,8 @@
-// Arena: memory with the life of a request or a pass, freed at once. One thread at a time.
+// Arena: memory that lives as long as one request or one scheduling pass and is freed in one call.
+// One thread at a time may use an arena.
 //
-// Allocation failure aborts the process through must(): daemons run with limits on every input, so
-// an allocation that fails is a machine without memory, not a condition to handle.
+// An allocation that fails aborts the process through must(). Every input has a limit, so such a
+// failure means that the machine has run out of memory; no caller could handle it.
 #ifndef MUSTER_BASE_ARENA_H
 #define MUSTER_BASE_ARENA_H
 
@@ -20,14 +21,15 @@ char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(
 void arena_reset(struct arena *a); // frees all but one block
 void arena_free(struct arena *a);  // frees all; the arena is usable again
 
-// Heap memory that cannot fail (aborts when there is none). Free with free().
+// Heap memory. These functions abort when there is none. Free with free().
 void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *p, size_t size);
 char *xstrdup(const char *s); // NULL -> NULL
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-// A large block of numbers: zeroed, 64-byte aligned, in huge pages where the system lends them (a
-// walk through 4 KiB pages costs matrix products 2 to 3 %). NULL when there is no memory; free().
+// A large block of numbers: zeroed, 64-byte aligned, in huge pages if the system has them (with
+// 4 KiB pages, matrix products take 2 to 3 % longer). NULL when there is no memory. Free with
+// free().
 void *block_alloc(size_t bytes);
 
 #endif

@@ -31,8 +31,8 @@ void buf_reset(struct buf *b)
         b->data[0] = '\0';
 }
 
-// Room for `more` bytes and the NUL, or the buffer is in error.
-static int reserve(struct buf *b, size_t more)
+// Makes room for `more` bytes and the NUL, or sets the error.
+static int buf_reserve(struct buf *b, size_t more)
 {
     if (b->err)
         return b->err;
@@ -53,7 +53,7 @@ static int reserve(struct buf *b, size_t more)
 
 int buf_append_growing(struct buf *b, const void *data, size_t len)
 {
-    if (reserve(b, len) != 0)
+    if (buf_reserve(b, len) != 0)
         return b->err;
     if (len > 0)
         memcpy(b->data + b->len, data, len);
@@ -74,7 +74,7 @@ int buf_vprintf(struct buf *b, const char *fmt, va_list args)
     int len = vsnprintf(NULL, 0, fmt, again);
     va_end(again);
     must(len >= 0);
-    if (reserve(b, (size_t)len) != 0)
+    if (buf_reserve(b, (size_t)len) != 0)
         return b->err;
     vsnprintf(b->data + b->len, (size_t)len + 1, fmt, args);
     b->len += (size_t)len;

@@ -1,6 +1,6 @@
-// Capped byte buffers: every buffer has a limit from birth. Always NUL-terminated after `len`.
-// After a write past the cap the buffer is in error (buf_err() != 0) and ignores further writes, so
-// callers check once at the end.
+// Byte buffers with a limit on their length. The data is always NUL-terminated after `len` bytes.
+// A write beyond the limit sets `err`, and the buffer ignores all later writes, so that callers can
+// check once, at the end.
 #ifndef MUSTER_BASE_BUF_H
 #define MUSTER_BASE_BUF_H
 
@@ -12,7 +12,7 @@ struct buf {
     char *data; // NULL until the first write; use buf_str() for a string
     size_t len;
     size_t cap;   // allocated
-    size_t limit; // most bytes `len` may reach
+    size_t limit; // maximum of `len`
     int err;      // 0 or ERR_TOO_LARGE
 };
 
@@ -26,9 +26,9 @@ void buf_drop_front(struct buf *b, size_t n);
 const char *buf_str(const struct buf *b); // "" when empty
 char *buf_take(struct buf *b);            // the heap string; b is empty afterwards
 
-int buf_append_growing(struct buf *b, const void *data, size_t len); // what does not fit yet
+int buf_append_growing(struct buf *b, const void *data, size_t len); // for buf_append()
 
-// Inline, as answers are written in many small pieces that mostly fit.
+// Inline, because responses are written in many small pieces and most of them fit.
 static inline int buf_append(struct buf *b, const void *data, size_t len)
 {
     if (!len || len >= b->cap - b->len || b->err)

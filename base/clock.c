@@ -44,15 +44,15 @@ void clock_sleep_us(int64_t us)
         ;
 }
 
-// The number in so many digits; returns what is behind them.
-static char *put_digits(char *out, int number, int digits)
+// Writes `number` with `digits` digits; returns the end of the text.
+static char *write_digits(char *out, int number, int digits)
 {
     for (int i = digits - 1; i >= 0; i--, number /= 10)
         out[i] = (char)('0' + number % 10);
     return out + digits;
 }
 
-// By hand: lists are full of times, and strftime() took a sixth of a list's time.
+// Written by hand, because strftime() took a sixth of the time of a list with many timestamps.
 const char *clock_format(int64_t wall_us, char out[CLOCK_RFC3339_MAX])
 {
     int64_t micros = wall_us % SECOND_US;
@@ -62,7 +62,7 @@ const char *clock_format(int64_t wall_us, char out[CLOCK_RFC3339_MAX])
     struct tm tm;
     must(gmtime_r(&seconds, &tm));
     int year = tm.tm_year + 1900;
-    if (year < 0 || year > 9999) { // RFC 3339 has no words for it
+    if (year < 0 || year > 9999) { // outside RFC 3339
         size_t len = strftime(out, CLOCK_RFC3339_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
         snprintf(out + len, CLOCK_RFC3339_MAX - len, ".%06dZ", (int)micros);
         return out;
@@ -75,7 +75,7 @@ const char *clock_format(int64_t wall_us, char out[CLOCK_RFC3339_MAX])
                  {(int)micros, 6, 'Z'}};
     char *at = out;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        at = put_digits(at, parts[i].number, parts[i].digits);
+        at = write_digits(at, parts[i].number, parts[i].digits);
         *at++ = parts[i].sign;
     }
     *at = '\0';
@@ -83,7 +83,7 @@ const char *clock_format(int64_t wall_us, char out[CLOCK_RFC3339_MAX])
 }
 
 // Reads exactly `count` digits at *text and moves past them.
-static bool take_number(const char **text, int count, int *out)
+static bool parse_digits(const char **text, int count, int *out)
 {
     *out = 0;
     for (int i = 0; i < count; i++, (*text)++) {
@@ -94,7 +94,7 @@ static bool take_number(const char **text, int count, int *out)
     return true;
 }
 
-static bool take_character(const char **text, char upper, char lower)
+static bool parse_character(const char **text, char upper, char lower)
 {
     if (**text != upper && **text != lower)
         return false;
@@ -102,13 +102,13 @@ static bool take_character(const char **text, char upper, char lower)
     return true;
 }
 
-static bool take_date(const char **text, struct tm *tm)
+static bool parse_date(const char **text, struct tm *tm)
 {
     static const int month_days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     int year, month, day;
-    if (!take_number(text, 4, &year) || !take_character(text, '-', '-') ||
-        !take_number(text, 2, &month) || !take_character(text, '-', '-') ||
-        !take_number(text, 2, &day) || month < 1 || month > 12)
+    if (!parse_digits(text, 4, &year) || !parse_character(text, '-', '-') ||
+        !parse_digits(text, 2, &month) || !parse_character(text, '-', '-') ||
+        !parse_digits(text, 2, &day) || month < 1 || month > 12)
         return false;
     bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     int days = month_days[month - 1] + (month == 2 && leap);
@@ -118,39 +118,39 @@ static bool take_date(const char **text, struct tm *tm)
     return day >= 1 && day <= days;
 }
 
-// Second 60 is a leap second; timegm() carries it into the next minute.
-static bool take_time(const char **text, struct tm *tm)
+// Accepts second 60, a leap second; timegm() carries it into the next minute.
+static bool parse_time(const char **text, struct tm *tm)
 {
-    return take_number(text, 2, &tm->tm_hour) && take_character(text, ':', ':') &&
-           take_number(text, 2, &tm->tm_min) && take_character(text, ':', ':') &&
-           take_number(text, 2, &tm->tm_sec) && tm->tm_hour <= 23 && tm->tm_min <= 59 &&
+    return parse_digits(text, 2, &tm->tm_hour) && parse_character(text, ':', ':') &&
+           parse_digits(text, 2, &tm->tm_min) && parse_character(text, ':', ':') &&
+           parse_digits(text, 2, &tm->tm_sec) && tm->tm_hour <= 23 && tm->tm_min <= 59 &&
            tm->tm_sec <= 60;
 }
 
-// Digits beyond the sixth are read and dropped.
-static bool take_fraction(const char **text, int *micros)
+// Ignores the digits after the sixth.
+static bool parse_fraction(const char **text, int *micros)
 {
     *micros = 0;
-    if (!take_character(text, '.', '.'))
+    if (!parse_character(text, '.', '.'))
         return true;
     int scale = SECOND_US / 10, digit;
-    if (!take_number(text, 1, &digit))
+    if (!parse_digits(text, 1, &digit))
         return false;
     do {
         *micros += digit * scale;
         scale /= 10;
-    } while (**text >= '0' && **text <= '9' && take_number(text, 1, &digit));
+    } while (**text >= '0' && **text <= '9' && parse_digits(text, 1, &digit));
     return true;
 }
 
-static bool take_offset(const char **text, int *seconds)
+static bool parse_offset(const char **text, int *seconds)
 {
     *seconds = 0;
-    if (take_character(text, 'Z', 'z'))
+    if (parse_character(text, 'Z', 'z'))
         return true;
     int sign = **text == '-' ? -1 : 1, hours, minutes;
-    if (!take_character(text, '+', '-') || !take_number(text, 2, &hours) ||
-        !take_character(text, ':', ':') || !take_number(text, 2, &minutes) || hours > 23 ||
+    if (!parse_character(text, '+', '-') || !parse_digits(text, 2, &hours) ||
+        !parse_character(text, ':', ':') || !parse_digits(text, 2, &minutes) || hours > 23 ||
         minutes > 59)
         return false;
     *seconds = sign * (hours * 3600 + minutes * 60);
@@ -161,9 +161,9 @@ int clock_parse(const char *rfc3339, int64_t *wall_us)
 {
     struct tm tm = {0};
     int micros, offset;
-    if (!take_date(&rfc3339, &tm) || !take_character(&rfc3339, 'T', 't') ||
-        !take_time(&rfc3339, &tm) || !take_fraction(&rfc3339, &micros) ||
-        !take_offset(&rfc3339, &offset) || *rfc3339 != '\0')
+    if (!parse_date(&rfc3339, &tm) || !parse_character(&rfc3339, 'T', 't') ||
+        !parse_time(&rfc3339, &tm) || !parse_fraction(&rfc3339, &micros) ||
+        !parse_offset(&rfc3339, &offset) || *rfc3339 != '\0')
         return ERR_INVALID;
     *wall_us = ((int64_t)timegm(&tm) - offset) * SECOND_US + micros;
     return 0;
@@ -191,8 +191,9 @@ const char *duration_format(int64_t us, char *out, size_t cap)
     return out;
 }
 
-// Microseconds of a unit; 0: there is no such unit. *len: of its name.
-static double unit_of(const char *text, size_t *len)
+// Returns the microseconds of the unit at `text`, or 0 for an unknown unit. *len: bytes of its
+// name.
+static double parse_unit(const char *text, size_t *len)
 {
     static const struct {
         const char *name;
@@ -208,7 +209,7 @@ static double unit_of(const char *text, size_t *len)
 
 int duration_parse(const char *text, int64_t *us)
 {
-    const double most = 9e18;
+    const double limit = 9e18;
     bool negative = *text == '-';
     double sum = 0;
     text += negative || *text == '+';
@@ -220,13 +221,13 @@ int duration_parse(const char *text, int64_t *us)
         if (!isdigit((unsigned char)*text) && *text != '.')
             return ERR_INVALID;
         double number = strtod(text, &end);
-        double unit = unit_of(end, &len);
+        double unit = parse_unit(end, &len);
         if (end == text || strpbrk(text, "xXpPeE") || unit == 0)
             return ERR_INVALID;
         sum += number * unit;
         text = end + len;
     }
-    if (!(sum < most))
+    if (!(sum < limit))
         return ERR_INVALID;
     *us = (int64_t)(negative ? -sum : sum);
     return 0;

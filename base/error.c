@@ -8,7 +8,7 @@ int error_setv(struct error *e, int code, const char *fmt, va_list args)
 {
     if (!e)
         return code;
-    // Aside first: the arguments may point into e->text.
+    // Not directly into e->text: the arguments may point into it.
     char text[ERROR_TEXT_MAX];
     vsnprintf(text, sizeof text, fmt, args);
     e->code = code;
@@ -25,7 +25,7 @@ int error_set(struct error *e, int code, const char *fmt, ...)
     return code;
 }
 
-// Appends at the end of the text, cut at its size.
+// Appends to the text; cuts what does not fit.
 static void append_text(struct error *e, const char *more)
 {
     size_t len = strlen(e->text);
@@ -72,7 +72,7 @@ static const struct err_row {
 
 enum { ERR_ROWS = sizeof err_table / sizeof err_table[0] };
 
-// A code that is not in the list is a fault of ours: it reads as an internal error.
+// A code outside the list is a bug; it counts as an internal error.
 static const struct err_row *find_row(int code)
 {
     const struct err_row *internal = NULL;
@@ -104,7 +104,7 @@ int err_from_http(int status)
 {
     if (status >= 200 && status < 300)
         return ERR_OK;
-    // Several codes share status 500; the list is read so that it gives the general one.
+    // Several codes share status 500; return the general one.
     if (status == err_http_status(ERR_INTERNAL))
         return ERR_INTERNAL;
     for (int i = 0; i < ERR_ROWS; i++)
@@ -119,8 +119,8 @@ enum { NEAR_WORD_MAX = 64, NEAR_DISTANCE_MAX = 3 };
 
 static int min3(int a, int b, int c)
 {
-    int least = a < b ? a : b;
-    return least < c ? least : c;
+    int smaller = a < b ? a : b;
+    return smaller < c ? smaller : c;
 }
 
 static bool same_letter(char a, char b)
@@ -128,8 +128,9 @@ static bool same_letter(char a, char b)
     return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-// Edits (insert, delete, replace, swap of neighbours) that turn `a` into `b`: the optimal string
-// alignment distance. Three rows of the table are enough. Words of less than NEAR_WORD_MAX letters.
+// Counts the edits (insert, delete, replace, swap two neighbours) that turn `a` into `b`: the
+// optimal string alignment distance, with three rows of its table. Both words have less than
+// NEAR_WORD_MAX letters.
 static int edit_distance(const char *a, const char *b)
 {
     int rows[3][NEAR_WORD_MAX];
@@ -169,7 +170,7 @@ const char *nearest_word(const char *word, const char *const *candidates)
         if (distance > allowed)
             continue;
         best = candidates[i];
-        allowed = distance - 1; // only a nearer one may replace it
+        allowed = distance - 1; // only a nearer candidate may replace it
     }
     return best;
 }

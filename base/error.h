@@ -1,9 +1,9 @@
-// Errors: one list for the whole product, and the text that goes with one occurrence.
+// Errors: one list of codes for the whole product, and the message of one error.
 //
-// Functions that can fail return 0 or a negative `enum err`, and take a `struct error *` last,
-// which receives the sentence for a person: what was wrong, where (file:line:column or JSON path),
-// and what to do next. A NULL `struct error *` is allowed. No ownership: `struct error` is a plain
-// value.
+// Functions that can fail return 0 or a negative `enum err`. Their last parameter is a `struct
+// error *`, which receives a message for a person: the problem, its place (file:line:column or JSON
+// path), and the next step. A NULL `struct error *` is allowed. `struct error` is a plain value
+// without an owner.
 #ifndef MUSTER_BASE_ERROR_H
 #define MUSTER_BASE_ERROR_H
 
@@ -45,8 +45,7 @@ struct error {
     char text[ERROR_TEXT_MAX];
 };
 
-// Fills *e (if not NULL) and returns `code`, so that `return error_set(e, ERR_IO, ...)` is the
-// idiom.
+// Fills *e (if not NULL) and returns `code`: `return error_set(e, ERR_IO, ...)` is the idiom.
 int error_set(struct error *e, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int error_setv(struct error *e, int code, const char *fmt, va_list args);
@@ -55,16 +54,16 @@ int error_setv(struct error *e, int code, const char *fmt, va_list args);
 int error_set_errno(struct error *e, int code, int saved_errno, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-// Puts "context: " before the text that is there (as an error travels up). Returns e->code.
+// Puts "context: " before the present text, when an error passes through a caller. Returns e->code.
 int error_prefix(struct error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 int err_http_status(int code);  // 0 -> 200
 int err_exit_code(int code);    // 0 -> 0
 const char *err_name(int code); // "not found"
-int err_from_http(int status);  // nearest code of an HTTP status; 2xx -> 0
+int err_from_http(int status);  // the nearest code; 2xx -> 0
 
-// The nearest of `candidates` (NULL-terminated) to `word` by edit distance, or NULL when nothing is
-// near enough to be a likely slip: at most a third of the word's letters, and at most 3.
+// The candidate (the list ends with NULL) that is nearest to `word` by edit distance. NULL: none is
+// near enough to be a likely typing error. The limit is a third of the word's letters, at most 3.
 const char *nearest_word(const char *word, const char *const *candidates);
 
 #endif

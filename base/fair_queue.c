@@ -4,68 +4,68 @@
 
 #include "base/arena.h"
 
-struct lane {
+struct user_queue {
     int64_t user;
     struct fair_queue_item *head, *tail;
     size_t count;
-    struct lane *next;
+    struct user_queue *next;
 };
 
-static struct lane *find(const struct fair_queue *l, int64_t user)
+static struct user_queue *find_user(const struct fair_queue *q, int64_t user)
 {
-    struct lane *lane = l->first;
-    while (lane && lane->user != user)
-        lane = lane->next;
-    return lane;
+    struct user_queue *uq = q->first;
+    while (uq && uq->user != user)
+        uq = uq->next;
+    return uq;
 }
 
-static void append(struct fair_queue *l, struct lane *lane)
+static void append_user(struct fair_queue *q, struct user_queue *uq)
 {
-    lane->next = NULL;
-    if (l->first)
-        l->last->next = lane;
+    uq->next = NULL;
+    if (q->first)
+        q->last->next = uq;
     else
-        l->first = lane;
-    l->last = lane;
+        q->first = uq;
+    q->last = uq;
 }
 
-void fair_queue_push(struct fair_queue *l, struct fair_queue_item *item)
+void fair_queue_push(struct fair_queue *q, struct fair_queue_item *item)
 {
-    struct lane *lane = find(l, item->user);
-    if (!lane) {
-        lane = xcalloc(1, sizeof *lane);
-        lane->user = item->user;
-        append(l, lane);
+    struct user_queue *uq = find_user(q, item->user);
+    if (!uq) {
+        uq = xcalloc(1, sizeof *uq);
+        uq->user = item->user;
+        append_user(q, uq);
     }
     item->next = NULL;
-    if (lane->head)
-        lane->tail->next = item;
+    if (uq->head)
+        uq->tail->next = item;
     else
-        lane->head = item;
-    lane->tail = item;
-    lane->count++;
-    l->count++;
+        uq->head = item;
+    uq->tail = item;
+    uq->count++;
+    q->count++;
 }
 
-struct fair_queue_item *fair_queue_pop(struct fair_queue *l)
+struct fair_queue_item *fair_queue_pop(struct fair_queue *q)
 {
-    struct lane *lane = l->first;
-    if (!lane)
+    struct user_queue *uq = q->first;
+    if (!uq)
         return NULL;
-    struct fair_queue_item *item = lane->head;
-    l->first = lane->next;
-    lane->head = item->next;
-    lane->count--;
-    l->count--;
-    if (lane->head)
-        append(l, lane);
+    struct fair_queue_item *item = uq->head;
+    q->first = uq->next;
+    uq->head = item->next;
+    uq->count--;
+    q->count--;
+    if (uq->head)
+        append_user(q, uq);
     else
-        free(lane);
+        free(uq);
     return item;
 }
 
-size_t fair_queue_count_of(const struct fair_queue *l, int64_t user)
+size_t fair_queue_count_of(const struct fair_queue *q, int64_t user)
 {
-    const struct lane *lane = find(l, user);
-    return lane ? lane->count : 0;
+    const struct user_queue *uq = find_user(q, user);
+    return uq ? uq->count : 0;
 }

@@ -1,25 +1,25 @@
-// Lanes: a queue in which users take turns. Each user's items stay in order, and one user's many
-// items are no reason for another's single item to wait. One thread, or under its owner's lock.
+// A queue with a FIFO for each user, served round robin: items of one user stay in order, and many
+// items of one user do not delay a single item of another. One thread, or the lock of its owner.
 #ifndef MUSTER_BASE_FAIR_QUEUE_H
 #define MUSTER_BASE_FAIR_QUEUE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-struct lane; // opaque: the items of one user
+struct user_queue; // opaque: the items of one user
 
-struct fair_queue_item { // part of what waits
+struct fair_queue_item { // embedded in the objects that wait
     int64_t user;
-    struct fair_queue_item *next; // the lanes' own
+    struct fair_queue_item *next; // set by the queue
 };
 
-struct fair_queue {            // zeroed at first
-    struct lane *first, *last; // the next user in turn is the first
-    size_t count;              // items
+struct fair_queue {                  // starts zeroed
+    struct user_queue *first, *last; // the user at `first` is served next
+    size_t count;                    // items of all users
 };
 
-void fair_queue_push(struct fair_queue *l, struct fair_queue_item *item);
-struct fair_queue_item *fair_queue_pop(struct fair_queue *l);         // NULL: nothing waits
-size_t fair_queue_count_of(const struct fair_queue *l, int64_t user); // items of that user
+void fair_queue_push(struct fair_queue *q, struct fair_queue_item *item);
+struct fair_queue_item *fair_queue_pop(struct fair_queue *q); // NULL when it is empty
+size_t fair_queue_count_of(const struct fair_queue *q, int64_t user);
 
 #endif

@@ -1,4 +1,4 @@
-// Command-line flags from a table: parsing, --help that teaches, near-miss suggestions.
+// Command-line flags from a table: parsing, help, and suggestions for misspelt flags.
 #ifndef MUSTER_BASE_FLAGS_H
 #define MUSTER_BASE_FLAGS_H
 
@@ -11,7 +11,7 @@ enum flag_kind {
     FLAG_BOOL,   // bool *
     FLAG_STRING, // const char ** (points into argv)
     FLAG_INT,    // long long *, within [min, max] unless both are 0
-    FLAG_LIST,   // struct flag_list *: may be given several times
+    FLAG_LIST,   // struct flag_list *; the flag may be repeated
 };
 
 enum { FLAG_LIST_MAX = 64 };
@@ -26,15 +26,15 @@ struct flag {
     enum flag_kind kind;
     void *target;
     const char *value_name; // "N", "FILE"; NULL for FLAG_BOOL
-    const char *help;       // NULL: not listed
+    const char *help;       // NULL: hidden from the help
     long long min, max;
     const char *env; // environment variable that gives the default; NULL: none
 };
 
-// Parses argv[1..argc); flags may stand anywhere, "--" ends them. Positional words are gathered in
-// `rest` (room for argc pointers), *rest_count is set. `flags` ends with name == NULL. ERR_INVALID.
+// Parses argv[1..argc). Flags may stand anywhere; "--" ends them. The positional arguments go to
+// `rest` (room for argc pointers) and *rest_count. `flags` ends with name == NULL. ERR_INVALID.
 int flags_parse(const struct flag *flags, int argc, char **argv, const char **rest, int *rest_count,
                 struct error *e);
-void flags_help(const struct flag *flags, FILE *out); // the aligned table of flags
+void flags_help(const struct flag *flags, FILE *out); // prints the table of flags
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 
-#undef sha256_update // nettle/sha2.h makes its own name of ours
+#undef sha256_update // nettle/sha2.h defines a macro of this name
 
 struct sha256 {
     struct sha256_ctx state;
@@ -65,7 +65,7 @@ void hmac_sha256_hex(const char *key, const char *message, char out[SHA256_HEX])
     hex_encode(mac, sizeof mac, out);
 }
 
-// CRC of the 16 values of four bits, polynomial 0x1EDC6F41 reflected.
+// The CRC of each 4-bit value; polynomial 0x1EDC6F41, reflected.
 static const uint32_t crc_of_nibble[16] = {
     0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
     0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
@@ -129,7 +129,7 @@ void hex_encode(const void *data, size_t len, char *out)
     *out = '\0';
 }
 
-// -1 for what is no digit.
+// Returns -1 for a character that is not a hexadecimal digit.
 static int hex_value(char c)
 {
     if (c >= '0' && c <= '9')
@@ -153,7 +153,7 @@ int hex_decode(const char *text, void *out, size_t len)
     return 0;
 }
 
-// The standard alphabet with padding, RFC 4648 section 4.
+// Uses the standard alphabet with padding (RFC 4648 section 4).
 char *base64_encode(const void *data, size_t len)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -183,8 +183,8 @@ static int base64_value(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-// Four digits, the last `padding` of them "=", to 3 - padding bytes. Bits that fall under the
-// padding must be 0, so that each value has one text.
+// Decodes four digits, the last `padding` of which are "=", to 3 - padding bytes. The unused bits
+// must be 0, so that each value has exactly one encoding.
 static bool decode_quad(const char *quad, int padding, uint8_t *out)
 {
     uint32_t bits = 0;

@@ -15,8 +15,8 @@ void sha256_final(struct sha256 *s, uint8_t out[SHA256_BYTES]); // frees s
 void sha256_hex(const void *data, size_t len, char out[SHA256_HEX]);
 void sha512_hex(const void *data, size_t len, char out[SHA512_HEX]);
 void hmac_sha256_hex(const char *key, const char *message, char out[SHA256_HEX]);
-uint32_t crc32c(uint32_t crc, const void *data, size_t len); // start with 0
-uint64_t hash64(const void *data, size_t len);               // FNV-1a, for tables, not for secrets
+uint32_t crc32c(uint32_t crc, const void *data, size_t len); // the first call passes 0
+uint64_t hash64(const void *data, size_t len); // FNV-1a; for hash tables, not for secrets
 
 void hex_encode(const void *data, size_t len, char *out); // 2 * len + 1 bytes
 int hex_decode(const char *text, void *out, size_t len);  // exactly len bytes; ERR_INVALID

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 
-// The level is the one datum of the process that every thread reads: an atomic, not a lock.
+// Every thread reads the level, so it is atomic.
 static atomic_int minimum_level = LOG_LEVEL_INFO;
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
@@ -33,16 +33,16 @@ const char *log_level_name(enum log_level level)
     return level_names[level];
 }
 
-// Who is given every line as well; constant once threads run.
+// Constant once other threads run.
 static struct {
-    log_sink *tap;
+    log_sink *write;
     void *ctx;
-} listener;
+} extra_sink;
 
-void log_set_sink(log_sink *tap, void *ctx)
+void log_set_sink(log_sink *sink, void *ctx)
 {
-    listener.tap = tap;
-    listener.ctx = ctx;
+    extra_sink.write = sink;
+    extra_sink.ctx = ctx;
 }
 
 int log_parse_level(const char *text, enum log_level *out)
@@ -56,8 +56,8 @@ int log_parse_level(const char *text, enum log_level *out)
     return ERR_INVALID;
 }
 
-// One line per record whatever a value holds: a line break in it must not forge a second record,
-// and nothing in it acts on a terminal (visible.h). Blanks keep the length of the line.
+// Replaces line breaks, which could forge a second record, and characters that act on a terminal
+// (base/printable.h) by blanks. The line keeps its length.
 static void blank_controls(char *text, size_t len)
 {
     size_t taken;
@@ -83,17 +83,17 @@ void log_write(enum log_level level, const char *msg, const char *fmt, ...)
     va_end(args);
     size_t len = (size_t)head + (tail > 0 ? (size_t)tail : 0);
     if (tail <= 0) {
-        len--; // the blank that nothing follows
+        len--; // the blank before the empty text
     } else if (len > sizeof line - sizeof cut_mark) {
         len = sizeof line - 1;
         memcpy(line + len - (sizeof cut_mark - 1), cut_mark, sizeof cut_mark - 1);
     }
     blank_controls(line, len);
     line[len] = '\0';
-    if (listener.tap)
-        listener.tap(listener.ctx, level, now, line + start);
+    if (extra_sink.write)
+        extra_sink.write(extra_sink.ctx, level, now, line + start);
     line[len++] = '\n';
-    // A log that cannot be written has nobody to be reported to.
+    // There is no place to report that the log cannot be written.
     ssize_t ignored = write(STDERR_FILENO, line, len);
     (void)ignored;
 }

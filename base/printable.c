@@ -7,10 +7,10 @@
 
 #include "base/log.h"
 
-// The well-formed lead bytes and what may follow them (The Unicode Standard, table 3-7).
+// Well-formed UTF-8 byte sequences (The Unicode Standard, table 3-7).
 static const struct {
     unsigned char first, last; // lead bytes
-    unsigned char least, most; // of the second byte; later ones are 80..bf
+    unsigned char min, max;    // of the second byte; the later bytes are 80..bf
     unsigned char bytes;
 } leads[] = {
     {0x00, 0x7f, 0x00, 0x00, 1}, {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
@@ -21,21 +21,21 @@ static const struct {
 // Characters that act on a terminal, on the direction of text, or on lines.
 static const struct {
     uint32_t first, last;
-} hidden[] = {
+} control[] = {
     {0x00, 0x1f},     {0x7f, 0x9f},     {0x61c, 0x61c},   {0x200e, 0x200f},
     {0x2028, 0x202e}, {0x2066, 0x206f}, {0xfff9, 0xfffb},
 };
 
-static bool is_hidden(uint32_t code)
+static bool is_control(uint32_t code)
 {
-    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
-        if (code >= hidden[i].first && code <= hidden[i].last)
+    for (size_t i = 0; i < sizeof control / sizeof control[0]; i++)
+        if (code >= control[i].first && code <= control[i].last)
             return true;
     return false;
 }
 
-// The code point of a well-formed character.
-static uint32_t decode(const char *text, size_t bytes)
+// Returns the code point of a well-formed character.
+static uint32_t decode_utf8(const char *text, size_t bytes)
 {
     static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
     uint32_t code = (unsigned char)text[0] & masks[bytes];
@@ -44,11 +44,11 @@ static uint32_t decode(const char *text, size_t bytes)
     return code;
 }
 
-enum printability printable_classify(const char *text, size_t len, size_t *taken)
+enum printability printable_classify(const char *text, size_t len, size_t *size)
 {
     must(len > 0);
     unsigned char lead = (unsigned char)text[0];
-    *taken = 1;
+    *size = 1;
     if (lead >= 0x20 && lead < 0x7f)
         return CHAR_PRINTABLE;
     for (size_t i = 0; i < sizeof leads / sizeof leads[0]; i++) {
@@ -57,39 +57,39 @@ enum printability printable_classify(const char *text, size_t len, size_t *taken
         for (size_t at = 1; at < leads[i].bytes; at++) {
             unsigned char byte = at < len ? (unsigned char)text[at] : 0;
             if (at == len) {
-                *taken = len;
+                *size = len;
                 return CHAR_INCOMPLETE;
             }
-            if (byte < (at == 1 ? leads[i].least : 0x80) || byte > (at == 1 ? leads[i].most : 0xbf))
+            if (byte < (at == 1 ? leads[i].min : 0x80) || byte > (at == 1 ? leads[i].max : 0xbf))
                 return CHAR_INVALID;
         }
-        *taken = leads[i].bytes;
-        return is_hidden(decode(text, *taken)) ? CHAR_CONTROL : CHAR_PRINTABLE;
+        *size = leads[i].bytes;
+        return is_control(decode_utf8(text, *size)) ? CHAR_CONTROL : CHAR_PRINTABLE;
     }
     return CHAR_INVALID;
 }
 
-size_t printable_escape(enum printability kind, const char *text, size_t taken,
+size_t printable_escape(enum printability kind, const char *text, size_t size,
                         char out[PRINTABLE_ESCAPE_MAX + 1])
 {
-    uint32_t code = kind == CHAR_CONTROL ? decode(text, taken) : (unsigned char)text[0];
+    uint32_t code = kind == CHAR_CONTROL ? decode_utf8(text, size) : (unsigned char)text[0];
     return (size_t)snprintf(out, PRINTABLE_ESCAPE_MAX + 1,
                             kind == CHAR_CONTROL ? "\\u%04x" : "\\x%02x", (unsigned)code);
 }
 
 void printable_append(struct buf *out, const char *text, size_t len, const char *kept)
 {
-    size_t taken, plain = 0; // plain: bytes before `text` that are still to be appended
-    for (const char *end = text + len; text < end; text += taken) {
+    size_t size, plain = 0; // plain: printable bytes before `text` that are not yet appended
+    for (const char *end = text + len; text < end; text += size) {
         char escape[PRINTABLE_ESCAPE_MAX + 1];
-        enum printability kind = printable_classify(text, (size_t)(end - text), &taken);
+        enum printability kind = printable_classify(text, (size_t)(end - text), &size);
         if (kind == CHAR_PRINTABLE || (kind == CHAR_CONTROL && *text && strchr(kept, *text))) {
-            plain += taken;
+            plain += size;
             continue;
         }
-        taken = kind == CHAR_INCOMPLETE ? 1 : taken;
+        size = kind == CHAR_INCOMPLETE ? 1 : size;
         buf_append(out, text - plain, plain);
-        buf_append(out, escape, printable_escape(kind, text, taken, escape));
+        buf_append(out, escape, printable_escape(kind, text, size, escape));
         plain = 0;
     }
     buf_append(out, text - plain, plain);

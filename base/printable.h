@@ -1,9 +1,9 @@
-// Makes untrusted text safe to show: escapes the characters that act on a terminal or on the order
-// of a line. Pure; any thread.
+// Makes untrusted text safe to print on a terminal. Pure; any thread.
 //
-// A terminal obeys control characters (ESC, the 8-bit CSI U+009B), and bidirectional controls and
-// separators reorder or break the text that a person reads. All of these, and bytes that are not
-// UTF-8, are written as \u001b or \xff: plain ASCII, and still the same value in a JSON string.
+// A terminal obeys control characters (ESC, the 8-bit CSI U+009B); bidirectional controls and
+// separators reorder or break the text that a person reads. These functions write all of them, and
+// bytes that are not UTF-8, as \u001b or \xff: plain ASCII that has the same value in a JSON
+// string.
 #ifndef MUSTER_BASE_PRINTABLE_H
 #define MUSTER_BASE_PRINTABLE_H
 
@@ -12,25 +12,25 @@
 #include "base/buf.h"
 
 enum printability {
-    CHAR_PRINTABLE,  // shown as it is
-    CHAR_CONTROL,    // a character that acts instead of being seen
-    CHAR_INVALID,    // a byte that no UTF-8 character has there
+    CHAR_PRINTABLE,
+    CHAR_CONTROL,    // acts on the terminal or on the order of the text
+    CHAR_INVALID,    // a byte that is not UTF-8
     CHAR_INCOMPLETE, // the text ends within a character
 };
 
 enum { PRINTABLE_ESCAPE_MAX = 6 }; // bytes of the longest escape, "\u202e"
 
-// Looks at the first character of text[0..len), len > 0; *taken: its bytes.
-enum printability printable_classify(const char *text, size_t len, size_t *taken);
+// Classifies the first character of text[0..len), len > 0. *size: its bytes.
+enum printability printable_classify(const char *text, size_t len, size_t *size);
 
-// The escape of the `taken` bytes at `text` that are `kind`; returns its length.
-size_t printable_escape(enum printability kind, const char *text, size_t taken,
+// Writes the escape of the `size` bytes at `text`, which are of `kind`; returns its length.
+size_t printable_escape(enum printability kind, const char *text, size_t size,
                         char out[PRINTABLE_ESCAPE_MAX + 1]);
 
-// Appends text[0..len), escaped but for the ASCII characters of `kept`, such as "\n\t".
+// Appends text[0..len), escaped. ASCII characters in `kept` (such as "\n\t") stay as they are.
 void printable_append(struct buf *out, const char *text, size_t len, const char *kept);
 
-// The same as a heap string.
+// The same, as a heap string.
 char *printable_text(const char *text, const char *kept);
 
 #endif

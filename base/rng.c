@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 
-// PCG-XSH-RR 64/32: a 64-bit linear congruential state, 32 permuted bits out.
+// PCG-XSH-RR 64/32: a 64-bit linear congruential state, permuted to 32 bits of output.
 uint32_t rng_u32(struct rng *r)
 {
     uint64_t old = r->state;
@@ -28,7 +28,7 @@ void rng_seed(struct rng *r, uint64_t seed, uint64_t stream)
 uint32_t rng_below(struct rng *r, uint32_t bound)
 {
     must(bound > 0);
-    // 2^32 mod bound: values below it are one too many for some residues.
+    // 2^32 mod bound. Without the values below it, every residue is equally likely.
     uint32_t threshold = -bound % bound;
     uint32_t value;
     do
@@ -45,7 +45,7 @@ double rng_double(struct rng *r)
 
 void philox4x32(uint64_t key, uint64_t counter_hi, uint64_t counter_lo, uint32_t out[4])
 {
-    // Words are taken low half first, as in Random123: counter_lo is c[0], c[1].
+    // The low half comes first, as in Random123: counter_lo is c[0], c[1].
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     uint32_t c0 = (uint32_t)counter_lo, c1 = (uint32_t)(counter_lo >> 32);
     uint32_t c2 = (uint32_t)counter_hi, c3 = (uint32_t)(counter_hi >> 32);
@@ -64,10 +64,9 @@ void philox4x32(uint64_t key, uint64_t counter_hi, uint64_t counter_lo, uint32_t
     out[3] = c3;
 }
 
-enum { FEISTEL_ROUNDS = 6 }; // even, so that the halves end where they began
+enum { FEISTEL_ROUNDS = 6 }; // even, so that both halves end in their first position
 
-// One pass of a Feistel network over left_bits + right_bits bits: a bijection whatever the round
-// function is.
+// A Feistel network over left_bits + right_bits bits: a bijection for any round function.
 static uint64_t feistel(uint64_t key, uint64_t value, int left_bits, int right_bits)
 {
     uint64_t left = value >> right_bits;
@@ -92,8 +91,8 @@ uint64_t keyed_permutation(uint64_t key, uint64_t n, uint64_t i)
     if (n == 1)
         return 0;
     int bits = n > 2 ? 64 - __builtin_clzll(n - 1) : 2;
-    // The network permutes [0, 2^bits), less than twice n: values outside [0, n) walk on along
-    // their cycle, which must come back into it.
+    // The network permutes [0, 2^bits), and 2^bits is less than 2n. A value outside [0, n) is
+    // mapped again; its cycle must return to [0, n).
     do
         i = feistel(key, i, bits / 2, bits - bits / 2);
     while (i >= n);

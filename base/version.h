@@ -1,6 +1,6 @@
-// Which build this is: "0.1.0+abc1234", the version and the git commit it was built from, with
-// "-dirty" behind it when files had been changed; "0.1.0" alone when it was not built from a clone.
-// It is for people; what programs compare is MUSTER_VERSION.
+// The version of this build, for people: "0.1.0+abc1234", with the git commit. "-dirty" follows if
+// files had changed since the commit. A build outside a git clone is only "0.1.0". Programs compare
+// MUSTER_VERSION instead.
 #ifndef MUSTER_BASE_VERSION_H
 #define MUSTER_BASE_VERSION_H
 

@@ -173,7 +173,7 @@ void spool_cursor_load(const char *path, struct spool_cursor *c)
     size_t len = 0;
     int fd = -1;
     *c = (struct spool_cursor){0};
-    if (file_open_plain(AT_FDCWD, path, path, &fd, NULL) == 0 &&
+    if (file_open_regular(AT_FDCWD, path, path, &fd, NULL) == 0 &&
         file_read_fd(fd, path, CURSOR_MAX, &text, &len, NULL) == 0) {
         json_t *value = json_loadb(text, len, 0, NULL);
         c->offset = jget_int(value, "offset", 0);

@@ -51,7 +51,7 @@ out:
 static int read_task(const char *path, char **text, char **status, struct error *e)
 {
     size_t len = 0;
-    int fd = -1, rc = file_open_plain(AT_FDCWD, path, path, &fd, e); // the task may write there
+    int fd = -1, rc = file_open_regular(AT_FDCWD, path, path, &fd, e); // the task may write there
     *text = NULL;
     if (rc == 0)
         rc = file_read_fd(fd, path, 2 * (size_t)LIMIT_BODY, text, &len, e);

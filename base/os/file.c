@@ -14,9 +14,9 @@
 #include "base/arena.h"
 
 enum {
-    INSIDE_MAX = 1024,    // bytes of a name that comes from outside
-    TREE_DEPTH_MAX = 256, // folders within folders; one open descriptor each
-    READ_FIRST = 4096,    // for files that do not tell their size (/proc)
+    INSIDE_MAX = 1024,    // bytes of an untrusted path
+    TREE_DEPTH_MAX = 256, // nested folders; each needs an open descriptor
+    READ_FIRST = 4096,    // bytes; for files without a size (/proc)
 };
 
 int file_write_all(int fd, const void *data, size_t len)
@@ -34,7 +34,7 @@ int file_write_all(int fd, const void *data, size_t len)
     return 0;
 }
 
-// The folder part of `path`; heap string.
+// Returns the folder of `path` as a heap string.
 static char *parent_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -53,7 +53,7 @@ int file_sync_dir(const char *dir, struct error *e)
     return err;
 }
 
-// Writes and syncs a new file; fchmod, because the mode is meant whatever the umask is.
+// Writes and syncs a new file. fchmod() sets the mode independently of the umask.
 static int write_synced(const char *path, const void *data, size_t len, unsigned mode,
                         struct error *e)
 {
@@ -72,21 +72,21 @@ static int write_synced(const char *path, const void *data, size_t len, unsigned
 int file_write_durable(const char *path, const void *data, size_t len, unsigned mode,
                        struct error *e)
 {
-    char *aside = xasprintf("%s.tmp.%d", path, (int)getpid());
+    char *temporary = xasprintf("%s.tmp.%d", path, (int)getpid());
     char *dir = parent_of(path);
-    int err = write_synced(aside, data, len, mode, e);
-    if (!err && rename(aside, path) != 0)
-        err = error_set_errno(e, ERR_IO, errno, "cannot rename %s to %s", aside, path);
+    int err = write_synced(temporary, data, len, mode, e);
+    if (!err && rename(temporary, path) != 0)
+        err = error_set_errno(e, ERR_IO, errno, "cannot rename %s to %s", temporary, path);
     if (err)
-        unlink(aside);
+        unlink(temporary);
     else
         err = file_sync_dir(dir, e);
     free(dir);
-    free(aside);
+    free(temporary);
     return err;
 }
 
-// Reads to the end of the file or one byte past the limit, whichever comes first.
+// Reads to the end of the file, at most one byte past the limit.
 static int read_to_end(int fd, size_t limit, size_t expected, char **out, size_t *len)
 {
     size_t cap = expected < limit ? expected + 1 : limit + 1;
@@ -112,7 +112,7 @@ static int read_to_end(int fd, size_t limit, size_t expected, char **out, size_t
     return ERR_TOO_LARGE;
 }
 
-int file_read_fd(int fd, const char *shown, size_t limit, char **out, size_t *len, struct error *e)
+int file_read_fd(int fd, const char *label, size_t limit, char **out, size_t *len, struct error *e)
 {
     size_t used = 0;
     char *data = NULL;
@@ -121,9 +121,9 @@ int file_read_fd(int fd, const char *shown, size_t limit, char **out, size_t *le
     bool sized = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
     int err = read_to_end(fd, limit, sized ? (size_t)st.st_size : READ_FIRST, &data, &used);
     if (err == ERR_TOO_LARGE)
-        error_set(e, err, "%s is larger than the %zu bytes allowed", shown, limit);
+        error_set(e, err, "%s is larger than %zu bytes, which is the limit", label, limit);
     else if (err)
-        error_set_errno(e, err, errno, "cannot read %s", shown);
+        error_set_errno(e, err, errno, "cannot read %s", label);
     if (err) {
         free(data);
         return err;
@@ -147,21 +147,22 @@ int file_read(const char *path, size_t limit, char **out, size_t *len, struct er
     return err;
 }
 
-int file_open_plain(int dir, const char *name, const char *shown, int *out, struct error *e)
+int file_open_regular(int dir, const char *name, const char *label, int *out, struct error *e)
 {
     struct stat st;
     int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    bool odd = fd < 0 ? errno == ELOOP || errno == ENXIO : fstat(fd, &st) || !S_ISREG(st.st_mode);
-    if (fd >= 0 && !odd) {
+    bool irregular =
+        fd < 0 ? errno == ELOOP || errno == ENXIO : fstat(fd, &st) || !S_ISREG(st.st_mode);
+    if (fd >= 0 && !irregular) {
         *out = fd;
         return 0;
     }
     int code = errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_IO;
-    if (odd)
-        error_set(e, code = ERR_INVALID, "%s is no regular file; links and pipes are not read",
-                  shown);
+    if (irregular)
+        error_set(e, code = ERR_INVALID, "%s is not a regular file; links and pipes are not read",
+                  label);
     else
-        error_set_errno(e, code, errno, "cannot open %s", shown);
+        error_set_errno(e, code, errno, "cannot open %s", label);
     if (fd >= 0)
         close(fd);
     return code;
@@ -175,7 +176,7 @@ static int make_one_dir(const char *path, unsigned mode, struct error *e)
     struct stat st;
     if (saved == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         return 0;
-    return error_set_errno(e, ERR_IO, saved, "cannot make folder %s", path);
+    return error_set_errno(e, ERR_IO, saved, "cannot create folder %s", path);
 }
 
 int dir_make(const char *path, unsigned mode, struct error *e)
@@ -196,14 +197,15 @@ int dir_make(const char *path, unsigned mode, struct error *e)
 
 // --- folders that others write to ----------------------------------------------------------------
 
-static int cannot_open(const char *shown, struct error *e)
+static int cannot_open(const char *label, struct error *e)
 {
     if (errno == ENOTDIR || errno == ELOOP)
-        return error_set(e, ERR_INVALID,
-                         "%s is no folder, or a symbolic link leads there, which is not followed",
-                         shown);
+        return error_set(
+            e, ERR_INVALID,
+            "%s is not a folder, or its path contains a symbolic link, which is not followed",
+            label);
     return error_set_errno(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, errno, "cannot open %s",
-                           shown);
+                           label);
 }
 
 int dir_open(const char *path, int *fd, struct error *e)
@@ -212,21 +214,22 @@ int dir_open(const char *path, int *fd, struct error *e)
     if (*fd >= 0)
         return 0;
     if (errno == ENOTDIR)
-        return error_set(e, ERR_INVALID, "%s is no folder", path);
+        return error_set(e, ERR_INVALID, "%s is not a folder", path);
     return cannot_open(path, e);
 }
 
-// One part after the other, where the kernel (before 5.6) or a container has no openat2().
-static int open_by_parts(int root, const char *relative)
+// Opens one component after the other, for kernels (before 5.6) and containers without openat2().
+static int open_by_components(int root, const char *relative)
 {
-    enum { WAY = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
+    enum { PATH_FLAGS = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
     char *copy = xstrdup(relative), *part = copy, *slash;
-    int at = openat(root, ".", WAY);
+    int at = openat(root, ".", PATH_FLAGS);
     while (at >= 0 && part) {
         slash = strchr(part, '/');
         if (slash)
             *slash = '\0';
-        int next = openat(at, part, slash ? WAY : O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int next =
+            openat(at, part, slash ? PATH_FLAGS : O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         int saved = errno;
         close(at);
         errno = saved;
@@ -237,7 +240,7 @@ static int open_by_parts(int root, const char *relative)
     return at;
 }
 
-int dir_open_below(int root, const char *relative, const char *shown, int *fd, struct error *e)
+int dir_open_below(int root, const char *relative, const char *label, int *fd, struct error *e)
 {
     const struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
                                  .resolve =
@@ -247,16 +250,16 @@ int dir_open_below(int root, const char *relative, const char *shown, int *fd, s
     const char *name = *relative ? relative : ".";
     *fd = (int)syscall(SYS_openat2, root, name, &how, sizeof how);
     if (*fd < 0 && (errno == ENOSYS || errno == EPERM || errno == EAGAIN || errno == EINVAL))
-        *fd = open_by_parts(root, name);
-    return *fd < 0 ? cannot_open(shown, e) : 0;
+        *fd = open_by_components(root, name);
+    return *fd < 0 ? cannot_open(label, e) : 0;
 }
 
 // --- removing ------------------------------------------------------------------------------------
 
 static int remove_at(int parent, const char *name, int depth, struct error *e);
 
-// Empties the folder of descriptor `fd`, which it closes.
-static int empty_dir(int fd, const char *name, int depth, struct error *e)
+// Empties the folder of descriptor `fd` and closes `fd`.
+static int remove_contents(int fd, const char *name, int depth, struct error *e)
 {
     DIR *dir = fdopendir(fd);
     if (!dir) {
@@ -275,21 +278,22 @@ static int empty_dir(int fd, const char *name, int depth, struct error *e)
     return err;
 }
 
-// By descriptor and name, so that nobody can swap a folder for a link under our hands: a link is
-// unlinked by the first call, and O_NOFOLLOW refuses one that comes after.
+// Works by descriptor and name, so that nobody can replace a folder by a link meanwhile: the first
+// call unlinks a link, and O_NOFOLLOW refuses one that appears later.
 static int remove_at(int parent, const char *name, int depth, struct error *e)
 {
     if (unlinkat(parent, name, 0) == 0 || errno == ENOENT || errno == ENOTDIR)
         return 0;
-    if (errno != EISDIR && errno != EPERM) // Linux and POSIX say "a folder" differently
+    if (errno != EISDIR && errno != EPERM) // a folder, by Linux and by POSIX
         return error_set_errno(e, ERR_IO, errno, "cannot remove %s", name);
     if (depth >= TREE_DEPTH_MAX)
-        return error_set(e, ERR_TOO_LARGE, "cannot remove %s: more than %d folders deep", name,
+        return error_set(e, ERR_TOO_LARGE,
+                         "cannot remove %s: the folders are nested more than %d deep", name,
                          TREE_DEPTH_MAX);
     int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return error_set_errno(e, ERR_IO, errno, "cannot open folder %s", name);
-    int err = empty_dir(fd, name, depth, e);
+    int err = remove_contents(fd, name, depth, e);
     if (!err && unlinkat(parent, name, AT_REMOVEDIR) != 0)
         err = error_set_errno(e, ERR_IO, errno, "cannot remove folder %s", name);
     return err;

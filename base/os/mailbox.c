@@ -10,11 +10,11 @@
 
 struct mailbox {
     pthread_mutex_t lock;
-    pthread_cond_t arrived; // a message came, or closed
-    pthread_cond_t room;    // messages left, or closed
+    pthread_cond_t arrived; // signalled by a message and by mailbox_close()
+    pthread_cond_t room;    // signalled by a receive and by mailbox_close()
     bool closed;
     size_t limit, first, count;
-    void *ring[]; // `limit` places; `count` messages from `first` on
+    void *ring[]; // `limit` entries; `count` messages from `first` on
 };
 
 struct mailbox *mailbox_new(size_t limit)
@@ -72,7 +72,7 @@ int mailbox_send_wait(struct mailbox *m, void *message)
     return send_message(m, message, true);
 }
 
-// With the lock held: returns when there is a message, or closed, or the deadline has passed.
+// Waits for a message, for mailbox_close() or for the deadline. The caller holds the lock.
 static void wait_for_message(struct mailbox *m, int64_t deadline)
 {
     struct timespec until = {.tv_sec = deadline / 1000000, .tv_nsec = deadline % 1000000 * 1000};
@@ -108,7 +108,7 @@ void mailbox_close(struct mailbox *m)
     pthread_mutex_unlock(&m->lock);
 }
 
-// Reading takes the lock too, and C has no `mutable`: the mailbox itself was never const.
+// Readers lock, too. The cast is safe, because no mailbox is a const object.
 static pthread_mutex_t *lock_of(const struct mailbox *m)
 {
     return &((struct mailbox *)m)->lock;

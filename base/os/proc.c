@@ -14,25 +14,25 @@
 #include "base/arena.h"
 #include "base/log.h"
 
-// What the child was doing when it failed; sent through the pipe with its errno.
-enum step { STEP_PARENT, STEP_FDS, STEP_GROUP, STEP_CWD, STEP_EXEC };
+// The step at which the child failed; it sends the step and its errno through the pipe.
+enum spawn_step { STEP_PARENT, STEP_FDS, STEP_GROUP, STEP_CWD, STEP_EXEC };
 
-struct failure {
-    enum step step;
+struct spawn_failure {
+    enum spawn_step step;
     int saved_errno;
 };
 
-// Between fork and exec only async-signal-safe calls are allowed: other threads may have held
-// malloc's lock. The child_ functions keep to that.
-_Noreturn static void child_fail(int report, enum step step)
+// Between fork and exec only async-signal-safe calls are allowed, because another thread may have
+// held malloc's lock. The child_ functions obey this.
+_Noreturn static void child_fail(int report, enum spawn_step step)
 {
-    struct failure failure = {.step = step, .saved_errno = errno};
+    struct spawn_failure failure = {.step = step, .saved_errno = errno};
     ssize_t ignored = write(report, &failure, sizeof failure);
     (void)ignored;
     _exit(127);
 }
 
-// Descriptors given may themselves be 0, 1 or 2 in any order: all are first lifted above.
+// The descriptors of `spec` may be 0, 1 and 2 in any order, so all are first duplicated above 2.
 static void child_set_fds(const struct proc_spec *spec, int report)
 {
     int given[3] = {spec->fd_in, spec->fd_out, spec->fd_err}, lifted[3];
@@ -45,15 +45,15 @@ static void child_set_fds(const struct proc_spec *spec, int report)
     for (int i = 0; i < 3; i++)
         if (dup2(lifted[i], i) < 0)
             child_fail(report, STEP_FDS);
-    // Whatever a library opened without close-on-exec. CLOSE_RANGE_CLOEXEC: `report` must live on
-    // until exec.
+    // A library may have opened descriptors without close-on-exec. 1 << 2 is CLOSE_RANGE_CLOEXEC:
+    // `report` must stay open until exec.
     if (syscall(SYS_close_range, 3u, ~0u, 1u << 2) == 0)
         return;
     for (int fd = 3; fd < 4096; fd++) // kernels before 5.11
         fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-// The program starts with default handlers and no blocked signal, whatever this process does.
+// The program starts with default handlers and no blocked signals.
 static void child_reset_signals(void)
 {
     struct sigaction by_default = {.sa_handler = SIG_DFL};
@@ -66,7 +66,7 @@ static void child_reset_signals(void)
 
 _Noreturn static void child_run(const struct proc_spec *spec, pid_t parent, int report)
 {
-    int lifted = fcntl(report, F_DUPFD_CLOEXEC, 3); // out of the way of 0, 1, 2
+    int lifted = fcntl(report, F_DUPFD_CLOEXEC, 3); // above 0, 1 and 2
     if (lifted < 0)
         child_fail(report, STEP_FDS);
     report = lifted;
@@ -74,7 +74,7 @@ _Noreturn static void child_run(const struct proc_spec *spec, pid_t parent, int 
     if (spec->die_with_parent) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
             child_fail(report, STEP_PARENT);
-        if (getppid() != parent) // it died before we asked
+        if (getppid() != parent) // the parent has died before prctl()
             _exit(127);
     }
     if ((spec->new_session && setsid() < 0) ||
@@ -88,7 +88,8 @@ _Noreturn static void child_run(const struct proc_spec *spec, pid_t parent, int 
     child_fail(report, STEP_EXEC);
 }
 
-static int tell_failure(const struct proc_spec *spec, struct failure failure, struct error *e)
+static int report_failure(const struct proc_spec *spec, struct spawn_failure failure,
+                          struct error *e)
 {
     int code = failure.saved_errno == ENOENT ? ERR_NOT_FOUND : ERR_IO;
     switch (failure.step) {
@@ -108,7 +109,7 @@ static int tell_failure(const struct proc_spec *spec, struct failure failure, st
     return error_set_errno(e, code, failure.saved_errno, "cannot start %s", spec->argv[0]);
 }
 
-// Forks with every signal blocked, so that no handler of ours runs in the child.
+// Forks with all signals blocked, so that no signal handler of this process runs in the child.
 static pid_t fork_child(const struct proc_spec *spec, int report)
 {
     sigset_t all, old;
@@ -124,8 +125,8 @@ static pid_t fork_child(const struct proc_spec *spec, int report)
     return child;
 }
 
-// Waits until the child has become its program (the pipe closes: false) or has failed (true).
-static bool child_failed(int report, struct failure *failure)
+// Waits until the child has executed its program (the pipe closes: false) or has failed (true).
+static bool child_failed(int report, struct spawn_failure *failure)
 {
     ssize_t n;
     do
@@ -134,7 +135,7 @@ static bool child_failed(int report, struct failure *failure)
     return n > 0;
 }
 
-static void reap(pid_t child)
+static void reap_child(pid_t child)
 {
     while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
         ;
@@ -144,11 +145,12 @@ int proc_spawn(const struct proc_spec *spec, pid_t *pid, int *pidfd, struct erro
 {
     int report[2];
     if (pipe2(report, O_CLOEXEC) != 0)
-        return error_set_errno(e, ERR_IO, errno, "cannot start %s: no pipe", spec->argv[0]);
+        return error_set_errno(e, ERR_IO, errno, "cannot start %s: cannot create a pipe",
+                               spec->argv[0]);
     pid_t child = fork_child(spec, report[1]);
     int saved = errno;
     close(report[1]);
-    struct failure failure;
+    struct spawn_failure failure;
     if (child < 0) {
         close(report[0]);
         return error_set_errno(e, ERR_BUSY, saved, "cannot start %s", spec->argv[0]);
@@ -156,13 +158,13 @@ int proc_spawn(const struct proc_spec *spec, pid_t *pid, int *pidfd, struct erro
     bool failed = child_failed(report[0], &failure);
     close(report[0]);
     if (failed) {
-        reap(child);
-        return tell_failure(spec, failure, e);
+        reap_child(child);
+        return report_failure(spec, failure, e);
     }
     if (pidfd && (*pidfd = (int)syscall(SYS_pidfd_open, child, 0)) < 0) {
         saved = errno;
         kill(child, SIGKILL);
-        reap(child);
+        reap_child(child);
         return error_set_errno(e, ERR_IO, saved, "cannot watch %s", spec->argv[0]);
     }
     *pid = child;

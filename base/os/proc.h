@@ -1,5 +1,5 @@
-// Child processes: by argv, never by a shell string; every descriptor close-on-exec but those
-// given.
+// Child processes, started from an argv and never from a shell string. A child inherits only the
+// descriptors of its proc_spec.
 #ifndef MUSTER_BASE_OS_PROC_H
 #define MUSTER_BASE_OS_PROC_H
 
@@ -13,19 +13,19 @@ struct proc_spec {
     const char *const *envp;   // NULL-terminated; NULL: inherit
     const char *cwd;           // NULL: inherit
     int fd_in, fd_out, fd_err; // become 0, 1, 2; -1: /dev/null
-    bool new_group;            // own process group (for killing all of it)
-    bool new_session;          // setsid
-    bool die_with_parent;      // SIGKILL when the thread that spawned it ends (PR_SET_PDEATHSIG)
+    bool new_group;            // a process group of its own
+    bool new_session;          // setsid(2)
+    bool die_with_parent;      // SIGKILL when the spawning thread ends (PR_SET_PDEATHSIG)
 };
 
-// Fails (nothing started) when the program is missing or the folder is not there: the child's errno
-// comes back through a close-on-exec pipe. *pidfd (if not NULL) is close-on-exec.
+// Also fails when the child cannot change its folder or execute the program: the child reports its
+// errno through a close-on-exec pipe. *pidfd (if not NULL) is close-on-exec.
 int proc_spawn(const struct proc_spec *spec, pid_t *pid, int *pidfd, struct error *e);
 
-// "exit 3", "signal 9 (SIGKILL)" of a wait status, for people; returns out.
+// Describes a wait status for people: "exit 3", "signal 9 (SIGKILL)". Returns out.
 const char *proc_status_text(int wait_status, char *out, size_t cap);
 
-// The folder this executable stands in (for finding sibling programs); heap string.
+// The folder of this executable, in which its sibling programs lie. Heap string.
 char *proc_self_dir(void);
 
 #endif

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-// Digits with at most one point, and an exponent: -1.5, +3, .5e-7; or an infinity, or nan.
+// Digits with at most one point and an exponent (-1.5, +3, .5e-7), or inf, infinity or nan.
 static bool is_number(const char *text)
 {
     static const char *const words[] = {"inf", "infinity", "nan"};

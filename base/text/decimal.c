@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// With 64 bits of mantissa, digits up to 2^64 and powers of ten up to 10^27 are exact, so that
-// their product or quotient is off by half a unit of its last place at most. Rounded again to 53
-// bits that is the nearest double, unless the 11 bits that go are just one half: then it is left to
-// strtod.
+// A long double with a 64-bit mantissa holds integers up to 2^64 and powers of ten up to 10^27
+// exactly, so their product or quotient has an error of at most half a unit in the last place.
+// Rounding it to 53 bits gives the nearest double, unless the 11 bits that are dropped are exactly
+// one half. In that case, and for all other numbers, strtod() decides.
 #if LDBL_MANT_DIG == 64
 
-enum { POWERS = 27, DIGITS_MAX = 19, BITS_THAT_GO = 11 };
+enum { POWERS = 27, DIGITS_MAX = 19, DROPPED_BITS = 11 };
 
 static const long double powers[POWERS + 1] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,
                                                1e7L,  1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L,
@@ -24,11 +24,11 @@ struct decimal {
     int count, exponent;
 };
 
-static const char *read_digits(const char *at, struct decimal *d, bool fraction)
+static const char *parse_digits(const char *at, struct decimal *d, bool fraction)
 {
     for (; *at >= '0' && *at <= '9'; at++) {
         d->digits = d->digits * 10 + (uint64_t)(*at - '0');
-        d->count += d->digits > 0; // zeros in front do not count
+        d->count += d->digits > 0; // leading zeros do not count
         d->exponent -= fraction;
         if (d->count > DIGITS_MAX)
             return NULL;
@@ -36,7 +36,7 @@ static const char *read_digits(const char *at, struct decimal *d, bool fraction)
     return at;
 }
 
-static bool read_exponent(const char *at, struct decimal *d)
+static bool parse_exponent(const char *at, struct decimal *d)
 {
     int exponent = 0;
     bool negative = *at == '-';
@@ -47,27 +47,27 @@ static bool read_exponent(const char *at, struct decimal *d)
     return d->exponent >= -POWERS && d->exponent <= POWERS;
 }
 
-static bool read_fast(const char *at, double *out)
+static bool parse_exactly(const char *at, double *out)
 {
     struct decimal d = {0};
     bool negative = *at == '-';
     uint64_t mantissa;
-    at = read_digits(at + negative, &d, false);
+    at = parse_digits(at + negative, &d, false);
     if (at && *at == '.')
-        at = read_digits(at + 1, &d, true);
-    if (!at || !read_exponent(*at == 'e' || *at == 'E' ? at + 1 : "", &d))
+        at = parse_digits(at + 1, &d, true);
+    if (!at || !parse_exponent(*at == 'e' || *at == 'E' ? at + 1 : "", &d))
         return false;
     long double value = (long double)d.digits;
     value = d.exponent < 0 ? value / powers[-d.exponent] : value * powers[d.exponent];
     memcpy(&mantissa, &value, sizeof mantissa);
     *out = (double)(negative ? -value : value);
-    return (mantissa & ((1u << BITS_THAT_GO) - 1)) != 1u << (BITS_THAT_GO - 1);
+    return (mantissa & ((1u << DROPPED_BITS) - 1)) != 1u << (DROPPED_BITS - 1);
 }
 
 double decimal_to_double(const char *text)
 {
     double value;
-    return read_fast(text, &value) ? value : strtod(text, NULL);
+    return parse_exactly(text, &value) ? value : strtod(text, NULL);
 }
 
 #else

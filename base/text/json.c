@@ -12,10 +12,10 @@
 
 enum { NUMBER_TEXT_MAX = 32, KEY_MAX = 128 };
 
-// --- Text of values ------------------------------------------------------------------------------
+// --- encoding ------------------------------------------------------------------------------------
 
-// Bytes of the UTF-8 character at `s` (RFC 3629: shortest form, no surrogates, at most U+10FFFF),
-// or 0 when there is none.
+// Returns the bytes of the UTF-8 character at `s` (RFC 3629: shortest form, no surrogates, at most
+// U+10FFFF), or 0 if it is not valid.
 static size_t utf8_length(const unsigned char *s, size_t n)
 {
     unsigned char c = s[0];
@@ -46,9 +46,10 @@ static bool is_plain_ascii(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-// The code of a character that JSON may hold as it is, and YAML not, as which configurations are
-// read again: C1 controls, U+2028 and U+2029, U+FFFE and U+FFFF. 0: another one.
-static unsigned not_in_yaml(const unsigned char *s)
+// Returns the code of a character that JSON allows unescaped and YAML does not, or 0 for any other:
+// C1 controls, U+2028, U+2029, U+FFFE and U+FFFF. Configurations that are written as JSON are read
+// again as YAML.
+static unsigned yaml_forbidden_code(const unsigned char *s)
 {
     if (s[0] == 0xc2 && s[1] < 0xa0)
         return s[1];
@@ -59,17 +60,17 @@ static unsigned not_in_yaml(const unsigned char *s)
     return 0;
 }
 
-// Bytes of the character at `s` when it may stand in a JSON string as it is, else 0.
+// Returns the bytes of the character at `s` if a string may hold it unescaped, else 0.
 static size_t plain_length(const unsigned char *s, size_t n)
 {
     if (*s < 0x80)
         return is_plain_ascii(*s);
     size_t len = utf8_length(s, n);
-    return len && !not_in_yaml(s) ? len : 0;
+    return len && !yaml_forbidden_code(s) ? len : 0;
 }
 
-// An ASCII character that may not stand in a string as it is.
-static void put_escape(struct buf *out, unsigned char c)
+// Escapes an ASCII character.
+static void write_escape(struct buf *out, unsigned char c)
 {
     static const char named[] = "\"\\\n\r\t\b\f", letters[] = "\"\\nrtbf";
     const char *name = c ? strchr(named, c) : NULL;
@@ -79,13 +80,13 @@ static void put_escape(struct buf *out, unsigned char c)
         buf_printf(out, "\\u%04x", c);
 }
 
-static void put_string(struct buf *out, const char *text, size_t n)
+static void write_string(struct buf *out, const char *text, size_t n)
 {
     const unsigned char *s = (const unsigned char *)text, *end = s + n;
     buf_append(out, "\"", 1);
     while (s < end) {
         const unsigned char *run = s;
-        while (s < end && is_plain_ascii(*s)) // which nearly all are
+        while (s < end && is_plain_ascii(*s)) // the common case
             s++;
         for (size_t len; s < end && (len = plain_length(s, (size_t)(end - s))) > 0; s += len)
             ;
@@ -96,15 +97,15 @@ static void put_string(struct buf *out, const char *text, size_t n)
         if (!len)
             buf_puts(out, "\xef\xbf\xbd"); // U+FFFD
         else if (len > 1)
-            buf_printf(out, "\\u%04x", not_in_yaml(s));
+            buf_printf(out, "\\u%04x", yaml_forbidden_code(s));
         else
-            put_escape(out, *s);
+            write_escape(out, *s);
         s += len ? len : 1;
     }
     buf_append(out, "\"", 1);
 }
 
-static void put_int(struct buf *out, int64_t v)
+static void write_int(struct buf *out, int64_t v)
 {
     char text[NUMBER_TEXT_MAX], *at = text + sizeof text;
     uint64_t left = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
@@ -117,9 +118,9 @@ static void put_int(struct buf *out, int64_t v)
     buf_append(out, at, (size_t)(text + sizeof text - at));
 }
 
-// Fifteen digits always survive the way to a double and back, so a shorter form of a normal number
-// shows at once (%g drops trailing zeros); subnormal numbers have fewer digits to begin with.
-// Seventeen digits are always enough.
+// Writes the shortest form that reads back equal. 17 digits are always enough. A normal number with
+// a form of at most 15 digits is found in the first round, because %g drops trailing zeros.
+// Subnormal numbers may have fewer significant digits.
 static void format_double(double v, char out[NUMBER_TEXT_MAX])
 {
     for (int digits = isnormal(v) ? 15 : 1; digits <= 17; digits++) {
@@ -129,7 +130,7 @@ static void format_double(double v, char out[NUMBER_TEXT_MAX])
     }
 }
 
-static void put_double(struct buf *out, double v)
+static void write_double(struct buf *out, double v)
 {
     char text[NUMBER_TEXT_MAX];
     if (isnan(v)) {
@@ -137,15 +138,15 @@ static void put_double(struct buf *out, double v)
     } else if (isinf(v)) {
         buf_puts(out, v > 0 ? "\"Infinity\"" : "\"-Infinity\"");
     } else if (v == trunc(v) && fabs(v) < 1e15 && !(v == 0 && signbit(v))) {
-        put_int(out, (int64_t)v); // as %g writes it
+        write_int(out, (int64_t)v); // the same text as of %g, but faster
     } else {
         format_double(v, text);
         buf_puts(out, text);
     }
 }
 
-// A real stays a real when it is read back.
-static void put_real(struct buf *out, double v)
+// Keeps a real a real when it is read again: 1.0, not 1.
+static void write_real(struct buf *out, double v)
 {
     char text[NUMBER_TEXT_MAX];
     format_double(v, text);
@@ -154,19 +155,19 @@ static void put_real(struct buf *out, double v)
         buf_puts(out, ".0");
 }
 
-static void put_json(struct buf *out, const json_t *v);
+static void write_json(struct buf *out, const json_t *v);
 
-static void put_array(struct buf *out, const json_t *v)
+static void write_array(struct buf *out, const json_t *v)
 {
     buf_puts(out, "[");
     for (size_t i = 0; i < json_array_size(v); i++) {
         buf_puts(out, i > 0 ? "," : "");
-        put_json(out, json_array_get(v, i));
+        write_json(out, json_array_get(v, i));
     }
     buf_puts(out, "]");
 }
 
-static void put_object(struct buf *out, const json_t *v)
+static void write_object(struct buf *out, const json_t *v)
 {
     const char *key;
     json_t *value;
@@ -175,32 +176,32 @@ static void put_object(struct buf *out, const json_t *v)
     json_object_foreach((json_t *)v, key, value)
     {
         buf_puts(out, comma ? "," : "");
-        put_string(out, key, strlen(key));
+        write_string(out, key, strlen(key));
         buf_puts(out, ":");
-        put_json(out, value);
+        write_json(out, value);
         comma = true;
     }
     buf_puts(out, "}");
 }
 
-// As deep as the value is; values from outside are limited where they are read.
-static void put_json(struct buf *out, const json_t *v)
+// Recursive; untrusted values were limited in depth when they were read.
+static void write_json(struct buf *out, const json_t *v)
 {
     switch (v ? json_typeof(v) : JSON_NULL) {
     case JSON_OBJECT:
-        put_object(out, v);
+        write_object(out, v);
         break;
     case JSON_ARRAY:
-        put_array(out, v);
+        write_array(out, v);
         break;
     case JSON_STRING:
-        put_string(out, json_string_value(v), json_string_length(v));
+        write_string(out, json_string_value(v), json_string_length(v));
         break;
     case JSON_INTEGER:
-        put_int(out, json_integer_value(v));
+        write_int(out, json_integer_value(v));
         break;
     case JSON_REAL:
-        put_real(out, json_real_value(v));
+        write_real(out, json_real_value(v));
         break;
     case JSON_TRUE:
         buf_puts(out, "true");
@@ -217,19 +218,19 @@ static void put_json(struct buf *out, const json_t *v)
 char *json_text(const json_t *v)
 {
     struct buf out;
-    buf_init(&out, SIZE_MAX / 8); // the value is in memory already
-    put_json(&out, v);
+    buf_init(&out, SIZE_MAX / 8); // no limit: the value is in memory already
+    write_json(&out, v);
     return buf_take(&out);
 }
 
-// --- Writer --------------------------------------------------------------------------------------
+// --- writer --------------------------------------------------------------------------------------
 
 void jw_init(struct json_writer *w, struct buf *out)
 {
     *w = (struct json_writer){.out = out};
 }
 
-// The comma that a value or key wants before it.
+// Writes the comma before a value or key, if one is needed.
 static void begin_member(struct json_writer *w)
 {
     if (w->key_pending) {
@@ -282,7 +283,7 @@ void jw_key(struct json_writer *w, const char *key)
 {
     must(!w->key_pending);
     begin_member(w);
-    put_string(w->out, key, strlen(key));
+    write_string(w->out, key, strlen(key));
     buf_append(w->out, ":", 1);
     w->key_pending = true;
 }
@@ -291,7 +292,7 @@ void jw_stringn(struct json_writer *w, const char *s, size_t n)
 {
     begin_member(w);
     if (s)
-        put_string(w->out, s, n);
+        write_string(w->out, s, n);
     else
         buf_puts(w->out, "null");
 }
@@ -304,13 +305,13 @@ void jw_string(struct json_writer *w, const char *s)
 void jw_int(struct json_writer *w, int64_t v)
 {
     begin_member(w);
-    put_int(w->out, v);
+    write_int(w->out, v);
 }
 
 void jw_double(struct json_writer *w, double v)
 {
     begin_member(w);
-    put_double(w->out, v);
+    write_double(w->out, v);
 }
 
 void jw_bool(struct json_writer *w, bool v)
@@ -332,7 +333,7 @@ void jw_raw(struct json_writer *w, const char *json)
 void jw_json(struct json_writer *w, const json_t *v)
 {
     begin_member(w);
-    put_json(w->out, v);
+    write_json(w->out, v);
 }
 
 void jw_kv_string(struct json_writer *w, const char *key, const char *s)
@@ -365,9 +366,9 @@ void jw_kv_raw(struct json_writer *w, const char *key, const char *json)
     jw_raw(w, json);
 }
 
-// --- Getters -------------------------------------------------------------------------------------
+// --- getters -------------------------------------------------------------------------------------
 
-// "slotsPerTrial" -> "slots_per_trial"; false when it does not fit.
+// "slotsPerTrial" -> "slots_per_trial". False: it does not fit.
 static bool snake_case(const char *key, char out[KEY_MAX])
 {
     size_t len = 0;
@@ -402,7 +403,7 @@ int64_t jget_int(const json_t *obj, const char *key, int64_t fallback)
     const json_t *value = jget(obj, key);
     if (json_is_integer(value))
         return json_integer_value(value);
-    if (json_is_real(value)) { // 3.0 is 3, as in the JSON of protocol buffers
+    if (json_is_real(value)) { // 3.0 counts as 3, as in the JSON form of protocol buffers
         double real = json_real_value(value);
         return real >= -0x1p63 && real < 0x1p63 && real == floor(real) ? (int64_t)real : fallback;
     }
@@ -454,13 +455,13 @@ json_t *jget_path(const json_t *obj, const char *dotted)
     }
 }
 
-// --- Parser --------------------------------------------------------------------------------------
+// --- parser --------------------------------------------------------------------------------------
 
-struct place {
-    int line, column; // from 1; columns count bytes
+struct json_position {
+    int line, column; // from 1; a column is a byte
 };
 
-static void step(struct place *at, char c)
+static void advance(struct json_position *at, char c)
 {
     at->column++;
     if (c == '\n') {
@@ -469,56 +470,57 @@ static void step(struct place *at, char c)
     }
 }
 
-// Finds the bracket that goes past the depth allowed; brackets in strings do not count. jansson's
-// own limit is 2,048 and cannot be set.
-static bool find_too_deep(const char *text, size_t len, struct place *at)
+// Finds the first bracket beyond LIMIT_RESPONSE_DEPTH levels, outside strings. The depth limit of
+// jansson is 2,048 and cannot be changed.
+static bool find_too_deep(const char *text, size_t len, struct json_position *at)
 {
     int depth = 0;
     bool in_string = false;
-    *at = (struct place){1, 1};
+    *at = (struct json_position){1, 1};
     for (size_t i = 0; i < len; i++) {
         char c = text[i];
         if (in_string && c == '\\' && i + 1 < len)
-            step(at, text[i++]);
+            advance(at, text[i++]);
         else if (c == '"')
             in_string = !in_string;
-        else if (!in_string && (c == '[' || c == '{') && ++depth > LIMIT_ANSWER_DEPTH)
+        else if (!in_string && (c == '[' || c == '{') && ++depth > LIMIT_RESPONSE_DEPTH)
             return true;
         else if (!in_string && (c == ']' || c == '}'))
             depth--;
-        step(at, text[i]);
+        advance(at, text[i]);
     }
     return false;
 }
 
-int json_parse(const char *text, size_t len, const char *what, json_t **out, struct error *e)
+int json_parse(const char *text, size_t len, const char *source, json_t **out, struct error *e)
 {
     *out = NULL;
     if (len > LIMIT_BODY)
-        return error_set(e, ERR_TOO_LARGE, "%s: %zu bytes of JSON, at most %d are allowed", what,
+        return error_set(e, ERR_TOO_LARGE, "%s: %zu bytes of JSON, at most %d are allowed", source,
                          len, LIMIT_BODY);
-    struct place at;
+    struct json_position at;
     if (find_too_deep(text, len, &at))
-        return error_set(e, ERR_INVALID, "%s:%d:%d: more than %d levels of JSON", what, at.line,
-                         at.column, LIMIT_ANSWER_DEPTH);
+        return error_set(e, ERR_INVALID, "%s:%d:%d: the JSON has more than %d levels", source,
+                         at.line, at.column, LIMIT_RESPONSE_DEPTH);
     json_error_t fault;
     *out = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &fault);
     if (!*out)
-        return error_set(e, ERR_INVALID, "%s:%d:%d: not valid JSON: %s", what, fault.line,
+        return error_set(e, ERR_INVALID, "%s:%d:%d: not valid JSON: %s", source, fault.line,
                          fault.column, fault.text);
     return 0;
 }
 
-enum { // bytes of jansson's and malloc's, with the room that tables have to grow
-    WEIGHT_OBJECT = 256,
-    WEIGHT_LIST = 160,
-    WEIGHT_TEXT = 112,  // beside its length
-    WEIGHT_MEMBER = 96, // beside its key
-    WEIGHT_ELEMENT = 56,
+enum { // bytes of memory for each value: jansson, malloc and the free entries of its tables
+    BYTES_OBJECT = 256,
+    BYTES_LIST = 160,
+    BYTES_STRING = 112, // and its length
+    BYTES_MEMBER = 96,  // and its key
+    BYTES_ELEMENT = 56,
 };
 
-// `quote` is searched again only when an escape has passed it, so that the time is linear.
-static const char *end_of_text(const char *at, const char *end)
+// Returns the end of the string whose text begins at `at`. It searches for the next quote only
+// after an escape has passed the last one, so that the time is linear.
+static const char *end_of_string(const char *at, const char *end)
 {
     const char *quote = NULL;
     while (at < end) {
@@ -536,20 +538,20 @@ static const char *end_of_text(const char *at, const char *end)
 
 size_t json_tree_bytes(const char *text, size_t len)
 {
-    static const unsigned char weights[256] = {
-        [','] = WEIGHT_ELEMENT, [':'] = WEIGHT_MEMBER, ['['] = WEIGHT_LIST, ['"'] = WEIGHT_TEXT};
+    static const unsigned char costs[256] = {
+        [','] = BYTES_ELEMENT, [':'] = BYTES_MEMBER, ['['] = BYTES_LIST, ['"'] = BYTES_STRING};
     const char *end = text + len;
-    size_t weight = WEIGHT_ELEMENT;
+    size_t bytes = BYTES_ELEMENT;
     while (text < end) {
         const char *start = text;
         unsigned char c = (unsigned char)*text++;
-        weight += c == '{' ? WEIGHT_OBJECT : weights[c];
+        bytes += c == '{' ? BYTES_OBJECT : costs[c];
         if (c == '"') {
-            text = end_of_text(text, end);
-            weight += (size_t)(text - start);
+            text = end_of_string(text, end);
+            bytes += (size_t)(text - start);
         }
     }
-    return weight;
+    return bytes;
 }
 
 bool json_is_deeper_than(const json_t *v, int levels)

@@ -1,5 +1,5 @@
-// JSON: a direct writer into a capped buffer (lists and charts), and null-tolerant getters over
-// jansson values (requests). Numbers NaN, inf, -inf are written as "NaN", "Infinity", "-Infinity".
+// JSON: a writer into a buffer, for responses, and a parser with getters over jansson values, for
+// requests. NaN and infinite numbers are written as "NaN", "Infinity" and "-Infinity". Any thread.
 #ifndef MUSTER_BASE_TEXT_JSON_H
 #define MUSTER_BASE_TEXT_JSON_H
 
@@ -16,7 +16,7 @@ enum { JSON_DEPTH_MAX = 32 };
 struct json_writer {
     struct buf *out;
     int depth;
-    bool comma[JSON_DEPTH_MAX]; // a member was written at this depth
+    bool comma[JSON_DEPTH_MAX]; // the level already has a member
     bool key_pending;
 };
 
@@ -32,17 +32,19 @@ void jw_int(struct json_writer *w, int64_t v);
 void jw_double(struct json_writer *w, double v); // shortest form that reads back equal
 void jw_bool(struct json_writer *w, bool v);
 void jw_null(struct json_writer *w);
-void jw_raw(struct json_writer *w, const char *json); // an already encoded value; NULL -> null
+void jw_raw(struct json_writer *w,
+            const char *json); // a value that is JSON text already; NULL -> null
 void jw_json(struct json_writer *w, const json_t *v);
-// key + value in one call
+// A key and its value.
 void jw_kv_string(struct json_writer *w, const char *key, const char *s);
 void jw_kv_int(struct json_writer *w, const char *key, int64_t v);
 void jw_kv_double(struct json_writer *w, const char *key, double v);
 void jw_kv_bool(struct json_writer *w, const char *key, bool v);
 void jw_kv_raw(struct json_writer *w, const char *key, const char *json);
 
-// Getters: absent, null and wrong type give the fallback. `key` may be given in camelCase; its
-// snake_case form is tried too (wire rule: both are accepted). An int64 may come as a string.
+// Getters return the fallback for a value that is absent, null or of another type. For a `key` in
+// camelCase they also try its snake_case form, since the API accepts both. An integer may be a
+// string.
 json_t *jget(const json_t *obj, const char *key); // borrowed; NULL when absent or null
 const char *jget_string(const json_t *obj, const char *key, const char *fallback);
 int64_t jget_int(const json_t *obj, const char *key, int64_t fallback);
@@ -50,18 +52,18 @@ double jget_double(const json_t *obj, const char *key, double fallback); // "NaN
 bool jget_bool(const json_t *obj, const char *key, bool fallback);
 json_t *jget_path(const json_t *obj, const char *dotted); // "resources.slots_per_trial"
 
-bool json_is_utf8(const char *s); // UTF-8, as all texts of JSON are
+bool json_is_utf8(const char *s);
 
-// Text to value with the position in the error. `what` names the text ("request body").
-// Duplicate keys are refused; depth and size are limited.
-int json_parse(const char *text, size_t len, const char *what, json_t **out, struct error *e);
-// Bytes that the tree of such a text takes in memory, at most; nothing is checked. Fast: the texts
-// in it are passed over.
+// Parses JSON. `source` names the text in messages ("request body"), which also give the position.
+// Refuses duplicate keys and values beyond LIMIT_BODY and LIMIT_RESPONSE_DEPTH.
+int json_parse(const char *text, size_t len, const char *source, json_t **out, struct error *e);
+// An upper bound of the memory that the values of a JSON text take, in bytes. It only counts
+// punctuation and strings, so it is fast and does not validate.
 size_t json_tree_bytes(const char *text, size_t len);
-bool json_is_deeper_than(const json_t *v, int levels); // of lists and objects
-// Compact, keys in the order they have, numbers as jw_double writes them; heap string.
+bool json_is_deeper_than(const json_t *v, int levels); // levels of lists and objects
+// The value as compact JSON: keys in their order, numbers as jw_double() writes them. Heap string.
 char *json_text(const json_t *v);
-// Objects merge, all else replaces; tells whether `into` has changed.
+// Merges objects recursively; other values of `over` replace those of `into`. True: `into` changed.
 bool json_deep_merge(json_t *into, const json_t *over);
 
 #endif

@@ -9,88 +9,88 @@
 
 enum { REPLACEMENT = 0xfffd };
 
-void jr_init(struct json_reader *s, char *text, size_t len, const char *what, struct error *e)
+void jr_init(struct json_reader *r, char *text, size_t len, const char *source, struct error *e)
 {
-    *s = (struct json_reader){
-        .start = text, .at = text, .end = text + len, .what = what, .e = e, .room = SIZE_MAX};
+    *r = (struct json_reader){
+        .start = text, .at = text, .end = text + len, .source = source, .e = e, .room = SIZE_MAX};
 }
 
-int jr_fail(struct json_reader *s, int err, const char *text)
+int jr_fail(struct json_reader *r, int err, const char *text)
 {
-    if (!s->err) {
-        s->err =
-            error_set(s->e, err, "%s, byte %zu: %s", s->what, (size_t)(s->at - s->start) + 1, text);
-        s->at = s->end;
+    if (!r->err) {
+        r->err = error_set(r->e, err, "%s, byte %zu: %s", r->source, (size_t)(r->at - r->start) + 1,
+                           text);
+        r->at = r->end;
     }
-    return s->err;
+    return r->err;
 }
 
-static bool wrong(struct json_reader *s, const char *text)
+static bool fail_invalid(struct json_reader *r, const char *text)
 {
-    jr_fail(s, ERR_INVALID, text);
+    jr_fail(r, ERR_INVALID, text);
     return false;
 }
 
-static void skip_blanks(struct json_reader *s)
+static void skip_blanks(struct json_reader *r)
 {
-    while (*s->at == ' ' || *s->at == '\n' || *s->at == '\t' || *s->at == '\r')
-        s->at++;
+    while (*r->at == ' ' || *r->at == '\n' || *r->at == '\t' || *r->at == '\r')
+        r->at++;
 }
 
-char jr_peek(struct json_reader *s)
+char jr_peek(struct json_reader *r)
 {
-    skip_blanks(s);
-    return *s->at;
+    skip_blanks(r);
+    return *r->at;
 }
 
-static bool take(struct json_reader *s, char c)
+static bool consume(struct json_reader *r, char c)
 {
-    if (jr_peek(s) != c || s->at == s->end)
+    if (jr_peek(r) != c || r->at == r->end)
         return false;
-    s->at++;
+    r->at++;
     return true;
 }
 
-bool jr_enter(struct json_reader *s, char bracket)
+bool jr_enter(struct json_reader *r, char bracket)
 {
-    if (s->err)
+    if (r->err)
         return false;
-    if (!take(s, bracket))
-        return wrong(s, bracket == '{' ? "expected an object" : "expected a list");
-    if (++s->depth > LIMIT_JSON_DEPTH)
-        return wrong(s, "too deep");
-    s->fresh = true;
+    if (!consume(r, bracket))
+        return fail_invalid(r, bracket == '{' ? "expected an object" : "expected a list");
+    if (++r->depth > LIMIT_JSON_DEPTH)
+        return fail_invalid(r, "too many levels");
+    r->fresh = true;
     return true;
 }
 
-// Whether something follows before `bracket`, which is read with the comma before it.
-static bool next(struct json_reader *s, char bracket)
+// Moves to the next item of the innermost object or list. False: its end, `bracket`, was read.
+static bool next_item(struct json_reader *r, char bracket)
 {
-    if (s->err)
+    if (r->err)
         return false;
-    if (take(s, bracket)) {
-        s->depth--;
-        s->fresh = false;
+    if (consume(r, bracket)) {
+        r->depth--;
+        r->fresh = false;
         return false;
     }
-    if (!s->fresh && !take(s, ','))
-        return wrong(s, "expected a comma");
-    s->fresh = false;
+    if (!r->fresh && !consume(r, ','))
+        return fail_invalid(r, "expected a comma");
+    r->fresh = false;
     return true;
 }
 
-bool jr_element(struct json_reader *s)
+bool jr_element(struct json_reader *r)
 {
-    return next(s, ']');
+    return next_item(r, ']');
 }
 
-bool jr_member(struct json_reader *s, char **key)
+bool jr_member(struct json_reader *r, char **key)
 {
-    if (!next(s, '}'))
+    if (!next_item(r, '}'))
         return false;
-    *key = jr_string(s, NULL);
-    if (*key && !take(s, ':'))
-        return wrong(s, "expected a colon");
+    *key = jr_string(r, NULL);
+    if (*key && !consume(r, ':'))
+        return fail_invalid(r, "expected a colon");
     return *key;
 }
 
@@ -103,7 +103,7 @@ static int hex_digit(char c)
                                                 : -1;
 }
 
-// The four digits after \u; negative: they are none.
+// Reads the four digits after \u. Negative: they are not hexadecimal.
 static int read_unit(const char *at)
 {
     int unit = 0;
@@ -116,7 +116,7 @@ static int read_unit(const char *at)
     return unit;
 }
 
-static char *put_utf8(char *to, int code)
+static char *write_utf8(char *to, int code)
 {
     if (code < 0x80) {
         *to++ = (char)code;
@@ -136,35 +136,36 @@ static char *put_utf8(char *to, int code)
     return to;
 }
 
-// What \uXXXX at s->at says, with the second half of a pair where there is one.
-static int read_code(struct json_reader *s)
+// Reads the code of \uXXXX at r->at, together with the low surrogate if one follows.
+static int read_code(struct json_reader *r)
 {
-    int unit = read_unit(s->at + 2);
+    int unit = read_unit(r->at + 2);
     if (unit < 0)
         return -1;
-    s->at += 6;
+    r->at += 6;
     if (unit < 0xd800 || unit > 0xdfff)
         return unit ? unit : REPLACEMENT;
-    int second = s->at[0] == '\\' && s->at[1] == 'u' ? read_unit(s->at + 2) : -1;
+    int second = r->at[0] == '\\' && r->at[1] == 'u' ? read_unit(r->at + 2) : -1;
     if (unit > 0xdbff || second < 0xdc00 || second > 0xdfff)
         return REPLACEMENT;
-    s->at += 6;
+    r->at += 6;
     return 0x10000 + ((unit - 0xd800) << 10) + (second - 0xdc00);
 }
 
-// One escape at s->at to `to`, which never overtakes it; NULL: it is none.
-static char *unescape(struct json_reader *s, char *to)
+// Writes the character of the escape at r->at to `to`, which is never beyond r->at. NULL: not an
+// escape.
+static char *unescape(struct json_reader *r, char *to)
 {
     static const char from[] = "\"\\/bfnrt", is[] = "\"\\/\b\f\n\r\t";
-    if (s->at[1] == 'u') {
-        int code = read_code(s);
-        return code < 0 ? NULL : put_utf8(to, code);
+    if (r->at[1] == 'u') {
+        int code = read_code(r);
+        return code < 0 ? NULL : write_utf8(to, code);
     }
-    const char *found = s->at[1] ? strchr(from, s->at[1]) : NULL;
+    const char *found = r->at[1] ? strchr(from, r->at[1]) : NULL;
     if (!found)
         return NULL;
     *to++ = is[found - from];
-    s->at += 2;
+    r->at += 2;
     return to;
 }
 
@@ -173,32 +174,32 @@ static bool is_plain(unsigned char c)
     return c != '"' && c != '\\' && c >= ' ';
 }
 
-char *jr_string(struct json_reader *s, size_t *len)
+char *jr_string(struct json_reader *r, size_t *len)
 {
-    if (s->err)
+    if (r->err)
         return NULL;
-    if (!take(s, '"')) {
-        wrong(s, "expected a string");
+    if (!consume(r, '"')) {
+        fail_invalid(r, "expected a string");
         return NULL;
     }
-    char *text = s->at, *to = text;
+    char *text = r->at, *to = text;
     for (;;) {
-        char *from = s->at;
-        while (is_plain((unsigned char)*s->at))
-            s->at++;
-        size_t run = (size_t)(s->at - from);
+        char *from = r->at;
+        while (is_plain((unsigned char)*r->at))
+            r->at++;
+        size_t run = (size_t)(r->at - from);
         if (to != from)
             memmove(to, from, run);
         to += run;
-        if (*s->at == '"')
+        if (*r->at == '"')
             break;
-        to = *s->at == '\\' ? unescape(s, to) : NULL;
+        to = *r->at == '\\' ? unescape(r, to) : NULL;
         if (!to) {
-            wrong(s, "not a valid string");
+            fail_invalid(r, "not a valid string");
             return NULL;
         }
     }
-    s->at++;
+    r->at++;
     *to = '\0';
     if (len)
         *len = (size_t)(to - text);
@@ -212,117 +213,117 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static bool read_digits(struct json_reader *s)
+static bool read_digits(struct json_reader *r)
 {
-    const char *from = s->at;
-    while (is_digit(*s->at))
-        s->at++;
-    return s->at > from;
+    const char *from = r->at;
+    while (is_digit(*r->at))
+        r->at++;
+    return r->at > from;
 }
 
-static bool skip_number(struct json_reader *s)
+static bool skip_number(struct json_reader *r)
 {
-    skip_blanks(s);
-    s->at += *s->at == '-';
-    bool zero = *s->at == '0';
-    const char *from = s->at;
-    bool good = read_digits(s) && !(zero && s->at - from > 1);
-    if (good && *s->at == '.') {
-        s->at++;
-        good = read_digits(s);
+    skip_blanks(r);
+    r->at += *r->at == '-';
+    bool zero = *r->at == '0';
+    const char *from = r->at;
+    bool good = read_digits(r) && !(zero && r->at - from > 1);
+    if (good && *r->at == '.') {
+        r->at++;
+        good = read_digits(r);
     }
-    if (good && (*s->at | 32) == 'e') {
-        s->at++;
-        s->at += *s->at == '-' || *s->at == '+';
-        good = read_digits(s);
+    if (good && (*r->at | 32) == 'e') {
+        r->at++;
+        r->at += *r->at == '-' || *r->at == '+';
+        good = read_digits(r);
     }
-    return good || wrong(s, "expected a value");
+    return good || fail_invalid(r, "expected a value");
 }
 
-static bool skip_word(struct json_reader *s, const char *word)
+static bool skip_word(struct json_reader *r, const char *word)
 {
     size_t len = strlen(word);
-    if (strncmp(s->at, word, len))
-        return wrong(s, "expected a value");
-    s->at += len;
+    if (strncmp(r->at, word, len))
+        return fail_invalid(r, "expected a value");
+    r->at += len;
     return true;
 }
 
-bool jr_null(struct json_reader *s)
+bool jr_null(struct json_reader *r)
 {
-    return !s->err && jr_peek(s) == 'n' && skip_word(s, "null");
+    return !r->err && jr_peek(r) == 'n' && skip_word(r, "null");
 }
 
-bool jr_int(struct json_reader *s, int64_t *out)
+bool jr_int(struct json_reader *r, int64_t *out)
 {
     char *text = NULL, *end = NULL;
-    if (s->err)
+    if (r->err)
         return false;
-    if (jr_peek(s) == '"') {
-        text = jr_string(s, NULL);
+    if (jr_peek(r) == '"') {
+        text = jr_string(r, NULL);
     } else {
-        text = s->at;
-        if (!skip_number(s))
+        text = r->at;
+        if (!skip_number(r))
             return false;
     }
     errno = 0;
     long long value = text && (is_digit(*text) || *text == '-') ? strtoll(text, &end, 10) : 0;
     if (!end || errno || is_digit(*end) || *end == '.' || (*end | 32) == 'e')
-        return wrong(s, "expected an integer");
+        return fail_invalid(r, "expected an integer");
     *out = value;
     return true;
 }
 
-bool jr_number(struct json_reader *s, double *out, bool *whole)
+bool jr_number(struct json_reader *r, double *out, bool *whole)
 {
-    if (s->err)
+    if (r->err)
         return false;
-    jr_peek(s);
-    const char *text = s->at;
-    if (!skip_number(s))
+    jr_peek(r);
+    const char *text = r->at;
+    if (!skip_number(r))
         return false;
     *out = decimal_to_double(text);
-    *whole = !memchr(text, '.', (size_t)(s->at - text)) &&
-             !memchr(text, 'e', (size_t)(s->at - text)) &&
-             !memchr(text, 'E', (size_t)(s->at - text));
+    *whole = !memchr(text, '.', (size_t)(r->at - text)) &&
+             !memchr(text, 'e', (size_t)(r->at - text)) &&
+             !memchr(text, 'E', (size_t)(r->at - text));
     return true;
 }
 
-void jr_skip(struct json_reader *s)
+void jr_skip(struct json_reader *r)
 {
     char *key;
-    switch (s->err ? 0 : jr_peek(s)) {
+    switch (r->err ? 0 : jr_peek(r)) {
     case '{':
-        if (jr_enter(s, '{'))
-            while (jr_member(s, &key))
-                jr_skip(s);
+        if (jr_enter(r, '{'))
+            while (jr_member(r, &key))
+                jr_skip(r);
         break;
     case '[':
-        if (jr_enter(s, '['))
-            while (jr_element(s))
-                jr_skip(s);
+        if (jr_enter(r, '['))
+            while (jr_element(r))
+                jr_skip(r);
         break;
     case '"':
-        jr_string(s, NULL);
+        jr_string(r, NULL);
         break;
     case 't':
-        skip_word(s, "true");
+        skip_word(r, "true");
         break;
     case 'f':
-        skip_word(s, "false");
+        skip_word(r, "false");
         break;
     case 'n':
-        skip_word(s, "null");
+        skip_word(r, "null");
         break;
     default:
-        if (!s->err)
-            skip_number(s);
+        if (!r->err)
+            skip_number(r);
     }
 }
 
-int jr_end(struct json_reader *s)
+int jr_end(struct json_reader *r)
 {
-    if (!s->err && (jr_peek(s) || s->at != s->end))
-        wrong(s, "expected nothing more");
-    return s->err;
+    if (!r->err && (jr_peek(r) || r->at != r->end))
+        fail_invalid(r, "expected nothing more");
+    return r->err;
 }

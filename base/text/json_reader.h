@@ -1,17 +1,17 @@
-// JSON read front to back, without a tree of it: for bodies of very many small objects. Strings are
-// unescaped where they stand, so the text is changed, and must live as long as they do. Any thread.
+// A pull parser for JSON: reads a text front to back without building a tree, for bodies of many
+// small objects. It unescapes strings in place, so it changes the text, and the text must live as
+// long as the strings. Any thread.
 //
-// The first thing that is not as it should be ends the scan: every call after it finds nothing, and
-// jr_end() tells what it was.
+// The first fault ends the parse: every later call fails, and jr_end() returns the error.
 //
-//     jr_init(&s, text, len, "the request body", e);
-//     jr_enter(&s, '{');
-//     while (jr_member(&s, &key))
+//     jr_init(&r, text, len, "the request body", e);
+//     jr_enter(&r, '{');
+//     while (jr_member(&r, &key))
 //         if (!strcmp(key, "name"))
-//             name = jr_string(&s, NULL);
+//             name = jr_string(&r, NULL);
 //         else
-//             jr_skip(&s);
-//     return jr_end(&s);
+//             jr_skip(&r);
+//     return jr_end(&r);
 #ifndef MUSTER_BASE_TEXT_JSON_READER_H
 #define MUSTER_BASE_TEXT_JSON_READER_H
 
@@ -24,42 +24,41 @@
 
 struct json_reader {
     char *start, *at, *end;
-    const char *what; // names the text in errors
+    const char *source; // names the text in messages
     struct error *e;
     int err; // 0, ERR_INVALID, ERR_TOO_LARGE
     int depth;
-    bool fresh;  // nothing was read yet of the object or list that is open
+    bool fresh;  // no member of the innermost object or list was read yet
     size_t room; // of a tree: bytes that its strings may still take
 };
 
 // text[len] must be there and 0.
-void jr_init(struct json_reader *s, char *text, size_t len, const char *what, struct error *e);
+void jr_init(struct json_reader *r, char *text, size_t len, const char *source, struct error *e);
 
-// The first letter of the value that comes next ('{', '[', '"', 't', 'f', 'n', '-', a digit), or
-// whatever else stands there; 0 at the end. Nothing is read.
-char jr_peek(struct json_reader *s);
+// The first character of the next value: '{', '[', '"', 't', 'f', 'n', '-' or a digit, if the text
+// is valid; 0 at the end. Reads nothing.
+char jr_peek(struct json_reader *r);
 
-bool jr_enter(struct json_reader *s, char bracket); // '{' or '['; false: another value, or an error
-bool jr_member(struct json_reader *s, char **key);  // the next of the object; false: it has ended
-bool jr_element(struct json_reader *s);             // the next of the list; false: it has ended
-char *jr_string(struct json_reader *s, size_t *len); // NULL: not a string. U+0000 becomes U+FFFD
-bool jr_int(struct json_reader *s, int64_t *out);    // also as a string of digits
-bool jr_number(struct json_reader *s, double *out,
-               bool *whole);         // whole: without a point or exponent
-void jr_skip(struct json_reader *s); // any value
-bool jr_null(struct json_reader *s); // reads a null, and nothing else
+bool jr_enter(struct json_reader *r, char bracket);  // '{' or '['; false: another value
+bool jr_member(struct json_reader *r, char **key);   // next key of the object; false: its end
+bool jr_element(struct json_reader *r);              // next element of the list; false: its end
+char *jr_string(struct json_reader *r, size_t *len); // NULL: not a string. U+0000 becomes U+FFFD
+bool jr_int(struct json_reader *r, int64_t *out);    // or a string of digits
+bool jr_number(struct json_reader *r, double *out, bool *whole); // whole: no point, no exponent
+void jr_skip(struct json_reader *r);                             // skips any value
+bool jr_null(struct json_reader *r);                             // true: it was null, and is read
 
-// The whole text as a tree, as json_parse() makes it. ERR_INVALID; *out is NULL then.
-int json_parse_in_place(char *text, size_t len, const char *what, json_t **out, struct error *e);
+int jr_fail(struct json_reader *r, int err, const char *text); // ends the parse with an error
+int jr_end(struct json_reader *r); // checks that only blanks follow; 0 or the error, with its place
 
-// The same of an object with lists of files, whose contents are not copied: a string "content" in
-// an object in a list in the outermost object stays in the text, with a NUL behind it, and the tree
-// has the integer offset at which it begins. So the text lives as long as the tree. No other value
-// of such a key may be an integer. ERR_TOO_LARGE: all other strings have more than
-// LIMIT_JSON_STRINGS bytes together.
-int json_parse_upload(char *text, size_t len, const char *what, json_t **out, struct error *e);
+// Parses the whole text as json_parse() does. ERR_INVALID: *out is NULL.
+int json_parse_in_place(char *text, size_t len, const char *source, json_t **out, struct error *e);
 
-int jr_fail(struct json_reader *s, int err, const char *text); // the caller's own complaint
-int jr_end(struct json_reader *s); // nothing but blanks follow: 0, or the error, with its place
+// Parses an upload: the same, but the contents of files are not copied. A string "content" in an
+// object in a list in the outermost object stays in the text, NUL-terminated, and the tree has an
+// integer instead, its offset in the text. So the text must live as long as the tree. Another value
+// of "content" may not be an integer. ERR_TOO_LARGE: all other strings together exceed
+// LIMIT_JSON_STRINGS.
+int json_parse_upload(char *text, size_t len, const char *source, json_t **out, struct error *e);
 
 #endif

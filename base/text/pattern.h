@@ -1,12 +1,12 @@
-// Regular expressions of users, matched by RE2: the time of a match grows only with the length of
-// the text, whatever the pattern is, and the memory of a pattern is bounded.
+// Regular expressions that users write, matched by RE2: for every pattern, the time of a match is
+// linear in the length of the text, and memory is bounded.
 //
-// The syntax is that of Go's package regexp, in UTF-8: `.` matches no line end, `^` and `$` are the
-// ends of the text, (?i), (?s) and (?m) change that, counts go up to 1000. Look-around and
-// back-references do not exist.
+// The syntax is that of Go's package regexp, in UTF-8: `.` does not match a line end, `^` and `$`
+// match the ends of the text, (?i), (?s) and (?m) change these rules, and counts go up to 1000.
+// There is no look-around and there are no back-references.
 //
-// A pattern never changes after its compilation: any thread may match with it, several at once.
-// pattern_free() is the caller's.
+// A compiled pattern is constant: several threads may match with it at once. The caller frees it
+// with pattern_free().
 #ifndef MUSTER_BASE_TEXT_PATTERN_H
 #define MUSTER_BASE_TEXT_PATTERN_H
 
@@ -17,12 +17,12 @@
 
 struct pattern; // opaque
 
-// ERR_TOO_LARGE, ERR_INVALID: the place in the pattern, its fault, and what to write instead, all
-// after `where`; *out is NULL then. At most LIMIT_PATTERN bytes, and LIMIT_PATTERN_PROGRAM
-// instructions once its counts are written out.
+// Compiles a pattern of at most LIMIT_PATTERN bytes and LIMIT_PATTERN_PROGRAM instructions (after
+// its counts are expanded). ERR_TOO_LARGE, ERR_INVALID: *out is NULL, and the message says after
+// `where` the place in the pattern, the fault, and the correction.
 int pattern_compile(const char *text, const char *where, struct pattern **out, struct error *e);
 
-// Whether it matches anywhere in the first LIMIT_PATTERN_TEXT bytes of the text.
+// Whether the pattern matches anywhere in the first LIMIT_PATTERN_TEXT bytes of the text.
 bool pattern_matches(const struct pattern *p, const char *text, size_t len);
 
 void pattern_free(struct pattern *p); // NULL is fine

@@ -7,14 +7,14 @@
 #include "base/arena.h"
 #include "base/limits.h"
 
-struct kept {
+struct cached_pattern {
     char *text;
     struct pattern *pattern;
-    uint64_t used; // number of the call that used it last; 0: the place is empty
+    uint64_t used; // the number of the last call that used it; 0: the entry is empty
 };
 
 struct pattern_cache {
-    struct kept items[LIMIT_PATTERNS_KEPT];
+    struct cached_pattern items[LIMIT_PATTERNS_CACHED];
     uint64_t calls;
 };
 
@@ -23,27 +23,27 @@ struct pattern_cache *pattern_cache_new(void)
     return xcalloc(1, sizeof(struct pattern_cache));
 }
 
-static void clear(struct kept *k)
+static void cached_pattern_clear(struct cached_pattern *p)
 {
-    pattern_free(k->pattern);
-    free(k->text);
-    *k = (struct kept){0};
+    pattern_free(p->pattern);
+    free(p->text);
+    *p = (struct cached_pattern){0};
 }
 
-void pattern_cache_free(struct pattern_cache *k)
+void pattern_cache_free(struct pattern_cache *c)
 {
-    for (size_t i = 0; k && i < LIMIT_PATTERNS_KEPT; i++)
-        clear(&k->items[i]);
-    free(k);
+    for (size_t i = 0; c && i < LIMIT_PATTERNS_CACHED; i++)
+        cached_pattern_clear(&c->items[i]);
+    free(c);
 }
 
-const struct pattern *pattern_cache_get(struct pattern_cache *k, const char *text, struct error *e)
+const struct pattern *pattern_cache_get(struct pattern_cache *c, const char *text, struct error *e)
 {
-    struct kept *oldest = &k->items[0];
-    k->calls++;
-    for (struct kept *i = k->items; i < k->items + LIMIT_PATTERNS_KEPT; i++) {
+    struct cached_pattern *oldest = &c->items[0];
+    c->calls++;
+    for (struct cached_pattern *i = c->items; i < c->items + LIMIT_PATTERNS_CACHED; i++) {
         if (i->used && !strcmp(i->text, text)) {
-            i->used = k->calls;
+            i->used = c->calls;
             return i->pattern;
         }
         if (i->used < oldest->used)
@@ -52,7 +52,7 @@ const struct pattern *pattern_cache_get(struct pattern_cache *k, const char *tex
     struct pattern *p;
     if (pattern_compile(text, "the pattern", &p, e))
         return NULL;
-    clear(oldest);
-    *oldest = (struct kept){.text = xstrdup(text), .pattern = p, .used = k->calls};
+    cached_pattern_clear(oldest);
+    *oldest = (struct cached_pattern){.text = xstrdup(text), .pattern = p, .used = c->calls};
     return p;
 }

@@ -1,5 +1,5 @@
-// A cache of compiled patterns, by their text. It keeps the LIMIT_PATTERNS_KEPT patterns used last,
-// so memory stays bounded however many patterns users write. One thread at a time.
+// A cache of compiled patterns, by their text. It keeps the LIMIT_PATTERNS_CACHED patterns that
+// were used last, so that its memory is bounded. One thread at a time.
 #ifndef MUSTER_BASE_TEXT_PATTERN_CACHE_H
 #define MUSTER_BASE_TEXT_PATTERN_CACHE_H
 
@@ -8,9 +8,9 @@
 struct pattern_cache; // opaque
 
 struct pattern_cache *pattern_cache_new(void);
-void pattern_cache_free(struct pattern_cache *k); // NULL is fine
+void pattern_cache_free(struct pattern_cache *c); // NULL is fine
 
-// The pattern, valid until the next call; NULL: it does not compile, *e says why.
-const struct pattern *pattern_cache_get(struct pattern_cache *k, const char *text, struct error *e);
+// Returns the compiled pattern, valid until the next call. NULL: it does not compile, see *e.
+const struct pattern *pattern_cache_get(struct pattern_cache *c, const char *text, struct error *e);
 
 #endif

@@ -15,7 +15,7 @@ struct re2_pattern {
 namespace
 {
 
-re2_fault fault_of(RE2::ErrorCode code)
+re2_fault convert_error_code(RE2::ErrorCode code)
 {
     switch (code) {
     case RE2::NoError:
@@ -61,9 +61,9 @@ extern "C" re2_pattern *re2_compile(const char *text, size_t len, long memory, r
     RE2::Options options;
     options.set_log_errors(false);
     options.set_max_mem(memory);
-    options.set_never_capture(true); // a match is yes or no
+    options.set_never_capture(true); // callers only need yes or no
     auto *p = new re2_pattern(re2::StringPiece(text, len), options);
-    *fault = fault_of(p->compiled.error_code());
+    *fault = convert_error_code(p->compiled.error_code());
     *fragment = nullptr;
     if (p->compiled.ok())
         return p;

@@ -1,5 +1,5 @@
-// The shim over RE2, which is C++ (pattern_re2.cc), for pattern.c alone. Nothing throws, nothing is
-// written to stderr: memory that runs out ends the process, as everywhere.
+// The C interface of pattern_re2.cc, which calls RE2, a C++ library. Only pattern.c uses it. No
+// function throws or writes to stderr; the process ends when memory runs out.
 #ifndef MUSTER_BASE_TEXT_PATTERN_RE2_H
 #define MUSTER_BASE_TEXT_PATTERN_RE2_H
 
@@ -35,9 +35,8 @@ enum re2_fault {
 
 struct re2_pattern; // opaque
 
-// NULL: *fault says why, and `fragment` (heap, the caller's) is the part of the pattern that is not
-// understood. `memory`: bytes that the pattern may take with all that is remembered between
-// matches.
+// `memory` bounds the bytes of the pattern and of its state between matches. NULL: *fault is the
+// reason, and *fragment (a heap string of the caller) is the faulty part of the pattern.
 struct re2_pattern *re2_compile(const char *text, size_t len, long memory, enum re2_fault *fault,
                                 char **fragment) NEVER_THROWS;
 int re2_program_size(const struct re2_pattern *p) NEVER_THROWS;

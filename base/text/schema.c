@@ -1,6 +1,5 @@
-// A walk over the value in document order, with the path in hand. Within a map the keys that are
-// there are checked first and the missing ones told after them: a misspelt key is better told as
-// the slip it is than as the absence of what was meant.
+// Walks over the value in document order. In a map it checks the present keys before it reports the
+// missing ones, so that a misspelt key is reported as misspelt and not as missing.
 #include "base/text/schema.h"
 
 #include <math.h>
@@ -15,8 +14,8 @@
 #include "base/text/json.h"
 
 enum {
-    WORDS_MAX = 512,      // names one suggestion is chosen from
-    PATH_SHOWN_MAX = 300, // bytes of a path that a message shows
+    WORDS_MAX = 512,      // candidates for a suggestion
+    PATH_SHOWN_MAX = 300, // bytes of a path in a message
     WORD_SHOWN_MAX = 60,
     EXPECTED_MAX = 512, // bytes of "one of a, b, c"
     PLACE_MAX = 512,
@@ -24,41 +23,41 @@ enum {
 
 struct checker {
     const struct yaml_doc *doc; // NULL: positions are paths
-    const char *what;           // names the value when there is no doc
-    bool partial;               // what is not there is not missed
-    struct buf path;            // dotted, of the value in hand
+    const char *source;         // names the value if there is no doc
+    bool partial;               // missing keys are allowed
+    struct buf path;            // dotted path of the present value
     struct error *e;
 };
 
-// The keys a map may have: its fields and, in a union, the tag that chose them.
-struct keys {
+// The allowed keys of a map: its fields and, in a union, the tag that selects them.
+struct schema_keys {
     const struct schema_field *fields;
     const char *tag;  // NULL outside unions
     const char *word; // the tag's value
 };
 
-// --- Paths and faults ----------------------------------------------------------------------------
+// --- paths and faults ----------------------------------------------------------------------------
 
-// Returns the length to give to leave().
-static size_t enter(struct checker *c, const char *name)
+// Appends `name` to the path. Returns the former length, which leave_path() needs.
+static size_t enter_path(struct checker *c, const char *name)
 {
     size_t before = c->path.len;
     buf_printf(&c->path, "%s%s", before > 0 ? "." : "", name);
     return before;
 }
 
-static void leave(struct checker *c, size_t before)
+static void leave_path(struct checker *c, size_t before)
 {
     c->path.len = before;
     if (c->path.data)
         c->path.data[before] = '\0';
 }
 
-enum side { AT_VALUE, AT_KEY };
+enum fault_side { AT_VALUE, AT_KEY };
 
-// A fault at the path in hand.
-__attribute__((format(printf, 3, 4))) static int fault(struct checker *c, enum side side,
-                                                       const char *fmt, ...)
+// Reports a fault of the present value, or of its key.
+__attribute__((format(printf, 3, 4))) static int
+report_fault(struct checker *c, enum fault_side side, const char *fmt, ...)
 {
     char place[PLACE_MAX];
     const char *path = buf_str(&c->path);
@@ -69,7 +68,7 @@ __attribute__((format(printf, 3, 4))) static int fault(struct checker *c, enum s
     if (*path)
         error_prefix(c->e, "%.*s", PATH_SHOWN_MAX, path);
     if (!c->doc)
-        error_prefix(c->e, "%s", c->what);
+        error_prefix(c->e, "%s", c->source);
     else if (side == AT_KEY)
         error_prefix(c->e, "%s", yaml_where_key(c->doc, path, place, sizeof place));
     else
@@ -77,10 +76,10 @@ __attribute__((format(printf, 3, 4))) static int fault(struct checker *c, enum s
     return ERR_INVALID;
 }
 
-// --- Words for people ----------------------------------------------------------------------------
+// --- words for people ----------------------------------------------------------------------------
 
-// "from 1 to 8" with a leading blank, or nothing for a field without bounds.
-static void put_range(struct buf *out, const struct schema_field *field)
+// Writes " from 1 to 8", or nothing for a field without bounds.
+static void write_range(struct buf *out, const struct schema_field *field)
 {
     if (field->min == 0 && field->max == 0)
         return;
@@ -88,14 +87,14 @@ static void put_range(struct buf *out, const struct schema_field *field)
                field->max);
 }
 
-static void put_words(struct buf *out, const char *const *words)
+static void write_words(struct buf *out, const char *const *words)
 {
     for (int i = 0; words[i]; i++)
         buf_printf(out, "%s%s", i > 0 ? ", " : "", words[i]);
 }
 
-// What a value of `field` looks like: "a whole number from 1 to 8".
-static void put_expected(struct buf *out, const struct schema_field *field)
+// Describes the values of `field`: "a whole number from 1 to 8".
+static void write_expected(struct buf *out, const struct schema_field *field)
 {
     static const char *const names[] = {
         [SCHEMA_STRING] = "text",     [SCHEMA_INT] = "a whole number",
@@ -107,19 +106,19 @@ static void put_expected(struct buf *out, const struct schema_field *field)
     };
     buf_puts(out, names[field->type]);
     if (field->type == SCHEMA_INT || field->type == SCHEMA_NUMBER)
-        put_range(out, field);
+        write_range(out, field);
     if (field->type == SCHEMA_ENUM)
-        put_words(out, field->words);
+        write_words(out, field->words);
     if (field->type == SCHEMA_ONE_OF) {
         for (const struct schema_field *choice = field->fields; choice->name; choice++) {
             buf_puts(out, choice > field->fields ? " or " : "");
-            put_expected(out, choice);
+            write_expected(out, choice);
         }
     }
 }
 
-// What was found instead: "the text \"abc\"", "3.5", "a list".
-static void put_found(struct buf *out, const json_t *value)
+// Describes the present value: "the text \"abc\"", "3.5", "a list".
+static void write_found(struct buf *out, const json_t *value)
 {
     if (json_is_string(value)) {
         const char *text = json_string_value(value);
@@ -134,23 +133,24 @@ static void put_found(struct buf *out, const json_t *value)
     }
 }
 
-static int wrong_value(struct checker *c, const struct schema_field *field, const json_t *value)
+static int report_wrong_value(struct checker *c, const struct schema_field *field,
+                              const json_t *value)
 {
     struct buf expected, found;
     buf_init(&expected, EXPECTED_MAX);
     buf_init(&found, EXPECTED_MAX);
-    put_expected(&expected, field);
-    put_found(&found, value);
+    write_expected(&expected, field);
+    write_found(&found, value);
     bool unquoted =
         field->type == SCHEMA_STRING && (json_is_number(value) || json_is_boolean(value));
-    int err = fault(c, AT_VALUE, "expected %s, found %s%s", buf_str(&expected), buf_str(&found),
-                    unquoted ? "; put it in quotes" : "");
+    int err = report_fault(c, AT_VALUE, "expected %s, found %s%s", buf_str(&expected),
+                           buf_str(&found), unquoted ? "; put it in quotes" : "");
     buf_free(&found);
     buf_free(&expected);
     return err;
 }
 
-static int unknown_key(struct checker *c, const struct keys *keys, const char *name)
+static int report_unknown_key(struct checker *c, const struct schema_keys *keys, const char *name)
 {
     const char *known[WORDS_MAX + 2] = {NULL};
     int count = 0;
@@ -165,19 +165,19 @@ static int unknown_key(struct checker *c, const struct keys *keys, const char *n
         snprintf(context, sizeof context, " with %.50s: %.50s", keys->tag, keys->word);
     const char *near = nearest_word(name, known);
     if (near)
-        return fault(c, AT_KEY, "unknown key%s; did you mean \"%s\"?", context, near);
+        return report_fault(c, AT_KEY, "unknown key%s; did you mean \"%s\"?", context, near);
     struct buf list;
     buf_init(&list, EXPECTED_MAX);
-    put_words(&list, known);
-    int err = fault(c, AT_KEY, "unknown key%s; known here: %s", context, buf_str(&list));
+    write_words(&list, known);
+    int err = report_fault(c, AT_KEY, "unknown key%s; known keys: %s", context, buf_str(&list));
     buf_free(&list);
     return err;
 }
 
-// --- Values --------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
 static int check_value(struct checker *c, const struct schema_field *field, json_t **value);
-static int check_members(struct checker *c, const struct keys *keys, json_t *map);
+static int check_members(struct checker *c, const struct schema_keys *keys, json_t *map);
 
 static bool in_range(const struct schema_field *field, double v)
 {
@@ -188,18 +188,18 @@ static int check_word(struct checker *c, const struct schema_field *field, const
 {
     const char *text = json_string_value(value);
     if (!text)
-        return wrong_value(c, field, value);
+        return report_wrong_value(c, field, value);
     for (int i = 0; field->words[i]; i++)
         if (strcmp(field->words[i], text) == 0)
             return 0;
     const char *near = nearest_word(text, field->words);
     if (near)
-        return fault(c, AT_VALUE, "unknown word \"%.*s\"; did you mean \"%s\"?", WORD_SHOWN_MAX,
-                     text, near);
-    return wrong_value(c, field, value);
+        return report_fault(c, AT_VALUE, "unknown word \"%.*s\"; did you mean \"%s\"?",
+                            WORD_SHOWN_MAX, text, near);
+    return report_wrong_value(c, field, value);
 }
 
-// The words of a union's tag; room for WORDS_MAX + 1.
+// Lists the values of a union's tag; `words` has room for WORDS_MAX + 1.
 static void list_variants(const struct schema_field *field, const char **words)
 {
     int count = 0;
@@ -213,14 +213,14 @@ static void list_variants(const struct schema_field *field, const char **words)
 static int check_union(struct checker *c, const struct schema_field *field, json_t *value)
 {
     if (!json_is_object(value))
-        return wrong_value(c, field, value);
+        return report_wrong_value(c, field, value);
     const char *words[WORDS_MAX + 1];
     list_variants(field, words);
     struct schema_field tag = {.name = field->tag, .type = SCHEMA_ENUM, .words = words};
     json_t *chosen = json_object_get(value, field->tag);
     if (c->partial && (!chosen || json_is_null(chosen)))
-        return 0; // of which kind it is, is said elsewhere
-    size_t before = enter(c, field->tag);
+        return 0; // another part of the document selects the variant
+    size_t before = enter_path(c, field->tag);
     int err = 0;
     if ((!chosen || json_is_null(chosen)) && field->tag_fallback) {
         chosen = json_string(field->tag_fallback);
@@ -231,39 +231,39 @@ static int check_union(struct checker *c, const struct schema_field *field, json
     } else {
         struct buf list;
         buf_init(&list, EXPECTED_MAX);
-        put_words(&list, words);
-        err = fault(c, AT_VALUE, "missing key; it is one of %s", buf_str(&list));
+        write_words(&list, words);
+        err = report_fault(c, AT_VALUE, "missing key; write one of %s", buf_str(&list));
         buf_free(&list);
     }
-    leave(c, before);
+    leave_path(c, before);
     if (err)
         return err;
     const struct schema_variant *variant = field->variants;
     while (strcmp(variant->word, json_string_value(chosen)) != 0)
         variant++;
-    struct keys keys = {.fields = variant->fields, .tag = field->tag, .word = variant->word};
+    struct schema_keys keys = {.fields = variant->fields, .tag = field->tag, .word = variant->word};
     return check_members(c, &keys, value);
 }
 
 static int check_list(struct checker *c, const struct schema_field *field, json_t *list)
 {
     if (!json_is_array(list))
-        return wrong_value(c, field, list);
+        return report_wrong_value(c, field, list);
     for (size_t i = 0; i < json_array_size(list) && field->element; i++) {
         char name[24];
         snprintf(name, sizeof name, "%zu", i);
-        size_t before = enter(c, name);
+        size_t before = enter_path(c, name);
         json_t *element = json_incref(json_array_get(list, i));
         int err = check_value(c, field->element, &element);
         must(json_array_set_new(list, i, element) == 0);
-        leave(c, before);
+        leave_path(c, before);
         if (err)
             return err;
     }
     return 0;
 }
 
-// Checks the member `name` of a map, which is there.
+// Checks the present member `name` of a map.
 static int check_in_map(struct checker *c, const struct schema_field *field, json_t *map,
                         const char *name)
 {
@@ -276,14 +276,14 @@ static int check_in_map(struct checker *c, const struct schema_field *field, jso
 static int check_map(struct checker *c, const struct schema_field *field, json_t *map)
 {
     if (!json_is_object(map))
-        return wrong_value(c, field, map);
+        return report_wrong_value(c, field, map);
     const char *name;
     json_t *member;
     json_object_foreach(map, name, member)
     {
-        size_t before = enter(c, name);
+        size_t before = enter_path(c, name);
         int err = field->element ? check_in_map(c, field->element, map, name) : 0;
-        leave(c, before);
+        leave_path(c, before);
         if (err)
             return err;
     }
@@ -292,18 +292,19 @@ static int check_map(struct checker *c, const struct schema_field *field, json_t
 
 static int check_object(struct checker *c, const struct schema_field *field, json_t *value)
 {
-    struct keys keys = {.fields = field->fields};
-    return json_is_object(value) ? check_members(c, &keys, value) : wrong_value(c, field, value);
+    struct schema_keys keys = {.fields = field->fields};
+    return json_is_object(value) ? check_members(c, &keys, value)
+                                 : report_wrong_value(c, field, value);
 }
 
-// "1e6" reads as a real, and is the natural way to write such a count.
+// 1e6 is a natural way to write a count, but it is read as a real.
 static bool is_whole_real(const json_t *value)
 {
-    double v = json_real_value(value); // 0 for what is no real
+    double v = json_real_value(value); // 0 if it is not a real
     return json_is_real(value) && v == floor(v) && fabs(v) <= 0x1p53;
 }
 
-// Whether the value is of the field's kind at all, whatever is wrong inside it.
+// Whether the value has the field's JSON type; does not look inside.
 static bool has_type(const struct schema_field *field, const json_t *value)
 {
     switch (field->type) {
@@ -332,7 +333,7 @@ static bool has_type(const struct schema_field *field, const json_t *value)
 static int check_number(struct checker *c, const struct schema_field *field, json_t **value)
 {
     if (!has_type(field, *value) || !in_range(field, json_number_value(*value)))
-        return wrong_value(c, field, *value);
+        return report_wrong_value(c, field, *value);
     if (field->type == SCHEMA_INT && json_is_real(*value)) {
         json_t *whole = json_integer((json_int_t)json_real_value(*value));
         json_decref(*value);
@@ -341,16 +342,16 @@ static int check_number(struct checker *c, const struct schema_field *field, jso
     return 0;
 }
 
-// The first choice of the value's type takes it, with the bounds that choice has.
+// Checks the value against the first choice of its type, with the bounds of that choice.
 static int check_one_of(struct checker *c, const struct schema_field *field, json_t **value)
 {
     for (const struct schema_field *choice = field->fields; choice->name; choice++)
         if (has_type(choice, *value))
             return check_value(c, choice, value);
-    return wrong_value(c, field, *value);
+    return report_wrong_value(c, field, *value);
 }
 
-// *value is owned by the caller and may be replaced.
+// The caller owns *value, which may be replaced.
 static int check_value(struct checker *c, const struct schema_field *field, json_t **value)
 {
     if (json_is_null(*value) && field->nullable)
@@ -358,7 +359,7 @@ static int check_value(struct checker *c, const struct schema_field *field, json
     switch (field->type) {
     case SCHEMA_STRING:
     case SCHEMA_BOOL:
-        return has_type(field, *value) ? 0 : wrong_value(c, field, *value);
+        return has_type(field, *value) ? 0 : report_wrong_value(c, field, *value);
     case SCHEMA_INT:
     case SCHEMA_NUMBER:
         return check_number(c, field, value);
@@ -380,7 +381,7 @@ static int check_value(struct checker *c, const struct schema_field *field, json
     return 0;
 }
 
-// --- Members of a map ----------------------------------------------------------------------------
+// --- members of a map ----------------------------------------------------------------------------
 
 static const struct schema_field *find_field(const struct schema_field *fields, const char *name)
 {
@@ -390,36 +391,35 @@ static const struct schema_field *find_field(const struct schema_field *fields, 
     return NULL;
 }
 
-// A key that is there. A null where null is no value is the same as no key: it is taken out, so
-// that the default comes in.
-static int check_member(struct checker *c, const struct keys *keys, json_t *map, const char *name,
-                        json_t *value)
+// Checks a present key. Removes a null that is not allowed, so that the default replaces it.
+static int check_member(struct checker *c, const struct schema_keys *keys, json_t *map,
+                        const char *name, json_t *value)
 {
     if (keys->tag && strcmp(name, keys->tag) == 0)
         return 0;
     const struct schema_field *field = find_field(keys->fields, name);
     if (!field)
-        return unknown_key(c, keys, name);
+        return report_unknown_key(c, keys, name);
     if (!json_is_null(value) || field->nullable)
         return check_in_map(c, field, map, name);
     return json_object_del(map, name) == 0 ? 0 : ERR_INTERNAL;
 }
 
-// A key that is not there: its default, itself checked so that what it holds is completed too.
+// Adds the default of an absent key, and the defaults inside it.
 static int complete_member(struct checker *c, const struct schema_field *field, json_t *map)
 {
     if (field->required)
-        return fault(c, AT_VALUE, field->doc ? "missing key (%s)" : "missing key%s",
-                     field->doc ? field->doc : "");
+        return report_fault(c, AT_VALUE, field->doc ? "missing key (%s)" : "missing key%s",
+                            field->doc ? field->doc : "");
     if (!field->fallback)
         return 0;
     json_t *value = json_loads(field->fallback, JSON_DECODE_ANY, NULL);
-    must(value); // the table is wrong
+    must(value); // else the table is wrong
     must(json_object_set_new(map, field->name, value) == 0);
     return json_is_null(value) ? 0 : check_in_map(c, field, map, field->name);
 }
 
-static int check_members(struct checker *c, const struct keys *keys, json_t *map)
+static int check_members(struct checker *c, const struct schema_keys *keys, json_t *map)
 {
     const char *name;
     json_t *value;
@@ -427,18 +427,18 @@ static int check_members(struct checker *c, const struct keys *keys, json_t *map
     int err = 0;
     json_object_foreach_safe(map, next, name, value)
     {
-        size_t before = enter(c, name);
+        size_t before = enter_path(c, name);
         err = check_member(c, keys, map, name, value);
-        leave(c, before);
+        leave_path(c, before);
         if (err)
             return err;
     }
     for (const struct schema_field *field = keys->fields; field->name && !err; field++) {
         if (c->partial || json_object_get(map, field->name))
             continue;
-        size_t before = enter(c, field->name);
+        size_t before = enter_path(c, field->name);
         err = complete_member(c, field, map);
-        leave(c, before);
+        leave_path(c, before);
     }
     return err;
 }
@@ -454,7 +454,7 @@ static int check_root(struct checker *c, const struct schema_field *fields, json
 
 int schema_apply(const struct schema_field *fields, struct yaml_doc *doc, struct error *e)
 {
-    if (json_is_null(doc->root)) // an empty file leaves everything to the defaults
+    if (json_is_null(doc->root)) // an empty file: all keys get their defaults
         doc->root = json_object();
     struct checker c = {.doc = doc, .e = e};
     return check_root(&c, fields, doc->root);
@@ -466,17 +466,17 @@ int schema_check_part(const struct schema_field *fields, struct yaml_doc *doc, s
     return check_root(&c, fields, doc->root);
 }
 
-int schema_apply_json(const struct schema_field *fields, json_t *value, const char *what,
+int schema_apply_json(const struct schema_field *fields, json_t *value, const char *source,
                       struct error *e)
 {
-    struct checker c = {.what = what, .e = e};
+    struct checker c = {.source = source, .e = e};
     return check_root(&c, fields, value);
 }
 
-// --- Reference table -----------------------------------------------------------------------------
+// --- reference table -----------------------------------------------------------------------------
 
-// A cell of a Markdown table, in which a bar would end it.
-static void put_cell(struct buf *out, const char *text)
+// Writes a cell of a Markdown table and escapes the bars in it.
+static void write_cell(struct buf *out, const char *text)
 {
     buf_puts(out, " ");
     for (; *text; text++)
@@ -484,44 +484,44 @@ static void put_cell(struct buf *out, const char *text)
     buf_puts(out, " |");
 }
 
-static void put_row(struct buf *out, const char *path, const struct schema_field *field)
+static void write_row(struct buf *out, const char *path, const struct schema_field *field)
 {
     struct buf expected;
     buf_init(&expected, EXPECTED_MAX);
-    put_expected(&expected, field);
+    write_expected(&expected, field);
     buf_printf(out, "| `%s` |", path);
-    put_cell(out, buf_str(&expected));
-    put_cell(out, field->required ? "required" : field->fallback ? field->fallback : "");
-    put_cell(out, field->doc ? field->doc : "");
+    write_cell(out, buf_str(&expected));
+    write_cell(out, field->required ? "required" : field->fallback ? field->fallback : "");
+    write_cell(out, field->doc ? field->doc : "");
     buf_puts(out, "\n");
     buf_free(&expected);
 }
 
-// The tables that are being written, innermost first: one that holds itself is written once.
-struct table {
+// The tables that are being written, innermost first. A recursive table is written once.
+struct schema_table {
     const void *rows; // fields or variants
-    const struct table *outer;
+    const struct schema_table *outer;
 };
 
-static void put_fields(struct buf *out, const char *path, const struct schema_field *fields,
-                       const struct table *outer);
+static void write_fields(struct buf *out, const char *path, const struct schema_field *fields,
+                         const struct schema_table *outer);
 
-static void put_variants(struct buf *out, const char *path, const struct schema_field *field,
-                         const struct table *outer)
+static void write_variants(struct buf *out, const char *path, const struct schema_field *field,
+                           const struct schema_table *outer)
 {
     for (const struct schema_variant *variant = field->variants; variant->word; variant++) {
         bool is_default = field->tag_fallback && strcmp(field->tag_fallback, variant->word) == 0;
         buf_printf(out, "| `%s.%s: %s` | |%s| %s |\n", path, field->tag, variant->word,
                    is_default ? " default " : " ", variant->doc ? variant->doc : "");
-        put_fields(out, path, variant->fields, outer);
+        write_fields(out, path, variant->fields, outer);
     }
 }
 
-// The rows below `field`, whose own path is `path`.
-static void put_inside(struct buf *out, const char *path, const struct schema_field *field,
-                       const struct table *outer)
+// Writes the rows below `field`, whose path is `path`.
+static void write_children(struct buf *out, const char *path, const struct schema_field *field,
+                           const struct schema_table *outer)
 {
-    struct table table = {.outer = outer};
+    struct schema_table table = {.outer = outer};
     if (field->type == SCHEMA_OBJECT)
         table.rows = field->fields;
     if (field->type == SCHEMA_UNION)
@@ -530,23 +530,23 @@ static void put_inside(struct buf *out, const char *path, const struct schema_fi
         if (outer->rows == table.rows)
             return;
     if (field->type == SCHEMA_OBJECT)
-        put_fields(out, path, field->fields, &table);
+        write_fields(out, path, field->fields, &table);
     if (field->type == SCHEMA_UNION)
-        put_variants(out, path, field, &table);
+        write_variants(out, path, field, &table);
     if ((field->type == SCHEMA_LIST || field->type == SCHEMA_MAP) && field->element) {
         char *inner = xasprintf("%s%s", path, field->type == SCHEMA_LIST ? "[]" : ".*");
-        put_inside(out, inner, field->element, outer);
+        write_children(out, inner, field->element, outer);
         free(inner);
     }
 }
 
-static void put_fields(struct buf *out, const char *path, const struct schema_field *fields,
-                       const struct table *outer)
+static void write_fields(struct buf *out, const char *path, const struct schema_field *fields,
+                         const struct schema_table *outer)
 {
     for (const struct schema_field *field = fields; field->name; field++) {
         char *inner = xasprintf("%s%s%s", path, *path ? "." : "", field->name);
-        put_row(out, inner, field);
-        put_inside(out, inner, field, outer);
+        write_row(out, inner, field);
+        write_children(out, inner, field, outer);
         free(inner);
     }
 }
@@ -554,6 +554,6 @@ static void put_fields(struct buf *out, const char *path, const struct schema_fi
 void schema_document(const struct schema_field *fields, struct buf *out)
 {
     buf_puts(out, "| key | type | default | meaning |\n| --- | --- | --- | --- |\n");
-    const struct table top = {.rows = fields};
-    put_fields(out, "", fields, &top);
+    const struct schema_table top = {.rows = fields};
+    write_fields(out, "", fields, &top);
 }

@@ -1,7 +1,7 @@
-// libyaml gives events; they become jansson values directly, so that every value's position is at
-// hand. What a hostile file could blow up is bounded: its size, its depth, and the bytes its
-// aliases expand to. Positions form a tree beside the values (a parent's index and a name each), so
-// they take memory in proportion to the file, whatever the length of its keys.
+// Turns the events of libyaml into jansson values and notes the position of every value. The size
+// of the file, its depth and the expansion of its aliases are limited, so that a hostile file
+// cannot exhaust memory. The positions form a tree of marks, each with the index of its parent and
+// a name, so that their memory is proportional to the file.
 #include "base/text/yaml.h"
 
 #include <ctype.h>
@@ -20,19 +20,19 @@
 #include "base/log.h"
 
 enum {
-    EXPANDED_MAX = 16 << 20, // bytes that all aliases together may stand for
-    NODE_COST = 256,         // bytes one value counts for, beside its text
-    SHOWN_MAX = 60,          // letters of a word that a message shows
+    EXPANDED_MAX = 16 << 20, // bytes of all expanded aliases together
+    NODE_COST = 256,         // bytes that a value counts for, without its text
+    SHOWN_MAX = 60,          // characters of a word in a message
 };
 
-struct place {
+struct yaml_position {
     int line, column; // from 1
 };
 
 struct yaml_mark {
-    size_t parent; // index; the root (index 0) is its own
+    size_t parent; // index; the root (index 0) is its own parent
     char *name;    // key or index in the parent; "" for the root
-    struct place key, value;
+    struct yaml_position key, value;
 };
 
 struct anchor {
@@ -40,20 +40,20 @@ struct anchor {
     json_t *value; // owned
 };
 
-struct reader {
+struct yaml_reader {
     yaml_parser_t parser;
-    const char *text; // what is parsed, to find the place of a byte
+    const char *text; // the whole file
     struct yaml_doc *doc;
     size_t mark_cap;
     struct anchor *anchors;
     size_t anchor_count;
-    size_t expanded; // bytes so far, of EXPANDED_MAX
-    int depth;       // lists and maps that are open
+    size_t expanded; // bytes of aliases so far
+    int depth;       // open lists and maps
     struct error *e;
 };
 
-__attribute__((format(printf, 3, 4))) static int refuse(struct reader *r, struct place at,
-                                                        const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int
+fail_at(struct yaml_reader *r, struct yaml_position at, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -63,14 +63,14 @@ __attribute__((format(printf, 3, 4))) static int refuse(struct reader *r, struct
     return ERR_INVALID;
 }
 
-static struct place place_of(yaml_mark_t mark)
+static struct yaml_position position_of_mark(yaml_mark_t mark)
 {
-    return (struct place){.line = (int)mark.line + 1, .column = (int)mark.column + 1};
+    return (struct yaml_position){.line = (int)mark.line + 1, .column = (int)mark.column + 1};
 }
 
-static struct place place_of_byte(const char *text, size_t offset)
+static struct yaml_position position_of_byte(const char *text, size_t offset)
 {
-    struct place at = {1, 1};
+    struct yaml_position at = {1, 1};
     for (size_t i = 0; i < offset; i++) {
         at.column++;
         if (text[i] == '\n') {
@@ -81,29 +81,28 @@ static struct place place_of_byte(const char *text, size_t offset)
     return at;
 }
 
-// --- Events --------------------------------------------------------------------------------------
+// --- events --------------------------------------------------------------------------------------
 
-// Whether it is a tab that cannot begin anything, which the parser does not say.
+// Whether the fault is a tab, which libyaml does not name.
 static bool is_at_tab(const yaml_parser_t *p)
 {
     return p->error == YAML_SCANNER_ERROR && strstr(p->problem, "cannot start any token") &&
            p->buffer.pointer < p->buffer.last && *p->buffer.pointer == '\t';
 }
 
-static int parser_fault(struct reader *r)
+static int parser_fault(struct yaml_reader *r)
 {
     const yaml_parser_t *p = &r->parser;
     must(p->error != YAML_MEMORY_ERROR);
     if (is_at_tab(p))
-        return refuse(r, place_of(p->problem_mark),
-                      "a tab, where YAML wants blanks: indent with blanks");
+        return fail_at(r, position_of_mark(p->problem_mark), "found a tab; indent with blanks");
     if (p->error == YAML_READER_ERROR)
-        return refuse(r, place_of_byte(r->text, p->problem_offset), "%s", p->problem);
-    struct place from = place_of(p->context_mark);
+        return fail_at(r, position_of_byte(r->text, p->problem_offset), "%s", p->problem);
+    struct yaml_position from = position_of_mark(p->context_mark);
     if (p->context)
-        return refuse(r, place_of(p->problem_mark), "%s (%s that began at %d:%d)", p->problem,
-                      p->context, from.line, from.column);
-    return refuse(r, place_of(p->problem_mark), "%s", p->problem);
+        return fail_at(r, position_of_mark(p->problem_mark), "%s (%s that began at %d:%d)",
+                       p->problem, p->context, from.line, from.column);
+    return fail_at(r, position_of_mark(p->problem_mark), "%s", p->problem);
 }
 
 static const yaml_char_t *tag_of(const yaml_event_t *event)
@@ -120,24 +119,24 @@ static const yaml_char_t *tag_of(const yaml_event_t *event)
     }
 }
 
-// The caller deletes the event when this gives 0.
-static int next_event(struct reader *r, yaml_event_t *event)
+// 0: the caller deletes the event.
+static int next_event(struct yaml_reader *r, yaml_event_t *event)
 {
     if (!yaml_parser_parse(&r->parser, event))
         return parser_fault(r);
     const yaml_char_t *tag = tag_of(event);
     if (!tag)
         return 0;
-    int err = refuse(r, place_of(event->start_mark),
-                     "the tag \"%.*s\" is not supported; write the value without it", SHOWN_MAX,
-                     (const char *)tag);
+    int err = fail_at(r, position_of_mark(event->start_mark),
+                      "the tag \"%.*s\" is not supported; write the value without it", SHOWN_MAX,
+                      (const char *)tag);
     yaml_event_delete(event);
     return err;
 }
 
-// --- Scalars -------------------------------------------------------------------------------------
+// --- scalars -------------------------------------------------------------------------------------
 
-static bool is_word_of(const char *text, const char *const *words)
+static bool is_one_of(const char *text, const char *const *words)
 {
     for (; *words; words++)
         if (strcmp(text, *words) == 0)
@@ -183,7 +182,7 @@ static bool looks_float(const char *text)
     return *s == '\0';
 }
 
-// 8 for 0o17, 16 for 0xff, 10 for decimal digits, 0 when it is no integer.
+// Returns 8 for 0o17, 16 for 0xff, 10 for decimal digits, 0 if it is not an integer.
 static int integer_base(const char *text)
 {
     if (text[0] == '0' && text[1] == 'o' && text[2])
@@ -193,7 +192,8 @@ static int integer_base(const char *text)
     return looks_decimal(text) ? 10 : 0;
 }
 
-static int read_number(struct reader *r, struct place at, const char *text, json_t **out)
+static int read_number(struct yaml_reader *r, struct yaml_position at, const char *text,
+                       json_t **out)
 {
     int base = integer_base(text);
     if (base == 0 && !looks_float(text))
@@ -202,43 +202,43 @@ static int read_number(struct reader *r, struct place at, const char *text, json
     long long whole = base ? strtoll(base == 10 ? text : text + 2, NULL, base) : 0;
     double real = base ? 0 : strtod(text, NULL);
     if ((base && errno == ERANGE) || isinf(real))
-        return refuse(r, at, "%.*s is too large a number (put it in quotes if it is text)",
-                      SHOWN_MAX, text);
+        return fail_at(r, at, "the number %.*s is too large (put it in quotes if it is text)",
+                       SHOWN_MAX, text);
     *out = base ? json_integer(whole) : json_real(real);
     return 0;
 }
 
-// JSON has no such numbers; these are the words for them that the getters of base/text/json.h know.
-static const char *word_for_infinite(const char *text)
+// Returns the string for an infinite number or NaN, as the getters of base/text/json.h expect it.
+static const char *string_for_non_finite(const char *text)
 {
     static const char *const infinities[] = {".inf", ".Inf", ".INF", NULL};
     static const char *const nans[] = {".nan", ".NaN", ".NAN", NULL};
-    if (is_word_of(text, nans))
+    if (is_one_of(text, nans))
         return "NaN";
-    if (is_word_of(text + (*text == '-' || *text == '+'), infinities))
+    if (is_one_of(text + (*text == '-' || *text == '+'), infinities))
         return *text == '-' ? "-Infinity" : "Infinity";
     return NULL;
 }
 
-// Only plain scalars have a type; what is quoted is text.
-static int read_scalar(struct reader *r, const yaml_event_t *event, json_t **out)
+// Only plain scalars have a type; quoted scalars are text.
+static int read_scalar(struct yaml_reader *r, const yaml_event_t *event, json_t **out)
 {
     static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
     static const char *const trues[] = {"true", "True", "TRUE", NULL};
     static const char *const falses[] = {"false", "False", "FALSE", NULL};
     const char *text = (const char *)event->data.scalar.value;
     size_t len = event->data.scalar.length;
-    struct place at = place_of(event->start_mark);
+    struct yaml_position at = position_of_mark(event->start_mark);
     int err = 0;
     if (strlen(text) != len)
-        return refuse(r, at, "text may not hold the character \\0");
+        return fail_at(r, at, "text may not contain the character \\0");
     if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE) {
-        if (is_word_of(text, nulls))
+        if (is_one_of(text, nulls))
             *out = json_null();
-        else if (is_word_of(text, trues) || is_word_of(text, falses))
-            *out = json_boolean(is_word_of(text, trues));
-        else if (word_for_infinite(text))
-            *out = json_string(word_for_infinite(text));
+        else if (is_one_of(text, trues) || is_one_of(text, falses))
+            *out = json_boolean(is_one_of(text, trues));
+        else if (string_for_non_finite(text))
+            *out = json_string(string_for_non_finite(text));
         else
             err = read_number(r, at, text, out);
     }
@@ -249,10 +249,10 @@ static int read_scalar(struct reader *r, const yaml_event_t *event, json_t **out
     return err;
 }
 
-// --- Anchors and aliases -------------------------------------------------------------------------
+// --- anchors and aliases -------------------------------------------------------------------------
 
-// Bytes that a copy of `value` counts for, and the lists and maps within each other in it.
-static size_t measure(const json_t *value, int *depth)
+// Returns the bytes that a copy of `value` counts for. *depth: its levels of lists and maps.
+static size_t copy_cost(const json_t *value, int *depth)
 {
     size_t cost = NODE_COST, index;
     int deepest = 0, inner;
@@ -262,35 +262,35 @@ static size_t measure(const json_t *value, int *depth)
         cost += json_string_length(value);
     json_object_foreach((json_t *)value, key, member)
     {
-        cost += strlen(key) + measure(member, &inner);
+        cost += strlen(key) + copy_cost(member, &inner);
         deepest = inner > deepest ? inner : deepest;
     }
     json_array_foreach(value, index, member)
     {
-        cost += measure(member, &inner);
+        cost += copy_cost(member, &inner);
         deepest = inner > deepest ? inner : deepest;
     }
     *depth = deepest + (json_is_object(value) || json_is_array(value));
     return cost;
 }
 
-static int read_alias(struct reader *r, const yaml_event_t *event, json_t **out)
+static int read_alias(struct yaml_reader *r, const yaml_event_t *event, json_t **out)
 {
     const char *name = (const char *)event->data.alias.anchor;
-    struct place at = place_of(event->start_mark);
+    struct yaml_position at = position_of_mark(event->start_mark);
     const json_t *value = NULL;
     for (size_t i = 0; i < r->anchor_count; i++)
         if (strcmp(r->anchors[i].name, name) == 0)
-            value = r->anchors[i].value; // the last of that name, as YAML has it
+            value = r->anchors[i].value; // YAML: the last one of a name counts
     if (!value)
-        return refuse(r, at, "no anchor &%.*s stands before this alias", SHOWN_MAX, name);
+        return fail_at(r, at, "there is no anchor &%.*s before this alias", SHOWN_MAX, name);
     int depth;
-    r->expanded += measure(value, &depth);
+    r->expanded += copy_cost(value, &depth);
     if (r->expanded > EXPANDED_MAX)
-        return refuse(r, at, "the aliases expand to more than %d MiB", EXPANDED_MAX >> 20);
+        return fail_at(r, at, "the aliases expand to more than %d MiB", EXPANDED_MAX >> 20);
     if (r->depth + depth > LIMIT_JSON_DEPTH)
-        return refuse(r, at, "more than %d levels deep", LIMIT_JSON_DEPTH);
-    // A copy: two places of a configuration are completed with defaults of their own.
+        return fail_at(r, at, "more than %d levels", LIMIT_JSON_DEPTH);
+    // A deep copy, because each place of a configuration gets its own defaults.
     *out = json_deep_copy(value);
     return 0;
 }
@@ -309,18 +309,18 @@ static const yaml_char_t *anchor_of(const yaml_event_t *event)
     }
 }
 
-static void keep_anchor(struct reader *r, const yaml_char_t *name, json_t *value)
+static void add_anchor(struct yaml_reader *r, const yaml_char_t *name, json_t *value)
 {
     r->anchors = xrealloc(r->anchors, (r->anchor_count + 1) * sizeof *r->anchors);
     r->anchors[r->anchor_count++] =
         (struct anchor){.name = xstrdup((const char *)name), .value = json_incref(value)};
 }
 
-// --- Values --------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
-// Returns the index of the new mark; `name` becomes its own.
-static size_t add_mark(struct reader *r, size_t parent, char *name, struct place key,
-                       struct place value)
+// Takes ownership of `name`; returns the index of the new mark.
+static size_t add_mark(struct yaml_reader *r, size_t parent, char *name, struct yaml_position key,
+                       struct yaml_position value)
 {
     struct yaml_doc *doc = r->doc;
     if (doc->mark_count == r->mark_cap) {
@@ -332,9 +332,9 @@ static size_t add_mark(struct reader *r, size_t parent, char *name, struct place
     return doc->mark_count++;
 }
 
-static int read_value(struct reader *r, const yaml_event_t *event, size_t mark, json_t **out);
+static int read_value(struct yaml_reader *r, const yaml_event_t *event, size_t mark, json_t **out);
 
-static int read_list(struct reader *r, size_t mark, json_t *list)
+static int read_list(struct yaml_reader *r, size_t mark, json_t *list)
 {
     for (size_t i = 0;; i++) {
         yaml_event_t event;
@@ -343,7 +343,7 @@ static int read_list(struct reader *r, size_t mark, json_t *list)
             return err;
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
         if (!end) {
-            struct place at = place_of(event.start_mark);
+            struct yaml_position at = position_of_mark(event.start_mark);
             json_t *element = NULL;
             err = read_value(r, &event, add_mark(r, mark, xasprintf("%zu", i), at, at), &element);
             if (element)
@@ -355,26 +355,28 @@ static int read_list(struct reader *r, size_t mark, json_t *list)
     }
 }
 
-static int duplicate_key(struct reader *r, size_t parent, const char *key, struct place at)
+static int duplicate_key(struct yaml_reader *r, size_t parent, const char *key,
+                         struct yaml_position at)
 {
-    struct place first = at;
+    struct yaml_position first = at;
     for (size_t i = r->doc->mark_count; i-- > 1;) {
         const struct yaml_mark *mark = &r->doc->marks[i];
         if (mark->parent == parent && strcmp(mark->name, key) == 0)
             first = mark->key;
     }
-    return refuse(r, at, "the key \"%.*s\" was given before, at %d:%d; keep one of them", SHOWN_MAX,
-                  key, first.line, first.column);
+    return fail_at(r, at, "duplicate key \"%.*s\", first given at %d:%d; keep one of them",
+                   SHOWN_MAX, key, first.line, first.column);
 }
 
-static int read_member(struct reader *r, size_t parent, const yaml_event_t *key_event, json_t *map)
+static int read_member(struct yaml_reader *r, size_t parent, const yaml_event_t *key_event,
+                       json_t *map)
 {
-    struct place at = place_of(key_event->start_mark);
+    struct yaml_position at = position_of_mark(key_event->start_mark);
     if (key_event->type != YAML_SCALAR_EVENT)
-        return refuse(r, at, "a key must be a word, not a list, a map or an alias");
+        return fail_at(r, at, "a key must be a scalar, not a list, a map or an alias");
     const char *key = (const char *)key_event->data.scalar.value;
     if (strlen(key) != key_event->data.scalar.length)
-        return refuse(r, at, "a key may not hold the character \\0");
+        return fail_at(r, at, "a key may not contain the character \\0");
     if (json_object_get(map, key))
         return duplicate_key(r, parent, key, at);
     yaml_event_t event;
@@ -382,7 +384,7 @@ static int read_member(struct reader *r, size_t parent, const yaml_event_t *key_
     if (err)
         return err;
     json_t *value = NULL;
-    size_t mark = add_mark(r, parent, xstrdup(key), at, place_of(event.start_mark));
+    size_t mark = add_mark(r, parent, xstrdup(key), at, position_of_mark(event.start_mark));
     err = read_value(r, &event, mark, &value);
     if (value)
         must(json_object_set_new(map, key, value) == 0);
@@ -390,7 +392,7 @@ static int read_member(struct reader *r, size_t parent, const yaml_event_t *key_
     return err;
 }
 
-static int read_map(struct reader *r, size_t mark, json_t *map)
+static int read_map(struct yaml_reader *r, size_t mark, json_t *map)
 {
     for (;;) {
         yaml_event_t event;
@@ -406,10 +408,12 @@ static int read_map(struct reader *r, size_t mark, json_t *map)
     }
 }
 
-static int read_collection(struct reader *r, const yaml_event_t *event, size_t mark, json_t **out)
+static int read_collection(struct yaml_reader *r, const yaml_event_t *event, size_t mark,
+                           json_t **out)
 {
     if (r->depth == LIMIT_JSON_DEPTH)
-        return refuse(r, place_of(event->start_mark), "more than %d levels deep", LIMIT_JSON_DEPTH);
+        return fail_at(r, position_of_mark(event->start_mark), "more than %d levels",
+                       LIMIT_JSON_DEPTH);
     r->depth++;
     bool is_list = event->type == YAML_SEQUENCE_START_EVENT;
     *out = is_list ? json_array() : json_object();
@@ -418,13 +422,13 @@ static int read_collection(struct reader *r, const yaml_event_t *event, size_t m
     return err;
 }
 
-// The value that `event` begins; *out may be set, for the caller to own, when this fails too.
-static int read_value(struct reader *r, const yaml_event_t *event, size_t mark, json_t **out)
+// Reads the value that begins with `event`. The caller owns *out, also on failure.
+static int read_value(struct yaml_reader *r, const yaml_event_t *event, size_t mark, json_t **out)
 {
     int err;
-    if (r->doc->mark_count > LIMIT_YAML_VALUES) // a small one takes a hundred times its text
-        err = refuse(r, place_of(event->start_mark), "more than %d values; write fewer",
-                     LIMIT_YAML_VALUES);
+    if (r->doc->mark_count > LIMIT_YAML_VALUES) // a value can take 100 times the memory of its text
+        err = fail_at(r, position_of_mark(event->start_mark), "more than %d values; use fewer",
+                      LIMIT_YAML_VALUES);
     else if (event->type == YAML_ALIAS_EVENT)
         err = read_alias(r, event, out);
     else if (event->type == YAML_SCALAR_EVENT)
@@ -433,29 +437,29 @@ static int read_value(struct reader *r, const yaml_event_t *event, size_t mark, 
         err = read_collection(r, event, mark, out);
     const yaml_char_t *anchor = anchor_of(event);
     if (!err && anchor)
-        keep_anchor(r, anchor, *out);
+        add_anchor(r, anchor, *out);
     return err;
 }
 
-// --- Documents -----------------------------------------------------------------------------------
+// --- documents -----------------------------------------------------------------------------------
 
-// Takes an event that carries nothing (the start and end of the stream, and of the document).
-// Returns its type, or a negative error.
-static int skip_event(struct reader *r, struct place *at)
+// Reads an event without a value (the start or end of the stream or of a document). Returns its
+// type, or a negative error.
+static int skip_event(struct yaml_reader *r, struct yaml_position *at)
 {
     yaml_event_t event;
     int err = next_event(r, &event);
     if (err)
         return err;
     int type = (int)event.type;
-    *at = place_of(event.start_mark);
+    *at = position_of_mark(event.start_mark);
     yaml_event_delete(&event);
     return type;
 }
 
-static int read_document(struct reader *r)
+static int read_document(struct yaml_reader *r)
 {
-    struct place at;
+    struct yaml_position at;
     int type = skip_event(r, &at); // stream start
     if (type >= 0)
         type = skip_event(r, &at);
@@ -469,7 +473,7 @@ static int read_document(struct reader *r)
     int err = next_event(r, &event);
     if (err)
         return err;
-    at = place_of(event.start_mark);
+    at = position_of_mark(event.start_mark);
     err = read_value(r, &event, add_mark(r, 0, xstrdup(""), at, at), &r->doc->root);
     yaml_event_delete(&event);
     if (err)
@@ -478,7 +482,7 @@ static int read_document(struct reader *r)
     if (type >= 0)
         type = skip_event(r, &at);
     if (type == YAML_DOCUMENT_START_EVENT)
-        return refuse(r, at, "a second document begins here; one file holds one");
+        return fail_at(r, at, "a second document begins here; a file must hold only one");
     return type < 0 ? type : 0;
 }
 
@@ -490,7 +494,7 @@ int yaml_parse(const char *text, size_t len, const char *file, struct yaml_doc *
         return error_set(e, ERR_TOO_LARGE, "%s: %zu bytes of YAML, at most %d are allowed", file,
                          len, LIMIT_CONFIG);
     out->file = xstrdup(file);
-    struct reader r = {.text = text, .doc = out, .e = e};
+    struct yaml_reader r = {.text = text, .doc = out, .e = e};
     must(yaml_parser_initialize(&r.parser));
     yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
@@ -516,10 +520,10 @@ void yaml_doc_free(struct yaml_doc *doc)
     *doc = (struct yaml_doc){0};
 }
 
-// --- Positions -----------------------------------------------------------------------------------
+// --- positions -----------------------------------------------------------------------------------
 
-// Whether mark `index` stands at the dotted path of `len` bytes: its name ends the path, and what
-// is before it is the path of its parent.
+// Whether `path` (`len` bytes) is the dotted path of mark `index`: compares the names from the last
+// to the first.
 static bool mark_is_at(const struct yaml_doc *doc, size_t index, const char *path, size_t len)
 {
     for (;;) {
@@ -544,7 +548,7 @@ static const struct yaml_mark *find_mark(const struct yaml_doc *doc, const char 
     return NULL;
 }
 
-// `path` without its last part.
+// Returns the length of `path` without its last component.
 static size_t parent_length(const char *path, size_t len)
 {
     while (len > 0 && path[len - 1] != '.')
@@ -552,8 +556,8 @@ static size_t parent_length(const char *path, size_t len)
     return len > 0 ? len - 1 : 0;
 }
 
-static const char *write_place(const struct yaml_doc *doc, const char *path, bool of_key, char *out,
-                               size_t cap)
+static const char *format_position(const struct yaml_doc *doc, const char *path, bool of_key,
+                                   char *out, size_t cap)
 {
     size_t len = strlen(path);
     const struct yaml_mark *mark = find_mark(doc, path, len);
@@ -565,17 +569,17 @@ static const char *write_place(const struct yaml_doc *doc, const char *path, boo
         snprintf(out, cap, "%s", doc->file);
         return out;
     }
-    struct place at = of_key ? mark->key : mark->value;
+    struct yaml_position at = of_key ? mark->key : mark->value;
     snprintf(out, cap, "%s:%d:%d", doc->file, at.line, at.column);
     return out;
 }
 
 const char *yaml_where(const struct yaml_doc *doc, const char *path, char *out, size_t cap)
 {
-    return write_place(doc, path, false, out, cap);
+    return format_position(doc, path, false, out, cap);
 }
 
 const char *yaml_where_key(const struct yaml_doc *doc, const char *path, char *out, size_t cap)
 {
-    return write_place(doc, path, true, out, cap);
+    return format_position(doc, path, true, out, cap);
 }

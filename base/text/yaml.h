@@ -1,9 +1,9 @@
 // YAML to JSON (libyaml), with positions: experiment files, master and agent configuration.
 //
-// YAML 1.2 core scalars: null ~, true/false, integers (also 0x, 0o), floats (.inf, .nan as
-// the strings "Infinity", "NaN"), everything else a string. An empty file is null. Anchors and
-// aliases are expanded within limits; duplicate keys, several documents, tags and depth > 32 are
-// refused with line and column.
+// Scalars follow the core schema of YAML 1.2: null and ~, true and false, integers (also 0x, 0o),
+// floats (.inf and .nan become the strings "Infinity" and "NaN"); all others are strings. An empty
+// file is null. Anchors and aliases are expanded within limits. Duplicate keys, several documents,
+// tags and more than 32 levels are errors with line and column.
 #ifndef MUSTER_BASE_TEXT_YAML_H
 #define MUSTER_BASE_TEXT_YAML_H
 
@@ -14,22 +14,22 @@
 
 struct yaml_doc {
     json_t *root;            // owned
-    struct yaml_mark *marks; // position of every value, by its dotted path
+    struct yaml_mark *marks; // the position of every value
     size_t mark_count;
-    char *file; // as named by the caller, for messages
+    char *file; // for messages
 };
 
-// `file` is only used in messages ("exp.yaml:3:7: ...").
+// `file` only appears in messages ("exp.yaml:3:7: ...").
 int yaml_parse(const char *text, size_t len, const char *file, struct yaml_doc *out,
                struct error *e);
-// (libyaml itself exports a function named yaml_free, hence the longer name.)
+// (libyaml already exports a yaml_free().)
 void yaml_doc_free(struct yaml_doc *doc);
 
-// "exp.yaml:3:7" of the value at dotted path "trainer.model.width" ("a.0.b" for lists); the nearest
-// known parent when the path itself is not there; `file` alone when nothing is. Into out, returns
-// out.
+// Writes the position "exp.yaml:3:7" of the value at a dotted path such as "trainer.model.width" or
+// "list.0.name" to out; returns out. An unknown path has the position of its nearest known parent,
+// or only the file.
 const char *yaml_where(const struct yaml_doc *doc, const char *path, char *out, size_t cap);
-// The same for the key before the value; a list's element has no key and gives its own position.
+// The same for the key of the value. An element of a list has no key and gives its own position.
 const char *yaml_where_key(const struct yaml_doc *doc, const char *path, char *out, size_t cap);
 
 #endif

@@ -13,8 +13,10 @@ static size_t held_by(const struct answers *a, int64_t user) // locked, as the n
 
 static size_t room(const struct answers *a, int64_t user)
 {
-    size_t own = held_by(a, user), left = a->held < LIMIT_ANSWERS ? LIMIT_ANSWERS - a->held : 0;
-    size_t most = !own ? LIMIT_ANSWER : own < LIMIT_ANSWERS_USER ? LIMIT_ANSWERS_USER - own : 0;
+    size_t own = held_by(a, user), left = a->held < LIMIT_RESPONSES ? LIMIT_RESPONSES - a->held : 0;
+    size_t most = !own                         ? LIMIT_RESPONSE
+                  : own < LIMIT_RESPONSES_USER ? LIMIT_RESPONSES_USER - own
+                                               : 0;
     most = most < left ? most : left;
     return most > ANSWER_SMALL ? most : ANSWER_SMALL;
 }
@@ -37,7 +39,7 @@ int answers_refuse(struct error *e)
 int answers_check(struct answers *a, int64_t user, struct error *e)
 {
     pthread_mutex_lock(&a->lock);
-    bool full = held_by(a, user) >= LIMIT_ANSWERS_USER;
+    bool full = held_by(a, user) >= LIMIT_RESPONSES_USER;
     pthread_mutex_unlock(&a->lock);
     return full ? answers_refuse(e) : 0;
 }

@@ -72,7 +72,7 @@ struct exchange *exchange_new(struct http_thread *t)
     x = xcalloc(1, sizeof *x);
     x->thread = t;
     x->server = t->server;
-    buf_init(&x->rq.answer, LIMIT_ANSWER);
+    buf_init(&x->rq.answer, LIMIT_RESPONSE);
     buf_init(&x->body, LIMIT_BODY);
     return x;
 }
@@ -119,7 +119,7 @@ void exchange_end(struct exchange *x)
     size_t held = x->held + x->answer_hold.bytes;
     release_body(x);
     answers_release(&x->server->answers, &x->answer_hold);
-    x->rq.answer.limit = LIMIT_ANSWER;
+    x->rq.answer.limit = LIMIT_RESPONSE;
     recycle(&x->rq.answer);
     memory_used(&x->server->memory, x->server->offload, held);
     struct arena arena = x->rq.arena;
@@ -359,11 +359,12 @@ static bool counts(const struct exchange *x)
 static void hold_answer(struct exchange *x)
 {
     struct buf *b = &x->rq.answer;
-    if (!x->failed.code && b->err && b->limit < LIMIT_ANSWER)
+    if (!x->failed.code && b->err && b->limit < LIMIT_RESPONSE)
         answers_refuse(&x->failed);
     if (!x->failed.code && b->err)
-        error_set(&x->failed, ERR_TOO_LARGE,
-                  "the answer is larger than %d MB; ask for less with limit=", LIMIT_ANSWER >> 20);
+        error_set(
+            &x->failed, ERR_TOO_LARGE,
+            "the answer is larger than %d MB; ask for less with limit=", LIMIT_RESPONSE >> 20);
     if (!x->failed.code && counts(x))
         answers_hold(&x->server->answers, &x->answer_hold, x->rq.principal.user_id, b->len,
                      !is_read(x), &x->failed);

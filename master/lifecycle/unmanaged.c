@@ -12,14 +12,15 @@
 #include "master/notify/webhooks.h"
 #include "master/teams/teams.h"
 
-enum { SILENCE_US = LIMIT_SILENCE_S * 1000000 };
+enum { SILENCE_US = LIMIT_UNMANAGED_SILENCE_S * 1000000 };
 
 // --- made and freed ------------------------------------------------------------------------------
 
 static void fell_silent(struct core *c, void *arg)
 {
     char reason[80];
-    snprintf(reason, sizeof reason, "nothing was heard of its program for %d s", LIMIT_SILENCE_S);
+    snprintf(reason, sizeof reason, "nothing was heard of its program for %d s",
+             LIMIT_UNMANAGED_SILENCE_S);
     detached_event(c, arg, DETACHED_EV_SILENT, reason);
 }
 

@@ -1,10 +1,10 @@
 // Unmanaged experiments: their programs run elsewhere and report with a user's token. Their trials
 // have no allocation, no slots and no searcher; each says itself that it starts, runs and ends, and
-// one that is not heard for LIMIT_SILENCE_S ends in error. The experiment's state follows from
-// theirs. Core thread alone; owned by their trial or live experiment.
+// one that is not heard for LIMIT_UNMANAGED_SILENCE_S ends in error. The experiment's state follows
+// from theirs. Core thread alone; owned by their trial or live experiment.
 //
-// The live part of an ended one stays for LIMIT_SILENCE_S, so that all of it is on disk when it is
-// dropped; whoever starts a trial of it later has it read from the store again.
+// The live part of an ended one stays for LIMIT_UNMANAGED_SILENCE_S, so that all of it is on disk
+// when it is dropped; whoever starts a trial of it later has it read from the store again.
 #ifndef MUSTER_MASTER_LIFECYCLE_UNMANAGED_H
 #define MUSTER_MASTER_LIFECYCLE_UNMANAGED_H
 

@@ -71,11 +71,11 @@ static int plan_grid(struct crowd *crowd, const json_t *searcher, const json_t *
                      struct error *e)
 {
     int64_t points = search_grid_points(space);
-    if (points > LIMIT_GRID)
+    if (points > LIMIT_GRID_TRIALS)
         return error_set(e, ERR_TOO_LARGE,
                          "hyperparameters: the grid has more than %d points; give fewer values, or "
                          "use searcher random",
-                         LIMIT_GRID);
+                         LIMIT_GRID_TRIALS);
     crowd->grid = true;
     set_brackets(crowd, 1);
     crowd->brackets->most = points;

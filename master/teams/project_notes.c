@@ -48,9 +48,9 @@ int core_project_note_add(struct core *c, struct request *rq, struct error *e)
     int err = find_project(c, rq, &p, e);
     if (!err)
         err = check_note(rq->body, e);
-    if (!err && count_notes(c, p->id) >= LIMIT_NOTES)
+    if (!err && count_notes(c, p->id) >= LIMIT_PROJECT_NOTES)
         err = error_set(e, ERR_TOO_LARGE, "a project has at most %d notes; delete some first",
-                        LIMIT_NOTES);
+                        LIMIT_PROJECT_NOTES);
     if (err)
         return err;
     STORE(c, PROJECT_ADD_NOTE, "ssi", jget_string(rq->body, "name", ""),
@@ -65,8 +65,8 @@ int core_project_notes_set(struct core *c, struct request *rq, struct error *e)
     const json_t *note, *given = jget(rq->body, "notes");
     size_t i;
     int err = find_project(c, rq, &p, e);
-    if (!err && json_array_size(given) > LIMIT_NOTES)
-        err = error_set(e, ERR_TOO_LARGE, "notes: more than %d", LIMIT_NOTES);
+    if (!err && json_array_size(given) > LIMIT_PROJECT_NOTES)
+        err = error_set(e, ERR_TOO_LARGE, "notes: more than %d", LIMIT_PROJECT_NOTES);
     json_t *notes = json_array();
     json_array_foreach(given, i, note)
     {

@@ -183,7 +183,7 @@ int view_file(struct view *v, struct error *e)
         path += 2;
     if (!rc)
         rc = archive.len
-                 ? archive_read_file(archive.data, archive.len, path, LIMIT_FILE_SHOWN, &data,
+                 ? archive_read_file(archive.data, archive.len, path, LIMIT_MODEL_FILE, &data,
                                      &file_len, e)
                  : error_set(e, ERR_NOT_FOUND, "the experiment was submitted without files");
     buf_free(&archive);

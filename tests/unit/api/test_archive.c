@@ -431,7 +431,7 @@ static void a_folder_is_packed_and_unpacked(void **state)
     fd = open("out.tgz", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     assert_int_equal(archive_pack_folder("absent", fd, &e), ERR_NOT_FOUND);
     assert_int_equal(archive_pack_folder("to/a.py", fd, &e), ERR_INVALID);
-    assert_contains(e.text, "to/a.py is no folder");
+    assert_contains(e.text, "to/a.py is not a folder");
     close(fd);
 }
 

@@ -492,7 +492,7 @@ static void checks_of_a_list_of_layers(void **state)
         {"trainer.model.layers=", "trainer.model.layers: missing key"},
         {"trainer.model.layers=[]", "trainer.model.layers: is empty"},
         {"trainer.model.layers=[5]", "trainer.model.layers.0: expected a map, found 5"},
-        {"trainer.model.layers=[{out: 5}]", "trainer.model.layers.0.layer: missing key; it is one"},
+        {"trainer.model.layers=[{out: 5}]", "trainer.model.layers.0.layer: missing key; write one"},
         {"trainer.model.layers.0.layer=conv3d", "did you mean \"conv2d\"?"},
         {"trainer.model.layers.0.out=65536", NULL},
         {"trainer.model.layers.0.out=65537", "trainer.model.layers.0.out: expected "},

@@ -102,7 +102,7 @@ static void test_faults(void **state)
     refused("description: x\n", "entrypoint");
     refused("entrypoint: []\n", "entrypoint");
     refused("entrypoint: x\nresources: {slots: -1}\n", "config:2");
-    refused("entrypoint: x\nresources: {slots_per_trial: 1}\n", "known here: slots");
+    refused("entrypoint: x\nresources: {slots_per_trial: 1}\n", "known keys: slots");
     refused("entrypoint: x\nentry: y\n", "entry");
     refused("entrypoint: x\nenvironment: {environment_variable: [A=1]}\n", "environment");
     refused("entrypoint: x\nresources: {priority: 100}\n", "priority");

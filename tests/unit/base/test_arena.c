@@ -26,7 +26,7 @@ static void zeroed_and_aligned(void **state)
         unsigned char *p = arena_alloc(&a, size);
         assert_int_equal((uintptr_t)p % 16, 0);
         is_zero(p, size);
-        memset(p, 0xff, size); // the sanitizer watches the borders
+        memset(p, 0xff, size); // the sanitizer checks the bounds
         total += size;
     }
     assert_int_equal(a.used, total);
@@ -51,7 +51,7 @@ static void reset_gives_clean_memory_again(void **state)
 {
     (void)state;
     struct arena a = {0};
-    arena_reset(&a); // of nothing
+    arena_reset(&a); // of an empty arena
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 100; i++)
             memset(arena_alloc(&a, 1000), 0xee, 1000);

@@ -50,7 +50,7 @@ static void at_the_limit_and_past_it(void **state)
     assert_int_equal(buf_puts(&b, "e"), ERR_TOO_LARGE);
     assert_int_equal(b.err, ERR_TOO_LARGE);
     assert_string_equal(buf_str(&b), "abcd");
-    assert_int_equal(buf_append(&b, "", 0), ERR_TOO_LARGE); // and so for good
+    assert_int_equal(buf_append(&b, "", 0), ERR_TOO_LARGE); // the error stays
     buf_reset(&b);
     assert_int_equal(b.err, 0);
     assert_string_equal(buf_str(&b), "");

@@ -1,4 +1,4 @@
-// Times to text and back.
+// Formats and parses times and durations.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -127,11 +127,11 @@ static void running(void **state)
     int64_t start = clock_mono_us();
     clock_sleep_us(2000);
     assert_true(clock_mono_us() - start >= 2000);
-    clock_sleep_us(-5); // is no wait
+    clock_sleep_us(-5); // returns at once
     assert_true(clock_wall_us() > 1700000000000000);
 }
 
-// As Go writes them.
+// In the format of Go.
 static void lengths(void **state)
 {
     static const struct {

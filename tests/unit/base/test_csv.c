@@ -1,4 +1,4 @@
-// No cell is a formula, numbers stay numbers, and every text can be read back.
+// No cell is a formula, numbers stay numbers, and every text reads back equal.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

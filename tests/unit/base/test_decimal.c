@@ -1,4 +1,4 @@
-// Decimal numbers are read to the bit as strtod(3) reads them.
+// decimal_to_double() gives the same bits as strtod(3).
 
 #include <setjmp.h>
 #include <stdarg.h>

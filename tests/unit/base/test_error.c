@@ -1,4 +1,4 @@
-// Errors: the text of one occurrence, the one list, and the near misses.
+// Errors: messages, the list of codes, and suggestions.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static void prefix_goes_before(void **state)
     error_set(&e, ERR_PEER, "no answer");
     assert_int_equal(error_prefix(&e, "agent %s", "a1"), ERR_PEER);
     assert_string_equal(e.text, "agent a1: no answer");
-    error_set(&e, ERR_PEER, "again: %s", e.text); // from its own text
+    error_set(&e, ERR_PEER, "again: %s", e.text); // formatted from its own text
     assert_string_equal(e.text, "again: agent a1: no answer");
 }
 
@@ -102,7 +102,7 @@ static void near_words(void **state)
     static const char *const words[] = {"optimizer", "optimum", "learning_rate", "slots", NULL};
     assert_string_equal(nearest_word("optimiser", words), "optimizer");           // replaced
     assert_string_equal(nearest_word("slotss", words), "slots");                  // inserted
-    assert_string_equal(nearest_word("slot", words), "slots");                    // left out
+    assert_string_equal(nearest_word("slot", words), "slots");                    // missing
     assert_string_equal(nearest_word("stols", words) ? "found" : "none", "none"); // two swaps
     assert_string_equal(nearest_word("solts", words), "slots");                   // one swap
     assert_string_equal(nearest_word("Learning_Rate", words), "learning_rate");
@@ -119,7 +119,7 @@ static void near_words_at_the_limits(void **state)
     // A third of the letters: nine allow three edits, eight allow two.
     assert_string_equal(nearest_word("abcdefxyz", (const char *const[]){"abcdef", NULL}), "abcdef");
     assert_null(nearest_word("abcdefxy", (const char *const[]){"abcde", NULL}));
-    // At most three, however long the word.
+    // At most three edits, also in a long word.
     assert_null(nearest_word("abcdefghijklwxyz", (const char *const[]){"abcdefghijkl", NULL}));
     char word[65], candidate[65];
     for (size_t len = 63; len <= 64; len++) {

@@ -1,4 +1,4 @@
-// Lanes: users take turns, and each user's items stay in order.
+// The fair queue serves users in turn and keeps the items of each user in order.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

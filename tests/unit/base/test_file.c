@@ -68,14 +68,14 @@ static void failed_writes_leave_the_old(void **state)
     assert_int_equal(file_write_durable("absent/file", "x", 1, 0644, &e), ERR_IO);
     assert_non_null(strstr(e.text, "absent/file"));
     assert_non_null(strstr(e.text, "No such file"));
-    // A folder cannot be replaced by a file: the rename fails and what was aside is gone.
+    // A folder cannot be replaced by a file: the rename fails, and the temporary file is removed.
     assert_int_equal(dir_make("folder/inner", 0755, NULL), 0);
     assert_int_equal(file_write_durable("folder/inner", "x", 1, 0644, &e), ERR_IO);
     assert_int_equal(rmdir("folder/inner"), 0);
-    assert_int_equal(rmdir("folder"), 0); // nothing was left in it
+    assert_int_equal(rmdir("folder"), 0); // it is empty
 }
 
-// A limit on the size of files stands in for a disk that is full.
+// A limit on the size of files simulates a full disk.
 static void a_write_cut_short_leaves_the_old(void **state)
 {
     (void)state;
@@ -134,14 +134,14 @@ static void read_at_the_limit_and_past_it(void **state)
     free(text);
     assert_int_equal(file_read("ten", 9, &text, &len, &e), ERR_TOO_LARGE);
     assert_null(text);
-    assert_string_equal(e.text, "ten is larger than the 9 bytes allowed");
+    assert_string_equal(e.text, "ten is larger than 9 bytes, which is the limit");
     write_text("nothing", "");
     assert_int_equal(file_read("nothing", 0, &text, &len, &e), 0);
     assert_string_equal(text, "");
     free(text);
 }
 
-// A pipe does not tell its size: 20,000 bytes come through, and no more than the limit.
+// A pipe has no size: reads 20,000 bytes, and at most the limit.
 static void files_that_hide_their_size(void **state)
 {
     (void)state;
@@ -187,7 +187,7 @@ static void folders(void **state)
     (void)state;
     struct error e;
     assert_int_equal(dir_make("p/q/r/", 0755, &e), 0);
-    assert_int_equal(dir_make("p/q/r", 0755, &e), 0); // existing is fine
+    assert_int_equal(dir_make("p/q/r", 0755, &e), 0); // it may exist
     assert_true(path_exists("p/q/r"));
     char *here = realpath(".", NULL), *absolute = path_join(here, "abs/b");
     assert_int_equal(dir_make(absolute, 0755, &e), 0);
@@ -213,7 +213,7 @@ static void trees_are_removed_and_links_not_followed(void **state)
     assert_int_equal(dir_remove_tree("tree", &e), 0);
     assert_false(path_exists("tree"));
     assert_true(path_exists("outside/kept"));
-    assert_int_equal(dir_remove_tree("tree", &e), 0); // absent is fine
+    assert_int_equal(dir_remove_tree("tree", &e), 0); // it may be absent
 
     assert_int_equal(symlink("outside", "link"), 0);
     assert_int_equal(dir_remove_tree("link", &e), 0);
@@ -223,7 +223,7 @@ static void trees_are_removed_and_links_not_followed(void **state)
     assert_false(path_exists("outside/kept"));
 }
 
-// "d/d/d..", `depth` folders in one another.
+// Makes `depth` nested folders "d/d/d..".
 static void make_deep(int depth)
 {
     char *here = realpath(".", NULL);
@@ -350,13 +350,13 @@ static void plain_files_alone_are_opened(void **state)
     write_text("plain", "text");
     assert_int_equal(symlink("plain", "plain-link"), 0);
     assert_int_equal(mkfifo("plain-pipe", 0644), 0);
-    assert_int_equal(file_open_plain(AT_FDCWD, "plain", "plain", &fd, &e), 0);
+    assert_int_equal(file_open_regular(AT_FDCWD, "plain", "plain", &fd, &e), 0);
     close(fd);
-    assert_int_equal(file_open_plain(AT_FDCWD, "plain-link", "l", &fd, &e), ERR_INVALID);
-    assert_int_equal(file_open_plain(AT_FDCWD, "plain-pipe", "p", &fd, &e), ERR_INVALID);
-    assert_int_equal(file_open_plain(AT_FDCWD, ".", "d", &fd, &e), ERR_INVALID);
-    assert_int_equal(file_open_plain(AT_FDCWD, "/dev/null", "n", &fd, &e), ERR_INVALID);
-    assert_int_equal(file_open_plain(AT_FDCWD, "plain-none", "n", &fd, &e), ERR_NOT_FOUND);
+    assert_int_equal(file_open_regular(AT_FDCWD, "plain-link", "l", &fd, &e), ERR_INVALID);
+    assert_int_equal(file_open_regular(AT_FDCWD, "plain-pipe", "p", &fd, &e), ERR_INVALID);
+    assert_int_equal(file_open_regular(AT_FDCWD, ".", "d", &fd, &e), ERR_INVALID);
+    assert_int_equal(file_open_regular(AT_FDCWD, "/dev/null", "n", &fd, &e), ERR_INVALID);
+    assert_int_equal(file_open_regular(AT_FDCWD, "plain-none", "n", &fd, &e), ERR_NOT_FOUND);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-// Flags: every kind, every way to write it, and what is told when it is wrong.
+// Flags: every kind, every form, and the error messages.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 
 enum { WORDS_MAX = 128 };
 
-// What the flags of one test set.
-struct options {
+// The targets of the flags.
+struct parsed_flags {
     bool verbose, dry_run;
     const char *name;
     long long slots, seed;
@@ -25,7 +25,7 @@ struct options {
     struct error e;
 };
 
-static int parse(struct options *o, const char *const *words)
+static int parse(struct parsed_flags *o, const char *const *words)
 {
     const struct flag flags[] = {
         {"verbose", 'v', FLAG_BOOL, &o->verbose, NULL, "say more", 0, 0, "MUSTER_TEST_VERBOSE"},
@@ -47,7 +47,7 @@ static int parse(struct options *o, const char *const *words)
 
 static void refuses(const char *word, const char *value, const char *expected)
 {
-    struct options o = {0};
+    struct parsed_flags o = {0};
     assert_int_equal(PARSE(&o, word, value), ERR_INVALID);
     assert_string_equal(o.e.text, expected);
 }
@@ -55,7 +55,7 @@ static void refuses(const char *word, const char *value, const char *expected)
 static void long_flags(void **state)
 {
     (void)state;
-    struct options o = {0};
+    struct parsed_flags o = {0};
     assert_int_equal(PARSE(&o, "a", "--slots", "4", "--name=x=y", "b", "--verbose", "--seed", "-5",
                            "--label", "one", "--label=", "-"),
                      0);
@@ -76,7 +76,7 @@ static void long_flags(void **state)
 static void letters(void **state)
 {
     (void)state;
-    struct options o = {0};
+    struct parsed_flags o = {0};
     assert_int_equal(PARSE(&o, "-vds3", "-n", "-x", "-lone"), 0);
     assert_true(o.verbose && o.dry_run);
     assert_int_equal(o.slots, 3);
@@ -87,7 +87,7 @@ static void letters(void **state)
 static void two_dashes_end_them(void **state)
 {
     (void)state;
-    struct options o = {0};
+    struct parsed_flags o = {0};
     assert_int_equal(PARSE(&o, "--", "--slots", "-v", "--"), 0);
     assert_int_equal(o.rest_count, 3);
     assert_string_equal(o.rest[2], "--");
@@ -97,11 +97,11 @@ static void two_dashes_end_them(void **state)
 static void booleans_with_a_value(void **state)
 {
     (void)state;
-    struct options o = {.verbose = true};
+    struct parsed_flags o = {.verbose = true};
     assert_int_equal(PARSE(&o, "--verbose=false", "--dry-run=yes"), 0);
     assert_false(o.verbose);
     assert_true(o.dry_run);
-    refuses("--verbose=maybe", NULL, "--verbose wants true or false, not \"maybe\"");
+    refuses("--verbose=maybe", NULL, "--verbose: expected true or false, found \"maybe\"");
 }
 
 static void mistakes(void **state)
@@ -112,27 +112,28 @@ static void mistakes(void **state)
     refuses("--colour", NULL, "unknown flag --colour; --help lists the flags");
     refuses("-x", NULL, "unknown flag -x; --help lists the flags");
     refuses("-vx", NULL, "unknown flag -x; --help lists the flags");
-    refuses("--name", NULL, "--name wants a value: --name NAME");
-    refuses("-s", NULL, "-s wants a value: -s N");
+    refuses("--name", NULL, "--name: the value is missing; write --name NAME");
+    refuses("-s", NULL, "-s: the value is missing; write -s N");
 }
 
 static void integers(void **state)
 {
     (void)state;
-    struct options o = {0};
+    struct parsed_flags o = {0};
     assert_int_equal(PARSE(&o, "--slots", "1", "--seed", "9223372036854775807"), 0);
     assert_true(o.seed == INT64_MAX);
     assert_int_equal(PARSE(&o, "--slots", "8", "--seed", "-9223372036854775808"), 0);
     assert_true(o.seed == INT64_MIN);
-    refuses("--slots", "0", "--slots wants a number from 1 to 8, not 0");
-    refuses("--slots", "9", "--slots wants a number from 1 to 8, not 9");
+    refuses("--slots", "0", "--slots: expected a number from 1 to 8, found 0");
+    refuses("--slots", "9", "--slots: expected a number from 1 to 8, found 9");
     refuses("--slots", "99999999999999999999",
-            "--slots wants a number from 1 to 8, not 99999999999999999999");
-    refuses("--seed", "9223372036854775808", "--seed: 9223372036854775808 is too large a number");
+            "--slots: expected a number from 1 to 8, found 99999999999999999999");
+    refuses("--seed", "9223372036854775808", "--seed: the number 9223372036854775808 is too large");
     static const char *const bad[] = {"", "x", "4x", "4.5", " 4", "+4", "0x4", "-", "1e3"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char expected[80];
-        snprintf(expected, sizeof expected, "--slots wants a whole number, not \"%s\"", bad[i]);
+        snprintf(expected, sizeof expected, "--slots: expected a whole number, found \"%s\"",
+                 bad[i]);
         refuses("--slots", bad[i], expected);
     }
 }
@@ -144,14 +145,14 @@ static void lists_at_the_limit_and_past_it(void **state)
     for (int i = 0; i < FLAG_LIST_MAX; i++)
         words[i] = "-lx";
     words[FLAG_LIST_MAX] = NULL;
-    struct options o = {0};
+    struct parsed_flags o = {0};
     assert_int_equal(parse(&o, words), 0);
     assert_int_equal(o.labels.count, FLAG_LIST_MAX);
     words[FLAG_LIST_MAX] = "-lx";
     words[FLAG_LIST_MAX + 1] = NULL;
-    o = (struct options){0};
+    o = (struct parsed_flags){0};
     assert_int_equal(parse(&o, words), ERR_INVALID);
-    assert_string_equal(o.e.text, "-l may be given at most 64 times");
+    assert_string_equal(o.e.text, "-l: at most 64 values are allowed");
 }
 
 static void environment(void **state)
@@ -161,14 +162,14 @@ static void environment(void **state)
     setenv("MUSTER_TEST_SLOTS", "2", 1);
     setenv("MUSTER_TEST_VERBOSE", "anything", 1);
     setenv("MUSTER_TEST_LABEL", "from-env", 1);
-    struct options o = {0};
+    struct parsed_flags o = {0};
     assert_int_equal(PARSE(&o), 0);
     assert_string_equal(o.name, "env");
     assert_int_equal(o.slots, 2);
     assert_true(o.verbose);
     assert_int_equal(o.labels.count, 1);
 
-    o = (struct options){0}; // the command line goes before it
+    o = (struct parsed_flags){0}; // the command line overrides the variable
     assert_int_equal(PARSE(&o, "--name", "arg", "-l", "arg", "--verbose=no"), 0);
     assert_string_equal(o.name, "arg");
     assert_int_equal(o.labels.count, 1);
@@ -176,16 +177,16 @@ static void environment(void **state)
     assert_false(o.verbose);
 
     setenv("MUSTER_TEST_VERBOSE", "0", 1);
-    setenv("MUSTER_TEST_NAME", "", 1); // as if it were not there
-    o = (struct options){.verbose = true, .name = "before"};
+    setenv("MUSTER_TEST_NAME", "", 1); // counts as unset
+    o = (struct parsed_flags){.verbose = true, .name = "before"};
     assert_int_equal(PARSE(&o), 0);
     assert_false(o.verbose);
     assert_string_equal(o.name, "before");
 
     setenv("MUSTER_TEST_SLOTS", "many", 1);
     assert_int_equal(PARSE(&o), ERR_INVALID);
-    assert_string_equal(o.e.text, "in the environment: MUSTER_TEST_SLOTS wants a whole number, "
-                                  "not \"many\"");
+    assert_string_equal(o.e.text, "in the environment: MUSTER_TEST_SLOTS: expected a whole number, "
+                                  "found \"many\"");
     unsetenv("MUSTER_TEST_NAME");
     unsetenv("MUSTER_TEST_SLOTS");
     unsetenv("MUSTER_TEST_VERBOSE");

@@ -1,4 +1,4 @@
-// Digests and encodings against their published vectors, and what they refuse.
+// Digests and encodings: published test vectors and invalid input.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,8 +80,8 @@ static void crc_vectors(void **state)
     assert_int_equal(crc32c(0, "", 0), 0);
 }
 
-// Single bytes go by the table, long runs by the instruction where there is one: both must agree,
-// at every length and alignment.
+// Single bytes use the table and long runs the instruction, if the processor has it. Both must
+// agree for every length and alignment.
 static void crc_table_and_instruction_agree(void **state)
 {
     (void)state;

@@ -17,14 +17,14 @@
 #include "base/rng.h"
 #include "base/text/json.h"
 
-struct writer {
+struct json_writer_test {
     struct buf out;
     struct json_writer w;
 };
 
 static int begin(void **state)
 {
-    struct writer *t = xcalloc(1, sizeof *t);
+    struct json_writer_test *t = xcalloc(1, sizeof *t);
     buf_init(&t->out, 1 << 20);
     jw_init(&t->w, &t->out);
     *state = t;
@@ -33,17 +33,17 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    struct writer *t = *state;
+    struct json_writer_test *t = *state;
     buf_free(&t->out);
     free(t);
     return 0;
 }
 
-// --- Writer --------------------------------------------------------------------------------------
+// --- writer --------------------------------------------------------------------------------------
 
 static void nested(void **state)
 {
-    struct writer *t = *state;
+    struct json_writer_test *t = *state;
     jw_object(&t->w);
     jw_kv_string(&t->w, "name", "a");
     jw_key(&t->w, "list");
@@ -69,7 +69,7 @@ static void nested(void **state)
 
 static void strings(void **state)
 {
-    struct writer *t = *state;
+    struct json_writer_test *t = *state;
     jw_string(&t->w, "\" \\ / \n\r\t\b\f \x01 \x1f \x7f gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80");
     assert_string_equal(buf_str(&t->out), "\"\\\" \\\\ / \\n\\r\\t\\b\\f \\u0001 \\u001f \\u007f "
                                           "gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80\"");
@@ -78,10 +78,10 @@ static void strings(void **state)
     assert_string_equal(buf_str(&t->out), "\"a\\u0000b\"");
 }
 
-// JSON that we write can be read as YAML.
-static void what_yaml_does_not_take_is_escaped(void **state)
+// YAML can read the JSON that jw_string() writes.
+static void characters_that_yaml_forbids_are_escaped(void **state)
 {
-    struct writer *t = *state;
+    struct json_writer_test *t = *state;
     jw_string(&t->w,
               "\x7f|\xc2\x80|\xc2\x85|\xc2\x9f|\xc2\xa0|\xe2\x80\xa7|\xe2\x80\xa8|\xe2\x80\xa9|"
               "\xe2\x80\xaa|\xef\xbf\xbd|\xef\xbf\xbe|\xef\xbf\xbf");
@@ -92,7 +92,7 @@ static void what_yaml_does_not_take_is_escaped(void **state)
 
 static void bad_utf8_is_replaced(void **state)
 {
-    struct writer *t = *state;
+    struct json_writer_test *t = *state;
 #define FFFD "\xef\xbf\xbd"
     static const char *const rows[][2] = {
         {"a\xff"
@@ -105,7 +105,7 @@ static void bad_utf8_is_replaced(void **state)
         {"\xf0\x80\x80\x80", "\"" FFFD FFFD FFFD FFFD "\""}, // overlong
         {"\xed\xa0\x80", "\"" FFFD FFFD FFFD "\""},          // a surrogate
         {"\xf4\x90\x80\x80", "\"" FFFD FFFD FFFD FFFD "\""}, // past U+10FFFF
-        {"\xf4\x8f\xbf\xbf", "\"\xf4\x8f\xbf\xbf\""},        // the last character there is
+        {"\xf4\x8f\xbf\xbf", "\"\xf4\x8f\xbf\xbf\""},        // the last code point
         {"\xed\x9f\xbf\xee\x80\x80", "\"\xed\x9f\xbf\xee\x80\x80\""},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -119,7 +119,7 @@ static void bad_utf8_is_replaced(void **state)
     }
 }
 
-static const char *double_text(struct writer *t, double v)
+static const char *double_text(struct json_writer_test *t, double v)
 {
     buf_reset(&t->out);
     jw_double(&t->w, v);
@@ -128,7 +128,7 @@ static const char *double_text(struct writer *t, double v)
 
 static void doubles_are_short(void **state)
 {
-    struct writer *t = *state;
+    struct json_writer_test *t = *state;
     assert_string_equal(double_text(t, 0.1), "0.1");
     assert_string_equal(double_text(t, 3), "3");
     assert_string_equal(double_text(t, -0.0), "-0");
@@ -143,7 +143,7 @@ static void doubles_are_short(void **state)
 
 static void doubles_read_back_equal(void **state)
 {
-    struct writer *t = *state;
+    struct json_writer_test *t = *state;
     static const double edges[] = {DBL_MAX,           -DBL_MAX,     DBL_MIN,
                                    DBL_EPSILON,       DBL_TRUE_MIN, 0x1.fffffffffffffp-1023,
                                    9007199254740993.0};
@@ -162,7 +162,7 @@ static void doubles_read_back_equal(void **state)
 
 static void depth_of_the_writer(void **state)
 {
-    struct writer *t = *state;
+    struct json_writer_test *t = *state;
     for (int i = 0; i < JSON_DEPTH_MAX; i++)
         jw_array(&t->w);
     for (int i = 0; i < JSON_DEPTH_MAX; i++)
@@ -172,7 +172,7 @@ static void depth_of_the_writer(void **state)
 
 static void a_value_inside(void **state)
 {
-    struct writer *t = *state;
+    struct json_writer_test *t = *state;
     json_t *v = json_pack("{s:i, s:[f, f, s, b, n]}", "z", 1, "a", 1.0, 0.1, "x\n", 0);
     jw_array(&t->w);
     jw_json(&t->w, v);
@@ -199,7 +199,7 @@ static void the_limit_of_the_buffer_is_told(void **state)
     buf_free(&out);
 }
 
-// --- Getters -------------------------------------------------------------------------------------
+// --- getters -------------------------------------------------------------------------------------
 
 static json_t *parse(const char *text)
 {
@@ -219,7 +219,7 @@ static void both_cases_of_keys(void **state)
     assert_int_equal(jget_int(v, "maxSlots", -1), 2);
     assert_int_equal(jget_int(v, "experimentId", -1), 3);
     assert_int_equal(jget_int(v, "experiment_id", -1), 3);
-    assert_int_equal(jget_int(v, "slots_per_trial", -1), -1); // only camelCase is turned
+    assert_int_equal(jget_int(v, "slots_per_trial", -1), -1); // only camelCase has a second form
     assert_null(jget(v, "id"));
     assert_null(jget(v, "absent"));
     assert_null(jget(NULL, "x"));
@@ -231,7 +231,7 @@ static void both_cases_of_keys(void **state)
     memset(key, 'k', sizeof key - 1);
     key[sizeof key - 1] = '\0';
     v = json_pack("{s:i}", key, 9);
-    assert_int_equal(jget_int(v, key, -1), 9); // too long to be turned, and found as it is
+    assert_int_equal(jget_int(v, key, -1), 9); // too long for a second form, but found as it is
     json_decref(v);
 }
 
@@ -285,7 +285,7 @@ static void paths(void **state)
     json_decref(v);
 }
 
-// --- Parser --------------------------------------------------------------------------------------
+// --- parser --------------------------------------------------------------------------------------
 
 static void refuses(const char *text, const char *expected)
 {
@@ -312,7 +312,7 @@ static void faults_have_a_position(void **state)
     refuses("NaN", "body:1:");
 }
 
-// `depth` lists in one another, broken over lines, with brackets in a string that do not count.
+// `depth` nested lists on several lines, with brackets in a string, which do not count.
 static char *deep_text(int depth)
 {
     struct buf b;
@@ -329,14 +329,14 @@ static char *deep_text(int depth)
 static void depth_at_the_limit_and_past_it(void **state)
 {
     (void)state;
-    char *text = deep_text(LIMIT_ANSWER_DEPTH);
+    char *text = deep_text(LIMIT_RESPONSE_DEPTH);
     json_t *deep = parse(text);
-    assert_true(json_is_deeper_than(deep, LIMIT_ANSWER_DEPTH - 1));
-    assert_false(json_is_deeper_than(deep, LIMIT_ANSWER_DEPTH));
+    assert_true(json_is_deeper_than(deep, LIMIT_RESPONSE_DEPTH - 1));
+    assert_false(json_is_deeper_than(deep, LIMIT_RESPONSE_DEPTH));
     json_decref(deep);
     free(text);
-    text = deep_text(LIMIT_ANSWER_DEPTH + 1);
-    refuses(text, "body:2:64: more than 64 levels");
+    text = deep_text(LIMIT_RESPONSE_DEPTH + 1);
+    refuses(text, "body:2:64: the JSON has more than 64 levels");
     free(text);
     json_t *v;
     assert_int_equal(json_parse("[", (size_t)LIMIT_BODY + 1, "body", &v, NULL), ERR_TOO_LARGE);
@@ -370,7 +370,7 @@ static void merging(void **state)
     json_decref(into);
 }
 
-// --- weight --------------------------------------------------------------------------------------
+// --- size of trees -------------------------------------------------------------------------------
 
 static size_t allocated, most;
 
@@ -388,7 +388,7 @@ static void counted_free(void *p)
     free(p);
 }
 
-// No text becomes more than its weight, and a text of long strings not much more than its length.
+// json_tree_bytes() is an upper bound, and for long strings it is near the length of the text.
 static void test_weight(void **state)
 {
     static const char *const kinds[] = {
@@ -420,7 +420,7 @@ static void test_weight(void **state)
     assert_true(json_tree_bytes("\"open\\", 6) < 512);
 }
 
-// With a search for the quote after each escape these took minutes.
+// A search for the quote after each escape would take minutes.
 static void test_weight_of_escapes_takes_linear_time(void **state)
 {
     static const char *const ends[] = {"\"", "x"}; // the quote comes at the end, or is missing
@@ -451,7 +451,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nested, begin, end),
         cmocka_unit_test_setup_teardown(strings, begin, end),
         cmocka_unit_test_setup_teardown(bad_utf8_is_replaced, begin, end),
-        cmocka_unit_test_setup_teardown(what_yaml_does_not_take_is_escaped, begin, end),
+        cmocka_unit_test_setup_teardown(characters_that_yaml_forbids_are_escaped, begin, end),
         cmocka_unit_test_setup_teardown(doubles_are_short, begin, end),
         cmocka_unit_test_setup_teardown(doubles_read_back_equal, begin, end),
         cmocka_unit_test_setup_teardown(depth_of_the_writer, begin, end),

@@ -1,4 +1,4 @@
-// The JSON scanner against jansson: what one takes the other takes, and they read the same.
+// The JSON reader accepts the same texts as jansson and reads the same values.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -127,7 +127,7 @@ static void test_integers(void **state)
     }
 }
 
-// Random damage to a good text: never more than an error, and what jansson refuses is refused.
+// Random damage to a valid text causes at most an error, and always where jansson fails.
 static void test_damaged(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static void test_damaged(void **state)
 
 // --- trees ---------------------------------------------------------------------------------------
 
-// The same tree as the library's, and the same texts refused.
+// json_parse_in_place() builds the same trees as jansson and refuses the same texts.
 static void test_trees(void **state)
 {
     static const char *const texts[] = {
@@ -197,7 +197,7 @@ static void test_trees(void **state)
     }
 }
 
-// The contents of an upload's files stay in the text; everything else is read as ever.
+// The contents of an upload's files stay in the text; all other values are read as usual.
 static void test_uploads(void **state)
 {
     char text[] =

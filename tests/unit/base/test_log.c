@@ -1,4 +1,4 @@
-// Logs: one line per record, whatever the values hold.
+// Logs: every record is one line, for all values.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ enum { CAPTURE_MAX = 1 << 20 };
 
 static char captured[CAPTURE_MAX];
 
-// Runs `act` with stderr in a file and gives what was written.
+// Runs `act` with stderr in a file and returns the contents of the file.
 static const char *capture(void (*act)(void))
 {
     FILE *file = tmpfile();
@@ -125,7 +125,7 @@ static void quoting(void **state)
                         "\"\\\"\\\\\\n\\t\\r\\u0001\\u007f\"");
     assert_string_equal(log_quote(out, sizeof out, NULL), "\"\"");
     assert_string_equal(log_quote(out, sizeof out, "gr\xc3\xbc\xc3\x9f"), "\"gr\xc3\xbc\xc3\x9f\"");
-    assert_string_equal(log_quote(out, sizeof out, "\xc3"), "\"\\xc3\""); // cut short already
+    assert_string_equal(log_quote(out, sizeof out, "\xc3"), "\"\\xc3\""); // an incomplete character
     assert_string_equal(log_quote(out, sizeof out, "\u202e\xc2\x9b"), "\"\\u202e\\u009b\"");
 }
 

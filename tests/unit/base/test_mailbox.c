@@ -1,4 +1,4 @@
-// The mailbox between threads; the thread sanitizer watches.
+// The mailbox between threads, also for the thread sanitizer.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 enum { SENDERS = 4, PER_SENDER = 2000 };
 
-// Messages are numbers here, told apart from NULL by starting at 1.
+// The messages are numbers from 1, so that none is NULL.
 static void *message(uintptr_t n)
 {
     return (void *)n;
@@ -26,7 +26,7 @@ static void order_and_limit(void **state)
     (void)state;
     struct mailbox *m = mailbox_new(3);
     void *out[4];
-    for (uintptr_t round = 0; round < 5; round++) { // round and round the ring
+    for (uintptr_t round = 0; round < 5; round++) { // wraps around the ring
         for (uintptr_t i = 1; i <= 3; i++)
             assert_int_equal(mailbox_send(m, message(10 * round + i)), 0);
         assert_int_equal(mailbox_send(m, message(99)), ERR_BUSY);
@@ -70,7 +70,7 @@ static void closing_lets_the_rest_out(void **state)
     mailbox_free(NULL);
 }
 
-struct sender {
+struct mailbox_sender {
     pthread_t thread;
     struct mailbox *m;
     uintptr_t number;
@@ -80,7 +80,7 @@ struct sender {
 
 static void *send_all(void *arg)
 {
-    struct sender *s = arg;
+    struct mailbox_sender *s = arg;
     for (uintptr_t i = 0; i < PER_SENDER; i++) {
         void *note = message(1 + s->number * PER_SENDER + i);
         while (!s->wait && mailbox_send(s->m, note) != 0)
@@ -91,13 +91,13 @@ static void *send_all(void *arg)
     return NULL;
 }
 
-// Every message of every sender comes once, and those of one sender in their order.
+// Every message arrives once, and the messages of one sender arrive in order.
 static void exchange(bool wait)
 {
     struct mailbox *m = mailbox_new(16);
-    struct sender senders[SENDERS];
+    struct mailbox_sender senders[SENDERS];
     for (uintptr_t i = 0; i < SENDERS; i++) {
-        senders[i] = (struct sender){.m = m, .number = i, .wait = wait};
+        senders[i] = (struct mailbox_sender){.m = m, .number = i, .wait = wait};
         pthread_create(&senders[i].thread, NULL, send_all, &senders[i]);
     }
     uintptr_t next[SENDERS] = {0};
@@ -133,7 +133,7 @@ static void many_senders_that_try_again(void **state)
 
 static void *send_one_more(void *arg)
 {
-    struct sender *s = arg;
+    struct mailbox_sender *s = arg;
     s->refused = mailbox_send_wait(s->m, message(2));
     return NULL;
 }
@@ -143,9 +143,9 @@ static void closing_wakes_those_who_wait(void **state)
     (void)state;
     struct mailbox *m = mailbox_new(1);
     assert_int_equal(mailbox_send(m, message(1)), 0);
-    struct sender s = {.m = m};
+    struct mailbox_sender s = {.m = m};
     pthread_create(&s.thread, NULL, send_one_more, &s);
-    clock_sleep_us(10000); // so that it most likely waits; the outcome is the same if not
+    clock_sleep_us(10000); // so that the thread most likely waits; the result is the same if not
     mailbox_close(m);
     pthread_join(s.thread, NULL);
     assert_int_equal(s.refused, ERR_UNAVAILABLE);
@@ -156,7 +156,7 @@ static void closing_wakes_those_who_wait(void **state)
 
 static void *receive_forever(void *arg)
 {
-    struct sender *s = arg;
+    struct mailbox_sender *s = arg;
     void *out[1];
     s->refused = mailbox_receive(s->m, out, 1, INT64_MAX) == 0 && mailbox_closed(s->m);
     return NULL;
@@ -166,7 +166,7 @@ static void closing_wakes_the_receiver(void **state)
 {
     (void)state;
     struct mailbox *m = mailbox_new(1);
-    struct sender s = {.m = m};
+    struct mailbox_sender s = {.m = m};
     pthread_create(&s.thread, NULL, receive_forever, &s);
     clock_sleep_us(10000);
     mailbox_close(m);

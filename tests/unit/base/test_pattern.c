@@ -1,5 +1,4 @@
-// Regular expressions of users: the syntax, the words for a mistake, and that no pattern costs more
-// than its text is long.
+// Regular expressions of users: the syntax, the error messages, and matching in linear time.
 #include "base/text/pattern.h"
 
 #include <setjmp.h>
@@ -65,16 +64,16 @@ static void test_a_mistake_is_placed_and_explained(void **state)
         {"(a))b", "column 4 of the pattern: this ) closes nothing"},
         {"[)](a", "column 4 of the pattern: this ( is not closed"},
         {"x[a-", "column 2 of the pattern, at [a-: this [ is not closed"},
-        {"[z-a]", "column 2 of the pattern, at z-a: this range"},
-        {"[*]|*", "column 5 of the pattern, at *: nothing stands before this"},
+        {"[z-a]", "column 2 of the pattern, at z-a: this character range"},
+        {"[*]|*", "column 5 of the pattern, at *: there is nothing to repeat before this"},
         {"a{2,1}", "column 2 of the pattern, at {2,1}: a count goes"},
-        {"a**", "column 2 of the pattern, at **: a repetition is repeated"},
-        {"ab\\", "column 3 of the pattern: a backslash ends the pattern"},
-        {"a\\q", "column 2 of the pattern, at \\q: this escape has no meaning"},
+        {"a**", "column 2 of the pattern, at **: this repeats a repetition"},
+        {"ab\\", "column 3 of the pattern: the pattern ends with a backslash"},
+        {"a\\q", "column 2 of the pattern, at \\q: this escape does not exist"},
         {"(a{1000}){1000}", "at {1000}: a count goes"},
-        {"(a?){1000}", "too large once its counts are written out"},
-        {"\\pL{900}", "too large once its counts are written out"},
-        {"\xff", "not UTF-8"},
+        {"(a?){1000}", "too large after its counts are expanded"},
+        {"\\pL{900}", "too large after its counts are expanded"},
+        {"\xff", "not valid UTF-8"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -93,7 +92,7 @@ static void test_limits(void **state)
     struct error e;
     (void)state;
     memset(text, 'a', LIMIT_PATTERN);
-    text[0] = '('; // many instructions are another limit
+    text[0] = '('; // not LIMIT_PATTERN_PROGRAM
     memset(text + 1, '?', 1);
     memcpy(text + 1, "?:x|", 4);
     memset(text + 5, '|', LIMIT_PATTERN - 5);
@@ -119,7 +118,7 @@ static void test_limits(void **state)
     free(line);
 }
 
-// Each takes a matcher that tries everything longer than the world is old.
+// A backtracking matcher would need exponential time for each of these.
 static void test_a_pattern_cannot_take_the_time(void **state)
 {
     static const char *const hard[] = {"(a+)+b", "(a|aa)+$b", "(.*)(.*)(.*)(.*)[^a]x", "(a?){240}b",

@@ -1,4 +1,4 @@
-// Everything that a terminal obeys is escaped, the rest stays, and every byte is accounted for.
+// Characters that act on a terminal are escaped, and all other characters stay as they are.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,7 +62,7 @@ static void first_and_last_of_each_range(void **state)
     }
 }
 
-static void what_is_no_utf8_is_escaped_byte_by_byte(void **state)
+static void invalid_utf8_is_escaped_byte_by_byte(void **state)
 {
     (void)state;
     assert_shown("a\x9b"
@@ -71,16 +71,17 @@ static void what_is_no_utf8_is_escaped_byte_by_byte(void **state)
                  "a\\x9b"
                  "b");                                   // the 8-bit CSI itself
     assert_shown("\xc0\x9b", "", "\\xc0\\x9b");          // an overlong form of ESC
-    assert_shown("\xe0\x80\x9b", "", "\\xe0\\x80\\x9b"); // .. and a longer one
+    assert_shown("\xe0\x80\x9b", "", "\\xe0\\x80\\x9b"); // a longer overlong form
     assert_shown("\xed\xa0\x80", "", "\\xed\\xa0\\x80"); // a surrogate
     assert_shown("\xf4\x90\x80\x80", "", "\\xf4\\x90\\x80\\x80");
     assert_shown("\xf8\xff", "", "\\xf8\\xff");
-    assert_shown("x\xe2\x80", "", "x\\xe2\\x80"); // cut short
+    assert_shown("x\xe2\x80", "", "x\\xe2\\x80"); // incomplete
     assert_shown("\xe2\x80[31m", "", "\\xe2\\x80[31m");
-    assert_shown("\xe2\x1b[31m", "", "\\xe2\\u001b[31m"); // what follows a broken lead is looked at
+    assert_shown("\xe2\x1b[31m", "",
+                 "\\xe2\\u001b[31m"); // the byte after an invalid one is classified
 }
 
-static void what_is_kept_stays(void **state)
+static void kept_characters_stay(void **state)
 {
     (void)state;
     assert_shown("a\nb\tc\r", "\n\t", "a\nb\tc\\u000d");
@@ -121,8 +122,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_and_last_of_each_range),
-        cmocka_unit_test(what_is_no_utf8_is_escaped_byte_by_byte),
-        cmocka_unit_test(what_is_kept_stays),
+        cmocka_unit_test(invalid_utf8_is_escaped_byte_by_byte),
+        cmocka_unit_test(kept_characters_stay),
         cmocka_unit_test(a_character_may_end_later),
         cmocka_unit_test(no_text_of_two_bytes_reaches_a_terminal_raw),
     };

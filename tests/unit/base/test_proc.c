@@ -1,4 +1,4 @@
-// Child processes: what they inherit, how they fail to start, and that they die with us.
+// Child processes: inheritance, failures to start, and death with the parent.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 #include "base/os/file.h"
 #include "base/os/proc.h"
 
-// Runs `spec` with its output in a pipe, waits for its end, gives its output (heap) and status.
+// Runs `spec` to its end; returns its output (heap string) and its status.
 static char *run(struct proc_spec spec, int *status)
 {
     int out[2];
@@ -86,7 +86,7 @@ static void no_input_by_default(void **state)
     shell_prints("cat; readlink /proc/self/fd/0", (struct proc_spec){0}, "/dev/null\n");
 }
 
-// Descriptors of ours must not leak, not even one opened without close-on-exec.
+// No descriptor of this process leaks, not even one that was opened without close-on-exec.
 static void no_descriptor_leaks(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void no_descriptor_leaks(void **state)
     close(leaky);
 }
 
-// The descriptors given may be 0, 1, 2 themselves, in any order.
+// The descriptors of a proc_spec may be 0, 1 and 2, in any order.
 static void descriptors_may_change_places(void **state)
 {
     (void)state;
@@ -145,11 +145,11 @@ static void fails_to_start(struct proc_spec spec, int code, const char *expected
     assert_string_equal(e.text, expected);
     assert_int_equal(pid, -1);
     assert_int_equal(pidfd, -1);
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); // no child was left behind
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); // no child remains
     assert_int_equal(errno, ECHILD);
 }
 
-static void what_cannot_start(void **state)
+static void failures_to_start(void **state)
 {
     (void)state;
     const char *const absent[] = {"muster-no-such-program", NULL}, *const echo[] = {"true", NULL};
@@ -181,7 +181,7 @@ static void signals_are_as_new(void **state)
     sigprocmask(SIG_SETMASK, &old, &now);
     signal(SIGPIPE, SIG_DFL);
     assert_string_equal(text, "0000000000000000\n0000000000000000\n");
-    assert_true(sigismember(&now, SIGTERM)); // and ours are as they were
+    assert_true(sigismember(&now, SIGTERM)); // and those of this process are unchanged
     assert_false(sigismember(&now, SIGUSR1));
     free(text);
 }
@@ -214,7 +214,7 @@ static void pidfd_tells_the_end(void **state)
     struct pollfd watch = {.fd = pidfd, .events = POLLIN};
     assert_int_equal(poll(&watch, 1, 0), 0);
     close(in[0]);
-    close(in[1]); // the end of its input ends it
+    close(in[1]); // the program ends at the end of its input
     assert_int_equal(poll(&watch, 1, 20000), 1);
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -247,7 +247,7 @@ static void dies_with_its_parent(void **state)
     waitpid(middle, &status, 0);
     assert_int_equal(status, 0);
     assert_int_equal(read(ends[0], &grandchild, sizeof grandchild), sizeof grandchild);
-    // The last holder of the pipe is gone when it reads as ended.
+    // The pipe reads as ended when its last holder is gone.
     struct pollfd watch = {.fd = life[0], .events = POLLIN};
     assert_int_equal(poll(&watch, 1, 20000), 1);
     char byte;
@@ -291,7 +291,7 @@ int main(void)
         cmocka_unit_test(no_input_by_default),
         cmocka_unit_test(no_descriptor_leaks),
         cmocka_unit_test(descriptors_may_change_places),
-        cmocka_unit_test(what_cannot_start),
+        cmocka_unit_test(failures_to_start),
         cmocka_unit_test(signals_are_as_new),
         cmocka_unit_test(groups_and_sessions),
         cmocka_unit_test(pidfd_tells_the_end),

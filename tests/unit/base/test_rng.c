@@ -1,4 +1,4 @@
-// Generators against their published vectors, and the permutation's one promise.
+// Generators: published test vectors, and the permutation is a bijection.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ static void below(void **state)
         assert_int_equal(rng_below(&r, 1), 0);
         assert_true(rng_below(&r, UINT32_MAX) < UINT32_MAX);
     }
-    // A bound of 3 * 2^30 would favour the lower third if values were taken modulo it.
+    // A plain modulo of 3 * 2^30 would favour the lower third.
     int low = 0;
     for (int i = 0; i < 30000; i++)
         low += rng_below(&r, 3u << 30) < 1u << 30;
@@ -149,7 +149,7 @@ static void permutation_depends_on_its_key(void **state)
         same += to == keyed_permutation(6, N, i);
         rising += i > 0 && to > keyed_permutation(5, N, i - 1);
     }
-    assert_true(fixed < 8 && same < 8); // one each is expected
+    assert_true(fixed < 8 && same < 8); // the expected value of both is 1
     assert_in_range(rising, 440, 560);
 }
 

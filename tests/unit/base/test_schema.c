@@ -1,4 +1,4 @@
-// Configuration tables: what they complete, and each fault with its position and path.
+// Configuration schemas: defaults, and each fault with its position and path.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include "base/text/json.h"
 #include "base/text/schema.h"
 
-// A small table with every type in it.
+// A small schema with every type.
 static const struct schema_field a_text = {.name = "text", .type = SCHEMA_STRING};
 static const struct schema_field a_count = {
     .name = "count", .type = SCHEMA_INT, .min = 1, .max = 100};
@@ -159,12 +159,12 @@ static void unknown_keys(void **state)
             "exp.yaml:4:3: trainer.optimiser: unknown key; did you mean \"optimizer\"?");
     refuses("nmae: a\n", "exp.yaml:1:1: nmae: unknown key; did you mean \"name\"?");
     refuses("name: a\ntrainer: {colour: red}\n",
-            "exp.yaml:2:11: trainer.colour: unknown key; known here: optimizer, learning_rate, "
+            "exp.yaml:2:11: trainer.colour: unknown key; known keys: optimizer, learning_rate, "
             "layers, warmup");
     refuses("name: a\ntrainer: {layers: [{width: 3, bais: true}]}\n",
             "exp.yaml:2:31: trainer.layers.0.bais: unknown key; did you mean \"bias\"?");
     refuses("name: a\ncolour: ~\n",
-            "exp.yaml:2:1: colour: unknown key; known here: name, searcher, trainer, labels, "
+            "exp.yaml:2:1: colour: unknown key; known keys: name, searcher, trainer, labels, "
             "ports, free, any, entrypoint, at_least");
 }
 
@@ -203,7 +203,7 @@ static void part_of_a_document(void **state)
     (void)state;
     static const char *const pairs[][2] = {
         {"trainer: {learning_rate: 1}\n", ""},
-        {"searcher: {metric: x}\n", ""}, // of any kind
+        {"searcher: {metric: x}\n", ""}, // without a tag
         {"{}\n", ""},
         {"trainer:\n  learning_rat: 1\n",
          "p:2:3: trainer.learning_rat: unknown key; did you mean \"learning_rate\"?"}};
@@ -215,7 +215,7 @@ static void part_of_a_document(void **state)
         schema_check_part(top, &doc, &e);
         assert_string_equal(e.text, pairs[i][1]);
         char *after = json_text(doc.root);
-        assert_string_equal(after, before); // no default has come in
+        assert_string_equal(after, before); // no default was added
         free(after);
         free(before);
         yaml_doc_free(&doc);
@@ -260,15 +260,15 @@ static void unions(void **state)
 {
     (void)state;
     refuses("name: a\nsearcher: {metric: x}\n",
-            "exp.yaml:2:11: searcher.name: missing key; it is one of single, random");
+            "exp.yaml:2:11: searcher.name: missing key; write one of single, random");
     refuses("name: a\nsearcher: {name: ~}\n",
-            "exp.yaml:2:18: searcher.name: missing key; it is one of single, random");
+            "exp.yaml:2:18: searcher.name: missing key; write one of single, random");
     refuses("name: a\nsearcher: {name: randon}\n",
             "exp.yaml:2:18: searcher.name: unknown word \"randon\"; did you mean \"random\"?");
     refuses("name: a\nsearcher: {name: [1]}\n",
             "exp.yaml:2:18: searcher.name: expected one of single, random, found a list");
     refuses("name: a\nsearcher: {name: single, metric: x, max_trials: 3}\n",
-            "exp.yaml:2:37: searcher.max_trials: unknown key with name: single; known here: "
+            "exp.yaml:2:37: searcher.max_trials: unknown key with name: single; known keys: "
             "metric, name");
 }
 
@@ -367,7 +367,7 @@ static void tables_that_hold_themselves(void **state)
     tree[0].fields = tree;
     struct buf out;
     buf_init(&out, 1 << 16);
-    schema_document(tree, &out); // ends
+    schema_document(tree, &out); // terminates
     assert_int_equal(out.err, 0);
     assert_non_null(strstr(buf_str(&out), "\n| `child` | a map |  | more of it |\n"));
     assert_null(strstr(buf_str(&out), "child.child"));
@@ -377,7 +377,7 @@ static void tables_that_hold_themselves(void **state)
     json_decref(v);
 }
 
-// A list of layers in which a layer may hold a list of layers; a union whose tag may be left out.
+// A list of layers in which a layer may contain a list of layers, and a union with a default tag.
 static const struct schema_field a_part;
 static const struct schema_field line[] = {
     {.name = "width", .type = SCHEMA_INT, .fallback = "1"},

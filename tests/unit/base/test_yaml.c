@@ -1,4 +1,4 @@
-// YAML: what each scalar becomes, what is refused and where, and positions.
+// YAML: the value of each scalar, errors with their positions, and positions of values.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -124,20 +124,21 @@ static void scalars(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         reads(rows[i][0], rows[i][1]);
-    reads("|\n  12\n", "\"12\\n\""); // block text is text
+    reads("|\n  12\n", "\"12\\n\""); // a block scalar is text
 }
 
 static void numbers_too_large(void **state)
 {
     (void)state;
     refuses("a:\n  b: 9223372036854775808\n",
-            "f.yaml:2:6: 9223372036854775808 is too large a number (put it in quotes if it is "
+            "f.yaml:2:6: the number 9223372036854775808 is too large (put it in quotes if it is "
             "text)");
-    refuses("-9223372036854775809", "f.yaml:1:1: -9223372036854775809 is too large a number (put "
+    refuses("-9223372036854775809", "f.yaml:1:1: the number -9223372036854775809 is too large (put "
                                     "it in quotes if it is text)");
-    refuses("[0x8000000000000000]", "f.yaml:1:2: 0x8000000000000000 is too large a number (put it "
-                                    "in quotes if it is text)");
-    refuses("1e999", "f.yaml:1:1: 1e999 is too large a number (put it in quotes if it is text)");
+    refuses("[0x8000000000000000]",
+            "f.yaml:1:2: the number 0x8000000000000000 is too large (put it "
+            "in quotes if it is text)");
+    refuses("1e999", "f.yaml:1:1: the number 1e999 is too large (put it in quotes if it is text)");
 }
 
 static void faults_have_a_position(void **state)
@@ -145,18 +146,19 @@ static void faults_have_a_position(void **state)
     (void)state;
     refuses("a: [1, 2\nb: 3\n", "f.yaml:2:2: did not find expected ',' or ']' (while parsing a "
                                 "flow sequence that began at 1:4)");
-    refuses("a:\n\tb: 2\n", "f.yaml:2:1: a tab, where YAML wants blanks: indent with blanks");
+    refuses("a:\n\tb: 2\n", "f.yaml:2:1: found a tab; indent with blanks");
     refuses("a: 1\n b: 2\n", "f.yaml:2:3: mapping values are not allowed in this context");
     refuses("a: \"x\n", "f.yaml:2:1: found unexpected end of stream (while scanning a quoted "
                         "scalar that began at 1:4)");
     refuses("a: b\n\tc: d\n", "f.yaml:2:1: found a tab character that violates indentation (while "
                               "scanning a plain scalar that began at 1:4)");
-    refuses("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: the key \"a\" was given before, at 1:1; keep one "
+    refuses("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: duplicate key \"a\", first given at 1:1; keep one "
                                   "of them");
-    refuses("x: {a: 1}\ny: {a: 1, a: 2}\n", "f.yaml:2:11: the key \"a\" was given before, at 2:5; "
+    refuses("x: {a: 1}\ny: {a: 1, a: 2}\n", "f.yaml:2:11: duplicate key \"a\", first given at 2:5; "
                                             "keep one of them");
-    refuses("[a]: 1\n", "f.yaml:1:1: a key must be a word, not a list, a map or an alias");
-    refuses("a: 1\n---\nb: 2\n", "f.yaml:2:1: a second document begins here; one file holds one");
+    refuses("[a]: 1\n", "f.yaml:1:1: a key must be a scalar, not a list, a map or an alias");
+    refuses("a: 1\n---\nb: 2\n",
+            "f.yaml:2:1: a second document begins here; a file must hold only one");
     refuses("a: !mine 1\n", "f.yaml:1:4: the tag \"!mine\" is not supported; write the value "
                             "without it");
     refuses("a: !!str 1\n", "f.yaml:1:4: the tag \"tag:yaml.org,2002:str\" is not supported; "
@@ -165,8 +167,8 @@ static void faults_have_a_position(void **state)
                            "it");
     refuses("a: !x {}\n",
             "f.yaml:1:4: the tag \"!x\" is not supported; write the value without it");
-    refuses("a: \"x\\0y\"\n", "f.yaml:1:4: text may not hold the character \\0");
-    refuses("\"x\\0y\": a\n", "f.yaml:1:1: a key may not hold the character \\0");
+    refuses("a: \"x\\0y\"\n", "f.yaml:1:4: text may not contain the character \\0");
+    refuses("\"x\\0y\": a\n", "f.yaml:1:1: a key may not contain the character \\0");
 }
 
 static void bytes_that_are_no_text(void **state)
@@ -181,10 +183,11 @@ static void aliases(void **state)
     (void)state;
     reads("a: &x {k: 1}\nb: *x\nc: [*x, *x]\n",
           "{\"a\":{\"k\":1},\"b\":{\"k\":1},\"c\":[{\"k\":1},{\"k\":1}]}");
-    reads("- &x 1\n- &x 2\n- *x\n", "[1,2,2]"); // the last of that name
-    refuses("a: *x\nb: &x 1\n", "f.yaml:1:4: no anchor &x stands before this alias");
-    refuses("a: &x [*x]\n", "f.yaml:1:8: no anchor &x stands before this alias");
-    refuses("a: &x 1\n*x : 2\n", "f.yaml:2:1: a key must be a word, not a list, a map or an alias");
+    reads("- &x 1\n- &x 2\n- *x\n", "[1,2,2]"); // the last anchor of a name counts
+    refuses("a: *x\nb: &x 1\n", "f.yaml:1:4: there is no anchor &x before this alias");
+    refuses("a: &x [*x]\n", "f.yaml:1:8: there is no anchor &x before this alias");
+    refuses("a: &x 1\n*x : 2\n",
+            "f.yaml:2:1: a key must be a scalar, not a list, a map or an alias");
 }
 
 static void aliases_share_nothing(void **state)
@@ -198,7 +201,7 @@ static void aliases_share_nothing(void **state)
     yaml_doc_free(&doc);
 }
 
-// Nine lines that stand for 10^9 values, were they believed.
+// Nine lines whose aliases expand to 10^9 values.
 static void the_billion_laughs(void **state)
 {
     (void)state;
@@ -219,7 +222,7 @@ static void the_billion_laughs(void **state)
     buf_free(&text);
 }
 
-// `depth` lists in one another.
+// `depth` nested lists.
 static char *deep_text(int depth)
 {
     char *text = xcalloc(2 * (size_t)depth + 1, 1);
@@ -235,10 +238,10 @@ static void depth_at_the_limit_and_past_it(void **state)
     reads(text, text);
     free(text);
     text = deep_text(LIMIT_JSON_DEPTH + 1);
-    refuses(text, "f.yaml:1:33: more than 32 levels deep");
+    refuses(text, "f.yaml:1:33: more than 32 levels");
     free(text);
-    text = deep_text(100000); // far past it
-    refuses(text, "f.yaml:1:33: more than 32 levels deep");
+    text = deep_text(100000); // far beyond the limit
+    refuses(text, "f.yaml:1:33: more than 32 levels");
     free(text);
 }
 
@@ -252,7 +255,7 @@ static void depth_through_aliases(void **state)
     yaml_doc_free(&doc);
     free(text);
     text = xasprintf("a: &x %s\nb: [[*x]]\n", inner);
-    refuses(text, "f.yaml:2:6: more than 32 levels deep");
+    refuses(text, "f.yaml:2:6: more than 32 levels");
     free(text);
     free(inner);
 }
@@ -297,7 +300,7 @@ static void positions(void **state)
     is_at(&doc, "trainer.steps.0", "f.yaml:5:7", "f.yaml:5:7");
     is_at(&doc, "trainer.steps.1.name", "f.yaml:6:13", "f.yaml:6:7");
     is_at(&doc, "model", "f.yaml:7:8", "f.yaml:7:1");
-    // The nearest parent of what is not there.
+    // An unknown path has the position of its nearest parent.
     is_at(&doc, "trainer.model.depth", "f.yaml:3:10", "f.yaml:3:3");
     is_at(&doc, "trainer.model.width.x.y", "f.yaml:3:18", "f.yaml:3:11");
     is_at(&doc, "width", "f.yaml:2:1", "f.yaml:2:1");
@@ -315,10 +318,10 @@ static void positions_of_nothing(void **state)
     is_at(&doc, "a.b", "f.yaml", "f.yaml");
     is_at(&doc, "", "f.yaml", "f.yaml");
     yaml_doc_free(&doc);
-    yaml_doc_free(&doc); // twice is harmless
+    yaml_doc_free(&doc); // a second call is harmless
 }
 
-// Long keys over many values: memory must follow the size of the file, not their product.
+// Long keys above many values: memory is proportional to the file, not to the product.
 static void long_keys_over_many_values(void **state)
 {
     (void)state;

@@ -31,8 +31,8 @@ static int hold(struct answer_hold *h, int64_t user, size_t bytes)
 static void test_a_user_has_his_share(void **state)
 {
     (void)state;
-    struct answer_hold h[LIMIT_ANSWERS_USER / MB] = {0}, more = {0}, other = {0};
-    for (int i = 0; i < LIMIT_ANSWERS_USER / MB; i++)
+    struct answer_hold h[LIMIT_RESPONSES_USER / MB] = {0}, more = {0}, other = {0};
+    for (int i = 0; i < LIMIT_RESPONSES_USER / MB; i++)
         assert_int_equal(hold(&h[i], 1, MB), 0);
     assert_int_equal(hold(&more, 1, ANSWER_SMALL + 1), ERR_UNAVAILABLE);
     assert_int_equal(hold(&more, 1, ANSWER_SMALL), 0); // free
@@ -46,7 +46,7 @@ static void test_a_user_has_his_share(void **state)
     answers_release(&account, &more);
     answers_release(&account, &more); // holds nothing
     answers_release(&account, &other);
-    for (int i = 0; i < LIMIT_ANSWERS_USER / MB; i++)
+    for (int i = 0; i < LIMIT_RESPONSES_USER / MB; i++)
         answers_release(&account, &h[i]);
     assert_int_equal(account.held, 0);
     assert_null(account.first);
@@ -56,10 +56,10 @@ static void test_a_single_answer_may_be_larger(void **state)
 {
     (void)state;
     struct answer_hold one = {0}, more = {0}, other = {0};
-    assert_int_equal(answers_room(&account, 1), LIMIT_ANSWER);
-    assert_int_equal(hold(&one, 1, LIMIT_ANSWER), 0);
+    assert_int_equal(answers_room(&account, 1), LIMIT_RESPONSE);
+    assert_int_equal(hold(&one, 1, LIMIT_RESPONSE), 0);
     assert_int_equal(hold(&more, 1, MB), ERR_UNAVAILABLE);
-    size_t left = LIMIT_ANSWERS - LIMIT_ANSWER;
+    size_t left = LIMIT_RESPONSES - LIMIT_RESPONSE;
     assert_int_equal(answers_room(&account, 2), left);
     assert_int_equal(hold(&other, 2, left + 1), ERR_UNAVAILABLE);
     assert_int_equal(hold(&other, 2, left), 0);
@@ -72,9 +72,9 @@ static void test_an_answer_of_a_change_always_goes(void **state)
 {
     (void)state;
     struct answer_hold one = {0}, more = {0};
-    assert_int_equal(hold(&one, 1, LIMIT_ANSWERS_USER), 0);
+    assert_int_equal(hold(&one, 1, LIMIT_RESPONSES_USER), 0);
     assert_int_equal(answers_hold(&account, &more, 1, MB, true, NULL), 0);
-    assert_int_equal(account.held, LIMIT_ANSWERS_USER + MB);
+    assert_int_equal(account.held, LIMIT_RESPONSES_USER + MB);
     answers_release(&account, &one);
     answers_release(&account, &more);
     assert_int_equal(account.held, 0);

@@ -122,7 +122,8 @@ static void test_resume(void **state)
     assert_int_equal(tell(core_trial_start, owner(), "1", "{\"resume\": false}"), 409);
     must_tell(core_trial_patch, owner(), "1", "{\"state\": \"STATE_ERROR\"}");
     assert_stored("SELECT e.state || t.state FROM experiments e, trials t", "ERRORERROR");
-    advance((int64_t)(LIMIT_SILENCE_S + 1) * SECOND); // its live part is dropped meanwhile
+    advance((int64_t)(LIMIT_UNMANAGED_SILENCE_S + 1) *
+            SECOND); // its live part is dropped meanwhile
     json_t *started = start(1, true);
     assert_int_equal(jget_int(started, "trialRunId", 0), 2);
     assert_int_equal(jget_int(started, "stepsCompleted", -1), 10);
@@ -189,7 +190,8 @@ static void test_silence(void **state)
     (void)state;
     make_experiment("");
     make_trial(1);
-    advance((int64_t)(LIMIT_SILENCE_S + 1) * SECOND); // nothing is expected of one not started
+    advance((int64_t)(LIMIT_UNMANAGED_SILENCE_S + 1) *
+            SECOND); // nothing is expected of one not started
     assert_stored("SELECT state FROM trials", "PAUSED");
     begin(1);
     for (int minute = 0; minute < 10; minute++) {
@@ -197,12 +199,12 @@ static void test_silence(void **state)
         must_tell(core_trial_patch, owner(), "1", "{\"trialId\": 1}");
     }
     assert_stored("SELECT state FROM trials", "RUNNING");
-    advance((int64_t)(LIMIT_SILENCE_S - 10) * SECOND);
+    advance((int64_t)(LIMIT_UNMANAGED_SILENCE_S - 10) * SECOND);
     report_loss(1, 1, 10, 3); // also a sign of life
-    advance((int64_t)(LIMIT_SILENCE_S - 10) * SECOND);
+    advance((int64_t)(LIMIT_UNMANAGED_SILENCE_S - 10) * SECOND);
     assert_stored("SELECT state FROM trials", "RUNNING");
     restart_core(); // which waits anew
-    advance((int64_t)(LIMIT_SILENCE_S - 10) * SECOND);
+    advance((int64_t)(LIMIT_UNMANAGED_SILENCE_S - 10) * SECOND);
     assert_stored("SELECT state FROM trials", "RUNNING");
     advance((int64_t)20 * SECOND);
     assert_stored("SELECT state || exit_reason FROM trials",

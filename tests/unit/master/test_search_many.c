@@ -291,8 +291,8 @@ static void test_grid_that_is_too_large(void **state)
 {
     (void)state;
     struct error e = {0};
-    assert_int_equal(open_grid(LIMIT_GRID / 4, 4, NULL), 0);
-    assert_int_equal(open_grid(9091, 11, &e), ERR_TOO_LARGE); // LIMIT_GRID + 1
+    assert_int_equal(open_grid(LIMIT_GRID_TRIALS / 4, 4, NULL), 0);
+    assert_int_equal(open_grid(9091, 11, &e), ERR_TOO_LARGE); // LIMIT_GRID_TRIALS + 1
     assert_non_null(strstr(e.text, "searcher random"));
 }
 
