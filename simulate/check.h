@@ -1,4 +1,4 @@
-// The limits of what the simulator is given. Inside of this folder.
+// Checks the limits of the simulator's input. Private to this folder.
 #ifndef MUSTER_SIMULATE_CHECK_H
 #define MUSTER_SIMULATE_CHECK_H
 

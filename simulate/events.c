@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 
-// A total order, so that runs are alike: events at one time by job, then by kind.
+// A total order keeps runs identical: events at the same time are ordered by job, then by kind.
 static bool before(const struct event *a, const struct event *b)
 {
     if (a->at != b->at)

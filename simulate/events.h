@@ -1,4 +1,4 @@
-// The simulator's future: a binary heap of events by time. Inside of this folder.
+// The simulator's future events: a binary heap by time. Private to this folder.
 #ifndef MUSTER_SIMULATE_EVENTS_H
 #define MUSTER_SIMULATE_EVENTS_H
 
@@ -6,15 +6,15 @@
 #include <stdint.h>
 
 enum event_kind {
-    EVENT_WORKS, // a gang has paid for its preemptions
-    EVENT_ENDS,  // its work is done
-    EVENT_LEAVES // its drain is over
+    EVENT_WORKS, // a gang has paid the cost of its preemptions
+    EVENT_ENDS,  // the work of a gang is done
+    EVENT_LEAVES // the drain of a gang is over
 };
 
 struct event {
     int64_t at;
     size_t job;
-    uint32_t run; // of the job; another number than its present one: overtaken
+    uint32_t run; // of the job; an event of an older run is obsolete
     enum event_kind kind;
 };
 
@@ -24,7 +24,7 @@ struct events {
 };
 
 void events_add(struct events *all, struct event event);
-struct event events_take(struct events *all); // the first; there is one
+struct event events_take(struct events *all); // the first event; there must be one
 void events_free(struct events *all);
 
 #endif

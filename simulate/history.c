@@ -7,8 +7,8 @@
 
 #include "db/db.h"
 
-// A trial with what its allocations held. The configuration says how many slots it wanted: an
-// allocation only what it got.
+// A trial with the slots that its allocations held. The configuration says how many slots it
+// wanted; an allocation only says how many it got.
 static const char trials_sql[] =
     "SELECT min(a.queued_at),"
     " sum(a.slots * (coalesce(a.ended_at, t.ended_at, s.at) - a.started_at)),"
@@ -49,7 +49,7 @@ static struct db_value text_value(const char *text)
     return (struct db_value){.type = 's', .p = text, .len = strlen(text)};
 }
 
-// The pool that is meant: the one named, or the only one.
+// Returns the named pool, or the only pool.
 static int choose_pool(struct db_reader *r, const char *wanted, char *out, size_t cap,
                        struct error *e)
 {
@@ -81,7 +81,7 @@ static int choose_pool(struct db_reader *r, const char *wanted, char *out, size_
 
 // --- agents --------------------------------------------------------------------------------------
 
-// A number for each rack's name: that of the first agent in it.
+// The number of a rack: the index of the first agent in it.
 static int read_agents(struct db_reader *r, const char *pool, struct history *h, struct error *e)
 {
     struct db_value value = text_value(pool);
@@ -118,7 +118,7 @@ static int read_teams(struct db_reader *r, struct trace *t, struct error *e)
     int err;
     while ((err = db_next(rows)) == 1) {
         const char *name = db_text(rows, 0), *member = db_text(rows, 1);
-        int at = trace_team(t, name); // which may move the teams
+        int at = trace_team(t, name); // this call may move the array of teams
         struct simulate_team *team = &t->teams[at];
         team->weight = llround(fmax(0.001, db_double(rows, 2)) * SCHED_WEIGHT_ONE);
         team->guaranteed = db_int(rows, 3);

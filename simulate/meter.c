@@ -55,9 +55,9 @@ static double limit_of(const struct meter_team *t)
     return fmin((double)t->demand, t->maximum);
 }
 
-// Weighted max-min (water filling) over the teams of the organisation, worked out here once more
-// rather than asked of the scheduler, which is what is being measured: guarantees first, then the
-// rest by weight, nobody more than he has use for.
+// Weighted max-min fairness (water filling) over the teams below the root: guarantees first, the
+// rest by weight, no team more than it can use. The meter computes it independently, because the
+// scheduler is what it measures.
 static void entitle(struct meter *m)
 {
     double guaranteed = 0, rest = (double)m->slots;
@@ -121,7 +121,7 @@ static bool is_hungry(const struct meter *m)
     return false;
 }
 
-// Nobody waits from m->at to `to`: all windows end.
+// Ends all windows: no team waits from m->at to `to`.
 static void all_fed(struct meter *m, int64_t to)
 {
     bool is_new = to / step_width != m->step;
@@ -160,7 +160,7 @@ static void shares_advance(struct meter *m, int64_t to)
 
 // --- use and queue over time ---------------------------------------------------------------------
 
-// Twice the time a bin, so that `to` is in the last one at most.
+// The factor 2 keeps `to` within the last bin.
 static void bins_widen(struct meter *m, int64_t to)
 {
     while (to > SIMULATE_BINS * m->bin_width) {
@@ -226,7 +226,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Between the two nearest values, in proportion.
+// Linear interpolation between the two nearest values.
 static double percentile(const double *sorted, size_t count, double share)
 {
     double at = share * (double)(count - 1);

@@ -1,7 +1,6 @@
-// The run: time jumps from event to event (a submission, the end of a gang's work or of its drain,
-// what sched_next_pass() asks for); all events of one moment are handled together, then the
-// scheduler decides once. A drain of no length leaves in the same moment, which is then decided
-// again.
+// The simulation: time jumps from event to event (a submission, the end of a gang's work or drain,
+// the time of sched_next_pass()). All events of one moment are handled together, then the scheduler
+// decides once. A drain of length 0 ends in the same moment, which is then decided again.
 #include "simulate/simulate.h"
 
 #include <math.h>
@@ -14,12 +13,12 @@
 #include "simulate/meter.h"
 
 enum {
-    ROUNDS_MAX = 10000,    // decisions with no time between; more: it goes round in circles
-    IDLE_MAX = 10000,      // decisions in a row that nothing came of while nothing can happen
+    ROUNDS_MAX = 10000, // limit for decisions at one moment; more means that the scheduler cycles
+    IDLE_MAX = 10000,   // limit for consecutive decisions without effect while no event is left
     PROGRESS_EVERY = 1024, // decisions
     SLOWDOWN_FLOOR_S = 10, // shorter jobs count as this long
 };
-static const int64_t start_of_time = SIMULATE_SECOND; // 0 means "unknown" to the scheduler
+static const int64_t start_of_time = SIMULATE_SECOND; // the scheduler reads 0 as "unknown"
 
 const char *const simulate_class_names[SIMULATE_CLASSES] = {"1", "2-4", "5-8", "9+"};
 
@@ -29,15 +28,15 @@ int simulate_class_of(int slots)
 }
 
 struct life {      // of a job
-    int job, gang; // the scheduler's; SCHED_NONE
-    int slots;     // it holds; 0: none
+    int job, gang; // handles of the scheduler; SCHED_NONE
+    int slots;     // that it holds
     bool leaving, working;
-    uint32_t run;           // grows when its events are overtaken
-    int64_t since;          // the last time that its work was counted
-    int64_t queued, waited; // since when it waits; how long it has before
-    int64_t owed;           // time to pay before it works
-    int64_t work;           // to do, slots x time
-    int64_t end;            // of its work, while it has slots
+    uint32_t run;           // grows when its pending events become obsolete
+    int64_t since;          // when its work was last counted
+    int64_t queued, waited; // begin of the current wait; total of the earlier ones
+    int64_t owed;           // time that it must pay before it works
+    int64_t work;           // remaining, slots x time
+    int64_t end;            // expected end of its work while it has slots
 };
 
 struct run {
@@ -45,13 +44,13 @@ struct run {
     const struct simulate_options *options;
     struct simulate_figures *out;
     struct sched *sched;
-    int *leaf;    // the scheduler's team of each of the trace's
-    size_t *team; // the meter's, likewise
+    int *leaf;    // the scheduler's team for each team of the trace
+    size_t *team; // the meter's team for each team of the trace
     struct life *lives;
     struct events events;
     struct meter meter;
-    int64_t now, first; // virtual; the trace's first submission
-    size_t next;        // job that comes next
+    int64_t now, first; // virtual time; the trace's first submission
+    size_t next;        // index of the next job to submit
     size_t waiting;
     struct sched_command *commands; // a copy
     size_t command_cap;
@@ -110,7 +109,7 @@ static int largest_node(const struct simulate_node *nodes, size_t count)
     return largest;
 }
 
-// Jobs that could never run are left out before the start.
+// Leaves out jobs that could never run.
 static void leave_out(struct run *r, int largest)
 {
     const struct simulate_trace *t = r->trace;
@@ -144,7 +143,7 @@ static void wait_for_slots(struct run *r, size_t i)
                                    .waited = l->waited};
     l->queued = r->now;
     l->gang = sched_gang_add(r->sched, &gang, r->now);
-    // Only EASY is told how long things take; the others have to do without, as in production.
+    // Only EASY gets the lengths of jobs; the other policies work without them, as in production.
     if (r->options->policy == SCHED_POLICY_EASY)
         sched_gang_set_expected_end(r->sched, l->gang,
                                     l->owed + (l->work + j->max_slots - 1) / j->max_slots);
@@ -192,7 +191,7 @@ static void start(struct run *r, size_t i, int slots)
     r->out->starts++;
 }
 
-// It stops working now and gives its slots back at the end of the drain, unless it ends before.
+// The gang stops working now and returns its slots at the end of the drain, unless it ends before.
 static void leave(struct run *r, size_t i, enum sched_cause cause)
 {
     struct life *l = &r->lives[i];
@@ -230,7 +229,7 @@ static void end(struct run *r, size_t i)
     sched_job_remove(r->sched, l->job);
     double length = (double)j->length / SIMULATE_SECOND;
     double took = (double)(r->now - start_of_time - (j->submit - r->first)) / SIMULATE_SECOND;
-    double wait = fmax(0, took - length); // no less, but for rounding up of an elastic gang's end
+    double wait = fmax(0, took - length); // at least 0: the end of an elastic gang is rounded up
     struct simulate_figures *f = r->out;
     struct simulate_team_figures *team = &f->teams[r->team[j->team]];
     int class = simulate_class_of(j->max_slots);
@@ -239,7 +238,7 @@ static void end(struct run *r, size_t i)
     r->slowdown += fmax(1, took / fmax(length, SLOWDOWN_FLOOR_S));
     team->jobs++;
     team->slot_hours += length * j->max_slots / 3600;
-    team->mean_wait += wait; // the sum, until all is over
+    team->mean_wait += wait; // a sum until the end of the simulation
 }
 
 static void handle(struct run *r, const struct event *event)
@@ -275,7 +274,7 @@ static void note_time(struct run *r, int64_t ns)
     r->times[r->out->decisions] = (double)ns / 1e9;
 }
 
-// The commands are copied: carrying them out calls the scheduler, which may take them back.
+// Copies the commands, because executing them calls the scheduler, which may overwrite them.
 static size_t decide(struct run *r)
 {
     int64_t (*clock)(void) = r->options->clock_ns;
@@ -314,7 +313,7 @@ static int64_t arrival(const struct run *r)
     return r->trace->jobs[r->next].submit - r->first + start_of_time;
 }
 
-// When something happens next; INT64_MAX: never.
+// The time of the next event; INT64_MAX: none.
 static int64_t next_moment(const struct run *r)
 {
     int64_t moment = sched_next_pass(r->sched);
@@ -327,7 +326,7 @@ static int64_t next_moment(const struct run *r)
     return moment;
 }
 
-// An event of a start that is over is none: it must not move time.
+// Obsolete events must not advance the time.
 static void drop_overtaken(struct run *r)
 {
     const struct events *all = &r->events;
@@ -335,7 +334,7 @@ static void drop_overtaken(struct run *r)
         events_take(&r->events);
 }
 
-// One moment. Returns false when nothing can happen any more.
+// Handles one moment. Returns false when no event is left.
 static bool step(struct run *r)
 {
     drop_overtaken(r);
@@ -358,7 +357,7 @@ static bool step(struct run *r)
         is_paid_only = false;
     }
     if (is_paid_only && sched_next_pass(r->sched) > r->now && !is_quiet)
-        return true; // nothing that the scheduler would know of
+        return true; // the scheduler need not hear of it
     r->idle = decide(r) || !is_quiet ? 0 : r->idle + 1;
     return true;
 }
@@ -401,7 +400,7 @@ static void conclude(struct run *r)
         t->mean_wait = t->jobs ? t->mean_wait / (double)t->jobs : 0;
         t->share = m->teams[i].worst;
         t->share_at = m->teams[i].worst_at;
-        f->share = fmin(f->share, t->share); // of a number and a NaN: the number
+        f->share = fmin(f->share, t->share); // fmin of a number and a NaN is the number
     }
     f->bins = xcalloc(SIMULATE_BINS, sizeof *f->bins);
     f->bin_count = meter_bins(&r->meter, f->bins);

@@ -1,11 +1,11 @@
-// The production scheduler under a virtual clock: jobs that once came, a cluster that need not be,
-// and what would have become of them. Pure: no clock, no input or output, the same figures for the
-// same input on any machine. Any thread, one simulation at a time on its own data; the caller frees
-// what it gave and, by simulate_figures_free(), what it got.
+// Runs the production scheduler under a virtual clock, with the jobs of a trace on any cluster, and
+// reports how the jobs would have fared. Pure: no clock, no I/O, and the same figures for the same
+// input on every machine. Any thread may run one simulation at a time on its own data. The caller
+// frees the input, and the figures with simulate_figures_free().
 //
-// A gang's work is `length` on `max_slots` slots; on fewer it takes proportionally longer. A gang
-// that has to leave stops working at once, keeps its slots for `drain`, and pays `preempt_cost`
-// before it goes on working. Times are microseconds; those of a trace may count from any day.
+// A gang's work takes `length` on `max_slots` slots and proportionally longer on fewer. A preempted
+// gang stops working at once, keeps its slots for `drain`, and pays `preempt_cost` before it works
+// again. Times are microseconds; the times of a trace may start on any day.
 #ifndef MUSTER_SIMULATE_SIMULATE_H
 #define MUSTER_SIMULATE_SIMULATE_H
 
@@ -22,15 +22,15 @@ enum {
     SIMULATE_NODE_SLOTS_MAX = 1024,
     SIMULATE_GANG_MAX = 8192, // slots
     SIMULATE_TEAMS_MAX = 100000,
-    SIMULATE_YEARS_MAX = 10, // from the first submission to the last, and a job's length
+    SIMULATE_YEARS_MAX = 10, // limit for the span of submissions and for the length of a job
 };
 #define SIMULATE_SECOND   INT64_C(1000000)
 #define SIMULATE_TIME_MAX (SIMULATE_YEARS_MAX * 366 * 86400 * SIMULATE_SECOND)
 
 struct simulate_team {
     const char *name;
-    int parent;     // SCHED_NONE: a team of the organisation, whose share is looked at; else the
-                    // index of one of those: a user
+    int parent;     // SCHED_NONE: a team below the root, whose share is measured; otherwise the
+                    // index of such a team, for a user
     int64_t weight; // thousandths
     int64_t guaranteed, maximum; // slots; maximum 0: no limit
 };
@@ -45,23 +45,24 @@ struct simulate_job {
 };
 
 struct simulate_trace {
-    const struct simulate_team *teams; // a user after his team
+    const struct simulate_team *teams; // users stand after their team
     size_t team_count;
-    const struct simulate_job *jobs; // in the order of submission
+    const struct simulate_job *jobs; // by time of submission
     size_t job_count;
 };
 
 struct simulate_node {
     int slots;
-    int rack; // SCHED_NONE: not known
+    int rack; // SCHED_NONE: unknown
 };
 
 struct simulate_options {
     enum sched_policy policy;
-    const struct sched_rules *rules; // NULL: those of production
+    const struct sched_rules *rules; // NULL: the production rules
     int64_t preempt_cost, drain;
-    int64_t (*clock_ns)(void); // to time decisions; NULL: they are not timed
-    // Called now and then with the share of jobs that have ended; false: stop. May be NULL.
+    int64_t (*clock_ns)(void); // measures the time of decisions; NULL: decisions are not timed
+    // Called from time to time with the fraction of jobs that have ended; false stops the
+    // simulation. May be NULL.
     bool (*progress)(void *ctx, double share);
     void *ctx;
 };
@@ -76,34 +77,36 @@ enum { SIMULATE_CLASSES = 4 };
 extern const char *const simulate_class_names[SIMULATE_CLASSES];
 int simulate_class_of(int slots);
 
-struct simulate_team_figures { // of a team of the organisation
-    const char *name;          // the caller's
+struct simulate_team_figures { // a team below the root
+    const char *name;          // owned by the caller
     size_t jobs;
     double slot_hours; // of work
     double mean_wait;  // seconds
-    // Over 24 hours throughout which it had gangs waiting: slots held / slots entitled to; the
-    // worst such window, and its end in seconds since the first submission. NaN: there was none.
+    // The worst window of 24 hours in which the team always had waiting gangs: held slots /
+    // entitled slots; and its end in seconds since the first submission. NaN: there was no such
+    // window.
     double share, share_at;
 };
 
 struct simulate_bin { // averages over a span of time
     double held;      // slots of gangs
-    double working;   // of these, doing work rather than paying for a preemption or draining
-    double gangs;     // that wait
-    double wanted;    // slots that those gangs would take
+    double working;   // those that work rather than drain or pay for a preemption
+    double gangs;     // waiting
+    double wanted;    // slots that the waiting gangs want
 };
-enum { SIMULATE_BINS = 1024 }; // at most
+enum { SIMULATE_BINS = 1024 }; // limit
 
 struct simulate_figures {
     size_t jobs;      // that ended
-    size_t too_large; // left out: more slots than the cluster, one node or a team's maximum has
-    size_t stuck;     // never started, though they could have been
+    size_t too_large; // left out: they want more slots than the cluster, a node or their team's
+                      // maximum has
+    size_t stuck;     // that never started although they could have
     int64_t slots;    // of the cluster
     struct simulate_spread completion;             // from submission to end
     double slowdown;                               // mean of max(1, completion / max(length, 10 s))
-    struct simulate_spread wait[SIMULATE_CLASSES]; // completion less length
-    double use_window;   // slots working / slots, from the first submission to the last
-    double use_makespan; // the same to the end of the last job
+    struct simulate_spread wait[SIMULATE_CLASSES]; // completion minus length
+    double use_window;   // working slots / slots, from the first to the last submission
+    double use_makespan; // the same until the end of the last job
     double makespan;     // seconds
     size_t preemptions, resizes, moves, starts;
     size_t events, decisions;
@@ -113,10 +116,10 @@ struct simulate_figures {
     struct simulate_bin *bins;
     size_t bin_count;
     double bin_seconds;
-    struct simulate_spread decision; // seconds of real time; count 0 without a clock
+    struct simulate_spread decision; // wall-clock seconds; count 0 without a clock
 };
 
-// ERR_INVALID: the input breaks a limit; ERR_TIMEOUT: progress() said stop.
+// ERR_INVALID: the input exceeds a limit. ERR_TIMEOUT: progress() returned false.
 int simulate(const struct simulate_trace *trace, const struct simulate_node *nodes,
              size_t node_count, const struct simulate_options *options,
              struct simulate_figures *out, struct error *e);

@@ -22,7 +22,7 @@ static size_t first_place(const struct trace *t, int parent, const char *name)
     return (size_t)(hash ^ hash >> 32) % t->index_cap;
 }
 
-// Where `name` below `parent` is in the index, or the empty place where it belongs.
+// The position of `name` below `parent` in the index, or the empty position where it belongs.
 static int *place_of(const struct trace *t, int parent, const char *name)
 {
     size_t at = first_place(t, parent, name);
@@ -82,7 +82,7 @@ void trace_add(struct trace *t, const struct simulate_job *job)
     t->jobs[t->job_count++] = *job;
 }
 
-// Merges two sorted halves of jobs[0, count) by way of `spare`.
+// Merges two sorted halves of jobs[0, count) through `spare`.
 static void merge_sort(struct simulate_job *jobs, struct simulate_job *spare, size_t count)
 {
     if (count < 2)

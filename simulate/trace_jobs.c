@@ -1,5 +1,5 @@
-// CSV of RFC 4180, one record a line (a field does not go over several). Faults are told as
-// file:line:column, the column in bytes from 1.
+// CSV as in RFC 4180 with one record per line (a field does not span lines). Errors are reported as
+// file:line:column; columns are bytes, counted from 1.
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -14,19 +14,19 @@ enum { COLUMNS_MAX = 256, FIELD_MAX = 255 };
 enum column { SUBMIT, GPUS, DURATION, USER, QUEUE, PRIORITY, MIN_GPUS, COLUMNS, OTHER = COLUMNS };
 const char *const trace_job_columns[] = {"submit_s", "gpus",     "duration_s", "user",
                                          "queue",    "priority", "min_gpus",   NULL};
-enum { REQUIRED = DURATION + 1 }; // the first columns must be there
+enum { REQUIRED = DURATION + 1 }; // these first columns are required
 
 struct field {
     char text[FIELD_MAX + 1];
-    size_t column; // bytes from 1
+    size_t column; // in bytes, from 1
 };
 
 struct reader {
     const char *at, *end, *file;
     size_t line, column;
-    enum column meaning[COLUMNS_MAX]; // of the file's columns
+    enum column meaning[COLUMNS_MAX]; // of each column in the file
     size_t column_count;
-    struct field fields[COLUMNS + 1]; // of this line; the last is of columns that mean nothing
+    struct field fields[COLUMNS + 1]; // of this line; the last entry collects ignored columns
 };
 
 static int fault(const struct reader *r, size_t column, struct error *e, const char *fmt, ...)
@@ -88,7 +88,7 @@ static int read_quoted(struct reader *r, struct field *f, struct error *e)
     return 0;
 }
 
-// One field, without blanks around it; leaves the comma or the end of the line.
+// Reads one field without surrounding blanks; stops at the comma or the end of the line.
 static int read_field(struct reader *r, struct field *f, struct error *e)
 {
     while (!is_at_line_end(r) && (*r->at == ' ' || *r->at == '\t'))
@@ -185,7 +185,7 @@ static int read_line(struct reader *r, struct error *e)
                                      r->column_count);
 }
 
-// A number of seconds, as microseconds.
+// Reads seconds and returns microseconds.
 static int seconds_of(const struct reader *r, enum column c, double most, int64_t *out,
                       struct error *e)
 {
@@ -203,7 +203,7 @@ static int seconds_of(const struct reader *r, enum column c, double most, int64_
     return 0;
 }
 
-// An integer; an empty field gives *out as it was, if the column may be absent.
+// Reads an integer; an empty field leaves *out unchanged if the column is optional.
 static int integer_of(const struct reader *r, enum column c, int min_slots, int most, int *out,
                       struct error *e)
 {
@@ -233,7 +233,7 @@ static int team_of(struct trace *t, const struct reader *r)
 
 static int read_job(struct trace *t, struct reader *r, int64_t from, int64_t to, struct error *e)
 {
-    static const double latest_s = 1e11; // some 3,000 years, for traces that count from 1970
+    static const double latest_s = 1e11; // about 3,000 years, for traces that count from 1970
     struct simulate_job job = {.priority = SCHED_PRIORITY_DEFAULT};
     int err = read_line(r, e);
     err = err ? err : seconds_of(r, SUBMIT, latest_s, &job.submit, e);

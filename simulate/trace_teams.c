@@ -22,7 +22,7 @@ static const struct schema_field team_element = {
 static const struct schema_field file_fields[] = {
     {.name = "teams", .type = SCHEMA_LIST, .required = true, .element = &team_element}, {0}};
 
-// Users are kept by name. The first that is not before `name`.
+// Users are sorted by name. Returns the first one that is not before `name`.
 static size_t user_place(const struct trace *t, const char *name)
 {
     size_t low = 0, high = t->user_count;

@@ -1,4 +1,4 @@
-// Which team a user is in, by the teams' file. Inside of this folder.
+// Finds the team of a user in the file of teams. Private to this folder.
 #ifndef MUSTER_SIMULATE_USERS_H
 #define MUSTER_SIMULATE_USERS_H
 
@@ -11,6 +11,7 @@ struct trace_user {
     int team;
 };
 
-const struct trace_user *trace_user_find(const struct trace *t, const char *name); // NULL: in none
+const struct trace_user *trace_user_find(const struct trace *t,
+                                         const char *name); // NULL: the user is in no team
 
 #endif

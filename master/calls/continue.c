@@ -169,7 +169,7 @@ static void resume_search(struct core *c, struct active_experiment *l)
 {
     struct search_event begin = {.kind = SEARCH_BEGIN};
     struct search_commands commands;
-    search_tell(l->search, &begin, &commands);
+    search_handle_event(l->search, &begin, &commands);
     for (size_t i = 0; i < commands.count; i++) {
         const struct search_command *command = &commands.items[i];
         struct trial *t = trial_of_request(l, command->request_id);

@@ -269,7 +269,7 @@ void experiment_tell(struct core *c, struct active_experiment *l, const struct s
             set_progress(c, l, event->fraction);
         return;
     }
-    search_tell(l->search, event, &commands);
+    search_handle_event(l->search, event, &commands);
     if (search_changed(l->search)) {
         char *snapshot = search_snapshot(l->search);
         STORE(c, EXPERIMENT_SET_SEARCHER, "si", snapshot, l->experiment->id);

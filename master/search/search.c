@@ -85,17 +85,18 @@ void search_free(struct search *s)
 {
     if (!s)
         return;
-    if (s->method->drop)
-        s->method->drop(s);
+    if (s->method->free)
+        s->method->free(s);
     json_decref(s->space);
     free(s);
 }
 
-void search_tell(struct search *s, const struct search_event *event, struct search_commands *out)
+void search_handle_event(struct search *s, const struct search_event *event,
+                         struct search_commands *out)
 {
     *out = (struct search_commands){0};
     s->changed = false;
-    s->method->tell(s, event, out);
+    s->method->handle_event(s, event, out);
 }
 
 struct search_command *search_command_add(struct search_commands *out,
@@ -127,9 +128,9 @@ char *search_snapshot(const struct search *s)
     return text;
 }
 
-json_t *search_ladder(const struct search *s)
+json_t *search_rungs(const struct search *s)
 {
-    return s->method->ladder ? s->method->ladder(s) : json_array();
+    return s->method->rungs ? s->method->rungs(s) : json_array();
 }
 
 bool search_changed(const struct search *s)
@@ -160,7 +161,7 @@ char *search_warning(const json_t *config)
         return xasprintf("hyperparameters: none is a range, so the trials of searcher %s differ by "
                          "their seed alone",
                          name);
-    double lowest = crowd_lowest_rung(config);
+    double lowest = bracket_search_lowest_rung(config);
     if (!json_is_integer(every) || !lowest || (steps && (double)steps <= lowest))
         return NULL;
     return xasprintf("trainer.validate_every is %lld, and the lowest rung of the search is at step "

@@ -1,5 +1,5 @@
-// One trial. Hyperparameters that are ranges are drawn once; the trial has the experiment's own
-// seed, so that it is the same run as the trainer makes of the same file without a cluster.
+// One trial. Hyperparameters that are ranges are drawn once. The trial uses the experiment's own
+// seed, so the trainer repeats the same run from the same file without a cluster.
 #include "master/search/method.h"
 
 #include <stdio.h>
@@ -50,4 +50,4 @@ static void single_load(struct search *s, const json_t *saved)
 }
 
 const struct search_method search_single = {
-    .name = "single", .tell = single_tell, .save = single_save, .load = single_load};
+    .name = "single", .handle_event = single_tell, .save = single_save, .load = single_load};

@@ -1,5 +1,5 @@
-// The space of hyperparameters: objects nested as written; a leaf is {"type": const | int | double
-// | log | categorical, ..} with the limits of the configuration's table.
+// The space of hyperparameters: objects are nested as written; a leaf is {"type": const | int |
+// double | log | categorical, ..} within the limits of the configuration's table.
 #include <math.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static json_t *draw_leaf(const json_t *leaf, const char *type, struct rng *rng)
     return constant ? json_deep_copy(constant) : json_null();
 }
 
-// Keys are drawn in the order they were written, so a seed always gives the same point.
+// Values are drawn in the order of their keys in the file, so a seed always gives the same point.
 json_t *search_draw(const json_t *space, struct rng *rng)
 {
     json_t *point = json_object();
@@ -71,8 +71,8 @@ bool search_varies(const json_t *space)
 
 // --- grids ---------------------------------------------------------------------------------------
 
-// How many values a leaf has in a grid: of a range so many as its count says, whole numbers not
-// more than there are.
+// The number of values of a leaf in a grid: the `count` of a range, but at most all integers of an
+// integer range.
 static int64_t leaf_points(const json_t *leaf, const char *type)
 {
     if (!strcmp(type, "categorical"))
@@ -84,7 +84,8 @@ static int64_t leaf_points(const json_t *leaf, const char *type)
     return !strcmp(type, "int") && whole < count ? whole : count;
 }
 
-// Value `at` of `points`, evenly over the range with both its ends; of a single one, the middle.
+// Value `at` of `points`, spread evenly over the range including both ends; the middle for a single
+// point.
 static json_t *leaf_point(const json_t *leaf, const char *type, int64_t at, int64_t points)
 {
     double low = jget_double(leaf, "minval", 0), high = jget_double(leaf, "maxval", 0);

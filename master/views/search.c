@@ -111,7 +111,7 @@ static json_t *ladder_of(const json_t *config, int64_t seed, const char *saved)
     struct search *s = NULL;
     if (search_restore(config, seed, saved, &s, NULL))
         return json_array();
-    json_t *brackets = search_ladder(s);
+    json_t *brackets = search_rungs(s);
     search_free(s);
     return brackets;
 }

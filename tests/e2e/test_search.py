@@ -339,7 +339,7 @@ class SearchTest(unittest.TestCase):
         refused = subprocess.run([BIN / "muster-trainer", "run", example, "--folder", folder], capture_output=True,
                                  text=True)
         self.assertNotEqual(refused.returncode, 0)
-        self.assertIn("describes a search, which a cluster runs", refused.stderr)
+        self.assertIn("describes a search; run it on a cluster", refused.stderr)
         told = self.cluster.muster("experiment", "create", example, folder, "--follow")
         number = int(re.search(r"Created experiment (\d+)", told).group(1))
         self.assertRegex(told, r"completed \[#+\] 100%  24 of 24 trials  best 0\.9")

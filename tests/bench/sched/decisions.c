@@ -1,8 +1,8 @@
-// How long the scheduler takes to decide: 1,250 agents of 8 slots in two groups, 10,000 gangs
-// waiting all the time, a tree of 10 workspaces with 5 users each, priorities, elastic gangs,
-// preemption. Gangs end and come at random by a seeded generator, and each event (an end, an
-// arrival, the end of a drain) is decided at once, which the master would gather over 5 ms. Prints
-// one JSON object.
+// Measures how long the scheduler takes to decide: 1,250 agents with 8 slots in two groups, always
+// 10,000 waiting gangs, a tree of 10 workspaces with 5 users each, priorities, elastic gangs,
+// preemption. A seeded generator ends and submits gangs at random. Each event (an end, a
+// submission, the end of a drain) is decided at once; the master would collect events over 5 ms.
+// Prints one JSON object.
 //
 //   bench_sched_decisions [POLICY [EVENTS [SEED [WORKSPACES USERS]]]]
 #include <inttypes.h>
@@ -23,8 +23,9 @@ enum {
     TEAMS_MAX = 10000, // users of workspaces
     QUEUE = 10000,
     GANGS_MAX = 65536,
-    WARM_UP = 2000, // events that do not count
-    LIMIT_S = 30,   // of warming up, and again of measuring: then it makes do with fewer events
+    WARM_UP = 2000, // events that are not measured
+    LIMIT_S =
+        30, // limit for the warm-up and for the measurement; a slow machine measures fewer events
 };
 static const int64_t second = 1000000;
 
@@ -32,10 +33,10 @@ struct gang {
     int job, handle, team;
     struct sched_gang_spec spec;
     bool leaving;
-    int running; // place in bench.running; SCHED_NONE: it waits
+    int running; // index in bench.running; SCHED_NONE: it waits
 };
 
-struct departure { // a gang that saves its work
+struct departure { // a gang that drains
     int64_t at;
     int64_t tag;
 };
@@ -44,16 +45,16 @@ struct bench {
     struct sched *sched;
     struct rng rng;
     int64_t now, order;
-    uint32_t workspaces, users; // of each workspace
+    uint32_t workspaces, users; // users per workspace
     int teams[TEAMS_MAX];
     struct gang *gangs;
     int free_gangs[GANGS_MAX], free_count;
     int running[GANGS_MAX], running_count;
     int waiting;
-    struct departure departures[GANGS_MAX]; // a ring, in order of time
+    struct departure departures[GANGS_MAX]; // a ring, ordered by time
     size_t first, last;
     size_t starts, drains[SCHED_CAUSES];
-    uint64_t digest; // of all decisions: equal when a change of the scheduler decides the same
+    uint64_t digest; // of all decisions; unchanged when a change of the scheduler decides the same
 };
 
 static int64_t clock_ns(void)
@@ -78,7 +79,8 @@ static void add_teams(struct bench *b)
     }
 }
 
-// Most want one slot, some a few, and one in ten more than an agent has; as clusters see it.
+// The sizes of real clusters: most gangs want one slot, some a few, one in ten more than an agent
+// has.
 static struct sched_gang_spec any_gang(struct bench *b)
 {
     static const int sizes[] = {1, 1, 1, 1, 1, 1, 2, 2, 4, 4, 4, 8, 8, 8, 8, 12, 16, 32, 64, 128};
@@ -104,7 +106,7 @@ static void arrive(struct bench *b)
     must(b->free_count > 0);
     int tag = b->free_gangs[--b->free_count];
     uint32_t luck = rng_below(&b->rng, 20);
-    // Some workspaces want far more than others, so that there is somebody to take slots from.
+    // Some workspaces want far more than others, so that preemption has victims.
     uint32_t workspace = rng_below(&b->rng, 1 + rng_below(&b->rng, b->workspaces));
     struct sched_job_spec job = {.team =
                                      b->teams[workspace * b->users + rng_below(&b->rng, b->users)],
@@ -181,7 +183,7 @@ static void pass(struct bench *b)
         carry_out(b, &commands[i]);
 }
 
-// One event at the time it happens.
+// Handles one event at its time.
 static void event(struct bench *b)
 {
     int64_t next = b->now + 1 + rng_below(&b->rng, (uint32_t)(2 * second));
@@ -247,7 +249,7 @@ static enum sched_policy policy_of(const char *name)
     exit(2);
 }
 
-// Nanoseconds of each event with its decision; how many there was time for.
+// Nanoseconds of each event with its decision. Returns the number of events that were measured.
 static size_t measure(struct bench *b, int64_t *times, size_t count)
 {
     int64_t begin = clock_ns(), before = begin;

@@ -1,10 +1,10 @@
-// One run of the simulator with chosen rules, for the cross-validation of `crossvalidate`: jobs of
-// a trace (CSV on standard input) that were submitted in a span of days, on nodes of 8 slots.
-// Prints one JSON object. The same input gives the same output.
+// One run of the simulator with chosen rules, for `crossvalidate`: the jobs of a trace (CSV on
+// standard input) that were submitted in a span of days, on nodes with 8 slots. Prints one JSON
+// object. The same input gives the same output.
 //
 //   bench_sched_windows POLICY FROM_DAY TO_DAY NODES [RULE=VALUE ...] < trace.csv
 //
-// A rule is a member of struct sched_rules; hours for times, slot-hours for levels.
+// A rule is a member of struct sched_rules: times in hours, levels in slot-hours.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// The scheduler: where gangs are placed, what limits them, what happens to agents and slots.
+// Tests of the scheduler: placement of gangs, limits, and changes of agents and slots.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-// Which slots of an agent a gang gets: pure, by tables; then through the scheduler.
+// Tests which slots of an agent a gang gets: first as a pure function with tables, then through the
+// scheduler.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,11 +14,11 @@
 
 enum { MOST = 16 };
 
-// A character a slot. Groups: -: none. States: . free, o the gang's own, x another's.
+// One character per slot. Groups: -: none. States: . free, o the gang's own, x another gang's.
 struct choice {
     const char *what, *nvlink, *numa, *states;
     int wanted;
-    const char *chosen; // + a chosen one
+    const char *chosen; // + marks a chosen slot
 };
 
 static void read_groups(const char *text, int groups[MOST])
@@ -137,7 +138,7 @@ static void test_nodes_alone_and_nothing(void **state)
 static void test_models(void **state)
 {
     static const struct choice machine[] = {
-        // a GPU of it is cut into two instances
+        // one of its GPUs is divided into two instances
         {"GPUs of two groups before an instance of their node", "0000111--", "000011111",
          "x........", 4, "x++++...."},
         {"the larger piece first", "0000111--", "000011111", "xx.......", 4, "xx+.+++.."},
@@ -170,7 +171,7 @@ static void test_more_for_a_gang_that_has_some(void **state)
         check_choice(&choices[i], NULL);
 }
 
-// Slots in that state of the group of that kind that has most of them.
+// The most slots in that state that one group of the kind has.
 static int most_in_a_group(const struct near_slot spots[MOST], int count, int kind, unsigned bits)
 {
     int held[MOST] = {0}, most = 0;
@@ -197,11 +198,12 @@ static void check_any_choice(const char *const machine[3], unsigned open, int wa
     for (int kind = 0; kind < NEAR_KINDS; kind++)
         if (most_in_a_group(spots, count, kind, open) >= wanted) {
             assert_int_equal(most_in_a_group(spots, count, kind, chosen), wanted);
-            break; // the closest kind counts
+            break; // the closest kind decides
         }
 }
 
-// Whatever is free and wanted: exactly that many, and all in one group whenever one has room.
+// For every set of free slots and every size: exactly that many slots, within one group whenever a
+// group has room.
 static void test_all_choices_of_a_machine(void **state)
 {
     static const char *const machines[][3] = {{"00112233", "00001111"},

@@ -1,5 +1,5 @@
-// The scheduler: who comes first. Priority, service, submission and age inside a team, the fast
-// lane, the policies of pools, and what changes when a job does.
+// Tests of the scheduler's order: priority, service, submission and age within a team, the fast
+// lane, the policies of pools, and changes of jobs.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,8 @@ static void test_inside_a_team(void **state)
     SCENES_RUN(scenes);
 }
 
-// A level is crossed at a time that can be told beforehand: the scheduler asks for a pass then.
+// The time at which a job reaches the next level is known in advance; the scheduler asks for a pass
+// at that time.
 static void test_levels_in_time(void **state)
 {
     static const struct scene scenes[] = {
@@ -99,7 +100,7 @@ static void test_age(void **state)
     SCENES_RUN(scenes);
 }
 
-// Where teams have shares, age lifts a gang that fits on one agent by levels, inside its team.
+// In a pool with shares, age lifts a gang that fits on one agent by levels within its team.
 static void test_lift(void **state)
 {
     static const struct scene scenes[] = {
@@ -128,8 +129,8 @@ static void test_lift(void **state)
     SCENES_RUN(scenes);
 }
 
-// The others hold their shares; a trial run takes what the lane has saved, whoever its team puts
-// first.
+// The other teams hold their shares; a short job uses the savings of the fast lane, whatever the
+// order of its team.
 static void test_fast_lane(void **state)
 {
     static const struct scene scenes[] = {

@@ -1,5 +1,5 @@
-// The scheduler: who has to leave for whom, who never has to, who leaves first; gangs that shrink,
-// grow and move; what is promised and kept while slots change hands.
+// Tests of preemption: who has to leave, who is protected, who leaves first; gangs that shrink,
+// grow and move; promises while slots change hands.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void test_who_may(void **state)
     SCENES_RUN(scenes);
 }
 
-// In a pool of policy `priority` nobody is covered, so the rest of the order shows.
+// In a pool with the policy `priority` no gang is covered, so the rest of the order shows.
 static void test_who_stays(void **state)
 {
     static const struct scene scenes[] = {

@@ -1,5 +1,5 @@
-// The scheduler: who is entitled to how much. The tree of teams, guarantees, maxima; what a day of
-// virtual time gives each of them, and how long the large wait under a stream of small ones.
+// Tests of entitlements: the tree of teams, guarantees and maxima; what a day of virtual time gives
+// to each team, and how long large gangs wait behind a stream of small ones.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -129,7 +129,7 @@ static void test_usage(void **state)
 
 enum { TEAMS = 6, WORK = 512 };
 
-// A team that always has `pending` gangs of one size waiting or running, each of some length.
+// A team that always has `pending` gangs of one size and one runtime, running or waiting.
 struct demand {
     int64_t weight, guaranteed;
     int slots, pending;
@@ -140,8 +140,8 @@ struct demand {
 struct work {
     bool used, placed, leaving;
     int team, gang, job, slots;
-    int64_t left, since; // of its run
-    int64_t came;        // or came again
+    int64_t left, since; // of its runtime
+    int64_t came;        // submission, or begin of the current wait
 };
 
 struct day {
@@ -151,7 +151,7 @@ struct day {
     int team_count, teams[TEAMS];
     struct work work[WORK];
     int64_t held[TEAMS], entitled[TEAMS]; // slot-microseconds
-    int64_t waited[TEAMS];                // the longest in one piece
+    int64_t waited[TEAMS];                // the longest single wait
     size_t drains;
 };
 
@@ -189,7 +189,7 @@ static void stop(struct day *d, int i, bool again)
     w->used = false;
 }
 
-// Carries out what passes say, drains within the same moment.
+// Executes the commands of passes; drains end at once.
 static void settle(struct day *d)
 {
     const struct sched_command *commands;
@@ -214,7 +214,7 @@ static void settle(struct day *d)
     sched_check(d->s);
 }
 
-// Goes on to when something ends, or the scheduler wants to be asked.
+// Advances to the next end of a gang or the scheduler's next pass.
 static void step(struct day *d, int64_t until)
 {
     int64_t next = sched_next_pass(d->s);
@@ -270,7 +270,7 @@ static struct day *day_new(const int *agents, const struct demand *demands, int 
     return d;
 }
 
-// What every team gets over any day of a week, of what it is entitled to, at least; in percent.
+// The smallest part of its entitlement that a team got in any day of a week, in percent.
 static void test_days(void **state)
 {
     static const struct {
@@ -314,7 +314,7 @@ static void test_days(void **state)
     }
 }
 
-// The longest that a gang of the whole pool, or of half of it, waits under a stream of small ones.
+// The longest wait of a gang as large as the pool, or half of it, behind a stream of small gangs.
 static void test_streams(void **state)
 {
     static const struct {

@@ -1,5 +1,5 @@
-// The scheduler under random walks of events: a book of who holds what, kept from commands alone,
-// and what has to hold in it whatever happens. One seed replays one walk exactly.
+// Tests the scheduler with random walks of events. A ledger of holders, kept from the commands
+// alone, must satisfy the invariants after each event. A seed replays its walk exactly.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ struct walk {
     } jobs[JOBS];
     struct gang {
         bool used, placed, leaving;
-        int handle, job, slots, pool; // job: index
+        int handle, job, slots, pool; // index
         struct sched_gang_spec spec;
         int64_t since;
     } gangs[GANGS];
@@ -116,7 +116,7 @@ static bool refuses(const struct gang *g, int agent)
     return false;
 }
 
-// Takes places for a gang; they have to be free, where it may run, each once.
+// Takes places for a gang: each must be free, allowed for the gang, and used once.
 static void take(struct walk *w, int tag, const struct sched_place *places, size_t count)
 {
     struct gang *g = &w->gangs[tag];
@@ -171,7 +171,7 @@ static void book_start(struct walk *w, const struct sched_command *c)
     EXPECT(w, g->used && c->gang == g->handle && g->pool == j->spec.pool);
     take(w, (int)c->tag, c->places, c->count);
     if (!g->spec.max_slots) {
-        g->spec.excluded[0] = c->places[0].agent; // where it is; it refuses none
+        g->spec.excluded[0] = c->places[0].agent; // the gang's present agent; it excludes none
         return;
     }
     EXPECT(w, !j->spec.limit || job_held(w, g->job) <= j->spec.limit);
@@ -283,7 +283,7 @@ static void check_reason(struct walk *w, int tag)
         EXPECT(w, !may_hold(w, g));
 }
 
-// Every gang that waits for slots stands in the queue, once, as many before it as it is told.
+// Every waiting gang with slots is in the queue once, at the position that the scheduler reports.
 static void check_queue(struct walk *w, int pool)
 {
     int64_t tags[GANGS];
@@ -436,7 +436,7 @@ static void change_team(struct walk *w, int t)
     struct team *team = &w->teams[t];
     struct sched_team_spec spec = {1 + below(w, 3000), one_in(w, 3) ? below(w, 10) : 0,
                                    one_in(w, 3) ? 1 + below(w, 12) : 0};
-    int parent = below(w, t ? t : 1); // with a smaller index
+    int parent = below(w, t ? t : 1); // a smaller index
     if (t == SCHED_ROOT || (team->used && !one_in(w, 4))) {
         team->spec = spec;
         sched_team_set(w->s, team->handle, &spec);
@@ -456,7 +456,7 @@ static struct sched_job_spec any_job(struct walk *w, int team)
     return (struct sched_job_spec){.pool = below(w, POOLS),
                                    .team = w->teams[team].handle,
                                    .priority = 41 + below(w, 3),
-                                   .order = place * 100000 + nth, // no two are equal
+                                   .order = place * 100000 + nth, // unique
                                    .limit = one_in(w, 4) ? 1 + below(w, 12) : 0,
                                    .weight = one_in(w, 4) ? 1 + below(w, 4000) : SCHED_WEIGHT_ONE,
                                    .service = one_in(w, 3) ? below(w, 200) * HOUR : 0};
@@ -484,7 +484,7 @@ static void change_job(struct walk *w, int j)
         sched_job_remove(w->s, job->handle);
         job->used = false;
     } else if (one_in(w, 3)) {
-        if (!one_in(w, 3)) { // the rest seldom moves
+        if (!one_in(w, 3)) { // the others rarely move
             spec.pool = job->spec.pool;
             spec.team = job->spec.team;
             team = job->team;
@@ -528,7 +528,7 @@ static void end_gang(struct walk *w, int tag)
     w->gangs[tag].used = false;
 }
 
-// It has left and waits again.
+// It left and waits again.
 static void leave(struct walk *w, int tag)
 {
     struct gang *g = &w->gangs[tag];
@@ -583,7 +583,7 @@ static void event(struct walk *w)
 
 // --- properties ----------------------------------------------------------------------------------
 
-// Carries out every drain at once until nothing is left to decide; returns the starts and drains.
+// Executes all drains at once until no decision is left; returns the number of starts and drains.
 static size_t settle(struct walk *w)
 {
     size_t total = 0;
@@ -602,14 +602,14 @@ static size_t settle(struct walk *w)
     }
 }
 
-// When nobody leaves, nobody is too young to leave, and still nothing starts, then nobody who may
-// hold more fits into what is free.
+// If no gang leaves, none is protected by min_runtime and none starts, then no waiting gang that
+// may hold more slots fits into the free ones.
 static void check_no_waste(struct walk *w)
 {
     size_t done = 1;
     for (int i = 0; done; i++) {
         if (i == 6)
-            return; // levels and debts change all the time
+            return; // levels and debts change continuously
         advance(w, 11 * MINUTE);
         done = settle(w);
     }
@@ -649,7 +649,8 @@ static uint64_t walk(uint64_t seed, int events, size_t *drains)
         sched_check(w->s);
         if (one_in(w, 3))
             continue;
-        for (int passes = 0; book(w); passes++) // what a pass decides can change ranks, but not on
+        for (int passes = 0; book(w);
+             passes++) // the decisions of a pass may change ranks, but not endlessly
             EXPECT(w, passes < PASSES_MOST);
         EXPECT(w, sched_next_pass(w->s) > w->now);
         check_all(w);
@@ -665,7 +666,7 @@ static uint64_t walk(uint64_t seed, int events, size_t *drains)
     return digest;
 }
 
-// SCHED_SEED and SCHED_WALKS in the environment: other walks, or more of them.
+// The environment variables SCHED_SEED and SCHED_WALKS choose another walk, or more of them.
 static void test_walk(void **state)
 {
     (void)state;

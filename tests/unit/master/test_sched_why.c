@@ -1,5 +1,5 @@
-// The scheduler on itself: why a gang waits, with the numbers that a sentence needs, its place in
-// the queue, and about when it starts where that can be known.
+// Tests of explanations: why a gang waits, with the numbers for a sentence, its position in the
+// queue, and its estimated start where that can be known.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +54,7 @@ static void test_reasons(void **state)
     SCENES_RUN(scenes);
 }
 
-// With fewer slots it would start now: that is only said where it is so.
+// The smaller size that would start now is reported only where it is true.
 static void test_with_fewer(void **state)
 {
     static const struct scene scenes[] = {

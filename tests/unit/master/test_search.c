@@ -1,4 +1,5 @@
-// Searchers: commands of `single`, drawing of hyperparameters, saved and restored state.
+// Tests of searchers: the commands of `single`, drawing of hyperparameters, saved and restored
+// state.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,7 @@ static struct search_commands tell(struct search *s, enum search_event_kind kind
 {
     struct search_commands commands;
     struct search_event event = {.kind = kind, .request_id = "1", .fraction = 0.25, .end = end};
-    search_tell(s, &event, &commands);
+    search_handle_event(s, &event, &commands);
     return commands;
 }
 
@@ -107,7 +108,7 @@ static void ends_with(enum search_end end, enum search_end outcome)
     assert_int_equal(commands.items[0].outcome, outcome);
     search_commands_free(&commands);
     commands = tell(s, SEARCH_TRIAL_ENDED, end);
-    assert_int_equal(commands.count, 0); // it is over once
+    assert_int_equal(commands.count, 0); // it ends only once
     search_free(s);
 }
 
@@ -140,7 +141,7 @@ static void test_restore(void **state)
     saved = search_snapshot(s);
     assert_int_equal(search_restore(config, 3, saved, &again, &e), 0);
     commands = tell(again, SEARCH_TRIAL_ENDED, SEARCH_END_ERROR);
-    assert_int_equal(commands.count, 0); // it remembers that it is over
+    assert_int_equal(commands.count, 0); // it remembers that it has ended
     search_free(again);
     assert_int_equal(search_restore(config, 3, "{\"rng\":\"x\"}", &again, &e), ERR_CORRUPT);
     assert_int_equal(search_restore(config, 3, "{", &again, &e), ERR_CORRUPT);

@@ -1,5 +1,5 @@
-// Searches of many trials, played with made-up trainings: every search ends, never runs more than
-// it may, tries what it should, and goes on the same after it was saved and taken up anywhere.
+// Tests searches with many trials on simulated trainings: every search ends, never runs more trials
+// than allowed, tries the right points, and continues identically after a restore at any moment.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ struct play {
     int over;
     enum search_end outcome;
     bool restarts;      // saved and restored after every event
-    int fails, refuses; // one in so many trials; 0: none
+    int fails, refuses; // one in this many trials; 0: none
 };
 
 static void obey(struct play *p, struct search_commands *commands)
@@ -87,7 +87,7 @@ static void tell(struct play *p, struct search_event event, int64_t number)
     snprintf(id, sizeof id, "%lld", (long long)number);
     event.request_id = id;
     char *before = search_snapshot(p->search);
-    search_tell(p->search, &event, &commands);
+    search_handle_event(p->search, &event, &commands);
     char *after = search_snapshot(p->search);
     assert_true(search_changed(p->search) || !strcmp(before, after));
     free(before);
@@ -118,7 +118,7 @@ static void play_free(struct play *p)
     free(p);
 }
 
-// A trial's metric at a time: better the longer it trains, each from a place of its own.
+// The metric of a trial at a time: it improves with training, from a start that differs per trial.
 static double metric_of(int64_t trial, double time)
 {
     return (double)(trial * 7919 % 101) / 101 + 1 / (1 + time);
@@ -136,7 +136,7 @@ static void end_trial(struct play *p, struct played *t)
     tell(p, (struct search_event){.kind = SEARCH_TRIAL_ENDED, .end = end}, t->number);
 }
 
-// One trial, chosen at random, gets on by a step of time, or ends.
+// Advances one randomly chosen trial by a step of time, or ends it.
 static void step(struct play *p, double whole)
 {
     size_t chosen = rng_below(&p->rng, (uint32_t)p->running), at = 0;
@@ -160,7 +160,7 @@ static void run(struct play *p, double whole)
 {
     tell(p, (struct search_event){.kind = SEARCH_BEGIN}, 0);
     while (!p->over) {
-        assert_true(p->running > 0); // else it waits for ever
+        assert_true(p->running > 0); // otherwise it would wait forever
         step(p, whole);
     }
     assert_int_equal(p->running, 0);
@@ -180,12 +180,12 @@ static struct play *play(const char *searcher, uint64_t seed)
     return play_new(config, seed);
 }
 
-// "time>goOn: trial=metric .., .." of every rung of the first bracket.
+// "time>goOn: trial=metric .., .." for every rung of the first bracket.
 static void expect_ladder(const struct play *p, const char *wanted)
 {
     char text[512] = "";
     size_t r, m, used = 0;
-    json_t *brackets = search_ladder(p->search), *rung, *mark;
+    json_t *brackets = search_rungs(p->search), *rung, *mark;
     json_array_foreach(jget(json_array_get(brackets, 0), "rungs"), r, rung)
     {
         used += (size_t)snprintf(text + used, sizeof text - used,
@@ -243,14 +243,14 @@ static void test_refused_points_are_drawn_anew(void **state)
     struct play *p = play("\"name\":\"random\",\"max_trials\":6,\"max_concurrent_trials\":2", 1);
     p->refuses = 3;
     run(p, 4);
-    assert_int_equal(p->count, 8); // 3 and 6 do not count
+    assert_int_equal(p->count, 8); // trials 3 and 6 do not count
     play_free(p);
     p = play("\"name\":\"random\",\"max_trials\":6,\"max_concurrent_trials\":1", 1);
     p->refuses = 1;
     tell(p, (struct search_event){.kind = SEARCH_BEGIN}, 0);
     while (!p->over)
         end_trial(p, &p->trials[p->count - 1]);
-    assert_int_equal(p->count, 100); // and then it gives up
+    assert_int_equal(p->count, 100); // then the search gives up
     assert_int_equal(p->outcome, SEARCH_END_ERROR);
     play_free(p);
 }
@@ -259,7 +259,7 @@ static void test_grid(void **state)
 {
     (void)state;
     struct play *p = play("\"name\":\"grid\",\"max_concurrent_trials\":5", 1);
-    p->refuses = 4; // a point that is refused is not tried again
+    p->refuses = 4; // a rejected point is not tried again
     run(p, 3);
     assert_int_equal(p->count, 4 * 3 * 2);
     for (size_t i = 0; i < p->count; i++)
@@ -300,7 +300,7 @@ static void test_grid_that_is_too_large(void **state)
     "\"name\":\"async_halving\",\"num_rungs\":3,\"divisor\":4,\"max_trials\":40,"                  \
     "\"max_concurrent_trials\":6,\"max_time\":32"
 
-// One after the other, so that it can be reckoned by hand: rungs at 2, 8 and 32.
+// One trial after the other, so that the result can be computed by hand: rungs at 2, 8 and 32.
 static void test_rungs(void **state)
 {
     (void)state;
@@ -313,13 +313,14 @@ static void test_rungs(void **state)
     for (int i = 0; i < 9; i++) {
         struct search_event report = {.kind = SEARCH_VALIDATED, .metric = metrics[i], .time = 1};
         tell(p, report, i + 1);
-        assert_false(p->trials[i].stopping); // no rung yet
+        assert_false(p->trials[i].stopping); // no rung so far
         report.time = 2;
         tell(p, report, i + 1);
         assert_int_equal(p->trials[i].stopping, stops[i]);
     }
     expect_ladder(p, "2>2: 9=1 8=2 5=3 6=3.5 3=4 1=5 2=6 7=8 4=9; 8>0:; 32>0:; ");
-    // The first at the second rung goes on, and one that jumps over it to the top always stops.
+    // The first trial at the second rung continues; a trial that jumps to the top rung always
+    // stops.
     struct search_event report = {.kind = SEARCH_VALIDATED, .metric = 7, .time = 8};
     tell(p, report, 1);
     assert_false(p->trials[0].stopping);
@@ -400,7 +401,7 @@ static void test_more_brackets_than_trials(void **state)
     json_decref(config);
 }
 
-// The same play with and without restarts between all events comes to the same trials.
+// The same simulation with and without restores after every event creates the same trials.
 static void test_taken_up_again(void **state)
 {
     (void)state;
@@ -427,7 +428,7 @@ static void test_taken_up_again(void **state)
     }
 }
 
-// What diverges never goes on, not even as the first, whichever way is better.
+// A diverging trial never continues, not even as the first one, for minimization and maximization.
 static void test_no_number(void **state)
 {
     (void)state;
@@ -444,7 +445,7 @@ static void test_no_number(void **state)
         tell(p, (struct search_event){.kind = SEARCH_VALIDATED, .metric = 1e300, .time = 2}, 3);
         assert_true(p->trials[0].stopping);
         assert_true(p->trials[1].stopping);
-        assert_false(p->trials[2].stopping); // the best of those there are
+        assert_false(p->trials[2].stopping); // the best trial so far
         play_free(p);
     }
 }

@@ -1,4 +1,4 @@
-// The simulator on traces that can be worked out by hand, and what holds of every run.
+// Tests of the simulator: traces that can be computed by hand, and invariants of every run.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ struct scene {
     struct simulate_figures figures;
 };
 
-// Team "a" with user 1, team "b" with user 3; nodes of so many slots.
+// Team "a" with user 1, team "b" with user 3; nodes with this many slots.
 static struct scene make_scene(enum sched_policy policy, size_t nodes, int slots)
 {
     struct scene s = {.teams = {{"a", SCHED_NONE, SCHED_WEIGHT_ONE, 0, 0},
@@ -93,7 +93,8 @@ static void one_job_takes_its_time(void **state)
     }
 }
 
-// 0: 4 slots for 100 s; 10: 4 slots for 10 s; 20: 1 slot for 5 s. In order: ends 100, 110, 115.
+// Submissions 0: 4 slots for 100 s; 10: 4 slots for 10 s; 20: 1 slot for 5 s. FIFO ends: 100, 110,
+// 115.
 static void fifo_keeps_the_order(void **state)
 {
     (void)state;
@@ -118,8 +119,8 @@ static void fifo_keeps_the_order(void **state)
     simulate_figures_free(&s.figures);
 }
 
-// A hole of 1 slot until 100, when the second job can start: what ends by then goes first, and what
-// would not waits for it.
+// One slot is free until 100, when the second job can start. A job that ends by then goes first; a
+// longer job waits.
 static void easy_fills_holes_by_durations(void **state)
 {
     (void)state;
@@ -129,7 +130,7 @@ static void easy_fills_holes_by_durations(void **state)
     add(&s, 20, 1, 200, 1);
     add(&s, 30, 1, 60, 1);
     run(&s);
-    check_near(s.figures.wait[0].max, 90); // the third, behind the second
+    check_near(s.figures.wait[0].max, 90); // the third job, behind the second
     check_near(s.figures.wait[0].mean, 45);
     check_near(s.figures.wait[1].max, 90);
     check_near(s.figures.makespan, 310);
@@ -137,7 +138,8 @@ static void easy_fills_holes_by_durations(void **state)
     simulate_figures_free(&s.figures);
 }
 
-// A job of higher priority takes the slots of another, whose way is longer by all that it pays.
+// A job of a higher priority preempts another, whose completion is later by everything that it
+// pays.
 static void preemption_costs_add_up(void **state)
 {
     (void)state;
@@ -157,7 +159,7 @@ static void preemption_costs_add_up(void **state)
     simulate_figures_free(&s.figures);
 }
 
-// Ends while it should be leaving: it is done, and pays nothing.
+// The gang ends during its drain: it is complete and pays nothing.
 static void a_job_may_end_while_it_drains(void **state)
 {
     (void)state;
@@ -192,10 +194,10 @@ static void what_can_never_run_is_left_out(void **state)
     (void)state;
     struct scene s = make_scene(SCHED_POLICY_FAIR_SHARE, 2, 4);
     s.teams[2].maximum = 3;
-    add(&s, 0, 9, 100, 1); // more than the cluster
+    add(&s, 0, 9, 100, 1); // more than the cluster has
     add(&s, 1, 5, 100, 1);
-    s.jobs[1].one_node = true; // more than a node
-    add(&s, 2, 4, 100, 3);     // more than its team may have
+    s.jobs[1].one_node = true; // more than a node has
+    add(&s, 2, 4, 100, 3);     // more than its team may hold
     add(&s, 3, 5, 100, 1);
     run(&s);
     assert_int_equal(s.figures.too_large, 3);
@@ -205,8 +207,8 @@ static void what_can_never_run_is_left_out(void **state)
     simulate_figures_free(&s.figures);
 }
 
-// Team a has everything for two days and jobs to follow; b's one job of 4 slots is entitled to all
-// of its 2 of 4 slots and, in order, gets none of them.
+// Team a holds all slots for two days and has more jobs; the job of team b wants 4 slots, is
+// entitled to 2 of 4, and gets none with FIFO.
 static void shares_are_measured_in_windows_of_24_hours(void **state)
 {
     (void)state;
@@ -229,7 +231,7 @@ static void a_team_without_work_waiting_has_no_window(void **state)
     struct scene s = make_scene(SCHED_POLICY_FIFO, 1, 4);
     add(&s, 0, 4, 80000, 1);
     add(&s, 0, 4, 80000, 1);  // waits less than a day
-    add(&s, 500000, 4, 9, 3); // after a time of nothing
+    add(&s, 500000, 4, 9, 3); // after a time without events
     run(&s);
     assert_true(isnan(s.figures.share));
     check_near(s.figures.makespan, 500009);
@@ -238,7 +240,7 @@ static void a_team_without_work_waiting_has_no_window(void **state)
 
 // --- of every run --------------------------------------------------------------------------------
 
-// Some hundred jobs of two teams, priorities and sizes, elastic ones among them.
+// Several hundred jobs of two teams with different priorities and sizes, some of them elastic.
 static void fill(struct scene *s, uint64_t seed)
 {
     struct rng rng;
@@ -309,7 +311,7 @@ static void the_same_input_gives_the_same_figures(void **state)
     assert_int_equal(memcmp(f->bins, g->bins, f->bin_count * sizeof *f->bins), 0);
     assert_int_equal(f->preemptions, g->preemptions);
     assert_int_equal(f->events, g->events);
-    assert_int_equal(f->decision.count, 0); // no clock was given
+    assert_int_equal(f->decision.count, 0); // no clock was passed
     simulate_figures_free(&a.figures);
     simulate_figures_free(&b.figures);
 }

@@ -1,4 +1,4 @@
-// What `muster simulate` does around the simulator: windows, packed files, options, the drawing.
+// Tests of `muster simulate` around the simulator: windows, compressed files, options, the drawing.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -160,7 +160,8 @@ static void the_drawing_names_lines_and_units(void **state)
     assert_int_equal(count_of(text, "hours since the first submission"), 2);
     assert_int_equal(count_of(text, ">Slots in use<") + count_of(text, ">Jobs waiting<"), 2);
     assert_int_equal(count_of(text, "<polyline"), 4);
-    assert_int_equal(count_of(text, "stroke-dasharray=\"7 3\""), 3); // twice drawn, once named
+    assert_int_equal(count_of(text, "stroke-dasharray=\"7 3\""),
+                     3); // drawn twice, in the legend once
     assert_null(strstr(text, "nan"));
     buf_free(&svg);
     for (int i = 0; i < 2; i++)

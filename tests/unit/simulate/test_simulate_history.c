@@ -1,4 +1,4 @@
-// A store's history as a trace: what is taken of its rows, and what is said of other files.
+// Tests the history of a store as a trace, and the errors of other files.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,10 +44,10 @@ static const char rows[] =
     " (4, 1, 'u', 't4', 'COMPLETED', '{}', 0, 0, 9);"
     "INSERT INTO allocations (id, trial_id, epoch, state, slots, pool, queued_at, started_at,"
     " ended_at, least_slots) VALUES"
-    // twice on 4 slots, 100 s and 50 s
+    // two runs on 4 slots, 100 s and 50 s
     " ('a1', 1, 1, 'TERMINATED', 4, 'gpu', 100000000, 110000000, 210000000, 0),"
     " ('a2', 1, 2, 'TERMINATED', 4, 'gpu', 300000000, 310000000, 360000000, 0),"
-    // elastic: 100 s on 2 slots, then 60 s on 8 until the newest time in the store
+    // elastic: 100 s on 2 slots, then 60 s on 8 slots until the newest time in the store
     " ('b1', 2, 1, 'TERMINATED', 2, 'gpu', 50000000, 60000000, 160000000, 2),"
     " ('b2', 2, 2, 'RUNNING', 8, 'gpu', 160000000, 340000000, NULL, 2),"
     " ('c1', 3, 1, 'QUEUED', 8, 'gpu', 400000000, NULL, NULL, 0),"
@@ -126,7 +126,8 @@ static void workspaces_and_agents_come_with_them(void **state)
     (void)state;
     struct history h;
     char *path = store_path();
-    assert_int_equal(history_read(path, "gpu", 0, INT64_MAX, &h, NULL), 0); // the file itself
+    assert_int_equal(history_read(path, "gpu", 0, INT64_MAX, &h, NULL),
+                     0); // the path of the file itself
     free(path);
     const struct simulate_team *team = &h.trace.teams[trace_team(&h.trace, "vision")];
     assert_int_equal(team->weight, 2500);

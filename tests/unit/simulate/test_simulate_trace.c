@@ -1,4 +1,4 @@
-// Traces and teams from text: what is read, and what is said of every kind of fault.
+// Tests traces and teams from text: the values read, and the error of every kind of fault.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 static int read_bytes(struct trace *t, const char *text, size_t len, struct error *e)
 {
-    char *copy = malloc(len ? len : 1); // exactly so long, for the address sanitizer
+    char *copy = malloc(len ? len : 1); // the exact length, for the address sanitizer
     memcpy(copy, text, len);
     int err = trace_read_jobs(t, copy, len, "t.csv", 0, INT64_MAX, e);
     free(copy);
@@ -42,9 +42,9 @@ static void columns_go_by_their_names(void **state)
                                "\r\n"
                                "text,,,0,1,,3");
     assert_int_equal(t.job_count, 2);
-    const struct simulate_job *j = &t.jobs[1]; // sorted by submission
+    const struct simulate_job *j = &t.jobs[1]; // by time of submission
     assert_int_equal(t.jobs[0].submit, 3 * S);
-    assert_int_equal(t.jobs[0].length, 1); // nothing is done in no time
+    assert_int_equal(t.jobs[0].length, 1); // the shortest job takes one microsecond
     assert_int_equal(t.jobs[0].min_slots, 1);
     assert_int_equal(t.jobs[0].priority, SCHED_PRIORITY_DEFAULT);
     assert_true(j->submit == 100 * S + S / 4 && j->length == S + S / 2);
@@ -84,7 +84,7 @@ static void many_teams_are_told_apart(void **state)
     struct buf text;
     buf_init(&text, 1 << 20);
     buf_puts(&text, TOP);
-    for (int i = 0; i < 2 * QUEUES * USERS; i++) // everybody comes twice
+    for (int i = 0; i < 2 * QUEUES * USERS; i++) // every user appears twice
         buf_printf(&text, "%d,1,5,u%d,q%d\n", i, i / QUEUES % USERS, i % QUEUES);
     struct trace t = read_good(buf_str(&text));
     assert_int_equal(t.team_count, QUEUES * (USERS + 1));
@@ -174,7 +174,7 @@ static void a_cut_text_never_reads_on(void **state)
     for (size_t len = 0; len < sizeof text; len++) {
         struct trace t = {0};
         struct error e = {0};
-        read_bytes(&t, text, len, &e); // the sanitizers look on
+        read_bytes(&t, text, len, &e); // the sanitizers check this
         assert_true(t.job_count <= 2);
         trace_free(&t);
     }
