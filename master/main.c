@@ -25,6 +25,7 @@
 #include "master/http/memory.h"
 #include "master/http/server.h"
 #include "master/kernel/core.h"
+#include "master/modules.h"
 #include "master/notify/log_followers.h"
 #include "master/notify/webhook_delivery.h"
 #include "master/relocate.h"
@@ -640,6 +641,7 @@ static int start_services(struct master *m, struct error *e)
     if (rc)
         return rc;
     const struct core_options core = {
+        .modules = master_modules,
         .cluster_id = m->cluster.id,
         .cluster_name = m->cluster.name,
         .master_url = o->master_url ? o->master_url : "",

@@ -11,10 +11,10 @@
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "master/calls/experiment_verbs.h"
-#include "master/ingest/logs.h"
-#include "master/kernel/handlers.h"
+#include "master/calls/module.h"
 #include "master/kernel/workers.h"
 #include "master/lifecycle/lifecycle.h"
+#include "master/retention/log_expiry.h"
 #include "master/teams/roles.h"
 #include "master/teams/teams.h"
 

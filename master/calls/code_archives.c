@@ -130,31 +130,48 @@ static void cleared(struct core *c, struct work *work)
     clearing_free(work);
 }
 
+struct code_archives {
+    int64_t *archives; // whose parts may have no owner
+    size_t count;
+    uint64_t commit; // not before this one
+};
+
+void files_init(struct core *c)
+{
+    c->archives = xcalloc(1, sizeof *c->archives);
+}
+
+void files_end(struct core *c)
+{
+    free(c->archives->archives);
+    free(c->archives);
+}
+
 void files_check(struct core *c, int64_t archive)
 {
     if (!archive)
         return;
-    c->loose.archives =
-        xrealloc(c->loose.archives, (c->loose.count + 1) * sizeof *c->loose.archives);
-    c->loose.archives[c->loose.count++] = archive;
-    c->loose.commit = c->submitted + (c->batch && !db_batch_empty(c->batch));
+    c->archives->archives =
+        xrealloc(c->archives->archives, (c->archives->count + 1) * sizeof *c->archives->archives);
+    c->archives->archives[c->archives->count++] = archive;
+    c->archives->commit = c->submitted + (c->batch && !db_batch_empty(c->batch));
 }
 
 void files_pass(struct core *c)
 {
-    if (!c->loose.count || atomic_load(&c->committed) < c->loose.commit)
+    if (!c->archives->count || atomic_load(&c->committed) < c->archives->commit)
         return;
     struct clearing *n = xcalloc(1, sizeof *n);
     n->work = (struct work){.run = clear, .done = cleared, .drop = clearing_free};
     n->db = loop_db(c);
-    n->archives = c->loose.archives;
-    n->count = c->loose.count;
+    n->archives = c->archives->archives;
+    n->count = c->archives->count;
     if (workers_send(c->workers, &n->work, WORK_SLOW, NULL)) {
         free(n); // at the next turn
         return;
     }
-    c->loose.archives = NULL;
-    c->loose.count = 0;
+    c->archives->archives = NULL;
+    c->archives->count = 0;
 }
 
 int files_load(struct core *c, struct error *e)

@@ -27,7 +27,5 @@ void files_free(struct files *f);
 // Core thread.
 void files_store(struct core *c, const struct files *f); // the definition, into this turn's batch
 void files_check(struct core *c, int64_t archive); // after this turn's commit; 0: nothing to check
-void files_pass(struct core *c);                   // at the end of a turn
-int files_load(struct core *c, struct error *e);   // at start
 
 #endif

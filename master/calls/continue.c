@@ -10,9 +10,9 @@
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "master/calls/feasibility.h"
+#include "master/calls/module.h"
 #include "master/calls/queue_moves.h"
 #include "master/ingest/log_policies.h"
-#include "master/kernel/handlers.h"
 #include "master/kernel/workers.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/retention/gc.h"
@@ -197,7 +197,7 @@ static int go_on(struct core *c, struct experiment *x, struct continuation *n)
     l->search = search;
     l->progress = 0;
     l->priority =
-        (int)jget_int(jget(l->config, "resources"), "priority", steer_default_priority(l->pool));
+        (int)jget_int(jget(l->config, "resources"), "priority", pool_default_priority(l->pool));
     STORE(c, EXPERIMENT_PATCH, "nnnnini", (int64_t)l->priority, x->id);
     steer_requeue(c, l);
     active_experiment_schedule(c, l);

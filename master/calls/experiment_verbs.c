@@ -9,12 +9,13 @@
 #include "master/calls/experiment_verbs.h"
 #include "master/calls/external_ids.h"
 #include "master/calls/feasibility.h"
+#include "master/calls/module.h"
 #include "master/calls/queue_moves.h"
-#include "master/ingest/logs.h"
-#include "master/kernel/handlers.h"
+#include "master/calls/removal.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/lifecycle/unmanaged.h"
 #include "master/retention/gc.h"
+#include "master/retention/log_expiry.h"
 #include "master/teams/teams.h"
 
 // --- verbs ---------------------------------------------------------------------------------------
@@ -22,8 +23,9 @@
 static int tell(struct core *c, struct experiment *x, enum experiment_event ev, struct error *e)
 {
     bool detached = x->active && x->active->unmanaged && !experiment_is_terminal(x->state);
-    return detached && ev != EXPERIMENT_EV_DELETE ? detached_verb(c, x, ev, e)
-                                                  : experiment_event(c, x, ev, e);
+    if (ev == EXPERIMENT_EV_DELETE)
+        return removal_begin(c, x, e);
+    return detached ? detached_verb(c, x, ev, e) : experiment_event(c, x, ev, e);
 }
 
 static int set_archived(struct core *c, struct experiment *x, bool archived, struct error *e)

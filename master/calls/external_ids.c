@@ -5,8 +5,14 @@
 
 #include "base/arena.h"
 #include "base/hash.h"
+#include "master/calls/module.h"
 
 enum { FIRST_SLOTS = 64 };
+
+struct names { // a hash table; size: 0 or a power of two
+    struct name **slots;
+    size_t size, count;
+};
 
 struct name { // in the list of its slot
     struct name *next;
@@ -50,7 +56,7 @@ static void grow(struct names *n)
 
 void names_set(struct core *c, struct experiment *x, const char *text)
 {
-    struct names *n = &c->names;
+    struct names *n = c->names;
     size_t len = strlen(text) + 1;
     struct name *name = xcalloc(1, sizeof *name + len);
     must(!x->name);
@@ -66,7 +72,7 @@ void names_set(struct core *c, struct experiment *x, const char *text)
 
 void names_forget(struct core *c, struct experiment *x)
 {
-    struct names *n = &c->names;
+    struct names *n = c->names;
     if (!x->name)
         return;
     struct name **at = &n->slots[x->name->hash & (n->size - 1)];
@@ -81,7 +87,7 @@ void names_forget(struct core *c, struct experiment *x)
 struct experiment *names_find(const struct core *c, const struct workspace *ws, enum kind kind,
                               const char *text)
 {
-    const struct names *n = &c->names;
+    const struct names *n = c->names;
     uint64_t hash = hash_of(text);
     struct name *name = n->size ? n->slots[hash & (n->size - 1)] : NULL;
     for (; name; name = name->next)
@@ -114,10 +120,19 @@ int names_load(struct core *c, struct error *e)
     return more < 0 ? db_unreadable(c->reader, e) : 0;
 }
 
+void names_init(struct core *c)
+{
+    c->names = xcalloc(1, sizeof *c->names);
+}
+
+// The experiments have been freed already.
 void names_free(struct core *c)
 {
-    for (size_t i = 0; i < c->names.size; i++)
-        while (c->names.slots[i])
-            names_forget(c, c->names.slots[i]->x);
-    free(c->names.slots);
+    for (size_t i = 0; i < c->names->size; i++)
+        for (struct name *name = c->names->slots[i], *next; name; name = next) {
+            next = name->next;
+            free(name);
+        }
+    free(c->names->slots);
+    free(c->names);
 }

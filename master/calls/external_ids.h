@@ -18,7 +18,4 @@ struct experiment *names_find(const struct core *c, const struct workspace *ws, 
 int names_check_move(struct core *c, const struct experiment *x, const struct workspace *to,
                      struct error *e);
 
-int names_load(struct core *c, struct error *e); // after the experiments
-void names_free(struct core *c);
-
 #endif

@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "base/text/json.h"
+#include "master/calls/module.h"
 #include "master/kernel/change_events.h"
-#include "master/kernel/handlers.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/teams/teams.h"
 

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/text/json.h"
+#include "master/calls/module.h"
 #include "master/calls/queue_moves.h"
-#include "master/kernel/handlers.h"
 #include "master/lifecycle/lifecycle.h"
 
 // --- slots ---------------------------------------------------------------------------------------
@@ -460,7 +460,7 @@ static void write_details(struct json_writer *w, const struct pool *pool)
         jw_key(w, "priorityScheduler");
         jw_object(w);
         jw_kv_bool(w, "preemption", true);
-        jw_kv_int(w, "defaultPriority", steer_default_priority(pool));
+        jw_kv_int(w, "defaultPriority", pool_default_priority(pool));
         jw_object_end(w);
     }
     jw_object_end(w);

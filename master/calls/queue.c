@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/text/json.h"
+#include "master/calls/module.h"
 #include "master/calls/wait_reason.h"
-#include "master/kernel/handlers.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/teams/teams.h"
 

@@ -14,7 +14,7 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/kernel/handlers.h"
+#include "master/calls/module.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/teams/precedence.h"
 #include "master/teams/teams.h"
@@ -207,12 +207,6 @@ static int check_place(struct core *c, const struct request *rq, const struct ac
     return 0;
 }
 
-int steer_default_priority(const struct pool *pool)
-{
-    return pool->max_user_priority > SCHED_PRIORITY_DEFAULT ? pool->max_user_priority
-                                                            : SCHED_PRIORITY_DEFAULT;
-}
-
 // The pool's default priority and those below it are everybody's: a submission with one of them is
 // never refused. A job with a higher one is judged as if it were moved up from the last place of
 // the default priority.
@@ -222,7 +216,7 @@ int steer_check_config(struct core *c, const struct request *rq, const struct wo
     const json_t *resources = jget(config, "resources");
     const struct pool *pool = core_pool(c, jget_string(resources, "resource_pool", ""));
     const struct place was = {
-        .pool = pool, .priority = steer_default_priority(pool), .order = INT64_MAX};
+        .pool = pool, .priority = pool_default_priority(pool), .order = INT64_MAX};
     struct place now = was;
     now.priority = (int)jget_int(resources, "priority", was.priority);
     double weight = jget_double(resources, "weight", 1);

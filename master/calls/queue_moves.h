@@ -26,7 +26,6 @@ int steer_check(struct core *c, const struct request *rq, struct active_experime
 struct workspace;
 int steer_check_config(struct core *c, const struct request *rq, const struct workspace *ws,
                        const json_t *config, struct error *e);
-int steer_default_priority(const struct pool *pool); // of a job that names none
 
 // Puts a job that is continued behind all others of its pool, and stores its place.
 void steer_requeue(struct core *c, struct active_experiment *l);

@@ -9,6 +9,8 @@
 #include "base/text/json.h"
 #include "master/calls/code_archives.h"
 #include "master/calls/external_ids.h"
+#include "master/calls/module.h"
+#include "master/calls/removal.h"
 #include "master/kernel/loop.h"
 #include "master/kernel/workers.h"
 #include "master/lifecycle/lifecycle.h"
@@ -111,7 +113,7 @@ static void removed(struct core *c, struct work *work)
     removal_free(work);
 }
 
-int removal_check(struct core *c, const struct experiment *x, struct error *e)
+static int removal_check(struct core *c, const struct experiment *x, struct error *e)
 {
     struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_HELD, "i", x->id);
     int err = 0, found = db_next(rows);
@@ -129,7 +131,7 @@ int removal_check(struct core *c, const struct experiment *x, struct error *e)
     return err;
 }
 
-void removal_start(struct core *c, struct experiment *x)
+static void removal_start(struct core *c, struct experiment *x)
 {
     struct removal *r = xcalloc(1, sizeof *r);
     r->work = (struct work){.run = remove_files, .done = removed, .drop = removal_free};
@@ -139,6 +141,18 @@ void removal_start(struct core *c, struct experiment *x)
         return;
     removal_free(&r->work);
     experiment_event(c, x, EXPERIMENT_EV_DELETE_FAILED, NULL); // to be asked for again
+}
+
+int removal_begin(struct core *c, struct experiment *x, struct error *e)
+{
+    struct transition to = experiment_transition(x->state, EXPERIMENT_EV_DELETE);
+    bool begins = to.action == EXPERIMENT_DO_DELETE;
+    int err = begins ? removal_check(c, x, e) : 0;
+    if (!err)
+        err = experiment_event(c, x, EXPERIMENT_EV_DELETE, e);
+    if (!err && begins)
+        removal_start(c, x);
+    return err;
 }
 
 void removals_resume(struct core *c)

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/kernel/handlers.h"
+#include "master/calls/module.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/lifecycle/unmanaged.h"
 #include "master/teams/authz.h"

@@ -5,8 +5,8 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
+#include "master/calls/module.h"
 #include "master/calls/wait_reason.h"
-#include "master/kernel/handlers.h"
 #include "master/teams/teams.h"
 
 static const double seconds_an_hour = 3600;

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "base/text/json.h"
+#include "master/calls/module.h"
 #include "master/calls/queue_moves.h"
-#include "master/kernel/handlers.h"
+#include "master/calls/removal.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/teams/teams.h"
 
@@ -248,5 +249,5 @@ int core_task_delete(struct core *c, struct request *rq, struct error *e)
     if (!experiment_is_terminal(x->state))
         return error_set(e, ERR_CONFLICT, "%s %.64s has not ended: kill it first",
                          kind_words[x->kind].noun, rq->params[0]);
-    return experiment_event(c, x, EXPERIMENT_EV_DELETE, e);
+    return removal_begin(c, x, e);
 }

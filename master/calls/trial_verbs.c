@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/text/json.h"
-#include "master/kernel/handlers.h"
+#include "master/calls/module.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/lifecycle/unmanaged.h"
 #include "master/teams/teams.h"

@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text/json.h"
-#include "master/kernel/handlers.h"
+#include "master/calls/module.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/lifecycle/retries.h"
 #include "master/teams/teams.h"

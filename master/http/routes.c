@@ -3,9 +3,14 @@
 
 #include "master/http/routes.h"
 
+#include "master/calls/module.h"
 #include "master/ingest/log_parse.h"
 #include "master/ingest/metric_parse.h"
-#include "master/kernel/handlers.h"
+#include "master/ingest/module.h"
+#include "master/lifecycle/module.h"
+#include "master/notify/module.h"
+#include "master/retention/module.h"
+#include "master/teams/module.h"
 #include "master/views/views.h"
 
 #include "master/http/routes_instead.h" // last: its words are short

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/kernel/handlers.h"
+#include "master/ingest/module.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/lifecycle/unmanaged.h"
 #include "master/retention/gc.h"

@@ -5,8 +5,7 @@
 
 #include "base/arena.h"
 #include "master/ingest/metric_summary.h"
-#include "master/kernel/loop.h"
-#include "master/lifecycle/lifecycle.h"
+#include "master/ingest/reports.h"
 
 enum { AGAIN_US = 100 * 1000 };
 
@@ -26,7 +25,7 @@ static void unlink_trial(struct trial *t)
 
 static void link_trial(struct core *c, struct trial *t)
 {
-    struct ring *head = &c->metrics_listing.due;
+    struct ring *head = &c->metrics->listing.due;
     if (!head->next)
         head->prev = head->next = head;
     t->due = (struct ring){head->prev, head};
@@ -87,7 +86,7 @@ static void have_a_turn(struct core *c, void *arg)
 
 void listing_flush(struct core *c)
 {
-    struct listing *l = &c->metrics_listing;
+    struct listing *l = &c->metrics->listing;
     l->credit += (double)(c->now - l->at) / 1e6 * LISTING_RATE;
     l->credit = l->credit > LISTING_BURST ? LISTING_BURST : l->credit;
     l->at = c->now;

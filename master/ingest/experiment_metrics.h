@@ -11,13 +11,10 @@
 
 #include <stdint.h>
 
+#include "master/kernel/objects.h"
 #include "master/kernel/timers.h"
 
 enum { LISTING_RATE = 2000, LISTING_BURST = 500 }; // values a second, at once
-
-struct ring {
-    struct ring *prev, *next; // NULL: in none
-};
 
 struct listing {
     struct ring due; // of trials

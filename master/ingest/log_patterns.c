@@ -10,9 +10,8 @@
 #include "base/text/pattern_cache.h"
 #include "master/ingest/log_policies.h"
 #include "master/ingest/logs.h"
+#include "master/kernel/module.h"
 #include "master/kernel/workers.h"
-#include "master/lifecycle/lifecycle.h"
-#include "master/notify/webhooks.h"
 
 enum {
     LOOK_BYTES = 4096, // that are matched between two looks at the clock
@@ -181,7 +180,7 @@ static void apply(struct core *c, const struct log_watched *w)
         if (wish->policy >= 0)
             policies_heard(c, t, w->part->agent, wish);
         else if (wish->matched)
-            webhooks_line(c, t, w->part->agent, wish->trigger, wish->line);
+            CORE_DISPATCH(c, log_line_matched, c, t, w->part->agent, wish->trigger, wish->line);
     }
     say_unseen(c, t, w);
 }
@@ -209,7 +208,7 @@ static void add_part(struct core *c, struct log_watch *w, const struct log_part 
     if (!t || !p->chunk_count)
         return;
     *part = (struct log_watched){.part = p};
-    webhooks_wish(c, t, part);
+    CORE_DISPATCH(c, log_patterns_wanted, c, t, part);
     policies_wish(c, t, p->agent, part);
     w->count += part->count > 0;
     w->work.turn.user = t->active->experiment->user_id; // an agent sends the lines of one task

@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "master/ingest/log_parse.h"
 #include "master/ingest/log_patterns.h"
-#include "master/kernel/handlers.h"
+#include "master/ingest/module.h"
 #include "master/kernel/loop.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/teams/teams.h"
@@ -20,7 +20,6 @@ enum {
     LOOK_EVERY_US = 5 * 1000000,
     QUIET_US = 10 * 1000000,   // .. after which a tail is merged
     FORGET_US = 600 * 1000000, // .. and a task is; all it had is committed by then
-    EXPIRE_FIRST_US = 60 * 1000000,
 };
 
 // --- tasks whose logs grow -----------------------------------------------------------------------
@@ -151,13 +150,11 @@ static void look_at_quiet(struct core *c, void *arg)
         timer_set(&c->timers, &l->quiet, c->now + LOOK_EVERY_US);
 }
 
-struct logs *logs_new(struct core *c)
+struct logs *logs_new(void)
 {
     struct logs *l = xcalloc(1, sizeof *l);
     l->kit = log_watch_kit_new();
     l->quiet = (struct timer){.fire = look_at_quiet, .arg = l};
-    l->expire = (struct timer){.fire = logs_expire, .arg = l};
-    timer_set(&c->timers, &l->expire, c->now + EXPIRE_FIRST_US);
     return l;
 }
 
@@ -167,7 +164,6 @@ void logs_free(struct logs *l)
         free_task(l->tasks.items[i].value);
     if (l) {
         free(l->tasks.items);
-        free(l->expired_before);
         log_watch_kit_free(l->kit);
     }
     free(l);

@@ -1,6 +1,5 @@
-// The core's part of logs (logs.c): whose lines they are, their numbers, what was sent twice; the
-// merging of small chunks (logmerge.c) and the end of what is kept no longer (logkeep.c). Core
-// thread alone.
+// The core's part of logs (logs.c): whose lines they are, their numbers, what was sent twice;
+// and the merging of small chunks (log_merge.c). Core thread alone.
 #ifndef MUSTER_MASTER_INGEST_LOGS_H
 #define MUSTER_MASTER_INGEST_LOGS_H
 
@@ -31,15 +30,13 @@ struct log_task {        // one whose log grows, until it has been quiet for a w
 };
 
 struct logs {
-    struct by_id tasks;   // struct log_task by trial
-    struct timer quiet;   // of the next look at them
-    struct timer expire;  // of the next look for logs that are kept no longer
-    char *expired_before; // tasks up to this one have been looked at; NULL: none
+    struct by_id tasks; // struct log_task by trial
+    struct timer quiet; // of the next look at them
     struct log_watch_kit *kit;
 };
 
-struct logs *logs_new(struct core *c); // starts its timers
-void logs_free(struct logs *l);        // NULL is fine
+struct logs *logs_new(void);
+void logs_free(struct logs *l); // NULL is fine
 
 // A line of the master's own in a trial's log. `allocation`: "" or the one it is about.
 void logs_say(struct core *c, const struct trial *t, const char *allocation, const char *level,
@@ -51,10 +48,5 @@ void log_post_store(struct core *c, struct log_post *post);
 
 // logmerge.c: small chunks at the end of the task's log become one, soon.
 void logs_merge(struct core *c, struct log_task *t);
-
-// logkeep.c
-void logs_expire(struct core *c, void *arg);                                  // fires logs.expire
-void logs_retain(struct core *c, const struct experiment *x, int64_t days);   // -1: for ever
-int logs_read_days(const struct request *rq, int64_t *days, struct error *e); // of the body
 
 #endif

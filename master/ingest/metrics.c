@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "db/fold.h"
 #include "db/series_json.h"
 #include "master/ingest/metric_parse.h"
+#include "master/ingest/module.h"
 #include "master/ingest/reports.h"
-#include "master/kernel/handlers.h"
-#include "master/kernel/loop.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/lifecycle/unmanaged.h"
 
@@ -26,15 +26,35 @@ enum { IDS_AHEAD = 1 << 20 }; // of reports, that are put by in the store
 // Ids are never given twice: those up to a number in the store are spent when the master ends.
 static int64_t give_ids(struct core *c, size_t count)
 {
-    int64_t first = c->next_report;
-    c->next_report += (int64_t)count;
-    if (c->next_report > c->reports_put_by) {
+    int64_t first = c->metrics->next_report;
+    c->metrics->next_report += (int64_t)count;
+    if (c->metrics->next_report > c->metrics->reports_put_by) {
         char text[24];
-        c->reports_put_by = c->next_report + IDS_AHEAD;
-        snprintf(text, sizeof text, "%lld", (long long)c->reports_put_by);
+        c->metrics->reports_put_by = c->metrics->next_report + IDS_AHEAD;
+        snprintf(text, sizeof text, "%lld", (long long)c->metrics->reports_put_by);
         STORE(c, META_SET, "ss", "metric_ids", text);
     }
     return first;
+}
+
+struct metric_ingest *metric_ingest_new(void)
+{
+    return xcalloc(1, sizeof(struct metric_ingest));
+}
+
+void metric_ingest_free(struct metric_ingest *m)
+{
+    free(m);
+}
+
+int report_ids_load(struct core *c, struct error *e)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_META_GET, "s", "metric_ids");
+    int found = db_next(rows);
+    c->metrics->next_report = found == 1 ? strtoll(db_text(rows, 0), NULL, 10) : 1;
+    c->metrics->reports_put_by = c->metrics->next_report;
+    db_rows_close(rows);
+    return found < 0 ? db_unreadable(c->reader, e) : 0;
 }
 
 static bool ascends(const struct series_block *b)

@@ -14,9 +14,7 @@
 #include "master/ingest/logs.h"
 #include "master/ingest/metric_summary.h"
 #include "master/ingest/reports.h"
-#include "master/kernel/loop.h"
 #include "master/lifecycle/lifecycle.h"
-#include "master/notify/webhooks.h"
 
 enum {
     DIRTY_LISTED = 1, // the trial is in the list of this turn
@@ -34,8 +32,8 @@ enum { FLUSHES_AT_ONCE = 50, FLUSH_AGAIN_US = 100 * 1000 };
 static void list(struct core *c, struct trial *t)
 {
     if (!(t->dirty & DIRTY_LISTED)) {
-        t->dirty_next = c->dirty_trials;
-        c->dirty_trials = t;
+        t->dirty_next = c->metrics->dirty;
+        c->metrics->dirty = t;
     }
     t->dirty |= DIRTY_LISTED;
 }
@@ -119,8 +117,8 @@ void latest_write(struct core *c, struct trial *t)
     struct telling to = {c, t};
     char *summary = summary_text(t->summary);
     write_training(t);
-    STORE(c, TRIAL_SET_METRICS, "issii", t->steps, t->training.text, summary, c->next_report - 1,
-          t->id);
+    STORE(c, TRIAL_SET_METRICS, "issii", t->steps, t->training.text, summary,
+          c->metrics->next_report - 1, t->id);
     free(summary);
     summary_each_changed(t->summary, tell_group, &to);
     listing_report(c, t);
@@ -132,12 +130,12 @@ void latest_write(struct core *c, struct trial *t)
 // A bucket that fills by METRICS_FLUSHES a second.
 static bool may_flush(struct core *c)
 {
-    double filled = (double)(c->now - c->flushes_at) * METRICS_FLUSHES / 1e6;
-    c->flushes = fmin(c->flushes + filled, FLUSHES_AT_ONCE);
-    c->flushes_at = c->now;
-    if (c->flushes < 1)
+    double filled = (double)(c->now - c->metrics->flushes_at) * METRICS_FLUSHES / 1e6;
+    c->metrics->flushes = fmin(c->metrics->flushes + filled, FLUSHES_AT_ONCE);
+    c->metrics->flushes_at = c->now;
+    if (c->metrics->flushes < 1)
         return false;
-    c->flushes--;
+    c->metrics->flushes--;
     return true;
 }
 
@@ -153,9 +151,9 @@ static void flush_metrics(struct core *c, struct trial *t)
 
 void metrics_flush(struct core *c)
 {
-    while (c->dirty_trials) {
-        struct trial *t = c->dirty_trials;
-        c->dirty_trials = t->dirty_next;
+    while (c->metrics->dirty) {
+        struct trial *t = c->metrics->dirty;
+        c->metrics->dirty = t->dirty_next;
         if (t->dirty & DIRTY_PROGRESS)
             STORE(c, TRIAL_SET_PROGRESS, "di", t->progress, t->id);
         if (t->dirty & DIRTY_VALIDATION)
@@ -279,7 +277,7 @@ static void take_validation(struct core *c, struct trial *t, const struct series
     double value;
     char *text = workload_text(b, at);
     bool known = series_value(b, at, searcher_metric(t->active), &value);
-    webhooks_validation(c, t, b, at);
+    CORE_DISPATCH(c, validation_reported, c, t, b, at);
     if (b->steps[at] >= 0)
         store_with_checkpoint(c, t, b, at);
     if (known && isfinite(value))
@@ -354,12 +352,12 @@ static bool best_of(const struct active_experiment *l, const json_t *report, dou
     return isfinite(*out);
 }
 
-void metrics_load(struct trial *t, const char *training, const char *validation, const char *best,
-                  const char *summary)
+void metrics_load(struct trial *t, const struct stored_metrics *stored)
 {
     json_t *parsed = NULL;
-    load_report(&t->training, training);
-    load_report(&t->validation, validation);
+    const char *best = stored->best;
+    load_report(&t->training, stored->training);
+    load_report(&t->validation, stored->validation);
     if (t->validation.there)
         t->told_steps = t->validation.steps;
     if (best && !json_parse(best, strlen(best), "best validation", &parsed, NULL)) {
@@ -367,7 +365,8 @@ void metrics_load(struct trial *t, const char *training, const char *validation,
         t->has_best = best_of(t->active, parsed, &t->best);
         json_decref(parsed);
     }
-    t->summary = summary_new(summary);
+    t->summary = summary_new(stored->summary);
+    t->has_reports = stored->known > 0;
 }
 
 int metrics_catch_up(struct core *c, struct trial *t, int64_t known, struct error *e)

@@ -24,7 +24,4 @@ void core_event_left(struct core *c, const struct experiment *x);
 // That a workspace, its projects or its members did.
 void core_event_workspace(struct core *c, int64_t workspace_id);
 
-// loop.c: what this turn has to tell, the caller's (notes_free); NULL: nothing, or nobody listens.
-struct notes *events_of_turn(struct core *c);
-
 #endif

@@ -17,7 +17,8 @@
 #include "master/sched/sched.h"
 #include "master/storage.h"
 
-struct core; // opaque outside master/core
+struct core;        // opaque outside of the rooms of the core
+struct core_module; // module.h
 
 struct core_pool_option {
     const char *name;
@@ -27,15 +28,16 @@ struct core_pool_option {
 };
 
 struct core_options {
-    const char *cluster_id, *cluster_name; // kept in the store's meta table
-    const char *master_url;                // as agents and tasks reach it; "" : as each agent does
-    const struct storage *storage;         // where checkpoints may lie; lives as long as the core
-    const struct room *room;               // as long, too; NULL: there is room
-    int64_t agent_silence_us;              // 10 s
-    int64_t agent_reconnect_us;            // 30 s until a lost agent's allocations are given up
-    int64_t kill_grace_us;                 // SIGTERM -> SIGKILL, 10 s
-    int64_t preemption_timeout_us;         // 3600 s unless the experiment says otherwise
-    int64_t restart_backoff_us;            // from a first failure to the restart; 0: at once
+    const struct core_module *const *modules; // ends with NULL; master/modules.h
+    const char *cluster_id, *cluster_name;    // kept in the store's meta table
+    const char *master_url;        // as agents and tasks reach it; "" : as each agent does
+    const struct storage *storage; // where checkpoints may lie; lives as long as the core
+    const struct room *room;       // as long, too; NULL: there is room
+    int64_t agent_silence_us;      // 10 s
+    int64_t agent_reconnect_us;    // 30 s until a lost agent's allocations are given up
+    int64_t kill_grace_us;         // SIGTERM -> SIGKILL, 10 s
+    int64_t preemption_timeout_us; // 3600 s unless the experiment says otherwise
+    int64_t restart_backoff_us;    // from a first failure to the restart; 0: at once
     int64_t log_days; // logs are kept so long after the end of their task, when their experiment
                       // does not say; 0: for ever
     int64_t schedule_gap_us;              // passes of the scheduler are so far apart; 0: each turn

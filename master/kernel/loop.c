@@ -13,10 +13,9 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "master/audit.h"
-#include "master/calls/code_archives.h"
+#include "master/kernel/module.h"
 #include "master/kernel/state.h"
 #include "master/kernel/workers.h"
-#include "master/retention/gc.h"
 
 enum { TURN_MESSAGES = 256 };
 
@@ -253,19 +252,19 @@ static void end_turn(struct core *c)
     struct timer *due;
     while ((due = timers_due(&c->timers, c->now)))
         due->fire(c, due->arg);
-    if (c->sched_due)
-        allocations_schedule(c);
-    agents_answer_due(c);
-    metrics_flush(c);
-    experiments_free_ended(c);
+    CORE_DISPATCH(c, decide, c);
+    CORE_DISPATCH(c, flush, c);
+    CORE_DISPATCH(c, reap, c);
     if (c->batch && !db_batch_empty(c->batch)) {
         c->submitted++;
         db_commit(c->db, c->batch, committed, c);
         c->batch = NULL;
     }
-    struct notes *notes = events_of_turn(c);
-    if (notes)
-        outbox_add(c, (struct outgoing){.notes = notes});
+    if (c->notes) {
+        CORE_DISPATCH(c, describe, c, c->notes);
+        outbox_add(c, (struct outgoing){.notes = c->notes});
+        c->notes = NULL;
+    }
     for (; c->outbox.tagged < c->outbox.count; c->outbox.tagged++)
         c->outbox.items[c->outbox.tagged].after = c->submitted;
 }
@@ -281,8 +280,7 @@ static bool turn(struct core *c, int64_t deadline)
         handle(c, messages[i]);
     end_turn(c);
     release(c);
-    gc_pass(c);
-    files_pass(c);
+    CORE_DISPATCH(c, after_turn, c);
     return count || !mailbox_closed(c->inbox);
 }
 
@@ -333,7 +331,7 @@ static void *run(void *arg)
 
 int core_start(struct core *c, struct error *e)
 {
-    removals_resume(c);
+    CORE_DISPATCH(c, start, c);
     int err = workers_start(c->workers, e);
     if (err)
         return err;
@@ -361,7 +359,7 @@ void core_turn(struct core *c)
 {
     must(!c->started);
     if (!c->by_hand)
-        removals_resume(c);
+        CORE_DISPATCH(c, start, c);
     c->by_hand = true;
     workers_run(c->workers);
     turn(c, 0);

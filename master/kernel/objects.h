@@ -9,7 +9,6 @@
 
 #include "base/buf.h"
 #include "base/rng.h"
-#include "master/ingest/experiment_metrics.h"
 #include "master/kernel/objects_run.h"
 #include "master/kinds.h"
 #include "master/search/search.h"
@@ -58,6 +57,10 @@ struct active_experiment { // what an experiment needs until it is terminal
     double best; // of the searcher's metric
     struct active_experiment *ended_next;
     int64_t listing; // the list of the queue that has it already
+};
+
+struct ring {                 // a doubly linked list and its members
+    struct ring *prev, *next; // NULL: in none
 };
 
 struct report { // the last of a group

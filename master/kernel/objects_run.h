@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "master/kernel/states.h"
 #include "master/kernel/timers.h"
-#include "master/lifecycle/machines_run.h"
 #include "master/sched/explain.h"
 
 enum { TASK_ID = 64, ALLOCATION_ID = 88 }; // bytes of their texts: "7.12", "7.12.3"

@@ -13,18 +13,12 @@
 #include "base/log.h"
 #include "base/os/mailbox.h"
 #include "db/db.h"
+#include "master/kernel/by_id.h"
 #include "master/kernel/change_events.h"
 #include "master/kernel/core.h"
 #include "master/kernel/objects.h"
+#include "master/kernel/objects_team.h"
 #include "master/sched/sched.h"
-
-struct by_id { // sorted by id
-    struct by_id_item {
-        int64_t id;
-        void *value;
-    } * items;
-    size_t count, cap;
-};
 
 struct core {
     struct core_options options;
@@ -38,15 +32,11 @@ struct core {
 
     struct sched *sched;
     bool sched_due;
-    int64_t listing;                   // of the queue: how many were made
-    struct timer sched_timer;          // of the next pass
-    int64_t sched_last;                // when the last one was; of c->now
-    struct by_id experiments, trials;  // trials of live experiments
-    struct by_id workspaces, projects; // teams.h
-    struct names {                     // names.h; by hash, size: 0 or a power of two
-        struct name **slots;
-        size_t size, count;
-    } names;
+    int64_t listing;                  // of the queue: how many were made
+    struct timer sched_timer;         // of the next pass
+    int64_t sched_last;               // when the last one was; of c->now
+    struct by_id experiments, trials; // trials of live experiments
+    struct by_id workspaces, projects;
     struct agent **agents; // by id
     size_t agent_count;
     struct agent **agent_of_handle; // of the scheduler's handles
@@ -57,31 +47,18 @@ struct core {
     char **racks; // by number
     int rack_count;
     int64_t next_experiment, next_trial, next_workspace, next_project, next_archive;
-    struct trial *dirty_trials;
-    struct listing metrics_listing;
     struct active_experiment *ended; // given back at the end of this turn
-    struct webhooks *webhooks;
-    struct notes *notes;                 // of this turn, for followers; NULL: none
-    struct logs *logs;                   // logs.h
-    double flushes;                      // of metrics that may be written at once ..
-    int64_t flushes_at;                  // .. as of then
-    int64_t next_report, reports_put_by; // ids
-    struct folds *folds;                 // NULL: nothing was ever folded
+    struct notes *notes;             // of this turn, for followers; NULL: none
 
-    struct {
-        bool wanted, running;
-        uint64_t commit;       // not before this one
-        char after[UUID_TEXT]; // checkpoints up to here have been looked at
-        struct timer retry;
-        uint64_t began;         // what the sweep that runs has seen at least
-        struct gc_taken *taken; // the oldest first
-        size_t taken_count, taken_cap;
-    } sweep; // gc.h
-    struct {
-        int64_t *archives; // whose parts may have no owner
-        size_t count;
-        uint64_t commit; // not before this one
-    } loose;             // files.h
+    // State of the modules above; each makes and frees its own.
+    struct metric_ingest *metrics;  // master/ingest/reports.h
+    struct folds *folds;            // .. compaction.c; NULL: nothing was ever folded
+    struct logs *logs;              // .. logs.h
+    struct gc *gc;                  // master/retention/gc.c
+    struct log_expiry *log_expiry;  // .. log_expiry.c
+    struct webhooks *webhooks;      // master/notify/webhook_internal.h
+    struct names *names;            // master/calls/external_ids.c
+    struct code_archives *archives; // .. code_archives.c
 
     struct timers timers;
     struct parked *parked; // all of them
@@ -118,15 +95,15 @@ struct request *core_unpark(struct core *c, struct parked *p); // gives the requ
 
 // --- finding -------------------------------------------------------------------------------------
 
-void by_id_put(struct by_id *set, int64_t id, void *value);
-void *by_id_find(const struct by_id *set, int64_t id); // NULL: none
-void by_id_remove(struct by_id *set, int64_t id);
-
 struct experiment *core_experiment_find(struct core *c, int64_t id);
 struct trial *core_trial_find(struct core *c, int64_t id);
 struct trial *core_trial_of_task(struct core *c, const char *id); // or of its allocation; live
 struct allocation *core_allocation_find(struct core *c, const char *id); // live ones
 struct agent *core_agent_find(struct core *c, const char *id);
+struct project *core_project(struct core *c, int64_t id);     // NULL: none
+struct workspace *core_workspace(struct core *c, int64_t id); // NULL: none
+struct workspace *core_workspace_of(struct core *c, const struct experiment *x);
+int pool_default_priority(const struct pool *pool);       // of a job that names none
 struct pool *core_pool(struct core *c, const char *name); // made when there is none; "": default
 bool core_pool_exists(const struct core *c, const struct pool *pool); // as the next one means it
 // One that is the default, in the configuration, or has ever had an agent. ERR_INVALID says which

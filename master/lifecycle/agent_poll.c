@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/kernel/loop.h"
 #include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/module.h"
 
 enum {
     POLL_US = 4 * 1000 * 1000,   // an answer comes after this time at the latest, changed or not

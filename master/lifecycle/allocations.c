@@ -10,9 +10,9 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "master/ingest/logs.h"
-#include "master/kernel/loop.h"
+#include "master/kernel/module.h"
 #include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/module.h"
 #include "master/lifecycle/retries.h"
 
 enum { ROOM_LOOK_US = 1000 * 1000 }; // between two checks whether trials may start again
@@ -154,7 +154,7 @@ static void launch(struct core *c, struct allocation *a)
     free(placement);
     launch_token(c, a);
     if (a->epoch > 1)
-        metrics_restart(c, t, a->resume[0] ? a->resume_steps : -1);
+        CORE_DISPATCH(c, run_restarted, c, t, a->resume[0] ? a->resume_steps : -1);
     for (int i = 0; i < a->part_count; i++) {
         struct part *p = &a->parts[i];
         p->next_on_agent = p->agent->parts;
@@ -295,12 +295,13 @@ static void tell_what_follows(struct core *c, struct allocation *a)
         t->state != TRIAL_ACTIVE)
         return;
     if (did_nothing(a)) {
-        logs_say(c, t, a->id, "INFO", "it had not begun, and waits for slots again");
+        CORE_DISPATCH(c, trial_message, c, t, a->id, "INFO",
+                      "it had not begun, and waits for slots again");
         return;
     }
     char *reason = xasprintf("%s; %s", a->reason, once);
     trial_set_reason(c, t, reason);
-    logs_say(c, t, a->id, "ERROR", once);
+    CORE_DISPATCH(c, trial_message, c, t, a->id, "ERROR", once);
     free(reason);
 }
 

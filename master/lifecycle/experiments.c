@@ -5,13 +5,9 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/calls/queue_moves.h"
-#include "master/ingest/log_policies.h"
-#include "master/kernel/loop.h"
 #include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/module.h"
 #include "master/lifecycle/unmanaged.h"
-#include "master/notify/webhooks.h"
-#include "master/retention/gc.h"
 #include "master/teams/teams.h"
 
 // --- made and freed ------------------------------------------------------------------------------
@@ -32,7 +28,7 @@ struct active_experiment *active_experiment_new(struct core *c, struct experimen
     l->trials_end = &l->trials;
     l->job = SCHED_NONE;
     l->pool = core_pool(c, jget_string(resources, "resource_pool", ""));
-    l->priority = (int)jget_int(resources, "priority", steer_default_priority(l->pool));
+    l->priority = (int)jget_int(resources, "priority", pool_default_priority(l->pool));
     l->slots = (int)jget_int(resources, "slots_per_trial", 1);
     l->least = (int)jget_int(resources, "min_slots", l->slots);
     l->weight = jget_double(resources, "weight", 1);
@@ -45,20 +41,20 @@ struct active_experiment *active_experiment_new(struct core *c, struct experimen
     l->preemption_timeout_us = timeout_s > 0                ? timeout_s * 1000000
                                : x->kind == KIND_EXPERIMENT ? c->options.preemption_timeout_us
                                                             : 0;
-    l->policies = policies_new(config);
     x->active = l;
+    CORE_DISPATCH(c, experiment_opened, c, l);
     return l;
 }
 
-void active_experiment_free(struct active_experiment *l)
+void active_experiment_free(struct core *c, struct active_experiment *l)
 {
     while (l->trials) {
         struct trial *next = l->trials->next;
-        trial_free(l->trials);
+        trial_free(c, l->trials);
         l->trials = next;
     }
     search_free(l->search);
-    policies_free(l->policies);
+    CORE_DISPATCH(c, experiment_closed, c, l);
     free(l->ancestors);
     json_decref(l->config);
     free(l->config_text);
@@ -118,7 +114,7 @@ void experiments_free_ended(struct core *c)
         c->ended = l->ended_next;
         if (l->experiment->active == l)
             l->experiment->active = NULL;
-        active_experiment_free(l);
+        active_experiment_free(c, l);
     }
 }
 
@@ -134,9 +130,9 @@ static void tell_trials(struct core *c, struct active_experiment *l, enum trial_
 static void end(struct core *c, struct experiment *x)
 {
     STORE(c, EXPERIMENT_END, "sii", experiment_state_word(x->state), c->wall, x->id);
-    webhooks_state(c, x);
+    CORE_DISPATCH(c, experiment_state_changed, c, x);
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
-    gc_experiment(c, x);
+    CORE_DISPATCH(c, experiment_ended, c, x);
     sched_job_remove(c->sched, x->active->job);
     x->active->ended_next = c->ended;
     c->ended = x->active;
@@ -163,14 +159,12 @@ int experiment_event(struct core *c, struct experiment *x, enum experiment_event
     struct transition to = experiment_transition(x->state, ev);
     if (to.action == EXPERIMENT_DO_REFUSE)
         return refuse(x, ev, e);
-    if (to.action == EXPERIMENT_DO_DELETE && removal_check(c, x, e))
-        return ERR_CONFLICT;
     if ((int)x->state != to.next) {
         x->state = (enum experiment_state)to.next;
         core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
         if (to.action != EXPERIMENT_DO_END) {
             STORE(c, EXPERIMENT_SET_STATE, "si", experiment_state_word(x->state), x->id);
-            webhooks_state(c, x);
+            CORE_DISPATCH(c, experiment_state_changed, c, x);
         }
     }
     switch ((enum experiment_action)to.action) {
@@ -198,7 +192,6 @@ int experiment_event(struct core *c, struct experiment *x, enum experiment_event
     case EXPERIMENT_DO_DELETE:
         if (x->active && x->active->unmanaged)
             detached_forget(c, x->active);
-        removal_start(c, x);
         break;
     }
     return 0;

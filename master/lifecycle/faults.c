@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text/json.h"
-#include "master/ingest/logs.h"
+#include "master/kernel/module.h"
 #include "master/lifecycle/lifecycle.h"
 
 static const json_t *slot_of(const struct agent *g, int slot)
@@ -160,9 +160,10 @@ static void strike(struct core *c, struct agent *g, int slot)
     struct allocation *a = p->allocation;
     char *text = xasprintf("slot %d of agent %s (%s): %s", slot, g->id,
                            jget_string(device, "uuid", ""), jget_string(fault, "reason", ""));
-    logs_say(c, a->trial, a->id, is_noted(fault) ? "WARNING" : "ERROR", text);
+    CORE_DISPATCH(c, trial_message, c, a->trial, a->id, is_noted(fault) ? "WARNING" : "ERROR",
+                  text);
     if (consequence(a, fault))
-        logs_say(c, a->trial, a->id, "INFO", consequence(a, fault));
+        CORE_DISPATCH(c, trial_message, c, a->trial, a->id, "INFO", consequence(a, fault));
     if (ends)
         allocation_kill(c, a, OUTCOME_LOST, text);
     else if (!is_noted(fault))
@@ -238,8 +239,8 @@ void agent_take_use(struct core *c, struct agent *g, const json_t *use, struct a
         if (p->state != PART_RUNNING || !p->slot_count)
             continue;
         json_t *values = use_of_part(g, p);
-        metrics_of_machine(c, p->allocation->trial, jget_string(use, "group", ""), values, time,
-                           arena);
+        CORE_DISPATCH(c, machine_measured, c, p->allocation->trial, jget_string(use, "group", ""),
+                      values, time, arena);
         json_decref(values);
     }
 }

@@ -4,6 +4,7 @@
 #define MUSTER_MASTER_LIFECYCLE_LIFECYCLE_H
 
 #include "master/kernel/state.h"
+#include "master/lifecycle/machines_run.h"
 
 // experiments.c
 int experiment_event(struct core *c, struct experiment *x, enum experiment_event ev,
@@ -13,7 +14,7 @@ void experiment_settle(struct core *c,
 void experiment_tell(struct core *c, struct active_experiment *l, const struct search_event *event);
 struct active_experiment *active_experiment_new(struct core *c, struct experiment *x,
                                                 json_t *config); // takes config
-void active_experiment_free(struct active_experiment *l);
+void active_experiment_free(struct core *c, struct active_experiment *l);
 bool active_experiment_runs_once(
     const struct active_experiment *l); // never asked to leave, never started again
 void active_experiment_write_name(const struct active_experiment *l,
@@ -31,7 +32,7 @@ int active_experiment_restore(struct core *c, struct experiment *x, json_t *conf
 
 // trials.c
 struct trial *trial_new(struct active_experiment *l, int64_t id, const char *request_id);
-void trial_free(struct trial *t);
+void trial_free(struct core *c, struct trial *t);
 void trial_create(struct core *c, struct active_experiment *l,
                   const struct search_command *command);
 void trial_event(struct core *c, struct trial *t, enum trial_event ev);
@@ -111,23 +112,5 @@ void agent_take_use(struct core *c, struct agent *g, const json_t *use, struct a
 // As members of the slot's object; nothing where there is none.
 void agent_write_fault(struct json_writer *w, const struct agent *g, int slot);
 void agent_write_use(struct json_writer *w, const struct agent *g, int slot);
-
-// metrics.c: a report of no step that a machine makes of a trial; values in the arena's time
-void metrics_of_machine(struct core *c, struct trial *t, const char *group, const json_t *values,
-                        int64_t time, struct arena *arena);
-
-// latest.c: what is kept of a trial's metrics
-void metrics_restart(struct core *c, struct trial *t, int64_t from); // steps; -1: the beginning
-void metrics_load(struct trial *t, const char *training, const char *validation, const char *best,
-                  const char *summary);
-// Reads the reports beyond `known`, which its row does not know of.
-int metrics_catch_up(struct core *c, struct trial *t, int64_t known, struct error *e);
-void metrics_end(struct core *c, struct trial *t); // it ends
-void metrics_forget(struct trial *t);              // frees what it keeps for a trial
-
-// removal.c
-void removal_start(struct core *c, struct experiment *x);
-// ERR_CONFLICT: a model, or an experiment that lives, needs one of its checkpoints.
-int removal_check(struct core *c, const struct experiment *x, struct error *e);
 
 #endif

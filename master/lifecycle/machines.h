@@ -7,27 +7,11 @@
 #ifndef MUSTER_MASTER_LIFECYCLE_MACHINES_H
 #define MUSTER_MASTER_LIFECYCLE_MACHINES_H
 
-#include <stdbool.h>
+#include "master/kernel/states.h"
 
 struct transition {
     int next;
     int action;
-};
-
-// What its owner wants. ACTIVE is shown as QUEUED, STARTING or RUNNING by its live allocations.
-enum experiment_state {
-    EXPERIMENT_ACTIVE,
-    EXPERIMENT_PAUSED,
-    EXPERIMENT_STOPPING_COMPLETED,
-    EXPERIMENT_STOPPING_CANCELED,
-    EXPERIMENT_STOPPING_KILLED,
-    EXPERIMENT_STOPPING_ERROR,
-    EXPERIMENT_COMPLETED,
-    EXPERIMENT_CANCELED,
-    EXPERIMENT_ERROR,
-    EXPERIMENT_DELETING,
-    EXPERIMENT_DELETE_FAILED,
-    EXPERIMENT_STATES
 };
 
 enum experiment_event {
@@ -55,19 +39,6 @@ enum experiment_action {
     EXPERIMENT_DO_KILL,
     EXPERIMENT_DO_END,
     EXPERIMENT_DO_DELETE
-};
-
-enum trial_state {
-    TRIAL_ACTIVE,
-    TRIAL_PAUSED,
-    TRIAL_STOPPING_COMPLETED,
-    TRIAL_STOPPING_CANCELED,
-    TRIAL_STOPPING_KILLED,
-    TRIAL_STOPPING_ERROR,
-    TRIAL_COMPLETED,
-    TRIAL_CANCELED,
-    TRIAL_ERROR,
-    TRIAL_STATES
 };
 
 enum trial_event {
@@ -118,20 +89,5 @@ enum detached_action {
 struct transition experiment_transition(enum experiment_state s, enum experiment_event ev);
 struct transition trial_transition(enum trial_state s, enum trial_event ev);
 struct transition detached_transition(enum trial_state s, enum detached_event ev);
-
-// The words of the store and, with their prefix, of the wire; and back. False: no such word.
-const char *experiment_state_word(enum experiment_state s);
-const char *trial_state_word(enum trial_state s);
-bool experiment_state_of(const char *word, enum experiment_state *out);
-bool trial_state_of(const char *word, enum trial_state *out);
-
-static inline bool experiment_is_terminal(enum experiment_state s)
-{
-    return s >= EXPERIMENT_COMPLETED;
-}
-static inline bool trial_is_terminal(enum trial_state s)
-{
-    return s >= TRIAL_COMPLETED;
-}
 
 #endif

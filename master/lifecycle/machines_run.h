@@ -5,17 +5,6 @@
 
 #include "master/lifecycle/machines.h"
 
-// An allocation is one start of a trial.
-enum allocation_state {
-    ALLOCATION_QUEUED,
-    ALLOCATION_ASSIGNED,
-    ALLOCATION_STARTING,
-    ALLOCATION_RUNNING,
-    ALLOCATION_TERMINATING,
-    ALLOCATION_TERMINATED,
-    ALLOCATION_STATES
-};
-
 enum allocation_event {
     ALLOCATION_EV_PLACED,
     ALLOCATION_EV_STARTING, // an agent has begun
@@ -39,13 +28,6 @@ enum allocation_action {
     ALLOCATION_DO_END
 };
 
-enum agent_state {
-    AGENT_AWAY, // not heard; its tasks may still run
-    AGENT_CONNECTED,
-    AGENT_LOST, // given up
-    AGENT_STATES
-};
-
 enum agent_event {
     AGENT_EV_SYNC,
     AGENT_EV_NEW_SESSION, // another process of it than before
@@ -64,8 +46,5 @@ enum agent_action {
 
 struct transition allocation_transition(enum allocation_state s, enum allocation_event ev);
 struct transition agent_transition(enum agent_state s, enum agent_event ev);
-
-const char *allocation_state_word(enum allocation_state s);
-bool allocation_state_of(const char *word, enum allocation_state *out);
 
 #endif

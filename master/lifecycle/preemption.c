@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "master/ingest/logs.h"
+#include "master/kernel/module.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/teams/teams.h"
 
@@ -87,7 +87,7 @@ void leave_order(struct core *c, struct allocation *a, const struct sched_comman
     int64_t favoured = command->beneficiary == SCHED_NONE ? 0 : command->beneficiary;
     keep_sentence(c, a, command->cause, favoured);
     STORE(c, ALLOCATION_SET_CAUSE, "sis", cause_words[command->cause], favoured, a->id);
-    logs_say(c, t, a->id, "INFO", a->leave);
+    CORE_DISPATCH(c, trial_message, c, t, a->id, "INFO", a->leave);
     log_info("allocation is to leave", "exp=%lld trial=%lld alloc=%s cause=%s for=%lld",
              (long long)t->active->experiment->id, (long long)t->id, a->id,
              cause_words[command->cause], (long long)favoured);

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/limits.h"
-#include "master/ingest/logs.h"
+#include "master/kernel/module.h"
 #include "master/lifecycle/lifecycle.h"
 
 enum {
@@ -70,7 +70,7 @@ static void say_wait(int64_t wait, struct buf *out)
 
 static void tell_log(struct core *c, const struct trial *t, const char *level, struct buf *text)
 {
-    logs_say(c, t, "", level, buf_str(text));
+    CORE_DISPATCH(c, trial_message, c, t, "", level, buf_str(text));
     buf_free(text);
 }
 

@@ -7,8 +7,8 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/kernel/handlers.h"
 #include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/module.h"
 
 enum {
     WAIT_PREEMPTION_S = 60, // unless the caller says otherwise; LIMIT_LONG_POLL_S at most

@@ -5,10 +5,10 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
+#include "master/kernel/module.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/lifecycle/retries.h"
 #include "master/lifecycle/unmanaged.h"
-#include "master/retention/gc.h"
 
 struct trial *trial_new(struct active_experiment *l, int64_t id, const char *request_id)
 {
@@ -27,11 +27,11 @@ struct trial *trial_new(struct active_experiment *l, int64_t id, const char *req
     return t;
 }
 
-void trial_free(struct trial *t)
+void trial_free(struct core *c, struct trial *t)
 {
     if (t->allocation)
         allocation_free(t->allocation);
-    metrics_forget(t);
+    CORE_DISPATCH(c, trial_closed, c, t);
     detached_free(t);
     json_decref(t->hparams);
     free(t->exit_reason);
@@ -91,7 +91,7 @@ static void retry(struct core *c, struct trial *t)
         retry_give_up(c, t);
         trial_event(c, t, TRIAL_EV_OUT_OF_RESTARTS);
     } else {
-        gc_look_for_vanished(c, t);
+        CORE_DISPATCH(c, trial_failed, c, t);
         if (!retry_wait(c, t))
             request(c, t);
     }
@@ -106,17 +106,6 @@ static enum search_end end_for_search(const struct trial *t)
     return t->invalid ? SEARCH_END_INVALID_HP : SEARCH_END_ERROR;
 }
 
-// A search collects checkpoints as its trials end, the more rarely the more there are: what all of
-// it looks at stays in proportion to what there is. The last is its own end's.
-static void collect(struct core *c, struct active_experiment *l)
-{
-    l->ended_trials++;
-    if (!l->active_trials || l->ended_trials - l->collected <= l->ended_trials / 16)
-        return;
-    l->collected = l->ended_trials;
-    gc_ended_trials(c, l->experiment);
-}
-
 static void end(struct core *c, struct trial *t)
 {
     struct active_experiment *l = t->active;
@@ -125,15 +114,15 @@ static void end(struct core *c, struct trial *t)
     l->active_trials--;
     STORE(c, TRIAL_END, "ssii", trial_state_word(t->state), t->exit_reason ? t->exit_reason : "",
           c->wall, t->id);
-    metrics_end(c, t);
-    listing_end(c, t);
+    CORE_DISPATCH(c, trial_ended, c, t);
     core_tell_log(c, t->task_id);
     log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)l->experiment->id,
              (long long)t->id, trial_state_word(t->state));
     struct search_event ended = {
         .kind = SEARCH_TRIAL_ENDED, .request_id = t->request_id, .end = end_for_search(t)};
     experiment_tell(c, l, &ended);
-    collect(c, l);
+    l->ended_trials++;
+    CORE_DISPATCH(c, search_continued, c, l);
     experiment_settle(c, l);
 }
 

@@ -7,9 +7,8 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/kernel/handlers.h"
 #include "master/lifecycle/lifecycle.h"
-#include "master/notify/webhooks.h"
+#include "master/lifecycle/module.h"
 #include "master/teams/teams.h"
 
 enum { SILENCE_US = LIMIT_UNMANAGED_SILENCE_S * 1000000 };
@@ -116,7 +115,7 @@ static void set_state(struct core *c, struct active_experiment *l, enum experime
         STORE(c, EXPERIMENT_REOPEN, "si", word, x->id);
     else
         STORE(c, EXPERIMENT_SET_STATE, "si", word, x->id);
-    webhooks_state(c, x);
+    CORE_DISPATCH(c, experiment_state_changed, c, x);
     if (is)
         rest(c, l);
     else
@@ -148,8 +147,7 @@ static void end(struct core *c, struct trial *t, enum detached_event ev, const c
     timer_clear(&c->timers, &t->detached->silence);
     trial_set_reason(c, t, reason);
     STORE(c, TRIAL_END, "ssii", trial_state_word(t->state), reason, at, t->id);
-    metrics_end(c, t);
-    listing_end(c, t);
+    CORE_DISPATCH(c, trial_ended, c, t);
     core_tell_log(c, t->task_id);
     log_info("trial ended", "exp=%lld trial=%lld state=%s", (long long)t->active->experiment->id,
              (long long)t->id, trial_state_word(t->state));
@@ -377,7 +375,7 @@ static void begin_run(struct core *c, struct trial *t)
     t->detached->resume_steps = t->run > 1 && t->checkpoint[0] ? t->checkpoint_steps : -1;
     STORE(c, TRIAL_SET_RUN, "ii", t->run, t->id);
     if (t->run > 1)
-        metrics_restart(c, t, t->detached->resume_steps);
+        CORE_DISPATCH(c, run_restarted, c, t, t->detached->resume_steps);
 }
 
 static void answer_start(struct request *rq, const struct trial *t)

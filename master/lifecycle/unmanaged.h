@@ -9,6 +9,7 @@
 #define MUSTER_MASTER_LIFECYCLE_UNMANAGED_H
 
 #include "master/kernel/state.h"
+#include "master/lifecycle/machines.h"
 
 struct detached { // of a trial
     struct core *core;

@@ -5,10 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/wire.h"
+#include "base/clock.h"
+#include "base/text/json.h"
 #include "master/notify/hub.h"
-#include "master/views/views.h"
 
 enum { METRICS_TEXT_MAX = 16 * 1024 }; // bytes; a longer report is left to be asked for
+
+static void write_time(struct json_writer *w, const char *key, int64_t wall_us)
+{
+    char text[CLOCK_RFC3339_MAX];
+    jw_kv_string(w, key, wall_us ? clock_format(wall_us, text) : NULL);
+}
 
 static void write_number(struct json_writer *w, const char *key, struct db_rows *rows, int column)
 {

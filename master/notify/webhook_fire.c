@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/kernel/handlers.h"
+#include "master/notify/module.h"
 #include "master/notify/webhook_internal.h"
 #include "master/teams/teams.h"
 

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/text/json.h"
 #include "base/text/pattern.h"
-#include "master/kernel/handlers.h"
+#include "master/notify/module.h"
 #include "master/notify/webhook_internal.h"
 #include "master/teams/teams.h"
 
@@ -64,11 +64,11 @@ static void remove_hook(struct webhooks *all, struct webhook *w)
     hook_free(w);
 }
 
-void webhooks_forget(struct core *c, int64_t workspace)
+void webhooks_forget(struct core *c, const struct workspace *ws)
 {
     for (struct webhook *w = c->webhooks->first, *next; w; w = next) {
         next = w->next;
-        if (w->workspace == workspace)
+        if (w->workspace == ws->id)
             remove_hook(c->webhooks, w);
     }
 }

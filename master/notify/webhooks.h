@@ -17,9 +17,6 @@
 enum trigger_kind { TRIGGER_STATE, TRIGGER_METRIC, TRIGGER_LINE, TRIGGER_CUSTOM, TRIGGER_KINDS };
 extern const char *const trigger_words[TRIGGER_KINDS]; // of the store; on the wire TRIGGER_TYPE_..
 
-int webhooks_load(struct core *c, struct error *e);
-void webhooks_free(struct core *c);
-
 // The experiment has another state now.
 void webhooks_state(struct core *c, const struct experiment *x);
 
@@ -34,6 +31,6 @@ void webhooks_validation(struct core *c, const struct trial *t, const struct ser
                          size_t at);
 
 // The workspace goes, and its webhooks with it.
-void webhooks_forget(struct core *c, int64_t workspace);
+void webhooks_forget(struct core *c, const struct workspace *ws);
 
 #endif

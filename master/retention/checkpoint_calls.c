@@ -11,10 +11,10 @@
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "master/kernel/change_events.h"
-#include "master/kernel/handlers.h"
 #include "master/kernel/workers.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/retention/gc.h"
+#include "master/retention/module.h"
 #include "master/retention/path_patterns.h"
 #include "master/teams/teams.h"
 

@@ -9,9 +9,8 @@
 #include "base/arena.h"
 #include "base/text/json.h"
 #include "master/kernel/change_events.h"
-#include "master/kernel/loop.h"
 #include "master/kernel/workers.h"
-#include "master/lifecycle/lifecycle.h"
+#include "master/retention/module.h"
 
 enum {
     SWEEP_EXPERIMENTS = 16, // at a time
@@ -112,6 +111,27 @@ static void sweep_run(struct work *work, struct db_reader *db)
 
 // --- on the core thread --------------------------------------------------------------------------
 
+struct gc {
+    bool wanted, running;
+    uint64_t commit;       // not before this one
+    char after[UUID_TEXT]; // checkpoints up to here have been looked at
+    struct timer retry;
+    uint64_t began;         // what the sweep that runs has seen at least
+    struct gc_taken *taken; // the oldest first
+    size_t taken_count, taken_cap;
+};
+
+void gc_init(struct core *c)
+{
+    c->gc = xcalloc(1, sizeof *c->gc);
+}
+
+void gc_free(struct core *c)
+{
+    free(c->gc->taken);
+    free(c->gc);
+}
+
 struct gc_forks gc_forks_of(const struct core *c)
 {
     struct gc_forks forks = {0};
@@ -151,23 +171,23 @@ bool gc_is_needed(struct core *c, const struct gc_forks *forks, int64_t trial_id
 // Those that every store to be read from now on has are forgotten.
 static void forget_taken(struct core *c)
 {
-    uint64_t known = c->sweep.running ? c->sweep.began : atomic_load(&c->committed);
+    uint64_t known = c->gc->running ? c->gc->began : atomic_load(&c->committed);
     size_t old = 0;
-    while (old < c->sweep.taken_count && c->sweep.taken[old].batch <= known)
+    while (old < c->gc->taken_count && c->gc->taken[old].batch <= known)
         old++;
-    c->sweep.taken_count -= old;
-    memmove(c->sweep.taken, c->sweep.taken + old, c->sweep.taken_count * sizeof *c->sweep.taken);
+    c->gc->taken_count -= old;
+    memmove(c->gc->taken, c->gc->taken + old, c->gc->taken_count * sizeof *c->gc->taken);
 }
 
 void gc_take(struct core *c, const char *uuid, bool whole)
 {
-    if (c->sweep.taken_count == c->sweep.taken_cap && c->sweep.taken_count)
+    if (c->gc->taken_count == c->gc->taken_cap && c->gc->taken_count)
         forget_taken(c);
-    if (c->sweep.taken_count == c->sweep.taken_cap) {
-        c->sweep.taken_cap = c->sweep.taken_cap ? 2 * c->sweep.taken_cap : 64;
-        c->sweep.taken = xrealloc(c->sweep.taken, c->sweep.taken_cap * sizeof *c->sweep.taken);
+    if (c->gc->taken_count == c->gc->taken_cap) {
+        c->gc->taken_cap = c->gc->taken_cap ? 2 * c->gc->taken_cap : 64;
+        c->gc->taken = xrealloc(c->gc->taken, c->gc->taken_cap * sizeof *c->gc->taken);
     }
-    struct gc_taken *one = &c->sweep.taken[c->sweep.taken_count++];
+    struct gc_taken *one = &c->gc->taken[c->gc->taken_count++];
     *one = (struct gc_taken){.whole = whole, .batch = c->submitted + 1};
     snprintf(one->uuid, sizeof one->uuid, "%s", uuid);
 }
@@ -176,15 +196,15 @@ void gc_take(struct core *c, const char *uuid, bool whole)
 static const struct gc_taken *find_taken(const struct core *c, const char *uuid, size_t count,
                                          uint64_t known)
 {
-    for (size_t i = count; i > 0 && c->sweep.taken[i - 1].batch > known; i--)
-        if (!strcmp(c->sweep.taken[i - 1].uuid, uuid))
-            return &c->sweep.taken[i - 1];
+    for (size_t i = count; i > 0 && c->gc->taken[i - 1].batch > known; i--)
+        if (!strcmp(c->gc->taken[i - 1].uuid, uuid))
+            return &c->gc->taken[i - 1];
     return NULL;
 }
 
 const struct gc_taken *gc_taken(const struct core *c, const char *uuid)
 {
-    return find_taken(c, uuid, c->sweep.taken_count, atomic_load(&c->committed));
+    return find_taken(c, uuid, c->gc->taken_count, atomic_load(&c->committed));
 }
 
 void gc_step_back(struct core *c, struct trial *t, int64_t below)
@@ -210,13 +230,13 @@ static bool is_left_alone(struct core *c, const struct keep_row *row)
 static size_t delete_chosen(struct core *c, const struct gc_forks *forks, const struct due *d,
                             size_t room)
 {
-    size_t deleted = 0, before = c->sweep.taken_count; // its own are taken once each
+    size_t deleted = 0, before = c->gc->taken_count; // its own are taken once each
     char who[64];
     for (size_t i = 0; i < d->count && deleted < room; i++) {
         const struct keep_row *row = &d->rows[i];
         if (row->keep || is_left_alone(c, row) ||
             gc_is_needed(c, forks, row->trial_id, row->uuid, who) ||
-            find_taken(c, row->uuid, before, c->sweep.began))
+            find_taken(c, row->uuid, before, c->gc->began))
             continue;
         gc_take(c, row->uuid, true);
         STORE(c, CHECKPOINT_REMOVE, "snsss", "DELETED", "[\"**\"]", row->uuid, "COMPLETED");
@@ -246,8 +266,8 @@ static void settle_gone(struct core *c, const struct sweep *s)
             STORE(c, CHECKPOINT_REMOVED, "sss", g->uuid, g->resources, g->patterns);
     }
     if (failed) {
-        c->sweep.retry.fire = retry_due;
-        timer_set(&c->timers, &c->sweep.retry, c->now + retry_us);
+        c->gc->retry.fire = retry_due;
+        timer_set(&c->timers, &c->gc->retry, c->now + retry_us);
     }
 }
 
@@ -272,22 +292,22 @@ static void sweep_done(struct core *c, struct work *work)
     settle_gone(c, s);
     bool deleted = s->due_count && settle_dues(c, s);
     bool more = s->gone_count == SWEEP_FILES || s->due_count == SWEEP_EXPERIMENTS;
-    c->sweep.running = false;
+    c->gc->running = false;
     if (deleted) {
         gc_ask(c);
-    } else if (more && !c->sweep.wanted) {
+    } else if (more && !c->gc->wanted) {
         gc_ask(c);
         if (s->gone_count)
-            memcpy(c->sweep.after, s->gone[s->gone_count - 1].uuid, UUID_TEXT);
+            memcpy(c->gc->after, s->gone[s->gone_count - 1].uuid, UUID_TEXT);
     }
     sweep_free(work);
 }
 
 void gc_ask(struct core *c)
 {
-    c->sweep.wanted = true;
-    c->sweep.after[0] = '\0';
-    c->sweep.commit = c->submitted + (c->batch && !db_batch_empty(c->batch));
+    c->gc->wanted = true;
+    c->gc->after[0] = '\0';
+    c->gc->commit = c->submitted + (c->batch && !db_batch_empty(c->batch));
 }
 
 void gc_ended_trials(struct core *c, struct experiment *x)
@@ -310,17 +330,17 @@ void gc_resume(struct core *c)
 
 void gc_pass(struct core *c)
 {
-    if (!c->sweep.wanted || c->sweep.running || atomic_load(&c->committed) < c->sweep.commit)
+    if (!c->gc->wanted || c->gc->running || atomic_load(&c->committed) < c->gc->commit)
         return;
     struct sweep *s = xcalloc(1, sizeof *s);
     s->work = (struct work){.run = sweep_run, .done = sweep_done, .drop = sweep_free};
     s->storage = c->options.storage;
-    memcpy(s->after, c->sweep.after, UUID_TEXT);
+    memcpy(s->after, c->gc->after, UUID_TEXT);
     if (workers_send(c->workers, &s->work, WORK_SLOW, NULL)) {
         sweep_free(&s->work); // at the next turn
         return;
     }
-    c->sweep.wanted = false;
-    c->sweep.running = true;
-    c->sweep.began = c->sweep.commit;
+    c->gc->wanted = false;
+    c->gc->running = true;
+    c->gc->began = c->gc->commit;
 }

@@ -12,10 +12,8 @@
 
 // Core thread: chooses among the checkpoints of an experiment, after the commit of this turn.
 void gc_experiment(struct core *c, struct experiment *x);
-void gc_ended_trials(struct core *c, struct experiment *x); // .. of those that do not run any more
 void gc_ask(struct core *c);    // rows of this turn say what is to be removed
 void gc_resume(struct core *c); // what the end of the master had interrupted
-void gc_pass(struct core *c);   // loop.c, after a turn: begins a sweep if one is due
 
 // What has been taken away, fully or in part, by a turn that is not on disk yet: whoever is about
 // to start from a checkpoint that the store still has asks here.
@@ -31,9 +29,10 @@ const struct gc_taken *gc_taken(const struct core *c, const char *uuid); // NULL
 // `below`. The caller stores it.
 void gc_step_back(struct core *c, struct trial *t, int64_t below);
 
-// Core thread (vanished.c): a trial starts again after a failure. If the files of its checkpoint
-// have disappeared, it goes on from the newest whose files are there, or begins anew and says so.
-void gc_look_for_vanished(struct core *c, const struct trial *t);
+// Core thread (missing_checkpoints.c): a trial starts again after a failure. If the files of its
+// checkpoint have disappeared, it goes on from the newest whose files are there, or begins anew and
+// says so.
+void gc_look_for_vanished(struct core *c, struct trial *t);
 
 // Experiments that live and start from a checkpoint, for their trials that have none of their own.
 struct gc_forks {

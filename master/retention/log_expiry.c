@@ -8,14 +8,14 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/ingest/logs.h"
-#include "master/kernel/handlers.h"
-#include "master/kernel/loop.h"
 #include "master/kernel/workers.h"
+#include "master/retention/log_expiry.h"
+#include "master/retention/module.h"
 #include "master/teams/teams.h"
 
 enum {
     DAYS_MOST = 32767,
+    FIRST_US = 60 * 1000000, // from the start of the master to the first look
     TASKS_IN_A_STEP = 256,
     EXPIRED_IN_A_STEP = 16,
     CHUNKS_IN_A_STEP = 16, // of each of them
@@ -26,6 +26,11 @@ enum {
 static const int64_t hour = 3600LL * 1000 * 1000, day = 24LL * 3600 * 1000 * 1000;
 
 // --- the end of logs -----------------------------------------------------------------------------
+
+struct log_expiry {
+    struct timer next; // look for logs that are kept no longer
+    char *before;      // tasks up to this one have been looked at; NULL: none
+};
 
 struct expiry {
     struct work work;
@@ -91,27 +96,41 @@ static void expiry_drop(struct work *w)
 static void expiry_done(struct core *c, struct work *w)
 {
     struct expiry *x = (struct expiry *)w;
-    struct logs *l = c->logs;
+    struct log_expiry *l = c->log_expiry;
     for (int i = 0; i < x->count; i++)
         STORE(c, LOG_CHUNKS_EXPIRE, "si", x->expired[i], (int64_t)CHUNKS_IN_A_STEP);
-    free(l->expired_before);
-    l->expired_before = x->over ? NULL : xstrdup(x->after);
-    timer_set(&c->timers, &l->expire, c->now + (x->over ? hour : x->count ? BUSY_US : NEXT_US));
+    free(l->before);
+    l->before = x->over ? NULL : xstrdup(x->after);
+    timer_set(&c->timers, &l->next, c->now + (x->over ? hour : x->count ? BUSY_US : NEXT_US));
     expiry_drop(w);
 }
 
-void logs_expire(struct core *c, void *arg)
+static void logs_expire(struct core *c, void *arg)
 {
-    struct logs *l = arg;
+    struct log_expiry *l = arg;
     struct expiry *x = xcalloc(1, sizeof *x);
     x->work = (struct work){.run = expiry_run, .done = expiry_done, .drop = expiry_drop};
     x->now = c->wall;
     x->days = c->options.log_days ? c->options.log_days : -1;
-    x->after = xstrdup(l->expired_before ? l->expired_before : "");
+    x->after = xstrdup(l->before ? l->before : "");
     if (!workers_send(c->workers, &x->work, WORK_SLOW, NULL))
         return;
     expiry_drop(&x->work);
-    timer_set(&c->timers, &l->expire, c->now + NEXT_US);
+    timer_set(&c->timers, &l->next, c->now + NEXT_US);
+}
+
+void log_expiry_init(struct core *c)
+{
+    struct log_expiry *l = xcalloc(1, sizeof *l);
+    l->next = (struct timer){.fire = logs_expire, .arg = l};
+    timer_set(&c->timers, &l->next, c->now + FIRST_US);
+    c->log_expiry = l;
+}
+
+void log_expiry_free(struct core *c)
+{
+    free(c->log_expiry->before);
+    free(c->log_expiry);
 }
 
 // --- the calls -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@
 
 #include "base/arena.h"
 #include "base/text/json.h"
-#include "master/ingest/logs.h"
+#include "master/kernel/module.h"
 #include "master/kernel/workers.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/retention/gc.h"
@@ -110,7 +110,7 @@ static void go_on(struct core *c, struct trial *t, const struct look *l)
     memcpy(t->checkpoint, l->found, sizeof t->checkpoint);
     t->checkpoint_steps = l->found[0] ? l->found_steps : 0;
     STORE(c, TRIAL_SET_LATEST_CHECKPOINT, "si", t->checkpoint[0] ? t->checkpoint : NULL, t->id);
-    logs_say(c, t, "", "WARNING", text);
+    CORE_DISPATCH(c, trial_message, c, t, "", "WARNING", text);
     if (!l->found[0]) {
         char *reason = xasprintf("%s%s%s", t->exit_reason ? t->exit_reason : "",
                                  t->exit_reason ? "; " : "", text);
@@ -132,7 +132,7 @@ static void keep(struct core *c, struct trial *t, const struct look *l)
                   "master runs; the trial keeps to this checkpoint; if its files are gone "
                   "for good, submit the experiment anew",
                   l->newest, (long long)l->newest_steps);
-    logs_say(c, t, "", "WARNING", text);
+    CORE_DISPATCH(c, trial_message, c, t, "", "WARNING", text);
     log_warn("checkpoint storage is empty; is it mounted?", "exp=%lld trial=%lld",
              (long long)t->active->experiment->id, (long long)t->id);
     free(text);
@@ -156,7 +156,7 @@ static void looked(struct core *c, struct work *work)
     look_free(work);
 }
 
-void gc_look_for_vanished(struct core *c, const struct trial *t)
+void gc_look_for_vanished(struct core *c, struct trial *t)
 {
     if (!t->checkpoint[0])
         return;

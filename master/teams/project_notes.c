@@ -3,8 +3,8 @@
 
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/kernel/handlers.h"
 #include "master/lifecycle/lifecycle.h"
+#include "master/teams/module.h"
 #include "master/teams/teams.h"
 
 static int find_project(struct core *c, struct request *rq, const struct project **out,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "master/notify/webhooks.h"
+#include "master/teams/module.h"
 
 static const double usage_half_life_us = 7 * 24 * 3600 * 1e6; // as the scheduler has it
 
@@ -55,23 +55,6 @@ void member_changed(struct core *c, const struct member *m)
     if (m->team != SCHED_NONE)
         sched_team_set(c->sched, m->team, &spec);
     c->sched_due = true;
-}
-
-// --- finding -------------------------------------------------------------------------------------
-
-struct project *core_project(struct core *c, int64_t id)
-{
-    return by_id_find(&c->projects, id);
-}
-
-struct workspace *core_workspace(struct core *c, int64_t id)
-{
-    return by_id_find(&c->workspaces, id);
-}
-
-struct workspace *core_workspace_of(struct core *c, const struct experiment *x)
-{
-    return core_project(c, x->project_id)->workspace;
 }
 
 // --- what a caller may ---------------------------------------------------------------------------
@@ -201,7 +184,7 @@ void workspace_remove(struct core *c, struct workspace *ws)
             sched_team_remove(c->sched, m->team);
     }
     sched_team_remove(c->sched, ws->team);
-    webhooks_forget(c, ws->id);
+    CORE_DISPATCH(c, workspace_removed, c, ws);
     by_id_remove(&c->workspaces, ws->id);
     STORE(c, MEMBERS_DELETE, "i", ws->id);
     STORE(c, WORKSPACE_DELETE, "i", ws->id);

@@ -7,46 +7,8 @@
 #include "master/kernel/state.h"
 #include "master/teams/roles.h"
 
-struct usage { // what a team had before this process; slot-seconds, decayed to `at` (wall)
-    double slot_seconds;
-    int64_t at;
-};
-
-struct member { // of a workspace: who has a role, a weight or a maximum there, or has used it
-    int64_t user_id;
-    const char *role; // of role_words; "": no member
-    double weight;
-    int64_t max_slots; // 0: no limit
-    struct usage usage;
-    int team; // of the scheduler; SCHED_NONE until it is first needed
-};
-
-struct workspace {
-    int64_t id, creator;
-    char *name;
-    bool archived;
-    const char *default_role; // of role_words
-    double weight;
-    int64_t guaranteed_slots, max_slots; // max 0: no limit
-    struct usage usage;
-    int team; // of the scheduler; SCHED_NONE before workspace_changed()
-    struct by_id members, projects;
-};
-
-struct project {
-    int64_t id;
-    struct workspace *workspace;
-    char *name;
-    bool archived;
-    int64_t experiments; // of any state
-};
-
 // The scheduler's team of a user in a workspace; made when there is none yet.
 int core_team(struct core *c, int64_t workspace, int64_t user);
-
-struct project *core_project(struct core *c, int64_t id);     // NULL: none
-struct workspace *core_workspace(struct core *c, int64_t id); // NULL: none
-struct workspace *core_workspace_of(struct core *c, const struct experiment *x);
 
 // --- what a caller may ---------------------------------------------------------------------------
 
@@ -62,9 +24,6 @@ int core_may_change(struct core *c, const struct request *rq, const struct exper
 int core_may_submit(struct core *c, const struct request *rq, int64_t project, struct error *e);
 
 // --- life ----------------------------------------------------------------------------------------
-
-int teams_load(struct core *c, struct error *e); // before the experiments
-void teams_free(struct core *c);
 
 struct workspace *workspace_new(struct core *c, int64_t id, int64_t creator, const char *name);
 struct project *project_new(struct core *c, int64_t id, struct workspace *ws, const char *name);

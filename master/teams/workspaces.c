@@ -7,11 +7,9 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/calls/external_ids.h"
-#include "master/calls/feasibility.h"
-#include "master/kernel/handlers.h"
 #include "master/kinds.h"
-#include "master/lifecycle/lifecycle.h"
+#include "master/teams/module.h"
+#include "master/teams/teams.h"
 
 static const double weight_max = 1e6;
 
@@ -434,34 +432,6 @@ static bool still_runs(const struct experiment *x)
     return x->active && !experiment_is_terminal(x->state);
 }
 
-// Those of it that are not at their end must be able to run there.
-static int check_fits(struct core *c, const struct project *p, const struct workspace *to,
-                      struct error *e)
-{
-    int err = 0;
-    for (size_t i = 0; !err && i < c->experiments.count; i++) {
-        const struct experiment *x = c->experiments.items[i].value;
-        if (x->project_id != p->id || !still_runs(x) || x->active->unmanaged)
-            continue;
-        err = fits_check(c, x->active->config, to, x->user_id, e);
-        if (err)
-            error_prefix(e, "%s %lld", kind_words[x->kind].noun, (long long)x->id);
-    }
-    return err;
-}
-
-static int check_names(struct core *c, const struct project *p, const struct workspace *to,
-                       struct error *e)
-{
-    int err = 0;
-    for (size_t i = 0; !err && i < c->experiments.count; i++) {
-        const struct experiment *x = c->experiments.items[i].value;
-        if (x->project_id == p->id)
-            err = names_check_move(c, x, to, e);
-    }
-    return err;
-}
-
 // Before it moves: who does not see the other workspace is told here, of where it goes nothing.
 static void leave_workspace(struct core *c, const struct project *p)
 {
@@ -481,7 +451,7 @@ static void enter_workspace(struct core *c, const struct project *p)
             continue;
         core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
         if (still_runs(x))
-            active_experiment_changed(c, x->active);
+            CORE_DISPATCH(c, experiment_moved, c, x->active);
     }
     core_event_workspace(c, p->workspace->id);
 }
@@ -507,10 +477,7 @@ int core_project_move(struct core *c, struct request *rq, struct error *e)
                         (long long)id);
     if (!err)
         err = check_move(rq, p, to, e);
-    if (!err)
-        err = check_fits(c, p, to, e);
-    if (!err)
-        err = check_names(c, p, to, e);
+    CORE_DISPATCH_CHECKED(err, c, project_move_check, c, p, to, e);
     if (!err && p->workspace != to)
         move_project(c, p, to);
     return err;

@@ -14,6 +14,7 @@
 #include "master/http/offload.h"
 #include "master/http/routes.h"
 #include "master/http/schemas.h"
+#include "master/modules.h"
 #include "master/notify/log_followers.h"
 #include "master/views/series_cache.h"
 #include "master/views/views.h"
@@ -108,6 +109,7 @@ static void complete(struct request *rq)
 static void start(struct master *m)
 {
     static struct core_options options = {
+        .modules = master_modules,
         .cluster_id = "cluster",
         .cluster_name = "fuzz",
         .master_url = "http://master",

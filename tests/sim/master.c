@@ -1,6 +1,7 @@
 // The master's lives over one store: turns, writes that take their time, the end at any of them.
 #include "base/log.h"
 #include "master/kernel/state.h"
+#include "master/modules.h"
 #include "tests/sim/machines.h"
 
 static int64_t sim_now; // of the one world of this process: a clock has no context
@@ -17,6 +18,7 @@ static int64_t wall(void)
 
 static struct sched_rules rules;
 static struct core_options options = {
+    .modules = master_modules,
     .cluster_id = "cluster",
     .cluster_name = "simulated",
     .master_url = "http://master",

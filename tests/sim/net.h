@@ -6,7 +6,12 @@
 #define TESTS_SIM_NET_H
 
 #include "base/text/json.h"
-#include "master/kernel/handlers.h"
+#include "master/calls/module.h"
+#include "master/ingest/module.h"
+#include "master/lifecycle/module.h"
+#include "master/notify/module.h"
+#include "master/retention/module.h"
+#include "master/teams/module.h"
 #include "tests/sim/world.h"
 
 typedef void call_done(struct world *w, struct call *c, int status, const json_t *answer);

@@ -12,6 +12,7 @@
 #include "db/logs.h"
 #include "db/reports.h"
 #include "master/ingest/log_parse.h"
+#include "master/modules.h"
 
 struct cluster cl;
 
@@ -40,6 +41,7 @@ void start_core(void)
 {
     struct error e = {0};
     struct core_options options = {
+        .modules = master_modules,
         .cluster_id = "cluster",
         .cluster_name = "test",
         .master_url = "http://master",

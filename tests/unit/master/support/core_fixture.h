@@ -15,7 +15,12 @@
 
 #include "base/text/json.h"
 #include "db/db.h"
-#include "master/kernel/handlers.h"
+#include "master/calls/module.h"
+#include "master/ingest/module.h"
+#include "master/lifecycle/module.h"
+#include "master/notify/module.h"
+#include "master/retention/module.h"
+#include "master/teams/module.h"
 
 enum { SECOND = 1000 * 1000, OWNER = 1, OTHER = 2 }; // users
 

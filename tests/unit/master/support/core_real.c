@@ -3,11 +3,13 @@
 #include "tests/unit/master/support/fixture.h"
 
 #include "master/kernel/core.h"
+#include "master/modules.h"
 
 struct core *stub_start(void)
 {
     struct error e = {0};
     const struct core_options options = {
+        .modules = master_modules,
         .cluster_id = "cluster",
         .cluster_name = "test",
         .master_url = "",

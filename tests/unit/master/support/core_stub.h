@@ -7,7 +7,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "master/kernel/handlers.h"
+#include "master/calls/module.h"
+#include "master/ingest/module.h"
+#include "master/lifecycle/module.h"
+#include "master/notify/module.h"
+#include "master/retention/module.h"
+#include "master/teams/module.h"
 
 enum { STUB_PARKED_MAX = 256 };
 

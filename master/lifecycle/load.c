@@ -1,4 +1,5 @@
-// The core's life from the store: core_new() reads what had been committed, core_free() forgets.
+// Reads agents, experiments, trials and allocations from the store when the master starts, and
+// continues what was under way.
 //
 // A task that ran when the master ended runs on; its allocation is taken up as it was, and its
 // agent's first report says how it is by now.
@@ -7,22 +8,12 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/clock.h"
-#include "base/limits.h"
 #include "base/text/json.h"
-#include "master/calls/code_archives.h"
-#include "master/calls/external_ids.h"
-#include "master/ingest/log_policies.h"
-#include "master/ingest/logs.h"
-#include "master/ingest/reports.h"
-#include "master/kernel/loop.h"
-#include "master/kernel/workers.h"
+#include "master/kernel/module.h"
 #include "master/lifecycle/lifecycle.h"
+#include "master/lifecycle/module.h"
 #include "master/lifecycle/retries.h"
 #include "master/lifecycle/unmanaged.h"
-#include "master/notify/webhooks.h"
-#include "master/retention/gc.h"
-#include "master/teams/teams.h"
 
 // Columns as listed in db/statements/reads.inc.
 enum {
@@ -250,10 +241,6 @@ static int load_trial(struct core *c, struct db_rows *rows, struct error *e)
     t->retry.at = db_int(rows, T_RESTART_AT);
     t->retry.failures = db_int(rows, T_FAILURES);
     t->retry.alike = db_int(rows, T_FAILED_ALIKE);
-    metrics_load(t, db_text(rows, T_TRAINING), db_text(rows, T_VALIDATION), db_text(rows, T_BEST),
-                 db_text(rows, T_SUMMARY));
-    if (!trial_is_terminal(t->state))
-        listing_report(c, t); // what the last start did not come to
     if (x->active->unmanaged) {
         detached_new(c, t, db_text(rows, T_EXTERNAL));
         t->detached->resume_steps = t->run > 1 && t->checkpoint[0] ? t->checkpoint_steps : -1;
@@ -262,11 +249,14 @@ static int load_trial(struct core *c, struct db_rows *rows, struct error *e)
         by_id_put(&c->trials, t->id, t);
         x->active->active_trials++;
     }
-    t->has_reports = db_int(rows, T_KNOWN) > 0;
+    const struct stored_metrics stored = {.training = db_text(rows, T_TRAINING),
+                                          .validation = db_text(rows, T_VALIDATION),
+                                          .best = db_text(rows, T_BEST),
+                                          .summary = db_text(rows, T_SUMMARY),
+                                          .known = db_int(rows, T_KNOWN)};
     int err = parse(text_of(rows, T_HPARAMS), "trials.hparams", &t->hparams, e);
-    if (!err && !trial_is_terminal(t->state))
-        err = metrics_catch_up(c, t, db_int(rows, T_KNOWN), e);
-    return err ? err : policies_load(c, t, e);
+    CORE_DISPATCH_CHECKED(err, c, trial_loaded, c, t, &stored, e);
+    return err;
 }
 
 // --- one that had ended --------------------------------------------------------------------------
@@ -288,7 +278,7 @@ static void forget_again(struct core *c, struct experiment *x)
     for (struct trial *t = x->active->trials; t; t = t->next)
         if (core_trial_find(c, t->id))
             by_id_remove(&c->trials, t->id);
-    active_experiment_free(x->active);
+    active_experiment_free(c, x->active);
     x->active = NULL;
 }
 
@@ -308,8 +298,7 @@ int active_experiment_restore(struct core *c, struct experiment *x, json_t *conf
         err = load_trial(c, rows, e);
     db_rows_close(rows);
     for (struct trial *t = err ? NULL : x->active->trials; t; t = t->next)
-        if (gc_taken(c, t->checkpoint))
-            gc_step_back(c, t, INT64_MAX);
+        CORE_DISPATCH(c, trial_reopened, c, t);
     json_decref(config);
     if (err)
         forget_again(c, x);
@@ -535,140 +524,40 @@ static void resume(struct core *c)
     c->sched_due = true;
 }
 
-static int load_report_ids(struct core *c, struct error *e)
-{
-    struct db_rows *rows = db_query(c->reader, STMT_META_GET, "s", "metric_ids");
-    int found = db_next(rows);
-    c->next_report = found == 1 ? strtoll(text_of(rows, 0), NULL, 10) : 1;
-    c->reports_put_by = c->next_report;
-    db_rows_close(rows);
-    return found < 0 ? db_unreadable(c->reader, e) : 0;
-}
-
-static int load(struct core *c, struct error *e)
+int lifecycle_load(struct core *c, struct error *e)
 {
     int err = each(c, STMT_LAST_IDS, load_ids, e);
     if (!err)
-        err = load_report_ids(c, e);
-    if (!err)
         err = each(c, STMT_AGENTS, load_agent, e);
     if (!err)
-        err = teams_load(c, e);
-    if (!err)
-        err = webhooks_load(c, e);
-    if (!err)
         err = each(c, STMT_EXPERIMENTS_ALL, load_experiment, e);
-    if (!err)
-        err = names_load(c, e);
     if (!err)
         err = each(c, STMT_EXPERIMENTS_LIVE, load_live, e);
     if (!err)
         err = each(c, STMT_TRIALS_LIVE, load_trial, e);
     if (!err)
         err = each(c, STMT_ALLOCATIONS_LIVE, load_allocation, e);
-    if (!err)
-        err = folds_load(c, e);
-    if (!err)
-        err = files_load(c, e);
-    if (!err) {
-        schedule(c);
-        resume(c);
-    }
     return err;
 }
 
-// --- new and free --------------------------------------------------------------------------------
-
-static void complete_options(struct core *c)
+void lifecycle_resume(struct core *c)
 {
-    if (!c->options.mono_us)
-        c->options.mono_us = clock_mono_us;
-    if (!c->options.wall_us)
-        c->options.wall_us = clock_wall_us;
-    if (!c->options.master_url)
-        c->options.master_url = "";
-    must(c->options.storage);
+    schedule(c);
+    resume(c);
 }
 
-int core_new(struct db *db, const struct core_options *options, struct core **out, struct error *e)
+void lifecycle_free(struct core *c)
 {
-    struct core *c = xcalloc(1, sizeof *c);
-    c->options = *options;
-    c->db = db;
-    c->inbox = mailbox_new(LIMIT_CORE_QUEUE);
-    c->sched = sched_new(options->rules);
-    c->sched_last = INT64_MIN / 2;
-    core_pool(c, "");
-    for (size_t i = 0; i < options->pool_count; i++)
-        core_pool(c, options->pools[i].name);
-    complete_options(c);
-    int err = db_reader_open(db, &c->reader, e);
-    if (!err)
-        err = workers_new(c, &c->workers, e);
-    if (!err) {
-        loop_read_clocks(c);
-        c->logs = logs_new(c);
-        err = load(c, e);
-    }
-    if (err) {
-        core_free(c);
-        return err;
-    }
-    log_info("core loaded", "experiments=%zu trials=%zu agents=%zu", c->experiments.count,
-             c->trials.count, c->agent_count);
-    *out = c;
-    return 0;
-}
-
-static void free_experiments(struct core *c)
-{
-    names_free(c);
     for (size_t i = 0; i < c->experiments.count; i++) {
         struct experiment *x = c->experiments.items[i].value;
         if (x->active)
-            active_experiment_free(x->active);
+            active_experiment_free(c, x->active);
         free(x);
     }
     free(c->experiments.items);
     free(c->trials.items);
-    free(c->sweep.taken);
-    free(c->loose.archives);
-}
-
-static void free_agents(struct core *c)
-{
     for (size_t i = 0; i < c->agent_count; i++)
         agent_free(c->agents[i]);
-    for (size_t i = 0; i < c->pool_count; i++) {
-        free(c->pools[i]->name);
-        free(c->pools[i]);
-    }
     free(c->agents);
-    for (int i = 0; i < c->rack_count; i++)
-        free(c->racks[i]);
     free(c->agent_of_handle);
-    free(c->pools);
-    free(c->racks);
-}
-
-void core_free(struct core *c)
-{
-    if (!c)
-        return;
-    must(!c->started);
-    free_experiments(c);
-    webhooks_free(c);
-    teams_free(c);
-    free_agents(c);
-    sched_free(c->sched);
-    workers_free(c->workers);
-    if (c->reader)
-        db_reader_close(c->reader);
-    loop_forget(c);
-    logs_free(c->logs);
-    mailbox_free(c->inbox);
-    folds_free(c);
-    timers_free(&c->timers);
-    db_batch_free(c->batch);
-    free(c);
 }

@@ -1,0 +1,76 @@
+#include "master/ingest/module.h"
+
+#include "master/ingest/experiment_metrics.h"
+#include "master/ingest/log_policies.h"
+#include "master/ingest/logs.h"
+#include "master/ingest/reports.h"
+
+static void ingest_init(struct core *c)
+{
+    c->metrics = metric_ingest_new();
+    c->logs = logs_new();
+}
+
+static int ingest_load(struct core *c, struct error *e)
+{
+    int err = report_ids_load(c, e);
+    return err ? err : folds_load(c, e);
+}
+
+static void ingest_free(struct core *c)
+{
+    logs_free(c->logs);
+    folds_free(c);
+    metric_ingest_free(c->metrics);
+}
+
+static void open_experiment(struct core *c, struct active_experiment *l)
+{
+    (void)c;
+    l->policies = policies_new(l->config);
+}
+
+static void close_experiment(struct core *c, struct active_experiment *l)
+{
+    (void)c;
+    policies_free(l->policies);
+}
+
+static int load_trial(struct core *c, struct trial *t, const struct stored_metrics *stored,
+                      struct error *e)
+{
+    bool live = !trial_is_terminal(t->state);
+    metrics_load(t, stored);
+    if (live)
+        listing_report(c, t); // the lists may lack the last reports before the master's end
+    int err = live ? metrics_catch_up(c, t, stored->known, e) : 0;
+    return err ? err : policies_load(c, t, e);
+}
+
+static void end_trial(struct core *c, struct trial *t)
+{
+    metrics_end(c, t);
+    listing_end(c, t);
+}
+
+static void close_trial(struct core *c, struct trial *t)
+{
+    (void)c;
+    metrics_forget(t);
+}
+
+const struct core_module ingest_module = {
+    .name = "ingest",
+    .init = ingest_init,
+    .load = ingest_load,
+    .free = ingest_free,
+    .flush = metrics_flush,
+    .experiment_opened = open_experiment,
+    .experiment_closed = close_experiment,
+    .trial_loaded = load_trial,
+    .run_restarted = metrics_restart,
+    .trial_ended = end_trial,
+    .trial_closed = close_trial,
+    .trial_message = logs_say,
+    .machine_measured = metrics_of_machine,
+};

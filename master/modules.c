@@ -1,0 +1,14 @@
+#include "master/modules.h"
+
+#include "master/calls/module.h"
+#include "master/ingest/module.h"
+#include "master/lifecycle/module.h"
+#include "master/notify/module.h"
+#include "master/retention/module.h"
+#include "master/teams/module.h"
+
+const struct core_module *const master_modules[] = {
+    &teams_module,  &lifecycle_module, &retention_module,
+    &ingest_module, &notify_module,    &calls_module,
+    NULL,
+};

@@ -1,0 +1,10 @@
+// The modules of the core, from the bottom up: a room calls the rooms before it directly, and those
+// after it through events (master/kernel/module.h). Handed to core_new().
+#ifndef MUSTER_MASTER_MODULES_H
+#define MUSTER_MASTER_MODULES_H
+
+#include "master/kernel/module.h"
+
+extern const struct core_module *const master_modules[]; // ends with NULL
+
+#endif

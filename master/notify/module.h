@@ -1,0 +1,18 @@
+// The module of the room notify, and its request handlers.
+#ifndef MUSTER_MASTER_NOTIFY_MODULE_H
+#define MUSTER_MASTER_NOTIFY_MODULE_H
+
+#include "master/kernel/module.h"
+
+extern const struct core_module notify_module;
+
+// Webhooks (webhooks.h); params[0] is the id. custom: what a program alerts of.
+core_handler core_webhooks, core_webhook, core_webhook_create, core_webhook_patch,
+    core_webhook_delete, core_webhook_custom;
+
+// In webhooks.c and change_data.c, for the record of the module.
+int webhooks_load(struct core *c, struct error *e);
+void webhooks_free(struct core *c);
+void changes_describe(struct core *c, struct notes *notes);
+
+#endif
