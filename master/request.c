@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/wire.h"
+#include "base/limits.h"
 
 bool request_number(const char *text, int64_t *out)
 {
@@ -62,4 +63,54 @@ void request_write_warning(const struct request *rq, struct json_writer *w)
     if (rq->note)
         jw_string(w, rq->note);
     jw_array_end(w);
+}
+
+// --- results -------------------------------------------------------------------------------------
+
+struct kept_json {
+    json_t *value;
+    struct kept_json *next;
+};
+
+const json_t *request_keep_json(struct request *rq, const json_t *value)
+{
+    if (!value)
+        return NULL;
+    struct kept_json *kept = arena_alloc(&rq->arena, sizeof *kept);
+    *kept = (struct kept_json){json_incref((json_t *)value), rq->kept_json};
+    rq->kept_json = kept;
+    return value;
+}
+
+void request_release(struct request *rq)
+{
+    for (struct kept_json *kept = rq->kept_json; kept; kept = kept->next)
+        json_decref(kept->value);
+    rq->kept_json = NULL;
+    rq->result = NULL;
+}
+
+void request_answer_fields(struct request *rq, const struct answer_field *fields)
+{
+    size_t count = 0;
+    while (fields[count].key)
+        count++;
+    struct answer_field *copy = arena_alloc(&rq->arena, (count + 1) * sizeof *copy);
+    for (size_t i = 0; i < count; i++) {
+        copy[i] = fields[i];
+        if (copy[i].type == FIELD_STRING || copy[i].type == FIELD_RAW)
+            copy[i].text = arena_strdup(&rq->arena, copy[i].text);
+        if (copy[i].type == FIELD_JSON)
+            copy[i].json = request_keep_json(rq, copy[i].json);
+    }
+    rq->result = copy;
+}
+
+// A snapshot is smaller than its JSON.
+int request_check_result(const struct request *rq, struct error *e)
+{
+    if (rq->arena.used <= LIMIT_RESPONSE)
+        return 0;
+    return error_set(e, ERR_TOO_LARGE, "the answer is larger than %d MB; ask for less with limit=",
+                     LIMIT_RESPONSE >> 20);
 }

@@ -1,8 +1,9 @@
 // A request on its way through the master: http thread -> (worker | core thread) -> http thread.
 //
 // Exactly one thread owns a request at a time; handing it on is a message. The http layer allocates
-// and frees it. The core never writes rows of JSON for lists: it decides, leaves an id, and the
-// route's `render` reads the committed store on the http thread.
+// and frees it. The core never writes JSON: a handler leaves an id, or plain structs in `result`,
+// and the route's render writes the answer on an http thread, from the committed store or from
+// these.
 #ifndef MUSTER_MASTER_REQUEST_H
 #define MUSTER_MASTER_REQUEST_H
 
@@ -48,9 +49,11 @@ struct request {
     int status;
     int retry_after; // seconds, of a 429; 0: 1
     struct buf answer;
-    int64_t id;          // what a core handler created or touched, for the route's render
-    const char *warning; // of a submission: a sentence, in the arena; NULL: none
-    const char *note;    // .. and another, that is no warning of the wire
+    int64_t id;                  // what a core handler created or touched, for the route's render
+    const char *warning;         // of a submission: a sentence, in the arena; NULL: none
+    const char *note;            // .. and another, that is no warning of the wire
+    const void *result;          // plain structs in the arena, for the route's render; NULL: none
+    struct kept_json *kept_json; // values that `result` points to; request_release()
 
     // Set by the http layer:
     const char *(*query)(struct request *rq, const char *name);  // NULL when absent; both key cases
@@ -64,6 +67,39 @@ struct request {
     struct request *park_next, *park_prev;
     void *park_owner;
 };
+
+// A result of a few fields, which render_fields() writes as a JSON object. Texts are copied.
+struct answer_field {
+    const char *key; // NULL: the end of the list
+    enum { FIELD_INT, FIELD_DOUBLE, FIELD_BOOL, FIELD_STRING, FIELD_RAW, FIELD_JSON } type;
+    union {
+        int64_t integer;
+        double real;
+        bool boolean;
+        const char *text;   // FIELD_STRING: NULL is null; FIELD_RAW: JSON
+        const json_t *json; // a reference is kept
+    };
+};
+#define ANSWER_INT(k, v)    ((struct answer_field){.key = k, .type = FIELD_INT, .integer = v})
+#define ANSWER_DOUBLE(k, v) ((struct answer_field){.key = k, .type = FIELD_DOUBLE, .real = v})
+#define ANSWER_BOOL(k, v)   ((struct answer_field){.key = k, .type = FIELD_BOOL, .boolean = v})
+#define ANSWER_STRING(k, v) ((struct answer_field){.key = k, .type = FIELD_STRING, .text = v})
+#define ANSWER_RAW(k, v)    ((struct answer_field){.key = k, .type = FIELD_RAW, .text = v})
+#define ANSWER_JSON(k, v)   ((struct answer_field){.key = k, .type = FIELD_JSON, .json = v})
+
+// request_answer(rq, ANSWER_INT("trialId", 7), ANSWER_STRING("state", "RUNNING")) sets the result.
+#define request_answer(rq, ...)                                                                    \
+    request_answer_fields(rq, (const struct answer_field[]){__VA_ARGS__, {.key = NULL}})
+void request_answer_fields(struct request *rq, const struct answer_field *fields);
+
+// Shares a JSON value with the result, instead of copying it: from now on nobody may change the
+// value in place. NULL gives NULL. request_release() gives all of them back; the owner of the
+// request calls it before it frees the arena.
+const json_t *request_keep_json(struct request *rq, const json_t *value);
+void request_release(struct request *rq);
+
+// ERR_TOO_LARGE: a result that is still being built is larger than any answer may be.
+int request_check_result(const struct request *rq, struct error *e);
 
 enum { REQUEST_PARKED = 1 }; // a core handler kept the request and will complete it later
 

@@ -12,6 +12,7 @@
 #include "base/text/json.h"
 #include "master/calls/experiment_verbs.h"
 #include "master/calls/module.h"
+#include "master/calls/snapshots.h"
 #include "master/kernel/workers.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/retention/log_expiry.h"
@@ -256,21 +257,16 @@ static int do_one(struct core *c, const struct bulk *b, size_t i, struct error *
 
 static void do_all(struct core *c, struct bulk *b)
 {
-    struct json_writer w;
-    jw_init(&w, &b->rq->answer);
-    jw_object(&w);
-    jw_key(&w, "results");
-    jw_array(&w);
+    struct arena *arena = &b->rq->arena;
+    struct action_results *result = arena_alloc(arena, sizeof *result);
+    struct action_result *items = arena_alloc(arena, b->count * sizeof *items);
     for (size_t i = 0; i < b->count; i++) {
         struct error e = {0};
         int err = do_one(c, b, i, &e);
-        jw_object(&w);
-        jw_kv_int(&w, "id", b->ids[i]);
-        jw_kv_string(&w, "error", err ? e.text : "");
-        jw_object_end(&w);
+        items[i] = (struct action_result){b->ids[i], err ? arena_strdup(arena, e.text) : ""};
     }
-    jw_array_end(&w);
-    jw_object_end(&w);
+    *result = (struct action_results){.items = items, .count = b->count};
+    b->rq->result = result;
 }
 
 static void found(struct core *c, struct work *work)

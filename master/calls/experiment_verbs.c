@@ -156,7 +156,6 @@ static bool best_metric(struct core *c, const struct experiment *x, double *out)
 int core_experiment_best_metric(struct core *c, struct request *rq, struct error *e)
 {
     struct experiment *x;
-    struct json_writer w;
     double best;
     int err = core_param_experiment(c, rq, &x, e);
     if (err)
@@ -164,10 +163,7 @@ int core_experiment_best_metric(struct core *c, struct request *rq, struct error
     if (!best_metric(c, x, &best))
         return error_set(e, ERR_NOT_FOUND, "experiment %lld has no validation yet",
                          (long long)x->id);
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_kv_double(&w, "metric", best);
-    jw_object_end(&w);
+    request_answer(rq, ANSWER_DOUBLE("metric", best));
     return 0;
 }
 
@@ -363,21 +359,11 @@ static size_t find_label(const json_t *labels, const char *label)
     return i;
 }
 
-static void answer_labels(struct request *rq, const json_t *labels)
-{
-    struct json_writer w;
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_key(&w, "labels");
-    jw_json(&w, labels);
-    jw_object_end(&w);
-}
-
 static void keep_labels(struct core *c, struct experiment *x, json_t *labels)
 {
     if (!lives(x))
         return;
-    put(x->active->config, "labels", json_incref(labels));
+    put(x->active->config, "labels", json_deep_copy(labels));
     free(x->active->config_text);
     x->active->config_text = json_text(x->active->config);
     STORE(c, EXPERIMENT_PATCH, "nnnnisi", (int64_t)-1, x->active->config_text, x->id);
@@ -411,7 +397,7 @@ static int change_label(struct core *c, struct request *rq, bool add, struct err
             STORE(c, EXPERIMENT_REMOVE_LABEL, "si", label, x->id);
         keep_labels(c, x, labels);
         core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
-        answer_labels(rq, labels);
+        request_answer(rq, ANSWER_JSON("labels", labels));
     }
     json_decref(labels);
     return err;

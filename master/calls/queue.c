@@ -2,12 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/wire.h"
 #include "base/arena.h"
-#include "base/clock.h"
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "master/calls/module.h"
+#include "master/calls/snapshots.h"
 #include "master/calls/wait_reason.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/teams/teams.h"
@@ -91,64 +90,38 @@ static bool runs(const struct active_experiment *l)
     return false;
 }
 
-static void write_summary(struct core *c, struct json_writer *w, const struct queued *job)
-{
-    struct sched_reason r = {.code = SCHED_PLACED};
-    why_of_live(c, job->l, &r);
-    jw_key(w, "summary");
-    jw_object(w);
-    jw_kv_string(w, "state", runs(job->l) ? "STATE_SCHEDULED" : "STATE_QUEUED");
-    jw_kv_int(w, "jobsAhead", (int64_t)job->place);
-    jw_kv_int(w, "place", (int64_t)job->place);
-    jw_kv_string(w, "reasonCode", why_code(&r));
-    why_write_start(c, w, &r);
-    jw_object_end(w);
-    jw_kv_int(w, "place", (int64_t)job->place);
-    jw_kv_string(w, "reasonCode", why_code(&r));
-    why_write_start(c, w, &r);
-}
-
-// Of a workspace that the caller does not see, without names.
-static void write_job(struct core *c, const struct request *rq, struct json_writer *w,
-                      const struct queued *job)
+// A job of a workspace that the caller may not see is there without names.
+static void copy_job(struct core *c, struct request *rq, const struct queued *job,
+                     struct job_snapshot *out)
 {
     const struct active_experiment *l = job->l;
     const struct experiment *x = l->experiment;
+    struct arena *arena = &rq->arena;
     bool seen = core_sees(c, rq, x);
-    int64_t wanted, held;
-    char id[24], time[CLOCK_RFC3339_MAX];
-    struct buf reason, type;
-    buf_init(&reason, ERROR_TEXT_MAX);
-    buf_init(&type, sizeof id);
-    why_say_live(c, l, &reason);
-    why_count_slots(l, &wanted, &held);
-    snprintf(id, sizeof id, "%lld", (long long)x->id);
-    jw_object(w);
-    jw_key(w, "full");
-    jw_object(w);
-    write_summary(c, w, job);
-    buf_printf(&type, "TYPE_%s", kind_words[x->kind].word);
-    jw_kv_string(w, "type", buf_str(&type));
-    buf_free(&type);
-    jw_kv_string(w, "submissionTime", clock_format(l->submitted_at, time));
-    jw_kv_string(w, "username", seen ? l->owner : "");
-    jw_kv_int(w, "userId", seen ? x->user_id : 0);
-    jw_kv_string(w, "resourcePool", l->pool->name);
-    jw_kv_bool(w, "isPreemptible",
-               l->pool->policy != SCHED_POLICY_FIFO && !active_experiment_runs_once(l));
-    jw_kv_int(w, "priority", l->priority);
-    jw_kv_double(w, "weight", l->weight);
-    jw_kv_string(w, "entityId", x->kind == KIND_EXPERIMENT ? id : l->trials->task_id);
-    jw_kv_string(w, "jobId", l->job_id);
-    jw_kv_int(w, "requestedSlots", wanted);
-    jw_kv_int(w, "allocatedSlots", held);
-    jw_kv_string(w, "name", seen ? jget_string(l->config, "name", "") : "");
-    jw_kv_double(w, "progress", l->progress);
-    jw_kv_string(w, "reason", buf_str(&reason));
-    jw_kv_int(w, "workspaceId", core_workspace_of(c, x)->id);
-    jw_object_end(w);
-    jw_object_end(w);
-    buf_free(&reason);
+    struct sched_reason r = {.code = SCHED_PLACED};
+    why_of_live(c, l, &r);
+    *out = (struct job_snapshot){
+        .username = seen ? arena_strdup(arena, l->owner) : "",
+        .name = seen ? arena_strdup(arena, jget_string(l->config, "name", "")) : "",
+        .pool = arena_strdup(arena, l->pool->name),
+        .entity_id = x->kind == KIND_EXPERIMENT ? arena_printf(arena, "%lld", (long long)x->id)
+                                                : arena_strdup(arena, l->trials->task_id),
+        .job_id = arena_strdup(arena, l->job_id),
+        .reason_code = why_code(&r),
+        .reason = why_text(c, rq, l),
+        .kind = x->kind,
+        .place = (int64_t)job->place,
+        .user_id = seen ? x->user_id : 0,
+        .workspace_id = core_workspace_of(c, x)->id,
+        .submitted_at = l->submitted_at,
+        .estimated_start = why_start(c, &r),
+        .priority = l->priority,
+        .weight = l->weight,
+        .progress = l->progress,
+        .scheduled = runs(l),
+        .preemptible = l->pool->policy != SCHED_POLICY_FIFO && !active_experiment_runs_once(l),
+    };
+    why_count_slots(l, &out->wanted, &out->held);
 }
 
 static bool is_asked_for(struct request *rq, const struct active_experiment *l)
@@ -167,118 +140,67 @@ int core_job_queue(struct core *c, struct request *rq, struct error *e)
     if (err)
         return err;
     struct queue q = list_queue(c, pool && *pool ? pool : NULL);
-    struct json_writer w;
-    int64_t first = offset < 0 ? 0 : offset, total = 0, shown = 0;
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_key(&w, "jobs");
-    jw_array(&w);
-    for (size_t i = 0; i < q.count; i++) {
-        if (!is_asked_for(rq, q.items[i].l) || total++ < first || (limit > 0 && shown >= limit))
+    struct jobs_snapshot *result = arena_alloc(&rq->arena, sizeof *result);
+    size_t cap = limit > 0 && (size_t)limit < q.count ? (size_t)limit : q.count;
+    struct job_snapshot *items = arena_alloc(&rq->arena, cap * sizeof *items);
+    struct page_snapshot *page = &result->page;
+    *page = (struct page_snapshot){.offset = offset < 0 ? 0 : offset, .limit = limit};
+    for (size_t i = 0; !err && i < q.count; i++) {
+        if (!is_asked_for(rq, q.items[i].l) || page->total++ < page->offset ||
+            (limit > 0 && page->shown >= limit))
             continue;
-        write_job(c, rq, &w, &q.items[i]);
-        shown++;
+        copy_job(c, rq, &q.items[i], &items[page->shown++]);
+        err = request_check_result(rq, e);
     }
-    jw_array_end(&w);
-    wire_write_pagination(&w, first, limit, shown, total);
-    jw_object_end(&w);
     free(q.items);
-    return 0;
-}
-
-// How many wait and run in each pool, or in those that the caller names.
-int core_job_queue_stats(struct core *c, struct request *rq, struct error *e)
-{
-    const char *only = rq->query(rq, "resourcePools");
-    struct json_writer w;
-    (void)e;
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_key(&w, "results");
-    jw_array(&w);
-    for (size_t i = 0; i < c->pool_count; i++) {
-        struct sched_pool_view view;
-        const struct pool *pool = c->pools[i];
-        if ((only && *only && strcmp(only, pool->name)) || !core_pool_exists(c, pool))
-            continue;
-        sched_pool_inspect(c->sched, pool->handle, &view);
-        jw_object(&w);
-        jw_kv_string(&w, "resourcePool", pool->name);
-        jw_key(&w, "stats");
-        jw_object(&w);
-        jw_kv_int(&w, "queuedCount", view.waiting);
-        jw_kv_int(&w, "scheduledCount", view.running);
-        jw_object_end(&w);
-        jw_kv_raw(&w, "aggregates", "[]");
-        jw_object_end(&w);
-    }
-    jw_array_end(&w);
-    jw_object_end(&w);
-    return 0;
+    result->items = items;
+    rq->result = result;
+    return err;
 }
 
 // --- live allocations ----------------------------------------------------------------------------
 
-static void write_resources(struct json_writer *w, const struct part *p)
-{
-    char container[UUID_TEXT];
-    jw_object(w);
-    jw_kv_string(w, "resourcesId", launch_container(p, container));
-    jw_kv_string(w, "resourcesType", "docker-container");
-    jw_kv_string(w, "allocationId", p->allocation->id);
-    jw_kv_string(w, "containerId", container);
-    jw_key(w, "agentDevices");
-    jw_object(w);
-    jw_key(w, p->agent->id);
-    jw_object(w);
-    jw_key(w, "devices");
-    jw_array(w);
-    for (int i = 0; i < p->slot_count; i++)
-        agent_write_device(w, p->agent, p->slots[i]);
-    jw_array_end(w);
-    jw_object_end(w);
-    jw_object_end(w);
-    jw_object_end(w);
-}
-
-static void write_allocation(struct json_writer *w, const struct allocation *a, bool seen)
+static void copy_allocation(struct core *c, struct request *rq, const struct allocation *a,
+                            struct allocation_snapshot *out)
 {
     const struct active_experiment *l = a->trial->active;
-    char time[CLOCK_RFC3339_MAX];
-    jw_key(w, a->id);
-    jw_object(w);
-    jw_kv_string(w, "taskId", a->trial->task_id);
-    jw_kv_string(w, "allocationId", a->id);
-    jw_kv_string(w, "name", seen ? jget_string(l->config, "name", "") : "");
-    jw_kv_string(w, "registeredTime", clock_format(a->queued_at, time));
-    jw_kv_string(w, "resourcePool", a->pool->name);
-    jw_kv_int(w, "slotsNeeded", a->slots);
-    jw_key(w, "resources");
-    jw_array(w);
+    struct arena *arena = &rq->arena;
+    bool seen = core_sees(c, rq, l->experiment);
+    struct container_snapshot *containers =
+        arena_alloc(arena, (size_t)a->part_count * sizeof *containers);
     for (int i = 0; i < a->part_count; i++)
-        write_resources(w, &a->parts[i]);
-    jw_array_end(w);
-    jw_kv_string(w, "schedulerType", sched_policy_names[a->pool->policy]);
-    jw_kv_int(w, "priority", l->priority);
-    jw_kv_raw(w, "proxyPorts", "[]");
-    jw_kv_string(w, "state", wire_name(WIRE_ALLOCATION_STATE, allocation_state_word(a->state)));
-    jw_object_end(w);
+        container_copy(rq, &a->parts[i], &containers[i]);
+    *out = (struct allocation_snapshot){
+        .id = arena_strdup(arena, a->id),
+        .task_id = arena_strdup(arena, a->trial->task_id),
+        .name = seen ? arena_strdup(arena, jget_string(l->config, "name", "")) : "",
+        .pool = arena_strdup(arena, a->pool->name),
+        .state = a->state,
+        .policy = a->pool->policy,
+        .slots = a->slots,
+        .priority = l->priority,
+        .queued_at = a->queued_at,
+        .containers = containers,
+        .container_count = a->part_count,
+    };
 }
 
 int core_tasks(struct core *c, struct request *rq, struct error *e)
 {
-    struct json_writer w;
-    (void)e;
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_key(&w, "allocationIdToSummary");
-    jw_object(&w);
-    for (size_t i = 0; i < c->trials.count; i++) {
+    struct allocations_snapshot *result = arena_alloc(&rq->arena, sizeof *result);
+    size_t count = 0;
+    int err = 0;
+    for (size_t i = 0; i < c->trials.count; i++)
+        count += ((const struct trial *)c->trials.items[i].value)->allocation != NULL;
+    struct allocation_snapshot *items = arena_alloc(&rq->arena, count * sizeof *items);
+    for (size_t i = 0; !err && i < c->trials.count; i++) {
         const struct trial *t = c->trials.items[i].value;
-        if (t->allocation)
-            write_allocation(&w, t->allocation, core_sees(c, rq, t->active->experiment));
+        if (!t->allocation)
+            continue;
+        copy_allocation(c, rq, t->allocation, &items[result->count++]);
+        err = request_check_result(rq, e);
     }
-    jw_object_end(&w);
-    jw_object_end(&w);
-    return 0;
+    result->items = items;
+    rq->result = result;
+    return err;
 }

@@ -102,15 +102,6 @@ static int check_value(const json_t *value, int depth, size_t *keys, struct erro
     return 0;
 }
 
-static void answer_metadata(struct request *rq, const char *metadata)
-{
-    struct json_writer w;
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_kv_raw(&w, "metadata", metadata);
-    jw_object_end(&w);
-}
-
 // It replaces what was there.
 int core_run_metadata(struct core *c, struct request *rq, struct error *e)
 {
@@ -128,7 +119,7 @@ int core_run_metadata(struct core *c, struct request *rq, struct error *e)
     char *text = json_text(metadata);
     STORE(c, TRIAL_SET_METADATA, "si", text, rq->id);
     core_event(c, EVENT_TRIAL, 0, rq->id, NULL);
-    answer_metadata(rq, text);
+    request_answer(rq, ANSWER_RAW("metadata", text));
     free(text);
     return 0;
 }
@@ -165,7 +156,6 @@ static int check_checkpoint(struct core *c, const struct request *rq, const char
 
 int core_trial_source(struct core *c, struct request *rq, struct error *e)
 {
-    struct json_writer w;
     const char *type = "";
     const json_t *info = jget(rq->body, "trialSourceInfo");
     const char *uuid = jget_string(info, "checkpointUuid", "");
@@ -179,10 +169,6 @@ int core_trial_source(struct core *c, struct request *rq, struct error *e)
         return err;
     STORE(c, TRIAL_SOURCE_SET, "issii", trial, uuid, type, jget_int(info, "modelId", 0),
           jget_int(info, "modelVersion", 0));
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_kv_int(&w, "trialId", trial);
-    jw_kv_string(&w, "checkpointUuid", uuid);
-    jw_object_end(&w);
+    request_answer(rq, ANSWER_INT("trialId", trial), ANSWER_STRING("checkpointUuid", uuid));
     return 0;
 }

@@ -13,6 +13,7 @@
 #include "master/calls/feasibility.h"
 #include "master/calls/module.h"
 #include "master/calls/queue_moves.h"
+#include "master/calls/snapshots.h"
 #include "master/calls/submit.h"
 #include "master/ingest/log_policies.h"
 #include "master/kernel/loop.h"
@@ -388,35 +389,19 @@ static void create(struct core *c, struct submission *s)
     rq->id = x->id;
 }
 
-// What would have been created; it has no id.
-static void write_preview(struct core *c, const struct submission *s)
+// The experiment that would be created; it has no id.
+static void answer_preview(struct core *c, const struct submission *s)
 {
-    struct json_writer w;
-    char time[CLOCK_RFC3339_MAX];
-    const struct request *rq = s->rq;
-    jw_init(&w, &s->rq->answer);
-    jw_object(&w);
-    jw_key(&w, "experiment");
-    jw_object(&w);
-    jw_kv_int(&w, "id", 0);
-    jw_kv_string(&w, "jobId", "");
-    jw_kv_string(&w, "name", jget_string(s->config, "name", ""));
-    jw_kv_string(&w, "originalConfig", config_text(s));
-    jw_kv_int(&w, "projectId", s->project);
-    jw_kv_int(&w, "projectOwnerId", rq->principal.user_id);
-    jw_kv_string(&w, "searcherType", jget_string(jget(s->config, "searcher"), "name", ""));
-    jw_kv_string(&w, "startTime", clock_format(c->wall, time));
-    jw_kv_string(&w, "state", "STATE_UNSPECIFIED");
-    jw_kv_string(&w, "username", rq->principal.username);
-    jw_kv_bool(&w, "archived", false);
-    jw_kv_int(&w, "numTrials", 0);
-    jw_key(&w, "config");
-    jw_json(&w, s->config);
-    jw_object_end(&w);
-    jw_key(&w, "config");
-    jw_json(&w, s->config);
-    request_write_warning(rq, &w);
-    jw_object_end(&w);
+    struct request *rq = s->rq;
+    struct experiment_preview *result = arena_alloc(&rq->arena, sizeof *result);
+    *result = (struct experiment_preview){
+        .config_text = arena_strdup(&rq->arena, config_text(s)),
+        .config = request_keep_json(rq, s->config),
+        .project_id = s->project,
+        .user_id = rq->principal.user_id,
+        .submitted_at = c->wall,
+    };
+    rq->result = result;
 }
 
 static int check_source_again(struct core *c, struct submission *s)
@@ -472,7 +457,7 @@ static void answer(struct core *c, struct submission *s)
     s->rq->warning = warning ? arena_strdup(&s->rq->arena, warning) : NULL;
     free(warning);
     if (s->kind == KIND_EXPERIMENT && jget_bool(s->rq->body, "validateOnly", false))
-        write_preview(c, s);
+        answer_preview(c, s);
     else
         create(c, s);
 }

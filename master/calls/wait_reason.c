@@ -6,8 +6,8 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/text/json.h"
 #include "master/calls/module.h"
+#include "master/calls/snapshots.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/lifecycle/retries.h"
 #include "master/teams/teams.h"
@@ -302,18 +302,28 @@ void why_say_live(struct core *c, const struct active_experiment *l, struct buf 
 
 // --- as an answer --------------------------------------------------------------------------------
 
-void why_write_start(const struct core *c, struct json_writer *w, const struct sched_reason *r)
+int64_t why_start(const struct core *c, const struct sched_reason *r)
 {
-    char time[CLOCK_RFC3339_MAX];
-    jw_key(w, "estimatedStart");
-    if (r->start)
-        jw_string(w, clock_format(core_wall(c, r->start), time));
-    else
-        jw_null(w);
+    return r->start ? core_wall(c, r->start) : 0;
 }
 
-static void write_resource(struct core *c, struct json_writer *w, const struct active_experiment *l,
-                           const struct sched_reason *r)
+static const char *move_text(struct request *rq, struct buf *text)
+{
+    const char *copy = arena_strdup(&rq->arena, buf_str(text));
+    buf_free(text);
+    return copy;
+}
+
+const char *why_text(struct core *c, struct request *rq, const struct active_experiment *l)
+{
+    struct buf text;
+    buf_init(&text, ERROR_TEXT_MAX);
+    why_say_live(c, l, &text);
+    return move_text(rq, &text);
+}
+
+static const char *resource_text(struct core *c, struct request *rq,
+                                 const struct active_experiment *l, const struct sched_reason *r)
 {
     struct buf text;
     buf_init(&text, ERROR_TEXT_MAX);
@@ -328,11 +338,11 @@ static void write_resource(struct core *c, struct json_writer *w, const struct a
         say_team(c, l, r->team, &text);
     } else
         buf_puts(&text, "slots");
-    jw_kv_string(w, "resource", buf_str(&text));
-    buf_free(&text);
+    return move_text(rq, &text);
 }
 
-static void write_reason(struct core *c, struct json_writer *w, const struct trial *t)
+static void copy_wait(struct core *c, struct request *rq, const struct trial *t,
+                      struct trial_wait *out)
 {
     const struct active_experiment *l = t->active;
     struct sched_reason r;
@@ -340,71 +350,51 @@ static void write_reason(struct core *c, struct json_writer *w, const struct tri
     buf_init(&text, ERROR_TEXT_MAX);
     sched_explain_gang(c->sched, t->allocation->gang, c->now, &r);
     why_say(c, l, &r, &text);
-    jw_object(w);
-    jw_kv_int(w, "trialId", t->id);
-    jw_kv_string(w, "allocationId", t->allocation->id);
-    jw_kv_string(w, "code", why_code(&r));
-    jw_kv_string(w, "reason", buf_str(&text));
-    write_resource(c, w, l, &r);
-    jw_kv_int(w, "needs", r.needs);
-    jw_kv_int(w, "free", r.free);
-    jw_kv_int(w, "largestFree", r.largest_free);
-    jw_kv_int(w, "largestAgent", r.largest);
-    jw_kv_int(w, "total", r.total);
-    jw_kv_int(w, "place", r.ahead);
-    jw_kv_int(w, "ahead", r.ahead);
-    jw_kv_int(w, "leaving", r.leaving);
-    why_write_start(c, w, &r);
-    jw_key(w, "behindExperimentId");
-    if (r.code == SCHED_BEHIND)
-        jw_int(w, experiment_of_trial(c, r.behind));
-    else
-        jw_null(w);
-    jw_kv_string(w, "teamName", core_workspace_of(c, l->experiment)->name);
-    jw_object_end(w);
-    buf_free(&text);
+    *out = (struct trial_wait){
+        .trial_id = t->id,
+        .allocation_id = arena_strdup(&rq->arena, t->allocation->id),
+        .code = why_code(&r),
+        .reason = move_text(rq, &text),
+        .resource = resource_text(c, rq, l, &r),
+        .team = arena_strdup(&rq->arena, core_workspace_of(c, l->experiment)->name),
+        .numbers = r,
+        .estimated_start = why_start(c, &r),
+        .behind = r.code == SCHED_BEHIND ? experiment_of_trial(c, r.behind) : 0,
+    };
 }
 
-static void write_live(struct core *c, struct json_writer *w, const struct active_experiment *l)
+static void copy_waits(struct core *c, struct request *rq, const struct active_experiment *l,
+                       struct experiment_wait *out)
 {
-    int64_t wanted, held;
-    why_count_slots(l, &wanted, &held);
-    jw_kv_string(w, "resourcePool", l->pool->name);
-    jw_kv_int(w, "priority", l->priority);
-    jw_kv_int(w, "requestedSlots", wanted);
-    jw_kv_int(w, "allocatedSlots", held);
-    jw_key(w, "waiting");
-    jw_array(w);
+    size_t count = 0;
+    for (const struct trial *t = l->trials; t; t = t->next)
+        count += why_waits(t);
+    struct trial_wait *items = arena_alloc(&rq->arena, count * sizeof *items);
     for (const struct trial *t = l->trials; t; t = t->next)
         if (why_waits(t))
-            write_reason(c, w, t);
-    jw_array_end(w);
+            copy_wait(c, rq, t, &items[out->trial_count++]);
+    out->trials = items;
+    out->pool = arena_strdup(&rq->arena, l->pool->name);
+    out->priority = l->priority;
+    why_count_slots(l, &out->wanted, &out->held);
 }
 
 int core_experiment_why(struct core *c, struct request *rq, struct error *e)
 {
     struct experiment *x;
-    struct json_writer w;
-    struct buf text;
     int err = core_param_experiment(c, rq, &x, e);
     if (!err && !core_sees(c, rq, x))
         err = error_set(e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)x->id);
     if (err)
         return err;
-    buf_init(&text, ERROR_TEXT_MAX);
-    if (x->active && x->active->unmanaged)
-        buf_puts(&text, "its programs run elsewhere; it waits for nothing in this cluster");
-    else if (x->active)
-        why_say_live(c, x->active, &text);
-    jw_init(&w, &rq->answer);
-    jw_object(&w);
-    jw_kv_int(&w, "experimentId", x->id);
-    jw_kv_string(&w, "reason", buf_str(&text));
-    if (x->active && !x->active->unmanaged)
-        write_live(c, &w, x->active);
-    else
-        jw_kv_raw(&w, "waiting", "[]");
-    jw_object_end(&w);
-    buf_free(&text);
+    struct experiment_wait *result = arena_alloc(&rq->arena, sizeof *result);
+    *result = (struct experiment_wait){.experiment_id = x->id, .reason = ""};
+    if (x->active && x->active->unmanaged) {
+        result->reason = "its programs run elsewhere; it waits for nothing in this cluster";
+    } else if (x->active) {
+        result->reason = why_text(c, rq, x->active);
+        copy_waits(c, rq, x->active, result);
+    }
+    rq->result = result;
     return 0;
 }

@@ -3,7 +3,6 @@
 #ifndef MUSTER_MASTER_CALLS_WAIT_REASON_H
 #define MUSTER_MASTER_CALLS_WAIT_REASON_H
 
-#include "base/text/json.h"
 #include "master/kernel/state.h"
 
 const char *why_code(const struct sched_reason *r); // BUSY, ..
@@ -19,7 +18,8 @@ bool why_of_live(struct core *c, const struct active_experiment *l, struct sched
 // soon; else nothing.
 void why_say_live(struct core *c, const struct active_experiment *l, struct buf *out);
 
-// "estimatedStart": a time of the wire, or null.
-void why_write_start(const struct core *c, struct json_writer *w, const struct sched_reason *r);
+// The same, in the arena of the request; "" for nothing.
+const char *why_text(struct core *c, struct request *rq, const struct active_experiment *l);
+int64_t why_start(const struct core *c, const struct sched_reason *r); // wall; 0: not known
 
 #endif

@@ -122,6 +122,7 @@ void exchange_end(struct exchange *x)
     x->rq.answer.limit = LIMIT_RESPONSE;
     recycle(&x->rq.answer);
     memory_used(&x->server->memory, x->server->offload, held);
+    request_release(&x->rq);
     struct arena arena = x->rq.arena;
     if (arena.used > KEEP_BYTES)
         arena_free(&arena);

@@ -11,6 +11,7 @@
 #include "master/notify/module.h"
 #include "master/retention/module.h"
 #include "master/teams/module.h"
+#include "master/views/live_state/live_state.h"
 #include "master/views/views.h"
 
 #include "master/http/routes_instead.h" // last: its words are short
@@ -51,17 +52,17 @@
         .method = method_, .path = path_, .auth = auth_, .kind = ROUTE_CORE, .core = core_,        \
         .view = render_, .body = body_, .summary = __VA_ARGS__                                     \
     }
-#define CORE_GET(path_, auth_, core_, query_, ...)                                                 \
+#define CORE_GET(path_, auth_, core_, render_, query_, ...)                                        \
     {                                                                                              \
         .method = "GET", .path = path_, .auth = auth_, .kind = ROUTE_CORE, .core = core_,          \
-        .query = query_, .summary = __VA_ARGS__                                                    \
+        .view = render_, .query = query_, .summary = __VA_ARGS__                                   \
     }
 
 // A verb of many experiments, of one project or of any.
 #define BULK_ROW(method_, path_, core_, summary_)                                                  \
     {                                                                                              \
         .method = method_, .path = path_, .auth = AUTH_USER, .kind = ROUTE_CORE, .core = core_,    \
-        .body = BODY_CALL, .summary = summary_,                                                    \
+        .view = render_action_results, .body = BODY_CALL, .summary = summary_,                     \
         .takes = "experimentIds?:[int] filters?:ExperimentFilters destinationProjectId?:int "      \
                  "projectId?:int",                                                                 \
         .answers = "results:[ActionResult]"                                                        \
@@ -74,7 +75,7 @@
 #define BULK_NAMED(noun_, ids_, verb_, core_, summary_)                                            \
     {                                                                                              \
         .method = "POST", .path = V1 "/" noun_ "/" verb_, .auth = AUTH_USER, .kind = ROUTE_CORE,   \
-        .core = core_, .body = BODY_CALL, .summary = summary_,                                     \
+        .core = core_, .view = render_action_results, .body = BODY_CALL, .summary = summary_,      \
         .takes = ids_ "?:[int] projectId?:int sourceProjectId?:int destinationProjectId?:int "     \
                       "filter?:string skipMultitrial?:bool",                                       \
         .answers = "results:[ActionResult]"                                                        \
@@ -345,6 +346,7 @@ const struct route route_table[] = {
      .auth = AUTH_USER,
      .kind = ROUTE_CORE,
      .core = core_experiments_retain_logs,
+     .view = render_action_results,
      .body = BODY_CALL,
      .summary = "Say for how many days after their end the logs of many experiments are kept",
      .takes = "experimentIds?:[int] filters?:ExperimentFilters projectId?:int numDays:int",
@@ -412,9 +414,10 @@ const struct route route_table[] = {
          "Move an experiment to another project",
          .takes = "destinationProjectId:int experimentId?:int"),
     CORE("PUT", V1 "/experiments/{experimentId}/labels/{label}", AUTH_USER,
-         core_experiment_add_label, NULL, "Add a label", .answers = "labels:[string]"),
+         core_experiment_add_label, render_fields, "Add a label", .answers = "labels:[string]"),
     CORE("DELETE", V1 "/experiments/{experimentId}/labels/{label}", AUTH_USER,
-         core_experiment_remove_label, NULL, "Remove a label", .answers = "labels:[string]"),
+         core_experiment_remove_label, render_fields, "Remove a label",
+         .answers = "labels:[string]"),
     READ(V1 "/experiments/{experimentId}/validation-history", AUTH_USER, view_validation_history,
          NULL, "The validations that were the best when they came",
          .answers = "validationHistory:[ValidationHistoryEntry]"),
@@ -428,6 +431,7 @@ const struct route route_table[] = {
      .auth = AUTH_USER,
      .kind = ROUTE_CORE,
      .core = core_experiment_why,
+     .view = render_experiment_why,
      .ours = true,
      .summary = "Why an experiment waits",
      .answers = "experimentId:int reason:string resourcePool?:string priority?:int "
@@ -451,7 +455,7 @@ const struct route route_table[] = {
      .summary = "Every start of an experiment's trials, newest first",
      .answers = "starts:[Start] pagination:Pagination"},
     CORE_GET(V1 "/experiments/{experimentId}/searcher/best_searcher_validation_metric",
-             ANY_USER_TASK, core_experiment_best_metric, NULL,
+             ANY_USER_TASK, core_experiment_best_metric, render_fields, NULL,
              "The best value of the searcher's metric so far", .answers = "metric?:float"),
     CORE("PUT", V1 "/experiments/{experimentId}/retain_logs", AUTH_USER,
          core_experiment_retain_logs, NULL,
@@ -545,9 +549,9 @@ const struct route route_table[] = {
     READ(V1 "/runs/{trialId}/metadata", ANY_USER_TASK, view_run_metadata, NULL,
          "The metadata of a run", .answers = "metadata:object"),
     CORE_OF(BODY_REPORT, "POST", V1 "/runs/{trialId}/metadata", ANY_USER_TASK, core_run_metadata,
-            NULL, "Replace the metadata of a run", .takes = "metadata:object runId?:int",
+            render_fields, "Replace the metadata of a run", .takes = "metadata:object runId?:int",
             .answers = "metadata:object"),
-    CORE("POST", V1 "/trial-source-info", ANY_USER_TASK, core_trial_source, NULL,
+    CORE("POST", V1 "/trial-source-info", ANY_USER_TASK, core_trial_source, render_fields,
          "Say which checkpoint, or model version, a trial works with",
          .takes = "trialSourceInfo:TrialSourceInfo",
          .answers = "trialId:int checkpointUuid:string"),
@@ -572,7 +576,7 @@ const struct route route_table[] = {
     CORE("POST", V1 "/trials/{trialId}/runner/metadata", ANY_USER_TASK, core_trial_runner_metadata,
          NULL, "Say what the trial is doing", .takes = "state:string"),
     CORE_GET(V1 "/allocations/{allocationId}/signals/preemption", AUTH_TASK,
-             core_allocation_preemption, "timeoutSeconds",
+             core_allocation_preemption, NULL, "timeoutSeconds",
              "Wait for the signal to checkpoint and leave", .answers = "preempt?:bool"),
     CORE("POST", V1 "/allocations/{allocationId}/signals/ack_preemption", AUTH_TASK,
          core_allocation_ack_preemption, NULL, "The signal was heard",
@@ -582,7 +586,8 @@ const struct route route_table[] = {
          .takes = "allocationId?:string requestUuid?:string numPeers?:int data?:any",
          .answers = "data:[any]"),
     CORE_GET(V1 "/allocations/{allocationId}/resources/{resourcesId}/rendezvous", AUTH_TASK,
-             core_allocation_rendezvous, NULL, "Wait until every part of an allocation has started",
+             core_allocation_rendezvous, NULL, NULL,
+             "Wait until every part of an allocation has started",
              .answers = "rendezvousInfo:RendezvousInfo"),
     READ(V1 "/allocations/{allocationId}", ANY_USER_TASK, view_allocation, NULL,
          "One start of a task", .answers = "allocation:Allocation"),
@@ -729,13 +734,13 @@ const struct route route_table[] = {
     WORKER("DELETE", V1 "/templates/{templateName}", AUTH_USER, template_delete,
            "Delete a template", .query = "workspaceId"),
 
-    CORE_GET(V1 "/webhooks", AUTH_USER, core_webhooks, "offset limit",
+    CORE_GET(V1 "/webhooks", AUTH_USER, core_webhooks, NULL, "offset limit",
              "List the webhooks that the caller may manage",
              .answers = "webhooks:[Webhook] +pagination:Pagination"),
     CORE("POST", V1 "/webhooks", AUTH_USER, core_webhook_create, NULL,
          "Tell an address outside when something happens", .takes = "Webhook",
          .answers = "webhook:Webhook"),
-    CORE_GET(V1 "/webhooks/{webhookId}", AUTH_USER, core_webhook, NULL, "One webhook",
+    CORE_GET(V1 "/webhooks/{webhookId}", AUTH_USER, core_webhook, NULL, NULL, "One webhook",
              .answers = "webhook:Webhook"),
     CORE("PATCH", V1 "/webhooks/{webhookId}", AUTH_USER, core_webhook_patch, NULL,
          "Change the address of a webhook", .takes = "url:string", .answers = "webhook:Webhook"),
@@ -772,7 +777,8 @@ const struct route route_table[] = {
      .answers =
          "jobs:int unfinished:int unstarted:int slotsPerNode:int now:Simulated then:Simulated"},
 
-    CORE_GET(V1 "/tasks", AUTH_USER, core_tasks, NULL, "What runs: the live allocations",
+    CORE_GET(V1 "/tasks", AUTH_USER, core_tasks, render_tasks, NULL,
+             "What runs: the live allocations",
              .answers = "allocationIdToSummary?:{AllocationSummary}"),
     READ(V1 "/tasks/{taskId}", ANY_USER_TASK, view_task, NULL, "One task, with all of its starts",
          .answers = "task:Task"),
@@ -864,10 +870,10 @@ const struct route route_table[] = {
      .summary = "What an agent runs, for what it should run",
      .takes = "object",
      .answers = "object"},
-    CORE_GET(V1 "/agents", AUTH_USER, core_agents, "label sortBy lost:bool" PAGE,
+    CORE_GET(V1 "/agents", AUTH_USER, core_agents, render_agents, "label sortBy lost:bool" PAGE,
              "List agents; lost=true: also those that were given up within three days",
              .answers = "agents:[Agent] pagination:Pagination"),
-    CORE_GET(V1 "/agents/{agentId}", AUTH_USER, core_agent, NULL, "One agent",
+    CORE_GET(V1 "/agents/{agentId}", AUTH_USER, core_agent, render_agent, NULL, "One agent",
              .answers = "agent:Agent"),
     {.method = "DELETE",
      .path = V1 "/agents/{agentId}",
@@ -877,26 +883,27 @@ const struct route route_table[] = {
      .body = BODY_CALL,
      .ours = true,
      .summary = "Forget an agent that is lost, and what was set of it"},
-    CORE("POST", V1 "/agents/{agentId}/enable", AUTH_ADMIN, core_agent_enable, NULL,
+    CORE("POST", V1 "/agents/{agentId}/enable", AUTH_ADMIN, core_agent_enable, render_agent,
          "Let an agent take work again", .answers = "agent:Agent"),
-    CORE("POST", V1 "/agents/{agentId}/disable", AUTH_ADMIN, core_agent_disable, NULL,
+    CORE("POST", V1 "/agents/{agentId}/disable", AUTH_ADMIN, core_agent_disable, render_agent,
          "Give an agent no more work; without drain, end what it runs",
          .takes = "agentId?:string drain?:bool", .answers = "agent:Agent"),
-    CORE_GET(V1 "/agents/{agentId}/slots", AUTH_USER, core_slots, NULL,
+    CORE_GET(V1 "/agents/{agentId}/slots", AUTH_USER, core_slots, render_slots, NULL,
              "List the slots of an agent", .answers = "slots:[Slot]"),
-    CORE_GET(V1 "/agents/{agentId}/slots/{slotId}", AUTH_USER, core_slot, NULL, "One slot",
-             .answers = "slot:Slot"),
-    CORE("POST", V1 "/agents/{agentId}/slots/{slotId}/enable", AUTH_ADMIN, core_slot_enable, NULL,
-         "Use a slot again", .answers = "slot:Slot"),
-    CORE("POST", V1 "/agents/{agentId}/slots/{slotId}/disable", AUTH_ADMIN, core_slot_disable, NULL,
-         "Use a slot no more", .takes = "agentId?:string slotId?:string drain?:bool",
+    CORE_GET(V1 "/agents/{agentId}/slots/{slotId}", AUTH_USER, core_slot, render_slot, NULL,
+             "One slot", .answers = "slot:Slot"),
+    CORE("POST", V1 "/agents/{agentId}/slots/{slotId}/enable", AUTH_ADMIN, core_slot_enable,
+         render_slot, "Use a slot again", .answers = "slot:Slot"),
+    CORE("POST", V1 "/agents/{agentId}/slots/{slotId}/disable", AUTH_ADMIN, core_slot_disable,
+         render_slot, "Use a slot no more", .takes = "agentId?:string slotId?:string drain?:bool",
          .answers = "slot:Slot"),
 
-    CORE_GET(V1 "/job-queues-v2", AUTH_USER, core_job_queue, "resourcePool states" PAGE,
-             "What runs and what waits, in order",
+    CORE_GET(V1 "/job-queues-v2", AUTH_USER, core_job_queue, render_job_queue,
+             "resourcePool states" PAGE, "What runs and what waits, in order",
              .answers = "jobs:[RBACJob] pagination:Pagination"),
-    CORE_GET(V1 "/job-queues/stats", AUTH_USER, core_job_queue_stats, "resourcePools",
-             "How many jobs wait and run in each pool", .answers = "results:[PoolQueueStats]"),
+    CORE_GET(V1 "/job-queues/stats", AUTH_USER, core_job_queue_stats, render_queue_stats,
+             "resourcePools", "How many jobs wait and run in each pool",
+             .answers = "results:[PoolQueueStats]"),
     CORE("POST", V1 "/job-queues", AUTH_USER, core_job_queue_update, NULL,
          "Move jobs: priority, weight, resourcePool, aheadOf or behindOf another; all or none. 403 "
          "where "
@@ -907,18 +914,21 @@ const struct route route_table[] = {
      .auth = AUTH_USER,
      .kind = ROUTE_CORE,
      .core = core_shares,
+     .view = render_shares,
      .query = "resourcePool",
      .ours = true,
      .summary = "What each workspace and user is entitled to, holds, wants and has used",
      .answers = "shares:[Share]"},
     CORE_GET(V1 "/resource-pools/{resourcePoolName}/workspace-bindings", AUTH_USER,
-             core_pool_bindings, "offset limit", "The workspaces that alone may use a pool: none",
+             core_pool_bindings, render_pool_bindings, "offset limit",
+             "The workspaces that alone may use a pool: none",
              .answers = "workspaceIds:[int] pagination:Pagination"),
     CORE_GET(V1 "/workspaces/{workspaceId}/available-resource-pools", AUTH_USER,
-             core_available_pools, NULL, "The pools that a workspace may use: all",
+             core_available_pools, render_available_pools, NULL,
+             "The pools that a workspace may use: all",
              .answers = "resourcePools:[string] pagination:Pagination"),
-    CORE_GET(V1 "/resource-pools", AUTH_USER, core_resource_pools, "offset limit",
-             "List resource pools",
+    CORE_GET(V1 "/resource-pools", AUTH_USER, core_resource_pools, render_resource_pools,
+             "offset limit", "List resource pools",
              .answers = "resourcePools:[ResourcePool] pagination:Pagination"),
 
     // Calls of Determined's that have no meaning here.

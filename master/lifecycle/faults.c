@@ -23,7 +23,7 @@ static const json_t *fault_of(const struct agent *g, int slot)
     return jget(slot_of(g, slot), "fault");
 }
 
-static bool is_overruled(const struct agent *g, int slot)
+bool agent_fault_is_overruled(const struct agent *g, int slot)
 {
     const json_t *overruled = json_array_get(g->overruled, (size_t)slot);
     return json_is_object(overruled) && json_equal(overruled, fault_of(g, slot));
@@ -37,7 +37,7 @@ static bool is_noted(const json_t *fault)
 const char *agent_slot_fault(const struct agent *g, int slot)
 {
     const json_t *fault = fault_of(g, slot);
-    if (!fault || is_noted(fault) || is_overruled(g, slot))
+    if (!fault || is_noted(fault) || agent_fault_is_overruled(g, slot))
         return NULL;
     return jget_string(fault, "reason", "");
 }
@@ -61,7 +61,8 @@ void agent_renew_overruled(struct agent *g)
 {
     json_t *renewed = json_array();
     for (int i = 0; i < g->slot_count; i++) {
-        json_t *kept = is_overruled(g, i) ? json_array_get(g->overruled, (size_t)i) : json_null();
+        json_t *kept =
+            agent_fault_is_overruled(g, i) ? json_array_get(g->overruled, (size_t)i) : json_null();
         must(!json_array_append(renewed, kept));
     }
     json_decref(g->overruled);
@@ -74,7 +75,7 @@ static char *agent_slots_text(const struct agent *g)
     json_t *list = json_array();
     for (int i = 0; i < g->slot_count; i++) {
         json_t *slot = json_copy((json_t *)slot_of(g, i));
-        if (is_overruled(g, i))
+        if (agent_fault_is_overruled(g, i))
             json_object_set(slot, "overruled", json_array_get(g->overruled, (size_t)i));
         json_array_append_new(list, slot);
     }
@@ -100,21 +101,6 @@ void agent_store(struct core *c, const struct agent *g)
     STORE(c, AGENT_UPSERT, "ssssiiss", g->id, g->pool->name, slots, g->version, g->registered_at,
           c->wall, g->rack, g->instance);
     free(slots);
-}
-
-void agent_write_fault(struct json_writer *w, const struct agent *g, int slot)
-{
-    const json_t *fault = fault_of(g, slot);
-    if (!fault)
-        return;
-    jw_key(w, "fault");
-    jw_object(w);
-    jw_kv_string(w, "grade", jget_string(fault, "grade", ""));
-    jw_kv_string(w, "reason", jget_string(fault, "reason", ""));
-    if (jget(fault, "time"))
-        jw_kv_string(w, "time", jget_string(fault, "time", ""));
-    jw_kv_bool(w, "overruled", is_overruled(g, slot));
-    jw_object_end(w);
 }
 
 // --- what follows --------------------------------------------------------------------------------
@@ -176,7 +162,7 @@ void agent_take_faults(struct core *c, struct agent *g, const json_t *before)
     for (int i = 0; i < g->slot_count; i++) {
         const json_t *fault = fault_of(g, i),
                      *old = jget(json_array_get(before, (size_t)i), "fault");
-        if (fault && !json_equal(fault, old) && !is_overruled(g, i))
+        if (fault && !json_equal(fault, old) && !agent_fault_is_overruled(g, i))
             strike(c, g, i);
     }
 }
@@ -243,13 +229,4 @@ void agent_take_use(struct core *c, struct agent *g, const json_t *use, struct a
                       values, time, arena);
         json_decref(values);
     }
-}
-
-void agent_write_use(struct json_writer *w, const struct agent *g, int slot)
-{
-    const json_t *use = json_array_get(jget(g->use, "slots"), (size_t)slot);
-    if (g->state != AGENT_CONNECTED || !json_is_object(use))
-        return;
-    jw_key(w, "use");
-    jw_json(w, use);
 }

@@ -97,20 +97,17 @@ void agent_disable_slots(struct agent *g, const json_t *list);        // as the 
 char *agent_disabled_slots(const struct agent *g);                    // for the store
 const char *part_nearness(const struct part *p); // "nvlink", "numa", "apart"; NULL: says nothing
 bool agent_keeps(const struct agent *g, const struct part *p); // what an operator has set lets it
-void agent_write_device(struct json_writer *w, const struct agent *g, int slot); // pools.c
 
 // faults.c
 const char *agent_slot_fault(const struct agent *g, int slot); // why it is out of use; NULL: is not
 bool agent_slot_usable(const struct agent *g, int slot);       // neither so, nor by an operator
-void agent_overrule(struct agent *g, int slot);                // its present fault
-void agent_renew_overruled(struct agent *g);                   // after its slots have changed
-void agent_load_overruled(struct agent *g);                    // after its slots were loaded
+bool agent_fault_is_overruled(const struct agent *g, int slot);
+void agent_overrule(struct agent *g, int slot); // its present fault
+void agent_renew_overruled(struct agent *g);    // after its slots have changed
+void agent_load_overruled(struct agent *g);     // after its slots were loaded
 void agent_store(struct core *c, const struct agent *g);
 struct part *agent_part_on_slot(const struct agent *g, int slot);              // NULL: it is free
 void agent_take_faults(struct core *c, struct agent *g, const json_t *before); // its slots before
 void agent_take_use(struct core *c, struct agent *g, const json_t *use, struct arena *arena);
-// As members of the slot's object; nothing where there is none.
-void agent_write_fault(struct json_writer *w, const struct agent *g, int slot);
-void agent_write_use(struct json_writer *w, const struct agent *g, int slot);
 
 #endif

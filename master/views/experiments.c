@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "master/views/list.h"
+#include "master/views/live_state/live_state.h"
 #include "master/views/views.h"
 
 enum { // columns of SQL_EXPERIMENT_COLUMNS, then of STMT_EXPERIMENT_VIEW
@@ -158,6 +159,8 @@ int view_experiment(struct view *v, struct error *e)
 
 int render_experiment_created(struct view *v, struct error *e)
 {
+    if (v->rq->result)
+        return render_preview(v, e);
     jw_object(&v->w);
     int rc = write_experiment_view(v, v->rq->id, true, e);
     request_write_warning(v->rq, &v->w);

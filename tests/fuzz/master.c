@@ -189,6 +189,7 @@ static void call_free(struct call *c)
     if (c->rq.input)
         c->rq.input_free(c->rq.input);
     buf_free(&c->rq.answer);
+    request_release(&c->rq);
     arena_free(&c->rq.arena);
     free(c);
 }

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "tests/sim/machines.h"
+#include "tests/unit/master/support/render.h"
 
 enum { ANSWER_MAX = 64 << 20 };
 
@@ -77,6 +78,7 @@ static void unlink_call(struct world *w, struct call *c)
 static void free_request(struct call *c)
 {
     buf_free(&c->rq->answer);
+    request_release(c->rq);
     arena_free(&c->rq->arena);
     free(c->rq);
     c->rq = NULL;
@@ -88,6 +90,9 @@ static void complete(struct request *rq)
     struct call *c = rq->http;
     struct world *w = c->world;
     must(rq == c->rq);
+    struct error e = {0};
+    if (render_result(c->handler, rq, w->reader, &e))
+        broken(w, "answers_can_be_rendered", "%s", e.text);
     check_answer(w, c, rq);
     c->id = rq->id;
     c->text = rq->answer.len ? buf_take(&rq->answer) : NULL;

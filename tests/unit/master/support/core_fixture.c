@@ -13,6 +13,7 @@
 #include "db/reports.h"
 #include "master/ingest/log_parse.h"
 #include "master/modules.h"
+#include "tests/unit/master/support/render.h"
 
 struct cluster cl;
 
@@ -187,6 +188,7 @@ struct call *call_start(core_handler *handler, struct principal who, const char 
     next_query_value = NULL;
     call->rq.complete = call_complete;
     call->rq.http = call;
+    call->handler = handler;
     buf_init(&call->rq.answer, 64 << 20);
     if (core_submit(cl.core, handler, &call->rq, &e))
         fail_msg("%s", e.text);
@@ -218,8 +220,10 @@ json_t *call_end(struct call *call)
     pthread_mutex_unlock(&call->lock);
     last_status = call->rq.status ? call->rq.status : 200;
     last_id = call->rq.id;
-    const char *text = call->rq.answer.len ? buf_str(&call->rq.answer) : "{}";
     struct error e = {0};
+    if (render_result(call->handler, &call->rq, cl.reader, &e))
+        fail_msg("%s", e.text);
+    const char *text = call->rq.answer.len ? buf_str(&call->rq.answer) : "{}";
     if (json_parse(text, strlen(text), "answer", &answer, &e))
         fail_msg("%s: %s", e.text, text);
     snprintf(last_error, sizeof last_error, "%s", jget_string(jget(answer, "error"), "error", ""));
@@ -227,6 +231,7 @@ json_t *call_end(struct call *call)
     if (call->rq.input)
         call->rq.input_free(call->rq.input);
     buf_free(&call->rq.answer);
+    request_release(&call->rq);
     arena_free(&call->rq.arena);
     pthread_mutex_destroy(&call->lock);
     pthread_cond_destroy(&call->changed);

@@ -49,6 +49,7 @@ void settle(void);        // a turn of the core passes
 
 struct call {
     struct request rq;
+    core_handler *handler;
     json_t *body;
     const char *query_value; // of any parameter; NULL: none
     pthread_mutex_t lock;
