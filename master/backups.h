@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "master/free_space.h"
+#include "master/common/free_space.h"
 
 struct backups; // opaque
 

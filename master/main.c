@@ -19,8 +19,9 @@
 #include "base/text/yaml.h"
 #include "base/version.h"
 #include "master/backups.h"
+#include "master/common/free_space.h"
+#include "master/common/storage.h"
 #include "master/first_start.h"
-#include "master/free_space.h"
 #include "master/http/connections.h"
 #include "master/http/memory.h"
 #include "master/http/server.h"
@@ -30,7 +31,6 @@
 #include "master/notify/webhook_delivery.h"
 #include "master/relocate.h"
 #include "master/sched/rules.h"
-#include "master/storage.h"
 
 struct options {
     const char *config_file, *data_dir, *bind, *cluster_name, *checkpoint_dir, *master_url;

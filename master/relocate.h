@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "db/db.h"
-#include "master/storage.h"
+#include "master/common/storage.h"
 
 // For checkpoint storage within the data directory, which moves with the store. Compares the
 // default storage with that of the last start. When the folder of the last start is there no more,

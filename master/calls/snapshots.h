@@ -7,9 +7,9 @@
 #ifndef MUSTER_MASTER_CALLS_SNAPSHOTS_H
 #define MUSTER_MASTER_CALLS_SNAPSHOTS_H
 
+#include "master/common/kinds.h"
+#include "master/common/request.h"
 #include "master/kernel/objects_run.h"
-#include "master/kinds.h"
-#include "master/request.h"
 #include "master/sched/sched.h"
 
 struct page_snapshot {                   // the part of a list that the caller asked for

@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 #include "db/db.h"
-#include "master/request.h"
+#include "master/common/request.h"
 
 struct auth_headers { // as they came; NULL: absent
     const char *authorization, *allocation;

@@ -6,9 +6,9 @@
 #ifndef MUSTER_MASTER_HTTP_SERVER_H
 #define MUSTER_MASTER_HTTP_SERVER_H
 
+#include "master/common/master_log.h"
 #include "master/http/page.h"
 #include "master/kernel/core.h"
-#include "master/master_log.h"
 #include "master/notify/hub.h"
 #include "master/notify/log_followers.h"
 #include "master/notify/webhook_delivery.h"

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "master/common/request.h"
 #include "master/http/auth.h"
-#include "master/request.h"
 
 // The token in a header Cookie. False: there is none, it is no token, or several differ.
 bool session_token(const char *cookies, char out[TOKEN_TEXT]);

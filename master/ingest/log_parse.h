@@ -10,7 +10,7 @@
 #define MUSTER_MASTER_INGEST_LOG_PARSE_H
 
 #include "db/loglines.h"
-#include "master/request.h"
+#include "master/common/request.h"
 
 struct log_part { // lines of one sender of one task, in order
     char *task, *allocation, *agent;

@@ -13,7 +13,7 @@
 #define MUSTER_MASTER_INGEST_METRIC_PARSE_H
 
 #include "db/series.h"
-#include "master/request.h"
+#include "master/common/request.h"
 
 struct metric_post {
     const char *group;

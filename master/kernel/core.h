@@ -11,11 +11,11 @@
 
 #include "base/error.h"
 #include "db/db.h"
-#include "master/free_space.h"
+#include "master/common/free_space.h"
+#include "master/common/request.h"
+#include "master/common/storage.h"
 #include "master/kernel/changes.h"
-#include "master/request.h"
 #include "master/sched/sched.h"
-#include "master/storage.h"
 
 struct core;        // opaque outside of the rooms of the core
 struct core_module; // module.h

@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/limits.h"
-#include "master/audit.h"
+#include "master/common/audit.h"
 #include "master/kernel/module.h"
 #include "master/kernel/state.h"
 #include "master/kernel/workers.h"

@@ -9,8 +9,8 @@
 
 #include "base/buf.h"
 #include "base/rng.h"
+#include "master/common/kinds.h"
 #include "master/kernel/objects_run.h"
-#include "master/kinds.h"
 #include "master/search/search.h"
 
 enum { ORDER_STEP = 1 << 20 }; // experiments stand so far apart in the queue, one after the other

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "master/audit.h"
+#include "master/common/audit.h"
 
 enum {
     TEXT_MAX = 64 * 1024, // bytes of one event's data

@@ -3,7 +3,7 @@
 #define MUSTER_MASTER_REGISTRY_TEMPLATE_APPLY_H
 
 #include "db/db.h"
-#include "master/request.h"
+#include "master/common/request.h"
 
 // Completes the configuration, as it was written, by the template of that name (api/template.h has
 // the rules). `workspace`: of the submission, whose template comes first. ERR_NOT_FOUND: there is

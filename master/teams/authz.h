@@ -4,7 +4,7 @@
 #define MUSTER_MASTER_TEAMS_AUTHZ_H
 
 #include "db/db.h"
-#include "master/request.h"
+#include "master/common/request.h"
 
 enum thing {
     THING_WORKSPACE,

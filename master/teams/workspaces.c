@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/kinds.h"
+#include "master/common/kinds.h"
 #include "master/teams/module.h"
 #include "master/teams/teams.h"
 

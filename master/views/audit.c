@@ -1,6 +1,6 @@
-// Who did what, for administrators. Ours; the rows are written by master/audit.c.
+// Who did what, for administrators. Ours; the rows are written by master/common/audit.c.
 
-#include "master/audit.h"
+#include "master/common/audit.h"
 
 #include <string.h>
 

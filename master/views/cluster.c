@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "master/audit.h"
+#include "master/common/audit.h"
 #include "master/notify/hub.h"
 #include "master/views/views.h"
 

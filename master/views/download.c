@@ -18,8 +18,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "db/backup.h"
-#include "master/free_space.h"
-#include "master/storage.h"
+#include "master/common/free_space.h"
+#include "master/common/storage.h"
 #include "master/views/views.h"
 
 enum {

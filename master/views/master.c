@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "master/free_space.h"
-#include "master/master_log.h"
+#include "master/common/free_space.h"
+#include "master/common/master_log.h"
 #include "master/notify/log_followers.h"
 #include "master/views/views.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "master/kinds.h"
+#include "master/common/kinds.h"
 #include "master/views/views.h"
 
 #define ALLOCATION_COLUMNS                                                                         \

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/os/file.h"
-#include "master/audit.h"
-#include "master/master_log.h"
+#include "master/common/audit.h"
+#include "master/common/master_log.h"
 #include "master/notify/webhook_delivery.h"
 
 static void expect_detail(const char *body, const char *expected)

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "master/free_space.h"
+#include "master/common/free_space.h"
 
 static const uint64_t MiB = 1 << 20, GiB = 1 << 30;
 

@@ -11,10 +11,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "master/common/request.h"
 #include "master/http/query.h"
 #include "master/http/routes.h"
 #include "master/http/schemas.h"
-#include "master/request.h"
 
 static struct routes *routes;
 

@@ -15,8 +15,8 @@
 #include "base/arena.h"
 #include "base/os/file.h"
 #include "base/text/json.h"
+#include "master/common/storage.h"
 #include "master/retention/gc.h"
-#include "master/storage.h"
 
 #define UUID "11111111-2222-3333-4444-555555555555"
 

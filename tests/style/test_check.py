@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each rule of check_style.py at its limit and one past it."""
+"""Each rule of check.py at its limit and one past it."""
 
 import sys
 import tempfile
@@ -7,8 +7,8 @@ import unittest
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import check_style
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import check as check_style
 
 
 def faults(path, text):

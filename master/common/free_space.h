@@ -6,8 +6,8 @@
 //
 // A thread looks at each place every second, for a network file system may hang. room_is_low() and
 // room_say() may be called by any thread, and with NULL: there is room.
-#ifndef MUSTER_MASTER_FREE_SPACE_H
-#define MUSTER_MASTER_FREE_SPACE_H
+#ifndef MUSTER_MASTER_COMMON_FREE_SPACE_H
+#define MUSTER_MASTER_COMMON_FREE_SPACE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,11 +5,11 @@
 // There are three places where calls end, and each adds the row: core_complete() and view_commit()
 // in the batch of the change itself, so that neither is there without the other, and
 // exchange_answer() for refusals. Any thread; `rq` is the caller's.
-#ifndef MUSTER_MASTER_AUDIT_H
-#define MUSTER_MASTER_AUDIT_H
+#ifndef MUSTER_MASTER_COMMON_AUDIT_H
+#define MUSTER_MASTER_COMMON_AUDIT_H
 
 #include "db/db.h"
-#include "master/request.h"
+#include "master/common/request.h"
 
 // Whether a call that ends with this status leaves a row; false once it has left one.
 bool audit_wants(const struct request *rq, int status);

@@ -1,7 +1,7 @@
 // What the master itself has logged lately, for GET /api/v1/master/logs. Its whole log is on
 // standard error. Any thread.
-#ifndef MUSTER_MASTER_MASTER_LOG_H
-#define MUSTER_MASTER_MASTER_LOG_H
+#ifndef MUSTER_MASTER_COMMON_MASTER_LOG_H
+#define MUSTER_MASTER_COMMON_MASTER_LOG_H
 
 #include "base/arena.h"
 #include "base/log.h"

@@ -1,7 +1,7 @@
 // What an experiment row is: a search, or one task of another kind, which is an experiment of one
 // trial that is no search. Pure; any thread.
-#ifndef MUSTER_MASTER_KINDS_H
-#define MUSTER_MASTER_KINDS_H
+#ifndef MUSTER_MASTER_COMMON_KINDS_H
+#define MUSTER_MASTER_COMMON_KINDS_H
 
 enum kind {
     KIND_EXPERIMENT,

@@ -149,7 +149,7 @@ def tracked_files(root):
 
 
 def main():
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     paths = tracked_files(root)
     faults = list(check_format(root, paths))
     for path in paths:

@@ -1,4 +1,4 @@
-#include "master/request.h"
+#include "master/common/request.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,11 +1,10 @@
 // A request on its way through the master: http thread -> (worker | core thread) -> http thread.
 //
 // Exactly one thread owns a request at a time; handing it on is a message. The http layer allocates
-// and frees it. The core never writes JSON: a handler leaves an id, or plain structs in `result`,
-// and the route's render writes the answer on an http thread, from the committed store or from
-// these.
-#ifndef MUSTER_MASTER_REQUEST_H
-#define MUSTER_MASTER_REQUEST_H
+// and frees it. The core never writes rows of JSON for lists: it decides, leaves an id, and the
+// route's `render` reads the committed store on the http thread.
+#ifndef MUSTER_MASTER_COMMON_REQUEST_H
+#define MUSTER_MASTER_COMMON_REQUEST_H
 
 #include <jansson.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-#include "master/free_space.h"
+#include "master/common/free_space.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

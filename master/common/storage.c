@@ -1,4 +1,4 @@
-#include "master/storage.h"
+#include "master/common/storage.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "master/master_log.h"
+#include "master/common/master_log.h"
 
 #include <pthread.h>
 #include <stdlib.h>

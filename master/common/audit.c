@@ -1,4 +1,4 @@
-#include "master/audit.h"
+#include "master/common/audit.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "master/kinds.h"
+#include "master/common/kinds.h"
 
 #include <string.h>
 

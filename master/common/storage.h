@@ -4,8 +4,8 @@
 // Tasks write to these folders, and users name the storage, so neither is trusted. A storage
 // outside all allowed folders is refused, and below an allowed folder no link is followed: the
 // master goes from descriptor to descriptor and opens nothing by a full path.
-#ifndef MUSTER_MASTER_STORAGE_H
-#define MUSTER_MASTER_STORAGE_H
+#ifndef MUSTER_MASTER_COMMON_STORAGE_H
+#define MUSTER_MASTER_COMMON_STORAGE_H
 
 #include <jansson.h>
 #include <stdbool.h>
