@@ -75,7 +75,7 @@ static int build_conv2d(struct compiler *c, struct layer *l, const json_t *spec,
         (rc = ops_conv_new(&s, compiler_needs_gradient(c, l), &l->conv, e)))
         return rc;
     set_window_shape(l, &w, out);
-    compiler_need_scratch(c, ops_conv_scratch(l->conv));
+    compiler_need_scratch(c, ops_conv_scratch_floats(l->conv));
     // oneDNN has the filters once more for each product, in an order of its own.
     l->op_bytes = (compiler_needs_gradient(c, l) ? 3 : 2) * fan_in * out * (int64_t)sizeof(float);
     l->flops = l->flops_weights = 2.0 * (double)tensor_shape_size(&l->out) * (double)fan_in;

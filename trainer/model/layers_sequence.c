@@ -101,8 +101,8 @@ static int build_attention(struct compiler *c, struct layer *l, const json_t *sp
         return rc;
     int64_t width = layer_width(l) / 3;
     l->attention = (struct ops_attention){samples, context, heads, width};
-    compiler_save(c, l, ops_attention_saved(&l->attention, l->rate));
-    compiler_need_scratch(c, ops_attention_scratch(&l->attention));
+    compiler_save(c, l, ops_attention_saved_floats(&l->attention, l->rate));
+    compiler_need_scratch(c, ops_attention_scratch_floats(&l->attention));
     l->out.dim[1] = width;
     // Two products forward, four backward. Counted whole, as is usual, though half is never done.
     l->flops = l->flops_weights = 4.0 * (double)context * (double)context * (double)width;

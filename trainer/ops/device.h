@@ -1,9 +1,9 @@
-// The device that ops compute on, and its memory. A program is linked with one backend: ops/cpu, or
-// with MUSTER_CUDA defined ops/cuda. Its upper layers are the same sources.
+// The device that ops compute on, and its memory. A program is linked with one backend, ops/cpu or
+// (with MUSTER_CUDA defined) ops/cuda; the sources above ops are the same for both.
 //
-// A GPU's ops return before they are done. They run one after the other on the device's stream, as
-// do the copies here, and its addresses are for ops alone to read. On a CPU everything is done on
-// return, and addresses are ordinary. One thread drives a device.
+// On a GPU ops return before they are done. They run in order on the device's stream, together with
+// the copies below, and only ops may read its addresses. On a CPU everything is done on return, and
+// addresses are ordinary. One thread drives a device.
 #ifndef MUSTER_TRAINER_OPS_DEVICE_H
 #define MUSTER_TRAINER_OPS_DEVICE_H
 
@@ -12,8 +12,9 @@
 
 #include "base/error.h"
 
-// What layers hand to each other: float on a CPU. On a GPU bf16 or float, as the device was opened,
-// at an address that nobody above ops can read, or reckon with: ops_reals_at() does.
+// The element type of activations and weights: float on a CPU; bf16 or float on a GPU, as chosen
+// when the device was opened. On a GPU it is an incomplete type, so that no code above ops can
+// dereference or index it; use ops_reals_at().
 #ifdef MUSTER_CUDA
 typedef struct ops_real real;
 #define OPS_DEVICE "gpu"
@@ -24,72 +25,74 @@ typedef float real;
 enum { OPS_ATTENTION_NEEDS_Y = 0 };
 #endif
 
-// What products are computed in: sums are floats in all of them. A CPU has OPS_FLOAT alone;
-// OPS_AUTO is that, or on a GPU OPS_BF16.
+// The precision of matrix products and convolutions; sums are always floats. A CPU supports only
+// OPS_FLOAT. OPS_AUTO is OPS_FLOAT on a CPU and OPS_BF16 on a GPU.
 enum ops_precision { OPS_AUTO, OPS_FLOAT, OPS_TF32, OPS_BF16 };
 
-// Opens the device for this process, before anything else here. ERR_NOT_FOUND: there is none;
-// ERR_VERSION: driver or library are too old; ERR_INVALID: it has no such precision.
+// Opens the device for this process; the first call here. ERR_NOT_FOUND: there is no device;
+// ERR_VERSION: the driver or a library is too old; ERR_INVALID: the precision is not supported.
 int ops_open(enum ops_precision precision, struct error *e);
 void ops_close(void);
 
-// Holds oneDNN to one thread in the calling thread: a slot is one core. OpenMP keeps the number per
-// thread, so whoever calls ops calls this first; it costs nothing to call again. On a GPU: nothing.
+// Limits oneDNN to one thread in the calling thread, because a slot is one core. OpenMP keeps this
+// limit per thread, so every thread calls it before its first op; repeated calls are cheap. On a
+// GPU it does nothing.
 void ops_init_thread(void);
 
-// What the bits depend on beside the inputs: library and its version, instruction set or kind of
-// device, precision. "oneDNN 2.6.3 avx512_core, loops x86-64-v4". Returns out.
+// Everything besides the inputs that determines the bits: the libraries and their versions, the
+// instruction set or the kind of device, the precision. Returns out. Example:
+// "oneDNN 2.6.3 avx512_core, loops x86-64-v4".
 enum { OPS_FINGERPRINT_MAX = 128 };
 const char *ops_fingerprint(char *out, size_t cap);
 
-// Memory of the device, zeroed, aligned to 256 bytes. ERR_NO_MEMORY tells how much there is.
+// Zeroed device memory, aligned to 256 bytes. The text of ERR_NO_MEMORY says how much is free.
 int ops_alloc(size_t bytes, void **out, struct error *e);
 void ops_free(void *memory); // NULL is fine
 
-void ops_upload(void *device, const void *host, size_t bytes);   // host may change on return
-void ops_download(void *host, const void *device, size_t bytes); // comes until ops_synchronize()
+void ops_upload(void *device, const void *host, size_t bytes);   // `host` may change on return
+void ops_download(void *host, const void *device, size_t bytes); // valid after ops_synchronize()
 void ops_copy(void *to, const void *from, size_t bytes);         // within the device
 void ops_zero(void *to, size_t bytes);
 
-// Reals are made of floats to nearest, ties to even.
-int64_t ops_floats_for_reals(int64_t n); // floats whose room n reals take
+// Floats are rounded to reals to nearest, ties to even.
+int64_t ops_floats_for_reals(int64_t n); // the number of floats that occupy the memory of n reals
 const real *ops_reals_at(const real *reals, size_t index);
 void ops_to_reals(int64_t n, const float *x, real *y); // within the device
 void ops_upload_reals(int64_t n, const float *host, real *device);
 void ops_download_reals(int64_t n, const real *device, float *host);
 
-// FLOP/s of products at most, measured: what model FLOP utilisation is of. On a CPU multiply-adds
-// in registers with the widest vectors, some five milliseconds long; on a GPU large products of
-// the precision it was opened with.
+// Measures the peak FLOP/s of matrix products, the denominator of model FLOP utilisation. On a CPU
+// it runs multiply-adds in registers with the widest vectors for about five milliseconds; on a GPU
+// large products in the precision of the device.
 double ops_peak_flops(void);
 
-// Waits for all work so far. ERR_IO: the device failed, and at what.
+// Waits for all work so far. ERR_IO: the device failed; the text names the op.
 int ops_synchronize(struct error *e);
 
-// Work that is the same each time, of which a GPU is told once and which it then repeats in one go
-// (cuda/repeat.c says how); a CPU just does it. What the ops in it are given may not vary: what
-// does, they read from the device's memory. Nothing in it is uploaded, downloaded or waited for.
-// `work` may be called again when it turns out that it cannot be repeated.
+// Runs work that repeats exactly. A GPU records it as CUDA graphs once and then replays them
+// (cuda/device/replay.c); a CPU calls it each time. The arguments of its ops must stay the same;
+// ops read variable values from device memory. The work must not upload, download, allocate or
+// wait. `work` may be called again if it turns out that it cannot be recorded.
 struct ops_recording;                                                       // opaque
 void ops_replay(struct ops_recording **r, void (*work)(void *), void *ctx); // *r: NULL at first
 void ops_recording_free(struct ops_recording *r);                           // NULL is fine
-// Within such work: the host does this between the ops before and those after, each time.
+// Within such work: calls host(ctx) between the ops before and the ops after, at every replay.
 void ops_call_host(void (*host)(void *), void *ctx);
 
-// What time is spent on: from a call on all of it is the phase's, until the next. By the device's
-// clock: a GPU's phases begin and end when it comes there. Returns the phase before.
+// Starts a phase: the time until the next call is counted for it, by the device's clock. On a GPU a
+// phase begins and ends when the stream reaches the calls. Returns the previous phase.
 enum ops_phase {
     OPS_OTHER,
     OPS_DATA,
     OPS_FORWARD,
     OPS_BACKWARD,
-    OPS_COMMUNICATION, // communication that nothing hides
+    OPS_COMMUNICATION, // only communication that is not hidden
     OPS_OPTIMIZER,
     OPS_CHECKPOINT,
     OPS_PHASES
 };
 enum ops_phase ops_phase(enum ops_phase phase);
-// Microseconds of each since the last call; what a GPU has not come to yet counts next time.
+// Microseconds of each phase since the last call. A GPU's unfinished time counts in a later call.
 void ops_phases(int64_t us[OPS_PHASES]);
 
 #endif

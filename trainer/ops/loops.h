@@ -1,13 +1,13 @@
-// For the hot loops of the CPU (ops/cpu, optim): plain C that the compiler vectorises, once per
-// instruction set, and an exponential and a hyperbolic tangent that vectorise with it.
+// For the hot loops of the CPU backend: plain C that the compiler vectorises, once per instruction
+// set, and an exponential and a hyperbolic tangent that vectorise with it.
 #ifndef MUSTER_TRAINER_OPS_LOOPS_H
 #define MUSTER_TRAINER_OPS_LOOPS_H
 
 #include <stdint.h>
 #include <string.h>
 
-// A function compiled three times and chosen when the program is loaded. Thread sanitizer's runtime
-// is not up yet when that choice is made, so its build has one version only.
+// Compiles a function three times; the program chooses one version when it is loaded. Thread
+// sanitizer's runtime is not initialised at that time, so its build has one version only.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define LOOPS_CLONED      __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #define LOOPS_HAVE_CLONES 1
@@ -33,8 +33,8 @@ LOOPS_INLINE uint32_t loops_bits_of_float(float f)
 }
 
 // e^x for x in [-87, 88], clamped outside; relative error below 1.2e-7. e^x = 2^n e^r with |r| <=
-// ln(2)/2 (n rounded by adding 1.5 * 2^23, ln 2 in two parts) and e^r by the polynomial of Cephes
-// (S. Moshier, expf.c). NaN stays NaN.
+// ln(2)/2; adding 1.5 * 2^23 rounds n, and ln 2 is split into two parts. e^r is the polynomial of
+// Cephes (S. Moshier, expf.c). NaN stays NaN.
 LOOPS_INLINE float loops_exp(float x)
 {
     x = x < -87.0f ? -87.0f : x;
@@ -52,8 +52,8 @@ LOOPS_INLINE float loops_exp(float x)
     return loops_float_of_bits(loops_bits_of_float(p) + (loops_bits_of_float(shifted) << 23));
 }
 
-// tanh x; relative error below 3e-7. Near zero by the polynomial of Cephes (tanhf.c), which keeps
-// the small values that 1 - 2 / (e^2x + 1) would lose.
+// tanh x; relative error below 3e-7. Near zero it uses the polynomial of Cephes (tanhf.c), because
+// 1 - 2 / (e^2x + 1) would lose small values.
 LOOPS_INLINE float loops_tanh(float x)
 {
     float size = x < 0 ? -x : x;

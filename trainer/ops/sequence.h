@@ -1,4 +1,4 @@
-// Arithmetic on sequences: forward and backward. The rules of ops.h hold.
+// Sequence layers: forward and backward. The rules of ops.h apply.
 #ifndef MUSTER_TRAINER_OPS_SEQUENCE_H
 #define MUSTER_TRAINER_OPS_SEQUENCE_H
 
@@ -14,25 +14,25 @@ void ops_position_forward(int64_t samples, int64_t context, int64_t width, const
 void ops_position_backward(int64_t samples, int64_t context, int64_t width, const real *dy,
                            float *dtable);
 
-// --- rotary positions (Su et al. 2021) over query and key of qkv[samples, context, 3 * width] in
-// place, each of `heads` heads: elements i and i + head/2 of a head are a pair, turned by t *
-// base^(-2i/head). The backward pass turns back.
+// --- rotary position embedding (Su et al. 2021) of query and key in qkv[samples, context, 3 *
+// width], in place, for each of `heads` heads: elements i and i + head/2 of a head form a pair that
+// is rotated by t * base^(-2i/head). The backward pass rotates in the other direction (`back`).
 struct ops_rotary {
     int64_t samples, context, heads, width; // width / heads is even
     double base;                            // 10000
 };
 int64_t ops_rotary_table_floats(const struct ops_rotary *s);
-void ops_rotary_table(const struct ops_rotary *s, float *table); // once: cosines and sines
+void ops_rotary_table(const struct ops_rotary *s, float *table); // cosines and sines; call it once
 void ops_rotary_apply(const struct ops_rotary *s, const float *table, bool back, real *qkv);
 
-// --- causal self-attention. qkv: [samples, context, 3 * width], query, key and value each of
-// `heads` heads; y: [samples, context, width]. `saved` goes from forward to backward, which is
-// given the same draw; with OPS_ATTENTION_NEEDS_Y it reads y, too.
+// --- causal self-attention. qkv: [samples, context, 3 * width], with query, key and value of
+// `heads` heads each; y: [samples, context, width]. `saved` is passed from forward to backward;
+// both need the same dropout. With OPS_ATTENTION_NEEDS_Y the backward pass reads y.
 struct ops_attention {
     int64_t samples, context, heads, width; // width % heads == 0
 };
-int64_t ops_attention_saved(const struct ops_attention *s, double rate); // floats
-int64_t ops_attention_scratch(const struct ops_attention *s);            // floats; both passes
+int64_t ops_attention_saved_floats(const struct ops_attention *s, double rate);
+int64_t ops_attention_scratch_floats(const struct ops_attention *s); // for each pass
 void ops_attention_forward(const struct ops_attention *s, const struct ops_dropout *draw,
                            const real *qkv, float *saved, float *scratch, real *y);
 void ops_attention_backward(const struct ops_attention *s, const struct ops_dropout *draw,

@@ -250,7 +250,7 @@ static bool time_convolution(const struct convolution *s, int64_t images, int pa
     if (rc)
         return false;
     *out = {};
-    if (graph_room(&plan) * 4 < (int64_t)2 << 30) {
+    if (graph_workspace_floats(&plan) * 4 < (int64_t)2 << 30) {
         const struct graph_argument arguments[] = {{X, r->a}, {W, r->bias}, {Y, r->b}};
         out->ms = time_of([&] {
             graph_run(&plan, arguments, 3, (float *)r->c, "a convolution");

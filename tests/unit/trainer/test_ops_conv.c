@@ -64,7 +64,7 @@ static void check_conv_within(struct arithmetic *a, const struct ops_conv_shape 
     struct error e;
     struct ops_conv *c;
     assert_int_equal(ops_conv_new(s, true, &c, &e), 0);
-    float *scratch = floats_new(a, ops_conv_scratch(c));
+    float *scratch = floats_new(a, ops_conv_scratch_floats(c));
     ops_conv_forward(c, x, w, s->bias ? bias : NULL, scratch, y);
     expect_close(y, expected, outputs, slack * 1e-5, "y");
     ops_conv_backward_data(c, w, dy, scratch, dx);
@@ -184,7 +184,7 @@ static struct passed pass_through(struct arithmetic *a, struct ops_conv *c,
 {
     int64_t weights = s->kernel * s->kernel * s->in * s->out;
     struct passed p = {floats_new(a, outputs), floats_new(a, weights)};
-    float *scratch = floats_new(a, ops_conv_scratch(c));
+    float *scratch = floats_new(a, ops_conv_scratch_floats(c));
     ops_conv_forward(c, x, w, NULL, scratch, p.y);
     ops_conv_backward_weights(c, x, dy, scratch, p.dw, NULL);
     return p;
@@ -237,7 +237,7 @@ static void test_not_a_number_stays(void **state)
     struct error e;
     assert_int_equal(ops_conv_new(&s, true, &c, &e), 0);
     x[0] = NAN;
-    ops_conv_forward(c, x, w, NULL, floats_new(&a, ops_conv_scratch(c)), y);
+    ops_conv_forward(c, x, w, NULL, floats_new(&a, ops_conv_scratch_floats(c)), y);
     assert_true(isnan(y[0]) && isnan(y[(4 + 1) * 3 + 2]));
     assert_true(isfinite(y[2 * 3]));
     ops_conv_free(c);

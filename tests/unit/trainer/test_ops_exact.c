@@ -21,20 +21,20 @@ static void test_sums(void **state)
         int64_t n = counts[c];
         int32_t *sum = aligned_block(&a, (size_t)n * sizeof *sum);
         int64_t *expected = aligned_block(&a, (size_t)n * sizeof *expected);
-        uint32_t *peak = aligned_block(&a, sizeof *peak), largest = *peak = 0;
+        uint32_t *amax = aligned_block(&a, sizeof *amax), largest = *amax = 0;
         for (int round = 0; round < 3; round++) {
             float *g = floats_random(&a, n, 8);
-            const struct ops_exact_part part = {(size_t)n, g, scale, sum, peak};
+            const struct ops_exact_part part = {(size_t)n, g, scale, sum, amax};
             (round ? ops_exact_add : ops_exact_store)(1, &part);
             for (int64_t i = 0; i < n; i++) {
                 expected[i] = (round ? expected[i] : 0) + llrint((double)g[i] * (double)*scale);
                 largest = bits_of(g[i]) > largest ? bits_of(g[i]) : largest;
             }
-            assert_int_equal(*peak, largest); // of all rounds
-            *peak = 0;
-            ops_exact_amax((size_t)n, g, peak);
-            assert_true(*peak <= largest);
-            *peak = largest;
+            assert_int_equal(*amax, largest); // of all rounds
+            *amax = 0;
+            ops_exact_amax((size_t)n, g, amax);
+            assert_true(*amax <= largest);
+            *amax = largest;
         }
         for (int64_t i = 0; i < n; i++)
             assert_int_equal(sum[i], expected[i]);
@@ -49,7 +49,7 @@ static void test_sums(void **state)
     }
 }
 
-// Each of several tensors keeps to its own numbers, scale and peak.
+// Each of several tensors keeps to its own numbers, scale and amax.
 static void test_parts(void **state)
 {
     (void)state;
@@ -60,11 +60,11 @@ static void test_parts(void **state)
     for (int i = 0; i < OPS_EXACT_PARTS; i++) {
         size_t n = counts[i];
         float *scale = floats_new(&a, 1);
-        uint32_t *peak = aligned_block(&a, sizeof *peak);
+        uint32_t *amax = aligned_block(&a, sizeof *amax);
         *scale = ldexpf(1, 15 + i);
-        *peak = 0;
+        *amax = 0;
         parts[i] = (struct ops_exact_part){n, floats_random(&a, (int64_t)n, 4 + i), scale,
-                                           aligned_block(&a, n * sizeof(int32_t)), peak};
+                                           aligned_block(&a, n * sizeof(int32_t)), amax};
         ops_exact_store(1, &parts[i]);
         ops_exact_add(1, &parts[i]);
         alone[i] = aligned_block(&a, n * sizeof(int32_t));
@@ -73,19 +73,19 @@ static void test_parts(void **state)
     }
     ops_exact_store(OPS_EXACT_PARTS, parts);
     for (int i = 0; i < OPS_EXACT_PARTS; i++)
-        *parts[i].peak = 0;
+        *parts[i].amax = 0;
     ops_exact_add(OPS_EXACT_PARTS, parts);
     for (int i = 0; i < OPS_EXACT_PARTS; i++) {
         uint32_t largest = 0;
         for (size_t k = 0; k < counts[i]; k++)
             largest = bits_of(parts[i].g[k]) > largest ? bits_of(parts[i].g[k]) : largest;
-        assert_int_equal(*parts[i].peak, largest);
+        assert_int_equal(*parts[i].amax, largest);
         assert_memory_equal(parts[i].sum, alone[i], counts[i] * sizeof(int32_t));
     }
     arithmetic_end(&a);
 }
 
-// What does not fit is clamped, and the peak tells.
+// What does not fit is clamped, and the amax tells.
 static void test_clamps(void **state)
 {
     (void)state;
@@ -95,22 +95,22 @@ static void test_clamps(void **state)
     const int32_t expected[COUNT] = {2, -2, 1 << 30, -(1 << 30), 0, 1 << 30, -(1 << 30), 3};
     float *g = floats_new(&a, COUNT), *one = floats_new(&a, 1);
     int32_t *sum = aligned_block(&a, COUNT * sizeof *sum);
-    uint32_t *peak = aligned_block(&a, sizeof *peak);
-    *peak = 0;
+    uint32_t *amax = aligned_block(&a, sizeof *amax);
+    *amax = 0;
     *one = 1.0f;
     memcpy(g, values, sizeof values);
-    const struct ops_exact_part part = {COUNT, g, one, sum, peak};
+    const struct ops_exact_part part = {COUNT, g, one, sum, amax};
     ops_exact_store(1, &part);
     assert_memory_equal(sum, expected, sizeof expected);
-    assert_int_equal(*peak, bits_of(1e30f));
+    assert_int_equal(*amax, bits_of(1e30f));
     g[2] = -INFINITY;
     ops_exact_add(1, &part);
     assert_int_equal(sum[2], 0);
-    assert_int_equal(*peak, bits_of(INFINITY));
+    assert_int_equal(*amax, bits_of(INFINITY));
     g[4] = NAN;
     ops_exact_store(1, &part);
     assert_int_equal(sum[4], -(1 << 30));
-    assert_true(*peak > bits_of(INFINITY));
+    assert_true(*amax > bits_of(INFINITY));
     arithmetic_end(&a);
 }
 

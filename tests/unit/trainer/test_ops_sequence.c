@@ -114,8 +114,8 @@ static void check_attention(struct arithmetic *a, struct sequence *s)
     const int64_t samples[] = {41, 7, 1000000007};
     struct ops_dropout draw = draw_new(a, 99, s->rate, samples, 3);
     float *qkv = floats_random(a, inputs, 1.5), *y = floats_new(a, outputs);
-    float *saved = floats_new(a, ops_attention_saved(n, s->rate)),
-          *scratch = floats_new(a, ops_attention_scratch(n));
+    float *saved = floats_new(a, ops_attention_saved_floats(n, s->rate)),
+          *scratch = floats_new(a, ops_attention_scratch_floats(n));
     uint8_t *keep = aligned_block(a, (size_t)matrices);
     float *dy = floats_random(a, outputs, 1), *dqkv = floats_new(a, inputs);
     double *in[] = {doubles_of(a, qkv, inputs)}, *expected = doubles_new(a, outputs);

@@ -1,6 +1,6 @@
-// One head of one sample at a time: its matrices stay in the second-level cache. Queries go in
-// blocks of BLOCK rows, and a block only meets the keys up to its own end, which saves the half of
-// the work that causality throws away.
+// Processes one head of one sample at a time, so that its matrices stay in the second-level cache.
+// Queries are processed in blocks of BLOCK rows, each with the keys up to its own end only. This
+// saves the half of the work that the causal mask would discard.
 #include <math.h>
 #include <string.h>
 
@@ -10,27 +10,27 @@
 
 enum { BLOCK = 32 };
 
-// One head: query, key, value, output and their gradients are columns of wider matrices.
-struct head {
-    int64_t context, width; // width: of this head
-    int64_t ld, ld_out;     // floats from one position to the next in qkv, in y
+// One head. Query, key, value, output and their gradients are columns of wider matrices.
+struct cpu_attention_head {
+    int64_t context, width; // width of this head
+    int64_t ld, ld_out;     // leading dimensions of qkv and y, in floats
     const float *query, *key, *value;
     float scale;
 };
 
-static struct head head_of(const struct ops_attention *s, const float *qkv, int64_t sample,
-                           int64_t index)
+static struct cpu_attention_head head_of(const struct ops_attention *s, const float *qkv,
+                                         int64_t sample, int64_t index)
 {
     int64_t width = s->width / s->heads;
     const float *query = qkv + sample * s->context * 3 * s->width + index * width;
-    return (struct head){s->context,
-                         width,
-                         3 * s->width,
-                         s->width,
-                         query,
-                         query + s->width,
-                         query + 2 * s->width,
-                         1.0f / sqrtf((float)width)};
+    return (struct cpu_attention_head){s->context,
+                                       width,
+                                       3 * s->width,
+                                       s->width,
+                                       query,
+                                       query + s->width,
+                                       query + 2 * s->width,
+                                       1.0f / sqrtf((float)width)};
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -38,14 +38,14 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-// Row i holds the scores of keys 0..columns-1, of which 0..i count; the others become 0.
+// Row i contains the scores of keys 0..columns-1; keys 0..i count, the others become 0.
 LOOPS_CLONED static void causal_softmax(int64_t first, int64_t rows, int64_t columns, int64_t ld,
                                         float *scores)
 {
     for (int64_t r = 0; r < rows; r++) {
         float *p = scores + r * ld, largest = p[0], sum = 0;
         int32_t last = (int32_t)(first + r);
-        // Whole vectors, so that short rows have no scalar tail.
+        // Processes whole vectors, so that short rows have no scalar tail.
         int32_t n = (int32_t)smaller(columns, (last + 16) / 16 * 16);
 #pragma omp simd reduction(max : largest)
         for (int32_t i = 0; i < n; i++) {
@@ -66,7 +66,7 @@ LOOPS_CLONED static void causal_softmax(int64_t first, int64_t rows, int64_t col
     }
 }
 
-// ds = p * (dp - sum of p dp), row by row, in place of dp.
+// ds = p * (dp - sum of p dp) for each row, in place of dp.
 LOOPS_CLONED static void softmax_backward(int64_t rows, int64_t columns, int64_t ld, const float *p,
                                           float *dp)
 {
@@ -86,19 +86,19 @@ static int64_t matrices(const struct ops_attention *s)
     return s->samples * s->heads * s->context * s->context;
 }
 
-// Probabilities; what follows them are the bytes of dropout's draws.
-int64_t ops_attention_saved(const struct ops_attention *s, double rate)
+// The probabilities, followed by the dropout mask (bytes).
+int64_t ops_attention_saved_floats(const struct ops_attention *s, double rate)
 {
     return matrices(s) + (rate > 0 ? (matrices(s) + 3) / 4 : 0);
 }
 
-int64_t ops_attention_scratch(const struct ops_attention *s)
+int64_t ops_attention_scratch_floats(const struct ops_attention *s)
 {
-    return 2 * s->context * s->context; // dropped probabilities; gradient of the scores
+    return 2 * s->context * s->context; // probabilities after dropout; gradient of the scores
 }
 
-static void head_forward(const struct head *h, double rate, const uint8_t *keep, float *p,
-                         float *dropped, float *y)
+static void head_forward(const struct cpu_attention_head *h, double rate, const uint8_t *keep,
+                         float *p, float *dropped, float *y)
 {
     int64_t t = h->context;
     for (int64_t row = 0; row < t; row += BLOCK) {
@@ -119,9 +119,10 @@ static void head_forward(const struct head *h, double rate, const uint8_t *keep,
     }
 }
 
-// `weights` are the probabilities after dropout; ds is scratch for the gradient of the scores.
-static void head_backward(const struct head *h, double rate, const uint8_t *keep, const float *p,
-                          const float *weights, float *ds, const float *dy, float *dquery)
+// `weights` are the probabilities after dropout; `ds` is scratch for the gradient of the scores.
+static void head_backward(const struct cpu_attention_head *h, double rate, const uint8_t *keep,
+                          const float *p, const float *weights, float *ds, const float *dy,
+                          float *dquery)
 {
     int64_t t = h->context;
     float *dkey = dquery + (h->key - h->query), *dvalue = dquery + (h->value - h->query);
@@ -156,7 +157,7 @@ void ops_attention_forward(const struct ops_attention *s, const struct ops_dropo
         if (draw->rate > 0)
             ops_dropout_mask(draw, sample, 0, one, keep + sample * one);
         for (int64_t i = 0; i < s->heads; i++) {
-            struct head h = head_of(s, qkv, sample, i);
+            struct cpu_attention_head h = head_of(s, qkv, sample, i);
             int64_t at = sample * one + i * matrix;
             head_forward(&h, draw->rate, keep + at, saved + at, scratch,
                          y + sample * s->context * s->width + i * h.width);
@@ -174,7 +175,7 @@ void ops_attention_backward(const struct ops_attention *s, const struct ops_drop
     (void)y;
     for (int64_t sample = 0; sample < s->samples; sample++) {
         for (int64_t i = 0; i < s->heads; i++) {
-            struct head h = head_of(s, qkv, sample, i);
+            struct cpu_attention_head h = head_of(s, qkv, sample, i);
             int64_t at = sample * one + i * matrix;
             const float *weights = saved + at;
             if (rate > 0) {

@@ -1,7 +1,7 @@
-// Bound by memory, so each pass is one stream through the rows. Rows are short (16 channels are one
-// vector): as many as fit make a tile, with the coefficients of its channels repeated, and a loop
-// over a tile takes four tiles at once for each coefficient that it loads. Rows longer than a tile
-// are cut into strips of channels.
+// Batch normalisation is bound by memory, so each pass streams through the rows once. Rows are
+// short (16 channels are one vector): a tile contains as many rows as fit, with the coefficients of
+// its channels repeated, and a loop processes four tiles for each coefficient that it loads. Rows
+// longer than a tile are cut into strips of channels.
 #include <math.h>
 #include <string.h>
 
@@ -10,45 +10,45 @@
 
 enum {
     TILE = 256, // floats
-    RUN = 4,    // tiles taken at once
-    BLOCK = 64, // tiles whose sums are in float before they go to double
+    RUN = 4,    // tiles that are processed together
+    BLOCK = 64, // tiles that are summed in float before the sum is added in double
 };
 
 static const float epsilon = 1e-5f;
 
-struct strip {
+struct batch_norm_strip {
     int64_t first, channels; // of each row
-    int64_t rows;            // that a tile has
+    int64_t rows;            // per tile
     int64_t width;           // floats in a tile: rows * channels
-    int64_t step;            // from one tile to the next
-    int64_t end;             // floats of the tensor, from its start
+    int64_t step;            // distance of tiles
+    int64_t end;             // floats from the start of the tensor to its end
 };
 
-LOOPS_INLINE struct strip strip_at(int64_t rows, int64_t channels, int64_t first)
+LOOPS_INLINE struct batch_norm_strip strip_at(int64_t rows, int64_t channels, int64_t first)
 {
     int64_t left = channels - first;
-    struct strip s = {.first = first,
-                      .channels = left < TILE ? left : TILE,
-                      .rows = channels < TILE ? TILE / channels : 1,
-                      .end = rows * channels};
+    struct batch_norm_strip s = {.first = first,
+                                 .channels = left < TILE ? left : TILE,
+                                 .rows = channels < TILE ? TILE / channels : 1,
+                                 .end = rows * channels};
     s.width = s.rows * s.channels;
     s.step = s.rows * channels;
     return s;
 }
 
-// Whether RUN whole tiles lie between `at`, where one begins, and `end`.
-LOOPS_INLINE bool run_at(const struct strip *s, int64_t at, int64_t end)
+// Whether RUN whole tiles lie between `at`, the start of a tile, and `end`.
+LOOPS_INLINE bool run_at(const struct batch_norm_strip *s, int64_t at, int64_t end)
 {
     return at + (RUN - 1) * s->step + s->width <= end;
 }
 
-// Floats of the tile at `at`: the last one may have fewer rows.
-LOOPS_INLINE int64_t width_at(const struct strip *s, int64_t at)
+// Floats of the tile at `at`; the last tile may have fewer rows.
+LOOPS_INLINE int64_t width_at(const struct batch_norm_strip *s, int64_t at)
 {
     return s->end - at < s->width ? s->end - at : s->width;
 }
 
-LOOPS_INLINE void repeat(const struct strip *s, float *tile)
+LOOPS_INLINE void repeat(const struct batch_norm_strip *s, float *tile)
 {
     for (int64_t r = 1; r < s->rows; r++)
         memcpy(tile + r * s->channels, tile, (size_t)s->channels * sizeof *tile);
@@ -56,13 +56,13 @@ LOOPS_INLINE void repeat(const struct strip *s, float *tile)
 
 // --- sums of x
 
-struct partial {
+struct batch_norm_partial {
     _Alignas(64) float pivot[TILE];
     float first[TILE], second[TILE];
 };
 
 LOOPS_INLINE void add_tiles(int64_t width, int tiles, int64_t step, const float *x,
-                            struct partial *p)
+                            struct batch_norm_partial *p)
 {
 #pragma omp simd
     for (int64_t i = 0; i < width; i++) {
@@ -78,9 +78,9 @@ LOOPS_INLINE void add_tiles(int64_t width, int tiles, int64_t step, const float 
     }
 }
 
-// The sums in float are about the block's first row, so that they see small numbers only.
-LOOPS_INLINE void sum_block(const struct strip *s, const float *x, int64_t at, int64_t end,
-                            struct partial *p)
+// Float sums are relative to the block's first row (the pivot), so that the terms are small.
+LOOPS_INLINE void sum_block(const struct batch_norm_strip *s, const float *x, int64_t at,
+                            int64_t end, struct batch_norm_partial *p)
 {
     memset(p->first, 0, sizeof p->first);
     memset(p->second, 0, sizeof p->second);
@@ -92,9 +92,9 @@ LOOPS_INLINE void sum_block(const struct strip *s, const float *x, int64_t at, i
         add_tiles(width_at(s, at), 1, 0, x + at, p);
 }
 
-// Moves the sums from the pivot to zero, in double.
-LOOPS_INLINE void add_block(const struct strip *s, int64_t rows, const struct partial *p,
-                            double *first, double *second)
+// Adds the sums in double, converted from the pivot to zero.
+LOOPS_INLINE void add_block(const struct batch_norm_strip *s, int64_t rows,
+                            const struct batch_norm_partial *p, double *first, double *second)
 {
     for (int64_t c = 0; c < s->channels; c++) {
         double pivot = (double)p->pivot[c], sum = 0, squares = 0;
@@ -109,10 +109,10 @@ LOOPS_INLINE void add_block(const struct strip *s, int64_t rows, const struct pa
 
 LOOPS_CLONED void ops_batch_norm_sums(int64_t rows, int64_t channels, const float *x, double *sums)
 {
-    struct partial p;
+    struct batch_norm_partial p;
     memset(sums, 0, 2 * (size_t)channels * sizeof *sums);
     for (int64_t first = 0; first < channels; first += TILE) {
-        struct strip s = strip_at(rows, channels, first);
+        struct batch_norm_strip s = strip_at(rows, channels, first);
         for (int64_t at = 0; at < s.end; at += BLOCK * s.step) {
             int64_t end = s.end - at < BLOCK * s.step ? s.end : at + BLOCK * s.step;
             sum_block(&s, x + first, at, end, &p);
@@ -127,13 +127,13 @@ void ops_batch_norm_statistics(double count, int64_t channels, const double *sum
     for (int64_t c = 0; c < channels; c++) {
         double m = sums[c] / count, v = sums[channels + c] / count - m * m;
         mean[c] = (float)m;
-        variance[c] = v < 0 ? 0.0f : (float)v; // rounding only; NaN stays NaN
+        variance[c] = v < 0 ? 0.0f : (float)v; // negative by rounding only; NaN stays NaN
     }
 }
 
 // --- forward
 
-struct coefficients {
+struct batch_norm_coefficients {
     _Alignas(64) float mean[TILE];
     float scale[TILE], bias[TILE];  // y = (x - mean) scale + bias
     float share[TILE], slope[TILE]; // dx = scale (dy - share - (x - mean) slope)
@@ -144,8 +144,9 @@ static float inverse_deviation(float variance)
     return 1.0f / sqrtf(variance + epsilon);
 }
 
-LOOPS_INLINE void load_coefficients(const struct ops_batch_norm *n, const struct strip *s,
-                                    struct coefficients *c)
+LOOPS_INLINE void load_coefficients(const struct ops_batch_norm *n,
+                                    const struct batch_norm_strip *s,
+                                    struct batch_norm_coefficients *c)
 {
     for (int64_t i = 0; i < s->channels; i++) {
         int64_t channel = s->first + i;
@@ -159,8 +160,8 @@ LOOPS_INLINE void load_coefficients(const struct ops_batch_norm *n, const struct
 }
 
 LOOPS_INLINE void normalise_tiles(int64_t width, int tiles, int64_t step, const float *x,
-                                  const struct coefficients *c, const float *add, bool relu,
-                                  float *y)
+                                  const struct batch_norm_coefficients *c, const float *add,
+                                  bool relu, float *y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < width; i++) {
@@ -176,9 +177,9 @@ LOOPS_INLINE void normalise_tiles(int64_t width, int tiles, int64_t step, const 
 
 LOOPS_INLINE void normalise(const struct ops_batch_norm *n, const float *add, bool relu, float *y)
 {
-    struct coefficients c;
+    struct batch_norm_coefficients c;
     for (int64_t first = 0; first < n->channels; first += TILE) {
-        struct strip s = strip_at(n->rows, n->channels, first);
+        struct batch_norm_strip s = strip_at(n->rows, n->channels, first);
         load_coefficients(n, &s, &c);
         int64_t at = 0;
         for (; run_at(&s, at, s.end); at += RUN * s.step)
@@ -204,15 +205,16 @@ LOOPS_CLONED void ops_batch_norm_forward(const struct ops_batch_norm *n, const f
 
 // --- backward
 
-// dy where relu let x pass; the same arithmetic as forward, so the same answer.
-LOOPS_INLINE float passed(float d, const struct coefficients *c, int64_t i, bool relu, float dy)
+// dy where relu passed x. It recomputes y with the arithmetic of the forward pass.
+LOOPS_INLINE float passed(float d, const struct batch_norm_coefficients *c, int64_t i, bool relu,
+                          float dy)
 {
     return !relu || d * c->scale[i] + c->bias[i] > 0.0f ? dy : 0.0f;
 }
 
 LOOPS_INLINE void add_gradient_tiles(int64_t width, int tiles, int64_t step, const float *x,
-                                     const struct coefficients *c, bool relu, const float *dy,
-                                     struct partial *p)
+                                     const struct batch_norm_coefficients *c, bool relu,
+                                     const float *dy, struct batch_norm_partial *p)
 {
 #pragma omp simd
     for (int64_t i = 0; i < width; i++) {
@@ -229,7 +231,8 @@ LOOPS_INLINE void add_gradient_tiles(int64_t width, int tiles, int64_t step, con
     }
 }
 
-LOOPS_INLINE void add_gradient_block(const struct strip *s, const struct partial *p, double *first,
+LOOPS_INLINE void add_gradient_block(const struct batch_norm_strip *s,
+                                     const struct batch_norm_partial *p, double *first,
                                      double *second)
 {
     for (int64_t c = 0; c < s->channels; c++)
@@ -242,10 +245,10 @@ LOOPS_INLINE void add_gradient_block(const struct strip *s, const struct partial
 LOOPS_INLINE void sum_gradients(const struct ops_batch_norm *n, bool relu, const float *dy,
                                 double *sums)
 {
-    struct coefficients c;
-    struct partial p;
+    struct batch_norm_coefficients c;
+    struct batch_norm_partial p;
     for (int64_t first = 0; first < n->channels; first += TILE) {
-        struct strip s = strip_at(n->rows, n->channels, first);
+        struct batch_norm_strip s = strip_at(n->rows, n->channels, first);
         load_coefficients(n, &s, &c);
         const float *x = n->x + first;
         for (int64_t at = 0; at < s.end;) {
@@ -273,10 +276,10 @@ LOOPS_CLONED void ops_batch_norm_gradient_sums(const struct ops_batch_norm *n, c
         sums[n->channels + c] *= (double)inverse_deviation(n->variance[c]);
 }
 
-// With h the normalised x and all means over `count` rows:
+// With h the normalised x and means over `count` rows:
 // dx = gain / deviation (dy - mean(dy) - h mean(dy h)).
-LOOPS_INLINE void load_shares(const struct ops_batch_norm *n, const struct strip *s, double count,
-                              const double *sums, struct coefficients *c)
+LOOPS_INLINE void load_shares(const struct ops_batch_norm *n, const struct batch_norm_strip *s,
+                              double count, const double *sums, struct batch_norm_coefficients *c)
 {
     double share = count > 0 ? 1 / count : 0;
     for (int64_t i = 0; i < s->channels; i++) {
@@ -290,8 +293,8 @@ LOOPS_INLINE void load_shares(const struct ops_batch_norm *n, const struct strip
 }
 
 LOOPS_INLINE void backward_tiles(int64_t width, int tiles, int64_t step, const float *x,
-                                 const struct coefficients *c, bool relu, const float *dy,
-                                 float *dx)
+                                 const struct batch_norm_coefficients *c, bool relu,
+                                 const float *dy, float *dx)
 {
 #pragma omp simd
     for (int64_t i = 0; i < width; i++) {
@@ -307,9 +310,9 @@ LOOPS_INLINE void backward_tiles(int64_t width, int tiles, int64_t step, const f
 LOOPS_INLINE void backward(const struct ops_batch_norm *n, double count, const double *sums,
                            bool relu, const float *dy, float *dx)
 {
-    struct coefficients c;
+    struct batch_norm_coefficients c;
     for (int64_t first = 0; first < n->channels; first += TILE) {
-        struct strip s = strip_at(n->rows, n->channels, first);
+        struct batch_norm_strip s = strip_at(n->rows, n->channels, first);
         load_coefficients(n, &s, &c);
         load_shares(n, &s, count, sums, &c);
         int64_t at = first;

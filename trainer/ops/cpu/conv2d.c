@@ -1,12 +1,12 @@
-// Activations stay NHWC as they are; only the weights, which are small, are copied to and from the
-// layout that oneDNN's kernels want. Winograd's algorithm (Lavin & Gray 2015), which makes 4x4
-// outputs of a 3x3 kernel with a quarter of the multiplications, takes images in blocks of 16
-// channels: they are copied too, which costs a twentieth of what is saved.
+// Activations stay NHWC; only the weights, which are small, are copied to and from the layout of
+// oneDNN's kernels. Winograd's algorithm (Lavin & Gray 2015) computes 4x4 outputs of a 3x3 kernel
+// with a quarter of the multiplications. It needs images in blocks of 16 channels, so these are
+// copied too, at a twentieth of the time that it saves.
 //
-// Less than 8 outputs leave most of a vector of 16 empty. There pairs of neighbouring columns are
-// taken for one place with twice the outputs: the kernel is one column wider and moves by two, with
-// zeros where one of the two has no weight. The gradient of few inputs is such a convolution too,
-// of dy with the kernel turned round.
+// Fewer than 8 output channels would leave most of a vector of 16 empty. Then pairs of neighbouring
+// columns count as one place with twice the output channels: the kernel is one column wider and
+// moves by two columns, and weights that do not exist are zero. The data gradient of few input
+// channels is such a convolution too, of dy with the flipped kernel.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,33 +16,33 @@
 #include "trainer/ops/image.h"
 #include "trainer/ops/loops.h"
 
-enum way { DIRECT, WINOGRAD, PAIRS };
+enum conv_algorithm { DIRECT, WINOGRAD, PAIRS };
 
-// An image of one of the passes, and where that wants another layout, a copy of it.
-struct image {
+// An image of one of the passes, and its copy if the pass needs another layout.
+struct conv_image {
     dnnl_memory_desc_t plain, wanted;
     bool copied;
-    int64_t offset;             // of the copy, in scratch
-    struct onednn_call in, out; // copy to and from it
+    int64_t offset;             // of the copy in scratch
+    struct onednn_call in, out; // reorders into the copy and out of it
 };
 
 struct ops_conv {
     struct onednn_device device;
     struct ops_conv_shape shape;
-    enum way way;
-    int64_t places;          // of all samples
-    float *wide;             // PAIRS: weights, or their gradient, and bias
-    struct ops_conv *turned; // gives dx from dy and `flipped`; NULL: oneDNN does, by `data`
+    enum conv_algorithm algorithm;
+    int64_t places;              // of all samples
+    float *wide;                 // PAIRS: weights, or their gradient, and bias
+    struct ops_conv *transposed; // computes dx from dy and `flipped`; NULL: `data` computes it
     float *flipped;
-    struct image x, y;                        // or their gradients
+    struct conv_image x, y;                   // or their gradients
     int64_t scratch;                          // floats
-    struct onednn_call forward, weights_in;   // weights_in feeds `forward`
-    struct onednn_call data, data_weights_in; // data_weights_in feeds `data`
-    struct onednn_call weights, weights_out;  // weights_out takes what `weights` made
+    struct onednn_call forward, weights_in;   // weights_in reorders the weights for `forward`
+    struct onednn_call data, data_weights_in; // data_weights_in reorders them for `data`
+    struct onednn_call weights, weights_out;  // weights_out reorders the result of `weights`
 };
 
-// What the three passes have in common; the weights are left to oneDNN.
-struct layouts {
+// Descriptors that the three passes share; oneDNN chooses the layout of the weights.
+struct conv_layouts {
     dnnl_alg_kind_t algorithm;
     dnnl_memory_desc_t bias, plain, any;
     dnnl_dims_t strides, padding;
@@ -65,27 +65,27 @@ static dnnl_memory_desc_t weights_layout(const struct ops_conv_shape *s, dnnl_fo
     return onednn_layout(4, w, tag);
 }
 
-// What the library chooses by itself is slower where an image has few channels: 1.2 to 1.5 times
-// forward, and for the gradient of 8 channels or less, which fill a vector of 8 better than one of
-// 16. By shape, not by a measurement: the bits depend on the choice.
-static struct layouts layouts_of(const struct ops_conv_shape *s, enum way way)
+// oneDNN's default is slower for images with few channels: 1.2 to 1.5 times in the forward pass,
+// and in the gradient of at most 8 channels, which fill a vector of 8 better than one of 16. The
+// choice depends on the shape and not on a measurement, because the bits depend on it.
+static struct conv_layouts layouts_of(const struct ops_conv_shape *s, enum conv_algorithm algorithm)
 {
-    int64_t together = way == PAIRS ? 2 : 1;
+    int64_t together = algorithm == PAIRS ? 2 : 1;
     bool few = s->groups <= 1 && s->in < 8, half = s->groups <= 1 && s->in <= 8;
-    return (struct layouts){
-        .algorithm = way == WINOGRAD ? dnnl_convolution_winograd : dnnl_convolution_direct,
+    return (struct conv_layouts){
+        .algorithm = algorithm == WINOGRAD ? dnnl_convolution_winograd : dnnl_convolution_direct,
         .bias = onednn_layout(1, (dnnl_dims_t){s->out * together}, dnnl_a),
         .plain = weights_layout(s, dnnl_hwio, dnnl_ghwio, together),
         .any = weights_layout(s, dnnl_format_tag_any, dnnl_format_tag_any, together),
         .strides = {s->stride, s->stride * together},
         .padding = {s->padding, s->padding},
-        .prefer_forward = few || way == PAIRS ? "jit:avx512_core" : NULL,
-        .prefer_data = half && way != PAIRS ? "jit:avx2" : NULL,
+        .prefer_forward = few || algorithm == PAIRS ? "jit:avx512_core" : NULL,
+        .prefer_data = half && algorithm != PAIRS ? "jit:avx2" : NULL,
     };
 }
 
-// Where Winograd's algorithm takes 0.4 to 0.75 of the time of the direct one. With fewer channels
-// it is the transformations that take it, and of small images too much of the 4x4 is waste.
+// The shapes for which Winograd's algorithm takes 0.4 to 0.75 of the time of the direct one. With
+// fewer channels its transformations dominate; in small images too much of the 4x4 tiles is unused.
 static bool suits_winograd(const struct ops_conv_shape *s)
 {
     int64_t rows = extent(s->height, s), columns = extent(s->width, s);
@@ -102,8 +102,8 @@ static bool suits_pairs(const struct ops_conv_shape *s)
            extent(s->width, s) % 2 == 0;
 }
 
-// The convolution of dy that gives dx.
-static struct ops_conv_shape turned_shape(const struct ops_conv_shape *s)
+// The shape of the convolution of dy that computes dx.
+static struct ops_conv_shape transposed_shape(const struct ops_conv_shape *s)
 {
     return (struct ops_conv_shape){.samples = s->samples,
                                    .height = extent(s->height, s),
@@ -116,20 +116,20 @@ static struct ops_conv_shape turned_shape(const struct ops_conv_shape *s)
                                    .groups = 1};
 }
 
-static bool suits_turning(const struct ops_conv_shape *s)
+static bool suits_transposed(const struct ops_conv_shape *s)
 {
-    const struct ops_conv_shape turned = turned_shape(s);
-    return s->groups <= 1 && s->stride == 1 && suits_pairs(&turned);
+    const struct ops_conv_shape transposed = transposed_shape(s);
+    return s->groups <= 1 && s->stride == 1 && suits_pairs(&transposed);
 }
 
-// --- pairs
+// --- pairs of columns
 
 static int64_t wide_weights(const struct ops_conv_shape *s)
 {
     return s->kernel * (s->kernel + 1) * s->in * 2 * s->out;
 }
 
-static void widen(struct ops_conv *c, const float *w, const float *bias)
+static void pair_weights(struct ops_conv *c, const float *w, const float *bias)
 {
     const struct ops_conv_shape *s = &c->shape;
     size_t size = (size_t)s->out * sizeof *w;
@@ -148,8 +148,8 @@ static void widen(struct ops_conv *c, const float *w, const float *bias)
         memcpy(to, bias, size);
 }
 
-// The gradient of a weight is the sum of those of its two places.
-static void fold(const struct ops_conv *c, float *dw)
+// The gradient of a weight is the sum of the gradients at its two positions.
+static void unpair_gradient(const struct ops_conv *c, float *dw)
 {
     const struct ops_conv_shape *s = &c->shape;
     int64_t line = s->kernel * s->in, next = (2 * s->in + 1) * s->out;
@@ -160,8 +160,8 @@ static void fold(const struct ops_conv *c, float *dw)
     }
 }
 
-// Turned round, with in and out exchanged.
-static void flip(struct ops_conv *c, const float *w)
+// Rotates the kernel by 180 degrees and exchanges input and output channels.
+static void flip_weights(struct ops_conv *c, const float *w)
 {
     const struct ops_conv_shape *s = &c->shape;
     int64_t places = s->kernel * s->kernel;
@@ -174,8 +174,8 @@ static void flip(struct ops_conv *c, const float *w)
 
 // --- images
 
-static int build_image(struct ops_conv *c, const dnnl_dims_t dims, bool blocks, struct image *i,
-                       struct error *e)
+static int build_image(struct ops_conv *c, const dnnl_dims_t dims, bool blocks,
+                       struct conv_image *i, struct error *e)
 {
     i->plain = onednn_layout(4, dims, dnnl_nhwc);
     i->wanted = blocks ? onednn_layout(4, dims, dnnl_nChw16c) : i->plain;
@@ -198,8 +198,8 @@ static int build_images(struct ops_conv *c, struct error *e)
 {
     const struct ops_conv_shape *s = &c->shape;
     int64_t rows = extent(s->height, s), columns = extent(s->width, s);
-    int64_t together = c->way == PAIRS ? 2 : 1;
-    bool blocks = c->way == WINOGRAD;
+    int64_t together = c->algorithm == PAIRS ? 2 : 1;
+    bool blocks = c->algorithm == WINOGRAD;
     dnnl_dims_t x = {s->samples, s->in, s->height, s->width};
     dnnl_dims_t y = {s->samples, s->out * together, rows, columns / together};
     c->places = s->samples * rows * columns;
@@ -207,9 +207,9 @@ static int build_images(struct ops_conv *c, struct error *e)
     return rc ? rc : build_image(c, y, blocks, &c->y, e);
 }
 
-// Binds what a pass reads: the image, or its copy.
-static void bind_in(const struct ops_conv *c, struct image *i, const float *image, float *scratch,
-                    struct onednn_call *pass, int argument)
+// Binds the input of a pass: the image, or its copy.
+static void bind_in(const struct ops_conv *c, struct conv_image *i, const float *image,
+                    float *scratch, struct onednn_call *pass, int argument)
 {
     const float *wanted = i->copied ? scratch + i->offset : image;
     if (i->copied) {
@@ -221,7 +221,7 @@ static void bind_in(const struct ops_conv *c, struct image *i, const float *imag
 }
 
 // Runs a pass that writes the image.
-static void run_to(const struct ops_conv *c, struct image *i, float *image, float *scratch,
+static void run_to(const struct ops_conv *c, struct conv_image *i, float *image, float *scratch,
                    struct onednn_call *pass, int argument)
 {
     float *wanted = i->copied ? scratch + i->offset : image;
@@ -236,8 +236,8 @@ static void run_to(const struct ops_conv *c, struct image *i, float *image, floa
 
 // --- the three passes
 
-static int build_forward(struct ops_conv *c, const struct layouts *l, dnnl_primitive_desc_t *out,
-                         struct error *e)
+static int build_forward(struct ops_conv *c, const struct conv_layouts *l,
+                         dnnl_primitive_desc_t *out, struct error *e)
 {
     dnnl_convolution_desc_t op;
     must(dnnl_convolution_forward_desc_init(&op, dnnl_forward_training, l->algorithm, &c->x.wanted,
@@ -260,7 +260,7 @@ static int build_forward(struct ops_conv *c, const struct layouts *l, dnnl_primi
     return 0;
 }
 
-static int build_data(struct ops_conv *c, const struct layouts *l,
+static int build_data(struct ops_conv *c, const struct conv_layouts *l,
                       const_dnnl_primitive_desc_t forward, struct error *e)
 {
     dnnl_convolution_desc_t op;
@@ -287,7 +287,7 @@ out:
     return rc;
 }
 
-static int build_weights(struct ops_conv *c, const struct layouts *l,
+static int build_weights(struct ops_conv *c, const struct conv_layouts *l,
                          const_dnnl_primitive_desc_t forward, struct error *e)
 {
     dnnl_convolution_desc_t op;
@@ -317,28 +317,28 @@ out:
 
 enum passes { FORWARD = 1, DATA = 2, WEIGHTS = 4 };
 
-static int make(const struct ops_conv_shape *s, unsigned passes, struct ops_conv **out,
-                struct error *e);
+static int conv_create(const struct ops_conv_shape *s, unsigned passes, struct ops_conv **out,
+                       struct error *e);
 
-// dx from the turned convolution, or from oneDNN.
-static int build_dx(struct ops_conv *c, const struct layouts *l,
+// Builds the computation of dx: the transposed convolution, or oneDNN's own pass.
+static int build_dx(struct ops_conv *c, const struct conv_layouts *l,
                     const_dnnl_primitive_desc_t forward, struct error *e)
 {
-    const struct ops_conv_shape *s = &c->shape, turned = turned_shape(s);
-    if (!suits_turning(s))
+    const struct ops_conv_shape *s = &c->shape, transposed = transposed_shape(s);
+    if (!suits_transposed(s))
         return build_data(c, l, forward, e);
     c->flipped = xcalloc((size_t)(s->kernel * s->kernel * s->in * s->out), sizeof *c->flipped);
-    return make(&turned, FORWARD, &c->turned, e);
+    return conv_create(&transposed, FORWARD, &c->transposed, e);
 }
 
-static int build(struct ops_conv *c, const struct ops_conv_shape *s, enum way way, unsigned passes,
-                 struct error *e)
+static int conv_build(struct ops_conv *c, const struct ops_conv_shape *s,
+                      enum conv_algorithm algorithm, unsigned passes, struct error *e)
 {
-    const struct layouts l = layouts_of(s, way);
+    const struct conv_layouts l = layouts_of(s, algorithm);
     dnnl_primitive_desc_t forward = NULL;
     c->shape = *s;
-    c->way = way;
-    if (way == PAIRS)
+    c->algorithm = algorithm;
+    if (algorithm == PAIRS)
         c->wide = xcalloc((size_t)(wide_weights(s) + 2 * s->out), sizeof *c->wide);
     int rc = onednn_open(&c->device, e);
     if (!rc)
@@ -354,7 +354,7 @@ static int build(struct ops_conv *c, const struct ops_conv_shape *s, enum way wa
     return rc;
 }
 
-static void clear(struct ops_conv *c)
+static void conv_clear(struct ops_conv *c)
 {
     onednn_destroy(&c->x.in);
     onednn_destroy(&c->x.out);
@@ -367,22 +367,22 @@ static void clear(struct ops_conv *c)
     onednn_destroy(&c->weights_out);
     onednn_destroy(&c->weights);
     onednn_close(&c->device);
-    ops_conv_free(c->turned);
+    ops_conv_free(c->transposed);
     free(c->wide);
     free(c->flipped);
     *c = (struct ops_conv){0};
 }
 
-static int make(const struct ops_conv_shape *s, unsigned passes, struct ops_conv **out,
-                struct error *e)
+static int conv_create(const struct ops_conv_shape *s, unsigned passes, struct ops_conv **out,
+                       struct error *e)
 {
     struct ops_conv *c = xcalloc(1, sizeof *c);
-    struct error refused; // processors without AVX-512 have no Winograd
+    struct error refused; // Winograd fails on processors without AVX-512
     *out = c;
-    if (suits_winograd(s) && !build(c, s, WINOGRAD, passes, &refused))
+    if (suits_winograd(s) && !conv_build(c, s, WINOGRAD, passes, &refused))
         return 0;
-    clear(c);
-    int rc = build(c, s, suits_pairs(s) ? PAIRS : DIRECT, passes, e);
+    conv_clear(c);
+    int rc = conv_build(c, s, suits_pairs(s) ? PAIRS : DIRECT, passes, e);
     if (rc) {
         ops_conv_free(c);
         *out = NULL;
@@ -393,33 +393,33 @@ static int make(const struct ops_conv_shape *s, unsigned passes, struct ops_conv
 int ops_conv_new(const struct ops_conv_shape *s, bool data_gradient, struct ops_conv **out,
                  struct error *e)
 {
-    return make(s, FORWARD | WEIGHTS | (data_gradient ? DATA : 0), out, e);
+    return conv_create(s, FORWARD | WEIGHTS | (data_gradient ? DATA : 0), out, e);
 }
 
 void ops_conv_free(struct ops_conv *c)
 {
     if (!c)
         return;
-    clear(c);
+    conv_clear(c);
     free(c);
 }
 
-int64_t ops_conv_scratch(const struct ops_conv *c)
+int64_t ops_conv_scratch_floats(const struct ops_conv *c)
 {
     return c->scratch;
 }
 
 void ops_conv_reorder_weights(struct ops_conv *c, const float *w)
 {
-    (void)c, (void)w; // they are copied at each call, which is a small part of it
+    (void)c, (void)w; // passes reorder the weights at each call, which takes little time
 }
 
 void ops_conv_forward(struct ops_conv *c, const float *x, const float *w, const float *bias,
                       float *scratch, float *y)
 {
     must(c->shape.bias == (bias != NULL));
-    if (c->way == PAIRS) {
-        widen(c, w, bias);
+    if (c->algorithm == PAIRS) {
+        pair_weights(c, w, bias);
         w = c->wide;
         bias = bias ? c->wide + wide_weights(&c->shape) : NULL;
     }
@@ -434,13 +434,13 @@ void ops_conv_forward(struct ops_conv *c, const float *x, const float *w, const 
 void ops_conv_backward_data(struct ops_conv *c, const float *w, const float *dy, float *scratch,
                             float *dx)
 {
-    if (c->turned) {
-        flip(c, w);
-        ops_conv_forward(c->turned, dy, c->flipped, NULL, NULL, dx);
+    if (c->transposed) {
+        flip_weights(c, w);
+        ops_conv_forward(c->transposed, dy, c->flipped, NULL, NULL, dx);
         return;
     }
-    if (c->way == PAIRS) {
-        widen(c, w, NULL);
+    if (c->algorithm == PAIRS) {
+        pair_weights(c, w, NULL);
         w = c->wide;
     }
     onednn_bind(&c->data_weights_in, DNNL_ARG_FROM, w);
@@ -449,8 +449,8 @@ void ops_conv_backward_data(struct ops_conv *c, const float *w, const float *dy,
     run_to(c, &c->x, dx, scratch, &c->data, DNNL_ARG_DIFF_SRC);
 }
 
-// oneDNN's own sums for the bias take as long as the weights' gradient where channels are few. As
-// many places as fit make a tile, and four tiles are added up at once.
+// oneDNN's own bias gradient takes as long as the weights' gradient when channels are few. Here a
+// tile contains as many places as fit, and four tiles are added together.
 LOOPS_CLONED static void sum_places(int64_t places, int64_t channels, const float *dy, float *db)
 {
     enum { TILE = 256 };
@@ -482,10 +482,10 @@ void ops_conv_backward_weights(struct ops_conv *c, const float *x, const float *
     bind_in(c, &c->x, x, scratch, &c->weights, DNNL_ARG_SRC);
     bind_in(c, &c->y, dy, scratch, &c->weights, DNNL_ARG_DIFF_DST);
     onednn_run(&c->device, &c->weights);
-    onednn_bind(&c->weights_out, DNNL_ARG_TO, c->way == PAIRS ? c->wide : dw);
+    onednn_bind(&c->weights_out, DNNL_ARG_TO, c->algorithm == PAIRS ? c->wide : dw);
     onednn_run(&c->device, &c->weights_out);
-    if (c->way == PAIRS)
-        fold(c, dw);
+    if (c->algorithm == PAIRS)
+        unpair_gradient(c, dw);
     if (db)
         sum_places(c->places, c->shape.out, dy, db);
 }

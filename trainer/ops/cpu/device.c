@@ -23,9 +23,9 @@ void ops_close(void)
 
 void ops_init_thread(void)
 {
-    // Debian's oneDNN runs on libgomp, which read OMP_NUM_THREADS before main() and keeps the
-    // number of each thread apart: neither setenv() nor a call at start-up by another thread would
-    // do.
+    // Debian's oneDNN uses libgomp, which read OMP_NUM_THREADS before main() and keeps the number
+    // separately for each thread. So neither setenv() nor a call by another thread at start would
+    // have an effect.
     omp_set_num_threads(1);
 }
 
@@ -65,7 +65,7 @@ static const char *loops_isa(void)
 int ops_alloc(size_t bytes, void **out, struct error *e)
 {
     *out = block_alloc(bytes);
-    return *out ? 0 : error_set(e, ERR_NO_MEMORY, "no room for %zu MiB", bytes >> 20);
+    return *out ? 0 : error_set(e, ERR_NO_MEMORY, "no memory for %zu MiB", bytes >> 20);
 }
 
 void ops_free(void *memory)

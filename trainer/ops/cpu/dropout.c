@@ -29,7 +29,7 @@ void ops_dropout_forward(int64_t samples, int64_t size, const struct ops_dropout
 {
     for (int64_t s = 0; s < samples; s++)
         ops_dropout_mask(d, s, 0, size, keep + s * size);
-    ops_dropout_backward(samples * size, d->rate, keep, x, y); // the same product
+    ops_dropout_backward(samples * size, d->rate, keep, x, y); // multiplies by the same mask
 }
 
 LOOPS_CLONED void ops_dropout_backward(int64_t n, double rate, const uint8_t *keep, const float *dy,

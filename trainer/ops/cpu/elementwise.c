@@ -12,7 +12,7 @@ LOOPS_CLONED void ops_relu_forward(int64_t n, const float *x, float *y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] < 0.0f ? 0.0f : x[i]; // this way round NaN stays NaN
+        y[i] = x[i] < 0.0f ? 0.0f : x[i]; // written this way NaN stays NaN
 }
 
 LOOPS_CLONED void ops_relu_backward(int64_t n, const float *y, const float *dy, float *dx)
@@ -41,8 +41,8 @@ LOOPS_INLINE float logistic(float x)
     return 1.0f / (1.0f + loops_exp(-x));
 }
 
-// gelu(x) = x/2 (1 + tanh(c (x + a x^3))) with c = sqrt(2 / pi), which is x s(2 c (x + a x^3)) with
-// the logistic s: one exponential and one division.
+// gelu(x) = x/2 (1 + tanh(c (x + a x^3))) with c = sqrt(2 / pi). This equals x s(2 c (x + a x^3))
+// with the logistic function s, which needs one exponential and one division.
 static const float gelu_2c = 1.5957691216057308f, gelu_a = 0.044715f;
 
 LOOPS_INLINE float gelu_gate(float x)

@@ -18,23 +18,23 @@ BODY int32_t magnitude(float x)
 
 BODY uint32_t probe_body(const float *g, size_t n)
 {
-    int32_t peak = 0;
+    int32_t amax = 0;
     for (size_t i = 0; i < n; i++) {
         int32_t m = magnitude(g[i]);
-        peak = m > peak ? m : peak;
+        amax = m > amax ? m : amax;
     }
-    return (uint32_t)peak;
+    return (uint32_t)amax;
 }
 
-// Comparisons are written so that NaN becomes -OPS_EXACT_CLAMP and so that they are one minps and
-// one maxps. Sums are taken modulo 2^32: one that was clamped may overflow, and is not used.
+// The comparisons turn NaN into -OPS_EXACT_CLAMP and compile to one minps and one maxps. Sums are
+// taken modulo 2^32: a sum with clamped elements may overflow, but it is not used.
 BODY uint32_t exact_body(int32_t *restrict sum, const float *restrict g, size_t n, float scale,
                          enum rule rule)
 {
-    int32_t peak = 0;
+    int32_t amax = 0;
     for (size_t i = 0; i < n; i++) {
         int32_t m = magnitude(g[i]);
-        peak = m > peak ? m : peak;
+        amax = m > amax ? m : amax;
         float x = g[i] * scale;
         x = x > -OPS_EXACT_CLAMP ? x : -OPS_EXACT_CLAMP;
         x = x < OPS_EXACT_CLAMP ? x : OPS_EXACT_CLAMP;
@@ -42,10 +42,10 @@ BODY uint32_t exact_body(int32_t *restrict sum, const float *restrict g, size_t 
         uint32_t old = rule == PUT ? 0 : (uint32_t)sum[i];
         sum[i] = (int32_t)(old + q);
     }
-    return (uint32_t)peak;
+    return (uint32_t)amax;
 }
 
-// Sums and gradients take turns in the same memory.
+// Sums and gradients use the same memory, one after the other.
 #define ALIASED __attribute__((may_alias))
 
 BODY void to_float_body(void *block, size_t n, float scale)
@@ -126,26 +126,26 @@ const struct exact_kernels *exact_kernels(void)
 }
 #endif
 
-static void note(uint32_t *peak, uint32_t found)
+static void note(uint32_t *amax, uint32_t found)
 {
-    *peak = found > *peak ? found : *peak;
+    *amax = found > *amax ? found : *amax;
 }
 
-void ops_exact_amax(size_t n, const float *g, uint32_t *peak)
+void ops_exact_amax(size_t n, const float *g, uint32_t *amax)
 {
-    note(peak, exact_kernels()->probe(g, n));
+    note(amax, exact_kernels()->probe(g, n));
 }
 
 void ops_exact_store(int count, const struct ops_exact_part *parts)
 {
     for (const struct ops_exact_part *p = parts; p < parts + count; p++)
-        note(p->peak, exact_kernels()->put(p->sum, p->g, p->n, *p->scale));
+        note(p->amax, exact_kernels()->put(p->sum, p->g, p->n, *p->scale));
 }
 
 void ops_exact_add(int count, const struct ops_exact_part *parts)
 {
     for (const struct ops_exact_part *p = parts; p < parts + count; p++)
-        note(p->peak, exact_kernels()->add(p->sum, p->g, p->n, *p->scale));
+        note(p->amax, exact_kernels()->add(p->sum, p->g, p->n, *p->scale));
 }
 
 void ops_exact_to_float(size_t n, const float *scale, void *sum)

@@ -1,10 +1,10 @@
-// The loops of exact.h as they are compiled for one instruction set. Their results are the same.
+// The loops of ops/exact.h, compiled for one instruction set. All sets give the same results.
 #ifndef MUSTER_TRAINER_OPS_CPU_EXACT_H
 #define MUSTER_TRAINER_OPS_CPU_EXACT_H
 
 #include "trainer/ops/exact.h"
 
-struct exact_kernels { // those that read g return its peak
+struct exact_kernels { // functions that read g return its amax
     const char *name;  // "avx2", "generic"
     uint32_t (*probe)(const float *g, size_t n);
     uint32_t (*put)(int32_t *restrict sum, const float *restrict g, size_t n, float scale);

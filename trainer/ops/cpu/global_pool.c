@@ -3,7 +3,7 @@
 #include "trainer/ops/image.h"
 #include "trainer/ops/loops.h"
 
-enum { STRIP = 256 }; // channels summed at once, in double
+enum { STRIP = 256 }; // channels that are summed together, in double
 
 LOOPS_CLONED void ops_global_pool_forward(int64_t samples, int64_t places, int64_t channels,
                                           const float *x, float *y)

@@ -43,7 +43,7 @@ LOOPS_CLONED void ops_layer_norm_forward(int64_t rows, int64_t width, const floa
         row_forward(width, x, gain, bias, y, statistics);
 }
 
-// The row is still in the cache.
+// The row is still in cache.
 LOOPS_CLONED void ops_add_layer_norm_forward(int64_t rows, int64_t width, const float *a,
                                              const float *b, float *sum, const float *gain,
                                              const float *bias, float *y, float *statistics)

@@ -8,7 +8,7 @@ static int check(dnnl_status_t status, const char *what, struct error *e)
 {
     if (status == dnnl_success)
         return 0;
-    return error_set(e, ERR_INTERNAL, "oneDNN refused %s (status %d)", what, (int)status);
+    return error_set(e, ERR_INTERNAL, "oneDNN cannot create %s (status %d)", what, (int)status);
 }
 
 int onednn_open(struct onednn_device *d, struct error *e)
@@ -133,7 +133,7 @@ void onednn_add_borrowed(struct onednn_call *call, int index, const struct onedn
 
 void onednn_bind(struct onednn_call *call, int index, const float *data)
 {
-    // oneDNN has one kind of handle; what a primitive only reads stays unwritten.
+    // oneDNN has only non-const handles; a primitive does not write its inputs.
     void *handle;
     memcpy(&handle, &data, sizeof handle);
     must(dnnl_memory_set_data_handle(memory_of(call, index), handle) == dnnl_success);

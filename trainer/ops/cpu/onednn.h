@@ -1,4 +1,5 @@
-// What products and convolutions share of oneDNN's C interface: compiled primitives with arguments.
+// Wrapper of oneDNN's C interface for products and convolutions: compiled primitives with
+// arguments.
 #ifndef MUSTER_TRAINER_OPS_CPU_ONEDNN_H
 #define MUSTER_TRAINER_OPS_CPU_ONEDNN_H
 
@@ -28,23 +29,22 @@ void onednn_close(struct onednn_device *d);
 
 dnnl_memory_desc_t onednn_layout(int rank, const dnnl_dims_t dims, dnnl_format_tag_t tag);
 
-// Describes the primitive for `op` (a dnnl_*_desc_t); `hint` is the descriptor of the forward pass
-// for a backward one. Of the library's implementations it is the one named `prefer`, or where there
-// is none, or with NULL, the library's first. *out is the caller's to destroy. ERR_INTERNAL names
-// `what`.
+// Describes the primitive for `op` (a dnnl_*_desc_t); for a backward pass `hint` is the descriptor
+// of the forward pass. Chooses the implementation named `prefer`; if there is none, or with NULL,
+// oneDNN's first. The caller destroys *out. ERR_INTERNAL names `what`.
 int onednn_describe(const struct onednn_device *d, const void *op, const_dnnl_primitive_desc_t hint,
                     const char *prefer, const char *what, dnnl_primitive_desc_t *out,
                     struct error *e);
 int onednn_compile(struct onednn_call *call, const_dnnl_primitive_desc_t described,
                    struct error *e);
-// A call that copies its argument DNNL_ARG_FROM into DNNL_ARG_TO, which lies otherwise in memory.
+// A call that copies argument DNNL_ARG_FROM into DNNL_ARG_TO, which has another layout.
 int onednn_compile_reorder(const struct onednn_device *d, struct onednn_call *call,
                            const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
                            struct error *e);
 void onednn_destroy(struct onednn_call *call);
 
-// Arguments: the caller's tensor, told before each run by onednn_bind(); memory of the call's own;
-// or the memory of another call, which must outlive this one.
+// Kinds of arguments: the caller's tensor, set before each run by onednn_bind(); memory of the call
+// itself; or the memory of another call, which must outlive this one.
 int onednn_add_tensor(const struct onednn_device *d, struct onednn_call *call, int index,
                       const dnnl_memory_desc_t *layout, struct error *e);
 int onednn_add_memory(const struct onednn_device *d, struct onednn_call *call, int index,

@@ -4,10 +4,10 @@
 #include "trainer/ops/device.h"
 #include "trainer/ops/loops.h"
 
-// As many chains as hide the latency of a multiply-add on two units.
+// Enough independent chains to hide the latency of multiply-adds on two units.
 enum { LANES = 16, CHAINS = 12, TURNS = 20000, RUNS_MIN = 3, RUNS_MAX = 100, ENOUGH_US = 3000 };
 
-// The width is said outright: left to itself the compiler halves the widest vectors.
+// The vector width is explicit, because the compiler would otherwise halve the widest vectors.
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
 LOOPS_CLONED static void multiply_and_add(lanes *restrict chains)
@@ -30,7 +30,7 @@ double ops_peak_flops(void)
     for (int i = 0; i < RUNS_MAX && (i < RUNS_MIN || now - begin < ENOUGH_US); i++) {
         int64_t since = now;
         multiply_and_add(chains);
-        __asm__ volatile("" : : "g"(chains) : "memory"); // the sums are wanted
+        __asm__ volatile("" : : "g"(chains) : "memory"); // keeps the sums from being optimised away
         now = clock_mono_us();
         best = now - since < best ? now - since : best;
     }

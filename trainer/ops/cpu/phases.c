@@ -9,7 +9,7 @@ static _Thread_local struct {
 } spent; // `since` is 0 before the first phase
 
 static _Thread_local struct {
-    ops_trace_fn *told; // NULL: nobody listens
+    ops_trace_fn *listener; // NULL: no trace
     void *ctx;
     int64_t since, layer_since;
     const char *layer;
@@ -19,8 +19,8 @@ static void tell(struct ops_trace_event event, int64_t begin, int64_t end)
 {
     event.begin_us = (double)begin;
     event.took_us = (double)(end - begin);
-    if (trace.told && end > begin)
-        trace.told(trace.ctx, &event);
+    if (trace.listener && end > begin)
+        trace.listener(trace.ctx, &event);
 }
 
 static void count(void)
@@ -50,10 +50,10 @@ void ops_phases(int64_t us[OPS_PHASES])
     memset(spent.us, 0, sizeof spent.us);
 }
 
-int ops_trace_begin(ops_trace_fn *told, void *ctx, struct error *e)
+int ops_trace_begin(ops_trace_fn *listener, void *ctx, struct error *e)
 {
     (void)e;
-    trace.told = told;
+    trace.listener = listener;
     trace.ctx = ctx;
     trace.since = clock_mono_us();
     trace.layer = NULL;
@@ -65,13 +65,13 @@ int ops_trace_end(struct error *e)
     (void)e;
     ops_trace_layer(NULL);
     count();
-    trace.told = NULL;
+    trace.listener = NULL;
     return 0;
 }
 
 void ops_trace_layer(const char *name)
 {
-    if (!trace.told)
+    if (!trace.listener)
         return;
     int64_t now = clock_mono_us();
     if (trace.layer)

@@ -1,7 +1,7 @@
-// Plain loops over the channels of a window's places. oneDNN's pools lose NaN and take -infinity
-// for less than the least number. Channels that are no multiple of a vector are taken to whole
-// vectors where the tensors go on that far: what is written too much, later places write over, and
-// the gradients there are increased by nothing.
+// Plain loops over the channels of a window's places. oneDNN's pools lose NaN and treat -infinity
+// as less than the smallest number. If the channels are not a multiple of a vector, whole vectors
+// are processed as far as the tensors extend: surplus outputs are overwritten by later places, and
+// surplus gradients are increased by zero.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,18 +11,18 @@
 #include "trainer/ops/loops.h"
 
 enum {
-    RUN = 3,    // places that a loop looks at together
-    LANES = 16, // of the widest vector
+    RUN = 3,    // places that a loop processes together
+    LANES = 16, // floats of the widest vector
 };
 
 struct ops_pool {
     struct ops_pool_shape shape;
     int64_t rows, columns; // of the output
-    bool relu;             // of the maxima max(0, y)
-    bool quarters;         // maxima of 2x2 windows side by side
-    int32_t *maxima;       // for each output: offset of its maximum in the image, less the channel;
-                           // of quarters its number in the window; -1: it is no more than zero
-    int32_t *places;       // the window at hand: offsets of its places in the image
+    bool relu;             // the maxima become max(0, y)
+    bool quarters;         // maxima of adjacent 2x2 windows
+    int32_t *maxima;       // for each output: offset of its maximum in the image, without the
+                           // channel; with `quarters` its number in the window; -1: not above zero
+    int32_t *places;       // the current window: offsets of its places in the image
 };
 
 static int64_t extent(int64_t in, const struct ops_pool_shape *s)
@@ -64,18 +64,18 @@ void ops_pool_add_relu(struct ops_pool *p)
     p->relu = true;
 }
 
-struct span {
+struct pool_span {
     int64_t first, end;
 };
 
-// What of the window of output i lies in the image.
-LOOPS_INLINE struct span window_at(const struct ops_pool_shape *s, int64_t i, int64_t in)
+// The part of the window of output i that lies in the image.
+LOOPS_INLINE struct pool_span window_at(const struct ops_pool_shape *s, int64_t i, int64_t in)
 {
     int64_t first = i * s->stride - s->padding, end = first + s->kernel;
-    return (struct span){first < 0 ? 0 : first, end > in ? in : end};
+    return (struct pool_span){first < 0 ? 0 : first, end > in ? in : end};
 }
 
-// How many channels to take where so many floats are left from the window's last place and from the
+// How many channels to process, if so many floats remain from the window's last place and from the
 // output on.
 LOOPS_INLINE int64_t width_of(int64_t channels, int64_t left_in, int64_t left_out)
 {
@@ -86,7 +86,7 @@ LOOPS_INLINE int64_t width_of(int64_t channels, int64_t left_in, int64_t left_ou
 LOOPS_INLINE int window_of(struct ops_pool *p, int64_t row, int64_t column)
 {
     const struct ops_pool_shape *s = &p->shape;
-    struct span v = window_at(s, row, s->height), h = window_at(s, column, s->width);
+    struct pool_span v = window_at(s, row, s->height), h = window_at(s, column, s->width);
     int count = 0;
     for (int64_t y = v.first; y < v.end; y++)
         for (int64_t x = h.first; x < h.end; x++)
@@ -94,8 +94,8 @@ LOOPS_INLINE int window_of(struct ops_pool *p, int64_t row, int64_t column)
     return count;
 }
 
-// y and maxima, as they are after the place at `first`, after RUN places more. Selections by one
-// condition each, which is what the compiler makes vectors of. NaN stays.
+// Updates y and maxima, which cover the places before `first`, with RUN more places. The selections
+// have one condition each, which the compiler vectorises. NaN stays NaN.
 LOOPS_INLINE void maximum_of_run(int64_t channels, const int32_t *places, const float *x,
                                  const float *before, int32_t first, const int32_t *maxima_before,
                                  float *y, int32_t *maxima)
@@ -124,7 +124,7 @@ LOOPS_INLINE void maximum_of(int64_t channels, int count, int32_t *places, const
                              int32_t *maxima)
 {
     for (int k = count; k <= count + RUN; k++)
-        places[k] = places[0]; // whole runs: to meet a place again changes nothing
+        places[k] = places[0]; // fills the run; a repeated place changes nothing
     maximum_of_run(channels, places + 1, x, x + places[0], places[0], NULL, y, maxima);
     for (int k = 1 + RUN; k < count; k += RUN)
         maximum_of_run(channels, places + k, x, y, 0, maxima, y, maxima);
@@ -142,13 +142,13 @@ LOOPS_INLINE void average_of(int64_t channels, int count, const int32_t *places,
     }
 }
 
-// Where relu lets nothing through, no gradient comes back.
+// Where relu gave zero, no gradient flows back.
 LOOPS_INLINE void rectify(int64_t width, float *y, int32_t *maxima)
 {
 #pragma omp simd
     for (int64_t c = 0; c < width; c++) {
         maxima[c] = y[c] > 0.0f ? maxima[c] : -1;
-        y[c] = y[c] < 0.0f ? 0.0f : y[c]; // NaN stays
+        y[c] = y[c] < 0.0f ? 0.0f : y[c]; // NaN stays NaN
     }
 }
 
@@ -211,8 +211,8 @@ LOOPS_CLONED static void backward(struct ops_pool *p, const float *dy, float *dx
     }
 }
 
-// --- 2x2 windows side by side, which is what most pools are: nothing to look up, and every place
-// of dx is written once. Up to LANES channels are one vector.
+// --- adjacent 2x2 windows, the most frequent pool. It needs no table, and every place of dx is
+// written once. Up to LANES channels are one vector.
 
 LOOPS_INLINE void maximum_of_four(int64_t lanes, int64_t channels, int64_t row, bool relu,
                                   const float *x, float *y, int32_t *maxima)
@@ -264,7 +264,7 @@ LOOPS_CLONED static void forward_quarters(struct ops_pool *p, const float *x, fl
         maxima_of_quarters(p, false, x, y);
 }
 
-// One place of dx: this number of the window.
+// Computes one place of dx: the given number in the window.
 LOOPS_INLINE void route(int64_t width, int32_t number, const int32_t *maxima, const float *dy,
                         float *dx)
 {
@@ -277,7 +277,7 @@ LOOPS_INLINE void route(int64_t width, int32_t number, const int32_t *maxima, co
         dx[at] = maxima[at] == number ? dy[at] : 0.0f;
 }
 
-// From the first float to the last, so that what is written too much is written over.
+// Writes from the first float to the last, so that surplus floats are overwritten.
 LOOPS_CLONED static void backward_quarters(struct ops_pool *p, const float *dy, float *dx)
 {
     const struct ops_pool_shape *s = &p->shape;

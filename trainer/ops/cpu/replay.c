@@ -1,4 +1,4 @@
-// A processor is told everything anew anyway.
+// The CPU backend calls the work each time.
 #include "trainer/ops/device.h"
 
 void ops_replay(struct ops_recording **r, void (*work)(void *), void *ctx)

@@ -27,7 +27,7 @@ LOOPS_CLONED void ops_rms_norm_forward(int64_t rows, int64_t width, const float 
         row_forward(width, x, gain, y, statistics + r);
 }
 
-// The row is still in the cache.
+// The row is still in cache.
 LOOPS_CLONED void ops_add_rms_norm_forward(int64_t rows, int64_t width, const float *a,
                                            const float *b, float *sum, const float *gain, float *y,
                                            float *statistics)

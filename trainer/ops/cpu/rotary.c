@@ -3,7 +3,7 @@
 #include "trainer/ops/loops.h"
 #include "trainer/ops/sequence.h"
 
-// table: [context, 2, head / 2], cosines and sines of a place.
+// table: [context, 2, head / 2], cosines and sines of a position.
 static int64_t pairs_of(const struct ops_rotary *s)
 {
     return s->width / s->heads / 2;
@@ -42,7 +42,7 @@ LOOPS_CLONED void ops_rotary_apply(const struct ops_rotary *s, const float *tabl
     int64_t pairs = pairs_of(s);
     for (int64_t row = 0; row < s->samples * s->context; row++, qkv += 3 * s->width) {
         const float *cosines = table + row % s->context * 2 * pairs;
-        for (int64_t h = 0; h < 2 * s->heads; h++) // the queries', then the keys'
+        for (int64_t h = 0; h < 2 * s->heads; h++) // the heads of the queries, then of the keys
             turn(pairs, cosines, cosines + pairs, back ? -1.0f : 1.0f, qkv + h * 2 * pairs);
     }
 }

@@ -8,32 +8,32 @@
 #include "base/arena.h"
 #include "trainer/ops/loops.h"
 
-// What the loops over a unit are given: the step's numbers and the tensor's.
-struct numbers {
+// The constants of a loop over a unit: those of the step and of the tensor.
+struct update_constants {
     float rate, scale, decay, momentum;
     float beta1, beta2, epsilon, correction1, correction2;
 };
 
-typedef void unit_fn(const struct numbers *u, size_t n, float *p, const float *g, float *m,
+typedef void unit_fn(const struct update_constants *u, size_t n, float *p, const float *g, float *m,
                      float *v);
 
-// In each loop the numbers of the step are copied first, so that the compiler knows that writing an
-// element does not change them.
+// Each loop first copies the constants, so that the compiler knows that writing an element does not
+// change them.
 
-LOOPS_CLONED static void sgd(const struct numbers *u, size_t n, float *p, const float *g, float *m,
-                             float *v)
+LOOPS_CLONED static void sgd(const struct update_constants *u, size_t n, float *p, const float *g,
+                             float *m, float *v)
 {
-    struct numbers c = *u;
+    struct update_constants c = *u;
     (void)m, (void)v;
 #pragma omp simd
     for (size_t i = 0; i < n; i++)
         p[i] -= c.rate * (g[i] * c.scale + c.decay * p[i]);
 }
 
-LOOPS_CLONED static void momentum(const struct numbers *u, size_t n, float *p, const float *g,
-                                  float *m, float *v)
+LOOPS_CLONED static void momentum(const struct update_constants *u, size_t n, float *p,
+                                  const float *g, float *m, float *v)
 {
-    struct numbers c = *u;
+    struct update_constants c = *u;
     (void)v;
 #pragma omp simd
     for (size_t i = 0; i < n; i++) {
@@ -42,10 +42,10 @@ LOOPS_CLONED static void momentum(const struct numbers *u, size_t n, float *p, c
     }
 }
 
-LOOPS_CLONED static void nesterov(const struct numbers *u, size_t n, float *p, const float *g,
-                                  float *m, float *v)
+LOOPS_CLONED static void nesterov(const struct update_constants *u, size_t n, float *p,
+                                  const float *g, float *m, float *v)
 {
-    struct numbers c = *u;
+    struct update_constants c = *u;
     (void)v;
 #pragma omp simd
     for (size_t i = 0; i < n; i++) {
@@ -55,10 +55,10 @@ LOOPS_CLONED static void nesterov(const struct numbers *u, size_t n, float *p, c
     }
 }
 
-LOOPS_CLONED static void lars(const struct numbers *u, size_t n, float *p, const float *g, float *m,
-                              float *v)
+LOOPS_CLONED static void lars(const struct update_constants *u, size_t n, float *p, const float *g,
+                              float *m, float *v)
 {
-    struct numbers c = *u;
+    struct update_constants c = *u;
     (void)v;
 #pragma omp simd
     for (size_t i = 0; i < n; i++) {
@@ -67,8 +67,8 @@ LOOPS_CLONED static void lars(const struct numbers *u, size_t n, float *p, const
     }
 }
 
-LOOPS_INLINE void adam(struct numbers c, bool decoupled, size_t n, float *p, const float *g,
-                       float *m, float *v)
+LOOPS_INLINE void adam(struct update_constants c, bool decoupled, size_t n, float *p,
+                       const float *g, float *m, float *v)
 {
     float rate = c.rate * c.correction1, keep = decoupled ? 1.0f - c.rate * c.decay : 1.0f;
 #pragma omp simd
@@ -80,22 +80,22 @@ LOOPS_INLINE void adam(struct numbers c, bool decoupled, size_t n, float *p, con
     }
 }
 
-LOOPS_CLONED static void adam_l2(const struct numbers *u, size_t n, float *p, const float *g,
-                                 float *m, float *v)
+LOOPS_CLONED static void adam_l2(const struct update_constants *u, size_t n, float *p,
+                                 const float *g, float *m, float *v)
 {
     adam(*u, false, n, p, g, m, v);
 }
 
-LOOPS_CLONED static void adamw(const struct numbers *u, size_t n, float *p, const float *g,
+LOOPS_CLONED static void adamw(const struct update_constants *u, size_t n, float *p, const float *g,
                                float *m, float *v)
 {
     adam(*u, true, n, p, g, m, v);
 }
 
-LOOPS_CLONED static void moments(const struct numbers *u, size_t n, float *p, const float *g,
-                                 float *m, float *v)
+LOOPS_CLONED static void moments(const struct update_constants *u, size_t n, float *p,
+                                 const float *g, float *m, float *v)
 {
-    struct numbers c = *u;
+    struct update_constants c = *u;
     (void)p;
 #pragma omp simd
     for (size_t i = 0; i < n; i++) {
@@ -105,10 +105,10 @@ LOOPS_CLONED static void moments(const struct numbers *u, size_t n, float *p, co
     }
 }
 
-LOOPS_CLONED static void direction(const struct numbers *u, size_t n, const float *p,
+LOOPS_CLONED static void direction(const struct update_constants *u, size_t n, const float *p,
                                    const float *m, const float *v, float *d)
 {
-    struct numbers c = *u;
+    struct update_constants c = *u;
 #pragma omp simd
     for (size_t i = 0; i < n; i++)
         d[i] = c.correction1 * m[i] / (sqrtf(v[i] * c.correction2) + c.epsilon) + c.decay * p[i];
@@ -166,11 +166,11 @@ void ops_units_free(struct ops_units *u)
     free(u);
 }
 
-static struct numbers numbers_of(const struct ops_update *step, const struct ops_tensor *t)
+static struct update_constants numbers_of(const struct ops_update *step, const struct ops_tensor *t)
 {
-    return (struct numbers){t->rate,        step->scale,       t->decay,
-                            step->momentum, step->beta1,       step->beta2,
-                            step->epsilon,  step->correction1, step->correction2};
+    return (struct update_constants){t->rate,        step->scale,       t->decay,
+                                     step->momentum, step->beta1,       step->beta2,
+                                     step->epsilon,  step->correction1, step->correction2};
 }
 
 static float *at(float *block, const struct ops_unit *t)
@@ -204,9 +204,9 @@ void ops_units_update(struct ops_units *u, const struct ops_update *step,
         [OPS_LAMB] = moments,
     };
     float d[OPS_UNIT_MAX];
-    for (size_t i = 0; i < u->count; i++) { // all of a unit while its gradient is in cache
+    for (size_t i = 0; i < u->count; i++) { // finishes a unit while its gradient is in cache
         const struct ops_unit *t = &u->units[i];
-        const struct numbers n = numbers_of(step, &tensors[t->tensor]);
+        const struct update_constants n = numbers_of(step, &tensors[t->tensor]);
         measure(sums->gradients, i, t, b->g + t->at);
         if (tensors[t->tensor].statistic > 0) {
             statistic(tensors[t->tensor].statistic, t->count, b->p + t->at, b->g + t->at);
@@ -227,11 +227,11 @@ void ops_units_apply(struct ops_units *u, const struct ops_update *step,
     float d[OPS_UNIT_MAX];
     for (size_t i = 0; i < u->count; i++) {
         const struct ops_unit *t = &u->units[i];
-        struct numbers n = numbers_of(step, &tensors[t->tensor]);
+        struct update_constants n = numbers_of(step, &tensors[t->tensor]);
         if (tensors[t->tensor].statistic > 0)
             continue;
         direction(&n, t->count, b->p + t->at, b->m + t->at, b->v + t->at, d);
-        n.decay = 0; // is in the direction
+        n.decay = 0; // the direction already contains it
         n.scale = 1;
         sgd(&n, t->count, b->p + t->at, d, NULL, NULL);
     }

@@ -59,7 +59,7 @@ static struct {
     unsigned char *shared;
 } e;
 
-struct device device = {.capability = 90};
+struct cuda_device device = {.capability = 90};
 
 // What a kernel must not do ends the program.
 static void demand(bool condition, const char *what)
@@ -204,7 +204,7 @@ cudaStream_t cuda_stream(void)
     return NULL;
 }
 
-void cuda_trouble_goes_to(char *elsewhere)
+void cuda_redirect_errors(char *elsewhere)
 {
     trouble = elsewhere;
 }
@@ -213,7 +213,7 @@ void cuda_check(cudaError_t status, const char *op)
 {
     must(status == cudaSuccess || trouble);
     if (status != cudaSuccess && trouble[0] == '\0')
-        snprintf(trouble, CUDA_TROUBLE_MAX, "%s: error %d", op, (int)status);
+        snprintf(trouble, CUDA_ERROR_MAX, "%s: error %d", op, (int)status);
 }
 
 cudaError_t cudaGetLastError(void)
@@ -404,20 +404,20 @@ int ops_synchronize(struct error *)
 // For tests, which are C.
 void cuda_columns_sum(int64_t rows, int64_t width, const real *x, float *sums)
 {
-    columns_sum(rows, width, x, sums);
+    bias_gradient_sum(rows, width, x, sums);
 }
 
 // --- what libraries do on a GPU where they can
 
-int64_t ops_attention_saved(const struct ops_attention *s, double)
+int64_t ops_attention_saved_floats(const struct ops_attention *s, double)
 {
     must(attention_kernel_fits(s));
-    return attention_kernel_saved(s);
+    return attention_kernel_saved_floats(s);
 }
 
-int64_t ops_attention_scratch(const struct ops_attention *s)
+int64_t ops_attention_scratch_floats(const struct ops_attention *s)
 {
-    return attention_kernel_scratch(s);
+    return attention_kernel_scratch_floats(s);
 }
 
 void ops_attention_forward(const struct ops_attention *s, const struct ops_dropout *draw,

@@ -66,7 +66,7 @@ void graph_plan_free(struct graph_plan *p)
     free(p->plan);
 }
 
-int64_t graph_room(const struct graph_plan *)
+int64_t graph_workspace_floats(const struct graph_plan *)
 {
     return 0;
 }

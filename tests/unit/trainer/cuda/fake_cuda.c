@@ -378,7 +378,7 @@ int ops_synchronize(struct error *e)
 {
     cudaError_t error = cudaGetLastError();
     cudaStreamSynchronize(cuda_stream());
-    cuda_end_copies();
+    cuda_finish_copies();
     return error ? error_set(e, ERR_IO, "the device failed") : 0;
 }
 

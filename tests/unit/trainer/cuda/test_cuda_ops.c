@@ -310,8 +310,8 @@ static void check_attention(struct arithmetic *a, int64_t head, double rate)
     struct ops_dropout draw = draw_new(a, 99, rate, samples, 2);
     struct both qkv = both_random(a, 3 * outputs, 1), y = both_new(a, outputs);
     struct both dy = both_random(a, outputs, 1), dqkv = both_new(a, 3 * outputs);
-    float *saved = floats_new(a, ops_attention_saved(&s, rate));
-    float *scratch = floats_new(a, ops_attention_scratch(&s));
+    float *saved = floats_new(a, ops_attention_saved_floats(&s, rate));
+    float *scratch = floats_new(a, ops_attention_scratch_floats(&s));
     float *table = floats_new(a, ops_rotary_table_floats(&r));
     IN_BOTH(k)
     {
@@ -390,7 +390,7 @@ static void check_conv(struct arithmetic *a, const struct ops_conv_shape *s, int
     {
         struct ops_conv *c;
         assert_int_equal(ops_conv_new(s, true, &c, NULL), 0);
-        float *scratch = floats_new(a, ops_conv_scratch(c));
+        float *scratch = floats_new(a, ops_conv_scratch_floats(c));
         ops_conv_forward(c, x.at[k], w.at[k], bias.at[k], scratch, y.at[k]);
         ops_conv_backward_data(c, w.at[k], dy.at[k], scratch, dx.at[k]);
         ops_conv_backward_weights(c, x.at[k], dy.at[k], scratch, dw[k], db[k]);

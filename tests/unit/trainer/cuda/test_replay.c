@@ -21,7 +21,7 @@ struct results {
 };
 
 struct run {
-    struct fixture f;
+    struct model_fixture f;
     struct comm *comm;
     struct reducer *sync;
     struct results *out;
@@ -95,7 +95,7 @@ static void train(const char *text, const struct sample_shape *shape, enum reduc
     struct error e;
     int before = emulated_graphs();
     memset(out, 0, sizeof *out);
-    fixture_begin(&r.f, text, shape, MICRO_BATCH, 7);
+    model_fixture_begin(&r.f, text, shape, MICRO_BATCH, 7);
     open_sync(&r, reduction);
     if (reducer_needs_calibration(r.sync)) {
         const struct gradient_sink probe = reducer_calibration_begin(r.sync);
@@ -115,7 +115,7 @@ static void train(const char *text, const struct sample_shape *shape, enum reduc
     }
     reducer_free(r.sync);
     comm_close(r.comm);
-    fixture_end(&r.f);
+    model_fixture_end(&r.f);
     out->graphs = emulated_graphs() - before;
 }
 

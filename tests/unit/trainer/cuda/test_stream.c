@@ -122,7 +122,7 @@ static void test_without_locked_memory(void **state)
     (void)state;
     if (gpu_is_real())
         skip();
-    cuda_forget_copies();
+    cuda_free_copies();
     fake_faults.no_locked_memory = true;
     check_copies();
     assert_int_equal(cudaGetLastError(), cudaSuccess);

@@ -304,7 +304,7 @@ static void check_conv(const struct ops_conv_shape *s)
     exact_conv(s, rows, columns, &x, &w, &dy, &y, &dx, &dw);
     if (ops_conv_new(s, true, &c, &e))
         fail_msg("%s", e.text);
-    float *scratch = device_new(ops_conv_scratch(c));
+    float *scratch = device_new(ops_conv_scratch_floats(c));
     ops_conv_forward(c, x.at, w.at, NULL, scratch, y.at);
     ops_conv_backward_data(c, w.at, dy.at, scratch, dx.at);
     ops_conv_backward_weights(c, x.at, dy.at, scratch, (float *)dw.at, NULL);
@@ -376,8 +376,8 @@ static void check_attention(struct ops_attention s)
     int64_t outputs = s.samples * s.context * s.width;
     struct tensor qkv = tensor_random(&a, 3 * outputs), dy = tensor_random(&a, outputs);
     struct tensor y = tensor_empty(&a, outputs), dqkv = tensor_empty(&a, 3 * outputs);
-    float *saved = device_new(ops_attention_saved(&s, 0));
-    float *scratch = device_new(ops_attention_scratch(&s));
+    float *saved = device_new(ops_attention_saved_floats(&s, 0));
+    float *scratch = device_new(ops_attention_scratch_floats(&s));
     for (int64_t i = 0; i < s.samples * s.heads; i++)
         exact_head(&s, i / s.heads, i % s.heads, qkv.exact, dy.exact, y.exact, dqkv.exact);
     ops_attention_forward(&s, &draw, qkv.at, saved, scratch, y.at);

@@ -41,7 +41,7 @@ static void describe(const struct kind *k)
 
 static void forget(void)
 {
-    attention_forget_plans();
+    attention_free_plans();
     cudnnBackendDestroyDescriptor(device.properties);
     device.properties = NULL;
 }
@@ -56,7 +56,7 @@ static void check_convolution(const struct kind *k, const struct ops_conv_shape 
     struct error e;
     if (ops_conv_new(s, true, &c, &e))
         fail_msg("%s, precision %d: %s", k->name, device.precision, e.text);
-    int64_t bytes = ops_conv_scratch(c) * (int64_t)sizeof(float);
+    int64_t bytes = ops_conv_scratch_floats(c) * (int64_t)sizeof(float);
     assert_true(bytes > 0);
     if (bytes > most)
         fail_msg("%s, precision %d: %lldx%lldx%lld to %lld wants %lld MiB", k->name,
@@ -117,7 +117,7 @@ static void test_resnet50(void **state)
 static void check_attention(const struct kind *k, const struct ops_attention *s)
 {
     int64_t scores = s->samples * s->heads * s->context * s->context;
-    int64_t bytes = ops_attention_scratch(s) * (int64_t)sizeof(float);
+    int64_t bytes = ops_attention_scratch_floats(s) * (int64_t)sizeof(float);
     if (bytes < scores * (int64_t)sizeof(__nv_bfloat16))
         fail_msg("%s: attention of %lld x %lld with heads of %lld is not cuDNN's", k->name,
                  (long long)s->samples, (long long)s->context, (long long)(s->width / s->heads));
@@ -144,7 +144,7 @@ static void test_attention_of_ours(void **state)
     for (int precision = OPS_FLOAT; precision <= OPS_BF16; precision++)
         for (const struct ops_attention &s : shapes) {
             device.precision = (enum ops_precision)precision;
-            assert_int_equal(ops_attention_scratch(&s), s.samples * s.heads * s.context);
+            assert_int_equal(ops_attention_scratch_floats(&s), s.samples * s.heads * s.context);
         }
     forget();
 }

@@ -1,129 +1,137 @@
-// Copies between the host and the GPU, for which nobody waits: they go by way of page-locked memory
-// of the host, which the GPU reads and writes by itself when it comes to them. With ordinary memory
-// the driver would do so, and have the caller wait for all that the GPU has to do before.
+// Asynchronous copies between the host and the GPU. They go through page-locked host memory, which
+// the GPU reads and writes by itself when its stream reaches the copy. With ordinary memory the
+// driver would make the caller wait for all earlier work of the GPU.
 //
-// There are two pieces of it. One fills up; when it is full it is marked with an event, and the
-// other is taken, once the GPU has come to that one's. What has been downloaded is handed on then,
-// or by ops_synchronize(). Large copies go part by part, so that few of them wait for room.
+// There are two staging buffers. One is being filled; when it is full, an event marks it and the
+// other one is used, after the GPU has passed the event of that one. Downloaded data is copied to
+// its destination then, or by ops_synchronize(). Large copies are split, so that few of them wait
+// for space.
 #include <stdlib.h>
 #include <string.h>
 
 #include "trainer/ops/cuda/device/stream.h"
 #include "trainer/ops/device.h"
 
-enum { PIECE = 64 << 20, PART = PIECE / 4, PIECES = 2, ALIGNMENT = 256, ARRIVALS = 512 };
+enum {
+    BUFFER_BYTES = 64 << 20,
+    SPLIT_BYTES = BUFFER_BYTES / 4,
+    BUFFERS = 2,
+    ALIGNMENT = 256,
+    DOWNLOADS_MAX = 512
+};
 
-struct arrival {
+struct pending_download {
     void *host;
-    const void *from; // in the piece
+    const void *from; // in the staging buffer
     size_t bytes;
 };
 
-struct piece {
-    char *room; // NULL: not yet, or the host has none
+struct staging_buffer {
+    char *memory; // NULL: not allocated yet, or the host has no page-locked memory
     size_t used;
     cudaEvent_t full;
-    struct arrival arrivals[ARRIVALS];
+    struct pending_download downloads[DOWNLOADS_MAX];
     int count;
 };
 
-static struct piece pieces[PIECES];
-static int now; // the piece that fills up
+static struct staging_buffer buffers[BUFFERS];
+static int now; // index of the buffer that is being filled
 
-static struct piece *other(void)
+static struct staging_buffer *other(void)
 {
-    return &pieces[(now + 1) % PIECES];
+    return &buffers[(now + 1) % BUFFERS];
 }
 
-// The GPU has come to the end of the piece.
-static void empty(struct piece *p)
+// Delivers the downloads of a buffer; the GPU has passed its event.
+static void staging_empty(struct staging_buffer *p)
 {
     for (int i = 0; i < p->count; i++)
-        memcpy(p->arrivals[i].host, p->arrivals[i].from, p->arrivals[i].bytes);
+        memcpy(p->downloads[i].host, p->downloads[i].from, p->downloads[i].bytes);
     p->count = 0;
     p->used = 0;
 }
 
-static void change_pieces(void)
+static void switch_buffers(void)
 {
-    struct piece *p = other();
-    cuda_check(cudaEventRecord(pieces[now].full, cuda_stream()), "a copy");
+    struct staging_buffer *p = other();
+    cuda_check(cudaEventRecord(buffers[now].full, cuda_stream()), "a copy");
     if (p->used > 0)
         cuda_check(cudaEventSynchronize(p->full), "a copy");
-    empty(p);
-    now = (now + 1) % PIECES;
+    staging_empty(p);
+    now = (now + 1) % BUFFERS;
 }
 
-static bool make_pieces(void)
+static bool allocate_buffers(void)
 {
-    for (int i = 0; i < PIECES; i++) {
-        struct piece *p = &pieces[i];
-        if (!p->room &&
-            (cudaMallocHost((void **)&p->room, PIECE) != cudaSuccess ||
+    for (int i = 0; i < BUFFERS; i++) {
+        struct staging_buffer *p = &buffers[i];
+        if (!p->memory &&
+            (cudaMallocHost((void **)&p->memory, BUFFER_BYTES) != cudaSuccess ||
              cudaEventCreateWithFlags(&p->full, cudaEventDisableTiming) != cudaSuccess)) {
-            cudaGetLastError(); // the driver's way remains
+            cudaGetLastError(); // copies then use ordinary memory
             return false;
         }
     }
     return true;
 }
 
-static void *take(size_t bytes)
+static void *staging_take(size_t bytes)
 {
     size_t padded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (!make_pieces())
+    if (!allocate_buffers())
         return NULL;
-    if (pieces[now].used + padded > PIECE || pieces[now].count == ARRIVALS)
-        change_pieces();
-    void *at = pieces[now].room + pieces[now].used;
-    pieces[now].used += padded;
+    if (buffers[now].used + padded > BUFFER_BYTES || buffers[now].count == DOWNLOADS_MAX)
+        switch_buffers();
+    void *at = buffers[now].memory + buffers[now].used;
+    buffers[now].used += padded;
     return at;
 }
 
-static void copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, const char *op)
+static void start_copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                       const char *op)
 {
     cuda_check(cudaMemcpyAsync(to, from, bytes, kind, cuda_stream()), op);
 }
 
 static void upload(void *to, const void *host, size_t bytes)
 {
-    void *aside = take(bytes);
-    if (aside)
-        memcpy(aside, host, bytes);
-    // Of ordinary memory the driver makes a copy before it returns.
-    copy(to, aside ? aside : host, bytes, cudaMemcpyHostToDevice, "ops_upload");
+    void *staged = staging_take(bytes);
+    if (staged)
+        memcpy(staged, host, bytes);
+    // From ordinary memory the driver makes a copy before it returns.
+    start_copy(to, staged ? staged : host, bytes, cudaMemcpyHostToDevice, "ops_upload");
 }
 
 static void download(void *host, const void *from, size_t bytes)
 {
-    void *aside = take(bytes);
-    struct piece *p = &pieces[now];
-    if (aside)
-        p->arrivals[p->count++] = (struct arrival){host, aside, bytes};
-    copy(aside ? aside : host, from, bytes, cudaMemcpyDeviceToHost, "ops_download");
+    void *staged = staging_take(bytes);
+    struct staging_buffer *p = &buffers[now];
+    if (staged)
+        p->downloads[p->count++] = (struct pending_download){host, staged, bytes};
+    start_copy(staged ? staged : host, from, bytes, cudaMemcpyDeviceToHost, "ops_download");
 }
 
-static size_t part_at(size_t done, size_t bytes)
+static size_t split_at(size_t done, size_t bytes)
 {
-    return bytes - done < PART ? bytes - done : PART;
+    return bytes - done < SPLIT_BYTES ? bytes - done : SPLIT_BYTES;
 }
 
 void ops_upload(void *to, const void *host, size_t bytes)
 {
-    for (size_t done = 0; done < bytes; done += part_at(done, bytes))
-        upload((char *)to + done, (const char *)host + done, part_at(done, bytes));
+    for (size_t done = 0; done < bytes; done += split_at(done, bytes))
+        upload((char *)to + done, (const char *)host + done, split_at(done, bytes));
 }
 
 void ops_download(void *host, const void *from, size_t bytes)
 {
-    for (size_t done = 0; done < bytes; done += part_at(done, bytes))
-        download((char *)host + done, (const char *)from + done, part_at(done, bytes));
+    for (size_t done = 0; done < bytes; done += split_at(done, bytes))
+        download((char *)host + done, (const char *)from + done, split_at(done, bytes));
 }
 
 void ops_copy(void *to, const void *from, size_t bytes)
 {
     if (bytes > 0)
-        copy(to, from, bytes, cudaMemcpyDeviceToDevice, "ops_copy");
+        start_copy(to, from, bytes, cudaMemcpyDeviceToDevice, "ops_copy");
 }
 
 void ops_zero(void *to, size_t bytes)
@@ -132,19 +140,19 @@ void ops_zero(void *to, size_t bytes)
         cuda_check(cudaMemsetAsync(to, 0, bytes, cuda_stream()), "ops_zero");
 }
 
-void cuda_end_copies(void)
+void cuda_finish_copies(void)
 {
-    empty(other()); // which is the older one
-    empty(&pieces[now]);
+    staging_empty(other()); // the older one first
+    staging_empty(&buffers[now]);
 }
 
-void cuda_forget_copies(void)
+void cuda_free_copies(void)
 {
-    for (int i = 0; i < PIECES; i++) {
-        if (pieces[i].room)
-            cudaFreeHost(pieces[i].room);
-        if (pieces[i].full)
-            cudaEventDestroy(pieces[i].full);
+    for (int i = 0; i < BUFFERS; i++) {
+        if (buffers[i].memory)
+            cudaFreeHost(buffers[i].memory);
+        if (buffers[i].full)
+            cudaEventDestroy(buffers[i].full);
     }
-    memset(pieces, 0, sizeof pieces);
+    memset(buffers, 0, sizeof buffers);
 }

@@ -1,5 +1,5 @@
-// The rate of large products, by ops' own: what a model's could reach. Of numbers, not of zeros: a
-// GPU multiplies those faster than any others, as it takes less power.
+// Measures the peak rate of large products with the ops themselves, on random numbers. A GPU
+// multiplies zeros faster, because they take less power.
 #include "trainer/ops/cuda/kernels/vectors.h"
 
 extern "C" {
@@ -8,7 +8,7 @@ extern "C" {
 
 enum { SIDE = 8192, RUNS = 5, PRODUCTS = 4, THREADS = 256 };
 
-// Numbers in [-1, 1) that have nothing in common with their neighbours.
+// Pseudo-random numbers in [-1, 1).
 template <typename T> static __global__ void fill_kernel(uint32_t n, T *x)
 {
     uint32_t i = blockIdx.x * THREADS + threadIdx.x, bits = i * 0x9E3779B9u;
@@ -24,11 +24,11 @@ static void fill(real *x)
     DISPATCH(T, LAUNCH(fill_kernel<T>, blocks_for(n, THREADS), THREADS, 0, n, reals<T>(x)));
 }
 
-// Microseconds of the fastest run; 0: none came through.
+// Microseconds of the fastest run; 0: the device failed.
 static int64_t fastest_run(const struct ops_linear *s, const real *x, const real *w, real *y)
 {
     int64_t best = 0;
-    for (int run = 0; run <= RUNS; run++) { // the first only warms up
+    for (int run = 0; run <= RUNS; run++) { // the first run is a warm-up
         int64_t begin = clock_mono_us();
         for (int i = 0; i < PRODUCTS; i++)
             ops_linear_forward(s, x, w, NULL, y);

@@ -1,5 +1,5 @@
-// Phases by the GPU's clock: each begins with an event on the stream, and what lies between two is
-// the first one's. They are looked at later, when the GPU has come to them.
+// Phases by the GPU's clock. Each phase begins with an event on the stream and lasts until the next
+// event. The events are read later, when the GPU has reached them.
 #include <string.h>
 
 #include "trainer/ops/cuda/device/stream.h"
@@ -8,16 +8,16 @@
 enum { MARKS = 1024 };
 
 static struct {
-    cudaEvent_t events[MARKS]; // mark n is n % MARKS; made when first needed
+    cudaEvent_t events[MARKS]; // mark n uses event n % MARKS; created at first use
     enum ops_phase phases[MARKS];
-    unsigned first, next; // marks whose time is not counted yet
+    unsigned first, next; // the marks whose time is not counted yet
     enum ops_phase now;
     double us[OPS_PHASES];
 } spent;
 
-// The listener. Its times count from the event `begin`, which the GPU reached at begin_us.
+// The listener. Its times are relative to the event `begin`, which the GPU reached at begin_us.
 static struct {
-    ops_trace_fn *told; // NULL: nobody
+    ops_trace_fn *listener; // NULL: no trace
     void *ctx;
     cudaEvent_t begin;
     double begin_us;
@@ -29,10 +29,10 @@ static cudaEvent_t event_of(unsigned mark)
 }
 
 // Reports a phase, unless it began before the trace.
-static void tell(unsigned mark, float took_ms)
+static void report_phase(unsigned mark, float took_ms)
 {
     float since_ms = -1;
-    if (!trace.told ||
+    if (!trace.listener ||
         cudaEventElapsedTime(&since_ms, trace.begin, event_of(mark)) != cudaSuccess || since_ms < 0)
         return;
     const struct ops_trace_event event = {
@@ -41,27 +41,27 @@ static void tell(unsigned mark, float took_ms)
         .begin_us = trace.begin_us + 1000.0 * (double)since_ms,
         .took_us = 1000.0 * (double)took_ms,
     };
-    trace.told(trace.ctx, &event);
+    trace.listener(trace.ctx, &event);
 }
 
-// Counts what the GPU has come to.
-static void count(void)
+// Counts the phases that the GPU has finished.
+static void count_finished(void)
 {
     while (spent.next - spent.first > 1) {
         float ms = 0;
         cudaError_t status = cudaEventQuery(event_of(spent.first + 1));
         if (status == cudaErrorNotReady)
-            cudaGetLastError(); // it is no later call's
+            cudaGetLastError(); // clears the status, which a later call would return
         if (status != cudaSuccess)
             return;
         cudaEventElapsedTime(&ms, event_of(spent.first), event_of(spent.first + 1));
         spent.us[spent.phases[spent.first % MARKS]] += 1000.0 * (double)ms;
-        tell(spent.first, ms);
+        report_phase(spent.first, ms);
         spent.first++;
     }
 }
 
-static void mark(enum ops_phase phase)
+static void record_mark(enum ops_phase phase)
 {
     cudaEvent_t *event = &spent.events[spent.next % MARKS];
     if (!*event)
@@ -77,35 +77,35 @@ enum ops_phase ops_phase(enum ops_phase phase)
         return before;
     if (spent.next - spent.first == MARKS) {
         cudaEventSynchronize(event_of(spent.first + MARKS / 2));
-        count();
+        count_finished();
     }
     spent.now = phase;
-    mark(phase);
+    record_mark(phase);
     return before;
 }
 
 void ops_phases(int64_t us[OPS_PHASES])
 {
-    count();
+    count_finished();
     for (int i = 0; i < OPS_PHASES; i++) {
         us[i] = (int64_t)spent.us[i];
-        spent.us[i] -= (double)us[i]; // less than one
+        spent.us[i] -= (double)us[i]; // keeps the fraction of a microsecond
     }
 }
 
-void cuda_trace_phases(ops_trace_fn *told, void *ctx, double begin_us)
+void cuda_trace_phases(ops_trace_fn *listener, void *ctx, double begin_us)
 {
-    count();
-    trace.told = told;
+    count_finished();
+    trace.listener = listener;
     trace.ctx = ctx;
     trace.begin_us = begin_us;
     if (!trace.begin)
         cuda_check(cudaEventCreateWithFlags(&trace.begin, cudaEventDefault), "ops_trace_begin");
-    if (told)
+    if (listener)
         cuda_check(cudaEventRecord(trace.begin, cuda_stream()), "ops_trace_begin");
 }
 
-void cuda_forget_phases(void)
+void cuda_free_phases(void)
 {
     if (trace.begin)
         cudaEventDestroy(trace.begin);

@@ -1,18 +1,18 @@
-// Work that is repeated (ops_replay()), by CUDA graphs.
+// Records work and replays it as CUDA graphs (ops_replay()).
 //
-// The first time work is done as ever: libraries make their plans, kernels are loaded. The second
-// time its ops are captured instead of launched, and the graph of them is launched; from then on
-// it alone is. So the kernels' arguments are those of the second time for good, addresses too, and
-// what varies (keys of draws, scales, the batch) is read from the device's memory, where uploads
-// before the work have put it.
+// The first call runs the work normally: libraries create their plans, kernels are loaded. The
+// second call captures the ops instead of launching them and launches the resulting graph. Later
+// calls launch only the graph. So the kernels keep the arguments of the second call, addresses
+// included. Variable values (random keys, scales, the batch) are read from device memory, where
+// uploads before the work have put them.
 //
-// Where the host has something to do in the midst, such as to start a bucket's communication, the
-// capture is cut: a recording is a row of parts, a graph and then what the host does. All parts
-// are captured before the first is launched, so that work that cannot be captured has not been
-// done by half. It is done as ever then, as all work from there on. With CUDA_LAUNCH_BLOCKING=1,
-// which is to name the op that fails, nothing is recorded.
+// Where the host must act in the middle of the work, for instance to start a bucket, the capture is
+// split: a recording is a sequence of parts, each a graph followed by a host call. All parts are
+// captured before the first is launched, so work that cannot be captured is not half done; it and
+// all later work then run normally. With CUDA_LAUNCH_BLOCKING=1, which names the op that fails,
+// nothing is recorded.
 //
-// Captures are this thread's own affair: the communicator's watcher goes on asking for its events.
+// Captures are thread-local, so the communicator's watcher may query its events meanwhile.
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,31 +21,31 @@
 #include "trainer/ops/cuda/device/stream.h"
 #include "trainer/ops/device.h"
 
-struct part {
-    cudaGraphExec_t graph; // NULL: no op
-    void (*host)(void *);  // NULL: nothing
+struct recording_part {
+    cudaGraphExec_t graph; // NULL: no ops
+    void (*host)(void *);  // NULL: no host call
     void *ctx;
 };
 
 struct ops_recording {
-    bool known; // it has been done once
-    struct part *parts;
+    bool known; // the work has run once
+    struct recording_part *parts;
     size_t count; // 0: not recorded
 };
 
-static struct ops_recording *capturing; // NULL: nothing is
-static char why[CUDA_TROUBLE_MAX];      // the capture failed; empty: it has not
-static bool given_up;
+static struct ops_recording *capturing; // NULL: no capture in progress
+static char why[CUDA_ERROR_MAX];        // why the capture failed; empty: it has not
+static bool disabled;
 
-static void begin_part(void)
+static void part_begin(void)
 {
     cudaStream_t stream = cuda_stream();
     cudaError_t status = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
     if (status == cudaSuccess)
         return;
-    cuda_trouble_goes_to(NULL); // the ops would be done, and then again: that is not to be mended
-    cuda_check(status, "the beginning of a graph");
-    cuda_trouble_goes_to(why);
+    cuda_redirect_errors(NULL); // fatal: without a capture the ops would run twice
+    cuda_check(status, "the start of a graph");
+    cuda_redirect_errors(why);
 }
 
 static cudaGraphExec_t instantiate(cudaGraph_t graph)
@@ -54,11 +54,11 @@ static cudaGraphExec_t instantiate(cudaGraph_t graph)
     size_t nodes = 0;
     cuda_check(cudaGraphGetNodes(graph, NULL, &nodes), "the nodes of a graph");
     if (nodes > 0 && !*why)
-        cuda_check(cudaGraphInstantiate(&ready, graph, 0), "the making of a graph");
+        cuda_check(cudaGraphInstantiate(&ready, graph, 0), "the instantiation of a graph");
     return ready;
 }
 
-static void end_part(void (*host)(void *), void *ctx)
+static void part_end(void (*host)(void *), void *ctx)
 {
     struct ops_recording *r = capturing;
     cudaGraph_t graph = NULL;
@@ -67,10 +67,10 @@ static void end_part(void (*host)(void *), void *ctx)
     if (graph)
         cudaGraphDestroy(graph);
     r->parts = xrealloc(r->parts, (r->count + 1) * sizeof *r->parts);
-    r->parts[r->count++] = (struct part){ready, host, ctx};
+    r->parts[r->count++] = (struct recording_part){ready, host, ctx};
 }
 
-static void forget_parts(struct ops_recording *r)
+static void recording_clear(struct ops_recording *r)
 {
     for (size_t i = 0; i < r->count; i++)
         if (r->parts[i].graph)
@@ -80,28 +80,29 @@ static void forget_parts(struct ops_recording *r)
     r->count = 0;
 }
 
-static void record(struct ops_recording *r, void (*work)(void *), void *ctx)
+static void recording_capture(struct ops_recording *r, void (*work)(void *), void *ctx)
 {
     *why = '\0';
-    cuda_trouble_goes_to(why);
+    cuda_redirect_errors(why);
     capturing = r;
-    begin_part();
+    part_begin();
     work(ctx);
-    end_part(NULL, NULL);
+    part_end(NULL, NULL);
     capturing = NULL;
-    cuda_trouble_goes_to(NULL);
+    cuda_redirect_errors(NULL);
     if (!*why)
         return;
-    cudaGetLastError(); // it is no later call's
-    given_up = true;
-    log_warn("the GPU is told of each op anew, which takes longer: it could not record them",
+    cudaGetLastError(); // clears the status, which a later call would return
+    disabled = true;
+    log_warn("CUDA graphs are off: the work could not be captured, so every op is launched "
+             "separately, which is slower",
              "why=\"%s\"", why);
-    forget_parts(r);
+    recording_clear(r);
 }
 
-static void play(const struct ops_recording *r)
+static void recording_launch(const struct ops_recording *r)
 {
-    for (const struct part *p = r->parts; p < r->parts + r->count; p++) {
+    for (const struct recording_part *p = r->parts; p < r->parts + r->count; p++) {
         if (p->graph)
             cuda_check(cudaGraphLaunch(p->graph, cuda_stream()), "a graph of ops");
         if (p->host)
@@ -109,7 +110,7 @@ static void play(const struct ops_recording *r)
     }
 }
 
-static bool names_ops(void)
+static bool is_launch_blocking(void)
 {
     const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
     return blocking && strcmp(blocking, "1") == 0;
@@ -121,11 +122,11 @@ void ops_replay(struct ops_recording **at, void (*work)(void *), void *ctx)
     if (!*at)
         *at = xcalloc(1, sizeof **at);
     struct ops_recording *r = *at;
-    if (r->known && r->count == 0 && !given_up && !names_ops())
-        record(r, work, ctx);
+    if (r->known && r->count == 0 && !disabled && !is_launch_blocking())
+        recording_capture(r, work, ctx);
     r->known = true;
     if (r->count > 0)
-        play(r);
+        recording_launch(r);
     else
         work(ctx);
 }
@@ -136,8 +137,8 @@ void ops_call_host(void (*host)(void *), void *ctx)
         host(ctx);
         return;
     }
-    end_part(host, ctx);
-    begin_part();
+    part_end(host, ctx);
+    part_begin();
 }
 
 void ops_recording_free(struct ops_recording *r)
@@ -146,6 +147,6 @@ void ops_recording_free(struct ops_recording *r)
         return;
     if (r->count > 0)
         cudaStreamSynchronize(cuda_stream());
-    forget_parts(r);
+    recording_clear(r);
     free(r);
 }

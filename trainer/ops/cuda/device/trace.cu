@@ -1,5 +1,5 @@
-// Kernels as CUPTI tells of them, those in CUDA graphs too. It is loaded when a trace begins, for
-// nothing else needs it; and from then on each kernel takes about a microsecond longer.
+// Kernels as reported by CUPTI, including those in CUDA graphs. CUPTI is loaded when a trace
+// begins, because nothing else needs it; afterwards each kernel takes about a microsecond longer.
 #include <cupti.h>
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -14,15 +14,15 @@ extern "C" {
 
 enum { BUFFER_BYTES = 4 << 20, ALIGNMENT = 8 };
 
-// CUPTI hands buffers over from a thread of its own, so they wait here, as it gives them.
-struct full_buffer {
+// CUPTI delivers buffers from a thread of its own; they wait in this list for the device's thread.
+struct cupti_buffer {
     uint8_t *bytes;
     size_t count;
-    struct full_buffer *next;
+    struct cupti_buffer *next;
 };
 
 static struct {
-    void *library; // stays loaded: CUPTI cannot be left again
+    void *library; // never unloaded: CUPTI does not support it
     decltype(&cuptiActivityRegisterCallbacks) register_callbacks;
     decltype(&cuptiActivityEnable) enable;
     decltype(&cuptiActivityDisable) disable;
@@ -33,7 +33,7 @@ static struct {
 
 static ops_trace_fn *listener;
 static void *listener_ctx;
-static struct full_buffer *full; // the newest first; by the compare-and-swap of both threads
+static struct cupti_buffer *full; // newest first; both threads use compare-and-swap
 
 static int load(struct error *e)
 {
@@ -43,7 +43,7 @@ static int load(struct error *e)
         cupti.library = dlopen(name, RTLD_NOW);
     if (!cupti.library)
         return error_set(e, ERR_NOT_FOUND,
-                         "%s, which comes with the CUDA toolkit, is not found: add its folder to "
+                         "%s is not found; it comes with the CUDA toolkit: add its folder to "
                          "LD_LIBRARY_PATH",
                          name);
     const struct {
@@ -59,20 +59,20 @@ static int load(struct error *e)
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (!(*wanted[i].at = dlsym(cupti.library, wanted[i].name)))
-            return error_set(e, ERR_NOT_FOUND, "%s has no %s", name, wanted[i].name);
+            return error_set(e, ERR_NOT_FOUND, "%s has no function %s", name, wanted[i].name);
     return 0;
 }
 
-static void CUPTIAPI give_buffer(uint8_t **bytes, size_t *size, size_t *most)
+static void CUPTIAPI allocate_buffer(uint8_t **bytes, size_t *size, size_t *most)
 {
     *bytes = (uint8_t *)aligned_alloc(ALIGNMENT, BUFFER_BYTES);
     *size = *bytes ? BUFFER_BYTES : 0;
     *most = 0;
 }
 
-static void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t *bytes, size_t, size_t count)
+static void CUPTIAPI buffer_completed(CUcontext, uint32_t, uint8_t *bytes, size_t, size_t count)
 {
-    struct full_buffer *b = (struct full_buffer *)xcalloc(1, sizeof *b);
+    struct cupti_buffer *b = (struct cupti_buffer *)xcalloc(1, sizeof *b);
     b->bytes = bytes;
     b->count = count;
     b->next = __atomic_load_n(&full, __ATOMIC_RELAXED);
@@ -81,7 +81,7 @@ static void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t *bytes, size_t, si
         ;
 }
 
-static void tell_kernel(const CUpti_ActivityKernel10 *k)
+static void report_kernel(const CUpti_ActivityKernel10 *k)
 {
     int status = 0;
     char *name = abi::__cxa_demangle(k->name, NULL, NULL, &status);
@@ -100,39 +100,39 @@ static void tell_kernel(const CUpti_ActivityKernel10 *k)
     free(name);
 }
 
-static void tell_kernels(void)
+static void report_kernels(void)
 {
-    struct full_buffer *b =
-        __atomic_exchange_n(&full, (struct full_buffer *)NULL, __ATOMIC_ACQUIRE);
+    struct cupti_buffer *b =
+        __atomic_exchange_n(&full, (struct cupti_buffer *)NULL, __ATOMIC_ACQUIRE);
     while (b) {
-        struct full_buffer *next = b->next;
+        struct cupti_buffer *next = b->next;
         CUpti_Activity *record = NULL;
         while (cupti.next(b->bytes, b->count, &record) == CUPTI_SUCCESS)
             if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
-                tell_kernel((const CUpti_ActivityKernel10 *)record);
+                report_kernel((const CUpti_ActivityKernel10 *)record);
         free(b->bytes);
         free(b);
         b = next;
     }
 }
 
-extern "C" int ops_trace_begin(ops_trace_fn *told, void *ctx, struct error *e)
+extern "C" int ops_trace_begin(ops_trace_fn *new_listener, void *ctx, struct error *e)
 {
     uint64_t now = 0;
     int rc = load(e);
     CUptiResult status = CUPTI_SUCCESS;
     cudaStreamSynchronize(cuda_stream());
     if (!rc)
-        status = cupti.register_callbacks(give_buffer, take_buffer);
+        status = cupti.register_callbacks(allocate_buffer, buffer_completed);
     if (!rc && !status)
         status = cupti.enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
     if (!rc && !status)
         status = cupti.now(&now);
-    listener = told;
+    listener = new_listener;
     listener_ctx = ctx;
-    cuda_trace_phases(told, ctx, (double)now / 1000);
+    cuda_trace_phases(new_listener, ctx, (double)now / 1000);
     if (!rc && status)
-        rc = error_set(e, ERR_IO, "CUPTI does not tell of kernels (error %d)", (int)status);
+        rc = error_set(e, ERR_IO, "CUPTI cannot report kernels (error %d)", (int)status);
     return rc;
 }
 
@@ -142,8 +142,8 @@ extern "C" int ops_trace_end(struct error *e)
     if (cupti.library) {
         cupti.disable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
         if (cupti.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) && !rc)
-            rc = error_set(e, ERR_IO, "CUPTI keeps what it knows of kernels to itself");
-        tell_kernels();
+            rc = error_set(e, ERR_IO, "CUPTI failed to deliver its records of kernels");
+        report_kernels();
     }
     listener = NULL;
     cuda_trace_phases(NULL, NULL, 0);
@@ -152,5 +152,5 @@ extern "C" int ops_trace_end(struct error *e)
 
 extern "C" void ops_trace_layer(const char *name)
 {
-    (void)name; // a graph's kernels belong to no layer that CUPTI knew of
+    (void)name; // CUPTI cannot assign the kernels of a graph to layers
 }

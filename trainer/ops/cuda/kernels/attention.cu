@@ -1,9 +1,9 @@
-// A block has a tile of TILE queries (or of keys) of one head and goes through the tiles of keys
-// (queries) that it meets. Each warp has ROWS rows of its tile and each lane a row of the other, of
-// whose products it holds ROWS; for sums over the other tile's rows the lanes share columns. Both
-// tiles lie in shared memory as floats, rows apart by an odd number of float4, so that no two lanes
-// want the same bank. A gradient is summed by one block alone: queries and keys in passes of their
-// own.
+// A block owns a tile of TILE queries (or keys) of one head and iterates over the tiles of keys
+// (queries) that interact with it. Each warp owns ROWS rows of its tile and each lane one row of
+// the other tile; the lane holds ROWS products of that row. For sums over the other tile's rows the
+// lanes divide the columns. Both tiles are floats in shared memory; the row stride is an odd number
+// of float4, which avoids bank conflicts. A gradient is summed by one block only, so queries and
+// keys have passes of their own.
 #include "trainer/ops/cuda/kernels/attention.h"
 #include "trainer/ops/cuda/kernels/philox.h"
 #include "trainer/ops/cuda/kernels/vectors.h"
@@ -12,15 +12,15 @@
 
 enum { TILE = 32, ROWS = 4, WARPS = TILE / ROWS, THREADS = WARPS * WARP };
 
-// One head of one sample: a block has the blockIdx.x-th of them all, and one tile of it.
-struct head {
-    int64_t context, width, heads; // width: of this head
-    int64_t ld, ld_out;            // from one position to the next in qkv, in y
-    int apart;                     // floats from row to row of a tile
+// One head of one sample: blockIdx.x numbers the heads of all samples, blockIdx.y the tiles.
+struct cuda_attention_head {
+    int64_t context, width, heads; // width of this head
+    int64_t ld, ld_out;            // leading dimensions of qkv and y
+    int apart;                     // floats from one row of a tile to the next
     float scale;
 };
 
-static struct head head_of(const struct ops_attention *s)
+static struct cuda_attention_head head_of(const struct ops_attention *s)
 {
     int64_t width = s->width / s->heads, packs = ceil_div(width, 4);
     return {s->context,
@@ -32,20 +32,20 @@ static struct head head_of(const struct ops_attention *s)
             1.0f / sqrtf((float)width)};
 }
 
-// Where this block's head begins in qkv, in y, and in what has a number for each query.
-struct place {
+// The offsets of this block's head in qkv, in y, and in arrays with one number for each query.
+struct attention_offsets {
     int64_t qkv, y, query, sample, index;
 };
 
-static __device__ struct place my_place(const struct head &h)
+static __device__ struct attention_offsets block_offsets(const struct cuda_attention_head &h)
 {
     int64_t sample = blockIdx.x / h.heads, index = blockIdx.x % h.heads;
     return {sample * h.context * h.ld + index * h.width,
             sample * h.context * h.ld_out + index * h.width, blockIdx.x * h.context, sample, index};
 }
 
-// The first row of this block's tile, those that meet most tiles first: blocks begin in their
-// order, and a long one that began last would be waited for.
+// The first row of this block's tile. Tiles with the most work come first: blocks start in order,
+// and a long block that starts last would delay the end.
 static __device__ int64_t my_queries(void)
 {
     return (int64_t)(gridDim.y - 1 - blockIdx.y) * TILE;
@@ -56,11 +56,11 @@ static __device__ int64_t my_keys(void)
     return (int64_t)blockIdx.y * TILE;
 }
 
-// A tile of rows from `first` on, as floats in shared memory; what is not there is zero. A warp
-// takes whole rows, so that nothing need be divided.
+// Loads a tile of rows from `first` on into shared memory as floats; missing rows become zero. A
+// warp loads whole rows, which avoids divisions.
 template <typename T>
-static __device__ void load_tile(const struct head &h, const T *from, int64_t ld, int64_t first,
-                                 float *tile)
+static __device__ void load_tile(const struct cuda_attention_head &h, const T *from, int64_t ld,
+                                 int64_t first, float *tile)
 {
     int width = (int)h.width, lane = (int)threadIdx.x % WARP;
 #pragma unroll 1
@@ -73,7 +73,7 @@ static __device__ void load_tile(const struct head &h, const T *from, int64_t ld
     }
 }
 
-// The warp's rows of one tile with the lane's row of another.
+// Multiplies the warp's rows of one tile by the lane's row of the other.
 static __device__ void multiply(int apart, const float *rows, const float *row, float *product)
 {
     float4 sum[ROWS] = {};
@@ -92,18 +92,19 @@ static __device__ void multiply(int apart, const float *rows, const float *row, 
         product[r] = (sum[r].x + sum[r].y) + (sum[r].z + sum[r].w);
 }
 
-// all[r] += sum over the rows of `tile` of the weight that the lane of their number has for r. A
-// lane has the columns lane, lane + WARP, .. of COLUMNS. `room` is the warp's, for its weights.
+// all[r] += the sum over the rows of `tile`, weighted for r by the lane with the row's number. A
+// lane owns the columns lane, lane + WARP, .. of COLUMNS. `warp_memory` is the warp's memory for
+// the weights.
 template <int COLUMNS>
-static __device__ void accumulate(const struct head &h, const float *weights, float *room,
-                                  const float *tile, float all[ROWS][COLUMNS])
+static __device__ void accumulate(const struct cuda_attention_head &h, const float *weights,
+                                  float *warp_memory, const float *tile, float all[ROWS][COLUMNS])
 {
     int lane = threadIdx.x % WARP;
     __syncwarp();
-    *(float4 *)(room + lane * ROWS) = {weights[0], weights[1], weights[2], weights[3]};
+    *(float4 *)(warp_memory + lane * ROWS) = {weights[0], weights[1], weights[2], weights[3]};
     __syncwarp();
     for (int i = 0; i < TILE; i++) {
-        float4 w = *(const float4 *)(room + i * ROWS);
+        float4 w = *(const float4 *)(warp_memory + i * ROWS);
 #pragma unroll
         for (int c = 0; c < COLUMNS; c++) {
             int column = lane + c * WARP;
@@ -117,7 +118,7 @@ static __device__ void accumulate(const struct head &h, const float *weights, fl
 }
 
 template <typename T, int COLUMNS>
-static __device__ void store_rows(const struct head &h, float all[ROWS][COLUMNS],
+static __device__ void store_rows(const struct cuda_attention_head &h, float all[ROWS][COLUMNS],
                                   const float *factors, int64_t first, int64_t ld, T *to)
 {
     for (int r = 0; r < ROWS && first + r < h.context; r++)
@@ -129,9 +130,9 @@ static __device__ void store_rows(const struct head &h, float all[ROWS][COLUMNS]
         }
 }
 
-// What dropout makes of a probability: its factor, 0 or 1 / (1 - rate).
-static __device__ float kept(const struct head &h, const struct place &p, const struct draw &d,
-                             int64_t query, int64_t key)
+// The dropout factor of a probability: 0 or 1 / (1 - rate).
+static __device__ float kept(const struct cuda_attention_head &h, const struct attention_offsets &p,
+                             const struct dropout_draw &d, int64_t query, int64_t key)
 {
     uint64_t element = (uint64_t)((p.index * h.context + query) * h.context + key);
     bool keep[4];
@@ -141,32 +142,34 @@ static __device__ float kept(const struct head &h, const struct place &p, const 
     return keep[element % 4] ? d.scale : 0.0f;
 }
 
-// Shared memory: tiles, then the warps' rooms.
-static size_t shared_bytes(const struct head &h, int tiles)
+// Shared memory: the tiles, then the memory of each warp.
+static size_t shared_bytes(const struct cuda_attention_head &h, int tiles)
 {
     return (size_t)(tiles * TILE * h.apart + WARPS * WARP * ROWS) * sizeof(float);
 }
 
 struct tiles {
-    float *first, *second, *third, *fourth, *room;
+    float *first, *second, *third, *fourth, *warp_memory;
 };
 
-static __device__ struct tiles tiles_at(const struct head &h, unsigned char *memory, int count)
+static __device__ struct tiles tiles_at(const struct cuda_attention_head &h, unsigned char *memory,
+                                        int count)
 {
     float *at = (float *)memory;
     int one = TILE * h.apart, warp = (int)threadIdx.x / WARP;
     return {at, at + one, at + 2 * one, at + 3 * one, at + count * one + warp * WARP * ROWS};
 }
 
-// --- forward: per query the largest score so far and the sum of exponentials about it
+// --- forward: for each query the largest score so far and the sum of exponentials relative to it
 
 template <typename T, int COLUMNS>
 static __global__ void __launch_bounds__(THREADS, 2)
-    forward_kernel(struct head h, struct draw d, const T *qkv, float *saved, T *y)
+    forward_kernel(struct cuda_attention_head h, struct dropout_draw d, const T *qkv, float *saved,
+                   T *y)
 {
     SHARED_BYTES(memory);
     struct tiles t = tiles_at(h, memory, 3);
-    struct place p = my_place(h);
+    struct attention_offsets p = block_offsets(h);
     int lane = threadIdx.x % WARP, mine = (int)threadIdx.x / WARP * ROWS;
     int64_t first = my_queries(), query = first + mine;
     const T *queries = qkv + p.qkv, *keys = queries + h.ld_out, *values = keys + h.ld_out;
@@ -191,7 +194,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
             for (int c = 0; c < COLUMNS; c++)
                 y_sum[r][c] *= before;
         }
-        accumulate<COLUMNS>(h, weights, t.room, t.third, y_sum);
+        accumulate<COLUMNS>(h, weights, t.warp_memory, t.third, y_sum);
         __syncthreads();
     }
     for (int r = 0; r < ROWS; r++) {
@@ -202,11 +205,11 @@ static __global__ void __launch_bounds__(THREADS, 2)
     store_rows<T, COLUMNS>(h, y_sum, sum, query, h.ld_out, y + p.y);
 }
 
-// --- backward: with the scores' gradient ds = p (dp - sum of p dp), whose last sum is that of dy y
+// --- backward: the scores' gradient is ds = p (dp - sum of p dp); that sum equals the sum of dy y
 
 template <typename T>
-static __global__ void products_kernel(struct head h, int64_t queries, const T *y, const T *dy,
-                                       float *products)
+static __global__ void products_kernel(struct cuda_attention_head h, int64_t queries, const T *y,
+                                       const T *dy, float *products)
 {
     int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / WARP;
     if (i >= queries)
@@ -221,13 +224,15 @@ static __global__ void products_kernel(struct head h, int64_t queries, const T *
         products[i] = sum;
 }
 
-// What is known of a query.
-struct known {
+// The saved values of a query.
+struct attention_saved {
     float logarithm, product;
 };
 
-static __device__ struct known known_of(const struct head &h, const struct place &p,
-                                        const float *saved, const float *products, int64_t query)
+static __device__ struct attention_saved known_of(const struct cuda_attention_head &h,
+                                                  const struct attention_offsets &p,
+                                                  const float *saved, const float *products,
+                                                  int64_t query)
 {
     if (query >= h.context)
         return {0.0f, 0.0f};
@@ -239,9 +244,10 @@ struct pair {
     float weight, gradient;
 };
 
-static __device__ struct pair pair_of(const struct head &h, const struct place &p,
-                                      const struct draw &d, const struct known &k, int64_t query,
-                                      int64_t key, float product, float dp)
+static __device__ struct pair pair_of(const struct cuda_attention_head &h,
+                                      const struct attention_offsets &p,
+                                      const struct dropout_draw &d, const struct attention_saved &k,
+                                      int64_t query, int64_t key, float product, float dp)
 {
     if (key > query || query >= h.context)
         return {0.0f, 0.0f};
@@ -251,17 +257,17 @@ static __device__ struct pair pair_of(const struct head &h, const struct place &
 
 template <typename T, int COLUMNS>
 static __global__ void __launch_bounds__(THREADS, 2)
-    queries_kernel(struct head h, struct draw d, const T *qkv, const float *saved,
-                   const float *products, const T *dy, T *dqkv)
+    queries_kernel(struct cuda_attention_head h, struct dropout_draw d, const T *qkv,
+                   const float *saved, const float *products, const T *dy, T *dqkv)
 {
     SHARED_BYTES(memory);
     struct tiles t = tiles_at(h, memory, 4);
-    struct place p = my_place(h);
+    struct attention_offsets p = block_offsets(h);
     int lane = threadIdx.x % WARP, mine = (int)threadIdx.x / WARP * ROWS;
     int64_t first = my_queries(), query = first + mine;
     const T *queries = qkv + p.qkv, *keys = queries + h.ld_out, *values = keys + h.ld_out;
     float sum[ROWS][COLUMNS] = {}, product[ROWS], dp[ROWS], factors[ROWS];
-    struct known known[ROWS];
+    struct attention_saved known[ROWS];
     load_tile(h, queries, h.ld, first, t.first);
     load_tile(h, dy + p.y, h.ld_out, first, t.fourth);
     for (int r = 0; r < ROWS; r++)
@@ -274,7 +280,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
         multiply(h.apart, t.fourth + mine * h.apart, t.third + lane * h.apart, dp);
         for (int r = 0; r < ROWS; r++)
             dp[r] = pair_of(h, p, d, known[r], query + r, from + lane, product[r], dp[r]).gradient;
-        accumulate<COLUMNS>(h, dp, t.room, t.second, sum);
+        accumulate<COLUMNS>(h, dp, t.warp_memory, t.second, sum);
         __syncthreads();
     }
     for (int r = 0; r < ROWS; r++)
@@ -284,12 +290,12 @@ static __global__ void __launch_bounds__(THREADS, 2)
 
 template <typename T, int COLUMNS>
 static __global__ void __launch_bounds__(THREADS, 2)
-    keys_kernel(struct head h, struct draw d, const T *qkv, const float *saved,
-                const float *products, const T *dy, T *dqkv)
+    keys_kernel(struct cuda_attention_head h, struct dropout_draw d, const T *qkv,
+                const float *saved, const float *products, const T *dy, T *dqkv)
 {
     SHARED_BYTES(memory);
     struct tiles t = tiles_at(h, memory, 4);
-    struct place p = my_place(h);
+    struct attention_offsets p = block_offsets(h);
     int lane = threadIdx.x % WARP, mine = (int)threadIdx.x / WARP * ROWS;
     int64_t first = my_keys(), key = first + mine;
     const T *queries = qkv + p.qkv, *keys = queries + h.ld_out, *values = keys + h.ld_out;
@@ -303,14 +309,14 @@ static __global__ void __launch_bounds__(THREADS, 2)
         __syncthreads();
         multiply(h.apart, t.first + mine * h.apart, t.third + lane * h.apart, product);
         multiply(h.apart, t.second + mine * h.apart, t.fourth + lane * h.apart, dp);
-        struct known known = known_of(h, p, saved, products, from + lane);
+        struct attention_saved known = known_of(h, p, saved, products, from + lane);
         for (int r = 0; r < ROWS; r++) {
             struct pair pair = pair_of(h, p, d, known, from + lane, key + r, product[r], dp[r]);
             product[r] = pair.weight;
             dp[r] = pair.gradient;
         }
-        accumulate<COLUMNS>(h, product, t.room, t.fourth, dvalue);
-        accumulate<COLUMNS>(h, dp, t.room, t.third, dkey);
+        accumulate<COLUMNS>(h, product, t.warp_memory, t.fourth, dvalue);
+        accumulate<COLUMNS>(h, dp, t.warp_memory, t.third, dkey);
         __syncthreads();
     }
     for (int r = 0; r < ROWS; r++) {
@@ -321,21 +327,21 @@ static __global__ void __launch_bounds__(THREADS, 2)
     store_rows<T, COLUMNS>(h, dvalue, ones, key, h.ld, dqkv + p.qkv + 2 * h.ld_out);
 }
 
-// --- what the public ops call
+// --- the functions that the public ops call
 
 bool attention_kernel_fits(const struct ops_attention *s)
 {
     return s->width / s->heads <= ATTENTION_KERNEL_WIDTH;
 }
 
-int64_t attention_kernel_saved(const struct ops_attention *s)
+int64_t attention_kernel_saved_floats(const struct ops_attention *s)
 {
     return s->samples * s->heads * s->context;
 }
 
-int64_t attention_kernel_scratch(const struct ops_attention *s)
+int64_t attention_kernel_scratch_floats(const struct ops_attention *s)
 {
-    return attention_kernel_saved(s);
+    return attention_kernel_saved_floats(s);
 }
 
 static dim3 grid_of(const struct ops_attention *s)
@@ -343,7 +349,7 @@ static dim3 grid_of(const struct ops_attention *s)
     return dim3((unsigned)(s->samples * s->heads), blocks_for(s->context, TILE));
 }
 
-// BY_WIDTH(COLUMNS, head, f<T, COLUMNS>(...)) does that with as many columns to a lane as it takes.
+// BY_WIDTH(COLUMNS, head, f<T, COLUMNS>(...)) chooses the number of columns that a lane needs.
 #define BY_WIDTH(COLUMNS, head, ...)                                                               \
     do {                                                                                           \
         if ((head).width <= 2 * WARP) {                                                            \
@@ -359,9 +365,10 @@ static dim3 grid_of(const struct ops_attention *s)
     } while (0)
 
 template <typename T>
-static void forward(const struct ops_attention *s, struct draw d, const T *qkv, float *saved, T *y)
+static void forward(const struct ops_attention *s, struct dropout_draw d, const T *qkv,
+                    float *saved, T *y)
 {
-    struct head h = head_of(s);
+    struct cuda_attention_head h = head_of(s);
     BY_WIDTH(COLUMNS, h,
              LAUNCH((forward_kernel<T, COLUMNS>), grid_of(s), THREADS, shared_bytes(h, 3), h, d,
                     qkv, saved, y));
@@ -374,11 +381,11 @@ void attention_kernel_forward(const struct ops_attention *s, const struct ops_dr
 }
 
 template <typename T>
-static void backward(const struct ops_attention *s, struct draw d, const T *qkv, const T *y,
+static void backward(const struct ops_attention *s, struct dropout_draw d, const T *qkv, const T *y,
                      const float *saved, float *products, const T *dy, T *dqkv)
 {
-    struct head h = head_of(s);
-    int64_t queries = attention_kernel_saved(s);
+    struct cuda_attention_head h = head_of(s);
+    int64_t queries = attention_kernel_saved_floats(s);
     LAUNCH(products_kernel<T>, blocks_for(queries, WARPS), THREADS, 0, h, queries, y, dy, products);
     BY_WIDTH(COLUMNS, h, {
         LAUNCH((queries_kernel<T, COLUMNS>), grid_of(s), THREADS, shared_bytes(h, 4), h, d, qkv,

@@ -1,5 +1,5 @@
-// Threads keep to their channels and go down the rows (strips.h), so a channel's coefficients are
-// read once for many rows.
+// Threads stay on their channels and walk down the rows (column_sums.h), so a channel's
+// coefficients are read once for many rows.
 #include "trainer/ops/cuda/kernels/column_sums.h"
 
 extern "C" {
@@ -9,16 +9,16 @@ extern "C" {
 #define EPSILON 1e-5f
 
 enum {
-    FEW_CHANNELS = 4,  // of a thread that keeps much of each: more would be too many registers
-    AHEAD = 6,         // rows on their way to a thread
+    FEW_CHANNELS = 4,  // per thread, where each channel needs many registers
+    AHEAD = 6,         // rows that a thread loads ahead
     AHEAD_OF_TWO = 3,  // .. of each of two tensors
-    AHEAD_OF_FOUR = 2, // .. of four
+    AHEAD_OF_FOUR = 2, // .. of each of four tensors
     AT_A_TIME = 4,     // blocks on a multiprocessor
-    WAVE = 528,        // of them on 132 multiprocessors
+    WAVE = 528,        // blocks on 132 multiprocessors
     MAP_BLOCKS = 1024,
 };
 
-// struct ops_batch_norm with its reals by type.
+// struct ops_batch_norm with the element type of its reals.
 template <typename T> struct inputs {
     bool relu;
     const T *x, *gain, *bias;
@@ -35,7 +35,7 @@ static bool is_in_packs(int64_t channels, const T *x, const T *y)
     return channels % PACK<T> == 0 && is_aligned(x) && is_aligned(y);
 }
 
-// Like PACKED(), but with fewer channels.
+// Like PACKED(), but with at most FEW_CHANNELS channels.
 #define FEW(N, in_packs, ...)                                                                      \
     do {                                                                                           \
         if (in_packs) {                                                                            \
@@ -49,20 +49,20 @@ static bool is_in_packs(int64_t channels, const T *x, const T *y)
 
 // --- sums of x
 
-// The compiler keeps the order of the code around this call: mixed, it would take more registers
+// Keeps the compiler from moving code across this point; reordered code would need more registers
 // than there are.
 static __device__ void one_after_the_other(void)
 {
     asm volatile("" ::: "memory");
 }
 
-// Sums in float are about the first of their rows, so that they see small numbers only; in double
-// they are moved to zero.
+// Float sums are relative to the first of their rows, so that the terms are small; the double sums
+// are converted to zero.
 template <typename T, int N>
 static __global__ void __launch_bounds__(STRIPS_THREADS, AT_A_TIME)
     sums_kernel(struct strips c, const T *x, double *partial)
 {
-    struct walk at = strips_walk<N>(c);
+    struct strip_cursor at = strips_walk<N>(c);
     __shared__ struct column_sums<N> sums;
     strips_begin(&sums);
     while (at.column < c.width && at.row < at.end) {
@@ -117,7 +117,7 @@ static __global__ void statistics_kernel(double count, int64_t channels, const d
         return;
     double m = sums[c] / count, v = sums[channels + c] / count - m * m;
     mean[c] = (float)m;
-    variance[c] = v < 0 ? 0.0f : (float)v; // rounding only; NaN stays NaN
+    variance[c] = v < 0 ? 0.0f : (float)v; // negative by rounding only; NaN stays NaN
 }
 
 extern "C" void ops_batch_norm_statistics(double count, int64_t channels, const double *sums,
@@ -153,7 +153,7 @@ static __device__ void load_coefficients(const struct inputs<T> &n, int64_t colu
 template <typename T, int N>
 static __global__ void forward_kernel(struct strips c, struct inputs<T> n, const T *add, T *y)
 {
-    struct walk at = strips_walk<N>(c);
+    struct strip_cursor at = strips_walk<N>(c);
     struct coefficients<N> f;
     if (at.column >= c.width)
         return;
@@ -188,7 +188,7 @@ extern "C" void ops_batch_norm_forward(const struct ops_batch_norm *n, const rea
 
 // --- backward
 
-// dy where relu let x pass; the same arithmetic as forward, so the same answer.
+// dy where relu passed x. It recomputes y with the arithmetic of the forward pass.
 template <int N>
 static __device__ float passed(const struct coefficients<N> &c, int k, float d, bool relu, float dy)
 {
@@ -199,7 +199,7 @@ template <typename T, int N>
 static __global__ void __launch_bounds__(STRIPS_THREADS, AT_A_TIME)
     gradient_sums_kernel(struct strips c, struct inputs<T> n, const T *dy, double *partial)
 {
-    struct walk at = strips_walk<N>(c);
+    struct strip_cursor at = strips_walk<N>(c);
     struct coefficients<N> f;
     __shared__ struct column_sums<N> sums;
     strips_begin(&sums);
@@ -254,18 +254,18 @@ extern "C" void ops_batch_norm_gradient_sums(const struct ops_batch_norm *n, con
     DISPATCH(T, gradient_sums<T>(n, reals<T>(dy), sums));
 }
 
-// The gradient that comes to a block's end, and what becomes of it.
+// The gradient at the end of a residual block: its inputs and its result.
 template <typename T> struct joined {
     const T *y, *a, *b; // b may be NULL
     T *dy;              // may be a or b
 };
 
-// The values of some rows that a thread has read, and its running sums.
+// The values of some rows that a thread has loaded, and its running sums.
 template <typename T, int N> struct joined_rows {
     pack<T, N> x[AHEAD_OF_FOUR], y[AHEAD_OF_FOUR], a[AHEAD_OF_FOUR], b[AHEAD_OF_FOUR];
 };
 
-// dy as whoever reads it sees it, so rounded; its sum before, too.
+// dy rounded, as later readers see it, and added to the sums.
 template <typename T, int N>
 static __device__ void join(const struct joined_rows<T, N> &r, int i, bool both, pack<T, N> *dy)
 {
@@ -285,7 +285,7 @@ template <typename T, int N>
 static __global__ void __launch_bounds__(STRIPS_THREADS, AT_A_TIME)
     joined_sums_kernel(struct strips c, struct inputs<T> n, struct joined<T> j, double *partial)
 {
-    struct walk at = strips_walk<N>(c);
+    struct strip_cursor at = strips_walk<N>(c);
     float mean[N] = {};
     __shared__ struct column_sums<N> sums;
     strips_begin(&sums);
@@ -348,14 +348,14 @@ extern "C" void ops_batch_norm_residual_gradient_sums(const struct ops_batch_nor
     DISPATCH(T, joined_sums<T>(n, {reals<T>(y), reals<T>(a), reals<T>(b), reals<T>(dy)}, sums));
 }
 
-// With h the normalised x and all means over `count` rows:
+// With h the normalised x and means over `count` rows:
 // dx = gain / deviation (dy - mean(dy) - h mean(dy h)).
 template <typename T, int N>
 static __global__ void __launch_bounds__(STRIPS_THREADS, AT_A_TIME)
     backward_kernel(struct strips c, struct inputs<T> n, double share, const double *sums,
                     const T *dy, T *dx)
 {
-    struct walk at = strips_walk<N>(c);
+    struct strip_cursor at = strips_walk<N>(c);
     struct coefficients<N> f;
     float mean[N], slope[N];
     if (at.column >= c.width)

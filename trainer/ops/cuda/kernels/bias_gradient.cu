@@ -1,17 +1,17 @@
-// Rows go in parts that give a sum each, and the sums of the parts are added up in the same way: no
-// number is the sum of more than a few thousand before it meets one of its size.
+// The rows are divided into parts, each with a sum of its own, and the parts' sums are added in the
+// same way. So no float sum has more than a few thousand terms.
 #include "trainer/ops/cuda/kernels/bias_gradient.h"
 #include "trainer/ops/cuda/kernels/vectors.h"
 
 enum {
     THREADS = 256,
-    LANES = THREADS / WARP, // rows that a block reads at once
-    AHEAD = 4,              // of each lane, on their way at a time
-    PART_ROWS = 128,        // of a part at least
-    BLOCKS = 1024,          // about that many, if there are rows for so many
+    LANES = THREADS / WARP, // rows that a block reads together
+    AHEAD = 4,              // rows that a lane loads ahead
+    PART_ROWS = 128,        // minimum rows of a part
+    BLOCKS = 1024,          // approximate number of blocks, if there are enough rows
 };
 
-// A block sums one part of the rows for as many columns as a warp has packs.
+// A block sums one part of the rows, for as many columns as a warp has packs.
 template <typename T>
 static __global__ void columns_kernel(int64_t rows, int64_t width, int64_t part, bool aligned,
                                       const T *x, float *sums)
@@ -60,7 +60,7 @@ static void sum_parts(int64_t rows, int64_t width, int64_t parts, const T *x, fl
 template <typename T> static void sum(int64_t rows, int64_t width, const T *x, float *sums)
 {
     int64_t parts = ceil_div(rows, PART_ROWS), across = ceil_div(width, WARP * PACK<T>);
-    float *partial = (float *)cuda_workspace(); // of BLOCKS * WARP * PACK floats, or no parts
+    float *partial = (float *)cuda_workspace(); // BLOCKS * WARP * PACK floats; unused with one part
     parts = parts * across < BLOCKS ? parts : BLOCKS / across;
     if (parts <= 1) {
         sum_parts(rows, width, 1, x, sums);
@@ -70,7 +70,7 @@ template <typename T> static void sum(int64_t rows, int64_t width, const T *x, f
     sum_parts(parts, width, 1, (const float *)partial, sums);
 }
 
-void columns_sum(int64_t rows, int64_t width, const real *x, float *sums)
+void bias_gradient_sum(int64_t rows, int64_t width, const real *x, float *sums)
 {
     DISPATCH(T, sum(rows, width, reals<T>(x), sums));
 }

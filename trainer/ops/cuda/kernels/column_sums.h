@@ -1,11 +1,12 @@
-// Tensors as columns of rows: threads that keep to their columns while they go down the rows, and
-// sums over rows of two things at a time. Included by .cu files only; sums use the workspace.
+// Column-wise processing of [rows, width] tensors: threads stay on their columns and walk down the
+// rows; two quantities can be summed over the rows. Included by .cu files only; sums use the
+// workspace.
 //
-// A block is STRIPS_THREADS wide: `across` threads side by side, N columns each, and the others
-// below them. A grid is blocks side by side over the columns and strips of rows below each other.
-// All of that follows from the shape alone, so sums have one order: a thread's in float for a
-// while, then in double, in shared memory; those of a block from top to bottom; those of all strips
-// by strips_finish().
+// A block has STRIPS_THREADS threads: `across` threads side by side, N columns each, and the others
+// below them. The grid has blocks side by side over the columns, and one row of blocks for each
+// strip of rows. All of this follows from the shape, so sums have a fixed order: a thread sums in
+// float for a while and then in double, in shared memory; a block's sums are added from top to
+// bottom; strips_finish() adds the sums of all strips.
 #ifndef MUSTER_TRAINER_OPS_CUDA_KERNELS_COLUMN_SUMS_H
 #define MUSTER_TRAINER_OPS_CUDA_KERNELS_COLUMN_SUMS_H
 
@@ -13,18 +14,18 @@
 
 enum {
     STRIPS_THREADS = 256,
-    STRIPS_FOLD = 64, // numbers that are summed in float
+    STRIPS_FOLD = 64, // numbers that are summed in float before the double sum
 };
 
 struct strips {
     int64_t rows, width;
-    int64_t strip; // rows of a block
+    int64_t strip; // rows per block
     int across, down;
     unsigned blocks, count; // the grid
 };
 
-// In about so many blocks, if there are rows for so many: best a multiple of the blocks that the
-// multiprocessors of a large GPU (132 of an H100) run at a time.
+// Divides the rows among about `most` blocks. The best value is a multiple of the blocks that run
+// at a time on a large GPU (132 multiprocessors of an H100).
 static inline struct strips strips_of(int64_t rows, int64_t width, int lanes, unsigned most)
 {
     struct strips c = {rows, width, 0, 1, 0, 0, 0};
@@ -38,22 +39,22 @@ static inline struct strips strips_of(int64_t rows, int64_t width, int lanes, un
     return c;
 }
 
-// A thread's first column, and its rows: first, first + down, .. below `end`.
-struct walk {
+// A thread's first column, and its rows: row, row + down, .. below `end`.
+struct strip_cursor {
     int64_t column, row, end;
 };
 
-template <int N> __device__ inline struct walk strips_walk(const struct strips &c)
+template <int N> __device__ inline struct strip_cursor strips_walk(const struct strips &c)
 {
     int64_t first = blockIdx.y * c.strip, end = first + c.strip;
     return {(blockIdx.x * (int64_t)c.across + threadIdx.x % c.across) * N,
             first + threadIdx.x / c.across, end < c.rows ? end : c.rows};
 }
 
-// Its next rows, as far as there are: several on their way at a time, as one alone takes as long.
+// Loads the thread's next rows; several loads in flight take no longer than one.
 template <int N, int AHEAD, typename T>
-__device__ inline void strips_load(const struct strips &c, const struct walk &at, const T *x,
-                                   pack<T, N> (&rows)[AHEAD])
+__device__ inline void strips_load(const struct strips &c, const struct strip_cursor &at,
+                                   const T *x, pack<T, N> (&rows)[AHEAD])
 {
 #pragma unroll
     for (int i = 0; i < AHEAD; i++) {
@@ -63,7 +64,7 @@ __device__ inline void strips_load(const struct strips &c, const struct walk &at
     }
 }
 
-// Two sums of each of a thread's N columns, the first ones before the second ones; shared.
+// Two sums for each of a thread's N columns, the first sums before the second ones; shared memory.
 template <int N> struct column_sums {
     double of[2 * N][STRIPS_THREADS];
 };
@@ -75,8 +76,8 @@ template <int N> __device__ inline void strips_begin(struct column_sums<N> *sums
         sums->of[i][threadIdx.x] = 0;
 }
 
-// The sums of each column over the block, from top to bottom, to partial[strips, 2, width] in the
-// workspace.
+// Adds each column's sums over the block, from top to bottom, and writes partial[strips, 2, width]
+// in the workspace.
 template <int N>
 __device__ inline void strips_end(const struct strips &c, const struct column_sums<N> *sums,
                                   double *partial)
@@ -94,7 +95,7 @@ __device__ inline void strips_end(const struct strips &c, const struct column_su
     }
 }
 
-// --- sums of the strips: a block for WARP columns, each of which FINISHERS threads share
+// --- sums over the strips: a block handles WARP columns with FINISHERS threads for each column
 
 enum { FINISHERS = 32 };
 
@@ -121,7 +122,7 @@ static __global__ void finish_kernel(int64_t strips, int64_t width, const double
     out[column % width] = (V)sum;
 }
 
-// Of partial[strips, 2, width] in the workspace. first and second: [width]; second may be NULL.
+// Adds partial[strips, 2, width] in the workspace. first and second: [width]; second may be NULL.
 template <typename V> static void strips_finish(int64_t strips, int64_t width, V *first, V *second)
 {
     LAUNCH(finish_kernel<V>, blocks_for(second ? 2 * width : width, WARP), WARP * FINISHERS, 0,

@@ -1,5 +1,5 @@
-// Reals from floats and back. What passes to or from the host does so as floats, through the
-// workspace, and is rounded by the device.
+// Conversion between reals and floats. Copies to and from the host go as floats through the
+// workspace; the device rounds.
 #include "trainer/ops/cuda/kernels/vectors.h"
 
 enum { THREADS = 256, PART = CUDA_WORKSPACE_BYTES / sizeof(float) };
@@ -50,21 +50,21 @@ void ops_to_reals(int64_t n, const float *x, real *y)
 
 void ops_upload_reals(int64_t n, const float *host, real *to)
 {
-    float *room = (float *)cuda_workspace();
+    float *staging = (float *)cuda_workspace();
     for (int64_t at = 0; at < n; at += PART) {
         int64_t part = smaller(PART, n - at);
-        ops_upload(room, host + at, (size_t)part * sizeof *room);
-        ops_to_reals(part, room, (real *)ops_reals_at(to, (size_t)at));
+        ops_upload(staging, host + at, (size_t)part * sizeof *staging);
+        ops_to_reals(part, staging, (real *)ops_reals_at(to, (size_t)at));
     }
 }
 
 void ops_download_reals(int64_t n, const real *from, float *host)
 {
-    float *room = (float *)cuda_workspace();
+    float *staging = (float *)cuda_workspace();
     for (int64_t at = 0; at < n; at += PART) {
         int64_t part = smaller(PART, n - at);
         const real *x = ops_reals_at(from, (size_t)at);
-        DISPATCH(T, convert(part, reals<T>(x), room));
-        ops_download(host + at, room, (size_t)part * sizeof *room);
+        DISPATCH(T, convert(part, reals<T>(x), staging));
+        ops_download(host + at, staging, (size_t)part * sizeof *staging);
     }
 }

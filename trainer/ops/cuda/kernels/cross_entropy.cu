@@ -1,21 +1,21 @@
-// A block for each row of logits, which it reads from memory once: maximum and sum of exponentials
-// go together (Milakov & Gimelshein 2018, "Online normalizer calculation for softmax"). The
-// gradient reads the row a second time, from the cache where it still is.
+// One block per row of logits. It reads the row from memory once: maximum and sum of exponentials
+// are computed together (Milakov & Gimelshein 2018, "Online normalizer calculation for softmax").
+// The gradient reads the row a second time, from the cache if it is still there.
 #include "trainer/ops/cuda/kernels/vectors.h"
 
 #include <float.h>
 
 enum { THREADS_MAX = 512, WARPS_MAX = THREADS_MAX / WARP };
 
-// Of some logits: e^(x - largest) add up to `sum`. NaN shows in the sum.
+// The softmax of some logits: the e^(x - largest) add up to `sum`. NaN shows in the sum.
 struct softmax {
     float largest, sum;
 };
 
-// What a row needs beside its softmax.
-struct row {
+// Other sums of a row.
+struct logits_row {
     float total;     // sum of the logits
-    int32_t earlier; // logits that come before the target in the order of size
+    int32_t earlier; // logits that rank before the target
 };
 
 static __device__ float row_sum(float v)
@@ -42,8 +42,8 @@ static __device__ float row_maximum(float v)
     return v;
 }
 
-// Where a thread's first pack begins: packs lie at multiples of their size, so that the first and
-// the last of a row may be there in part.
+// The start of a thread's first pack. Packs are aligned to their size, so the first and the last
+// pack of a row may be partial.
 template <typename T> static __device__ int64_t first_pack(bool in_packs, const T *row)
 {
     int64_t before =
@@ -51,7 +51,7 @@ template <typename T> static __device__ int64_t first_pack(bool in_packs, const 
     return threadIdx.x * PACK<T> - before;
 }
 
-// What lies outside of the row is zero.
+// Loads a pack; numbers outside of the row become zero.
 template <typename T>
 static __device__ void load_pack(bool in_packs, const T *row, int64_t at, int64_t classes, float *v)
 {
@@ -78,8 +78,8 @@ static __device__ void store_pack(bool in_packs, const float *v, int64_t at, int
             put(row + at + k, v[k]);
 }
 
-// The numbers [first, end) of a pack at `at` lie in the row, and number `target` is the target's:
-// all small, so that the loops over a pack compare short integers.
+// The numbers [first, end) of the pack at `at` are in the row, and number `target` is the target.
+// All are small, so that loops over a pack compare short integers.
 struct within {
     int first, end, target;
 };
@@ -91,7 +91,7 @@ static __device__ struct within within_row(int64_t at, int64_t classes, int32_t 
     return {at < 0 ? (int)-at : 0, left < PACK<T> ? (int)left : PACK<T>, (int)(target - at)};
 }
 
-// A pack's largest comes first, so that the sum is scaled once.
+// The largest number of a pack is found first, so that the sum is scaled once.
 template <int N>
 static __device__ void add_logits(struct softmax *s, const struct within &w, const float *v)
 {
@@ -110,7 +110,7 @@ static __device__ void add_logits(struct softmax *s, const struct within &w, con
 
 template <typename T>
 static __device__ void read_row(int64_t classes, bool in_packs, const T *x, int32_t target,
-                                struct softmax *s, struct row *row)
+                                struct softmax *s, struct logits_row *row)
 {
     float wanted = as_float(x[target]);
     for (int64_t at = first_pack(in_packs, x); at < classes; at += blockDim.x * PACK<T>) {
@@ -127,7 +127,7 @@ static __device__ void read_row(int64_t classes, bool in_packs, const T *x, int3
     }
 }
 
-// The gradient of a logit: factor e^(x - largest) - share, and of the target's `whole` less.
+// The gradient of a logit: factor e^(x - largest) - share; the target's is less by `whole`.
 struct slope {
     float largest, factor, share, whole;
 };
@@ -156,7 +156,7 @@ static __global__ void cross_entropy_kernel(int64_t classes, bool in_packs, cons
     int32_t target = targets[blockIdx.x];
     float wanted = as_float(x[target]), share = smoothing / (float)classes;
     struct softmax mine = {-FLT_MAX, 0.0f};
-    struct row row = {0.0f, 0};
+    struct logits_row row = {0.0f, 0};
     read_row(classes, in_packs, x, target, &mine, &row);
     float largest = row_maximum(mine.largest);
     float sum = row_sum(mine.sum * expf(mine.largest - largest));
@@ -166,10 +166,10 @@ static __global__ void cross_entropy_kernel(int64_t classes, bool in_packs, cons
         row.earlier = row_count(row.earlier);
     if (threadIdx.x == 0) {
         float loss = logf(sum) + (largest - wanted);
-        if (smoothing > 0) // the targets' mean of the logits takes the place of the target's
+        if (smoothing > 0) // mean of the logits weighted by the smoothed target
             loss += smoothing * wanted - share * row.total;
         losses[blockIdx.x] = loss;
-        if (correct) // NaN is right about nothing
+        if (correct) // false for NaN
             correct[blockIdx.x] = row.earlier == 0 && wanted == wanted;
     }
     struct slope slope = {largest, scale / sum, scale * share, scale * (1 - smoothing)};

@@ -14,7 +14,7 @@ extern "C" uint64_t ops_dropout_key(uint64_t seed, int64_t step, uint64_t layer)
     return (uint64_t)words[1] << 32 | words[0];
 }
 
-// As many flags at once as a pack has numbers.
+// As many mask bytes as a pack has numbers.
 template <int N>
 static __device__ void load_bytes(const uint8_t *from, int64_t count, bool aligned, bool *flags)
 {
@@ -43,9 +43,9 @@ static __device__ void store_bytes(const bool *flags, int64_t count, bool aligne
             to[k] = p.at[k];
 }
 
-// --- draws alone: a thread has four elements that one number of philox decides
+// --- the mask alone: a thread handles four elements, whose mask comes from one philox counter
 
-static __global__ void draw_kernel(struct draw d, int64_t sample, uint64_t first, int64_t n,
+static __global__ void draw_kernel(struct dropout_draw d, int64_t sample, uint64_t first, int64_t n,
                                    uint8_t *keep)
 {
     uint64_t four = first / 4 * 4 + ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * 4;
@@ -66,13 +66,13 @@ extern "C" void ops_dropout_mask(const struct ops_dropout *d, int64_t sample, ui
                first, n, keep);
 }
 
-// --- a thread has a pack of a sample, which is blockIdx.y and from there on every gridDim.y-th
+// --- a thread handles a pack of a sample; blockIdx.y is the sample, then every gridDim.y-th
 
 static const int64_t samples_at_once = 65535;
 
 template <typename T>
-static __global__ void forward_kernel(int64_t samples, int64_t size, bool aligned, struct draw d,
-                                      const T *x, T *y, uint8_t *keep)
+static __global__ void forward_kernel(int64_t samples, int64_t size, bool aligned,
+                                      struct dropout_draw d, const T *x, T *y, uint8_t *keep)
 {
     int64_t at = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * PACK<T>, left = size - at;
     if (left <= 0)

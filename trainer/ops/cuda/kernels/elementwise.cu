@@ -2,7 +2,7 @@
 
 enum { THREADS = 256 };
 
-// y = f(a, b); b may be NULL. A thread has a pack, which is read before it is written.
+// y = f(a, b); b may be NULL. A thread reads a pack before it writes it, so y may be a or b.
 typedef float binary_fn(float a, float b);
 
 template <typename T, binary_fn *f>
@@ -36,7 +36,7 @@ static __device__ float add(float a, float b)
 
 static __device__ float relu(float x, float)
 {
-    return x < 0.0f ? 0.0f : x; // this way round NaN stays NaN
+    return x < 0.0f ? 0.0f : x; // written this way NaN stays NaN
 }
 
 static __device__ float relu_slope(float y, float dy)
@@ -59,8 +59,8 @@ static __device__ float logistic(float x)
     return __fdividef(1.0f, 1.0f + __expf(-x));
 }
 
-// gelu(x) = x/2 (1 + tanh(c (x + a x^3))) with c = sqrt(2 / pi), which is x s(2 c (x + a x^3)) with
-// the logistic s: one exponential and one division.
+// gelu(x) = x/2 (1 + tanh(c (x + a x^3))) with c = sqrt(2 / pi). This equals x s(2 c (x + a x^3))
+// with the logistic function s, which needs one exponential and one division.
 #define GELU_2C 1.5957691216057308f
 #define GELU_A  0.044715f
 

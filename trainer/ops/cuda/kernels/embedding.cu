@@ -1,6 +1,6 @@
-// The backward pass sorts the rows by their tokens, keeping their order, and adds up each token's
-// rows: first in chunks of CHUNK, then over the chunks that share a token. So the sums have one
-// order, and a token that is everywhere keeps nobody waiting for long.
+// The backward pass sorts the rows by their tokens with a stable sort and adds each token's rows:
+// first within chunks of CHUNK rows, then over the chunks that share a token. So the order of the
+// sums is fixed, and a frequent token does not delay the others for long.
 #include "trainer/ops/cuda/kernels/vectors.h"
 
 extern "C" {
@@ -8,27 +8,27 @@ extern "C" {
 }
 
 enum {
-    THREADS = 128, // of what goes over columns
-    DIGITS = 256,  // of a pass of the sort, a thread for each
+    THREADS = 128, // of kernels over columns
+    DIGITS = 256,  // of a pass of the sort; one thread each
     TILE = 1024,   // rows that a block sorts
     CHUNK = 64,    // sorted rows that a thread sums
-    AHEAD = 4,     // rows that it reads at once
-    SLAB = 1 << 20 // rows that are sorted together at most
+    AHEAD = 4,     // rows that it loads ahead
+    SLAB = 1 << 20 // maximum number of rows that are sorted together
 };
 
-// What the backward pass keeps in the workspace.
-struct workspace {
-    int32_t *order, *other; // [SLAB] rows: sorted, and as they were before the last pass
+// The content of the workspace in the backward pass.
+struct embedding_workspace {
+    int32_t *order, *other; // [SLAB] rows: sorted, and in the order before the last pass
     int32_t *offsets;       // [tiles, DIGITS]
-    int32_t *heads;         // [chunks]: the token that a chunk goes on with, or -1
-    float *partial;         // [chunks, 2, width]: sum of that token; of the one that does not end
-    int64_t chunks;         // for which there is room
+    int32_t *heads;         // [chunks] the token that the chunk's last row continues with, or -1
+    float *partial;         // [chunks, 2, width] sum of that token; sum of the unfinished token
+    int64_t chunks;         // capacity
 };
 
-static struct workspace workspace_of(int64_t width)
+static struct embedding_workspace workspace_of(int64_t width)
 {
     int32_t *at = (int32_t *)cuda_workspace();
-    struct workspace w = {at, at + SLAB, at + 2 * SLAB, NULL, NULL, 0};
+    struct embedding_workspace w = {at, at + SLAB, at + 2 * SLAB, NULL, NULL, 0};
     w.heads = w.offsets + SLAB / TILE * DIGITS;
     w.partial = (float *)(w.heads + SLAB / CHUNK);
     int64_t left = CUDA_WORKSPACE_BYTES / (int64_t)sizeof(float) - (w.partial - (float *)at);
@@ -36,16 +36,16 @@ static struct workspace workspace_of(int64_t width)
     return w;
 }
 
-// --- sort: a stable pass for each eight bits of the tokens, the lowest first
+// --- sort: one stable pass for each eight bits of the tokens, lowest bits first
 
 struct digit {
     const int32_t *tokens;
-    const int32_t *order; // rows as the last pass left them; NULL: as they come
+    const int32_t *order; // the rows after the previous pass; NULL: the identity
     int64_t rows;
     int shift;
 };
 
-// The rows of a tile and their digits, to shared memory; returns how many there are.
+// Loads the rows of a tile and their digits into shared memory; returns their number.
 static __device__ int load_tile(const struct digit &d, int32_t *rows, uint8_t *digits)
 {
     int64_t first = blockIdx.x * (int64_t)TILE, left = d.rows - first;
@@ -68,7 +68,7 @@ static __global__ void count_kernel(struct digit d, int32_t *counts)
     counts[blockIdx.x * DIGITS + threadIdx.x] = mine;
 }
 
-// Counts become where the rows of each tile and digit begin: by digit, then by tile.
+// Turns counts into the first positions of each tile and digit: ordered by digit, then by tile.
 static __global__ void offsets_kernel(int tiles, int32_t *counts)
 {
     __shared__ int32_t totals[DIGITS];
@@ -98,7 +98,8 @@ static __global__ void move_kernel(struct digit d, const int32_t *offsets, int32
             sorted[at++] = rows[i];
 }
 
-static void sort_rows(int64_t rows, int64_t vocabulary, const int32_t *tokens, struct workspace *w)
+static void sort_rows(int64_t rows, int64_t vocabulary, const int32_t *tokens,
+                      struct embedding_workspace *w)
 {
     unsigned tiles = blocks_for(rows, TILE);
     struct digit d = {tokens, NULL, rows, 0};
@@ -117,20 +118,21 @@ static void sort_rows(int64_t rows, int64_t vocabulary, const int32_t *tokens, s
 
 // --- sums of the sorted rows
 
-struct runs {
+struct token_runs {
     int64_t rows, width;
     const int32_t *tokens, *order;
     int32_t *heads;
     float *partial;
 };
 
-static __device__ int32_t token_at(const struct runs &r, int64_t i)
+static __device__ int32_t token_at(const struct token_runs &r, int64_t i)
 {
     return i >= 0 && i < r.rows ? r.tokens[r.order[i]] : -1;
 }
 
-// The tokens of a chunk, with those before and after it, and its rows; returns how many.
-static __device__ int load_chunk(const struct runs &r, int32_t *tokens, int32_t *rows)
+// Loads the tokens of a chunk, with their neighbours before and after it, and its rows; returns the
+// number of rows.
+static __device__ int load_chunk(const struct token_runs &r, int32_t *tokens, int32_t *rows)
 {
     int64_t first = blockIdx.y * (int64_t)CHUNK, left = r.rows - first;
     for (int i = (int)threadIdx.x; i < CHUNK + 2; i += THREADS)
@@ -150,10 +152,10 @@ template <int N> static __device__ void add_to(float *at, const float *sum)
     store<N>(v, at);
 }
 
-// The end of a run of one token: in the table, if all of it lies in this chunk.
+// Ends a run of one token: writes its sum to the table if the whole run is in this chunk.
 template <int N>
-static __device__ void end_run(const struct runs &r, int32_t token, bool began_before, bool goes_on,
-                               int64_t column, const float *sum, float *dtable)
+static __device__ void end_run(const struct token_runs &r, int32_t token, bool began_before,
+                               bool goes_on, int64_t column, const float *sum, float *dtable)
 {
     int64_t slot = blockIdx.y * (int64_t)2 + (began_before ? 0 : 1);
     if (began_before || goes_on)
@@ -163,7 +165,7 @@ static __device__ void end_run(const struct runs &r, int32_t token, bool began_b
 }
 
 template <typename T, int N>
-static __global__ void chunks_kernel(struct runs r, const T *dy, float *dtable)
+static __global__ void chunks_kernel(struct token_runs r, const T *dy, float *dtable)
 {
     __shared__ int32_t tokens[CHUNK + 2], rows[CHUNK];
     int64_t column = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
@@ -197,8 +199,9 @@ static __global__ void chunks_kernel(struct runs r, const T *dy, float *dtable)
     }
 }
 
-// A run that begins in a chunk and goes on in the next ones.
-template <int N> static __global__ void join_kernel(struct runs r, int64_t chunks, float *dtable)
+// Adds up a run that begins in one chunk and continues in the next ones.
+template <int N>
+static __global__ void join_kernel(struct token_runs r, int64_t chunks, float *dtable)
 {
     int64_t column = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N, chunk = blockIdx.y;
     if (column >= r.width || chunk + 1 == chunks)
@@ -218,12 +221,12 @@ template <int N> static __global__ void join_kernel(struct runs r, int64_t chunk
 
 template <typename T>
 static void backward_slab(int64_t rows, int64_t width, int64_t vocabulary, const int32_t *tokens,
-                          const T *dy, float *dtable, struct workspace w)
+                          const T *dy, float *dtable, struct embedding_workspace w)
 {
     sort_rows(rows, vocabulary, tokens, &w);
-    struct runs r = {rows, width, tokens, w.order, w.heads, w.partial};
+    struct token_runs r = {rows, width, tokens, w.order, w.heads, w.partial};
     int64_t chunks = ceil_div(rows, CHUNK);
-    // Packs of four floats: in the table, too.
+    // Packs of four floats require alignment, also of the table.
     if (width % 4 == 0 && is_aligned(dy) && is_aligned(dtable)) {
         dim3 grid(blocks_for(width, THREADS * 4), (unsigned)chunks);
         LAUNCH((chunks_kernel<T, 4>), grid, THREADS, 0, r, dy, dtable);
@@ -239,7 +242,7 @@ template <typename T>
 static void backward(int64_t rows, int64_t width, int64_t vocabulary, const int32_t *tokens,
                      const T *dy, float *dtable)
 {
-    struct workspace w = workspace_of(width);
+    struct embedding_workspace w = workspace_of(width);
     int64_t slab = w.chunks * CHUNK;
     for (int64_t first = 0; first < rows; first += slab) {
         int64_t left = rows - first;
@@ -257,7 +260,7 @@ extern "C" void ops_embedding_backward(int64_t rows, int64_t width, int64_t voca
     DISPATCH(T, backward<T>(rows, width, vocabulary, tokens, reals<T>(dy), dtable));
 }
 
-// --- forward, and positions: a thread has a pack of the tensor
+// --- forward pass, and positions: a thread handles a pack of the tensor
 
 template <typename T, int N>
 static __global__ void lookup_kernel(int64_t rows, int64_t width, const int32_t *tokens,
@@ -266,7 +269,7 @@ static __global__ void lookup_kernel(int64_t rows, int64_t width, const int32_t 
     int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
     if (i >= rows * width)
         return;
-    struct divided at = divide(i, width);
+    struct quotient at = divide(i, width);
     float v[N];
     load<N>(table + tokens[at.quotient] * width + at.rest, v);
     store<N>(v, y + i);

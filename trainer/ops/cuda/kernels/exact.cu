@@ -1,5 +1,5 @@
-// Element by element; a thread has EACH numbers, a block's width apart. Peaks of threads meet by
-// atomicMax of bit patterns, whose order does not matter.
+// Element-wise; a thread handles EACH numbers, a block's width apart. Threads combine their amaxes
+// with atomicMax of bit patterns, whose order does not matter.
 #include "trainer/ops/cuda/kernels/vectors.h"
 
 extern "C" {
@@ -19,8 +19,8 @@ static unsigned blocks_of(size_t n)
     return blocks_for((int64_t)n, THREADS * EACH);
 }
 
-// By comparisons that make NaN the lowest number. Sums are taken modulo 2^32: one that was clamped
-// may overflow, and is not used.
+// The comparisons turn NaN into the lowest number. Sums are taken modulo 2^32: a sum with clamped
+// elements may overflow, but it is not used.
 static __device__ uint32_t integer_of(float x)
 {
     x = x > -OPS_EXACT_CLAMP ? x : -OPS_EXACT_CLAMP;
@@ -32,7 +32,7 @@ struct parts {
     struct ops_exact_part of[OPS_EXACT_PARTS];
 };
 
-// A row of blocks for each part; those of a short one have nothing to do but for the first.
+// One row of blocks for each part; surplus blocks of a short part return at once.
 static __global__ void sum_kernel(enum rule rule, struct parts parts)
 {
     const struct ops_exact_part p = parts.of[blockIdx.y];
@@ -56,7 +56,7 @@ static __global__ void sum_kernel(enum rule rule, struct parts parts)
         largest = other > largest ? other : largest;
     }
     if (threadIdx.x % WARP == 0 && largest > 0)
-        atomicMax(p.peak, largest);
+        atomicMax(p.amax, largest);
 }
 
 static void sum_of(enum rule rule, int count, const struct ops_exact_part *parts)
@@ -71,9 +71,9 @@ static void sum_of(enum rule rule, int count, const struct ops_exact_part *parts
         LAUNCH(sum_kernel, dim3(blocks_of(most), (unsigned)count), THREADS, 0, rule, all);
 }
 
-extern "C" void ops_exact_amax(size_t n, const float *g, uint32_t *peak)
+extern "C" void ops_exact_amax(size_t n, const float *g, uint32_t *amax)
 {
-    const struct ops_exact_part part = {n, g, NULL, NULL, peak};
+    const struct ops_exact_part part = {n, g, NULL, NULL, amax};
     sum_of(PROBE, 1, &part);
 }
 

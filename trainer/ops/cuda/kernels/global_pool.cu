@@ -6,7 +6,7 @@ extern "C" {
 
 enum { THREADS = 128 };
 
-// A thread has one pack of the channels of a sample, and sums in double.
+// A thread handles one pack of the channels of a sample and sums in double.
 template <typename T, int N>
 static __global__ void forward_kernel(int64_t packs, int64_t places, int64_t channels, const T *x,
                                       T *y)
@@ -14,7 +14,7 @@ static __global__ void forward_kernel(int64_t packs, int64_t places, int64_t cha
     int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
     if (i >= packs * N)
         return;
-    struct divided at = divide(i, channels); // sample and channel
+    struct quotient at = divide(i, channels); // sample and channel
     double sums[N] = {};
     float v[N];
     for (int64_t p = 0; p < places; p++) {
@@ -34,7 +34,7 @@ static __global__ void backward_kernel(int64_t packs, int64_t places, int64_t ch
     int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
     if (i >= packs * N)
         return;
-    struct divided at = divide(i, channels); // place and channel
+    struct quotient at = divide(i, channels); // place and channel
     float v[N], share = 1.0f / (float)places;
     load<N>(dy + divide(at.quotient, places).quotient * channels + at.rest, v);
     for (int k = 0; k < N; k++)

@@ -1,10 +1,11 @@
-// How the kernels of ops/cuda are written and launched: by LAUNCH, on the one stream, for either
-// element type. Device memory is the caller's; whatever is here may be used by the thread that
-// drives the device. Nothing waits, allocates or reads back, so that a graph can capture it.
+// How the kernels of ops/cuda are launched: with LAUNCH, on the device's stream, for either element
+// type. Device memory belongs to the caller; only the thread that drives the device may use these
+// functions. Nothing here waits, allocates or reads back, so CUDA graphs can capture it.
 //
-// The unit tests compile the same files for the host, where LAUNCH is a loop (tests/unit/trainer/
-// cuda/emulate.h): a kernel uses no more of CUDA than what is there. Sums go in an order that only
-// the shape decides: no atomics on floats, no number of multiprocessors.
+// The unit tests compile the same files for the host, where LAUNCH is a loop
+// (tests/unit/trainer/cuda/emulate.h); kernels use only the features of CUDA that are emulated
+// there. The shape alone determines the order of sums: no float atomics, no dependence on the
+// number of multiprocessors.
 #ifndef MUSTER_TRAINER_OPS_CUDA_KERNELS_LAUNCH_H
 #define MUSTER_TRAINER_OPS_CUDA_KERNELS_LAUNCH_H
 
@@ -24,7 +25,7 @@ extern "C" {
 
 #include "trainer/ops/cuda/device/stream.h"
 
-// A kernel may have more than 48 KiB of shared memory only when it asks for it.
+// A kernel must request more than 48 KiB of shared memory explicitly.
 #define LAUNCH(kernel, grid, block, shared_bytes, ...)                                             \
     do {                                                                                           \
         if ((shared_bytes) > 48 * 1024)                                                            \
@@ -35,16 +36,16 @@ extern "C" {
         cuda_check(cudaGetLastError(), #kernel);                                                   \
     } while (0)
 
-// Memory whose size the launch tells.
+// Shared memory whose size is an argument of the launch.
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[]
 #endif
 
-// Defined by device.cu, too. Each op may use the workspace while its kernels run, from the start.
+// Defined by device.cu. Each op may use the whole workspace while its kernels run.
 bool cuda_reals_are_bf16(void);
 void *cuda_workspace(void);
 enum { CUDA_WORKSPACE_BYTES = 32 << 20 };
 
-// DISPATCH(T, add<T>(n, reals<T>(a), ...)) does that with T the type of reals.
+// DISPATCH(T, add<T>(n, reals<T>(a), ...)) runs the call with T as the type of reals.
 #define DISPATCH(T, ...)                                                                           \
     do {                                                                                           \
         if (cuda_reals_are_bf16()) {                                                               \
@@ -71,7 +72,7 @@ static inline int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-// Blocks for n threads in all.
+// The number of blocks for n threads.
 static inline unsigned blocks_for(int64_t n, int threads)
 {
     return (unsigned)ceil_div(n, threads);

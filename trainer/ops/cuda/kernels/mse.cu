@@ -1,6 +1,6 @@
 #include "trainer/ops/cuda/kernels/vectors.h"
 
-enum { THREADS = 128 }; // a warp for each sample
+enum { THREADS = 128 }; // one warp per sample
 
 template <typename T>
 static __global__ void mse_kernel(int64_t samples, int64_t outputs, const T *y,

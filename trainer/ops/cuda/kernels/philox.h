@@ -1,19 +1,19 @@
-// The draws of dropout on a device: the numbers of base/rng.h's philox4x32, and of
-// ops_dropout_mask(), bit by bit. Included by .cu files only; pure.
+// The random numbers of dropout on a device: bit-identical to philox4x32 (base/rng.h) and to
+// ops_dropout_mask(). Included by .cu files only; pure.
 #ifndef MUSTER_TRAINER_OPS_CUDA_KERNELS_PHILOX_H
 #define MUSTER_TRAINER_OPS_CUDA_KERNELS_PHILOX_H
 
 #include "trainer/ops/cuda/kernels/launch.h"
 
-// What a kernel is told of a struct ops_dropout.
-struct draw {
-    const uint64_t *key; // in the device's memory, like the samples
+// The parameters of dropout for a kernel.
+struct dropout_draw {
+    const uint64_t *key; // in device memory, like `samples`
     const int64_t *samples;
-    uint32_t threshold; // numbers below it drop their element
-    float scale;        // of those that are kept
+    uint32_t threshold; // random numbers below it drop their element
+    float scale;        // of kept elements
 };
 
-static inline struct draw draw_of(const struct ops_dropout *d)
+static inline struct dropout_draw draw_of(const struct ops_dropout *d)
 {
     return {d->key, d->samples, (uint32_t)ldexp(d->rate, 32), (float)(1.0 / (1.0 - d->rate))};
 }
@@ -41,8 +41,8 @@ static __device__ inline void philox(uint64_t key, uint64_t counter_hi, uint64_t
 }
 
 // Whether the elements first .. first + 3 of a sample are kept; first is a multiple of 4.
-static __device__ inline void draw_four(const struct draw *d, int64_t sample, uint64_t first,
-                                        bool keep[4])
+static __device__ inline void draw_four(const struct dropout_draw *d, int64_t sample,
+                                        uint64_t first, bool keep[4])
 {
     uint32_t words[4];
     philox(*d->key, (uint64_t)sample, first / 4, words);

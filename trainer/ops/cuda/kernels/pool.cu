@@ -1,5 +1,6 @@
-// Forward a thread has a pack of channels of one output, backward of one place of the image: it
-// looks up the windows that the place lies in, in their order, so that nothing is added by two.
+// A thread handles a pack of channels: forward of one output, backward of one place of the image.
+// The backward pass visits the windows that contain the place, in order, so that no two threads add
+// to the same number.
 #include "trainer/ops/cuda/kernels/vectors.h"
 
 #include <stdlib.h>
@@ -13,9 +14,9 @@ enum { THREADS = 128 };
 struct ops_pool {
     struct ops_pool_shape shape;
     int64_t rows, columns; // of the output
-    bool relu;             // of the maxima max(0, y)
-    int32_t *maxima;       // in the device's memory, for each output: offset of its maximum in the
-                           // image, less the channel; -1: it is no more than zero
+    bool relu;             // the maxima become max(0, y)
+    int32_t *maxima;       // in device memory, for each output: offset of its maximum in the
+                           // image, without the channel; -1: not above zero
 };
 
 static int64_t extent(int64_t in, const struct ops_pool_shape *s)
@@ -60,33 +61,35 @@ extern "C" void ops_pool_add_relu(struct ops_pool *p)
     p->relu = true;
 }
 
-// Where a thread works: a pack of channels of one place of a sample's image or output.
-struct place {
+// The position of a thread: a pack of channels of one place of a sample's image or output.
+struct pool_position {
     int64_t sample, row, column, channel;
 };
 
 template <int N>
-static __device__ struct place my_place(int64_t rows, int64_t columns, int64_t channels)
+static __device__ struct pool_position thread_position(int64_t rows, int64_t columns,
+                                                       int64_t channels)
 {
-    struct divided i = divide(((int64_t)blockIdx.x * THREADS + threadIdx.x) * N, channels);
-    struct divided at = divide(i.quotient, columns), row = divide(at.quotient, rows);
+    struct quotient i = divide(((int64_t)blockIdx.x * THREADS + threadIdx.x) * N, channels);
+    struct quotient at = divide(i.quotient, columns), row = divide(at.quotient, rows);
     return {row.quotient, row.rest, at.rest, i.rest};
 }
 
-struct span {
+struct cuda_pool_span {
     int64_t first, end;
 };
 
-// What of the window of output i lies in the image.
-static __device__ struct span window_at(const struct ops_pool_shape &s, int64_t i, int64_t in)
+// The part of the window of output i that lies in the image.
+static __device__ struct cuda_pool_span window_at(const struct ops_pool_shape &s, int64_t i,
+                                                  int64_t in)
 {
     int64_t first = i * s.stride - s.padding, end = first + s.kernel;
     return {first < 0 ? 0 : first, end > in ? in : end};
 }
 
-template <int N> using places = pack<int32_t, N>; // in the image
+template <int N> using places = pack<int32_t, N>; // offsets in the image
 
-// The first maximum of a window, by the rule that NaN is larger than any number.
+// The first maximum of a window; NaN is larger than any number.
 template <int N> struct maximum {
     float value[N];
     places<N> at;
@@ -106,10 +109,10 @@ template <typename T, int N>
 static __global__ void maximum_kernel(struct ops_pool p, const T *x, T *y)
 {
     const struct ops_pool_shape &s = p.shape;
-    struct place o = my_place<N>(p.rows, p.columns, s.channels);
+    struct pool_position o = thread_position<N>(p.rows, p.columns, s.channels);
     if (o.sample >= s.samples)
         return;
-    struct span v = window_at(s, o.row, s.height), h = window_at(s, o.column, s.width);
+    struct cuda_pool_span v = window_at(s, o.row, s.height), h = window_at(s, o.column, s.width);
     struct maximum<N> m = {
     };
     x += o.sample * s.height * s.width * s.channels + o.channel;
@@ -124,7 +127,7 @@ static __global__ void maximum_kernel(struct ops_pool p, const T *x, T *y)
     for (int k = 0; k < N; k++)
         if (p.relu) {
             m.at.at[k] = m.value[k] > 0.0f ? m.at.at[k] : -1;
-            m.value[k] = m.value[k] < 0.0f ? 0.0f : m.value[k]; // NaN stays
+            m.value[k] = m.value[k] < 0.0f ? 0.0f : m.value[k]; // NaN stays NaN
         }
     store<N>(m.value, y + out);
     *reinterpret_cast<places<N> *>(p.maxima + out) = m.at;
@@ -134,10 +137,10 @@ template <typename T, int N>
 static __global__ void average_kernel(struct ops_pool p, const T *x, T *y)
 {
     const struct ops_pool_shape &s = p.shape;
-    struct place o = my_place<N>(p.rows, p.columns, s.channels);
+    struct pool_position o = thread_position<N>(p.rows, p.columns, s.channels);
     if (o.sample >= s.samples)
         return;
-    struct span v = window_at(s, o.row, s.height), h = window_at(s, o.column, s.width);
+    struct cuda_pool_span v = window_at(s, o.row, s.height), h = window_at(s, o.column, s.width);
     float sum[N] = {}, share = 1.0f / (float)((v.end - v.first) * (h.end - h.first));
     x += o.sample * s.height * s.width * s.channels + o.channel;
     for (int64_t i = v.first; i < v.end; i++)
@@ -169,15 +172,16 @@ extern "C" void ops_pool_forward(struct ops_pool *p, const real *x, real *y)
     DISPATCH(T, forward<T>(p, reals<T>(x), reals<T>(y)));
 }
 
-// The outputs in whose windows place i lies.
-static __device__ struct span windows_of(const struct ops_pool_shape &s, int64_t i, int64_t outputs)
+// The outputs whose windows contain place i.
+static __device__ struct cuda_pool_span windows_of(const struct ops_pool_shape &s, int64_t i,
+                                                   int64_t outputs)
 {
     int64_t last = divide(i + s.padding, s.stride).quotient, before = i + s.padding - s.kernel;
     int64_t first = before < 0 ? 0 : divide(before, s.stride).quotient + 1;
     return {first, last < outputs ? last + 1 : outputs};
 }
 
-// What of the gradient of the output at (row, column) comes to the place at `at` of the image.
+// The share of the place at `at` in the gradient of the output at (row, column).
 template <typename T, int N>
 static __device__ void add_gradient(const struct ops_pool &p, int64_t row, int64_t column,
                                     int64_t out, int32_t at, const T *dy, float *sum)
@@ -186,7 +190,7 @@ static __device__ void add_gradient(const struct ops_pool &p, int64_t row, int64
     float d[N], share = 0;
     load<N>(dy + out, d);
     if (!p.maxima) {
-        struct span v = window_at(s, row, s.height), h = window_at(s, column, s.width);
+        struct cuda_pool_span v = window_at(s, row, s.height), h = window_at(s, column, s.width);
         share = 1.0f / (float)((v.end - v.first) * (h.end - h.first));
     }
     if (!p.maxima)
@@ -203,10 +207,10 @@ template <typename T, int N>
 static __global__ void backward_kernel(struct ops_pool p, const T *dy, T *dx)
 {
     const struct ops_pool_shape &s = p.shape;
-    struct place o = my_place<N>(s.height, s.width, s.channels);
+    struct pool_position o = thread_position<N>(s.height, s.width, s.channels);
     if (o.sample >= s.samples)
         return;
-    struct span v = windows_of(s, o.row, p.rows), h = windows_of(s, o.column, p.columns);
+    struct cuda_pool_span v = windows_of(s, o.row, p.rows), h = windows_of(s, o.column, p.columns);
     int64_t at = (o.row * s.width + o.column) * s.channels;
     float sum[N] = {};
     for (int64_t i = v.first; i < v.end; i++)

@@ -6,7 +6,7 @@ extern "C" {
 
 enum { THREADS = 256 };
 
-// table: [context, 2, head / 2], cosines and sines of a place.
+// table: [context, 2, head / 2], cosines and sines of a position.
 static int64_t pairs_of(const struct ops_rotary *s)
 {
     return s->width / s->heads / 2;
@@ -34,16 +34,16 @@ extern "C" void ops_rotary_table(const struct ops_rotary *s, float *table)
            s->base, table);
 }
 
-// A thread turns N pairs of a head; the heads of the queries come first, then those of the keys.
+// A thread rotates N pairs of a head; the heads of the queries come first, then those of the keys.
 template <typename T, int N>
 static __global__ void turn_kernel(struct ops_rotary s, int64_t pairs, const float *table,
                                    float direction, T *qkv)
 {
-    struct divided i = divide(((int64_t)blockIdx.x * THREADS + threadIdx.x) * N, s.width);
-    int64_t row = i.quotient; // it has 2 heads * pairs = width pairs
+    struct quotient i = divide(((int64_t)blockIdx.x * THREADS + threadIdx.x) * N, s.width);
+    int64_t row = i.quotient; // a row has 2 heads * pairs = width pairs
     if (row >= s.samples * s.context)
         return;
-    struct divided head = divide(i.rest, pairs);
+    struct quotient head = divide(i.rest, pairs);
     const float *cosines = table + divide(row, s.context).rest * 2 * pairs + head.rest;
     T *first = qkv + row * 3 * s.width + head.quotient * 2 * pairs + head.rest;
     float a[N], b[N], turned[N];

@@ -1,12 +1,12 @@
-// Layer norm, and RMS norm, which is the same about zero instead of the mean (`centred`). The
-// sums of a backward pass use the workspace.
+// Layer norm and RMS norm (the same about zero instead of the mean: `centred` is false). The sums
+// of a backward pass use the workspace.
 //
-// Forward a row belongs to a warp, whose lanes go through it in packs; what they read again comes
-// from the cache. Backward a row that a warp can hold in its registers belongs to a warp, a wider
-// one to as many warps of a block as it is wide. They go down a strip of rows and keep the sums of
-// their columns, the gradients of gain and bias, in shared memory or in registers, so that x and dy
-// come from memory once. A row too wide for a block is cut into segments of columns, each of which
-// reads all of the row for its means. All of that follows from the shape alone.
+// Forward, a row belongs to a warp, whose lanes read it in packs; repeated reads come from the
+// cache. Backward, a row that fits into the registers of a warp belongs to a warp; a wider one to
+// several warps of a block. They walk down a strip of rows and keep the sums of their columns (the
+// gradients of gain and bias) in shared memory or in registers, so x and dy are read from memory
+// once. A row too wide for a block is cut into segments of columns; each segment reads the whole
+// row for its means. All of this follows from the shape alone.
 #include "trainer/ops/cuda/kernels/column_sums.h"
 
 extern "C" {
@@ -17,14 +17,14 @@ enum {
     ROW_THREADS = 256,
     ROW_WARPS = ROW_THREADS / WARP,
     ROW_LANE = 16,                                // columns whose sums a thread keeps
-    ROW_STRIPS = 264,                             // at most: two on each of 132 multiprocessors
+    ROW_STRIPS = 264,                             // maximum: two on each of 132 multiprocessors
     ROW_HELD = 4,                                 // packs of a row that a lane can hold
-    ROW_PARTIAL = CUDA_WORKSPACE_BYTES / (2 * 8), // sums of a kind, of all strips
+    ROW_PARTIAL = CUDA_WORKSPACE_BYTES / (2 * 8), // sums of one kind, over all strips
 };
 
 #define ROW_EPSILON 1e-5f
 
-// --- forward: of x, or where `add` is given of their sum, which goes to `sum` (may be x or add)
+// --- forward: of x, or with `add` of x + add, which is written to `sum` (may be x or add)
 
 template <typename T> struct row_forward {
     int64_t rows, width;
@@ -35,7 +35,7 @@ template <typename T> struct row_forward {
     float *statistics;
 };
 
-// As whoever reads the sum sees it, so rounded.
+// The sum rounded, as later readers see it.
 template <typename T, int N> __device__ inline void load_sum(const T *x, const T *add, float *v)
 {
     load<N>(x, v);
@@ -101,29 +101,29 @@ template <typename T, bool centred> static void row_norm_forward(const struct ro
 }
 
 // --- backward: with h the normalised x and g = dy * gain,
-// dx = (g - mean(g) - h mean(g h)) / deviation; about zero without the first mean.
+// dx = (g - mean(g) - h mean(g h)) / deviation; for RMS norm without mean(g).
 
 template <typename T> struct row_backward {
     int64_t rows, width;
     const T *x, *gain;
     const float *statistics;
     const T *dy;
-    T *dx; // NULL: not wanted
+    T *dx; // may be NULL
     bool add;
     float *dgain, *dbias; // dbias may be NULL
 };
 
 struct row_strips {
-    int lanes, groups; // threads to a row, in whole warps, and rows that a block has at once
-    int64_t strip;     // rows of a block
+    int lanes, groups; // threads per row, in whole warps; rows that a block handles together
+    int64_t strip;     // rows per block
     unsigned segments, count;
 };
 
-// At least so many rows of a block at once, as far as its threads suffice.
+// Chooses at least so many rows per block, as far as its threads suffice.
 static inline struct row_strips row_strips_of(int64_t rows, int64_t width, int groups)
 {
     struct row_strips s = {WARP, ROW_WARPS, 0, 1, 1};
-    int64_t most = ROW_PARTIAL / width; // never less than 32
+    int64_t most = ROW_PARTIAL / width; // at least 32
     for (; s.groups > groups && s.lanes * ROW_LANE < width; s.groups /= 2)
         s.lanes *= 2;
     if (most > ROW_STRIPS)
@@ -134,7 +134,7 @@ static inline struct row_strips row_strips_of(int64_t rows, int64_t width, int g
     return s;
 }
 
-// Two sums over those who have a row; all of the block are there.
+// Two sums over the threads of a row; all threads of the block must call it.
 static __device__ inline void row_sum(int lanes, float *a, float *b)
 {
     __shared__ float part[2][ROW_WARPS];
@@ -157,12 +157,12 @@ static __device__ inline void row_sum(int lanes, float *a, float *b)
     __syncthreads();
 }
 
-// Where a thread is: its row, if there is one, and what is known of it.
+// The position of a thread: its row, if there is one, and the row's statistics.
 struct row_place {
     bool there;
     int64_t row;
     float mean, scale;
-    float g, gh; // means over the row, of g and g h
+    float g, gh; // means of g and g h over the row
 };
 
 template <typename T, int N, bool centred>
@@ -186,12 +186,12 @@ static __device__ void row_means(const struct row_backward<T> &b, int lanes, str
     at->gh = product / (float)b.width;
 }
 
-// The sums of a thread's columns, N in a pack.
+// The sums of a thread's columns, N per pack.
 template <int N> struct row_sums {
     float gain[ROW_LANE / N][N], bias[ROW_LANE / N][N];
 };
 
-// One row of a thread's columns: their gradients, and what they add to the sums.
+// Handles a thread's columns in one row: their gradients, and their terms of the sums.
 template <typename T, int N, bool centred>
 static __device__ void row_columns(const struct row_backward<T> &b, const struct row_place &at,
                                    int64_t first, int64_t step, struct row_sums<N> *sums)
@@ -221,12 +221,12 @@ static __device__ void row_columns(const struct row_backward<T> &b, const struct
     }
 }
 
-// The sums of a block's groups, one after the other, to partial[strips, 2, width].
+// Adds the sums of a block's groups in order and writes partial[strips, 2, width].
 template <int N>
 static __device__ void row_fold(const struct row_strips &s, int64_t width, int64_t first,
                                 int64_t step, const struct row_sums<N> &sums, double *partial)
 {
-    __shared__ float so_far[2 * ROW_LANE][ROW_THREADS / 2]; // of two groups at least
+    __shared__ float so_far[2 * ROW_LANE][ROW_THREADS / 2]; // for at least two groups
     int lane = (int)threadIdx.x % s.lanes, group = (int)threadIdx.x / s.lanes;
     partial += (int64_t)blockIdx.y * 2 * width;
     for (int at = 0; at < s.groups; at++) {
@@ -271,7 +271,7 @@ static __global__ void __launch_bounds__(ROW_THREADS, 2)
     row_fold<N>(s, b.width, first, step, sums, partial);
 }
 
-// A warp's row in registers: HELD packs of each lane, WARP packs apart; what is not there is zero.
+// A row in the registers of a warp: HELD packs per lane, WARP packs apart; missing packs are zero.
 template <typename T, int HELD> struct held_row {
     pack<T, PACK<T>> x[HELD], dy[HELD], old[HELD];
 };
@@ -321,7 +321,7 @@ static __device__ void held_means(const struct row_backward<T> &b,
     at->gh = warp_sum(product) / (float)b.width;
 }
 
-// The sums of a lane's columns, of gain and of bias, four at a time; shared, for each warp apart.
+// The sums of a lane's columns, of gain and of bias, four at a time; in shared memory, per warp.
 template <int N, int HELD> struct held_sums {
     pack<float, 4> of[2][HELD][N / 4][WARP];
 };
@@ -364,7 +364,7 @@ static __device__ void held_columns(const struct row_backward<T> &b,
     }
 }
 
-// The sums of a block's warps, from the first to the last, to partial[strips, 2, width].
+// Adds the sums of a block's warps in order and writes partial[strips, 2, width].
 template <int N, int HELD>
 static __device__ void held_fold(int64_t width, const struct held_sums<N, HELD> *sums,
                                  double *partial)
@@ -397,7 +397,7 @@ static __global__ void __launch_bounds__(ROW_THREADS, 2)
     for (int64_t row = first + threadIdx.x / WARP; row < end; row += ROW_WARPS) {
         struct held_row<T, HELD> r = next;
         struct row_place at = {true, row, 0, 0, 0, 0};
-        hold_row<T, HELD>(b, row + ROW_WARPS, end, &next); // on its way while this one is done
+        hold_row<T, HELD>(b, row + ROW_WARPS, end, &next); // loads while this row is processed
         at.mean = centred ? b.statistics[2 * row] : 0.0f;
         at.scale = b.statistics[centred ? 2 * row + 1 : row];
         if (b.dx)

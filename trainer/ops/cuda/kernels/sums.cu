@@ -1,8 +1,8 @@
 #include "trainer/ops/cuda/kernels/vectors.h"
 
-enum { THREADS = 128 }; // a warp for each sample
+enum { THREADS = 128 }; // one warp per sample
 
-// The sum of a sample, to all lanes of its warp, whose number in the grid is the sample's.
+// The sum of a sample, in all lanes of its warp; the warp's number in the grid is the sample's.
 template <typename V, typename X>
 static __device__ V sum_of_sample(int64_t sample, int64_t positions, const X *x)
 {

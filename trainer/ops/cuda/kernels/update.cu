@@ -1,4 +1,4 @@
-// One launch for all units of a table, a block for each: tensors of all sizes go together.
+// One launch for all units of a table, with one block per unit, so tensors of all sizes share it.
 #include "trainer/ops/cuda/kernels/vectors.h"
 
 #include <stdlib.h>
@@ -8,14 +8,14 @@ extern "C" {
 }
 
 enum { THREADS = 256, WARPS = THREADS / WARP };
-enum { GRADIENTS, WEIGHTS, DIRECTIONS, KINDS }; // of sums
+enum { GRADIENTS, WEIGHTS, DIRECTIONS, KINDS }; // kinds of sums
 
 struct ops_units {
     size_t count;
     int tensors;
-    struct ops_unit *units;     // [count] in the device's memory,
-    struct ops_tensor *numbers; // [tensors] as well: of the last call
-    double *sums;               // [KINDS, count] as well
+    struct ops_unit *units;     // [count] in device memory
+    struct ops_tensor *numbers; // [tensors] in device memory, of the last call
+    double *sums;               // [KINDS, count] in device memory
 };
 
 extern "C" void ops_units_free(struct ops_units *u)
@@ -51,14 +51,15 @@ extern "C" int ops_units_new(const struct ops_unit *units, size_t count, int ten
     return 0;
 }
 
-// A block's unit with its part of the blocks.
-struct work {
+// A block's unit and its parts of the parameter, gradient and state blocks.
+struct unit_blocks {
     size_t count;
     struct ops_tensor tensor;
     struct ops_blocks at;
 };
 
-static __device__ struct work my_work(const struct ops_units &u, const struct ops_blocks &b)
+static __device__ struct unit_blocks block_unit(const struct ops_units &u,
+                                                const struct ops_blocks &b)
 {
     struct ops_unit t = u.units[blockIdx.x];
     return {t.count,
@@ -66,7 +67,7 @@ static __device__ struct work my_work(const struct ops_units &u, const struct op
             {b.p + t.at, b.g + t.at, b.m ? b.m + t.at : NULL, b.v ? b.v + t.at : NULL}};
 }
 
-// The sum of all threads' sums, as the block's unit's.
+// Adds the sums of all threads and stores the result for the block's unit.
 static __device__ void end_sum(const struct ops_units &u, int kind, double sum)
 {
     __shared__ double part[WARPS];
@@ -75,7 +76,7 @@ static __device__ void end_sum(const struct ops_units &u, int kind, double sum)
         u.sums[kind * u.count + blockIdx.x] = sum;
 }
 
-// Those that are wanted, to the host.
+// Downloads the requested sums to the host.
 static void download_sums(const struct ops_units *u, const struct ops_squares *wanted)
 {
     double *const to[KINDS] = {wanted->gradients, wanted->weights, wanted->directions};
@@ -91,7 +92,7 @@ static __device__ double square(float x)
 
 static __global__ void measure_kernel(struct ops_units u, struct ops_blocks b)
 {
-    struct work w = my_work(u, b);
+    struct unit_blocks w = block_unit(u, b);
     double gradients = 0, weights = 0;
     for (size_t i = threadIdx.x; i < w.count; i += THREADS) {
         gradients += square(w.at.g[i]);
@@ -111,7 +112,7 @@ extern "C" void ops_units_measure(struct ops_units *u, const struct ops_blocks *
     download_sums(u, &wanted);
 }
 
-// --- the rules, for one parameter: its new value, of its own and its gradient's
+// --- the rules, for one parameter: its new value from its old value and its gradient
 
 static __device__ float follow_momentum(const struct ops_update &s, const struct ops_tensor &t,
                                         float p, float g, float *m)
@@ -161,7 +162,7 @@ static __device__ float follow(const struct ops_update &s, const struct ops_tens
     case OPS_ADAM:
     case OPS_ADAMW:
         return follow_adam(s, t, p, g, m, v);
-    case OPS_LAMB: // its step follows when norms are known
+    case OPS_LAMB: // ops_units_apply() does its step, when the norms are known
         add_moments(s, g * s.scale, m, v);
         break;
     }
@@ -171,7 +172,7 @@ static __device__ float follow(const struct ops_update &s, const struct ops_tens
 static __global__ void update_kernel(struct ops_units u, struct ops_update step,
                                      struct ops_blocks b)
 {
-    struct work w = my_work(u, b);
+    struct unit_blocks w = block_unit(u, b);
     double gradients = 0, weights = 0, directions = 0;
     for (size_t i = threadIdx.x; i < w.count; i += THREADS) {
         float p = w.at.p[i], g = w.at.g[i];
@@ -210,7 +211,7 @@ extern "C" void ops_units_update(struct ops_units *u, const struct ops_update *s
 
 static __global__ void apply_kernel(struct ops_units u, struct ops_update step, struct ops_blocks b)
 {
-    struct work w = my_work(u, b);
+    struct unit_blocks w = block_unit(u, b);
     if (w.tensor.statistic > 0)
         return;
     for (size_t i = threadIdx.x; i < w.count; i += THREADS)

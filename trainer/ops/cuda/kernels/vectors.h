@@ -1,5 +1,5 @@
-// What kernels share: numbers in packs of 16 bytes, sums over a warp and a block. All arithmetic is
-// in float, whatever the reals are. Included by .cu files only; needs no memory of its own.
+// Helpers of kernels: vectorised loads and stores of 16 bytes ("packs"), sums over a warp and a
+// block. All arithmetic is in float, for either type of reals. Included by .cu files only.
 #ifndef MUSTER_TRAINER_OPS_CUDA_KERNELS_VECTORS_H
 #define MUSTER_TRAINER_OPS_CUDA_KERNELS_VECTORS_H
 
@@ -8,7 +8,7 @@
 enum { WARP = 32 };
 static const unsigned whole_warp = 0xffffffffu;
 
-template <typename T> constexpr int PACK = 16 / (int)sizeof(T); // numbers that one load brings
+template <typename T> constexpr int PACK = 16 / (int)sizeof(T); // numbers of a 16-byte load
 
 template <typename T, int N> struct alignas(N * sizeof(T)) pack {
     T at[N];
@@ -34,7 +34,7 @@ static __device__ inline void put(__nv_bfloat16 *to, float x)
     *to = __float2bfloat16_rn(x);
 }
 
-// N numbers at an address that is a multiple of their size.
+// Loads N numbers from an address that is a multiple of their size.
 template <int N, typename T> __device__ inline void load(const T *from, float *v)
 {
     pack<T, N> p = *reinterpret_cast<const pack<T, N> *>(from);
@@ -52,8 +52,7 @@ template <int N, typename T> __device__ inline void store(const float *v, T *to)
     *reinterpret_cast<pack<T, N> *>(to) = p;
 }
 
-// The same where only `count` numbers are left, or the address is no multiple (`aligned`); what is
-// not there is zero.
+// The same if only `count` numbers remain or the address is not aligned; missing numbers are zero.
 template <int N, typename T>
 __device__ inline void load_some(const T *from, int64_t count, bool aligned, float *v)
 {
@@ -79,7 +78,7 @@ __device__ inline void store_some(const float *v, int64_t count, bool aligned, T
             put(to + k, v[k]);
 }
 
-// PACKED(T, N, in_packs, f<T, N>(...)) does that with N the numbers of a pack of T, or with 1.
+// PACKED(T, N, in_packs, f<T, N>(...)) runs the call with N the numbers of a pack of T, or with 1.
 #define PACKED(T, N, in_packs, ...)                                                                \
     do {                                                                                           \
         if (in_packs) {                                                                            \
@@ -91,13 +90,13 @@ __device__ inline void store_some(const float *v, int64_t count, bool aligned, T
         }                                                                                          \
     } while (0)
 
-// Whether packs of 16 bytes may be loaded there; NULL is fine.
+// Whether the address allows 16-byte loads; NULL does.
 static inline bool is_aligned(const void *p)
 {
     return (uintptr_t)p % 16 == 0;
 }
 
-// Every lane gets the same bits: each step adds two numbers, whose order does not matter.
+// Every lane receives the same bits: each step adds two numbers, whose order does not matter.
 template <typename V> __device__ inline V warp_sum(V v)
 {
 #pragma unroll
@@ -116,12 +115,12 @@ static __device__ inline float warp_maximum(float v)
     return v;
 }
 
-// a = quotient * b + rest, of numbers that are not negative; most are short, and quick to divide.
-struct divided {
+// a = quotient * b + rest for non-negative numbers. Most fit into 32 bits and are divided faster.
+struct quotient {
     int64_t quotient, rest;
 };
 
-static __device__ inline struct divided divide(int64_t a, int64_t b)
+static __device__ inline struct quotient divide(int64_t a, int64_t b)
 {
     if ((uint64_t)(a | b) >> 32 == 0) {
         uint32_t quotient = (uint32_t)a / (uint32_t)b;
@@ -131,8 +130,8 @@ static __device__ inline struct divided divide(int64_t a, int64_t b)
     return {quotient, a - quotient * b};
 }
 
-// Sum over a block of whole warps, to all of its threads. `part` is shared, a number for each warp;
-// it may be used again at once.
+// Sum over a block of whole warps, returned to all threads. `part` is shared memory, one number per
+// warp; it may be reused at once.
 template <typename V> __device__ inline V block_sum(V v, V *part)
 {
     v = warp_sum(v);

@@ -1,11 +1,12 @@
-// Causal attention by cuDNN where it can: bf16, no dropout (its draws would be others), a width of
-// a head that its fused kernels know. All else is done by attention.h's kernels. Both save the same
-// numbers from forward to backward, so that either may follow the other.
+// Causal attention by cuDNN where it can: bf16, no dropout (cuDNN would draw other random numbers),
+// and head widths that its fused kernels support. The kernels of attention.h do the rest. Both save
+// the same numbers from forward to backward, so that the two passes may use different ones.
 //
-// cuDNN knows attention by the graph of its operations, put together as it documents them, and
-// makes one kernel of it forward and few backward. Its fastest gradient of queries is summed up by
-// atomics, and varies. The one that does not keeps the gradient of all scores, two bytes each;
-// where that is too much our kernels do it, which keep none.
+// cuDNN recognises attention by the graph of its operations, built as its documentation describes,
+// and makes one kernel for the forward pass and a few for the backward pass. Its fastest gradient
+// of the queries uses atomic sums and is not deterministic. The deterministic one stores the
+// gradient of all scores, two bytes each; if that takes too much memory, our kernels are used,
+// which store none.
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -20,24 +21,24 @@ extern "C" {
 
 enum { QUERY = 1, KEY, VALUE, Y, STATISTICS, DY, DQUERY, DKEY, DVALUE, DOTS, SCALE, HIDDEN, ONE };
 
-// Of these bytes, for scores of a micro-batch, at most.
+// The limit for the scores of a micro-batch, in bytes.
 static const int64_t scores_max = (int64_t)4 << 30;
 
-// Plans are few, one for each attention of the models in this process, and made when first asked
-// for: an attention has no object of its own to keep them.
+// Plans are few, one for each attention of the models in this process. They are created at first
+// use, because an attention has no object that could own them.
 struct attention_plans {
     struct ops_attention shape;
-    struct graph_plan forward, backward; // no plan: our kernels
+    struct graph_plan forward, backward; // plan NULL: use our kernels
     struct attention_plans *next;
 };
 static struct attention_plans *made;
 
-// Layouts of one attention.
-struct layouts {
+// The tensor layouts of one attention.
+struct attention_layouts {
     struct graph_layout head, turned, out, scores, scores_turned, row;
 };
 
-static struct layouts layouts_of(const struct ops_attention *s)
+static struct attention_layouts layouts_of(const struct ops_attention *s)
 {
     int64_t b = s->samples, h = s->heads, t = s->context, w = s->width, d = w / h;
     return {
@@ -50,7 +51,7 @@ static struct layouts layouts_of(const struct ops_attention *s)
     };
 }
 
-// A tensor within the graph: mode(x, b).
+// An intermediate tensor: mode(x, b).
 static graph_node mapped(struct graph *g, cudnnPointwiseMode_t mode, const struct graph_layout *l,
                          graph_node x, graph_node b)
 {
@@ -59,8 +60,8 @@ static graph_node mapped(struct graph *g, cudnnPointwiseMode_t mode, const struc
     return y;
 }
 
-static graph_node reduced(struct graph *g, cudnnReduceTensorOp_t op, const struct layouts *l,
-                          graph_node x)
+static graph_node reduced(struct graph *g, cudnnReduceTensorOp_t op,
+                          const struct attention_layouts *l, graph_node x)
 {
     graph_node y = graph_tensor(g, &l->row, CUDNN_DATA_FLOAT, 0);
     graph_reduce(g, op, x, y);
@@ -74,8 +75,8 @@ static graph_node product(struct graph *g, const struct graph_layout *l, graph_n
     return c;
 }
 
-// Scores of keys after their query are hidden.
-static graph_node masked(struct graph *g, const struct layouts *l, graph_node x)
+// Masks the scores of keys that come after their query.
+static graph_node masked(struct graph *g, const struct attention_layouts *l, graph_node x)
 {
     graph_node row = graph_tensor(g, &l->scores, CUDNN_DATA_INT32, 0);
     graph_node column = graph_tensor(g, &l->scores, CUDNN_DATA_INT32, 0);
@@ -91,9 +92,9 @@ static graph_node masked(struct graph *g, const struct layouts *l, graph_node x)
 
 static int compile_forward(const struct ops_attention *s, struct graph_plan *out, struct error *e)
 {
-    struct layouts l = layouts_of(s);
+    struct attention_layouts l = layouts_of(s);
     struct graph g = {};
-    if (s->context == 1) // it would be taken, and come out wrong
+    if (s->context == 1) // cuDNN would accept it and compute wrong results
         return error_set(e, ERR_INVALID, "cuDNN does not support a context of 1");
     graph_node query = graph_tensor(&g, &l.head, CUDNN_DATA_BFLOAT16, QUERY);
     graph_node key = graph_tensor(&g, &l.turned, CUDNN_DATA_BFLOAT16, KEY);
@@ -116,7 +117,7 @@ static int compile_forward(const struct ops_attention *s, struct graph_plan *out
     return rc;
 }
 
-static graph_node turned(struct graph *g, const struct layouts *l, graph_node x)
+static graph_node turned(struct graph *g, const struct attention_layouts *l, graph_node x)
 {
     graph_node y = graph_tensor(g, &l->scores_turned, CUDNN_DATA_BFLOAT16, 0);
     graph_reshape(g, x, y);
@@ -125,7 +126,7 @@ static graph_node turned(struct graph *g, const struct layouts *l, graph_node x)
 
 static int compile_backward(const struct ops_attention *s, struct graph_plan *out, struct error *e)
 {
-    struct layouts l = layouts_of(s);
+    struct attention_layouts l = layouts_of(s);
     struct graph g = {};
     graph_node query = graph_tensor(&g, &l.head, CUDNN_DATA_BFLOAT16, QUERY);
     graph_node key = graph_tensor(&g, &l.turned, CUDNN_DATA_BFLOAT16, KEY);
@@ -167,8 +168,8 @@ static bool is_same(const struct ops_attention *a, const struct ops_attention *b
            a->width == b->width;
 }
 
-// Gradients that versions of cuDNN take and get wrong, as its makers say of them: both releases of
-// 9.10, and up to 9.15 sequences that are no multiple of a tile.
+// Gradients that versions of cuDNN accept and compute wrongly, according to its release notes: all
+// in both releases of 9.10, and up to 9.15 those of sequences that are not a multiple of a tile.
 static bool is_sound_backward(const struct ops_attention *s)
 {
     enum { TILE = 128 };
@@ -176,30 +177,31 @@ static bool is_sound_backward(const struct ops_attention *s)
     return version != 91000 && version != 91001 && (version > 91500 || s->context % TILE == 0);
 }
 
-// Heads that cuDNN is known to have kernels for: where it gives none, something is amiss, and a
-// model trains several times more slowly than it could.
+// Head widths for which cuDNN is known to have kernels. If it finds none for them, the log contains
+// a warning, because the model trains several times more slowly than possible.
 static void tell_slow(const struct ops_attention *s, const char *what, const struct error *e)
 {
     enum { UNIT = 8, WIDEST = 128 };
     int64_t width = s->width / s->heads;
     if (s->context > 1 && width % UNIT == 0 && width <= WIDEST)
-        log_warn("attention by our own kernels, which are slow",
+        log_warn("attention uses our own kernels, which are slow",
                  "pass=%s heads=%lld width=%lld "
                  "why=\"%s\"",
                  what, (long long)s->heads, (long long)s->width, e->text);
     else
-        log_info("attention by our own kernels", "pass=%s heads=%lld width=%lld why=\"%s\"", what,
+        log_info("attention uses our own kernels", "pass=%s heads=%lld width=%lld why=\"%s\"", what,
                  (long long)s->heads, (long long)s->width, e->text);
 }
 
 static int make_backward(const struct ops_attention *s, struct graph_plan *out, struct error *e)
 {
     if (!is_sound_backward(s))
-        return error_set(e, ERR_VERSION, "cuDNN %zu gets a context of %lld wrong; update it",
+        return error_set(e, ERR_VERSION,
+                         "cuDNN %zu computes a context of %lld wrongly; update cuDNN",
                          cudnnGetVersion(), (long long)s->context);
     int rc = compile_backward(s, out, e);
     if (!rc && out->workspace > scores_max) {
-        rc = error_set(e, ERR_NO_MEMORY, "it would take %lld MiB for the gradient of scores",
+        rc = error_set(e, ERR_NO_MEMORY, "it would need %lld MiB for the gradient of the scores",
                        (long long)(out->workspace >> 20));
         graph_plan_free(out);
     }
@@ -219,7 +221,7 @@ static struct attention_plans *make_plans(const struct ops_attention *s)
     return made = p;
 }
 
-// What cuDNN has for this shape; NULL: nothing.
+// cuDNN's plans for this shape; NULL: none.
 static const struct attention_plans *plans_of(const struct ops_attention *s)
 {
     struct attention_plans *p = made;
@@ -230,7 +232,7 @@ static const struct attention_plans *plans_of(const struct ops_attention *s)
     return p ? p : make_plans(s);
 }
 
-void attention_forget_plans(void)
+void attention_free_plans(void)
 {
     while (made) {
         struct attention_plans *p = made;
@@ -241,32 +243,34 @@ void attention_forget_plans(void)
     }
 }
 
-// A number for each query: what is saved, and in scratch the dots, before cuDNN's workspace.
+// The number of queries: the size of `saved`, and of the dots in `scratch` before cuDNN's
+// workspace.
 static int64_t queries(const struct ops_attention *s)
 {
     return s->samples * s->heads * s->context;
 }
 
-static int64_t dots_room(const struct ops_attention *s)
+static int64_t dots_floats(const struct ops_attention *s)
 {
     return ceil_div(queries(s), 64) * 64;
 }
 
-int64_t ops_attention_saved(const struct ops_attention *s, double rate)
+int64_t ops_attention_saved_floats(const struct ops_attention *s, double rate)
 {
-    (void)rate; // draws are made again
+    (void)rate; // the backward pass computes the dropout mask again
     must(attention_kernel_fits(s));
-    must(attention_kernel_saved(s) == queries(s));
+    must(attention_kernel_saved_floats(s) == queries(s));
     return queries(s);
 }
 
-int64_t ops_attention_scratch(const struct ops_attention *s)
+int64_t ops_attention_scratch_floats(const struct ops_attention *s)
 {
     const struct attention_plans *p = plans_of(s);
-    int64_t ours = attention_kernel_scratch(s), theirs = 0;
+    int64_t ours = attention_kernel_scratch_floats(s), theirs = 0;
     if (p && p->forward.plan) {
-        int64_t forward = graph_room(&p->forward), backward = graph_room(&p->backward);
-        theirs = dots_room(s) + (forward > backward ? forward : backward);
+        int64_t forward = graph_workspace_floats(&p->forward),
+                backward = graph_workspace_floats(&p->backward);
+        theirs = dots_floats(s) + (forward > backward ? forward : backward);
     }
     return theirs > ours ? theirs : ours;
 }
@@ -324,5 +328,5 @@ void ops_attention_backward(const struct ops_attention *s, const struct ops_drop
         {HIDDEN, &hidden},
         {ONE, &one},
     };
-    graph_run(&p->backward, arguments, 13, scratch + dots_room(s), "ops_attention_backward");
+    graph_run(&p->backward, arguments, 13, scratch + dots_floats(s), "ops_attention_backward");
 }

@@ -1,11 +1,12 @@
-// Convolutions by cuDNN, images as they lie (NHWC). Its kernels want the weights of an output
-// together, ours have an output's numbers furthest apart: they are turned round once when they have
-// changed (ops_conv_reorder_weights()), and so is their gradient, at each call.
+// Convolutions by cuDNN with images in NHWC. Its kernels want the weights of an output channel
+// together, while in our layout they are furthest apart. The weights are reordered once after they
+// have changed (ops_conv_reorder_weights()), and their gradient at each call.
 //
-// Its kernels take channels by eights. A convolution of pixels, which has three, that moves by two
-// is folded: four pixels, two by two, become one of all their channels, so that a kernel of 7x7 is
-// one of 4x4 that moves by one, and nearly no product is of a channel that is not there. It sees
-// one row and column more, with weights of zero: NaN may reach a place beside its own.
+// cuDNN's kernels process channels in groups of eight. A convolution of pixels (three channels)
+// with stride 2 is therefore folded: 2x2 pixels become one place with all their channels. Then a
+// 7x7 kernel becomes a 4x4 kernel with stride 1, and few products involve padding channels. The
+// folded kernel sees one more row and column, with weights of zero: NaN may reach a neighbouring
+// place.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,21 +23,21 @@ extern "C" {
 enum { X = 1, W, Y }; // tensors of a plan
 enum { TILE = 32, TILE_ROWS = 8 };
 
-// The image's places, each of `channels`, and the kernel's, both folded two by two.
-struct folding {
-    int64_t rows, columns, channels; // channels 0: nothing is folded
+// A folded convolution: the image's places, with `channels` each, and the kernel.
+struct conv_folding {
+    int64_t rows, columns, channels; // channels 0: not folded
     int64_t kernel;
-    int64_t border; // places before the image's first
-    int64_t shift;  // of the kernel's first row and column within two of the image's
+    int64_t border; // places before the first one of the image
+    int64_t shift;  // position of the kernel's first row and column within 2x2 pixels
 };
 
 struct ops_conv {
     struct ops_conv_shape shape;
-    int64_t rows, columns, weights; // of y; numbers of w
-    struct folding fold;
-    int64_t turned; // floats of scratch for the weights
-    int64_t folded; // .. for the image, after them; the plans' room follows
-    void *kept;     // the weights as cuDNN reads them, in the device's memory; NULL: not kept
+    int64_t rows, columns, weights; // rows and columns of y; number of weights
+    struct conv_folding fold;
+    int64_t reordered; // floats of scratch for the weights
+    int64_t folded;    // .. for the image, after the weights; cuDNN's workspace follows
+    void *kept;        // the reordered weights in device memory; NULL: reordered at each call
     const real *kept_of;
     struct graph_plan forward, data, gradient;
 };
@@ -46,14 +47,14 @@ static int64_t extent(int64_t in, const struct ops_conv_shape *s)
     return (in + 2 * s->padding - s->kernel) / s->stride + 1;
 }
 
-// cuDNN names sizes N, C, H, W whatever the layout is.
+// cuDNN orders sizes as N, C, H, W, whatever the memory layout is.
 static struct graph_layout image_layout(int64_t n, int64_t height, int64_t width, int64_t channels)
 {
     return {{n, channels, height, width},
             {height * width * channels, 1, width * channels, channels}};
 }
 
-static struct folding folding_of(const struct ops_conv *c, bool data_gradient)
+static struct conv_folding folding_of(const struct ops_conv *c, bool data_gradient)
 {
     enum { FOLDED_MAX = 16, UNIT = 8 };
     const struct ops_conv_shape *s = &c->shape;
@@ -72,7 +73,7 @@ static int compile_pass(struct ops_conv *c, cudnnBackendDescriptorType_t pass, c
                         struct graph_plan *out, struct error *e)
 {
     const struct ops_conv_shape *s = &c->shape;
-    const struct folding *f = &c->fold;
+    const struct conv_folding *f = &c->fold;
     struct graph_convolution convolution = {s->stride, s->padding};
     cudnnDataType_t reals = cuda_reals_are_bf16() ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
     struct graph_layout x = image_layout(s->samples, s->height, s->width, s->in);
@@ -104,7 +105,7 @@ int ops_conv_new(const struct ops_conv_shape *s, bool data_gradient, struct ops_
     c->weights = s->kernel * s->kernel * s->in / s->groups * s->out;
     c->fold = folding_of(c, data_gradient);
     int64_t folded = c->fold.kernel * c->fold.kernel * c->fold.channels * s->out;
-    c->turned = ceil_div(folded > c->weights ? folded : c->weights, 64) * 64;
+    c->reordered = ceil_div(folded > c->weights ? folded : c->weights, 64) * 64;
     folded = s->samples * c->fold.rows * c->fold.columns * c->fold.channels;
     c->folded = ceil_div(ops_floats_for_reals(folded), 64) * 64;
     int rc = compile_pass(c, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
@@ -134,15 +135,15 @@ void ops_conv_free(struct ops_conv *c)
     free(c);
 }
 
-int64_t ops_conv_scratch(const struct ops_conv *c)
+int64_t ops_conv_scratch_floats(const struct ops_conv *c)
 {
-    int64_t most = graph_room(&c->forward), data = graph_room(&c->data);
-    int64_t gradient = graph_room(&c->gradient);
+    int64_t most = graph_workspace_floats(&c->forward), data = graph_workspace_floats(&c->data);
+    int64_t gradient = graph_workspace_floats(&c->gradient);
     most = data > most ? data : most;
-    return c->turned + c->folded + (gradient > most ? gradient : most);
+    return c->reordered + c->folded + (gradient > most ? gradient : most);
 }
 
-// Number (in, out) of one place of the kernel of one group, as we keep it and as cuDNN does.
+// The index of weight (in, out) at one place of the kernel in one group, in our and cuDNN's layout.
 static __device__ int64_t our_place(int64_t slice, int64_t in, int64_t out, int64_t i, int64_t o)
 {
     return (slice * in + i) * out + o;
@@ -155,8 +156,8 @@ static __device__ int64_t their_place(int64_t slice, int64_t places, int64_t in,
     return ((group * out + o) * places + place) * in + i;
 }
 
-// To cuDNN's layout, or `back` to ours. A block turns a tile of one slice, a group's place of the
-// kernel, so that both sides are read and written along their rows.
+// Reorders to cuDNN's layout, or `back` to ours. A block transposes a tile of one slice (a group's
+// place of the kernel) in shared memory, so that reads and writes are contiguous.
 template <typename T, typename U, bool back>
 static __global__ void turn_kernel(int64_t slices, int64_t places, int64_t in, int64_t out,
                                    const T *from, U *to)
@@ -217,17 +218,17 @@ template <typename T> static void add_bias(int64_t n, int64_t width, const T *bi
            bias, y);
 }
 
-// --- folding
+// --- folding -------------------------------------------------------------------------------------
 
 enum { FOLD_THREADS = 256 };
 
-// A thread has a place of the folded image: its channels are those of two by two pixels, what lies
-// outside of the image is zero.
+// A thread computes one place of the folded image: the channels of 2x2 pixels. Pixels outside of
+// the image are zero.
 template <typename T>
-static __global__ void fold_kernel(struct ops_conv_shape s, struct folding f, const T *x, T *y)
+static __global__ void fold_kernel(struct ops_conv_shape s, struct conv_folding f, const T *x, T *y)
 {
     int64_t place = (int64_t)blockIdx.x * FOLD_THREADS + threadIdx.x;
-    struct divided at = divide(place, f.columns), row = divide(at.quotient, f.rows);
+    struct quotient at = divide(place, f.columns), row = divide(at.quotient, f.rows);
     if (row.quotient >= s.samples)
         return;
     int64_t first_row = 2 * (row.rest - f.border), first_column = 2 * (at.rest - f.border);
@@ -245,12 +246,13 @@ static __global__ void fold_kernel(struct ops_conv_shape s, struct folding f, co
     }
 }
 
-// Where number `at` of the folded weights [out, kernel, kernel, channels] is in ours; -1: nowhere.
-static __device__ int64_t unfolded(const struct ops_conv_shape &s, const struct folding &f,
+// The index in our layout of number `at` of the folded weights [out, kernel, kernel, channels]; -1:
+// a zero weight.
+static __device__ int64_t unfolded(const struct ops_conv_shape &s, const struct conv_folding &f,
                                    int64_t at)
 {
-    struct divided channel = divide(at, f.channels), column = divide(channel.quotient, f.kernel);
-    struct divided row = divide(column.quotient, f.kernel), pixel = divide(channel.rest, s.in);
+    struct quotient channel = divide(at, f.channels), column = divide(channel.quotient, f.kernel);
+    struct quotient row = divide(column.quotient, f.kernel), pixel = divide(channel.rest, s.in);
     int64_t i = 2 * row.rest + pixel.quotient / 2 - f.shift;
     int64_t j = 2 * column.rest + pixel.quotient % 2 - f.shift;
     if (pixel.quotient >= 4 || i < 0 || i >= s.kernel || j < 0 || j >= s.kernel)
@@ -259,8 +261,8 @@ static __device__ int64_t unfolded(const struct ops_conv_shape &s, const struct 
 }
 
 template <typename T, typename U, bool back>
-static __global__ void fold_weights_kernel(struct ops_conv_shape s, struct folding f, int64_t n,
-                                           const T *from, U *to)
+static __global__ void fold_weights_kernel(struct ops_conv_shape s, struct conv_folding f,
+                                           int64_t n, const T *from, U *to)
 {
     int64_t at = (int64_t)blockIdx.x * FOLD_THREADS + threadIdx.x;
     if (at >= n)
@@ -272,11 +274,11 @@ static __global__ void fold_weights_kernel(struct ops_conv_shape s, struct foldi
         put(to + ours, as_float(from[at]));
 }
 
-// To cuDNN's order, or `back` to ours.
+// Reorders weights to cuDNN's layout, or `back` to ours.
 template <typename T, typename U, bool back>
 static void order_weights(const struct ops_conv *c, const T *from, U *to)
 {
-    const struct folding *f = &c->fold;
+    const struct conv_folding *f = &c->fold;
     int64_t n = c->shape.out * f->kernel * f->kernel * f->channels;
     if (n == 0)
         turn<T, U, back>(&c->shape, from, to);
@@ -285,16 +287,16 @@ static void order_weights(const struct ops_conv *c, const T *from, U *to)
                c->shape, *f, n, from, to);
 }
 
-// The image as cuDNN reads it, and the weights; in scratch where they are not what is given.
+// The image and the weights as cuDNN reads them; copies are in scratch.
 static const void *image_of(const struct ops_conv *c, const real *x, float *scratch)
 {
-    const struct folding *f = &c->fold;
+    const struct conv_folding *f = &c->fold;
     int64_t places = c->shape.samples * f->rows * f->columns;
     if (places == 0)
         return x;
     DISPATCH(T, LAUNCH(fold_kernel<T>, blocks_for(places, FOLD_THREADS), FOLD_THREADS, 0, c->shape,
-                       *f, reals<T>(x), (T *)(scratch + c->turned)));
-    return scratch + c->turned;
+                       *f, reals<T>(x), (T *)(scratch + c->reordered)));
+    return scratch + c->reordered;
 }
 
 static const void *weights_of(const struct ops_conv *c, const real *w, float *scratch)
@@ -307,21 +309,21 @@ static const void *weights_of(const struct ops_conv *c, const real *w, float *sc
 
 void ops_conv_reorder_weights(struct ops_conv *c, const real *w)
 {
-    size_t bytes = (size_t)ops_floats_for_reals(c->turned) * sizeof(float);
+    size_t bytes = (size_t)ops_floats_for_reals(c->reordered) * sizeof(float);
     if (!c->kept && ops_alloc(bytes, &c->kept, NULL))
-        c->kept = NULL; // they are turned at each call
+        c->kept = NULL; // the weights are reordered at each call
     c->kept_of = c->kept ? w : NULL;
     if (c->kept)
         DISPATCH(T, order_weights<T, T, false>(c, reals<T>(w), (T *)c->kept));
 }
 
-// --- passes
+// --- passes --------------------------------------------------------------------------------------
 
 static void run(const struct ops_conv *c, const struct graph_plan *plan, const void *x,
                 const void *w, const void *y, float *scratch, const char *op)
 {
     const struct graph_argument arguments[] = {{X, x}, {W, w}, {Y, y}};
-    graph_run(plan, arguments, 3, scratch + c->turned + c->folded, op);
+    graph_run(plan, arguments, 3, scratch + c->reordered + c->folded, op);
 }
 
 void ops_conv_forward(struct ops_conv *c, const real *x, const real *w, const real *bias,
@@ -351,5 +353,5 @@ void ops_conv_backward_weights(struct ops_conv *c, const real *x, const real *dy
         "ops_conv_backward_weights");
     DISPATCH(T, order_weights<T, float, true>(c, (const T *)scratch, dw));
     if (db)
-        columns_sum(s->samples * c->rows * c->columns, s->out, dy, db);
+        bias_gradient_sum(s->samples * c->rows * c->columns, s->out, dy, db);
 }

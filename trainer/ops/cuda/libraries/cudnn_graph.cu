@@ -13,7 +13,7 @@ extern "C" {
 
 enum { ENGINES_MAX = 16 };
 
-// --- describing
+// --- describing ----------------------------------------------------------------------------------
 
 static graph_node new_node(struct graph *g, cudnnBackendDescriptorType_t type)
 {
@@ -104,13 +104,13 @@ static graph_node describe_convolution(struct graph *g, const struct graph_convo
     return node;
 }
 
-// The attributes of one pass.
-struct pass {
+// The attributes of one pass of a convolution.
+struct convolution_attributes {
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t convolution, x, w, y, alpha, beta;
 };
 
-static const struct pass passes[] = {
+static const struct convolution_attributes passes[] = {
     {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
@@ -132,7 +132,7 @@ void graph_convolve(struct graph *g, cudnnBackendDescriptorType_t pass,
                     const struct graph_convolution *c, graph_node x, graph_node w, graph_node y)
 {
     const float alpha = 1, beta = 0;
-    const struct pass *p = passes;
+    const struct convolution_attributes *p = passes;
     while (p->type != pass)
         p++;
     graph_node node = new_node(g, pass);
@@ -222,11 +222,11 @@ void graph_free(struct graph *g)
     *g = {};
 }
 
-// --- compiling
+// --- compiling -----------------------------------------------------------------------------------
 
-// cuDNN has some kernels compiled by NVRTC, which this program is linked with so that it is there.
-// Of its own second half NVRTC knows the name alone; that lies beside the first, and is found
-// everywhere once it has been loaded from there.
+// cuDNN compiles some kernels with NVRTC; this program links NVRTC so that it is available. NVRTC
+// loads its builtins library by name only, and does not find it in a folder that is not on the
+// search path. Loading it here from NVRTC's own folder makes it available.
 static void load_compiler(void)
 {
     static bool was_here;
@@ -249,9 +249,9 @@ static void load_compiler(void)
     dlclose(handle);
 }
 
-// Which of its kernels' habits we cannot have. Transformed convolutions are further off, and let
-// NaN reach places beside its own.
-static bool is_welcome(cudnnBackendNumericalNote_t note)
+// Whether a kernel with this numerical property is acceptable. FFT and Winograd are less accurate
+// and let NaN reach neighbouring places.
+static bool is_acceptable(cudnnBackendNumericalNote_t note)
 {
     switch (note) {
     case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
@@ -267,7 +267,7 @@ static bool is_welcome(cudnnBackendNumericalNote_t note)
     }
 }
 
-static bool suits(graph_node config)
+static bool config_is_acceptable(graph_node config)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     graph_node engine = NULL;
@@ -282,13 +282,13 @@ static bool suits(graph_node config)
                                   &count, notes)) {
         fine = true;
         for (int64_t i = 0; i < count; i++)
-            fine = fine && is_welcome(notes[i]);
+            fine = fine && is_acceptable(notes[i]);
     }
     cudnnBackendDestroyDescriptor(engine);
     return fine;
 }
 
-static cudnnStatus_t make_plan(graph_node config, graph_node plan, int64_t *workspace)
+static cudnnStatus_t finalize_plan(graph_node config, graph_node plan, int64_t *workspace)
 {
     int64_t count = 0;
     cudnnStatus_t status;
@@ -309,15 +309,15 @@ static cudnnStatus_t make_plan(graph_node config, graph_node plan, int64_t *work
     return status;
 }
 
-// A search for a plan: what was found, or why nothing was.
-struct search {
+// A search for a plan: its result, or why there is none.
+struct plan_search {
     struct graph_plan *found;
-    int left; // that would do, too, but are passed over
+    int left; // suitable engines to skip
     char why[256];
 };
 
-// cuDNN's words on what it refused last, in one line.
-static void note_refusal(struct search *s)
+// Stores cuDNN's last error message, its first line only.
+static void search_set_reason(struct plan_search *s)
 {
     char words[sizeof s->why] = "";
     cudnnGetLastErrorString(words, sizeof words);
@@ -326,14 +326,14 @@ static void note_refusal(struct search *s)
         snprintf(s->why, sizeof s->why, "%s", words);
 }
 
-static void try_engine(graph_node config, struct search *s)
+static void search_try(graph_node config, struct plan_search *s)
 {
     graph_node plan = NULL;
-    if (!suits(config) ||
+    if (!config_is_acceptable(config) ||
         cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan))
         return;
-    if (make_plan(config, plan, &s->found->workspace)) {
-        note_refusal(s);
+    if (finalize_plan(config, plan, &s->found->workspace)) {
+        search_set_reason(s);
         cudnnBackendDestroyDescriptor(plan);
         return;
     }
@@ -359,8 +359,8 @@ static cudnnStatus_t describe_question(graph_node question, graph_node operation
     return status ? status : cudnnBackendFinalize(question);
 }
 
-// The first of the engines that cuDNN names, best first, which suits us.
-static void ask(graph_node operations, cudnnBackendHeurMode_t mode, struct search *s)
+// Takes the first suitable engine; cuDNN lists the engines best first.
+static void ask(graph_node operations, cudnnBackendHeurMode_t mode, struct plan_search *s)
 {
     graph_node configs[ENGINES_MAX] = {}, question = NULL;
     int64_t found = 0;
@@ -375,9 +375,9 @@ static void ask(graph_node operations, cudnnBackendHeurMode_t mode, struct searc
             cudnnBackendGetAttribute(question, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, ENGINES_MAX, &found, configs);
     if (status)
-        note_refusal(s);
+        search_set_reason(s);
     for (int64_t i = 0; i < found && !status && !s->found->plan; i++)
-        try_engine(configs[i], s);
+        search_try(configs[i], s);
     for (int i = 0; i < ENGINES_MAX; i++)
         if (configs[i] && configs[i] != s->found->engine)
             cudnnBackendDestroyDescriptor(configs[i]);
@@ -387,7 +387,7 @@ static void ask(graph_node operations, cudnnBackendHeurMode_t mode, struct searc
 
 int graph_compile(struct graph *g, const char *what, struct graph_plan *out, struct error *e)
 {
-    struct search s = {out, g->number, "none that it names will do"};
+    struct plan_search s = {out, g->number, "none of its engines is suitable"};
     load_compiler();
     graph_node operations = new_node(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     *out = {};
@@ -397,18 +397,17 @@ int graph_compile(struct graph *g, const char *what, struct graph_plan *out, str
         set(g, operations, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &device.dnn);
     finish(g, operations);
     if (g->status)
-        note_refusal(&s);
+        search_set_reason(&s);
     else
         ask(operations, CUDNN_HEUR_MODE_A, &s);
     if (!g->status && !out->plan)
         ask(operations, CUDNN_HEUR_MODE_FALLBACK, &s);
     if (out->plan)
         return 0;
-    return error_set(
-        e, ERR_INTERNAL,
-        "cuDNN has no kernel for %s that gives the same bits: %s; CUDNN_LOGLEVEL_DBG=2 "
-        "and CUDNN_LOGDEST_DBG=stderr make it say more",
-        what, s.why);
+    return error_set(e, ERR_INTERNAL,
+                     "cuDNN has no deterministic kernel for %s: %s; CUDNN_LOGLEVEL_DBG=2 and "
+                     "CUDNN_LOGDEST_DBG=stderr show more",
+                     what, s.why);
 }
 
 void graph_plan_free(struct graph_plan *p)
@@ -420,23 +419,23 @@ void graph_plan_free(struct graph_plan *p)
     *p = {};
 }
 
-// --- running
+// --- running -------------------------------------------------------------------------------------
 
-// Kernels load their workspace in larger units than our tensors are aligned to.
+// Kernels need a larger alignment of their workspace than our tensors have.
 enum { WORKSPACE_ALIGNMENT = 256 };
 
-int64_t graph_room(const struct graph_plan *p)
+int64_t graph_workspace_floats(const struct graph_plan *p)
 {
     return p->workspace == 0 ? 0 : ceil_div(p->workspace + WORKSPACE_ALIGNMENT, sizeof(float));
 }
 
 void graph_run(const struct graph_plan *p, const struct graph_argument *arguments, int count,
-               float *room, const char *op)
+               float *unaligned, const char *op)
 {
     const void *places[GRAPH_ARGUMENTS_MAX];
     int64_t ids[GRAPH_ARGUMENTS_MAX];
     struct graph g = {};
-    uintptr_t past = (uintptr_t)room + WORKSPACE_ALIGNMENT - 1;
+    uintptr_t past = (uintptr_t)unaligned + WORKSPACE_ALIGNMENT - 1;
     void *workspace = (void *)(past - past % WORKSPACE_ALIGNMENT);
     must(count <= GRAPH_ARGUMENTS_MAX);
     for (int i = 0; i < count; i++) {

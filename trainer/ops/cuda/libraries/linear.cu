@@ -1,13 +1,12 @@
-// Products by cuBLASLt. What is a row here is a column there: its product C = op(A) op(B) of
-// column-major matrices is, read by rows, C' = op(B)' op(A)', so the weights come first.
+// Matrix products by cuBLASLt, which uses column-major matrices. Read by rows, its product
+// C = op(A) op(B) is C' = op(B)' op(A)', so the weights come first.
 //
-// Which kernel takes a shape is asked once, in ops_linear_compile(). Only such may be chosen whose
-// result does not vary: partial sums of a split product stay in float, apart, and are added up by a
-// kernel of their own, in order.
+// ops_linear_compile() chooses the kernel of a shape once, and only among deterministic ones: split
+// products keep their partial sums separately, in float, and a kernel adds them in order.
 //
-// gelu behind a product, and its slope behind the gradient's, are done to the sums before they are
-// rounded and written, where cuBLASLt has one kernel for it: for bf16 from Hopper on. On older GPUs
-// and in float it runs a second one, which is slower than ours.
+// gelu after a product, and its derivative in the backward pass, are applied to the sums before
+// they are rounded and written, if cuBLASLt does it in a single kernel: in bf16 from Hopper on. On
+// older GPUs and in float it would run a second kernel, which is slower than ours.
 #include <stdlib.h>
 
 #include "trainer/ops/cuda/device/device.h"
@@ -19,21 +18,21 @@ extern "C" {
 
 enum { ALIGNMENT = 16 }; // bytes
 
-// C[m, n] = op(A) op(B), by columns; k is what is summed over. Matrices have no gaps.
-struct shape {
-    bool turn_a, turn_b; // op is the transposition
+// C[m, n] = op(A) op(B) in column-major order; k is the summed dimension. Matrices have no padding.
+struct product_shape {
+    bool transpose_a, transpose_b; // op transposes
     int64_t m, n, k;
-    bool bias;      // [m], to each column
-    bool gelu;      // what C is before gelu is written, too
-    bool slope;     // C is multiplied by the slope of gelu there
-    bool float_sum; // C is of floats, else of reals
+    bool bias;      // [m], added to each column
+    bool gelu;      // also writes C before gelu
+    bool slope;     // multiplies C by the derivative of gelu
+    bool float_sum; // C contains floats, otherwise reals
 };
 
-// What is multiplied, and where to.
-struct factors {
+// The operands of a product.
+struct product_operands {
     const void *a, *b, *bias;
-    const void *before; // gelu: written, or for its slope read
-    bool add;           // to what is in C
+    const void *before; // values before gelu: written with `gelu`, read with `slope`
+    bool add;           // C += ..
     void *c;
 };
 
@@ -48,7 +47,7 @@ enum product {
     FORWARD_BIAS,
     DATA,
     WEIGHTS,
-    FORWARD_GELU, // from here on there may be none
+    FORWARD_GELU, // these kernels may not exist
     FORWARD_GELU_BIAS,
     DATA_GELU,
     PRODUCTS
@@ -58,24 +57,24 @@ struct ops_product {
     struct multiplier of[PRODUCTS];
 };
 
-static struct shape shape_of(const struct ops_linear *s, enum product which)
+static struct product_shape shape_of(const struct ops_linear *s, enum product which)
 {
     switch (which) {
     case DATA:
     case DATA_GELU:
-        return {.turn_a = !s->transposed,
+        return {.transpose_a = !s->transposed,
                 .m = s->in,
                 .n = s->rows,
                 .k = s->out,
                 .slope = which == DATA_GELU};
     case WEIGHTS:
-        return {.turn_b = true,
+        return {.transpose_b = true,
                 .m = s->transposed ? s->in : s->out,
                 .n = s->transposed ? s->out : s->in,
                 .k = s->rows,
                 .float_sum = true};
     default:
-        return {.turn_a = s->transposed,
+        return {.transpose_a = s->transposed,
                 .m = s->out,
                 .n = s->rows,
                 .k = s->in,
@@ -84,7 +83,7 @@ static struct shape shape_of(const struct ops_linear *s, enum product which)
     }
 }
 
-static cublasLtEpilogue_t epilogue_of(const struct shape *s)
+static cublasLtEpilogue_t epilogue_of(const struct product_shape *s)
 {
     if (s->slope)
         return CUBLASLT_EPILOGUE_DGELU;
@@ -99,7 +98,7 @@ static cublasStatus_t set(struct multiplier *p, cublasLtMatmulDescAttributes_t a
     return cublasLtMatmulDescSetAttribute(p->op, attribute, &value, sizeof value);
 }
 
-// Where bias and what is before gelu are. NULL: the product has no such.
+// Sets the addresses of the bias and of the values before gelu; NULL: not used by the product.
 static cublasStatus_t set_beside(struct multiplier *p, const void *bias, const void *before)
 {
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
@@ -110,18 +109,18 @@ static cublasStatus_t set_beside(struct multiplier *p, const void *bias, const v
     return status;
 }
 
-static cublasStatus_t describe_operation(const struct shape *s, struct multiplier *p)
+static cublasStatus_t describe_operation(const struct product_shape *s, struct multiplier *p)
 {
-    // Heuristics take these for as aligned as they are here.
+    // The heuristics assume the alignment of these addresses.
     const unsigned char *somewhere = (const unsigned char *)cuda_workspace() + ALIGNMENT;
     bool beside = s->gelu || s->slope;
     cublasComputeType_t compute =
         device.precision == OPS_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cublasStatus_t status = cublasLtMatmulDescCreate(&p->op, compute, CUDA_R_32F);
     if (!status)
-        status = set(p, CUBLASLT_MATMUL_DESC_TRANSA, s->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+        status = set(p, CUBLASLT_MATMUL_DESC_TRANSA, s->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (!status)
-        status = set(p, CUBLASLT_MATMUL_DESC_TRANSB, s->turn_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+        status = set(p, CUBLASLT_MATMUL_DESC_TRANSB, s->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (!status)
         status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(s));
     if (!status && beside)
@@ -131,23 +130,23 @@ static cublasStatus_t describe_operation(const struct shape *s, struct multiplie
     return status;
 }
 
-static cublasStatus_t describe(const struct shape *s, struct multiplier *p)
+static cublasStatus_t describe(const struct product_shape *s, struct multiplier *p)
 {
     cudaDataType reals = cuda_reals_are_bf16() ? CUDA_R_16BF : CUDA_R_32F;
     uint64_t m = (uint64_t)s->m, n = (uint64_t)s->n, k = (uint64_t)s->k;
     cublasStatus_t status = describe_operation(s, p);
     if (!status)
-        status = cublasLtMatrixLayoutCreate(&p->a, reals, s->turn_a ? k : m, s->turn_a ? m : k,
-                                            s->turn_a ? s->k : s->m);
+        status = cublasLtMatrixLayoutCreate(&p->a, reals, s->transpose_a ? k : m,
+                                            s->transpose_a ? m : k, s->transpose_a ? s->k : s->m);
     if (!status)
-        status = cublasLtMatrixLayoutCreate(&p->b, reals, s->turn_b ? n : k, s->turn_b ? k : n,
-                                            s->turn_b ? s->n : s->k);
+        status = cublasLtMatrixLayoutCreate(&p->b, reals, s->transpose_b ? n : k,
+                                            s->transpose_b ? k : n, s->transpose_b ? s->n : s->k);
     if (!status)
         status = cublasLtMatrixLayoutCreate(&p->c, s->float_sum ? CUDA_R_32F : reals, m, n, s->m);
     return status;
 }
 
-// Weights lie anywhere among all parameters: nothing is taken to be aligned to more than a load.
+// Weights may start anywhere in the parameter block, so only the alignment of a load is assumed.
 static cublasStatus_t prefer(cublasLtMatmulPreference_t preference)
 {
     static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
@@ -192,7 +191,7 @@ static cublasStatus_t choose(struct multiplier *p)
     return status;
 }
 
-static cublasStatus_t multiplier_make(const struct shape *s, struct multiplier *p)
+static cublasStatus_t multiplier_make(const struct product_shape *s, struct multiplier *p)
 {
     cublasStatus_t status = describe(s, p);
     return status ? status : choose(p);
@@ -211,9 +210,9 @@ static void multiplier_free(struct multiplier *p)
     *p = {};
 }
 
-static bool may_fuse(const struct shape *s)
+static bool may_fuse(const struct product_shape *s)
 {
-    int generation = device.capability / 10; // 12: GeForce, where it is the slower way
+    int generation = device.capability / 10; // 12 is GeForce, where the fused kernel is slower
     return cuda_reals_are_bf16() && (generation == 9 || generation == 10) && s->m % 8 == 0;
 }
 
@@ -221,7 +220,7 @@ int ops_linear_compile(struct ops_linear *s, struct error *e)
 {
     s->product = (struct ops_product *)xcalloc(1, sizeof *s->product);
     for (int i = 0; i < PRODUCTS; i++) {
-        struct shape shape = shape_of(s, (enum product)i);
+        struct product_shape shape = shape_of(s, (enum product)i);
         if (i >= FORWARD_GELU && !may_fuse(&shape))
             continue;
         cublasStatus_t status = multiplier_make(&shape, &s->product->of[i]);
@@ -248,7 +247,7 @@ void ops_linear_free(struct ops_linear *s)
     s->product = NULL;
 }
 
-static cublasStatus_t run(struct multiplier *p, const struct factors *f)
+static cublasStatus_t run(struct multiplier *p, const struct product_operands *f)
 {
     const float one = 1, beta = f->add ? 1 : 0;
     cublasStatus_t status = set_beside(p, f->bias, f->before);
@@ -259,15 +258,15 @@ static cublasStatus_t run(struct multiplier *p, const struct factors *f)
                           device.stream);
 }
 
-// A layer that was not compiled is, for this once: with the same kernels and bits, but slowly.
-static void multiply(const struct ops_linear *s, enum product which, const struct factors *f,
-                     const char *op)
+// Compiles a layer that has no plan for a single call: the same kernels and bits, but slow.
+static void multiply(const struct ops_linear *s, enum product which,
+                     const struct product_operands *f, const char *op)
 {
     struct multiplier once = {};
     struct multiplier *p = s->product ? &s->product->of[which] : &once;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (!s->product) {
-        struct shape shape = shape_of(s, which);
+        struct product_shape shape = shape_of(s, which);
         status = multiplier_make(&shape, p);
     }
     device_check_blas(status ? status : run(p, f), op);
@@ -282,14 +281,14 @@ static bool has(const struct ops_linear *s, enum product which)
 void ops_linear_forward(const struct ops_linear *s, const real *x, const real *w, const real *bias,
                         real *y)
 {
-    const struct factors f = {.a = w, .b = x, .bias = bias, .c = y};
+    const struct product_operands f = {.a = w, .b = x, .bias = bias, .c = y};
     multiply(s, bias ? FORWARD_BIAS : FORWARD, &f, "ops_linear_forward");
 }
 
 void ops_linear_gelu_forward(const struct ops_linear *s, const real *x, const real *w,
                              const real *bias, real *before, real *y)
 {
-    const struct factors f = {.a = w, .b = x, .bias = bias, .before = before, .c = y};
+    const struct product_operands f = {.a = w, .b = x, .bias = bias, .before = before, .c = y};
     enum product which = bias ? FORWARD_GELU_BIAS : FORWARD_GELU;
     if (has(s, which)) {
         multiply(s, which, &f, "ops_linear_gelu_forward");
@@ -302,14 +301,14 @@ void ops_linear_gelu_forward(const struct ops_linear *s, const real *x, const re
 void ops_linear_backward_data(const struct ops_linear *s, const real *w, const real *dy, real *dx,
                               bool add)
 {
-    const struct factors f = {.a = w, .b = dy, .add = add, .c = dx};
+    const struct product_operands f = {.a = w, .b = dy, .add = add, .c = dx};
     multiply(s, DATA, &f, "ops_linear_backward_data");
 }
 
 void ops_linear_gelu_backward_data(const struct ops_linear *s, const real *w, const real *dy,
                                    const real *before, real *dx)
 {
-    const struct factors f = {.a = w, .b = dy, .before = before, .c = dx};
+    const struct product_operands f = {.a = w, .b = dy, .before = before, .c = dx};
     if (has(s, DATA_GELU)) {
         multiply(s, DATA_GELU, &f, "ops_linear_gelu_backward_data");
         return;
@@ -321,9 +320,9 @@ void ops_linear_gelu_backward_data(const struct ops_linear *s, const real *w, co
 void ops_linear_backward_weights(const struct ops_linear *s, const real *x, const real *dy,
                                  float *dw, bool add, float *db)
 {
-    const struct factors f = {
+    const struct product_operands f = {
         .a = s->transposed ? x : dy, .b = s->transposed ? dy : x, .add = add, .c = dw};
     multiply(s, WEIGHTS, &f, "ops_linear_backward_weights");
     if (db)
-        columns_sum(s->rows, s->out, dy, db);
+        bias_gradient_sum(s->rows, s->out, dy, db);
 }
