@@ -10,10 +10,11 @@
 #include "base/text/json.h"
 #include "trainer/ops/device.h"
 
-static int other_model(const char *folder, const char *tensor, const char *what, struct error *e)
+static int fail_other_model(const char *folder, const char *tensor, const char *what,
+                            struct error *e)
 {
     return error_set(e, ERR_INVALID,
-                     "%s is a checkpoint of another model or optimizer: tensor %s %s; go on with "
+                     "%s is a checkpoint of another model or optimizer: tensor %s %s; use "
                      "the configuration it was made with, or start without a checkpoint",
                      folder, tensor, what);
 }
@@ -23,11 +24,11 @@ static int load_tensor(const struct checkpoint *ck, const char *folder, const ch
 {
     const struct checkpoint_tensor *t = checkpoint_tensor_find(ck, name);
     if (!t)
-        return other_model(folder, name, "is not in it", e);
+        return fail_other_model(folder, name, "is missing", e);
     bool same = t->dtype == CHECKPOINT_F32 && t->rank == p->rank &&
                 memcmp(t->shape, p->shape, (size_t)p->rank * sizeof *p->shape) == 0;
     if (!same)
-        return other_model(folder, name, "has another shape there", e);
+        return fail_other_model(folder, name, "has another shape", e);
     ops_upload(out, t->data, p->count * sizeof *out);
     return 0;
 }
@@ -54,7 +55,7 @@ int restore_weights(const struct checkpoint *ck, const char *folder,
 
 static void load_best(const json_t *manifest, struct train_best *best)
 {
-    const json_t *then = json_object_get(manifest, "best"); // older checkpoints have none
+    const json_t *then = json_object_get(manifest, "best"); // missing in older checkpoints
     *best = (struct train_best){
         .smaller_is_better = jget_bool(then, "smaller_is_better", true),
         .value = jget_double(then, "value", 0),
@@ -93,14 +94,15 @@ static void compare_fingerprint(const char *folder, const json_t *manifest, cons
     const char *then = jget_string(manifest, "fingerprint", "");
     char quoted[ERROR_TEXT_MAX];
     if (strcmp(then, fingerprint) != 0)
-        log_warn("checkpoint was made by other arithmetic: the bits of an undisturbed run are not "
-                 "promised",
-                 "checkpoint=%s then=\"%s\" now=\"%s\"", log_quote(quoted, sizeof quoted, folder),
-                 then, fingerprint);
+        log_warn(
+            "the checkpoint was made by other arithmetic; the weights may differ from those of an "
+            "undisturbed run",
+            "checkpoint=%s then=\"%s\" now=\"%s\"", log_quote(quoted, sizeof quoted, folder), then,
+            fingerprint);
 }
 
-static int restore(const char *folder, const char *fingerprint, struct train_state *state,
-                   struct error *e)
+static int restore_checkpoint(const char *folder, const char *fingerprint,
+                              struct train_state *state, struct error *e)
 {
     struct checkpoint *ck = NULL;
     int err = checkpoint_open(folder, &ck, e);
@@ -132,7 +134,7 @@ int restore_first_intact(char *const *folders, int count, const char *fingerprin
     char folder[ERROR_TEXT_MAX], quoted[ERROR_TEXT_MAX];
     for (int i = 0; i < count; i++) {
         log_quote(folder, sizeof folder, folders[i]);
-        int err = restore(folders[i], fingerprint, state, &why);
+        int err = restore_checkpoint(folders[i], fingerprint, state, &why);
         if (!err) {
             log_info("state restored", "checkpoint=%s step=%lld", folder,
                      (long long)state->position.step);
@@ -140,13 +142,13 @@ int restore_first_intact(char *const *folders, int count, const char *fingerprin
         }
         if (err != ERR_CORRUPT && err != ERR_NOT_FOUND)
             return error_set(e, err, "%s", why.text);
-        log_warn("checkpoint cannot be used", "checkpoint=%s err=%s", folder,
+        log_warn("cannot use a checkpoint", "checkpoint=%s err=%s", folder,
                  log_quote(quoted, sizeof quoted, why.text));
         if (i == 0)
             first = why;
     }
     return error_set(e, first.code ? first.code : ERR_NOT_FOUND, "%s%s", first.text,
-                     count > 1 ? " (no earlier checkpoint is whole either)" : "");
+                     count > 1 ? " (no earlier checkpoint is intact either)" : "");
 }
 
 int64_t restore_global_batch(char *const *folders, int count)

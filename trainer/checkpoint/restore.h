@@ -1,5 +1,5 @@
-// Restoring: from a checkpoint's folder back into the state of training. Compute thread of rank 0;
-// the other ranks receive the state by broadcast.
+// Restores the state of training from a checkpoint's folder. Compute thread of rank 0; the other
+// ranks receive the state by broadcast.
 #ifndef MUSTER_TRAINER_CHECKPOINT_RESTORE_H
 #define MUSTER_TRAINER_CHECKPOINT_RESTORE_H
 
@@ -7,18 +7,19 @@
 #include "base/error.h"
 #include "trainer/checkpoint/state.h"
 
-// Fills weights, optimizer, exponents and position from the first of `folders` that is whole; one
-// that is damaged or missing is passed over with a warning that names the file. `fingerprint` is
-// this process's; a checkpoint of another one is told of in the log. ERR_CORRUPT, ERR_NOT_FOUND:
-// none is whole (the first's error). ERR_INVALID: a checkpoint of another model or optimizer.
+// Fills weights, optimizer state, exponents and position from the first intact checkpoint of
+// `folders`. Damaged and missing ones are skipped with a warning that names the file. `fingerprint`
+// is that of this process; if the checkpoint has another one, a warning is logged. ERR_CORRUPT,
+// ERR_NOT_FOUND: none is intact (the error of the first one). ERR_INVALID: a checkpoint of another
+// model or optimizer.
 int restore_first_intact(char *const *folders, int count, const char *fingerprint,
                          struct train_state *state, struct error *e);
 
-// Samples of a step of the training that the first of `folders` with a manifest is of; 0: unknown.
-// The checkpoint is not verified.
+// The global batch size in the first manifest of `folders`; 0: unknown. Does not verify the
+// checkpoint.
 int64_t restore_global_batch(char *const *folders, int count);
 
-// Weights alone, of an open checkpoint (`folder` is for messages), into state->weights.
+// Loads only the weights of an open checkpoint into state->weights. `folder` is for messages.
 int restore_weights(const struct checkpoint *ck, const char *folder,
                     const struct train_state *state, struct error *e);
 

@@ -15,13 +15,13 @@ enum { BLOCKS_MAX = 1 + OPTIMIZER_STATES_MAX, BLOCK_ALIGN = 64 };
 struct snapshot_writer {
     void (*written)(void *ctx, const struct snapshot_info *info);
     void *ctx;
-    struct train_state state; // shape only
-    int block_count;          // weights, then the optimizer's blocks
+    struct train_state state; // only the shape
+    int block_count;          // the weights, then the optimizer's state blocks
     float *blocks[BLOCKS_MAX];
-    struct checkpoint_tensor *tensors; // [block_count][parameter_count], over the blocks
-    char **names;                      // of the optimizer's tensors
+    struct checkpoint_tensor *tensors; // [block_count][parameter_count] views of the blocks
+    char **names;                      // [block_count][parameter_count] names of the tensors
 
-    // Of the write that is in progress, the writing thread's until it is joined.
+    // The write in progress. These belong to the writing thread until it is joined.
     pthread_t thread;
     bool running;
     struct snapshot_info info;
@@ -85,7 +85,7 @@ static void *write_checkpoint(void *arg)
     return NULL;
 }
 
-static json_t *describe(const struct train_state *state, const json_t *metadata)
+static json_t *make_manifest(const struct train_state *state, const json_t *metadata)
 {
     const struct train_position *at = &state->position;
     json_t *manifest = json_deep_copy(metadata), *exponents = json_object();
@@ -109,7 +109,7 @@ static json_t *describe(const struct train_state *state, const json_t *metadata)
     return manifest;
 }
 
-static int join(struct snapshot_writer *s, struct error *e)
+static int join_writer(struct snapshot_writer *s, struct error *e)
 {
     if (!s->running)
         return 0;
@@ -127,8 +127,8 @@ int snapshot_writer_save(struct snapshot_writer *s, const struct train_state *st
 {
     struct error before;
     char why[ERROR_TEXT_MAX];
-    if (join(s, &before))
-        log_error("checkpoint not written", "step=%lld err=%s", (long long)s->info.step,
+    if (join_writer(s, &before))
+        log_error("cannot write the checkpoint", "step=%lld err=%s", (long long)s->info.step,
                   log_quote(why, sizeof why, before.text));
     size_t bytes = state->block_size * sizeof(float);
     ops_download(s->blocks[0], state->weights, bytes);
@@ -140,24 +140,25 @@ int snapshot_writer_save(struct snapshot_writer *s, const struct train_state *st
     s->info = *info;
     s->folder = xstrdup(info->folder);
     s->info.folder = s->folder;
-    s->manifest = describe(state, metadata);
+    s->manifest = make_manifest(state, metadata);
     int no = pthread_create(&s->thread, NULL, write_checkpoint, s);
     if (no)
-        return error_set_errno(e, ERR_INTERNAL, no, "no thread to write a checkpoint");
+        return error_set_errno(e, ERR_INTERNAL, no,
+                               "cannot start the thread that writes checkpoints");
     s->running = true;
     return 0;
 }
 
 int snapshot_writer_wait(struct snapshot_writer *s, struct error *e)
 {
-    return join(s, e);
+    return join_writer(s, e);
 }
 
 void snapshot_writer_free(struct snapshot_writer *s)
 {
     if (!s)
         return;
-    join(s, NULL);
+    join_writer(s, NULL);
     for (int i = 0; i < s->block_count * s->state.parameter_count; i++)
         free(s->names[i]);
     for (int b = 0; b < s->block_count; b++)

@@ -1,5 +1,5 @@
-// The state of training between two steps: all that a checkpoint must bring back. A view: the
-// blocks belong to the training loop, which fills and reads them on the compute thread.
+// The state of training between two steps: everything that a checkpoint must restore. This is a
+// view; the training loop owns the blocks and accesses them on the compute thread.
 #ifndef MUSTER_TRAINER_CHECKPOINT_STATE_H
 #define MUSTER_TRAINER_CHECKPOINT_STATE_H
 
@@ -13,24 +13,25 @@
 
 enum { TRAIN_METRIC_MAX = 64 };
 
-// The best validation so far, so that a restart stops where an undisturbed training would.
+// The best validation so far, so that a restarted training stops when an undisturbed one would.
 struct train_best {
-    char metric[TRAIN_METRIC_MAX]; // that ranks them
-    bool smaller_is_better;        // is better
+    char metric[TRAIN_METRIC_MAX]; // ranks the validations
+    bool smaller_is_better;
     double value;
-    int64_t step;              // 0: none yet
-    double reference;          // that the next has to improve on by min_delta ...
-    int64_t validations_since; // ... and validations since that did not
-    int64_t last_validated;    // step of the last validation that was compared
+    int64_t step; // 0: none yet
+    // value that the next validations must improve by min_delta ("mark" in the manifest)
+    double reference;
+    int64_t validations_since; // validations since then ("waited")
+    int64_t last_validated;    // step of the last validation ("judged")
 };
 
-// Plain bytes: rank 0 broadcasts it.
+// Contains no pointers, because rank 0 broadcasts it as bytes.
 struct train_position {
-    int64_t step;         // optimizer steps done
+    int64_t step;         // completed optimizer steps
     int64_t data_cursor;  // samples consumed
-    uint64_t seed;        // of weights, order and dropout
-    bool exponents_known; // (exact reduction)
-    // The report that is being gathered, so that a restart leaves no dent in a chart.
+    uint64_t seed;        // of initial weights, sample order and dropout
+    bool exponents_known; // only with exact reduction
+    // Sums for the next report, so that a restart leaves no gap in a chart.
     int64_t window_steps;
     struct loss_sum window_loss;
     double window_norm; // sum of gradient norms
@@ -42,7 +43,7 @@ struct train_state {
     int parameter_count;
     size_t block_size;           // floats
     float *weights;              // in the device's memory
-    struct optimizer *optimizer; // its state blocks
+    struct optimizer *optimizer; // has the state blocks
     int32_t *exponents;          // [parameter_count]
     struct train_position position;
 };

@@ -345,8 +345,7 @@ static void print_memory(const json_t *answer)
     };
     const json_t *memory = jget(answer, "memory");
     char text[32];
-    printf("\nresident memory of each of the %d ranks, in MiB\n",
-           (int)jget_int(answer, "slots", 1));
+    printf("\nresident memory of each rank (of %d), in MiB\n", (int)jget_int(answer, "slots", 1));
     print_parts(memory, lines);
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         if (jget_int(memory, more[i][0], 0) > 0)

@@ -4,10 +4,10 @@
 
 #include "base/rng.h"
 
-#define AUGMENT_DRAW UINT64_C(0x6175676d656e74) // sets these draws apart from all others
+#define AUGMENT_DRAW UINT64_C(0x6175676d656e74) // key of these draws, distinct from all others
 
-// A whole number in [0, n) of 32 random bits.
-static int64_t below(uint32_t bits, int64_t n)
+// A whole number in [0, n) made from 32 random bits.
+static int64_t random_below(uint32_t bits, int64_t n)
 {
     return (int64_t)((uint64_t)bits * (uint64_t)n >> 32);
 }
@@ -21,15 +21,15 @@ struct augment_draw augment_draw(const struct augment *a, const struct sample_sh
     philox4x32(own, 0, (uint64_t)sample, bits);
     return (struct augment_draw){
         .flip = a->flip && bits[0] >> 31,
-        .down = below(bits[1], 2 * a->crop + 1) - a->crop,
-        .right = below(bits[2], 2 * a->crop + 1) - a->crop,
-        .row = below(bits[3] & 0xffff0000, shape->height),
-        .column = below(bits[3] << 16, shape->width),
+        .down = random_below(bits[1], 2 * a->crop + 1) - a->crop,
+        .right = random_below(bits[2], 2 * a->crop + 1) - a->crop,
+        .row = random_below(bits[3] & 0xffff0000, shape->height),
+        .column = random_below(bits[3] << 16, shape->width),
     };
 }
 
-// Rows are taken in the order in which none is overwritten before it was moved.
-static void shift(const struct sample_shape *s, int64_t down, int64_t right, float *image)
+// Moves the rows in an order in which no row is overwritten before it was moved.
+static void shift_image(const struct sample_shape *s, int64_t down, int64_t right, float *image)
 {
     int64_t pixel = s->channels, row = s->width * pixel;
     int64_t aside = (right < 0 ? -right : right) * pixel, kept = row - aside;
@@ -47,7 +47,7 @@ static void shift(const struct sample_shape *s, int64_t down, int64_t right, flo
     }
 }
 
-static void mirror(const struct sample_shape *s, float *image)
+static void mirror_image(const struct sample_shape *s, float *image)
 {
     for (int64_t y = 0; y < s->height; y++) {
         float *left = image + y * s->width * s->channels;
@@ -61,8 +61,8 @@ static void mirror(const struct sample_shape *s, float *image)
     }
 }
 
-static void cut_out(const struct sample_shape *s, int64_t side, const struct augment_draw *draw,
-                    float *image)
+static void cut_out_square(const struct sample_shape *s, int64_t side,
+                           const struct augment_draw *draw, float *image)
 {
     int64_t top = draw->row - side / 2, left = draw->column - side / 2;
     int64_t bottom = top + side, right = left + side;
@@ -79,9 +79,9 @@ void augment_apply(const struct augment *a, const struct sample_shape *shape,
                    const struct augment_draw *draw, float *image)
 {
     if (draw->down || draw->right)
-        shift(shape, draw->down, draw->right, image);
+        shift_image(shape, draw->down, draw->right, image);
     if (draw->flip)
-        mirror(shape, image);
+        mirror_image(shape, image);
     if (a->cutout)
-        cut_out(shape, a->cutout, draw, image);
+        cut_out_square(shape, a->cutout, draw, image);
 }

@@ -1,5 +1,5 @@
-// Format csv (RFC 4180): a row is a sample, its columns are features, a label or values to predict.
-// All numbers are read when the file is opened, and what is none is told by line and column.
+// Format csv (RFC 4180): each row is a sample, and its columns are features, a label or values to
+// predict. All numbers are read when the file is opened; an error names line and column.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,27 +17,27 @@ enum column_role { ROLE_NONE, ROLE_FEATURE, ROLE_LABEL, ROLE_TARGET };
 struct csv_column {
     char *name;
     enum column_role role;
-    int64_t place; // among the features or the targets
+    int64_t place; // index among the features or the targets
 };
 
 struct csv_table {
     const struct data_request *request;
     struct file_content *c;
-    size_t at;    // the next byte
-    int64_t line; // of that byte, from 1
+    size_t at;    // offset of the next byte
+    int64_t line; // line of that byte, from 1
     char delimiter, field[FIELD_MAX];
     bool row_ended; // the field was the last of its row
     struct csv_column *columns;
     int64_t column_count, features, targets, classes;
     float *inputs, *values; // [rows, features], [rows, targets]
     int32_t *labels;        // [rows]
-    int64_t rows, room;
+    int64_t rows, capacity;
 };
 
-// --- fields
+// --- fields --------------------------------------------------------------------------------------
 
-static int fault(const struct csv_table *t, int64_t line, int64_t column, const char *what,
-                 struct error *e)
+static int fail_at_field(const struct csv_table *t, int64_t line, int64_t column, const char *what,
+                         struct error *e)
 {
     if (column < t->column_count)
         return error_set(e, ERR_CORRUPT, "%s: line %lld, column \"%.100s\": %s", t->c->path,
@@ -46,30 +46,30 @@ static int fault(const struct csv_table *t, int64_t line, int64_t column, const 
                      (long long)column + 1, what);
 }
 
-static int peek(const struct csv_table *t)
+static int peek_byte(const struct csv_table *t)
 {
     return t->at < t->c->size ? t->c->data[t->at] : EOF;
 }
 
-static int next(struct csv_table *t)
+static int next_byte(struct csv_table *t)
 {
-    int c = peek(t);
+    int c = peek_byte(t);
     t->at += c != EOF;
     t->line += c == '\n';
     return c;
 }
 
-// After the opening quote, to behind the closing one; a doubled quote stands for one.
+// Reads from the opening quote to after the closing one; a doubled quote is a quote.
 static const char *read_quoted(struct csv_table *t, size_t *n)
 {
     for (;;) {
-        int c = next(t);
+        int c = next_byte(t);
         if (c == EOF)
-            return "a quoted field without an end";
+            return "a quoted field without a closing quote";
         if (c == '"') {
-            if (peek(t) != '"')
+            if (peek_byte(t) != '"')
                 return NULL;
-            next(t);
+            next_byte(t);
         }
         if (*n == FIELD_MAX - 1)
             return "a field of more than 4095 bytes";
@@ -83,20 +83,20 @@ static bool ends_field(const struct csv_table *t, int c)
            (c == '\r' && (t->at + 1 >= t->c->size || t->c->data[t->at + 1] == '\n'));
 }
 
-// The next field into t->field, and whether its row ends with it.
+// Reads the next field into t->field; t->row_ended says whether it ends the row.
 static int read_field(struct csv_table *t, int64_t column, struct error *e)
 {
     size_t n = 0;
     int64_t line = t->line;
     const char *wrong = NULL;
-    if (peek(t) == '"') {
-        next(t);
+    if (peek_byte(t) == '"') {
+        next_byte(t);
         wrong = read_quoted(t, &n);
-        if (!wrong && !ends_field(t, peek(t)))
-            wrong = "text behind the closing quote";
+        if (!wrong && !ends_field(t, peek_byte(t)))
+            wrong = "text after the closing quote";
     }
-    while (!wrong && !ends_field(t, peek(t))) {
-        int c = next(t);
+    while (!wrong && !ends_field(t, peek_byte(t))) {
+        int c = next_byte(t);
         if (c == '"' || c == '\0')
             wrong = c ? "a quote within a field that is not quoted" : "a NUL byte";
         else if (n == FIELD_MAX - 1)
@@ -105,15 +105,15 @@ static int read_field(struct csv_table *t, int64_t column, struct error *e)
             t->field[n++] = (char)c;
     }
     if (wrong)
-        return fault(t, line, column, wrong, e);
+        return fail_at_field(t, line, column, wrong, e);
     t->field[n] = '\0';
-    if (peek(t) == '\r')
-        next(t);
-    t->row_ended = next(t) != t->delimiter;
+    if (peek_byte(t) == '\r')
+        next_byte(t);
+    t->row_ended = next_byte(t) != t->delimiter;
     return 0;
 }
 
-// --- columns
+// --- columns -------------------------------------------------------------------------------------
 
 static void add_column(struct csv_table *t, char *name)
 {
@@ -121,12 +121,12 @@ static void add_column(struct csv_table *t, char *name)
     t->columns[t->column_count++] = (struct csv_column){.name = name};
 }
 
-// Names from the first line; without a header line they are "1", "2", ...
+// Column names come from the first line; without a header line they are "1", "2", ...
 static int read_header(struct csv_table *t, struct error *e)
 {
     bool header = jget_bool(t->request->spec, "header", true);
     if (t->c->size >= 3 && memcmp(t->c->data, "\xef\xbb\xbf", 3) == 0)
-        t->at = 3; // a byte order mark
+        t->at = 3; // byte order mark
     size_t begin = t->at;
     do {
         int rc = read_field(t, t->column_count, e);
@@ -144,8 +144,8 @@ static int read_header(struct csv_table *t, struct error *e)
     return 0;
 }
 
-static int assign(struct csv_table *t, const char *key, const json_t *name, enum column_role role,
-                  int64_t *count, struct error *e)
+static int assign_role(struct csv_table *t, const char *key, const json_t *name,
+                       enum column_role role, int64_t *count, struct error *e)
 {
     const char *wanted = json_is_string(name) ? json_string_value(name) : "";
     struct csv_column *found = NULL;
@@ -169,15 +169,15 @@ static int assign(struct csv_table *t, const char *key, const json_t *name, enum
     return 0;
 }
 
-static int assign_list(struct csv_table *t, const char *key, enum column_role role, int64_t *count,
-                       struct error *e)
+static int assign_role_list(struct csv_table *t, const char *key, enum column_role role,
+                            int64_t *count, struct error *e)
 {
     const json_t *list = jget(t->request->spec, key), *name;
     size_t i;
     int rc = 0;
     json_array_foreach(list, i, name)
     {
-        rc = rc ? rc : assign(t, key, name, role, count, e);
+        rc = rc ? rc : assign_role(t, key, name, role, count, e);
     }
     return rc;
 }
@@ -189,10 +189,10 @@ static int assign_roles(struct csv_table *t, struct error *e)
     if (!label == !jget(spec, "targets"))
         return error_set(e, ERR_INVALID,
                          "trainer.data.label: give a label (classes) or targets (values)");
-    int rc = label ? assign(t, "label", label, ROLE_LABEL, &labels, e)
-                   : assign_list(t, "targets", ROLE_TARGET, &t->targets, e);
+    int rc = label ? assign_role(t, "label", label, ROLE_LABEL, &labels, e)
+                   : assign_role_list(t, "targets", ROLE_TARGET, &t->targets, e);
     if (!rc)
-        rc = assign_list(t, "features", ROLE_FEATURE, &t->features, e);
+        rc = assign_role_list(t, "features", ROLE_FEATURE, &t->features, e);
     for (int64_t i = 0; i < t->column_count && !rc && !jget(spec, "features"); i++)
         if (t->columns[i].role == ROLE_NONE)
             t->columns[i] = (struct csv_column){t->columns[i].name, ROLE_FEATURE, t->features++};
@@ -202,7 +202,7 @@ static int assign_roles(struct csv_table *t, struct error *e)
     return rc;
 }
 
-// --- numbers
+// --- numbers -------------------------------------------------------------------------------------
 
 static int read_number(const struct csv_table *t, int64_t line, int64_t column, float *out,
                        struct error *e)
@@ -215,8 +215,8 @@ static int read_number(const struct csv_table *t, int64_t line, int64_t column, 
     if (end != t->field && !*end && isfinite(*out))
         return 0;
     snprintf(what, sizeof what, "\"%.60s\" is %s", t->field,
-             end == t->field || *end ? "no number" : "not a finite number of 32 bits");
-    return fault(t, line, column, what, e);
+             end == t->field || *end ? "not a number" : "not a finite number of 32 bits");
+    return fail_at_field(t, line, column, what, e);
 }
 
 static int read_label(const struct csv_table *t, int64_t line, int64_t column, int32_t *out,
@@ -229,28 +229,28 @@ static int read_label(const struct csv_table *t, int64_t line, int64_t column, i
     if (end != t->field && !*end && !errno && v >= 0 && v < t->classes)
         return 0;
     if (end == t->field || *end)
-        snprintf(what, sizeof what, "\"%.60s\" is no label; labels are whole numbers from 0 on",
+        snprintf(what, sizeof what, "\"%.60s\" is not a label; labels are whole numbers from 0",
                  t->field);
     else
         snprintf(what, sizeof what, "label %.60s is outside 0..%lld (trainer.model.classes)",
                  t->field, (long long)t->classes - 1);
-    return fault(t, line, column, what, e);
+    return fail_at_field(t, line, column, what, e);
 }
 
-static void make_room(struct csv_table *t)
+static void grow_table(struct csv_table *t)
 {
-    if (t->rows < t->room)
+    if (t->rows < t->capacity)
         return;
-    t->room = t->room ? 2 * t->room : 1024;
-    size_t room = (size_t)t->room;
-    t->inputs = xrealloc(t->inputs, room * (size_t)t->features * sizeof *t->inputs);
+    t->capacity = t->capacity ? 2 * t->capacity : 1024;
+    size_t capacity = (size_t)t->capacity;
+    t->inputs = xrealloc(t->inputs, capacity * (size_t)t->features * sizeof *t->inputs);
     if (t->targets)
-        t->values = xrealloc(t->values, room * (size_t)t->targets * sizeof *t->values);
+        t->values = xrealloc(t->values, capacity * (size_t)t->targets * sizeof *t->values);
     else
-        t->labels = xrealloc(t->labels, room * sizeof *t->labels);
+        t->labels = xrealloc(t->labels, capacity * sizeof *t->labels);
 }
 
-static int take_field(struct csv_table *t, int64_t line, int64_t column, struct error *e)
+static int store_field(struct csv_table *t, int64_t line, int64_t column, struct error *e)
 {
     const struct csv_column *c = &t->columns[column];
     switch (c->role) {
@@ -268,7 +268,7 @@ static int take_field(struct csv_table *t, int64_t line, int64_t column, struct 
 static int read_row(struct csv_table *t, struct error *e)
 {
     int64_t line = t->line, column = 0;
-    make_room(t);
+    grow_table(t);
     do {
         int64_t begun = t->line;
         int rc = read_field(t, column, e);
@@ -276,7 +276,7 @@ static int read_row(struct csv_table *t, struct error *e)
             rc = error_set(e, ERR_CORRUPT, "%s: line %lld: more than the %lld fields of line 1",
                            t->c->path, (long long)line, (long long)t->column_count);
         if (!rc)
-            rc = take_field(t, begun, column++, e);
+            rc = store_field(t, begun, column++, e);
         if (rc)
             return rc;
     } while (!t->row_ended);
@@ -290,12 +290,12 @@ static int read_row(struct csv_table *t, struct error *e)
 
 static bool skip_empty_lines(struct csv_table *t)
 {
-    while (peek(t) == '\n' || (peek(t) == '\r' && ends_field(t, '\r')))
-        next(t);
-    return peek(t) != EOF;
+    while (peek_byte(t) == '\n' || (peek_byte(t) == '\r' && ends_field(t, '\r')))
+        next_byte(t);
+    return peek_byte(t) != EOF;
 }
 
-// --- the format
+// --- the format ----------------------------------------------------------------------------------
 
 static void csv_table_free(struct csv_table *t)
 {
@@ -316,7 +316,7 @@ static struct file_array array_of(const struct csv_table *t, void *data, int64_t
     return (struct file_array){c, c->data, type, 2, {t->rows, columns}};
 }
 
-// The numbers move from the table to the rows.
+// Moves the numbers from the table to the rows.
 static void make_rows(struct csv_table *t, struct sample_rows *out)
 {
     out->values = t->targets > 0;
@@ -349,8 +349,8 @@ static int read_table(const struct data_request *r, const char *key, struct samp
     return rc;
 }
 
-// Mean and deviation of each feature over the first `count` rows, in the order of the rows. What
-// never changes is only moved.
+// Mean and deviation of each feature over the first `count` rows, summed in their order. A constant
+// feature gets deviation 1.
 static struct scaling standardize(const struct sample_rows *rows, int64_t count)
 {
     const float *x = (const float *)(const void *)rows->inputs.first;

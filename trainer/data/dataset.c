@@ -8,9 +8,9 @@
 #include "base/text/json.h"
 #include "trainer/data/format.h"
 
-// --- batches
+// --- batches -------------------------------------------------------------------------------------
 
-static void *aligned(int64_t count, size_t size)
+static void *alloc_aligned(int64_t count, size_t size)
 {
     size_t bytes = ((size_t)count * size + 63) / 64 * 64;
     void *p = aligned_alloc(64, bytes ? bytes : 64);
@@ -23,14 +23,14 @@ struct batch *batch_new(const struct sample_shape *s, int64_t capacity)
 {
     struct batch *b = xcalloc(1, sizeof *b);
     if (s->kind == SAMPLE_TOKENS) {
-        b->tokens = aligned(capacity * s->context, sizeof *b->tokens);
-        b->targets = aligned(capacity * s->context, sizeof *b->targets);
+        b->tokens = alloc_aligned(capacity * s->context, sizeof *b->tokens);
+        b->targets = alloc_aligned(capacity * s->context, sizeof *b->targets);
     } else {
-        b->images = aligned(capacity * s->height * s->width * s->channels, sizeof *b->images);
-        b->labels = s->classes ? aligned(capacity, sizeof *b->labels) : NULL;
-        b->values = s->outputs ? aligned(capacity * s->outputs, sizeof *b->values) : NULL;
+        b->images = alloc_aligned(capacity * s->height * s->width * s->channels, sizeof *b->images);
+        b->labels = s->classes ? alloc_aligned(capacity, sizeof *b->labels) : NULL;
+        b->values = s->outputs ? alloc_aligned(capacity * s->outputs, sizeof *b->values) : NULL;
     }
-    b->samples = aligned(capacity, sizeof *b->samples);
+    b->samples = alloc_aligned(capacity, sizeof *b->samples);
     return b;
 }
 
@@ -47,7 +47,7 @@ void batch_free(struct batch *b)
     free(b);
 }
 
-// --- formats
+// --- formats -------------------------------------------------------------------------------------
 
 static const struct format {
     const char *name;
@@ -91,23 +91,23 @@ int data_open_file(const struct data_request *r, const char *key, bool unpack,
     return rc;
 }
 
-static int read_augment(const struct data_request *r, struct dataset *train, struct error *e)
+static int read_augmentation(const struct data_request *r, struct dataset *train, struct error *e)
 {
     const json_t *spec = jget(r->spec, "augment");
     const struct sample_shape *s = &train->shape;
     if (!spec)
         return 0;
     if (s->kind != SAMPLE_IMAGE)
-        return error_set(e, ERR_INVALID, "trainer.data.augment: is for images");
+        return error_set(e, ERR_INVALID, "trainer.data.augment: needs images");
     train->augment = (struct augment){.flip = jget_bool(spec, "flip", false),
                                       .crop = jget_int(spec, "crop", 0),
                                       .cutout = jget_int(spec, "cutout", 0)};
     int64_t side = s->height < s->width ? s->height : s->width;
     if (train->augment.crop < 0 || train->augment.crop >= side)
-        return error_set(e, ERR_INVALID,
-                         "trainer.data.augment.crop: %lld pixels would move images of %lldx%lld "
-                         "out of sight",
-                         (long long)train->augment.crop, (long long)s->height, (long long)s->width);
+        return error_set(
+            e, ERR_INVALID,
+            "trainer.data.augment.crop: %lld pixels move images of %lldx%lld out of view",
+            (long long)train->augment.crop, (long long)s->height, (long long)s->width);
     return 0;
 }
 
@@ -120,7 +120,7 @@ int dataset_open(const json_t *spec, const json_t *model, const char *folder,
     *train = *validation = NULL;
     int rc = format ? format->open(&r, train, validation, e) : unknown_format(word, e);
     if (!rc)
-        rc = read_augment(&r, *train, e);
+        rc = read_augmentation(&r, *train, e);
     if (rc) {
         dataset_close(*train);
         dataset_close(*validation);
@@ -132,7 +132,7 @@ int dataset_open(const json_t *spec, const json_t *model, const char *folder,
 void dataset_close(struct dataset *d)
 {
     if (d)
-        d->kind->close(d);
+        d->ops->close(d);
 }
 
 const struct sample_shape *dataset_shape(const struct dataset *d)
@@ -145,8 +145,8 @@ int64_t dataset_count(const struct dataset *d)
     return d->count;
 }
 
-static void augment(const struct dataset *d, const struct draw_key *key, int64_t i,
-                    struct batch *out)
+static void augment_sample(const struct dataset *d, const struct draw_key *key, int64_t i,
+                           struct batch *out)
 {
     const struct sample_shape *s = &d->shape;
     struct augment_draw draw = augment_draw(&d->augment, s, key, out->samples[i]);
@@ -163,9 +163,9 @@ int dataset_fetch(const struct dataset *d, const int64_t *indices, int64_t n,
     for (int64_t i = 0; i < n && !rc; i++) {
         must(indices[i] >= 0 && indices[i] < d->count);
         out->samples[i] = indices[i];
-        rc = d->kind->fetch(d, indices[i], i, out, e);
+        rc = d->ops->fetch(d, indices[i], i, out, e);
         if (!rc && augmented)
-            augment(d, key, i, out);
+            augment_sample(d, key, i, out);
     }
     return rc;
 }

@@ -32,7 +32,7 @@ int dir_listing_read(const char *folder, const char *pattern, struct dir_listing
 
 void dir_listing_add(struct dir_listing *l, char *name)
 {
-    if ((l->count & (l->count - 1)) == 0) // room for the next power of two
+    if ((l->count & (l->count - 1)) == 0) // grow to the next power of two
         l->names = xrealloc(l->names, (l->count ? 2 * l->count : 1) * sizeof *l->names);
     l->names[l->count++] = name;
 }

@@ -1,4 +1,4 @@
-// Names in a folder, sorted by their bytes. Any thread; the caller frees.
+// The file names of a folder, sorted by their bytes. Any thread; the caller frees.
 #ifndef MUSTER_TRAINER_DATA_DIR_LISTING_H
 #define MUSTER_TRAINER_DATA_DIR_LISTING_H
 
@@ -6,17 +6,17 @@
 
 #include "base/error.h"
 
-struct dir_listing { // zero: none yet
+struct dir_listing { // zero-initialised: empty
     char **names;
     size_t count;
 };
 
-// Those that match `pattern` (fnmatch) and do not begin with a dot; it may be none. ERR_NOT_FOUND,
-// ERR_IO.
+// Reads the names that match `pattern` (fnmatch) and do not begin with a dot. The list may be
+// empty. ERR_NOT_FOUND, ERR_IO.
 int dir_listing_read(const char *folder, const char *pattern, struct dir_listing *out,
                      struct error *e);
 void dir_listing_add(struct dir_listing *l,
-                     char *name); // takes the name; the caller sees to the order
+                     char *name); // takes ownership of the name; does not sort
 void dir_listing_free(struct dir_listing *l);
 
 #endif

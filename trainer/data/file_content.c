@@ -13,9 +13,9 @@
 #include "base/os/file.h"
 
 enum { CHUNK = 1 << 20 };
-static const size_t unpacked_max = (size_t)8 << 30;
+static const size_t max_unpacked_bytes = (size_t)8 << 30;
 
-// --- gzip
+// --- gzip ----------------------------------------------------------------------------------------
 
 static int unpack_error(gzFile gz, const struct file_content *c, struct error *e)
 {
@@ -25,15 +25,15 @@ static int unpack_error(gzFile gz, const struct file_content *c, struct error *e
                      c->size, code == Z_BUF_ERROR ? "the file ends in the middle" : text);
 }
 
-// Everything that `gz` holds into c->data, which grows as it comes.
+// Reads all of `gz` into c->data, which grows.
 static int unpack_all(gzFile gz, struct file_content *c, struct error *e)
 {
     uint8_t *data = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     for (;;) {
-        if (room - c->size < CHUNK) {
-            room = room ? 2 * room : 4 * (size_t)CHUNK;
-            c->data = data = xrealloc(data, room);
+        if (capacity - c->size < CHUNK) {
+            capacity = capacity ? 2 * capacity : 4 * (size_t)CHUNK;
+            c->data = data = xrealloc(data, capacity);
         }
         int n = gzread(gz, data + c->size, CHUNK), code;
         gzerror(gz, &code);
@@ -42,7 +42,7 @@ static int unpack_all(gzFile gz, struct file_content *c, struct error *e)
         if (n == 0)
             return 0;
         c->size += (size_t)n;
-        if (c->size > unpacked_max)
+        if (c->size > max_unpacked_bytes)
             return error_set(e, ERR_TOO_LARGE,
                              "%s: more than 8 GiB unpacked; unpack it first, plain files are not "
                              "read into memory",
@@ -66,9 +66,9 @@ static bool is_gzip(int fd)
     return pread(fd, first, 2, 0) == 2 && first[0] == 0x1f && first[1] == 0x8b;
 }
 
-// --- plain
+// --- plain files ---------------------------------------------------------------------------------
 
-static int map(int fd, size_t size, struct file_content *c, struct error *e)
+static int map_file(int fd, size_t size, struct file_content *c, struct error *e)
 {
     c->size = size;
     if (size == 0)
@@ -103,7 +103,7 @@ int file_content_open(const char *name, const char *path, const char *folder, bo
     c->path = path[0] == '/' ? xstrdup(path) : path_join(folder, path);
     int fd = open_regular(name, c, &st, e), rc = fd;
     if (fd >= 0) {
-        rc = unpack_gzip && is_gzip(fd) ? unpack(fd, c, e) : map(fd, (size_t)st.st_size, c, e);
+        rc = unpack_gzip && is_gzip(fd) ? unpack(fd, c, e) : map_file(fd, (size_t)st.st_size, c, e);
         close(fd);
     }
     if (rc) {
@@ -120,7 +120,7 @@ struct file_content *file_content_ref(struct file_content *c)
     return c;
 }
 
-static void release(struct file_content *c)
+static void free_content(struct file_content *c)
 {
     void *data = (void *)(uintptr_t)c->data;
     if (c->mapped)
@@ -134,7 +134,7 @@ static void release(struct file_content *c)
 void file_content_unref(struct file_content *c)
 {
     if (c && --c->references == 0)
-        release(c);
+        free_content(c);
 }
 
 struct file_content *file_content_from_memory(const char *path, void *data, size_t size)

@@ -1,6 +1,6 @@
-// Contents of data files: memory-mapped, or unpacked into memory when the file is gzip. Immutable
-// once open, any thread may read. Training and validation part may share one: the last
-// file_content_unref() frees it; keep and drop from one thread.
+// The content of a data file: memory-mapped, or decompressed into memory if the file is gzip.
+// Immutable once open; any thread may read it. It is reference-counted, because the training and
+// the validation part may share it; only one thread may change the count.
 #ifndef MUSTER_TRAINER_DATA_FILE_CONTENT_H
 #define MUSTER_TRAINER_DATA_FILE_CONTENT_H
 
@@ -18,18 +18,20 @@ struct file_content {
     int references;
 };
 
-// `name` of the key that named the file, for messages ("trainer.data.images"); a relative `path`
-// starts at `folder`. With `unpack` a file that begins like gzip is unpacked, whatever its name.
-// ERR_NOT_FOUND, ERR_IO, ERR_CORRUPT, ERR_TOO_LARGE.
+// `name` is the key that holds the path, for messages ("trainer.data.images"). A relative `path`
+// starts at `folder`. With `unpack`, a file that begins like gzip is decompressed, whatever its
+// name. ERR_NOT_FOUND, ERR_IO, ERR_CORRUPT, ERR_TOO_LARGE.
 int file_content_open(const char *name, const char *path, const char *folder, bool unpack,
                       struct file_content **out, struct error *e);
 struct file_content *file_content_ref(struct file_content *c);
-void file_content_unref(struct file_content *c); // NULL is fine
+// frees it when nobody uses it any more; NULL is fine
+void file_content_unref(struct file_content *c);
 
-// What was made of a file rather than read; takes `data`, which is free()d.
+// Content that was computed rather than read. Takes ownership of `data`, which must be from
+// malloc().
 struct file_content *file_content_from_memory(const char *path, void *data, size_t size);
 
-// ERR_CORRUPT unless the content ends at `end`, where its header says so.
+// ERR_CORRUPT unless the content ends at offset `end`, as its header says.
 int file_content_check_end(const struct file_content *c, size_t end, struct error *e);
 
 #endif

@@ -1,5 +1,5 @@
-// Format idx, as published with MNIST: 0, 0, type, rank, then the dimensions big-endian, then the
-// values. Images are [samples, height, width] of bytes, labels [samples].
+// Format idx, as published with MNIST: bytes 0, 0, type, rank; the dimensions, big-endian; the
+// values. Images are [samples, height, width] of bytes, labels are [samples].
 #include "base/log.h"
 #include "trainer/data/rows.h"
 

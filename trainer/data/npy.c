@@ -1,7 +1,7 @@
-// Format npy, NumPy's .npy files: "\x93NUMPY", version, length of the header, then a Python literal
+// Format npy, the .npy files of NumPy: "\x93NUMPY", version, length of the header, a Python literal
 // {'descr': '<f4', 'fortran_order': False, 'shape': (10, 28, 28), } and the values
 // (numpy.lib.format). Inputs are images [N, H, W] or [N, H, W, C] or features [N, F] of bytes or
-// reals; answers are labels [N] of any integer type, or values [N] or [N, K].
+// floating-point numbers; targets are labels [N] of any integer type, or values [N] or [N, K].
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,16 +17,16 @@ struct npy_header {
     bool has_shape;
 };
 
-static int malformed(const struct npy_header *h, const char *expected, struct error *e)
+static int fail_in_header(const struct npy_header *h, const char *expected, struct error *e)
 {
     return error_set(e, ERR_CORRUPT,
                      "%s: offset %zu: the header of a .npy file should have %s here", h->c->path,
                      (size_t)(h->at - (const char *)h->c->data), expected);
 }
 
-// --- the literal
+// --- the literal in the header -------------------------------------------------------------------
 
-static bool take(struct npy_header *h, char wanted)
+static bool accept_char(struct npy_header *h, char wanted)
 {
     while (h->at < h->end && (*h->at == ' ' || *h->at == '\n'))
         h->at++;
@@ -35,88 +35,87 @@ static bool take(struct npy_header *h, char wanted)
     return there;
 }
 
-static int take_quoted(struct npy_header *h, char out[WORD_MAX], struct error *e)
+static int parse_quoted(struct npy_header *h, char out[WORD_MAX], struct error *e)
 {
     size_t n = 0;
-    char quote = take(h, '\'') ? '\'' : '"';
-    if (quote == '"' && !take(h, '"'))
-        return malformed(h, "text in quotes", e);
+    char quote = accept_char(h, '\'') ? '\'' : '"';
+    if (quote == '"' && !accept_char(h, '"'))
+        return fail_in_header(h, "text in quotes", e);
     while (h->at < h->end && *h->at != quote && n < WORD_MAX - 1)
         out[n++] = *h->at++;
     out[n] = '\0';
-    return take(h, quote) ? 0 : malformed(h, "the end of a short text", e);
+    return accept_char(h, quote) ? 0 : fail_in_header(h, "the end of a short text", e);
 }
 
-static int take_word(struct npy_header *h, char out[WORD_MAX], struct error *e)
+static int parse_word(struct npy_header *h, char out[WORD_MAX], struct error *e)
 {
     size_t n = 0;
-    take(h, ' ');
+    accept_char(h, ' ');
     while (h->at < h->end && n < WORD_MAX - 1 &&
            ((*h->at >= 'a' && *h->at <= 'z') || (*h->at >= 'A' && *h->at <= 'Z')))
         out[n++] = *h->at++;
     out[n] = '\0';
-    return n ? 0 : malformed(h, "True or False", e);
+    return n ? 0 : fail_in_header(h, "True or False", e);
 }
 
-static int take_dimension(struct npy_header *h, struct file_array *a, struct error *e)
+static int parse_dimension(struct npy_header *h, struct file_array *a, struct error *e)
 {
     int64_t n = 0;
     const char *begin = h->at;
     for (; h->at < h->end && *h->at >= '0' && *h->at <= '9'; h->at++)
         if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *h->at - '0', &n))
-            return malformed(h, "a number below 2^63", e);
+            return fail_in_header(h, "a number below 2^63", e);
     if (h->at == begin)
-        return malformed(h, "a number", e);
+        return fail_in_header(h, "a number", e);
     if (a->rank == ARRAY_RANK_MAX)
         return error_set(e, ERR_CORRUPT, "%s: more than %d dimensions", h->c->path, ARRAY_RANK_MAX);
     a->dims[a->rank++] = n;
     return 0;
 }
 
-static int take_shape(struct npy_header *h, struct file_array *a, struct error *e)
+static int parse_shape(struct npy_header *h, struct file_array *a, struct error *e)
 {
     int rc = 0;
-    if (!take(h, '('))
-        return malformed(h, "a shape in brackets", e);
-    while (!rc && !take(h, ')')) {
-        rc = take_dimension(h, a, e);
-        if (!rc && !take(h, ',') && (h->at == h->end || *h->at != ')'))
-            rc = malformed(h, "a comma", e);
+    if (!accept_char(h, '('))
+        return fail_in_header(h, "a shape in brackets", e);
+    while (!rc && !accept_char(h, ')')) {
+        rc = parse_dimension(h, a, e);
+        if (!rc && !accept_char(h, ',') && (h->at == h->end || *h->at != ')'))
+            rc = fail_in_header(h, "a comma", e);
     }
     h->has_shape = true;
     return rc;
 }
 
-static int take_entry(struct npy_header *h, struct file_array *a, struct error *e)
+static int parse_entry(struct npy_header *h, struct file_array *a, struct error *e)
 {
     char key[WORD_MAX];
-    int rc = take_quoted(h, key, e);
+    int rc = parse_quoted(h, key, e);
     if (rc)
         return rc;
-    if (!take(h, ':'))
-        return malformed(h, "a colon", e);
+    if (!accept_char(h, ':'))
+        return fail_in_header(h, "a colon", e);
     if (strcmp(key, "shape") == 0)
-        return a->rank ? malformed(h, "one shape only", e) : take_shape(h, a, e);
+        return a->rank ? fail_in_header(h, "one shape only", e) : parse_shape(h, a, e);
     if (strcmp(key, "fortran_order") == 0)
-        return take_word(h, h->order, e);
+        return parse_word(h, h->order, e);
     if (strcmp(key, "descr") != 0)
-        return malformed(h, "none but the keys descr, fortran_order and shape", e);
-    if (take(h, '['))
+        return fail_in_header(h, "none but the keys descr, fortran_order and shape", e);
+    if (accept_char(h, '['))
         return error_set(e, ERR_CORRUPT,
-                         "%s: holds records of several fields; plain numbers are wanted",
-                         h->c->path);
-    return take_quoted(h, h->descr, e);
+                         "%s: holds records of several fields; expected plain numbers", h->c->path);
+    return parse_quoted(h, h->descr, e);
 }
 
-static int take_literal(struct npy_header *h, struct file_array *a, struct error *e)
+static int parse_literal(struct npy_header *h, struct file_array *a, struct error *e)
 {
     int rc = 0;
-    if (!take(h, '{'))
-        return malformed(h, "a brace", e);
-    while (!rc && !take(h, '}')) {
-        rc = take_entry(h, a, e);
-        if (!rc && !take(h, ',') && (h->at == h->end || *h->at != '}'))
-            rc = malformed(h, "a comma", e);
+    if (!accept_char(h, '{'))
+        return fail_in_header(h, "a brace", e);
+    while (!rc && !accept_char(h, '}')) {
+        rc = parse_entry(h, a, e);
+        if (!rc && !accept_char(h, ',') && (h->at == h->end || *h->at != '}'))
+            rc = fail_in_header(h, "a comma", e);
     }
     if (!rc && !(h->has_shape && h->descr[0] && h->order[0]))
         rc = error_set(e, ERR_CORRUPT, "%s: its header lacks descr, fortran_order or shape",
@@ -124,21 +123,22 @@ static int take_literal(struct npy_header *h, struct file_array *a, struct error
     return rc;
 }
 
-// --- the file
+// --- the file ------------------------------------------------------------------------------------
 
 static int find_literal(struct npy_header *h, size_t *values, struct error *e)
 {
     const struct file_content *c = h->c;
     if (c->size >= 6 && memcmp(c->data, "\x93NUMPY", 6) != 0)
         return error_set(e, ERR_CORRUPT,
-                         "%s: offset 0: this is no .npy file (\"\\x93NUMPY\" is missing)", c->path);
+                         "%s: offset 0: not a .npy file (\"\\x93NUMPY\" is missing)", c->path);
     if (c->size < 12)
         return error_set(e, ERR_CORRUPT, "%s: ends at offset %zu, within its header", c->path,
                          c->size);
     int version = c->data[6];
     if (version < 1 || version > 3)
-        return error_set(e, ERR_CORRUPT, "%s: offset 6: version %d of .npy; 1 to 3 are known",
-                         c->path, version);
+        return error_set(e, ERR_CORRUPT,
+                         "%s: offset 6: version %d of .npy; this program reads 1 to 3", c->path,
+                         version);
     size_t begin = version == 1 ? 10 : 12;
     size_t length =
         (size_t)number_integer_at(version == 1 ? NUMBER_U16 : NUMBER_U32, c->data + 8, 0);
@@ -183,7 +183,7 @@ static int read_array(struct file_content *c, bool is_input, struct file_array *
     *out = (struct file_array){0};
     int rc = find_literal(&h, &values, e);
     if (!rc)
-        rc = take_literal(&h, out, e);
+        rc = parse_literal(&h, out, e);
     if (!rc)
         rc = read_type(&h, &out->type, e);
     if (rc)

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "trainer/ops/loops.h"
 
-// Values at any address, which the compiler still makes vectors of.
+// Types for values at any address that the compiler can still vectorise.
 typedef uint16_t any_u16 __attribute__((aligned(1), may_alias));
 typedef uint32_t any_u32 __attribute__((aligned(1), may_alias));
 typedef float any_f32 __attribute__((aligned(1), may_alias));
@@ -55,7 +55,8 @@ double number_at(enum number_type type, const uint8_t *first, int64_t i)
     return (double)number_integer_at(type, first, i);
 }
 
-// The loops, once per instruction set. A period of one is the common case and needs no table.
+// The loops, compiled once per instruction set. A period of one is the common case and needs no
+// table.
 
 #define SCALE(name, element)                                                                       \
     LOOPS_CLONED static bool name##_by_one(const element *x, int64_t n, float mean, float factor,  \

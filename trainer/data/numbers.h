@@ -1,5 +1,4 @@
-// Numbers as they stand in files: little-endian, of any width, at any address. Pure functions, any
-// thread.
+// Numbers in files: little-endian, of any width, at any address. Pure functions, any thread.
 #ifndef MUSTER_TRAINER_DATA_NUMBERS_H
 #define MUSTER_TRAINER_DATA_NUMBERS_H
 
@@ -23,16 +22,16 @@ enum number_type {
 size_t number_size(enum number_type type);
 bool number_is_float(enum number_type type);
 double number_at(enum number_type type, const uint8_t *first, int64_t i);
-// Of a type that is not real. An unsigned value beyond INT64_MAX is given as INT64_MAX.
+// For integer types only. An unsigned value above INT64_MAX becomes INT64_MAX.
 int64_t number_integer_at(enum number_type type, const uint8_t *first, int64_t i);
 
-// to[i] = (x[i] - mean[i mod period]) * factor[i mod period], each step rounded to float; n is a
-// multiple of the period. Tells whether all of them are finite. Bits do not depend on the
-// instruction set: there is no product followed by a sum.
+// to[i] = (x[i] - mean[i mod period]) * factor[i mod period], where each operation rounds to float;
+// n is a multiple of the period. Returns whether all results are finite. The bits do not depend on
+// the instruction set, because no product is followed by a sum.
 bool numbers_scale(enum number_type type, const uint8_t *first, int64_t n, const float *mean,
                    const float *factor, int64_t period, float *to);
 
-// to[i] = x[i] of an unsigned type of up to 32 bits; gives the largest.
+// to[i] = x[i] for an unsigned type of at most 32 bits. Returns the largest.
 uint32_t numbers_tokens(enum number_type type, const uint8_t *first, int64_t n, int32_t *to);
 
 #endif

@@ -1,4 +1,4 @@
-// Format images: what `muster-trainer pack` writes (packed.h).
+// Format images: reads the files that `muster-trainer pack` writes (packed.h).
 #include "trainer/data/packed.h"
 
 #include <math.h>
@@ -9,10 +9,10 @@
 #include "base/text/json.h"
 #include "trainer/data/rows.h"
 
-struct packed { // one open file
+struct packed_file { // one open file
     struct sample_rows rows;
     const uint8_t *header;
-    size_t names; // bytes of the names, with the zeros behind them
+    size_t names; // bytes of the names and the zeros after them
 };
 
 static int64_t word_at(const uint8_t *p, size_t offset)
@@ -20,7 +20,8 @@ static int64_t word_at(const uint8_t *p, size_t offset)
     return number_integer_at(NUMBER_U32, p + offset, 0);
 }
 
-static int corrupt(const struct file_content *c, size_t offset, const char *what, struct error *e)
+static int fail_corrupt(const struct file_content *c, size_t offset, const char *what,
+                        struct error *e)
 {
     return error_set(e, ERR_CORRUPT, "%s: offset %zu: %s; pack the folder again", c->path, offset,
                      what);
@@ -30,26 +31,28 @@ static int check_header(const struct file_content *c, size_t *header, struct err
 {
     if (c->size >= 8 && memcmp(c->data, PACKED_MAGIC, 8) != 0)
         return error_set(e, ERR_CORRUPT,
-                         "%s: offset 0: no packed images (\"" PACKED_MAGIC "\" is missing); "
+                         "%s: offset 0: not a file of packed images (\"" PACKED_MAGIC
+                         "\" is missing); "
                          "`muster-trainer pack` makes such files",
                          c->path);
     if (c->size < PACKED_NAMES_AT)
         return error_set(e, ERR_CORRUPT, "%s: ends at offset %zu, within its header", c->path,
                          c->size);
     if (word_at(c->data, 8) != PACKED_VERSION)
-        return error_set(e, ERR_VERSION, "%s: offset 8: version %lld of packed images; %d is known",
+        return error_set(e, ERR_VERSION,
+                         "%s: offset 8: version %lld of packed images; this program reads %d",
                          c->path, (long long)word_at(c->data, 8), PACKED_VERSION);
     *header = (size_t)word_at(c->data, 12);
     if (*header <= PACKED_NAMES_AT || *header > PACKED_HEADER_MAX || *header > c->size)
-        return corrupt(c, 12, "the length of the header is wrong", e);
+        return fail_corrupt(c, 12, "the length of the header is wrong", e);
     uint32_t crc = crc32c(0, c->data, PACKED_CRC_AT);
     crc = crc32c(crc, c->data + PACKED_CRC_AT + 4, *header - PACKED_CRC_AT - 4);
     return crc == word_at(c->data, PACKED_CRC_AT)
                ? 0
-               : corrupt(c, PACKED_CRC_AT, "the checksum of the header is wrong", e);
+               : fail_corrupt(c, PACKED_CRC_AT, "the checksum of the header is wrong", e);
 }
 
-// The header is what was written, but who wrote it may have been wrong.
+// The checksum shows that the header is unchanged, but its author may have been wrong.
 static int check_shape(const struct file_content *c, struct sample_rows *out, struct error *e)
 {
     int64_t *dims = out->inputs.dims, count = number_integer_at(NUMBER_U64, c->data + 40, 0);
@@ -59,15 +62,15 @@ static int check_shape(const struct file_content *c, struct sample_rows *out, st
     out->classes = word_at(c->data, 36);
     if (dims[1] < 1 || dims[1] > PACKED_SIDE_MAX || dims[2] < 1 || dims[2] > PACKED_SIDE_MAX ||
         (dims[3] != 1 && dims[3] != 3))
-        return corrupt(c, 24, "the shape of the images is impossible", e);
+        return fail_corrupt(c, 24, "the shape of the images is impossible", e);
     if (out->classes < 1 || out->classes > PACKED_CLASSES_MAX)
-        return corrupt(c, 36, "the number of classes is impossible", e);
+        return fail_corrupt(c, 36, "the number of classes is impossible", e);
     if (count < 1 || count > INT64_MAX / (dims[1] * dims[2] * dims[3] + 8) / 2)
-        return corrupt(c, 40, "the number of images is impossible", e);
+        return fail_corrupt(c, 40, "the number of images is impossible", e);
     return 0;
 }
 
-static int read_packed(const struct data_request *r, const char *key, struct packed *out,
+static int read_packed(const struct data_request *r, const char *key, struct packed_file *out,
                        struct error *e)
 {
     struct sample_rows *rows = &out->rows;
@@ -91,22 +94,23 @@ static int read_packed(const struct data_request *r, const char *key, struct pac
     out->names = header - PACKED_NAMES_AT;
     rc = file_content_check_end(c, header + pixels + 8 * n, e);
     if (!rc && crc32c(0, y->first, 8 * n) != word_at(c->data, 20))
-        rc = corrupt(c, header + pixels, "the checksum of the labels is wrong", e);
+        rc = fail_corrupt(c, header + pixels, "the checksum of the labels is wrong", e);
     return rc;
 }
 
-static int check_classes(const struct packed *a, const struct packed *b, struct error *e)
+static int check_classes(const struct packed_file *a, const struct packed_file *b, struct error *e)
 {
     size_t shorter = a->names < b->names ? a->names : b->names;
     if (a->rows.classes == b->rows.classes &&
         memcmp(a->header + PACKED_NAMES_AT, b->header + PACKED_NAMES_AT, shorter) == 0)
         return 0;
-    return error_set(e, ERR_CORRUPT, "%s and %s are of different classes (folder names)",
+    return error_set(e, ERR_CORRUPT, "%s and %s contain different classes (folder names)",
                      a->rows.inputs.content->path, b->rows.inputs.content->path);
 }
 
-// By the sums of the header; a channel that never changes is only moved.
-static struct scaling packed_scaling(const struct packed *p)
+// Mean and deviation of each channel from the sums in the header. A constant channel keeps
+// deviation 1.
+static struct scaling packed_scaling(const struct packed_file *p)
 {
     const int64_t *dims = p->rows.inputs.dims;
     struct scaling s = scaling_new(dims[3], 0, 1);
@@ -123,7 +127,7 @@ static struct scaling packed_scaling(const struct packed *p)
 int packed_open(const struct data_request *r, struct dataset **train, struct dataset **validation,
                 struct error *e)
 {
-    struct packed a = {0}, b = {0};
+    struct packed_file a = {0}, b = {0};
     struct scaling scaling = {0};
     bool own = jget(r->spec, "validation_path") != NULL;
     int rc = read_packed(r, "path", &a, e);

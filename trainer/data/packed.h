@@ -1,12 +1,12 @@
-// Packed images: one file made of a folder of class folders by `muster-trainer pack`, and mapped
-// into memory for training. Little-endian:
+// Packed images: one file that `muster-trainer pack` makes of a folder of class folders, and that
+// training maps into memory. Little-endian:
 //
 //   offset  bytes
 //        0      8  "MUSTERIM"
 //        8      4  version, 1
-//       12      4  bytes of the header with the names
+//       12      4  bytes of the header including the names
 //       16      4  CRC32C of the header without this field
-//       20      4  CRC32C of the labels and sums
+//       20      4  CRC32C of the labels and checksums
 //       24   4x 4  height, width, channels (1 or 3), classes
 //       40      8  images
 //       48   3x 8  sum of all bytes, by channel
@@ -16,8 +16,8 @@
 //             4 n  labels
 //             4 n  CRC32C of the pixels of each image
 //
-// Images stand in an order drawn once, so that the last ones are a fair sample. Writing is for one
-// thread.
+// Images are stored in a random order, so that the last ones are a representative sample. One
+// thread writes a file.
 #ifndef MUSTER_TRAINER_DATA_PACKED_H
 #define MUSTER_TRAINER_DATA_PACKED_H
 
@@ -43,7 +43,7 @@ struct packed_shape {
 };
 
 struct packed_writer { // opaque
-    char *path, *aside;
+    char *path, *temporary;
     FILE *file;
     struct packed_shape shape;
     struct buf names;
@@ -52,12 +52,12 @@ struct packed_writer { // opaque
     uint32_t *labels, *sums; // [count]
 };
 
-// Writes beside `path`, which appears (or is replaced) at packed_end(). Every begin is followed by
-// an end or an abort. ERR_IO, ERR_INVALID.
+// Writes to a temporary file next to `path`; packed_end() renames it to `path`. Every begin is
+// followed by an end or an abort. ERR_IO, ERR_INVALID.
 int packed_begin(struct packed_writer *w, const char *path, const struct packed_shape *shape,
                  char *const *classes, int64_t class_count, struct error *e);
 int packed_add(struct packed_writer *w, const uint8_t *pixels, int64_t label, struct error *e);
-int packed_end(struct packed_writer *w, struct error *e); // durable
+int packed_end(struct packed_writer *w, struct error *e); // syncs and renames the file
 void packed_abort(struct packed_writer *w);
 
 #endif

@@ -1,12 +1,12 @@
-// A ring of slots handed to and fro by their states, without a lock that the thread, which may lose
-// its processor for long, could hold:
+// A ring of slots whose state says who owns them. There is no lock, because the thread may lose its
+// processor for a long time while it holds one:
 //
-//   EMPTY -> WANTED        caller asks                 the slot is the caller's while EMPTY
-//   WANTED -> FETCHING     thread begins               ... the thread's while FETCHING
-//   FETCHING -> DONE       thread has finished         ... the caller's again when DONE
-//   WANTED, DONE -> EMPTY  caller takes it back
-//   FETCHING -> ABANDONED  caller gives it up          ... still the thread's
-//   ABANDONED -> EMPTY     thread has finished
+//   EMPTY -> WANTED        the caller requests           EMPTY: the caller owns the slot
+//   WANTED -> FETCHING     the thread begins             FETCHING: the thread owns it
+//   FETCHING -> DONE       the thread has finished       DONE: the caller owns it again
+//   WANTED, DONE -> EMPTY  the caller reclaims it
+//   FETCHING -> ABANDONED  the caller gives up           ABANDONED: the thread still owns it
+//   ABANDONED -> EMPTY     the thread has finished
 #include "trainer/data/prefetch.h"
 
 #include <pthread.h>
@@ -24,7 +24,7 @@ enum prefetch_state { EMPTY, WANTED, FETCHING, DONE, ABANDONED };
 
 struct prefetch_slot {
     _Atomic int state;
-    struct prefetch_request ask;
+    struct prefetch_request request;
     struct batch *batch;
     int64_t *indices; // [size]
     int err;
@@ -35,50 +35,50 @@ struct prefetch {
     const struct dataset *data;
     int64_t size;
     struct prefetch_slot slots[PREFETCH_DEPTH];
-    int64_t *indices; // [size], of the caller
-    unsigned next;    // slot of the next ask
+    int64_t *indices; // [size], used by the caller
+    unsigned next;    // slot of the next request
     int64_t hits;
 
     pthread_t thread;
     bool running;
-    sem_t asks; // one for each WANTED ever set, and one to end
+    sem_t requests; // posted once for each WANTED, and once to end the thread
     atomic_bool ended;
 };
 
-static int fetch(const struct prefetch *p, const struct prefetch_request *ask, int64_t *indices,
-                 struct batch *out, struct error *e)
+static int fetch_samples(const struct prefetch *p, const struct prefetch_request *request,
+                         int64_t *indices, struct batch *out, struct error *e)
 {
-    sampler_indices(ask->key.seed, dataset_count(p->data), ask->cursor, p->size, indices);
-    return dataset_fetch(p->data, indices, p->size, &ask->key, out, e);
+    sampler_indices(request->key.seed, dataset_count(p->data), request->cursor, p->size, indices);
+    return dataset_fetch(p->data, indices, p->size, &request->key, out, e);
 }
 
-// --- the thread
+// --- the thread ----------------------------------------------------------------------------------
 
-static bool change(struct prefetch_slot *s, int from, int to)
+static bool change_state(struct prefetch_slot *s, int from, int to)
 {
     return atomic_compare_exchange_strong(&s->state, &from, to);
 }
 
-static void *work(void *arg)
+static void *run_prefetch_thread(void *arg)
 {
     struct prefetch *p = arg;
-    // Only advice: where it is refused the thread is one like others.
+    // If this is refused, the thread runs at normal priority.
     (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &(struct sched_param){0});
-    for (unsigned at = 0;; at++) { // slots are asked for in turn
-        while (sem_wait(&p->asks))
-            ; // a signal
+    for (unsigned at = 0;; at++) { // slots are used in turn
+        while (sem_wait(&p->requests))
+            ; // interrupted by a signal
         struct prefetch_slot *s = &p->slots[at % PREFETCH_DEPTH];
         if (atomic_load(&p->ended))
             return NULL;
-        if (!change(s, WANTED, FETCHING))
+        if (!change_state(s, WANTED, FETCHING))
             continue;
-        s->err = fetch(p, &s->ask, s->indices, s->batch, &s->error);
-        if (!change(s, FETCHING, DONE))
+        s->err = fetch_samples(p, &s->request, s->indices, s->batch, &s->error);
+        if (!change_state(s, FETCHING, DONE))
             atomic_store(&s->state, EMPTY);
     }
 }
 
-// --- the caller
+// --- the caller ----------------------------------------------------------------------------------
 
 struct prefetch *prefetch_new(const struct dataset *d, int64_t size)
 {
@@ -90,8 +90,8 @@ struct prefetch *prefetch_new(const struct dataset *d, int64_t size)
         p->slots[i].batch = batch_new(dataset_shape(d), size);
         p->slots[i].indices = xcalloc((size_t)size, sizeof *p->indices);
     }
-    must(sem_init(&p->asks, 0, 0) == 0);
-    p->running = pthread_create(&p->thread, NULL, work, p) == 0;
+    must(sem_init(&p->requests, 0, 0) == 0);
+    p->running = pthread_create(&p->thread, NULL, run_prefetch_thread, p) == 0;
     return p;
 }
 
@@ -101,10 +101,10 @@ void prefetch_free(struct prefetch *p)
         return;
     if (p->running) {
         atomic_store(&p->ended, true);
-        sem_post(&p->asks);
+        sem_post(&p->requests);
         pthread_join(p->thread, NULL);
     }
-    sem_destroy(&p->asks);
+    sem_destroy(&p->requests);
     for (int i = 0; i < PREFETCH_DEPTH; i++) {
         batch_free(p->slots[i].batch);
         free(p->slots[i].indices);
@@ -113,50 +113,51 @@ void prefetch_free(struct prefetch *p)
     free(p);
 }
 
-static bool same(const struct prefetch_request *a, const struct prefetch_request *b)
+static bool is_same_request(const struct prefetch_request *a, const struct prefetch_request *b)
 {
     return a->cursor == b->cursor && a->key.seed == b->key.seed && a->key.step == b->key.step;
 }
 
-static bool is_asked(const struct prefetch_slot *s)
+static bool is_pending(const struct prefetch_slot *s)
 {
     int state = atomic_load(&s->state);
     return state != EMPTY && state != ABANDONED;
 }
 
-void prefetch_request(struct prefetch *p, const struct prefetch_request *ask)
+void prefetch_request(struct prefetch *p, const struct prefetch_request *request)
 {
     struct prefetch_slot *s = &p->slots[p->next % PREFETCH_DEPTH];
     for (int i = 0; i < PREFETCH_DEPTH; i++)
-        if (is_asked(&p->slots[i]) && same(&p->slots[i].ask, ask))
+        if (is_pending(&p->slots[i]) && is_same_request(&p->slots[i].request, request))
             return;
     if (!p->running || atomic_load(&s->state) != EMPTY)
         return;
-    s->ask = *ask;
+    s->request = *request;
     p->next++;
     atomic_store(&s->state, WANTED);
-    sem_post(&p->asks);
+    sem_post(&p->requests);
 }
 
-// Whether what was asked for is there; afterwards it is no longer asked for.
-static bool take_back(struct prefetch_slot *s)
+// Withdraws the request; returns whether its samples are there.
+static bool reclaim(struct prefetch_slot *s)
 {
-    if (change(s, WANTED, EMPTY) || change(s, FETCHING, ABANDONED))
+    if (change_state(s, WANTED, EMPTY) || change_state(s, FETCHING, ABANDONED))
         return false;
-    return change(s, DONE, EMPTY);
+    return change_state(s, DONE, EMPTY);
 }
 
-int prefetch_get(struct prefetch *p, const struct prefetch_request *ask, struct batch **batch,
+int prefetch_get(struct prefetch *p, const struct prefetch_request *request, struct batch **batch,
                  struct error *e)
 {
     struct prefetch_slot *found = NULL;
     for (int i = 0; i < PREFETCH_DEPTH; i++) {
         struct prefetch_slot *s = &p->slots[i];
-        if (is_asked(s) && s->ask.cursor <= ask->cursor && take_back(s) && same(&s->ask, ask))
+        if (is_pending(s) && s->request.cursor <= request->cursor && reclaim(s) &&
+            is_same_request(&s->request, request))
             found = s;
     }
     if (!found)
-        return fetch(p, ask, p->indices, *batch, e);
+        return fetch_samples(p, request, p->indices, *batch, e);
     struct batch *given = *batch;
     *batch = found->batch;
     found->batch = given;

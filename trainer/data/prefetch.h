@@ -1,12 +1,11 @@
-// Prefetch: the samples of the next micro-batches, fetched by a thread while the compute thread is
-// busy, so that pages that must be read from a disk are there in time.
+// Prefetch: a thread fetches the samples of the next micro-batches while the compute thread works,
+// so that pages are read from the disk in time.
 //
-// The thread takes only what processor time is left over (SCHED_IDLE), and nobody waits for it:
-// what it has not finished when it is wanted the caller fetches himself, which gives the same
-// samples. So it costs a rank with a core of its own next to nothing, and takes nothing from
-// others.
+// The thread uses only idle processor time (SCHED_IDLE), and nobody waits for it: the caller
+// fetches unfinished samples itself, with the same result. So it costs a rank almost nothing and
+// takes nothing from other processes.
 //
-// new, ask, take and free belong to one thread; the data set outlives the prefetch.
+// One thread calls new, request, get and free; the data set outlives the prefetch.
 #ifndef MUSTER_TRAINER_DATA_PREFETCH_H
 #define MUSTER_TRAINER_DATA_PREFETCH_H
 
@@ -23,21 +22,19 @@ struct prefetch_request { // a micro-batch of training: its first sample, and th
 
 struct prefetch; // opaque
 
-// Of micro-batches of `size` samples. Makes a thread; without one (no more threads) it fetches
-// nothing ahead.
+// For micro-batches of `size` samples. Starts a thread; if that fails, nothing is fetched ahead.
 struct prefetch *prefetch_new(const struct dataset *d, int64_t size);
 void prefetch_free(struct prefetch *p);
 
-// Says what is wanted soon, in that order. What is asked for already, or more than can be fetched
-// ahead, is passed over.
-void prefetch_request(struct prefetch *p, const struct prefetch_request *ask);
+// Announces a micro-batch that is needed soon; call it in the order of need. A request that was
+// made already, or that exceeds PREFETCH_DEPTH, is ignored.
+void prefetch_request(struct prefetch *p, const struct prefetch_request *request);
 
-// Fills *batch, the caller's own of the data set's shape, with the samples of `ask`, or exchanges
-// it for one that holds them. Asks before its cursor are forgotten. Errors are those of
-// dataset_fetch().
-int prefetch_get(struct prefetch *p, const struct prefetch_request *ask, struct batch **batch,
+// Fills *batch with the samples of the request, or exchanges it for a batch that holds them. Older
+// requests are dropped. Errors are those of dataset_fetch().
+int prefetch_get(struct prefetch *p, const struct prefetch_request *request, struct batch **batch,
                  struct error *e);
 
-int64_t prefetch_hits(const struct prefetch *p); // takes that found all done
+int64_t prefetch_hits(const struct prefetch *p); // how often prefetch_get() found the samples ready
 
 #endif

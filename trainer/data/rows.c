@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/text/json.h"
 
-static const int64_t sample_max = (int64_t)1 << 28; // numbers
+static const int64_t max_sample_numbers = (int64_t)1 << 28; // numbers
 
 struct rows_dataset {
     struct dataset base;
@@ -43,7 +43,7 @@ static size_t offset_in_file(const struct file_array *a, int64_t row, int64_t i)
     return (size_t)(row_of(a, row) - a->content->data) + (size_t)i * number_size(a->type);
 }
 
-// --- scaling
+// --- scaling -------------------------------------------------------------------------------------
 
 void scaling_free(struct scaling *s)
 {
@@ -64,8 +64,8 @@ struct scaling scaling_new(int64_t count, double mean, double deviation)
     return s;
 }
 
-static int read_one(const struct data_request *r, const char *key, int64_t count, double *out,
-                    struct error *e)
+static int read_scaling_value(const struct data_request *r, const char *key, int64_t count,
+                              double *out, struct error *e)
 {
     const json_t *given = jget(r->spec, key);
     if (json_is_array(given) && (int64_t)json_array_size(given) != count)
@@ -80,16 +80,16 @@ static int read_one(const struct data_request *r, const char *key, int64_t count
 
 int scaling_read(const struct data_request *r, struct scaling *s, struct error *e)
 {
-    int rc = read_one(r, "mean", s->count, s->mean, e);
+    int rc = read_scaling_value(r, "mean", s->count, s->mean, e);
     if (!rc)
-        rc = read_one(r, "deviation", s->count, s->deviation, e);
+        rc = read_scaling_value(r, "deviation", s->count, s->deviation, e);
     for (int64_t i = 0; i < s->count && !rc; i++)
         if (!(s->deviation[i] > 0))
             rc = error_set(e, ERR_INVALID, "trainer.data.deviation: must be above 0");
     return rc;
 }
 
-// A table as long as a row of pixels, so that its loop is worth its while.
+// The table is as long as a row of pixels, so that the loop over it is long enough to be fast.
 static void set_scaling(struct rows_dataset *d, const struct scaling *s)
 {
     bool bytes = d->rows.inputs.type == NUMBER_U8;
@@ -104,7 +104,7 @@ static void set_scaling(struct rows_dataset *d, const struct scaling *s)
     }
 }
 
-// --- checks
+// --- checks --------------------------------------------------------------------------------------
 
 static int check_input(const struct sample_rows *r, struct error *e)
 {
@@ -112,16 +112,16 @@ static int check_input(const struct sample_rows *r, struct error *e)
     int64_t size = 1;
     if (a->rank < 2 || a->rank > 4)
         return error_set(e, ERR_CORRUPT,
-                         "%s has %d dimensions; [samples, features], [samples, height, width] or "
-                         "[samples, height, width, channels] are wanted",
+                         "%s has %d dimensions; expected [samples, features], [samples, height, "
+                         "width] or [samples, height, width, channels]",
                          a->content->path, a->rank);
     for (int i = 0; i < a->rank; i++) {
         if (a->dims[i] < 1)
             return error_set(e, ERR_CORRUPT, "%s: dimension %d is %lld", a->content->path, i,
                              (long long)a->dims[i]);
-        if (i > 0 && (__builtin_mul_overflow(size, a->dims[i], &size) || size > sample_max))
+        if (i > 0 && (__builtin_mul_overflow(size, a->dims[i], &size) || size > max_sample_numbers))
             return error_set(e, ERR_TOO_LARGE, "%s: a sample has more than %lld numbers",
-                             a->content->path, (long long)sample_max);
+                             a->content->path, (long long)max_sample_numbers);
     }
     return 0;
 }
@@ -131,15 +131,15 @@ static int check_targets(const struct sample_rows *r, struct error *e)
     const struct file_array *x = &r->inputs, *a = &r->targets;
     const char *what = r->values ? "values" : "labels";
     if (a->rank < 1 || a->rank > (r->values ? 2 : 1) ||
-        (a->rank == 2 && (a->dims[1] < 1 || a->dims[1] > sample_max)))
+        (a->rank == 2 && (a->dims[1] < 1 || a->dims[1] > max_sample_numbers)))
         return error_set(e, ERR_CORRUPT, "%s has %d dimensions; %s are [samples]%s",
                          a->content->path, a->rank, what,
                          r->values ? " or [samples, outputs]" : "");
     if (!r->values && number_is_float(a->type))
-        return error_set(e, ERR_CORRUPT,
-                         "%s holds real numbers; labels are whole. Values to predict are given as "
-                         "`values`",
-                         a->content->path);
+        return error_set(
+            e, ERR_CORRUPT,
+            "%s holds real numbers, but labels are whole; give values to predict as `values`",
+            a->content->path);
     if (a->dims[0] != x->dims[0])
         return error_set(e, ERR_CORRUPT, "%s holds %lld samples, but %s holds %lld %s",
                          x->content->path, (long long)x->dims[0], a->content->path,
@@ -153,7 +153,7 @@ static int check_rows(const struct sample_rows *r, struct error *e)
     return rc ? rc : check_targets(r, e);
 }
 
-// INT32_MAX where it is larger.
+// At most INT32_MAX.
 static int64_t largest_label(const struct sample_rows *r)
 {
     int64_t most = 0;
@@ -178,7 +178,7 @@ static int check_labels(const struct sample_rows *r, int64_t classes, struct err
     return 0;
 }
 
-// Classes are those of the model; where it names none, those the training data shows.
+// The number of classes comes from the model or, if it names none, from the training data.
 static int count_classes(const struct data_request *r, const struct sample_rows *train,
                          const struct sample_rows *validation, int64_t *out, struct error *e)
 {
@@ -194,31 +194,31 @@ static int count_classes(const struct data_request *r, const struct sample_rows 
     return rc || !validation ? rc : check_labels(validation, *out, e);
 }
 
-static void put_shape(const struct file_array *a, char *out, size_t cap)
+static void format_shape(const struct file_array *a, char *out, size_t cap)
 {
     int n = 0;
     for (int i = 1; i < a->rank && n < (int)cap; i++)
         n += snprintf(out + n, cap - (size_t)n, "%s%lld", i > 1 ? "x" : "", (long long)a->dims[i]);
 }
 
-static int check_alike(const struct file_array *a, const struct file_array *b, const char *what,
-                       struct error *e)
+static int check_same_shape(const struct file_array *a, const struct file_array *b,
+                            const char *what, struct error *e)
 {
     if (a->rank == b->rank &&
         !memcmp(a->dims + 1, b->dims + 1, sizeof *a->dims * (size_t)(a->rank - 1)))
         return 0;
     char one[96] = "1", other[96] = "1";
-    put_shape(a, one, sizeof one);
-    put_shape(b, other, sizeof other);
+    format_shape(a, one, sizeof one);
+    format_shape(b, other, sizeof other);
     return error_set(e, ERR_CORRUPT, "%s holds %s of %s, but %s of %s", a->content->path, what, one,
                      b->content->path, other);
 }
 
-// --- samples
+// --- samples -------------------------------------------------------------------------------------
 
-// What is no number among the n of a row, by name and place.
-static int not_finite(const struct rows_dataset *d, const struct file_array *a, int64_t row,
-                      int64_t n, const char *what, struct error *e)
+// Reports the first of n numbers of a row that is not finite, by name and place.
+static int fail_not_finite(const struct rows_dataset *d, const struct file_array *a, int64_t row,
+                           int64_t n, const char *what, struct error *e)
 {
     int64_t i = 0;
     while (i < n - 1 && isfinite((float)number_at(a->type, row_of(a, row), i)))
@@ -231,7 +231,7 @@ static int not_finite(const struct rows_dataset *d, const struct file_array *a, 
                      d->period > 1 || d->mean[0] != 0.0f ? ", or scaling makes it infinite" : "");
 }
 
-static int check_sum(const struct rows_dataset *d, int64_t row, struct error *e)
+static int check_checksum(const struct rows_dataset *d, int64_t row, struct error *e)
 {
     const struct file_array *a = &d->rows.inputs;
     size_t bytes = (size_t)d->inputs * number_size(a->type);
@@ -251,17 +251,17 @@ static int fetch_row(const struct dataset *base, int64_t index, int64_t i, struc
     const struct rows_dataset *d = (const struct rows_dataset *)base;
     const struct file_array *x = &d->rows.inputs, *a = &d->rows.targets;
     int64_t row = d->first + index, outputs = base->shape.outputs;
-    int rc = d->rows.sums ? check_sum(d, row, e) : 0;
+    int rc = d->rows.sums ? check_checksum(d, row, e) : 0;
     if (rc)
         return rc;
     if (!numbers_scale(x->type, row_of(x, row), d->inputs, d->mean, d->factor, d->period,
                        out->images + i * d->inputs))
-        return not_finite(d, x, row, d->inputs, "number", e);
+        return fail_not_finite(d, x, row, d->inputs, "number", e);
     if (!d->rows.values)
         out->labels[i] = (int32_t)number_integer_at(a->type, a->first, row);
     else if (!numbers_scale(a->type, row_of(a, row), outputs, &zero, &one, 1,
                             out->values + i * outputs))
-        return not_finite(d, a, row, outputs, "value", e);
+        return fail_not_finite(d, a, row, outputs, "value", e);
     return 0;
 }
 
@@ -274,7 +274,7 @@ static void close_rows(struct dataset *base)
     free(d);
 }
 
-static const struct dataset_kind rows_kind = {fetch_row, close_rows};
+static const struct dataset_ops rows_ops = {fetch_row, close_rows};
 
 static struct dataset *new_part(const struct sample_rows *r, int64_t first, int64_t count,
                                 int64_t classes, const struct scaling *scaling)
@@ -288,7 +288,7 @@ static struct dataset *new_part(const struct sample_rows *r, int64_t first, int6
     d->first = first;
     d->inputs = per_row(x);
     d->base = (struct dataset){
-        .kind = &rows_kind,
+        .ops = &rows_ops,
         .shape = {.kind = image ? SAMPLE_IMAGE : SAMPLE_FEATURES,
                   .height = image ? x->dims[1] : 1,
                   .width = image ? x->dims[2] : 1,
@@ -326,9 +326,9 @@ int rows_open(const struct data_request *r, const struct sample_rows *train,
     if (!rc && validation)
         rc = check_rows(validation, e);
     if (!rc && validation)
-        rc = check_alike(&train->inputs, &validation->inputs, "samples", e);
+        rc = check_same_shape(&train->inputs, &validation->inputs, "samples", e);
     if (!rc && validation && per_row(&train->targets) != per_row(&validation->targets))
-        rc = check_alike(&train->targets, &validation->targets, "values", e);
+        rc = check_same_shape(&train->targets, &validation->targets, "values", e);
     if (!rc)
         rc = count_classes(r, train, validation, &classes, e);
     if (!rc && !validation)
@@ -342,7 +342,7 @@ int rows_open(const struct data_request *r, const struct sample_rows *train,
     return 0;
 }
 
-// --- pairs of files
+// --- pairs of files ------------------------------------------------------------------------------
 
 static int read_file(const struct data_request *r, const struct pair_format *f, const char *prefix,
                      const char *key, bool is_input, struct file_array *out, struct error *e)

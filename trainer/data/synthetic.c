@@ -1,10 +1,10 @@
-// Format synthetic: samples that are made when they are wanted, for trainings without data. Each is
-// a function of its index alone.
+// Format synthetic: samples that are generated on demand, to train and measure without data. Each
+// sample is a function of its index.
 //
-// Texts follow Zipf's law: every doubling of a token's number is as likely as the one before, so
-// that the few first tokens are as frequent, and the many last as rare, as words are. Pictures, and
-// rows of features, are a pool of noise that is made once, each with its class, and stand there as
-// often as it takes: what a fetch costs is a copy.
+// Texts follow Zipf's law: the token numbers are divided into ranges of doubling width, and each
+// range is equally likely. So low numbers are frequent and high numbers are rare, as words are.
+// Images and rows of features come from a pool of noise that is generated once, each with a class;
+// samples repeat the pool. So a fetch costs one copy.
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,17 +18,17 @@
 #define POOL_KEY UINT64_C(0x706f6f6c)
 
 enum {
-    DRAW = 4,               // numbers of one draw
-    DOUBLINGS_MAX = 17,     // of a vocabulary of LIMIT_WIDTH
+    DRAW = 4,               // random numbers of one draw
+    DOUBLINGS_MAX = 17,     // for a vocabulary of LIMIT_WIDTH
     POOL_MAX = 64,          // rows
-    POOL_NUMBERS = 1 << 24, // .. of some so many numbers together
+    POOL_NUMBERS = 1 << 24, // approximate limit of the numbers of all rows together
     SAMPLE_NUMBERS = 1 << 28,
 };
 
 struct synthetic_dataset {
     struct dataset base;
-    int64_t first; // number of sample 0 among all of both parts
-    // Texts: tokens of doubling i are begin[i] .. begin[i] + width[i] - 1.
+    int64_t first; // index of sample 0 among the samples of both parts
+    // Texts: range i consists of the tokens begin[i] .. begin[i] + width[i] - 1.
     uint32_t begin[DOUBLINGS_MAX], width[DOUBLINGS_MAX];
     uint32_t doublings;
     // Rows.
@@ -36,7 +36,7 @@ struct synthetic_dataset {
     int64_t rows, inputs, classes;
 };
 
-// --- texts
+// --- texts ---------------------------------------------------------------------------------------
 
 static void set_doublings(struct synthetic_dataset *d, uint32_t vocabulary)
 {
@@ -47,7 +47,7 @@ static void set_doublings(struct synthetic_dataset *d, uint32_t vocabulary)
     }
 }
 
-// Of 32 random bits: which doubling, and with what is left of them which of its tokens.
+// Maps 32 random bits to a range and, with the remaining bits, to a token in it.
 static int32_t token_of(const struct synthetic_dataset *d, uint32_t random)
 {
     uint64_t product = (uint64_t)random * d->doublings;
@@ -76,12 +76,13 @@ static int fetch_text(const struct dataset *base, int64_t index, int64_t i, stru
     return 0;
 }
 
-// --- rows
+// --- rows ----------------------------------------------------------------------------------------
 
-// Numbers of mean 0 and deviation 1, evenly spread.
+// Uniform random numbers with mean 0 and deviation 1.
 static struct file_content *make_pool(int64_t rows, int64_t inputs)
 {
-    const float deviations = 1.7320508f; // of an even spread's half
+    // sqrt(3): half the width of a uniform distribution with deviation 1
+    const float deviations = 1.7320508f;
     size_t count = (size_t)(rows * inputs);
     float *numbers = xcalloc(count + DRAW, sizeof *numbers);
     for (size_t i = 0; i < count; i += DRAW) {
@@ -112,7 +113,7 @@ static int fetch_row(const struct dataset *base, int64_t index, int64_t i, struc
     return 0;
 }
 
-// --- both
+// --- both kinds ----------------------------------------------------------------------------------
 
 static void close_synthetic(struct dataset *base)
 {
@@ -121,12 +122,13 @@ static void close_synthetic(struct dataset *base)
     free(d);
 }
 
-static const struct dataset_kind texts = {fetch_text, close_synthetic};
-static const struct dataset_kind rows = {fetch_row, close_synthetic};
+static const struct dataset_ops text_ops = {fetch_text, close_synthetic};
+static const struct dataset_ops row_ops = {fetch_row, close_synthetic};
 
-static int read_text(const struct data_request *r, struct sample_shape *shape, struct error *e)
+static int read_text_shape(const struct data_request *r, struct sample_shape *shape,
+                           struct error *e)
 {
-    int64_t drawn = jget_int(r->spec, "vocabulary", 0), known;
+    int64_t used = jget_int(r->spec, "vocabulary", 0), known;
     *shape = (struct sample_shape){.kind = SAMPLE_TOKENS,
                                    .context = jget_int(r->model, "context", 0),
                                    .vocabulary = jget_int(r->model, "vocabulary", 256)};
@@ -137,12 +139,12 @@ static int read_text(const struct data_request *r, struct sample_shape *shape, s
                          "give a shape",
                          LIMIT_WIDTH, (long long)shape->context);
     known = shape->vocabulary < LIMIT_WIDTH ? shape->vocabulary : LIMIT_WIDTH;
-    if (drawn >= 1 && drawn <= known)
+    if (used >= 1 && used <= known)
         return 0;
     return error_set(e, ERR_INVALID,
                      "trainer.data.vocabulary: %lld tokens, but the model knows 1 to %lld "
                      "(trainer.model.vocabulary)",
-                     (long long)drawn, (long long)known);
+                     (long long)used, (long long)known);
 }
 
 static int read_sides(const json_t *list, struct sample_shape *shape, struct error *e)
@@ -151,8 +153,8 @@ static int read_sides(const json_t *list, struct sample_shape *shape, struct err
     size_t count = json_array_size(list);
     if (count < 1 || count > 3)
         return error_set(e, ERR_INVALID,
-                         "trainer.data.shape: %zu numbers; [features], [height, width] or [height, "
-                         "width, channels] are wanted",
+                         "trainer.data.shape: %zu numbers; expected [features], [height, width] or "
+                         "[height, width, channels]",
                          count);
     for (size_t i = 0; i < count; i++) {
         side[i] = json_integer_value(json_array_get(list, i));
@@ -174,22 +176,22 @@ static int read_sides(const json_t *list, struct sample_shape *shape, struct err
     return 0;
 }
 
-static int read_rows(const struct data_request *r, struct sample_shape *shape, struct error *e)
+static int read_row_shape(const struct data_request *r, struct sample_shape *shape, struct error *e)
 {
-    int64_t drawn = jget_int(r->spec, "classes", 0);
+    int64_t used = jget_int(r->spec, "classes", 0);
     int rc = read_sides(jget(r->spec, "shape"), shape, e);
     if (rc)
         return rc;
-    shape->classes = jget_int(r->model, "classes", drawn);
-    if (drawn >= 2 && drawn <= shape->classes && drawn <= LIMIT_WIDTH)
+    shape->classes = jget_int(r->model, "classes", used);
+    if (used >= 2 && used <= shape->classes && used <= LIMIT_WIDTH)
         return 0;
-    return error_set(e, ERR_INVALID,
-                     "trainer.data.classes: %lld; 2 to %d are wanted, and no more than "
-                     "trainer.model.classes",
-                     (long long)drawn, LIMIT_WIDTH);
+    return error_set(
+        e, ERR_INVALID,
+        "trainer.data.classes: %lld; expected 2 to %d, and no more than trainer.model.classes",
+        (long long)used, LIMIT_WIDTH);
 }
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t min_int64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -214,7 +216,7 @@ int synthetic_open(const struct data_request *r, struct dataset **train,
     int64_t samples = jget_int(r->spec, "samples", 0);
     int64_t kept = jget_int(r->spec, "validation_count", 1);
     bool text = jget(r->spec, "vocabulary") != NULL;
-    int rc = text ? read_text(r, s, e) : read_rows(r, s, e);
+    int rc = text ? read_text_shape(r, s, e) : read_row_shape(r, s, e);
     if (rc)
         return rc;
     if (kept < 1 || kept >= samples)
@@ -222,13 +224,13 @@ int synthetic_open(const struct data_request *r, struct dataset **train,
                          "trainer.data.validation_count: %lld of the %lld samples; choose 1 to "
                          "%lld, or raise trainer.data.samples",
                          (long long)kept, (long long)samples, (long long)samples - 1);
-    both.base.kind = text ? &texts : &rows;
+    both.base.ops = text ? &text_ops : &row_ops;
     if (text) {
         set_doublings(&both, (uint32_t)jget_int(r->spec, "vocabulary", 0));
     } else {
         both.classes = jget_int(r->spec, "classes", 0);
         both.inputs = s->height * s->width * s->channels;
-        both.rows = least(POOL_MAX, least(samples, 1 + POOL_NUMBERS / both.inputs));
+        both.rows = min_int64(POOL_MAX, min_int64(samples, 1 + POOL_NUMBERS / both.inputs));
         both.pool = make_pool(both.rows, both.inputs);
     }
     new_part(&both, 0, samples - kept, train);

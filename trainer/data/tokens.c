@@ -1,6 +1,6 @@
-// Formats bytes and tokens: files of tokens, each a run that no sample reaches beyond. A sample is
-// a window of context + 1 tokens of one run. A training sample may start at any token that leaves
-// so many; validation samples do not overlap, but each predicts what the one before has ended with.
+// Formats bytes and tokens. Each file is one run of tokens, and no sample extends beyond its run. A
+// sample is a window of context + 1 tokens. A training sample may start at any token; validation
+// samples do not overlap, except that each begins with the last token of the one before.
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ struct token_run {
     const uint8_t *first;
     enum number_type type;
     int64_t tokens;
-    int64_t before; // samples of the runs before this one
+    int64_t before; // number of samples in earlier runs
 };
 
 struct token_runs {
@@ -30,7 +30,7 @@ struct token_runs {
 struct token_dataset {
     struct dataset base;
     struct token_runs all;
-    int64_t stride; // tokens from one sample of a run to the next
+    int64_t stride; // tokens from the start of one sample to the next
 };
 
 static void token_runs_close(struct token_runs *r)
@@ -55,20 +55,20 @@ static int64_t token_runs_count(const struct token_runs *r)
     return n;
 }
 
-// --- samples
+// --- samples -------------------------------------------------------------------------------------
 
 static const struct token_run *run_of(const struct token_runs *r, int64_t index)
 {
     int64_t low = 0, high = r->count;
-    while (high - low > 1) { // the last run that begins at index or before
+    while (high - low > 1) { // find the last run with `before` <= index
         int64_t middle = low + (high - low) / 2;
         *(r->runs[middle].before <= index ? &low : &high) = middle;
     }
     return &r->runs[low];
 }
 
-static int outside(const struct token_run *run, int64_t first, int64_t n, int64_t vocabulary,
-                   struct error *e)
+static int fail_outside_vocabulary(const struct token_run *run, int64_t first, int64_t n,
+                                   int64_t vocabulary, struct error *e)
 {
     int64_t i = first;
     while (i < first + n - 1 && number_integer_at(run->type, run->first, i) < vocabulary)
@@ -93,7 +93,7 @@ static int fetch_window(const struct dataset *base, int64_t index, int64_t i, st
     from += number_size(run->type);
     uint32_t other = numbers_tokens(run->type, from, context, out->targets + i * context);
     if (most >= base->shape.vocabulary || other >= base->shape.vocabulary)
-        return outside(run, first, context + 1, base->shape.vocabulary, e);
+        return fail_outside_vocabulary(run, first, context + 1, base->shape.vocabulary, e);
     return 0;
 }
 
@@ -104,15 +104,15 @@ static void close_tokens(struct dataset *base)
     free(d);
 }
 
-static const struct dataset_kind token_kind = {fetch_window, close_tokens};
+static const struct dataset_ops token_ops = {fetch_window, close_tokens};
 
-// Tokens [from, to) of all runs as one part.
+// Makes one part of the tokens [from, to) of all runs.
 static int new_part(const struct token_runs *r, int64_t from, int64_t to, bool training,
                     const struct sample_shape *shape, struct dataset **out, struct error *e)
 {
     struct token_dataset *d = xcalloc(1, sizeof *d);
     int64_t at = 0, longest = 0;
-    d->base = (struct dataset){.kind = &token_kind, .shape = *shape};
+    d->base = (struct dataset){.ops = &token_ops, .shape = *shape};
     d->stride = training ? 1 : shape->context;
     *out = &d->base;
     for (int64_t i = 0; i < r->count; i++) {
@@ -140,7 +140,7 @@ static int new_part(const struct token_runs *r, int64_t from, int64_t to, bool t
                      (long long)shape->context + 1);
 }
 
-// --- the parts
+// --- training and validation part ----------------------------------------------------------------
 
 static int read_shape(const struct data_request *r, struct sample_shape *shape, struct error *e)
 {
@@ -163,7 +163,7 @@ static int check_fraction(const struct data_request *r, struct error *e)
     return error_set(e, ERR_INVALID, "trainer.data.validation_fraction: must lie between 0 and 1");
 }
 
-// Without tokens of its own the validation is the end of `all`.
+// Without a validation_path, the end of `all` is the validation part.
 static int open_parts(const struct data_request *r, const struct token_runs *all,
                       const struct token_runs *own, const struct sample_shape *shape,
                       struct dataset **train, struct dataset **validation, struct error *e)
@@ -178,11 +178,12 @@ static int open_parts(const struct data_request *r, const struct token_runs *all
                       : new_part(all, end, tokens, false, shape, validation, e);
 }
 
-// --- bytes
+// --- bytes ---------------------------------------------------------------------------------------
 
-// A whole file of bytes; those outside the vocabulary are told now, for the file is not so long.
-static int open_text(const struct data_request *r, const char *key, int64_t vocabulary,
-                     struct token_runs *out, struct error *e)
+// Opens a file of bytes. Bytes outside the vocabulary are reported now, because such files are
+// small.
+static int open_byte_file(const struct data_request *r, const char *key, int64_t vocabulary,
+                          struct token_runs *out, struct error *e)
 {
     struct file_content *c = NULL;
     int rc = data_open_file(r, key, false, &c, e);
@@ -193,14 +194,14 @@ static int open_text(const struct data_request *r, const char *key, int64_t voca
     token_runs_add(out, run);
     for (int64_t i = 0; i < run.tokens && vocabulary < 256; i++)
         if (run.first[i] >= vocabulary)
-            return outside(&run, i, 1, vocabulary, e);
+            return fail_outside_vocabulary(&run, i, 1, vocabulary, e);
     return 0;
 }
 
-// --- shards of tokens
+// --- shards of tokens ----------------------------------------------------------------------------
 
-// llm.c's shards begin with 256 int32: one of these magic numbers, its version, the tokens
-// (dev/data/data_common.py). nanoGPT's begin with the first token.
+// The shards of llm.c begin with 256 int32: a magic number, its version, the number of tokens
+// (dev/data/data_common.py). Those of nanoGPT begin with the first token.
 static const struct shard_header {
     uint32_t magic, version;
     enum number_type type;
@@ -270,7 +271,7 @@ static int add_shard(const struct data_request *r, const char *key, const char *
     return rc;
 }
 
-// One path, or all that match where its last part has * or ? or [.
+// Opens one path, or all files that match it if its last part contains *, ? or [.
 static int add_shards(const struct data_request *r, const char *key, const char *path,
                       struct token_runs *out, struct error *e)
 {
@@ -282,7 +283,7 @@ static int add_shards(const struct data_request *r, const char *key, const char 
     struct dir_listing found;
     int rc = dir_listing_read(folder, pattern, &found, e);
     if (!rc && !found.count)
-        rc = error_set(e, ERR_NOT_FOUND, "no file in %s is called %s", folder, pattern);
+        rc = error_set(e, ERR_NOT_FOUND, "no file in %s matches %s", folder, pattern);
     if (rc)
         error_prefix(e, "trainer.data.%s", key);
     for (size_t i = 0; i < found.count && !rc; i++) {
@@ -296,7 +297,7 @@ static int add_shards(const struct data_request *r, const char *key, const char 
     return rc;
 }
 
-// Tokens may be many, so those outside the vocabulary are told when they are fetched.
+// There may be many tokens, so those outside the vocabulary are reported when they are fetched.
 static int open_shards(const struct data_request *r, const char *key, int64_t vocabulary,
                        struct token_runs *out, struct error *e)
 {
@@ -316,12 +317,12 @@ static int open_shards(const struct data_request *r, const char *key, int64_t vo
     return rc;
 }
 
-// --- the formats
+// --- the formats ---------------------------------------------------------------------------------
 
-typedef int (*open_runs)(const struct data_request *r, const char *key, int64_t vocabulary,
-                         struct token_runs *out, struct error *e);
+typedef int (*token_file_opener)(const struct data_request *r, const char *key, int64_t vocabulary,
+                                 struct token_runs *out, struct error *e);
 
-static int open_both(const struct data_request *r, open_runs open, struct dataset **train,
+static int open_both(const struct data_request *r, token_file_opener open, struct dataset **train,
                      struct dataset **validation, struct error *e)
 {
     struct sample_shape shape;
@@ -343,7 +344,7 @@ static int open_both(const struct data_request *r, open_runs open, struct datase
 int bytes_open(const struct data_request *r, struct dataset **train, struct dataset **validation,
                struct error *e)
 {
-    return open_both(r, open_text, train, validation, e);
+    return open_both(r, open_byte_file, train, validation, e);
 }
 
 int tokens_open(const struct data_request *r, struct dataset **train, struct dataset **validation,

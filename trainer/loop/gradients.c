@@ -106,7 +106,7 @@ static int compute_in_lockstep(struct training *t, struct sampler_share share,
             .losses = t->losses,
             .count = share.count,
             .first = share.first,
-            .all = t->plan.micro_batches,
+            .step_count = t->plan.micro_batches,
             .gather = peers.combine,
             .ctx = peers.ctx,
         };

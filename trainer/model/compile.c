@@ -1,7 +1,7 @@
-// From a list of layers to a graph: each layer infers its shape, adds its parameters and makes a
-// value that others read. The lists of a residual block are compiled one after the other, the
-// shortcut first, and end in a layer that adds what both made. Where all of it lies in memory is
-// decided afterwards (place.c).
+// Compiles a list of layers to a graph: each layer infers its shape, adds its parameters and makes
+// a value that others read. For a residual block, the layers of the shortcut are compiled first,
+// then the inner layers, then a layer that adds both results. place.c assigns the memory
+// afterwards.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 static const size_t block_max = (size_t)1 << 40;
 
-// --- parameters
+// --- parameters ----------------------------------------------------------------------------------
 
 static struct parameter *find_parameter(struct model *m, const char *name)
 {
@@ -32,7 +32,8 @@ int compiler_add_parameter(struct compiler *c, struct layer *l, int slot, int ra
     struct parameter p = {.rank = rank, .offset = m->block_size, .count = 1, .decay = rank > 1};
     snprintf(p.name, sizeof p.name, "%.*s.%s", LIMIT_LAYER_NAME, l->name, slots[slot]);
     if (find_parameter(m, p.name))
-        return error_set(e, ERR_INVALID, "there is another layer of this name");
+        return error_set(e, ERR_INVALID,
+                         "another layer has the same name; give each layer a name of its own");
     for (int i = 0; i < rank; i++) {
         p.shape[i] = shape[i];
         p.count *= (size_t)shape[i];
@@ -63,7 +64,7 @@ int compiler_tie_weight(struct compiler *c, struct layer *l, const char *name, s
                      name);
 }
 
-// --- layers and values
+// --- layers and values ---------------------------------------------------------------------------
 
 bool compiler_needs_gradient(const struct compiler *c, const struct layer *l)
 {
@@ -133,9 +134,9 @@ static void finish_layer(struct compiler *c, struct layer *l)
     c->current = l->output = new_value(c, &l->out, wanted);
 }
 
-// --- the list
+// --- the list of layers --------------------------------------------------------------------------
 
-static int at_layer(const struct layer *l, struct error *e)
+static int prefix_layer(const struct layer *l, struct error *e)
 {
     return error_prefix(e, "layer \"%s\" (%s)", l->name, l->kind->name);
 }
@@ -150,7 +151,7 @@ static int add_layer(struct compiler *c, const struct layer_kind *kind, const js
                          name, LIMIT_LAYER_NAME);
     struct layer *l = new_layer(c, kind, name);
     if (kind->build(c, l, spec, e))
-        return at_layer(l, e);
+        return prefix_layer(l, e);
     finish_layer(c, l);
     return 0;
 }
@@ -167,7 +168,7 @@ static int compile_inner(struct compiler *c, const json_t *spec, const char *key
     return rc;
 }
 
-// y = f(x) + g(x), where g is the shortcut, or nothing.
+// y = f(x) + g(x), where g is the shortcut or the identity.
 static int compile_residual(struct compiler *c, const json_t *spec, const char *name,
                             struct error *e)
 {
@@ -184,7 +185,7 @@ static int compile_residual(struct compiler *c, const json_t *spec, const char *
     return add_layer(c, &layer_residual, spec, name, e);
 }
 
-static int unknown_kind(const char *name, const char *word, struct error *e)
+static int fail_unknown_layer(const char *name, const char *word, struct error *e)
 {
     const char *words[64] = {"residual"};
     for (int i = 0; layer_kinds[i]; i++) {
@@ -196,7 +197,7 @@ static int unknown_kind(const char *name, const char *word, struct error *e)
                      near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
-static int compile_one(struct compiler *c, const json_t *spec, const char *name, struct error *e)
+static int compile_spec(struct compiler *c, const json_t *spec, const char *name, struct error *e)
 {
     const char *word = jget_string(spec, "layer", "");
     if (strcmp(word, "residual") == 0)
@@ -205,7 +206,7 @@ static int compile_one(struct compiler *c, const json_t *spec, const char *name,
     while (*kind && strcmp((*kind)->name, word) != 0)
         kind++;
     if (!*kind)
-        return unknown_kind(name, word, e);
+        return fail_unknown_layer(name, word, e);
     if (*kind == &layer_attention && spec_rotary(spec) > 0) {
         char *turn = xasprintf("%s.rotary", name);
         int rc = add_layer(c, &layer_rotary, spec, turn, e);
@@ -229,7 +230,7 @@ static int compile_list(struct compiler *c, const json_t *list, const char *pref
         snprintf(number, sizeof number, "%zu", i);
         char *name =
             xasprintf("%s%s%s", prefix, *prefix ? "." : "", jget_string(spec, "name", number));
-        int rc = compile_one(c, spec, name, e);
+        int rc = compile_spec(c, spec, name, e);
         free(name);
         if (rc)
             return rc;
@@ -237,9 +238,9 @@ static int compile_list(struct compiler *c, const json_t *list, const char *pref
     return 0;
 }
 
-// --- the whole
+// --- compiling -----------------------------------------------------------------------------------
 
-static void start(struct compiler *c)
+static void start_compile(struct compiler *c)
 {
     struct model *m = c->m;
     const int64_t micro_batch = m->micro_batch;
@@ -260,7 +261,7 @@ static void start(struct compiler *c)
          memory_plan_add(&m->plan, ops_floats_for_reals(micro_batch * m->input_size), 0) == INPUT);
 }
 
-static int check_end(const struct compiler *c, struct error *e)
+static int check_output(const struct compiler *c, struct error *e)
 {
     const struct model *m = c->m;
     bool sequence = m->sample.kind == SAMPLE_TOKENS;
@@ -277,10 +278,11 @@ static int check_end(const struct compiler *c, struct error *e)
                   "the last layer: expected %s (one value per %s of the data), "
                   "found %s",
                   tensor_shape_text(&wanted, text), each, tensor_shape_text(found, other));
-        return at_layer(&m->layers[m->layer_count - 1], e);
+        return prefix_layer(&m->layers[m->layer_count - 1], e);
     }
     if (m->parameter_count == 0)
-        return error_set(e, ERR_INVALID, "the model has no parameters, so nothing can be learnt");
+        return error_set(e, ERR_INVALID,
+                         "the model has no parameters to train; add a layer with weights");
     return 0;
 }
 
@@ -296,10 +298,10 @@ int model_compile_layers(json_t *list, const struct loss_config *loss,
     m->loss = *loss;
     m->micro_batch = micro_batch;
     m->list = json_incref(list);
-    start(&c);
+    start_compile(&c);
     int rc = compile_list(&c, list, "", e);
     if (!rc)
-        rc = check_end(&c, e);
+        rc = check_output(&c, e);
     if (!rc)
         rc = compiler_place(&c, e);
     free(c.values);

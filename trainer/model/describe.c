@@ -1,4 +1,4 @@
-// A model told to a person.
+// Describes a compiled model, for `muster-trainer describe`.
 #include "trainer/model/compiler.h"
 
 static double layer_flops(const struct layer *l)
@@ -19,8 +19,8 @@ static int64_t tensor_bytes(const struct model *m, int tensor)
     return tensor == NONE ? 0 : m->plan.tensors[tensor].floats * (int64_t)sizeof(float);
 }
 
-// What is learnt; statistics are not.
-static json_int_t learnt(const struct parameter *p)
+// The number of trainable values; running statistics have none.
+static json_int_t trainable_count(const struct parameter *p)
 {
     return p->momentum > 0 ? 0 : (json_int_t)p->count;
 }
@@ -31,7 +31,7 @@ static json_t *describe_layer(const struct model *m, const struct layer *l)
     json_int_t parameters = 0, bytes = tensor_bytes(m, l->saved) + l->op_bytes;
     for (int slot = 0; slot < PARAMETERS_PER_LAYER; slot++)
         if (l->last_gradient[slot])
-            parameters += learnt(&m->parameters[l->parameter[slot]]);
+            parameters += trainable_count(&m->parameters[l->parameter[slot]]);
     if (l->y != l->x)
         bytes += tensor_bytes(m, l->y);
     return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:I}", "name", l->name, "kind", l->kind->name,
@@ -48,7 +48,7 @@ int model_describe(const struct model *m, json_t **out)
         bytes += l->op_bytes;
     }
     for (int i = 0; i < m->parameter_count; i++)
-        count += learnt(&m->parameters[i]);
+        count += trainable_count(&m->parameters[i]);
     *out = json_pack("{s:o, s:I, s:f, s:I, s:I}", "layers", layers, "parameters", count,
                      "flops_per_sample", model_flops(m), "parameter_bytes",
                      (json_int_t)(m->block_size * sizeof(float)), "activation_bytes", bytes);

@@ -1,4 +1,4 @@
-// Families of models: names with a few parameters that stand for a list of layers.
+// Families of models: each expands a few settings to a list of layers.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,36 +8,36 @@
 #include "base/text/json.h"
 #include "trainer/model/compiler.h"
 
-// Appends a layer; takes over the reference, as json_pack() gives it.
-static void append(json_t *list, json_t *layer)
+// Appends a layer and takes over the reference, as json_pack() returns it.
+static void append_layer(json_t *list, json_t *layer)
 {
     must(layer && json_array_append_new(list, layer) == 0);
 }
 
 static void append_plain(json_t *list, const char *word)
 {
-    append(list, json_pack("{s:s}", "layer", word));
+    append_layer(list, json_pack("{s:s}", "layer", word));
 }
 
 static void append_dropout(json_t *list, double rate)
 {
     if (rate > 0)
-        append(list, json_pack("{s:s, s:f}", "layer", "dropout", "rate", rate));
+        append_layer(list, json_pack("{s:s, s:f}", "layer", "dropout", "rate", rate));
 }
 
-// The last layer, of as many outputs as the data asks for unless the specification says. It begins
-// small, so that a classifier starts near equal odds.
-static int append_output(json_t *list, const json_t *spec, int64_t wanted, struct error *e)
+// The last layer. It has as many outputs as the specification or else the data asks for. Its
+// initial weights are small, so that a classifier starts near equal odds.
+static int append_output(json_t *list, const json_t *spec, int64_t outputs, struct error *e)
 {
     int64_t out;
-    int rc = spec_int(spec, "classes", wanted > 0 ? wanted : 1, 1, LIMIT_WIDTH, &out, e);
+    int rc = spec_int(spec, "classes", outputs > 0 ? outputs : 1, 1, LIMIT_WIDTH, &out, e);
     if (!rc)
-        append(list, json_pack("{s:s, s:s, s:I, s:f}", "layer", "linear", "name", "output", "out",
-                               (json_int_t)out, "gain", 0.1));
+        append_layer(list, json_pack("{s:s, s:s, s:I, s:f}", "layer", "linear", "name", "output",
+                                     "out", (json_int_t)out, "gain", 0.1));
     return rc;
 }
 
-// --- mlp
+// --- mlp -----------------------------------------------------------------------------------------
 
 static int read_activation(const json_t *spec, const char **out, struct error *e)
 {
@@ -50,7 +50,7 @@ static int read_activation(const json_t *spec, const char **out, struct error *e
                      "\"activation\" must be relu, gelu, silu or tanh, found \"%s\"", *out);
 }
 
-static int expand_mlp(const json_t *spec, int64_t wanted, json_t *list, struct error *e)
+static int expand_mlp(const json_t *spec, int64_t outputs, json_t *list, struct error *e)
 {
     const json_t *hidden = jget(spec, "hidden");
     const char *activation;
@@ -60,73 +60,74 @@ static int expand_mlp(const json_t *spec, int64_t wanted, json_t *list, struct e
         return rc;
     if (!json_is_array(hidden))
         return error_set(e, ERR_INVALID, "needs \"hidden\", a list of widths");
-    // He et al. 2015 for the kinds that are zero for half of their inputs, LeCun 1998 for tanh.
+    // He et al. 2015 for activations that are zero for half of their inputs; LeCun 1998 for tanh.
     double gain = strcmp(activation, "tanh") == 0 ? 1 : sqrt(2);
     append_plain(list, "flatten");
     for (size_t i = 0; i < json_array_size(hidden); i++) {
         char name[32];
         snprintf(name, sizeof name, "hidden.%zu", i);
-        append(list, json_pack("{s:s, s:s, s:O, s:f}", "layer", "linear", "name", name, "out",
-                               json_array_get(hidden, i), "gain", gain));
+        append_layer(list, json_pack("{s:s, s:s, s:O, s:f}", "layer", "linear", "name", name, "out",
+                                     json_array_get(hidden, i), "gain", gain));
         append_plain(list, activation);
         append_dropout(list, dropout);
     }
-    return append_output(list, spec, wanted, e);
+    return append_output(list, spec, outputs, e);
 }
 
-// --- lenet (LeCun et al. 1998, with relu and max pooling as is usual since)
+// --- lenet (LeCun et al. 1998, with relu and max pooling, as usual today) ------------------------
 
 static void append_conv_block(json_t *list, const char *name, int out, int padding)
 {
-    append(list, json_pack("{s:s, s:s, s:i, s:i, s:i}", "layer", "conv2d", "name", name, "out", out,
-                           "kernel", 5, "padding", padding));
+    append_layer(list, json_pack("{s:s, s:s, s:i, s:i, s:i}", "layer", "conv2d", "name", name,
+                                 "out", out, "kernel", 5, "padding", padding));
     append_plain(list, "relu");
-    append(list, json_pack("{s:s, s:i}", "layer", "max_pool", "kernel", 2));
+    append_layer(list, json_pack("{s:s, s:i}", "layer", "max_pool", "kernel", 2));
 }
 
 static void append_dense(json_t *list, const char *name, int out)
 {
-    append(list, json_pack("{s:s, s:s, s:i}", "layer", "linear", "name", name, "out", out));
+    append_layer(list, json_pack("{s:s, s:s, s:i}", "layer", "linear", "name", name, "out", out));
     append_plain(list, "relu");
 }
 
-static int expand_lenet(const json_t *spec, int64_t wanted, json_t *list, struct error *e)
+static int expand_lenet(const json_t *spec, int64_t outputs, json_t *list, struct error *e)
 {
     append_conv_block(list, "conv1", 6, 2);
     append_conv_block(list, "conv2", 16, 0);
     append_plain(list, "flatten");
     append_dense(list, "dense1", 120);
     append_dense(list, "dense2", 84);
-    return append_output(list, spec, wanted, e);
+    return append_output(list, spec, outputs, e);
 }
 
-// --- resnet (He et al. 2015): with 1x1 projections where a block changes the shape (their option
+// --- resnet (He et al. 2015): with 1x1 projections where a block changes the shape (their option -
 // B), and the stride of a bottleneck in its 3x3 convolution, as is usual since. Initial values of
 // filters by fan-out.
 
 struct resnet {
-    bool small;      // the form for images of 32x32: three stages from 16 channels
-    bool bottleneck; // blocks of 1x1, 3x3, 1x1
+    bool small;      // the form for 32x32 images: three stages from 16 channels
+    bool bottleneck; // blocks of 1x1, 3x3, 1x1 convolutions
     int64_t blocks[4];
     bool sync, zero_init;
 };
 
-// A convolution and its batch_norm; `gain` is what the latter begins with.
+// A convolution and its batch_norm; `gain` is the initial weight of the latter.
 static void append_conv_norm(json_t *list, const struct resnet *r, const char *suffix,
                              int64_t kernel, int64_t stride, int64_t out, double gain)
 {
     char conv[16], norm[16];
     snprintf(conv, sizeof conv, "conv%s", suffix);
     snprintf(norm, sizeof norm, "norm%s", suffix);
-    append(list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:f}", "layer", "conv2d", "name",
+    append_layer(list,
+                 json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:f}", "layer", "conv2d", "name",
                            conv, "out", (json_int_t)out, "kernel", (json_int_t)kernel, "stride",
                            (json_int_t)stride, "padding", (json_int_t)(kernel / 2), "bias", 0,
                            "deviation", sqrt(2.0 / (double)(kernel * kernel * out))));
-    append(list, json_pack("{s:s, s:s, s:b, s:f}", "layer", "batch_norm", "name", norm, "sync",
-                           (int)r->sync, "gain", gain));
+    append_layer(list, json_pack("{s:s, s:s, s:b, s:f}", "layer", "batch_norm", "name", norm,
+                                 "sync", (int)r->sync, "gain", gain));
 }
 
-// y = relu(f(x) + x). `in` and `out`: channels.
+// y = relu(f(x) + x). `in` and `out` are channels.
 static void append_resnet_block(json_t *list, const struct resnet *r, const char *name, int64_t in,
                                 int64_t out, int64_t stride)
 {
@@ -145,8 +146,8 @@ static void append_resnet_block(json_t *list, const struct resnet *r, const char
     }
     if (in != out || stride != 1)
         append_conv_norm(shortcut, r, "", 1, stride, out, 1);
-    append(list, json_pack("{s:s, s:s, s:o, s:o}", "layer", "residual", "name", name, "layers",
-                           layers, "shortcut", shortcut));
+    append_layer(list, json_pack("{s:s, s:s, s:o, s:o}", "layer", "residual", "name", name,
+                                 "layers", layers, "shortcut", shortcut));
     append_plain(list, "relu");
 }
 
@@ -191,7 +192,7 @@ static int read_resnet(const json_t *spec, struct resnet *r, struct error *e)
                      (long long)depth);
 }
 
-static int expand_resnet(const json_t *spec, int64_t wanted, json_t *list, struct error *e)
+static int expand_resnet(const json_t *spec, int64_t outputs, json_t *list, struct error *e)
 {
     struct resnet r;
     int rc = read_resnet(spec, &r, e);
@@ -200,14 +201,14 @@ static int expand_resnet(const json_t *spec, int64_t wanted, json_t *list, struc
     append_conv_norm(list, &r, "", r.small ? 3 : 7, r.small ? 1 : 2, r.small ? 16 : 64, 1);
     append_plain(list, "relu");
     if (!r.small)
-        append(list, json_pack("{s:s, s:i, s:i, s:i}", "layer", "max_pool", "kernel", 3, "stride",
-                               2, "padding", 1));
+        append_layer(list, json_pack("{s:s, s:i, s:i, s:i}", "layer", "max_pool", "kernel", 3,
+                                     "stride", 2, "padding", 1));
     append_stages(list, &r);
     append_plain(list, "global_pool");
-    return append_output(list, spec, wanted, e);
+    return append_output(list, spec, outputs, e);
 }
 
-// --- gpt (Radford et al. 2019 in the form of nanoGPT: pre-norm blocks, tied head)
+// --- gpt (Radford et al. 2019 in the form of nanoGPT: pre-norm blocks, tied head) ----------------
 
 struct gpt {
     int64_t layers, heads, width;
@@ -242,7 +243,8 @@ static void append_gpt_residual(json_t *list, int64_t block, const char *part, j
 {
     char name[48];
     snprintf(name, sizeof name, "blocks.%lld.%s", (long long)block, part);
-    append(list, json_pack("{s:s, s:s, s:o}", "layer", "residual", "name", name, "layers", inner));
+    append_layer(list,
+                 json_pack("{s:s, s:s, s:o}", "layer", "residual", "name", name, "layers", inner));
 }
 
 static void append_gpt_block(json_t *list, const struct gpt *g, int64_t block)
@@ -251,18 +253,18 @@ static void append_gpt_block(json_t *list, const struct gpt *g, int64_t block)
     double deviation = gpt_matrix_deviation(g);
     double projection = deviation / sqrt(2.0 * (double)g->layers);
     json_t *attention = json_array(), *mlp = json_array();
-    append(attention, gpt_norm(g));
-    append(attention, gpt_linear(g, "query_key_value", 3 * g->width, deviation));
-    append(attention, json_pack("{s:s, s:I, s:f}", "layer", "attention", "heads",
-                                (json_int_t)g->heads, "dropout", g->dropout));
-    append(attention, gpt_linear(g, "projection", g->width, projection));
+    append_layer(attention, gpt_norm(g));
+    append_layer(attention, gpt_linear(g, "query_key_value", 3 * g->width, deviation));
+    append_layer(attention, json_pack("{s:s, s:I, s:f}", "layer", "attention", "heads",
+                                      (json_int_t)g->heads, "dropout", g->dropout));
+    append_layer(attention, gpt_linear(g, "projection", g->width, projection));
     append_dropout(attention, g->dropout);
     append_gpt_residual(list, block, "attention", attention);
 
-    append(mlp, gpt_norm(g));
-    append(mlp, gpt_linear(g, "up", 4 * g->width, deviation));
+    append_layer(mlp, gpt_norm(g));
+    append_layer(mlp, gpt_linear(g, "up", 4 * g->width, deviation));
     append_plain(mlp, "gelu");
-    append(mlp, gpt_linear(g, "down", g->width, projection));
+    append_layer(mlp, gpt_linear(g, "down", g->width, projection));
     append_dropout(mlp, g->dropout);
     append_gpt_residual(list, block, "mlp", mlp);
 }
@@ -281,37 +283,38 @@ static int read_gpt(const json_t *spec, struct gpt *g, struct error *e)
                      (long long)g->width, (long long)g->heads);
 }
 
-static int expand_gpt(const json_t *spec, int64_t wanted, json_t *list, struct error *e)
+static int expand_gpt(const json_t *spec, int64_t outputs, json_t *list, struct error *e)
 {
-    (void)wanted; // the head is the embedding
+    (void)outputs; // the head shares the weights of the embedding
     struct gpt g;
     int64_t vocabulary;
     int rc = read_gpt(spec, &g, e);
     if (rc || (rc = spec_int(spec, "vocabulary", 256, 1, LIMIT_WIDTH, &vocabulary, e)))
         return rc;
-    append(list, json_pack("{s:s, s:s, s:I, s:I, s:f}", "layer", "embedding", "name",
-                           "token_embedding", "vocabulary", (json_int_t)vocabulary, "width",
-                           (json_int_t)g.width, "deviation", gpt_deviation));
-    append(list, json_pack("{s:s, s:s, s:f}", "layer", "position", "name", "position_embedding",
-                           "deviation", gpt_deviation));
+    append_layer(list, json_pack("{s:s, s:s, s:I, s:I, s:f}", "layer", "embedding", "name",
+                                 "token_embedding", "vocabulary", (json_int_t)vocabulary, "width",
+                                 (json_int_t)g.width, "deviation", gpt_deviation));
+    append_layer(list, json_pack("{s:s, s:s, s:f}", "layer", "position", "name",
+                                 "position_embedding", "deviation", gpt_deviation));
     append_dropout(list, g.dropout);
     for (int64_t block = 0; block < g.layers; block++)
         append_gpt_block(list, &g, block);
-    append(list, gpt_norm(&g));
-    append(list, json_pack("{s:s, s:s, s:s, s:I, s:b}", "layer", "linear", "name", "head", "tied",
+    append_layer(list, gpt_norm(&g));
+    append_layer(list,
+                 json_pack("{s:s, s:s, s:s, s:I, s:b}", "layer", "linear", "name", "head", "tied",
                            "token_embedding", "out", (json_int_t)vocabulary, "bias", 0));
     return 0;
 }
 
-// --- the table
+// --- the table -----------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
-    int (*expand)(const json_t *spec, int64_t wanted, json_t *list, struct error *e);
+    int (*expand)(const json_t *spec, int64_t outputs, json_t *list, struct error *e);
 } families[] = {
     {"mlp", expand_mlp}, {"lenet", expand_lenet}, {"resnet", expand_resnet}, {"gpt", expand_gpt}};
 
-static int unknown_family(const char *word, struct error *e)
+static int fail_unknown_family(const char *word, struct error *e)
 {
     char known[128] = "layers";
     size_t length = strlen(known);
@@ -321,7 +324,7 @@ static int unknown_family(const char *word, struct error *e)
                      known, word);
 }
 
-int family_expand(const json_t *spec, int64_t wanted, json_t **layers, struct error *e)
+int family_expand(const json_t *spec, int64_t outputs, json_t **layers, struct error *e)
 {
     const char *word = jget_string(spec, "family", "layers");
     if (strcmp(word, "layers") == 0) {
@@ -333,7 +336,7 @@ int family_expand(const json_t *spec, int64_t wanted, json_t **layers, struct er
         if (strcmp(families[i].name, word) != 0)
             continue;
         json_t *list = json_array();
-        int rc = families[i].expand(spec, wanted, list, e);
+        int rc = families[i].expand(spec, outputs, list, e);
         if (rc) {
             error_prefix(e, "trainer.model (%s)", word);
             json_decref(list);
@@ -342,5 +345,5 @@ int family_expand(const json_t *spec, int64_t wanted, json_t **layers, struct er
         *layers = list;
         return 0;
     }
-    return unknown_family(word, e);
+    return fail_unknown_family(word, e);
 }

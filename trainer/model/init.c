@@ -1,4 +1,4 @@
-// Initial values of parameters.
+// Initial values of the parameters.
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,10 +6,11 @@
 #include "base/rng.h"
 #include "trainer/model/layer.h"
 
-// Elements 2k and 2k + 1 of parameter `index`: two normal numbers of Box and Muller (1958).
+// Elements 2k and 2k + 1 of parameter `index`: two normal numbers by Box and Muller (1958).
 static void normal_pair(uint64_t seed, int index, size_t k, double out[2])
 {
-    static const uint64_t purpose = 0x696e697469616c73; // keeps these draws apart from dropout's
+    // makes these draws differ from those of dropout
+    static const uint64_t purpose = 0x696e697469616c73;
     uint32_t w[4];
     philox4x32(seed ^ purpose, (uint64_t)index, k, w);
     double u = ((double)w[0] * 0x1p32 + (double)w[1] + 1) * 0x1p-64; // (0, 1]

@@ -1,4 +1,4 @@
-// The table of kinds of layers, and those that belong to no subject: linear, element by element,
+// The table of layer kinds, and the kinds without a file of their own: linear, elementwise,
 // dropout, residual.
 #include <string.h>
 
@@ -15,7 +15,7 @@ const struct layer_kind *const layer_kinds[] = {
     &layer_dropout,    &layer_flatten,  NULL,
 };
 
-// --- linear
+// --- linear --------------------------------------------------------------------------------------
 
 static int build_linear(struct compiler *c, struct layer *l, const json_t *spec, struct error *e)
 {
@@ -77,7 +77,7 @@ const struct layer_kind layer_linear = {
     .backward = linear_backward,
 };
 
-// --- element by element: any values, and no change of shape
+// --- elementwise layers --------------------------------------------------------------------------
 
 static int build_elementwise(struct compiler *c, struct layer *l, const json_t *spec,
                              struct error *e)
@@ -131,7 +131,7 @@ static void silu_backward(const struct layer *l, const struct model_pass *p)
 }
 
 enum {
-    BY_Y = LAYER_IN_PLACE | LAYER_DX_IN_PLACE | LAYER_NEEDS_Y, // its slope follows from y
+    BY_Y = LAYER_IN_PLACE | LAYER_DX_IN_PLACE | LAYER_NEEDS_Y, // the derivative is computed from y
     BY_X = LAYER_DX_IN_PLACE | LAYER_NEEDS_X,
 };
 const struct layer_kind layer_relu = {
@@ -180,7 +180,7 @@ const struct layer_kind layer_flatten = {
     .build = build_flatten,
 };
 
-// --- dropout
+// --- dropout -------------------------------------------------------------------------------------
 
 static int build_dropout(struct compiler *c, struct layer *l, const json_t *spec, struct error *e)
 {
@@ -188,7 +188,8 @@ static int build_dropout(struct compiler *c, struct layer *l, const json_t *spec
     if (!rc)
         rc = spec_rate(spec, "rate", &l->rate, e);
     if (!rc)
-        compiler_save(c, l, (c->m->micro_batch * tensor_shape_size(&l->in) + 3) / 4); // bytes
+        // one byte per value
+        compiler_save(c, l, (c->m->micro_batch * tensor_shape_size(&l->in) + 3) / 4);
     return rc;
 }
 
@@ -218,7 +219,7 @@ const struct layer_kind layer_dropout = {
     .backward = dropout_backward,
 };
 
-// --- the end of a residual block
+// --- residual: the sum at the end of a residual block --------------------------------------------
 
 static int build_residual(struct compiler *c, struct layer *l, const json_t *spec, struct error *e)
 {
@@ -245,7 +246,7 @@ const struct layer_kind layer_residual = {
     .forward = residual_forward,
 };
 
-// --- what a batch_norm before has done already, or a max_pool after does too
+// --- layers that a batch_norm before them or a max_pool after them computes ----------------------
 
 const struct layer_kind layer_relu_fused = {
     .name = "relu",

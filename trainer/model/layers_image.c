@@ -1,11 +1,11 @@
-// Kinds of layers that look at images: convolution and pooling.
+// Layer kinds for images: convolution and pooling.
 #include <stdio.h>
 
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "trainer/model/compiler.h"
 
-// A window of kernel x kernel that moves over the image by `stride`.
+// A window of kernel x kernel pixels that moves over the image by `stride`.
 struct window {
     int64_t kernel, stride, padding;
 };
@@ -33,7 +33,7 @@ static void set_window_shape(struct layer *l, const struct window *w, int64_t ch
     l->out.dim[2] = channels;
 }
 
-// --- conv2d
+// --- conv2d --------------------------------------------------------------------------------------
 
 static int read_groups(const struct layer *l, const json_t *spec, int64_t out, int64_t *groups,
                        struct error *e)
@@ -67,7 +67,7 @@ static int build_conv2d(struct compiler *c, struct layer *l, const json_t *spec,
                                      .bias = jget_bool(spec, "bias", true)};
     const int64_t shape[] = {groups, w.kernel, w.kernel, s.in / groups, out / groups};
     int64_t fan_in = w.kernel * w.kernel * s.in / groups;
-    int lead = groups == 1; // one group has no dimension of its own
+    int lead = groups == 1; // a single group has no dimension of its own
     if ((rc = compiler_add_parameter(c, l, WEIGHT, 5 - lead, shape + lead,
                                      spec_normal(spec, fan_in), e)) ||
         (s.bias &&
@@ -76,7 +76,7 @@ static int build_conv2d(struct compiler *c, struct layer *l, const json_t *spec,
         return rc;
     set_window_shape(l, &w, out);
     compiler_need_scratch(c, ops_conv_scratch_floats(l->conv));
-    // oneDNN has the filters once more for each product, in an order of its own.
+    // oneDNN keeps the filters once more for each product, in its own order.
     l->op_bytes = (compiler_needs_gradient(c, l) ? 3 : 2) * fan_in * out * (int64_t)sizeof(float);
     l->flops = l->flops_weights = 2.0 * (double)tensor_shape_size(&l->out) * (double)fan_in;
     return 0;
@@ -108,7 +108,7 @@ const struct layer_kind layer_conv2d = {
     .backward = conv2d_backward,
 };
 
-// --- max_pool, avg_pool
+// --- max_pool, avg_pool --------------------------------------------------------------------------
 
 static int build_pool(struct compiler *c, struct layer *l, const json_t *spec, struct error *e)
 {
@@ -116,7 +116,7 @@ static int build_pool(struct compiler *c, struct layer *l, const json_t *spec, s
     int rc = read_window(l, spec, false, &w, e);
     if (rc)
         return rc;
-    if (2 * w.padding > w.kernel) // else a window could lie in the border alone
+    if (2 * w.padding > w.kernel) // otherwise a window could consist of padding only
         return error_set(e, ERR_INVALID, "\"padding\" must be at most half of \"kernel\"");
     const struct ops_pool_shape s = {
         .kind = l->kind == &layer_max_pool ? OPS_POOL_MAX : OPS_POOL_AVERAGE,
@@ -129,7 +129,7 @@ static int build_pool(struct compiler *c, struct layer *l, const json_t *spec, s
         .padding = w.padding,
     };
     set_window_shape(l, &w, s.channels);
-    if (s.kind == OPS_POOL_MAX) // where the maxima were
+    if (s.kind == OPS_POOL_MAX) // the positions of the maxima
         l->op_bytes = s.samples * tensor_shape_size(&l->out) * (int64_t)sizeof(int32_t);
     return ops_pool_new(&s, &l->pool, e);
 }
@@ -157,7 +157,7 @@ const struct layer_kind layer_avg_pool = {
     .backward = pool_backward,
 };
 
-// --- global_pool
+// --- global_pool ---------------------------------------------------------------------------------
 
 static int build_global_pool(struct compiler *c, struct layer *l, const json_t *spec,
                              struct error *e)

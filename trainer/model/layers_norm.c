@@ -1,14 +1,14 @@
-// Kinds of layers that normalise.
+// Layer kinds for normalisation.
 //
-// The statistics of batch_norm are those of the micro-batch, or in sync of all micro-batches of the
-// step; the running ones, which evaluation uses, are parameters that the optimizer moves towards
-// them. So one and the same pass serves every rank, and nothing is kept between passes.
+// batch_norm takes its statistics over the micro-batch, or with sync over all micro-batches of the
+// step. The running statistics, which evaluation uses, are parameters that the optimizer moves
+// towards them. So the same pass works on every rank, and nothing is kept between passes.
 #include "base/text/json.h"
 #include "trainer/model/compiler.h"
 
 static const struct initializer zero = {0}, one = {.constant = 1};
 
-// --- layer_norm, rms_norm: over the last dimension
+// --- layer_norm, rms_norm: over the last dimension -----------------------------------------------
 
 static int build_layer_norm(struct compiler *c, struct layer *l, const json_t *spec,
                             struct error *e)
@@ -58,8 +58,8 @@ static void rms_norm_backward(const struct layer *l, const struct model_pass *p)
                           pass_gradient(p, l, WEIGHT));
 }
 
-// The end of a residual block, and the norm behind it.
-static void sum_layer_norm_forward(const struct layer *sum, const struct model_pass *p)
+// The sum of a residual block and the norm after it, in one pass.
+static void residual_layer_norm_forward(const struct layer *sum, const struct model_pass *p)
 {
     const struct layer *l = sum + 1;
     int64_t width = layer_width(l);
@@ -69,7 +69,7 @@ static void sum_layer_norm_forward(const struct layer *sum, const struct model_p
                                pass_value(p, l->y), pass_value(p, l->saved));
 }
 
-static void sum_rms_norm_forward(const struct layer *sum, const struct model_pass *p)
+static void residual_rms_norm_forward(const struct layer *sum, const struct model_pass *p)
 {
     const struct layer *l = sum + 1;
     int64_t width = layer_width(l);
@@ -97,7 +97,7 @@ const struct layer_kind layer_rms_norm = {
 const struct layer_kind layer_residual_layer_norm = {
     .name = "residual",
     .flags = LAYER_IN_PLACE | LAYER_DX_IS_DY,
-    .forward = sum_layer_norm_forward,
+    .forward = residual_layer_norm_forward,
 };
 const struct layer_kind layer_layer_norm_fused = {
     .name = "layer_norm",
@@ -107,7 +107,7 @@ const struct layer_kind layer_layer_norm_fused = {
 const struct layer_kind layer_residual_rms_norm = {
     .name = "residual",
     .flags = LAYER_IN_PLACE | LAYER_DX_IS_DY,
-    .forward = sum_rms_norm_forward,
+    .forward = residual_rms_norm_forward,
 };
 const struct layer_kind layer_rms_norm_fused = {
     .name = "rms_norm",
@@ -115,7 +115,7 @@ const struct layer_kind layer_rms_norm_fused = {
     .backward = rms_norm_backward,
 };
 
-// --- batch_norm: over all but the last dimension. `saved`: sums, then mean and variance.
+// --- batch_norm: over all dimensions but the last; `saved` holds sums, mean, variance ------------
 
 static int add_statistic(struct compiler *c, struct layer *l, int slot, int64_t channels,
                          struct initializer initial, double momentum, struct error *e)
@@ -159,7 +159,8 @@ static float *saved_mean(const struct layer *l, const struct model_pass *p)
     return (float *)(pass_sums(p, l) + l->norm.sums);
 }
 
-static struct ops_batch_norm norm_of(const struct layer *l, const struct model_pass *p, bool relu)
+static struct ops_batch_norm make_batch_norm(const struct layer *l, const struct model_pass *p,
+                                             bool relu)
 {
     int64_t channels = layer_width(l);
     const float *mean = p->training ? saved_mean(l, p) : pass_statistic(p, l, MEAN);
@@ -175,11 +176,11 @@ static struct ops_batch_norm norm_of(const struct layer *l, const struct model_p
     };
 }
 
-// Values of each channel that the statistics are of.
-static double population(const struct layer *l, const struct model_pass *p)
+// The number of values of each channel that the statistics cover.
+static double statistics_count(const struct layer *l, const struct model_pass *p)
 {
     double own = (double)(pass_count(p, l) / layer_width(l));
-    return l->norm.sync ? own * (double)p->together : own;
+    return l->norm.sync ? own * (double)p->step_micro_batches : own;
 }
 
 static void batch_norm_forward_sums(const struct layer *l, const struct model_pass *p, double *sums)
@@ -193,21 +194,22 @@ static void batch_norm_forward(const struct layer *l, const struct model_pass *p
     int64_t channels = layer_width(l);
     if (p->training) {
         float *mean = saved_mean(l, p);
-        ops_batch_norm_statistics(population(l, p), channels, pass_sums(p, l), mean,
+        ops_batch_norm_statistics(statistics_count(l, p), channels, pass_sums(p, l), mean,
                                   mean + channels);
     }
-    const struct ops_batch_norm n = norm_of(l, p, l->norm.relu);
+    const struct ops_batch_norm n = make_batch_norm(l, p, l->norm.relu);
     ops_batch_norm_forward(&n, pass_value(p, l->added), pass_value(p, l->y));
 }
 
-// The sink gets the gradients of bias and gain, which are the micro-batch's own sums; and the
-// values that the optimizer moves the running statistics towards, times the samples it is of: mean,
-// and variance as a sample of the population lets expect it.
-static void give_gradients(const struct layer *l, const struct model_pass *p, const double *sums)
+// The gradients for the sink: those of gain and bias, which are the sums of this micro-batch; and
+// for the running statistics, mean and unbiased variance times the number of samples (see
+// `momentum` in model.h).
+static void write_parameter_gradients(const struct layer *l, const struct model_pass *p,
+                                      const double *sums)
 {
     int64_t channels = layer_width(l);
     const float *mean = saved_mean(l, p), *variance = mean + channels;
-    double samples = (double)p->model->micro_batch, n = population(l, p);
+    double samples = (double)p->model->micro_batch, n = statistics_count(l, p);
     double unbiased = n > 1 ? n / (n - 1) : 1;
     const struct ops_scaled all[] = {
         {1, NULL, sums, pass_gradient(p, l, BIAS)},
@@ -218,8 +220,8 @@ static void give_gradients(const struct layer *l, const struct model_pass *p, co
     ops_scale(channels, 4, all);
 }
 
-// After a sum with another value relu has a backward pass of its own.
-static bool masks(const struct layer *l)
+// After a sum with another value, relu has a backward pass of its own.
+static bool masks_by_relu(const struct layer *l)
 {
     return l->norm.relu && l->added == NONE;
 }
@@ -227,21 +229,21 @@ static bool masks(const struct layer *l)
 static void batch_norm_backward_sums(const struct layer *l, const struct model_pass *p,
                                      double *sums)
 {
-    const struct ops_batch_norm n = norm_of(l, p, masks(l));
+    const struct ops_batch_norm n = make_batch_norm(l, p, masks_by_relu(l));
     if (l->norm.joins_gradients)
         ops_batch_norm_residual_gradient_sums(&n, pass_value(p, l->norm.y),
                                               pass_value(p, l->norm.a), pass_value(p, l->norm.b),
                                               pass_value(p, l->dy), sums);
     else
         ops_batch_norm_gradient_sums(&n, pass_value(p, l->dy), sums);
-    give_gradients(l, p, sums);
+    write_parameter_gradients(l, p, sums);
 }
 
 static void batch_norm_backward(const struct layer *l, const struct model_pass *p)
 {
-    const struct ops_batch_norm n = norm_of(l, p, masks(l));
+    const struct ops_batch_norm n = make_batch_norm(l, p, masks_by_relu(l));
     if (l->dx != NONE)
-        ops_batch_norm_backward(&n, population(l, p), pass_sums(p, l), pass_value(p, l->dy),
+        ops_batch_norm_backward(&n, statistics_count(l, p), pass_sums(p, l), pass_value(p, l->dy),
                                 pass_value(p, l->dx));
 }
 

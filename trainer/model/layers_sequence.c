@@ -1,14 +1,14 @@
-// Kinds of layers that look at tokens and sequences.
+// Layer kinds for tokens and sequences.
 #include <string.h>
 
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "trainer/model/compiler.h"
 
-// --- embedding, position
+// --- embedding, position -------------------------------------------------------------------------
 
-// A vector for each of something, as GPT-2 has them.
-static struct initializer vectors(const json_t *spec)
+// Initial embedding vectors, as in GPT-2.
+static struct initializer embedding_initializer(const json_t *spec)
 {
     return (struct initializer){.deviation = jget_double(spec, "deviation", 0.02)};
 }
@@ -26,7 +26,7 @@ static int build_embedding(struct compiler *c, struct layer *l, const json_t *sp
                          (long long)known, (long long)vocabulary);
     int64_t shape[] = {vocabulary, width};
     l->out = (struct tensor_shape){.rank = 2, .dim = {l->in.dim[0], width}};
-    return compiler_add_parameter(c, l, WEIGHT, 2, shape, vectors(spec), e);
+    return compiler_add_parameter(c, l, WEIGHT, 2, shape, embedding_initializer(spec), e);
 }
 
 static void embedding_forward(const struct layer *l, const struct model_pass *p)
@@ -55,7 +55,8 @@ const struct layer_kind layer_embedding = {
 static int build_position(struct compiler *c, struct layer *l, const json_t *spec, struct error *e)
 {
     int rc = layer_expect_sequence(l, e);
-    return rc ? rc : compiler_add_parameter(c, l, WEIGHT, 2, l->in.dim, vectors(spec), e);
+    return rc ? rc
+              : compiler_add_parameter(c, l, WEIGHT, 2, l->in.dim, embedding_initializer(spec), e);
 }
 
 static void position_forward(const struct layer *l, const struct model_pass *p)
@@ -78,7 +79,7 @@ const struct layer_kind layer_position = {
     .backward = position_backward,
 };
 
-// --- attention, over query, key and value of each position
+// --- attention over query, key and value of each position ----------------------------------------
 
 static int read_heads(const struct layer *l, const json_t *spec, int64_t *heads, struct error *e)
 {
@@ -104,7 +105,8 @@ static int build_attention(struct compiler *c, struct layer *l, const json_t *sp
     compiler_save(c, l, ops_attention_saved_floats(&l->attention, l->rate));
     compiler_need_scratch(c, ops_attention_scratch_floats(&l->attention));
     l->out.dim[1] = width;
-    // Two products forward, four backward. Counted whole, as is usual, though half is never done.
+    // Two products forward, four backward. By convention both count in full, although causal
+    // masking skips half of the work.
     l->flops = l->flops_weights = 4.0 * (double)context * (double)context * (double)width;
     return 0;
 }
@@ -132,10 +134,10 @@ const struct layer_kind layer_attention = {
     .backward = attention_backward,
 };
 
-// --- rotary positions: a layer of its own before the attention that asks for them
+// --- rotary positions: a layer of its own before the attention that uses them --------------------
 
-// Layers alike share a table.
-static int table_of(struct compiler *c, const struct layer *l)
+// Layers with equal settings share a table.
+static int shared_rotary_table(struct compiler *c, const struct layer *l)
 {
     for (const struct layer *other = c->m->layers; other < l; other++)
         if (other->kind == &layer_rotary &&
@@ -157,11 +159,12 @@ static int build_rotary(struct compiler *c, struct layer *l, const json_t *spec,
     l->rotary.width = width;
     l->rotary.base = spec_rotary(spec);
     if (width / heads % 2)
-        return error_set(e, ERR_INVALID,
-                         "expected heads of an even width, for they are turned in pairs, found "
-                         "%lld / %lld heads",
-                         (long long)width, (long long)heads);
-    l->table = table_of(c, l);
+        return error_set(
+            e, ERR_INVALID,
+            "expected heads of an even width, because rotary positions work on pairs, found "
+            "%lld / %lld heads",
+            (long long)width, (long long)heads);
+    l->table = shared_rotary_table(c, l);
     return 0;
 }
 
@@ -170,7 +173,8 @@ static void rotary_fill(const struct layer *l, float *table)
     ops_rotary_table(&l->rotary, table);
 }
 
-static void turn(const struct layer *l, const struct model_pass *p, int from, int to, bool back)
+static void apply_rotary(const struct layer *l, const struct model_pass *p, int from, int to,
+                         bool back)
 {
     const real *x = pass_value(p, from);
     real *y = pass_value(p, to);
@@ -181,12 +185,12 @@ static void turn(const struct layer *l, const struct model_pass *p, int from, in
 
 static void rotary_forward(const struct layer *l, const struct model_pass *p)
 {
-    turn(l, p, l->x, l->y, false);
+    apply_rotary(l, p, l->x, l->y, false);
 }
 
 static void rotary_backward(const struct layer *l, const struct model_pass *p)
 {
-    turn(l, p, l->dy, l->dx, true);
+    apply_rotary(l, p, l->dy, l->dx, true);
 }
 
 const struct layer_kind layer_rotary = {

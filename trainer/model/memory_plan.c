@@ -1,7 +1,7 @@
-// Placing is greedy: largest tensor first, each at the lowest offset where it meets no tensor that
-// is alive at the same time. Activations of a training pass nest (first made, last used), for which
-// this finds the optimum or comes close; equal sizes keep the order of creation, so a plan is a
-// function of the model alone.
+// Greedy placement: the largest tensor first, each at the lowest offset where it overlaps no tensor
+// that is alive at the same time. The activations of a training pass nest (first made, last used),
+// and for nested lifetimes this finds an optimum or comes close. Equal sizes keep their order of
+// creation, so a plan is a function of the model alone.
 #include "trainer/model/memory_plan.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static int by_size(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-// The lowest offset for `t` among `placed`, which is sorted by offset.
+// The lowest free offset for `t` among `placed`, which is sorted by offset.
 static size_t lowest_offset(const struct planned_tensor *t, struct planned_tensor *const *placed,
                             int count)
 {
@@ -58,7 +58,7 @@ static size_t lowest_offset(const struct planned_tensor *t, struct planned_tenso
     return offset;
 }
 
-static void insert(struct planned_tensor **placed, int count, struct planned_tensor *t)
+static void insert_by_offset(struct planned_tensor **placed, int count, struct planned_tensor *t)
 {
     int i = count;
     for (; i > 0 && placed[i - 1]->offset > t->offset; i--)
@@ -77,7 +77,7 @@ void memory_plan_place(struct memory_plan *p)
     for (int i = 0; i < p->count; i++) {
         struct planned_tensor *t = order[i];
         t->offset = lowest_offset(t, placed, i);
-        insert(placed, i, t);
+        insert_by_offset(placed, i, t);
         size_t end = t->offset + (size_t)t->floats;
         if (end > p->floats)
             p->floats = end;

@@ -1,5 +1,5 @@
-// A plan of memory: tensors with a first and a last moment of use get places in one arena, so that
-// tensors that are never alive together share theirs. Pure; the caller allocates the arena.
+// A memory plan: tensors with a first and a last moment of use get places in one arena, and tensors
+// that are never alive together may share memory. Pure; the caller allocates the arena.
 #ifndef MUSTER_TRAINER_MODEL_MEMORY_PLAN_H
 #define MUSTER_TRAINER_MODEL_MEMORY_PLAN_H
 
@@ -18,8 +18,9 @@ struct memory_plan {
     size_t floats; // size of the arena; set by memory_plan_place()
 };
 
-int memory_plan_add(struct memory_plan *p, int64_t floats, int moment); // index of the new tensor
-void memory_plan_use(struct memory_plan *p, int tensor, int moment); // it is alive at `moment` too
+// returns the index of the new tensor
+int memory_plan_add(struct memory_plan *p, int64_t floats, int moment);
+void memory_plan_use(struct memory_plan *p, int tensor, int moment); // it is alive at `moment`, too
 void memory_plan_place(struct memory_plan *p);
 void memory_plan_free(struct memory_plan *p);
 

@@ -1,4 +1,5 @@
-// A compiled model from its making to its end, and what is asked of it outside of training.
+// Creating and freeing a model, and everything that is not training: parameters, evaluation,
+// logits.
 #include "trainer/model/model.h"
 
 #include <stdlib.h>
@@ -30,7 +31,7 @@ void model_free(struct model *m)
         model_free(m->replicas[i]);
     json_decref(m->list);
     free(m->replicas);
-    free(m->gathered);
+    free(m->step_sums);
     for (int i = 0; i < GRADIENT_KINDS; i++)
         ops_recording_free(m->recordings.of[i]);
     for (int i = 0; i < m->layer_count; i++) {
@@ -45,7 +46,7 @@ void model_free(struct model *m)
     free(m->parameters);
     free(m->initializers);
     free(m->gradients);
-    ops_free(m->room);
+    ops_free(m->real_block);
     ops_free(m->arena);
     free(m);
 }
@@ -66,9 +67,9 @@ void model_set_parameters(struct model *m, const float *parameters)
     must((uintptr_t)parameters % 64 == 0);
     m->floats = parameters;
     m->reals = (const real *)(const void *)parameters;
-    if (m->room) {
-        ops_to_reals((int64_t)m->block_size, parameters, m->room);
-        m->reals = m->room;
+    if (m->real_block) {
+        ops_to_reals((int64_t)m->block_size, parameters, m->real_block);
+        m->reals = m->real_block;
     }
     for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++)
         if (l->conv)
@@ -76,9 +77,9 @@ void model_set_parameters(struct model *m, const float *parameters)
                 l->conv, ops_reals_at(m->reals, m->parameters[l->parameter[WEIGHT]].offset));
 }
 
-// --- evaluation
+// --- evaluation ----------------------------------------------------------------------------------
 
-// Sample `from` of one batch becomes sample `to` of another, in one of their arrays.
+// Copies sample `from` of one array of a batch to sample `to` of another.
 static void copy_sample(void *into, int64_t to, const void *values, int64_t from, int64_t count,
                         size_t size)
 {
@@ -88,9 +89,9 @@ static void copy_sample(void *into, int64_t to, const void *values, int64_t from
                bytes);
 }
 
-// `batch` filled up with copies of its first sample: an evaluation has the shape of training, so
-// that a sample's result does not depend on how many follow it.
-static const struct batch *fill_up(struct model *m, const struct batch *batch)
+// Pads `batch` with copies of its first sample: an evaluation has the shape of training, so the
+// result of a sample does not depend on how many follow it.
+static const struct batch *pad_batch(struct model *m, const struct batch *batch)
 {
     if (batch->count == m->micro_batch)
         return batch;
@@ -118,7 +119,7 @@ int model_evaluate(struct model *m, const struct batch *batch, float *losses, in
     if (rc)
         return rc;
     ops_init_thread();
-    struct model_pass p = {m, m->floats, m->reals, fill_up(m, batch), .training = false};
+    struct model_pass p = {m, m->floats, m->reals, pad_batch(m, batch), .training = false};
     pass_stage(&p);
     pass_forward(&p, 0, m->layer_count);
     pass_loss(&p, batch->count);
@@ -147,7 +148,7 @@ int model_next_logits(struct model *m, const int32_t *tokens, int64_t length, fl
     struct model_pass p = {m, m->floats, m->reals, b, .training = false};
     pass_stage(&p);
     pass_forward(&p, 0, m->layer_count);
-    // Positions do not see what follows them, so what fills up the sequence does not matter.
+    // Positions do not see later ones, so the padding does not matter.
     size_t last = (size_t)((length - 1) * m->outputs);
     ops_download_reals(m->outputs, ops_reals_at(pass_value(&p, m->logits), last), logits);
     return ops_synchronize(e);

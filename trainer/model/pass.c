@@ -1,9 +1,9 @@
-// One run over the layers of a model.
+// Forward and backward passes over the layers of a model.
 #include "trainer/model/pass.h"
 #include "base/log.h"
 #include "trainer/ops/trace.h"
 
-// --- what layers ask of a pass
+// --- access to tensors, for layers ---------------------------------------------------------------
 
 void *pass_value(const struct model_pass *p, int tensor)
 {
@@ -44,18 +44,18 @@ struct ops_dropout pass_draw(const struct model_pass *p, const struct layer *l)
                                 pass_value(p, p->model->staged.samples)};
 }
 
-// --- layers
+// --- layers --------------------------------------------------------------------------------------
 
-static void stage(const struct model_pass *p, int tensor, const void *values,
-                  int64_t bytes_per_sample)
+static void stage_tensor(const struct model_pass *p, int tensor, const void *values,
+                         int64_t bytes_per_sample)
 {
     if (tensor != NONE)
         ops_upload(pass_value(p, tensor), values,
                    (size_t)(p->model->micro_batch * bytes_per_sample));
 }
 
-// A layer's draws are keyed by its place, by step and seed.
-static void stage_keys(const struct model_pass *p)
+// The dropout of a layer is keyed by its position, step and seed.
+static void stage_dropout_keys(const struct model_pass *p)
 {
     const struct model *m = p->model;
     for (int i = 0; i < m->layer_count; i++)
@@ -67,16 +67,16 @@ void pass_stage(const struct model_pass *p)
 {
     const struct model *m = p->model;
     const struct batch *b = p->batch;
-    const int64_t number = (int64_t)sizeof(float); // labels, tokens and values alike
+    const int64_t number = (int64_t)sizeof(float); // labels, tokens and values have the same size
     if (m->sample.kind != SAMPLE_TOKENS)
         ops_upload_reals(m->micro_batch * m->input_size, b->images, pass_value(p, INPUT));
-    stage(p, m->staged.labels, b->labels, number);
-    stage(p, m->staged.values, b->values, m->outputs * number);
-    stage(p, m->staged.tokens, b->tokens, m->positions * number);
-    stage(p, m->staged.targets, b->targets, m->positions * number);
-    stage(p, m->staged.samples, b->samples, (int64_t)sizeof *b->samples);
+    stage_tensor(p, m->staged.labels, b->labels, number);
+    stage_tensor(p, m->staged.values, b->values, m->outputs * number);
+    stage_tensor(p, m->staged.tokens, b->tokens, m->positions * number);
+    stage_tensor(p, m->staged.targets, b->targets, m->positions * number);
+    stage_tensor(p, m->staged.samples, b->samples, (int64_t)sizeof *b->samples);
     if (p->training)
-        stage_keys(p);
+        stage_dropout_keys(p);
 }
 
 void pass_forward(const struct model_pass *p, int from, int to)
@@ -91,7 +91,7 @@ void pass_forward(const struct model_pass *p, int from, int to)
     ops_trace_layer(NULL);
 }
 
-static void add_up(const struct model_pass *p, const struct gradient_sum *s, int64_t count)
+static void add_gradients(const struct model_pass *p, const struct gradient_sum *s, int64_t count)
 {
     if (s->into != NONE)
         ops_add(count, pass_value(p, s->a), pass_value(p, s->b), pass_value(p, s->into));
@@ -102,8 +102,8 @@ void pass_backward_layer(const struct model_pass *p, const struct layer *l,
 {
     if (l->kind->backward)
         l->kind->backward(l, p);
-    add_up(p, &l->sums[0], pass_count(p, l));
-    add_up(p, &l->sums[1], pass_count(p, l));
+    add_gradients(p, &l->sums[0], pass_count(p, l));
+    add_gradients(p, &l->sums[1], pass_count(p, l));
     for (int slot = PARAMETERS_PER_LAYER - 1; slot >= 0; slot--)
         if (l->last_gradient[slot])
             sink->ready(sink->ctx, l->parameter[slot], pass_gradient(p, l, slot));
@@ -125,7 +125,7 @@ void pass_backward(const struct model_pass *p, int from, int to, const struct gr
     ops_trace_layer(NULL);
 }
 
-// --- targets and losses
+// --- targets and losses --------------------------------------------------------------------------
 
 static int check_range(const struct batch *b, const int32_t *values, int64_t per_sample,
                        int64_t limit, const char *what, struct error *e)
@@ -160,7 +160,7 @@ void pass_loss(const struct model_pass *p, int64_t count)
     int32_t *hits = p->training ? NULL : pass_value(p, m->hits);
     if (m->loss.mse) {
         ops_mse(count, m->outputs, logits, pass_value(p, m->staged.values), means, 1, dlogits);
-        if (!p->training) // nothing is right or wrong
+        if (!p->training) // values have no correct predictions
             ops_zero(pass_value(p, m->correct), (size_t)count * sizeof(int32_t));
         return;
     }

@@ -1,15 +1,15 @@
-// Where the values of a graph, their gradients and all else lie in memory.
+// Assigns memory to the values of a graph, their gradients and everything else.
 //
-// With L layers, layer i runs forward at moment i, the loss at L, layer i backward at 2L - i. First
-// every value learns the last moment it is read; then values get tensors, or are written over their
-// layer's input where nobody reads that any more; then gradients, last layer first; and the plan of
-// memory shares room by these moments.
+// With L layers, layer i runs forward at moment i, the loss at moment L, and layer i backward at 2L
+// - i. First each value learns the last moment at which it is read. Then values get tensors, or
+// overwrite the input of their layer if nobody reads that any more. Then gradients get tensors,
+// from the last layer to the first. The memory plan shares memory according to these moments.
 //
-// The gradient of a value is the sum of what its readers hand down. The first of them (the last
-// layer) gives it a tensor; each further one adds to it. A tensor may be the gradient of several
-// values at once: of a residual block's output, of both its summands. So a residual block costs no
-// copy: `holders` counts for whom a tensor is still to be read, and it is written over when that is
-// nobody else.
+// The gradient of a value is the sum of the contributions of its readers. The first contribution
+// (of the last layer) gets a tensor, and each further one is added to it. A tensor may hold the
+// gradients of several values at once: the gradient of a residual block's output is that of both
+// summands. So a residual block costs no copy. `holders` counts the values whose gradient in a
+// tensor is still to be read; a tensor is overwritten only when no other value needs it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,94 +24,9 @@ static int backward_moment(const struct model *m, const struct layer *l)
     return 2 * m->layer_count - l->position;
 }
 
-// --- layers that others do too
+// --- values --------------------------------------------------------------------------------------
 
-// The next layer, if it reads what `l` makes; NULL: it does not, or there is none.
-static struct layer *next_reader(const struct compiler *c, const struct layer *l)
-{
-    struct layer *next = &c->m->layers[l->position + 1];
-    return l->position + 1 < c->m->layer_count && next->input == l->output ? next : NULL;
-}
-
-// The layer that alone reads what `l` makes, if it is the next one and of this kind.
-static struct layer *only_reader(const struct compiler *c, const struct layer *l,
-                                 const struct layer_kind *kind)
-{
-    struct layer *next = next_reader(c, l);
-    return next && next->kind == kind && c->values[l->output].readers == 1 ? next : NULL;
-}
-
-static void replace_kind(struct layer *l, const struct layer_kind *kind)
-{
-    l->kind = kind;
-    l->flags = kind->flags;
-}
-
-// relu before max_pool is relu after it, of fewer values.
-static void fuse_relu_max_pool(struct compiler *c, struct layer *relu)
-{
-    struct layer *pool = only_reader(c, relu, &layer_max_pool);
-    if (!pool)
-        return;
-    ops_pool_add_relu(pool->pool);
-    replace_kind(relu, &layer_relu_fused);
-}
-
-// linear, gelu, linear: the first makes both values, and the second's gradient of its input goes
-// through gelu before it is written.
-static void fuse_linear_gelu(struct compiler *c, struct layer *first)
-{
-    struct layer *gelu = only_reader(c, first, &layer_gelu);
-    struct layer *second = gelu ? only_reader(c, gelu, &layer_linear) : NULL;
-    if (!second)
-        return;
-    first->flags |= LAYER_FUSED_GELU_AFTER;
-    replace_kind(gelu, &layer_gelu_fused);
-    second->flags |= LAYER_FUSED_GELU_BEFORE;
-}
-
-// residual, norm: a row is normalised when it has been added up. Others may read the sum.
-static void fuse_residual_norm(struct compiler *c, struct layer *residual)
-{
-    struct layer *norm = next_reader(c, residual);
-    if (norm && norm->kind == &layer_layer_norm) {
-        replace_kind(residual, &layer_residual_layer_norm);
-        replace_kind(norm, &layer_layer_norm_fused);
-    } else if (norm && norm->kind == &layer_rms_norm) {
-        replace_kind(residual, &layer_residual_rms_norm);
-        replace_kind(norm, &layer_rms_norm_fused);
-    }
-}
-
-// batch_norm, relu and batch_norm, residual, relu become one pass over memory.
-static void fuse_batch_norm(struct compiler *c, struct layer *l)
-{
-    struct layer *residual = only_reader(c, l, &layer_residual);
-    struct layer *relu = only_reader(c, residual ? residual : l, &layer_relu);
-    if (!relu)
-        return;
-    l->norm.relu = true;
-    if (residual)
-        replace_kind(residual, &layer_residual_fused);
-    replace_kind(relu, residual ? &layer_relu_fused_forward : &layer_relu_fused);
-}
-
-static void fuse(struct compiler *c)
-{
-    for (struct layer *l = c->m->layers; l < c->m->layers + c->m->layer_count; l++)
-        if (l->kind == &layer_relu)
-            fuse_relu_max_pool(c, l);
-        else if (l->kind == &layer_batch_norm)
-            fuse_batch_norm(c, l);
-        else if (l->kind == &layer_linear)
-            fuse_linear_gelu(c, l);
-        else if (l->kind == &layer_residual)
-            fuse_residual_norm(c, l);
-}
-
-// --- values
-
-static void read_value(struct compiler *c, int value, int moment)
+static void note_read(struct compiler *c, int value, int moment)
 {
     if (value != NONE && moment > c->values[value].last)
         c->values[value].last = moment;
@@ -121,24 +36,24 @@ static void find_last_reads(struct compiler *c)
 {
     const struct model *m = c->m;
     for (const struct layer *l = m->layers; l < m->layers + m->layer_count; l++) {
-        read_value(c, l->input, l->position);
-        read_value(c, l->other, l->position);
-        read_value(c, l->output, l->position);
+        note_read(c, l->input, l->position);
+        note_read(c, l->other, l->position);
+        note_read(c, l->output, l->position);
         if (l->flags & LAYER_NEEDS_X)
-            read_value(c, l->input, backward_moment(m, l));
+            note_read(c, l->input, backward_moment(m, l));
         if (l->flags & LAYER_NEEDS_Y)
-            read_value(c, l->output, backward_moment(m, l));
+            note_read(c, l->output, backward_moment(m, l));
     }
-    read_value(c, c->current, m->layer_count);
+    note_read(c, c->current, m->layer_count);
 }
 
-static bool may_write_over(const struct compiler *c, const struct layer *l)
+static bool can_overwrite_input(const struct compiler *c, const struct layer *l)
 {
     return c->m->plan.tensors[c->values[l->input].tensor].last <= l->position;
 }
 
-// Floats for so many reals of each sample.
-static int64_t room(const struct model *m, int64_t size)
+// Floats that hold so many reals for each sample.
+static int64_t float_count(const struct model *m, int64_t size)
 {
     return ops_floats_for_reals(m->micro_batch * size);
 }
@@ -152,13 +67,13 @@ static void place_values(struct compiler *c)
         struct graph_value *y = &c->values[l->output];
         int made = l->flags & LAYER_FUSED_INTO_PREVIOUS ? l->position - 1 : l->position;
         l->x = c->values[l->input].tensor;
-        if (l->flags & LAYER_IDENTITY || (l->flags & LAYER_IN_PLACE && may_write_over(c, l)))
+        if (l->flags & LAYER_IDENTITY || (l->flags & LAYER_IN_PLACE && can_overwrite_input(c, l)))
             l->y = l->x;
         else
-            l->y = memory_plan_add(&m->plan, room(m, tensor_shape_size(&l->out)), made);
+            l->y = memory_plan_add(&m->plan, float_count(m, tensor_shape_size(&l->out)), made);
         y->tensor = l->y;
         memory_plan_use(&m->plan, l->y, y->last);
-        if (l->other != NONE) // fused, it is the layer before that adds
+        if (l->other != NONE) // fused: the layer before adds it
             l[l->kind == &layer_residual_fused ? -1 : 0].added = c->values[l->other].tensor;
         if (l->saved != NONE) {
             memory_plan_use(&m->plan, l->saved, made);
@@ -171,7 +86,7 @@ static void place_values(struct compiler *c)
     }
 }
 
-// A tensor that is there from before the first layer to after the last. Empty: NONE.
+// Adds a tensor that lives throughout all passes; NONE if it is empty.
 static int place_throughout(struct model *m, int64_t floats)
 {
     if (floats == 0)
@@ -202,8 +117,8 @@ static void place_loss(struct compiler *c)
     int now = m->layer_count;
     m->logits = c->values[c->current].tensor;
     bool kept = m->plan.tensors[m->logits].last > now;
-    m->dlogits =
-        kept ? memory_plan_add(&m->plan, room(m, m->positions * m->outputs), now) : m->logits;
+    m->dlogits = kept ? memory_plan_add(&m->plan, float_count(m, m->positions * m->outputs), now)
+                      : m->logits;
     m->row_losses = memory_plan_add(&m->plan, rows, now);
     m->hits = memory_plan_add(&m->plan, rows, now);
     m->losses = place_throughout(m, m->micro_batch);
@@ -211,9 +126,9 @@ static void place_loss(struct compiler *c)
     m->scratch = place_throughout(m, c->scratch);
 }
 
-// --- gradients of values
+// --- gradients of values -------------------------------------------------------------------------
 
-static void hold(struct compiler *c, int value, int tensor)
+static void assign_gradient(struct compiler *c, int value, int tensor)
 {
     c->values[value].gradient = tensor;
     c->holders[tensor]++;
@@ -221,13 +136,13 @@ static void hold(struct compiler *c, int value, int tensor)
 
 static int new_gradient(struct compiler *c, const struct layer *l, int64_t size)
 {
-    return memory_plan_add(&c->m->plan, room(c->m, size), backward_moment(c->m, l));
+    return memory_plan_add(&c->m->plan, float_count(c->m, size), backward_moment(c->m, l));
 }
 
-// `part` is what l hands down to `value`. Its sum with what later layers did goes over one of both,
-// where nobody else needs that.
-static void hand_down(struct compiler *c, struct layer *l, int value, int part,
-                      struct gradient_sum *sum)
+// Adds `part`, the contribution of l, to the gradient of `value`. The sum overwrites one of the two
+// if nobody else needs it.
+static void add_to_gradient(struct compiler *c, struct layer *l, int value, int part,
+                            struct gradient_sum *sum)
 {
     struct graph_value *v = &c->values[value];
     int so_far = v->gradient;
@@ -240,7 +155,7 @@ static void hand_down(struct compiler *c, struct layer *l, int value, int part,
         memory_plan_use(&c->m->plan, so_far, backward_moment(c->m, l));
         part = sum->into;
     }
-    hold(c, value, part);
+    assign_gradient(c, value, part);
 }
 
 static void place_input_gradient(struct compiler *c, struct layer *l)
@@ -255,15 +170,15 @@ static void place_input_gradient(struct compiler *c, struct layer *l)
         l->dx = l->dy;
     else
         l->dx = new_gradient(c, l, tensor_shape_size(&l->in));
-    hand_down(c, l, l->input, l->dx, &l->sums[0]);
+    add_to_gradient(c, l, l->input, l->dx, &l->sums[0]);
 }
 
 static void place_gradients(struct compiler *c)
 {
     struct model *m = c->m;
-    // A layer adds three tensors at most: dx and two sums.
+    // A layer adds at most three tensors: dx and two sums.
     c->holders = xcalloc((size_t)m->plan.count + 3 * (size_t)m->layer_count, sizeof *c->holders);
-    hold(c, c->current, m->dlogits);
+    assign_gradient(c, c->current, m->dlogits);
     for (int i = m->layer_count - 1; i >= 0; i--) {
         struct layer *l = &m->layers[i];
         if (!c->values[l->output].needs_gradient)
@@ -272,7 +187,7 @@ static void place_gradients(struct compiler *c)
         if (c->values[l->input].needs_gradient)
             place_input_gradient(c, l);
         if (l->other != NONE && c->values[l->other].needs_gradient)
-            hand_down(c, l, l->other, l->dy, &l->sums[1]);
+            add_to_gradient(c, l, l->other, l->dy, &l->sums[1]);
         c->holders[l->dy]--;
         memory_plan_use(&m->plan, l->dy, backward_moment(m, l));
         if (l->dx != NONE)
@@ -280,9 +195,9 @@ static void place_gradients(struct compiler *c)
     }
 }
 
-// batch_norm, residual, relu: backward, what relu lets pass of the sum of its readers' gradients is
-// read once more by batch_norm alone. It makes it itself, when it sums it up.
-static void join_gradients(struct compiler *c)
+// batch_norm, residual, relu: in the backward pass, only batch_norm reads the gradient that relu
+// lets through. So batch_norm computes it itself while it sums it.
+static void fuse_residual_gradients(struct compiler *c)
 {
     struct model *m = c->m;
     for (struct layer *l = m->layers; l + 2 < m->layers + m->layer_count; l++) {
@@ -302,11 +217,11 @@ static void join_gradients(struct compiler *c)
         for (int i = 0; i < 4; i++)
             if (tensors[i] != NONE)
                 memory_plan_use(&m->plan, tensors[i], backward_moment(m, l));
-        replace_kind(relu, &layer_relu_fused);
+        layer_replace_kind(relu, &layer_relu_fused);
     }
 }
 
-// --- gradients of parameters
+// --- gradients of parameters ---------------------------------------------------------------------
 
 static void place_parameter_gradients(struct model *m)
 {
@@ -331,9 +246,9 @@ static void place_parameter_gradients(struct model *m)
     free(last);
 }
 
-// --- the whole
+// --- allocation ----------------------------------------------------------------------------------
 
-static int allocate(struct model *m, struct error *e)
+static int allocate_arena(struct model *m, struct error *e)
 {
     for (int i = 0; i < m->plan.count; i++) {
         if (m->plan.tensors[i].floats > floats_max)
@@ -356,7 +271,7 @@ static int allocate(struct model *m, struct error *e)
     if (weights < (int64_t)m->block_size &&
         (rc = ops_alloc((size_t)weights * sizeof(float), &reals, e)))
         return rc;
-    m->room = reals;
+    m->real_block = reals;
     m->padded = batch_new(&m->sample, m->micro_batch);
     return 0;
 }
@@ -364,15 +279,15 @@ static int allocate(struct model *m, struct error *e)
 int compiler_place(struct compiler *c, struct error *e)
 {
     struct model *m = c->m;
-    fuse(c);
+    compiler_fuse(c);
     find_last_reads(c);
     place_batch(m);
     place_values(c);
     place_loss(c);
     place_gradients(c);
-    join_gradients(c);
+    fuse_residual_gradients(c);
     place_parameter_gradients(m);
-    int rc = allocate(m, e);
+    int rc = allocate_arena(m, e);
     for (const struct layer *l = m->layers; l < m->layers + m->layer_count && !rc; l++)
         if (l->kind->fill)
             l->kind->fill(l, m->arena + m->plan.tensors[l->table].offset);

@@ -1,4 +1,4 @@
-// Shapes and values of specifications, as text and from text.
+// Shapes as text, and values of specifications.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

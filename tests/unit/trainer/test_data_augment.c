@@ -132,7 +132,7 @@ static void test_training_parts_with_a_key_only(void **state)
     batch_free(changed);
     close_both();
     expect_refused(SPEC("{\"crop\": 4}"), "{}", ERR_INVALID,
-                   "trainer.data.augment.crop: 4 pixels would move images of 4x4 out of sight");
+                   "trainer.data.augment.crop: 4 pixels move images of 4x4 out of view");
 }
 
 int main(void)

@@ -98,25 +98,26 @@ static void test_faults_by_line_and_column(void **state)
     static const struct {
         const char *text, *expected;
     } files[] = {
-        {"a,kind\n1,0\nx,1\n", "%/t.csv: line 3, column \"a\": \"x\" is no number"},
-        {"a,kind\n1,0\n,1\n", "%/t.csv: line 3, column \"a\": \"\" is no number"},
-        {"a,kind\n1,0\n1 2,1\n", "%/t.csv: line 3, column \"a\": \"1 2\" is no number"},
+        {"a,kind\n1,0\nx,1\n", "%/t.csv: line 3, column \"a\": \"x\" is not a number"},
+        {"a,kind\n1,0\n,1\n", "%/t.csv: line 3, column \"a\": \"\" is not a number"},
+        {"a,kind\n1,0\n1 2,1\n", "%/t.csv: line 3, column \"a\": \"1 2\" is not a number"},
         {"a,kind\n1,0\nnan,1\n",
          "%/t.csv: line 3, column \"a\": \"nan\" is not a finite number of 32 bits"},
         {"a,kind\n1,0\n1e39,1\n",
          "%/t.csv: line 3, column \"a\": \"1e39\" is not a finite number of 32 bits"},
-        {"a,kind\n1,0\n1,1.5\n", "%/t.csv: line 3, column \"kind\": \"1.5\" is no label; labels "
-                                 "are whole numbers from 0 on"},
-        {"a,kind\n1,0\n1,\n", "%/t.csv: line 3, column \"kind\": \"\" is no label; labels are "
-                              "whole numbers from 0 on"},
+        {"a,kind\n1,0\n1,1.5\n", "%/t.csv: line 3, column \"kind\": \"1.5\" is not a label; labels "
+                                 "are whole numbers from 0"},
+        {"a,kind\n1,0\n1,\n",
+         "%/t.csv: line 3, column \"kind\": \"\" is not a label; labels are whole numbers from 0"},
         {"a,kind\n1,0\n1,3\n", "%/t.csv: line 3, column \"kind\": label 3 is outside 0..2 "
                                "(trainer.model.classes)"},
         {"a,kind\n1,0\n1,-1\n", "%/t.csv: line 3, column \"kind\": label -1 is outside 0..2 "
                                 "(trainer.model.classes)"},
         {"a,kind\n1,0\n1\n", "%/t.csv: line 3: 1 fields, but line 1 has 2"},
         {"a,kind\n1,0\n1,2,3\n", "%/t.csv: line 3: more than the 2 fields of line 1"},
-        {"a,kind\n\"1,0\n1,2\n", "%/t.csv: line 2, column \"a\": a quoted field without an end"},
-        {"a,kind\n\"1\"x,0\n", "%/t.csv: line 2, column \"a\": text behind the closing quote"},
+        {"a,kind\n\"1,0\n1,2\n",
+         "%/t.csv: line 2, column \"a\": a quoted field without a closing quote"},
+        {"a,kind\n\"1\"x,0\n", "%/t.csv: line 2, column \"a\": text after the closing quote"},
         {"a,kind\n1,0\n1\"1,0\n", "%/t.csv: line 3, column \"a\": a quote within a field that is "
                                   "not quoted"},
         {"a,kind\n", "%/t.csv: has no rows of numbers"},
@@ -158,7 +159,7 @@ static void test_columns_that_are_not_there(void **state)
                    "or give files for validation");
     expect_refused("{\"format\": \"csv\", \"path\": \"t.csv\", \"label\": \"kind\","
                    " \"validation_count\": 1, \"augment\": {\"flip\": true}}",
-                   any, ERR_INVALID, "trainer.data.augment: is for images");
+                   any, ERR_INVALID, "trainer.data.augment: needs images");
 }
 
 int main(void)

@@ -128,9 +128,9 @@ static void test_pictures_that_are_none(void **state)
     cut_in_half("a.pgm");
     expect_no_picture("a.pgm", "a.pgm: ends at offset 23, but its header promises 46 bytes");
     write_file("x.png", "GIF89a", 6);
-    expect_no_picture("x.png", "x.png: is no PNG, JPEG or PNM (P5, P6) picture");
+    expect_no_picture("x.png", "x.png: not a PNG, JPEG or PNM (P5, P6) picture");
     write_file("x.png", "", 0);
-    expect_no_picture("x.png", "x.png: is no PNG, JPEG or PNM (P5, P6) picture");
+    expect_no_picture("x.png", "x.png: not a PNG, JPEG or PNM (P5, P6) picture");
     write_file("x.pgm", "P5 2 2 65535 aabbccdd", 21);
     expect_no_picture("x.pgm", "x.pgm: offset 12: damaged PNM, or one of 16 bits");
     write_file("x.pgm", "P5 0 2 255 ", 11);
@@ -346,14 +346,15 @@ static void test_harmed_headers(void **state)
     }
     packed_file[0] = 'm';
     write_file("out", packed_file, packed_len);
-    expect_refused(spec, "{}", ERR_CORRUPT,
-                   "%/out: offset 0: no packed images (\"MUSTERIM\" is missing); `muster-trainer "
-                   "pack` makes such files");
+    expect_refused(
+        spec, "{}", ERR_CORRUPT,
+        "%/out: offset 0: not a file of packed images (\"MUSTERIM\" is missing); `muster-trainer "
+        "pack` makes such files");
     packed_file[0] = 'M';
     packed_file[8] = 2;
     write_file("out", packed_file, packed_len);
     expect_refused(spec, "{}", ERR_VERSION,
-                   "%/out: offset 8: version 2 of packed images; 1 is known");
+                   "%/out: offset 8: version 2 of packed images; this program reads 1");
     packed_file[8] = 1;
     write_file("out", packed_file, 90);
     expect_refused(spec, "{}", ERR_CORRUPT, "%/out: ends at offset 90, within its header");
@@ -402,7 +403,7 @@ static void test_classes_must_be_the_same(void **state)
     assert_int_equal(rename("pictures/b", "pictures/bb"), 0);
     assert_int_equal(pack(NULL, NULL), 0);
     expect_refused("{\"format\": \"images\", \"path\": \"first\", \"validation_path\": \"out\"}",
-                   "{}", ERR_CORRUPT, "%/first and %/out are of different classes (folder names)");
+                   "{}", ERR_CORRUPT, "%/first and %/out contain different classes (folder names)");
     expect_refused(
         "{\"format\": \"images\", \"path\": \"first\", \"validation_path\": \"first\"}",
         "{\"classes\": 1}", ERR_CORRUPT,

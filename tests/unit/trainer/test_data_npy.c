@@ -179,10 +179,9 @@ static void test_other_files(void **state)
                                "and float64 are read: save it with .astype()"},
         {DICT("<i4", "(3, 1)"), "%/x: inputs are of type <i4; uint8, float32 and float64 are read"},
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }",
-         "%/x: holds records of several fields; plain numbers are wanted"},
-        {DICT("|u1", "(12,)"),
-         "%/x has 1 dimensions; [samples, features], [samples, height, width] or [samples, "
-         "height, width, channels] are wanted"},
+         "%/x: holds records of several fields; expected plain numbers"},
+        {DICT("|u1", "(12,)"), "%/x has 1 dimensions; expected [samples, features], [samples, "
+                               "height, width] or [samples, height, width, channels]"},
         {DICT("|u1", "()"), "%/x: offset 129: 11 bytes more than its header promises"},
         {DICT("|u1", "(3, 1, 1, 2, 2)"), "%/x: more than 4 dimensions"},
         {DICT("|u1", "(3, 5)"), "%/x: ends at offset 140, but its header promises 143 bytes"},
@@ -215,9 +214,9 @@ static void test_other_files(void **state)
     }
     write_npy("x", DICT("|u1", "(3, 4)"), bytes, 12);
     write_npy("y", DICT("<f4", "(3,)"), bytes, 12);
-    expect_refused(spec_labels, any, ERR_CORRUPT,
-                   "%/y holds real numbers; labels are whole. Values to predict are given as "
-                   "`values`");
+    expect_refused(
+        spec_labels, any, ERR_CORRUPT,
+        "%/y holds real numbers, but labels are whole; give values to predict as `values`");
     write_npy("y", DICT("|u1", "(3, 1)"), bytes, 3);
     expect_refused(spec_labels, any, ERR_CORRUPT, "%/y has 2 dimensions; labels are [samples]");
     write_npy("y", DICT("|u1", "(1, 3, 1)"), bytes, 3);
@@ -238,7 +237,7 @@ static void test_what_is_no_npy(void **state)
     b.data[6] = 4;
     write_file("x", b.data, b.len);
     expect_refused(spec_labels, any, ERR_CORRUPT,
-                   "%/x: offset 6: version 4 of .npy; 1 to 3 are known");
+                   "%/x: offset 6: version 4 of .npy; this program reads 1 to 3");
     b.data[6] = 2;
     write_file("x", b.data, b.len); // the first letters are taken for a length
     expect_refused(spec_labels, any, ERR_CORRUPT,
@@ -246,7 +245,7 @@ static void test_what_is_no_npy(void **state)
     b.data[0] = 'N';
     write_file("x", b.data, b.len);
     expect_refused(spec_labels, any, ERR_CORRUPT,
-                   "%/x: offset 0: this is no .npy file (\"\\x93NUMPY\" is missing)");
+                   "%/x: offset 0: not a .npy file (\"\\x93NUMPY\" is missing)");
     buf_free(&b);
 }
 

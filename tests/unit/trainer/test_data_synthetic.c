@@ -139,11 +139,11 @@ static void test_refused(void **state)
         "trainer.data.vocabulary: texts need a model with a context of 1 to 65536 "
         "tokens (family gpt); trainer.model has 0. For images and features give a shape");
     expect_refused(SPEC "\"classes\": 3}", "{}", ERR_INVALID,
-                   "trainer.data.shape: 0 numbers; [features], [height, width] or [height, width, "
-                   "channels] are wanted");
+                   "trainer.data.shape: 0 numbers; expected [features], [height, width] or "
+                   "[height, width, channels]");
     expect_refused(SPEC "\"classes\": 3, \"shape\": [1, 2, 3, 4]}", "{}", ERR_INVALID,
-                   "trainer.data.shape: 4 numbers; [features], [height, width] or [height, width, "
-                   "channels] are wanted");
+                   "trainer.data.shape: 4 numbers; expected [features], [height, width] or "
+                   "[height, width, channels]");
     expect_refused(SPEC "\"classes\": 3, \"shape\": [4, 0]}", "{}", ERR_INVALID,
                    "trainer.data.shape: sides are 1 or more, and a sample has at most 268435456 "
                    "numbers");
@@ -151,10 +151,10 @@ static void test_refused(void **state)
                    "trainer.data.shape: sides are 1 or more, and a sample has at most 268435456 "
                    "numbers");
     expect_refused(SPEC "\"shape\": [4]}", "{}", ERR_INVALID,
-                   "trainer.data.classes: 0; 2 to 65536 are wanted, and no more than "
+                   "trainer.data.classes: 0; expected 2 to 65536, and no more than "
                    "trainer.model.classes");
     expect_refused(SPEC "\"shape\": [4], \"classes\": 11}", "{\"classes\": 10}", ERR_INVALID,
-                   "trainer.data.classes: 11; 2 to 65536 are wanted, and no more than "
+                   "trainer.data.classes: 11; expected 2 to 65536, and no more than "
                    "trainer.model.classes");
     expect_refused(SPEC "\"vocabulary\": 9, \"validation_count\": 10}", gpt, ERR_INVALID,
                    "trainer.data.validation_count: 10 of the 10 samples; choose 1 to 9, or raise "

@@ -102,7 +102,7 @@ static void test_names_by_pattern(void **state)
                    "trainer.model.context");
     free(text);
     expect_refused("{\"format\": \"tokens\", \"path\": \"shards/test_*\"}", gpt, ERR_NOT_FOUND,
-                   "trainer.data.path: no file in %/shards/ is called test_*");
+                   "trainer.data.path: no file in %/shards/ matches test_*");
     expect_refused("{\"format\": \"tokens\", \"path\": \"other/test_*\"}", gpt, ERR_NOT_FOUND,
                    "trainer.data.path: cannot list folder %/other/: No such file or directory");
     expect_refused("{\"format\": \"tokens\"}", gpt, ERR_INVALID, "trainer.data.path: missing");

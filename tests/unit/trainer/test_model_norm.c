@@ -211,7 +211,7 @@ static void *run_rank(void *arg)
                                      .losses = s->losses + seat->first * MICRO_BATCH,
                                      .count = seat->count,
                                      .first = seat->first,
-                                     .all = ALL,
+                                     .step_count = ALL,
                                      .gather = gather,
                                      .ctx = seat};
     if (model_train_lockstep(seat->model, &t, &s->data.key, &e))
@@ -354,7 +354,7 @@ static void test_alone(void **state)
     const struct gradient_sink sinks[] = {{.ready = keep_gradient, .ctx = &g},
                                           {.ready = keep_gradient, .ctx = &f}};
     const struct model_lockstep t = {
-        .batches = twice, .sinks = sinks, .losses = losses, .count = 2, .all = 2};
+        .batches = twice, .sinks = sinks, .losses = losses, .count = 2, .step_count = 2};
     f.delivered = g.delivered = 0;
     memcpy(alone, g.gradients, model_block_size(g.model) * sizeof *alone);
     assert_int_equal(model_train_lockstep(g.model, &t, &g.key, &e), 0);

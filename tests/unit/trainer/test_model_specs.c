@@ -435,11 +435,12 @@ static const struct bad bad_specs[] = {
     {"[{\"layer\": \"embedding\", \"width\": 18},"
      " {\"layer\": \"attention\", \"heads\": 2, \"rotary\": true}]",
      &tokens_64, ERR_INVALID,
-     "layer \"1.rotary\" (rotary): expected heads of an even width, for they are turned in "
-     "pairs, found 6 / 2 heads"},
+     "layer \"1.rotary\" (rotary): expected heads of an even width, because rotary positions work "
+     "on pairs, found 6 / 2 heads"},
     {"[{\"layer\": \"flatten\"}, {\"layer\": \"linear\", \"out\": 4, \"name\": \"a\"},"
      " {\"layer\": \"linear\", \"out\": 10, \"name\": \"a\"}]",
-     &image_28, ERR_INVALID, "layer \"a\" (linear): there is another layer of this name"},
+     &image_28, ERR_INVALID,
+     "layer \"a\" (linear): another layer has the same name; give each layer a name of its own"},
     {"[{\"layer\": \"embedding\", \"width\": 8, \"name\": \"words\"},"
      " {\"layer\": \"linear\", \"out\": 256, \"tied\": \"word\"}]",
      &tokens_64, ERR_INVALID,
