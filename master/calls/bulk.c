@@ -1,8 +1,7 @@
-// Verbs of many experiments in one call: named by id, or all that filters find. Each is tried, and
-// the answer says of each what came of it. Filters are read from the store on a worker.
-//
-// A search is an experiment by another name, a run is a trial. What is asked of a run is asked of
-// its experiment, where it is the only one there; of one of several a run can be killed alone.
+// One verb for many experiments. They are named by id or found by filters, which a worker reads
+// from the store. The verb is tried on each, and the answer has one result for each. In calls of
+// Determined, a search is an experiment and a run is a trial. A verb on a run applies to its
+// experiment if the experiment has one trial only. A run of several can only be killed.
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,45 +9,45 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/calls/experiment_verbs.h"
 #include "master/calls/module.h"
 #include "master/calls/snapshots.h"
+#include "master/calls/verbs.h"
 #include "master/kernel/workers.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/retention/log_expiry.h"
 #include "master/teams/roles.h"
 #include "master/teams/teams.h"
 
-enum bulk_of { OF_EXPERIMENTS, OF_SEARCHES, OF_RUNS };
+enum bulk_noun { OF_EXPERIMENTS, OF_SEARCHES, OF_RUNS };
 
-struct bulk {
+struct bulk_call {
     struct work work; // first
     struct request *rq;
-    enum verb verb;
-    enum bulk_of of;
-    int64_t project;  // where they are; 0: anywhere
+    enum experiment_verb verb;
+    enum bulk_noun noun;
+    int64_t project;  // the project that all must be in; 0: any
     int64_t argument; // of the verb
     int64_t *ids;
     size_t count;
-    struct run *runs; // of OF_RUNS: as many
+    struct bulk_run *runs; // one for each id; of OF_RUNS
     int err;
     struct error e;
 };
 
-struct run {
+struct bulk_run {
     int64_t experiment; // 0: there is no such run
     bool alone;         // the only one of its experiment
 };
 
 static void bulk_free(struct work *work)
 {
-    struct bulk *b = (struct bulk *)work;
+    struct bulk_call *b = (struct bulk_call *)work;
     free(b->ids);
     free(b->runs);
     free(b);
 }
 
-static void add_id(struct bulk *b, int64_t id)
+static void add_id(struct bulk_call *b, int64_t id)
 {
     b->ids = xrealloc(b->ids, (b->count + 1) * sizeof *b->ids);
     b->ids[b->count++] = id;
@@ -58,151 +57,154 @@ static void add_id(struct bulk *b, int64_t id)
 
 enum { VALUES_MAX = 256, FIND_SQL_MAX = 16 * 1024 };
 
-struct find {
+struct bulk_filter {
     struct buf where;
     struct db_value values[VALUES_MAX];
     size_t count;
-    struct bulk *bulk;
+    struct bulk_call *bulk_submit;
 };
 
-static void bind_int(struct find *f, int64_t value)
+static void filter_bind_int(struct bulk_filter *f, int64_t value)
 {
     f->values[f->count++] = (struct db_value){.type = 'i', .i = value};
 }
 
-static void bind_text(struct find *f, const char *text)
+static void filter_bind_text(struct bulk_filter *f, const char *text)
 {
     f->values[f->count++] = (struct db_value){.type = 's', .p = text, .len = strlen(text)};
 }
 
-// Whether it is there, and not longer than what can be bound.
-static bool has_list(struct find *f, const json_t *filters, const char *name)
+// Whether the list is there. A list with too many values for the statement is an error.
+static bool filter_has_list(struct bulk_filter *f, const json_t *filters, const char *name)
 {
     const json_t *list = jget(filters, name);
     if (!list || !json_array_size(list))
         return false;
     if (json_array_size(list) + f->count + 8 <= VALUES_MAX)
         return true;
-    f->bulk->err = error_set(&f->bulk->e, ERR_TOO_LARGE, "filters.%s: too many values", name);
+    f->bulk_submit->err =
+        error_set(&f->bulk_submit->e, ERR_TOO_LARGE, "filters.%s: too many values", name);
     return false;
 }
 
-static void find_part(struct find *f, const json_t *filters, const char *name, const char *sql)
+static void filter_text(struct bulk_filter *f, const json_t *filters, const char *name,
+                        const char *sql)
 {
     const char *part = jget_string(filters, name, "");
     if (!*part)
         return;
     buf_puts(&f->where, sql);
-    bind_text(f, part);
+    filter_bind_text(f, part);
 }
 
-static void find_ints(struct find *f, const json_t *filters, const char *name, const char *sql)
+static void filter_ints(struct bulk_filter *f, const json_t *filters, const char *name,
+                        const char *sql)
 {
     size_t i;
     json_t *value;
-    if (!has_list(f, filters, name))
+    if (!filter_has_list(f, filters, name))
         return;
     buf_puts(&f->where, sql);
     json_array_foreach(jget(filters, name), i, value)
     {
         buf_puts(&f->where, i ? ", ?" : "?");
-        bind_int(f, json_integer_value(value));
+        filter_bind_int(f, json_integer_value(value));
     }
     buf_puts(&f->where, ")");
 }
 
-static void find_labels(struct find *f, const json_t *filters)
+static void filter_labels(struct bulk_filter *f, const json_t *filters)
 {
     size_t i;
     json_t *value;
-    if (!has_list(f, filters, "labels"))
+    if (!filter_has_list(f, filters, "labels"))
         return;
     json_array_foreach(jget(filters, "labels"), i, value)
     {
         buf_puts(&f->where, " AND EXISTS (SELECT 1 FROM json_each(e.labels) WHERE value = ?)");
-        bind_text(f, json_is_string(value) ? json_string_value(value) : "");
+        filter_bind_text(f, json_is_string(value) ? json_string_value(value) : "");
     }
 }
 
-// ACTIVE is also what people see as queued, starting or running.
-static void find_state(struct find *f, const char *name)
+// ACTIVE in the store includes QUEUED, PULLING, STARTING and RUNNING of the wire.
+static void filter_state(struct bulk_filter *f, const char *name)
 {
     const char *word;
-    if (wire_parse(WIRE_EXPERIMENT_STATE, name, &word, &f->bulk->e)) {
-        f->bulk->err = error_prefix(&f->bulk->e, "filters.states");
+    if (wire_parse(WIRE_EXPERIMENT_STATE, name, &word, &f->bulk_submit->e)) {
+        f->bulk_submit->err = error_prefix(&f->bulk_submit->e, "filters.states");
         return;
     }
     bool runs = !strcmp(word, "QUEUED") || !strcmp(word, "PULLING") || !strcmp(word, "STARTING") ||
                 !strcmp(word, "RUNNING");
     buf_puts(&f->where, ", ?");
-    bind_text(f, runs ? "ACTIVE" : word);
+    filter_bind_text(f, runs ? "ACTIVE" : word);
     if (!strcmp(word, "RUNNING") || !strcmp(word, "ACTIVE"))
-        buf_puts(&f->where, ", 'RUNNING'"); // of unmanaged ones
+        buf_puts(&f->where, ", 'RUNNING'"); // the state of active unmanaged experiments
 }
 
-static void find_states(struct find *f, const json_t *filters)
+static void filter_states(struct bulk_filter *f, const json_t *filters)
 {
     size_t i;
     json_t *value;
-    if (!has_list(f, filters, "states"))
+    if (!filter_has_list(f, filters, "states"))
         return;
     buf_puts(&f->where, " AND e.state IN (NULL");
     json_array_foreach(jget(filters, "states"), i, value)
-        find_state(f, json_is_string(value) ? json_string_value(value) : "");
+        filter_state(f, json_is_string(value) ? json_string_value(value) : "");
     buf_puts(&f->where, ")");
 }
 
-static void build(struct find *f, const json_t *filters)
+static void filter_build(struct bulk_filter *f, const json_t *filters)
 {
-    const struct principal *me = &f->bulk->rq->principal;
-    int64_t project = jget_int(filters, "projectId", f->bulk->project);
-    find_part(f, filters, "name", " AND instr(lower(e.name), lower(?))");
-    find_part(f, filters, "description", " AND instr(lower(e.description), lower(?))");
-    find_labels(f, filters);
-    find_states(f, filters);
-    find_ints(f, filters, "userIds", " AND e.user_id IN (");
-    find_ints(f, filters, "excludedExperimentIds", " AND e.id NOT IN (");
+    const struct principal *me = &f->bulk_submit->rq->principal;
+    int64_t project = jget_int(filters, "projectId", f->bulk_submit->project);
+    filter_text(f, filters, "name", " AND instr(lower(e.name), lower(?))");
+    filter_text(f, filters, "description", " AND instr(lower(e.description), lower(?))");
+    filter_labels(f, filters);
+    filter_states(f, filters);
+    filter_ints(f, filters, "userIds", " AND e.user_id IN (");
+    filter_ints(f, filters, "excludedExperimentIds", " AND e.id NOT IN (");
     if (jget(filters, "archived")) {
         buf_puts(&f->where, " AND e.archived = ?");
-        bind_int(f, jget_bool(filters, "archived", false));
+        filter_bind_int(f, jget_bool(filters, "archived", false));
     }
     if (project) {
         buf_puts(&f->where, " AND e.project_id = ?");
-        bind_int(f, project);
+        filter_bind_int(f, project);
     }
     if (!me->admin) {
         buf_puts(&f->where, " AND (SELECT workspace_id FROM projects WHERE id = e.project_id) IN"
                             " (" SQL_SEEN_WORKSPACES ")");
-        bind_int(f, me->user_id);
+        filter_bind_int(f, me->user_id);
     }
 }
 
-static void find_runs(struct bulk *b, struct db_reader *db)
+static void read_runs(struct bulk_call *b, struct db_reader *db)
 {
     b->runs = xcalloc(b->count + 1, sizeof *b->runs);
     for (size_t i = 0; i < b->count && !b->err; i++) {
         struct db_rows *rows = db_query(db, STMT_RUN_EXPERIMENT, "i", b->ids[i]);
-        int found = db_next(rows);
-        if (found == 1)
-            b->runs[i] = (struct run){db_int(rows, 0), db_int(rows, 1)};
-        else if (found < 0)
+        int bulk_ready = db_next(rows);
+        if (bulk_ready == 1)
+            b->runs[i] = (struct bulk_run){db_int(rows, 0), db_int(rows, 1)};
+        else if (bulk_ready < 0)
             b->err = error_set(&b->e, ERR_INTERNAL, "the store cannot be read");
         db_rows_close(rows);
     }
 }
 
-static void find_all(struct work *work, struct db_reader *db)
+static void bulk_read(struct work *work, struct db_reader *db)
 {
-    struct bulk *b = (struct bulk *)work;
-    if (b->of == OF_RUNS) {
-        find_runs(b, db);
+    struct bulk_call *b = (struct bulk_call *)work;
+    if (b->noun == OF_RUNS) {
+        read_runs(b, db);
         return;
     }
-    struct find f = {.bulk = b};
+    struct bulk_filter f = {.bulk_submit = b};
     struct buf sql;
     buf_init(&f.where, FIND_SQL_MAX);
     buf_init(&sql, 2 * FIND_SQL_MAX);
-    build(&f, jget(b->rq->body, "filters"));
+    filter_build(&f, jget(b->rq->body, "filters"));
     buf_printf(&sql,
                "SELECT e.id FROM experiments e WHERE e.kind = 'EXPERIMENT'%s ORDER BY e.id"
                " LIMIT %d",
@@ -223,11 +225,11 @@ static void find_all(struct work *work, struct db_reader *db)
 // --- on the core thread --------------------------------------------------------------------------
 
 static const char *const ids_keys[] = {"experimentIds", "searchIds", "runIds"};
-static const char *const words[] = {"experiment", "search", "run"};
+static const char *const nouns[] = {"experiment", "search", "run"};
 
-// Of one of several runs only the killing is its own.
-static int do_run(struct core *c, const struct bulk *b, struct experiment *x, int64_t id,
-                  struct error *e)
+// Applies the verb to one of several trials of an experiment; the trial may have ended.
+static int apply_to_run(struct core *c, const struct bulk_call *b, struct experiment *x, int64_t id,
+                        struct error *e)
 {
     struct trial *t = core_trial_find(c, id);
     if (b->verb != VERB_KILL)
@@ -241,51 +243,51 @@ static int do_run(struct core *c, const struct bulk *b, struct experiment *x, in
     return err;
 }
 
-static int do_one(struct core *c, const struct bulk *b, size_t i, struct error *e)
+static int apply_to_one(struct core *c, const struct bulk_call *b, size_t i, struct error *e)
 {
     long long id = b->ids[i];
     struct experiment *x = core_experiment_find(c, b->runs ? b->runs[i].experiment : id);
     if (!x || x->kind != KIND_EXPERIMENT || !core_sees(c, b->rq, x))
-        return error_set(e, ERR_NOT_FOUND, "there is no %s %lld", words[b->of], id);
+        return error_set(e, ERR_NOT_FOUND, "there is no %s %lld", nouns[b->noun], id);
     if (b->project && x->project_id != b->project)
-        return error_set(e, ERR_NOT_FOUND, "%s %lld is not in project %lld", words[b->of], id,
+        return error_set(e, ERR_NOT_FOUND, "%s %lld is not in project %lld", nouns[b->noun], id,
                          (long long)b->project);
     if (b->runs && !b->runs[i].alone)
-        return do_run(c, b, x, id, e);
-    return verb_do(c, b->rq, x, b->verb, b->argument, e);
+        return apply_to_run(c, b, x, id, e);
+    return experiment_verb_apply(c, b->rq, x, b->verb, b->argument, e);
 }
 
-static void do_all(struct core *c, struct bulk *b)
+static void apply_to_all(struct core *c, struct bulk_call *b)
 {
     struct arena *arena = &b->rq->arena;
     struct action_results *result = arena_alloc(arena, sizeof *result);
     struct action_result *items = arena_alloc(arena, b->count * sizeof *items);
     for (size_t i = 0; i < b->count; i++) {
         struct error e = {0};
-        int err = do_one(c, b, i, &e);
+        int err = apply_to_one(c, b, i, &e);
         items[i] = (struct action_result){b->ids[i], err ? arena_strdup(arena, e.text) : ""};
     }
     *result = (struct action_results){.items = items, .count = b->count};
     b->rq->result = result;
 }
 
-static void found(struct core *c, struct work *work)
+static void bulk_ready(struct core *c, struct work *work)
 {
-    struct bulk *b = (struct bulk *)work;
+    struct bulk_call *b = (struct bulk_call *)work;
     if (b->err)
         core_refuse(c, b->rq, &b->e);
     else
-        do_all(c, b);
+        apply_to_all(c, b);
     if (!b->err)
         core_complete(c, b->rq);
     bulk_free(work);
 }
 
-static int read_ids(struct bulk *b, struct error *e)
+static int read_ids(struct bulk_call *b, struct error *e)
 {
     size_t i;
     json_t *value;
-    const char *key = ids_keys[b->of];
+    const char *key = ids_keys[b->noun];
     const json_t *ids = jget(b->rq->body, key);
     if (!json_is_array(ids))
         return error_set(e, ERR_INVALID, "%s: missing, or not a list of ids", key);
@@ -300,12 +302,12 @@ static int read_ids(struct bulk *b, struct error *e)
     return 0;
 }
 
-// The project is in the path or in the body. Searches and runs that a filter of the web page finds
-// are named one by one by that page.
-static int read_project(struct bulk *b, struct error *e)
+// The project is in the path or in the body. Filters of the web page over searches and runs are
+// refused, because the page lists the ids itself.
+static int read_project(struct bulk_call *b, struct error *e)
 {
     const struct request *rq = b->rq;
-    bool experiments = b->of == OF_EXPERIMENTS;
+    bool experiments = b->noun == OF_EXPERIMENTS;
     const char *key = !experiments && b->verb == VERB_MOVE ? "sourceProjectId" : "projectId";
     if (experiments && rq->params[0])
         return request_param_int(b->rq, 0, &b->project, e);
@@ -314,11 +316,11 @@ static int read_project(struct bulk *b, struct error *e)
         return error_set(e, ERR_INVALID,
                          "filter: name them by %s; POST /api/v1/experiments-search and "
                          "/api/v1/experiments/{id}/trials list what there is",
-                         ids_keys[b->of]);
+                         ids_keys[b->noun]);
     return 0;
 }
 
-static int read_call(struct core *c, struct bulk *b, struct error *e)
+static int read_call(struct core *c, struct bulk_call *b, struct error *e)
 {
     struct request *rq = b->rq;
     int err = read_project(b, e);
@@ -327,29 +329,29 @@ static int read_call(struct core *c, struct bulk *b, struct error *e)
         err = core_may_submit(c, rq, b->argument, e);
     if (!err && b->verb == VERB_RETAIN_LOGS)
         err = logs_read_days(rq, &b->argument, e);
-    if (!err && (b->of != OF_EXPERIMENTS || !jget(rq->body, "filters")))
+    if (!err && (b->noun != OF_EXPERIMENTS || !jget(rq->body, "filters")))
         err = read_ids(b, e);
     else if (!err && !json_is_object(jget(rq->body, "filters")))
         err = error_set(e, ERR_INVALID, "filters: not an object");
     return err;
 }
 
-static int bulk(struct core *c, struct request *rq, enum bulk_of of, enum verb verb,
-                struct error *e)
+static int bulk_submit(struct core *c, struct request *rq, enum bulk_noun noun,
+                       enum experiment_verb verb, struct error *e)
 {
-    struct bulk *b = xcalloc(1, sizeof *b);
-    b->work = (struct work){.run = find_all, .done = found, .drop = bulk_free};
+    struct bulk_call *b = xcalloc(1, sizeof *b);
+    b->work = (struct work){.run = bulk_read, .done = bulk_ready, .drop = bulk_free};
     b->rq = rq;
-    b->of = of;
+    b->noun = noun;
     b->verb = verb;
     int err = read_call(c, b, e);
-    bool reads = of == OF_RUNS || (of == OF_EXPERIMENTS && jget(rq->body, "filters"));
+    bool reads = noun == OF_RUNS || (noun == OF_EXPERIMENTS && jget(rq->body, "filters"));
     if (!err && reads) {
         err = workers_send(c->workers, &b->work, WORK_SLOW, e);
         if (!err)
             return REQUEST_PARKED;
     } else if (!err) {
-        do_all(c, b);
+        apply_to_all(c, b);
     }
     bulk_free(&b->work);
     return err;
@@ -358,7 +360,7 @@ static int bulk(struct core *c, struct request *rq, enum bulk_of of, enum verb v
 #define VERB(noun, of, name, verb)                                                                 \
     int core_##noun##_##name(struct core *c, struct request *rq, struct error *e)                  \
     {                                                                                              \
-        return bulk(c, rq, of, verb, e);                                                           \
+        return bulk_submit(c, rq, of, verb, e);                                                    \
     }
 #define VERBS(noun, of)                                                                            \
     VERB(noun, of, activate, VERB_ACTIVATE)                                                        \

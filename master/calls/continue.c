@@ -1,6 +1,6 @@
-// Going on with an experiment that has ended: its trial starts again from its newest checkpoint, by
-// its configuration with what the caller changes in it. The store's configuration is read and
-// checked on a worker; the live part is made again on the core thread.
+// Continues an experiment that has ended: its trial starts again from its newest checkpoint, with
+// the old configuration and the caller's changes. A worker reads and checks the configuration; the
+// core thread makes the experiment active again.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,9 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/calls/feasibility.h"
 #include "master/calls/module.h"
-#include "master/calls/queue_moves.h"
+#include "master/calls/queue.h"
+#include "master/calls/submit.h"
 #include "master/ingest/log_policies.h"
 #include "master/kernel/workers.h"
 #include "master/lifecycle/lifecycle.h"
@@ -22,7 +22,7 @@ struct continuation {
     struct work work; // first
     struct request *rq;
     int64_t id;
-    json_t *config; // complete, with the changes
+    json_t *config; // the complete configuration with the changes
     int err;
     struct error e;
 };
@@ -55,23 +55,23 @@ static int read_override(struct continuation *n, struct yaml_doc *doc)
     return err;
 }
 
-// A place in the whole, which nobody wrote so, would tell nobody anything.
-static void forget_place(struct error *e, const char *name)
+// Removes the location from a message about the merged configuration, whose text nobody wrote.
+static void strip_location(struct error *e, const char *name)
 {
     const char *said = strstr(e->text, ": ");
     if (said && !strncmp(e->text, name, strlen(name)))
         memmove(e->text, said + 2, strlen(said + 2) + 1);
 }
 
-// The whole is checked as a submission is.
-static int check_whole(struct continuation *n, json_t *merged)
+// Checks the merged configuration like that of a submission.
+static int check_merged_config(struct continuation *n, json_t *merged)
 {
     struct yaml_doc doc = {0};
     char *text = json_text(merged);
     int err = expconf_parse(text, strlen(text), "the configuration", &doc, &n->e);
     free(text);
     if (err)
-        forget_place(&n->e, "the configuration:");
+        strip_location(&n->e, "the configuration:");
     if (!err && strcmp(jget_string(jget(doc.root, "searcher"), "name", ""), "single"))
         err = error_set(&n->e, ERR_INVALID,
                         "only experiments of one trial (searcher single) can be continued; fork "
@@ -110,16 +110,16 @@ static void read_continuation(struct work *work, struct db_reader *db)
     if (!n->err && json_is_object(over.root))
         json_deep_merge(config, over.root);
     if (!n->err)
-        n->err = check_whole(n, config);
+        n->err = check_merged_config(n, config);
     json_decref(config);
     yaml_doc_free(&over);
 }
 
 // --- on the core thread --------------------------------------------------------------------------
 
-// Its end must be on disk, from where it is read.
-static int check(struct core *c, const struct request *rq, const struct experiment *x,
-                 struct error *e)
+// The end of the experiment must be committed, because the experiment is read from the store.
+static int check_continuation(struct core *c, const struct request *rq, const struct experiment *x,
+                              struct error *e)
 {
     int err = core_may_change(c, rq, x, e);
     if (!err)
@@ -145,7 +145,7 @@ static int check(struct core *c, const struct request *rq, const struct experime
     return err;
 }
 
-static void revive(struct core *c, struct trial *t, json_t *hparams)
+static void trial_reopen(struct core *c, struct trial *t, json_t *hparams)
 {
     json_decref(t->hparams);
     t->hparams = json_incref(hparams);
@@ -154,7 +154,7 @@ static void revive(struct core *c, struct trial *t, json_t *hparams)
     policies_forget(c, t);
     free(t->exit_reason);
     t->exit_reason = NULL;
-    gc_step_back(c, t, INT64_MAX); // to another than it had, when that has been collected
+    gc_step_back(c, t, INT64_MAX); // to an older checkpoint if the newest has been deleted
     by_id_put(&c->trials, t->id, t);
     t->active->active_trials++;
     char *text = json_text(t->hparams);
@@ -164,52 +164,52 @@ static void revive(struct core *c, struct trial *t, json_t *hparams)
     STORE(c, TRIAL_REOPEN, "si", trial_state_word(t->state), t->id);
 }
 
-// The search begins anew; what it would make is the trial that is there.
-static void resume_search(struct core *c, struct active_experiment *l)
+// Starts the search again. The trial that it asks for first is the existing one.
+static void search_restart(struct core *c, struct active_experiment *active)
 {
     struct search_event begin = {.kind = SEARCH_BEGIN};
     struct search_commands commands;
-    search_handle_event(l->search, &begin, &commands);
+    search_handle_event(active->search, &begin, &commands);
     for (size_t i = 0; i < commands.count; i++) {
         const struct search_command *command = &commands.items[i];
-        struct trial *t = trial_of_request(l, command->request_id);
+        struct trial *t = trial_of_request(active, command->request_id);
         if (t)
-            revive(c, t, command->hparams);
+            trial_reopen(c, t, command->hparams);
         else
-            trial_create(c, l, command);
+            trial_create(c, active, command);
     }
     search_commands_free(&commands);
-    char *snapshot = search_snapshot(l->search);
-    STORE(c, EXPERIMENT_CONTINUE, "ssi", l->config_text, snapshot, l->experiment->id);
+    char *snapshot = search_snapshot(active->search);
+    STORE(c, EXPERIMENT_CONTINUE, "ssi", active->config_text, snapshot, active->experiment->id);
     free(snapshot);
 }
 
-static int go_on(struct core *c, struct experiment *x, struct continuation *n)
+static int continue_experiment(struct core *c, struct experiment *x, struct continuation *n)
 {
     struct search *search;
     int err = active_experiment_restore(c, x, json_incref(n->config), &n->e);
     if (err)
         return err;
-    struct active_experiment *l = x->active;
-    err = search_new(l->config, l->seed, &search, &n->e);
-    must(!err); // it was checked that it is one
-    search_free(l->search);
-    l->search = search;
-    l->progress = 0;
-    l->priority =
-        (int)jget_int(jget(l->config, "resources"), "priority", pool_default_priority(l->pool));
-    STORE(c, EXPERIMENT_PATCH, "nnnnini", (int64_t)l->priority, x->id);
-    steer_requeue(c, l);
-    active_experiment_schedule(c, l);
+    struct active_experiment *active = x->active;
+    err = search_new(active->config, active->seed, &search, &n->e);
+    must(!err); // the configuration was checked before
+    search_free(active->search);
+    active->search = search;
+    active->progress = 0;
+    active->priority = (int)jget_int(jget(active->config, "resources"), "priority",
+                                     pool_default_priority(active->pool));
+    STORE(c, EXPERIMENT_PATCH, "nnnnini", (int64_t)active->priority, x->id);
+    queue_move_to_end(c, active);
+    active_experiment_schedule(c, active);
     experiment_event(c, x, EXPERIMENT_EV_CONTINUE, NULL);
     STORE(c, EXPERIMENT_REOPEN, "si", experiment_state_word(x->state), x->id);
-    resume_search(c, l);
+    search_restart(c, active);
     log_info("experiment continued", "exp=%lld user=%s", (long long)x->id,
              n->rq->principal.username);
     return 0;
 }
 
-static void continued(struct core *c, struct work *work)
+static void continuation_ready(struct core *c, struct work *work)
 {
     struct continuation *n = (struct continuation *)work;
     struct request *rq = n->rq;
@@ -217,17 +217,17 @@ static void continued(struct core *c, struct work *work)
     if (!n->err && !x)
         n->err = error_set(&n->e, ERR_NOT_FOUND, "there is no experiment %lld", (long long)n->id);
     if (!n->err)
-        n->err = check(c, rq, x, &n->e);
+        n->err = check_continuation(c, rq, x, &n->e);
     if (!n->err)
-        n->err = fits_check(c, n->config, core_workspace_of(c, x), x->user_id, &n->e);
+        n->err = feasibility_check(c, n->config, core_workspace_of(c, x), x->user_id, &n->e);
     if (!n->err)
-        n->err = steer_check_config(c, rq, core_workspace_of(c, x), n->config, &n->e);
+        n->err = queue_check_submission(c, rq, core_workspace_of(c, x), n->config, &n->e);
     if (!n->err)
-        n->err = go_on(c, x, n);
+        n->err = continue_experiment(c, x, n);
     if (n->err) {
         core_refuse(c, rq, &n->e);
     } else {
-        char *warning = fits_warning(c, n->config);
+        char *warning = feasibility_warning(c, n->config);
         rq->warning = warning ? arena_strdup(&rq->arena, warning) : NULL;
         free(warning);
         core_complete(c, rq);
@@ -242,11 +242,12 @@ int core_experiment_continue(struct core *c, struct request *rq, struct error *e
     rq->id = id;
     if (!x || x->kind != KIND_EXPERIMENT || !core_sees(c, rq, x))
         return error_set(e, ERR_NOT_FOUND, "id: there is no experiment %lld", (long long)id);
-    int err = check(c, rq, x, e);
+    int err = check_continuation(c, rq, x, e);
     if (err)
         return err;
     struct continuation *n = xcalloc(1, sizeof *n);
-    n->work = (struct work){.run = read_continuation, .done = continued, .drop = continuation_free};
+    n->work = (struct work){
+        .run = read_continuation, .done = continuation_ready, .drop = continuation_free};
     n->rq = rq;
     n->id = id;
     err = workers_send(c->workers, &n->work, WORK_QUICK, e);

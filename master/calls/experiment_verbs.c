@@ -1,4 +1,4 @@
-// Experiments by the hand of a person: their verbs and their settings.
+// Verbs, settings and labels of one experiment.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,12 +6,11 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/calls/experiment_verbs.h"
 #include "master/calls/external_ids.h"
-#include "master/calls/feasibility.h"
 #include "master/calls/module.h"
-#include "master/calls/queue_moves.h"
-#include "master/calls/removal.h"
+#include "master/calls/queue.h"
+#include "master/calls/submit.h"
+#include "master/calls/verbs.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/lifecycle/unmanaged.h"
 #include "master/retention/gc.h"
@@ -20,7 +19,8 @@
 
 // --- verbs ---------------------------------------------------------------------------------------
 
-static int tell(struct core *c, struct experiment *x, enum experiment_event ev, struct error *e)
+static int apply_event(struct core *c, struct experiment *x, enum experiment_event ev,
+                       struct error *e)
 {
     bool detached = x->active && x->active->unmanaged && !experiment_is_terminal(x->state);
     if (ev == EXPERIMENT_EV_DELETE)
@@ -40,9 +40,10 @@ static int set_archived(struct core *c, struct experiment *x, bool archived, str
     return 0;
 }
 
-// Into a project where the caller may submit. Its slots then count for that project's workspace.
-static int move(struct core *c, const struct request *rq, struct experiment *x, int64_t project,
-                struct error *e)
+// Moves an experiment to a project where the caller may submit. Its slots then count for the
+// workspace of that project.
+static int move_experiment(struct core *c, const struct request *rq, struct experiment *x,
+                           int64_t project, struct error *e)
 {
     struct project *from = core_project(c, x->project_id), *to = core_project(c, project);
     int err = core_may_submit(c, rq, project, e);
@@ -50,9 +51,9 @@ static int move(struct core *c, const struct request *rq, struct experiment *x, 
         err = error_set(e, ERR_CONFLICT, "project %lld is archived; unarchive it first",
                         (long long)from->id);
     if (!err && x->active && !x->active->unmanaged)
-        err = fits_check(c, x->active->config, to->workspace, x->user_id, e);
+        err = feasibility_check(c, x->active->config, to->workspace, x->user_id, e);
     if (!err)
-        err = names_check_move(c, x, to->workspace, e);
+        err = external_id_check_move(c, x, to->workspace, e);
     if (err || from == to)
         return err;
     if (from->workspace != to->workspace)
@@ -67,8 +68,8 @@ static int move(struct core *c, const struct request *rq, struct experiment *x, 
     return 0;
 }
 
-int verb_do(struct core *c, const struct request *rq, struct experiment *x, enum verb verb,
-            int64_t argument, struct error *e)
+int experiment_verb_apply(struct core *c, const struct request *rq, struct experiment *x,
+                          enum experiment_verb verb, int64_t argument, struct error *e)
 {
     static const enum experiment_event events[] = {
         [VERB_ACTIVATE] = EXPERIMENT_EV_ACTIVATE, [VERB_PAUSE] = EXPERIMENT_EV_PAUSE,
@@ -83,63 +84,66 @@ int verb_do(struct core *c, const struct request *rq, struct experiment *x, enum
     case VERB_UNARCHIVE:
         return set_archived(c, x, verb == VERB_ARCHIVE, e);
     case VERB_MOVE:
-        return move(c, rq, x, argument, e);
+        return move_experiment(c, rq, x, argument, e);
     case VERB_RETAIN_LOGS:
         logs_retain(c, x, argument);
         return 0;
     default:
-        return tell(c, x, events[verb], e);
+        return apply_event(c, x, events[verb], e);
     }
 }
 
-static int one(struct core *c, struct request *rq, enum verb verb, struct error *e)
+static int apply_to_one(struct core *c, struct request *rq, enum experiment_verb verb,
+                        struct error *e)
 {
     struct experiment *x;
     int err = core_param_experiment(c, rq, &x, e);
-    return err ? err : verb_do(c, rq, x, verb, jget_int(rq->body, "destinationProjectId", 0), e);
+    return err ? err
+               : experiment_verb_apply(c, rq, x, verb,
+                                       jget_int(rq->body, "destinationProjectId", 0), e);
 }
 
 int core_experiment_activate(struct core *c, struct request *rq, struct error *e)
 {
-    return one(c, rq, VERB_ACTIVATE, e);
+    return apply_to_one(c, rq, VERB_ACTIVATE, e);
 }
 
 int core_experiment_pause(struct core *c, struct request *rq, struct error *e)
 {
-    return one(c, rq, VERB_PAUSE, e);
+    return apply_to_one(c, rq, VERB_PAUSE, e);
 }
 
 int core_experiment_cancel(struct core *c, struct request *rq, struct error *e)
 {
-    return one(c, rq, VERB_CANCEL, e);
+    return apply_to_one(c, rq, VERB_CANCEL, e);
 }
 
 int core_experiment_kill(struct core *c, struct request *rq, struct error *e)
 {
-    return one(c, rq, VERB_KILL, e);
+    return apply_to_one(c, rq, VERB_KILL, e);
 }
 
 int core_experiment_delete(struct core *c, struct request *rq, struct error *e)
 {
-    return one(c, rq, VERB_DELETE, e);
+    return apply_to_one(c, rq, VERB_DELETE, e);
 }
 
 int core_experiment_archive(struct core *c, struct request *rq, struct error *e)
 {
-    return one(c, rq, VERB_ARCHIVE, e);
+    return apply_to_one(c, rq, VERB_ARCHIVE, e);
 }
 
 int core_experiment_unarchive(struct core *c, struct request *rq, struct error *e)
 {
-    return one(c, rq, VERB_UNARCHIVE, e);
+    return apply_to_one(c, rq, VERB_UNARCHIVE, e);
 }
 
 int core_experiment_move(struct core *c, struct request *rq, struct error *e)
 {
-    return one(c, rq, VERB_MOVE, e);
+    return apply_to_one(c, rq, VERB_MOVE, e);
 }
 
-// Of one that has ended it is in the store alone. False: none yet.
+// The best value of the searcher's metric. False: no validation was reported yet.
 static bool best_metric(struct core *c, const struct experiment *x, double *out)
 {
     if (x->active) {
@@ -169,18 +173,20 @@ int core_experiment_best_metric(struct core *c, struct request *rq, struct error
 
 // --- settings ------------------------------------------------------------------------------------
 
-struct settings { // NULL: as it is
+struct experiment_settings { // NULL: unchanged
     const char *name, *description, *notes;
     const json_t *labels;
-    struct steer steer;
-    int64_t kept[3]; // checkpoints: best of it, best and latest of each trial; -1: as it is
+    struct queue_move move;
+    int64_t kept[3]; // checkpoints: best of the experiment, best and latest of each trial; -1:
+                     // unchanged
 };
 
-static const char *const kept_names[3] = {"saveExperimentBest", "saveTrialBest", "saveTrialLatest"};
-static const char *const kept_keys[3] = {"save_experiment_best", "save_trial_best",
-                                         "save_trial_latest"};
+static const char *const retention_wire_keys[3] = {"saveExperimentBest", "saveTrialBest",
+                                                   "saveTrialLatest"};
+static const char *const retention_config_keys[3] = {"save_experiment_best", "save_trial_best",
+                                                     "save_trial_latest"};
 
-static bool lives(const struct experiment *x)
+static bool is_active(const struct experiment *x)
 {
     return x->active && !experiment_is_terminal(x->state);
 }
@@ -220,36 +226,38 @@ static int read_labels(const json_t *body, const json_t **out, struct error *e)
     return 0;
 }
 
-static int read_kept(const json_t *body, struct settings *s, struct error *e)
+static int read_retention(const json_t *body, struct experiment_settings *s, struct error *e)
 {
     const json_t *storage = jget(body, "checkpointStorage");
     for (int i = 0; i < 3; i++) {
-        const json_t *value = jget(storage, kept_names[i]);
-        s->kept[i] = value ? jget_int(storage, kept_names[i], -1) : -1;
+        const json_t *value = jget(storage, retention_wire_keys[i]);
+        s->kept[i] = value ? jget_int(storage, retention_wire_keys[i], -1) : -1;
         if (value && (s->kept[i] < 0 || s->kept[i] > INT32_MAX))
             return error_set(e, ERR_INVALID, "checkpointStorage.%s: a number of checkpoints",
-                             kept_names[i]);
+                             retention_wire_keys[i]);
     }
     return 0;
 }
 
 static int read_resources(struct core *c, const struct request *rq, const struct experiment *x,
-                          struct settings *s, struct error *e)
+                          struct experiment_settings *s, struct error *e)
 {
-    int err = steer_read(c, x, jget(rq->body, "resources"), "resources", &s->steer, e);
+    int err = queue_move_read(c, x, jget(rq->body, "resources"), "resources", &s->move, e);
     if (err)
         return err;
-    if (!steer_is_empty(&s->steer) && !lives(x))
+    if (!queue_move_is_empty(&s->move) && !is_active(x))
         return error_set(e, ERR_CONFLICT, "experiment %lld has ended: its resources stay",
                          (long long)x->id);
-    if (!steer_is_empty(&s->steer) && x->active->unmanaged)
+    if (!queue_move_is_empty(&s->move) && x->active->unmanaged)
         return error_set(e, ERR_CONFLICT,
                          "experiment %lld is unmanaged: it uses no resources of this cluster",
                          (long long)x->id);
-    return steer_is_empty(&s->steer) ? 0 : steer_check(c, rq, x->active, &s->steer, "resources", e);
+    return queue_move_is_empty(&s->move)
+               ? 0
+               : queue_move_check(c, rq, x->active, &s->move, "resources", e);
 }
 
-static int read_settings(const json_t *body, struct settings *s, struct error *e)
+static int read_settings(const json_t *body, struct experiment_settings *s, struct error *e)
 {
     int err = read_text(body, "name", LIMIT_NAME, &s->name, e);
     if (!err)
@@ -259,63 +267,65 @@ static int read_settings(const json_t *body, struct settings *s, struct error *e
     if (!err)
         err = read_labels(body, &s->labels, e);
     if (!err)
-        err = read_kept(body, s, e);
+        err = read_retention(body, s, e);
     if (!err && s->name && !s->name[strspn(s->name, " \t\r\n")])
         err = error_set(e, ERR_INVALID, "name: empty");
     return err;
 }
 
-static void put(json_t *config, const char *key, json_t *value)
+static void set_config(json_t *config, const char *key, json_t *value)
 {
     must(!json_object_set_new(config, key, value));
 }
 
-static bool keeps_anew(const struct settings *s)
+static bool changes_retention(const struct experiment_settings *s)
 {
     return s->kept[0] >= 0 || s->kept[1] >= 0 || s->kept[2] >= 0;
 }
 
-static void change_kept(struct active_experiment *l, const struct settings *s)
+static void apply_retention(struct active_experiment *active, const struct experiment_settings *s)
 {
-    json_t *storage = json_object_get(l->config, "checkpoint_storage");
+    json_t *storage = json_object_get(active->config, "checkpoint_storage");
     for (int i = 0; i < 3; i++)
         if (s->kept[i] >= 0)
-            put(storage, kept_keys[i], json_integer(s->kept[i]));
-    free(l->storage);
-    l->storage = json_text(storage);
+            set_config(storage, retention_config_keys[i], json_integer(s->kept[i]));
+    free(active->storage);
+    active->storage = json_text(storage);
 }
 
-// The complete configuration with the settings in it.
-static void change_live(struct core *c, struct active_experiment *l, const struct settings *s)
+// Changes the complete configuration of an active experiment.
+static void apply_settings(struct core *c, struct active_experiment *active,
+                           const struct experiment_settings *s)
 {
     if (s->name)
-        put(l->config, "name", json_string(s->name));
+        set_config(active->config, "name", json_string(s->name));
     if (s->description)
-        put(l->config, "description", json_string(s->description));
+        set_config(active->config, "description", json_string(s->description));
     if (s->labels)
-        put(l->config, "labels", json_deep_copy(s->labels));
-    if (keeps_anew(s))
-        change_kept(l, s);
-    steer_apply(c, l, &s->steer);
+        set_config(active->config, "labels", json_deep_copy(s->labels));
+    if (changes_retention(s))
+        apply_retention(active, s);
+    queue_move_apply(c, active, &s->move);
 }
 
-static void store_settings(struct core *c, const struct experiment *x, const struct settings *s)
+static void store_settings(struct core *c, const struct experiment *x,
+                           const struct experiment_settings *s)
 {
     char *labels = s->labels ? json_text(s->labels) : NULL;
     STORE(c, EXPERIMENT_PATCH, "ssssisi", s->name, s->description, s->notes, labels,
-          s->steer.priority, lives(x) ? x->active->config_text : NULL, x->id);
-    if (keeps_anew(s))
+          s->move.priority, is_active(x) ? x->active->config_text : NULL, x->id);
+    if (changes_retention(s))
         STORE(c, EXPERIMENT_SET_KEPT, "iiii", s->kept[0], s->kept[1], s->kept[2], x->id);
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     free(labels);
 }
 
-// Of one that has ended the columns alone change: its configuration is what it ran with, but for
-// what is kept of its checkpoints.
+// An experiment that has ended changes in the store only. Its configuration stays as it ran, except
+// for the number of checkpoints that are kept.
 int core_experiment_patch(struct core *c, struct request *rq, struct error *e)
 {
     struct experiment *x;
-    struct settings s;
+    struct experiment_settings s;
     int err = core_param_experiment(c, rq, &x, e);
     if (!err)
         err = core_may_change(c, rq, x, e);
@@ -325,21 +335,21 @@ int core_experiment_patch(struct core *c, struct request *rq, struct error *e)
         err = read_resources(c, rq, x, &s, e);
     if (err)
         return err;
-    if (lives(x))
-        change_live(c, x->active, &s);
+    if (is_active(x))
+        apply_settings(c, x->active, &s);
     store_settings(c, x, &s);
-    if (keeps_anew(&s))
+    if (changes_retention(&s))
         gc_experiment(c, x);
     return 0;
 }
 
 // --- one label -----------------------------------------------------------------------------------
 
-// As they are, or stand in the store; the caller's.
-static json_t *labels_of(struct core *c, const struct experiment *x)
+// The present labels; the caller frees them.
+static json_t *current_labels(struct core *c, const struct experiment *x)
 {
     json_t *labels = NULL;
-    if (lives(x)) {
+    if (is_active(x)) {
         labels = jget(x->active->config, "labels");
         return labels ? json_deep_copy(labels) : json_array();
     }
@@ -359,17 +369,17 @@ static size_t find_label(const json_t *labels, const char *label)
     return i;
 }
 
-static void keep_labels(struct core *c, struct experiment *x, json_t *labels)
+static void store_labels_in_config(struct core *c, struct experiment *x, json_t *labels)
 {
-    if (!lives(x))
+    if (!is_active(x))
         return;
-    put(x->active->config, "labels", json_deep_copy(labels));
+    set_config(x->active->config, "labels", json_deep_copy(labels));
     free(x->active->config_text);
     x->active->config_text = json_text(x->active->config);
     STORE(c, EXPERIMENT_PATCH, "nnnnisi", (int64_t)-1, x->active->config_text, x->id);
 }
 
-// The store adds to what it has, so that nothing that is on its way there is lost.
+// The store adds or removes the one label itself, so that labels in uncommitted rows are not lost.
 static int change_label(struct core *c, struct request *rq, bool add, struct error *e)
 {
     struct experiment *x;
@@ -381,7 +391,7 @@ static int change_label(struct core *c, struct request *rq, bool add, struct err
         err = error_set(e, ERR_INVALID, "the label: not a word of 1 to %d bytes", LIMIT_NAME);
     if (err)
         return err;
-    json_t *labels = labels_of(c, x);
+    json_t *labels = current_labels(c, x);
     size_t at = find_label(labels, label);
     if (add && at == json_array_size(labels))
         json_array_append_new(labels, json_string(label));
@@ -395,7 +405,7 @@ static int change_label(struct core *c, struct request *rq, bool add, struct err
             STORE(c, EXPERIMENT_ADD_LABEL, "si", label, x->id);
         else
             STORE(c, EXPERIMENT_REMOVE_LABEL, "si", label, x->id);
-        keep_labels(c, x, labels);
+        store_labels_in_config(c, x, labels);
         core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
         request_answer(rq, ANSWER_JSON("labels", labels));
     }

@@ -9,20 +9,20 @@
 
 enum { FIRST_SLOTS = 64 };
 
-struct names { // a hash table; size: 0 or a power of two
-    struct name **slots;
+struct external_ids { // a hash table; size: 0 or a power of two
+    struct external_id **slots;
     size_t size, count;
 };
 
-struct name { // in the list of its slot
-    struct name *next;
+struct external_id { // linked in the list of its slot
+    struct external_id *next;
     struct experiment *x;
     uint64_t hash;
     char text[];
 };
 
-// People choose the names, so that a weaker hash would let them fill one slot.
-static uint64_t hash_of(const char *text)
+// A cryptographic hash, because submitters choose the ids and could otherwise fill one slot.
+static uint64_t hash_external_id(const char *text)
 {
     uint8_t digest[SHA256_BYTES];
     uint64_t hash;
@@ -33,106 +33,107 @@ static uint64_t hash_of(const char *text)
     return hash;
 }
 
-static void link_name(struct names *n, struct name *name)
+static void table_link(struct external_ids *n, struct external_id *id)
 {
-    struct name **slot = &n->slots[name->hash & (n->size - 1)];
-    name->next = *slot;
-    *slot = name;
+    struct external_id **slot = &n->slots[id->hash & (n->size - 1)];
+    id->next = *slot;
+    *slot = id;
 }
 
-static void grow(struct names *n)
+static void table_grow(struct external_ids *n)
 {
-    struct name **old = n->slots, *next;
+    struct external_id **old = n->slots, *next;
     size_t size = n->size;
     n->size = size ? 2 * size : FIRST_SLOTS;
-    n->slots = xcalloc(n->size, sizeof(struct name *));
+    n->slots = xcalloc(n->size, sizeof(struct external_id *));
     for (size_t i = 0; i < size; i++)
-        for (struct name *name = old[i]; name; name = next) {
-            next = name->next;
-            link_name(n, name);
+        for (struct external_id *id = old[i]; id; id = next) {
+            next = id->next;
+            table_link(n, id);
         }
     free(old);
 }
 
-void names_set(struct core *c, struct experiment *x, const char *text)
+void external_id_set(struct core *c, struct experiment *x, const char *text)
 {
-    struct names *n = c->names;
+    struct external_ids *n = c->external_ids;
     size_t len = strlen(text) + 1;
-    struct name *name = xcalloc(1, sizeof *name + len);
-    must(!x->name);
+    struct external_id *id = xcalloc(1, sizeof *id + len);
+    must(!x->external_id);
     if (n->count == n->size)
-        grow(n);
-    name->x = x;
-    name->hash = hash_of(text);
-    memcpy(name->text, text, len);
-    link_name(n, name);
+        table_grow(n);
+    id->x = x;
+    id->hash = hash_external_id(text);
+    memcpy(id->text, text, len);
+    table_link(n, id);
     n->count++;
-    x->name = name;
+    x->external_id = id;
 }
 
-void names_forget(struct core *c, struct experiment *x)
+void external_id_forget(struct core *c, struct experiment *x)
 {
-    struct names *n = c->names;
-    if (!x->name)
+    struct external_ids *n = c->external_ids;
+    if (!x->external_id)
         return;
-    struct name **at = &n->slots[x->name->hash & (n->size - 1)];
-    while (*at != x->name)
+    struct external_id **at = &n->slots[x->external_id->hash & (n->size - 1)];
+    while (*at != x->external_id)
         at = &(*at)->next;
-    *at = x->name->next;
+    *at = x->external_id->next;
     n->count--;
-    free(x->name);
-    x->name = NULL;
+    free(x->external_id);
+    x->external_id = NULL;
 }
 
-struct experiment *names_find(const struct core *c, const struct workspace *ws, enum kind kind,
-                              const char *text)
+struct experiment *external_id_find(const struct core *c, const struct workspace *ws,
+                                    enum kind kind, const char *text)
 {
-    const struct names *n = c->names;
-    uint64_t hash = hash_of(text);
-    struct name *name = n->size ? n->slots[hash & (n->size - 1)] : NULL;
-    for (; name; name = name->next)
-        if (name->hash == hash && name->x->kind == kind && !strcmp(name->text, text) &&
-            core_workspace_of((struct core *)c, name->x) == ws)
-            return name->x;
+    const struct external_ids *n = c->external_ids;
+    uint64_t hash = hash_external_id(text);
+    struct external_id *id = n->size ? n->slots[hash & (n->size - 1)] : NULL;
+    for (; id; id = id->next)
+        if (id->hash == hash && id->x->kind == kind && !strcmp(id->text, text) &&
+            core_workspace_of((struct core *)c, id->x) == ws)
+            return id->x;
     return NULL;
 }
 
-int names_check_move(struct core *c, const struct experiment *x, const struct workspace *to,
-                     struct error *e)
+int external_id_check_move(struct core *c, const struct experiment *x, const struct workspace *to,
+                           struct error *e)
 {
-    const struct experiment *other =
-        x->name && core_workspace_of(c, x) != to ? names_find(c, to, x->kind, x->name->text) : NULL;
+    const struct experiment *other = x->external_id && core_workspace_of(c, x) != to
+                                         ? external_id_find(c, to, x->kind, x->external_id->text)
+                                         : NULL;
     return other ? error_set(e, ERR_CONFLICT,
                              "%s %lld has the external id \"%.64s\", and so has %s %lld in "
                              "workspace \"%.64s\": it stays where it is",
-                             kind_words[x->kind].noun, (long long)x->id, x->name->text,
+                             kind_words[x->kind].noun, (long long)x->id, x->external_id->text,
                              kind_words[other->kind].noun, (long long)other->id, to->name)
                  : 0;
 }
 
-int names_load(struct core *c, struct error *e)
+int external_ids_load(struct core *c, struct error *e)
 {
     struct db_rows *rows = db_query(c->reader, STMT_EXPERIMENT_NAMES, "");
     int more;
     while ((more = db_next(rows)) > 0)
-        names_set(c, core_experiment_find(c, db_int(rows, 0)), db_text(rows, 1));
+        external_id_set(c, core_experiment_find(c, db_int(rows, 0)), db_text(rows, 1));
     db_rows_close(rows);
     return more < 0 ? db_unreadable(c->reader, e) : 0;
 }
 
-void names_init(struct core *c)
+void external_ids_init(struct core *c)
 {
-    c->names = xcalloc(1, sizeof *c->names);
+    c->external_ids = xcalloc(1, sizeof *c->external_ids);
 }
 
-// The experiments have been freed already.
-void names_free(struct core *c)
+// The experiments have already been freed.
+void external_ids_free(struct core *c)
 {
-    for (size_t i = 0; i < c->names->size; i++)
-        for (struct name *name = c->names->slots[i], *next; name; name = next) {
-            next = name->next;
-            free(name);
+    for (size_t i = 0; i < c->external_ids->size; i++)
+        for (struct external_id *id = c->external_ids->slots[i], *next; id; id = next) {
+            next = id->next;
+            free(id);
         }
-    free(c->names->slots);
-    free(c->names);
+    free(c->external_ids->slots);
+    free(c->external_ids);
 }

@@ -1,21 +1,21 @@
 // External ids (externalExperimentId, externalTaskId), which submitters give to experiments and
 // tasks. An external id is unique among those of one kind in one workspace. Core thread alone; an
-// experiment keeps its external id until names_forget().
+// experiment keeps its external id until external_id_forget().
 #ifndef MUSTER_MASTER_CALLS_EXTERNAL_IDS_H
 #define MUSTER_MASTER_CALLS_EXTERNAL_IDS_H
 
 #include "master/teams/teams.h"
 
-void names_set(struct core *c, struct experiment *x,
-               const char *text); // the experiment has none yet
-void names_forget(struct core *c, struct experiment *x);
+void external_id_set(struct core *c, struct experiment *x,
+                     const char *text); // the experiment must have none
+void external_id_forget(struct core *c, struct experiment *x);
 
 // The experiment with that external id; NULL: none.
-struct experiment *names_find(const struct core *c, const struct workspace *ws, enum kind kind,
-                              const char *text);
+struct experiment *external_id_find(const struct core *c, const struct workspace *ws,
+                                    enum kind kind, const char *text);
 
 // Whether the experiment may move to a workspace. ERR_CONFLICT: another has its external id there.
-int names_check_move(struct core *c, const struct experiment *x, const struct workspace *to,
-                     struct error *e);
+int external_id_check_move(struct core *c, const struct experiment *x, const struct workspace *to,
+                           struct error *e);
 
 #endif

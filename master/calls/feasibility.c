@@ -1,38 +1,38 @@
-#include "master/calls/feasibility.h"
+#include "master/calls/submit.h"
 
 #include "base/arena.h"
 
-static int64_t least_slots(const json_t *config)
+static int64_t min_slots_of_trial(const json_t *config)
 {
     const json_t *resources = jget(config, "resources");
     return jget_int(resources, "min_slots", jget_int(resources, "slots_per_trial", 1));
 }
 
-static int check_maximum(int64_t least, int64_t maximum, const char *whose, const char *team,
+static int check_maximum(int64_t min_slots, int64_t maximum, const char *whose, const char *team,
                          struct error *e)
 {
-    if (!maximum || least <= maximum)
+    if (!maximum || min_slots <= maximum)
         return 0;
     return error_set(e, ERR_INVALID,
                      "resources.slots_per_trial: a trial needs %lld slots, and %s \"%.64s\" may "
                      "never hold more than %lld: ask for fewer, or let an administrator raise that "
                      "maximum",
-                     (long long)least, whose, team, (long long)maximum);
+                     (long long)min_slots, whose, team, (long long)maximum);
 }
 
-int fits_check(struct core *c, const json_t *config, const struct workspace *ws, int64_t user,
-               struct error *e)
+int feasibility_check(struct core *c, const json_t *config, const struct workspace *ws,
+                      int64_t user, struct error *e)
 {
     struct pool *pool;
-    int64_t least = least_slots(config);
+    int64_t min_slots = min_slots_of_trial(config);
     const struct member *m = by_id_find(&ws->members, user);
     const char *name = jget_string(jget(config, "resources"), "resource_pool", "");
     int err = core_pool_known(c, name, &pool, e);
     if (err)
         return error_prefix(e, "resources.resource_pool");
-    err = check_maximum(least, ws->max_slots, "workspace", ws->name, e);
+    err = check_maximum(min_slots, ws->max_slots, "workspace", ws->name, e);
     if (!err && m)
-        err = check_maximum(least, m->max_slots, "you in workspace", ws->name, e);
+        err = check_maximum(min_slots, m->max_slots, "you in workspace", ws->name, e);
     return err;
 }
 
@@ -47,24 +47,24 @@ static int largest_agent(const struct core *c, const struct pool *pool)
     return largest;
 }
 
-char *fits_warning(struct core *c, const json_t *config)
+char *feasibility_warning(struct core *c, const json_t *config)
 {
     struct sched_pool_view view;
     const json_t *resources = jget(config, "resources");
     const struct pool *pool = core_pool(c, jget_string(resources, "resource_pool", ""));
-    int least = (int)least_slots(config), largest = largest_agent(c, pool);
+    int min_slots = (int)min_slots_of_trial(config), largest = largest_agent(c, pool);
     sched_pool_inspect(c->sched, pool->handle, &view);
     if (!view.agents)
         return xasprintf("resource pool %s has no agent that is connected and enabled: it waits "
                          "until there is one",
                          pool->name);
-    if (least > view.slots)
+    if (min_slots > view.slots)
         return xasprintf("a trial needs %d slots, and resource pool %s has %d in all: it waits "
                          "until more agents join",
-                         least, pool->name, view.slots);
-    if (jget_bool(resources, "is_single_node", false) && least > largest)
+                         min_slots, pool->name, view.slots);
+    if (jget_bool(resources, "is_single_node", false) && min_slots > largest)
         return xasprintf("a trial needs %d slots on one machine, and the largest in resource pool "
                          "%s has %d: it waits until a larger one joins",
-                         least, pool->name, largest);
+                         min_slots, pool->name, largest);
     return search_warning(config);
 }

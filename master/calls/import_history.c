@@ -1,5 +1,5 @@
-// What the calls that import an experiment cannot say: when it and its trials ran, how far they
-// came, with which seeds. Of an unmanaged one that has ended.
+// The history of an imported experiment: start, end, progress and seeds of the experiment and its
+// trials. The experiment is unmanaged and has just ended.
 #include <math.h>
 #include <stdio.h>
 
@@ -10,14 +10,15 @@
 #include "master/lifecycle/lifecycle.h"
 #include "master/teams/teams.h"
 
-struct times {
+struct import_times {
     int64_t start, end; // end 0: none
 };
 
-static int read_times(const json_t *body, const char *where, struct times *out, struct error *e)
+static int read_times(const json_t *body, const char *where, struct import_times *out,
+                      struct error *e)
 {
     const char *start = jget_string(body, "startTime", ""), *end = jget_string(body, "endTime", "");
-    *out = (struct times){0};
+    *out = (struct import_times){0};
     if (clock_parse(start, &out->start))
         return error_set(e, ERR_INVALID, "%sstartTime: \"%.64s\" is no RFC 3339 time", where,
                          start);
@@ -28,7 +29,7 @@ static int read_times(const json_t *body, const char *where, struct times *out, 
     return 0;
 }
 
-// How far something came: what has completed came to its end, whatever is said.
+// A completed experiment or trial has progress 1, whatever the caller sends.
 static int read_progress(const json_t *body, const char *where, bool completed, double *out,
                          struct error *e)
 {
@@ -41,7 +42,7 @@ static int read_progress(const json_t *body, const char *where, bool completed, 
 static int check_trial(const struct trial *t, const json_t *entry, const char *where,
                        struct error *e)
 {
-    struct times times;
+    struct import_times times;
     double progress;
     const json_t *seed = jget(entry, "seed");
     int err = read_times(entry, where, &times, e);
@@ -79,7 +80,7 @@ static void store_trials(struct core *c, const struct experiment *x, const json_
 {
     size_t i;
     json_t *entry;
-    struct times times;
+    struct import_times times;
     json_array_foreach((json_t *)list, i, entry)
     {
         int64_t id = jget_int(entry, "id", 0);
@@ -97,7 +98,7 @@ static void store_trials(struct core *c, const struct experiment *x, const json_
 int core_experiment_history(struct core *c, struct request *rq, struct error *e)
 {
     struct experiment *x;
-    struct times times;
+    struct import_times times;
     double progress;
     const json_t *trials = jget(rq->body, "trials");
     int err = core_param_experiment(c, rq, &x, e);

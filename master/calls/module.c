@@ -2,24 +2,24 @@
 
 #include "master/calls/code_archives.h"
 #include "master/calls/external_ids.h"
-#include "master/calls/feasibility.h"
+#include "master/calls/submit.h"
 
 static void calls_init(struct core *c)
 {
-    names_init(c);
-    files_init(c);
+    external_ids_init(c);
+    code_archives_init(c);
 }
 
 static int calls_load(struct core *c, struct error *e)
 {
-    int err = names_load(c, e);
-    return err ? err : files_load(c, e);
+    int err = external_ids_load(c, e);
+    return err ? err : code_archives_load(c, e);
 }
 
 static void calls_free(struct core *c)
 {
-    names_free(c);
-    files_end(c);
+    external_ids_free(c);
+    code_archives_free(c);
 }
 
 static bool still_runs(const struct experiment *x)
@@ -27,7 +27,7 @@ static bool still_runs(const struct experiment *x)
     return x->active && !experiment_is_terminal(x->state);
 }
 
-// Those of it that are not at their end must be able to run there.
+// Active experiments of a project that moves must be able to run in its new workspace.
 static int check_fits(struct core *c, const struct project *p, const struct workspace *to,
                       struct error *e)
 {
@@ -36,7 +36,7 @@ static int check_fits(struct core *c, const struct project *p, const struct work
         const struct experiment *x = c->experiments.items[i].value;
         if (x->project_id != p->id || !still_runs(x) || x->active->unmanaged)
             continue;
-        err = fits_check(c, x->active->config, to, x->user_id, e);
+        err = feasibility_check(c, x->active->config, to, x->user_id, e);
         if (err)
             error_prefix(e, "%s %lld", kind_words[x->kind].noun, (long long)x->id);
     }
@@ -50,7 +50,7 @@ static int check_names(struct core *c, const struct project *p, const struct wor
     for (size_t i = 0; !err && i < c->experiments.count; i++) {
         const struct experiment *x = c->experiments.items[i].value;
         if (x->project_id == p->id)
-            err = names_check_move(c, x, to, e);
+            err = external_id_check_move(c, x, to, e);
     }
     return err;
 }
@@ -68,6 +68,6 @@ const struct core_module calls_module = {
     .load = calls_load,
     .free = calls_free,
     .start = removals_resume,
-    .after_turn = files_pass,
+    .after_turn = code_archives_sweep,
     .project_move_check = check_project_move,
 };

@@ -6,9 +6,8 @@
 #include "base/arena.h"
 #include "base/text/json.h"
 #include "master/calls/module.h"
-#include "master/calls/queue_moves.h"
+#include "master/calls/queue.h"
 #include "master/calls/snapshots.h"
-#include "master/calls/wait_reason.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/teams/teams.h"
 
@@ -124,8 +123,8 @@ static void count_experiment(struct pool_shares *p, const struct active_experime
     const int teams[] = {ws->team, core_team(p->c, ws->id, x->user_id)};
     bool waiting = false, running = false;
     for (const struct trial *t = active->trials; t; t = t->next) {
-        waiting = waiting || why_waits(t);
-        running = running || (t->allocation && !why_waits(t));
+        waiting = waiting || trial_waits(t);
+        running = running || (t->allocation && !trial_waits(t));
     }
     for (int i = 0; i < 2; i++) {
         counts_of_team(p, teams[i])->waiting += waiting && !running;

@@ -1,4 +1,4 @@
-// The queue as people see it: what runs and what waits, in order; and the live allocations.
+// The job queue in order of decision, and the live allocations.
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,55 +6,56 @@
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "master/calls/module.h"
+#include "master/calls/queue.h"
 #include "master/calls/snapshots.h"
-#include "master/calls/wait_reason.h"
 #include "master/lifecycle/lifecycle.h"
 #include "master/teams/teams.h"
 
 // --- jobs in order -------------------------------------------------------------------------------
 
-struct queued {
-    struct active_experiment *l;
-    size_t place; // in its pool
+struct queue_entry {
+    struct active_experiment *active;
+    size_t place; // from 0, in its pool
 };
 
-struct queue {
-    struct queued *items;
+struct queue_listing {
+    struct queue_entry *items;
     size_t count, first_of_pool;
 };
 
-// Once each, though an experiment has many trials.
-static void queue_add(struct core *c, struct queue *q, struct active_experiment *l)
+// Adds an experiment once, though several of its trials may run or wait.
+static void queue_add(struct core *c, struct queue_listing *q, struct active_experiment *active)
 {
-    if (l->listing == c->listing)
+    if (active->listing == c->listing)
         return;
-    l->listing = c->listing;
-    q->items[q->count] = (struct queued){l, q->count - q->first_of_pool};
+    active->listing = c->listing;
+    q->items[q->count] = (struct queue_entry){active, q->count - q->first_of_pool};
     q->count++;
 }
 
-static int by_priority(const void *left, const void *right)
+static int compare_priority(const void *left, const void *right)
 {
-    const struct active_experiment *a = ((const struct queued *)left)->l,
-                                   *b = ((const struct queued *)right)->l;
+    const struct active_experiment *a = ((const struct queue_entry *)left)->active,
+                                   *b = ((const struct queue_entry *)right)->active;
     if (a->priority != b->priority)
         return a->priority < b->priority ? -1 : 1;
     return (a->order > b->order) - (a->order < b->order);
 }
 
-static void add_running(struct core *c, struct queue *q, const struct pool *pool)
+static void add_running(struct core *c, struct queue_listing *q, const struct pool *pool)
 {
     for (size_t i = 0; i < c->trials.count; i++) {
         const struct trial *t = c->trials.items[i].value;
-        if (t->allocation && !why_waits(t) && t->active->pool == pool)
+        if (t->allocation && !trial_waits(t) && t->active->pool == pool)
             queue_add(c, q, t->active);
     }
-    qsort(q->items + q->first_of_pool, q->count - q->first_of_pool, sizeof *q->items, by_priority);
+    qsort(q->items + q->first_of_pool, q->count - q->first_of_pool, sizeof *q->items,
+          compare_priority);
     for (size_t i = q->first_of_pool; i < q->count; i++)
         q->items[i].place = i - q->first_of_pool;
 }
 
-static void add_waiting(struct core *c, struct queue *q, const struct pool *pool)
+static void add_waiting(struct core *c, struct queue_listing *q, const struct pool *pool)
 {
     size_t cap = c->trials.count + 1;
     int64_t *tags = xcalloc(cap, sizeof *tags);
@@ -64,11 +65,11 @@ static void add_waiting(struct core *c, struct queue *q, const struct pool *pool
     free(tags);
 }
 
-// Experiments that hold or want slots, pool by pool, those that run first and then the others in
-// the order of decision. Free the items.
-static struct queue list_queue(struct core *c, const char *pool)
+// Experiments that hold or want slots, by pool: first those that run, then those that wait in the
+// order of decision. The caller frees the items.
+static struct queue_listing queue_list(struct core *c, const char *pool)
 {
-    struct queue q = {.items = xcalloc(c->trials.count + 1, sizeof(struct queued))};
+    struct queue_listing q = {.items = xcalloc(c->trials.count + 1, sizeof(struct queue_entry))};
     c->listing++;
     for (size_t i = 0; i < c->pool_count; i++) {
         if (pool && strcmp(pool, c->pools[i]->name))
@@ -82,52 +83,54 @@ static struct queue list_queue(struct core *c, const char *pool)
 
 // --- jobs as an answer ---------------------------------------------------------------------------
 
-static bool runs(const struct active_experiment *l)
+static bool is_running(const struct active_experiment *active)
 {
-    for (const struct trial *t = l->trials; t; t = t->next)
-        if (t->allocation && !why_waits(t))
+    for (const struct trial *t = active->trials; t; t = t->next)
+        if (t->allocation && !trial_waits(t))
             return true;
     return false;
 }
 
-// A job of a workspace that the caller may not see is there without names.
-static void copy_job(struct core *c, struct request *rq, const struct queued *job,
+// A job of a workspace that the caller may not see is copied without names.
+static void copy_job(struct core *c, struct request *rq, const struct queue_entry *job,
                      struct job_snapshot *out)
 {
-    const struct active_experiment *l = job->l;
-    const struct experiment *x = l->experiment;
+    const struct active_experiment *active = job->active;
+    const struct experiment *x = active->experiment;
     struct arena *arena = &rq->arena;
     bool seen = core_sees(c, rq, x);
     struct sched_reason r = {.code = SCHED_PLACED};
-    why_of_live(c, l, &r);
+    wait_reason_find(c, active, &r);
     *out = (struct job_snapshot){
-        .username = seen ? arena_strdup(arena, l->owner) : "",
-        .name = seen ? arena_strdup(arena, jget_string(l->config, "name", "")) : "",
-        .pool = arena_strdup(arena, l->pool->name),
+        .username = seen ? arena_strdup(arena, active->owner) : "",
+        .name = seen ? arena_strdup(arena, jget_string(active->config, "name", "")) : "",
+        .pool = arena_strdup(arena, active->pool->name),
         .entity_id = x->kind == KIND_EXPERIMENT ? arena_printf(arena, "%lld", (long long)x->id)
-                                                : arena_strdup(arena, l->trials->task_id),
-        .job_id = arena_strdup(arena, l->job_id),
-        .reason_code = why_code(&r),
-        .reason = why_text(c, rq, l),
+                                                : arena_strdup(arena, active->trials->task_id),
+        .job_id = arena_strdup(arena, active->job_id),
+        .reason_code = wait_reason_code(&r),
+        .reason = wait_reason_text(c, rq, active),
         .kind = x->kind,
         .place = (int64_t)job->place,
         .user_id = seen ? x->user_id : 0,
         .workspace_id = core_workspace_of(c, x)->id,
-        .submitted_at = l->submitted_at,
-        .estimated_start = why_start(c, &r),
-        .priority = l->priority,
-        .weight = l->weight,
-        .progress = l->progress,
-        .scheduled = runs(l),
-        .preemptible = l->pool->policy != SCHED_POLICY_FIFO && !active_experiment_runs_once(l),
+        .submitted_at = active->submitted_at,
+        .estimated_start = wait_reason_start(c, &r),
+        .priority = active->priority,
+        .weight = active->weight,
+        .progress = active->progress,
+        .scheduled = is_running(active),
+        .preemptible =
+            active->pool->policy != SCHED_POLICY_FIFO && !active_experiment_runs_once(active),
     };
-    why_count_slots(l, &out->wanted, &out->held);
+    experiment_count_slots(active, &out->wanted, &out->held);
 }
 
-static bool is_asked_for(struct request *rq, const struct active_experiment *l)
+static bool is_asked_for(struct request *rq, const struct active_experiment *active)
 {
     const char *states = rq->query(rq, "states");
-    return !states || !*states || strstr(states, runs(l) ? "STATE_SCHEDULED" : "STATE_QUEUED");
+    return !states || !*states ||
+           strstr(states, is_running(active) ? "STATE_SCHEDULED" : "STATE_QUEUED");
 }
 
 int core_job_queue(struct core *c, struct request *rq, struct error *e)
@@ -139,14 +142,14 @@ int core_job_queue(struct core *c, struct request *rq, struct error *e)
         err = request_query_int(rq, "limit", LIMIT_PAGE, &limit, e);
     if (err)
         return err;
-    struct queue q = list_queue(c, pool && *pool ? pool : NULL);
+    struct queue_listing q = queue_list(c, pool && *pool ? pool : NULL);
     struct jobs_snapshot *result = arena_alloc(&rq->arena, sizeof *result);
     size_t cap = limit > 0 && (size_t)limit < q.count ? (size_t)limit : q.count;
     struct job_snapshot *items = arena_alloc(&rq->arena, cap * sizeof *items);
     struct page_snapshot *page = &result->page;
     *page = (struct page_snapshot){.offset = offset < 0 ? 0 : offset, .limit = limit};
     for (size_t i = 0; !err && i < q.count; i++) {
-        if (!is_asked_for(rq, q.items[i].l) || page->total++ < page->offset ||
+        if (!is_asked_for(rq, q.items[i].active) || page->total++ < page->offset ||
             (limit > 0 && page->shown >= limit))
             continue;
         copy_job(c, rq, &q.items[i], &items[page->shown++]);
@@ -163,9 +166,9 @@ int core_job_queue(struct core *c, struct request *rq, struct error *e)
 static void copy_allocation(struct core *c, struct request *rq, const struct allocation *a,
                             struct allocation_snapshot *out)
 {
-    const struct active_experiment *l = a->trial->active;
+    const struct active_experiment *active = a->trial->active;
     struct arena *arena = &rq->arena;
-    bool seen = core_sees(c, rq, l->experiment);
+    bool seen = core_sees(c, rq, active->experiment);
     struct container_snapshot *containers =
         arena_alloc(arena, (size_t)a->part_count * sizeof *containers);
     for (int i = 0; i < a->part_count; i++)
@@ -173,12 +176,12 @@ static void copy_allocation(struct core *c, struct request *rq, const struct all
     *out = (struct allocation_snapshot){
         .id = arena_strdup(arena, a->id),
         .task_id = arena_strdup(arena, a->trial->task_id),
-        .name = seen ? arena_strdup(arena, jget_string(l->config, "name", "")) : "",
+        .name = seen ? arena_strdup(arena, jget_string(active->config, "name", "")) : "",
         .pool = arena_strdup(arena, a->pool->name),
         .state = a->state,
         .policy = a->pool->policy,
         .slots = a->slots,
-        .priority = l->priority,
+        .priority = active->priority,
         .queued_at = a->queued_at,
         .containers = containers,
         .container_count = a->part_count,

@@ -1,13 +1,10 @@
-// Moving live experiments in the queue.
-//
-// Among equals they stand by `order`, in steps of ORDER_STEP by id until they are moved. One that
-// is put before or behind another gets a number between that one's and its neighbour's; when none
-// is left between them, all get new ones.
-//
-// A change is planned first: places are set in memory alone, and taken back when the caller may not
-// let the job stand there. Several updates of one call are planned one after the other, so that
-// each is judged by what those before it did.
-#include "master/calls/queue_moves.h"
+// Moves of jobs in the queue. Jobs of equal rank are ordered by `order`: at first ORDER_STEP times
+// the experiment's id. A job that is put ahead of or behind another gets a number between the other
+// and its neighbour; when no number is left between them, all jobs get new ones. A move is planned
+// first: positions change in memory only, and are restored when the caller may not move the job
+// there. Several updates of one call are planned one after the other, so that each is judged by the
+// result of those before it.
+#include "master/calls/queue.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,27 +20,27 @@ enum { UPDATES_MAX = 1000 };
 
 // --- settings ------------------------------------------------------------------------------------
 
-static struct active_experiment *live_at(const struct core *c, size_t i)
+static struct active_experiment *queued_job_at(const struct core *c, size_t i)
 {
     const struct experiment *x = c->experiments.items[i].value;
     return !x->active || x->active->unmanaged || experiment_is_terminal(x->state) ? NULL
                                                                                   : x->active;
 }
 
-static int read_priority(const char *path, const struct steer *s, struct error *e)
+static int read_priority(const char *path, const struct queue_move *move, struct error *e)
 {
-    if (s->priority < SCHED_PRIORITY_MIN || s->priority > SCHED_PRIORITY_MAX)
+    if (move->priority < SCHED_PRIORITY_MIN || move->priority > SCHED_PRIORITY_MAX)
         return error_set(e, ERR_INVALID, "%s.priority: %d to %d, the smaller the sooner", path,
                          SCHED_PRIORITY_MIN, SCHED_PRIORITY_MAX);
     return 0;
 }
 
-static int read_max_slots(const struct experiment *x, const char *path, const struct steer *s,
-                          struct error *e)
+static int read_max_slots(const struct experiment *x, const char *path,
+                          const struct queue_move *move, struct error *e)
 {
-    if (s->max_slots < 0)
+    if (move->max_slots < 0)
         return error_set(e, ERR_INVALID, "%s.maxSlots: 0 (no limit) or more", path);
-    if (s->max_slots && x->active && s->max_slots < x->active->least)
+    if (move->max_slots && x->active && move->max_slots < x->active->least)
         return error_set(e, ERR_INVALID,
                          "%s.maxSlots: a trial of experiment %lld needs %d slots, so that none "
                          "could ever start; pause it if that is meant",
@@ -51,14 +48,14 @@ static int read_max_slots(const struct experiment *x, const char *path, const st
     return 0;
 }
 
-int steer_read(struct core *c, const struct experiment *x, const json_t *from, const char *path,
-               struct steer *out, struct error *e)
+int queue_move_read(struct core *c, const struct experiment *x, const json_t *from,
+                    const char *path, struct queue_move *out, struct error *e)
 {
     const char *pool = jget_string(from, "resourcePool", NULL);
     int err = 0;
-    *out = (struct steer){.priority = jget_int(from, "priority", -1),
-                          .max_slots = jget_int(from, "maxSlots", -1),
-                          .weight = jget_double(from, "weight", -1)};
+    *out = (struct queue_move){.priority = jget_int(from, "priority", -1),
+                               .max_slots = jget_int(from, "maxSlots", -1),
+                               .weight = jget_double(from, "weight", -1)};
     if (jget(from, "priority"))
         err = read_priority(path, out, e);
     if (!err && jget(from, "maxSlots"))
@@ -70,46 +67,47 @@ int steer_read(struct core *c, const struct experiment *x, const json_t *from, c
     return err;
 }
 
-bool steer_is_empty(const struct steer *s)
+bool queue_move_is_empty(const struct queue_move *move)
 {
-    return s->priority < 0 && s->max_slots < 0 && s->weight < 0 && !s->pool;
+    return move->priority < 0 && move->max_slots < 0 && move->weight < 0 && !move->pool;
 }
 
 // --- what the caller may -------------------------------------------------------------------------
 
-struct place { // in the queue of a pool
+struct queue_position { // in the queue of a pool
     const struct pool *pool;
     int priority;
     int64_t order;
-    bool entered; // it was in another pool before
+    bool entered; // it comes from another pool
 };
 
-static struct place place_of(const struct active_experiment *l)
+static struct queue_position position_of(const struct active_experiment *active)
 {
-    return (struct place){.pool = l->pool, .priority = l->priority, .order = l->order};
+    return (struct queue_position){
+        .pool = active->pool, .priority = active->priority, .order = active->order};
 }
 
 // Compares two places as the scheduler of the pool compares jobs of different users.
-static bool goes_before(const struct place *a, const struct place *b)
+static bool goes_before(const struct queue_position *a, const struct queue_position *b)
 {
     bool by_priority = a->pool->policy == SCHED_POLICY_PRIORITY && a->priority != b->priority;
     return by_priority ? a->priority < b->priority : a->order < b->order;
 }
 
-// Finds the job that loses when `l` moves from `was` to `now`; the caller's own jobs do not count.
-// `l` is NULL for a new job of the workspace.
+// Finds the job that loses when `active` moves from `was` to `now`; the caller's own jobs do not
+// count. `active` is NULL for a new job of the workspace.
 static enum loser find_loser(struct core *c, const struct request *rq,
-                             const struct active_experiment *l, const struct workspace *ws,
-                             const struct place *was, const struct place *now,
+                             const struct active_experiment *active, const struct workspace *ws,
+                             const struct queue_position *was, const struct queue_position *now,
                              const struct active_experiment **passed)
 {
     enum loser worst = LOSES_NOBODY;
     for (size_t i = 0; i < c->experiments.count; i++) {
-        const struct active_experiment *other = live_at(c, i);
-        if (!other || other == l || other->pool != now->pool ||
+        const struct active_experiment *other = queued_job_at(c, i);
+        if (!other || other == active || other->pool != now->pool ||
             other->experiment->user_id == rq->principal.user_id)
             continue;
-        const struct place at = place_of(other);
+        const struct queue_position at = position_of(other);
         if (!goes_before(&at, was) || !goes_before(now, &at))
             continue;
         bool mate = core_workspace_of(c, other->experiment) == ws;
@@ -122,8 +120,8 @@ static enum loser find_loser(struct core *c, const struct request *rq,
     return worst;
 }
 
-static int refuse_above(const char *path, const struct pool *pool, int priority, double weight,
-                        struct error *e)
+static int refuse_high_priority(const char *path, const struct pool *pool, int priority,
+                                double weight, struct error *e)
 {
     if (priority < pool->max_user_priority)
         return error_set(
@@ -171,38 +169,40 @@ static int refuse_passing(struct core *c, const struct request *rq, const char *
 
 // Whether the change puts the job above the pool's limits. A job keeps the priority that an
 // administrator gave it within its pool, and loses that right in another pool.
-static bool is_above(const struct active_experiment *l, const struct place *was, double weight)
+static bool exceeds_pool_limits(const struct active_experiment *active,
+                                const struct queue_position *was, double weight)
 {
-    bool raised = was->entered || l->priority < was->priority;
-    return weight > 1 || (raised && l->priority < l->pool->max_user_priority);
+    bool raised = was->entered || active->priority < was->priority;
+    return weight > 1 || (raised && active->priority < active->pool->max_user_priority);
 }
 
 // Whether the caller may move the job from `was` to its present place. `weight`: -1: unchanged.
-static int check_place(struct core *c, const struct request *rq, const struct active_experiment *l,
-                       const struct place *was, double weight, const char *path, struct error *e)
+static int check_position(struct core *c, const struct request *rq,
+                          const struct active_experiment *active, const struct queue_position *was,
+                          double weight, const char *path, struct error *e)
 {
-    const struct experiment *x = l->experiment;
+    const struct experiment *x = active->experiment;
     const struct workspace *ws = core_workspace_of(c, x);
-    const struct place now = place_of(l);
+    const struct queue_position now = position_of(active);
     const struct active_experiment *passed = NULL;
-    weight = weight < 0 && was->entered ? l->weight : weight;
+    weight = weight < 0 && was->entered ? active->weight : weight;
     const struct claim claim = {.role = core_role(rq, ws),
                                 .own = rq->principal.kind == PRINCIPAL_USER &&
                                        rq->principal.user_id == x->user_id,
                                 .unlimited = now.pool->max_user_priority == SCHED_PRIORITY_MIN,
-                                .above = is_above(l, was, weight),
-                                .loser = find_loser(c, rq, l, ws, was, &now, &passed)};
+                                .above = exceeds_pool_limits(active, was, weight),
+                                .loser = find_loser(c, rq, active, ws, was, &now, &passed)};
     switch (precedence_judge(&claim)) {
     case PRECEDENCE_GRANTED:
         return 0;
     case PRECEDENCE_NO_CHANGE:
         return core_may_change(c, rq, x, e);
     case PRECEDENCE_ABOVE:
-        return refuse_above(path, now.pool, now.priority, weight, e);
+        return refuse_high_priority(path, now.pool, now.priority, weight, e);
     case PRECEDENCE_OTHER_TEAM:
-        return refuse_passing(c, rq, path, l, ws, passed, false, e);
+        return refuse_passing(c, rq, path, active, ws, passed, false, e);
     case PRECEDENCE_TEAMMATE:
-        return refuse_passing(c, rq, path, l, ws, passed, true, e);
+        return refuse_passing(c, rq, path, active, ws, passed, true, e);
     }
     return 0;
 }
@@ -210,14 +210,14 @@ static int check_place(struct core *c, const struct request *rq, const struct ac
 // The pool's default priority and those below it are everybody's: a submission with one of them is
 // never refused. A job with a higher one is judged as if it were moved up from the last place of
 // the default priority.
-int steer_check_config(struct core *c, const struct request *rq, const struct workspace *ws,
-                       const json_t *config, struct error *e)
+int queue_check_submission(struct core *c, const struct request *rq, const struct workspace *ws,
+                           const json_t *config, struct error *e)
 {
     const json_t *resources = jget(config, "resources");
     const struct pool *pool = core_pool(c, jget_string(resources, "resource_pool", ""));
-    const struct place was = {
+    const struct queue_position was = {
         .pool = pool, .priority = pool_default_priority(pool), .order = INT64_MAX};
-    struct place now = was;
+    struct queue_position now = was;
     now.priority = (int)jget_int(resources, "priority", was.priority);
     double weight = jget_double(resources, "weight", 1);
     const struct active_experiment *passed = NULL;
@@ -228,21 +228,21 @@ int steer_check_config(struct core *c, const struct request *rq, const struct wo
                                 .loser = find_loser(c, rq, NULL, ws, &was, &now, &passed)};
     switch (precedence_judge(&claim)) {
     case PRECEDENCE_ABOVE:
-        return refuse_above("resources", pool, now.priority, weight, e);
+        return refuse_high_priority("resources", pool, now.priority, weight, e);
     case PRECEDENCE_OTHER_TEAM:
     case PRECEDENCE_TEAMMATE:
         return refuse_passing(c, rq, "resources.priority", NULL, ws, passed,
                               claim.loser == LOSES_TEAMMATE, e);
-    default: // who may not submit at all is refused elsewhere
+    default: // submission rights are checked elsewhere
         return 0;
     }
 }
 
 // --- a plan: places that can be taken back -------------------------------------------------------
 
-struct plan { // of jobs before their places changed, the oldest first
-    struct planned {
-        struct active_experiment *l;
+struct queue_plan { // the jobs before their positions changed, the oldest change first
+    struct planned_job {
+        struct active_experiment *active;
         struct pool *pool;
         int priority;
         int64_t order;
@@ -250,38 +250,39 @@ struct plan { // of jobs before their places changed, the oldest first
     size_t count, cap;
 };
 
-static void plan_note(struct plan *p, struct active_experiment *l)
+static void plan_add(struct queue_plan *p, struct active_experiment *active)
 {
     if (p->count == p->cap) {
         p->cap = p->cap ? 2 * p->cap : 16;
         p->items = xrealloc(p->items, p->cap * sizeof *p->items);
     }
-    p->items[p->count++] = (struct planned){l, l->pool, l->priority, l->order};
+    p->items[p->count++] =
+        (struct planned_job){active, active->pool, active->priority, active->order};
 }
 
-static void plan_undo(struct plan *p)
+static void plan_undo(struct queue_plan *p)
 {
     while (p->count) {
-        const struct planned *was = &p->items[--p->count];
-        was->l->pool = was->pool;
-        was->l->priority = was->priority;
-        was->l->order = was->order;
+        const struct planned_job *was = &p->items[--p->count];
+        was->active->pool = was->pool;
+        was->active->priority = was->priority;
+        was->active->order = was->order;
     }
     free(p->items);
 }
 
-// The nearest order below `order` (ahead) or above it, of any but `moved`.
+// The nearest order below `order` (ahead) or above it, among all jobs but `moved`.
 static int64_t neighbour(const struct core *c, const struct active_experiment *moved, int64_t order,
                          bool ahead)
 {
     int64_t found = ahead ? order - ORDER_STEP : order + ORDER_STEP;
     bool any = false;
     for (size_t i = 0; i < c->experiments.count; i++) {
-        const struct active_experiment *l = live_at(c, i);
-        if (!l || l == moved || (ahead ? l->order >= order : l->order <= order))
+        const struct active_experiment *active = queued_job_at(c, i);
+        if (!active || active == moved || (ahead ? active->order >= order : active->order <= order))
             continue;
-        if (!any || (ahead ? l->order > found : l->order < found))
-            found = l->order;
+        if (!any || (ahead ? active->order > found : active->order < found))
+            found = active->order;
         any = true;
     }
     return found;
@@ -294,172 +295,178 @@ static int by_order(const void *left, const void *right)
     return (a->order > b->order) - (a->order < b->order);
 }
 
-// All of them a step apart, as they stand. The last one's is at most that of its own id, so that
-// those still to come stand behind it.
-static void spread(struct core *c, struct plan *p)
+// Numbers all jobs anew, a step apart, in their present order. The numbers stay at most ORDER_STEP
+// times the id of the last job, so that new jobs stand behind it.
+static void renumber_all(struct core *c, struct queue_plan *p)
 {
     struct active_experiment **all =
         xcalloc(c->experiments.count + 1, sizeof(struct active_experiment *));
     size_t count = 0;
     for (size_t i = 0; i < c->experiments.count; i++)
-        if (live_at(c, i))
-            all[count++] = live_at(c, i);
+        if (queued_job_at(c, i))
+            all[count++] = queued_job_at(c, i);
     qsort(all, count, sizeof(struct active_experiment *), by_order);
     for (size_t i = 0; i < count; i++) {
-        plan_note(p, all[i]);
+        plan_add(p, all[i]);
         all[i]->order = ((int64_t)i + 1) * ORDER_STEP;
     }
     free(all);
 }
 
-static void put_beside(struct core *c, struct plan *p, struct active_experiment *l,
-                       const struct active_experiment *anchor, bool ahead)
+static void move_beside(struct core *c, struct queue_plan *p, struct active_experiment *active,
+                        const struct active_experiment *anchor, bool ahead)
 {
     for (;;) {
-        int64_t other = neighbour(c, l, anchor->order, ahead);
+        int64_t other = neighbour(c, active, anchor->order, ahead);
         int64_t middle = anchor->order + (other - anchor->order) / 2;
-        if (!middle) // the store's word for "by id"
+        if (!middle) // 0 in the store means "by id"
             middle = anchor->order / 2;
         if (middle && middle != anchor->order && middle != other) {
-            l->order = middle;
+            active->order = middle;
             return;
         }
-        spread(c, p);
+        renumber_all(c, p);
     }
 }
 
 // Moves the job to a pool, behind all jobs there, like one that is submitted now.
-static void put_last(struct core *c, struct plan *p, struct active_experiment *l, struct pool *pool)
+static void move_last(struct core *c, struct queue_plan *p, struct active_experiment *active,
+                      struct pool *pool)
 {
     const struct active_experiment *last = NULL;
     for (size_t i = 0; i < c->experiments.count; i++) {
-        const struct active_experiment *other = live_at(c, i);
-        if (other && other != l && other->pool == pool && (!last || other->order > last->order))
+        const struct active_experiment *other = queued_job_at(c, i);
+        if (other && other != active && other->pool == pool &&
+            (!last || other->order > last->order))
             last = other;
     }
-    l->pool = pool;
-    l->order = l->experiment->id * ORDER_STEP;
-    if (last && last->order > l->order)
-        put_beside(c, p, l, last, false);
+    active->pool = pool;
+    active->order = active->experiment->id * ORDER_STEP;
+    if (last && last->order > active->order)
+        move_beside(c, p, active, last, false);
 }
 
-// A job that is put beside another also takes that job's priority. *was: the job's place before;
-// when the job enters another pool, its place behind all jobs there.
-static void plan_place(struct core *c, struct plan *p, struct active_experiment *l,
-                       const struct steer *s, struct place *was)
+// A job that is put beside another also takes that job's priority. *was receives the job's position
+// before; when the job enters another pool, its position behind all jobs there.
+static void plan_position(struct core *c, struct queue_plan *p, struct active_experiment *active,
+                          const struct queue_move *move, struct queue_position *was)
 {
-    bool enters = s->pool && s->pool != l->pool;
-    plan_note(p, l);
+    bool enters = move->pool && move->pool != active->pool;
+    plan_add(p, active);
     if (enters)
-        put_last(c, p, l, s->pool);
+        move_last(c, p, active, move->pool);
     if (was) {
-        *was = place_of(l);
+        *was = position_of(active);
         was->entered = enters;
     }
-    if (s->priority >= 0)
-        l->priority = (int)s->priority;
+    if (move->priority >= 0)
+        active->priority = (int)move->priority;
 }
 
 // --- applying ------------------------------------------------------------------------------------
 
-static void put(json_t *resources, const char *key, json_t *value)
+static void set_resource(json_t *resources, const char *key, json_t *value)
 {
     must(!json_object_set_new(resources, key, value));
 }
 
-static void change_config(struct active_experiment *l, const struct steer *s, bool priority)
+static void change_config(struct active_experiment *active, const struct queue_move *move,
+                          bool priority)
 {
-    json_t *resources = json_object_get(l->config, "resources");
+    json_t *resources = json_object_get(active->config, "resources");
     if (priority)
-        put(resources, "priority", json_integer(l->priority));
-    if (s->max_slots >= 0)
-        put(resources, "max_slots", s->max_slots ? json_integer(s->max_slots) : json_null());
-    if (s->weight >= 0)
-        put(resources, "weight", json_real(s->weight));
-    if (s->pool)
-        put(resources, "resource_pool", json_string(s->pool->name));
-    free(l->config_text);
-    l->config_text = json_text(l->config);
+        set_resource(resources, "priority", json_integer(active->priority));
+    if (move->max_slots >= 0)
+        set_resource(resources, "max_slots",
+                     move->max_slots ? json_integer(move->max_slots) : json_null());
+    if (move->weight >= 0)
+        set_resource(resources, "weight", json_real(move->weight));
+    if (move->pool)
+        set_resource(resources, "resource_pool", json_string(move->pool->name));
+    free(active->config_text);
+    active->config_text = json_text(active->config);
 }
 
-static void store_place(struct core *c, const struct active_experiment *l)
+static void store_position(struct core *c, const struct active_experiment *active)
 {
-    const struct experiment *x = l->experiment;
-    int64_t order = l->order == x->id * ORDER_STEP ? 0 : l->order;
-    STORE(c, EXPERIMENT_SET_QUEUE, "idsi", order, l->weight, l->pool->name, x->id);
-    core_event(c, EVENT_QUEUE, 0, 0, l->pool->name);
+    const struct experiment *x = active->experiment;
+    int64_t order = active->order == x->id * ORDER_STEP ? 0 : active->order;
+    STORE(c, EXPERIMENT_SET_QUEUE, "idsi", order, active->weight, active->pool->name, x->id);
+    core_event(c, EVENT_QUEUE, 0, 0, active->pool->name);
 }
 
 // Waiting allocations move with the job; the scheduler asks running ones to leave.
-static void follow_pool(struct core *c, struct active_experiment *l)
+static void follow_pool(struct core *c, struct active_experiment *active)
 {
-    for (struct trial *t = l->trials; t; t = t->next)
+    for (struct trial *t = active->trials; t; t = t->next)
         if (t->allocation && t->allocation->state == ALLOCATION_QUEUED &&
-            t->allocation->pool != l->pool) {
-            t->allocation->pool = l->pool;
-            STORE(c, ALLOCATION_SET_POOL, "ss", l->pool->name, t->allocation->id);
+            t->allocation->pool != active->pool) {
+            t->allocation->pool = active->pool;
+            STORE(c, ALLOCATION_SET_POOL, "ss", active->pool->name, t->allocation->id);
         }
 }
 
-static void plan_commit(struct core *c, struct plan *p)
+static void plan_commit(struct core *c, struct queue_plan *p)
 {
     for (size_t i = 0; i < p->count; i++) {
-        struct active_experiment *l = p->items[i].l;
-        follow_pool(c, l);
-        active_experiment_changed(c, l);
-        store_place(c, l);
+        struct active_experiment *active = p->items[i].active;
+        follow_pool(c, active);
+        active_experiment_changed(c, active);
+        store_position(c, active);
     }
     free(p->items);
 }
 
-static void apply_settings(struct active_experiment *l, const struct steer *s, bool priority)
+static void apply_settings(struct active_experiment *active, const struct queue_move *move,
+                           bool priority)
 {
-    if (s->max_slots >= 0)
-        l->max_slots = s->max_slots;
-    if (s->weight >= 0)
-        l->weight = s->weight;
-    change_config(l, s, priority);
+    if (move->max_slots >= 0)
+        active->max_slots = move->max_slots;
+    if (move->weight >= 0)
+        active->weight = move->weight;
+    change_config(active, move, priority);
 }
 
-int steer_check(struct core *c, const struct request *rq, struct active_experiment *l,
-                const struct steer *s, const char *path, struct error *e)
+int queue_move_check(struct core *c, const struct request *rq, struct active_experiment *active,
+                     const struct queue_move *move, const char *path, struct error *e)
 {
-    struct plan plan = {0};
-    struct place was;
-    plan_place(c, &plan, l, s, &was);
-    int err = check_place(c, rq, l, &was, s->weight, path, e);
+    struct queue_plan plan = {0};
+    struct queue_position was;
+    plan_position(c, &plan, active, move, &was);
+    int err = check_position(c, rq, active, &was, move->weight, path, e);
     plan_undo(&plan);
     return err;
 }
 
-void steer_apply(struct core *c, struct active_experiment *l, const struct steer *s)
+void queue_move_apply(struct core *c, struct active_experiment *active,
+                      const struct queue_move *move)
 {
-    struct plan plan = {0};
-    if (!steer_is_empty(s))
-        plan_place(c, &plan, l, s, NULL);
-    apply_settings(l, s, s->priority >= 0);
+    struct queue_plan plan = {0};
+    if (!queue_move_is_empty(move))
+        plan_position(c, &plan, active, move, NULL);
+    apply_settings(active, move, move->priority >= 0);
     plan_commit(c, &plan);
 }
 
-void steer_requeue(struct core *c, struct active_experiment *l)
+void queue_move_to_end(struct core *c, struct active_experiment *active)
 {
-    struct plan plan = {0};
-    plan_note(&plan, l);
-    put_last(c, &plan, l, l->pool);
+    struct queue_plan plan = {0};
+    plan_add(&plan, active);
+    move_last(c, &plan, active, active->pool);
     for (size_t i = 0; i < plan.count; i++) {
-        if (plan.items[i].l != l)
-            active_experiment_changed(c, plan.items[i].l);
-        store_place(c, plan.items[i].l);
+        if (plan.items[i].active != active)
+            active_experiment_changed(c, plan.items[i].active);
+        store_position(c, plan.items[i].active);
     }
     free(plan.items);
 }
 
 // --- POST job-queues -----------------------------------------------------------------------------
 
-struct update {
-    struct active_experiment *l, *anchor; // anchor NULL: settings alone
+struct queue_update {
+    struct active_experiment *active, *anchor; // anchor NULL: only settings change
     bool ahead;
-    struct steer steer;
+    struct queue_move move;
 };
 
 static int find_job(struct core *c, const struct request *rq, const json_t *entry, const char *key,
@@ -467,7 +474,7 @@ static int find_job(struct core *c, const struct request *rq, const json_t *entr
 {
     const char *job = jget_string(entry, key, "");
     for (size_t i = 0; i < c->experiments.count; i++) {
-        *out = live_at(c, i);
+        *out = queued_job_at(c, i);
         if (*out && !strcmp((*out)->job_id, job) && core_sees(c, rq, (*out)->experiment))
             return 0;
     }
@@ -476,37 +483,38 @@ static int find_job(struct core *c, const struct request *rq, const json_t *entr
 }
 
 static int read_anchor(struct core *c, const struct request *rq, const json_t *entry,
-                       const char *path, struct update *u, struct error *e)
+                       const char *path, struct queue_update *u, struct error *e)
 {
     const char *key = jget(entry, "aheadOf") ? "aheadOf" : "behindOf";
     u->ahead = jget(entry, "aheadOf");
     int err = find_job(c, rq, entry, key, path, &u->anchor, e);
     if (err)
         return err;
-    return u->anchor == u->l ? error_set(e, ERR_INVALID, "%s.%s: the job itself", path, key) : 0;
+    return u->anchor == u->active ? error_set(e, ERR_INVALID, "%s.%s: the job itself", path, key)
+                                  : 0;
 }
 
 static int read_update(struct core *c, const struct request *rq, const json_t *entry, size_t index,
-                       struct update *u, struct error *e)
+                       struct queue_update *u, struct error *e)
 {
     char path[32];
     snprintf(path, sizeof path, "updates.%zu", index);
-    *u = (struct update){0};
-    int err = find_job(c, rq, entry, "jobId", path, &u->l, e);
-    if (!err && (err = core_may_change(c, rq, u->l->experiment, e)))
+    *u = (struct queue_update){0};
+    int err = find_job(c, rq, entry, "jobId", path, &u->active, e);
+    if (!err && (err = core_may_change(c, rq, u->active->experiment, e)))
         error_prefix(e, "%s", path);
     if (!err)
-        err = steer_read(c, u->l->experiment, entry, path, &u->steer, e);
+        err = queue_move_read(c, u->active->experiment, entry, path, &u->move, e);
     bool beside = jget(entry, "aheadOf") || jget(entry, "behindOf");
     if (!err && jget(entry, "aheadOf") && jget(entry, "behindOf"))
         err = error_set(e, ERR_INVALID, "%s: aheadOf and behindOf: one of the two", path);
     if (!err && beside)
         err = read_anchor(c, rq, entry, path, u, e);
-    if (!err && beside && u->steer.priority >= 0)
+    if (!err && beside && u->move.priority >= 0)
         err =
             error_set(e, ERR_INVALID,
                       "%s.priority: it takes that of the job it is put beside; leave it out", path);
-    if (!err && !beside && steer_is_empty(&u->steer))
+    if (!err && !beside && queue_move_is_empty(&u->move))
         err = error_set(e, ERR_INVALID,
                         "%s: nothing to change: give priority, weight, maxSlots, resourcePool, "
                         "aheadOf or behindOf",
@@ -515,39 +523,39 @@ static int read_update(struct core *c, const struct request *rq, const json_t *e
 }
 
 // Plans the job's new place after the updates before this one. Checks it and stores nothing.
-static int plan_update(struct core *c, const struct request *rq, struct plan *plan,
-                       const struct update *u, size_t index, struct error *e)
+static int plan_update(struct core *c, const struct request *rq, struct queue_plan *plan,
+                       const struct queue_update *u, size_t index, struct error *e)
 {
     char path[32];
-    struct place was;
-    struct active_experiment *l = u->l;
+    struct queue_position was;
+    struct active_experiment *active = u->active;
     snprintf(path, sizeof path, "updates.%zu", index);
-    plan_place(c, plan, l, &u->steer, &was);
-    if (u->anchor && u->anchor->pool != l->pool)
+    plan_position(c, plan, active, &u->move, &was);
+    if (u->anchor && u->anchor->pool != active->pool)
         return error_set(
             e, ERR_INVALID,
             "%s.%s: experiment %lld is in resource pool %s, and experiment %lld in %s; "
             "move it there first",
             path, u->ahead ? "aheadOf" : "behindOf", (long long)u->anchor->experiment->id,
-            u->anchor->pool->name, (long long)l->experiment->id, l->pool->name);
+            u->anchor->pool->name, (long long)active->experiment->id, active->pool->name);
     if (u->anchor) {
-        put_beside(c, plan, l, u->anchor, u->ahead);
-        l->priority = u->anchor->priority;
+        move_beside(c, plan, active, u->anchor, u->ahead);
+        active->priority = u->anchor->priority;
     }
-    return check_place(c, rq, l, &was, u->steer.weight, path, e);
+    return check_position(c, rq, active, &was, u->move.weight, path, e);
 }
 
-static void apply(struct core *c, const struct update *u)
+static void apply_update(struct core *c, const struct queue_update *u)
 {
-    struct active_experiment *l = u->l;
-    apply_settings(l, &u->steer, u->anchor || u->steer.priority >= 0);
-    STORE(c, EXPERIMENT_PATCH, "ssssisi", NULL, NULL, NULL, NULL, (int64_t)l->priority,
-          l->config_text, l->experiment->id);
-    log_info("job moved", "exp=%lld priority=%d pool=%s", (long long)l->experiment->id, l->priority,
-             l->pool->name);
+    struct active_experiment *active = u->active;
+    apply_settings(active, &u->move, u->anchor || u->move.priority >= 0);
+    STORE(c, EXPERIMENT_PATCH, "ssssisi", NULL, NULL, NULL, NULL, (int64_t)active->priority,
+          active->config_text, active->experiment->id);
+    log_info("job moved", "exp=%lld priority=%d pool=%s", (long long)active->experiment->id,
+             active->priority, active->pool->name);
 }
 
-// All of them or none.
+// Applies all updates or none.
 int core_job_queue_update(struct core *c, struct request *rq, struct error *e)
 {
     const json_t *list = jget(rq->body, "updates");
@@ -557,21 +565,21 @@ int core_job_queue_update(struct core *c, struct request *rq, struct error *e)
         return error_set(e, ERR_INVALID, "updates: not a list of what to change");
     if (count > UPDATES_MAX)
         return error_set(e, ERR_TOO_LARGE, "updates: more than %d", UPDATES_MAX);
-    struct update *updates = arena_alloc(&rq->arena, count * sizeof *updates);
+    struct queue_update *updates = arena_alloc(&rq->arena, count * sizeof *updates);
     json_array_foreach(list, i, entry)
     {
         int err = read_update(c, rq, entry, i, &updates[i], e);
         if (err)
             return err;
     }
-    struct plan plan = {0};
+    struct queue_plan plan = {0};
     for (i = 0; i < count; i++)
         if (plan_update(c, rq, &plan, &updates[i], i, e)) {
             plan_undo(&plan);
             return e->code;
         }
     for (i = 0; i < count; i++)
-        apply(c, &updates[i]);
+        apply_update(c, &updates[i]);
     plan_commit(c, &plan);
     return 0;
 }

@@ -1,4 +1,5 @@
-// Deleting an experiment: its checkpoints' folders on a worker, then its rows in one batch.
+// Deletes an experiment: a worker deletes the folders of its checkpoints, then one batch deletes
+// its rows.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 #include "master/calls/code_archives.h"
 #include "master/calls/external_ids.h"
 #include "master/calls/module.h"
-#include "master/calls/removal.h"
+#include "master/calls/verbs.h"
 #include "master/kernel/loop.h"
 #include "master/kernel/workers.h"
 #include "master/lifecycle/lifecycle.h"
@@ -22,7 +23,7 @@ struct removal {
     const struct storage *storage;
     int64_t id;
     char *model_definition;
-    int64_t parts; // of its files; 0: none
+    int64_t parts; // the number of the parts of its files; 0: none
     int err;
     struct error e;
 };
@@ -34,8 +35,8 @@ static void removal_free(struct work *work)
     free(r);
 }
 
-// Folders are named by the checkpoint's uuid below the storage's own folder, and nothing else is
-// touched. One that this machine does not see is left to whoever does.
+// A checkpoint's folder has its uuid as name, directly below the root of its storage; nothing else
+// is deleted. A checkpoint in a storage that this machine cannot reach is left there.
 static int remove_checkpoint(const struct storage *storage, const char *uuid, const char *at,
                              struct error *e)
 {
@@ -90,10 +91,10 @@ static void remove_rows(struct core *c, struct removal *r)
     STORE(c, EXPERIMENT_DELETE, "i", r->id);
     core_event(c, EVENT_EXPERIMENT, r->id, 0, NULL);
     STORE(c, MODEL_DEFINITION_DELETE_UNUSED, "s", r->model_definition ? r->model_definition : "");
-    files_check(c, r->parts);
+    code_archives_check(c, r->parts);
 }
 
-static void removed(struct core *c, struct work *work)
+static void removal_done(struct core *c, struct work *work)
 {
     struct removal *r = (struct removal *)work;
     struct experiment *x = core_experiment_find(c, r->id);
@@ -104,7 +105,7 @@ static void removed(struct core *c, struct work *work)
         experiment_event(c, x, EXPERIMENT_EV_DELETE_FAILED, NULL);
     } else {
         remove_rows(c, r);
-        names_forget(c, x);
+        external_id_forget(c, x);
         by_id_remove(&c->experiments, r->id);
         core_project(c, x->project_id)->experiments--;
         free(x);
@@ -134,13 +135,13 @@ static int removal_check(struct core *c, const struct experiment *x, struct erro
 static void removal_start(struct core *c, struct experiment *x)
 {
     struct removal *r = xcalloc(1, sizeof *r);
-    r->work = (struct work){.run = remove_files, .done = removed, .drop = removal_free};
+    r->work = (struct work){.run = remove_files, .done = removal_done, .drop = removal_free};
     r->storage = c->options.storage;
     r->id = x->id;
     if (!workers_send(c->workers, &r->work, WORK_SLOW, NULL))
         return;
     removal_free(&r->work);
-    experiment_event(c, x, EXPERIMENT_EV_DELETE_FAILED, NULL); // to be asked for again
+    experiment_event(c, x, EXPERIMENT_EV_DELETE_FAILED, NULL); // the caller may try again
 }
 
 int removal_begin(struct core *c, struct experiment *x, struct error *e)
@@ -163,5 +164,5 @@ void removals_resume(struct core *c)
             removal_start(c, x);
     }
     gc_resume(c);
-    files_pass(c);
+    code_archives_sweep(c);
 }

@@ -42,7 +42,7 @@ struct agent_snapshot {
     int container_count;
 };
 
-struct agents_snapshot { // of the slots of one agent: one item, whose slot is rq->id
+struct agents_snapshot { // core_slot: one item, whose slot is number rq->id
     struct page_snapshot page;
     const struct agent_snapshot *items; // page.shown of them
 };
@@ -64,7 +64,7 @@ struct pools_snapshot {
 };
 
 struct share_snapshot {                // of a workspace, or of one user in it, in one pool
-    const struct share_snapshot *next; // the result is an empty head of the list
+    const struct share_snapshot *next; // the result is the empty head of this list
     const char *pool, *workspace;      // workspace "": the caller may not see it
     int64_t workspace_id, user_id;     // user_id 0: of the workspace itself
     double weight;
@@ -111,13 +111,13 @@ struct trial_wait { // why a trial waits for its slots
     const char *allocation_id, *code, *reason, *resource, *team;
     struct sched_reason numbers;
     int64_t estimated_start;
-    int64_t behind; // experiment; of SCHED_BEHIND alone
+    int64_t behind; // an experiment id; of SCHED_BEHIND only
 };
 
 struct experiment_wait { // why an experiment waits
     int64_t experiment_id;
     const char *reason; // "": it does not wait
-    const char *pool;   // NULL: it has ended, or is unmanaged, and the rest is not filled
+    const char *pool; // NULL: the experiment has ended or is unmanaged; the other fields are empty
     int priority;
     int64_t wanted, held; // slots
     const struct trial_wait *trials;
@@ -126,7 +126,7 @@ struct experiment_wait { // why an experiment waits
 
 // --- submissions and verbs (submit.c, bulk.c) ----------------------------------------------------
 
-struct experiment_preview { // of a submission that is only validated
+struct experiment_preview { // of a submission that is validated only
     const char *config_text;
     const json_t *config; // complete
     int64_t project_id, user_id, submitted_at;

@@ -1,4 +1,5 @@
-// A submission: read and packed on a worker, then made an experiment on the core thread.
+// Submissions of experiments, and what all kinds of submissions share: a worker reads the
+// configuration and packs the files, then the core thread creates the experiment.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,8 @@
 #include "base/rng.h"
 #include "base/text/json.h"
 #include "master/calls/external_ids.h"
-#include "master/calls/feasibility.h"
 #include "master/calls/module.h"
-#include "master/calls/queue_moves.h"
+#include "master/calls/queue.h"
 #include "master/calls/snapshots.h"
 #include "master/calls/submit.h"
 #include "master/ingest/log_policies.h"
@@ -23,7 +23,9 @@
 #include "master/teams/authz.h"
 #include "master/teams/teams.h"
 
-enum { LARGE_UPLOAD = 1 << 20 }; // bytes of files; more go to the worker for long works
+enum {
+    LARGE_UPLOAD = 1 << 20
+}; // bytes of files; larger submissions go to the worker for slow work
 
 static void submission_free(struct work *work)
 {
@@ -31,7 +33,7 @@ static void submission_free(struct work *work)
     json_decref(s->config);
     free(s->text);
     free(s->ancestors);
-    files_free(&s->files);
+    code_archive_free(&s->code_archive);
     search_free(s->search);
     free(s);
 }
@@ -43,8 +45,9 @@ static const char *config_text(const struct submission *s)
     return s->text ? s->text : jget_string(s->rq->body, "config", NULL);
 }
 
-// Where it is submitted to; 0: nobody knows. Whose template is meant depends on it.
-static int64_t workspace_of(struct submission *s, struct db_reader *db, const json_t *config)
+// The workspace of the submission, which decides whose templates count; 0: not known.
+static int64_t submission_workspace(struct submission *s, struct db_reader *db,
+                                    const json_t *config)
 {
     int64_t project = jget_int(s->rq->body, "projectId", 0), workspace = 0;
     const char *name = jget_string(config, "workspace", NULL);
@@ -62,24 +65,23 @@ static int64_t workspace_of(struct submission *s, struct db_reader *db, const js
     return workspace;
 }
 
-// As it was written, completed by the template that the caller names.
+// Parses the configuration and completes it with the template that the caller names.
 static int parse_config(struct submission *s, struct db_reader *db, const char *text,
                         struct yaml_doc *doc)
 {
     const char *template = jget_string(s->rq->body, s->fields->template, "");
     int err = yaml_parse(text, strlen(text), "config", doc, &s->e);
     if (!err && *template && json_is_object(doc->root))
-        err = template_merge(db, &s->rq->principal, template, workspace_of(s, db, doc->root),
-                             doc->root, &s->e);
+        err = template_merge(db, &s->rq->principal, template,
+                             submission_workspace(s, db, doc->root), doc->root, &s->e);
     if (err)
         return err;
     if (s->kind != KIND_EXPERIMENT)
-        return task_finish(s, doc);
+        return task_submission_finish(s, doc);
     return s->unmanaged ? expconf_finish_detached(doc, &s->e) : expconf_finish(doc, &s->e);
 }
 
-// An unmanaged experiment's programs run elsewhere and store where they like; here the master does
-// not go where it may not (storage_open()).
+// An unmanaged experiment stores its checkpoints itself, so the master need not reach the storage.
 static int check_storage(struct submission *s)
 {
     const json_t *at = jget(s->config, "checkpoint_storage");
@@ -114,7 +116,7 @@ static int read_config(struct submission *s, struct db_reader *db)
     return err;
 }
 
-// Aliases are written out by now.
+// Checks the size of the configuration after YAML aliases were written out.
 static int check_size(struct submission *s)
 {
     size_t bytes = json_dumpb(s->config, NULL, 0, JSON_COMPACT);
@@ -146,7 +148,7 @@ static int check_limits(struct submission *s)
     return check_size(s);
 }
 
-static void put_seed(struct submission *s)
+static void set_seed(struct submission *s)
 {
     json_t *reproducibility = json_object_get(s->config, "reproducibility");
     uint32_t drawn;
@@ -155,11 +157,11 @@ static void put_seed(struct submission *s)
         reproducibility = json_object();
         must(!json_object_set_new(s->config, "reproducibility", reproducibility));
     }
-    s->seed = jget_int(reproducibility, "experiment_seed", drawn >> 1); // as numpy takes it
+    s->seed = jget_int(reproducibility, "experiment_seed", drawn >> 1); // within the range of numpy
     must(!json_object_set_new(reproducibility, "experiment_seed", json_integer(s->seed)));
 }
 
-static bool ask_int(struct db_rows *rows, int64_t *out)
+static bool read_single_int(struct db_rows *rows, int64_t *out)
 {
     bool found = db_next(rows) > 0;
     if (found)
@@ -175,15 +177,15 @@ bool submission_sees(struct submission *s, struct db_reader *db, enum thing what
     return !sight_check(db, &s->rq->principal, what, text, NULL);
 }
 
-// By id, by the names in the configuration, else the first of all.
+// The project by its id, by the names in the configuration, or the first project of all.
 static int find_project(struct submission *s, struct db_reader *db)
 {
     const char *workspace = jget_string(s->config, "workspace", "");
     const char *project = jget_string(s->config, "project", "");
     int64_t id = jget_int(s->rq->body, "projectId", 0);
-    int64_t team = jget_int(s->rq->body, "workspaceId", 0); // of a command
+    int64_t team = jget_int(s->rq->body, "workspaceId", 0); // of commands and generic tasks
     if (!id && team && s->kind != KIND_EXPERIMENT)
-        return task_find_project(s, db, team);
+        return task_submission_find_project(s, db, team);
     if (!id && !*workspace != !*project)
         return error_set(&s->e, ERR_INVALID,
                          "workspace and project go together: name both, or neither");
@@ -202,19 +204,19 @@ static int find_project(struct submission *s, struct db_reader *db)
                          "\"%.64s\"; create it first",
                          project, workspace);
     }
-    if (ask_int(db_query(db, STMT_PROJECT_BY_ID, "i", id ? id : 1), &s->project))
+    if (read_single_int(db_query(db, STMT_PROJECT_BY_ID, "i", id ? id : 1), &s->project))
         return 0;
     return error_set(&s->e, ERR_NOT_FOUND, "there is no project %lld", (long long)(id ? id : 1));
 }
 
-static int source_is_gone(struct submission *s, const char *uuid)
+static int refuse_deleted_source(struct submission *s, const char *uuid)
 {
     return error_set(
         &s->e, ERR_CONFLICT,
         "searcher.source_checkpoint_uuid: checkpoint %s is deleted; start from another", uuid);
 }
 
-// One that this master does not know may still lie in the storage.
+// An unknown checkpoint is allowed: it may exist in the storage.
 static int check_source(struct submission *s, struct db_reader *db, const char *uuid)
 {
     struct db_rows *rows = db_query(db, STMT_CHECKPOINT_STORAGE, "s", uuid);
@@ -223,10 +225,10 @@ static int check_source(struct submission *s, struct db_reader *db, const char *
     int err = known ? sight_check(db, &s->rq->principal, THING_CHECKPOINT, uuid, &s->e) : 0;
     if (err)
         return error_prefix(&s->e, "searcher.source_checkpoint_uuid");
-    return gone ? source_is_gone(s, uuid) : 0;
+    return gone ? refuse_deleted_source(s, uuid) : 0;
 }
 
-// searcher.source_trial_id becomes the checkpoint that the trial had last.
+// searcher.source_trial_id is replaced by the newest checkpoint of that trial.
 static int find_source(struct submission *s, struct db_reader *db)
 {
     json_t *searcher = jget(s->config, "searcher");
@@ -249,19 +251,19 @@ static int find_source(struct submission *s, struct db_reader *db)
     return uuid ? 0 : ERR_INVALID;
 }
 
-void submission_take_files(struct submission *s, int64_t experiment, const char *hash)
+void submission_copy_files(struct submission *s, int64_t experiment, const char *hash)
 {
-    s->files_of = experiment;
-    snprintf(s->files.hash, sizeof s->files.hash, "%s", hash);
+    s->files_from = experiment;
+    snprintf(s->code_archive.hash, sizeof s->code_archive.hash, "%s", hash);
 }
 
-// A fork has its parent's files where it brings none, and its parent's configuration likewise.
-static int take_from(struct submission *s, struct db_rows *rows)
+// A fork without files uses its parent's; a fork without a configuration uses its parent's.
+static int copy_parent(struct submission *s, struct db_rows *rows)
 {
     if (!jget_string(s->rq->body, "config", NULL))
         s->text = xstrdup(db_text(rows, 2));
     if (!db_is_null(rows, 0) && !json_array_size(jget(s->rq->body, s->fields->files)))
-        submission_take_files(s, db_int(rows, 1), db_text(rows, 0));
+        submission_copy_files(s, db_int(rows, 1), db_text(rows, 0));
     return 0;
 }
 
@@ -276,7 +278,7 @@ static int read_parent(struct submission *s, struct db_reader *db)
     struct db_rows *rows = db_query(db, STMT_EXPERIMENT_SOURCE, "i", id);
     int found = db_next(rows), err = 0;
     if (found > 0 && submission_sees(s, db, THING_EXPERIMENT, id))
-        err = take_from(s, rows);
+        err = copy_parent(s, rows);
     else
         err =
             error_set(&s->e, ERR_NOT_FOUND, "parentId: there is no experiment %lld", (long long)id);
@@ -287,14 +289,14 @@ static int read_parent(struct submission *s, struct db_reader *db)
 static int pack_files(struct submission *s)
 {
     const json_t *files = jget(s->rq->body, s->fields->files);
-    if (s->files_of)
+    if (s->files_from)
         return 0;
     s->no_files = !json_array_size(files);
-    return files_pack(&s->files, s->db, s->archive, files, s->rq->texts, &s->e);
+    return code_archive_pack(&s->code_archive, s->db, s->archive_id, files, s->rq->texts, &s->e);
 }
 
-// What an unmanaged experiment has not: trials that are made for it, and a place to run.
-static int read_managed(struct submission *s)
+// Only managed experiments have a searcher.
+static int create_search(struct submission *s)
 {
     return search_new(s->config, s->seed, &s->search, &s->e);
 }
@@ -302,16 +304,16 @@ static int read_managed(struct submission *s)
 static void read_submission(struct work *work, struct db_reader *db)
 {
     struct submission *s = (struct submission *)work;
-    s->err = s->kind == KIND_EXPERIMENT ? read_parent(s, db) : task_read(s, db);
+    s->err = s->kind == KIND_EXPERIMENT ? read_parent(s, db) : task_submission_read(s, db);
     if (!s->err)
         s->err = read_config(s, db);
     if (!s->err)
         s->err = check_limits(s);
     if (s->err)
         return;
-    put_seed(s);
+    set_seed(s);
     if (!s->unmanaged)
-        s->err = read_managed(s);
+        s->err = create_search(s);
     if (!s->err)
         s->err = find_project(s, db);
     if (!s->err)
@@ -323,36 +325,37 @@ static void read_submission(struct work *work, struct db_reader *db)
 // --- on the core thread --------------------------------------------------------------------------
 
 static void store_experiment(struct core *c, const struct submission *s,
-                             const struct active_experiment *l)
+                             const struct active_experiment *active)
 {
-    const struct experiment *x = l->experiment;
-    const json_t *labels = jget(l->config, "labels");
+    const struct experiment *x = active->experiment;
+    const json_t *labels = jget(active->config, "labels");
     char *label_text = labels ? json_text(labels) : xstrdup("[]");
-    char *snapshot = l->search ? search_snapshot(l->search) : xstrdup("{}");
-    if (!s->files_of)
-        files_store(c, &s->files);
+    char *snapshot = active->search ? search_snapshot(active->search) : xstrdup("{}");
+    if (!s->files_from)
+        code_archive_store(c, &s->code_archive);
 #define ROW                                                                                        \
-    x->id, experiment_state_word(x->state), jget_string(l->config, "name", ""),                    \
-        jget_string(l->config, "description", ""), "", label_text, x->user_id, s->project,         \
-        l->job_id, s->parent, config_text(s), l->config_text, (int64_t)l->priority,                \
-        jget_string(jget(l->config, "searcher"), "name", ""), snapshot, (int64_t)l->unmanaged,     \
-        l->seed, s->files.hash, l->submitted_at
+    x->id, experiment_state_word(x->state), jget_string(active->config, "name", ""),               \
+        jget_string(active->config, "description", ""), "", label_text, x->user_id, s->project,    \
+        active->job_id, s->parent, config_text(s), active->config_text, (int64_t)active->priority, \
+        jget_string(jget(active->config, "searcher"), "name", ""), snapshot,                       \
+        (int64_t)active->unmanaged, active->seed, s->code_archive.hash, active->submitted_at
     if (x->kind == KIND_EXPERIMENT)
         STORE(c, EXPERIMENT_INSERT, "isssssiisississiisi", ROW);
     else
         STORE(c, TASK_INSERT, "isssssiisississiisissi", ROW, kind_words[x->kind].word,
-              l->ancestors ? l->ancestors : "", (int64_t)l->no_pause);
+              active->ancestors ? active->ancestors : "", (int64_t)active->no_pause);
 #undef ROW
     core_event(c, EVENT_EXPERIMENT, x->id, 0, NULL);
     if (s->external_id)
         STORE(c, EXPERIMENT_SET_EXTERNAL, "si", s->external_id, x->id);
-    if (l->weight < 1 || l->weight > 1)
-        STORE(c, EXPERIMENT_SET_QUEUE, "idsi", (int64_t)0, l->weight, l->pool->name, x->id);
+    if (active->weight < 1 || active->weight > 1)
+        STORE(c, EXPERIMENT_SET_QUEUE, "idsi", (int64_t)0, active->weight, active->pool->name,
+              x->id);
     free(label_text);
     free(snapshot);
 }
 
-static void create(struct core *c, struct submission *s)
+static void create_experiment(struct core *c, struct submission *s)
 {
     struct request *rq = s->rq;
     struct experiment *x = xcalloc(1, sizeof *x);
@@ -362,30 +365,30 @@ static void create(struct core *c, struct submission *s)
     x->project_id = s->project;
     core_project(c, x->project_id)->experiments++;
     x->kind = s->kind;
-    bool active = s->kind != KIND_EXPERIMENT || jget_bool(rq->body, "activate", false);
-    x->state = active && !s->unmanaged ? EXPERIMENT_ACTIVE : EXPERIMENT_PAUSED;
+    bool starts = s->kind != KIND_EXPERIMENT || jget_bool(rq->body, "activate", false);
+    x->state = starts && !s->unmanaged ? EXPERIMENT_ACTIVE : EXPERIMENT_PAUSED;
     by_id_put(&c->experiments, x->id, x);
-    struct active_experiment *l = active_experiment_new(c, x, json_incref(s->config));
+    struct active_experiment *active = active_experiment_new(c, x, json_incref(s->config));
     char job[UUID_TEXT];
     uuid_make(job);
-    l->job_id = xstrdup(job);
-    l->owner = xstrdup(rq->principal.username);
-    l->seed = s->seed;
-    l->submitted_at = c->wall;
-    l->no_files = s->no_files;
-    l->no_pause = s->no_pause;
-    l->ancestors = s->ancestors;
+    active->job_id = xstrdup(job);
+    active->owner = xstrdup(rq->principal.username);
+    active->seed = s->seed;
+    active->submitted_at = c->wall;
+    active->no_files = s->no_files;
+    active->no_pause = s->no_pause;
+    active->ancestors = s->ancestors;
     s->ancestors = NULL;
-    l->unmanaged = s->unmanaged;
+    active->unmanaged = s->unmanaged;
     if (s->external_id)
-        names_set(c, x, s->external_id);
-    l->search = s->search;
+        external_id_set(c, x, s->external_id);
+    active->search = s->search;
     s->search = NULL;
-    active_experiment_schedule(c, l);
-    store_experiment(c, s, l);
-    experiment_tell(c, l, &begin);
-    log_info("experiment created", "exp=%lld user=%s slots=%d", (long long)x->id, l->owner,
-             l->slots);
+    active_experiment_schedule(c, active);
+    store_experiment(c, s, active);
+    experiment_tell(c, active, &begin);
+    log_info("experiment created", "exp=%lld user=%s slots=%d", (long long)x->id, active->owner,
+             active->slots);
     rq->id = x->id;
 }
 
@@ -412,35 +415,36 @@ static int check_source_again(struct core *c, struct submission *s)
     bool gone = (taken && taken->whole) ||
                 (rows && db_next(rows) > 0 && !strcmp(db_text(rows, 1), "DELETED"));
     db_rows_close(rows);
-    return gone ? source_is_gone(s, uuid) : 0;
+    return gone ? refuse_deleted_source(s, uuid) : 0;
 }
 
-// By the live state: what the worker read may have changed since.
+// Checks against live state, which may have changed since the worker read the store.
 static int check_submission(struct core *c, struct submission *s)
 {
-    if (s->files_of && !core_experiment_find(c, s->files_of))
+    if (s->files_from && !core_experiment_find(c, s->files_from))
         return error_set(&s->e, ERR_NOT_FOUND,
                          "experiment %lld, whose files were meant, has been deleted",
-                         (long long)s->files_of);
+                         (long long)s->files_from);
     int err = core_may_submit(c, s->rq, s->project, &s->e);
     if (!err)
         err = check_source_again(c, s);
     if (err || s->unmanaged)
         return err;
     const struct workspace *ws = core_project(c, s->project)->workspace;
-    err = fits_check(c, s->config, ws, s->rq->principal.user_id, &s->e);
-    return err ? err : steer_check_config(c, s->rq, ws, s->config, &s->e);
+    err = feasibility_check(c, s->config, ws, s->rq->principal.user_id, &s->e);
+    return err ? err : queue_check_submission(c, s->rq, ws, s->config, &s->e);
 }
 
-// Whether there is one of that name already, which then is the answer. One that the caller may not
-// change is in the way; that it is there is no secret to those who see the workspace.
-static int find_made(struct core *c, struct submission *s, bool *made)
+// Finds the experiment that has the submission's external id already; it is the answer.
+// ERR_CONFLICT: the caller may not change that experiment. Its existence is no secret to those who
+// see the workspace.
+static int find_existing(struct core *c, struct submission *s, bool *existing)
 {
     const struct project *p = core_project(c, s->project);
     const struct experiment *x = NULL;
     if (p && s->external_id && role_may(core_role(s->rq, p->workspace), ACT_SEE))
-        x = names_find(c, p->workspace, s->kind, s->external_id);
-    *made = x;
+        x = external_id_find(c, p->workspace, s->kind, s->external_id);
+    *existing = x;
     if (!x)
         return 0;
     s->rq->id = x->id;
@@ -451,36 +455,36 @@ static int find_made(struct core *c, struct submission *s, bool *made)
                : 0;
 }
 
-static void answer(struct core *c, struct submission *s)
+static void answer_submission(struct core *c, struct submission *s)
 {
-    char *warning = s->unmanaged ? NULL : fits_warning(c, s->config);
+    char *warning = s->unmanaged ? NULL : feasibility_warning(c, s->config);
     s->rq->warning = warning ? arena_strdup(&s->rq->arena, warning) : NULL;
     free(warning);
     if (s->kind == KIND_EXPERIMENT && jget_bool(s->rq->body, "validateOnly", false))
         answer_preview(c, s);
     else
-        create(c, s);
+        create_experiment(c, s);
 }
 
-static void submitted(struct core *c, struct work *work)
+static void submission_ready(struct core *c, struct work *work)
 {
     struct submission *s = (struct submission *)work;
-    bool made = false;
+    bool existing = false;
     if (!s->err)
-        s->err = find_made(c, s, &made);
-    if (!s->err && !made)
+        s->err = find_existing(c, s, &existing);
+    if (!s->err && !existing)
         s->err = check_submission(c, s);
-    if (!s->err && !made && s->ancestors)
-        s->err = task_check_parent(c, s);
+    if (!s->err && !existing && s->ancestors)
+        s->err = task_submission_check_parent(c, s);
     if (s->err) {
         core_refuse(c, s->rq, &s->e);
     } else {
-        if (!made)
-            answer(c, s);
+        if (!existing)
+            answer_submission(c, s);
         core_complete(c, s->rq);
     }
-    if (s->files.parts)
-        files_check(c, s->archive); // they are there also when it was refused
+    if (s->code_archive.parts)
+        code_archives_check(c, s->archive_id); // also when the submission was refused
     submission_free(work);
 }
 
@@ -493,8 +497,9 @@ static size_t upload_bytes(const struct request *rq, const struct submission_fie
     return bytes;
 }
 
-static int submit(struct core *c, struct request *rq, enum kind kind,
-                  const struct submission_fields *fields, const char *external_id, struct error *e)
+static int submission_send(struct core *c, struct request *rq, enum kind kind,
+                           const struct submission_fields *fields, const char *external_id,
+                           struct error *e)
 {
     if (rq->principal.kind != PRINCIPAL_USER)
         return error_set(e, ERR_FORBIDDEN, "only users submit %s", kind_words[kind].list);
@@ -502,7 +507,8 @@ static int submit(struct core *c, struct request *rq, enum kind kind,
         return error_set(e, ERR_INVALID, "%s: not a name of 1 to %d bytes", fields->external,
                          LIMIT_NAME);
     struct submission *s = xcalloc(1, sizeof *s);
-    s->work = (struct work){.run = read_submission, .done = submitted, .drop = submission_free};
+    s->work =
+        (struct work){.run = read_submission, .done = submission_ready, .drop = submission_free};
     s->rq = rq;
     s->kind = kind;
     s->fields = fields;
@@ -510,7 +516,7 @@ static int submit(struct core *c, struct request *rq, enum kind kind,
     s->external_id = external_id;
     s->storage = c->options.storage;
     s->db = loop_db(c);
-    s->archive = c->next_archive++;
+    s->archive_id = c->next_archive++;
     int err = workers_send(c->workers, &s->work,
                            upload_bytes(rq, fields) > LARGE_UPLOAD ? WORK_SLOW : WORK_QUICK, e);
     if (err)
@@ -523,25 +529,27 @@ static const struct submission_fields experiment_fields = {
 
 int core_experiment_create(struct core *c, struct request *rq, struct error *e)
 {
-    return submit(c, rq, KIND_EXPERIMENT, &experiment_fields,
-                  jget_string(rq->body, experiment_fields.external, NULL), e);
+    return submission_send(c, rq, KIND_EXPERIMENT, &experiment_fields,
+                           jget_string(rq->body, experiment_fields.external, NULL), e);
 }
 
 int core_experiment_put(struct core *c, struct request *rq, struct error *e)
 {
-    return submit(c, rq, KIND_EXPERIMENT, &experiment_fields, rq->params[0], e);
+    return submission_send(c, rq, KIND_EXPERIMENT, &experiment_fields, rq->params[0], e);
 }
 
 int core_command_create(struct core *c, struct request *rq, struct error *e)
 {
     static const struct submission_fields fields = {
         .files = "files", .template = "templateName", .external = "externalTaskId"};
-    return submit(c, rq, KIND_COMMAND, &fields, jget_string(rq->body, fields.external, NULL), e);
+    return submission_send(c, rq, KIND_COMMAND, &fields,
+                           jget_string(rq->body, fields.external, NULL), e);
 }
 
 int core_generic_create(struct core *c, struct request *rq, struct error *e)
 {
     static const struct submission_fields fields = {
         .files = "contextDirectory", .template = "templateName", .external = "externalTaskId"};
-    return submit(c, rq, KIND_GENERIC, &fields, jget_string(rq->body, fields.external, NULL), e);
+    return submission_send(c, rq, KIND_GENERIC, &fields,
+                           jget_string(rq->body, fields.external, NULL), e);
 }

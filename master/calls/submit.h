@@ -1,6 +1,6 @@
-// A submission on its way: read and packed on a worker, made an experiment, or one task of another
-// kind, on the core thread. submit.c owns it and knows experiments; task_submit.c, what is
-// different of commands and generic tasks.
+// A submission on its way: read and packed by a worker, then made an experiment on the core thread.
+// submit.c owns it and handles experiments; task_submit.c handles the differences of commands and
+// generic tasks.
 #ifndef MUSTER_MASTER_CALLS_SUBMIT_H
 #define MUSTER_MASTER_CALLS_SUBMIT_H
 
@@ -11,7 +11,7 @@
 #include "master/search/search.h"
 #include "master/teams/authz.h"
 
-struct submission_fields { // of the body
+struct submission_fields { // names of keys in the body
     const char *files, *template, *external;
 };
 
@@ -22,33 +22,42 @@ struct submission {
     const struct submission_fields *fields;
     const struct storage *storage;
     bool unmanaged;
-    const char *external_id; // its submitter's name for it, by which it is made once; NULL: none
-    char *text;              // the configuration to read and to keep; NULL: as it is in the body
+    const char *external_id; // by which the submitter makes it once; NULL: none
+    char *text;              // the configuration to parse and store; NULL: as in the body
     json_t *config;          // complete
     char *ancestors;         // of a generic task; NULL: none
     bool no_pause;
     struct db *db;
-    int64_t archive; // number of the parts of its files
-    struct files files;
-    int64_t files_of; // the experiment whose files it has, files.hash; 0: it brought its own
+    int64_t archive_id; // the number of the parts of its files
+    struct code_archive code_archive;
+    int64_t files_from; // the experiment that owns its files; 0: it brought its own
     bool no_files;
     int64_t project, seed;
-    int64_t parent; // of a fork: the experiment it came from; 0: it is none
+    int64_t parent; // of a fork: the original experiment; 0: no fork
     struct search *search;
     int err;
     struct error e;
 };
 
-// submit.c, on the worker.
-bool submission_sees(struct submission *s, struct db_reader *db, enum thing what, int64_t id);
-void submission_take_files(struct submission *s, int64_t experiment, const char *hash);
+// feasibility.c, on the core thread: whether a submission could ever run. ERR_INVALID: it never
+// could with the present settings, because the pool does not exist or a trial needs more slots than
+// the maximum of the workspace or of the user in it.
+int feasibility_check(struct core *c, const json_t *config, const struct workspace *ws,
+                      int64_t user, struct error *e);
+// A sentence if the present agents are too few or too small, or the searcher's settings are
+// probably a mistake. Heap; NULL: no warning.
+char *feasibility_warning(struct core *c, const json_t *config);
 
-// task_submit.c, on the worker: the text of its configuration and what it has of other tasks; the
-// document made that of its experiment; a project of a workspace.
-int task_read(struct submission *s, struct db_reader *db);
-int task_finish(struct submission *s, struct yaml_doc *doc);
-int task_find_project(struct submission *s, struct db_reader *db, int64_t workspace);
-// .. on the core thread: that a child may be made below its parent.
-int task_check_parent(struct core *c, struct submission *s);
+// submit.c, on the worker. submission_copy_files() uses the files of another experiment.
+bool submission_sees(struct submission *s, struct db_reader *db, enum thing what, int64_t id);
+void submission_copy_files(struct submission *s, int64_t experiment, const char *hash);
+
+// task_submit.c, on the worker: reads the text of the configuration and the related tasks;
+// completes the document as that of an experiment; finds a project of a workspace.
+int task_submission_read(struct submission *s, struct db_reader *db);
+int task_submission_finish(struct submission *s, struct yaml_doc *doc);
+int task_submission_find_project(struct submission *s, struct db_reader *db, int64_t workspace);
+// task_submit.c, on the core thread: whether a task may be made below its parent.
+int task_submission_check_parent(struct core *c, struct submission *s);
 
 #endif

@@ -1,5 +1,5 @@
-// What is different where a command or a generic task is submitted: its configuration has other
-// keys, and a generic task may be a fork of another or be made below one.
+// Submissions of commands and generic tasks, as far as they differ from experiments: other
+// configuration keys, forks of tasks, and tasks below a parent task.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,18 +9,18 @@
 #include "base/limits.h"
 #include "base/text/json.h"
 #include "master/calls/submit.h"
-#include "master/calls/task_verbs.h"
+#include "master/calls/verbs.h"
 #include "master/teams/teams.h"
 
 // --- its configuration ---------------------------------------------------------------------------
 
-// A command's comes as an object, a generic task's as YAML.
+// The configuration of a command is an object, that of a generic task is YAML.
 static int read_text(struct submission *s)
 {
     const json_t *config = jget(s->rq->body, "config");
     bool object = s->kind == KIND_COMMAND;
     if (s->text && !config)
-        return 0; // a fork of the same
+        return 0; // a fork without changes
     if (!config)
         return error_set(&s->e, ERR_INVALID, "config: missing: %s",
                          object ? "an object with an entrypoint"
@@ -34,8 +34,8 @@ static int read_text(struct submission *s)
     return 0;
 }
 
-// What a fork leaves open is its original's.
-static int merge(struct submission *s, char *original)
+// Completes the configuration of a fork with that of its original.
+static int merge_original_config(struct submission *s, char *original)
 {
     struct yaml_doc own = {0}, from = {0};
     int err = yaml_parse(s->text, strlen(s->text), "config", &own, &s->e);
@@ -53,14 +53,14 @@ static int merge(struct submission *s, char *original)
     return err;
 }
 
-int task_finish(struct submission *s, struct yaml_doc *doc)
+int task_submission_finish(struct submission *s, struct yaml_doc *doc)
 {
     json_t *experiment;
     int err = taskconf_finish(doc, &experiment, &s->e);
     if (err)
         return err;
     s->rq->note = taskconf_warning(doc->root);
-    if (s->kind == KIND_COMMAND) { // kept as it is shown, with all of its keys
+    if (s->kind == KIND_COMMAND) { // stored with all keys, as it is shown
         free(s->text);
         s->text = json_text(doc->root);
     }
@@ -71,7 +71,7 @@ int task_finish(struct submission *s, struct yaml_doc *doc)
 
 // --- other tasks ---------------------------------------------------------------------------------
 
-// A generic task that the caller sees. Close the rows, also after an error.
+// Finds a generic task that the caller may see. The caller closes the rows, also after an error.
 static int find_task(struct submission *s, struct db_reader *db, const char *key, const char *id,
                      struct db_rows **rows)
 {
@@ -82,10 +82,10 @@ static int find_task(struct submission *s, struct db_reader *db, const char *key
                  : error_set(&s->e, ERR_NOT_FOUND, "%s: there is no generic task %.64s", key, id);
 }
 
-static void take_files(struct submission *s, struct db_rows *rows)
+static void copy_task_files(struct submission *s, struct db_rows *rows)
 {
     if (!db_is_null(rows, 3))
-        submission_take_files(s, db_int(rows, 0), db_text(rows, 3));
+        submission_copy_files(s, db_int(rows, 0), db_text(rows, 3));
 }
 
 static int read_original(struct submission *s, struct db_reader *db)
@@ -100,21 +100,21 @@ static int read_original(struct submission *s, struct db_reader *db)
         s->parent = db_int(rows, 0);
         original = xstrdup(db_text(rows, 4));
         if (!json_array_size(jget(s->rq->body, s->fields->files)))
-            take_files(s, rows);
+            copy_task_files(s, rows);
     }
     db_rows_close(rows);
     bool changed = *jget_string(s->rq->body, "config", "");
     if (!err && changed)
         err = read_text(s);
     if (!err && changed)
-        err = merge(s, original);
+        err = merge_original_config(s, original);
     if (!err && !changed)
         s->text = xstrdup(original);
     free(original);
     return err;
 }
 
-static int depth_of(const char *ancestors)
+static int tree_depth(const char *ancestors)
 {
     int depth = 0;
     while ((ancestors = strchr(ancestors, '/')))
@@ -132,18 +132,18 @@ static int read_parent(struct submission *s, struct db_reader *db)
                                    "inheritContext: there is no parentId whose files are meant")
                        : 0;
     int err = find_task(s, db, "parentId", id, &rows);
-    if (!err && depth_of(db_text(rows, 2)) >= LIMIT_TASK_DEPTH - 1)
+    if (!err && tree_depth(db_text(rows, 2)) >= LIMIT_TASK_DEPTH - 1)
         err = error_set(&s->e, ERR_TOO_LARGE, "parentId: tasks lie at most %d below each other",
                         LIMIT_TASK_DEPTH);
     if (!err)
         s->ancestors = xasprintf("%s/%s", db_text(rows, 2), id);
     if (!err && inherit)
-        take_files(s, rows);
+        copy_task_files(s, rows);
     db_rows_close(rows);
     return err;
 }
 
-int task_read(struct submission *s, struct db_reader *db)
+int task_submission_read(struct submission *s, struct db_reader *db)
 {
     if (s->kind != KIND_GENERIC)
         return read_text(s);
@@ -152,7 +152,7 @@ int task_read(struct submission *s, struct db_reader *db)
     return err ? err : read_parent(s, db);
 }
 
-int task_find_project(struct submission *s, struct db_reader *db, int64_t workspace)
+int task_submission_find_project(struct submission *s, struct db_reader *db, int64_t workspace)
 {
     if (!submission_sees(s, db, THING_WORKSPACE, workspace))
         return error_set(&s->e, ERR_NOT_FOUND, "workspaceId: there is no workspace %lld",
@@ -168,8 +168,8 @@ int task_find_project(struct submission *s, struct db_reader *db, int64_t worksp
                              (long long)workspace);
 }
 
-// Who adds to a tree must be allowed to end it.
-int task_check_parent(struct core *c, struct submission *s)
+// A caller who adds a task to a tree must be allowed to change its parent.
+int task_submission_check_parent(struct core *c, struct submission *s)
 {
     struct experiment *x;
     const char *id = strrchr(s->ancestors, '/') + 1;

@@ -1,6 +1,6 @@
-// Why a trial waits: what the scheduler says of it, as codes, numbers and a sentence that tells
-// what it waits for and what can be done.
-#include "master/calls/wait_reason.h"
+// Why a trial waits: the reason of the scheduler as a code, numbers, and a sentence that says what
+// would help.
+#include "master/calls/queue.h"
 
 #include <string.h>
 
@@ -27,7 +27,7 @@ static const char *const reason_codes[SCHED_REASON_COUNT] = {
     [SCHED_DRAINING] = "DRAINING",
 };
 
-const char *why_code(const struct sched_reason *r)
+const char *wait_reason_code(const struct sched_reason *r)
 {
     return reason_codes[r->code];
 }
@@ -43,25 +43,26 @@ static int64_t experiment_of_trial(struct core *c, int64_t trial)
     return t ? t->active->experiment->id : 0;
 }
 
-// The one whose maximum counts: its workspace, its user there, or the whole cluster.
-static void say_team(struct core *c, const struct active_experiment *l, int team, struct buf *out)
+// The team whose maximum counts: the workspace, the user in it, or the whole cluster.
+static void write_team(struct core *c, const struct active_experiment *active, int team,
+                       struct buf *out)
 {
-    const struct experiment *x = l->experiment;
+    const struct experiment *x = active->experiment;
     const struct workspace *ws = core_workspace_of(c, x);
     if (team == ws->team)
         buf_printf(out, "team %s", ws->name);
     else if (team == core_team(c, ws->id, x->user_id))
-        buf_printf(out, "%s in team %s", l->owner, ws->name);
+        buf_printf(out, "%s in team %s", active->owner, ws->name);
     else
         buf_puts(out, "the cluster");
 }
 
 // --- the sentence --------------------------------------------------------------------------------
 
-static void say_impossible(struct core *c, const struct active_experiment *l,
-                           const struct sched_reason *r, struct buf *out)
+static void write_impossible(struct core *c, const struct active_experiment *active,
+                             const struct sched_reason *r, struct buf *out)
 {
-    const char *pool = l->pool->name;
+    const char *pool = active->pool->name;
     if (r->code == SCHED_NO_AGENTS) {
         buf_printf(out,
                    "waits for an agent: resource pool %s has none that is connected and enabled; "
@@ -84,7 +85,7 @@ static void say_impossible(struct core *c, const struct active_experiment *l,
                    pool, r->total);
     } else {
         buf_puts(out, ", and ");
-        say_team(c, l, r->team, out);
+        write_team(c, active, r->team, out);
         buf_printf(out,
                    " may never hold more than %lld: lower slots_per_trial, or let an administrator "
                    "raise that maximum",
@@ -92,8 +93,8 @@ static void say_impossible(struct core *c, const struct active_experiment *l,
     }
 }
 
-static void say_own_side(struct core *c, const struct active_experiment *l,
-                         const struct sched_reason *r, struct buf *out)
+static void write_own_limit(struct core *c, const struct active_experiment *active,
+                            const struct sched_reason *r, struct buf *out)
 {
     if (r->code == SCHED_OVER_LIMIT) {
         buf_printf(out,
@@ -103,12 +104,12 @@ static void say_own_side(struct core *c, const struct active_experiment *l,
         return;
     }
     buf_puts(out, "waits until something ends of ");
-    say_team(c, l, r->team, out);
+    write_team(c, active, r->team, out);
     buf_printf(out, ", which holds %lld of the %lld slots it may hold", (long long)r->team_used,
                (long long)r->team_limit);
 }
 
-static void say_could(const struct sched_reason *r, struct buf *out)
+static void write_smaller_option(const struct sched_reason *r, struct buf *out)
 {
     if (r->would_fit)
         buf_printf(out,
@@ -117,15 +118,15 @@ static void say_could(const struct sched_reason *r, struct buf *out)
                    r->would_fit);
 }
 
-static void say_others(struct core *c, const struct active_experiment *l,
-                       const struct sched_reason *r, struct buf *out)
+static void write_competition(struct core *c, const struct active_experiment *active,
+                              const struct sched_reason *r, struct buf *out)
 {
     if (r->code == SCHED_FRAGMENTED) {
         buf_printf(out,
                    "needs %d slots on one machine; %d are free, but at most %d on one: waits until "
                    "one machine has room",
                    r->needs, r->free, r->largest_free);
-        say_could(r, out);
+        write_smaller_option(r, out);
     } else if (r->code == SCHED_BEHIND) {
         const struct trial *first = core_trial_find(c, r->behind);
         buf_puts(out, "waits behind ");
@@ -140,20 +141,20 @@ static void say_others(struct core *c, const struct active_experiment *l,
             buf_printf(out, "; %d still to leave", r->leaving);
     } else {
         buf_printf(out, "needs %d %s; %d of %d in resource pool %s are free", r->needs,
-                   slots_text(r->needs), r->free, r->total, l->pool->name);
+                   slots_text(r->needs), r->free, r->total, active->pool->name);
         if (r->ahead)
             buf_printf(out, "; %d before it in the queue", r->ahead);
-        say_could(r, out);
+        write_smaller_option(r, out);
     }
 }
 
-// Slots that it cannot have because something is wrong with them.
-static void say_faults(struct core *c, const struct active_experiment *l, struct buf *out)
+// Slots of the pool that are out of use because of a fault.
+static void write_faults(struct core *c, const struct active_experiment *active, struct buf *out)
 {
     int count = 0;
     for (size_t i = 0; i < c->agent_count; i++) {
         const struct agent *g = c->agents[i];
-        for (int k = 0; g->pool == l->pool && g->state == AGENT_CONNECTED && k < g->slot_count;
+        for (int k = 0; g->pool == active->pool && g->state == AGENT_CONNECTED && k < g->slot_count;
              k++) {
             const char *fault = agent_slot_fault(g, k);
             if (fault && count++ == 0)
@@ -164,8 +165,8 @@ static void say_faults(struct core *c, const struct active_experiment *l, struct
         buf_printf(out, " and %d more", count - 1);
 }
 
-void why_say(struct core *c, const struct active_experiment *l, const struct sched_reason *r,
-             struct buf *out)
+void wait_reason_write(struct core *c, const struct active_experiment *active,
+                       const struct sched_reason *r, struct buf *out)
 {
     char room[ROOM_TEXT];
     if (room_is_low(c->options.room, ROOM_CHECKPOINTS)) {
@@ -177,19 +178,19 @@ void why_say(struct core *c, const struct active_experiment *l, const struct sch
     case SCHED_OVER_AGENT:
     case SCHED_OVER_POOL:
     case SCHED_OVER_MAXIMUM:
-        say_impossible(c, l, r, out);
-        say_faults(c, l, out);
+        write_impossible(c, active, r, out);
+        write_faults(c, active, out);
         break;
     case SCHED_OVER_LIMIT:
     case SCHED_TEAM_FULL:
-        say_own_side(c, l, r, out);
+        write_own_limit(c, active, r, out);
         break;
     case SCHED_BUSY:
     case SCHED_FRAGMENTED:
     case SCHED_BEHIND:
     case SCHED_DRAINING:
-        say_others(c, l, r, out);
-        say_faults(c, l, out);
+        write_competition(c, active, r, out);
+        write_faults(c, active, out);
         break;
     case SCHED_PLACED:
     case SCHED_NOT_CONSIDERED:
@@ -199,56 +200,58 @@ void why_say(struct core *c, const struct active_experiment *l, const struct sch
     }
 }
 
-bool why_waits(const struct trial *t)
+bool trial_waits(const struct trial *t)
 {
     return t->allocation && t->allocation->state == ALLOCATION_QUEUED;
 }
 
-void why_count_slots(const struct active_experiment *l, int64_t *wanted, int64_t *held)
+void experiment_count_slots(const struct active_experiment *active, int64_t *wanted, int64_t *held)
 {
     *wanted = *held = 0;
-    for (const struct trial *t = l->trials; t; t = t->next) {
+    for (const struct trial *t = active->trials; t; t = t->next) {
         if (!t->allocation)
             continue;
-        *wanted += l->slots;
-        *held += why_waits(t) ? 0 : t->allocation->slots;
+        *wanted += active->slots;
+        *held += trial_waits(t) ? 0 : t->allocation->slots;
     }
 }
 
-bool why_of_live(struct core *c, const struct active_experiment *l, struct sched_reason *out)
+bool wait_reason_find(struct core *c, const struct active_experiment *active,
+                      struct sched_reason *out)
 {
-    for (const struct trial *t = l->trials; t; t = t->next)
-        if (why_waits(t)) {
+    for (const struct trial *t = active->trials; t; t = t->next)
+        if (trial_waits(t)) {
             sched_explain_gang(c->sched, t->allocation->gang, c->now, out);
             return true;
         }
     return false;
 }
 
-// Why the first of its trials that is to leave has to; NULL: none is.
-static const char *leaves_because(const struct active_experiment *l)
+// The cause of the first allocation that the scheduler has asked to leave; NULL: none.
+static const char *find_preemption_cause(const struct active_experiment *active)
 {
-    for (const struct trial *t = l->trials; t; t = t->next)
+    for (const struct trial *t = active->trials; t; t = t->next)
         if (t->allocation && t->allocation->leave)
             return t->allocation->leave;
     return NULL;
 }
 
-// The allocation that has been asked to leave and has the longest time for it; NULL: none has.
-static const struct allocation *last_to_leave(const struct active_experiment *l)
+// The draining allocation with the latest deadline; NULL: none runs.
+static const struct allocation *find_last_to_leave(const struct active_experiment *active)
 {
     const struct allocation *last = NULL;
-    for (const struct trial *t = l->trials; t; t = t->next)
-        if (t->allocation && !why_waits(t) &&
+    for (const struct trial *t = active->trials; t; t = t->next)
+        if (t->allocation && !trial_waits(t) &&
             (!last || t->allocation->drain_timer.at > last->drain_timer.at))
             last = t->allocation;
     return last;
 }
 
-static void say_paused(const struct core *c, const struct active_experiment *l, struct buf *out)
+static void write_paused(const struct core *c, const struct active_experiment *active,
+                         struct buf *out)
 {
     char span[32];
-    const struct allocation *a = last_to_leave(l);
+    const struct allocation *a = find_last_to_leave(active);
     if (!a) {
         buf_puts(out, "is paused");
         return;
@@ -259,33 +262,33 @@ static void say_paused(const struct core *c, const struct active_experiment *l, 
                    duration_format(a->drain_timer.at - c->now, span, sizeof span));
 }
 
-// The first of its trials that waits to start again; NULL: none does.
-static const struct trial *waits_to_retry(const struct active_experiment *l)
+// The first trial that waits to be started again; NULL: none.
+static const struct trial *find_retrying_trial(const struct active_experiment *active)
 {
-    for (const struct trial *t = l->trials; t; t = t->next)
+    for (const struct trial *t = active->trials; t; t = t->next)
         if (t->retry.at)
             return t;
     return NULL;
 }
 
-// One on which it runs and that is not heard; NULL: all are.
-static const struct agent *silent_agent(const struct active_experiment *l)
+// An agent that runs part of the experiment and is not connected; NULL: all are connected.
+static const struct agent *find_silent_agent(const struct active_experiment *active)
 {
-    for (const struct trial *t = l->trials; t; t = t->next)
+    for (const struct trial *t = active->trials; t; t = t->next)
         for (int i = 0; t->allocation && i < t->allocation->part_count; i++)
             if (t->allocation->parts[i].agent->state != AGENT_CONNECTED)
                 return t->allocation->parts[i].agent;
     return NULL;
 }
 
-void why_say_live(struct core *c, const struct active_experiment *l, struct buf *out)
+void wait_reason_describe(struct core *c, const struct active_experiment *active, struct buf *out)
 {
-    const struct agent *silent = silent_agent(l);
+    const struct agent *silent = find_silent_agent(active);
     struct sched_reason r;
-    const char *leaves = leaves_because(l);
-    const struct trial *retries = waits_to_retry(l);
-    if (why_of_live(c, l, &r))
-        why_say(c, l, &r, out);
+    const char *leaves = find_preemption_cause(active);
+    const struct trial *retries = find_retrying_trial(active);
+    if (wait_reason_find(c, active, &r))
+        wait_reason_write(c, active, &r, out);
     else if (leaves)
         buf_puts(out, leaves);
     else if (silent)
@@ -294,15 +297,15 @@ void why_say_live(struct core *c, const struct active_experiment *l, struct buf 
             "runs on agent %s, which is not heard now: unless that comes back soon, it starts "
             "again from its newest checkpoint",
             silent->id);
-    else if (l->experiment->state == EXPERIMENT_PAUSED)
-        say_paused(c, l, out);
+    else if (active->experiment->state == EXPERIMENT_PAUSED)
+        write_paused(c, active, out);
     else if (retries)
         retry_say(c, retries, out);
 }
 
 // --- as an answer --------------------------------------------------------------------------------
 
-int64_t why_start(const struct core *c, const struct sched_reason *r)
+int64_t wait_reason_start(const struct core *c, const struct sched_reason *r)
 {
     return r->start ? core_wall(c, r->start) : 0;
 }
@@ -314,16 +317,18 @@ static const char *move_text(struct request *rq, struct buf *text)
     return copy;
 }
 
-const char *why_text(struct core *c, struct request *rq, const struct active_experiment *l)
+const char *wait_reason_text(struct core *c, struct request *rq,
+                             const struct active_experiment *active)
 {
     struct buf text;
     buf_init(&text, ERROR_TEXT_MAX);
-    why_say_live(c, l, &text);
+    wait_reason_describe(c, active, &text);
     return move_text(rq, &text);
 }
 
 static const char *resource_text(struct core *c, struct request *rq,
-                                 const struct active_experiment *l, const struct sched_reason *r)
+                                 const struct active_experiment *active,
+                                 const struct sched_reason *r)
 {
     struct buf text;
     buf_init(&text, ERROR_TEXT_MAX);
@@ -335,7 +340,7 @@ static const char *resource_text(struct core *c, struct request *rq,
         buf_puts(&text, "job limit");
     else if (r->code == SCHED_OVER_MAXIMUM || r->code == SCHED_TEAM_FULL) {
         buf_puts(&text, "team maximum: ");
-        say_team(c, l, r->team, &text);
+        write_team(c, active, r->team, &text);
     } else
         buf_puts(&text, "slots");
     return move_text(rq, &text);
@@ -344,39 +349,39 @@ static const char *resource_text(struct core *c, struct request *rq,
 static void copy_wait(struct core *c, struct request *rq, const struct trial *t,
                       struct trial_wait *out)
 {
-    const struct active_experiment *l = t->active;
+    const struct active_experiment *active = t->active;
     struct sched_reason r;
     struct buf text;
     buf_init(&text, ERROR_TEXT_MAX);
     sched_explain_gang(c->sched, t->allocation->gang, c->now, &r);
-    why_say(c, l, &r, &text);
+    wait_reason_write(c, active, &r, &text);
     *out = (struct trial_wait){
         .trial_id = t->id,
         .allocation_id = arena_strdup(&rq->arena, t->allocation->id),
-        .code = why_code(&r),
+        .code = wait_reason_code(&r),
         .reason = move_text(rq, &text),
-        .resource = resource_text(c, rq, l, &r),
-        .team = arena_strdup(&rq->arena, core_workspace_of(c, l->experiment)->name),
+        .resource = resource_text(c, rq, active, &r),
+        .team = arena_strdup(&rq->arena, core_workspace_of(c, active->experiment)->name),
         .numbers = r,
-        .estimated_start = why_start(c, &r),
+        .estimated_start = wait_reason_start(c, &r),
         .behind = r.code == SCHED_BEHIND ? experiment_of_trial(c, r.behind) : 0,
     };
 }
 
-static void copy_waits(struct core *c, struct request *rq, const struct active_experiment *l,
+static void copy_waits(struct core *c, struct request *rq, const struct active_experiment *active,
                        struct experiment_wait *out)
 {
     size_t count = 0;
-    for (const struct trial *t = l->trials; t; t = t->next)
-        count += why_waits(t);
+    for (const struct trial *t = active->trials; t; t = t->next)
+        count += trial_waits(t);
     struct trial_wait *items = arena_alloc(&rq->arena, count * sizeof *items);
-    for (const struct trial *t = l->trials; t; t = t->next)
-        if (why_waits(t))
+    for (const struct trial *t = active->trials; t; t = t->next)
+        if (trial_waits(t))
             copy_wait(c, rq, t, &items[out->trial_count++]);
     out->trials = items;
-    out->pool = arena_strdup(&rq->arena, l->pool->name);
-    out->priority = l->priority;
-    why_count_slots(l, &out->wanted, &out->held);
+    out->pool = arena_strdup(&rq->arena, active->pool->name);
+    out->priority = active->priority;
+    experiment_count_slots(active, &out->wanted, &out->held);
 }
 
 int core_experiment_why(struct core *c, struct request *rq, struct error *e)
@@ -392,7 +397,7 @@ int core_experiment_why(struct core *c, struct request *rq, struct error *e)
     if (x->active && x->active->unmanaged) {
         result->reason = "its programs run elsewhere; it waits for nothing in this cluster";
     } else if (x->active) {
-        result->reason = why_text(c, rq, x->active);
+        result->reason = wait_reason_text(c, rq, x->active);
         copy_waits(c, rq, x->active, result);
     }
     rq->result = result;

@@ -21,7 +21,7 @@ struct experiment { // every one there is; kept small, there may be 100,000
     enum kind kind;
     bool archived;
     uint64_t ended_in; // batch that stores its end; 0: it ended before this start of the master
-    struct name *name; // that its submitter gave (names.h); NULL: none
+    struct external_id *external_id;  // that its submitter gave; NULL: none
     struct active_experiment *active; // NULL once it is terminal; unmanaged: for a while longer
 };
 

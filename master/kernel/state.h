@@ -51,14 +51,14 @@ struct core {
     struct notes *notes;             // of this turn, for followers; NULL: none
 
     // State of the modules above; each makes and frees its own.
-    struct metric_ingest *metrics;  // master/ingest/reports.h
-    struct folds *folds;            // .. compaction.c; NULL: nothing was ever folded
-    struct logs *logs;              // .. logs.h
-    struct gc *gc;                  // master/retention/gc.c
-    struct log_expiry *log_expiry;  // .. log_expiry.c
-    struct webhooks *webhooks;      // master/notify/webhook_internal.h
-    struct names *names;            // master/calls/external_ids.c
-    struct code_archives *archives; // .. code_archives.c
+    struct metric_ingest *metrics;             // master/ingest/reports.h
+    struct folds *folds;                       // .. compaction.c; NULL: nothing was ever folded
+    struct logs *logs;                         // .. logs.h
+    struct gc *gc;                             // master/retention/gc.c
+    struct log_expiry *log_expiry;             // .. log_expiry.c
+    struct webhooks *webhooks;                 // master/notify/webhook_internal.h
+    struct external_ids *external_ids;         // master/calls/external_ids.c
+    struct unowned_archives *unowned_archives; // .. code_archives.c
 
     struct timers timers;
     struct parked *parked; // all of them

@@ -1,4 +1,4 @@
-// What is said of a run beside its metrics: free metadata, and which checkpoint it works with.
+// Calls about one trial: kill, early exit, free metadata, and the checkpoint that it works with.
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +12,92 @@
 #include "master/teams/authz.h"
 #include "master/teams/teams.h"
 
-// Storage is the client's matter: it says where it writes with each checkpoint.
+// --- kill and early exit -------------------------------------------------------------------------
+
+// Whether the store has a trial that is no longer active.
+static bool trial_was(struct core *c, int64_t id)
+{
+    struct db_rows *rows = db_query(c->reader, STMT_TRIAL_EXISTS, "i", id);
+    bool found = db_next(rows) > 0;
+    db_rows_close(rows);
+    return found;
+}
+
+void trial_kill(struct core *c, struct trial *t)
+{
+    if (t->detached)
+        detached_event(c, t, DETACHED_EV_CANCELED, "canceled");
+    else
+        trial_event(c, t, TRIAL_EV_KILL);
+}
+
+int core_trial_kill(struct core *c, struct request *rq, struct error *e)
+{
+    int64_t id;
+    int err = request_param_int(rq, 0, &id, e);
+    if (err)
+        return err;
+    rq->id = id;
+    struct trial *t = core_trial_find(c, id);
+    if (!t)
+        return trial_was(c, id)
+                   ? 0
+                   : error_set(e, ERR_NOT_FOUND, "there is no trial %lld", (long long)id);
+    err = core_may_change(c, rq, t->active->experiment, e);
+    if (!err)
+        trial_kill(c, t);
+    return err;
+}
+
+static void exit_early(struct core *c, struct trial *t, bool invalid)
+{
+    static const char why[] = "the program reports that its configuration or its data is not "
+                              "valid: no restart can help; see its log";
+    t->exited_early = true;
+    t->invalid = invalid;
+    if (t->detached) {
+        detached_event(c, t, invalid ? DETACHED_EV_FAILED : DETACHED_EV_COMPLETED,
+                       invalid ? why : "");
+        return;
+    }
+    if (invalid)
+        trial_set_reason(c, t, why);
+    trial_event(c, t, invalid ? TRIAL_EV_INVALID : TRIAL_EV_STOP);
+    if (invalid && t->allocation)
+        allocation_leaves(c, t->allocation);
+}
+
+int core_trial_early_exit(struct core *c, struct request *rq, struct error *e)
+{
+    struct trial *t;
+    const char *reason = jget_string(rq->body, "reason", "");
+    int err = core_reporter_of_trial(c, rq, &t, e);
+    if (err)
+        return err;
+    bool invalid = !strcmp(reason, "EXITED_REASON_INVALID_HP");
+    if (!invalid && strcmp(reason, "EXITED_REASON_USER_REQUESTED_STOP"))
+        return error_set(e, ERR_INVALID,
+                         "reason: \"%.64s\" is neither EXITED_REASON_INVALID_HP nor "
+                         "EXITED_REASON_USER_REQUESTED_STOP",
+                         reason);
+    if (t->exited_early)
+        return error_set(e, ERR_INVALID, "trial %lld has reported its early exit already",
+                         (long long)t->id);
+    exit_early(c, t, invalid);
+    return 0;
+}
+
+// --- calls of runs -------------------------------------------------------------------------------
+
+// Nothing is prepared: a program names its storage with each checkpoint.
 int core_run_start(struct core *c, struct request *rq, struct error *e)
 {
     struct trial *t;
     return core_reporter(c, rq, jget_int(rq->body, "runId", 0), &t, e);
 }
 
-// Trial of a call by its task, or by a user who may change its experiment; it may have ended.
+// Checks that the caller is the task of the trial, or a user who may change its experiment. The
+// trial may have ended.
 static int find_run(struct core *c, struct request *rq, int64_t id, struct error *e)
 {
     struct allocation *a;
@@ -102,7 +180,7 @@ static int check_value(const json_t *value, int depth, size_t *keys, struct erro
     return 0;
 }
 
-// It replaces what was there.
+// Replaces the metadata of a run.
 int core_run_metadata(struct core *c, struct request *rq, struct error *e)
 {
     const json_t *metadata = jget(rq->body, "metadata");
@@ -143,7 +221,8 @@ static int read_type(const json_t *info, const char **out, struct error *e)
                      type, prefix, prefix);
 }
 
-// One that the experiment's owner sees, also of another experiment.
+// Whether the owner of the experiment may see the checkpoint, which may belong to another
+// experiment.
 static int check_checkpoint(struct core *c, const struct request *rq, const char *uuid,
                             struct error *e)
 {
