@@ -14,9 +14,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "master/notify/hub.h"
-#include "master/teams/authz_lookup.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
+#include "master/views/workspace_access.h"
 
 enum {
     REPEAT_S = 60,
@@ -136,7 +136,7 @@ static int check_name(const char *name, struct error *e)
 struct model {
     int64_t id, workspace, user;
     bool archived;
-    struct standing standing;
+    struct workspace_access standing;
 };
 
 static struct db_rows *query_model(struct view *v, const char *key)
@@ -160,7 +160,7 @@ static int find_models(struct view *v, const char *key, int64_t except, struct m
                           .workspace = db_int(rows, 1),
                           .user = db_int(rows, 2),
                           .archived = db_int(rows, 3)};
-        if (m.id == except || standing_in(v, m.workspace, &m.standing, NULL))
+        if (m.id == except || workspace_access_find(v, m.workspace, &m.standing, NULL))
             continue;
         if (!count++)
             *out = m;
@@ -417,7 +417,7 @@ int model_create(struct view *v, struct error *e)
     if (!rc)
         rc = named_workspace(v, &workspace, e);
     if (!rc)
-        rc = standing_may_add(v, workspace, e);
+        rc = workspace_access_check_add(v, workspace, e);
     if (rc)
         return rc;
     if ((id = made_before(v, &w, workspace)))
@@ -504,7 +504,7 @@ int model_move(struct view *v, struct error *e)
     if (!rc && !to)
         rc = error_set(e, ERR_INVALID, "destinationWorkspaceId: missing: the workspace to move to");
     if (!rc)
-        rc = standing_may_add(v, to, e);
+        rc = workspace_access_check_add(v, to, e);
     if (!rc)
         rc = check_room(v, m.id, to, e);
     if (rc)
@@ -699,7 +699,7 @@ static int64_t version_of_moment(struct view *v, const struct model *m, int64_t 
 
 static int may_register(struct view *v, const struct model *m, struct error *e)
 {
-    int rc = standing_may_add(v, m->workspace, e);
+    int rc = workspace_access_check_add(v, m->workspace, e);
     if (!rc && m->archived)
         rc = error_set(e, ERR_CONFLICT, "model %.128s is archived; unarchive it first",
                        v->rq->params[0]);

@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text/yaml.h"
-#include "master/teams/authz_lookup.h"
 #include "master/views/list.h"
 #include "master/views/views.h"
+#include "master/views/workspace_access.h"
 
 #define TEMPLATE_COLUMNS "SELECT t.name, t.config, t.workspace_id"
 #define TEMPLATE_FROM    "FROM templates t"
@@ -73,7 +73,7 @@ struct template
 {
     int64_t id, workspace;
     char *config; // of the arena
-    struct standing standing;
+    struct workspace_access standing;
 };
 
 // Counts the templates of that name that the caller may see, in this workspace or (0) in all; *out:
@@ -86,7 +86,7 @@ static int find_all(struct view *v, const char *name, int64_t workspace, struct 
     while ((more = db_next(rows)) == 1) {
         struct template t = {.id = db_int(rows, 0), .workspace = db_int(rows, 1)};
         if ((workspace && t.workspace != workspace) ||
-            standing_in(v, t.workspace, &t.standing, NULL))
+            workspace_access_find(v, t.workspace, &t.standing, NULL))
             continue;
         t.config = arena_strdup(&v->rq->arena, db_text(rows, 2));
         if (!count++)
@@ -172,7 +172,7 @@ static int read_config(struct view *v, const json_t *config, const char **out, c
 static int create(struct view *v, const char *name, int64_t workspace, const char *config,
                   struct error *e)
 {
-    int rc = standing_may_add(v, workspace, e);
+    int rc = workspace_access_check_add(v, workspace, e);
     if (rc)
         return rc;
     struct db_batch *b = db_batch_new();

@@ -3,7 +3,6 @@
 
 #include "base/limits.h"
 #include "base/text/json.h"
-#include "master/lifecycle/lifecycle.h"
 #include "master/teams/module.h"
 #include "master/teams/teams.h"
 

@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "master/notify/webhook_delivery.h"
-#include "master/teams/authz_lookup.h"
 #include "master/views/views.h"
+#include "master/views/workspace_access.h"
 
 struct target {
     const char *url;
@@ -18,7 +18,7 @@ struct target {
 static int find_target(struct view *v, struct target *out, struct error *e)
 {
     int64_t id, workspace = 0;
-    struct standing s = {.role = v->rq->principal.admin ? ROLE_CLUSTER_ADMIN : ROLE_NONE};
+    struct workspace_access s = {.role = v->rq->principal.admin ? ROLE_CLUSTER_ADMIN : ROLE_NONE};
     int rc = request_param_int(v->rq, 0, &id, e);
     if (rc)
         return rc;
@@ -34,7 +34,7 @@ static int find_target(struct view *v, struct target *out, struct error *e)
     if (found < 0)
         return store_failed(e);
     if (found == 1 && workspace)
-        standing_in(v, workspace, &s, NULL);
+        workspace_access_find(v, workspace, &s, NULL);
     if (found == 1 && role_may(s.role, ACT_MANAGE))
         return 0;
     return error_set(e, ERR_NOT_FOUND, "there is no webhook %lld", (long long)id);

@@ -1,15 +1,26 @@
 #!/usr/bin/env python3
-"""Holds the C of the whole tree to the house style; prints each fault as file:line: what.
+"""Checks the C sources of the tree against the house style; prints faults as file:line: text.
 
-Checked are the files git tracks: format (clang-format), the length of functions, files and headers,
-calls we do not make, and which folder may include which (ARCHITECTURE.md, "The house").
+    check.py            checks all files that git tracks
+    check.py --write    also writes the table of folders into ARCHITECTURE.md
+
+The rules: format (clang-format); the length of functions, files and headers; forbidden calls; which
+folder may include which, and how many files it holds (folders.py); cycles between files of
+different folders; unique struct tags, functions without users, files named in texts (names.py);
+SQL outside db/statements (sql.py).
 """
 
 import re
 import shutil
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import folders
+import names
 
 FUNCTION_LINES = 70
 FILE_LINES = 1000
@@ -28,25 +39,8 @@ FORBIDDEN = {
 }
 CALL = re.compile(r"\b(%s)\s*\(" % "|".join(FORBIDDEN))
 
-# What a folder may include, the longest name that fits first. Folders that are not here (tests, and
-# whatever comes) are only held to EVERYWHERE_ELSE.
-ARROWS = {
-    "base": {"base"},
-    "api": {"base", "api"},
-    "cli": {"base", "api", "simulate", "cli"},
-    "cli/backup.c": {"base", "api", "db", "cli"},
-    "db": {"base", "api", "db"},
-    "agent": {"base", "api", "agent"},
-    "trainer": {"base", "api", "trainer"},
-    "master/sched": {"base", "master/sched"},
-    "master/search": {"base", "master/search"},
-    "simulate": {"base", "master/sched", "simulate"},
-    "simulate/history.c": {"base", "db", "simulate", "master/sched"},
-    "master": {"base", "api", "db", "simulate", "master"},
-    "tests": {"base", "api", "db", "agent", "trainer", "simulate", "cli", "master", "tests"},
-}
-EVERYWHERE_ELSE = {"base", "api", "db", "agent", "trainer"}
-INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+SOURCES = (".c", ".h", ".cu")
 
 # A comment, a string or a character constant: what calls are not looked for in.
 NOT_CODE = re.compile(
@@ -57,10 +51,6 @@ NOT_CODE = re.compile(
 def blank_out(text):
     """The text with comments and literals made blank, every line still in its place."""
     return NOT_CODE.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), text)
-
-
-def is_below(path, folder):
-    return path == folder or path.startswith(folder + "/")
 
 
 def check_length(path, lines):
@@ -102,16 +92,13 @@ def check_calls(lines):
 
 
 def check_includes(path, lines):
-    holder = max((f for f in ARROWS if is_below(path, f)), key=len, default=None)
-    allowed = ARROWS.get(holder, EVERYWHERE_ELSE)
     for number, line in enumerate(lines):
         found = INCLUDE.match(line)
-        if not found or found.group(1).endswith(".inc"):  # the build makes those
+        if not found or found.group(1).endswith((".inc", ".def")):
             continue
-        target = found.group(1)
-        if not any(is_below(target, folder) for folder in allowed):
-            places = ", ".join(sorted(allowed))
-            yield number + 1, f'"{target}" may not be included here, only what is in {places}'
+        if not folders.allowed(path, found.group(1)):
+            places = ", ".join(folders.rule_of(path))
+            yield number + 1, f'"{found.group(1)}" may not be included here, only {places}'
 
 
 def check_text(path, text):
@@ -138,26 +125,94 @@ def check_format(root, paths):
         yield ".clang-format", 1, answer.stderr.strip() or "clang-format failed"
 
 
+def check_folder_sizes(paths):
+    """Folders of the product hold at most FOLDER_FILES sources."""
+    sizes = Counter(str(Path(p).parent) for p in paths if not p.startswith("tests/"))
+    for folder, count in sorted(sizes.items()):
+        if count > folders.FOLDER_FILES:
+            text = f"{count} source files; a folder has at most {folders.FOLDER_FILES}"
+            yield folder, 0, text
+
+
+def modules_of(texts):
+    """The graph of modules (a header and its source count as one): {module: modules included}."""
+    graph = defaultdict(set)
+    for path, text in texts.items():
+        for found in INCLUDE.finditer(text):
+            target = found.group(1).rsplit(".", 1)[0]
+            if target != path.rsplit(".", 1)[0]:
+                graph[path.rsplit(".", 1)[0]].add(target)
+    return graph
+
+
+def reachable(graph, start):
+    seen, stack = set(), [start]
+    while stack:
+        for module in graph.get(stack.pop(), ()):
+            if module not in seen:
+                seen.add(module)
+                stack.append(module)
+    return seen
+
+
+def check_cycles(texts):
+    """No cycle of includes crosses the boundary of a folder."""
+    graph = modules_of(texts)
+    reach = {module: reachable(graph, module) for module in list(graph)}
+    for module in sorted(graph):
+        for target in sorted(graph[module]):
+            if module in reach.get(target, ()) and Path(module).parent != Path(target).parent:
+                yield module, 0, f"includes {target}, which includes it through other files"
+
+
+BEGIN, END = "<!-- folders: generated by tests/style/check.py --write -->", "<!-- end of folders -->"
+
+
+def check_architecture(root, write):
+    """The table of folders in ARCHITECTURE.md is the one of folders.py."""
+    path = root / "ARCHITECTURE.md"
+    text = path.read_text(encoding="utf-8")
+    begin, end = text.find(BEGIN), text.find(END)
+    if begin < 0 or end < 0:
+        yield "ARCHITECTURE.md", 1, f"the lines {BEGIN} and {END} are missing"
+        return
+    table = BEGIN + "\n" + "\n".join(folders.table()) + "\n"
+    if write:
+        path.write_text(text[:begin] + table + text[end:], encoding="utf-8")
+    elif text[begin:end] != table:
+        line = text.count("\n", 0, begin) + 1
+        yield "ARCHITECTURE.md", line, "the table is outdated; run tests/style/check.py --write"
+
+
 def tracked_files(root):
-    command = ["git", "ls-files", "-z", "*.c", "*.h", "*.cu"]
+    command = ["git", "ls-files", "-z"]
     answer = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         print("style: NOTHING WAS CHECKED:", answer.stderr.strip())
         sys.exit(SKIPPED)
-    # What was deleted but not yet committed is still listed.
+    # Git still lists files that were deleted but not committed.
     return [path for path in answer.stdout.split("\0") if path and (root / path).exists()]
 
 
+def check_tree(root, tracked):
+    """The faults of the whole tree, as (path, line, text)."""
+    paths = [path for path in tracked if path.endswith(SOURCES)]
+    texts = {p: (root / p).read_text(encoding="utf-8", errors="replace") for p in paths}
+    product = {path: text for path, text in texts.items() if not path.startswith("tests/")}
+    yield from check_format(root, paths)
+    yield from check_cycles(product)
+    for path, text in texts.items():
+        yield from ((path, line, fault) for line, fault in check_text(path, text))
+    
+
 def main():
     root = Path(__file__).resolve().parents[2]
-    paths = tracked_files(root)
-    faults = list(check_format(root, paths))
-    for path in paths:
-        text = (root / path).read_text(encoding="utf-8", errors="replace")
-        faults += [(path, line, what) for line, what in check_text(path, text)]
-    for path, line, what in sorted(faults):
-        print(f"{path}:{line}: {what}")
-    print(f"style: {len(paths)} files, {len(faults)} faults")
+    tracked = tracked_files(root)
+    faults = list(check_architecture(root, "--write" in sys.argv[1:]))
+    faults += check_tree(root, tracked)
+    for path, line, fault in sorted(faults):
+        print(f"{path}:{line}: {fault}")
+    print(f"style: {len(tracked)} files, {len(faults)} faults")
     return 1 if faults else 0
 
 

@@ -1,18 +1,137 @@
-"""The folders of the tree: what each owns, and the folders whose headers it may include.
+"""The folders of the tree: what each owns, and which other folders it may include.
 
-This table is the only place where the dependencies are declared. check.py holds every #include to
-it and generates the table of ARCHITECTURE.md from it (tests/style/check.py --write).
+This table alone declares the dependencies. check.py compares every #include with it and generates
+the table of ARCHITECTURE.md from it (`tests/style/check.py --write`).
 """
 
-BASE = "base base/text base/os"
+BASE = "base/*"
+CONTRACT = BASE + " api"
+MASTER = CONTRACT + " db master/common"
 
-# folder, what it owns, folders whose headers it may include beside its own
+# (folder, what it owns, what it may include besides itself). "x" stands for the headers in folder
+# x, "x/*" also for those in its subfolders, "x/y.h" for one header.
 FOLDERS = [
     ("base", "errors, log, arena, capped buffers, clock, generators, limits", ""),
+    ("base/text", "JSON, YAML, CSV, regular expressions, configuration tables", "base"),
+    ("base/os", "durable files, child processes, mailboxes", "base"),
+    ("api", "the contract between processes: HTTP client, experiment configuration, checkpoint "
+     "files, archives, filters, names on the wire", BASE),
+    ("db", "the experiment store: migrations, typed statements, one writer, readers, metric and "
+     "log chunks", BASE + " api"),
+    ("simulate", "the scheduler under a virtual clock, fed by a trace or by a store's history",
+     BASE + " master/sched"),
+    ("cli", "the `muster` command", CONTRACT + " simulate"),
+    ("agent", "the agent's event loop, its slots, and its connection to the master",
+     CONTRACT + " agent/tasks agent/logs agent/gpu"),
+    ("agent/tasks", "tasks, their folders, and what to start and stop",
+     CONTRACT + " agent agent/logs agent/supervisor"),
+    ("agent/supervisor", "the process of one task: ranks, pipes, sandbox",
+     CONTRACT + " agent/logs agent/tasks"),
+    ("agent/logs", "the log spool and its shipper", CONTRACT + " agent agent/tasks"),
+    ("agent/gpu", "GPUs: discovery, health, utilization", CONTRACT + " agent"),
+    ("master/common", "requests on their way between threads, audit trail, checkpoint storage, free "
+     "space, the master's own log", CONTRACT + " db"),
+    ("master/sched", "the scheduler, pure", "base"),
+    ("master/search", "the searchers (hyperparameter search), pure", "base base/text"),
+    ("master/kernel", "the core thread's loop: turns, the commit barrier, timers, parked requests, "
+     "workers, dispatch of events", MASTER + " master/sched master/search"),
+    ("master/teams", "workspaces, members, roles, authorization, precedence of jobs",
+     MASTER + " master/kernel"),
+    ("master/lifecycle", "the state machines of experiments, trials, allocations and agents, and "
+     "their effects", MASTER + " master/kernel master/teams"),
+    ("master/retention", "removal of old checkpoints and logs by policy",
+     MASTER + " master/kernel master/teams master/lifecycle"),
+    ("master/ingest", "incoming metrics, logs and checkpoints",
+     MASTER + " master/kernel master/teams master/lifecycle master/retention"),
+    ("master/notify", "events for followers, webhooks and their outbox",
+     MASTER + " master/kernel master/teams master/lifecycle master/ingest master/http/stream.h"),
+    ("master/calls", "requests of users: submit, change, bulk, continue, queue, tasks, removal",
+     MASTER + " master/kernel master/teams master/lifecycle master/retention master/ingest "
+     "master/search master/sched master/registry/template_apply.h"),
+    ("master/http", "connections, tokens, streams, the web page",
+     MASTER + " master/kernel/core.h master/teams master/notify master/views/series_cache.h"),
+    ("master/views", "answers made from the committed store; read-only",
+     MASTER + " master/http master/notify master/teams master/search simulate "
+     "master/retention/gc.h master/views/live_state"),
+    ("master/views/live_state", "answers made from structs that the core thread filled",
+     MASTER + " master/http master/views master/calls master/lifecycle"),
+    ("master/registry", "models, templates, tokens, accounts, settings",
+     MASTER + " master/http master/views master/notify master/teams"),
+    ("master", "the daemon: configuration, start and stop", MASTER + " master/* simulate"),
+    ("trainer/ops", "the interface of the arithmetic", BASE),
+    ("trainer/ops/cpu", "arithmetic on CPU slots", BASE + " trainer/ops"),
+    ("trainer/ops/cuda", "arithmetic on GPU slots", BASE + " trainer/ops"),
+    ("trainer/data", "samples: formats, order, augmentation, prefetch",
+     CONTRACT + " trainer/ops trainer/reduction"),
+    ("trainer/model", "layers and the graph of a model", CONTRACT + " trainer/ops trainer/data"),
+    ("trainer/comm", "collectives between ranks: shared memory, TCP, NCCL",
+     BASE + " trainer/ops trainer/ops/cuda/device"),
+    ("trainer/optim", "optimizers and learning-rate schedules",
+     CONTRACT + " trainer/ops trainer/model"),
+    ("trainer/reduction", "exact reduction of gradients",
+     CONTRACT + " trainer/ops trainer/model trainer/comm trainer/optim"),
+    ("trainer/checkpoint", "checkpoints of a training",
+     CONTRACT + " trainer/ops trainer/model trainer/optim trainer/reduction"),
+    ("trainer/launcher", "how ranks start and find each other",
+     CONTRACT + " trainer/comm trainer/checkpoint"),
+    ("trainer/loop", "the training loop, evaluation, reports", CONTRACT + " trainer/*"),
+    ("trainer/commands", "the commands of `muster-trainer`", CONTRACT + " trainer/*"),
+    ("trainer", "the program `muster-trainer`", CONTRACT + " trainer/*"),
+    ("tests", "`unit/` one program per file, `sim/` the master's core under a virtual clock with "
+     "faults by seed, `e2e/` real daemons, `ui/` the page in a browser, `fuzz/` hostile input, "
+     "`style/` these checks, `bench/` measurements", "base/* api/* db/* simulate cli/* agent/* master/* trainer/*"),
 ]
 
-# The files of these folders may include everything that a rule above does not forbid.
-TESTS = ("tests",)
+# Files with rules of their own, which replace the rule of their folder.
+FILES = {
+    "cli/backup.c": CONTRACT + " simulate cli db db/statements",  # copies a store that no master has open
+    "simulate/history.c": BASE + " db db/statements master/sched simulate",  # jobs from a master's store
+    "master/http/routes.c": "base/* master/*",  # the table of all calls
+    "master/views/simulate.c": MASTER + " master/* simulate",
+}
 
-# A file with a rule of its own, and the reason.
-FILES = {}
+FOLDER_FILES = 26  # sources in one folder, without its subfolders
+
+
+def below(path, folder):
+    return path.startswith(folder + "/")
+
+
+def rule_of(path):
+    """What the file may include, as entries like those of FOLDERS; None: no rule covers it."""
+    if path in FILES:
+        return FILES[path].split()
+    covering = [row for row in FOLDERS if below(path, row[0])]
+    if not covering:
+        return None
+    folder, _, uses = max(covering, key=lambda row: len(row[0]))
+    divided = any(below(row[0], folder) for row in FOLDERS)
+    return [folder if divided else folder + "/*", *uses.split()]
+
+
+def allowed(path, target):
+    """Whether the file `path` may include the header `target`."""
+    rule = rule_of(path)
+    return rule is None or any(covers(entry, target) for entry in rule)
+
+
+def covers(entry, target):
+    if entry.endswith(".h"):
+        return target == entry
+    if entry.endswith("/*"):
+        return below(target, entry[:-2])
+    return target.rpartition("/")[0] == entry
+
+
+def table():
+    """The table of ARCHITECTURE.md, as lines of Markdown."""
+    yield "| folder | owns | may include, besides `base` and `api` |"
+    yield "| --- | --- | --- |"
+    for folder, owns, uses in FOLDERS:
+        names = [use.removesuffix("/*") for use in uses.split() if not use.startswith("base")]
+        if "api" in names:
+            names.remove("api")
+        elif not folder.startswith(("base", "api")):
+            names.append("not `api`")
+        shown = ", ".join(f"`{name}`" if not name.startswith("not") else name for name in names)
+        yield f"| `{folder}/` | {owns} | {shown} |"

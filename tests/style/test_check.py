@@ -8,11 +8,13 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import check as check_style
+import check
+import names
+
 
 
 def faults(path, text):
-    return list(check_style.check_text(path, text))
+    return list(check.check_text(path, text))
 
 
 def function(lines):
@@ -47,7 +49,7 @@ class Lengths(unittest.TestCase):
 
 class Calls(unittest.TestCase):
     def test_each_is_found(self):
-        for name in check_style.FORBIDDEN:
+        for name in check.FORBIDDEN:
             found = faults("base/a.c", f"int x;\nint y = {name} (z);\n")
             self.assertEqual(len(found), 1, name)
             self.assertEqual(found[0][0], 2)
@@ -65,57 +67,99 @@ class Calls(unittest.TestCase):
 
 
 class Includes(unittest.TestCase):
-    allowed = [
+    accepted = [
         ("base/a.c", "base/b.h"),
-        ("api/a.c", "base/b.h"),
+        ("base/text/a.c", "base/b.h"),
+        ("api/a.c", "base/text/b.h"),
         ("cli/a.c", "api/b.h"),
-        ("db/a.c", "api/b.h"),
+        ("cli/backup.c", "db/b.h"),
+        ("db/a.c", "db/statements/b.h"),
         ("agent/a.c", "agent/b.h"),
-        ("trainer/ops/cpu/a.c", "trainer/model/b.h"),
+        ("trainer/ops/cuda/kernels/a.cu", "trainer/ops/cuda/device/b.h"),
+        ("trainer/ops/cpu/a.c", "trainer/ops/b.h"),
         ("master/sched/a.c", "master/sched/b.h"),
-        ("master/search/a.c", "base/rng.h"),
-        ("master/kernel/a.c", "master/sched/b.h"),
-        ("master/main.c", "db/b.h"),
+        ("master/lifecycle/a.c", "master/kernel/b.h"),
+        ("master/http/a.c", "master/kernel/core.h"),
+        ("master/http/routes.c", "master/calls/b.h"),
         ("tests/unit/master/test_a.c", "master/kernel/b.h"),
-        ("examples/a.c", "base/b.h"),
+        ("examples/a.c", "master/b.h"),
     ]
     refused = [
-        ("base/a.c", "api/b.h"),
+        ("base/a.c", "base/text/b.h"),
         ("base/a.c", "baseline/b.h"),
         ("api/a.c", "db/b.h"),
-        ("cli/a.c", "master/b.h"),
+        ("cli/a.c", "db/b.h"),
         ("db/a.c", "agent/b.h"),
         ("agent/a.c", "db/b.h"),
-        ("trainer/a.c", "agent/b.h"),
+        ("trainer/ops/cpu/a.c", "trainer/model/b.h"),
+        ("trainer/ops/cpu/a.c", "trainer/ops/cuda/device/b.h"),
         ("master/sched/a.c", "api/b.h"),
-        ("master/sched/a.c", "master/search/b.h"),
         ("master/sched/a.c", "master/kernel/b.h"),
-        ("master/search/a.c", "master/sched/b.h"),
-        ("master/kernel/a.c", "agent/b.h"),
-        ("examples/a.c", "master/b.h"),
+        ("master/kernel/a.c", "master/lifecycle/b.h"),
+        ("master/http/a.c", "master/kernel/state.h"),
+        ("master/views/a.c", "master/registry/b.h"),
         ("api/a.c", "b.h"),
     ]
 
-    def test_arrows(self):
-        for path, target in self.allowed:
+    def test_table(self):
+        for path, target in self.accepted:
             self.assertEqual(faults(path, f'#include "{target}"\n'), [], (path, target))
         for path, target in self.refused:
             found = faults(path, f'//\n#  include "{target}"\n')
             self.assertEqual([line for line, _ in found], [2], (path, target))
 
-    def test_system_headers_and_what_the_build_makes_are_free(self):
+    def test_system_headers_and_generated_files_are_free(self):
         self.assertEqual(faults("base/a.c", '#include "made.inc"\n'), [])
         self.assertEqual(faults("base/a.c", "#include <master/b.h>\n"), [])
 
+    def test_cycles_between_folders(self):
+        inside = {"a/x.h": '#include "a/y.h"\n', "a/y.c": '#include "a/x.h"\n'}
+        self.assertEqual(list(check.check_cycles(inside)), [])
+        across = {"a/x.h": '#include "b/y.h"\n', "b/y.h": '#include "c/z.h"\n',
+                  "c/z.c": '#include "a/x.h"\n'}
+        self.assertEqual(len(list(check.check_cycles(across))), 3)
 
-@unittest.skipUnless(check_style.shutil.which("clang-format"), "clang-format is not installed")
+    def test_every_row_names_a_folder(self):
+        root = Path(__file__).resolve().parents[2]
+        for folder, owns, _ in check.folders.FOLDERS:
+            self.assertTrue((root / folder).is_dir(), folder)
+            self.assertTrue(owns, folder)
+
+
+class Names(unittest.TestCase):
+    def test_tags(self):
+        found = list(names.check_tags({"a.c": "struct x {\n};\n", "b.c": "\nstruct x {\n"}))
+        self.assertEqual([fault[:2] for fault in found], [("b.c", 2)])
+        used = {"a.c": "struct x {\n};\n", "b.c": "struct x *y;\n"}
+        self.assertEqual(list(names.check_tags(used)), [])
+        backends = {"o/cpu/a.c": "struct x {\n};\n", "o/cuda/a.cu": "struct x {\n};\n"}
+        self.assertEqual(list(names.check_tags(backends)), [])
+
+    def test_functions_without_users(self):
+        body = "int f(int x)\n{\n}\n"
+        header = "int f(int x);\n"
+        found = list(names.check_functions_used({"a.c": body, "a.h": header}))
+        self.assertEqual([fault[:2] for fault in found], [("a.c", 1)])
+        self.assertEqual(list(names.check_functions_used({"a.c": body, "b.c": "x = f(1);"})), [])
+        self.assertEqual(list(names.check_functions_used({"a.c": "static " + body})), [])
+
+    def test_files_that_texts_mention(self):
+        tracked = ["base/a.c", "base/a.h", "docs/wire.md"]
+        text = "// see a.h, base/a.c and base/b.c\nchar *x = \"c.h\";\n#include <d.h>\n"
+        found = [fault[1:] for fault in names.check_mentions("base/a.c", text, tracked)]
+        self.assertEqual(found, [(1, "there is no file base/b.c")])
+        found = [fault[1] for fault in names.check_mentions("x.md", "`a.h`\n`gone.h`", tracked)]
+        self.assertEqual(found, [2])
+
+
+@unittest.skipUnless(check.shutil.which("clang-format"), "clang-format is not installed")
 class Format(unittest.TestCase):
     def test_place_is_told(self):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             (root / "good.c").write_text("int x;\n")
             (root / "bad.c").write_text("int x;\nint   y;\n")
-            found = list(check_style.check_format(root, ["good.c", "bad.c"]))
+            found = list(check.check_format(root, ["good.c", "bad.c"]))
         self.assertEqual([(path, line) for path, line, _ in found], [("bad.c", 2)])
 
 

@@ -1,10 +1,11 @@
-#include "master/teams/authz_lookup.h"
+#include "master/views/workspace_access.h"
 
 #include <stdio.h>
 
 #include "master/views/views.h"
 
-int standing_in(struct view *v, int64_t workspace, struct standing *out, struct error *e)
+int workspace_access_find(struct view *v, int64_t workspace, struct workspace_access *out,
+                          struct error *e)
 {
     const struct principal *me = &v->rq->principal;
     struct db_rows *rows = db_query(v->db, STMT_WORKSPACE_STANDING, "ii", workspace, me->user_id);
@@ -24,10 +25,10 @@ int standing_in(struct view *v, int64_t workspace, struct standing *out, struct 
     return error_set(e, ERR_NOT_FOUND, "there is no workspace %lld", (long long)workspace);
 }
 
-int standing_may_add(struct view *v, int64_t workspace, struct error *e)
+int workspace_access_check_add(struct view *v, int64_t workspace, struct error *e)
 {
-    struct standing s;
-    int rc = standing_in(v, workspace, &s, e);
+    struct workspace_access s;
+    int rc = workspace_access_find(v, workspace, &s, e);
     if (!rc)
         rc = role_check(s.role, ACT_SUBMIT, s.workspace, e);
     if (!rc && s.archived)

@@ -1,22 +1,23 @@
 // What a caller may do in a workspace, by the committed store: for handlers that change what the
 // core does not keep (models, templates). Any thread that has a view.
-#ifndef MUSTER_MASTER_TEAMS_AUTHZ_LOOKUP_H
-#define MUSTER_MASTER_TEAMS_AUTHZ_LOOKUP_H
+#ifndef MUSTER_MASTER_VIEWS_WORKSPACE_ACCESS_H
+#define MUSTER_MASTER_VIEWS_WORKSPACE_ACCESS_H
 
 #include "base/limits.h"
 #include "master/http/view.h"
 #include "master/teams/roles.h"
 
-struct standing {
+struct workspace_access {
     enum role role;
     bool archived;
     char workspace[LIMIT_NAME + 1]; // its name
 };
 
 // ERR_NOT_FOUND: there is no such workspace, for him.
-int standing_in(struct view *v, int64_t workspace, struct standing *out, struct error *e);
+int workspace_access_find(struct view *v, int64_t workspace, struct workspace_access *out,
+                          struct error *e);
 
 // That he may put something into it: ERR_NOT_FOUND, ERR_FORBIDDEN, ERR_CONFLICT (archived).
-int standing_may_add(struct view *v, int64_t workspace, struct error *e);
+int workspace_access_check_add(struct view *v, int64_t workspace, struct error *e);
 
 #endif
