@@ -29,238 +29,240 @@
 #include "base/text/json.h"
 
 enum {
-    NOTES_MAX = 4096,
+    INBOX_MAX = 4096,
     TOKEN_MAX = 4096,
     BACKOFF_FIRST_US = 100 * 1000,
-    BACKOFF_MOST_US = 2000 * 1000,
-    DROP_AFTER_US = 10 * 1000, // a call is not dropped before the master had time to answer it
-    ASK_AGAIN_US = 50 * 1000,  // a master that answers at once without news is asked again
-    WAIT_MOST_US = 10 * 1000 * 1000,
+    BACKOFF_MAX_US = 2000 * 1000,
+    CANCEL_AFTER_US = 10 * 1000, // the master has at least this time to answer
+    POLL_AGAIN_US = 50 * 1000,   // pause after an immediate answer without news
+    WAIT_MAX_US = 10 * 1000 * 1000,
     LOCK_TRIES = 30,
-    LOCK_AGAIN_US = 50 * 1000,
+    LOCK_RETRY_US = 50 * 1000,
 };
 
-struct agent {
+struct agent_daemon {
     const struct agent_options *o;
     char hostname[256], address[256], session[UUID_TEXT];
-    char instance[2 * UUID_TEXT]; // of this work folder since this start of the machine
+    char instance[2 * UUID_TEXT]; // identifies this work folder and this boot of the machine
     const char *id;
     char *master_url, *token, *token_file, *work_dir;
-    struct master_link link;
+    struct master_endpoint master;
     struct slots slots;
     int work_lock, signal_fd;
-    struct notes notes;
-    struct sync *sync;
-    struct worker *worker;
+    struct inbox inbox;
+    struct master_poll *poll;
+    struct file_worker *file_worker;
     struct shipper *shipper;
-    struct watch *watch; // of GPUs
+    struct gpu_monitor *gpu_monitor; // NULL without GPUs
     struct tasks *tasks;
-    json_t *use;       // newest, as the watch told it; NULL: none
-    bool struck;       // a slot has met with a fault that the master has not been told of
-    int64_t seen;      // version of the desired set that was applied
+    json_t *usage;     // the newest sample of the GPUs; NULL: none
+    bool new_fault;    // a slot has a fault that the master does not know yet
+    int64_t seen;      // version of the desired state that was applied last
     int64_t posted_at; // monotonic
-    int64_t post_at;   // not before
+    int64_t post_at;   // monotonic; no call before
     int64_t backoff_us;
-    int link_state; // 1: not yet asked, 0: connected, negative: why not
+    int link_state; // 1: no call has ended yet, 0: connected, negative: the error
     bool stop;
 };
 
 // --- the call to the master ----------------------------------------------------------------------
 
-static json_t *make_request(struct agent *a)
+static json_t *make_request(struct agent_daemon *a)
 {
     if (!a->address[0])
-        sync_local_address(a->sync, a->address, sizeof a->address);
+        master_poll_local_address(a->poll, a->address, sizeof a->address);
     json_t *request =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:O*}", "version",
                   MUSTER_VERSION, "session", a->session, "instance", a->instance, "pool",
                   a->o->pool, "rack", a->o->rack ? a->o->rack : "", "hostname", a->hostname,
-                  "address", a->address, "masterUrl", a->link.url, "slots", slots_json(&a->slots),
-                  "seen", (json_int_t)a->seen, "tasks", tasks_report(a->tasks), "use", a->use);
-    a->struck = false;
+                  "address", a->address, "masterUrl", a->master.url, "slots", slots_json(&a->slots),
+                  "seen", (json_int_t)a->seen, "tasks", tasks_report(a->tasks), "use", a->usage);
+    a->new_fault = false;
     must(request);
     return request;
 }
 
-static bool has_news(const struct agent *a)
+static bool has_news(const struct agent_daemon *a)
 {
-    return a->struck || tasks_changed(a->tasks);
+    return a->new_fault || tasks_changed(a->tasks);
 }
 
-static void post_when_due(struct agent *a, int64_t now)
+static void post_when_due(struct agent_daemon *a, int64_t now)
 {
-    bool due = !sync_is_posted(a->sync) && now >= a->post_at;
-    bool news = sync_is_posted(a->sync) && has_news(a) && now >= a->posted_at + DROP_AFTER_US;
+    bool due = !master_poll_is_pending(a->poll) && now >= a->post_at;
+    bool news =
+        master_poll_is_pending(a->poll) && has_news(a) && now >= a->posted_at + CANCEL_AFTER_US;
     if (due || news) {
         a->posted_at = now;
-        sync_post(a->sync, make_request(a));
+        master_poll_send(a->poll, make_request(a));
     }
 }
 
-static int64_t next_post(const struct agent *a)
+static int64_t next_post(const struct agent_daemon *a)
 {
-    if (!sync_is_posted(a->sync))
+    if (!master_poll_is_pending(a->poll))
         return a->post_at;
-    return has_news(a) ? a->posted_at + DROP_AFTER_US : INT64_MAX;
+    return has_news(a) ? a->posted_at + CANCEL_AFTER_US : INT64_MAX;
 }
 
-// Told once for each change, not for each try.
-static void set_link_state(struct agent *a, int state, const struct error *e)
+// Logs each change once.
+static void set_link_state(struct agent_daemon *a, int state, const struct error *e)
 {
     char quoted[ERROR_TEXT_MAX];
     if (state == a->link_state)
         return;
     a->link_state = state;
     if (state == 0) {
-        log_info("connected to the master", "agent=%s url=%s slots=%zu", a->id, a->link.url,
+        log_info("connected to the master", "agent=%s url=%s slots=%zu", a->id, a->master.url,
                  a->slots.count);
         return;
     }
-    const char *advice = state == ERR_CONFLICT ? "an agent of this id is connected already; give "
-                                                 "each its own --id; trying on"
-                                               : "trying on; tasks go on meanwhile";
+    const char *advice = state == ERR_CONFLICT ? "another agent with this id is connected; give "
+                                                 "each agent its own --id; trying again"
+                                               : "trying again; tasks keep running";
     log_warn("no connection to the master", "agent=%s err=%s advice=\"%s\"", a->id,
              log_quote(quoted, sizeof quoted, e->text), advice);
 }
 
-static void back_off(struct agent *a, int64_t now)
+static void back_off(struct agent_daemon *a, int64_t now)
 {
     a->backoff_us = a->backoff_us == 0 ? BACKOFF_FIRST_US : a->backoff_us * 2;
-    if (a->backoff_us > BACKOFF_MOST_US)
-        a->backoff_us = BACKOFF_MOST_US;
+    if (a->backoff_us > BACKOFF_MAX_US)
+        a->backoff_us = BACKOFF_MAX_US;
     a->post_at = now + a->backoff_us;
 }
 
-static int apply_answer(struct agent *a, json_t *answer, int64_t now, struct error *e)
+static int apply_answer(struct agent_daemon *a, json_t *answer, int64_t now, struct error *e)
 {
-    struct desired desired;
-    int rc = desired_parse(answer, &desired, e);
-    if (rc != 0)
+    struct desired_state desired;
+    int err = desired_state_parse(answer, &desired, e);
+    if (err)
         return error_prefix(e, "the master's answer");
-    bool hasty = desired.version == a->seen && now < a->posted_at + ASK_AGAIN_US;
+    bool immediate = desired.version == a->seen && now < a->posted_at + POLL_AGAIN_US;
     a->seen = desired.version;
     a->backoff_us = 0;
-    a->post_at = hasty ? now + ASK_AGAIN_US : now;
+    a->post_at = immediate ? now + POLL_AGAIN_US : now;
     tasks_apply(a->tasks, &desired);
-    desired_free(&desired);
+    desired_state_free(&desired);
     return 0;
 }
 
 // Negative: an error that ends the agent.
-static int take_result(struct agent *a, int64_t now, struct error *e)
+static int handle_result(struct agent_daemon *a, int64_t now, struct error *e)
 {
     json_t *answer = NULL;
     struct error failure = {0};
-    int rc = sync_result(a->sync, &answer, &failure);
-    if (rc == 0)
+    int result = master_poll_result(a->poll, &answer, &failure);
+    if (result == 0)
         return 0;
-    if (rc == 1)
-        rc = apply_answer(a, answer, now, &failure);
-    if (rc == ERR_AUTH || rc == ERR_FORBIDDEN)
-        return error_set(e, rc,
+    int err = result;
+    if (result == 1)
+        err = apply_answer(a, answer, now, &failure);
+    if (err == ERR_AUTH || err == ERR_FORBIDDEN)
+        return error_set(e, err,
                          "%s. The master does not accept the token in %s: give the agent "
                          "the token of this master (agent.token in its data folder)",
                          failure.text, a->o->token_file);
-    set_link_state(a, rc, &failure);
-    if (rc != 0)
+    set_link_state(a, err, &failure);
+    if (err)
         back_off(a, now);
     return 0;
 }
 
 // --- the loop ------------------------------------------------------------------------------------
 
-static void take_signals(struct agent *a)
+static void handle_signals(struct agent_daemon *a)
 {
     struct signalfd_siginfo info;
     while (read(a->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
         if (info.ssi_signo != SIGCHLD)
             a->stop = true;
-    while (waitpid(-1, NULL, WNOHANG) > 0) // supervisors; their sockets tell more
+    while (waitpid(-1, NULL, WNOHANG) > 0) // supervisors; their sockets report the details
         ;
 }
 
-static void take_fault(struct agent *a, size_t number, long long xid)
+static void handle_fault(struct agent_daemon *a, size_t number, long long xid)
 {
     char quoted[ERROR_TEXT_MAX];
-    struct slot *slot = &a->slots.items[number];
-    if (!slot_strike_xid(slot, xid, clock_wall_us()))
+    struct agent_slot *slot = &a->slots.items[number];
+    if (!slot_report_xid(slot, xid, clock_wall_us()))
         return;
-    a->struck = true;
-    log_warn("a GPU has met with a fault", "agent=%s slot=%zu uuid=%s grade=%s reason=%s", a->id,
-             number, slot->uuid, fault_grade_names[slot->fault.grade],
+    a->new_fault = true;
+    log_warn("GPU fault", "agent=%s slot=%zu uuid=%s grade=%s reason=%s", a->id, number, slot->uuid,
+             fault_grade_names[slot->fault.grade],
              log_quote(quoted, sizeof quoted, slot->fault.reason));
 }
 
-static void take_use(struct agent *a, struct note *note)
+static void handle_usage(struct agent_daemon *a, struct inbox_message *message)
 {
-    json_decref(a->use);
-    a->use = note->use;
-    note->use = NULL;
+    json_decref(a->usage);
+    a->usage = message->usage;
+    message->usage = NULL;
 }
 
-static void take_notes(struct agent *a)
+static void handle_messages(struct agent_daemon *a)
 {
-    struct note *note;
-    while ((note = notes_take(&a->notes))) {
-        if (note->kind == NOTE_FAULT)
-            take_fault(a, note->slot, note->xid);
-        else if (note->kind == NOTE_USE)
-            take_use(a, note);
+    struct inbox_message *message;
+    while ((message = inbox_receive(&a->inbox))) {
+        if (message->kind == INBOX_FAULT)
+            handle_fault(a, message->slot, message->xid);
+        else if (message->kind == INBOX_USAGE)
+            handle_usage(a, message);
         else
-            tasks_note(a->tasks, note);
-        note_free(note);
+            tasks_handle_message(a->tasks, message);
+        inbox_message_free(message);
     }
 }
 
-static void wait_for_events(struct agent *a, int64_t now)
+static void wait_for_events(struct agent_daemon *a, int64_t now)
 {
     struct curl_waitfd *fds = xcalloc(tasks_poll_count(a->tasks) + 1, sizeof *fds);
     fds[0] = (struct curl_waitfd){.fd = a->signal_fd, .events = CURL_WAIT_POLLIN};
     unsigned count = 1 + tasks_poll(a->tasks, fds + 1);
-    int64_t until = now + WAIT_MOST_US, tick = tasks_next_tick(a->tasks), post = next_post(a);
+    int64_t until = now + WAIT_MAX_US, tick = tasks_next_tick(a->tasks), post = next_post(a);
     until = tick < until ? tick : until;
     until = post < until ? post : until;
-    sync_wait(a->sync, fds, count, until <= now ? 0 : (int)((until - now) / 1000) + 1);
+    master_poll_wait(a->poll, fds, count, until <= now ? 0 : (int)((until - now) / 1000) + 1);
     free(fds);
 }
 
-// Supervisors look after their own folders, and end their tasks.
-static int check_work_dir(const struct agent *a, struct error *e)
+// The supervisors check the folders of their tasks themselves, and end the tasks.
+static int check_work_dir(const struct agent_daemon *a, struct error *e)
 {
     struct stat lock;
     if (fstat(a->work_lock, &lock) != 0 || lock.st_nlink > 0)
         return 0;
     return error_set(e, ERR_IO,
-                     "--work-dir: %s was deleted, and its tasks end with it; start the agent again",
+                     "--work-dir: %s was deleted; its tasks are ended; start the agent again",
                      a->work_dir);
 }
 
-static int loop(struct agent *a, struct error *e)
+static int agent_loop(struct agent_daemon *a, struct error *e)
 {
-    int rc = 0;
-    while (!a->stop && rc == 0) {
+    int err = 0;
+    while (!a->stop && !err) {
         int64_t now = clock_mono_us();
         post_when_due(a, now);
         wait_for_events(a, now);
         now = clock_mono_us();
-        take_signals(a);
-        take_notes(a);
+        handle_signals(a);
+        handle_messages(a);
         tasks_read(a->tasks);
         tasks_tick(a->tasks, now);
-        rc = take_result(a, now, e);
-        if (rc == 0)
-            rc = check_work_dir(a, e);
+        err = handle_result(a, now, e);
+        if (!err)
+            err = check_work_dir(a, e);
     }
-    return rc;
+    return err;
 }
 
 // --- start and end -------------------------------------------------------------------------------
 
-static int read_token(struct agent *a, struct error *e)
+static int read_token(struct agent_daemon *a, struct error *e)
 {
     size_t len = 0;
-    int rc = file_read(a->o->token_file, TOKEN_MAX, &a->token, &len, e);
-    if (rc != 0)
+    int err = file_read(a->o->token_file, TOKEN_MAX, &a->token, &len, e);
+    if (err)
         return error_prefix(e, "--token-file");
     a->token_file = realpath(a->o->token_file, NULL);
     len = strcspn(a->token, " \t\r\n");
@@ -272,7 +274,7 @@ static int read_token(struct agent *a, struct error *e)
                                a->o->token_file);
 }
 
-static int read_master_url(struct agent *a, struct error *e)
+static int read_master_url(struct agent_daemon *a, struct error *e)
 {
     const char *text = a->o->master;
     a->master_url = xasprintf("%s%s", strstr(text, "://") ? "" : "http://", text);
@@ -285,12 +287,12 @@ static int read_master_url(struct agent *a, struct error *e)
     curl_url_cleanup(url);
     return good ? 0
                 : error_set(e, ERR_INVALID,
-                            "--master: \"%.200s\" is no address of a master; write it as "
+                            "--master: \"%.200s\" is not the address of a master; write it as "
                             "http://host:8080",
                             text);
 }
 
-static int check_word(const char *flag, const char *word, struct error *e)
+static int check_name(const char *flag, const char *word, struct error *e)
 {
     json_t *text = json_string(word); // NULL: not UTF-8
     size_t len = json_string_length(text);
@@ -300,42 +302,41 @@ static int check_word(const char *flag, const char *word, struct error *e)
     return len > 0 && len <= LIMIT_NAME
                ? 0
                : error_set(e, ERR_INVALID,
-                           "--%s: 1 to %d bytes of UTF-8, none of them a blank or a slash", flag,
+                           "--%s: expected 1 to %d bytes of UTF-8 without blanks and slashes", flag,
                            LIMIT_NAME);
 }
 
-static int name_agent(struct agent *a, struct error *e)
+static int set_agent_names(struct agent_daemon *a, struct error *e)
 {
     if (gethostname(a->hostname, sizeof a->hostname - 1) != 0)
         snprintf(a->hostname, sizeof a->hostname, "unknown");
     a->id = a->o->id ? a->o->id : a->hostname;
     snprintf(a->address, sizeof a->address, "%s", a->o->address ? a->o->address : "");
     uuid_make(a->session);
-    int rc = check_word("id", a->id, e);
-    if (rc == 0)
-        rc = check_word("pool", a->o->pool, e);
-    if (rc == 0 && a->o->rack)
-        rc = check_word("rack", a->o->rack, e);
-    if (rc == 0 && a->o->address)
-        rc = check_word("address", a->o->address, e);
-    return rc;
+    int err = check_name("id", a->id, e);
+    if (!err)
+        err = check_name("pool", a->o->pool, e);
+    if (!err && a->o->rack)
+        err = check_name("rack", a->o->rack, e);
+    if (!err && a->o->address)
+        err = check_name("address", a->o->address, e);
+    return err;
 }
 
-// Where an agent was killed while it started its spawner, the child of both holds its lock until it
-// has become one. False: errno says why.
-static bool take_lock(int fd)
+// Retries for a while: if a former agent was killed while it forked its spawner, the child holds
+// the lock until its exec. False: errno is set.
+static bool lock_work_dir(int fd)
 {
     for (int i = 1; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
         if (errno != EWOULDBLOCK || i == LOCK_TRIES)
             return false;
-        clock_sleep_us(LOCK_AGAIN_US);
+        clock_sleep_us(LOCK_RETRY_US);
     }
     return true;
 }
 
-// A copy of the folder on another machine is another agent, so the start of the machine counts,
-// too.
-static void add_boot(char instance[2 * UUID_TEXT])
+// Appends the boot id, because a copy of the work folder on another machine is another agent.
+static void append_boot_id(char instance[2 * UUID_TEXT])
 {
     char *text = NULL;
     size_t len = 0;
@@ -344,9 +345,9 @@ static void add_boot(char instance[2 * UUID_TEXT])
     free(text);
 }
 
-// The lock's file holds who works here: the master tells an agent that has started again from
-// another one that was given the same id.
-static int read_instance(struct agent *a, struct error *e)
+// Reads the agent's instance id from the lock file, or creates it. By this id the master
+// distinguishes an agent that has restarted from another agent with the same name.
+static int read_instance(struct agent_daemon *a, struct error *e)
 {
     enum { LEN = UUID_TEXT - 1 };
     char *id = a->instance;
@@ -357,34 +358,34 @@ static int read_instance(struct agent *a, struct error *e)
             return error_set_errno(e, ERR_IO, errno, "--work-dir: cannot write in %s", a->work_dir);
     }
     id[LEN] = '\0';
-    add_boot(id);
+    append_boot_id(id);
     return 0;
 }
 
-static int hold_work_dir(struct agent *a, struct error *e)
+static int open_work_dir(struct agent_daemon *a, struct error *e)
 {
-    int rc = dir_make(a->o->work_dir, 0700, e);
-    if (rc != 0)
+    int err = dir_make(a->o->work_dir, 0700, e);
+    if (err)
         return error_prefix(e, "--work-dir");
     a->work_dir = realpath(a->o->work_dir, NULL);
     if (!a->work_dir)
-        return error_set_errno(e, ERR_IO, errno, "--work-dir: cannot enter %s", a->o->work_dir);
+        return error_set_errno(e, ERR_IO, errno, "--work-dir: cannot open %s", a->o->work_dir);
     char *path = path_join(a->work_dir, "agent.lock");
     a->work_lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (a->work_lock < 0)
-        rc = error_set_errno(e, ERR_IO, errno, "--work-dir: cannot write in %s", a->o->work_dir);
-    else if (!take_lock(a->work_lock))
-        rc = error_set(e, ERR_CONFLICT,
-                       "--work-dir: another agent works in %s; stop it, or give this one a "
-                       "folder of its own",
-                       a->o->work_dir);
+        err = error_set_errno(e, ERR_IO, errno, "--work-dir: cannot write in %s", a->o->work_dir);
+    else if (!lock_work_dir(a->work_lock))
+        err = error_set(e, ERR_CONFLICT,
+                        "--work-dir: another agent works in %s; stop it, or give this agent its "
+                        "own folder",
+                        a->o->work_dir);
     else
-        rc = read_instance(a, e);
+        err = read_instance(a, e);
     free(path);
-    return rc;
+    return err;
 }
 
-static int catch_signals(struct agent *a, struct error *e)
+static int catch_signals(struct agent_daemon *a, struct error *e)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -392,69 +393,70 @@ static int catch_signals(struct agent *a, struct error *e)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     signal(SIGPIPE, SIG_IGN);
-    // Before any thread is started: they inherit the mask, so all signals come to the descriptor.
+    // Called before any thread starts: threads inherit the mask, so only the descriptor gets
+    // signals.
     if (pthread_sigmask(SIG_BLOCK, &set, NULL) == 0)
         a->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     return a->signal_fd >= 0 ? 0 : error_set_errno(e, ERR_IO, errno, "cannot catch signals");
 }
 
-static int start_rooms(struct agent *a, struct error *e)
+static int start_threads(struct agent_daemon *a, struct error *e)
 {
-    a->link = (struct master_link){a->master_url, a->token, a->o->ca_file};
-    int rc = sync_open(&a->link, a->id, &a->sync, e);
-    if (rc != 0)
-        return rc;
-    a->notes.box = mailbox_new(NOTES_MAX);
-    a->notes.wake = sync_wake;
-    a->notes.wake_ctx = a->sync;
-    rc = worker_start(&a->link, &a->notes, &a->worker, e);
-    if (rc == 0 && a->slots.cuda)
-        rc = watch_start(&a->slots, &a->notes, &a->watch, e);
-    if (rc == 0)
-        rc = shipper_start(&a->link, &a->notes, &a->shipper, e);
-    if (rc != 0)
-        return rc;
+    a->master = (struct master_endpoint){a->master_url, a->token, a->o->ca_file};
+    int err = master_poll_open(&a->master, a->id, &a->poll, e);
+    if (err)
+        return err;
+    a->inbox.box = mailbox_new(INBOX_MAX);
+    a->inbox.wake = master_poll_wake;
+    a->inbox.wake_ctx = a->poll;
+    err = file_worker_start(&a->master, &a->inbox, &a->file_worker, e);
+    if (!err && a->slots.cuda)
+        err = gpu_monitor_start(&a->slots, &a->inbox, &a->gpu_monitor, e);
+    if (!err)
+        err = shipper_start(&a->master, &a->inbox, &a->shipper, e);
+    if (err)
+        return err;
     const struct tasks_options options = {
         .work_dir = a->work_dir,
         .agent_id = a->id,
         .token_file = a->token_file,
         .slots = &a->slots,
-        .worker = a->worker,
+        .file_worker = a->file_worker,
         .shipper = a->shipper,
     };
     return tasks_open(&options, &a->tasks, e);
 }
 
-static int start(struct agent *a, struct error *e)
+static int agent_start(struct agent_daemon *a, struct error *e)
 {
-    int rc = name_agent(a, e);
-    if (rc == 0)
-        rc = read_master_url(a, e);
-    if (rc == 0)
-        rc = read_token(a, e);
-    if (rc == 0)
-        rc = hold_work_dir(a, e);
-    if (rc == 0)
-        rc = slots_find(&a->slots, a->o->slots, a->o->gpus, e);
-    if (rc == 0)
-        rc = catch_signals(a, e);
-    return rc == 0 ? start_rooms(a, e) : rc;
+    int err = set_agent_names(a, e);
+    if (!err)
+        err = read_master_url(a, e);
+    if (!err)
+        err = read_token(a, e);
+    if (!err)
+        err = open_work_dir(a, e);
+    if (!err)
+        err = slots_find(&a->slots, a->o->slots, a->o->gpus, e);
+    if (!err)
+        err = catch_signals(a, e);
+    return err ? err : start_threads(a, e);
 }
 
-static void end(struct agent *a)
+static void agent_end(struct agent_daemon *a)
 {
-    if (a->notes.box)
-        mailbox_close(a->notes.box);
-    watch_stop(a->watch);
-    worker_stop(a->worker);
+    if (a->inbox.box)
+        mailbox_close(a->inbox.box);
+    gpu_monitor_stop(a->gpu_monitor);
+    file_worker_stop(a->file_worker);
     shipper_stop(a->shipper);
-    struct note *note;
-    while (a->notes.box && (note = notes_take(&a->notes)))
-        note_free(note);
-    mailbox_free(a->notes.box);
+    struct inbox_message *message;
+    while (a->inbox.box && (message = inbox_receive(&a->inbox)))
+        inbox_message_free(message);
+    mailbox_free(a->inbox.box);
     tasks_close(a->tasks);
-    sync_close(a->sync);
-    json_decref(a->use);
+    master_poll_close(a->poll);
+    json_decref(a->usage);
     slots_free(&a->slots);
     if (a->signal_fd >= 0)
         close(a->signal_fd);
@@ -470,15 +472,16 @@ static void end(struct agent *a)
 
 int agent_run(const struct agent_options *options, struct error *e)
 {
-    struct agent a = {.o = options, .signal_fd = -1, .work_lock = -1, .seen = -1, .link_state = 1};
-    int rc = start(&a, e);
-    if (rc == 0) {
+    struct agent_daemon a = {
+        .o = options, .signal_fd = -1, .work_lock = -1, .seen = -1, .link_state = 1};
+    int err = agent_start(&a, e);
+    if (!err) {
         log_info("agent started", "agent=%s slots=%zu type=%s pool=%s", a.id, a.slots.count,
                  a.slots.cuda ? "CUDA" : "CPU", options->pool);
-        rc = loop(&a, e);
-        log_info("agent stops; its tasks go on and are taken up by the next start", "agent=%s",
-                 a.id);
+        err = agent_loop(&a, e);
+        log_info("agent stopped; its tasks keep running until the next start recovers them",
+                 "agent=%s", a.id);
     }
-    end(&a);
-    return rc;
+    agent_end(&a);
+    return err;
 }

@@ -1,10 +1,10 @@
-// The agent: one event loop that keeps the tasks of this machine as the master wants them.
+// The agent: an event loop that makes the tasks of this machine match the master's desired state.
 //
-//   sync answer -> desired set -> reconcile -> actions -> supervisors
-//   supervisors -> observed set -> sync request
+//   master's response -> desired state -> reconcile -> actions -> supervisors
+//   supervisors -> observed state -> request to the master
 //
-// Threads beside it: the log shipper, a worker for files, and with GPUs a watch of them. They send
-// notes to the loop.
+// Other threads ship logs, fetch and remove files, and monitor GPUs if there are any. They send
+// messages to the loop's inbox.
 #ifndef MUSTER_AGENT_AGENT_H
 #define MUSTER_AGENT_AGENT_H
 
@@ -15,18 +15,18 @@
 struct agent_options {
     const char *master;     // http://host:port
     const char *token_file; // the agent token
-    const char *ca_file;    // NULL: the system's authorities alone
+    const char *ca_file;    // NULL: only the system's authorities
     const char *work_dir;
     const char *id;      // NULL: the host's name
     const char *pool;    // resource pool
-    const char *rack;    // its neighbours share a fast network; NULL: not known
-    const char *address; // as other machines reach this one; NULL: found out
-    long long slots;     // CPU slots; 0: by what is there
-    bool gpus;           // look for GPUs
+    const char *rack;    // agents of one rack share a fast network; NULL: unknown
+    const char *address; // at which other machines reach this one; NULL: detected
+    long long slots;     // CPU slots; 0: use the GPUs or all cores
+    bool gpus;           // detect GPUs
 };
 
-// Runs until SIGTERM or SIGINT (0), or an error that waiting cannot mend: a wrong token, a work
-// folder that cannot be used or is another agent's. The tasks go on in any case.
+// Runs until SIGTERM or SIGINT (0), or until an error that a retry cannot fix: a wrong token, or a
+// work folder that cannot be used or belongs to another agent. The tasks keep running in any case.
 int agent_run(const struct agent_options *options, struct error *e);
 
 #endif

@@ -4,43 +4,44 @@
 
 #include "base/arena.h"
 
-static void send(struct notes *n, const struct note *filled)
+static void send_message(struct inbox *inbox, const struct inbox_message *content)
 {
-    struct note *note = xcalloc(1, sizeof *note);
-    *note = *filled;
-    if (mailbox_send_wait(n->box, note) != 0)
-        note_free(note); // the loop has ended
+    struct inbox_message *message = xcalloc(1, sizeof *message);
+    *message = *content;
+    if (mailbox_send_wait(inbox->box, message))
+        inbox_message_free(message); // the loop has ended
     else
-        n->wake(n->wake_ctx);
+        inbox->wake(inbox->wake_ctx);
 }
 
-void notes_send(struct notes *n, enum note_kind kind, const char *id, const struct error *error)
+void inbox_send(struct inbox *inbox, enum inbox_message_kind kind, const char *id,
+                const struct error *error)
 {
-    struct note note = {.kind = kind, .id = xstrdup(id)};
+    struct inbox_message message = {.kind = kind, .id = xstrdup(id)};
     if (error)
-        note.error = *error;
-    send(n, &note);
+        message.error = *error;
+    send_message(inbox, &message);
 }
 
-void notes_fault(struct notes *n, size_t slot, long long xid)
+void inbox_send_fault(struct inbox *inbox, size_t slot, long long xid)
 {
-    send(n, &(struct note){.kind = NOTE_FAULT, .slot = slot, .xid = xid});
+    send_message(inbox, &(struct inbox_message){.kind = INBOX_FAULT, .slot = slot, .xid = xid});
 }
 
-void notes_use(struct notes *n, json_t *use)
+void inbox_send_usage(struct inbox *inbox, json_t *usage)
 {
-    send(n, &(struct note){.kind = NOTE_USE, .use = use});
+    send_message(inbox, &(struct inbox_message){.kind = INBOX_USAGE, .usage = usage});
 }
 
-struct note *notes_take(struct notes *n)
+struct inbox_message *inbox_receive(struct inbox *inbox)
 {
-    void *note = NULL;
-    return mailbox_receive(n->box, &note, 1, 0) == 1 ? note : NULL;
+    void *message = NULL;
+    return mailbox_receive(inbox->box, &message, 1, 0) == 1 ? message : NULL;
 }
 
-void note_free(struct note *note)
+void inbox_message_free(struct inbox_message *message)
 {
-    json_decref(note->use);
-    free(note->id);
-    free(note);
+    json_decref(message->usage);
+    free(message->id);
+    free(message);
 }

@@ -1,5 +1,5 @@
-// Notes from the agent's threads to its event loop: a mailbox that wakes the loop. Any thread
-// sends, the loop receives.
+// The inbox of the agent's event loop: a mailbox whose messages wake the loop. Any thread sends;
+// only the loop receives.
 #ifndef MUSTER_AGENT_INBOX_H
 #define MUSTER_AGENT_INBOX_H
 
@@ -8,32 +8,33 @@
 #include "base/error.h"
 #include "base/os/mailbox.h"
 
-enum note_kind {
-    NOTE_FETCHED, // the working folder of `id` is ready, or not: error
-    NOTE_SHIPPED, // every log line of `id` is with the master
-    NOTE_FAULT,   // `slot` has met with `xid`
-    NOTE_USE,     // `use` is how much the slots are used
+enum inbox_message_kind {
+    INBOX_FETCHED, // the files of task `id` were fetched, or `error` says why not
+    INBOX_SHIPPED, // the master has every log line of task `id`
+    INBOX_FAULT,   // `slot` has reported `xid`
+    INBOX_USAGE,   // `usage` is a new sample of all slots
 };
 
-struct note {
-    enum note_kind kind;
-    char *id;
-    struct error error; // code 0: well
+struct inbox_message {
+    enum inbox_message_kind kind;
+    char *id;           // of a task (its allocation)
+    struct error error; // code 0: success
     size_t slot;
     long long xid;
-    json_t *use; // {group, time, slots: [{name: value} or null]}
+    json_t *usage; // {group, time, slots: [{name: value} or null]}
 };
 
-struct notes {
+struct inbox {
     struct mailbox *box;
     void (*wake)(void *ctx); // any thread
     void *wake_ctx;
 };
 
-void notes_send(struct notes *n, enum note_kind kind, const char *id, const struct error *error);
-void notes_fault(struct notes *n, size_t slot, long long xid);
-void notes_use(struct notes *n, json_t *use); // takes it
-struct note *notes_take(struct notes *n);     // NULL: none; note_free() it
-void note_free(struct note *note);
+void inbox_send(struct inbox *inbox, enum inbox_message_kind kind, const char *id,
+                const struct error *error);
+void inbox_send_fault(struct inbox *inbox, size_t slot, long long xid);
+void inbox_send_usage(struct inbox *inbox, json_t *usage); // takes ownership
+struct inbox_message *inbox_receive(struct inbox *inbox);  // NULL: empty; inbox_message_free() it
+void inbox_message_free(struct inbox_message *message);
 
 #endif

@@ -1,7 +1,7 @@
 #include "agent/master_client.h"
 
-int link_open(const struct master_link *master, int timeout_s, const atomic_bool *stop,
-              struct client **out, struct error *e)
+int master_client_open(const struct master_endpoint *master, int timeout_s, const atomic_bool *stop,
+                       struct client **out, struct error *e)
 {
     const struct client_options options = {
         .url = master->url,

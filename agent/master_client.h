@@ -1,4 +1,4 @@
-// The way to the master, for the agent's threads. Read-only after the start.
+// HTTP clients of the master for the agent's threads. The endpoint is constant after the start.
 #ifndef MUSTER_AGENT_MASTER_CLIENT_H
 #define MUSTER_AGENT_MASTER_CLIENT_H
 
@@ -7,13 +7,13 @@
 #include "api/client.h"
 #include "base/error.h"
 
-struct master_link {
+struct master_endpoint {
     const char *url, *token;
-    const char *ca_file; // NULL: the system's authorities alone
+    const char *ca_file; // NULL: only the system's authorities
 };
 
-// A client with the agent's token; its calls end within a second after *stop is set.
-int link_open(const struct master_link *master, int timeout_s, const atomic_bool *stop,
-              struct client **out, struct error *e);
+// Opens a client with the agent's token. Its calls end within a second after *stop is set.
+int master_client_open(const struct master_endpoint *master, int timeout_s, const atomic_bool *stop,
+                       struct client **out, struct error *e);
 
 #endif

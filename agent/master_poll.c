@@ -15,177 +15,178 @@
 
 enum {
     CONNECT_TIMEOUT_MS = 5000,
-    // The master parks a call for 4 s; an agent that is silent for 10 s counts as lost, so waiting
-    // longer for an answer helps nobody.
+    // The master holds a call for 4 p. An agent that is silent for 10 p counts as lost, so there is
+    // no use in waiting longer.
     CALL_TIMEOUT_MS = 9000,
 };
 
-struct sync {
+struct master_poll {
     CURLM *multi;
     CURL *easy;
     struct curl_slist *headers;
     char *url;
     char *request;
     struct buf answer;
-    bool posted;
+    bool pending;
     char detail[CURL_ERROR_SIZE];
 };
 
-static size_t on_data(char *bytes, size_t size, size_t count, void *ctx)
+static size_t append_answer(char *bytes, size_t size, size_t count, void *ctx)
 {
-    struct sync *s = ctx;
-    return buf_append(&s->answer, bytes, size * count) == 0 ? size * count : 0;
+    struct master_poll *p = ctx;
+    return buf_append(&p->answer, bytes, size * count) == 0 ? size * count : 0;
 }
 
-static void add_header(struct sync *s, const char *line)
+static void add_header(struct master_poll *p, const char *line)
 {
-    s->headers = curl_slist_append(s->headers, line);
-    must(s->headers);
+    p->headers = curl_slist_append(p->headers, line);
+    must(p->headers);
 }
 
-static void set_options(struct sync *s, const struct master_link *master)
+static void set_options(struct master_poll *p, const struct master_endpoint *master)
 {
-    CURL *h = s->easy;
-    curl_easy_setopt(h, CURLOPT_URL, s->url);
+    CURL *h = p->easy;
+    curl_easy_setopt(h, CURLOPT_URL, p->url);
     curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(h, CURLOPT_NOPROXY, "localhost,127.0.0.1,::1");
     curl_easy_setopt(h, CURLOPT_USERAGENT, "muster-agent/" MUSTER_VERSION);
     curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
     curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, (long)CALL_TIMEOUT_MS);
-    curl_easy_setopt(h, CURLOPT_HTTPHEADER, s->headers);
-    curl_easy_setopt(h, CURLOPT_ERRORBUFFER, s->detail);
-    curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_data);
-    curl_easy_setopt(h, CURLOPT_WRITEDATA, s);
+    curl_easy_setopt(h, CURLOPT_HTTPHEADER, p->headers);
+    curl_easy_setopt(h, CURLOPT_ERRORBUFFER, p->detail);
+    curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, append_answer);
+    curl_easy_setopt(h, CURLOPT_WRITEDATA, p);
     if (master->ca_file)
         curl_easy_setopt(h, CURLOPT_CAINFO, master->ca_file);
 }
 
-int sync_open(const struct master_link *master, const char *agent_id, struct sync **out,
-              struct error *e)
+int master_poll_open(const struct master_endpoint *master, const char *agent_id,
+                     struct master_poll **out, struct error *e)
 {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return error_set(e, ERR_INTERNAL, "cannot start libcurl");
-    struct sync *s = xcalloc(1, sizeof *s);
+        return error_set(e, ERR_INTERNAL, "cannot initialize libcurl");
+    struct master_poll *p = xcalloc(1, sizeof *p);
     char *id = client_escape(agent_id);
     char *bearer = xasprintf("Authorization: Bearer %s", master->token);
-    buf_init(&s->answer, LIMIT_BODY);
-    s->multi = curl_multi_init();
-    s->easy = curl_easy_init();
-    must(s->multi && s->easy);
-    s->url = xasprintf("%s/api/v1/agents/%s/sync", master->url, id);
-    add_header(s, "Content-Type: application/json");
-    add_header(s, "Expect:"); // no round trip before the body
-    add_header(s, bearer);
-    set_options(s, master);
+    buf_init(&p->answer, LIMIT_BODY);
+    p->multi = curl_multi_init();
+    p->easy = curl_easy_init();
+    must(p->multi && p->easy);
+    p->url = xasprintf("%s/api/v1/agents/%s/sync", master->url, id);
+    add_header(p, "Content-Type: application/json");
+    add_header(p, "Expect:"); // saves a round trip before the body
+    add_header(p, bearer);
+    set_options(p, master);
     free(bearer);
     free(id);
-    *out = s;
+    *out = p;
     return 0;
 }
 
-static void end_call(struct sync *s)
+static void poll_end_call(struct master_poll *p)
 {
-    if (s->posted)
-        curl_multi_remove_handle(s->multi, s->easy);
-    s->posted = false;
-    free(s->request);
-    s->request = NULL;
+    if (p->pending)
+        curl_multi_remove_handle(p->multi, p->easy);
+    p->pending = false;
+    free(p->request);
+    p->request = NULL;
 }
 
-void sync_close(struct sync *s)
+void master_poll_close(struct master_poll *p)
 {
-    if (!s)
+    if (!p)
         return;
-    end_call(s);
-    curl_easy_cleanup(s->easy);
-    curl_multi_cleanup(s->multi);
-    curl_slist_free_all(s->headers);
-    buf_free(&s->answer);
-    free(s->url);
-    free(s);
+    poll_end_call(p);
+    curl_easy_cleanup(p->easy);
+    curl_multi_cleanup(p->multi);
+    curl_slist_free_all(p->headers);
+    buf_free(&p->answer);
+    free(p->url);
+    free(p);
 }
 
-void sync_post(struct sync *s, json_t *body)
+void master_poll_send(struct master_poll *p, json_t *body)
 {
-    end_call(s);
-    buf_reset(&s->answer);
-    s->detail[0] = '\0';
-    s->request = json_text(body);
+    poll_end_call(p);
+    buf_reset(&p->answer);
+    p->detail[0] = '\0';
+    p->request = json_text(body);
     json_decref(body);
-    curl_easy_setopt(s->easy, CURLOPT_POSTFIELDS, s->request);
-    curl_easy_setopt(s->easy, CURLOPT_POSTFIELDSIZE, (long)strlen(s->request));
-    must(curl_multi_add_handle(s->multi, s->easy) == CURLM_OK);
-    s->posted = true;
+    curl_easy_setopt(p->easy, CURLOPT_POSTFIELDS, p->request);
+    curl_easy_setopt(p->easy, CURLOPT_POSTFIELDSIZE, (long)strlen(p->request));
+    must(curl_multi_add_handle(p->multi, p->easy) == CURLM_OK);
+    p->pending = true;
     int running = 0;
-    curl_multi_perform(s->multi, &running);
+    curl_multi_perform(p->multi, &running);
 }
 
-bool sync_is_posted(const struct sync *s)
+bool master_poll_is_pending(const struct master_poll *p)
 {
-    return s->posted;
+    return p->pending;
 }
 
-void sync_wait(struct sync *s, struct curl_waitfd *fds, unsigned count, int timeout_ms)
+void master_poll_wait(struct master_poll *p, struct curl_waitfd *fds, unsigned count,
+                      int timeout_ms)
 {
     int running = 0;
-    curl_multi_poll(s->multi, fds, count, timeout_ms, NULL);
-    curl_multi_perform(s->multi, &running);
+    curl_multi_poll(p->multi, fds, count, timeout_ms, NULL);
+    curl_multi_perform(p->multi, &running);
 }
 
-void sync_wake(void *sync)
+void master_poll_wake(void *poll)
 {
-    struct sync *s = sync;
-    curl_multi_wakeup(s->multi);
+    struct master_poll *p = poll;
+    curl_multi_wakeup(p->multi);
 }
 
-static int transport_error(const struct sync *s, CURLcode code, struct error *e)
+static int transport_error(const struct master_poll *p, CURLcode code, struct error *e)
 {
-    const char *detail = s->detail[0] ? s->detail : curl_easy_strerror(code);
+    const char *detail = p->detail[0] ? p->detail : curl_easy_strerror(code);
     if (code == CURLE_OPERATION_TIMEDOUT)
-        return error_set(e, ERR_TIMEOUT, "%s: %s", s->url, detail);
-    if (code == CURLE_WRITE_ERROR && s->answer.err)
-        return error_set(e, ERR_PEER, "%s: the answer is too large", s->url);
-    return error_set(e, ERR_UNAVAILABLE, "%s: %s", s->url, detail);
+        return error_set(e, ERR_TIMEOUT, "%s: %s", p->url, detail);
+    if (code == CURLE_WRITE_ERROR && p->answer.err)
+        return error_set(e, ERR_PEER, "%s: the answer is too large", p->url);
+    return error_set(e, ERR_UNAVAILABLE, "%s: %s", p->url, detail);
 }
 
-static int status_error(const struct sync *s, long status, struct error *e)
+static int status_error(const struct master_poll *p, long status, struct error *e)
 {
-    json_t *answer = json_loadb(buf_str(&s->answer), s->answer.len, 0, NULL);
+    json_t *answer = json_loadb(buf_str(&p->answer), p->answer.len, 0, NULL);
     const char *text = jget_string(jget(answer, "error"), "error", NULL);
     if (!text)
         text = jget_string(answer, "message", "no reason given");
-    int rc = error_set(e, err_from_http((int)status), "%s: HTTP %ld: %s", s->url, status, text);
+    int err = error_set(e, err_from_http((int)status), "%s: HTTP %ld: %s", p->url, status, text);
     json_decref(answer);
-    return rc;
+    return err;
 }
 
-static int read_result(struct sync *s, CURLcode code, json_t **answer, struct error *e)
+static int read_result(struct master_poll *p, CURLcode code, json_t **answer, struct error *e)
 {
     long status = 0;
-    curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(p->easy, CURLINFO_RESPONSE_CODE, &status);
     if (code != CURLE_OK)
-        return transport_error(s, code, e);
+        return transport_error(p, code, e);
     if (status < 200 || status > 299)
-        return status_error(s, status, e);
-    int rc = json_parse(buf_str(&s->answer), s->answer.len, "the master's answer", answer, e);
-    return rc == 0 ? 1 : error_set(e, ERR_PEER, "%s: %s", s->url, e->text);
+        return status_error(p, status, e);
+    int err = json_parse(buf_str(&p->answer), p->answer.len, "the master'p answer", answer, e);
+    return err ? error_set(e, ERR_PEER, "%s: %s", p->url, e->text) : 1;
 }
 
-int sync_result(struct sync *s, json_t **answer, struct error *e)
+int master_poll_result(struct master_poll *p, json_t **answer, struct error *e)
 {
     int left = 0;
-    CURLMsg *message = curl_multi_info_read(s->multi, &left);
+    CURLMsg *message = curl_multi_info_read(p->multi, &left);
     if (!message || message->msg != CURLMSG_DONE)
         return 0;
     CURLcode code = message->data.result;
-    int rc = read_result(s, code, answer, e);
-    end_call(s);
-    return rc;
+    int err = read_result(p, code, answer, e);
+    poll_end_call(p);
+    return err;
 }
 
-// A datagram socket that is connected sends nothing, but has the local address of the way there.
-static void address_towards(const struct addrinfo *to, char *out, size_t cap)
+// Connecting a datagram socket sends nothing, but gives it the local address of the route.
+static void find_local_address(const struct addrinfo *to, char *out, size_t cap)
 {
     struct sockaddr_storage local;
     socklen_t len = sizeof local;
@@ -200,17 +201,17 @@ static void address_towards(const struct addrinfo *to, char *out, size_t cap)
     close(fd);
 }
 
-void sync_local_address(const struct sync *s, char *out, size_t cap)
+void master_poll_local_address(const struct master_poll *p, char *out, size_t cap)
 {
     CURLU *url = curl_url();
     char *host = NULL;
     struct addrinfo *found = NULL;
     const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM};
     out[0] = '\0';
-    if (url && curl_url_set(url, CURLUPART_URL, s->url, 0) == CURLUE_OK &&
+    if (url && curl_url_set(url, CURLUPART_URL, p->url, 0) == CURLUE_OK &&
         curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
         getaddrinfo(host, "9", &hints, &found) == 0)
-        address_towards(found, out, cap);
+        find_local_address(found, out, cap);
     if (found)
         freeaddrinfo(found);
     curl_free(host);

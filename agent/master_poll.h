@@ -1,6 +1,6 @@
-// The long-poll with the master, without a thread: one call at a time, which the event loop may
-// drop and start anew at any moment. Belongs to the loop's thread; sync_wake() may be called by
-// any.
+// The long-poll with the master: one call at a time, which the event loop may cancel and repeat at
+// any moment. It has no thread of its own and belongs to the loop's thread. Any thread may call
+// master_poll_wake().
 #ifndef MUSTER_AGENT_MASTER_POLL_H
 #define MUSTER_AGENT_MASTER_POLL_H
 
@@ -11,27 +11,28 @@
 #include "agent/master_client.h"
 #include "base/error.h"
 
-struct sync; // opaque
+struct master_poll; // opaque
 
-int sync_open(const struct master_link *master, const char *agent_id, struct sync **out,
-              struct error *e);
-void sync_close(struct sync *s); // drops the call
+int master_poll_open(const struct master_endpoint *master, const char *agent_id,
+                     struct master_poll **out, struct error *e);
+void master_poll_close(struct master_poll *s); // cancels the call
 
-// Posts `body` (taken over), dropping the call under way.
-void sync_post(struct sync *s, json_t *body);
-bool sync_is_posted(const struct sync *s); // a call is under way
+// Cancels the present call, if any, and posts `body`. Takes ownership of `body`.
+void master_poll_send(struct master_poll *s, json_t *body);
+bool master_poll_is_pending(const struct master_poll *s); // a call is in progress
 
-// Waits until something happens to the call, on one of `fds`, by sync_wake(), or `timeout_ms` pass.
-void sync_wait(struct sync *s, struct curl_waitfd *fds, unsigned count, int timeout_ms);
-void sync_wake(void *sync);
+// Waits for an event of the call or of `fds`, for master_poll_wake(), or for `timeout_ms`.
+void master_poll_wait(struct master_poll *s, struct curl_waitfd *fds, unsigned count,
+                      int timeout_ms);
+void master_poll_wake(void *poll);
 
-// 1: the call has ended with the answer in *answer (the caller's); 0: still under way, or none;
-// negative: it has failed, *e says how: ERR_AUTH and ERR_FORBIDDEN (the token), ERR_CONFLICT
-// (another agent of this id), ERR_UNAVAILABLE (nobody there), ERR_TIMEOUT, ERR_PEER, ..
-int sync_result(struct sync *s, json_t **answer, struct error *e);
+// 1: the call has ended, and the caller owns *answer. 0: there is no call, or it is in progress.
+// Negative: the call has failed: ERR_AUTH or ERR_FORBIDDEN (the token), ERR_CONFLICT (another agent
+// with this id), ERR_UNAVAILABLE (no connection), ERR_TIMEOUT, ERR_PEER and others.
+int master_poll_result(struct master_poll *s, json_t **answer, struct error *e);
 
-// The address of this machine on the way to the master, as other machines of the cluster should
-// reach it; "" while it is not known. Into out.
-void sync_local_address(const struct sync *s, char *out, size_t cap);
+// Writes the local address of the route to the master, at which other machines of the cluster reach
+// this one, to `out`; "" if it is unknown.
+void master_poll_local_address(const struct master_poll *s, char *out, size_t cap);
 
 #endif

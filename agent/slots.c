@@ -12,7 +12,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 
-enum { AGAIN_US = 60 * 1000 * 1000 };
+enum { REPEATED_FAULT_US = 60 * 1000 * 1000 };
 
 static long long usable_cores(void)
 {
@@ -23,7 +23,7 @@ static long long usable_cores(void)
     return online > 0 ? online : 1;
 }
 
-static void cpu_model(char *out, size_t cap)
+static void read_cpu_model(char *out, size_t cap)
 {
     char line[512];
     FILE *f = fopen("/proc/cpuinfo", "re");
@@ -40,15 +40,15 @@ static void cpu_model(char *out, size_t cap)
         fclose(f);
 }
 
-static void find_cpu_shares(struct slots *s, long long count)
+static void make_cpu_slots(struct slots *s, long long count)
 {
     char model[128];
     int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    cpu_model(model, sizeof model);
+    read_cpu_model(model, sizeof model);
     s->count = (size_t)count;
     s->items = xcalloc(s->count, sizeof *s->items);
     for (size_t i = 0; i < s->count; i++) {
-        struct slot *slot = &s->items[i];
+        struct agent_slot *slot = &s->items[i];
         snprintf(slot->name, sizeof slot->name, "%s", model);
         snprintf(slot->uuid, sizeof slot->uuid, "cpu-%zu", i);
         slot->memory = memory / (int64_t)count;
@@ -59,13 +59,13 @@ int slots_find(struct slots *s, long long cpu_slots, bool gpus, struct error *e)
 {
     *s = (struct slots){0};
     if (cpu_slots == 0 && gpus) {
-        int rc = slots_find_gpus(s, "libnvidia-ml.so.1", e);
-        if (rc != ERR_NOT_FOUND)
-            return rc;
+        int err = slots_find_gpus(s, "libnvidia-ml.so.1", e);
+        if (err != ERR_NOT_FOUND)
+            return err;
     }
     if (cpu_slots == 0)
         cpu_slots = usable_cores();
-    find_cpu_shares(s, cpu_slots < LIMIT_SLOTS_PER_AGENT ? cpu_slots : LIMIT_SLOTS_PER_AGENT);
+    make_cpu_slots(s, cpu_slots < LIMIT_SLOTS_PER_AGENT ? cpu_slots : LIMIT_SLOTS_PER_AGENT);
     return 0;
 }
 
@@ -78,32 +78,32 @@ void slots_free(struct slots *s)
 
 // --- faults --------------------------------------------------------------------------------------
 
-bool slot_strike(struct slot *slot, const struct slot_fault *fault)
+bool slot_report_fault(struct agent_slot *slot, const struct slot_fault *fault)
 {
     const struct slot_fault *old = &slot->fault;
     bool same = old->grade == fault->grade && strcmp(old->reason, fault->reason) == 0;
-    if (fault->grade < old->grade || (same && fault->at < old->at + AGAIN_US))
+    if (fault->grade < old->grade || (same && fault->at < old->at + REPEATED_FAULT_US))
         return false;
     slot->fault = *fault;
     return true;
 }
 
-bool slot_strike_xid(struct slot *slot, long long xid, int64_t wall)
+bool slot_report_xid(struct agent_slot *slot, long long xid, int64_t wall)
 {
     struct slot_fault fault = {.at = wall};
-    const char *words = xid_words(xid, &fault.grade);
-    snprintf(fault.reason, sizeof fault.reason, "Xid %lld, %s", xid, words);
-    return slot_strike(slot, &fault);
+    const char *text = xid_describe(xid, &fault.grade);
+    snprintf(fault.reason, sizeof fault.reason, "Xid %lld, %s", xid, text);
+    return slot_report_fault(slot, &fault);
 }
 
-// --- which lie near each other -------------------------------------------------------------------
+// --- nearness ------------------------------------------------------------------------------------
 
-static void spread(const bool *near, size_t count, size_t from, int number, int *group)
+static void mark_group(const bool *near, size_t count, size_t from, int number, int *group)
 {
     group[from] = number;
     for (size_t i = 0; i < count; i++)
         if (group[i] < 0 && i != from && near[from * count + i])
-            spread(near, count, i, number, group);
+            mark_group(near, count, i, number, group);
 }
 
 void slots_group(const bool *near, size_t count, int *group)
@@ -114,26 +114,26 @@ void slots_group(const bool *near, size_t count, int *group)
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < count && group[i] < 0; k++)
             if (k != i && near[i * count + k])
-                spread(near, count, i, next++, group);
+                mark_group(near, count, i, next++, group);
 }
 
-// --- for the master ------------------------------------------------------------------------------
+// --- JSON ----------------------------------------------------------------------------------------
 
-static void put(json_t *to, const char *key, json_t *value)
+static void set_member(json_t *to, const char *key, json_t *value)
 {
     must(json_object_set_new(to, key, value) == 0);
 }
 
-static void put_gpu(json_t *to, const struct slot_gpu *gpu)
+static void add_gpu_fields(json_t *to, const struct slot_gpu *gpu)
 {
     if (gpu->bus_id[0])
-        put(to, "pciBusId", json_string(gpu->bus_id));
+        set_member(to, "pciBusId", json_string(gpu->bus_id));
     if (gpu->driver[0])
-        put(to, "driver", json_string(gpu->driver));
+        set_member(to, "driver", json_string(gpu->driver));
     if (gpu->nvlink >= 0)
-        put(to, "nvlinkGroup", json_integer(gpu->nvlink));
+        set_member(to, "nvlinkGroup", json_integer(gpu->nvlink));
     if (gpu->numa >= 0)
-        put(to, "numaGroup", json_integer(gpu->numa));
+        set_member(to, "numaGroup", json_integer(gpu->numa));
 }
 
 static json_t *fault_json(const struct slot_fault *fault)
@@ -142,7 +142,7 @@ static json_t *fault_json(const struct slot_fault *fault)
     json_t *json =
         json_pack("{s:s, s:s}", "grade", fault_grade_names[fault->grade], "reason", fault->reason);
     if (fault->at)
-        put(json, "time", json_string(clock_format(fault->at, time)));
+        set_member(json, "time", json_string(clock_format(fault->at, time)));
     return json;
 }
 
@@ -150,15 +150,15 @@ json_t *slots_json(const struct slots *s)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < s->count; i++) {
-        const struct slot *slot = &s->items[i];
+        const struct agent_slot *slot = &s->items[i];
         json_t *one = json_pack("{s:I, s:s, s:s, s:s, s:I}", "id", (json_int_t)i, "type",
                                 s->cuda ? "CUDA" : "CPU", "name", slot->name, "uuid", slot->uuid,
                                 "memory", (json_int_t)slot->memory);
         must(one && json_array_append_new(list, one) == 0);
         if (s->cuda)
-            put_gpu(one, &slot->gpu);
+            add_gpu_fields(one, &slot->gpu);
         if (slot->fault.grade != FAULT_NONE)
-            put(one, "fault", fault_json(&slot->fault));
+            set_member(one, "fault", fault_json(&slot->fault));
     }
     return list;
 }

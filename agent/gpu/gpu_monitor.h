@@ -1,6 +1,6 @@
-// The GPU watch: a thread that waits for what the driver says has gone wrong with a GPU, and looks
-// every ten seconds at how much the GPUs are used. It tells both by notes (NOTE_FAULT, NOTE_USE),
-// and alone calls the driver after the start: a GPU in trouble may keep a call for long.
+// The GPU monitor: a thread that waits for the driver's reports of GPU faults and samples the use
+// of the GPUs every ten seconds. It sends both to the inbox (INBOX_FAULT, INBOX_USAGE). After the
+// start only this thread calls the driver, because a faulty GPU may block a call for long.
 #ifndef MUSTER_AGENT_GPU_GPU_MONITOR_H
 #define MUSTER_AGENT_GPU_GPU_MONITOR_H
 
@@ -8,11 +8,12 @@
 #include "agent/slots.h"
 #include "base/error.h"
 
-struct watch; // opaque
+struct gpu_monitor; // opaque
 
-// The slots are GPUs and outlive it.
-int watch_start(const struct slots *slots, struct notes *notes, struct watch **out,
-                struct error *e);
-void watch_stop(struct watch *w); // within half a second, joins; NULL is fine
+// The slots are GPUs and outlive the monitor.
+int gpu_monitor_start(const struct slots *slots, struct inbox *inbox, struct gpu_monitor **out,
+                      struct error *e);
+void gpu_monitor_stop(
+    struct gpu_monitor *m); // waits for the thread, up to half a second; NULL is fine
 
 #endif

@@ -16,12 +16,12 @@ _Static_assert(sizeof(struct nvml_event) == 32, "nvmlEventData_t");
         offsetof(struct nvml, member), name                                                        \
     }
 
-struct symbol {
-    size_t at; // of a pointer in struct nvml
+struct nvml_symbol {
+    size_t at; // offset of the pointer in struct nvml
     const char *name;
 };
 
-static const struct symbol needed[] = {
+static const struct nvml_symbol required[] = {
     SYMBOL(init, "nvmlInit_v2"),
     SYMBOL(shutdown, "nvmlShutdown"),
     SYMBOL(error_text, "nvmlErrorString"),
@@ -32,7 +32,7 @@ static const struct symbol needed[] = {
     SYMBOL(memory, "nvmlDeviceGetMemoryInfo"),
 };
 
-static const struct symbol wanted[] = {
+static const struct nvml_symbol optional[] = {
     SYMBOL(driver_version, "nvmlSystemGetDriverVersion"),
     SYMBOL(pci, "nvmlDeviceGetPciInfo_v3"),
     SYMBOL(mig_mode, "nvmlDeviceGetMigMode"),
@@ -51,37 +51,37 @@ static const struct symbol wanted[] = {
     SYMBOL(events_free, "nvmlEventSetFree"),
 };
 
-// POSIX has dlsym's result read as a function pointer this way.
-static void *resolve(struct nvml *n, const struct symbol *s)
+// POSIX requires this conversion of dlsym()'s result to a function pointer.
+static void *resolve_symbol(struct nvml *n, const struct nvml_symbol *s)
 {
     void *symbol = dlsym(n->library, s->name);
     *(void **)((char *)n + s->at) = symbol;
     return symbol;
 }
 
-static int load(struct nvml *n, const char *library, struct error *e)
+static int load_library(struct nvml *n, const char *library, struct error *e)
 {
     n->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (!n->library)
-        return error_set(e, ERR_NOT_FOUND, "no GPU driver: %s", dlerror());
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (!resolve(n, &needed[i]))
+        return error_set(e, ERR_NOT_FOUND, "there is no GPU driver: %s", dlerror());
+    for (size_t i = 0; i < sizeof required / sizeof *required; i++)
+        if (!resolve_symbol(n, &required[i]))
             return error_set(e, ERR_VERSION, "%s has no %s; update the NVIDIA driver", library,
-                             needed[i].name);
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        resolve(n, &wanted[i]);
+                             required[i].name);
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
+        resolve_symbol(n, &optional[i]);
     return 0;
 }
 
 int nvml_explain(const struct nvml *n, const char *what, int code, struct error *e)
 {
     return error_set(e, ERR_IO,
-                     "the NVIDIA driver cannot %s: %s. Try nvidia-smi; --gpus none starts the "
-                     "agent with CPU slots",
+                     "the NVIDIA driver cannot %s: %s. Check it with nvidia-smi; --gpus none "
+                     "starts the agent with CPU slots",
                      what, n->error_text(code));
 }
 
-static void unload(struct nvml *n)
+static void unload_library(struct nvml *n)
 {
     if (n->library)
         dlclose(n->library);
@@ -91,17 +91,17 @@ static void unload(struct nvml *n)
 int nvml_open(const char *library, struct nvml **out, struct error *e)
 {
     struct nvml *n = xcalloc(1, sizeof *n);
-    int rc = load(n, library, e);
-    int code = rc == 0 ? n->init() : NVML_SUCCESS;
+    int err = load_library(n, library, e);
+    int code = err ? NVML_SUCCESS : n->init();
     if (code == NVML_ERROR_DRIVER_NOT_LOADED)
-        rc = error_set(e, ERR_NOT_FOUND, "the NVIDIA driver is not loaded");
+        err = error_set(e, ERR_NOT_FOUND, "the NVIDIA driver is not loaded");
     else if (code != NVML_SUCCESS)
-        rc = nvml_explain(n, "start", code, e);
-    if (rc != 0)
-        unload(n);
+        err = nvml_explain(n, "initialize", code, e);
+    if (err)
+        unload_library(n);
     else
         *out = n;
-    return rc;
+    return err;
 }
 
 void nvml_close(struct nvml *n)
@@ -109,5 +109,5 @@ void nvml_close(struct nvml *n)
     if (!n)
         return;
     n->shutdown();
-    unload(n);
+    unload_library(n);
 }

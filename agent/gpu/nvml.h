@@ -1,7 +1,7 @@
-// The functions of NVIDIA's management library that the agent calls, loaded at run time: the
-// library comes with the driver, so the agent needs neither the CUDA toolkit to be built nor a GPU
-// to run. Declared after NVIDIA's NVML API reference, in the version of each name: what stands here
-// is the library's binary interface. All functions may be called by any thread.
+// The functions of NVML, NVIDIA's management library, that the agent calls. The library comes with
+// the driver and is loaded at run time, so building the agent needs no CUDA toolkit, and running it
+// needs no GPU. The declarations are the binary interface of the named function versions in
+// NVIDIA's NVML API reference. Any thread may call the functions.
 #ifndef MUSTER_AGENT_GPU_NVML_H
 #define MUSTER_AGENT_GPU_NVML_H
 
@@ -17,7 +17,7 @@ enum { // nvmlReturn_t
 
 enum {
     NVML_TEMPERATURE_GPU = 0,        // nvmlTemperatureSensors_t
-    NVML_TOPOLOGY_NODE = 40,         // nvmlGpuTopologyLevel_t: one NUMA node; nearer is less
+    NVML_TOPOLOGY_NODE = 40,         // nvmlGpuTopologyLevel_t: one NUMA node; smaller is nearer
     NVML_P2P_CAPS_INDEX_NVLINK = 2,  // nvmlGpuP2PCapsIndex_t
     NVML_P2P_STATUS_OK = 0,          // nvmlGpuP2PStatus_t
     NVML_EVENT_DOUBLE_BIT_ECC = 0x2, // nvmlEventTypeDoubleBitEccError
@@ -42,7 +42,7 @@ struct nvml_event { // nvmlEventData_t
     void *device;
     unsigned long long type;
     unsigned long long data; // the Xid
-    unsigned gpu_instance;   // of MIG; 0xFFFFFFFF: of no one instance
+    unsigned gpu_instance;   // of MIG; 0xFFFFFFFF: not of a single instance
     unsigned compute_instance;
 };
 
@@ -56,11 +56,11 @@ struct nvml {
     int (*name)(void *device, char *name, unsigned length);
     int (*uuid)(void *device, char *uuid, unsigned length);
     int (*memory)(void *device, struct nvml_memory *memory);
-    // NULL in drivers that are too old for it:
+    // These are NULL if the driver is too old:
     int (*driver_version)(char *version, unsigned length);
     int (*pci)(void *device, struct nvml_pci *pci);
     int (*mig_mode)(void *device, unsigned *current, unsigned *pending);
-    int (*mig_count)(void *device, unsigned *most);
+    int (*mig_count)(void *device, unsigned *limit);
     int (*mig_by_index)(void *device, unsigned index, void **instance);
     int (*mig_gpu_instance)(void *instance, unsigned *id);
     int (*ancestor)(void *one, void *other, int *level);
@@ -76,11 +76,11 @@ struct nvml {
     int (*events_free)(void *set);
 };
 
-// Loads and starts it. ERR_NOT_FOUND: no library, or no driver is loaded.
+// Loads and initializes the library. ERR_NOT_FOUND: no library, or the driver is not loaded.
 int nvml_open(const char *library, struct nvml **out, struct error *e);
 void nvml_close(struct nvml *n); // NULL is fine
 
-// ERR_IO: "the NVIDIA driver cannot WHAT: why", and what to do.
+// Sets ERR_IO: "the NVIDIA driver cannot WHAT: REASON", with advice.
 int nvml_explain(const struct nvml *n, const char *what, int code, struct error *e);
 
 static inline int nvml_is_lost(int code)

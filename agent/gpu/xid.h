@@ -1,22 +1,22 @@
-// NVIDIA's Xid numbers, by which its driver says what has gone wrong with a GPU: in words, and with
-// what follows for the slot. After the "immediate action" of NVIDIA's Xid catalogue: where that is
-// to start the program again the slot stays, where it is to reset the GPU it goes out of use.
+// NVIDIA's Xid numbers, by which the driver reports GPU faults: a description and the consequence
+// for the slot, after the "immediate action" in NVIDIA's Xid catalogue. The slot stays in use where
+// that action is to restart the program, and goes out of use where it is to reset the GPU.
 // Pure; any thread.
 #ifndef MUSTER_AGENT_GPU_XID_H
 #define MUSTER_AGENT_GPU_XID_H
 
 enum fault_grade {
     FAULT_NONE,
-    FAULT_NOTED,  // said in the log of what runs there; the slot stays in use
-    FAULT_DRAINS, // out of use; what runs there is asked to save its work and go elsewhere
-    FAULT_ENDS,   // out of use; what runs there cannot go on, and is ended
+    FAULT_NOTED,  // the slot stays in use; the log of its task mentions the fault
+    FAULT_DRAINS, // the slot goes out of use; its task saves its work and moves
+    FAULT_ENDS,   // the slot goes out of use; its task cannot continue and is ended
 };
 
-extern const char *const fault_grade_names[]; // as the master reads them
+extern const char *const fault_grade_names[]; // the words of the sync request
 
 enum { XID_DOUBLE_BIT_ECC = 48, XID_OFF_THE_BUS = 79 };
 
-// What has happened, without a full stop. Numbers that the table does not have are noted.
-const char *xid_words(long long xid, enum fault_grade *grade);
+// Describes the fault, without a full stop. An unknown number is FAULT_NOTED.
+const char *xid_describe(long long xid, enum fault_grade *grade);
 
 #endif

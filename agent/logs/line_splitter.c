@@ -5,7 +5,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 
-enum { CUT_NOTE = 64, LINE_KEEP = LIMIT_LOG_LINE - CUT_NOTE, RANK_DIGITS = 9 };
+enum { CUT_NOTE = 64, LINE_ROOM = LIMIT_LOG_LINE - CUT_NOTE, RANK_DIGITS = 9 };
 
 void line_splitter_init(struct line_splitter *s)
 {
@@ -18,16 +18,16 @@ void line_splitter_free(struct line_splitter *s)
     buf_free(&s->text);
 }
 
-static void keep(struct line_splitter *s, const char *data, size_t len)
+static void append_line(struct line_splitter *s, const char *data, size_t len)
 {
-    size_t room = s->lost > 0 ? 0 : LINE_KEEP - s->text.len;
-    size_t take = len < room ? len : room;
-    must(buf_append(&s->text, data, take) == 0);
-    s->lost += len - take;
+    size_t room = s->lost > 0 ? 0 : LINE_ROOM - s->text.len;
+    size_t fits = len < room ? len : room;
+    must(buf_append(&s->text, data, fits) == 0);
+    s->lost += len - fits;
 }
 
-// Drops the bytes of a character that the cut went through.
-static size_t whole_characters(const char *text, size_t len)
+// Returns `len` without the bytes of an incomplete last character.
+static size_t trim_partial_character(const char *text, size_t len)
 {
     size_t start = len;
     while (start > 0 && len - start < 3 && ((unsigned char)text[start - 1] & 0xC0) == 0x80)
@@ -35,15 +35,15 @@ static size_t whole_characters(const char *text, size_t len)
     if (start == 0)
         return len;
     unsigned char lead = (unsigned char)text[start - 1];
-    size_t wants = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
-    return len - start + 1 < wants ? start - 1 : len;
+    size_t needed = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+    return len - start + 1 < needed ? start - 1 : len;
 }
 
-static void emit(struct line_splitter *s, line_fn *fn, void *ctx)
+static void emit_line(struct line_splitter *s, line_fn *fn, void *ctx)
 {
     if (s->lost > 0) {
         size_t whole = s->text.len + s->lost;
-        s->text.len = whole_characters(s->text.data, s->text.len);
+        s->text.len = trim_partial_character(s->text.data, s->text.len);
         must(buf_printf(&s->text, " [cut: the line has %zu bytes]", whole) == 0);
     }
     fn(ctx, buf_str(&s->text), s->text.len);
@@ -58,7 +58,7 @@ void line_splitter_feed(struct line_splitter *s, const char *data, size_t len, l
         size_t run = 0;
         while (at + run < len && data[at + run] != '\n' && data[at + run] != '\r')
             run++;
-        keep(s, data + at, run);
+        append_line(s, data + at, run);
         if (run > 0)
             s->after_cr = false;
         at += run;
@@ -68,7 +68,7 @@ void line_splitter_feed(struct line_splitter *s, const char *data, size_t len, l
         bool ended = !cr && s->after_cr;
         bool nothing = cr && s->text.len == 0;
         if (!ended && !nothing)
-            emit(s, fn, ctx);
+            emit_line(s, fn, ctx);
         s->after_cr = cr && !nothing;
     }
 }
@@ -76,11 +76,11 @@ void line_splitter_feed(struct line_splitter *s, const char *data, size_t len, l
 void line_splitter_end(struct line_splitter *s, line_fn *fn, void *ctx)
 {
     if (s->text.len > 0)
-        emit(s, fn, ctx);
+        emit_line(s, fn, ctx);
     s->after_cr = false;
 }
 
-static bool take_word(struct line_view *v, const char *word)
+static bool skip_word(struct parsed_line *v, const char *word)
 {
     size_t len = strlen(word);
     if (v->len < len || memcmp(v->text, word, len) != 0)
@@ -90,32 +90,33 @@ static bool take_word(struct line_view *v, const char *word)
     return true;
 }
 
-static void take_rank(struct line_view *v)
+static void parse_rank(struct parsed_line *v)
 {
-    struct line_view rest = *v;
-    if (!take_word(&rest, "[rank="))
+    struct parsed_line rest = *v;
+    if (!skip_word(&rest, "[rank="))
         return;
     int rank = 0, digits = 0;
     while (rest.len > 0 && *rest.text >= '0' && *rest.text <= '9' && digits < RANK_DIGITS) {
         rank = rank * 10 + (*rest.text - '0');
         rest.text++, rest.len--, digits++;
     }
-    if (digits == 0 || !take_word(&rest, "]"))
+    if (digits == 0 || !skip_word(&rest, "]"))
         return;
-    take_word(&rest, " ");
+    skip_word(&rest, " ");
     rest.rank = rank;
     *v = rest;
 }
 
-static void take_level(struct line_view *v)
+static void parse_level(struct parsed_line *v)
 {
-    // Those of api/wire.h, which would load a library of cryptography into each supervisor.
+    // The words of WIRE_LOG_LEVEL; api/wire.h would load a cryptography library into each
+    // supervisor.
     static const char *const levels[] = {"TRACE", "DEBUG",    "INFO", "WARNING",
                                          "ERROR", "CRITICAL", NULL};
     for (const char *const *word = levels; *word; word++) {
-        struct line_view rest = *v;
-        if (take_word(&rest, *word) && take_word(&rest, ":")) {
-            take_word(&rest, " ");
+        struct parsed_line rest = *v;
+        if (skip_word(&rest, *word) && skip_word(&rest, ":")) {
+            skip_word(&rest, " ");
             rest.level = *word;
             *v = rest;
             return;
@@ -123,14 +124,14 @@ static void take_level(struct line_view *v)
     }
 }
 
-// Our own programs write logfmt: ts=.. level=error msg=.. ; the line stays whole.
-static void take_logfmt_level(struct line_view *v)
+// Muster's own programs write logfmt: ts=.. level=error msg=.. ; the text keeps the whole line.
+static void parse_logfmt_level(struct parsed_line *v)
 {
     static const struct {
         const char *key, *level;
     } rows[] = {{"level=error ", "ERROR"}, {"level=warn ", "WARNING"}, {"level=debug ", "DEBUG"}};
-    struct line_view rest = *v;
-    if (!take_word(&rest, "ts="))
+    struct parsed_line rest = *v;
+    if (!skip_word(&rest, "ts="))
         return;
     const char *blank = memchr(rest.text, ' ', rest.len);
     if (!blank)
@@ -138,15 +139,15 @@ static void take_logfmt_level(struct line_view *v)
     rest.len -= (size_t)(blank + 1 - rest.text);
     rest.text = blank + 1;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (take_word(&rest, rows[i].key))
+        if (skip_word(&rest, rows[i].key))
             v->level = rows[i].level;
 }
 
-struct line_view line_parse(const char *text, size_t len)
+struct parsed_line line_parse_prefix(const char *text, size_t len)
 {
-    struct line_view v = {.rank = -1, .level = "INFO", .text = text, .len = len};
-    take_rank(&v);
-    take_level(&v);
-    take_logfmt_level(&v);
+    struct parsed_line v = {.rank = -1, .level = "INFO", .text = text, .len = len};
+    parse_rank(&v);
+    parse_level(&v);
+    parse_logfmt_level(&v);
     return v;
 }

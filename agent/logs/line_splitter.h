@@ -1,8 +1,8 @@
-// Lines of a program's output: cut from its stream of bytes, and read for rank and level. Pure; one
-// thread per object.
+// Splits the output of a program into lines, and reads the rank and level in a line. Pure; one
+// thread for each object.
 //
-// A line ends at "\n", "\r" or "\r\n", so that progress bars that redraw themselves arrive as they
-// are drawn. A line longer than LIMIT_LOG_LINE is cut and says so.
+// A line ends at "\n", "\r" or "\r\n", so that every state of a progress bar becomes a line. A line
+// longer than LIMIT_LOG_LINE is cut and marked.
 #ifndef MUSTER_AGENT_LOGS_LINE_SPLITTER_H
 #define MUSTER_AGENT_LOGS_LINE_SPLITTER_H
 
@@ -13,27 +13,28 @@
 
 struct line_splitter {
     struct buf text; // the line so far
-    size_t lost;     // bytes of it that had no room
-    bool after_cr;   // a "\n" that comes now belongs to the "\r" before it
+    size_t lost;     // bytes of the line that were cut
+    bool after_cr;   // the last byte was "\r"; a "\n" after it ends no further line
 };
 
-// Borrowed until it returns; no line end in it, perhaps bytes that are not UTF-8.
+// Receives a line without its end. The text is valid during the call and may not be UTF-8.
 typedef void line_fn(void *ctx, const char *text, size_t len);
 
 void line_splitter_init(struct line_splitter *s);
 void line_splitter_free(struct line_splitter *s);
 void line_splitter_feed(struct line_splitter *s, const char *data, size_t len, line_fn *fn,
                         void *ctx);
-void line_splitter_end(struct line_splitter *s, line_fn *fn, void *ctx); // a last line without end
+void line_splitter_end(struct line_splitter *s, line_fn *fn,
+                       void *ctx); // flushes a last line without end
 
-struct line_view {
-    int rank;          // of "[rank=3] "; -1: none given
-    const char *level; // word of WIRE_LOG_LEVEL, static; "INFO" when none is given
-    const char *text;  // what is left of the line
+struct parsed_line {
+    int rank;          // from "[rank=3] "; -1: not given
+    const char *level; // word of WIRE_LOG_LEVEL, static; "INFO" if not given
+    const char *text;  // the rest of the line
     size_t len;
 };
 
-// Takes "[rank=N] " and then "LEVEL: " off the front, each if it is there.
-struct line_view line_parse(const char *text, size_t len);
+// Reads an optional "[rank=N] " and then an optional "LEVEL: " at the start of a line.
+struct parsed_line line_parse_prefix(const char *text, size_t len);
 
 #endif

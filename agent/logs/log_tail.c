@@ -11,19 +11,19 @@
 
 enum { ESCAPE = 0x1b, DELETE = 0x7f };
 
-void words_init(struct words *w)
+void log_tail_init(struct log_tail *t)
 {
-    *w = (struct words){0};
-    buf_init(&w->text, WORDS_BYTES + WORDS_LINE_BYTES);
+    *t = (struct log_tail){0};
+    buf_init(&t->text, LOG_TAIL_BYTES + LOG_TAIL_LINE_BYTES);
 }
 
-void words_free(struct words *w)
+void log_tail_free(struct log_tail *t)
 {
-    buf_free(&w->text);
+    buf_free(&t->text);
 }
 
-// The length of a terminal's control sequence at `s` (ECMA-48: ESC [ parameters, then a final
-// byte); 1: of another.
+// Returns the bytes of a terminal control sequence (ECMA-48: ESC [ parameters, then a final byte)
+// at `s`, or 1 for any other escape.
 static size_t sequence_length(const char *s, size_t len)
 {
     size_t n = 2;
@@ -34,12 +34,12 @@ static size_t sequence_length(const char *s, size_t len)
     return n < len ? n + 1 : len;
 }
 
-// Copies a readable line into `out`, of WORDS_LINE_BYTES. Returns its length; 0: it is blank.
-static size_t clean(const char *line, size_t len, char *out)
+// Copies the readable part of a line to `out`. Returns its length; 0 if it is blank.
+static size_t clean_line(const char *line, size_t len, char *out)
 {
     size_t n = 0;
     bool blank = true;
-    for (size_t i = 0; i < len && n < WORDS_LINE_BYTES - 1; i++) {
+    for (size_t i = 0; i < len && n < LOG_TAIL_LINE_BYTES - 1; i++) {
         unsigned char byte = (unsigned char)line[i];
         if (byte == ESCAPE) {
             i += sequence_length(line + i, len - i) - 1;
@@ -53,33 +53,33 @@ static size_t clean(const char *line, size_t len, char *out)
     return blank ? 0 : n;
 }
 
-static void drop_oldest(struct words *w)
+static void drop_oldest_line(struct log_tail *t)
 {
-    const char *stop = memchr(w->text.data, '\n', w->text.len);
+    const char *stop = memchr(t->text.data, '\n', t->text.len);
     must(stop);
-    buf_drop_front(&w->text, (size_t)(stop - w->text.data) + 1);
-    w->lines--;
+    buf_drop_front(&t->text, (size_t)(stop - t->text.data) + 1);
+    t->lines--;
 }
 
-void words_add(struct words *w, const char *line, size_t len)
+void log_tail_add(struct log_tail *t, const char *line, size_t len)
 {
-    char text[WORDS_LINE_BYTES];
-    size_t n = clean(line, len, text);
+    char text[LOG_TAIL_LINE_BYTES];
+    size_t n = clean_line(line, len, text);
     if (n == 0)
         return;
     text[n++] = '\n';
-    must(buf_append(&w->text, text, n) == 0);
-    w->lines++;
-    while (w->lines > WORDS_LINES || w->text.len > WORDS_BYTES)
-        drop_oldest(w);
+    must(buf_append(&t->text, text, n) == 0);
+    t->lines++;
+    while (t->lines > LOG_TAIL_LINES || t->text.len > LOG_TAIL_BYTES)
+        drop_oldest_line(t);
 }
 
-// Copies text for JSON: U+FFFD replaces each byte that is not part of a character.
-static json_t *as_text(const char *text)
+// Makes a JSON string; U+FFFD replaces bytes that are not UTF-8.
+static json_t *json_string_lossy(const char *text)
 {
     struct buf quoted;
     struct json_writer writer;
-    buf_init(&quoted, 8 * (WORDS_BYTES + WORDS_LINE_BYTES));
+    buf_init(&quoted, 8 * (LOG_TAIL_BYTES + LOG_TAIL_LINE_BYTES));
     jw_init(&writer, &quoted);
     jw_string(&writer, text);
     json_t *value = json_loadb(buf_str(&quoted), quoted.len, JSON_DECODE_ANY, NULL);
@@ -88,15 +88,15 @@ static json_t *as_text(const char *text)
     return value;
 }
 
-json_t *words_json(const struct words *w)
+json_t *log_tail_json(const struct log_tail *t)
 {
-    char *text = xasprintf("%.*s", w->text.len ? (int)w->text.len - 1 : 0, buf_str(&w->text));
-    json_t *value = as_text(text);
+    char *text = xasprintf("%.*s", t->text.len ? (int)t->text.len - 1 : 0, buf_str(&t->text));
+    json_t *value = json_string_lossy(text);
     free(text);
     return value;
 }
 
-static bool says_something(const char *line, size_t len)
+static bool has_letter_or_digit(const char *line, size_t len)
 {
     for (size_t i = 0; i < len; i++)
         if (isalnum((unsigned char)line[i]) || (unsigned char)line[i] >= 0x80)
@@ -104,8 +104,8 @@ static bool says_something(const char *line, size_t len)
     return false;
 }
 
-// A line that muster's own programs log while all is well: "ts=... level=info msg=...".
-static bool is_routine(const char *line, size_t len)
+// Whether one of Muster's own programs logged the line at level info or debug.
+static bool is_routine_log(const char *line, size_t len)
 {
     static const char stamp[] = "ts=", info[] = " level=info ", debug[] = " level=debug ";
     const char *space = memchr(line, ' ', len);
@@ -116,17 +116,17 @@ static bool is_routine(const char *line, size_t len)
            (rest >= sizeof debug - 1 && !memcmp(space, debug, sizeof debug - 1));
 }
 
-void words_last(const struct words *w, char *out, size_t cap)
+void log_tail_last_line(const struct log_tail *t, char *out, size_t cap)
 {
-    const char *all = buf_str(&w->text);
-    size_t end = w->text.len;
+    const char *all = buf_str(&t->text);
+    size_t end = t->text.len;
     out[0] = '\0';
     while (end > 0 && !out[0]) {
-        size_t start = end - 1; // of the line's "\n"
+        size_t start = end - 1; // the "\n" of the line
         while (start > 0 && all[start - 1] != '\n')
             start--;
         size_t len = end - 1 - start;
-        if (says_something(all + start, len) && !is_routine(all + start, len)) {
+        if (has_letter_or_digit(all + start, len) && !is_routine_log(all + start, len)) {
             while (len > 0 && all[start] == ' ')
                 start++, len--;
             len = len < cap ? len : cap - 1;

@@ -1,5 +1,5 @@
-// The last lines that a rank wrote: when it fails, they say why. Bounded and made readable: without
-// control characters, colours and blank lines. Pure; one thread per object.
+// The last lines that a rank wrote, which explain a failure: bounded and readable, without control
+// characters, colours and blank lines. Pure; one thread for each object.
 #ifndef MUSTER_AGENT_LOGS_LOG_TAIL_H
 #define MUSTER_AGENT_LOGS_LOG_TAIL_H
 
@@ -9,26 +9,26 @@
 #include "base/buf.h"
 
 enum {
-    WORDS_LINES = 20,
-    WORDS_BYTES = 4096,     // of all lines together
-    WORDS_LINE_BYTES = 500, // a longer line is cut
+    LOG_TAIL_LINES = 20,
+    LOG_TAIL_BYTES = 4096,     // of all lines together
+    LOG_TAIL_LINE_BYTES = 500, // a longer line is cut
 };
 
-struct words {
+struct log_tail {
     struct buf text; // lines, each with its "\n"
     size_t lines;
 };
 
-void words_init(struct words *w);
-void words_free(struct words *w);
-void words_add(struct words *w, const char *line, size_t len); // any bytes; the oldest lines go
+void log_tail_init(struct log_tail *t);
+void log_tail_free(struct log_tail *t);
+void log_tail_add(struct log_tail *t, const char *line, size_t len); // any bytes; drops old lines
 
-// All lines, with "\n" between them, as JSON; the caller owns it. U+FFFD replaces bytes that are
-// not UTF-8.
-json_t *words_json(const struct words *w);
+// All lines, separated by "\n", as a JSON string; the caller owns it. U+FFFD replaces bytes that
+// are not UTF-8.
+json_t *log_tail_json(const struct log_tail *t);
 
-// Copies the last line that has a letter or a digit into `out`; "": there is none. It passes over
-// lines that muster's own programs log at level info or debug: they give no reason.
-void words_last(const struct words *w, char *out, size_t cap);
+// Copies the last line with a letter or digit to `out`; "" if there is none. Ignores lines that
+// Muster's own programs log at level info or debug, because they give no reason.
+void log_tail_last_line(const struct log_tail *t, char *out, size_t cap);
 
 #endif

@@ -19,52 +19,52 @@
 #include "base/text/json.h"
 
 enum {
-    ORDERS_MAX = 65536,
-    LOOK_EVERY_US = 200 * 1000,
+    COMMANDS_MAX = 65536,
+    POLL_EVERY_US = 200 * 1000,
     BACKOFF_FIRST_US = 200 * 1000,
-    BACKOFF_BUSY_US = 1000 * 1000, // 429: what the master asks for (Retry-After)
-    BACKOFF_MOST_US = 5000 * 1000,
+    BACKOFF_BUSY_US = 1000 * 1000, // after 429: the Retry-After of the master
+    BACKOFF_MAX_US = 5000 * 1000,
     RELEASE_EVERY = 16 << 20, // bytes of spool
     POST_TIMEOUT_S = 30,
 };
 
-struct order {
-    char *dir; // add; NULL: finish
+struct shipper_command {
+    char *dir; // add this folder; NULL: finish `id`
     char *id;
 };
 
-struct feed { // one task's log
+struct log_feed { // one task's log
     char *id;
     json_t *spec;
     char *spool_path, *cursor_path;
-    int fd; // -1: the spool is not there yet
+    int fd; // -1: the spool does not exist yet
     struct spool_cursor cursor;
-    int64_t released;   // offset up to which the spool's room was given back
-    int64_t backoff_us; // 0: the master takes what it is sent
+    int64_t released;   // offset up to which disk space was released
+    int64_t backoff_us; // 0: the master accepts the lines
     int64_t retry_at;   // monotonic
     bool finish;
-    struct feed *next;
+    struct log_feed *next;
 };
 
-enum shipped {
-    SHIPPED_ALL, // nothing was left to ship
+enum ship_result {
+    SHIPPED_ALL, // nothing was left to shipper_thread
     SHIPPED_SOME,
-    SHIPPED_NOT, // the master did not take it; again later
+    SHIPPED_NOT, // the master did not accept the lines; try again later
 };
 
 struct shipper {
-    const struct master_link *master;
-    struct notes *notes;
-    struct mailbox *orders;
+    const struct master_endpoint *master;
+    struct inbox *inbox;
+    struct mailbox *commands;
     struct client *client;
-    struct feed *feeds;
+    struct log_feed *feeds;
     char *scratch;
-    bool told; // that the master takes no lines
+    bool warned; // that the master does not accept lines
     atomic_bool stop;
     pthread_t thread;
 };
 
-static void free_feed(struct feed *f)
+static void feed_free(struct log_feed *f)
 {
     if (f->fd >= 0)
         close(f->fd);
@@ -75,9 +75,9 @@ static void free_feed(struct feed *f)
     free(f);
 }
 
-static void add_feed(struct shipper *s, const char *dir)
+static void feed_add(struct shipper *s, const char *dir)
 {
-    struct feed *f = xcalloc(1, sizeof *f);
+    struct log_feed *f = xcalloc(1, sizeof *f);
     f->fd = -1;
     f->spool_path = path_join(dir, TASKDIR_SPOOL);
     f->cursor_path = path_join(dir, TASKDIR_CURSOR);
@@ -89,23 +89,23 @@ static void add_feed(struct shipper *s, const char *dir)
     s->feeds = f;
 }
 
-static void take_orders(struct shipper *s, int64_t until)
+static void handle_commands(struct shipper *s, int64_t until)
 {
     void *message = NULL;
-    while (mailbox_receive(s->orders, &message, 1, until) == 1) {
-        struct order *order = message;
-        if (order->dir)
-            add_feed(s, order->dir);
-        for (struct feed *f = s->feeds; f && !order->dir; f = f->next)
-            f->finish |= strcmp(f->id, order->id) == 0;
-        free(order->dir);
-        free(order->id);
-        free(order);
+    while (mailbox_receive(s->commands, &message, 1, until) == 1) {
+        struct shipper_command *command = message;
+        if (command->dir)
+            feed_add(s, command->dir);
+        for (struct log_feed *f = s->feeds; f && !command->dir; f = f->next)
+            f->finish |= strcmp(f->id, command->id) == 0;
+        free(command->dir);
+        free(command->id);
+        free(command);
         until = 0;
     }
 }
 
-static json_t *wire_line(const json_t *line)
+static json_t *request_line(const json_t *line)
 {
     const char *rank_id = jget(line, "rank") ? "rankId" : NULL;
     json_t *out = json_pack("{s:O, s:s, s:O, s:O, s:O, s:O}", "timestamp", jget(line, "timestamp"),
@@ -117,15 +117,16 @@ static json_t *wire_line(const json_t *line)
     return out;
 }
 
-// What all lines share is said once, before them.
-static int post(struct shipper *s, const struct feed *f, const json_t *lines, struct error *e)
+// Sends the fields that all lines share once.
+static int post_lines(struct shipper *s, const struct log_feed *f, const json_t *lines,
+                      struct error *e)
 {
     json_t *logs = json_array();
     size_t i;
     json_t *line;
     json_array_foreach(lines, i, line)
     {
-        json_t *one = wire_line(line); // NULL: a damaged line without one of the fields
+        json_t *one = request_line(line); // NULL: a damaged line
         if (one)
             json_array_append_new(logs, one);
     }
@@ -133,54 +134,54 @@ static int post(struct shipper *s, const struct feed *f, const json_t *lines, st
         json_pack("{s:s, s:s, s:s, s:s, s:o}", "taskId", jget_string(f->spec, "taskId", ""),
                   "allocationId", f->id, "agentId", jget_string(f->spec, "agentId", ""),
                   "containerId", jget_string(f->spec, "containerId", f->id), "logs", logs);
-    int rc = client_call(s->client, "POST", "/api/v1/task/logs", body, NULL, e);
+    int err = client_call(s->client, "POST", "/api/v1/task/logs", body, NULL, e);
     json_decref(body);
-    return rc;
+    return err;
 }
 
-static bool is_for_good(int code)
+static bool is_permanent(int code)
 {
     return code == ERR_INVALID || code == ERR_NOT_FOUND || code == ERR_CONFLICT ||
            code == ERR_TOO_LARGE;
 }
 
-static void wait_before_next_try(struct shipper *s, struct feed *f, const struct error *e)
+static void feed_back_off(struct shipper *s, struct log_feed *f, const struct error *e)
 {
     char quoted[ERROR_TEXT_MAX];
-    if (!s->told && !atomic_load(&s->stop))
-        log_warn("the master does not take log lines; they wait", "alloc=%s err=%s", f->id,
-                 log_quote(quoted, sizeof quoted, e->text));
-    s->told = true;
+    if (!s->warned && !atomic_load(&s->stop))
+        log_warn("the master does not accept log lines; they stay in the spool", "alloc=%s err=%s",
+                 f->id, log_quote(quoted, sizeof quoted, e->text));
+    s->warned = true;
     int64_t first = e->code == ERR_BUSY ? BACKOFF_BUSY_US : BACKOFF_FIRST_US;
     f->backoff_us = f->backoff_us == 0 ? first : f->backoff_us * 2;
-    if (f->backoff_us > BACKOFF_MOST_US)
-        f->backoff_us = BACKOFF_MOST_US;
+    if (f->backoff_us > BACKOFF_MAX_US)
+        f->backoff_us = BACKOFF_MAX_US;
     f->retry_at = clock_mono_us() + f->backoff_us;
 }
 
-static enum shipped deliver(struct shipper *s, struct feed *f, const json_t *lines)
+static enum ship_result ship_lines(struct shipper *s, struct log_feed *f, const json_t *lines)
 {
     struct error e = {0};
     char quoted[ERROR_TEXT_MAX];
-    int rc = json_array_size(lines) > 0 ? post(s, f, lines, &e) : 0;
-    if (is_for_good(rc)) {
-        log_warn("the master refuses log lines; they are left out", "alloc=%s lines=%zu err=%s",
-                 f->id, json_array_size(lines), log_quote(quoted, sizeof quoted, e.text));
-    } else if (rc != 0) {
-        wait_before_next_try(s, f, &e);
+    int err = json_array_size(lines) > 0 ? post_lines(s, f, lines, &e) : 0;
+    if (is_permanent(err)) {
+        log_warn("the master refuses log lines; skipping them", "alloc=%s lines=%zu err=%s", f->id,
+                 json_array_size(lines), log_quote(quoted, sizeof quoted, e.text));
+    } else if (err) {
+        feed_back_off(s, f, &e);
         return SHIPPED_NOT;
     }
     f->backoff_us = f->retry_at = 0;
     return SHIPPED_SOME;
 }
 
-static void advance(struct feed *f, const struct spool_cursor *next)
+static void feed_advance(struct log_feed *f, const struct spool_cursor *next)
 {
     struct error e = {0};
     char quoted[ERROR_TEXT_MAX];
     f->cursor = *next;
     if (spool_cursor_save(f->cursor_path, next, &e) != 0)
-        log_debug("a log cursor could not be written", "alloc=%s err=%s", f->id,
+        log_debug("cannot write a log cursor", "alloc=%s err=%s", f->id,
                   log_quote(quoted, sizeof quoted, e.text));
     else if (next->offset - f->released >= RELEASE_EVERY) {
         spool_release(f->fd, next);
@@ -188,81 +189,81 @@ static void advance(struct feed *f, const struct spool_cursor *next)
     }
 }
 
-static enum shipped ship_batch(struct shipper *s, struct feed *f)
+static enum ship_result ship_batch(struct shipper *s, struct log_feed *f)
 {
     json_t *lines = NULL;
     struct spool_cursor next;
-    enum shipped shipped = SHIPPED_ALL;
+    enum ship_result shipped = SHIPPED_ALL;
     if (clock_mono_us() < f->retry_at)
         return SHIPPED_NOT;
     if (f->fd < 0)
         f->fd = open(f->spool_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (f->fd >= 0 && spool_read(f->fd, &f->cursor, s->scratch, &lines, &next, NULL) == 0 &&
         next.offset > f->cursor.offset)
-        shipped = deliver(s, f, lines);
+        shipped = ship_lines(s, f, lines);
     if (shipped == SHIPPED_SOME)
-        advance(f, &next);
+        feed_advance(f, &next);
     json_decref(lines);
     return shipped;
 }
 
-// Ships a batch of each feed in turn, so that a loud task does not silence the others. true: there
-// may be more.
+// Ships a batch of each feed, so that a task with much output does not delay the others. True:
+// there may be more.
 static bool ship_round(struct shipper *s)
 {
     bool more = false, refused = false;
-    for (struct feed **at = &s->feeds; *at && !atomic_load(&s->stop);) {
-        struct feed *f = *at;
-        enum shipped shipped = ship_batch(s, f);
+    for (struct log_feed **at = &s->feeds; *at && !atomic_load(&s->stop);) {
+        struct log_feed *f = *at;
+        enum ship_result shipped = ship_batch(s, f);
         more |= shipped == SHIPPED_SOME;
         refused |= shipped == SHIPPED_NOT;
         if (shipped == SHIPPED_ALL && f->finish) {
             *at = f->next;
-            notes_send(s->notes, NOTE_SHIPPED, f->id, NULL);
-            free_feed(f);
+            inbox_send(s->inbox, INBOX_SHIPPED, f->id, NULL);
+            feed_free(f);
         } else {
             at = &f->next;
         }
     }
-    if (s->told && more && !refused) {
-        log_info("the master takes log lines again", "url=%s", s->master->url);
-        s->told = false;
+    if (s->warned && more && !refused) {
+        log_info("the master accepts log lines again", "url=%s", s->master->url);
+        s->warned = false;
     }
     return more;
 }
 
-static void *ship(void *arg)
+static void *shipper_thread(void *arg)
 {
     struct shipper *s = arg;
     bool more = false;
     while (!atomic_load(&s->stop)) {
-        take_orders(s, more ? 0 : s->feeds ? clock_mono_us() + LOOK_EVERY_US : INT64_MAX);
+        handle_commands(s, more ? 0 : s->feeds ? clock_mono_us() + POLL_EVERY_US : INT64_MAX);
         more = ship_round(s);
     }
     return NULL;
 }
 
-int shipper_start(const struct master_link *master, struct notes *notes, struct shipper **out,
+int shipper_start(const struct master_endpoint *master, struct inbox *inbox, struct shipper **out,
                   struct error *e)
 {
     struct shipper *s = xcalloc(1, sizeof *s);
     s->master = master;
-    s->notes = notes;
-    s->orders = mailbox_new(ORDERS_MAX);
+    s->inbox = inbox;
+    s->commands = mailbox_new(COMMANDS_MAX);
     s->scratch = xcalloc(SPOOL_BYTES_PER_BATCH, 1);
-    int rc = link_open(master, POST_TIMEOUT_S, &s->stop, &s->client, e);
-    int err = rc == 0 ? pthread_create(&s->thread, NULL, ship, s) : 0;
-    if (err)
-        rc = error_set_errno(e, ERR_INTERNAL, err, "cannot start a thread");
-    if (rc == 0) {
+    int err = master_client_open(master, POST_TIMEOUT_S, &s->stop, &s->client, e);
+    int code = err ? 0 : pthread_create(&s->thread, NULL, shipper_thread, s);
+    if (code)
+        err = error_set_errno(e, ERR_INTERNAL, code, "cannot start a thread");
+    if (!err) {
         *out = s;
         return 0;
     }
     client_close(s->client);
-    mailbox_free(s->orders);
+    mailbox_free(s->commands);
     free(s->scratch);
     free(s);
-    return rc;
+    return err;
 }
 
 void shipper_stop(struct shipper *s)
@@ -270,34 +271,34 @@ void shipper_stop(struct shipper *s)
     if (!s)
         return;
     atomic_store(&s->stop, true);
-    mailbox_close(s->orders);
+    mailbox_close(s->commands);
     pthread_join(s->thread, NULL);
-    take_orders(s, 0);
+    handle_commands(s, 0);
     while (s->feeds) {
-        struct feed *f = s->feeds;
+        struct log_feed *f = s->feeds;
         s->feeds = f->next;
-        free_feed(f);
+        feed_free(f);
     }
-    mailbox_free(s->orders);
+    mailbox_free(s->commands);
     client_close(s->client);
     free(s->scratch);
     free(s);
 }
 
-static void send_order(struct shipper *s, const char *dir, const char *id)
+static void send_command(struct shipper *s, const char *dir, const char *id)
 {
-    struct order *order = xcalloc(1, sizeof *order);
-    order->dir = xstrdup(dir);
-    order->id = xstrdup(id);
-    must(mailbox_send(s->orders, order) == 0); // a machine has not that many tasks
+    struct shipper_command *command = xcalloc(1, sizeof *command);
+    command->dir = xstrdup(dir);
+    command->id = xstrdup(id);
+    must(mailbox_send(s->commands, command) == 0); // no machine has so many tasks
 }
 
 void shipper_add(struct shipper *s, const char *dir)
 {
-    send_order(s, dir, NULL);
+    send_command(s, dir, NULL);
 }
 
 void shipper_finish(struct shipper *s, const char *id)
 {
-    send_order(s, NULL, id);
+    send_command(s, NULL, id);
 }

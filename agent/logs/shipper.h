@@ -1,10 +1,10 @@
-// The log shipper: one thread that brings the spools of all tasks to the master, a batch after the
-// other, a fifth of a second behind what the programs write.
+// The log shipper: a thread that sends the log spools of all tasks to the master in batches, a
+// fifth of a second behind the programs.
 //
-// A task's cursor is moved, durably, after the master has acknowledged a batch; a batch that is
-// sent again after a crash carries the same sequence numbers and adds nothing there. What the
-// master refuses for good (a task that it does not know) is left out and counted in the agent's
-// log. Memory is one batch, whatever waits in the spools.
+// The cursor of a task moves, durably, after the master has acknowledged a batch. A batch that is
+// sent again after a crash has the same sequence numbers, so the master ignores it. Lines that the
+// master refuses permanently (of a task that it does not know) are skipped, with a warning in the
+// agent's log. The shipper holds one batch in memory.
 #ifndef MUSTER_AGENT_LOGS_SHIPPER_H
 #define MUSTER_AGENT_LOGS_SHIPPER_H
 
@@ -14,13 +14,13 @@
 
 struct shipper; // opaque
 
-int shipper_start(const struct master_link *master, struct notes *notes, struct shipper **out,
+int shipper_start(const struct master_endpoint *master, struct inbox *inbox, struct shipper **out,
                   struct error *e);
-void shipper_stop(struct shipper *s); // gives up what is under way within a second, joins
+void shipper_stop(struct shipper *s); // cancels a call within a second and waits for the thread
 
-// Follows the spool of the task in DIR, whose spec.json is written.
+// Starts to ship the spool of the task in DIR, whose specification is written.
 void shipper_add(struct shipper *s, const char *dir);
-// Nothing more will be written to it: ships the rest, forgets it, answers with NOTE_SHIPPED.
+// Ships the rest of a spool that is complete, then sends INBOX_SHIPPED.
 void shipper_finish(struct shipper *s, const char *id);
 
 #endif

@@ -15,13 +15,13 @@
 #include "base/text/json.h"
 
 enum {
-    RECORD_MAX = 6 * LIMIT_LOG_LINE + 1024, // every byte escaped as \u00xx, and the fields
-    CHECK_EVERY = 1 << 20,                  // bytes between two looks at the file's room
+    RECORD_MAX = 6 * LIMIT_LOG_LINE + 1024, // all bytes escaped as \u00xx, and the other fields
+    CHECK_EVERY = 1 << 20,                  // bytes between two checks of disk_max
     BLOCK = 4096,
     CURSOR_MAX = 256,
 };
 
-// Length of the file up to its last line end, and the sequence number of the line before it.
+// Finds the offset after the last complete line and the sequence number of that line.
 static int find_end(int fd, int64_t size, int64_t *end, int64_t *sequence, struct error *e)
 {
     int64_t from = size > SPOOL_BYTES_PER_BATCH ? size - SPOOL_BYTES_PER_BATCH : 0;
@@ -54,17 +54,18 @@ int spool_open(struct spool *s, const char *path, int64_t shipped, int64_t disk_
     struct stat st;
     if (s->fd < 0 || fstat(s->fd, &st) != 0)
         return error_set_errno(e, ERR_IO, errno, "cannot open the log spool %s", path);
-    int rc = find_end(s->fd, st.st_size, &s->end, &s->sequence, e);
-    if (rc != 0)
+    int err = find_end(s->fd, st.st_size, &s->end, &s->sequence, e);
+    if (err)
         return error_prefix(e, "%s", path);
     if (s->sequence < shipped)
         s->sequence = shipped;
     if (s->end < st.st_size && ftruncate(s->fd, (off_t)s->end) != 0)
-        return error_set_errno(e, ERR_IO, errno, "cannot cut the torn last line of %s", path);
+        return error_set_errno(e, ERR_IO, errno, "cannot remove the incomplete last line of %s",
+                               path);
     return 0;
 }
 
-static void encode(struct buf *out, const struct spool_line *line, int64_t sequence)
+static void encode_line(struct buf *out, const struct spool_line *line, int64_t sequence)
 {
     char when[CLOCK_RFC3339_MAX];
     struct json_writer w;
@@ -84,7 +85,7 @@ static void encode(struct buf *out, const struct spool_line *line, int64_t seque
     buf_puts(out, "\n");
 }
 
-static bool has_room(struct spool *s)
+static bool spool_has_room(struct spool *s)
 {
     struct stat st;
     if (s->unchecked < CHECK_EVERY && s->dropped == 0)
@@ -96,9 +97,9 @@ static bool has_room(struct spool *s)
     return false;
 }
 
-static bool put(struct spool *s, const struct spool_line *line)
+static bool write_line(struct spool *s, const struct spool_line *line)
 {
-    encode(&s->record, line, s->sequence + 1);
+    encode_line(&s->record, line, s->sequence + 1);
     if (s->record.err) {
         s->why_dropped = "the line is too long";
         return false;
@@ -106,10 +107,10 @@ static bool put(struct spool *s, const struct spool_line *line)
     ssize_t n = pwrite(s->fd, s->record.data, s->record.len, (off_t)s->end);
     if (n != (ssize_t)s->record.len) {
         s->why_dropped = n < 0 ? strerrordesc_np(errno) : strerrordesc_np(ENOSPC);
-        // The rest of a half-written line may stay when this fails: the next line is written over
-        // it, and the reader leaves out what it cannot read.
+        // If this fails, the next line overwrites the incomplete one, and the reader skips the
+        // rest.
         if (n > 0 && ftruncate(s->fd, (off_t)s->end) != 0)
-            log_debug("a half-written log line stays", "bytes=%zd", n);
+            log_debug("cannot remove an incomplete log line", "bytes=%zd", n);
         return false;
     }
     s->end += n;
@@ -118,7 +119,7 @@ static bool put(struct spool *s, const struct spool_line *line)
     return true;
 }
 
-static struct spool_line own_line(const char *level, const char *text)
+static struct spool_line agent_line(const char *level, const char *text)
 {
     return (struct spool_line){
         .wall_us = clock_wall_us(),
@@ -131,15 +132,15 @@ static struct spool_line own_line(const char *level, const char *text)
     };
 }
 
-static bool tell_dropped(struct spool *s)
+static bool report_dropped(struct spool *s)
 {
     if (s->dropped == 0)
         return true;
     char text[256];
     snprintf(text, sizeof text, "%" PRId64 " lines of output were dropped here: %s", s->dropped,
              s->why_dropped);
-    const struct spool_line line = own_line("WARNING", text);
-    if (!put(s, &line))
+    const struct spool_line line = agent_line("WARNING", text);
+    if (!write_line(s, &line))
         return false;
     s->dropped = 0;
     return true;
@@ -147,20 +148,20 @@ static bool tell_dropped(struct spool *s)
 
 void spool_append(struct spool *s, const struct spool_line *line)
 {
-    if (!has_room(s) || !tell_dropped(s) || !put(s, line))
+    if (!spool_has_room(s) || !report_dropped(s) || !write_line(s, line))
         s->dropped++;
 }
 
-void spool_say(struct spool *s, const char *level, const char *text)
+void spool_append_message(struct spool *s, const char *level, const char *text)
 {
-    const struct spool_line line = own_line(level, text);
+    const struct spool_line line = agent_line(level, text);
     spool_append(s, &line);
 }
 
 void spool_close(struct spool *s)
 {
     if (s->fd >= 0) {
-        tell_dropped(s);
+        report_dropped(s);
         close(s->fd);
     }
     s->fd = -1;
@@ -195,7 +196,7 @@ int spool_cursor_save(const char *path, const struct spool_cursor *c, struct err
     return file_write_durable(path, text, (size_t)len, 0600, e);
 }
 
-static void take_line(json_t *lines, const char *text, size_t len, struct spool_cursor *next)
+static void read_line(json_t *lines, const char *text, size_t len, struct spool_cursor *next)
 {
     json_t *record = json_loadb(text, len, 0, NULL);
     int64_t sequence = jget_int(record, "sequence", 0);
@@ -221,10 +222,10 @@ int spool_read(int fd, const struct spool_cursor *at, char scratch[SPOOL_BYTES_P
         const char *stop = memchr(line, '\n', (size_t)n - used);
         if (!stop)
             break;
-        take_line(*lines, line, (size_t)(stop - line), next);
+        read_line(*lines, line, (size_t)(stop - line), next);
         used += (size_t)(stop - line) + 1;
     }
-    // A batch without one line end is damage (zeros after a power failure): step over it.
+    // A batch without a line end is damage (zeros after a power failure): skip it.
     if (used == 0 && n == SPOOL_BYTES_PER_BATCH)
         used = (size_t)n;
     next->offset = at->offset + (int64_t)used;
@@ -236,5 +237,5 @@ void spool_release(int fd, const struct spool_cursor *shipped)
     int64_t whole = shipped->offset / BLOCK * BLOCK;
     if (whole > 0 &&
         fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)whole) != 0)
-        log_debug("the log spool keeps its shipped part", "err=%d", errno);
+        log_debug("cannot release the shipped part of a log spool", "err=%d", errno);
 }

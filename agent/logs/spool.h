@@ -1,10 +1,10 @@
-// The log spool of a task on this machine: one file of JSON lines with sequence numbers, written by
-// the task's supervisor (or by the agent while there is none), read by the agent's log shipper.
+// The log spool of a task on this machine: a file of JSON lines with sequence numbers. The task's
+// supervisor writes it (or the agent, if there is no supervisor), and the log shipper reads it.
 //
-// Writing never fails to the caller: lines that find no room are dropped and counted, and the first
-// line that is written again is preceded by one that says how many. What the shipper has brought to
-// the master is cut out of the file's front as a hole, so the spool takes only the room of what is
-// still to be sent. A spool writer belongs to one process and one thread, a reader to one thread.
+// A write never fails: lines for which there is no room are dropped and counted, and a line with
+// their number precedes the next line that is written. The part that the master has received is
+// released from the front of the file as a hole, so the spool only takes the disk space of the
+// lines that are still to be sent. One thread writes a spool and one thread reads it.
 #ifndef MUSTER_AGENT_LOGS_SPOOL_H
 #define MUSTER_AGENT_LOGS_SPOOL_H
 
@@ -18,13 +18,13 @@
 
 enum {
     SPOOL_LINES_PER_BATCH = 1000,
-    SPOOL_BYTES_PER_BATCH = 1 << 20, // more than one line can take
-    SPOOL_DISK_MAX = 1 << 30,        // bytes waiting to be sent; further lines are dropped
+    SPOOL_BYTES_PER_BATCH = 1 << 20, // larger than any line
+    SPOOL_DISK_MAX = 1 << 30,        // bytes that are not sent yet; further lines are dropped
 };
 
 struct spool_line {
     int64_t wall_us;
-    int rank;           // -1: of no rank
+    int rank;           // -1: none
     const char *level;  // word of WIRE_LOG_LEVEL
     const char *stream; // "stdout", "stderr"
     const char *source; // "task", "agent"
@@ -34,40 +34,41 @@ struct spool_line {
 
 struct spool {
     int fd;
-    int64_t end;       // the file's length: after the last whole line
-    int64_t sequence;  // of the last line written
+    int64_t end;       // the offset after the last complete line
+    int64_t sequence;  // of the last line that was written
     int64_t disk_max;  // bytes
-    int64_t unchecked; // bytes written since the last look at the file's room
-    int64_t dropped;   // lines, since the last one that was written
+    int64_t unchecked; // bytes written since disk_max was last checked
+    int64_t dropped;   // lines since the last one that was written
     const char *why_dropped;
     struct buf record;
 };
 
-// Opens or makes the file; a torn last line is taken away. Sequence numbers go on after the last
-// one in the file, and after `shipped`, the last one that the master has.
+// Opens or creates the file and removes an incomplete last line. The sequence numbers continue
+// after the last one in the file and after `shipped`, the last one that the master has received.
 int spool_open(struct spool *s, const char *path, int64_t shipped, int64_t disk_max,
                struct error *e);
 void spool_append(struct spool *s, const struct spool_line *line);
-void spool_say(struct spool *s, const char *level, const char *text); // a line of our own
+void spool_append_message(struct spool *s, const char *level,
+                          const char *text); // a line of the agent
 void spool_close(struct spool *s);
 
 struct spool_cursor {
-    int64_t offset;   // bytes that the master has
-    int64_t sequence; // of the last line it has
+    int64_t offset;   // bytes that the master has received
+    int64_t sequence; // of the last of these lines
 };
 
-// A cursor that is not there or damaged is the beginning: repeated lines do no harm, their sequence
-// numbers are known to the master.
+// A missing or damaged cursor loads as the start of the spool: the master ignores lines whose
+// sequence numbers it knows.
 void spool_cursor_load(const char *path, struct spool_cursor *c);
 int spool_cursor_save(const char *path, const struct spool_cursor *c, struct error *e);
 
-// Reads whole lines from the cursor on, at most a batch, into a new array of objects {sequence,
-// timestamp, rank (absent: none), level, stdtype, source, log}. *next is the cursor after them;
-// equal to *at when there is nothing yet. Damaged lines are left out.
+// Reads a batch of complete lines from the cursor into a new array of objects {sequence, timestamp,
+// rank (absent: none), level, stdtype, source, log}. *next is the cursor after them; it equals *at
+// if there are none yet. Skips damaged lines.
 int spool_read(int fd, const struct spool_cursor *at, char scratch[SPOOL_BYTES_PER_BATCH],
                json_t **lines, struct spool_cursor *next, struct error *e);
 
-// Gives the room before the cursor back to the file system, where it can do that.
+// Releases the disk space before the cursor, if the file system supports holes.
 void spool_release(int fd, const struct spool_cursor *shipped);
 
 #endif

@@ -7,7 +7,7 @@
 static const char usage[] =
     "Usage: muster-supervisor FOLDER\n"
     "\n"
-    "Keeps the tasks of an agent, which starts it. It is no command for people:\n"
+    "Supervises the tasks of an agent. Only muster-agent starts this program;\n"
     "start muster-agent.\n";
 
 int main(int argc, char **argv)
@@ -22,8 +22,8 @@ int main(int argc, char **argv)
         fputs(usage, help ? stdout : stderr);
         return help ? 0 : err_exit_code(ERR_INVALID);
     }
-    int rc = spawner_run(argv[1], &e);
-    if (rc != 0)
+    int err = spawner_run(argv[1], &e);
+    if (err)
         fprintf(stderr, "muster-supervisor: %s\n", e.text);
-    return err_exit_code(rc);
+    return err_exit_code(err);
 }

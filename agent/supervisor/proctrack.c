@@ -18,10 +18,10 @@
 enum {
     ENVIRONMENT_MAX = 16 << 20,
     CHUNK = 64 * 1024,
-    FLAG_EXITING = 4, // of the kernel's flags word, PF_EXITING
+    FLAG_EXITING = 4, // PF_EXITING in the flags of /proc/PID/stat
 };
 
-static bool read_all(int proc_fd, const char *name, struct buf *out)
+static bool read_proc_file(int proc_fd, const char *name, struct buf *out)
 {
     buf_reset(out);
     int fd = openat(proc_fd, name, O_RDONLY | O_CLOEXEC);
@@ -44,49 +44,49 @@ static bool has_marker(const struct buf *environment, const char *marker)
     return false;
 }
 
-struct stat_line {
+struct proc_stat {
     char state;
     int parent, session, threads;
     unsigned flags;
 };
 
-// proc(5): pid (name) state ppid pgrp session tty tpgid flags .. num_threads ..; the name may hold
-// anything.
-static bool read_stat(int proc_fd, struct stat_line *out, struct buf *text)
+// proc(5): pid (name) state ppid pgrp session tty tpgid flags .. num_threads ..; the name may
+// contain any character.
+static bool read_stat(int proc_fd, struct proc_stat *out, struct buf *text)
 {
-    const char *fields = read_all(proc_fd, "stat", text) ? strrchr(buf_str(text), ')') : NULL;
+    const char *fields = read_proc_file(proc_fd, "stat", text) ? strrchr(buf_str(text), ')') : NULL;
     return fields &&
            sscanf(fields, ") %c %d %*d %d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d",
                   &out->state, &out->parent, &out->session, &out->flags, &out->threads) == 5;
 }
 
-static bool is_known(const struct sweep *s, pid_t pid)
+static bool is_known(const struct process_filter *filter, pid_t pid)
 {
-    for (size_t i = 0; i < s->known_count; i++)
-        if (s->known[i] == pid)
+    for (size_t i = 0; i < filter->known_count; i++)
+        if (filter->known[i] == pid)
             return true;
     return false;
 }
 
-static bool is_the_tasks(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
+static bool is_task_process(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
 {
-    const struct sweep *s = ctx;
-    struct stat_line line;
+    const struct process_filter *filter = ctx;
+    struct proc_stat line;
     if (!read_stat(proc_fd, &line, text))
         return false;
     bool dead = line.state == 'Z' || line.state == 'X';
-    // The first thread of a process may be dead while others of it are dying.
-    if (line.flags & FLAG_EXITING && (!dead || line.threads > 1) && is_known(s, pid))
+    // The first thread may be dead while other threads are dying.
+    if (line.flags & FLAG_EXITING && (!dead || line.threads > 1) && is_known(filter, pid))
         return true;
     if (dead)
         return false;
-    if ((s->parent != 0 && line.parent == s->parent) ||
-        (s->session != 0 && line.session == s->session))
+    if ((filter->parent != 0 && line.parent == filter->parent) ||
+        (filter->session != 0 && line.session == filter->session))
         return true;
-    return read_all(proc_fd, "environ", text) && has_marker(text, s->marker);
+    return read_proc_file(proc_fd, "environ", text) && has_marker(text, filter->marker);
 }
 
-// Whether a process is meant; `proc_fd` is its folder in /proc.
+// Whether a process matches; `proc_fd` is its folder in /proc.
 typedef bool match_fn(int proc_fd, pid_t pid, const void *ctx, struct buf *text);
 
 static size_t signal_matches(match_fn *matches, const void *ctx, int signal)
@@ -101,7 +101,7 @@ static size_t signal_matches(match_fn *matches, const void *ctx, int signal)
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         if (!isdigit((unsigned char)entry->d_name[0]) || pid == getpid())
             continue;
-        // A descriptor of /proc/PID stays with this process and is as good as a pidfd.
+        // A descriptor of /proc/PID refers to this process for ever, as a pidfd does.
         int fd = openat(dirfd(proc), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
             continue;
@@ -117,12 +117,12 @@ static size_t signal_matches(match_fn *matches, const void *ctx, int signal)
     return count;
 }
 
-size_t sweep_processes(const struct sweep *s, int signal)
+size_t proctrack_signal(const struct process_filter *filter, int signal)
 {
-    return signal_matches(is_the_tasks, s, signal);
+    return signal_matches(is_task_process, filter, signal);
 }
 
-// The folder of the task that the environment names, if it lies in `folder`; NULL: none does.
+// Returns the task folder that the environment names, if it lies in `folder`, else NULL.
 static const char *marked_folder(const struct buf *environment, const char *folder)
 {
     static const char name[] = "MUSTER_RUN_DIR=";
@@ -136,8 +136,8 @@ static const char *marked_folder(const struct buf *environment, const char *fold
     return NULL;
 }
 
-// `folder` is absolute and `root` the folder that "/" means. A folder that was deleted may be held
-// by a mount.
+// Whether the absolute path `folder` is missing below the root folder `root`. A mount may keep a
+// deleted folder, which then has no links.
 static bool is_missing(int root, const char *folder)
 {
     struct stat there;
@@ -145,28 +145,27 @@ static bool is_missing(int root, const char *folder)
                                                                        : there.st_nlink == 0;
 }
 
-// In the container of another agent the same path may be that agent's folder. In a chroot or
-// sandbox of a task of this agent the folder is often not there, although this agent watches over
-// it.
-static bool is_stray(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
+// Looks in both views: in the container of another agent the same path may be that agent's folder,
+// and in the chroot or sandbox of a task of this agent the folder is often missing.
+static bool is_orphan(int proc_fd, pid_t pid, const void *ctx, struct buf *text)
 {
-    struct stat_line line;
+    struct proc_stat line;
     (void)pid;
     if (!read_stat(proc_fd, &line, text) || line.state == 'Z' || line.state == 'X' ||
-        !read_all(proc_fd, "environ", text))
+        !read_proc_file(proc_fd, "environ", text))
         return false;
     const char *dir = marked_folder(text, ctx);
     int root = dir ? openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     int own = root >= 0 ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-    bool stray = own >= 0 && is_missing(root, dir) && is_missing(own, dir);
+    bool orphan = own >= 0 && is_missing(root, dir) && is_missing(own, dir);
     if (own >= 0)
         close(own);
     if (root >= 0)
         close(root);
-    return stray;
+    return orphan;
 }
 
-size_t sweep_strays(const char *folder)
+size_t proctrack_kill_orphans(const char *folder)
 {
-    return signal_matches(is_stray, folder, SIGKILL);
+    return signal_matches(is_orphan, folder, SIGKILL);
 }

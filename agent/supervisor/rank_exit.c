@@ -6,33 +6,33 @@
 
 #include "base/error.h"
 
-enum { BY_SHELL = 128 }; // a shell adds this to the signal that ended its child
+enum { SHELL_SIGNAL_BASE = 128 }; // the exit code of a shell is this plus the signal of its child
 
-static bool ends_all(int signal)
+static bool is_termination(int signal)
 {
     return signal == SIGTERM || signal == SIGKILL;
 }
 
-enum verdict judge_status(int wait_status, bool told)
+enum rank_exit rank_exit_classify(int wait_status, bool told)
 {
     if (WIFSIGNALED(wait_status))
-        return told && ends_all(WTERMSIG(wait_status)) ? VERDICT_ENDED : VERDICT_FAILED;
+        return told && is_termination(WTERMSIG(wait_status)) ? RANK_TERMINATED : RANK_FAILED;
     if (!WIFEXITED(wait_status))
-        return VERDICT_RUNS;
+        return RANK_RUNNING;
     int code = WEXITSTATUS(wait_status);
     if (code == 0)
-        return VERDICT_WELL;
-    return told && ends_all(code - BY_SHELL) ? VERDICT_ENDED : VERDICT_FAILED;
+        return RANK_SUCCEEDED;
+    return told && is_termination(code - SHELL_SIGNAL_BASE) ? RANK_TERMINATED : RANK_FAILED;
 }
 
-bool judge_blames_peers(const char *words)
+bool rank_exit_blames_peer(const char *last_lines)
 {
     static const char *const signs[] = {
         "NCCL error",    "ncclRemoteError",          "ncclSystemError", "ncclInternalError",
         "NCCL watchdog", "Connection reset by peer", "Broken pipe",     "Connection closed by peer",
         "lost a peer"};
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-        if (strcasestr(words, signs[i]))
+        if (strcasestr(last_lines, signs[i]))
             return true;
     return false;
 }

@@ -19,12 +19,12 @@
 
 enum value_kind { TEXT, OPTIONAL_TEXT, INTEGER, JSON };
 
-struct field { // of an info file, from the environment
+struct info_field { // a member of an info file
     const char *name, *variable;
     enum value_kind kind;
 };
 
-static const struct field cluster_fields[] = {
+static const struct info_field cluster_fields[] = {
     {"master_url", "DET_MASTER", TEXT},
     {"cluster_id", "DET_CLUSTER_ID", TEXT},
     {"agent_id", "DET_AGENT_ID", TEXT},
@@ -39,7 +39,7 @@ static const struct field cluster_fields[] = {
     {NULL, NULL, TEXT},
 };
 
-static const struct field trial_fields[] = {
+static const struct info_field trial_fields[] = {
     {"trial_id", "DET_TRIAL_ID", INTEGER},
     {"experiment_id", "DET_EXPERIMENT_ID", INTEGER},
     {"trial_seed", "DET_TRIAL_SEED", INTEGER},
@@ -51,8 +51,8 @@ static const struct field trial_fields[] = {
     {NULL, NULL, TEXT},
 };
 
-// NULL: the environment has no such value.
-static json_t *read_value(const struct field *f, const json_t *env)
+// NULL: the environment has no valid value.
+static json_t *read_value(const struct info_field *f, const json_t *env)
 {
     const char *text = json_string_value(json_object_get(env, f->variable));
     if (f->kind == OPTIONAL_TEXT)
@@ -69,11 +69,11 @@ static json_t *read_value(const struct field *f, const json_t *env)
     return value;
 }
 
-// NULL: something is missing.
-static json_t *read_fields(const struct field *fields, const json_t *env)
+// NULL: a value is missing.
+static json_t *read_fields(const struct info_field *fields, const json_t *env)
 {
     json_t *info = json_object();
-    for (const struct field *f = fields; f->name; f++) {
+    for (const struct info_field *f = fields; f->name; f++) {
         if (json_object_set_new(info, f->name, read_value(f, env)) != 0) {
             json_decref(info);
             return NULL;
@@ -104,7 +104,7 @@ static json_t *resources_info(const json_t *env)
     return json_pack("{s:o}", "gpu_uuids", uuids);
 }
 
-// Known here only when the whole gang is on this machine; else the program asks the master.
+// Known only if all ranks are on this machine; otherwise the program asks the master.
 static json_t *rendezvous_info(const json_t *env, size_t rank_count)
 {
     if (jget_int(env, "WORLD_SIZE", (int64_t)rank_count) != (int64_t)rank_count)
@@ -122,66 +122,66 @@ static int write_info(const char *folder, const char *name, json_t *info, struct
     if (!info)
         return 0;
     char *path = path_join(folder, name), *text = json_text(info);
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), rc = 0;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), err = 0;
     if (fd < 0 || file_write_all(fd, text, strlen(text)) != 0)
-        rc = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
+        err = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
     if (fd >= 0)
         close(fd);
     free(text);
     free(path);
     json_decref(info);
-    return rc;
+    return err;
 }
 
 static int link_model(const char *dir, struct error *e)
 {
     char *work = path_join(dir, TASKDIR_WORK);
-    int rc = dir_make(MOUNT_POINT "/train/logs", 0700, e);
-    if (rc == 0 && symlink(work, MOUNT_POINT "/train/model") != 0)
-        rc = error_set_errno(e, ERR_IO, errno, "cannot link " MOUNT_POINT "/train/model");
+    int err = dir_make(MOUNT_POINT "/train/logs", 0700, e);
+    if (!err && symlink(work, MOUNT_POINT "/train/model") != 0)
+        err = error_set_errno(e, ERR_IO, errno, "cannot link " MOUNT_POINT "/train/model");
     free(work);
-    return rc;
+    return err;
 }
 
 int sandbox_write_info(const char *dir, const json_t *env, size_t rank_count, struct error *e)
 {
     static const char info[] = MOUNT_POINT "/info";
-    int rc = dir_make(info, 0700, e);
-    if (rc == 0)
-        rc = write_info(info, "cluster.json", read_fields(cluster_fields, env), e);
-    if (rc == 0)
-        rc = write_info(info, "trial.json", trial_info(env), e);
-    if (rc == 0)
-        rc = write_info(info, "resources.json", resources_info(env), e);
-    if (rc == 0)
-        rc = write_info(info, "rendezvous.json", rendezvous_info(env, rank_count), e);
-    return rc == 0 ? link_model(dir, e) : rc;
+    int err = dir_make(info, 0700, e);
+    if (!err)
+        err = write_info(info, "cluster.json", read_fields(cluster_fields, env), e);
+    if (!err)
+        err = write_info(info, "trial.json", trial_info(env), e);
+    if (!err)
+        err = write_info(info, "resources.json", resources_info(env), e);
+    if (!err)
+        err = write_info(info, "rendezvous.json", rendezvous_info(env, rank_count), e);
+    return err ? err : link_model(dir, e);
 }
 
 static int write_map(const char *path, const char *text, struct error *e)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     bool ok = fd >= 0 && file_write_all(fd, text, strlen(text)) == 0;
-    int rc = ok ? 0 : error_set_errno(e, ERR_FORBIDDEN, errno, "cannot write %s", path);
+    int err = ok ? 0 : error_set_errno(e, ERR_FORBIDDEN, errno, "cannot write %s", path);
     if (fd >= 0)
         close(fd);
-    return rc;
+    return err;
 }
 
-// Not root: rights over mounts come with a user namespace, in which we stay who we are.
+// A process that is not root may mount only in a user namespace; it keeps its user and group ids.
 static int enter_user_namespace(struct error *e)
 {
     char users[64], groups[64];
     snprintf(users, sizeof users, "%u %u 1\n", geteuid(), geteuid());
     snprintf(groups, sizeof groups, "%u %u 1\n", getegid(), getegid());
     if (unshare(CLONE_NEWUSER) != 0)
-        return error_set_errno(e, ERR_FORBIDDEN, errno, "no user namespace");
-    int rc = write_map("/proc/self/setgroups", "deny", e);
-    if (rc == 0)
-        rc = write_map("/proc/self/uid_map", users, e);
-    if (rc == 0)
-        rc = write_map("/proc/self/gid_map", groups, e);
-    return rc;
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot enter a user namespace");
+    int err = write_map("/proc/self/setgroups", "deny", e);
+    if (!err)
+        err = write_map("/proc/self/uid_map", users, e);
+    if (!err)
+        err = write_map("/proc/self/gid_map", groups, e);
+    return err;
 }
 
 static bool has_mount_point(void)
@@ -195,35 +195,36 @@ static bool has_mount_point(void)
 int sandbox_enter(struct error *e)
 {
     if (!has_mount_point())
-        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot make " MOUNT_POINT);
-    int rc = geteuid() == 0 ? 0 : enter_user_namespace(e);
-    if (rc != 0)
-        return rc;
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot create " MOUNT_POINT);
+    int err = geteuid() == 0 ? 0 : enter_user_namespace(e);
+    if (err)
+        return err;
     if (unshare(CLONE_NEWNS) != 0)
-        return error_set_errno(e, ERR_FORBIDDEN, errno, "no mount namespace");
-    // Mounts of the machine go on to appear here, ours do not appear there.
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot enter a mount namespace");
+    // New mounts of the machine appear here, but mounts made here do not appear outside.
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
-        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot set the mounts apart");
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot make the mounts private");
     if (mount("muster", MOUNT_POINT, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0700") != 0)
         return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over " MOUNT_POINT);
     return 0;
 }
 
 // Mounts an empty folder over `folder`.
-static int cover(const char *folder, const char *options, struct error *e)
+static int hide_folder(const char *folder, const char *options, struct error *e)
 {
-    int rc = mount("muster", folder, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options);
-    return rc == 0 ? 0 : error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over %s", folder);
+    if (mount("muster", folder, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) == 0)
+        return 0;
+    return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot mount over %s", folder);
 }
 
-// Mounts the folder of `fd` at `dir` again, after cover() has hidden it.
-static int bring_back(int fd, const char *dir, struct error *e)
+// Mounts the folder of `fd` at `dir` again, after hide_folder().
+static int restore_folder(int fd, const char *dir, struct error *e)
 {
     char from[32];
     snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
     if (mkdir(dir, 0700) != 0 || mount(from, dir, NULL, MS_BIND | MS_REC, NULL) != 0 ||
         chdir(dir) != 0)
-        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot keep %s in sight", dir);
+        return error_set_errno(e, ERR_FORBIDDEN, errno, "cannot keep %s visible", dir);
     return 0;
 }
 
@@ -240,21 +241,21 @@ int sandbox_hide_others(const char *dir, const char *token_file, struct error *e
     char *tasks = xasprintf("%.*s", (int)(strrchr(dir, '/') - dir), dir);
     char *trash = xasprintf("%s/../trash", tasks);
     int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int rc = fd >= 0 ? cover(trash, "size=4k,mode=0555", e)
-                     : error_set_errno(e, ERR_FORBIDDEN, errno, "cannot open %s", dir);
-    if (rc == 0)
-        rc = cover(tasks, "size=4k,mode=0755", e);
-    if (rc == 0 && (rc = bring_back(fd, dir, e)) != 0)
+    int err = fd >= 0 ? hide_folder(trash, "size=4k,mode=0555", e)
+                      : error_set_errno(e, ERR_FORBIDDEN, errno, "cannot open %s", dir);
+    if (!err)
+        err = hide_folder(tasks, "size=4k,mode=0755", e);
+    if (!err && (err = restore_folder(fd, dir, e)) != 0)
         umount2(tasks, MNT_DETACH);
-    if (rc == 0 &&
+    if (!err &&
         mount(NULL, tasks, NULL,
               MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
-        rc = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot close %s", tasks);
-    if (rc == 0 && token_file)
-        rc = hide_file(token_file, e);
+        err = error_set_errno(e, ERR_FORBIDDEN, errno, "cannot make %s read-only", tasks);
+    if (!err && token_file)
+        err = hide_file(token_file, e);
     if (fd >= 0)
         close(fd);
     free(trash);
     free(tasks);
-    return rc;
+    return err;
 }

@@ -1,6 +1,6 @@
-// The private view of /run/determined that programs made for Determined expect: a small file system
-// in memory over the machine's, in a mount namespace of the task; it goes with the last process.
-// For the supervisor, before it starts the ranks.
+// The private /run/determined that programs written for Determined expect: a small file system in
+// memory, mounted in a mount namespace of the task. It disappears with the last process. The
+// supervisor calls these functions before it starts the ranks.
 #ifndef MUSTER_AGENT_SUPERVISOR_SANDBOX_H
 #define MUSTER_AGENT_SUPERVISOR_SANDBOX_H
 
@@ -8,19 +8,20 @@
 
 #include "base/error.h"
 
-// Moves this process (one thread) to a mount namespace where /run/determined is empty; as root,
-// else by a user namespace. /tmp stays shared. An error says what was not permitted; nothing has
-// changed then for the programs.
+// Moves this process, which has one thread, to a mount namespace with an empty /run/determined; a
+// process that is not root also enters a user namespace. /tmp stays shared. After an error the
+// programs see no change.
 int sandbox_enter(struct error *e);
 
-// Hides the folders of other tasks (with their tokens and files) and the agent's token in that
-// namespace. `token_file`: NULL: unknown. The task in DIR sees its own folder at its usual place.
-// This is no wall: the same user can still reach the files by /proc.
+// Hides the folders of other tasks, with their tokens and files, and the agent's token
+// (`token_file`; NULL: unknown) in that namespace. The folder DIR of the task itself stays visible.
+// This does not protect against the same user, who can reach the files through /proc.
 int sandbox_hide_others(const char *dir, const char *token_file, struct error *e);
 
-// Writes info/{cluster,trial,resources,rendezvous}.json there, and links train/model to the working
-// folder of the task in DIR. `env` is the environment of the task's first rank here, `rank_count`
-// the number of ranks here. Files for which the environment lacks something are left out.
+// Writes info/{cluster,trial,resources,rendezvous}.json to /run/determined, and links train/model
+// to the working folder of the task in DIR. `env` is the environment of the task's first rank on
+// this machine, and `rank_count` the number of its ranks here. Omits a file if `env` lacks its
+// values.
 int sandbox_write_info(const char *dir, const json_t *env, size_t rank_count, struct error *e);
 
 #endif

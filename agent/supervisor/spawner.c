@@ -18,27 +18,27 @@
 #include "base/os/file.h"
 #include "base/os/proc.h"
 
-enum { LOCK, SOCKET, HANDED }; // what a supervisor gets (supervisor.h)
+enum { FD_LOCK, FD_SOCKET, FD_COUNT }; // the descriptors of a supervisor (supervisor.h)
 
 struct spawner {
     char *program, *folder;
     int fd; // -1: not started
 };
 
-// An order is a packet: the task's id, and with it the supervisor's descriptors.
-struct order {
+// A packet with the task's id and the supervisor's descriptors.
+struct spawn_request {
     char id[LIMIT_NAME + 1];
-    int fds[HANDED];
+    int fds[FD_COUNT];
 };
 
-union control {
+union fd_control {
     struct cmsghdr header;
-    char bytes[CMSG_SPACE(sizeof(int[HANDED]))];
+    char bytes[CMSG_SPACE(sizeof(int[FD_COUNT]))];
 };
 
-static void close_all(int fds[HANDED])
+static void close_fds(int fds[FD_COUNT])
 {
-    for (int i = 0; i < HANDED; i++) {
+    for (int i = 0; i < FD_COUNT; i++) {
         if (fds[i] >= 0)
             close(fds[i]);
         fds[i] = -1;
@@ -47,11 +47,11 @@ static void close_all(int fds[HANDED])
 
 // --- in the agent --------------------------------------------------------------------------------
 
-static int start(struct spawner *s, struct error *e)
+static int start_spawner(struct spawner *s, struct error *e)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-        return error_set_errno(e, ERR_IO, errno, "cannot make a socket");
+        return error_set_errno(e, ERR_IO, errno, "cannot create a socket pair");
     const char *const argv[] = {s->program, s->folder, NULL};
     const struct proc_spec spec = {
         .argv = argv,
@@ -62,13 +62,13 @@ static int start(struct spawner *s, struct error *e)
         .new_session = true,
     };
     pid_t pid = 0;
-    int rc = proc_spawn(&spec, &pid, NULL, e);
+    int err = proc_spawn(&spec, &pid, NULL, e);
     close(ends[1]);
-    if (rc == 0)
+    if (!err)
         s->fd = ends[0];
     else
         close(ends[0]);
-    return rc;
+    return err;
 }
 
 int spawner_open(const char *program, const char *folder, struct spawner **out, struct error *e)
@@ -77,12 +77,12 @@ int spawner_open(const char *program, const char *folder, struct spawner **out, 
     s->program = xstrdup(program);
     s->folder = xstrdup(folder);
     s->fd = -1;
-    int rc = start(s, e);
-    if (rc == 0)
+    int err = start_spawner(s, e);
+    if (!err)
         *out = s;
     else
         spawner_close(s);
-    return rc;
+    return err;
 }
 
 void spawner_close(struct spawner *s)
@@ -96,60 +96,60 @@ void spawner_close(struct spawner *s)
     free(s);
 }
 
-static bool send_order(const struct spawner *s, struct order *order)
+static bool send_request(const struct spawner *s, struct spawn_request *request)
 {
-    union control control = {0};
-    struct iovec words = {.iov_base = order->id, .iov_len = strlen(order->id)};
-    struct msghdr message = {.msg_iov = &words,
+    union fd_control control = {0};
+    struct iovec id = {.iov_base = request->id, .iov_len = strlen(request->id)};
+    struct msghdr message = {.msg_iov = &id,
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
     struct cmsghdr *fds = CMSG_FIRSTHDR(&message);
     fds->cmsg_level = SOL_SOCKET;
     fds->cmsg_type = SCM_RIGHTS;
-    fds->cmsg_len = CMSG_LEN(sizeof order->fds);
-    memcpy(CMSG_DATA(fds), order->fds, sizeof order->fds);
+    fds->cmsg_len = CMSG_LEN(sizeof request->fds);
+    memcpy(CMSG_DATA(fds), request->fds, sizeof request->fds);
     return s->fd >= 0 && sendmsg(s->fd, &message, MSG_NOSIGNAL) >= 0;
 }
 
-static int give_order(struct spawner *s, struct order *order, struct error *e)
+static int hand_over_request(struct spawner *s, struct spawn_request *request, struct error *e)
 {
-    if (send_order(s, order))
+    if (send_request(s, request))
         return 0;
     if (s->fd >= 0)
-        close(s->fd); // it is gone; once more with another
+        close(s->fd); // the spawner has died: start another and try again
     s->fd = -1;
-    int rc = start(s, e);
-    if (rc == 0 && !send_order(s, order))
-        rc = error_set_errno(e, ERR_IO, errno, "cannot hand a task to the process that starts it");
-    return rc;
+    int err = start_spawner(s, e);
+    if (!err && !send_request(s, request))
+        err = error_set_errno(e, ERR_IO, errno, "cannot send a request to the spawner");
+    return err;
 }
 
 int spawner_supervise(struct spawner *s, const char *id, struct error *e)
 {
-    struct order order = {.fds = {-1, -1}};
+    struct spawn_request request = {.fds = {-1, -1}};
     char *dir = path_join(s->folder, id);
-    snprintf(order.id, sizeof order.id, "%s", id);
-    int rc = taskdir_lock(dir, &order.fds[LOCK], e);
-    if (rc == 0)
-        rc = taskdir_listen(dir, &order.fds[SOCKET], e);
-    if (rc == 0)
-        rc = give_order(s, &order, e);
-    close_all(order.fds);
+    snprintf(request.id, sizeof request.id, "%s", id);
+    int err = taskdir_lock(dir, &request.fds[FD_LOCK], e);
+    if (!err)
+        err = taskdir_listen(dir, &request.fds[FD_SOCKET], e);
+    if (!err)
+        err = hand_over_request(s, &request, e);
+    close_fds(request.fds);
     free(dir);
-    return rc;
+    return err;
 }
 
 // --- in the spawner ------------------------------------------------------------------------------
 
-// False: the agent is gone.
-static bool receive_order(int from, struct order *order)
+// False: the agent has ended.
+static bool receive_request(int from, struct spawn_request *request)
 {
     ssize_t n;
-    union control control;
-    *order = (struct order){.fds = {-1, -1}};
-    struct iovec words = {.iov_base = order->id, .iov_len = sizeof order->id - 1};
-    struct msghdr message = {.msg_iov = &words,
+    union fd_control control;
+    *request = (struct spawn_request){.fds = {-1, -1}};
+    struct iovec id = {.iov_base = request->id, .iov_len = sizeof request->id - 1};
+    struct msghdr message = {.msg_iov = &id,
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
@@ -157,22 +157,22 @@ static bool receive_order(int from, struct order *order)
         n = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     const struct cmsghdr *fds = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (fds && fds->cmsg_type == SCM_RIGHTS && fds->cmsg_len == CMSG_LEN(sizeof order->fds))
-        memcpy(order->fds, CMSG_DATA(fds), sizeof order->fds);
+    if (fds && fds->cmsg_type == SCM_RIGHTS && fds->cmsg_len == CMSG_LEN(sizeof request->fds))
+        memcpy(request->fds, CMSG_DATA(fds), sizeof request->fds);
     return n > 0;
 }
 
-static int supervise(const char *folder, struct order *order, struct error *e)
+static int run_supervisor(const char *folder, struct spawn_request *request, struct error *e)
 {
-    signal(SIGCHLD, SIG_DFL); // so that ranks leave their exit codes
-    bool placed = setsid() >= 0 && dup2(order->fds[LOCK], STDIN_FILENO) >= 0 &&
-                  dup2(order->fds[SOCKET], STDOUT_FILENO) >= 0;
-    close_all(order->fds);
-    char *dir = path_join(folder, order->id);
-    int rc = placed ? supervisor_run(dir, e)
-                    : error_set_errno(e, ERR_IO, errno, "cannot place its descriptors");
+    signal(SIGCHLD, SIG_DFL); // so that ranks can be waited for
+    bool placed = setsid() >= 0 && dup2(request->fds[FD_LOCK], STDIN_FILENO) >= 0 &&
+                  dup2(request->fds[FD_SOCKET], STDOUT_FILENO) >= 0;
+    close_fds(request->fds);
+    char *dir = path_join(folder, request->id);
+    int err = placed ? supervisor_run(dir, e)
+                     : error_set_errno(e, ERR_IO, errno, "cannot set the supervisor's descriptors");
     free(dir);
-    return rc;
+    return err;
 }
 
 int spawner_run(const char *folder, struct error *e)
@@ -180,23 +180,24 @@ int spawner_run(const char *folder, struct error *e)
     int type = 0;
     socklen_t len = sizeof type;
     if (getsockopt(STDIN_FILENO, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_SEQPACKET)
-        return error_set(e, ERR_INVALID, "muster-agent starts it; start that");
-    int orders = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-    if (orders < 0)
-        return error_set_errno(e, ERR_IO, errno, "cannot place a descriptor");
-    signal(SIGCHLD, SIG_IGN); // supervisors leave nothing to be waited for
-    struct order order;
-    while (receive_order(orders, &order)) {
-        pid_t child = order.fds[LOCK] < 0 ? -1 : fork();
+        return error_set(e, ERR_INVALID,
+                         "only muster-agent starts this program; start muster-agent");
+    int requests = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (requests < 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot duplicate a descriptor");
+    signal(SIGCHLD, SIG_IGN); // supervisors are not waited for
+    struct spawn_request request;
+    while (receive_request(requests, &request)) {
+        pid_t child = request.fds[FD_LOCK] < 0 ? -1 : fork();
         if (child == 0) {
-            close(orders);
-            return supervise(folder, &order, e);
+            close(requests);
+            return run_supervisor(folder, &request, e);
         }
         if (child < 0)
-            log_error("a supervisor cannot be started", "alloc=%s err=\"%s\"", order.id,
+            log_error("cannot start a supervisor", "alloc=%s err=\"%s\"", request.id,
                       strerrordesc_np(errno));
-        close_all(order.fds);
+        close_fds(request.fds);
     }
-    close(orders);
+    close(requests);
     return 0;
 }

@@ -1,27 +1,28 @@
-// The supervisor: one small process per task (spawner.h), which outlives the agent. It keeps the
-// ranks' pipes, their exit codes and the log spool, and writes the status at every change, so that
-// whatever dies, the agent that comes next knows what happened.
+// The supervisor: a small process for each task, which outlives the agent. It owns the pipes of the
+// ranks, their exit codes and the log spool, and writes the status after every change, so that the
+// next agent knows the state whichever process dies.
 //
-// It begins with descriptor 0 the task's lock, held; 1 its listening socket; 2 the agent's log.
-// On the socket it writes its status, one JSON object a line: the present one
-// to whoever connects, then each change. It reads {"kill": SECONDS} lines: end everything, at last
-// by SIGKILL after so many seconds.
+// It starts with these descriptors: 0 is the task's lock, held; 1 its listening socket; 2 the
+// agent's log. To an agent that connects to the socket it sends the status, and again after every
+// change: one JSON object on each line. It reads lines {"kill": SECONDS}: end all processes, by
+// SIGKILL after so many seconds.
 //
-// Ranks die with it (PR_SET_PDEATHSIG); their children, grandchildren and whatever they left behind
-// come to it (PR_SET_CHILD_SUBREAPER) and are ended before it says EXITED.
+// The ranks die with it (PR_SET_PDEATHSIG). It adopts their orphaned descendants
+// (PR_SET_CHILD_SUBREAPER) and ends them before it reports EXITED.
 #ifndef MUSTER_AGENT_SUPERVISOR_SUPERVISOR_H
 #define MUSTER_AGENT_SUPERVISOR_SUPERVISOR_H
 
 #include "base/error.h"
 
 enum {
-    SUPERVISOR_PEER_GRACE_S = 5, // SIGTERM to SIGKILL when another rank failed
+    SUPERVISOR_PEER_GRACE_S = 5, // from SIGTERM to SIGKILL after another rank has failed
 };
 
-// Why a task ended whose supervisor did not see the end.
+// The reason of a task whose supervisor ended before it.
 #define SUPERVISOR_LOST "supervisor lost"
 
-// Runs the task in DIR to its end. An error: nothing was started; its status says so if it can.
+// Runs the task in DIR to its end. On an error nothing was started, and the status says so if it
+// can be written.
 int supervisor_run(const char *dir, struct error *e);
 
 #endif

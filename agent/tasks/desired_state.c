@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "base/text/json.h"
 
-static bool is_list_of_words(const json_t *list)
+static bool is_argv(const json_t *list)
 {
     size_t i;
     json_t *word;
@@ -34,7 +34,7 @@ static bool is_environment(json_t *env)
     return true;
 }
 
-static bool is_list_of_slots(const json_t *slots)
+static bool is_slot_list(const json_t *slots)
 {
     size_t i;
     json_t *slot;
@@ -46,24 +46,26 @@ static bool is_list_of_slots(const json_t *slots)
     return !slots || json_is_array(slots);
 }
 
-static int check_run(const json_t *task, size_t index, struct error *e)
+static int check_run_task(const json_t *task, size_t index, struct error *e)
 {
     const json_t *ranks = jget(task, "ranks");
     size_t count = json_array_size(ranks), i;
     json_t *rank;
-    if (!is_list_of_words(jget(task, "argv")))
-        return error_set(e, ERR_PEER, "tasks.%zu.argv: not a list of words", index);
+    if (!is_argv(jget(task, "argv")))
+        return error_set(e, ERR_PEER, "tasks.%zu.argv: not a list of strings", index);
     if (!is_environment(jget(task, "env")))
-        return error_set(e, ERR_PEER, "tasks.%zu.env: not an object of texts", index);
+        return error_set(e, ERR_PEER, "tasks.%zu.env: not an object of strings", index);
     if (count == 0 || count > LIMIT_SLOTS_PER_AGENT)
-        return error_set(e, ERR_PEER, "tasks.%zu.ranks: %zu ranks; 1 to %d can run here", index,
+        return error_set(e, ERR_PEER, "tasks.%zu.ranks: %zu ranks; 1 to %d are allowed", index,
                          count, LIMIT_SLOTS_PER_AGENT);
     json_array_foreach(ranks, i, rank)
     {
         if (jget_int(rank, "rank", -1) < 0 || jget_int(rank, "localRank", -1) < 0 ||
-            !is_environment(jget(rank, "env")) || !is_list_of_slots(jget(rank, "slots")))
-            return error_set(e, ERR_PEER,
-                             "tasks.%zu.ranks.%zu: wants rank, localRank, slots and env", index, i);
+            !is_environment(jget(rank, "env")) || !is_slot_list(jget(rank, "slots")))
+            return error_set(
+                e, ERR_PEER,
+                "tasks.%zu.ranks.%zu: rank, localRank, slots or env is missing or invalid", index,
+                i);
     }
     return 0;
 }
@@ -74,20 +76,21 @@ static int parse_task(const json_t *json, size_t index, struct desired_task *out
     *out = (struct desired_task){
         .id = jget_string(json, "allocationId", ""),
         .kill = strcmp(action, "KILL") == 0,
-        .grace_s = jget_int(json, "graceSeconds", DESIRED_GRACE_S),
+        .grace_s = jget_int(json, "graceSeconds", DESIRED_DEFAULT_GRACE_S),
         .json = json,
     };
     if (!taskdir_id_valid(out->id))
-        return error_set(e, ERR_PEER, "tasks.%zu.allocationId: \"%s\" is no id", index, out->id);
+        return error_set(e, ERR_PEER, "tasks.%zu.allocationId: \"%s\" is not a valid id", index,
+                         out->id);
     if (!out->kill && strcmp(action, "RUN") != 0)
         return error_set(e, ERR_PEER, "tasks.%zu.action: \"%s\" is neither RUN nor KILL", index,
                          action);
     if (out->grace_s < 0)
         return error_set(e, ERR_PEER, "tasks.%zu.graceSeconds: negative", index);
-    return out->kill ? 0 : check_run(json, index, e);
+    return out->kill ? 0 : check_run_task(json, index, e);
 }
 
-static int parse_tasks(struct desired *d, struct error *e)
+static int parse_tasks(struct desired_state *d, struct error *e)
 {
     const json_t *tasks = jget(d->root, "tasks");
     size_t i;
@@ -97,15 +100,15 @@ static int parse_tasks(struct desired *d, struct error *e)
     d->tasks = xcalloc(json_array_size(tasks) + 1, sizeof *d->tasks);
     json_array_foreach(tasks, i, task)
     {
-        int rc = parse_task(task, i, &d->tasks[i], e);
-        if (rc != 0)
-            return rc;
+        int err = parse_task(task, i, &d->tasks[i], e);
+        if (err)
+            return err;
         d->count++;
     }
     return 0;
 }
 
-static int parse_forget(struct desired *d, struct error *e)
+static int parse_forget(struct desired_state *d, struct error *e)
 {
     const json_t *forget = jget(d->root, "forget");
     size_t i;
@@ -114,34 +117,34 @@ static int parse_forget(struct desired *d, struct error *e)
     json_array_foreach(forget, i, id)
     {
         if (!json_is_string(id))
-            return error_set(e, ERR_PEER, "forget.%zu: not a text", i);
+            return error_set(e, ERR_PEER, "forget.%zu: not a string", i);
         d->forget[d->forget_count++] = json_string_value(id);
     }
     return 0;
 }
 
-int desired_parse(json_t *answer, struct desired *out, struct error *e)
+int desired_state_parse(json_t *answer, struct desired_state *out, struct error *e)
 {
-    *out = (struct desired){.root = answer, .version = jget_int(answer, "version", -1)};
-    int rc = out->version < 0 ? error_set(e, ERR_PEER, "version: not a number") : 0;
-    if (rc == 0)
-        rc = parse_tasks(out, e);
-    if (rc == 0)
-        rc = parse_forget(out, e);
-    if (rc != 0)
-        desired_free(out);
-    return rc;
+    *out = (struct desired_state){.root = answer, .version = jget_int(answer, "version", -1)};
+    int err = out->version < 0 ? error_set(e, ERR_PEER, "version: not a number") : 0;
+    if (!err)
+        err = parse_tasks(out, e);
+    if (!err)
+        err = parse_forget(out, e);
+    if (err)
+        desired_state_free(out);
+    return err;
 }
 
-void desired_free(struct desired *d)
+void desired_state_free(struct desired_state *d)
 {
     free(d->tasks);
     free(d->forget);
     json_decref(d->root);
-    *d = (struct desired){0};
+    *d = (struct desired_state){0};
 }
 
-const struct desired_task *desired_find(const struct desired *d, const char *id)
+const struct desired_task *desired_state_find(const struct desired_state *d, const char *id)
 {
     for (size_t i = 0; i < d->count; i++)
         if (strcmp(d->tasks[i].id, id) == 0)
@@ -149,7 +152,7 @@ const struct desired_task *desired_find(const struct desired *d, const char *id)
     return NULL;
 }
 
-bool desired_forgets(const struct desired *d, const char *id)
+bool desired_state_forgets(const struct desired_state *d, const char *id)
 {
     for (size_t i = 0; i < d->forget_count; i++)
         if (strcmp(d->forget[i], id) == 0)

@@ -1,4 +1,5 @@
-// What the master wants on this machine: its answer to a sync, checked. Pure.
+// The desired state: the tasks that the master wants on this machine, from its checked response.
+// Pure.
 #ifndef MUSTER_AGENT_TASKS_DESIRED_STATE_H
 #define MUSTER_AGENT_TASKS_DESIRED_STATE_H
 
@@ -9,16 +10,16 @@
 
 #include "base/error.h"
 
-enum { DESIRED_GRACE_S = 10 }; // SIGTERM to SIGKILL where the master names none
+enum { DESIRED_DEFAULT_GRACE_S = 10 }; // from SIGTERM to SIGKILL if the master gives no time
 
 struct desired_task {
     const char *id; // allocation
-    bool kill;      // else run
+    bool kill;      // otherwise run it
     int64_t grace_s;
-    const json_t *json; // the whole entry, for spec_build()
+    const json_t *json; // the complete entry
 };
 
-struct desired {
+struct desired_state {
     json_t *root; // owns every string here
     int64_t version;
     struct desired_task *tasks;
@@ -27,12 +28,13 @@ struct desired {
     size_t forget_count;
 };
 
-// Takes `answer` over, also when it fails. An answer with one fault is refused as a whole: read in
-// part it would say that the rest is not wanted. ERR_PEER names the JSON path.
-int desired_parse(json_t *answer, struct desired *out, struct error *e);
-void desired_free(struct desired *d);
+// Takes ownership of `answer`, also on failure. A fault makes the whole answer invalid, because a
+// task that is missing in the desired state is ended. ERR_PEER names the JSON path.
+int desired_state_parse(json_t *answer, struct desired_state *out, struct error *e);
+void desired_state_free(struct desired_state *d);
 
-const struct desired_task *desired_find(const struct desired *d, const char *id); // NULL: not there
-bool desired_forgets(const struct desired *d, const char *id);
+// NULL: it has no such task.
+const struct desired_task *desired_state_find(const struct desired_state *d, const char *id);
+bool desired_state_forgets(const struct desired_state *d, const char *id);
 
 #endif

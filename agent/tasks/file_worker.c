@@ -18,22 +18,22 @@ enum {
     FETCH_TIMEOUT_S = 300,
 };
 
-struct job {
-    char *id; // NULL: remove
+struct file_job {
+    char *id; // fetch the files of this task; NULL: remove `folder`
     char *folder;
     char *url;
 };
 
-struct worker {
-    const struct master_link *master;
-    struct notes *notes;
+struct file_worker {
+    const struct master_endpoint *master;
+    struct inbox *inbox;
     struct mailbox *jobs;
-    struct client *client; // of the thread; NULL: not yet
+    struct client *client; // opened with the first job
     atomic_bool stop;
     pthread_t thread;
 };
 
-static void free_job(struct job *job)
+static void file_job_free(struct file_job *job)
 {
     free(job->id);
     free(job->folder);
@@ -41,71 +41,72 @@ static void free_job(struct job *job)
     free(job);
 }
 
-static int download(struct worker *w, const char *url, void **tgz, size_t *len, struct error *e)
+static int download_archive(struct file_worker *w, const char *url, void **tgz, size_t *len,
+                            struct error *e)
 {
     json_t *answer = NULL;
-    int rc = w->client ? 0 : link_open(w->master, FETCH_TIMEOUT_S, &w->stop, &w->client, e);
-    if (rc == 0)
-        rc = client_call(w->client, "GET", url, NULL, &answer, e);
-    if (rc == 0) {
+    int err =
+        w->client ? 0 : master_client_open(w->master, FETCH_TIMEOUT_S, &w->stop, &w->client, e);
+    if (!err)
+        err = client_call(w->client, "GET", url, NULL, &answer, e);
+    if (!err) {
         const json_t *text = jget(answer, "b64Tgz");
-        rc = base64_decode(json_is_string(text) ? json_string_value(text) : "",
-                           json_string_length(text), tgz, len);
-        if (rc != 0)
+        err = base64_decode(json_is_string(text) ? json_string_value(text) : "",
+                            json_string_length(text), tgz, len);
+        if (err)
             error_set(e, ERR_PEER, "%s: the master's answer holds no archive", url);
     }
     json_decref(answer);
-    return rc;
+    return err;
 }
 
-static int fetch(struct worker *w, const struct job *job, struct error *e)
+static int fetch_files(struct file_worker *w, const struct file_job *job, struct error *e)
 {
     char *work = path_join(job->folder, TASKDIR_WORK);
     void *tgz = NULL;
     size_t len = 0;
-    int rc = dir_remove_tree(work, e); // of an agent that was killed here
-    if (rc == 0)
-        rc = download(w, job->url, &tgz, &len, e);
-    if (rc == 0)
-        rc = archive_unpack(tgz, len, work, LIMIT_MODEL_DEFINITION, e);
+    int err = dir_remove_tree(work, e); // a former agent may have been killed while it unpacked
+    if (!err)
+        err = download_archive(w, job->url, &tgz, &len, e);
+    if (!err)
+        err = archive_unpack(tgz, len, work, LIMIT_MODEL_DEFINITION, e);
     free(tgz);
     free(work);
-    return rc == 0 ? 0 : error_prefix(e, "the experiment's files could not be brought here");
+    return err ? error_prefix(e, "cannot fetch the files of the experiment") : 0;
 }
 
-static void do_job(struct worker *w, const struct job *job)
+static void run_job(struct file_worker *w, const struct file_job *job)
 {
     struct error e = {0};
     char quoted[ERROR_TEXT_MAX];
     if (job->id) {
-        fetch(w, job, &e);
-        notes_send(w->notes, NOTE_FETCHED, job->id, &e);
+        fetch_files(w, job, &e);
+        inbox_send(w->inbox, INBOX_FETCHED, job->id, &e);
     } else if (dir_remove_tree(job->folder, &e) != 0) {
-        log_warn("a folder could not be removed", "err=%s",
-                 log_quote(quoted, sizeof quoted, e.text));
+        log_warn("cannot remove a folder", "err=%s", log_quote(quoted, sizeof quoted, e.text));
     }
 }
 
-static void *work(void *arg)
+static void *file_worker_thread(void *arg)
 {
-    struct worker *w = arg;
+    struct file_worker *w = arg;
     void *job = NULL;
     while (mailbox_receive(w->jobs, &job, 1, INT64_MAX) == 1) {
         if (!atomic_load(&w->stop))
-            do_job(w, job);
-        free_job(job);
+            run_job(w, job);
+        file_job_free(job);
     }
     return NULL;
 }
 
-int worker_start(const struct master_link *master, struct notes *notes, struct worker **out,
-                 struct error *e)
+int file_worker_start(const struct master_endpoint *master, struct inbox *inbox,
+                      struct file_worker **out, struct error *e)
 {
-    struct worker *w = xcalloc(1, sizeof *w);
+    struct file_worker *w = xcalloc(1, sizeof *w);
     w->master = master;
-    w->notes = notes;
+    w->inbox = inbox;
     w->jobs = mailbox_new(JOBS_MAX);
-    int err = pthread_create(&w->thread, NULL, work, w);
+    int err = pthread_create(&w->thread, NULL, file_worker_thread, w);
     if (err) {
         mailbox_free(w->jobs);
         free(w);
@@ -115,7 +116,7 @@ int worker_start(const struct master_link *master, struct notes *notes, struct w
     return 0;
 }
 
-void worker_stop(struct worker *w)
+void file_worker_stop(struct file_worker *w)
 {
     if (!w)
         return;
@@ -127,21 +128,21 @@ void worker_stop(struct worker *w)
     free(w);
 }
 
-static void add_job(struct worker *w, const char *id, const char *folder, const char *url)
+static void add_job(struct file_worker *w, const char *id, const char *folder, const char *url)
 {
-    struct job *job = xcalloc(1, sizeof *job);
+    struct file_job *job = xcalloc(1, sizeof *job);
     job->id = xstrdup(id);
     job->folder = xstrdup(folder);
     job->url = xstrdup(url);
-    must(mailbox_send(w->jobs, job) == 0); // a machine has not that many tasks
+    must(mailbox_send(w->jobs, job) == 0); // no machine has so many tasks
 }
 
-void worker_fetch(struct worker *w, const char *id, const char *dir, const char *url)
+void file_worker_fetch(struct file_worker *w, const char *id, const char *dir, const char *url)
 {
     add_job(w, id, dir, url);
 }
 
-void worker_remove(struct worker *w, const char *folder)
+void file_worker_remove(struct file_worker *w, const char *folder)
 {
     add_job(w, NULL, folder, NULL);
 }

@@ -1,5 +1,5 @@
-// The worker: a thread for what takes its time, so that the event loop never waits: bringing a
-// task's files into its working folder, and removing folders. One job after the other.
+// The file worker: a thread for slow file operations, so that the event loop never waits. It
+// fetches the files of tasks and removes folders, one job after the other.
 #ifndef MUSTER_AGENT_TASKS_FILE_WORKER_H
 #define MUSTER_AGENT_TASKS_FILE_WORKER_H
 
@@ -7,16 +7,17 @@
 #include "agent/master_client.h"
 #include "base/error.h"
 
-struct worker; // opaque
+struct file_worker; // opaque
 
-int worker_start(const struct master_link *master, struct notes *notes, struct worker **out,
-                 struct error *e);
-void worker_stop(struct worker *w); // ends the present job within a second, joins
+int file_worker_start(const struct master_endpoint *master, struct inbox *inbox,
+                      struct file_worker **out, struct error *e);
+void file_worker_stop(
+    struct file_worker *w); // ends the present job within a second and waits for the thread
 
-// Fills DIR/work from the master's archive at `url`. One try, answered
-// with NOTE_FETCHED.
-void worker_fetch(struct worker *w, const char *id, const char *dir, const char *url);
-// Removes the whole folder. No answer.
-void worker_remove(struct worker *w, const char *folder);
+// Downloads the archive at the master's `url` and unpacks it to DIR/work. Tries once and sends
+// INBOX_FETCHED.
+void file_worker_fetch(struct file_worker *w, const char *id, const char *dir, const char *url);
+// Removes the folder. Sends no message.
+void file_worker_remove(struct file_worker *w, const char *folder);
 
 #endif

@@ -1,7 +1,8 @@
-// The difference between what the master wants on this machine and what is there, as actions. Pure.
+// Compares the desired state with the observed state and gives the actions that remove the
+// difference. Pure.
 //
-// Every answer of the master is the whole desired set, so repeated, late or reordered answers do no
-// harm: an allocation that was seen here in any state is never started again.
+// Every answer of the master is the complete desired state, so repeated, late and reordered answers
+// are harmless: an allocation that was seen here in any state is never started again.
 #ifndef MUSTER_AGENT_TASKS_RECONCILE_H
 #define MUSTER_AGENT_TASKS_RECONCILE_H
 
@@ -10,20 +11,20 @@
 
 #include "agent/tasks/desired_state.h"
 
-enum wish {
-    WISH_NOTHING, // the master does not name it: it must not run
-    WISH_RUN,
-    WISH_KILL,
-    WISH_FORGET, // its end is recorded
-    WISH_COUNT
+enum desired_action {
+    DESIRED_NONE, // not in the desired state: it must not run
+    DESIRED_RUN,
+    DESIRED_KILL,
+    DESIRED_FORGET, // the master has recorded its end
+    DESIRED_COUNT
 };
 
 enum observed_state {
     OBSERVED_ABSENT,
-    OBSERVED_LIVE,   // being started, or running
-    OBSERVED_ENDING, // told to end
+    OBSERVED_RUNNING, // or starting
+    OBSERVED_ENDING,  // it is being ended
     OBSERVED_EXITED,
-    OBSERVED_FORGETTING, // its last log lines are being sent
+    OBSERVED_FORGETTING, // the shipper sends its last log lines
     OBSERVED_COUNT
 };
 
@@ -31,11 +32,11 @@ enum action_kind {
     ACTION_NONE,
     ACTION_START,
     ACTION_KILL,
-    ACTION_DECLARE_GONE, // report as ended what never came here, so that the master can go on
+    ACTION_DECLARE_GONE, // report a task that never started here as ended
     ACTION_FORGET,
 };
 
-enum action_kind reconcile_pair(enum wish wish, enum observed_state observed);
+enum action_kind reconcile_pair(enum desired_action desired, enum observed_state observed);
 
 struct observed_task {
     const char *id;
@@ -45,11 +46,11 @@ struct observed_task {
 struct action {
     enum action_kind kind; // not NONE
     const char *id;
-    const struct desired_task *wanted; // NULL: not named by the master
+    const struct desired_task *wanted; // NULL: not in the desired state
 };
 
-// Fills `out`, which has room for desired->count + count; gives the number of actions.
-size_t reconcile(const struct desired *desired, const struct observed_task *observed, size_t count,
-                 struct action *out);
+// Fills `out`, which has room for desired->count + count actions; returns their number.
+size_t reconcile(const struct desired_state *desired, const struct observed_task *observed,
+                 size_t count, struct action *out);
 
 #endif

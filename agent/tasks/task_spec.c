@@ -9,21 +9,21 @@
 #include "base/os/file.h"
 #include "base/text/json.h"
 
-static void set(json_t *env, const char *name, const char *value)
+static void set_variable(json_t *env, const char *name, const char *value)
 {
-    json_t *text = value ? json_string(value) : NULL; // NULL: not UTF-8, cannot be handed on
+    json_t *text = value ? json_string(value) : NULL; // NULL: not UTF-8, so it is omitted
     if (text)
         must(json_object_set_new(env, name, text) == 0);
 }
 
-static void set_int(json_t *env, const char *name, int64_t value)
+static void set_int_variable(json_t *env, const char *name, int64_t value)
 {
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)value);
-    set(env, name, text);
+    set_variable(env, name, text);
 }
 
-static const json_t *rank_at(const json_t *ranks, int64_t local_rank)
+static const json_t *find_local_rank(const json_t *ranks, int64_t local_rank)
 {
     size_t i;
     json_t *rank;
@@ -35,17 +35,17 @@ static const json_t *rank_at(const json_t *ranks, int64_t local_rank)
     return NULL;
 }
 
-// The task's slots on this machine in order of local rank: device i is local rank i's, as programs
-// made for torchrun expect.
+// Lists the task's slots on this machine in the order of local ranks: device i belongs to local
+// rank i, as programs for torchrun expect.
 static int gather_slots(const json_t *ranks, const struct slots *slots, json_t *out,
                         struct error *e)
 {
     for (size_t local = 0; local < json_array_size(ranks); local++) {
-        const json_t *rank = rank_at(ranks, (int64_t)local);
+        const json_t *rank = find_local_rank(ranks, (int64_t)local);
         if (!rank)
             return error_set(e, ERR_PEER,
-                             "the master gave this machine %zu ranks and none of "
-                             "them is local rank %zu",
+                             "the master sent %zu ranks for this machine, but no local "
+                             "rank %zu",
                              json_array_size(ranks), local);
         size_t i;
         json_t *slot;
@@ -74,29 +74,29 @@ static char *visible_devices(const struct slots *slots, const json_t *ids)
     return buf_take(&text);
 }
 
-static json_t *common_environment(const json_t *task, const struct spec_place *place,
+static json_t *common_environment(const json_t *task, const struct task_host *host,
                                   const json_t *slot_ids)
 {
     json_t *env = json_object();
     char *ids = json_text(slot_ids);
-    set(env, "HOME", place->home);
-    set(env, "PATH", place->path);
-    set(env, "LANG", place->lang);
+    set_variable(env, "HOME", host->home);
+    set_variable(env, "PATH", host->path);
+    set_variable(env, "LANG", host->lang);
     json_object_update(env, jget(task, "env"));
-    set(env, "DET_AGENT_ID", place->agent_id);
-    set(env, "DET_SLOT_IDS", ids);
-    set(env, "MUSTER_RUN_DIR", place->dir);
-    set_int(env, "LOCAL_WORLD_SIZE", (int64_t)json_array_size(jget(task, "ranks")));
-    if (place->slots->cuda) {
-        char *devices = visible_devices(place->slots, slot_ids);
-        set(env, "CUDA_VISIBLE_DEVICES", devices);
+    set_variable(env, "DET_AGENT_ID", host->agent_id);
+    set_variable(env, "DET_SLOT_IDS", ids);
+    set_variable(env, "MUSTER_RUN_DIR", host->dir);
+    set_int_variable(env, "LOCAL_WORLD_SIZE", (int64_t)json_array_size(jget(task, "ranks")));
+    if (host->slots->cuda) {
+        char *devices = visible_devices(host->slots, slot_ids);
+        set_variable(env, "CUDA_VISIBLE_DEVICES", devices);
         free(devices);
     }
     free(ids);
     return env;
 }
 
-// A process can use one MIG instance alone, the first that it sees.
+// A process can use only the first MIG instance that it sees.
 static bool has_instances(const struct slots *slots, const json_t *ids)
 {
     size_t i;
@@ -109,64 +109,64 @@ static bool has_instances(const struct slots *slots, const json_t *ids)
     return false;
 }
 
-static json_t *rank_entry(const json_t *rank, const json_t *common, const struct slots *here)
+static json_t *make_rank_entry(const json_t *rank, const json_t *common, const struct slots *here)
 {
     json_t *env = json_object();
     const json_t *own = jget(rank, "slots");
     size_t slots = json_array_size(own);
     if (!here->cuda && !jget(common, "OMP_NUM_THREADS"))
-        set_int(env, "OMP_NUM_THREADS", slots > 0 ? (int64_t)slots : 1);
+        set_int_variable(env, "OMP_NUM_THREADS", slots > 0 ? (int64_t)slots : 1);
     json_object_update(env, jget(rank, "env"));
     if (here->cuda && has_instances(here, own)) {
         char *devices = visible_devices(here, own);
-        set(env, "CUDA_VISIBLE_DEVICES", devices);
+        set_variable(env, "CUDA_VISIBLE_DEVICES", devices);
         free(devices);
     }
-    set_int(env, "RANK", jget_int(rank, "rank", 0));
-    set_int(env, "LOCAL_RANK", jget_int(rank, "localRank", 0));
+    set_int_variable(env, "RANK", jget_int(rank, "rank", 0));
+    set_int_variable(env, "LOCAL_RANK", jget_int(rank, "localRank", 0));
     return json_pack("{s:I, s:o}", "rank", (json_int_t)jget_int(rank, "rank", 0), "env", env);
 }
 
-static json_t *complete_argv(const json_t *task, const struct spec_place *place)
+static json_t *complete_argv(const json_t *task, const struct task_host *host)
 {
     json_t *argv = json_copy(jget(task, "argv"));
     if (jget_bool(task, "native", false)) {
-        char *program = path_join(place->program_dir, json_string_value(json_array_get(argv, 0)));
+        char *program = path_join(host->program_dir, json_string_value(json_array_get(argv, 0)));
         must(json_array_set_new(argv, 0, json_string(program)) == 0);
         free(program);
     }
     return argv;
 }
 
-int spec_build(const struct desired_task *task, const struct spec_place *place, json_t **out,
-               struct error *e)
+int task_spec_build(const struct desired_task *task, const struct task_host *host, json_t **out,
+                    struct error *e)
 {
     const json_t *ranks = jget(task->json, "ranks");
     json_t *slot_ids = json_array(), *entries = json_array();
-    int rc = gather_slots(ranks, place->slots, slot_ids, e);
-    if (rc != 0)
+    int err = gather_slots(ranks, host->slots, slot_ids, e);
+    if (err)
         goto out;
-    json_t *env = common_environment(task->json, place, slot_ids);
+    json_t *env = common_environment(task->json, host, slot_ids);
     size_t i;
     json_t *rank;
     json_array_foreach(ranks, i, rank)
-        must(json_array_append_new(entries, rank_entry(rank, env, place->slots)) == 0);
+        must(json_array_append_new(entries, make_rank_entry(rank, env, host->slots)) == 0);
     *out =
         json_pack("{s:s, s:s, s:s, s:s, s:s*, s:b, s:I, s:o, s:o, s:O}", "allocationId", task->id,
-                  "taskId", jget_string(task->json, "taskId", ""), "agentId", place->agent_id,
+                  "taskId", jget_string(task->json, "taskId", ""), "agentId", host->agent_id,
                   "containerId", jget_string(env, "DET_CONTAINER_ID", task->id), "contextUrl",
                   jget_string(task->json, "contextUrl", NULL), "native",
                   jget_bool(task->json, "native", false), "graceSeconds", (json_int_t)task->grace_s,
-                  "argv", complete_argv(task->json, place), "env", env, "ranks", entries);
+                  "argv", complete_argv(task->json, host), "env", env, "ranks", entries);
     must(*out);
-    set(*out, "tokenFile", place->token_file);
+    set_variable(*out, "tokenFile", host->token_file);
 out:
     json_decref(slot_ids);
     json_decref(entries);
-    return rc;
+    return err;
 }
 
-json_t *spec_environment(const json_t *spec, const json_t *rank)
+json_t *task_spec_environment(const json_t *spec, const json_t *rank)
 {
     json_t *env = json_copy(jget(spec, "env"));
     json_object_update(env, jget(rank, "env"));

@@ -1,11 +1,12 @@
-// The specification of a task on this machine (in task.json): what the master wants, completed with
-// what this machine knows. Pure functions; any thread.
+// The specification of a task on this machine, stored in task.json: the entry of the desired state,
+// completed with the facts of this machine. Pure functions; any thread.
 //
 //   {allocationId, taskId, agentId, containerId, contextUrl, native, graceSeconds, tokenFile, argv,
-//    env: {K: V of all ranks}, ranks: [{rank, env: {K: V}}]}
+//    env: {NAME: VALUE for all ranks}, ranks: [{rank, env: {NAME: VALUE}}]}
 //
-// A rank's environment is `env` with its own on top; nothing else is inherited. Later wins: HOME,
-// PATH and LANG of the agent; the master's; what this machine knows (slots, devices, ranks).
+// The environment of a rank is `env` with its own `env` on top; ranks inherit nothing else. Later
+// values override earlier ones: HOME, PATH and LANG of the agent; the values of the master; the
+// values of this machine (slots, devices, ranks).
 #ifndef MUSTER_AGENT_TASKS_TASK_SPEC_H
 #define MUSTER_AGENT_TASKS_TASK_SPEC_H
 
@@ -15,20 +16,20 @@
 #include "agent/tasks/desired_state.h"
 #include "base/error.h"
 
-struct spec_place {
+struct task_host {
     const char *agent_id;
     const struct slots *slots;
-    const char *dir;         // the task's folder
-    const char *program_dir; // where programs of Muster itself lie
+    const char *dir;         // the folder of the task
+    const char *program_dir; // the folder of Muster's programs
     const char *home, *path, *lang;
-    const char *token_file; // to be hidden from the task; NULL: it is not known
+    const char *token_file; // hidden from the task; NULL: unknown
 };
 
-// ERR_PEER: a slot that is not on this machine.
-int spec_build(const struct desired_task *task, const struct spec_place *place, json_t **out,
-               struct error *e);
+// ERR_PEER: the entry names a slot that this machine does not have.
+int task_spec_build(const struct desired_task *task, const struct task_host *host, json_t **out,
+                    struct error *e);
 
-// The environment of one of spec's ranks: {K: V}, the caller's.
-json_t *spec_environment(const json_t *spec, const json_t *rank);
+// The complete environment of a rank of `spec`: {NAME: VALUE}. The caller owns it.
+json_t *task_spec_environment(const json_t *spec, const json_t *rank);
 
 #endif

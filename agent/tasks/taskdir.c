@@ -32,96 +32,97 @@ int taskdir_make(const char *dir, const json_t *spec, struct error *e)
 {
     char *path = path_join(dir, TASKDIR_TASK), *text = spec ? json_text(spec) : xstrdup("");
     char *line = xasprintf("%s\n", text);
-    int rc = dir_make(dir, 0700, e), fd = -1;
-    if (rc != 0)
+    int err = dir_make(dir, 0700, e), fd = -1;
+    if (err)
         goto out;
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0 || file_write_all(fd, line, strlen(line)) != 0)
-        rc = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
+        err = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
 out:
     if (fd >= 0)
         close(fd);
     free(line);
     free(text);
     free(path);
-    return rc;
+    return err;
 }
 
-// The file, and in it the place of the status; NULL: its first line is not whole.
-static int read_task(const char *path, char **text, char **status, struct error *e)
+// Reads task.json. *status points to the status in *text; NULL: the first line is incomplete.
+static int read_task_file(const char *path, char **text, char **status, struct error *e)
 {
     size_t len = 0;
-    int fd = -1, rc = file_open_regular(AT_FDCWD, path, path, &fd, e); // the task may write there
+    int fd = -1,
+        err = file_open_regular(AT_FDCWD, path, path, &fd, e); // safe if the task writes there
     *text = NULL;
-    if (rc == 0)
-        rc = file_read_fd(fd, path, 2 * (size_t)LIMIT_BODY, text, &len, e);
+    if (!err)
+        err = file_read_fd(fd, path, 2 * (size_t)LIMIT_BODY, text, &len, e);
     if (fd >= 0)
         close(fd);
-    char *end = rc == 0 ? memchr(*text, '\n', len) : NULL;
+    char *end = err ? NULL : memchr(*text, '\n', len);
     *status = end ? end + 1 : NULL;
-    return rc;
+    return err;
 }
 
-static int parse(const char *path, const char *text, size_t len, json_t **out, struct error *e)
+static int parse_part(const char *path, const char *text, size_t len, json_t **out, struct error *e)
 {
     return len > 0 ? json_parse(text, len, path, out, e)
-                   : error_set(e, ERR_NOT_FOUND, "%s does not say", path);
+                   : error_set(e, ERR_NOT_FOUND, "%s has no such part", path);
 }
 
 int taskdir_read_spec(const char *dir, json_t **out, struct error *e)
 {
     char *path = path_join(dir, TASKDIR_TASK), *text = NULL, *status = NULL;
-    int rc = read_task(path, &text, &status, e);
-    if (rc == 0)
-        rc = parse(path, text, status ? (size_t)(status - text) - 1 : strlen(text), out, e);
+    int err = read_task_file(path, &text, &status, e);
+    if (!err)
+        err = parse_part(path, text, status ? (size_t)(status - text) - 1 : strlen(text), out, e);
     free(text);
     free(path);
-    return rc;
+    return err;
 }
 
 int taskdir_read_status(const char *dir, json_t **out, struct error *e)
 {
     char *path = path_join(dir, TASKDIR_TASK), *text = NULL, *status = NULL;
-    int rc = read_task(path, &text, &status, e);
-    if (rc == 0)
-        rc = parse(path, status, status ? strlen(status) : 0, out, e);
+    int err = read_task_file(path, &text, &status, e);
+    if (!err)
+        err = parse_part(path, status, status ? strlen(status) : 0, out, e);
     free(text);
     free(path);
-    return rc;
+    return err;
 }
 
-// With blanks over what is left of a longer one.
-static int put(const char *path, int64_t at, size_t old, const char *text, int sync)
+// Overwrites the status at offset `at`; blanks replace the rest of a longer one of `old` bytes.
+static int overwrite_status(const char *path, int64_t at, size_t old, const char *text, int sync)
 {
     char *padded = xasprintf("%-*s", (int)old, text);
     size_t len = strlen(padded);
-    int fd = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), rc = 0;
+    int fd = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), err = 0;
     if (fd < 0 || pwrite(fd, padded, len, (off_t)at) != (ssize_t)len || (sync && fsync(fd) != 0))
-        rc = ERR_IO;
+        err = ERR_IO;
     if (fd >= 0)
         close(fd);
     free(padded);
-    return rc;
+    return err;
 }
 
 int taskdir_write_status(const char *dir, const json_t *status, bool durable, struct error *e)
 {
     char *path = path_join(dir, TASKDIR_TASK), *text = NULL, *old = NULL, *new = json_text(status);
-    int rc = read_task(path, &text, &old, e);
-    if (rc == 0 && !old)
-        rc = error_set(e, ERR_CORRUPT, "%s is torn", path);
-    if (rc == 0 && put(path, old - text, strlen(old), new, durable) != 0)
-        rc = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
-    if (rc == 0 && durable)
-        rc = file_sync_dir(dir, e);
+    int err = read_task_file(path, &text, &old, e);
+    if (!err && !old)
+        err = error_set(e, ERR_CORRUPT, "the first line of %s is incomplete", path);
+    if (!err && overwrite_status(path, old - text, strlen(old), new, durable) != 0)
+        err = error_set_errno(e, ERR_IO, errno, "cannot write %s", path);
+    if (!err && durable)
+        err = file_sync_dir(dir, e);
     free(new);
     free(text);
     free(path);
-    return rc;
+    return err;
 }
 
-// Up to the first byte that is not UTF-8: a sentence that was cut may end within a character.
-static json_t *readable(const char *text)
+// Makes a string of the valid start of `text`; a text that was cut may end within a character.
+static json_t *valid_utf8_prefix(const char *text)
 {
     size_t len = strlen(text);
     json_t *value = NULL;
@@ -133,7 +134,7 @@ static json_t *readable(const char *text)
 json_t *taskdir_status(const char *id, const char *state, json_t *ranks, const char *reason)
 {
     json_t *status = json_pack("{s:s, s:s, s:o, s:o}", "allocationId", id, "state", state, "ranks",
-                               ranks ? ranks : json_array(), "reason", readable(reason));
+                               ranks ? ranks : json_array(), "reason", valid_utf8_prefix(reason));
     must(status);
     return status;
 }
@@ -146,30 +147,30 @@ bool taskdir_status_is(const json_t *status, const char *state)
 int taskdir_lock(const char *dir, int *fd, struct error *e)
 {
     char *path = path_join(dir, TASKDIR_TASK);
-    int rc = 0;
+    int err = 0;
     *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (*fd < 0) {
-        rc = error_set_errno(e, ERR_IO, errno, "cannot open %s", path);
+        err = error_set_errno(e, ERR_IO, errno, "cannot open %s", path);
     } else if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
-        rc = errno == EWOULDBLOCK ? error_set(e, ERR_CONFLICT, "%s is held", path)
-                                  : error_set_errno(e, ERR_IO, errno, "cannot lock %s", path);
+        err = errno == EWOULDBLOCK ? error_set(e, ERR_CONFLICT, "%s is locked", path)
+                                   : error_set_errno(e, ERR_IO, errno, "cannot lock %s", path);
         close(*fd);
         *fd = -1;
     }
     free(path);
-    return rc;
+    return err;
 }
 
 bool taskdir_supervised(const char *dir)
 {
     int fd = -1;
-    int rc = taskdir_lock(dir, &fd, NULL);
+    int err = taskdir_lock(dir, &fd, NULL);
     if (fd >= 0)
         close(fd);
-    return rc == ERR_CONFLICT;
+    return err == ERR_CONFLICT;
 }
 
-typedef int socket_use(int fd, const struct sockaddr *address, socklen_t len);
+typedef int socket_function(int fd, const struct sockaddr *address, socklen_t len);
 
 static int bind_and_listen(int fd, const struct sockaddr *address, socklen_t len)
 {
@@ -177,23 +178,23 @@ static int bind_and_listen(int fd, const struct sockaddr *address, socklen_t len
     return bind(fd, address, len) == 0 ? listen(fd, SOCKET_BACKLOG) : -1;
 }
 
-// Socket addresses hold 107 bytes, work folders may lie deeper: the address goes by way of an open
-// descriptor of the folder.
-static int use_socket(const char *dir, socket_use *use, int *fd, struct error *e)
+// A socket address has at most 107 bytes, but the path of the folder may be longer, so the address
+// goes through an open descriptor of the folder.
+static int use_socket(const char *dir, socket_function *use, int *fd, struct error *e)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int rc = 0, dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int err = 0, dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     *fd = dir_fd < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/sock", dir_fd);
     if (*fd < 0 || use(*fd, (const struct sockaddr *)&address, sizeof address) != 0)
-        rc = error_set_errno(e, ERR_UNAVAILABLE, errno, "cannot use the socket in %s", dir);
-    if (rc != 0 && *fd >= 0) {
+        err = error_set_errno(e, ERR_UNAVAILABLE, errno, "cannot use the socket in %s", dir);
+    if (err && *fd >= 0) {
         close(*fd);
         *fd = -1;
     }
     if (dir_fd >= 0)
         close(dir_fd);
-    return rc;
+    return err;
 }
 
 int taskdir_listen(const char *dir, int *fd, struct error *e)

@@ -1,6 +1,6 @@
-// The tasks of this machine: starts them, follows their supervisors, ends and forgets them. All
-// that is known about a task lies in its folder too (taskdir.h), so a new agent takes up what the
-// last one left. Belongs to the event loop's thread.
+// The tasks of this machine: starts them, follows their supervisors, ends and forgets them. The
+// folders of the tasks hold all of their state (taskdir.h), so a new agent continues where the last
+// one stopped. Belongs to the event loop's thread.
 #ifndef MUSTER_AGENT_TASKS_TASKS_H
 #define MUSTER_AGENT_TASKS_TASKS_H
 
@@ -23,23 +23,26 @@ struct tasks_options {
     const char *agent_id;
     const char *token_file; // absolute
     const struct slots *slots;
-    struct worker *worker;
+    struct file_worker *file_worker;
     struct shipper *shipper;
 };
 
-// Takes up what is in the work folder.
+// Recovers the tasks in the work folder.
 int tasks_open(const struct tasks_options *options, struct tasks **out, struct error *e);
-void tasks_close(struct tasks *t); // the tasks themselves go on
+void tasks_close(struct tasks *t); // the tasks keep running
 
-void tasks_apply(struct tasks *t, const struct desired *desired); // reconciles
-void tasks_note(struct tasks *t, const struct note *note);
-void tasks_tick(struct tasks *t, int64_t now);  // what was to be tried again later
-int64_t tasks_next_tick(const struct tasks *t); // monotonic; INT64_MAX: none
-size_t tasks_poll_count(const struct tasks *t); // most descriptors to wait for
-unsigned tasks_poll(const struct tasks *t, struct curl_waitfd *fds); // fills, gives the number
-void tasks_read(struct tasks *t);                                    // what the supervisors say
+void tasks_apply(struct tasks *t,
+                 const struct desired_state *desired); // starts, ends and forgets tasks
+void tasks_handle_message(struct tasks *t, const struct inbox_message *message);
+void tasks_tick(struct tasks *t, int64_t now); // retries that are due
+int64_t
+tasks_next_tick(const struct tasks *t); // when the next retry is due, monotonic; INT64_MAX: never
+size_t tasks_poll_count(const struct tasks *t); // maximum of descriptors to wait for
+unsigned tasks_poll(const struct tasks *t,
+                    struct curl_waitfd *fds); // fills `fds`; returns their number
+void tasks_read(struct tasks *t);             // reads from the supervisors
 
-// The observed set for the master; and whether it has changed since the last call.
+// The observed state for the master, and whether it has changed since the last tasks_report().
 json_t *tasks_report(struct tasks *t);
 bool tasks_changed(const struct tasks *t);
 

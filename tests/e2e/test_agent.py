@@ -513,7 +513,7 @@ class Ending(AgentTest):
                    b=task("b", "echo", contextUrl=context.format("b")),
                    c=task("c", "echo", contextUrl=context.format("c")),
                    d=task("d", "echo", ranks=9))
-        for name, reason in {"a": "no-such-program", "b": "files could not be brought here",
+        for name, reason in {"a": "no-such-program", "b": "cannot fetch the files of the experiment",
                              "c": "holds no archive", "d": "slot 4 is not on this machine"}.items():
             report = self.master.wait_state(name, "EXITED")
             self.assertIn(reason, report["reason"])
@@ -521,7 +521,7 @@ class Ending(AgentTest):
         for name in "abcd":
             self.forget(name)
         self.assertIn("no-such-program", " ".join(self.master.texts("a", "agent")))
-        self.assertIn("could not be brought here", " ".join(self.master.texts("b", "agent")))
+        self.assertIn("cannot fetch the files", " ".join(self.master.texts("b", "agent")))
 
     def test_a_supervisor_that_cannot_work_says_why(self):
         self.start()
@@ -810,7 +810,7 @@ class Refusing(AgentTest):
     def test_another_agent_of_the_same_id(self):
         self.master.sync_status = 409
         self.agent.start()
-        wait_for("the message", lambda: "give each its own --id" in self.agent.tail(), SECONDS)
+        wait_for("the message", lambda: "give each agent its own --id" in self.agent.tail(), SECONDS)
         with self.master.changed:
             self.master.sync_status = 200
         self.master.wait("the agent, when the other has gone", lambda: self.master.request)

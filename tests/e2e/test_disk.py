@@ -129,7 +129,7 @@ class Disk(unittest.TestCase):
         self.assertEqual((status, after, answer["error"]["reason"]), (503, "10", "Unavailable"))
         self.cluster.muster("login", "admin", "--password-file", self.cluster.folder / "password")
         wait_for("lines that wait", lambda: "do not take" in (log := (self.cluster.folder / "agent-0.log").read_text())
-                 or "does not take log lines" in log, 30)
+                 or "does not accept log lines" in log, 30)
         self.cluster.muster("experiment", "pause", talker)
         self.cluster.muster("experiment", "activate", talker)
         (self.data / "ballast").unlink()

@@ -175,7 +175,7 @@ class Failures(unittest.TestCase):
         for _ in range(2):  # it starts again while the other one waits for its name
             first.kill9()
             first.start()
-        wait_for("its tasks to be known", lambda: "task taken up again" in first.tail(40))
+        wait_for("its tasks to be known", lambda: "task recovered" in first.tail(40))
         self.assertEqual(state(), "RUNNING")
         (self.cluster.folder / "go").touch()
         self.cluster.wait(experiment)

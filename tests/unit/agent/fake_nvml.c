@@ -1,16 +1,16 @@
-// Stands in for libnvidia-ml.so.1. What machine it is of is said by variables of the environment:
+// Replaces libnvidia-ml.so.1 in tests. Environment variables describe the machine:
 //   FAKE_GPUS number          FAKE_NVML_ERROR code of nvmlInit_v2
 //   FAKE_LOST_GPU number      .. is lost from the start
-//   FAKE_LATER_LOST number    .. answers no more, but had answered before
-//   FAKE_BROKEN_GPU number    .. fails in another way
-//   FAKE_REMAP_FAILED number  .. has rows that could not be replaced; FAKE_REMAP_PENDING: that wait
-//   FAKE_INSTANCES number     MIG instances that each GPU is cut into; absent: MIG is off
-//   FAKE_CUT_GPU number       .. that only this one is cut into
-//   FAKE_LINKED number        so many GPUs after each other have NVLink, but one that is cut; 0 to
-//   3,
-//                             4 to 7 .. share a node
-//   FAKE_NVML_EVENTS file     of lines "GPU XID INSTANCE", each told once, when it is there;
-//                             INSTANCE -1: of none; XID 0: a double-bit ECC event
+//   FAKE_LATER_LOST number    .. answers its first calls and is lost afterwards
+//   FAKE_BROKEN_GPU number    .. fails with another error
+//   FAKE_REMAP_FAILED number  .. has rows that could not be replaced
+//   FAKE_REMAP_PENDING number .. has rows that the next reset replaces
+//   FAKE_INSTANCES number     MIG instances of each GPU; absent: MIG mode is off
+//   FAKE_CUT_GPU number       .. only of this GPU
+//   FAKE_LINKED number        so many consecutive GPUs have NVLink, except one in MIG mode; GPUs 0
+//                             to 3 and 4 to 7 share a NUMA node
+//   FAKE_NVML_EVENTS file     of lines "GPU XID INSTANCE", each reported once after it was written;
+//                             INSTANCE -1: of no instance; XID 0: a double-bit ECC event
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static char handles[GPUS][1 + INSTANCES]; // a GPU, then its instances
 static long events_read;                  // bytes of the file
 static unsigned long long registered[GPUS];
 
-// -1: it is not said.
+// Returns -1 if the variable is not set.
 static int number(const char *name)
 {
     const char *text = getenv(name);
@@ -154,7 +154,7 @@ int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *most)
     return 0;
 }
 
-// The first number has none, as where an instance was removed.
+// The first index has no instance, as after the removal of an instance.
 int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **instance)
 {
     if (index == 0 || (int)index > number("FAKE_INSTANCES"))

@@ -1,4 +1,4 @@
-// Lines out of streams of bytes, and what is read off their front.
+// Splits streams of bytes into lines, and reads their prefixes.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "base/arena.h"
 #include "base/limits.h"
 
-// Gathers lines, each followed by "|".
+// Collects lines, each followed by "|".
 static void gather(void *ctx, const char *text, size_t len)
 {
     struct buf *out = ctx;
@@ -54,7 +54,7 @@ static void splitting(void **state)
     struct buf out;
     buf_init(&out, 1 << 20);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        for (size_t piece = 1; piece <= 4; piece++) { // wherever the stream is cut
+        for (size_t piece = 1; piece <= 4; piece++) { // for every way to cut the stream
             split(cases[i].text, strlen(cases[i].text), piece, &out);
             assert_string_equal(buf_str(&out), cases[i].lines);
         }
@@ -101,9 +101,9 @@ static void a_cut_does_not_go_through_a_character(void **state)
         memset(text, 'x', len);
         memcpy(text + whole - shift, "\xF0\x9F\x98\x80", 4);
         split(text, len, len, &out);
-        const char *note = strstr(buf_str(&out), " [cut");
-        assert_non_null(note);
-        assert_int_equal(note - buf_str(&out), shift == 4 ? whole : whole - shift);
+        const char *mark = strstr(buf_str(&out), " [cut");
+        assert_non_null(mark);
+        assert_int_equal(mark - buf_str(&out), shift == 4 ? whole : whole - shift);
     }
     free(text);
     buf_free(&out);
@@ -141,7 +141,7 @@ static void rank_and_level(void **state)
         {"ts=1", -1, "INFO", "ts=1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct line_view v = line_parse(cases[i].text, strlen(cases[i].text));
+        struct parsed_line v = line_parse_prefix(cases[i].text, strlen(cases[i].text));
         assert_int_equal(v.rank, cases[i].rank);
         assert_string_equal(v.level, cases[i].level);
         assert_int_equal(v.len, strlen(cases[i].rest));

@@ -1,4 +1,4 @@
-// Whose process is it? By its environment, its session, its parent; and dying is not dead.
+// Finds the processes of a task by environment, session and parent, also dying processes.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include "agent/supervisor/proctrack.h"
 #include "base/os/proc.h"
 
-#define MARKER "MUSTER_RUN_DIR=/test/of/sweep"
+#define MARKER "MUSTER_RUN_DIR=/test/of/filter"
 
 enum { LARGE = 256 << 20, TRIES = 20 };
 
@@ -41,7 +41,7 @@ static pid_t start(const char *marker, bool new_session)
     return pid;
 }
 
-static bool is_dead(pid_t pid) // and gives it up
+static bool is_dead(pid_t pid) // and reaps it
 {
     return waitpid(pid, NULL, WNOHANG) == pid;
 }
@@ -50,11 +50,11 @@ static void test_by_environment(void **state)
 {
     (void)state;
     pid_t ours = start(MARKER, true), other = start(MARKER "/more", true);
-    const struct sweep sweep = {.marker = MARKER};
-    assert_int_equal(sweep_processes(&sweep, 0), 1);
-    assert_int_equal(sweep_processes(&sweep, SIGKILL), 1);
+    const struct process_filter filter = {.marker = MARKER};
+    assert_int_equal(proctrack_signal(&filter, 0), 1);
+    assert_int_equal(proctrack_signal(&filter, SIGKILL), 1);
     waitpid(ours, NULL, 0);
-    assert_int_equal(sweep_processes(&sweep, 0), 0);
+    assert_int_equal(proctrack_signal(&filter, 0), 0);
     assert_false(is_dead(other));
     kill(other, SIGKILL);
     waitpid(other, NULL, 0);
@@ -64,14 +64,14 @@ static void test_by_session_and_parent(void **state)
 {
     (void)state;
     pid_t child = start("A=1", true);
-    const struct sweep by_session = {.marker = MARKER, .session = child};
-    const struct sweep by_parent = {.marker = MARKER, .parent = getpid()};
-    assert_int_equal(sweep_processes(&by_session, 0), 1);
-    assert_int_equal(sweep_processes(&by_parent, SIGKILL), 1);
+    const struct process_filter by_session = {.marker = MARKER, .session = child};
+    const struct process_filter by_parent = {.marker = MARKER, .parent = getpid()};
+    assert_int_equal(proctrack_signal(&by_session, 0), 1);
+    assert_int_equal(proctrack_signal(&by_parent, SIGKILL), 1);
     siginfo_t info;
     assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
-    assert_int_equal(sweep_processes(&by_session, 0), 0); // a zombie has nothing
-    assert_int_equal(sweep_processes(&by_parent, 0), 0);
+    assert_int_equal(proctrack_signal(&by_session, 0), 0); // a zombie does not count
+    assert_int_equal(proctrack_signal(&by_parent, 0), 0);
     waitpid(child, NULL, 0);
 }
 
@@ -79,7 +79,7 @@ static pid_t start_large(void)
 {
     pid_t child = fork();
     if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); // a failed test leaves no stopped process behind
+        prctl(PR_SET_PDEATHSIG, SIGKILL); // so that a failed test leaves no stopped process
         char *memory = malloc(LARGE);
         memset(memory, 1, LARGE);
         raise(SIGSTOP);
@@ -89,16 +89,17 @@ static pid_t start_large(void)
     return child;
 }
 
-// Whether it was seen dying before it was dead.
+// Whether proctrack_signal() found the process while it was dying.
 static bool see_it_die(pid_t child)
 {
-    const struct sweep sweep = {.marker = MARKER, .known = &child, .known_count = 1};
+    const struct process_filter filter = {.marker = MARKER, .known = &child, .known_count = 1};
     bool seen = false;
-    assert_int_equal(sweep_processes(&sweep, 0), 0); // known, and not dying: perhaps another's
+    assert_int_equal(proctrack_signal(&filter, 0),
+                     0); // known but not dying: it may be another process
     kill(child, SIGKILL);
     for (;;) {
         bool dead = is_dead(child);
-        bool there = sweep_processes(&sweep, SIGKILL) > 0;
+        bool there = proctrack_signal(&filter, SIGKILL) > 0;
         if (dead) {
             assert_false(there);
             return seen;
@@ -107,7 +108,7 @@ static bool see_it_die(pid_t child)
     }
 }
 
-// A process with much memory takes its time to die, and has lost its environment by then.
+// A process with much memory dies slowly and has no environment meanwhile.
 static void test_dying_is_not_dead(void **state)
 {
     (void)state;
@@ -117,9 +118,9 @@ static void test_dying_is_not_dead(void **state)
     assert_true(seen);
 }
 
-// --- strays --------------------------------------------------------------------------------------
+// --- orphans -------------------------------------------------------------------------------------
 
-static char folder[64]; // of an agent's tasks
+static char folder[64]; // the folder of an agent's tasks
 
 static int make_folder(void **state)
 {
@@ -134,8 +135,7 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
-// Runs this program again: with the marker of `task`, and below another root where `new_root` is
-// given.
+// Runs this program again with the marker of `task`, and below `new_root` if it is given.
 static pid_t start_task(const char *task, const char *new_root)
 {
     char marker[160];
@@ -165,7 +165,7 @@ static pid_t start_task(const char *task, const char *new_root)
     return 0;
 }
 
-// '+' on stdout: it stands where it was told to.
+// Writes '+' to stdout when it has reached its place.
 static int wait_below(const char *new_root)
 {
     bool there =
@@ -185,17 +185,17 @@ static void test_a_stray_has_no_folder(void **state)
     snprintf(task, sizeof task, "%s/1.1.1", folder);
     snprintf(gone, sizeof gone, "%s/1.1.2", folder);
     assert_int_equal(mkdir(task, 0700), 0);
-    pid_t live = start_task(task, NULL), stray = start_task(gone, NULL);
-    assert_int_equal(sweep_strays(folder), 1);
-    assert_int_equal(waitpid(stray, NULL, 0), stray);
-    assert_int_equal(sweep_strays(folder), 0);
+    pid_t live = start_task(task, NULL), orphan = start_task(gone, NULL);
+    assert_int_equal(proctrack_kill_orphans(folder), 1);
+    assert_int_equal(waitpid(orphan, NULL, 0), orphan);
+    assert_int_equal(proctrack_kill_orphans(folder), 0);
     assert_false(is_dead(live));
     assert_int_equal(rmdir(task), 0);
-    assert_int_equal(sweep_strays(folder), 1);
+    assert_int_equal(proctrack_kill_orphans(folder), 1);
     waitpid(live, NULL, 0);
 }
 
-// As chroot, bwrap and apptainer do: the variable goes along, the folder does not.
+// As under chroot, bwrap and apptainer, the process has the variable, but does not see the folder.
 static void test_another_root_is_no_stray(void **state)
 {
     (void)state;
@@ -205,12 +205,12 @@ static void test_another_root_is_no_stray(void **state)
     pid_t live = start_task(task, folder);
     if (!live) {
         rmdir(task);
-        skip(); // neither root nor a namespace of its own
+        skip(); // neither root nor in a namespace of its own
     }
-    assert_int_equal(sweep_strays(folder), 0);
+    assert_int_equal(proctrack_kill_orphans(folder), 0);
     assert_false(is_dead(live));
     assert_int_equal(rmdir(task), 0);
-    assert_int_equal(sweep_strays(folder), 1);
+    assert_int_equal(proctrack_kill_orphans(folder), 1);
     waitpid(live, NULL, 0);
 }
 

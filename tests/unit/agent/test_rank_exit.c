@@ -1,4 +1,4 @@
-// How a rank's end is judged, and the last lines that are kept of it.
+// Classifies the ends of ranks, and keeps their last lines.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "agent/logs/log_tail.h"
 #include "agent/supervisor/rank_exit.h"
 
-// As waitpid(2) gives them on Linux.
+// Statuses of waitpid(2) on Linux.
 #define EXITED(code)   ((code) << 8)
 #define KILLED(signal) (signal)
 #define DUMPED(signal) ((signal) | 0x80)
@@ -27,67 +27,70 @@ static void statuses(void **state)
     static const struct {
         const char *what;
         int status;
-        enum verdict by_itself, told;
+        enum rank_exit by_itself, told;
     } cases[] = {
-        {"exit 0", EXITED(0), VERDICT_WELL, VERDICT_WELL},
-        {"exit 1", EXITED(1), VERDICT_FAILED, VERDICT_FAILED},
-        {"exit 6", EXITED(6), VERDICT_FAILED, VERDICT_FAILED},
-        {"exit 127", EXITED(127), VERDICT_FAILED, VERDICT_FAILED},
-        {"exit 128", EXITED(128), VERDICT_FAILED, VERDICT_FAILED},
-        {"exit 137", EXITED(128 + SIGKILL), VERDICT_FAILED, VERDICT_ENDED},
-        {"exit 143", EXITED(128 + SIGTERM), VERDICT_FAILED, VERDICT_ENDED},
-        {"exit 139", EXITED(128 + SIGSEGV), VERDICT_FAILED, VERDICT_FAILED},
-        {"exit 255", EXITED(255), VERDICT_FAILED, VERDICT_FAILED},
-        {"SIGTERM", KILLED(SIGTERM), VERDICT_FAILED, VERDICT_ENDED},
-        {"SIGKILL", KILLED(SIGKILL), VERDICT_FAILED, VERDICT_ENDED},
-        {"SIGSEGV", KILLED(SIGSEGV), VERDICT_FAILED, VERDICT_FAILED},
-        {"SIGSEGV, core dumped", DUMPED(SIGSEGV), VERDICT_FAILED, VERDICT_FAILED},
-        {"SIGABRT, core dumped", DUMPED(SIGABRT), VERDICT_FAILED, VERDICT_FAILED},
-        {"stopped", STOPPED(SIGSTOP), VERDICT_RUNS, VERDICT_RUNS},
-        {"stopped by its terminal", STOPPED(SIGTTOU), VERDICT_RUNS, VERDICT_RUNS},
-        {"continued", CONTINUED, VERDICT_RUNS, VERDICT_RUNS},
+        {"exit 0", EXITED(0), RANK_SUCCEEDED, RANK_SUCCEEDED},
+        {"exit 1", EXITED(1), RANK_FAILED, RANK_FAILED},
+        {"exit 6", EXITED(6), RANK_FAILED, RANK_FAILED},
+        {"exit 127", EXITED(127), RANK_FAILED, RANK_FAILED},
+        {"exit 128", EXITED(128), RANK_FAILED, RANK_FAILED},
+        {"exit 137", EXITED(128 + SIGKILL), RANK_FAILED, RANK_TERMINATED},
+        {"exit 143", EXITED(128 + SIGTERM), RANK_FAILED, RANK_TERMINATED},
+        {"exit 139", EXITED(128 + SIGSEGV), RANK_FAILED, RANK_FAILED},
+        {"exit 255", EXITED(255), RANK_FAILED, RANK_FAILED},
+        {"SIGTERM", KILLED(SIGTERM), RANK_FAILED, RANK_TERMINATED},
+        {"SIGKILL", KILLED(SIGKILL), RANK_FAILED, RANK_TERMINATED},
+        {"SIGSEGV", KILLED(SIGSEGV), RANK_FAILED, RANK_FAILED},
+        {"SIGSEGV, core dumped", DUMPED(SIGSEGV), RANK_FAILED, RANK_FAILED},
+        {"SIGABRT, core dumped", DUMPED(SIGABRT), RANK_FAILED, RANK_FAILED},
+        {"stopped", STOPPED(SIGSTOP), RANK_RUNNING, RANK_RUNNING},
+        {"stopped by its terminal", STOPPED(SIGTTOU), RANK_RUNNING, RANK_RUNNING},
+        {"continued", CONTINUED, RANK_RUNNING, RANK_RUNNING},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        if (judge_status(cases[i].status, false) != cases[i].by_itself)
-            fail_msg("%s, by itself: %d", cases[i].what, judge_status(cases[i].status, false));
-        if (judge_status(cases[i].status, true) != cases[i].told)
-            fail_msg("%s, told to end: %d", cases[i].what, judge_status(cases[i].status, true));
+        if (rank_exit_classify(cases[i].status, false) != cases[i].by_itself)
+            fail_msg("%s, by itself: %d", cases[i].what,
+                     rank_exit_classify(cases[i].status, false));
+        if (rank_exit_classify(cases[i].status, true) != cases[i].told)
+            fail_msg("%s, told to end: %d", cases[i].what,
+                     rank_exit_classify(cases[i].status, true));
     }
 }
 
 static void whoever_lost_a_peer_is_less_guilty(void **state)
 {
     (void)state;
-    assert_true(VERDICT_LOST_PEER < VERDICT_FAILED);
-    assert_true(VERDICT_LOST_PEER > VERDICT_ENDED);
-    assert_true(judge_blames_peers("RuntimeError: [1] is setting up NCCL communicator\n"
-                                   "torch.distributed.DistBackendError: NCCL error in: x.cpp"));
-    assert_true(judge_blames_peers("[../pair.cc:534] Connection closed by peer [10.0.0.1]:4711"));
-    assert_true(judge_blames_peers("ncclRemoteError: A call failed possibly due to a network"));
-    assert_false(judge_blames_peers("ValueError: the peer group must have a name"));
-    assert_false(judge_blames_peers(""));
+    assert_true(RANK_LOST_PEER < RANK_FAILED);
+    assert_true(RANK_LOST_PEER > RANK_TERMINATED);
+    assert_true(rank_exit_blames_peer("RuntimeError: [1] is setting up NCCL communicator\n"
+                                      "torch.distributed.DistBackendError: NCCL error in: x.cpp"));
+    assert_true(
+        rank_exit_blames_peer("[../pair.cc:534] Connection closed by peer [10.0.0.1]:4711"));
+    assert_true(rank_exit_blames_peer("ncclRemoteError: A call failed possibly due to a network"));
+    assert_false(rank_exit_blames_peer("ValueError: the peer group must have a name"));
+    assert_false(rank_exit_blames_peer(""));
 }
 
-static void add(struct words *w, const char *line)
+static void add(struct log_tail *w, const char *line)
 {
-    words_add(w, line, strlen(line));
+    log_tail_add(w, line, strlen(line));
 }
 
-static void expect(const struct words *w, const char *all, const char *last)
+static void expect(const struct log_tail *w, const char *all, const char *last)
 {
     char text[64];
-    json_t *value = words_json(w);
+    json_t *value = log_tail_json(w);
     assert_string_equal(json_string_value(value), all);
     json_decref(value);
-    words_last(w, text, sizeof text);
+    log_tail_last_line(w, text, sizeof text);
     assert_string_equal(text, last);
 }
 
 static void lines_are_made_readable(void **state)
 {
     (void)state;
-    struct words w;
-    words_init(&w);
+    struct log_tail w;
+    log_tail_init(&w);
     expect(&w, "", "");
     add(&w, "Traceback (most recent call last):");
     add(&w, "");
@@ -96,26 +99,26 @@ static void lines_are_made_readable(void **state)
     add(&w, "=========");
     expect(&w,
            "Traceback (most recent call last):\n ValueError: ]bad\n=========", "ValueError: ]bad");
-    words_free(&w);
+    log_tail_free(&w);
 
-    words_init(&w);
-    words_add(&w, "a\0b\xff\xc3\xa9\x80", 7);
+    log_tail_init(&w);
+    log_tail_add(&w, "a\0b\xff\xc3\xa9\x80", 7);
     expect(&w, "ab\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd", "ab\xff\xc3\xa9\x80");
     add(&w, "cut off in its sequence \033[1;3");
     expect(&w, "ab\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\ncut off in its sequence ",
            "cut off in its sequence ");
-    words_free(&w);
+    log_tail_free(&w);
 }
 
 static void the_reason_is_no_routine_line(void **state)
 {
     (void)state;
-    struct words w;
-    words_init(&w);
+    struct log_tail w;
+    log_tail_init(&w);
     add(&w, "ts=2026-11-22T10:00:00.000Z level=info msg=\"training begins\"");
     add(&w, "ts=2026-11-22T10:00:00.000Z level=debug msg=step");
     char last[128];
-    words_last(&w, last, sizeof last);
+    log_tail_last_line(&w, last, sizeof last);
     assert_string_equal(last, "");
     static const char *const told[] = {
         "ts=2026-11-22T10:00:00.000Z level=error msg=\"loss is NaN\"",
@@ -128,35 +131,35 @@ static void the_reason_is_no_routine_line(void **state)
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
         add(&w, told[i]);
         add(&w, "ts=2026-11-22T10:00:01.000Z level=info msg=ends");
-        words_last(&w, last, sizeof last);
+        log_tail_last_line(&w, last, sizeof last);
         assert_string_equal(last, told[i]);
     }
-    words_free(&w);
+    log_tail_free(&w);
 }
 
 static void few_lines_are_kept(void **state)
 {
     (void)state;
-    struct words w;
-    char line[2 * WORDS_LINE_BYTES], last[16];
-    words_init(&w);
-    for (int i = 0; i < 3 * WORDS_LINES; i++) {
+    struct log_tail w;
+    char line[2 * LOG_TAIL_LINE_BYTES], last[16];
+    log_tail_init(&w);
+    for (int i = 0; i < 3 * LOG_TAIL_LINES; i++) {
         snprintf(line, sizeof line, "line %d", i);
         add(&w, line);
-        assert_int_equal(w.lines, i < WORDS_LINES ? i + 1 : WORDS_LINES);
+        assert_int_equal(w.lines, i < LOG_TAIL_LINES ? i + 1 : LOG_TAIL_LINES);
     }
-    words_last(&w, last, sizeof last);
+    log_tail_last_line(&w, last, sizeof last);
     assert_string_equal(last, "line 59");
     assert_memory_equal(w.text.data, "line 40\n", 8);
     memset(line, 'x', sizeof line);
     for (int i = 0; i < 100; i++) {
-        words_add(&w, line, sizeof line);
-        assert_true(w.text.len <= WORDS_BYTES);
+        log_tail_add(&w, line, sizeof line);
+        assert_true(w.text.len <= LOG_TAIL_BYTES);
     }
-    assert_int_equal(w.lines, WORDS_BYTES / WORDS_LINE_BYTES);
-    words_last(&w, last, sizeof last);
+    assert_int_equal(w.lines, LOG_TAIL_BYTES / LOG_TAIL_LINE_BYTES);
+    log_tail_last_line(&w, last, sizeof last);
     assert_string_equal(last, "xxxxxxxxxxxxxxx");
-    words_free(&w);
+    log_tail_free(&w);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-// Desired and observed set to actions: every pair, and whole sets.
+// Actions for every pair of desired and observed state, and for whole sets.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,26 +21,26 @@ static void every_pair(void **state)
         G = ACTION_DECLARE_GONE,
         F = ACTION_FORGET
     };
-    static const int expected[WISH_COUNT][OBSERVED_COUNT] = {
-        //         absent live ending exited forgetting
-        /* nothing */ {N, K, N, N, N},
+    static const int expected[DESIRED_COUNT][OBSERVED_COUNT] = {
+        //         absent running ending exited forgetting
+        /* none    */ {N, K, N, N, N},
         /* run     */ {S, N, N, N, N},
         /* kill    */ {G, K, N, N, N},
         /* forget  */ {N, K, N, F, N},
     };
-    for (int wish = 0; wish < WISH_COUNT; wish++) {
+    for (int want = 0; want < DESIRED_COUNT; want++) {
         for (int seen = 0; seen < OBSERVED_COUNT; seen++)
-            assert_int_equal(reconcile_pair((enum wish)wish, (enum observed_state)seen),
-                             expected[wish][seen]);
+            assert_int_equal(reconcile_pair((enum desired_action)want, (enum observed_state)seen),
+                             expected[want][seen]);
     }
 }
 
-// What an action makes of a state, for the next round.
+// Returns the state after an action.
 static enum observed_state after(enum action_kind action, enum observed_state state)
 {
     switch (action) {
     case ACTION_START:
-        return OBSERVED_LIVE;
+        return OBSERVED_RUNNING;
     case ACTION_KILL:
         return OBSERVED_ENDING;
     case ACTION_DECLARE_GONE:
@@ -52,29 +52,31 @@ static enum observed_state after(enum action_kind action, enum observed_state st
     }
 }
 
-// The same answer again asks for nothing more, and no order of answers starts a task twice.
+// A repeated answer causes no further actions, and no order of answers starts a task twice.
 static void answers_may_come_again_and_in_any_order(void **state)
 {
     (void)state;
-    for (int first = 0; first < WISH_COUNT; first++) {
+    for (int first = 0; first < DESIRED_COUNT; first++) {
         for (int seen = 0; seen < OBSERVED_COUNT; seen++) {
-            enum action_kind action = reconcile_pair((enum wish)first, (enum observed_state)seen);
+            enum action_kind action =
+                reconcile_pair((enum desired_action)first, (enum observed_state)seen);
             enum observed_state now = after(action, (enum observed_state)seen);
-            assert_int_equal(reconcile_pair((enum wish)first, now), ACTION_NONE);
-            for (int late = 0; late < WISH_COUNT; late++)
+            assert_int_equal(reconcile_pair((enum desired_action)first, now), ACTION_NONE);
+            for (int late = 0; late < DESIRED_COUNT; late++)
                 if (now != OBSERVED_ABSENT)
-                    assert_int_not_equal(reconcile_pair((enum wish)late, now), ACTION_START);
+                    assert_int_not_equal(reconcile_pair((enum desired_action)late, now),
+                                         ACTION_START);
         }
     }
 }
 
-static struct desired parse(const char *text)
+static struct desired_state parse(const char *text)
 {
-    struct desired d;
+    struct desired_state d;
     struct error e = {0};
     json_t *answer = json_loads(text, 0, NULL);
     assert_non_null(answer);
-    if (desired_parse(answer, &d, &e) != 0)
+    if (desired_state_parse(answer, &d, &e) != 0)
         fail_msg("%s", e.text);
     return d;
 }
@@ -87,13 +89,14 @@ static struct desired parse(const char *text)
 static void whole_sets(void **state)
 {
     (void)state;
-    struct desired d = parse("{\"version\": 4, \"tasks\": [" RUN("new") "," RUN("runs") "," KILL(
-        "bad") "," KILL("unknown") "," RUN("new") "], \"forget\": [\"done\", \"stranger\"]}");
+    struct desired_state d =
+        parse("{\"version\": 4, \"tasks\": [" RUN("new") "," RUN("runs") "," KILL("bad") "," KILL(
+            "unknown") "," RUN("new") "], \"forget\": [\"done\", \"stranger\"]}");
     const struct observed_task observed[] = {
-        {"runs", OBSERVED_LIVE},
-        {"bad", OBSERVED_LIVE},
+        {"runs", OBSERVED_RUNNING},
+        {"bad", OBSERVED_RUNNING},
         {"done", OBSERVED_EXITED},
-        {"orphan", OBSERVED_LIVE},
+        {"orphan", OBSERVED_RUNNING},
     };
     struct action actions[16];
     assert_int_equal(reconcile(&d, observed, 4, actions), 5);
@@ -110,17 +113,17 @@ static void whole_sets(void **state)
     }
     assert_int_equal(actions[0].wanted->grace_s, 3);
     assert_null(actions[2].wanted);
-    assert_int_equal(actions[3].wanted->grace_s, DESIRED_GRACE_S);
-    desired_free(&d);
+    assert_int_equal(actions[3].wanted->grace_s, DESIRED_DEFAULT_GRACE_S);
+    desired_state_free(&d);
 }
 
 static void nothing_at_all(void **state)
 {
     (void)state;
-    struct desired d = parse("{\"version\": 0, \"tasks\": []}");
+    struct desired_state d = parse("{\"version\": 0, \"tasks\": []}");
     struct action actions[1];
     assert_int_equal(reconcile(&d, NULL, 0, actions), 0);
-    desired_free(&d);
+    desired_state_free(&d);
 }
 
 static void faulty_answers_are_refused_whole(void **state)
@@ -161,11 +164,11 @@ static void faulty_answers_are_refused_whole(void **state)
         {"{\"version\": 1, \"tasks\": [], \"forget\": [1]}", "forget.0"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct desired d;
+        struct desired_state d;
         struct error e = {0};
         json_t *answer = json_loads(cases[i].text, 0, NULL);
         assert_non_null(answer);
-        assert_int_equal(desired_parse(answer, &d, &e), ERR_PEER);
+        assert_int_equal(desired_state_parse(answer, &d, &e), ERR_PEER);
         assert_int_equal(strncmp(e.text, cases[i].where, strlen(cases[i].where)), 0);
         assert_null(d.root);
     }

@@ -1,4 +1,4 @@
-// Slots of a machine with and without GPUs; the driver is a library of the test's own.
+// Slots of a machine with and without GPUs; fake_nvml.c is the driver.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +85,7 @@ static void who_is_near_whom(void **state)
     slots_free(&s);
 }
 
-// 0 reaches 4 by way of 2; 1 and 5 have nobody.
+// 0 is near 4 through 2; 1 and 5 are near no other.
 static void groups(void **state)
 {
     (void)state;
@@ -112,7 +112,7 @@ static void instances(void **state)
     assert_string_equal(s.items[5].gpu.bus_id, "00000000:02:00.0");
     assert_true(s.items[5].memory == INT64_C(10) << 30);
     assert_int_equal(s.items[5].gpu.instance, 9);
-    assert_int_equal(s.items[2].gpu.numa, s.items[0].gpu.numa); // of one GPU
+    assert_int_equal(s.items[2].gpu.numa, s.items[0].gpu.numa); // the same GPU
     slots_free(&s);
     setenv("FAKE_INSTANCES", "0", 1);
     assert_int_equal(slots_find_gpus(&s, FAKE_NVML, &e), ERR_INVALID);
@@ -120,7 +120,7 @@ static void instances(void **state)
     unsetenv("FAKE_INSTANCES");
 }
 
-// The others are used, and keep their numbers.
+// The other GPUs are used and keep their numbers.
 static void a_gpu_is_lost_at_the_start(void **state)
 {
     (void)state;
@@ -162,20 +162,20 @@ static void memory_rows(void **state)
 static void the_worst_fault_stays(void **state)
 {
     (void)state;
-    struct slot slot = {0};
+    struct agent_slot slot = {0};
     int64_t minute = 60 * INT64_C(1000000), now = 1000 * minute;
-    assert_true(slot_strike_xid(&slot, 31, now));
+    assert_true(slot_report_xid(&slot, 31, now));
     assert_int_equal(slot.fault.grade, FAULT_NOTED);
-    assert_false(slot_strike_xid(&slot, 31, now + minute - 1)); // said already
-    assert_true(slot_strike_xid(&slot, 31, now + minute));
-    assert_true(slot_strike_xid(&slot, 13, now + minute)); // another
-    assert_true(slot_strike_xid(&slot, 64, now + minute));
+    assert_false(slot_report_xid(&slot, 31, now + minute - 1)); // a repetition
+    assert_true(slot_report_xid(&slot, 31, now + minute));
+    assert_true(slot_report_xid(&slot, 13, now + minute)); // another fault
+    assert_true(slot_report_xid(&slot, 64, now + minute));
     assert_int_equal(slot.fault.grade, FAULT_DRAINS);
-    assert_true(slot_strike_xid(&slot, 79, now + minute));
+    assert_true(slot_report_xid(&slot, 79, now + minute));
     assert_string_equal(slot.fault.reason,
                         "Xid 79, the GPU has fallen off the bus; restart the machine");
-    assert_false(slot_strike_xid(&slot, 13, now + 9 * minute));
-    assert_false(slot_strike_xid(&slot, 64, now + 9 * minute));
+    assert_false(slot_report_xid(&slot, 13, now + 9 * minute));
+    assert_false(slot_report_xid(&slot, 64, now + 9 * minute));
     assert_int_equal(slot.fault.grade, FAULT_ENDS);
 }
 
@@ -190,41 +190,41 @@ static void words_for_xids(void **state)
                   {95, FAULT_ENDS},   {119, FAULT_ENDS}, {999, FAULT_NOTED}};
     for (size_t i = 0; i < sizeof expect / sizeof *expect; i++) {
         enum fault_grade grade = FAULT_NONE;
-        assert_true(strlen(xid_words(expect[i].xid, &grade)) > 10);
+        assert_true(strlen(xid_describe(expect[i].xid, &grade)) > 10);
         assert_int_equal(grade, expect[i].grade);
     }
     enum fault_grade grade;
-    assert_string_equal(xid_words(1, &grade), "see NVIDIA's catalogue of Xid errors");
+    assert_string_equal(xid_describe(1, &grade), "see NVIDIA's catalogue of Xid errors");
 }
 
-// --- the watch -----------------------------------------------------------------------------------
+// --- the GPU monitor -----------------------------------------------------------------------------
 
 static void never_woken(void *ctx)
 {
     (void)ctx;
 }
 
-static struct note *next_note(struct notes *n, enum note_kind kind)
+static struct inbox_message *next_note(struct inbox *n, enum inbox_message_kind kind)
 {
     for (int i = 0; i < 1000; i++) {
-        struct note *note = notes_take(n);
-        if (note && note->kind == kind)
-            return note;
-        if (note)
-            note_free(note);
+        struct inbox_message *message = inbox_receive(n);
+        if (message && message->kind == kind)
+            return message;
+        if (message)
+            inbox_message_free(message);
         else
             clock_sleep_us(10 * 1000);
     }
-    fail_msg("waited 10 s in vain for a note");
+    fail_msg("waited 10 s in vain for a message");
     return NULL;
 }
 
-static void expect_fault(struct notes *n, size_t slot, long long xid)
+static void expect_fault(struct inbox *n, size_t slot, long long xid)
 {
-    struct note *note = next_note(n, NOTE_FAULT);
-    assert_int_equal(note->slot, slot);
-    assert_int_equal(note->xid, xid);
-    note_free(note);
+    struct inbox_message *message = next_note(n, INBOX_FAULT);
+    assert_int_equal(message->slot, slot);
+    assert_int_equal(message->xid, xid);
+    inbox_message_free(message);
 }
 
 static void write_events(const char *lines)
@@ -235,20 +235,20 @@ static void write_events(const char *lines)
     fclose(f);
 }
 
-static void watch(struct slots *s, struct notes *notes, struct watch **out)
+static void watch(struct slots *s, struct inbox *inbox, struct gpu_monitor **out)
 {
-    *notes = (struct notes){.box = mailbox_new(100), .wake = never_woken};
+    *inbox = (struct inbox){.box = mailbox_new(100), .wake = never_woken};
     assert_int_equal(slots_find_gpus(s, FAKE_NVML, NULL), 0);
-    assert_int_equal(watch_start(s, notes, out, NULL), 0);
+    assert_int_equal(gpu_monitor_start(s, inbox, out, NULL), 0);
 }
 
-static void stop_watching(struct slots *s, struct notes *notes, struct watch *w)
+static void stop_watching(struct slots *s, struct inbox *inbox, struct gpu_monitor *w)
 {
-    watch_stop(w);
-    mailbox_close(notes->box);
-    for (struct note *note; (note = notes_take(notes));)
-        note_free(note);
-    mailbox_free(notes->box);
+    gpu_monitor_stop(w);
+    mailbox_close(inbox->box);
+    for (struct inbox_message *message; (message = inbox_receive(inbox));)
+        inbox_message_free(message);
+    mailbox_free(inbox->box);
     slots_free(s);
 }
 
@@ -256,49 +256,49 @@ static void use_and_faults(void **state)
 {
     (void)state;
     struct slots s;
-    struct notes notes;
-    struct watch *w;
+    struct inbox inbox;
+    struct gpu_monitor *w;
     setenv("FAKE_GPUS", "2", 1);
     setenv("FAKE_NVML_EVENTS", "test_slots.events", 1);
     write_events("1 79 -1\n0 0 -1\n");
-    watch(&s, &notes, &w);
-    struct note *note = next_note(&notes, NOTE_USE);
-    assert_string_equal(jget_string(note->use, "group", ""), "gpu");
-    const json_t *second = json_array_get(jget(note->use, "slots"), 1);
+    watch(&s, &inbox, &w);
+    struct inbox_message *message = next_note(&inbox, INBOX_USAGE);
+    assert_string_equal(jget_string(message->usage, "group", ""), "gpu");
+    const json_t *second = json_array_get(jget(message->usage, "slots"), 1);
     assert_int_equal(jget_int(second, "gpu_util", -1), 41);
     assert_true(jget_int(second, "gpu_free_memory", -1) == INT64_C(79) << 30);
     assert_int_equal(jget_int(second, "gpu_temperature", -1), 61);
     assert_true(jget_double(second, "gpu_power", 0) == 250.5);
-    note_free(note);
-    expect_fault(&notes, 1, 79);
-    expect_fault(&notes, 0, XID_DOUBLE_BIT_ECC);
-    stop_watching(&s, &notes, w);
+    inbox_message_free(message);
+    expect_fault(&inbox, 1, 79);
+    expect_fault(&inbox, 0, XID_DOUBLE_BIT_ECC);
+    stop_watching(&s, &inbox, w);
     remove("test_slots.events");
 }
 
-// A fault of one instance is no fault of the others; one of the GPU is one of all.
+// A fault of an instance affects only that instance; a fault of the GPU affects all of them.
 static void faults_of_instances(void **state)
 {
     (void)state;
     struct slots s;
-    struct notes notes;
-    struct watch *w;
+    struct inbox inbox;
+    struct gpu_monitor *w;
     setenv("FAKE_GPUS", "1", 1);
     setenv("FAKE_INSTANCES", "2", 1);
     setenv("FAKE_NVML_EVENTS", "test_slots.events", 1);
     write_events("");
-    watch(&s, &notes, &w);
-    struct note *note = next_note(&notes, NOTE_USE);
-    const json_t *second = json_array_get(jget(note->use, "slots"), 1);
-    assert_null(jget(second, "gpu_util")); // the driver has none of instances
+    watch(&s, &inbox, &w);
+    struct inbox_message *message = next_note(&inbox, INBOX_USAGE);
+    const json_t *second = json_array_get(jget(message->usage, "slots"), 1);
+    assert_null(jget(second, "gpu_util")); // the driver does not report it for instances
     assert_int_equal(jget_int(second, "gpu_temperature", -1), 61);
-    note_free(note);
-    // The fake forgets with its library what it has read.
+    inbox_message_free(message);
+    // Unloading the fake library resets its position in the file of events.
     write_events("0 31 8\n0 64 -1\n");
-    expect_fault(&notes, 1, 31);
-    expect_fault(&notes, 0, 64);
-    expect_fault(&notes, 1, 64);
-    stop_watching(&s, &notes, w);
+    expect_fault(&inbox, 1, 31);
+    expect_fault(&inbox, 0, 64);
+    expect_fault(&inbox, 1, 64);
+    stop_watching(&s, &inbox, w);
     unsetenv("FAKE_INSTANCES");
     remove("test_slots.events");
 }
@@ -307,20 +307,20 @@ static void found_lost_by_a_sample(void **state)
 {
     (void)state;
     struct slots s;
-    struct notes notes;
-    struct watch *w;
+    struct inbox inbox;
+    struct gpu_monitor *w;
     setenv("FAKE_GPUS", "2", 1);
     unsetenv("FAKE_NVML_EVENTS");
-    notes = (struct notes){.box = mailbox_new(100), .wake = never_woken};
+    inbox = (struct inbox){.box = mailbox_new(100), .wake = never_woken};
     assert_int_equal(slots_find_gpus(&s, FAKE_NVML, NULL), 0);
     setenv("FAKE_LATER_LOST", "1", 1);
-    assert_int_equal(watch_start(&s, &notes, &w, NULL), 0);
-    expect_fault(&notes, 1, XID_OFF_THE_BUS);
+    assert_int_equal(gpu_monitor_start(&s, &inbox, &w, NULL), 0);
+    expect_fault(&inbox, 1, XID_OFF_THE_BUS);
     unsetenv("FAKE_LATER_LOST");
-    struct note *note = next_note(&notes, NOTE_USE);
-    assert_true(json_is_null(json_array_get(jget(note->use, "slots"), 1)));
-    note_free(note);
-    stop_watching(&s, &notes, w);
+    struct inbox_message *message = next_note(&inbox, INBOX_USAGE);
+    assert_true(json_is_null(json_array_get(jget(message->usage, "slots"), 1)));
+    inbox_message_free(message);
+    stop_watching(&s, &inbox, w);
 }
 
 static void machines_without_gpus(void **state)
@@ -336,7 +336,7 @@ static void machines_without_gpus(void **state)
     assert_int_equal(s.count, 0);
 }
 
-// A GPU that fails must not turn a GPU machine into one with CPU slots.
+// A failing GPU must not turn a GPU machine into one with CPU slots.
 static void driver_in_trouble(void **state)
 {
     (void)state;
@@ -349,7 +349,7 @@ static void driver_in_trouble(void **state)
     setenv("FAKE_GPUS", "3", 1);
     setenv("FAKE_BROKEN_GPU", "2", 1);
     assert_int_equal(slots_find_gpus(&s, FAKE_NVML, &e), ERR_IO);
-    assert_non_null(strstr(e.text, "describe GPU 2: Unknown Error"));
+    assert_non_null(strstr(e.text, "query GPU 2: Unknown Error"));
     unsetenv("FAKE_BROKEN_GPU");
     assert_null(s.items);
 }

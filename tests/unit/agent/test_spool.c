@@ -1,4 +1,4 @@
-// The spool: sequence numbers over crashes, cursors, a full disk, and the room of what was shipped.
+// The spool: sequence numbers after crashes, cursors, a full disk, and released disk space.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static void open_new(struct spool *s)
     assert_int_equal(spool_open(s, path, 0, SPOOL_DISK_MAX, NULL), 0);
 }
 
-// All lines from the cursor on, moved behind them.
+// Reads all lines after the cursor and moves it.
 static json_t *read_all(struct spool_cursor *c)
 {
     char *scratch = xcalloc(SPOOL_BYTES_PER_BATCH, 1);
@@ -120,7 +120,7 @@ static void batches_are_bounded(void **state)
     spool_close(&s);
 }
 
-// A writer that was killed in mid-line, and the next one.
+// A writer is killed within a line, and the next writer continues.
 static void a_torn_line_is_taken_away(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void a_torn_line_is_taken_away(void **state)
     int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     assert_int_equal(write(fd, "{\"sequence\": 3, \"lo", 19), 19);
     close(fd);
-    json_t *lines = read_all(&c); // the reader does not see it
+    json_t *lines = read_all(&c); // without the incomplete line
     assert_int_equal(json_array_size(lines), 2);
     json_decref(lines);
     assert_int_equal(spool_open(&s, path, 0, SPOOL_DISK_MAX, NULL), 0);
@@ -146,7 +146,7 @@ static void a_torn_line_is_taken_away(void **state)
     spool_close(&s);
 }
 
-// After a power failure the file may have lost lines that the master has.
+// After a power failure the file may lack lines that the master has received.
 static void sequence_numbers_are_never_used_again(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static void limit_file_size(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-// The limit on the file's size stands for the end of the disk: a write is cut short, then refused.
+// A limit on the file size simulates a full disk: a write is incomplete, and the next one fails.
 static void a_full_disk_costs_lines_and_says_so(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void fill(struct spool *s, int64_t bytes)
     free(text);
 }
 
-// What waits to be sent is bounded, and shipping makes room.
+// The size of the unsent part is limited, and shipping releases space.
 static void waiting_output_is_bounded(void **state)
 {
     (void)state;
@@ -245,7 +245,7 @@ static void waiting_output_is_bounded(void **state)
     assert_int_equal(fstat(s.fd, &st), 0);
     if (st.st_blocks * 512 > 1 << 20) {
         spool_close(&s);
-        skip(); // a file system without holes
+        skip(); // the file system has no holes
     }
     append(&s, "again");
     assert_int_equal(s.dropped, 0);
@@ -255,7 +255,7 @@ static void waiting_output_is_bounded(void **state)
     assert_string_equal(text_of(lines, 1), "again");
     json_decref(lines);
     spool_close(&s);
-    assert_int_equal(spool_open(&s, path, c.sequence, 4 << 20, NULL), 0); // over the hole
+    assert_int_equal(spool_open(&s, path, c.sequence, 4 << 20, NULL), 0); // with a hole
     append(&s, "once more");
     lines = read_all(&c);
     assert_int_equal(json_array_size(lines), 1);
@@ -263,7 +263,7 @@ static void waiting_output_is_bounded(void **state)
     spool_close(&s);
 }
 
-// Room comes back in whole blocks; the line where the cursor stands may begin inside of one.
+// Only whole blocks are released; the next line may begin within a block.
 static void releasing_keeps_what_is_unsent(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static void releasing_keeps_what_is_unsent(void **state)
     spool_close(&s);
 }
 
-// A cursor whose place was lost begins at the front and passes over the lines that it has seen.
+// A cursor without its offset reads from the start and skips the lines that it has seen.
 static void lines_that_were_seen_are_passed_over(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// What a task's processes get: arguments, environment, devices.
+// The arguments, environment and devices of a task's processes.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "agent/tasks/task_spec.h"
 #include "base/text/json.h"
 
-static struct slot items[] = {
+static struct agent_slot items[] = {
     {.name = "A", .uuid = "GPU-a"},
     {.name = "A", .uuid = "GPU-b"},
     {.name = "A", .uuid = "GPU-c"},
@@ -28,7 +28,7 @@ static const char two_ranks[] =
 
 static int build(const char *answer, const struct slots *slots, json_t **spec, struct error *e)
 {
-    const struct spec_place place = {
+    const struct task_host place = {
         .agent_id = "agent-9",
         .slots = slots,
         .dir = "/agent/tasks/7.1",
@@ -37,20 +37,20 @@ static int build(const char *answer, const struct slots *slots, json_t **spec, s
         .path = "/bin",
         .lang = NULL,
     };
-    struct desired d;
+    struct desired_state d;
     *spec = NULL;
-    if (desired_parse(json_loads(answer, 0, NULL), &d, e) != 0)
+    if (desired_state_parse(json_loads(answer, 0, NULL), &d, e) != 0)
         fail_msg("%s", e->text);
-    int rc = spec_build(&d.tasks[0], &place, spec, e);
-    desired_free(&d);
+    int rc = task_spec_build(&d.tasks[0], &place, spec, e);
+    desired_state_free(&d);
     return rc;
 }
 
 static const char *env_of(const json_t *spec, size_t rank, const char *name)
 {
-    static json_t *env; // borrowed strings live until the next call
+    static json_t *env; // the returned string is valid until the next call
     json_decref(env);
-    env = spec_environment(spec, json_array_get(jget(spec, "ranks"), rank));
+    env = task_spec_environment(spec, json_array_get(jget(spec, "ranks"), rank));
     const char *value = jget_string(env, name, NULL);
     return value;
 }
@@ -85,7 +85,7 @@ static void complete(void **state)
     json_decref(spec);
 }
 
-// Every rank sees the task's devices, its own at the place of its local rank.
+// Every rank sees all devices of the task; its own has the index of its local rank.
 static void devices(void **state)
 {
     (void)state;
@@ -98,13 +98,13 @@ static void devices(void **state)
     json_decref(spec);
 }
 
-// A process can use one instance alone, so each rank sees its own.
+// A process can use only one MIG instance, so each rank sees its own.
 static void instances(void **state)
 {
     (void)state;
     json_t *spec;
     struct error e = {0};
-    static struct slot cut[] = {{.uuid = "MIG-a"}, {.uuid = "MIG-b"}, {.uuid = "MIG-c"}};
+    static struct agent_slot cut[] = {{.uuid = "MIG-a"}, {.uuid = "MIG-b"}, {.uuid = "MIG-c"}};
     static const struct slots migs = {.items = cut, .count = 3, .cuda = true};
     assert_int_equal(build(two_ranks, &migs, &spec, &e), 0);
     assert_string_equal(env_of(spec, 0, "CUDA_VISIBLE_DEVICES"), "MIG-a");
@@ -138,7 +138,7 @@ static void threads_and_tasks_without_slots(void **state)
     assert_int_equal(build(text, &gpus, &spec, &e), 0);
     assert_string_equal(env_of(spec, 0, "OMP_NUM_THREADS"), "8");
     assert_string_equal(env_of(spec, 0, "DET_SLOT_IDS"), "[]");
-    assert_string_equal(env_of(spec, 0, "CUDA_VISIBLE_DEVICES"), ""); // none of the machine's
+    assert_string_equal(env_of(spec, 0, "CUDA_VISIBLE_DEVICES"), ""); // no device
     json_decref(spec);
 }
 

@@ -1,5 +1,4 @@
-// The folder of a task: names, the lock that tells of a supervisor, the socket, and the sweep for
-// its processes.
+// The folder of a task: names, the lock of the supervisor, the socket, and the task's processes.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +47,7 @@ static void lock_goes_with_its_holder(void **state)
     assert_int_equal(taskdir_lock("locked", &fd, NULL), 0);
     assert_true(taskdir_supervised("locked"));
     assert_int_equal(taskdir_lock("locked", &second, NULL), ERR_CONFLICT);
-    int copy = dup(fd); // as a supervisor has it
+    int copy = dup(fd); // as in a supervisor
     close(fd);
     assert_true(taskdir_supervised("locked"));
     close(copy);
@@ -83,14 +82,14 @@ static void status_round_trip(void **state)
     json_decref(exited);
 }
 
-// What somebody was killed in the middle of is neither taken for whole nor for never begun.
+// An interrupted write counts neither as complete nor as absent.
 static void torn_files(void **state)
 {
     (void)state;
     static const struct {
         const char *text;
         bool spec, status; // can be read
-        bool begun;        // has a status, be it torn
+        bool begun;        // has a status, perhaps incomplete
     } cases[] = {
         {"", false, false, false},
         {"{\"argv\": [", false, false, false},
@@ -114,7 +113,7 @@ static void torn_files(void **state)
     }
 }
 
-// A reason that was cut within a character, or has bytes from who knows where.
+// A reason that was cut within a character, or contains bytes that are not UTF-8.
 static void any_reason_can_be_told(void **state)
 {
     (void)state;
@@ -128,7 +127,7 @@ static void any_reason_can_be_told(void **state)
     }
 }
 
-// Deeper than the 107 bytes of a socket's address.
+// The path is longer than the 107 bytes of a socket address.
 static void sockets_in_deep_folders(void **state)
 {
     (void)state;
@@ -140,7 +139,7 @@ static void sockets_in_deep_folders(void **state)
     assert_int_equal(taskdir_connect(dir, &client, NULL), 0);
     close(client);
     close(listener);
-    assert_int_equal(taskdir_connect(dir, &client, NULL), ERR_UNAVAILABLE); // a stale one
+    assert_int_equal(taskdir_connect(dir, &client, NULL), ERR_UNAVAILABLE); // nobody listens
     assert_int_equal(taskdir_listen(dir, &listener, NULL), 0);
     assert_int_equal(taskdir_connect(dir, &client, NULL), 0);
     close(client);
@@ -172,21 +171,21 @@ static void sweep_finds_the_tasks_processes_alone(void **state)
     char *other = xasprintf("%s-2", marker);
     const char *const marked[] = {"A=1", marker, NULL}, *const unmarked[] = {other, NULL};
     pid_t a = start(marked, false), b = start(marked, true), c = start(unmarked, true);
-    const struct sweep by_marker = {.marker = marker};
-    const struct sweep by_session = {.marker = "X=1", .session = c};
-    const struct sweep by_parent = {.marker = "X=1", .parent = getpid()};
-    assert_int_equal(sweep_processes(&by_marker, 0), 2);
-    assert_int_equal(sweep_processes(&by_session, 0), 1);
-    assert_int_equal(sweep_processes(&by_parent, 0), 3);
-    assert_int_equal(sweep_processes(&by_marker, SIGKILL), 2);
+    const struct process_filter by_marker = {.marker = marker};
+    const struct process_filter by_session = {.marker = "X=1", .session = c};
+    const struct process_filter by_parent = {.marker = "X=1", .parent = getpid()};
+    assert_int_equal(proctrack_signal(&by_marker, 0), 2);
+    assert_int_equal(proctrack_signal(&by_session, 0), 1);
+    assert_int_equal(proctrack_signal(&by_parent, 0), 3);
+    assert_int_equal(proctrack_signal(&by_marker, SIGKILL), 2);
     int how = 0;
     assert_int_equal(waitpid(a, &how, 0), a);
     assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
-    assert_int_equal(sweep_processes(&by_session, 0), 1); // the other lives
+    assert_int_equal(proctrack_signal(&by_session, 0), 1); // the other lives
     kill(c, SIGKILL);
     assert_int_equal(waitpid(b, NULL, 0), b);
     assert_int_equal(waitpid(c, NULL, 0), c);
-    assert_int_equal(sweep_processes(&by_marker, 0), 0);
+    assert_int_equal(proctrack_signal(&by_marker, 0), 0);
     free(other);
     free(marker);
 }

@@ -1,0 +1,189 @@
+#include "agent/supervisor/rank_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/tasks/task_spec.h"
+#include "agent/tasks/taskdir.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/os/file.h"
+#include "base/os/proc.h"
+#include "base/text/json.h"
+
+enum {
+    CHUNK = 64 * 1024, // bytes of one read
+    PIPE_BYTES = 1 << 20,
+};
+
+void rank_process_init(struct rank_process *r, int number, struct spool *spool)
+{
+    *r = (struct rank_process){.number = number};
+    for (int i = 0; i < 2; i++) {
+        r->outputs[i] = (struct rank_output){
+            .fd = -1, .rank = number, .name = i == 0 ? "stdout" : "stderr", .spool = spool};
+        line_splitter_init(&r->outputs[i].lines);
+        log_tail_init(&r->outputs[i].tail);
+    }
+}
+
+void rank_process_free(struct rank_process *r)
+{
+    for (int i = 0; i < 2; i++) {
+        line_splitter_free(&r->outputs[i].lines);
+        log_tail_free(&r->outputs[i].tail);
+    }
+}
+
+const struct log_tail *rank_process_tail(const struct rank_process *r)
+{
+    const struct log_tail *err = &r->outputs[1].tail;
+    return err->lines > 0 ? err : &r->outputs[0].tail;
+}
+
+json_t *rank_process_json(const struct rank_process *r)
+{
+    bool ran = r->ended && r->pid > 0; // a rank that did not start has no status
+    bool exited = ran && WIFEXITED(r->wait_status);
+    bool killed = ran && WIFSIGNALED(r->wait_status);
+    json_t *json =
+        json_pack("{s:i, s:i, s:o, s:o}", "rank", r->number, "pid", (int)r->pid, "exitCode",
+                  exited ? json_integer(WEXITSTATUS(r->wait_status)) : json_null(), "signal",
+                  killed ? json_integer(WTERMSIG(r->wait_status)) : json_null());
+    must(json);
+    return json;
+}
+
+// --- output --------------------------------------------------------------------------------------
+
+static void append_line(void *ctx, const char *text, size_t len)
+{
+    struct rank_output *o = ctx;
+    struct parsed_line v = line_parse_prefix(text, len);
+    log_tail_add(&o->tail, text, len);
+    const struct spool_line line = {
+        .wall_us = clock_wall_us(),
+        .rank = v.rank >= 0 ? v.rank : o->rank,
+        .level = v.level,
+        .stream = o->name,
+        .source = "task",
+        .text = v.text,
+        .len = v.len,
+    };
+    spool_append(o->spool, &line);
+}
+
+static void close_output(struct rank_output *o)
+{
+    if (o->fd < 0)
+        return;
+    line_splitter_end(&o->lines, append_line, o);
+    close(o->fd);
+    o->fd = -1;
+}
+
+bool rank_output_read(struct rank_output *o)
+{
+    char chunk[CHUNK];
+    ssize_t n = read(o->fd, chunk, sizeof chunk);
+    if (n > 0)
+        line_splitter_feed(&o->lines, chunk, (size_t)n, append_line, o);
+    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+        close_output(o);
+    return n > 0;
+}
+
+void rank_output_read_rest(struct rank_output *o)
+{
+    for (int left = PIPE_BYTES / CHUNK; left > 0 && o->fd >= 0 && rank_output_read(o); left--)
+        ;
+}
+
+void rank_output_drain(struct rank_output *o)
+{
+    while (o->fd >= 0 && rank_output_read(o))
+        ;
+    close_output(o);
+}
+
+// --- start ---------------------------------------------------------------------------------------
+
+static int open_pipe(struct rank_output *o, int *write_fd, struct error *e)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot create a pipe");
+    fcntl(fds[0], F_SETFL, O_NONBLOCK);
+    o->fd = fds[0];
+    *write_fd = fds[1];
+    return 0;
+}
+
+static int spawn_rank(struct rank_process *r, const char *dir, const char *const *argv,
+                      const char *const *envp, struct error *e)
+{
+    int out_fd = -1, err_fd = -1;
+    char *work = path_join(dir, TASKDIR_WORK);
+    int err = open_pipe(&r->outputs[0], &out_fd, e);
+    if (!err)
+        err = open_pipe(&r->outputs[1], &err_fd, e);
+    if (err)
+        goto out;
+    const struct proc_spec spec = {
+        .argv = argv,
+        .envp = envp,
+        .cwd = work,
+        .fd_in = -1,
+        .fd_out = out_fd,
+        .fd_err = err_fd,
+        .new_group = true,
+        .die_with_parent = true,
+    };
+    err = proc_spawn(&spec, &r->pid, NULL, e);
+out:
+    if (out_fd >= 0)
+        close(out_fd);
+    if (err_fd >= 0)
+        close(err_fd);
+    free(work);
+    return err;
+}
+
+static const char **make_argv(const json_t *words)
+{
+    const char **argv = xcalloc(json_array_size(words) + 1, sizeof *argv);
+    size_t i;
+    json_t *word;
+    json_array_foreach(words, i, word) argv[i] = json_string_value(word);
+    return argv;
+}
+
+static char **make_envp(json_t *env)
+{
+    char **envp = xcalloc(json_object_size(env) + 1, sizeof *envp);
+    size_t i = 0;
+    const char *name;
+    json_t *value;
+    json_object_foreach(env, name, value) envp[i++] =
+        xasprintf("%s=%s", name, json_string_value(value));
+    return envp;
+}
+
+int rank_process_start(struct rank_process *r, const char *dir, const json_t *spec,
+                       const json_t *entry, struct error *e)
+{
+    json_t *env = task_spec_environment(spec, entry);
+    char **envp = make_envp(env);
+    const char **argv = make_argv(jget(spec, "argv"));
+    int err = spawn_rank(r, dir, argv, (const char *const *)envp, e);
+    for (char **p = envp; *p; p++)
+        free(*p);
+    free(envp);
+    free(argv);
+    json_decref(env);
+    return err ? error_prefix(e, "rank %d could not be started", r->number) : 0;
+}

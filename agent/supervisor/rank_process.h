@@ -1,0 +1,53 @@
+// A rank of a task as a child process of the supervisor, with the pipes of its output. It splits
+// the output into lines, appends them to the log spool and keeps the last ones. Belongs to the
+// supervisor's thread.
+#ifndef MUSTER_AGENT_SUPERVISOR_RANK_PROCESS_H
+#define MUSTER_AGENT_SUPERVISOR_RANK_PROCESS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "agent/logs/line_splitter.h"
+#include "agent/logs/log_tail.h"
+#include "agent/logs/spool.h"
+#include "base/error.h"
+
+struct rank_output {
+    int fd; // -1: closed
+    int rank;
+    const char *name; // "stdout", "stderr"
+    struct line_splitter lines;
+    struct log_tail tail;
+    struct spool *spool;
+};
+
+struct rank_process {
+    int number;
+    pid_t pid; // 0: not started
+    bool ended;
+    bool told; // to end, before it ended
+    int wait_status;
+    struct rank_output outputs[2]; // stdout, stderr
+};
+
+void rank_process_init(struct rank_process *r, int number, struct spool *spool);
+void rank_process_free(struct rank_process *r);
+
+// Starts the rank `entry` of the specification of the task in DIR.
+int rank_process_start(struct rank_process *r, const char *dir, const json_t *spec,
+                       const json_t *entry, struct error *e);
+
+bool rank_output_read(struct rank_output *o); // false: there is no output now
+// Reads the output of a rank that has ended, so that the log has it before the report of its end.
+// The children of the rank may go on writing, so this reads at most the contents of a pipe.
+void rank_output_read_rest(struct rank_output *o);
+void rank_output_drain(struct rank_output *o); // reads all and closes the pipe
+
+// The last lines of the rank's stderr, or of its stdout if its stderr is empty.
+const struct log_tail *rank_process_tail(const struct rank_process *r);
+
+// {rank, pid, exitCode, signal} for the task's status.
+json_t *rank_process_json(const struct rank_process *r);
+
+#endif
